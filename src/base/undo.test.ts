@@ -8,7 +8,7 @@ describe('undo', () => {
       await using undo = new Undo();
       undo.defer(() => void seen.push('first'));
       undo.defer(() => void seen.push('second'));
-      if (keep) undo.keep();
+      if (keep) undo.disarm();
     };
     await run(true);
     expect(seen).toEqual([]);

@@ -1,5 +1,5 @@
 /**
- * A stack of undo steps. Unless `keep` was called, leaving the scope (`await using`) runs them in reverse order. Every
+ * A stack of undo steps. Unless `disarm` was called, leaving the scope (`await using`) runs them in reverse order. Every
  * step runs even when one fails, and the failures are thrown together as one AggregateError.
  */
 export class Undo implements AsyncDisposable {
@@ -9,7 +9,8 @@ export class Undo implements AsyncDisposable {
     this.#steps.push(step);
   }
 
-  keep(): void {
+  /** Drops the steps, so that nothing is undone. */
+  disarm(): void {
     this.#steps = [];
   }
 

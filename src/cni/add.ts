@@ -6,7 +6,7 @@ import { waitForGates } from './gates.ts';
 import { explainAddressConflict } from './address-conflict.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
 import { withPodFacts } from './with-pod-facts.ts';
-import { isolatePod, logIsolation, releasePod } from './pod-isolation.ts';
+import { startEnforcement, logEnforcement, stopEnforcement } from './pod-isolation.ts';
 import { recordAttachment } from './record-attachment.ts';
 import { shapeBandwidth } from './shape-bandwidth.ts';
 import { warnAboutFloatingIps } from './warn-floating.ts';
@@ -18,43 +18,43 @@ import type { CniResult } from './result.ts';
  * @throws kernel/*, ipam/*, store/*, orch/not-found, annotation/invalid, delegate/*, gate/not-ready, cni/record-failed,
  * netconf/needs-orchestrator
  */
-export async function add(ports: CniPorts, source: AddressSource, request: CniCall): Promise<CniResult> {
+export async function add(ports: CniPorts, source: AddressSource, call: CniCall): Promise<CniResult> {
   const { kernel, log, stopwatch } = ports;
-  const { config, signal } = request;
+  const { config, signal } = call;
   assertOrchestratorAccess(config);
-  kernel.assertNetns(request.netns);
+  kernel.assertNetns(call.netns);
   if (config.readinessGates.length > 0) {
     await stopwatch.time('gates', async () =>
       waitForGates(config.readinessGates, { probe: ports.probeGate, clock: ports.clock, signal }),
     );
   }
-  const call = await withPodFacts(ports, request);
+  const callWithPod = await withPodFacts(ports, call);
   await using undo = new Undo();
 
-  const assigned = await source.assign(call, (addresses) => planEndpoint(call, addresses));
-  undo.defer(async () => assigned.rollBack(call.cleanupSignal));
+  const assigned = await source.assign(callWithPod, (addresses) => planEndpoint(callWithPod, addresses));
+  undo.defer(async () => assigned.rollBack(callWithPod.cleanupSignal));
 
   // Starts now and is awaited below. Rules match the interface by name, so they can be written before the link exists.
-  const isolating = isolatePod(ports, call, assigned.addresses);
-  undo.defer(async () => releasePod(ports, call, call.cleanupSignal));
+  const enforcement = startEnforcement(ports, callWithPod, assigned.addresses);
+  undo.defer(async () => stopEnforcement(ports, callWithPod, callWithPod.cleanupSignal));
 
-  const restoreRecord = await recordAttachment(ports, call, assigned.addresses);
+  const restoreRecord = await recordAttachment(ports, callWithPod, assigned.addresses);
   undo.defer(restoreRecord);
 
-  const network = planPodNetwork(call, assigned.addresses);
+  const network = planPodNetwork(callWithPod, assigned.addresses);
   const { mtu, isNew } = await ensureLink(ports, network, signal).catch(async (cause: unknown) => {
-    throw await explainAddressConflict(ports, call, cause);
+    throw await explainAddressConflict(ports, callWithPod, cause);
   });
   if (isNew) undo.defer(async () => void (await kernel.remove(network.hostLinkName, network.owner)));
   const result = resultOf(network, { mtu, dns: assigned.dns });
-  if (isNew) await shapeBandwidth(ports, call, result);
-  logIsolation(ports, call, await isolating);
-  undo.keep();
+  if (isNew) await shapeBandwidth(ports, callWithPod, result);
+  logEnforcement(ports, callWithPod, await enforcement);
+  undo.disarm();
   // Runs after the point of no return; logs its own failures.
-  if (isNew) await warnAboutFloatingIps(ports, call);
+  if (isNew) await warnAboutFloatingIps(ports, callWithPod);
 
   log.info(isNew ? 'pod connected' : 'pod already connected', {
-    ...callFacts(call),
+    ...callFacts(callWithPod),
     addresses: result.ips.map(({ address }) => address),
     ...assigned.facts,
     ...stopwatch.facts(),

@@ -2,7 +2,7 @@ import { reasonOf } from '../base/errors.ts';
 import type { AddressSource } from './address-source.ts';
 import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { hostLinkName } from './link-name.ts';
-import { releasePod } from './pod-isolation.ts';
+import { stopEnforcement } from './pod-isolation.ts';
 
 /**
  * Disconnects a pod: removes its link, then releases its addresses and endpoint. Idempotent, and needs neither the
@@ -11,7 +11,7 @@ import { releasePod } from './pod-isolation.ts';
 export async function del(ports: CniPorts, source: AddressSource, call: CniCall): Promise<void> {
   const unlinked = unlink(ports, call);
   // Nothing may still match the addresses when they are released.
-  const isolationEnded = Promise.all([unlinked, releasePod(ports, call, call.signal)]);
+  const isolationEnded = Promise.all([unlinked, stopEnforcement(ports, call, call.signal)]);
   await Promise.all([isolationEnded, source.release(call, isolationEnded)]);
   ports.log.info('pod disconnected', { ...callFacts(call), hadLink: await unlinked, ...ports.stopwatch.facts() });
 }

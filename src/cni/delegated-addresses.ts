@@ -55,7 +55,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
         );
       }
       await store.commit([{ kind: 'put-endpoint', endpoint: endpointOf(addresses) }], call.signal);
-      undo.keep();
+      undo.disarm();
       return {
         addresses,
         dns: result.dns,

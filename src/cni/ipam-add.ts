@@ -12,8 +12,8 @@ import type { CniResult } from './result.ts';
  */
 export async function ipamAdd(ports: CniPorts, ipam: OwnIpam, call: CniCall): Promise<CniResult> {
   assertOrchestratorAccess(call.config);
-  const leases = await assign(ports, requestOf(call, ipam, undefined), call);
-  const ips = leases.map(({ address, block }) => ({
+  const assigned = await assign(ports, requestOf(call, ipam, undefined), call);
+  const ips = assigned.map(({ address, block }) => ({
     address: `${formatAddress(address)}/${String(block.prefixBits)}`,
     gateway: GATEWAYS[address.family],
   }));

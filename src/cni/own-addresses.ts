@@ -1,6 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import { assign, rehearseAssign } from '../ipam/assign.ts';
-import type { Lease } from '../ipam/plan-assign.ts';
+import type { AssignedAddress } from '../ipam/plan-assign.ts';
 import { release, releaseForGood } from '../ipam/release.ts';
 import { type Allocation, heldAddresses } from '../model/ip-block.ts';
 import { handleOf, isSameHolder } from '../model/names.ts';
@@ -21,12 +21,12 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   return {
     async assign(call, endpointOf) {
       if (isBypassed(call)) return bypass(ports, call, endpointOf);
-      const leases = await assign(ports, requestOf(call, ipam, endpointOf), call);
+      const assigned = await assign(ports, requestOf(call, ipam, endpointOf), call);
       return {
-        addresses: leases.map(({ address }) => address),
+        addresses: assigned.map(({ address }) => address),
         dns: {},
-        facts: { pools: leases.map(({ pool }) => pool), poolsFrom: leases[0]?.allocation.chosenBy ?? '' },
-        rollBack: async (signal) => rollBack(ports, { call, leases }, signal),
+        facts: { pools: assigned.map(({ pool }) => pool), poolsFrom: assigned[0]?.allocation.chosenBy ?? '' },
+        rollBack: async (signal) => rollBack(ports, { call, assigned }, signal),
       };
     },
 
@@ -87,10 +87,10 @@ async function bypass(ports: Ports, call: CniCall, endpointOf: EndpointOf): Prom
 
 async function rollBack(
   ports: Ports,
-  { call, leases }: { call: CniCall; leases: readonly Lease[] },
+  { call, assigned }: { call: CniCall; assigned: readonly AssignedAddress[] },
   signal: AbortSignal,
 ): Promise<void> {
-  const taken = new Set(leases.filter(({ isNew }) => isNew).map(({ allocation }) => allocation.id));
+  const taken = new Set(assigned.filter(({ isNew }) => isNew).map(({ allocation }) => allocation.id));
   if (taken.size === 0) return;
   const which = ({ id }: Allocation): boolean => taken.has(id);
   await release(ports, { node: call.node, which, ...ownEndpoint(call) }, signal);

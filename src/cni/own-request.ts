@@ -1,5 +1,5 @@
 import type { AssignRequest } from '../ipam/assign.ts';
-import type { Lease } from '../ipam/plan-assign.ts';
+import type { AssignedAddress } from '../ipam/plan-assign.ts';
 import type { Address } from '../net/address.ts';
 import type { Netconf } from '../config/netconf.ts';
 import { effectivePools } from '../config/precedence.ts';
@@ -23,7 +23,7 @@ export function requestOf(call: CniCall, ipam: OwnIpam, endpointOf: EndpointOf |
         : { addresses: annotated.addresses, rule: 'pod-annotation', text: annotated.askedBy },
     ...(endpointOf === undefined
       ? {}
-      : { endpoint: (leases: readonly Lease[]) => endpointOf(leases.map(({ address }) => address)) }),
+      : { endpoint: (assigned: readonly AssignedAddress[]) => endpointOf(assigned.map(({ address }) => address)) }),
   };
 }
 

@@ -31,7 +31,7 @@ export interface PodIsolation {
 }
 
 /** Isolates the pod. The promise never rejects; it resolves when the policies are in force, or after a limited time. */
-export async function isolatePod(
+export async function startEnforcement(
   { isolation, stopwatch }: Pick<CniPorts, 'isolation' | 'stopwatch'>,
   call: CniCall,
   addresses: readonly Address[],
@@ -43,7 +43,7 @@ export async function isolatePod(
 }
 
 /** Removes the endpoint of the pod from policy. Never rejects. */
-export async function releasePod(
+export async function stopEnforcement(
   { isolation, stopwatch }: Pick<CniPorts, 'isolation' | 'stopwatch'>,
   call: CniCall,
   signal: AbortSignal,
@@ -56,7 +56,7 @@ export async function releasePod(
 }
 
 /** Logs that the policies of a pod are not in force. The ADD succeeds: the kernel drops the pod's packets until they are. */
-export function logIsolation({ log }: Pick<CniPorts, 'log'>, call: CniCall, isolation: Isolation): void {
+export function logEnforcement({ log }: Pick<CniPorts, 'log'>, call: CniCall, isolation: Isolation): void {
   if (isolation.state === 'in force') return;
   const facts = { ...callFacts(call), reason: isolation.reason };
   if (isolation.state === 'closed') log.warning('policies late, pod closed', facts);

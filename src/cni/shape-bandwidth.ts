@@ -32,7 +32,7 @@ export async function shapeBandwidth(ports: CniPorts, call: CniCall, result: Cni
   await using undo = new Undo();
   undo.defer(async () => void (await ask('DEL', call.cleanupSignal)));
   await ask('ADD', call.signal);
-  undo.keep();
+  undo.disarm();
 }
 
 function confOf(

@@ -6,7 +6,7 @@ import { type Address, formatAddress } from '../net/address.ts';
 import { type Cidr, cidrContains, cidrSize, cidrsOverlap, formatCidr } from '../net/cidr.ts';
 import { type Pool, whyClosed } from './choose-pools.ts';
 import type { Claim } from '../datastore/allocation-store.ts';
-import type { Knowledge, Want } from './plan-assign.ts';
+import type { PlanInput, AddressRequest } from './plan-assign.ts';
 
 /** Describes a holder by its pod, or by its container when no pod is known. */
 export function describeHolder(holder: Allocation): string {
@@ -27,7 +27,7 @@ function describeAsked({ address, askedBy }: RequestedAddress): string {
   return askedBy === undefined ? formatAddress(address) : `${formatAddress(address)}, asked for by ${askedBy}`;
 }
 
-export function addressTaken(asked: RequestedAddress, holder: Allocation): NetplugError {
+export function addressTakenError(asked: RequestedAddress, holder: Allocation): NetplugError {
   const { address } = asked;
   return new NetplugError(
     'ipam/address-taken',
@@ -39,7 +39,7 @@ export function addressTaken(asked: RequestedAddress, holder: Allocation): Netpl
   );
 }
 
-export function strictAffinity(address: Address, block: IpBlock): NetplugError {
+export function strictAffinityError(address: Address, block: IpBlock): NetplugError {
   return new NetplugError(
     'ipam/strict-affinity',
     `Cannot assign ${formatAddress(address)}: block ${formatCidr(block.cidr)} belongs to ${block.node === undefined ? 'no node' : `node "${block.node}"`} and strict affinity is on`,
@@ -49,19 +49,19 @@ export function strictAffinity(address: Address, block: IpBlock): NetplugError {
   );
 }
 
-export function notInPool(asked: RequestedAddress, pool: Pool | undefined, pools: readonly Pool[]): NetplugError {
+export function notInPoolError(asked: RequestedAddress, pool: Pool | undefined, pools: readonly Pool[]): NetplugError {
   const { address } = asked;
   const closed = pool === undefined ? undefined : whyClosed(pool);
   const state = pool === undefined ? 'it lies in no IP pool' : `it lies in pool "${pool.name}", and ${closed ?? ''}`;
-  const known = pools.map(({ name, cidr }) => `"${name}" ${formatCidr(cidr)}`).join(', ');
+  const listed = pools.map(({ name, cidr }) => `"${name}" ${formatCidr(cidr)}`).join(', ');
   return new NetplugError('ipam/address-not-in-pool', `Cannot assign ${describeAsked(asked)}: ${state}`, {
-    hint: known === '' ? 'Create an IP pool first' : `Ask for an address inside one of the pools: ${known}`,
+    hint: listed === '' ? 'Create an IP pool first' : `Ask for an address inside one of the pools: ${listed}`,
     facts: { address: formatAddress(address) },
   });
 }
 
 /** Returns the error for a requested address whose block no node has claimed, on a node that may claim no more blocks. */
-export function blockLimit(
+export function blockLimitError(
   asked: RequestedAddress,
   { cidr, node, limit }: { readonly cidr: Cidr; readonly node: NodeName; readonly limit: number },
 ): NetplugError {
@@ -76,7 +76,7 @@ export function blockLimit(
 }
 
 /** Returns the error for a requested address whose new block would overlap an existing block. */
-export function blockOverlaps(asked: RequestedAddress, cidr: Cidr, claim: Claim): NetplugError {
+export function blockOverlapsError(asked: RequestedAddress, cidr: Cidr, claim: Claim): NetplugError {
   const owner = claim.node === undefined ? 'no node' : `node "${claim.node}"`;
   return new NetplugError(
     'ipam/exhausted',
@@ -89,35 +89,40 @@ export function blockOverlaps(asked: RequestedAddress, cidr: Cidr, claim: Claim)
 }
 
 /** Returns the error that names, for every pool of the family, why it has no address, with the hint that helps most. */
-export function exhausted(state: { want: Want; node: NodeName; known: Knowledge; atLimit: boolean }): NetplugError {
-  const { want, node, known, atLimit } = state;
-  const { verdicts } = want.selection;
+export function exhaustedError(state: {
+  request: AddressRequest;
+  node: NodeName;
+  input: PlanInput;
+  atLimit: boolean;
+}): NetplugError {
+  const { request, node, input, atLimit } = state;
+  const { verdicts } = request.selection;
   const reasons = verdicts.map(({ pool, verdict }) => {
     const why = verdict === 'eligible' ? whyFull(pool, state) : verdict;
     return `pool "${pool.name}" ${formatCidr(pool.cidr)}: ${why}`;
   });
-  const family = `IPv${String(want.family)}`;
+  const family = `IPv${String(request.family)}`;
   const looked = reasons.length === 0 ? `no ${family} pool exists` : reasons.join('; ');
-  const limit = known.view.config.maxBlocksPerNode;
+  const limit = input.view.config.maxBlocksPerNode;
   const hint =
-    want.selection.eligible.length === 0
+    request.selection.eligible.length === 0
       ? 'Create a pool with netplugctl whose nodeSelector selects the node, or enable one'
       : atLimit
         ? `Raise maxBlocksPerNode (now ${String(limit)}) in the IPAMConfiguration, or add a pool with larger blocks`
         : 'Add an IP pool; "netplugctl ipam check" lists leaked addresses';
   return new NetplugError('ipam/exhausted', `Cannot assign an ${family} address on node "${node}": ${looked}`, {
     hint,
-    facts: { node, family: want.family, pools: verdicts.map(({ pool }) => pool.name) },
+    facts: { node, family: request.family, pools: verdicts.map(({ pool }) => pool.name) },
   });
 }
 
 /** Describes how much of the pool is held and why the node cannot use the rest. */
 export function whyFull(
   pool: Pool,
-  { known, atLimit, node }: { known: Pick<Knowledge, 'view' | 'foreign'>; atLimit: boolean; node: NodeName },
+  { input, atLimit, node }: { input: Pick<PlanInput, 'view' | 'extraBlocks'>; atLimit: boolean; node: NodeName },
 ): string {
-  const { view, foreign } = known;
-  const inside = [...view.owned, ...view.borrowed, ...foreign]
+  const { view, extraBlocks } = input;
+  const inside = [...view.owned, ...view.borrowed, ...extraBlocks]
     .map(({ value }) => value)
     .filter(({ cidr }) => cidrContains(pool.cidr, cidr));
   const blocks = [...new Map(inside.map((block) => [formatCidr(block.cidr), block])).values()];

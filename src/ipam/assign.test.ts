@@ -107,8 +107,8 @@ describe('assigning', () => {
     );
     await ipam.assign('c1', { node: 'n1', families: '46' });
     const limits = { signal: AbortSignal.timeout(2000), cleanupSignal: ipam.signal };
-    const leases = await assign(ipam.ports(), requestOf('c2', { node: 'n2', families: '46' }), limits);
-    expect(leases.map(({ block }) => formatCidr(block))).toEqual(['10.0.0.0/30', 'fd00::/126']);
+    const assigned = await assign(ipam.ports(), requestOf('c2', { node: 'n2', families: '46' }), limits);
+    expect(assigned.map(({ block }) => formatCidr(block))).toEqual(['10.0.0.0/30', 'fd00::/126']);
   });
 
   it('does not borrow under strict affinity, and says so', async () => {

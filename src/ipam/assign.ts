@@ -12,7 +12,13 @@ import type { PoolChoice } from '../config/netconf.ts';
 import { choosePools, type Pool, decodePools } from './choose-pools.ts';
 import { endpointOf, release } from './release.ts';
 import { requestAddress } from './request-address.ts';
-import { type AssignPlan, type Knowledge, type Lease, planAssign, type Want } from './plan-assign.ts';
+import {
+  type AssignPlan,
+  type PlanInput,
+  type AssignedAddress,
+  planAssign,
+  type AddressRequest,
+} from './plan-assign.ts';
 
 export interface AssignRequest {
   readonly node: NodeName;
@@ -24,7 +30,7 @@ export interface AssignRequest {
   /** Specific addresses, at most one per family; `rule` and `text` say where the user requested them. */
   readonly requested: { readonly addresses: readonly Address[]; readonly rule: ChosenBy; readonly text?: string };
   /** The record to write in the same transaction, once the addresses are known. */
-  readonly endpoint?: (leases: readonly Lease[]) => WorkloadEndpoint;
+  readonly endpoint?: (assigned: readonly AssignedAddress[]) => WorkloadEndpoint;
 }
 
 export interface PodIdentity {
@@ -51,7 +57,11 @@ export interface Limits {
  * @throws ipam/exhausted, ipam/pool-not-found, ipam/pool-unusable, ipam/address-taken, ipam/address-not-in-pool,
  * ipam/strict-affinity, ipam/pre-allocated, ipam/request-invalid, store/conflict, store/locked, store/unavailable
  */
-export async function assign(ports: IpamPorts, request: AssignRequest, limits: Limits): Promise<readonly Lease[]> {
+export async function assign(
+  ports: IpamPorts,
+  request: AssignRequest,
+  limits: Limits,
+): Promise<readonly AssignedAddress[]> {
   const { signal } = limits;
   const endpoint = request.endpoint?.([]);
   const endpointId = endpoint === undefined ? undefined : endpointIdOf(endpoint);
@@ -68,11 +78,11 @@ export async function assign(ports: IpamPorts, request: AssignRequest, limits: L
       await requestAddress(ports, plan, signal);
       continue;
     }
-    const { leases, changes } = plan;
-    if (!(await isConfirmed(ports.log, { request, view, leases }, signal))) continue;
-    const written = [...changes, ...endpointChanges(request, view, leases)];
+    const { assigned, changes } = plan;
+    if (!(await isConfirmed(ports.log, { request, view, assigned }, signal))) continue;
+    const written = [...changes, ...endpointChanges(request, view, assigned)];
     if (written.length === 0 || (await commit(ports, { request, written, allocations, turn }, limits)) === 'committed')
-      return leases;
+      return assigned;
     ports.log.debug('assignment conflicted', { node: request.node, attempt });
   }
 }
@@ -86,19 +96,19 @@ async function isConfirmed(
   {
     request: { node, attachment },
     view,
-    leases,
-  }: { readonly request: AssignRequest; readonly view: NodeView; readonly leases: readonly Lease[] },
+    assigned,
+  }: { readonly request: AssignRequest; readonly view: NodeView; readonly assigned: readonly AssignedAddress[] },
   signal: AbortSignal,
 ): Promise<boolean> {
-  const held = leases.filter(({ isNew }) => !isNew);
+  const held = assigned.filter(({ isNew }) => !isNew);
   if (view.latest === undefined || held.length === 0) return true;
   const holder = { node, handle: handleOf(attachment) };
   try {
     const { owned, borrowed } = await view.latest(signal);
-    const known = [...owned, ...borrowed].flatMap(({ value }) =>
+    const recorded = [...owned, ...borrowed].flatMap(({ value }) =>
       heldAddresses(value, (allocation) => isSameHolder(allocation, holder)),
     );
-    return held.every((lease) => known.some(({ address }) => sameAddress(address, lease.address)));
+    return held.every((own) => recorded.some(({ address }) => sameAddress(address, own.address)));
   } catch (cause) {
     if (!isNetplugError(cause, 'store/unavailable')) throw cause;
     log.debug('held address not confirmed by the datastore', { node, ...attachment });
@@ -170,31 +180,31 @@ async function planWithReads(
   signal: AbortSignal,
 ): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-request' }>> {
   const pools = decodePools(view.pools);
-  const wants = wantsOf(request, { view, pools, allocations });
-  let known: Knowledge = { view, pools, foreign: [], readCidrs: new Set() };
+  const requests = requestsOf(request, { view, pools, allocations });
+  let input: PlanInput = { view, pools, extraBlocks: [], readCidrs: new Set() };
   for (;;) {
-    const plan = planAssign(known, request.node, wants);
+    const plan = planAssign(input, request.node, requests);
     if (plan.kind === 'ready' || plan.kind === 'need-request') return plan;
     if (plan.kind === 'need-claims') {
-      known = { ...known, claims: await store.listClaims(plan.within, signal) };
+      input = { ...input, claims: await store.listClaims(plan.within, signal) };
     } else {
       const blocks = await store.getBlocks(plan.cidrs, signal);
-      const readCidrs = new Set([...known.readCidrs, ...plan.cidrs.map(formatCidr)]);
-      known = { ...known, readCidrs, foreign: [...known.foreign, ...blocks] };
+      const readCidrs = new Set([...input.readCidrs, ...plan.cidrs.map(formatCidr)]);
+      input = { ...input, readCidrs, extraBlocks: [...input.extraBlocks, ...blocks] };
     }
   }
 }
 
-function wantsOf(
+function requestsOf(
   { pools: choices, requested, node, use = 'Workload' }: AssignRequest,
   {
     view,
     pools,
     allocations,
   }: { view: NodeView; pools: readonly Pool[]; allocations: ReadonlyMap<Family, Allocation> },
-): Want[] {
+): AddressRequest[] {
   const nodeLabels = view.node?.metadata.labels ?? {};
-  const wants: Want[] = [];
+  const requests: AddressRequest[] = [];
   for (const family of FAMILIES) {
     const address = requested.addresses.find((asked) => asked.family === family);
     const allocation = allocations.get(family);
@@ -213,12 +223,12 @@ function wantsOf(
     const selection = choosePools(pools, question);
     const chosenBy = address === undefined ? selection.chosenBy : requested.rule;
     const by = requested.text === undefined ? {} : { askedBy: requested.text };
-    wants.push({ family, selection, address, ...by, allocation: { ...allocation, chosenBy } });
+    requests.push({ family, selection, address, ...by, allocation: { ...allocation, chosenBy } });
   }
-  if (wants.length > 0) return wants;
+  if (requests.length > 0) return requests;
   throw new NetplugError(
     'ipam/request-invalid',
-    `Cannot assign an address on node "${node}": neither family is asked for`,
+    `Cannot assign an address on node "${node}": no address family is requested`,
     {
       hint: 'Set ipam.assign_ipv4 or ipam.assign_ipv6 to "true"',
     },
@@ -233,8 +243,8 @@ function draftAllocations({ clock, random }: RetryPorts, request: AssignRequest)
     if (asked.length > 1) {
       throw new NetplugError(
         'ipam/request-invalid',
-        `Cannot assign ${asked.map(formatAddress).join(' and ')}: more than one IPv${String(family)} address is asked for`,
-        { hint: 'Ask for at most one address per family' },
+        `Cannot assign ${asked.map(formatAddress).join(' and ')}: more than one IPv${String(family)} address is requested`,
+        { hint: 'Request at most one address per family' },
       );
     }
   }
@@ -263,8 +273,8 @@ function assertFits(holder: Omit<Allocation, 'id' | 'chosenBy'>): void {
   );
 }
 
-function endpointChanges(request: AssignRequest, view: NodeView, leases: readonly Lease[]): Change[] {
-  const endpoint = request.endpoint?.(leases);
+function endpointChanges(request: AssignRequest, view: NodeView, assigned: readonly AssignedAddress[]): Change[] {
+  const endpoint = request.endpoint?.(assigned);
   if (endpoint === undefined) return [];
   const isWritten = view.endpoint !== undefined && isSameSpec(view.endpoint.value, endpoint);
   return isWritten ? [] : [{ kind: 'put-endpoint', endpoint }];

@@ -18,13 +18,20 @@ import {
 } from '../net/cidr.ts';
 import { type Pool, poolAround, type PoolSelection } from './choose-pools.ts';
 import { consideredFor } from './considered.ts';
-import { addressTaken, blockLimit, blockOverlaps, exhausted, notInPool, strictAffinity } from './assign-errors.ts';
+import {
+  addressTakenError,
+  blockLimitError,
+  blockOverlapsError,
+  exhaustedError,
+  notInPoolError,
+  strictAffinityError,
+} from './assign-errors.ts';
 import { freeCidrs, overlapsOneOf } from './free-cidrs.ts';
-import { locked } from './locked.ts';
+import { lockedError } from './locked.ts';
 import { freeOrdinals } from './free-ordinals.ts';
 
 /** A request for one address. */
-export interface Want {
+export interface AddressRequest {
   readonly family: Family;
   readonly selection: PoolSelection;
   /** A specific address, in any pool. */
@@ -35,7 +42,7 @@ export interface Want {
   readonly allocation: Allocation;
 }
 
-export interface Lease {
+export interface AssignedAddress {
   readonly address: Address;
   readonly allocation: Allocation;
   readonly block: Cidr;
@@ -44,22 +51,22 @@ export interface Lease {
   readonly isNew: boolean;
 }
 
-/** The input of a plan. `claims` and `foreign` are read only when a plan asks for them. */
-export interface Knowledge {
+/** The input of a plan. `claims` and `extraBlocks` are read only when a plan requests them. */
+export interface PlanInput {
   readonly view: NodeView;
   readonly pools: readonly Pool[];
   readonly claims?: readonly Claim[];
-  /** Blocks of other nodes read so far. */
-  readonly foreign: readonly Stored<IpBlock>[];
+  /** Blocks read in addition to the view, of this node or others. */
+  readonly extraBlocks: readonly Stored<IpBlock>[];
   /** CIDRs whose blocks were read, whether they exist or not. */
   readonly readCidrs: ReadonlySet<string>;
 }
 
-/** How many foreign blocks one read asks for, so that no read of a large cluster becomes too large. */
+/** How many blocks one read requests, so that no read of a large cluster becomes too large. */
 export const BLOCKS_PER_READ = 256;
 
 export type AssignPlan =
-  | { readonly kind: 'ready'; readonly leases: readonly Lease[]; readonly changes: readonly Change[] }
+  | { readonly kind: 'ready'; readonly assigned: readonly AssignedAddress[]; readonly changes: readonly Change[] }
   /** Read the claims in these CIDRs, then plan again. */
   | { readonly kind: 'need-claims'; readonly within: readonly Cidr[] }
   /** Read these blocks, as far as they exist, then plan again. */
@@ -92,41 +99,41 @@ class PlannedBlock extends BlockDraft {
  * An empty block in a later batch is not used when an earlier batch has a free address.
  * @throws store/locked, ipam/exhausted, ipam/address-taken, ipam/address-not-in-pool, ipam/strict-affinity
  */
-export function planAssign(known: Knowledge, node: NodeName, wants: readonly Want[]): AssignPlan {
+export function planAssign(input: PlanInput, node: NodeName, requests: readonly AddressRequest[]): AssignPlan {
   const blocks = new Map<string, PlannedBlock>();
-  for (const stored of [...known.view.owned, ...known.view.borrowed, ...known.foreign]) {
+  for (const stored of [...input.view.owned, ...input.view.borrowed, ...input.extraBlocks]) {
     blocks.set(formatCidr(stored.value.cidr), new PlannedBlock(stored.value, { stored }));
   }
-  const state: PlanState = { known, node, wants, blocks, reserved: reservedCidrs(known.view.reservations) };
-  const leases: Lease[] = [];
-  for (const want of wants) {
-    const step = heldLease(state, want) ?? planNew(state, want);
+  const state: PlanState = { input, node, requests, blocks, reserved: reservedCidrs(input.view.reservations) };
+  const assigned: AssignedAddress[] = [];
+  for (const request of requests) {
+    const step = heldAddress(state, request) ?? planUnheld(state, request);
     if ('kind' in step) return step;
-    leases.push(step);
+    assigned.push(step);
   }
-  return { kind: 'ready', leases, changes: [...blocks.values()].flatMap((planned) => changesOf(planned, node)) };
+  return { kind: 'ready', assigned, changes: [...blocks.values()].flatMap((planned) => changesOf(planned, node)) };
 }
 
 interface PlanState {
-  readonly known: Knowledge;
+  readonly input: PlanInput;
   readonly node: NodeName;
-  readonly wants: readonly Want[];
+  readonly requests: readonly AddressRequest[];
   readonly blocks: Map<string, PlannedBlock>;
   readonly reserved: readonly Cidr[];
 }
 
-type Step = Lease | Exclude<AssignPlan, { kind: 'ready' }>;
+type PlannedAddressOrRead = AssignedAddress | Exclude<AssignPlan, { kind: 'ready' }>;
 
-function heldLease({ blocks, known }: PlanState, want: Want): Lease | undefined {
+function heldAddress({ blocks, input }: PlanState, request: AddressRequest): AssignedAddress | undefined {
   for (const { block } of blocks.values()) {
-    if (block.cidr.base.family !== want.family) continue;
+    if (block.cidr.base.family !== request.family) continue;
     for (const [ordinal, allocation] of block.slots) {
-      if (!isSameHolder(allocation, want.allocation)) continue;
+      if (!isSameHolder(allocation, request.allocation)) continue;
       const address = addressAt(block.cidr, ordinal);
-      if (want.address !== undefined && !sameAddress(address, want.address)) {
+      if (request.address !== undefined && !sameAddress(address, request.address)) {
         throw new NetplugError(
           'ipam/address-taken',
-          `Cannot assign ${formatAddress(want.address)}: this attachment holds ${formatAddress(address)} already`,
+          `Cannot assign ${formatAddress(request.address)}: this attachment holds ${formatAddress(address)} already`,
           { hint: 'Remove the pod from the network (DEL) before asking for another address' },
         );
       }
@@ -134,7 +141,7 @@ function heldLease({ blocks, known }: PlanState, want: Want): Lease | undefined 
         address,
         allocation,
         block: block.cidr,
-        pool: poolAround(known.pools, address)?.name ?? '',
+        pool: poolAround(input.pools, address)?.name ?? '',
         isNew: false,
       };
     }
@@ -142,43 +149,44 @@ function heldLease({ blocks, known }: PlanState, want: Want): Lease | undefined 
   return undefined;
 }
 
-function planNew(state: PlanState, want: Want): Step {
-  if (state.known.view.isLocked) throw locked('assign an address', state.node);
-  return want.address === undefined ? planNext(state, want) : planExact(state, want, want.address);
+function planUnheld(state: PlanState, request: AddressRequest): PlannedAddressOrRead {
+  if (state.input.view.isLocked) throw lockedError('assign an address', state.node);
+  return request.address === undefined ? planAnyAddress(state, request) : planExact(state, request, request.address);
 }
 
-function planExact(state: PlanState, want: Want, address: Address): Step {
-  const { known, node, blocks } = state;
-  const pool = poolAround(known.pools, address);
+function planExact(state: PlanState, request: AddressRequest, address: Address): PlannedAddressOrRead {
+  const { input, node, blocks } = state;
+  const pool = poolAround(input.pools, address);
   if (pool === undefined || pool.closed !== undefined) {
-    throw notInPool({ address, askedBy: want.askedBy }, pool, known.pools);
+    throw notInPoolError({ address, askedBy: request.askedBy }, pool, input.pools);
   }
   const cidr = cidrAround(address, pool.stored.value.spec.blockSize);
   const planned = [...blocks.values()].find(({ block }) => cidrContains(block.cidr, address));
   if (planned === undefined) {
-    if (!known.readCidrs.has(formatCidr(cidr))) return { kind: 'need-blocks', cidrs: [cidr] };
-    if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(state) };
+    if (!input.readCidrs.has(formatCidr(cidr))) return { kind: 'need-blocks', cidrs: [cidr] };
+    if (input.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(state) };
     // The address may lie in a block of another size, created when the pool had another blockSize.
-    const around = unreadBlocks(
+    const blocksAroundAddress = unreadBlocks(
       state,
-      known.claims.filter((claim) => cidrContains(claim.cidr, address)),
+      input.claims.filter((claim) => cidrContains(claim.cidr, address)),
     );
-    if (around.length > 0) return { kind: 'need-blocks', cidrs: around };
-    assertClaimable(state, { want, address, cidr, claims: known.claims });
-    return assignOrdinal(addBlock(state, cidr, pool), ordinalOf(cidr, address), { want, pool });
+    if (blocksAroundAddress.length > 0) return { kind: 'need-blocks', cidrs: blocksAroundAddress };
+    assertClaimable(state, { request, address, cidr, claims: input.claims });
+    return assignOrdinal(addBlock(state, cidr, pool), ordinalOf(cidr, address), { request, pool });
   }
   const holder = holderOf(planned.block, address);
-  if (holder !== undefined && !isPredecessor(holder, want.allocation)) {
-    throw addressTaken({ address, askedBy: want.askedBy }, holder);
+  if (holder !== undefined && !isPredecessor(holder, request.allocation)) {
+    throw addressTakenError({ address, askedBy: request.askedBy }, holder);
   }
-  if (known.view.config.strictAffinity && planned.block.node !== node) throw strictAffinity(address, planned.block);
+  if (input.view.config.strictAffinity && planned.block.node !== node)
+    throw strictAffinityError(address, planned.block);
   const ordinal = ordinalOf(planned.block.cidr, address);
   // Only a view without an agent shows pre-allocated addresses as taken.
   if (planned.stored !== undefined && planned.block.preallocated.has(ordinal)) {
     return { kind: 'need-request', block: planned.stored, ordinal };
   }
-  if (holder === undefined) planned.admit(ordinal);
-  return assignOrdinal(planned, ordinal, { want, pool });
+  if (holder === undefined) planned.makeAssignable(ordinal);
+  return assignOrdinal(planned, ordinal, { request, pool });
 }
 
 /**
@@ -191,44 +199,44 @@ function isPredecessor(holder: Allocation, successor: Allocation): boolean {
   return isSamePod && holder.node === successor.node && holder.ifName === successor.ifName;
 }
 
-function planNext(state: PlanState, want: Want): Step {
-  const { known, node, blocks } = state;
-  const { eligible } = want.selection;
-  if (eligible.length === 0) throw exhausted({ want, node, known, atLimit: false });
+function planAnyAddress(state: PlanState, request: AddressRequest): PlannedAddressOrRead {
+  const { input, node, blocks } = state;
+  const { eligible } = request.selection;
+  if (eligible.length === 0) throw exhaustedError({ request, node, input, atLimit: false });
   const own = [...blocks.values()].filter(({ block }) => block.node === node).sort(byCidr);
   for (const pool of eligible) {
     for (const planned of own.filter(({ block }) => cidrContains(pool.cidr, block.cidr))) {
       const [ordinal] = freeOrdinals(planned.block, state.reserved);
-      if (ordinal !== undefined) return assignOrdinal(planned, ordinal, { want, pool });
+      if (ordinal !== undefined) return assignOrdinal(planned, ordinal, { request, pool });
     }
   }
-  if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(state) };
+  if (input.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(state) };
   // Use a block that another process of this node has claimed since the view was read, before claiming one more.
-  const fresh = unreadBlocks(
+  const newlyClaimed = unreadBlocks(
     state,
-    known.claims.filter((claim) => claim.node === node),
+    input.claims.filter((claim) => claim.node === node),
   );
-  if (fresh.length > 0) return { kind: 'need-blocks', cidrs: fresh };
+  if (newlyClaimed.length > 0) return { kind: 'need-blocks', cidrs: newlyClaimed };
 
-  const atLimit = isAtLimit(state, want.family);
+  const atLimit = isAtLimit(state, request.family);
   return (
-    (atLimit ? undefined : planNewBlock(state, want, known.claims)) ??
-    planElsewhere(state, want, { atLimit, claims: known.claims })
+    (atLimit ? undefined : planNewBlock(state, request, input.claims)) ??
+    planFromOtherNodes(state, request, { atLimit, claims: input.claims })
   );
 }
 
-/** Returns the CIDRs whose claims any of the wants may need, so that claims are read once. */
-function claimsNeeded({ wants, known }: PlanState): readonly Cidr[] {
-  return wants.flatMap(({ selection, address }) => {
+/** Returns the CIDRs whose claims any of the requests may need, so that claims are read once. */
+function claimsNeeded({ requests, input }: PlanState): readonly Cidr[] {
+  return requests.flatMap(({ selection, address }) => {
     if (address === undefined) return selection.eligible.map(({ cidr }) => cidr);
-    const pool = poolAround(known.pools, address);
+    const pool = poolAround(input.pools, address);
     return pool === undefined ? [] : [cidrAround(address, pool.stored.value.spec.blockSize)];
   });
 }
 
 /** Reports whether the node may claim no more blocks of the family. A limit of 0 means no limit. */
-function isAtLimit({ known, node, blocks }: PlanState, family: Family): boolean {
-  const limit = known.view.config.maxBlocksPerNode;
+function isAtLimit({ input, node, blocks }: PlanState, family: Family): boolean {
+  const limit = input.view.config.maxBlocksPerNode;
   const own = [...blocks.values()].filter(({ block }) => block.node === node && block.cidr.base.family === family);
   return limit > 0 && own.length >= limit;
 }
@@ -237,29 +245,38 @@ function isAtLimit({ known, node, blocks }: PlanState, family: Family): boolean 
 function assertClaimable(
   state: PlanState,
   {
-    want: { family, askedBy },
+    request: { family, askedBy },
     address,
     cidr,
     claims,
-  }: { readonly want: Want; readonly address: Address; readonly cidr: Cidr; readonly claims: readonly Claim[] },
+  }: {
+    readonly request: AddressRequest;
+    readonly address: Address;
+    readonly cidr: Cidr;
+    readonly claims: readonly Claim[];
+  },
 ): void {
-  const { node, known } = state;
+  const { node, input } = state;
   const asked = { address, askedBy };
   // Ignores a claim of exactly this CIDR: it is newer than the blocks read, so the commit conflicts and is planned again.
   const overlapping = claims.find((claim) => cidrsOverlap(claim.cidr, cidr) && !sameCidr(claim.cidr, cidr));
-  if (overlapping !== undefined) throw blockOverlaps(asked, cidr, overlapping);
-  if (isAtLimit(state, family)) throw blockLimit(asked, { cidr, node, limit: known.view.config.maxBlocksPerNode });
+  if (overlapping !== undefined) throw blockOverlapsError(asked, cidr, overlapping);
+  if (isAtLimit(state, family)) throw blockLimitError(asked, { cidr, node, limit: input.view.config.maxBlocksPerNode });
 }
 
-function planNewBlock(state: PlanState, want: Want, claims: readonly Claim[]): Step | undefined {
+function planNewBlock(
+  state: PlanState,
+  request: AddressRequest,
+  claims: readonly Claim[],
+): PlannedAddressOrRead | undefined {
   const isClaimed = overlapsOneOf([
     ...claims.map(({ cidr }) => cidr),
     ...[...state.blocks.values()].map(({ block }) => block.cidr),
   ]);
-  for (const pool of want.selection.eligible) {
+  for (const pool of request.selection.eligible) {
     for (const cidr of freeCidrs(pool, { isClaimed, reserved: state.reserved, node: state.node })) {
       const [ordinal] = freeOrdinals(emptyBlock(cidr, state.node), state.reserved);
-      if (ordinal !== undefined) return assignOrdinal(addBlock(state, cidr, pool), ordinal, { want, pool });
+      if (ordinal !== undefined) return assignOrdinal(addBlock(state, cidr, pool), ordinal, { request, pool });
     }
   }
   return undefined;
@@ -269,48 +286,51 @@ function planNewBlock(state: PlanState, want: Want, claims: readonly Claim[]): S
  * Plans an address of another node's block: takes over an empty block, borrows from the block with the most free
  * addresses, or requests a pre-allocated address. @throws ipam/exhausted
  */
-function planElsewhere(
+function planFromOtherNodes(
   state: PlanState,
-  want: Want,
+  request: AddressRequest,
   { atLimit, claims }: { atLimit: boolean; claims: readonly Claim[] },
-): Step {
-  const { known, node } = state;
-  const { eligible } = want.selection;
-  const candidates = eligible.flatMap((pool) => freeElsewhere(state, pool));
+): PlannedAddressOrRead {
+  const { input, node } = state;
+  const { eligible } = request.selection;
+  const candidates = eligible.flatMap((pool) => otherBlocksWithFreeAddress(state, pool));
   const empty = atLimit ? undefined : candidates.find(({ planned }) => isIdle(planned.block));
-  const chosen = empty ?? (known.view.config.strictAffinity ? undefined : candidates[0]);
+  const chosen = empty ?? (input.view.config.strictAffinity ? undefined : candidates[0]);
   if (chosen !== undefined) {
     if (chosen === empty) takeOver(chosen.planned, node);
-    return assignOrdinal(chosen.planned, chosen.ordinal, { want, pool: chosen.pool });
+    return assignOrdinal(chosen.planned, chosen.ordinal, { request, pool: chosen.pool });
   }
-  const foreign = claims.filter(({ cidr }) => eligible.some((pool) => cidrContains(pool.cidr, cidr)));
-  const unread = unreadBlocks(state, foreign).slice(0, BLOCKS_PER_READ);
+  const inPools = claims.filter(({ cidr }) => eligible.some((pool) => cidrContains(pool.cidr, cidr)));
+  const unread = unreadBlocks(state, inPools).slice(0, BLOCKS_PER_READ);
   if (unread.length > 0) return { kind: 'need-blocks', cidrs: unread };
-  const requested = known.view.config.strictAffinity ? undefined : preallocatedElsewhere(state, eligible);
-  if (requested !== undefined) return requested;
-  throw exhausted({ want, node, known, atLimit });
+  const preallocated = input.view.config.strictAffinity ? undefined : preallocatedOnOtherNodes(state, eligible);
+  if (preallocated !== undefined) return preallocated;
+  throw exhaustedError({ request, node, input, atLimit });
 }
 
 /** Returns the request for a pre-allocated address, from the block of another node that has the most of them. */
-function preallocatedElsewhere({ blocks, node }: PlanState, eligible: readonly Pool[]): Step | undefined {
-  const [richest] = [...blocks.values()]
+function preallocatedOnOtherNodes(
+  { blocks, node }: PlanState,
+  eligible: readonly Pool[],
+): PlannedAddressOrRead | undefined {
+  const [mostPreallocated] = [...blocks.values()]
     .filter(({ block }) => block.node !== node && eligible.some((pool) => cidrContains(pool.cidr, block.cidr)))
     .filter(({ block }) => block.preallocated.size > 0)
     .sort((a, b) => b.block.preallocated.size - a.block.preallocated.size);
-  const [ordinal] = richest?.block.preallocated.keys() ?? [];
-  if (richest?.stored === undefined || ordinal === undefined) return undefined;
-  return { kind: 'need-request', block: richest.stored, ordinal };
+  const [ordinal] = mostPreallocated?.block.preallocated.keys() ?? [];
+  if (mostPreallocated?.stored === undefined || ordinal === undefined) return undefined;
+  return { kind: 'need-request', block: mostPreallocated.stored, ordinal };
 }
 
 /** Returns the blocks of these claims that were not read yet. */
-function unreadBlocks({ blocks, known }: PlanState, claims: readonly Claim[]): Cidr[] {
+function unreadBlocks({ blocks, input }: PlanState, claims: readonly Claim[]): Cidr[] {
   return claims
     .map(({ cidr }) => cidr)
-    .filter((cidr) => !known.readCidrs.has(formatCidr(cidr)) && !blocks.has(formatCidr(cidr)));
+    .filter((cidr) => !input.readCidrs.has(formatCidr(cidr)) && !blocks.has(formatCidr(cidr)));
 }
 
 /** Returns blocks of other nodes in the pool that have a free address, most free addresses first. */
-function freeElsewhere(
+function otherBlocksWithFreeAddress(
   { blocks, node, reserved }: PlanState,
   pool: Pool,
 ): { planned: PlannedBlock; pool: Pool; ordinal: number }[] {
@@ -332,8 +352,12 @@ function addBlock({ blocks, node }: PlanState, cidr: Cidr, pool: Pool): PlannedB
   return planned;
 }
 
-function assignOrdinal(planned: PlannedBlock, ordinal: number, { want, pool }: { want: Want; pool: Pool }): Lease {
-  const allocation = { ...want.allocation, considered: consideredFor(want.selection, pool) };
+function assignOrdinal(
+  planned: PlannedBlock,
+  ordinal: number,
+  { request, pool }: { request: AddressRequest; pool: Pool },
+): AssignedAddress {
+  const allocation = { ...request.allocation, considered: consideredFor(request.selection, pool) };
   const { cidr: block, slots } = planned.block;
   planned.apply([{ kind: 'take', block, ordinal, from: slots.get(ordinal)?.id, allocation }]);
   return { address: addressAt(block, ordinal), allocation, block, pool: pool.name, isNew: true };

@@ -5,7 +5,7 @@ import type { Allocation } from '../model/ip-block.ts';
 import type { Attachment, NodeName } from '../model/names.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { IpamPorts } from './assign.ts';
-import { locked } from './locked.ts';
+import { lockedError } from './locked.ts';
 import { planRelease, type ReleasePlan } from './plan-release.ts';
 
 export interface ReleasedEndpoint {
@@ -87,7 +87,7 @@ async function releaseFrom(
     using turn = await ports.store.takeTurn?.(signal);
     view = view === undefined || turn?.hasWaited === true ? await read(signal) : view;
     const plan = planChanges(request, view);
-    if (view.isLocked && plan.freed.length > 0) throw locked('release an address', node);
+    if (view.isLocked && plan.freed.length > 0) throw lockedError('release an address', node);
     if (plan.changes.length === 0) return { ...whole, view };
     if ((await ports.store.commit(plan.changes, signal)) === 'committed') {
       whole.changes.push(...plan.changes);

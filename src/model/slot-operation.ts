@@ -125,7 +125,7 @@ export class BlockDraft {
   }
 
   /** Makes a free address available that the view of the block does not offer, such as one outside of a warm pool. */
-  admit(ordinal: number): void {
+  makeAssignable(ordinal: number): void {
     if (!this.#block.queue.includes(ordinal)) this.#block = { ...this.#block, queue: [...this.#block.queue, ordinal] };
   }
 

@@ -272,14 +272,14 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       },
     });
     const addPod = async (uid: string, container = 'c'): Promise<string> => {
-      const endpoint = (leases: readonly { address: Parameters<typeof hostCidr>[0] }[]): WorkloadEndpoint =>
+      const endpoint = (assigned: readonly { address: Parameters<typeof hostCidr>[0] }[]): WorkloadEndpoint =>
         endpointOf(
           uid,
           container,
-          leases.map(({ address }) => formatCidr(hostCidr(address))),
+          assigned.map(({ address }) => formatCidr(hostCidr(address))),
         );
-      const leases = await assign(portsOf(straight), { ...requestOf(container, { node: 'n1' }), endpoint }, limits);
-      return leases.map(({ address }) => formatAddress(address)).join();
+      const assigned = await assign(portsOf(straight), { ...requestOf(container, { node: 'n1' }), endpoint }, limits);
+      return assigned.map(({ address }) => formatAddress(address)).join();
     };
     const annotations = async (): Promise<Record<string, string>> =>
       (await server.call('GET', '/api/v1/namespaces/shop/pods/web')).metadata.annotations ?? {};

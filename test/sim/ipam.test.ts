@@ -117,8 +117,8 @@ async function simulate(
       } else if (op.kind === 'crash') {
         void assign(ports, request, { signal, cleanupSignal: signal }).catch(() => undefined);
       } else {
-        const leases = await assign(ports, request, { signal, cleanupSignal: signal });
-        const addresses = leases.map(({ address }) => formatAddress(address));
+        const assigned = await assign(ports, request, { signal, cleanupSignal: signal });
+        const addresses = assigned.map(({ address }) => formatAddress(address));
         const others = new Set([...told].filter(([other]) => other !== lane).flatMap(([, theirs]) => theirs));
         const twice = addresses.filter((address) => others.has(address));
         if (twice.length > 0) throw new Error(`two attachments were told ${twice.join(' and ')}`);

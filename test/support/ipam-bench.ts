@@ -5,7 +5,7 @@ import { systemRandom } from '../../src/base/random.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { type MemoryStoreOptions, openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import { assign, type AssignRequest, type IpamPorts } from '../../src/ipam/assign.ts';
-import type { Lease } from '../../src/ipam/plan-assign.ts';
+import type { AssignedAddress } from '../../src/ipam/plan-assign.ts';
 import { release } from '../../src/ipam/release.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
 import { handleOf } from '../../src/model/names.ts';
@@ -50,7 +50,7 @@ export class IpamBench {
     };
   }
 
-  async assign(container: string, ask: Ask = {}): Promise<readonly Lease[]> {
+  async assign(container: string, ask: Ask = {}): Promise<readonly AssignedAddress[]> {
     return assign(this.ports(), requestOf(container, ask), { signal: this.signal, cleanupSignal: this.signal });
   }
 

@@ -140,8 +140,8 @@ export async function residentOn(
   const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
   const add = async (container: string, ip?: string): Promise<string[]> => {
     const request = requestOf(container, { node: name, ...(ip === undefined ? {} : { ip }) });
-    const leases = await assign(ports, request, { signal, cleanupSignal: signal });
-    return leases.map(({ address }) => formatAddress(address));
+    const assigned = await assign(ports, request, { signal, cleanupSignal: signal });
+    return assigned.map(({ address }) => formatAddress(address));
   };
   return {
     node,

@@ -125,16 +125,16 @@ export class SimulatedNode {
     return this.#serve(container, { spelling, signal, isAdd: true }, async (store, process) => {
       process.diesAfterCommit = dies === 'after-commit';
       const ports = { store, clock: systemClock, random: this.#cluster.random, log: silentLog };
-      const leases = await assign(ports, this.#requestOf(container), { signal, cleanupSignal: signal });
+      const assigned = await assign(ports, this.#requestOf(container), { signal, cleanupSignal: signal });
       process.diesAfterCommit = false;
       // Killed while another call of it was under way: nothing more happens here.
       if (!process.isAlive) await new Promise(() => undefined);
       if (dies === 'before-link') await this.#die(process);
       const owner = attachmentOf(container);
-      const mine = leases.map(({ address }) => ({ address, owner }));
+      const mine = assigned.map(({ address }) => ({ address, owner }));
       if (this.#isUsedByOther(container, mine)) {
         // The kernel refuses the route.
-        const taken = new Set(leases.filter(({ isNew }) => isNew).map(({ allocation }) => allocation.id));
+        const taken = new Set(assigned.filter(({ isNew }) => isNew).map(({ allocation }) => allocation.id));
         await release(ports, { node: nodeName(this.name), which: ({ id }) => taken.has(id) }, signal);
         return false;
       }
@@ -291,10 +291,10 @@ export class SimulatedNode {
   #requestOf(container: string): AssignRequest {
     return {
       ...requestOf(container, { node: this.name }),
-      endpoint: (leases) =>
+      endpoint: (assigned) =>
         this.#endpointOf(
           container,
-          leases.map(({ address }) => address),
+          assigned.map(({ address }) => address),
         ),
     };
   }

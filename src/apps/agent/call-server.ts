@@ -88,7 +88,7 @@ export class CallServer {
       this.#draft = draft;
       this.#place = { path, dev: own.dev, ino: own.ino };
     });
-    undo.keep();
+    undo.disarm();
   }
 
   /** Uses a socket that listens at the path already, as an inherited file descriptor. Replaces `listen` and `publish`. */

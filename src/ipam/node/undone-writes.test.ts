@@ -98,8 +98,8 @@ class Bench {
       ...requestOf(container, { node: NODE, families: '46' }),
       requested: { addresses: addresses.map(parseAddress), rule: 'request' as const },
     };
-    const leases = await assign(ports, request, { signal: never, cleanupSignal: never });
-    return leases.map(({ address }) => formatAddress(address));
+    const assigned = await assign(ports, request, { signal: never, cleanupSignal: never });
+    return assigned.map(({ address }) => formatAddress(address));
   }
 
   /** What the datastore holds for the container. */

@@ -86,7 +86,7 @@ export async function explainPod(
   }
   const tried = held.length > 0 ? undefined : await unlessRefused(async () => rehearse(ports, request, call.signal));
   const next = tried !== undefined && 'value' in tried ? tried.value : undefined;
-  const taken = held.length > 0 ? held : (next?.leases ?? []);
+  const taken = held.length > 0 ? held : (next?.assigned ?? []);
   const scene: PoolScene = { view, blocks, request };
   return {
     ...known,
@@ -111,17 +111,17 @@ export function heldByPod(
 }
 
 interface Attempt {
-  readonly leases: readonly { readonly address: string; readonly pool: string }[];
+  readonly assigned: readonly { readonly address: string; readonly pool: string }[];
   readonly steps: readonly StoreStep[];
 }
 
 async function rehearse(ports: ExplainPorts, request: AssignRequest, signal: AbortSignal): Promise<Attempt> {
   const plan = await rehearseAssign({ ...ports, log: silentLog }, request, signal);
   if (plan.kind === 'ready') {
-    const leases = plan.leases.map(({ address, pool }) => ({ address: formatAddress(address), pool }));
-    return { leases, steps: storeSteps(plan.changes) };
+    const assigned = plan.assigned.map(({ address, pool }) => ({ address: formatAddress(address), pool }));
+    return { assigned, steps: storeSteps(plan.changes) };
   }
-  return { leases: [], steps: [requestStep(plan.block.value, plan.ordinal)] };
+  return { assigned: [], steps: [requestStep(plan.block.value, plan.ordinal)] };
 }
 
 function explainFamily(

@@ -79,7 +79,7 @@ function verdictWhy({ view, request }: PoolScene, pool: Pool, verdict: Exclude<P
 }
 
 function fullWhy({ view, blocks, request: { node } }: PoolScene, pool: Pool, family: Family): string {
-  return whyFull(pool, { known: { view, foreign: blocks }, atLimit: isAtLimit(view, family), node });
+  return whyFull(pool, { input: { view, extraBlocks: blocks }, atLimit: isAtLimit(view, family), node });
 }
 
 /** Describes where the node can get an address of the pool; undefined when the pool has none for the node. */
