@@ -59,7 +59,7 @@ export async function stopEnforcement(
 export function logEnforcement({ log }: Pick<CniPorts, 'log'>, call: CniCall, isolation: Isolation): void {
   if (isolation.state === 'in force') return;
   const facts = { ...callFacts(call), reason: isolation.reason };
-  if (isolation.state === 'closed') log.warning('policies late, pod closed', facts);
+  if (isolation.state === 'closed') log.warning('policy enforcement delayed', facts);
   else if (wantsPolicy(call)) log.warning('policies not enforced', facts);
 }
 

@@ -158,13 +158,13 @@ function newAllocation(
 
 function report(log: Log, assertion: AssertedAddresses): AssertedAddresses {
   for (const { address, owner } of assertion.asserted) {
-    log.warning('address recorded again: a pod uses it and the datastore had lost it', {
+    log.warning('address restored', {
       address: formatAddress(address),
       ...owner,
     });
   }
   for (const { address, owner, holder } of assertion.conflicts) {
-    log.error('address used by a pod is held by another attachment', {
+    log.error('address conflict found', {
       address: formatAddress(address),
       ...owner,
       holderNode: holder.node,

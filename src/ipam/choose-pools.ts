@@ -20,7 +20,7 @@ export interface Pool {
 /** Why a pool may not be used; `eligible` when it may. */
 export type PoolVerdict =
   | 'eligible'
-  | 'not asked for'
+  | 'not requested'
   | 'disabled'
   | 'overlaps an older pool'
   | 'not for this use'
@@ -89,7 +89,7 @@ export function choosePools(pools: readonly Pool[], question: PoolQuery): PoolSe
 
 function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels, use }: PoolQuery): PoolVerdict {
   const { spec } = pool.stored.value;
-  if (asked !== undefined) return asked.includes(pool) ? 'eligible' : 'not asked for';
+  if (asked !== undefined) return asked.includes(pool) ? 'eligible' : 'not requested';
   if (pool.closed !== undefined) return pool.closed === 'disabled' ? 'disabled' : 'overlaps an older pool';
   if (!spec.allowedUses.includes(use)) return 'not for this use';
   return matchesSelector(spec.nodeSelector, nodeLabels) ? 'eligible' : 'does not select the node';

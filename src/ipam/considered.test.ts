@@ -18,13 +18,13 @@ describe('the pools considered for an address', () => {
 
   it('are counted by verdict beyond the first, and take at most 512 bytes', () => {
     const pools = named(...Array.from({ length: 250 }, (_, at) => `${'x'.repeat(240)}-${String(at)}`));
-    const words = ['eligible', 'not asked for', 'disabled', 'not for this use', 'does not select the node'] as const;
+    const words = ['eligible', 'not requested', 'disabled', 'not for this use', 'does not select the node'] as const;
     const verdicts = pools.map((pool, at) => ({ pool, verdict: words[at % words.length] ?? 'eligible' }));
     const considered = consideredFor({ verdicts }, pools[200]!);
     expect(considered).toHaveLength(5);
     expect(considered[0]).toBe(`${'x'.repeat(47)}…: eligible`);
     expect(considered[4]).toBe(
-      '246 more: 50 not for this use, 50 does not select the node, 48 eligible, 49 not asked for, 49 disabled',
+      '246 more: 50 not for this use, 50 does not select the node, 48 eligible, 49 not requested, 49 disabled',
     );
     expect(Buffer.byteLength(JSON.stringify(considered))).toBeLessThan(512);
   });

@@ -259,7 +259,7 @@ export const ROLES = {
     ],
   },
   'netplug-viewer': {
-    about: 'For people who look at netplug with netplugctl and change nothing. Bind it to them.',
+    about: 'Read-only access for users of netplugctl. Bind it to those users.',
     rules: [
       ...SHOWN,
       {
@@ -271,7 +271,7 @@ export const ROLES = {
     ],
   },
   'netplug-admin': {
-    about: 'For people who use netplugctl without being administrators of the cluster. Bind it to them.',
+    about: 'Access for users of netplugctl who are not administrators of the cluster. Bind it to those users.',
     rules: [
       ...SHOWN,
       {

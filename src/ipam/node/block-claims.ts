@@ -44,7 +44,7 @@ export class BlockClaims {
       if (cidr === undefined) return;
       await write({ kind: 'create-block', block: emptyBlock(cidr, node), pool: pool.stored }, signal);
     } catch (cause) {
-      log.warning('no block claimed ahead', { pool: pool.name, reason: reasonOf(cause) });
+      log.warning('block claim failed', { pool: pool.name, reason: reasonOf(cause) });
     } finally {
       this.#isClaiming = false;
     }

@@ -66,7 +66,7 @@ export class OtherRuns {
     const sinceMs = this.#observedSinceMs.get(run);
     if (sinceMs !== undefined) return nowMs - sinceMs >= OTHER_MACHINE_MS;
     this.#observedSinceMs.set(run, nowMs);
-    this.#ports.log.warning('pre-allocated addresses of another machine with the name of this node kept', {
+    this.#ports.log.warning('foreign warm pool kept', {
       run,
       releasedAfterSeconds: OTHER_MACHINE_MS / 1000,
     });

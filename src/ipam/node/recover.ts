@@ -125,10 +125,10 @@ async function replayJournal(
   journal.remove(isIncomplete ? 'keep' : 'remove');
   log.info('journal recovered', { run, node, entries: entries.length });
   if (isIncomplete) {
-    log.error('journal damaged, pre-allocated addresses of its run stay taken', {
+    log.error('journal damaged', {
       run,
       segments: damaged,
-      hint: 'Compare with "netplugctl ipam check", then delete the files named *.damaged and restart netplug-agent',
+      hint: 'The pre-allocated addresses of the run stay taken. Compare with "netplugctl ipam check", then delete the files named *.damaged and restart netplug-agent',
     });
   }
 }

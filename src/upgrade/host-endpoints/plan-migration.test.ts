@@ -130,7 +130,7 @@ describe('the plan of a migration to automatic host endpoints', () => {
       profiles: ['strict', 'netplug-default-allow'],
     });
     expect(planOf({ endpoints: [old] }).notes).toEqual([
-      'an automatic host endpoint has not what HostEndpoint "a" has: the names of ports ssh and the profiles strict',
+      'Automatic host endpoints do not carry these fields of HostEndpoint "a": the names of ports ssh and the profiles strict',
     ]);
   });
 });

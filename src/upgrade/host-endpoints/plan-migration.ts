@@ -153,7 +153,9 @@ function lostBesides({ metadata, spec }: HostEndpoint): string[] {
     ...(profiles.length === 0 ? [] : [`the profiles ${profiles.join(', ')}`]),
   ];
   if (lost.length === 0) return [];
-  return [`an automatic host endpoint has not what HostEndpoint "${metadata.name}" has: ${lost.join(' and ')}`];
+  return [
+    `Automatic host endpoints do not carry these fields of HostEndpoint "${metadata.name}": ${lost.join(' and ')}`,
+  ];
 }
 
 function hasLabels(there: Labels, wanted: Labels): boolean {

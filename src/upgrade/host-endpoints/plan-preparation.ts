@@ -35,7 +35,10 @@ export function planPreparation({ endpoints, policy }: PreparationFacts, names: 
           ),
         ),
       },
-      { title: 'Log and allow what no policy decides', steps: policy === undefined ? [createStep(temporary)] : [] },
+      {
+        title: 'Create the temporary log-and-allow policy',
+        steps: policy === undefined ? [createStep(temporary)] : [],
+      },
     ],
     notes: [],
   };
@@ -49,7 +52,7 @@ export function planUndo({ endpoints, policy }: PreparationFacts, names: Upgrade
     stages: [
       { title: 'Delete the temporary policy', steps: policy === undefined ? [] : [deleteStep(policy)] },
       {
-        title: 'Take the label off the host endpoints',
+        title: 'Remove the upgrade label',
         steps: labelled.map((endpoint) => {
           const { [names.label]: _, ...labels } = endpoint.metadata.labels ?? {};
           return updateStep(endpoint, withLabels(endpoint, labels), `drop label ${names.label}`);
@@ -78,7 +81,7 @@ function assertOurs(found: GlobalNetworkPolicy, temporary: GlobalNetworkPolicy):
   const { name } = found.metadata;
   throw new NetplugError(
     'resource/exists',
-    `Cannot use GlobalNetworkPolicy "${name}" as the temporary policy: it says something else already`,
+    `Cannot use GlobalNetworkPolicy "${name}" as the temporary policy: it exists with a different spec`,
     { hint: 'Choose another name with --policy, or delete it if it is not needed', facts: { name } },
   );
 }

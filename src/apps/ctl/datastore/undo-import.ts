@@ -73,7 +73,7 @@ function stepsOf(doomed: readonly StoredItem[]): Plan<UndoAction> {
   return {
     stages: [
       { title: 'Remove what the import created', steps: removals },
-      { title: 'Forget the import', steps: [restoration] },
+      { title: 'Remove the import record', steps: [restoration] },
     ],
     notes: [],
   };

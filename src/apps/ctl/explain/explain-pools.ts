@@ -64,7 +64,7 @@ function verdictWhy({ view, request }: PoolScene, pool: Pool, verdict: Exclude<P
       return whyClosed(pool) ?? verdict;
     case 'not for this use':
       return `its allowedUses are ${spec.allowedUses.join(', ')}`;
-    case 'not asked for': {
+    case 'not requested': {
       const { askedBy } = request.pools[pool.cidr.base.family];
       return `${askedBy?.text ?? 'the choice'} names other pools`;
     }

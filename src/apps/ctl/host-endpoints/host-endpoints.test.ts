@@ -82,7 +82,7 @@ describe('netplugctl host-endpoints prepare-upgrade', () => {
         'Label the host endpoints for all interfaces',
         '   change HostEndpoint "a": label netplug/host-endpoint-upgrade=',
         '   change HostEndpoint "b": label netplug/host-endpoint-upgrade=',
-        'Log and allow what no policy decides',
+        'Create the temporary log-and-allow policy',
         '   create GlobalNetworkPolicy "allow-all-upgrade"',
         '',
       ].join('\n'),
@@ -121,7 +121,7 @@ describe('netplugctl host-endpoints prepare-upgrade', () => {
       [
         'Label the host endpoints for all interfaces',
         '   change HostEndpoint "b": label netplug/host-endpoint-upgrade=',
-        'Log and allow what no policy decides',
+        'Create the temporary log-and-allow policy',
         '   create GlobalNetworkPolicy "allow-all-upgrade"',
         '',
       ].join('\n'),
@@ -135,7 +135,7 @@ describe('netplugctl host-endpoints prepare-upgrade', () => {
       [
         'Delete the temporary policy',
         '   delete GlobalNetworkPolicy "allow-all-upgrade"',
-        'Take the label off the host endpoints',
+        'Remove the upgrade label',
         '   change HostEndpoint "a": drop label netplug/host-endpoint-upgrade',
         '   change HostEndpoint "b": drop label netplug/host-endpoint-upgrade',
         '',

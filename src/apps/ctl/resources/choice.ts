@@ -25,7 +25,7 @@ export async function chosenOf(
   const hasNames = wanted.some(({ names }) => names.length > 0);
   if (hasNames === isBySelector) {
     const state = hasNames ? 'both names and --all or --selector are given' : 'no name is given';
-    throw new NetplugError('cli/usage', `Cannot tell which resources are meant: ${state}`, {
+    throw new NetplugError('cli/usage', `Cannot select resources: ${state}`, {
       hint: 'Give names, or a --selector over labels, or --all',
     });
   }

@@ -141,7 +141,7 @@ async function assertUnused({ store, signal }: Writing, pool: IpPool): Promise<r
     'resource/in-use',
     `Cannot delete IPPool "${name}": ${counted(held, 'address', 'addresses')} of it held on ${where}`,
     {
-      hint: `Set "disabled: true" and recreate the pods; "netplugctl ipam show --blocks" tells where they are`,
+      hint: `Set "disabled: true" and recreate the pods; "netplugctl ipam show --blocks" lists them`,
       facts: { pool: name, cidr: formatCidr(cidr), held },
     },
   );
@@ -162,6 +162,6 @@ async function enableAgain({ store }: Writing, pool: IpPool, reason: unknown): P
         cause,
       },
     );
-    throw new AggregateError([reason, left], 'Cannot delete the pool, nor take back what was begun', { cause });
+    throw new AggregateError([reason, left], 'Cannot delete the pool or re-enable it', { cause });
   }
 }

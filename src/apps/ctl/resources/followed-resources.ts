@@ -9,7 +9,7 @@ export interface ShownEvent {
   readonly resource: AnyResource;
 }
 
-/** Turns changes into events: only of selected resources, and without repetition when a watch restarts. */
+/** BoundedMutex changes into events: only of selected resources, and without repetition when a watch restarts. */
 export class FollowedResources {
   readonly #shown = new Map<string, AnyResource>();
   readonly #isWanted: (resource: AnyResource) => boolean;

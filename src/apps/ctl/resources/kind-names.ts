@@ -55,7 +55,7 @@ export function visibleKind(word: string): VisibleKind {
   const words = [...VISIBLE_KINDS, ...all.flatMap(({ plural, shortNames }) => [plural, ...shortNames])];
   const meant = nearMiss(word, words);
   const plurals = all.map(({ plural }) => plural).join(', ');
-  throw new NetplugError('cli/usage', `Cannot tell the kind "${word}": the kinds are ${plurals}`, {
+  throw new NetplugError('cli/usage', `Cannot use kind "${word}": the kinds are ${plurals}`, {
     hint: meant === undefined ? 'Blocks are shown by "netplugctl ipam show --blocks"' : didYouMean(meant),
   });
 }

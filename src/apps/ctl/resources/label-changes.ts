@@ -44,7 +44,7 @@ function splitPair(word: string): [string, string] {
 }
 
 function usage(state: string): NetplugError {
-  return new NetplugError('cli/usage', `Cannot tell what to change: ${state}`, {
+  return new NetplugError('cli/usage', `Cannot change labels: ${state}`, {
     hint: 'Write KEY=VALUE to set, KEY- to remove, each key once',
   });
 }

@@ -76,7 +76,7 @@ function versionIn(change: unknown): string | undefined {
 async function readPatch(context: Context, { patch: text, patchFile }: PatchOptions): Promise<unknown> {
   if ((text === undefined) === (patchFile === undefined)) {
     throw usage(
-      `Cannot tell the patch: ${text === undefined ? 'neither --patch nor --patch-file is' : 'both --patch and --patch-file are'} given`,
+      `Cannot read the patch: ${text === undefined ? 'neither --patch nor --patch-file is' : 'both --patch and --patch-file are'} given`,
     );
   }
   const sources: readonly DocumentSource[] =
@@ -88,7 +88,7 @@ async function readPatch(context: Context, { patch: text, patchFile }: PatchOpti
   if (problems.length > 0) throw problemsError('the patch', problems, 'resource/invalid');
   const [document, ...more] = read.flatMap(({ documents }) => documents);
   if (document !== undefined && more.length === 0) return document.value;
-  throw usage(`Cannot tell the patch: there ${document === undefined ? 'is no document' : 'are several documents'}`);
+  throw usage(`Cannot read the patch: there ${document === undefined ? 'is no document' : 'are several documents'}`);
 }
 
 function usage(message: string): NetplugError {

@@ -33,7 +33,7 @@ export function targetOf({ kind, names, ...files }: Words): Target {
   }
   if (kind !== undefined) return { by: 'name', wanted: wantedByName(kind, names) };
   if (hasFiles) return { by: 'file', files: fileChoice(files) };
-  throw usage('Cannot tell which resources are meant: neither a kind nor -f is given', 'Try "netplugctl get ippools"');
+  throw usage('Cannot select resources: neither a kind nor -f is given', 'Try "netplugctl get ippools"');
 }
 
 /** `ippool blue green`, `ippools,nodes`, or `ippool/blue node/n1`. @throws cli/usage */
@@ -43,10 +43,7 @@ export function wantedByName(kind: string, names: readonly string[]): readonly W
   for (const word of [kind, ...names]) {
     const [of = '', name = '', ...more] = word.split('/');
     if (name === '' || more.length > 0) {
-      throw usage(
-        `Cannot tell what "${word}" means: allowed is KIND/NAME`,
-        'Write each as KIND/NAME, or the kind once',
-      );
+      throw usage(`Cannot use "${word}": allowed is KIND/NAME`, 'Write each as KIND/NAME, or the kind once');
     }
     const meant = visibleKind(of);
     byKind.set(meant, [...(byKind.get(meant) ?? []), name]);

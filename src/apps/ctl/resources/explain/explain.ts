@@ -22,7 +22,7 @@ export async function explain({ io }: Pick<Context, 'io'>, { what, depth }: Expl
   const kind = visibleKind(word);
   if (kind === 'WorkloadEndpoint') {
     io.stdout(
-      `WorkloadEndpoint: what netplug notes of the interface of a pod; nobody else writes it.\nShort names: ${ENDPOINT_INFO.shortNames.join(', ')}\n`,
+      `WorkloadEndpoint: the network interface of a pod. netplug writes it; it is read-only.\nShort names: ${ENDPOINT_INFO.shortNames.join(', ')}\n`,
     );
     return Promise.resolve(0);
   }

@@ -68,7 +68,7 @@ describe('a strategic patch', () => {
   });
 
   it.each([
-    [{ spec: { ports: [{ port: 1 }] } }, 'spec.ports[0].name: missing: it tells which item of the list is meant'],
+    [{ spec: { ports: [{ port: 1 }] } }, 'spec.ports[0].name: missing: required merge key of the list'],
     [{ spec: { bgp: { $patch: 'remove' } } }, 'found "remove" (string), allowed is "merge", "replace", "delete"'],
     [{ spec: { $retainKeys: ['a'] } }, 'is not supported; allowed is "$patch"'],
   ])('is refused with the place: %j', (patch, message) => {

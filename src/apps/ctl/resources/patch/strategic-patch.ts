@@ -58,8 +58,7 @@ function mergeList(
     if (isReplacement(item)) continue;
     const where = at(path, index);
     const key = isRecord(item) ? item[mergeKey] : undefined;
-    if (key === undefined)
-      throw patchUnusable(at(where, mergeKey), 'missing: it tells which item of the list is meant');
+    if (key === undefined) throw patchUnusable(at(where, mergeKey), 'missing: required merge key of the list');
     const place = items.findIndex((each) => isRecord(each) && each[mergeKey] === key);
     if (isDeletion(item, where)) items.splice(place, place === -1 ? 0 : 1);
     else {
