@@ -4,7 +4,7 @@ import type { CallStore } from '../datastore/store.ts';
 import { openKvStore } from '../datastore/kv/kv-store.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import type { Datastore } from '../config/connection.ts';
-import { Turns } from '../runtime/turns.ts';
+import { BoundedMutex } from '../runtime/bounded-mutex.ts';
 import { isCutOff, openPluginStoreIn, openStoreIn } from './open-store.ts';
 
 /** How long a call waits at most for others that use the same blocks. */
@@ -13,7 +13,7 @@ const TURN_MS = 1000;
 /** A connection that calls share. */
 interface Shared {
   readonly store: CallStore | undefined;
-  readonly turns: Turns;
+  readonly mutex: BoundedMutex;
 }
 
 /** Opens the stores of calls that share connections. The environment of a call must not change how a datastore is reached. */
@@ -26,10 +26,10 @@ export class SharedStores implements AsyncDisposable {
   openIn(env: NodeJS.ProcessEnv): PluginDependencies['openStore'] {
     return (datastore, call) => {
       if (isCutOff(datastore)) return openPluginStoreIn(env)(datastore, call);
-      const { store, turns } = this.#sharedOf(datastore);
-      if (store !== undefined) return sharedBy(store, turns, async () => Promise.resolve());
+      const { store, mutex } = this.#sharedOf(datastore);
+      if (store !== undefined) return sharedBy(store, mutex, async () => Promise.resolve());
       const own = openStoreIn(env, { log: call.log, transport: this.transport })(datastore);
-      return sharedBy(own, turns, async () => own[Symbol.asyncDispose]());
+      return sharedBy(own, mutex, async () => own[Symbol.asyncDispose]());
     };
   }
 
@@ -44,16 +44,16 @@ export class SharedStores implements AsyncDisposable {
     const known = this.#shared.get(key);
     if (known !== undefined) return known;
     const store = datastore.type === 'kvv3' ? openKvStore(datastore.connection) : undefined;
-    const shared = { store, turns: new Turns(systemClock, TURN_MS) };
+    const shared = { store, mutex: new BoundedMutex(systemClock, TURN_MS) };
     this.#shared.set(key, shared);
     return shared;
   }
 }
 
-function sharedBy(store: CallStore, turns: Turns, close: () => Promise<void>): CallStore {
+function sharedBy(store: CallStore, mutex: BoundedMutex, close: () => Promise<void>): CallStore {
   return {
     ...(store.endpointsAreNotes === true ? { endpointsAreNotes: true } : {}),
-    takeTurn: async (signal) => turns.take(signal),
+    takeTurn: async (signal) => mutex.take(signal),
     isOlder: (version, than) => store.isOlder(version, than),
     readNodeView: async (node, endpoint, signal) => store.readNodeView(node, endpoint, signal),
     commit: async (changes, signal) => store.commit(changes, signal),

@@ -15,28 +15,28 @@ const lent: IpBlock = takeSlot(takeSlot(empty, 0, holder('1', a)), 1, holder('2'
 
 describe('the index of borrowers', () => {
   it('notes a node that takes an address of a block of another', () => {
-    expect(borrowerChange(empty, lent)).toEqual({ noted: new Map([[b, [1]]]), forgotten: [] });
+    expect(borrowerChange(empty, lent)).toEqual({ updated: new Map([[b, [1]]]), removed: [] });
   });
 
   it('notes a borrower again that takes one more or gives one back', () => {
     const more = takeSlot(lent, 3, holder('3', b));
-    expect(borrowerChange(lent, more)).toEqual({ noted: new Map([[b, [1, 3]]]), forgotten: [] });
+    expect(borrowerChange(lent, more)).toEqual({ updated: new Map([[b, [1, 3]]]), removed: [] });
     const less = freeSlots(more, new Set(['2']));
-    expect(borrowerChange(more, less)).toEqual({ noted: new Map([[b, [3]]]), forgotten: [] });
+    expect(borrowerChange(more, less)).toEqual({ updated: new Map([[b, [3]]]), removed: [] });
   });
 
   it('stays as it is while the owner takes and frees', () => {
     const busy = takeSlot(lent, 2, holder('3', a));
-    expect(borrowerChange(lent, busy)).toEqual({ noted: new Map(), forgotten: [] });
-    expect(borrowerChange(busy, freeSlots(busy, new Set(['1', '3'])))).toEqual({ noted: new Map(), forgotten: [] });
+    expect(borrowerChange(lent, busy)).toEqual({ updated: new Map(), removed: [] });
+    expect(borrowerChange(busy, freeSlots(busy, new Set(['1', '3'])))).toEqual({ updated: new Map(), removed: [] });
   });
 
   it('forgets a node with the last address it borrows', () => {
-    expect(borrowerChange(lent, freeSlots(lent, new Set(['2'])))).toEqual({ noted: new Map(), forgotten: [b] });
+    expect(borrowerChange(lent, freeSlots(lent, new Set(['2'])))).toEqual({ updated: new Map(), removed: [b] });
   });
 
   it('turns the old owner into a borrower and the new one into none', () => {
-    expect(borrowerChange(lent, { ...lent, node: b })).toEqual({ noted: new Map([[a, [0]]]), forgotten: [b] });
+    expect(borrowerChange(lent, { ...lent, node: b })).toEqual({ updated: new Map([[a, [0]]]), removed: [b] });
   });
 
   it('notes every borrower again under a new owner', () => {
@@ -44,12 +44,12 @@ describe('the index of borrowers', () => {
       [a, [0]],
       [b, [1]],
     ]);
-    expect(borrowerChange(lent, { ...lent, node: c })).toEqual({ noted: both, forgotten: [] });
-    expect(borrowerChange(lent, { ...lent, node: undefined })).toEqual({ noted: both, forgotten: [] });
+    expect(borrowerChange(lent, { ...lent, node: c })).toEqual({ updated: both, removed: [] });
+    expect(borrowerChange(lent, { ...lent, node: undefined })).toEqual({ updated: both, removed: [] });
   });
 
   it('forgets everybody with the block', () => {
-    expect(borrowerChange(lent, undefined)).toEqual({ noted: new Map(), forgotten: [b] });
-    expect(borrowerChange(undefined, lent)).toEqual({ noted: new Map([[b, [1]]]), forgotten: [] });
+    expect(borrowerChange(lent, undefined)).toEqual({ updated: new Map(), removed: [b] });
+    expect(borrowerChange(undefined, lent)).toEqual({ updated: new Map([[b, [1]]]), removed: [] });
   });
 });

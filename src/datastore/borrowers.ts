@@ -24,21 +24,21 @@ export function addressesOf(
   return new Map([...borrowed].map(([node, ordinals]) => [node, ordinals.map((ordinal) => addressAt(cidr, ordinal))]));
 }
 
-const NOBODY: ReturnType<typeof borrowersOf> = new Map();
+const NO_BORROWERS: ReturnType<typeof borrowersOf> = new Map();
 
 /** The change of the index of borrowers when a block changes. */
 export interface BorrowerChange {
   /** Borrowers that are new or hold different ordinals, or all borrowers when the owner has changed. */
-  readonly noted: ReadonlyMap<NodeName, readonly number[]>;
-  readonly forgotten: readonly NodeName[];
+  readonly updated: ReadonlyMap<NodeName, readonly number[]>;
+  readonly removed: readonly NodeName[];
 }
 
 export function borrowerChange(before: IpBlock | undefined, after: IpBlock | undefined): BorrowerChange {
-  const old = before === undefined ? NOBODY : borrowersOf(before);
-  const now = after === undefined ? NOBODY : borrowersOf(after);
+  const old = before === undefined ? NO_BORROWERS : borrowersOf(before);
+  const now = after === undefined ? NO_BORROWERS : borrowersOf(after);
   const isMoved = before?.node !== after?.node;
   return {
-    noted: new Map([...now].filter(([node, ordinals]) => isMoved || !isDeepStrictEqual(old.get(node), ordinals))),
-    forgotten: [...old.keys()].filter((node) => !now.has(node)),
+    updated: new Map([...now].filter(([node, ordinals]) => isMoved || !isDeepStrictEqual(old.get(node), ordinals))),
+    removed: [...old.keys()].filter((node) => !now.has(node)),
   };
 }

@@ -41,12 +41,12 @@ export interface RoutedBlock {
 }
 
 /** A decoded record: its value, and why the rest could not be decoded. Both are unset for a deleted record. */
-export interface Seen<T> {
+export interface Decoded<T> {
   readonly value?: T | undefined;
   readonly problem?: string | undefined;
 }
 
-interface RecordOf<T> extends Seen<T> {
+interface RecordOf<T> extends Decoded<T> {
   /** Unique among the records of the query. */
   readonly key: string;
   /** The version for a commit. Empty where the record has none. */

@@ -3,7 +3,7 @@ import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../model/ip
 import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
 import type { NodeName } from '../model/names.ts';
 import type { NodeSettings } from './allocation-store.ts';
-import type { Query, Seen } from './follow.ts';
+import type { Query, Decoded } from './follow.ts';
 import { compareResources } from './order.ts';
 
 /** Returns queries for the resources that decide which addresses a node may assign. */
@@ -18,7 +18,7 @@ export function settingQueries(node: NodeName): readonly Extract<Query, { readon
 }
 
 /** Returns the settings of a node from the records of `settingQueries`. */
-export function settingsFrom(found: readonly Seen<AnyResource>[]): NodeSettings {
+export function settingsFrom(found: readonly Decoded<AnyResource>[]): NodeSettings {
   const of = <K extends ResourceKind>(kind: K): ResourceOf<K>[] =>
     found
       .flatMap(({ value }) => value ?? [])

@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
 import { systemClock } from '../base/clock.ts';
-import { Turns } from './turns.ts';
+import { BoundedMutex } from './bounded-mutex.ts';
 
 const FOREVER = new AbortController().signal;
 
 it('lets users work one after the other, in the order of arrival', async () => {
-  const turns = new Turns(systemClock, 10_000);
+  const turns = new BoundedMutex(systemClock, 10_000);
   const done: number[] = [];
   let active = 0;
   const work = async (index: number): Promise<boolean> => {
@@ -24,7 +24,7 @@ it('lets users work one after the other, in the order of arrival', async () => {
 });
 
 it('gives a turn to users that have waited too long, and to the next ones only when all before them have ended', async () => {
-  const turns = new Turns(systemClock, 500);
+  const turns = new BoundedMutex(systemClock, 500);
   const slow = await turns.take(FOREVER);
   const impatient = await turns.take(FOREVER);
   expect(impatient.hasWaited).toBe(true);
@@ -40,7 +40,7 @@ it('gives a turn to users that have waited too long, and to the next ones only w
 });
 
 it('leaves the queue when the signal aborts, and holds up no one behind', async () => {
-  const turns = new Turns(systemClock, 10_000);
+  const turns = new BoundedMutex(systemClock, 10_000);
   const first = await turns.take(FOREVER);
   const leaving = new AbortController();
   const left = turns.take(leaving.signal);
@@ -53,7 +53,7 @@ it('leaves the queue when the signal aborts, and holds up no one behind', async 
   (await last)[Symbol.dispose]();
 });
 
-async function takeNext(turns: Turns, order: string[]): Promise<void> {
+async function takeNext(turns: BoundedMutex, order: string[]): Promise<void> {
   using _turn = await turns.take(FOREVER);
   order.push('next');
 }

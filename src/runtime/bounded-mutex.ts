@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts';
 
 /** A place in the queue, released on dispose. */
-export interface Turn extends Disposable {
+export interface Ticket extends Disposable {
   /** Whether the caller waited behind another. */
   readonly hasWaited: boolean;
 }
@@ -9,7 +9,7 @@ export interface Turn extends Disposable {
 /**
  * Serializes callers in arrival order. After `limitMs` a waiting caller proceeds anyway, so this is not a lock.
  */
-export class Turns {
+export class BoundedMutex {
   readonly #clock: Clock;
   readonly #limitMs: number;
   #last: Promise<void> | undefined;
@@ -20,7 +20,7 @@ export class Turns {
   }
 
   /** @throws the signal's reason */
-  async take(signal: AbortSignal): Promise<Turn> {
+  async take(signal: AbortSignal): Promise<Ticket> {
     signal.throwIfAborted();
     const before = this.#last;
     const { promise: done, resolve } = Promise.withResolvers<void>();
@@ -28,7 +28,7 @@ export class Turns {
     this.#last = last;
     const end = (): void => {
       resolve();
-      void this.#forget(last);
+      void this.#clearWhenIdle(last);
     };
     try {
       if (before !== undefined) await this.#wait(before, signal);
@@ -40,7 +40,7 @@ export class Turns {
   }
 
   /** Clears the queue once its last caller has finished. */
-  async #forget(last: Promise<void>): Promise<void> {
+  async #clearWhenIdle(last: Promise<void>): Promise<void> {
     await last;
     if (this.#last === last) this.#last = undefined;
   }

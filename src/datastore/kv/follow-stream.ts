@@ -12,7 +12,7 @@ import { etcdError, judge } from './translate-error.ts';
 export type WatchInit = MessageInitShape<typeof WatchRequestSchema>;
 
 /** The server and connection of a stream of watches. */
-export interface WatchEnd {
+export interface WatchTarget {
   readonly origin: string;
   readonly connection: Http2Connection;
   readonly watch: Client<typeof Watch>;
@@ -37,7 +37,7 @@ const PROBE: readonly WatchInit[] = [
  * @throws store/unavailable, store/refused
  */
 export async function* followStream(
-  { origin, connection, watch }: WatchEnd,
+  { origin, connection, watch }: WatchTarget,
   { requests, silenceMs, signal }: { requests: Channel<WatchInit>; silenceMs: number; signal: AbortSignal },
 ): AsyncGenerator<WatchResponse> {
   const over = new AbortController();

@@ -8,7 +8,7 @@ import { FollowedBlocks } from './followed-blocks.ts';
 import { FollowedRouting } from './followed-routing.ts';
 import type { KeyRange } from './keys.ts';
 import { isCompacted, listRange } from './paging.ts';
-import { again, type Reach } from './read-blocks.ts';
+import { retryOnCompaction, type EtcdReader } from './read-blocks.ts';
 import { endpointReader, resourceRecord, Unreadable, versionOf } from './records.ts';
 import { bytesOf, getRange, type RangeInit, rangeOf, decodeText, txn } from './requests.ts';
 
@@ -38,21 +38,21 @@ interface Source {
  * One reading at one revision and one stream with a watch per range. Where etcd has compacted the history that the stream
  * needs, everything is read again.
  */
-export async function* follow(reach: Reach, { queries, from, pageSize }: Follow): AsyncGenerator<FollowEvent> {
+export async function* follow(reader: EtcdReader, { queries, from, pageSize }: Follow): AsyncGenerator<FollowEvent> {
   let positions = from === undefined ? undefined : parsePositions(from);
   for (;;) {
-    const watch = new EtcdWatch<{ readonly index: number; readonly range: FollowedRange }>(reach.client);
-    const sources = queries.map((query, index) => sourceOf({ reach, watch, query, index }));
+    const watch = new EtcdWatch<{ readonly index: number; readonly range: FollowedRange }>(reader.client);
+    const sources = queries.map((query, index) => sourceOf({ reader, watch, query, index }));
     const ranges = sources.flatMap((source, index) => source.ranges.map((range) => ({ index, range })));
     try {
-      positions = await resume(reach, { sources, positions, pageSize });
+      positions = await resume(reader, { sources, positions, pageSize });
       if (positions === undefined) {
-        const { revision, records } = await again(async () => readAll(reach, { ranges, pageSize }));
+        const { revision, records } = await retryOnCompaction(async () => readAll(reader, { ranges, pageSize }));
         positions = queries.map(() => revision);
         yield { kind: 'snapshot', records, version: positions.join() };
       }
       for (const topic of ranges) watch.follow(topic, topic.range.keys, positions[topic.index] ?? 0n);
-      for await (const { topic, events, revision } of watch.batches(reach.signal)) {
+      for await (const { topic, events, revision } of watch.batches(reader.signal)) {
         const records = await topic.range.take(events);
         const isOnly = sources[topic.index]?.ranges.length === 1;
         if (isOnly) positions[topic.index] = revision;
@@ -72,7 +72,7 @@ function parsePositions(from: string): bigint[] | undefined {
 
 /** Restores the state of the sources; undefined when they must be listed again. */
 async function resume(
-  { client, signal }: Reach,
+  { client, signal }: EtcdReader,
   {
     sources,
     positions,
@@ -96,7 +96,7 @@ async function resume(
 
 /** One transaction; the further pages of long ranges are read at its revision. */
 async function readAll(
-  { client, signal }: Reach,
+  { client, signal }: EtcdReader,
   { ranges, pageSize }: { readonly ranges: readonly { readonly range: FollowedRange }[]; readonly pageSize: number },
 ): Promise<{ readonly revision: bigint; readonly records: readonly FollowedRecord[] }> {
   const success = ranges.map(({ range: { keys } }) => getRange({ ...rangeAt(keys), limit: BigInt(pageSize) }));
@@ -121,23 +121,23 @@ function rangeAt(keys: string | KeyRange): RangeInit {
 }
 
 interface SourceParts {
-  readonly reach: Reach;
+  readonly reader: EtcdReader;
   readonly watch: EtcdWatch<{ readonly index: number; readonly range: FollowedRange }>;
   readonly query: Query;
   readonly index: number;
 }
 
-function sourceOf({ reach, watch, query, index }: SourceParts): Source {
-  const { keys } = reach;
+function sourceOf({ reader, watch, query, index }: SourceParts): Source {
+  const { keys } = reader;
   switch (query.kind) {
     case 'resources': {
       const { of: kind, name } = query;
       const where = name === undefined ? keys.resources(kind) : keys.resource({ kind, name });
-      return { ranges: [resourceRange(reach, { where, kind, index })], resumes: 'without state' };
+      return { ranges: [resourceRange(reader, { where, kind, index })], resumes: 'without state' };
     }
     case 'other-nodes': {
-      const nodes = resourceRange(reach, { where: keys.resources('Node'), kind: 'Node', index });
-      return { ranges: [without(nodes, query.self)], resumes: 'without state' };
+      const nodes = resourceRange(reader, { where: keys.resources('Node'), kind: 'Node', index });
+      return { ranges: [excludingNode(nodes, query.self)], resumes: 'without state' };
     }
     case 'block-routes': {
       const followed = new FollowedRouting(keys, index);
@@ -153,7 +153,7 @@ function sourceOf({ reach, watch, query, index }: SourceParts): Source {
       };
     }
     case 'node-blocks': {
-      const blocks = new FollowedBlocks(reach, {
+      const blocks = new FollowedBlocks(reader, {
         node: query.node,
         query: index,
         leave: (id) => watch.leave(id),
@@ -162,9 +162,9 @@ function sourceOf({ reach, watch, query, index }: SourceParts): Source {
       return { ranges: blocks.ranges(), resumes: 'never' };
     }
     case 'endpoints':
-      return { ranges: [endpointRange(reach, query.node, index)], resumes: 'without state' };
+      return { ranges: [endpointRange(reader, query.node, index)], resumes: 'without state' };
     case 'cluster-endpoints':
-      return { ranges: [endpointRange(reach, undefined, index)], resumes: 'without state' };
+      return { ranges: [endpointRange(reader, undefined, index)], resumes: 'without state' };
     // A cluster whose orchestrator is not the datastore has them mirrored as records.
     case 'derived-resources':
     case 'service-endpoints':
@@ -175,7 +175,7 @@ function sourceOf({ reach, watch, query, index }: SourceParts): Source {
 }
 
 function resourceRange(
-  { keys }: Reach,
+  { keys }: EtcdReader,
   { where, kind, index }: { readonly where: string | KeyRange; readonly kind: ResourceKind; readonly index: number },
 ): FollowedRange {
   const read = (kv: KeyValue, isThere: boolean): FollowedRecord =>
@@ -183,7 +183,7 @@ function resourceRange(
   return rangeOfRecords(where, read);
 }
 
-function without({ begin, take, keys }: FollowedRange, name: string): FollowedRange {
+function excludingNode({ begin, take, keys }: FollowedRange, name: string): FollowedRange {
   const isOther = (record: FollowedRecord): boolean => record.kind !== 'resource' || record.which.name !== name;
   return {
     keys,
@@ -192,7 +192,7 @@ function without({ begin, take, keys }: FollowedRange, name: string): FollowedRa
   };
 }
 
-function endpointRange({ keys }: Reach, node: NodeName | undefined, query: number): FollowedRange {
+function endpointRange({ keys }: EtcdReader, node: NodeName | undefined, query: number): FollowedRange {
   const reader = endpointReader(keys);
   return rangeOfRecords(keys.endpoints(node), (kv, isThere) => {
     const base = { kind: 'endpoint', query, key: decodeText(kv.key), version: versionOf(kv) } as const;

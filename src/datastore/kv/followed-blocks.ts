@@ -7,11 +7,11 @@ import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
 import type { FollowedRange } from './follow.ts';
 import { cidrOfKey } from './keys.ts';
 import { borrowedKeys } from './read-node.ts';
-import { fetchBlocks, type Reach, readBlockRecords } from './read-blocks.ts';
+import { fetchBlocks, type EtcdReader, readBlockRecords } from './read-blocks.ts';
 import { blockReader, Unreadable, versionOf } from './records.ts';
 import { decodeText } from './requests.ts';
 
-interface Place {
+interface RemoteBlockWatch {
   readonly key: string;
   readonly watchId: bigint;
 }
@@ -26,52 +26,52 @@ interface BlockPorts {
 }
 
 /**
- * The blocks of a node as they change. A block that is written in place is known from its event. When a block moves or
+ * The blocks of a node as they change. A block that is written in watched is known from its event. When a block moves or
  * the node begins to borrow from it, the events come one by one from several ranges, in any order: then the block is
  * read, and events up to the revision of that reading are dropped.
  */
 export class FollowedBlocks {
-  readonly #reach: Reach;
+  readonly #reader: EtcdReader;
   readonly #ports: BlockPorts;
   /** Up to which revision a block is known, by its CIDR. Stays after a deletion, against events that come late. */
   readonly #known = new Map<string, bigint>();
   /** Blocks under other owners, each followed by its key. */
-  readonly #places = new Map<string, Place>();
+  readonly #watches = new Map<string, RemoteBlockWatch>();
 
-  constructor(reach: Reach, ports: BlockPorts) {
-    this.#reach = reach;
+  constructor(reader: EtcdReader, ports: BlockPorts) {
+    this.#reader = reader;
     this.#ports = ports;
   }
 
   /** The node's own blocks, and the index of those it borrows from. */
   ranges(): readonly FollowedRange[] {
-    const { keys } = this.#reach;
+    const { keys } = this.#reader;
     const { node } = this.#ports;
     return [
       {
         keys: keys.blocksOf(node),
-        begin: async (kvs, revision) => Promise.resolve(this.#begin(kvs, { revision, isFar: false })),
-        take: async (events) => this.#take(events, async (event) => this.#written(event, { isFar: false })),
+        begin: async (kvs, revision) => Promise.resolve(this.#begin(kvs, { revision, isRemote: false })),
+        take: async (events) => this.#take(events, async (event) => this.#written(event, { isRemote: false })),
       },
       {
         keys: keys.borrowedBy(node),
         begin: async (kvs, revision) => {
-          const blocks = await fetchBlocks(this.#reach, { blocks: borrowedKeys(keys, kvs), revision });
-          return this.#begin(blocks, { revision, isFar: true });
+          const blocks = await fetchBlocks(this.#reader, { blocks: borrowedKeys(keys, kvs), revision });
+          return this.#begin(blocks, { revision, isRemote: true });
         },
         // A deleted index key needs no action: the block's own event reports the change.
-        take: async (events) => this.#take(events.filter(isPut), async (event) => this.#moved(event)),
+        take: async (events) => this.#take(events.filter(isPut), async (event) => this.#reread(event)),
       },
     ];
   }
 
   #begin(
     kvs: readonly KeyValue[],
-    { revision, isFar }: { readonly revision: bigint; readonly isFar: boolean },
+    { revision, isRemote }: { readonly revision: bigint; readonly isRemote: boolean },
   ): readonly FollowedRecord[] {
     return kvs.flatMap((kv) => {
       const cidr = cidrOfKey(decodeText(kv.key));
-      return cidr === undefined ? [] : [this.#record(cidr, { kv, revision, isFar })];
+      return cidr === undefined ? [] : [this.#record(cidr, { kv, revision, isRemote })];
     });
   }
 
@@ -87,25 +87,25 @@ export class FollowedBlocks {
     return records;
   }
 
-  async #written(event: Event, { isFar }: { readonly isFar: boolean }): Promise<FollowedRecord | undefined> {
+  async #written(event: Event, { isRemote }: { readonly isRemote: boolean }): Promise<FollowedRecord | undefined> {
     const { kv } = event;
-    const cidr = this.#newsOf(kv);
-    if (kv === undefined || cidr === undefined || !isPut(event)) return this.#moved(event);
-    return this.#record(cidr, { kv, revision: kv.modRevision, isFar });
+    const cidr = this.#cidrIfNewer(kv);
+    if (kv === undefined || cidr === undefined || !isPut(event)) return this.#reread(event);
+    return this.#record(cidr, { kv, revision: kv.modRevision, isRemote });
   }
 
   /** Reads the block where it is now. */
-  async #moved({ kv: event }: Event): Promise<FollowedRecord | undefined> {
-    const cidr = this.#newsOf(event);
+  async #reread({ kv: event }: Event): Promise<FollowedRecord | undefined> {
+    const cidr = this.#cidrIfNewer(event);
     if (cidr === undefined) return undefined;
-    const { kvs, revision } = await readBlockRecords(this.#reach, [cidr]);
+    const { kvs, revision } = await readBlockRecords(this.#reader, [cidr]);
     const [kv] = kvs;
-    const own = this.#reach.keys.block(cidr, this.#ports.node);
-    return this.#record(cidr, { kv, revision, isFar: kv !== undefined && decodeText(kv.key) !== own });
+    const own = this.#reader.keys.block(cidr, this.#ports.node);
+    return this.#record(cidr, { kv, revision, isRemote: kv !== undefined && decodeText(kv.key) !== own });
   }
 
   /** Returns the CIDR unless a newer revision is already applied. */
-  #newsOf(kv: KeyValue | undefined): Cidr | undefined {
+  #cidrIfNewer(kv: KeyValue | undefined): Cidr | undefined {
     const cidr = kv === undefined ? undefined : cidrOfKey(decodeText(kv.key));
     if (kv === undefined || cidr === undefined) return undefined;
     return kv.modRevision <= (this.#known.get(formatCidr(cidr)) ?? 0n) ? undefined : cidr;
@@ -113,7 +113,11 @@ export class FollowedBlocks {
 
   #record(
     cidr: Cidr,
-    { kv, revision, isFar }: { readonly kv: KeyValue | undefined; readonly revision: bigint; readonly isFar: boolean },
+    {
+      kv,
+      revision,
+      isRemote,
+    }: { readonly kv: KeyValue | undefined; readonly revision: bigint; readonly isRemote: boolean },
   ): FollowedRecord {
     const key = formatCidr(cidr);
     const base = {
@@ -122,30 +126,30 @@ export class FollowedBlocks {
       key,
       version: kv === undefined ? '' : versionOf(kv),
     } as const;
-    const read = kv === undefined ? undefined : blockReader(this.#reach.keys)(kv);
+    const read = kv === undefined ? undefined : blockReader(this.#reader.keys)(kv);
     const isUnreadable = read instanceof Unreadable;
     const { node } = this.#ports;
     const isOurs =
       read !== undefined && (isUnreadable || read.value.node === node || borrowersOf(read.value).has(node));
     this.#known.set(key, revision);
-    this.#place(key, isFar && isOurs && kv !== undefined ? decodeText(kv.key) : undefined, revision);
+    this.#watchRemoteBlock(key, isRemote && isOurs && kv !== undefined ? decodeText(kv.key) : undefined, revision);
     if (!isOurs) return base;
     return isUnreadable ? { ...base, problem: read.problem } : { ...base, value: read.value };
   }
 
-  #place(name: string, key: string | undefined, revision: bigint): void {
-    const place = this.#places.get(name);
-    if (place?.key === key) return;
-    if (place !== undefined) this.#ports.leave(place.watchId);
-    if (key === undefined) this.#places.delete(name);
-    else this.#places.set(name, { key, watchId: this.#ports.follow(this.#placeAt(key), revision) });
+  #watchRemoteBlock(name: string, key: string | undefined, revision: bigint): void {
+    const watched = this.#watches.get(name);
+    if (watched?.key === key) return;
+    if (watched !== undefined) this.#ports.leave(watched.watchId);
+    if (key === undefined) this.#watches.delete(name);
+    else this.#watches.set(name, { key, watchId: this.#ports.follow(this.#rangeOf(key), revision) });
   }
 
-  #placeAt(keys: string): FollowedRange {
+  #rangeOf(keys: string): FollowedRange {
     return {
       keys,
       begin: async () => Promise.resolve([]),
-      take: async (events) => this.#take(events, async (event) => this.#written(event, { isFar: true })),
+      take: async (events) => this.#take(events, async (event) => this.#written(event, { isRemote: true })),
     };
   }
 }

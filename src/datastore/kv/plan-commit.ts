@@ -92,11 +92,11 @@ function blockOps(keys: Keys, before: IpBlock | undefined, after: IpBlock): Op[]
 function borrowedOps(keys: Keys, before: IpBlock | undefined, after: IpBlock | undefined): Op[] {
   const block = after ?? before;
   if (block === undefined) return [];
-  const { noted, forgotten } = borrowerChange(before, after);
+  const { updated, removed } = borrowerChange(before, after);
   return [
-    ...[...noted].map(([node, ordinals]) =>
+    ...[...updated].map(([node, ordinals]) =>
       put(keys.borrowed(node, block.cidr), encodeBorrowed({ owner: after?.node, ordinals })),
     ),
-    ...forgotten.map((node) => remove(keys.borrowed(node, block.cidr))),
+    ...removed.map((node) => remove(keys.borrowed(node, block.cidr))),
   ];
 }

@@ -8,21 +8,24 @@ import { isCompacted, type RangeListing } from './paging.ts';
 import { blockReader, insist, readClaim } from './records.ts';
 import { get, MAX_OPS, rangesIn, txn } from './requests.ts';
 
-/** What reading takes. */
-export interface Reach {
+/** What reads from etcd depend on. */
+export interface EtcdReader {
   readonly client: EtcdClient;
   readonly keys: Keys;
   readonly signal: AbortSignal;
 }
 
-export async function readBlocks(reach: Reach, cidrs: readonly Cidr[]): Promise<readonly Stored<IpBlock>[]> {
-  const read = blockReader(reach.keys);
-  return (await readBlockRecords(reach, cidrs)).kvs.map((kv) => insist(read(kv)));
+export async function readBlocks(reader: EtcdReader, cidrs: readonly Cidr[]): Promise<readonly Stored<IpBlock>[]> {
+  const read = blockReader(reader.keys);
+  return (await readBlockRecords(reader, cidrs)).kvs.map((kv) => insist(read(kv)));
 }
 
 /** Two requests: the claims say where the blocks are. */
-export async function readBlockRecords({ client, keys, signal }: Reach, cidrs: readonly Cidr[]): Promise<RangeListing> {
-  return again(async () => {
+export async function readBlockRecords(
+  { client, keys, signal }: EtcdReader,
+  cidrs: readonly Cidr[],
+): Promise<RangeListing> {
+  return retryOnCompaction(async () => {
     const answer = await client.read(txn({ success: cidrs.map((cidr) => get(keys.claim(cidr))) }), signal);
     const claims = rangesIn(answer)
       .flat()
@@ -35,7 +38,7 @@ export async function readBlockRecords({ client, keys, signal }: Reach, cidrs: r
 
 /** The blocks under those keys as they were at the revision, so that owners cannot change in between. */
 export async function fetchBlocks(
-  { client, signal }: Reach,
+  { client, signal }: EtcdReader,
   { blocks, revision }: { readonly blocks: readonly string[]; readonly revision: bigint },
 ): Promise<KeyValue[]> {
   const kvs: KeyValue[] = [];
@@ -46,8 +49,8 @@ export async function fetchBlocks(
   return kvs;
 }
 
-/** A revision that etcd forgot between two requests is read again, newer. */
-export async function again<T>(read: () => Promise<T>): Promise<T> {
+/** Reads again, at a newer revision, when etcd has compacted the revision between two requests. */
+export async function retryOnCompaction<T>(read: () => Promise<T>): Promise<T> {
   try {
     return await read();
   } catch (cause) {

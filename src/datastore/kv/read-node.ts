@@ -6,17 +6,25 @@ import { settingQueries, settingsFrom } from '../node-settings.ts';
 import { decodeBorrowed } from './borrowed-records.ts';
 import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, type Keys } from './keys.ts';
-import { again, fetchBlocks, type Reach } from './read-blocks.ts';
+import { retryOnCompaction, fetchBlocks, type EtcdReader } from './read-blocks.ts';
 import { blockReader, endpointReader, resourceRecord, sortOut } from './records.ts';
 import { get, getRange, rangeOf, rangesIn, decodeText, txn } from './requests.ts';
 
 /** One request; a second one for the blocks the node borrows from, when there are any, at the same moment. */
-export async function readNodeView(reach: Reach, node: NodeName, endpoint: EndpointId | undefined): Promise<NodeView> {
-  return again(async () => readNodeViewOnce(reach, node, endpoint));
+export async function readNodeView(
+  reader: EtcdReader,
+  node: NodeName,
+  endpoint: EndpointId | undefined,
+): Promise<NodeView> {
+  return retryOnCompaction(async () => readNodeViewOnce(reader, node, endpoint));
 }
 
-async function readNodeViewOnce(reach: Reach, node: NodeName, endpoint: EndpointId | undefined): Promise<NodeView> {
-  const { client, keys, signal } = reach;
+async function readNodeViewOnce(
+  reader: EtcdReader,
+  node: NodeName,
+  endpoint: EndpointId | undefined,
+): Promise<NodeView> {
+  const { client, keys, signal } = reader;
   const queries = settingQueries(node);
   const success = [
     getRange(rangeOf(keys.blocksOf(node))),
@@ -29,7 +37,7 @@ async function readNodeViewOnce(reach: Reach, node: NodeName, endpoint: Endpoint
   const answer = await client.read(txn({ success }), signal);
   const [owned = [], lent = [], ...rest] = rangesIn(answer);
   const blocks = borrowedKeys(keys, lent);
-  const borrowed = await fetchBlocks(reach, { blocks, revision: answer.header?.revision ?? 0n });
+  const borrowed = await fetchBlocks(reader, { blocks, revision: answer.header?.revision ?? 0n });
   const settings = settingsFrom(
     queries.flatMap(({ of: kind }, index) =>
       (rest[index] ?? []).map((kv) => resourceRecord({ keys, kind, query: index }, kv, true)),

@@ -5,7 +5,7 @@ import type { ResourceId } from '../../model/resource-id.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
 import type { FollowedRecord, FollowEvent, Query } from '../follow.ts';
 import { type MemoryDatabase, type MemoryState, UNREADABLE } from './memory-database.ts';
-import { endpointsOn, problemWith, sightings } from './read-state.ts';
+import { endpointsOn, problemWith, observedRecords } from './read-state.ts';
 
 /** Follows the queries from state to state. `look` returns the state to report; throws to simulate a lost watch. */
 export async function* follow(
@@ -76,12 +76,12 @@ function recordsIn(state: MemoryState, queries: readonly Query[]): ReadonlyMap<s
 function* recordsOf(state: MemoryState, query: Query, index: number): Generator<FollowedRecord> {
   switch (query.kind) {
     case 'resources':
-      for (const { which, seen } of sightings(state, query.of)) {
+      for (const { which, seen } of observedRecords(state, query.of)) {
         if (query.name === undefined || which.name === query.name) yield resourceRecord(which, seen, index);
       }
       return;
     case 'other-nodes':
-      for (const { which, seen } of sightings(state, 'Node')) {
+      for (const { which, seen } of observedRecords(state, 'Node')) {
         if (which.name !== query.self) yield resourceRecord(which, seen, index);
       }
       return;

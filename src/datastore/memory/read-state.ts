@@ -7,7 +7,7 @@ import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model
 import { compareCidrs, parseCidr } from '../../net/cidr.ts';
 import { borrowersOf } from '../borrowers.ts';
 import { compareResources } from '../order.ts';
-import type { Seen } from '../follow.ts';
+import type { Decoded } from '../follow.ts';
 import { settingQueries, settingsFrom } from '../node-settings.ts';
 import type { Claim, NodeSettings, NodeView, Stored } from '../allocation-store.ts';
 import {
@@ -20,9 +20,9 @@ import {
 } from './memory-database.ts';
 
 /** A resource, and what there is of it now. */
-interface Sighting<K extends ResourceKind> {
+interface ObservedRecord<K extends ResourceKind> {
   readonly which: ResourceId<K>;
-  readonly seen: Seen<ResourceOf<K>>;
+  readonly seen: Decoded<ResourceOf<K>>;
 }
 
 export function viewOf(
@@ -50,7 +50,9 @@ export function viewOf(
 function settingsIn(state: MemoryState, node: NodeName): NodeSettings {
   return settingsFrom(
     settingQueries(node).flatMap(({ of, name }) =>
-      sightings(state, of).flatMap(({ which, seen }) => (name === undefined || which.name === name ? [seen] : [])),
+      observedRecords(state, of).flatMap(({ which, seen }) =>
+        name === undefined || which.name === name ? [seen] : [],
+      ),
     ),
   );
 }
@@ -59,15 +61,15 @@ export function resourcesIn<K extends ResourceKind>(
   state: MemoryState,
   kind: K,
 ): { readonly resources: ResourceOf<K>[]; readonly problems: string[] } {
-  const all = sightings(state, kind);
+  const all = observedRecords(state, kind);
   return {
     resources: all.flatMap(({ seen }) => seen.value ?? []).sort(compareResources),
     problems: all.flatMap(({ seen }) => seen.problem ?? []),
   };
 }
 
-export function sightings<K extends ResourceKind>(state: MemoryState, kind: K): Sighting<K>[] {
-  const all: Sighting<K>[] = [];
+export function observedRecords<K extends ResourceKind>(state: MemoryState, kind: K): ObservedRecord<K>[] {
+  const all: ObservedRecord<K>[] = [];
   for (const [key, { value, version }] of state.resources) {
     const { kind: ofKind, ...named } = resourceIdIn(key);
     if (ofKind !== kind) continue;

@@ -5,7 +5,7 @@ import type { NodeName } from '../../model/names.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
-import type { RoutedBlock, Seen } from '../follow.ts';
+import type { RoutedBlock, Decoded } from '../follow.ts';
 import type { Claim, Stored } from '../allocation-store.ts';
 import {
   blockObjectName,
@@ -92,7 +92,7 @@ const borrowedOrdinals = v.pipe(
 );
 
 /** Returns the fields for routes from name, labels and annotations; without a valid annotation of borrowers, only the owner. */
-export function readRouting(object: ApiObject): Seen<RoutedBlock> {
+export function readRouting(object: ApiObject): Decoded<RoutedBlock> {
   const claim = readClaim(object);
   const { name, annotations } = object.metadata;
   if (claim === undefined) return { problem: new Unreadable('IPBlock', name, 'its name stands for no CIDR').problem };

@@ -9,7 +9,7 @@ import { fromPod } from '../../model/from-kubernetes/pod.ts';
 import { fromNamespace, fromServiceAccount } from '../../model/from-kubernetes/profiles.ts';
 import { kubernetesPolicyName } from '../../model/policy-names.ts';
 import type { Profile } from '../../model/profile.ts';
-import type { DerivedFrom, FollowedRecord, Seen } from '../follow.ts';
+import type { DerivedFrom, FollowedRecord, Decoded } from '../follow.ts';
 import { type Source, type Watched, watchedSource } from './source.ts';
 
 /** Returns the watch of objects of the orchestrator that stand for resources. */
@@ -63,7 +63,7 @@ function sourceOf(collection: Collection, recordsIn: (object: ApiObject) => read
   return watchedSource({ collection, options: {}, recordsIn }, { canResume: false });
 }
 
-function seen<T>({ value, problems }: Converted<T>): Seen<T> {
+function seen<T>({ value, problems }: Converted<T>): Decoded<T> {
   return {
     ...(value === undefined ? {} : { value }),
     ...(problems.length === 0 ? {} : { problem: problems.join('; ') }),

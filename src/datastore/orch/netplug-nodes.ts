@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { Node } from '../../model/node.ts';
 import { API_VERSION } from '../../model/resource.ts';
-import type { Seen } from '../follow.ts';
+import type { Decoded } from '../follow.ts';
 import { decodeRecordedResource } from '../stored-resource.ts';
 import { nodeFromObject } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
@@ -53,7 +53,7 @@ export function publicationFault(object: ApiObject | undefined, { metadata, spec
  * Returns the Node that the object stands for. An object that no Node of its name owns is left out: the garbage collector
  * would never remove it.
  */
-export function readNetplugNode(object: ApiObject): Seen<Node> {
+export function readNetplugNode(object: ApiObject): Decoded<Node> {
   const { name, labels } = object.metadata;
   const owners = v.safeParse(v.array(Owner), object.metadata['ownerReferences']);
   const isOwned = owners.success && owners.output.some((owner) => owner.kind === 'Node' && owner.name === name);

@@ -10,7 +10,7 @@ import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { isObjectName, PODS, podsOf } from '../../kube/paths.ts';
 import { borrowersOf } from '../borrowers.ts';
-import type { Seen } from '../follow.ts';
+import type { Decoded } from '../follow.ts';
 import { settingQueries, settingsFrom } from '../node-settings.ts';
 import { compareEndpointIds } from '../order.ts';
 import type { EndpointListing, NodeView } from '../allocation-store.ts';
@@ -30,7 +30,7 @@ export async function readNodeView(
   { node, endpoint }: { readonly node: NodeName; readonly endpoint: EndpointId | undefined },
   signal: AbortSignal,
 ): Promise<NodeView> {
-  const readSettings = async (): Promise<readonly Seen<AnyResource>[]> => {
+  const readSettings = async (): Promise<readonly Decoded<AnyResource>[]> => {
     const each = await Promise.all(settingQueries(node).map(async (query) => readQuery(api, query, signal)));
     return each.flat();
   };
@@ -61,7 +61,7 @@ async function readQuery(
   api: OrchApi,
   { of: kind, name }: ReturnType<typeof settingQueries>[number],
   signal: AbortSignal,
-): Promise<readonly Seen<AnyResource>[]> {
+): Promise<readonly Decoded<AnyResource>[]> {
   const collection = collectionOf(kind);
   if (name === undefined) return (await api.list(collection, {}, signal)).map((object) => seenBy(object, kind));
   if (!isObjectName(name)) return [];

@@ -5,7 +5,7 @@ import type { Metadata } from '../../model/resource.ts';
 import type { ApiObject, ObjectMeta } from '../../kube/objects.ts';
 import { type Collection, isObjectName, NODES } from '../../kube/paths.ts';
 import { decodeRecordedResource } from '../stored-resource.ts';
-import type { Seen } from '../follow.ts';
+import type { Decoded } from '../follow.ts';
 import { nodeFromObject, nodeProblems } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
 
@@ -33,7 +33,7 @@ export function resourceReader<K extends ResourceKind>(kind: K): (object: ApiObj
 }
 
 /** Decodes the readable parts: an invalid annotation, which any program may write, does not hide the rest of the node. */
-export function seenBy<K extends ResourceKind>(object: ApiObject, kind: K): Seen<ResourceOf<K>> {
+export function seenBy<K extends ResourceKind>(object: ApiObject, kind: K): Decoded<ResourceOf<K>> {
   const read = resourceReader(kind)(object);
   if (read instanceof Unreadable) return { problem: read.problem };
   const problems = kind === 'Node' ? nodeProblems(object) : [];
