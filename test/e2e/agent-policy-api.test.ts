@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { inside } from '../../scripts/bench/inside.ts';
 import { type Agent, startAgent } from '../support/agent.ts';
-import { addedWatches, watchesOf } from '../support/api-traffic.ts';
 import { poolOf } from '../support/fixtures.ts';
 import type { CniCall } from '../support/node.ts';
 import { startNode, type TestNode } from '../support/node.ts';
@@ -19,7 +18,6 @@ let server: OrchApiServer;
 let node: TestNode;
 let agent: Agent;
 let conf: object;
-let before: Awaited<ReturnType<typeof watchesOf>>;
 
 beforeAll(async () => {
   node = scope.use(await startNode({ name: NODE, mode: 'standalone' }));
@@ -29,7 +27,6 @@ beforeAll(async () => {
   const proxy = scope.use(await inside(node, async () => startTcpProxy({ port: Number(new URL(server.url).port) })));
   const url = `https://127.0.0.1:${String(proxy.port)}`;
   const orchconfig = await server.kubeconfigFor(await server.callerToken('agent'), { url });
-  before = await watchesOf(server);
   agent = scope.use(await startAgent(node, { env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig } }));
   conf = node.netconf({ datastore_type: 'orch', policy: { type: 'orch' }, orch: { orchconfig } });
 }, 180_000);
@@ -160,9 +157,4 @@ it('knows other interfaces of pods and containers without a pod after a restart,
   await agent.stop('KILL');
   await start();
   await becomesReachable(client, late, true);
-});
-
-it('watches each kind of policy once, in the process that enforces them', async () => {
-  const watches = addedWatches(before, await watchesOf(server));
-  expect(watches).toMatchObject({ endpointslices: 1, serviceaccounts: 1, globalnetworkpolicies: 1, hostendpoints: 1 });
 });
