@@ -27,7 +27,7 @@ import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
 import { closePods } from './close-pods.ts';
 import { hostIn } from './host-in.ts';
-import { livingIn } from './living-in.ts';
+import { addressesInUse } from './addresses-in-use.ts';
 import { interruptions } from './interruptions.ts';
 import { launchNetwork } from './launch-network.ts';
 import { agentLockPath } from './machine.ts';
@@ -40,7 +40,7 @@ import { attachmentFolder, stateDir } from './registration.ts';
 import { residentOrch } from './resident-orch.ts';
 import { residentTraces } from './resident-traces.ts';
 import { serveCallIn } from './serve-call.ts';
-import { journalFolder } from './settle-leftovers.ts';
+import { journalFolder } from './recover-orphans.ts';
 
 /** Runs the agent of the node until a signal stops it or another agent takes over. */
 export async function runAgent(): Promise<void> {
@@ -108,7 +108,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       place: { folder: journalFolder(env), tryLock: tryLockFile },
       host: hostIn(env),
       listAttached: attachedIn(kernel),
-      listLiving: livingIn(kernel, new AttachmentFiles(attachmentFolder(env))),
+      listAddressesInUse: addressesInUse(kernel, new AttachmentFiles(attachmentFolder(env))),
       onJournalWait: metrics.observeJournalSync,
       onWritten: metrics.observeWriteWait,
     },

@@ -15,7 +15,7 @@ import { openOrchIn } from './open-orch.ts';
 import { openPluginStoreIn } from './open-store.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
 import { attachmentFolder, readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
-import { settleLeftoversIn } from './settle-leftovers.ts';
+import { recoverOrphansIn } from './recover-orphans.ts';
 import { unattendedIsolation } from './unattended-isolation.ts';
 
 /** What differs between the calls of a node, wherever they are served without an agent. */
@@ -50,7 +50,7 @@ export function pluginDependencies({ env, interrupted, readStdin, writeStderr }:
         record: forwardingRecorder(stateDir(env)),
       }),
     openLog: (settings) => openLog(settings, writeStderr),
-    recover: settleLeftoversIn(env),
+    recover: recoverOrphansIn(env),
     execDelegateFor: execDelegateIn(env, writeStderr),
   };
 }

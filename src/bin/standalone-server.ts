@@ -1,7 +1,7 @@
 import { lstatSync, rmSync } from 'node:fs';
 import { CallServer } from '../apps/agent/call-server.ts';
 import type { ServeCall } from '../apps/agent/conversation.ts';
-import { Linger } from '../apps/agent/linger.ts';
+import { IdleTimeout } from '../apps/agent/idle-timeout.ts';
 import { onePerContainer } from '../apps/agent/per-container.ts';
 import { StderrLines } from '../apps/agent/stderr-lines.ts';
 import { systemClock } from '../base/clock.ts';
@@ -37,7 +37,10 @@ export async function runStandaloneServer(args: readonly string[]): Promise<void
   const { env } = process;
   const { hello, agent, socketPath, lockPath } = decodeArguments(args);
   const agentPath = readVariable(env, 'NETPLUG_SOCKET');
-  const linger = new Linger({ clock: systemClock, hasAgent: () => ![agent, 'none'].includes(inodeAt(agentPath)) });
+  const idleTimeout = new IdleTimeout({
+    clock: systemClock,
+    hasAgent: () => ![agent, 'none'].includes(inodeAt(agentPath)),
+  });
   const stores = new SharedStores();
   const traces = residentTraces(env, silentLog);
   const server = new CallServer({
@@ -45,12 +48,12 @@ export async function runStandaloneServer(args: readonly string[]): Promise<void
     log: silentLog,
     clock: systemClock,
     hello,
-    onCount: linger.note,
+    onCount: idleTimeout.setInFlight,
     serve: onePerContainer(serveCallOn(stores, traces), systemClock, () => undefined),
   });
   await server.adopt(SOCKET_FD, socketPath);
   server.start();
-  await linger.ended(interruptions());
+  await idleTimeout.ended(interruptions());
   // Callers whose connection ends repeat the call, so a call that is still running must end with the process, at once.
   if (await server.stop(CALLS_MS)) {
     await traces[Symbol.asyncDispose]();

@@ -8,7 +8,7 @@ import type { PodIdentity } from '../ipam/assign.ts';
 import type { Attachment, NodeName } from '../model/names.ts';
 import type { EndpointId } from '../model/workload-endpoint.ts';
 import type { PodFacts } from '../model/pod.ts';
-import type { PodWishes } from '../config/annotations.ts';
+import type { PodRequests } from '../config/annotations.ts';
 import type { CniArgs } from '../config/cni-args.ts';
 import type { Netconf } from '../config/netconf.ts';
 import type { AttachmentRecords } from './attachment-records.ts';
@@ -43,7 +43,7 @@ export interface CniCall {
 
 export interface OrchPod {
   readonly facts: PodFacts;
-  readonly wishes: PodWishes;
+  readonly requests: PodRequests;
 }
 
 export interface CniPorts extends RetryPorts {
@@ -73,10 +73,10 @@ export function callFacts({ attachment, pod, node }: CniCall): CallIdentity {
 /** @throws netconf/needs-orchestrator when an option needs the orchestrator's API and `orch` configures no access to it */
 export function assertOrchestratorAccess({ needsOrchestrator }: Netconf): void {
   if (needsOrchestrator.length === 0) return;
-  const wishes = needsOrchestrator.map(({ path, reason }) => `${path} (${reason})`).join(', ');
+  const needs = needsOrchestrator.map(({ path, reason }) => `${path} (${reason})`).join(', ');
   throw new NetplugError(
     'netconf/needs-orchestrator',
-    `Cannot use this configuration: orch gives no access to the API of the orchestrator, needed for ${wishes}`,
+    `Cannot use this configuration: orch gives no access to the API of the orchestrator, needed for ${needs}`,
     {
       hint: 'Set orch.orchconfig to a file that gives access (recommended), or orch.orch_api_root to the URL of the API',
       facts: { paths: needsOrchestrator.map(({ path }) => path) },

@@ -2,7 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import { Undo } from '../base/undo.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
-import { refuseWishes } from '../config/annotations.ts';
+import { refuseAnnotations } from '../config/annotations.ts';
 import type { AddressSource } from './address-source.ts';
 import type { CniCall, CniPorts } from './call.ts';
 import { callDelegate, DelegateError, isVerbUnknown } from './delegate.ts';
@@ -28,7 +28,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
   return {
     async assign(call, endpointOf) {
       refuseRequests(call);
-      if (call.orchPod !== undefined) refuseWishes(call.orchPod.facts, call.orchPod.wishes, delegation.plugin);
+      if (call.orchPod !== undefined) refuseAnnotations(call.orchPod.facts, call.orchPod.requests, delegation.plugin);
       const known = await ports.attachments.find(call.attachment);
       if (known?.addressManager === delegation.plugin) {
         return { addresses: known.addresses, dns: {}, facts: {}, rollBack: () => Promise.resolve() };

@@ -74,7 +74,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
 
 /** Uses the addresses of an annotation without the address manager and records the endpoint only (annotation rule 7). */
 async function bypass(ports: Ports, call: CniCall, endpointOf: EndpointOf): Promise<AssignedAddresses> {
-  const addresses = call.orchPod?.wishes.addresses?.addresses ?? [];
+  const addresses = call.orchPod?.requests.addresses?.addresses ?? [];
   const put = { kind: 'put-endpoint', endpoint: endpointOf(addresses) } as const;
   await ports.store.commit([put], call.cleanupSignal);
   return {

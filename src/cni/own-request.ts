@@ -11,12 +11,12 @@ export type OwnIpam = Extract<Netconf['ipam'], { type: 'netplug-ipam' }>;
 /** Returns the request to netplug's own address manager. Without `endpointOf` no endpoint is recorded. */
 export function requestOf(call: CniCall, ipam: OwnIpam, endpointOf: EndpointOf | undefined): AssignRequest {
   const { config, args, orchPod } = call;
-  const annotated = orchPod?.wishes.addresses;
+  const annotated = orchPod?.requests.addresses;
   return {
     node: call.node,
     attachment: call.attachment,
     pod: call.pod,
-    pools: { 4: effectivePools(4, ipam.v4, orchPod?.wishes), 6: effectivePools(6, ipam.v6, orchPod?.wishes) },
+    pools: { 4: effectivePools(4, ipam.v4, orchPod?.requests), 6: effectivePools(6, ipam.v6, orchPod?.requests) },
     requested:
       annotated === undefined
         ? { addresses: requestedAddresses(config, args.ips), rule: 'request' }

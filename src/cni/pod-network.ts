@@ -93,7 +93,7 @@ export function planEndpoint(call: CniCall, addresses: readonly Address[]): Work
 
 /** Reports whether an annotation sets the pod's addresses and bypasses the address manager. */
 export function isBypassed({ orchPod }: CniCall): boolean {
-  return orchPod?.wishes.addresses?.via === 'bypass';
+  return orchPod?.requests.addresses?.via === 'bypass';
 }
 
 /** Returns the type of the address manager that assigns the addresses of the call, or `none`. */
@@ -114,7 +114,7 @@ function natsOf(floating: readonly FloatingPair[]): Pick<WorkloadEndpoint['spec'
 /** Pairs each floating IP with the pod's address of its family. @throws annotation/invalid when the pod has none */
 export function floatingPairs({ orchPod, pod }: CniCall, addresses: readonly Address[]): readonly FloatingPair[] {
   if (addresses.length === 0) return [];
-  return (orchPod?.wishes.floatingIps ?? []).map((external) => {
+  return (orchPod?.requests.floatingIps ?? []).map((external) => {
     const internal = addresses.find(({ family }) => family === external.family);
     if (internal !== undefined) return { external, internal };
     const text = formatAddress(external);

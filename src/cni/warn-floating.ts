@@ -10,9 +10,9 @@ import type { CniCall, CniPorts } from './call.ts';
  * (specification, annotation `floatingIPs`). Never throws.
  */
 export async function warnAboutFloatingIps(ports: CniPorts, { orchPod, signal }: CniCall): Promise<void> {
-  if (orchPod === undefined || orchPod.wishes.floatingIps.length === 0) return;
-  const { facts, wishes } = orchPod;
-  await warnAbout(ports, { facts, addresses: wishes.floatingIps }, signal).catch((cause: unknown) => {
+  if (orchPod === undefined || orchPod.requests.floatingIps.length === 0) return;
+  const { facts, requests } = orchPod;
+  await warnAbout(ports, { facts, addresses: requests.floatingIps }, signal).catch((cause: unknown) => {
     ports.log.warning('event not recorded', { reason: reasonOf(cause) });
   });
 }

@@ -17,14 +17,14 @@ export async function withPodFacts({ orch, log }: Pick<CniPorts, 'orch' | 'log'>
     return call;
   }
   const facts = await orch.readPod(pod, signal);
-  const wishes = decodeAnnotations(facts, config.features);
+  const requests = decodeAnnotations(facts, config.features);
   for (const family of FAMILIES) {
     const { ipam } = config;
     const isOff = ipam.type === 'netplug-ipam' && !(family === 4 ? ipam.v4 : ipam.v6).assign;
-    if (isOff && wishes.pools[family] !== undefined) {
+    if (isOff && requests.pools[family] !== undefined) {
       const reason = `the network assigns no IPv${String(family)} addresses`;
-      log.warning('annotation ignored', { annotation: wishes.pools[family].askedBy, reason });
+      log.warning('annotation ignored', { annotation: requests.pools[family].askedBy, reason });
     }
   }
-  return { ...call, pod: { ...pod, uid: facts.uid }, orchPod: { facts, wishes } };
+  return { ...call, pod: { ...pod, uid: facts.uid }, orchPod: { facts, requests } };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { PodFacts } from '../model/pod.ts';
 import { formatAddress } from '../net/address.ts';
-import { decodeAnnotations, refuseWishes } from './annotations.ts';
+import { decodeAnnotations, refuseAnnotations } from './annotations.ts';
 import { effectivePools } from './precedence.ts';
 
 const ALL = { ipAddrsNoIpam: true, floatingIps: true };
@@ -32,16 +32,16 @@ describe('pool annotations', () => {
 
   it('take precedence over the network configuration [prec-annotation]', () => {
     const configured = { assign: true, pools: [{ by: 'name' as const, name: 'conf' }] };
-    const wishes = decodeAnnotations(podWith({}, { [key('ipv4pools')]: '["space"]' }), NONE);
-    expect(effectivePools(4, configured, wishes)).toMatchObject({
+    const requests = decodeAnnotations(podWith({}, { [key('ipv4pools')]: '["space"]' }), NONE);
+    expect(effectivePools(4, configured, requests)).toMatchObject({
       pools: [{ name: 'space' }],
       askedBy: { rule: 'namespace-annotation' },
     });
-    expect(effectivePools(6, configured, wishes)).toMatchObject({
+    expect(effectivePools(6, configured, requests)).toMatchObject({
       pools: [{ name: 'conf' }],
       askedBy: { rule: 'netconf' },
     });
-    expect(effectivePools(6, { assign: true, pools: undefined }, wishes)).toEqual({ assign: true, pools: undefined });
+    expect(effectivePools(6, { assign: true, pools: undefined }, requests)).toEqual({ assign: true, pools: undefined });
   });
 
   it('that are empty arrays select no pools', () => {
@@ -84,9 +84,9 @@ describe('address annotations', () => {
 
   it('are refused by name with host-local', () => {
     const pod = podWith({ [key('ipAddrs')]: '["10.0.0.5"]', [key('ipv4pools')]: '["blue"]' });
-    const refused = (): void => refuseWishes(pod, decodeAnnotations(pod, NONE), 'host-local');
+    const refused = (): void => refuseAnnotations(pod, decodeAnnotations(pod, NONE), 'host-local');
     expect(refused).toThrow(key('ipAddrs'));
     expect(refused).toThrow(key('ipv4pools'));
-    expect(() => refuseWishes(podWith({}), decodeAnnotations(podWith({}), NONE), 'host-local')).not.toThrow();
+    expect(() => refuseAnnotations(podWith({}), decodeAnnotations(podWith({}), NONE), 'host-local')).not.toThrow();
   });
 });

@@ -14,7 +14,7 @@ export const ANNOTATIONS = {
 } as const;
 
 /** The decoded annotations of a pod and its namespace (specification, "Pod and namespace annotations"). */
-export interface PodWishes {
+export interface PodRequests {
   readonly pools: Readonly<Record<Family, PoolWish | undefined>>;
   readonly addresses: AddressWish | undefined;
   readonly floatingIps: readonly Address[];
@@ -35,17 +35,17 @@ export interface AddressWish {
 }
 
 /** Decodes every annotation. @throws annotation/invalid that lists every fault with pod, key, value and rule */
-export function decodeAnnotations(pod: PodFacts, features: Features): PodWishes {
-  const { wishes, faults } = inspectAnnotations(pod, features);
+export function decodeAnnotations(pod: PodFacts, features: Features): PodRequests {
+  const { requests, faults } = inspectAnnotations(pod, features);
   if (faults.length > 0) throw annotationInvalid(pod, faults);
-  return wishes;
+  return requests;
 }
 
 /** Decodes every annotation and returns every fault. */
 export function inspectAnnotations(
   pod: Annotated,
   features: Features,
-): { readonly wishes: PodWishes; readonly faults: readonly AnnotationFault[] } {
+): { readonly requests: PodRequests; readonly faults: readonly AnnotationFault[] } {
   const faults: AnnotationFault[] = [];
   const own = reader(pod.annotations, faults);
   const addresses = readAddressWish(pod, { own, features, faults });
@@ -55,11 +55,11 @@ export function inspectAnnotations(
   }
   const inherited = reader(pod.namespaceAnnotations, faults);
   const pools = { 4: readPoolWish(pod, 4, { own, inherited }), 6: readPoolWish(pod, 6, { own, inherited }) };
-  return { wishes: { pools, addresses, floatingIps }, faults };
+  return { requests: { pools, addresses, floatingIps }, faults };
 }
 
 /** Refuses annotations that need netplug-ipam. @throws annotation/invalid */
-export function refuseWishes(pod: PodFacts, { pools, addresses }: PodWishes, plugin: string): void {
+export function refuseAnnotations(pod: PodFacts, { pools, addresses }: PodRequests, plugin: string): void {
   const keys = [
     ...FAMILIES.filter((family) => pools[family] !== undefined).map((family) => ANNOTATIONS.pools[family]),
     ...(addresses === undefined ? [] : [addresses.via === 'ipam' ? ANNOTATIONS.ipAddrs : ANNOTATIONS.ipAddrsNoIpam]),

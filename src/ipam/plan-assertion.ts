@@ -7,26 +7,26 @@ import { cidrAround, cidrContains, formatCidr, ordinalOf } from '../net/cidr.ts'
 import { type Pool, poolAround } from './choose-pools.ts';
 
 /** An address that a pod of this node uses, and the attachment that uses it. */
-export interface LivingAddress {
+export interface AddressInUse {
   readonly address: Address;
   readonly owner: Attachment;
 }
 
 /** An address that a pod uses while the datastore records another attachment as its holder. */
-export interface AddressConflict extends LivingAddress {
+export interface AddressConflict extends AddressInUse {
   readonly holder: Allocation;
 }
 
 /** The addresses in use that no block records, and those that a block records for another attachment. */
 export interface Unrecorded {
-  readonly missing: readonly LivingAddress[];
+  readonly missing: readonly AddressInUse[];
   readonly conflicts: readonly AddressConflict[];
 }
 
 /** The change of one block, and the addresses that it records. Each may be committed on its own. */
 export interface AssertionWrite {
   readonly change: Change;
-  readonly recorded: readonly LivingAddress[];
+  readonly recorded: readonly AddressInUse[];
 }
 
 export interface AssertionPlan {
@@ -49,12 +49,12 @@ export function findUnrecorded(
   }: {
     readonly node: NodeName;
     readonly pools: readonly Pool[];
-    readonly living: readonly LivingAddress[];
-    readonly isPending: (living: LivingAddress) => boolean;
+    readonly living: readonly AddressInUse[];
+    readonly isPending: (living: AddressInUse) => boolean;
   },
 ): Unrecorded {
   const blocks = [...owned, ...borrowed].map(({ value }) => value);
-  const missing: LivingAddress[] = [];
+  const missing: AddressInUse[] = [];
   const conflicts: AddressConflict[] = [];
   for (const each of living) {
     if (poolAround(pools, each.address) === undefined) continue;
@@ -72,7 +72,7 @@ export function findUnrecorded(
  * in a new block of this node. An address that another attachment holds is a conflict and is not changed.
  */
 export function planAssertion(
-  missing: readonly LivingAddress[],
+  missing: readonly AddressInUse[],
   {
     node,
     pools,
@@ -83,7 +83,7 @@ export function planAssertion(
     readonly pools: readonly Pool[];
     /** Every block that contains one of the addresses. */
     readonly blocks: readonly Stored<IpBlock>[];
-    readonly allocationOf: (living: LivingAddress) => Allocation;
+    readonly allocationOf: (living: AddressInUse) => Allocation;
   },
 ): AssertionPlan {
   const drafts = new Map<
@@ -91,7 +91,7 @@ export function planAssertion(
     {
       readonly stored: Stored<IpBlock> | undefined;
       readonly pool: Pool;
-      readonly recorded: LivingAddress[];
+      readonly recorded: AddressInUse[];
       readonly draft: BlockDraft;
     }
   >();
@@ -137,7 +137,7 @@ export function planAssertion(
 }
 
 /** Returns a key that identifies an address in use. */
-export function livingKey({ address, owner }: LivingAddress): string {
+export function addressInUseKey({ address, owner }: AddressInUse): string {
   return `${interfaceKey(owner)} ${formatAddress(address)}`;
 }
 

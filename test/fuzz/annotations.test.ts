@@ -47,18 +47,18 @@ describe('annotations', () => {
           serviceAccount: 'default',
           ports: [],
         };
-        const { wishes, faults } = inspectAnnotations(pod, switches);
+        const { requests, faults } = inspectAnnotations(pod, switches);
         const decoded = attempt(() => decodeAnnotations(pod, switches));
         mustEqual(decoded === undefined, faults.length > 0);
         attempt(() => decodeBandwidth(pod));
         if (faults.length > 0) return;
-        const addresses = wishes.addresses?.addresses ?? [];
-        for (const address of [...addresses, ...wishes.floatingIps]) {
+        const addresses = requests.addresses?.addresses ?? [];
+        for (const address of [...addresses, ...requests.floatingIps]) {
           mustEqual(parseAddress(formatAddress(address)), address);
         }
         mustEqual(new Set(addresses.map(({ family }) => family)).size, addresses.length);
-        if (!switches.floatingIps) mustEqual(wishes.floatingIps, []);
-        if (!switches.ipAddrsNoIpam) mustEqual(wishes.addresses?.via === 'bypass', false);
+        if (!switches.floatingIps) mustEqual(requests.floatingIps, []);
+        if (!switches.ipAddrsNoIpam) mustEqual(requests.addresses?.via === 'bypass', false);
       });
       expect(count).toBeGreaterThan(10);
     },

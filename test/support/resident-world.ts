@@ -10,7 +10,7 @@ import { MemoryDatabase, UNREADABLE } from '../../src/datastore/memory/memory-da
 import { openMemoryStore, type Operation } from '../../src/datastore/memory/memory-store.ts';
 import type { CallStore, Store } from '../../src/datastore/store.ts';
 import { assign } from '../../src/ipam/assign.ts';
-import type { LivingAddress } from '../../src/ipam/plan-assertion.ts';
+import type { AddressInUse } from '../../src/ipam/plan-assertion.ts';
 import { release } from '../../src/ipam/release.ts';
 import { heldAddresses, type IpBlock } from '../../src/model/ip-block.ts';
 import { handleOf, interfaceKey } from '../../src/model/names.ts';
@@ -81,7 +81,7 @@ export interface Resident {
   readonly store: CallStore;
   readonly folder: string;
   /** Links of pods, by `<containerId>/<ifName>`; an ADD through `addPod` makes one. */
-  readonly links: Map<string, LivingAddress[]>;
+  readonly links: Map<string, AddressInUse[]>;
   /** Assigns, without a link. */
   add(container: string, ip?: string): Promise<string[]>;
   /** Assigns and makes a link, as a whole ADD does. */
@@ -110,7 +110,7 @@ export async function residentOn(
 ): Promise<Resident> {
   const { signal } = new AbortController();
   const folder = of?.folder ?? (await mkdtemp(join(tmpdir(), 'netplug-resident-')));
-  const links = of?.links ?? new Map<string, LivingAddress[]>();
+  const links = of?.links ?? new Map<string, AddressInUse[]>();
   let isAlive = true;
   const node = new ResidentNode(
     inner,
@@ -121,7 +121,7 @@ export async function residentOn(
       host: host ?? { machine: name, boot: 'one' },
       place: { folder, tryLock: (fd) => fstatSync(fd).isFile() },
       listAttached: () => new Set(links.keys()),
-      listLiving: async () => Promise.resolve([...links.values()].flat()),
+      listAddressesInUse: async () => Promise.resolve([...links.values()].flat()),
       onJournalWait: () => undefined,
       onWritten: () => undefined,
     },

@@ -12,7 +12,7 @@ import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import type { AllocationStore } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { assign, type AssignRequest } from '../../src/ipam/assign.ts';
-import type { LivingAddress } from '../../src/ipam/plan-assertion.ts';
+import type { AddressInUse } from '../../src/ipam/plan-assertion.ts';
 import { endpointOf, release } from '../../src/ipam/release.ts';
 import { handleOf, interfaceKey } from '../../src/model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
@@ -76,7 +76,7 @@ export class SimulatedNode {
   readonly #cluster: Cluster;
   readonly name: string;
   /** By `<containerId>/<ifName>`. */
-  readonly #links = new Map<string, readonly LivingAddress[]>();
+  readonly #links = new Map<string, readonly AddressInUse[]>();
   /** Conflicts that were reported for this node. */
   readonly reported: string[] = [];
   #agent: { readonly process: Process; readonly nodes: ResidentNodes; readonly calls: SerialQueue } | undefined;
@@ -91,7 +91,7 @@ export class SimulatedNode {
   }
 
   /** What the kernel routes to pods of the node. */
-  get living(): readonly LivingAddress[] {
+  get living(): readonly AddressInUse[] {
     return [...this.#links.values()].flat();
   }
 
@@ -208,7 +208,7 @@ export class SimulatedNode {
     return new Promise<never>(() => undefined);
   }
 
-  #isUsedByOther(container: string, addresses: readonly LivingAddress[]): boolean {
+  #isUsedByOther(container: string, addresses: readonly AddressInUse[]): boolean {
     return this.living.some(
       ({ address, owner }) =>
         owner.containerId !== container && addresses.some((mine) => sameAddress(mine.address, address)),
@@ -216,7 +216,7 @@ export class SimulatedNode {
   }
 
   /** Two pods of a cluster may be told the same only when a backup was restored, and never two of one node. */
-  #tell(container: string, living: readonly LivingAddress[]): void {
+  #tell(container: string, living: readonly AddressInUse[]): void {
     const { inUse, hasRestored, course } = this.#cluster;
     const me = `${this.name}/${container}`;
     const addresses = living.map(({ address }) => formatAddress(address));
@@ -236,7 +236,7 @@ export class SimulatedNode {
     place: JournalPlace;
     host: Host;
     listAttached: () => ReadonlySet<string>;
-    listLiving: () => Promise<readonly LivingAddress[]>;
+    listAddressesInUse: () => Promise<readonly AddressInUse[]>;
   } {
     const { folder, locks, random } = this.#cluster;
     return {
@@ -253,7 +253,7 @@ export class SimulatedNode {
       },
       host: { machine: this.name, boot: 'one' },
       listAttached: () => new Set(this.#links.keys()),
-      listLiving: async () => Promise.resolve(this.living),
+      listAddressesInUse: async () => Promise.resolve(this.living),
     };
   }
 

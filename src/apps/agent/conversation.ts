@@ -6,10 +6,10 @@ import { failureFacts, renderError } from '../../cni/error-output.ts';
 import { type CallAnswer, type CallRequest, encodeAnswer, readRequest } from './wire.ts';
 
 /**
- * Serves one request. `gone` aborts when the caller gives up or the server stops waiting. The answer may still reach a
+ * Serves one request. `callerClosed` aborts when the caller gives up or the server stops waiting. The answer may still reach a
  * caller that gave up.
  */
-export type ServeCall = (request: CallRequest, gone: AbortSignal) => Promise<CallAnswer>;
+export type ServeCall = (request: CallRequest, callerClosed: AbortSignal) => Promise<CallAnswer>;
 
 /** A shared abort reason, which avoids an error with a stack trace for each timer. */
 const DONE = new Error('timer cancelled');
@@ -34,7 +34,7 @@ export class Conversation {
   readonly #socket: Socket;
   readonly #listener: Listener;
   readonly #request = readRequest();
-  readonly #gone = new AbortController();
+  readonly #callerClosed = new AbortController();
   #isRolledBack = false;
   #stage: 'waiting' | 'reading' | 'serving' | 'answering' = 'waiting';
   #served: Promise<void> = Promise.resolve();
@@ -88,7 +88,7 @@ export class Conversation {
 
   /** Aborts the request, once: the caller may close in two steps, and the agent may shut down as well. */
   #giveUp(): void {
-    if (!this.#gone.signal.aborted) this.#gone.abort(callerGone());
+    if (!this.#callerClosed.signal.aborted) this.#callerClosed.abort(callerGone());
   }
 
   #take(bytes: Buffer): void {
@@ -111,7 +111,7 @@ export class Conversation {
     count(1);
     let answer: Buffer;
     try {
-      answer = encodeAnswer(await serve(request, this.#gone.signal));
+      answer = encodeAnswer(await serve(request, this.#callerClosed.signal));
     } catch (cause) {
       answer = this.#failed(cause);
     }

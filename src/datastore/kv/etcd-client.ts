@@ -30,7 +30,7 @@ export interface ClientLimits {
   readonly firstTryMs: number;
   /** For a read from the last endpoint, and for every write. */
   readonly answerMs: number;
-  /** For a watch without a word from the server, which is asked for one three times as often. */
+  /** Maximum silence of a watch; probed three times as often. */
   readonly silenceMs: number;
 }
 export const ETCD_LIMITS: ClientLimits = {

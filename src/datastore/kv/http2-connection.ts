@@ -93,7 +93,7 @@ export class Http2Connection {
     this.#receivedAtMs = performance.now();
   }
 
-  /** Somebody waited in vain: have the connection tried before its next use. */
+  /** Marks the connection as suspect, to be probed before its next use. */
   suspect(): void {
     this.#receivedAtMs = Number.NEGATIVE_INFINITY;
   }

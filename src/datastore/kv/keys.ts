@@ -156,7 +156,7 @@ function decodeSegment(text: string): string | undefined {
   try {
     return decodeURIComponent(text);
   } catch (cause) {
-    // Somebody else wrote a key with a `%` that encodes nothing.
+    // Another program wrote a key with an invalid percent escape.
     if (cause instanceof URIError) return undefined;
     throw cause;
   }

@@ -87,12 +87,12 @@ export class MemoryDatabase {
     return `${String(this.#rollbacks)}.${String(revision)}`;
   }
 
-  /** The state of that version, unless it is forgotten. */
+  /** Returns the state of that version; undefined when it is no longer kept. */
   stateAt(version: string): MemoryState | undefined {
     return this.#states.find((state) => this.versionOf(state) === version);
   }
 
-  /** Tells every new state from now on, and when a backup was restored, until the returned function is called. */
+  /** Calls back with each new state, and when a backup was restored, until unsubscribed. */
   listen(onState: (state: MemoryState) => void, onLost: () => void = () => undefined): () => void {
     const listener = { onState, onLost };
     this.#listeners.add(listener);

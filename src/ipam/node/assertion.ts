@@ -3,8 +3,8 @@ import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import type { Log } from '../../base/log.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
 import { ensureClusterId } from '../../datastore/keep-cluster-information.ts';
-import { assertLiving } from '../assert-living.ts';
-import { type LivingAddress, livingKey } from '../plan-assertion.ts';
+import { restoreUsedAddresses } from '../restore-used-addresses.ts';
+import { type AddressInUse, addressInUseKey } from '../plan-assertion.ts';
 import type { NodeName } from '../../model/names.ts';
 import { clusterIdIn, type DatastoreId } from './datastore-id.ts';
 import type { LocalView } from './local-view.ts';
@@ -17,7 +17,7 @@ export interface NodeAssertionPorts extends RetryPorts {
   readonly log: Log;
   readonly view: LocalView;
   /** The addresses that the kernel routes to links of pods. */
-  readonly listLiving: () => Promise<readonly LivingAddress[]>;
+  readonly listAddressesInUse: () => Promise<readonly AddressInUse[]>;
   /** @throws store/replaced */
   readonly checkIdentity: (clusterId: string | undefined) => void;
   /** Called when the grace period for other nodes ends. */
@@ -61,13 +61,13 @@ export class NodeAssertion {
     const hasFallen = this.#rollbacks !== undefined && view.rollbacks !== this.#rollbacks;
     const isRolledBack = hasFallen || local.isAheadOf(view, (version, than) => store.isOlder(version, than));
     const held = local.held();
-    const known = new Map(held.map((each) => [livingKey(each), each.allocation]));
-    const { asserted } = await assertLiving(
-      { ...this.#ports, listLiving: async () => this.#listLiving(isRolledBack ? held : []) },
+    const known = new Map(held.map((each) => [addressInUseKey(each), each.allocation]));
+    const { asserted } = await restoreUsedAddresses(
+      { ...this.#ports, listAddressesInUse: async () => this.#listAddressesInUse(isRolledBack ? held : []) },
       {
         node: this.#node,
         known: () => known,
-        pending: () => new Set(local.pending().map(livingKey)),
+        pending: () => new Set(local.pending().map(addressInUseKey)),
       },
       signal,
     );
@@ -80,10 +80,10 @@ export class NodeAssertion {
   }
 
   /** Adds attachments without a netplug link, as under another main plugin, which only the cache has. */
-  async #listLiving(remembered: readonly LivingAddress[]): Promise<readonly LivingAddress[]> {
-    const linked = await this.#ports.listLiving();
-    const keys = new Set(linked.map(livingKey));
-    return [...linked, ...remembered.filter((each) => !keys.has(livingKey(each)))];
+  async #listAddressesInUse(remembered: readonly AddressInUse[]): Promise<readonly AddressInUse[]> {
+    const linked = await this.#ports.listAddressesInUse();
+    const keys = new Set(linked.map(addressInUseKey));
+    return [...linked, ...remembered.filter((each) => !keys.has(addressInUseKey(each)))];
   }
 
   #startGrace(signal: AbortSignal): void {

@@ -1,5 +1,5 @@
 import type { NodeView, Stored } from '../../datastore/allocation-store.ts';
-import type { LivingAddress } from '../plan-assertion.ts';
+import type { AddressInUse } from '../plan-assertion.ts';
 import { type Allocation, heldAddresses, type IpBlock } from '../../model/ip-block.ts';
 import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { applyOperations, type HolderOperation, insistOn } from '../../model/slot-operation.ts';
@@ -135,7 +135,7 @@ export class LocalView {
   }
 
   /** Returns the addresses that attachments of the node hold. */
-  held(): readonly (LivingAddress & { readonly allocation: Allocation })[] {
+  held(): readonly (AddressInUse & { readonly allocation: Allocation })[] {
     return [...this.#blocks.values()].flatMap((block) =>
       heldAddresses(block, ({ node }) => node === this.#cache.node).map(({ address, allocation }) => ({
         address,
@@ -146,7 +146,7 @@ export class LocalView {
   }
 
   /** Returns the addresses that were assigned to attachments of the node and that the datastore does not record yet. */
-  pending(): readonly LivingAddress[] {
+  pending(): readonly AddressInUse[] {
     return [...this.#slotChanges.values()].flatMap((changes) =>
       [...changes].flatMap((change) =>
         change.kind === 'take' ? { address: addressAt(change.block, change.ordinal), owner: change.allocation } : [],

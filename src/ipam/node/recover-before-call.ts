@@ -1,5 +1,5 @@
-import { assertLiving } from '../assert-living.ts';
-import { type LivingAddress, livingKey } from '../plan-assertion.ts';
+import { restoreUsedAddresses } from '../restore-used-addresses.ts';
+import { type AddressInUse, addressInUseKey } from '../plan-assertion.ts';
 import type { Allocation } from '../../model/ip-block.ts';
 import { type Attachment, handleOf, type NodeName } from '../../model/names.ts';
 import type { Datastore } from '../../config/connection.ts';
@@ -9,7 +9,7 @@ import { type RecoveryPorts, recoverForCall } from './recover.ts';
 
 export interface RecoverBeforeCallPorts extends RecoveryPorts {
   /** The addresses of this address manager that the kernel routes to links of the node's pods. */
-  readonly listLiving: () => Promise<readonly LivingAddress[]>;
+  readonly listAddressesInUse: () => Promise<readonly AddressInUse[]>;
 }
 
 export interface RecoveringCall {
@@ -54,9 +54,9 @@ async function assertPods(ports: RecoverBeforeCallPorts, node: NodeName, signal:
   const known = (): ReadonlyMap<string, Allocation> =>
     new Map(
       allocationsInJournals(ports.place.folder).map(({ address, allocation }) => [
-        livingKey({ address, owner: allocation }),
+        addressInUseKey({ address, owner: allocation }),
         allocation,
       ]),
     );
-  await assertLiving(ports, { node, known, pending: () => new Set() }, signal);
+  await restoreUsedAddresses(ports, { node, known, pending: () => new Set() }, signal);
 }

@@ -2,8 +2,8 @@ import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { backOffConflict, type RetryPorts } from '../../base/back-off.ts';
-import { assertLiving } from '../assert-living.ts';
-import { livingKey } from '../plan-assertion.ts';
+import { restoreUsedAddresses } from '../restore-used-addresses.ts';
+import { addressInUseKey } from '../plan-assertion.ts';
 import type { HeldAddress } from '../../model/ip-block.ts';
 import { type Handle, interfaceKey, type NodeName } from '../../model/names.ts';
 import { handleIn, reclaimOperations } from '../../model/slot-operation.ts';
@@ -158,9 +158,9 @@ async function assertReturned(
 ): Promise<void> {
   if (returned.length === 0) return;
   const living = returned.map(({ address, allocation }) => ({ address, owner: allocation, allocation }));
-  const known = new Map(living.map((each) => [livingKey(each), each.allocation]));
-  await assertLiving(
-    { ...ports, listLiving: async () => Promise.resolve(living) },
+  const known = new Map(living.map((each) => [addressInUseKey(each), each.allocation]));
+  await restoreUsedAddresses(
+    { ...ports, listAddressesInUse: async () => Promise.resolve(living) },
     { node, known: () => known, pending: () => new Set() },
     signal,
   );

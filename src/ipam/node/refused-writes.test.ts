@@ -60,7 +60,7 @@ class Bench {
       place: { folder, tryLock: (fd: number) => fstatSync(fd).isFile() },
       host: { machine: 'm', boot: 'b' },
       listAttached: () => new Set<string>(),
-      listLiving: async () => Promise.resolve([]),
+      listAddressesInUse: async () => Promise.resolve([]),
       onJournalWait: () => undefined,
       onWritten: () => undefined,
     };

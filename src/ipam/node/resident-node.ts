@@ -7,7 +7,7 @@ import type { RetryPorts } from '../../base/back-off.ts';
 import type { Change, NodeView, Outcome, Stored } from '../../datastore/allocation-store.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { NodeName } from '../../model/names.ts';
-import type { LivingAddress } from '../plan-assertion.ts';
+import type { AddressInUse } from '../plan-assertion.ts';
 import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import { clusterIdIn, type DatastoreId, datastoreIdOf, datastoreReplaced } from './datastore-id.ts';
@@ -46,7 +46,7 @@ export interface ResidentPorts extends RetryPorts {
   /** `<containerId>/<ifName>` of every pod link the kernel has. */
   readonly listAttached: () => ReadonlySet<string>;
   /** The addresses that the kernel routes to links of pods. */
-  readonly listLiving: () => Promise<readonly LivingAddress[]>;
+  readonly listAddressesInUse: () => Promise<readonly AddressInUse[]>;
   /** Called with how long each call waited for the journal, in milliseconds. */
   readonly onJournalWait: (ms: number) => void;
   /** Called with how long each change waited to be written to the datastore, in milliseconds. */

@@ -5,7 +5,7 @@ export function coversAllInterfaces({ spec }: HostEndpoint): boolean {
   return spec.interfaceName === ALL_INTERFACES;
 }
 
-/** Those that people made for all interfaces of a node: the specification's procedures are about them. */
-export function madeByPeople(endpoints: readonly HostEndpoint[]): HostEndpoint[] {
+/** Returns the all-interfaces host endpoints that users created. */
+export function userCreated(endpoints: readonly HostEndpoint[]): HostEndpoint[] {
   return endpoints.filter((endpoint) => coversAllInterfaces(endpoint) && !isAutomatic(endpoint));
 }

@@ -6,7 +6,7 @@ import { type MigrationFacts, type MigrationOptions, planMigration } from './pla
 
 const KEPT_BY_NETPLUG: MigrationOptions = {
   upgradeLabel: 'netplug/host-endpoint-upgrade',
-  nodeKeeper: 'netplug',
+  nodeManager: 'netplug',
   removal: 'when-replaced',
 };
 const ENABLED: ControllersConfiguration = {
@@ -102,7 +102,7 @@ describe('the plan of a migration to automatic host endpoints', () => {
 
   it('names the command where the orchestrator keeps the nodes', () => {
     const old = hostEndpointOf('a', 'n1', { labels: { role: 'gateway', empty: '' } });
-    expect(planOf({ endpoints: [old] }, { nodeKeeper: 'orchestrator' }).stages[0]?.steps[0]).toMatchObject({
+    expect(planOf({ endpoints: [old] }, { nodeManager: 'orchestrator' }).stages[0]?.steps[0]).toMatchObject({
       kind: 'command',
       command: ['kubectl', 'label', 'node', 'n1', 'role=gateway', 'empty='],
     });

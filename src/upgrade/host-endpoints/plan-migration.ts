@@ -5,7 +5,7 @@ import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import type { Node } from '../../model/node.ts';
 import { DEFAULT_ALLOW } from '../../model/profile.ts';
 import { API_VERSION } from '../../model/resource.ts';
-import { madeByPeople } from './all-interfaces.ts';
+import { userCreated } from './all-interfaces.ts';
 import { createStep, deleteStep, type ResourcePlan, type ResourceStep, updateStep } from '../resource-steps.ts';
 
 type Labels = Readonly<Record<string, string>>;
@@ -20,7 +20,7 @@ export interface MigrationOptions {
   /** The label of an upgrade, which does not go onto nodes. */
   readonly upgradeLabel: string;
   /** Who keeps the nodes and their labels. */
-  readonly nodeKeeper: 'netplug' | 'orchestrator';
+  readonly nodeManager: 'netplug' | 'orchestrator';
   /** Whether old endpoints go only once the automatic one of their node is there. */
   readonly removal: 'when-replaced' | 'at-once';
 }
@@ -30,7 +30,7 @@ export interface MigrationOptions {
  * @throws resource/invalid when labels contradict one another, or a node is not there
  */
 export function planMigration(facts: MigrationFacts, options: MigrationOptions): ResourcePlan {
-  const old = madeByPeople(facts.endpoints);
+  const old = userCreated(facts.endpoints);
   const problems: Problem[] = [];
   const wanted = labelsByNode(old, options.upgradeLabel, problems);
   const copies = [...wanted].flatMap(([node, labels]) => copySteps({ node, labels, facts, options }, problems));
@@ -85,7 +85,7 @@ function copySteps({ node: name, labels, facts, options }: Copy, problems: Probl
   const node = facts.nodes.find(({ metadata }) => metadata.name === name);
   if (node === undefined) {
     const message = `there is no node "${name}", and so no automatic host endpoint would replace what it has`;
-    for (const { metadata, spec } of madeByPeople(facts.endpoints))
+    for (const { metadata, spec } of userCreated(facts.endpoints))
       if (spec.node === name) problems.push(problem(`HostEndpoint "${metadata.name}"`, message));
     return [];
   }
@@ -100,7 +100,7 @@ function copySteps({ node: name, labels, facts, options }: Copy, problems: Probl
   const pairs = missing.map(([key, value]) => `${key}=${value}`);
   const after: Node = { ...node, metadata: { ...node.metadata, labels: { ...there, ...Object.fromEntries(missing) } } };
   const step = updateStep(node, after, `label ${pairs.join(' ')}`);
-  return options.nodeKeeper === 'netplug'
+  return options.nodeManager === 'netplug'
     ? [step]
     : [{ ...step, kind: 'command', command: ['kubectl', 'label', 'node', name, ...pairs] }];
 }

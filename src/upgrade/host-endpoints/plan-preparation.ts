@@ -3,7 +3,7 @@ import { NetplugError } from '../../base/errors.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import type { GlobalNetworkPolicy } from '../../model/policy.ts';
 import { API_VERSION } from '../../model/resource.ts';
-import { madeByPeople } from './all-interfaces.ts';
+import { userCreated } from './all-interfaces.ts';
 import { createStep, deleteStep, type ResourcePlan, updateStep } from '../resource-steps.ts';
 
 /** What the two sides of the procedure agree on. */
@@ -22,7 +22,7 @@ export interface PreparationFacts {
 export function planPreparation({ endpoints, policy }: PreparationFacts, names: UpgradeNames): ResourcePlan {
   const temporary = temporaryPolicy(names);
   if (policy !== undefined) assertOurs(policy, temporary);
-  const unlabelled = madeByPeople(endpoints).filter(({ metadata }) => metadata.labels?.[names.label] === undefined);
+  const unlabelled = userCreated(endpoints).filter(({ metadata }) => metadata.labels?.[names.label] === undefined);
   return {
     stages: [
       {

@@ -54,20 +54,20 @@ export type ExplainedRefusal = Pick<NetplugError, 'code' | 'message' | 'hint'>;
 /** Explains the addresses of the pod of a call with the facts that ADD reads. Writes nothing. @throws store/* */
 export async function explainPod(
   ports: ExplainPorts,
-  told: CniCall,
+  call: CniCall,
   blocks: readonly Stored<IpBlock>[],
 ): Promise<ExplainedPod> {
-  const view = await ports.store.readNodeView(told.node, undefined, told.signal);
+  const view = await ports.store.readNodeView(call.node, undefined, call.signal);
   const pools = decodePools(view.pools);
-  const held = heldByPod(blocks, told.pod).map(({ address, allocation }): HeldThen => {
+  const held = heldByPod(blocks, call.pod).map(({ address, allocation }): HeldThen => {
     const { node, at, containerId, chosenBy, considered = [] } = allocation;
     const pool = poolAround(pools, address)?.name;
     return { address: formatAddress(address), pool, node, since: at, containerId, chosenBy, considered };
   });
-  const notes = [...view.problems, ...(view.node === undefined ? [noNode(told.node)] : [])];
+  const notes = [...view.problems, ...(view.node === undefined ? [noNode(call.node)] : [])];
   const known = { held, families: [], wouldDo: undefined, refusal: undefined, notes };
 
-  const { ipam } = told.config;
+  const { ipam } = call.config;
   if (ipam.type !== 'netplug-ipam') {
     const plugin = ipam.type === 'other' ? ipam.plugin : ipam.type;
     return {
@@ -75,16 +75,17 @@ export async function explainPod(
       notes: [...notes, `addresses come from plugin "${plugin}": pools and annotations have no effect`],
     };
   }
-  const asked = await unlessRefused(async () => withPodFacts({ ...ports, log: silentLog }, told));
+  const asked = await unlessRefused(async () => withPodFacts({ ...ports, log: silentLog }, call));
   if ('refusal' in asked) return { ...known, ...asked };
-  const call = asked.value;
-  const request = requestOf(call, ipam, undefined);
-  if (isBypassed(call)) {
+  const callWithPod = asked.value;
+  const request = requestOf(callWithPod, ipam, undefined);
+  if (isBypassed(callWithPod)) {
     const { addresses, text = 'an annotation' } = request.requested;
     const note = `${text} gives ${addresses.map(formatAddress).join(', ')} without the address manager`;
     return { ...known, wouldDo: [], notes: [...notes, note] };
   }
-  const tried = held.length > 0 ? undefined : await unlessRefused(async () => rehearse(ports, request, call.signal));
+  const tried =
+    held.length > 0 ? undefined : await unlessRefused(async () => rehearse(ports, request, callWithPod.signal));
   const next = tried !== undefined && 'value' in tried ? tried.value : undefined;
   const taken = held.length > 0 ? held : (next?.assigned ?? []);
   const scene: PoolScene = { view, blocks, request };
@@ -92,7 +93,7 @@ export async function explainPod(
     ...known,
     families: FAMILIES.map((family) => {
       const isOf = ({ address }: { readonly address: string }): boolean => address.includes(':') === (family === 6);
-      return explainFamily(scene, { family, call, request, pool: taken.find(isOf)?.pool });
+      return explainFamily(scene, { family, call: callWithPod, request, pool: taken.find(isOf)?.pool });
     }),
     wouldDo: next?.steps,
     refusal: tried !== undefined && 'refusal' in tried ? tried.refusal : undefined,

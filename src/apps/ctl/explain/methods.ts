@@ -22,23 +22,23 @@ export function methodsFor(
 ): readonly Method[] {
   const certain = requested.addresses.find((address) => address.family === family);
   const address = certain === undefined ? undefined : formatAddress(certain);
-  const wish = orchPod?.wishes.addresses;
+  const request = orchPod?.requests.addresses;
   const decider: ChosenBy | 'address' =
     address === undefined
       ? (pools[family].askedBy?.rule ?? 'node-selector')
-      : wish === undefined
+      : request === undefined
         ? 'request'
         : 'address';
-  const addressKey = wish?.via === 'bypass' ? ANNOTATIONS.ipAddrsNoIpam : ANNOTATIONS.ipAddrs;
+  const addressKey = request?.via === 'bypass' ? ANNOTATIONS.ipAddrsNoIpam : ANNOTATIONS.ipAddrs;
   const key = ANNOTATIONS.pools[family];
   const configured = ipam.type === 'netplug-ipam' ? (family === 4 ? ipam.v4 : ipam.v6).pools : undefined;
   const names = configured?.map((ref) => (ref.by === 'name' ? ref.name : formatCidr(ref.cidr)));
   const { annotations, namespaceAnnotations } = { annotations: {}, namespaceAnnotations: {}, ...orchPod?.facts };
   const rows: readonly [Method['rank'], string, string | undefined, typeof decider][] = [
-    [1, `annotation ${addressKey} of the pod`, wish === undefined ? undefined : address, 'address'],
+    [1, `annotation ${addressKey} of the pod`, request === undefined ? undefined : address, 'address'],
     [1, `annotation ${key} of the pod`, annotations[key], 'pod-annotation'],
     [1, `annotation ${key} of the namespace`, namespaceAnnotations[key], 'namespace-annotation'],
-    [2, 'address requested by the runtime', wish === undefined ? address : undefined, 'request'],
+    [2, 'address requested by the runtime', request === undefined ? address : undefined, 'request'],
     [2, `ipam.ipv${String(family)}_pools of the network configuration`, names?.join(', '), 'netconf'],
     [3, 'node selectors of the pools', undefined, 'node-selector'],
   ];

@@ -29,7 +29,7 @@ export async function prepareUpgrade(context: Context, { direction, names, ...ru
 }
 
 export type MigrateOptions = PlanRun &
-  Omit<MigrationOptions, 'nodeKeeper'> & { readonly direction: 'migrate' | 'undo' };
+  Omit<MigrationOptions, 'nodeManager'> & { readonly direction: 'migrate' | 'undo' };
 
 export async function migrateHostEndpoints(context: Context, options: MigrateOptions): Promise<Status> {
   const { signal, io } = context;
@@ -47,7 +47,7 @@ export async function migrateHostEndpoints(context: Context, options: MigrateOpt
       );
       return 0;
     }
-    const nodeKeeper = datastore.type === 'orch' ? 'orchestrator' : 'netplug';
+    const nodeManager = datastore.type === 'orch' ? 'orchestrator' : 'netplug';
     const plan = async (): Promise<ReturnType<typeof planMigration>> => {
       const facts = {
         endpoints: await listWhole(store, 'HostEndpoint', signal),
@@ -55,7 +55,7 @@ export async function migrateHostEndpoints(context: Context, options: MigrateOpt
         nodes: (await store.listResources('Node', signal)).resources,
         configuration: await store.findResource({ kind: 'ControllersConfiguration', name: 'default' }, signal),
       };
-      return planMigration(facts, { ...options, nodeKeeper });
+      return planMigration(facts, { ...options, nodeManager });
     };
     return runPlan(context, { ...planned, plan }, options);
   });

@@ -13,8 +13,8 @@ interface Stretch {
 export class FreePlaces {
   readonly #pool: Pool;
   readonly #count: bigint;
-  /** What is gone, in order and with something free between. */
-  readonly #gone: Stretch[] = [];
+  /** The claimed stretches, in order, with free places between them. */
+  readonly #claimed: Stretch[] = [];
 
   constructor(pool: Pool) {
     this.#pool = pool;
@@ -33,28 +33,28 @@ export class FreePlaces {
     const place = placeOf(this.#pool, cidr);
     if (place === undefined) return;
     const index = this.#firstThatEndsFrom(place);
-    const [stretch, next] = [this.#gone[index], this.#gone[index + 1]];
+    const [stretch, next] = [this.#claimed[index], this.#claimed[index + 1]];
     if (stretch === undefined || stretch.start > place + 1n) {
-      this.#gone.splice(index, 0, { start: place, end: place + 1n });
+      this.#claimed.splice(index, 0, { start: place, end: place + 1n });
     } else if (stretch.start > place) {
       stretch.start = place;
     } else if (stretch.end === place) {
       stretch.end = next?.start === place + 1n ? next.end : place + 1n;
-      if (stretch.end === next?.end) this.#gone.splice(index + 1, 1);
+      if (stretch.end === next?.end) this.#claimed.splice(index + 1, 1);
     }
   }
 
   #freeFrom(start: bigint): bigint {
-    const stretch = this.#gone[this.#firstThatEndsFrom(start + 1n)];
+    const stretch = this.#claimed[this.#firstThatEndsFrom(start + 1n)];
     return stretch === undefined || stretch.start > start ? start : stretch.end;
   }
 
   /** The index of the first stretch that ends there or later. */
   #firstThatEndsFrom(place: bigint): number {
-    let [low, high] = [0, this.#gone.length];
+    let [low, high] = [0, this.#claimed.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if ((this.#gone[middle]?.end ?? place) < place) low = middle + 1;
+      if ((this.#claimed[middle]?.end ?? place) < place) low = middle + 1;
       else high = middle;
     }
     return low;

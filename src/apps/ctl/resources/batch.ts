@@ -12,8 +12,8 @@ export interface BatchItem {
 }
 
 /**
- * Does one thing after the other, a line for each. A failure is told and the rest goes on, unless the datastore itself
- * does not answer; the last line counts the failures. The status is that of the first failure.
+ * Runs the items one after the other, and prints a line for each. Reports a failure and continues, unless the datastore is
+ * unavailable; the last line counts the failures. The status is that of the first failure.
  */
 export async function runBatch({ io }: Pick<Context, 'io'>, items: readonly BatchItem[], mode: Mode): Promise<Status> {
   const statuses: Status[] = [];

@@ -19,8 +19,7 @@ export function schemaOf(kind: ResourceKind): Schema & { readonly entries: Reado
 }
 
 /**
- * What shall be stored, from what is and what a file asks for: the spec of the file, plus every field of the stored
- * record that this release does not know. Identity and version are those of what is stored.
+ * Merges a manifest into the stored resource, keeping unknown fields. Identity and version are those of the stored one.
  */
 export function mergeResource(stored: AnyResource, wanted: AnyResource, silence: Silence): AnyResource {
   const { labels, annotations } =

@@ -25,7 +25,7 @@ export async function watch(context: Context, options: GetOptions): Promise<Stat
     (resource) => isWanted(resource, options) && (names.length === 0 || names.includes(resource.metadata.name)),
   );
   let hasBegun = false;
-  const tell = (change: ResourceChange): void => {
+  const onChange = (change: ResourceChange): void => {
     for (const problem of problemsOf(change)) io.stderr(`warning: ${problem}\n`);
     const events = followed.events(change);
     // The first answer has its titles even when there is nothing yet.
@@ -39,7 +39,7 @@ export async function watch(context: Context, options: GetOptions): Promise<Stat
     try {
       while (!stopped.aborted) {
         try {
-          await follow(store, kind, { tell, stopped });
+          await follow(store, kind, { onChange, stopped });
         } catch (cause) {
           // Who never saw anything has named the wrong datastore, most likely.
           if (!hasBegun || !isNetplugError(cause, 'store/unavailable')) throw cause;
@@ -57,9 +57,9 @@ export async function watch(context: Context, options: GetOptions): Promise<Stat
 async function follow(
   store: FollowStore,
   kind: ResourceKind,
-  { tell, stopped }: { readonly tell: (change: ResourceChange) => void; readonly stopped: AbortSignal },
+  { onChange, stopped }: { readonly onChange: (change: ResourceChange) => void; readonly stopped: AbortSignal },
 ): Promise<void> {
-  for await (const change of followResources(store, kind, stopped)) tell(change);
+  for await (const change of followResources(store, kind, stopped)) onChange(change);
 }
 
 function watchable(target: Target): { readonly kind: ResourceKind; readonly names: readonly string[] } {

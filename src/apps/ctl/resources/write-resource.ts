@@ -60,8 +60,8 @@ export async function applyOwned(
 }
 
 /**
- * Stores what `change` makes of the resource; tries again on top of what others wrote meanwhile, unless what it makes names
- * the version it was made from. @throws resource/not-found, resource/changed, resource/invalid
+ * Stores the result of `change`; retries after a conflict, unless the result names the version it was made from.
+ * @throws resource/not-found, resource/changed, resource/invalid
  */
 export async function changeStored(
   writing: Writing,

@@ -4,7 +4,7 @@ import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { recoverBeforeCall } from '../ipam/node/recover-before-call.ts';
 import { attachedIn } from './attached.ts';
 import { hostIn } from './host-in.ts';
-import { livingIn } from './living-in.ts';
+import { addressesInUse } from './addresses-in-use.ts';
 import { stateDir } from './registration.ts';
 
 /** Returns the folder of the journals of agents. */
@@ -13,7 +13,7 @@ export function journalFolder(env: NodeJS.ProcessEnv): string {
 }
 
 /** Returns the recovery that the standalone program runs before it serves a call. */
-export function settleLeftoversIn(env: NodeJS.ProcessEnv): PluginDependencies['recover'] {
+export function recoverOrphansIn(env: NodeJS.ProcessEnv): PluginDependencies['recover'] {
   return async (ports, { call: { node, attachment, signal }, command, datastore: { type } }) => {
     const place = { folder: journalFolder(env), tryLock: tryLockFile };
     const settling = {
@@ -23,7 +23,7 @@ export function settleLeftoversIn(env: NodeJS.ProcessEnv): PluginDependencies['r
       },
       place,
       listAttached: attachedIn(ports.kernel),
-      listLiving: livingIn(ports.kernel, ports.attachments),
+      listAddressesInUse: addressesInUse(ports.kernel, ports.attachments),
     };
     await recoverBeforeCall(settling, { node, attachment, type, isAdd: command === 'ADD' }, signal);
   };

@@ -11,8 +11,8 @@ import { decodePools } from './choose-pools.ts';
 import {
   type AddressConflict,
   findUnrecorded,
-  type LivingAddress,
-  livingKey,
+  type AddressInUse,
+  addressInUseKey,
   planAssertion,
 } from './plan-assertion.ts';
 import { release } from './release.ts';
@@ -21,19 +21,19 @@ export interface AssertLivingPorts extends RetryPorts {
   readonly store: AllocationStore;
   readonly log: Log;
   /** The addresses of this address manager that the kernel routes to links of the node's pods. */
-  readonly listLiving: () => Promise<readonly LivingAddress[]>;
+  readonly listAddressesInUse: () => Promise<readonly AddressInUse[]>;
 }
 
 export interface AssertLivingRequest {
   readonly node: NodeName;
-  /** Returns the allocations that this node remembers, by `livingKey`; they are recorded again unchanged. */
+  /** Returns the allocations that this node remembers, by `addressInUseKey`; they are recorded again unchanged. */
   readonly known: () => ReadonlyMap<string, Allocation>;
-  /** Returns `livingKey` of the addresses that a pending write records. Like `known`, called after the links are listed. */
+  /** Returns `addressInUseKey` of the addresses that a pending write records. Like `known`, called after the links are listed. */
   readonly pending: () => ReadonlySet<string>;
 }
 
 export interface AssertedAddresses {
-  readonly asserted: readonly LivingAddress[];
+  readonly asserted: readonly AddressInUse[];
   readonly conflicts: readonly AddressConflict[];
 }
 
@@ -45,17 +45,17 @@ const ATTEMPTS = 16;
  * a backup was restored (design D12). Reports addresses that another attachment holds by now and leaves them unchanged.
  * @throws store/*
  */
-export async function assertLiving(
+export async function restoreUsedAddresses(
   ports: AssertLivingPorts,
   { node, ...request }: AssertLivingRequest,
   signal: AbortSignal,
 ): Promise<AssertedAddresses> {
   const { store } = ports;
-  const asserted: LivingAddress[] = [];
+  const asserted: AddressInUse[] = [];
   for (let attempt = 0; ; attempt += 1) {
     await backOffConflict(ports, attempt, signal);
     // Links before blocks: an address is recorded before its link is made.
-    const living = await ports.listLiving();
+    const living = await ports.listAddressesInUse();
     if (living.length === 0) return finish(ports, { node, asserted, conflicts: [] }, signal);
     const [known, pending] = [request.known(), request.pending()];
     const view = await store.readNodeView(node, undefined, signal);
@@ -64,7 +64,7 @@ export async function assertLiving(
       node,
       pools,
       living,
-      isPending: (each) => pending.has(livingKey(each)),
+      isPending: (each) => pending.has(addressInUseKey(each)),
     });
     if (missing.length === 0) return finish(ports, { node, asserted, conflicts }, signal);
     const endpoints = await endpointsOf(store, node, signal);
@@ -76,8 +76,8 @@ export async function assertLiving(
       claims.map(({ cidr }) => cidr),
       signal,
     );
-    const allocationOf = (each: LivingAddress): Allocation =>
-      known.get(livingKey(each)) ??
+    const allocationOf = (each: AddressInUse): Allocation =>
+      known.get(addressInUseKey(each)) ??
       newAllocation(ports, { node, living: each, endpoint: endpoints.get(interfaceKey(each.owner)) });
     const plan = planAssertion(missing, { node, pools, blocks, allocationOf });
     let isWritten = true;
@@ -111,13 +111,13 @@ function overtaken(node: NodeName): NetplugError {
 /** Releases recorded addresses whose link is gone since: the DEL of their pod ran before they were recorded. */
 async function releaseEnded(
   ports: AssertLivingPorts,
-  { node, asserted }: { readonly node: NodeName; readonly asserted: readonly LivingAddress[] },
+  { node, asserted }: { readonly node: NodeName; readonly asserted: readonly AddressInUse[] },
   signal: AbortSignal,
 ): Promise<void> {
   if (asserted.length === 0) return;
-  const living = new Set((await ports.listLiving()).map(livingKey));
+  const living = new Set((await ports.listAddressesInUse()).map(addressInUseKey));
   const ended = new Set(
-    asserted.filter((each) => !living.has(livingKey(each))).map(({ owner }) => interfaceKey(owner)),
+    asserted.filter((each) => !living.has(addressInUseKey(each))).map(({ owner }) => interfaceKey(owner)),
   );
   if (ended.size === 0) return;
   await release(ports, { node, which: (allocation) => ended.has(interfaceKey(allocation)) }, signal);
@@ -138,7 +138,7 @@ function newAllocation(
     node,
     living: { owner },
     endpoint,
-  }: { readonly node: NodeName; readonly living: LivingAddress; readonly endpoint: WorkloadEndpoint | undefined },
+  }: { readonly node: NodeName; readonly living: AddressInUse; readonly endpoint: WorkloadEndpoint | undefined },
 ): Allocation {
   const { pod, podUID: podUid } = endpoint?.spec ?? {};
   const namespace = endpoint?.metadata.namespace;

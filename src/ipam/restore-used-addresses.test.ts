@@ -9,14 +9,14 @@ import { parseAddress } from '../net/address.ts';
 import { parseCidr } from '../net/cidr.ts';
 import { nodeName, poolOf } from '../../test/support/fixtures.ts';
 import { attachmentOf } from '../../test/support/ipam-bench.ts';
-import { type AssertedAddresses, assertLiving } from './assert-living.ts';
-import { type LivingAddress, livingKey } from './plan-assertion.ts';
+import { type AssertedAddresses, restoreUsedAddresses } from './restore-used-addresses.ts';
+import { type AddressInUse, addressInUseKey } from './plan-assertion.ts';
 
 const signal = AbortSignal.timeout(60_000);
 const clock = { ...systemClock, sleep: async () => Promise.resolve() };
 const NODE = nodeName('n1');
 
-const livingOf = (address: string, container: string): LivingAddress => ({
+const livingOf = (address: string, container: string): AddressInUse => ({
   address: parseAddress(address),
   owner: attachmentOf(container),
 });
@@ -25,7 +25,7 @@ const livingOf = (address: string, container: string): LivingAddress => ({
 class Bench {
   readonly database = new MemoryDatabase();
   readonly inner = openMemoryStore(this.database);
-  readonly living: LivingAddress[] = [];
+  readonly living: AddressInUse[] = [];
   readonly pending = new Set<string>();
   /** Decides whether a write loses against another writer. */
   losesRace: () => boolean = () => false;
@@ -43,9 +43,9 @@ class Bench {
     const store = openMemoryStore(this.database, {
       fault: (operation) => (operation === 'commit' && this.losesRace() ? { kind: 'conflict' } : undefined),
     });
-    const listLiving = async (): Promise<LivingAddress[]> => Promise.resolve([...this.living]);
-    return assertLiving(
-      { store, clock, random: systemRandom, log: silentLog, listLiving },
+    const listAddressesInUse = async (): Promise<AddressInUse[]> => Promise.resolve([...this.living]);
+    return restoreUsedAddresses(
+      { store, clock, random: systemRandom, log: silentLog, listAddressesInUse },
       { node: NODE, known: () => new Map(), pending: () => this.pending },
       signal,
     );
@@ -72,7 +72,7 @@ describe('the assertion of living links', () => {
     bench.losesRace = () => {
       if (bench.pending.size > 0) return false;
       const meanwhile = livingOf('10.0.0.6', 'b');
-      bench.pending.add(livingKey(meanwhile));
+      bench.pending.add(addressInUseKey(meanwhile));
       bench.living.push(meanwhile);
       return true;
     };

@@ -1,39 +1,39 @@
 import type { Clock } from '../../base/clock.ts';
 
-export interface LingerPorts {
+export interface IdleTimeoutPorts {
   readonly clock: Clock;
   /** Reports whether an agent has appeared since the server was started. */
   readonly hasAgent: () => boolean;
 }
 
 /** How long a server of standalone calls stays. */
-export interface LingerLimits {
+export interface IdleTimeoutLimits {
   /** After the last call. */
   readonly idleMs: number;
   /** In all, also while calls come in. */
   readonly totalMs: number;
 }
 
-export const LINGER_LIMITS: LingerLimits = { idleMs: 5000, totalMs: 60_000 };
+export const IDLE_TIMEOUT_LIMITS: IdleTimeoutLimits = { idleMs: 5000, totalMs: 60_000 };
 const PERIOD_MS = 50;
 
 /** Decides how long a server of standalone calls stays. */
-export class Linger {
-  readonly #ports: LingerPorts;
-  readonly #limits: LingerLimits;
+export class IdleTimeout {
+  readonly #ports: IdleTimeoutPorts;
+  readonly #limits: IdleTimeoutLimits;
   readonly #startedMs: number;
   #lastMs: number;
   #inFlight = 0;
 
-  constructor(ports: LingerPorts, limits: LingerLimits = LINGER_LIMITS) {
+  constructor(ports: IdleTimeoutPorts, limits: IdleTimeoutLimits = IDLE_TIMEOUT_LIMITS) {
     this.#ports = ports;
     this.#limits = limits;
     this.#startedMs = ports.clock.monotonic();
     this.#lastMs = this.#startedMs;
   }
 
-  /** Notes the number of calls in flight, whenever it changes. */
-  readonly note = (inFlight: number): void => {
+  /** Sets the number of calls in flight. Called whenever it changes. */
+  readonly setInFlight = (inFlight: number): void => {
     this.#inFlight = inFlight;
     this.#lastMs = this.#ports.clock.monotonic();
   };

@@ -19,7 +19,7 @@ import { encodeLine } from '../ipam/node/entry-codec.ts';
 import { segmentName } from '../ipam/node/segment-name.ts';
 import { nodeName, poolOf } from '../../test/support/fixtures.ts';
 import { attachmentOf } from '../../test/support/ipam-bench.ts';
-import { journalFolder, settleLeftoversIn } from './settle-leftovers.ts';
+import { journalFolder, recoverOrphansIn } from './recover-orphans.ts';
 
 const signal = AbortSignal.timeout(60_000);
 const NODE = nodeName('n1');
@@ -73,7 +73,7 @@ describe('the standalone program before an ADD', () => {
     // Nothing else of the ports is used before an ADD.
     const ports = { store, kernel, attachments, clock: systemClock, random: systemRandom, log: silentLog } as unknown;
     const call = { node: NODE, attachment: attachmentOf('b'), signal } as unknown as CniCall;
-    const settle = settleLeftoversIn({ NETPLUG_STATE_DIR: state });
+    const settle = recoverOrphansIn({ NETPLUG_STATE_DIR: state });
     await settle(ports as CniPorts, { call, command: 'ADD', datastore });
     const { owned } = await store.readNodeView(NODE, undefined, signal);
     const held = owned.flatMap(({ value }) => heldAddresses(value));
