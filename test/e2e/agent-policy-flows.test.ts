@@ -158,6 +158,16 @@ it('what a staged policy would deny is listed with its rule and counted, and goe
   await policed.remove('globalnetworkpolicy', 'no-pings');
 });
 
+it('a new agent records denied connections, and counts from its start', async () => {
+  await policed.stopAgent('KILL');
+  await policed.startAgent();
+  expect((await shown('denied')).flows).toEqual([]);
+  expect(await countedByRule()).toBe(0);
+  expect(await isServed(foe, server)).toBe(false);
+  const { flows } = await untilShown({ source: end(foe), rule: DENY_RULE }, 'denied');
+  expect(await countedByRule()).toBe(flows[0]?.count);
+});
+
 it('a flood of denied packets is counted by its rule and sampled as a flow, and the agent serves calls meanwhile', async () => {
   const deniedBefore = await countedByRule();
   const flood = foe.netns.exec(process.execPath, '-e', FLOOD, server.address);

@@ -161,7 +161,7 @@ export const ROLES = {
         group: '',
         resources: ['events'],
         verbs: ['create'],
-        why: 'A warning on the pod about an annotation that cannot work as meant',
+        why: 'A warning on the pod about an annotation that cannot work as meant, or a connection that policies denied',
       },
     ],
   },
