@@ -28,6 +28,7 @@ export function describeOrigin(
       return { policy, place, reason: `${policy}, ${place}: ${describeRule(origin.rule)}` };
     }
     case 'tier':
+      if (origin.isForwarded) return { reason: tierDefaultReason(['the host endpoint for forwarded traffic']) };
       return { reason: tierDefaultReason(endpoint === undefined ? [] : enforcedPolicies(view, origin, endpoint)) };
     case 'staged tier': {
       const [policy = '', ...others] = origin.policies;

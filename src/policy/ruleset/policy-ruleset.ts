@@ -22,7 +22,13 @@ export type RuleOrigin =
       readonly isStaged: boolean;
     }
   /** The default action of a tier whose policies apply but do not decide. */
-  | { readonly kind: 'tier'; readonly name: string; readonly direction: PolicyDirection }
+  | {
+      readonly kind: 'tier';
+      readonly name: string;
+      readonly direction: PolicyDirection;
+      /** Of a host endpoint, for packets that it forwards: neither end of the packet is the endpoint. */
+      readonly isForwarded?: true;
+    }
   /** Only staged policies of a tier apply, and none of their rules decides: its default action would. */
   | {
       readonly kind: 'staged tier';

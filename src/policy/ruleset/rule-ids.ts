@@ -11,6 +11,7 @@ export function idOfOrigin(origin: RuleOrigin): string {
     origin.direction,
     'index' in origin ? String(origin.index) : '',
     ...('policies' in origin ? origin.policies : []),
+    ...('isForwarded' in origin ? ['forwarded'] : []),
   ].join('|');
   return digestOfText(text).slice(0, ID_CHARACTERS);
 }

@@ -176,7 +176,8 @@ export class RulesetCompiler {
     { end: { direction, path }, next, isEnforced }: TierContext,
   ): RenderedChain {
     if (defaultAction !== 'Deny' || !hasDefault(path)) return next;
-    if (isEnforced) return denyChain({ kind: 'tier', name, direction });
+    const forwarded = path === 'forwarded' ? ({ isForwarded: true } as const) : {};
+    if (isEnforced) return denyChain({ kind: 'tier', name, direction, ...forwarded });
     return stagedChain({ kind: 'staged tier', name, direction, policies: policies.map(({ id }) => id) }, next);
   }
 

@@ -10,11 +10,14 @@ import { MemoryPolicyFilter } from '../../../dataplane/memory/memory-policy-filt
 import type { PacketReport } from '../../../dataplane/packet-reports.ts';
 import type { ShownFlows } from '../../../model/shown-flows.ts';
 import { parseAddress } from '../../../net/address.ts';
-import { REPORT_GROUP } from '../../../policy/ruleset/policy-ruleset.ts';
+import { REPORT_GROUP, type RuleOrigin } from '../../../policy/ruleset/policy-ruleset.ts';
+import { idOfOrigin } from '../../../policy/ruleset/rule-ids.ts';
 import { RulesetCompiler } from '../../../policy/ruleset/ruleset-compiler.ts';
 import { FlowObserver } from './flow-observer.ts';
 
 const SETTINGS = { node: NODE, logPrefix: 'p', endpointToHostAction: 'Drop' } as const;
+const FORWARDED: RuleOrigin = { kind: 'tier', name: 'default', direction: 'ingress', isForwarded: true };
+const FORWARDED_ID = idOfOrigin(FORWARDED);
 const OUTSIDE = parseAddress('192.0.2.7');
 const POD = parseAddress('10.65.0.1');
 
@@ -45,7 +48,11 @@ class World {
         events: { report: async (_, { reason }) => void this.events.push(reason()) },
       },
       NODE,
-      { state: cluster.state, origins, switchedOn: Promise.resolve() },
+      {
+        state: cluster.state,
+        origins: new Map([...origins, [FORWARDED_ID, FORWARDED]]),
+        switchedOn: Promise.resolve(),
+      },
     );
   }
 
@@ -153,6 +160,17 @@ it('listens when another process frees the group, and again after the reports ha
   world.send('pod');
   const { flows, lostReports } = await world.denied();
   expect([flows.length, lostReports]).toEqual([1, 3]);
+});
+
+it('does not take a host endpoint that denies forwarded packets for the pod at the end of the packet', async () => {
+  const world = await start();
+  world.run();
+  await until(() => world.isListening(), 'it listens');
+  const headers = { source: OUTSIDE, destination: POD, protocol: 6 };
+  world.report({ kind: 'packet', prefix: FORWARDED_ID, headers });
+  const reason = expect.stringMatching('no rule matches of the host endpoint for forwarded traffic');
+  expect((await world.denied()).flows).toMatchObject([{ destination: { pod: 'x/pod1' }, rule: { reason } }]);
+  expect(world.events).toEqual([]);
 });
 
 it('ignores reports of rules that it does not know', async () => {

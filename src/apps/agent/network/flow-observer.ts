@@ -182,11 +182,14 @@ export class FlowObserver {
     const { source, destination } = headers;
     const ends = { source: this.#endAt(source), destination: this.#endAt(destination) };
     const flow: SeenFlow = { verdict, ...ends, ...trafficOf(headers) };
-    const own = endAt(this.#policies.state, origin.direction === 'egress' ? source : destination).pod;
+    const isForwarded = origin.kind === 'tier' && origin.isForwarded === true;
+    const own = isForwarded
+      ? undefined
+      : endAt(this.#policies.state, origin.direction === 'egress' ? source : destination).pod;
     const ruleOf = (): ShownFlowRule => this.#ruleOf(origin, own);
     this.#reported.add({ flow, group: `${prefix} ${own?.key ?? ''}`, count: 1 }, this.#ports.clock.now(), ruleOf);
     const { direction } = origin;
-    if (verdict === 'denied')
+    if (verdict === 'denied' && !isForwarded)
       void this.#ports.events?.report(flow, { id: prefix, direction, reason: () => ruleOf().reason });
   }
 
