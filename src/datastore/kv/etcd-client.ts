@@ -167,7 +167,7 @@ export class EtcdClient implements AsyncDisposable {
     throw this.#giveUp(failures);
   }
 
-  /** One stream over the first connection that stands. It has no end but an error, also when it falls silent. */
+  /** One stream over the first connection that stands. It ends only with an error, also when the server stops responding. */
   async *watch(requests: Queue<WatchInit>, signal: AbortSignal): AsyncGenerator<WatchResponse> {
     const failures: Failure[] = [];
     const channels = await this.#inOrder(signal);
