@@ -60,7 +60,7 @@ describe('a node that was removed', () => {
     expect(endpoints.map(({ value }) => value.metadata.name)).toEqual(['e-z']);
   });
 
-  it('has left nothing when it is done once more', async () => {
+  it('leaves nothing to do for a second run', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24', SMALL));
     await ipam.assign('a');
     await retire(ipam);
@@ -70,7 +70,7 @@ describe('a node that was removed', () => {
     expect(ipam.database.state()).toBe(before);
   });
 
-  it('leaves a block to those who borrow from it, and the last of them takes it away', async () => {
+  it('leaves a block to its borrowers, and the last of them deletes it', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', SMALL));
     await ipam.assign('a');
     const borrowed = await ipam.addresses('b', { node: 'n2' });
@@ -82,7 +82,7 @@ describe('a node that was removed', () => {
     expect(await blocksOf(ipam)).toEqual([]);
   });
 
-  it('gives back what it has borrowed, and the block is still its owner’s', async () => {
+  it('releases what it has borrowed, and the block keeps its owner', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', SMALL));
     await ipam.assign('a', { node: 'n2' });
     await ipam.assign('b');
@@ -91,7 +91,7 @@ describe('a node that was removed', () => {
     expect(await held(ipam)).toEqual(['n2 10.0.0.0']);
   });
 
-  it('takes away a block without owner in which it held the last address', async () => {
+  it('deletes a block without owner in which it held the last address', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', SMALL));
     await ipam.assign('a', { node: 'n2' });
     await ipam.assign('b');
@@ -114,7 +114,7 @@ describe('a node that was removed', () => {
     expect(block?.queue).toContain(2);
   });
 
-  it('gives back the addresses of its tunnels', async () => {
+  it('releases the addresses of its tunnels', async () => {
     const pool = poolOf('v4', '10.0.0.0/30', SMALL);
     const ipam = await IpamBench.with(pool);
     const request = { node: gone, device: 'vxlan.netplug', family: 4, pools: [pool] } as const;
@@ -133,7 +133,7 @@ describe('a node that was removed', () => {
 });
 
 describe('other nodes that write while a node is retired', () => {
-  it('keep what they got, and nothing of the node is left', async () => {
+  it('keep their addresses, and nothing of the node is left', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/29', SMALL));
     for (const container of ['a', 'b', 'c', 'd', 'e']) await ipam.assign(container);
     const kept = new Set<string>();
@@ -169,7 +169,7 @@ describe('other nodes that write while a node is retired', () => {
     expect(await blocksOf(ipam)).toEqual([]);
   });
 
-  it('get an error that asks to stop the agent when the node itself keeps writing', async () => {
+  it('get an error that asks to stop the agent when the node itself continues to write', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24', SMALL));
     let turns = 0;
     const pause = async (operation: Operation): Promise<void> => {

@@ -154,7 +154,7 @@ describe('the custom resources of netplug', () => {
       object('ControllersConfiguration', 'default', { controllers: { node: { hostEndpoint: { autoCreate: 'Yes' } } } }),
       'autoCreate',
     ],
-    ['settings of nobody', object('AgentConfiguration', 'n1', {}), 'metadata.name'],
+    ['settings with an invalid name', object('AgentConfiguration', 'n1', {}), 'metadata.name'],
     [
       'a warm pool size above 1024',
       object('AgentConfiguration', 'node.n1', { warmPoolSize: 4096 }),

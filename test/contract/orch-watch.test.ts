@@ -48,7 +48,7 @@ describe('a watch of the API of the orchestrator', () => {
     await api.delete({ collection: POOLS, name, preconditions: {} }, never);
   };
 
-  it('tells what there is, and then what changes', async () => {
+  it('yields a snapshot, then changes', async () => {
     for (const name of ['a', 'b', 'c']) await create(name);
     const ending = new AbortController();
     const watch = api.watch(POOLS, {}, ending.signal);
@@ -62,7 +62,7 @@ describe('a watch of the API of the orchestrator', () => {
     expect(await last).toBe('over');
   });
 
-  it('begins in small pages, because each is read in one turn of the event loop', async () => {
+  it('lists in small pages, so that each is decoded in one turn of the event loop', async () => {
     const names = Array.from({ length: 30 }, (_, index) => `pool-${String(index).padStart(2, '0')}`);
     for (const name of names) await create(name);
     const asked: string[] = [];
@@ -77,7 +77,7 @@ describe('a watch of the API of the orchestrator', () => {
     ending.abort();
   });
 
-  it('goes on through a restart of the API server without losing a change', async () => {
+  it('resumes after a restart of the API server without losing a change', async () => {
     await create('a');
     const ending = new AbortController();
     const watch = api.watch(POOLS, {}, ending.signal);
@@ -92,7 +92,7 @@ describe('a watch of the API of the orchestrator', () => {
     await watch.return(undefined);
   });
 
-  it('begins anew when the API has forgotten where it was', async () => {
+  it('relists when the resource version has expired', async () => {
     await create('a');
     const ending = new AbortController();
     const watch = api.watch(POOLS, {}, ending.signal);
@@ -121,7 +121,7 @@ describe('a watch of the API of the orchestrator', () => {
     return new OrchApi({ from: 'file', path }, limits === undefined ? {} : { limits });
   };
 
-  it('goes on over another connection when its own carries nothing any more, and loses no change', async () => {
+  it('resumes over another connection when its own is dead, and loses no change', async () => {
     await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
     await using watching = await through(proxy, { silenceMs: 1500 });
     const ending = new AbortController();
@@ -142,7 +142,7 @@ describe('a watch of the API of the orchestrator', () => {
     await watch.return(undefined);
   });
 
-  it('fails in bounded time when the API takes the request for it and never answers', async () => {
+  it('fails in bounded time when the API accepts the request and never answers', async () => {
     await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
     await using watching = await through(proxy, { answerMs: 500, retryMs: 1000 });
     const watch = watching.watch(POOLS, {}, never);
@@ -153,7 +153,7 @@ describe('a watch of the API of the orchestrator', () => {
     expect(performance.now() - before).toBeLessThan(5000);
   });
 
-  it('rests less than a minute when the API asks for a day, and lets other watches go on', async () => {
+  it('backs off less than a minute when the API asks for a day, and does not delay other watches', async () => {
     await using proxy = await startProxy(server, server.adminToken);
     const fast: Clock = {
       ...systemClock,

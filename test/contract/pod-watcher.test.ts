@@ -12,7 +12,7 @@ import { until } from '../support/until.ts';
 const never = new AbortController().signal;
 const MERGE = 'application/merge-patch+json';
 
-describe('pods kept in memory', () => {
+describe('cached pods', () => {
   let server: OrchApiServer;
   let api: OrchApi;
   let watcher: PodWatcher;
@@ -50,21 +50,21 @@ describe('pods kept in memory', () => {
   const isWarm = async (pod: PodName): Promise<void> => until(async () => (await cost(pod)) === 0, 'the pod is known');
   const path = ({ namespace, name }: PodName): string => `/api/v1/namespaces/${namespace}/pods/${name}`;
 
-  it('are told without a request, and as the API tells them', async () => {
+  it('are served from the cache, as the API returns them', async () => {
     const pod = await put('web');
     await isWarm(pod);
     expect(await watcher.readPod(pod, never)).toEqual(await readPodFacts(api, pod, never));
     expect(await cost(pod)).toBe(0);
   });
 
-  it('are asked for by those who do not know the uid, or know another', async () => {
+  it('are read from the API for a call with another uid, or none', async () => {
     const pod = await put('web');
     await isWarm(pod);
     expect(await cost({ ...pod, uid: undefined })).toBe(2);
     expect(await cost({ ...pod, uid: 'another' })).toBe(2);
   });
 
-  it('are never mistaken for the next one of the same name', async () => {
+  it('are not served for a new pod of the same name', async () => {
     const pod = await put('web-0');
     await isWarm(pod);
     await server.call('DELETE', `${path(pod)}?gracePeriodSeconds=0`);
@@ -74,7 +74,7 @@ describe('pods kept in memory', () => {
     expect((await watcher.readPod(pod, never)).uid).toBe(next.uid);
   });
 
-  it('are asked for while they are being deleted, and gone after that', async () => {
+  it('are read from the API while they are being deleted, and not found after that', async () => {
     const pod = await put('web');
     await isWarm(pod);
     await server.call('DELETE', path(pod));
@@ -96,7 +96,7 @@ describe('pods kept in memory', () => {
     expect(await cost(pod)).toBe(0);
   });
 
-  it('are not told while the API is away, and again when it is back', async () => {
+  it('are not served while the API server is unavailable, and again when it is back', async () => {
     const pod = await put('web');
     await isWarm(pod);
     await server.stop();

@@ -114,7 +114,7 @@ describe('a list of endpoints', () => {
     expect(await store.commit([put], never)).toBe('committed');
   });
 
-  it('ends with the signal of the caller, who is told whom the store was talking to', async () => {
+  it('ends with the signal of the caller, and names the endpoint in the error', async () => {
     await using mute = await silent();
     await using store = open([mute.url], { limits: { connectMs: 20_000, firstTryMs: 20_000, answerMs: 20_000 } });
     const caught: unknown = await store.ping(AbortSignal.timeout(100)).catch((error: unknown) => error);

@@ -60,7 +60,7 @@ const lost = (text: RegExp): object => ({
 });
 
 describe('a watch of the kv datastore', () => {
-  it('is lost when etcd goes away', async () => {
+  it('fails when etcd ends', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port);
     const follower = await follow(store);
@@ -68,7 +68,7 @@ describe('a watch of the kv datastore', () => {
     await expect(follower.ended).rejects.toMatchObject(lost(/Cannot use the kv datastore at http/));
   });
 
-  it('can be begun anew after its connection was cut', async () => {
+  it('can be restarted after its connection was cut', async () => {
     await using etcd = await startEtcd();
     await using proxy = await startTcpProxy(etcd);
     await using store = open(proxy.port);
@@ -81,7 +81,7 @@ describe('a watch of the kv datastore', () => {
     await second.end();
   });
 
-  it('notices that etcd falls silent, and does not take quiet for silence', async () => {
+  it('fails when etcd stops responding, not when the watch is idle', async () => {
     await using etcd = await startEtcd();
     await using proxy = await startTcpProxy(etcd);
     await using store = open(proxy.port);
@@ -155,7 +155,7 @@ describe('a watch of the kv datastore', () => {
     await third.return?.();
   });
 
-  it('of the cluster is lost when etcd goes away', async () => {
+  it('of the cluster fails when etcd ends', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port);
     const follower = new ClusterFollower(store);
@@ -184,7 +184,7 @@ describe('a watch of the kv datastore', () => {
     await follower.end();
   });
 
-  it('of resources goes on with what differs when etcd has forgotten the revision to begin at', async () => {
+  it('of resources yields what differs when etcd has compacted the revision to begin at', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port, { pageSize: 2 });
     for (const name of ['gone', 'other', 'same']) await store.createResource(poolOf(name, '10.0.0.0/24'), never);
@@ -205,7 +205,7 @@ describe('a watch of the kv datastore', () => {
     await watch.return(undefined);
   });
 
-  it('of resources is lost when etcd is restarted, and finds everything when begun anew', async () => {
+  it('of resources fails when etcd restarts, and lists everything when restarted', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port);
     await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
@@ -220,7 +220,7 @@ describe('a watch of the kv datastore', () => {
     await second.end();
   });
 
-  it('of resources notices that etcd falls silent', async () => {
+  it('of resources fails when etcd stops responding', async () => {
     await using etcd = await startEtcd();
     await using proxy = await startTcpProxy(etcd);
     await using store = open(proxy.port);

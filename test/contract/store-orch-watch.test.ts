@@ -37,7 +37,7 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
     return follower;
   };
 
-  it('is lost when the API goes away, and can be begun anew when it is back', async () => {
+  it('fails when the API server ends, and can be restarted when it runs again', async () => {
     const follower = await follow();
     const before = performance.now();
     await server.stop();
@@ -51,7 +51,7 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
     await second.end();
   });
 
-  it('of resources is lost when the API goes away, and finds everything when begun anew', async () => {
+  it('of resources fails when the API server ends, and lists everything when restarted', async () => {
     await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
     const follower = await new ResourceFollower(store, 'IPPool').started();
     const before = performance.now();
@@ -66,7 +66,7 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
     await second.end();
   });
 
-  it('is lost when the API falls silent', async () => {
+  it('fails when the API server stops responding', async () => {
     await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
     const url = `https://127.0.0.1:${String(proxy.port)}`;
     const path = await server.kubeconfigFor(await server.callerToken('agent'), { url });
@@ -78,7 +78,7 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
     expect(performance.now() - before).toBeLessThan(NOTICED_MS);
   });
 
-  it('tells nothing when pods change in what netplug did not write', async () => {
+  it('yields nothing when fields of pods change that netplug did not write', async () => {
     await server.putPod({ namespace: 'default', name: 'p', node: 'n1' });
     const follower = await follow();
     const type = 'application/merge-patch+json';
@@ -92,7 +92,7 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
     await follower.end();
   });
 
-  it('shows nothing from memory while the API is silent, also when another follower keeps the list and watch', async () => {
+  it('yields nothing from a cache while the API server does not respond, also beside another follower', async () => {
     await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
     const url = `https://127.0.0.1:${String(proxy.port)}`;
     const path = await server.kubeconfigFor(await server.callerToken('agent'), { url });

@@ -69,7 +69,7 @@ describe('faults of the datastore in memory', () => {
     expect(await stale.commit([updateTo(before, before.value)], never)).toBe('conflict');
   });
 
-  it('lose the thread of a watch when they are told to', async () => {
+  it('fail a watch on request', async () => {
     const database = new MemoryDatabase();
     let isLost = false;
     const store = openMemoryStore(database, {

@@ -118,7 +118,7 @@ describe('a check of addresses', () => {
     );
   });
 
-  it('tells containers of one id on two nodes apart', () => {
+  it('distinguishes containers of one id on two nodes', () => {
     const twins = [block('10.0.0.0/26', allocation('a'), allocation('a', { id: 'twin', node: other }))];
     const [here, there] = [endpoint('a', '10.0.0.0'), endpoint('a', '10.0.0.1', other)];
     expect(kinds({ blocks: twins, endpoints: [here, there] })).toEqual([]);
@@ -179,7 +179,7 @@ describe('a check of addresses', () => {
       ]);
     });
 
-    it('frees addresses of pods that are gone, made anew, or without the link that others of the network have', () => {
+    it('frees addresses of pods that are deleted, recreated, or without the link that others of the network have', () => {
       const [, web] = notes;
       const gone = new Map([...pods].filter(([name]) => name !== 'shop/victim'));
       expect(kinds({ blocks: held, endpoints: [web!], pods: gone })).toEqual(['leaked-address 10.0.0.0 release']);

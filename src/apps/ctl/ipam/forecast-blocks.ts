@@ -44,7 +44,7 @@ export interface Permission {
   readonly mayBorrow: boolean;
 }
 
-/** The best of these blocks of others, as the planner sees it: an idle one, else the roomiest of the first pool. */
+/** Returns the block of another node that the planner chooses: an idle one, else the one of the first pool with most free addresses. */
 export function bestOf(
   blocks: Iterable<CountedBlock>,
   pools: readonly Pool[],

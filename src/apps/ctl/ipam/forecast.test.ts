@@ -148,7 +148,7 @@ async function happen({ store, addPod }: Cluster, { wants, pools }: Small): Prom
 }
 
 describe('forecast', () => {
-  it('says of small clusters what the planner then does, pod by pod', async () => {
+  it('predicts for small clusters what the planner then does, pod by pod', async () => {
     await fc.assert(
       fc.asyncProperty(small, async (cluster) => {
         const built = await build(cluster);
@@ -159,7 +159,7 @@ describe('forecast', () => {
     );
   });
 
-  it('borrows from the roomiest block, whose owner may then have to borrow itself', async () => {
+  it('borrows from the block with most free addresses, whose owner may then have to borrow itself', async () => {
     const cluster: Small = {
       pools: [{ bits: 27, blockSize: 28, selector: 'all()' }],
       reserved: [],
@@ -178,7 +178,7 @@ describe('forecast', () => {
     expect(said).toMatchObject({ placed: 7, borrowed: 2 });
   });
 
-  it('agrees where foreign blocks are looked at in pieces, the roomiest of each first', async () => {
+  it('agrees with the planner where blocks of other nodes are read in batches, most free addresses first', async () => {
     const cluster: Small = {
       pools: [{ bits: 22, blockSize: 31, selector: 'all()' }],
       reserved: [],

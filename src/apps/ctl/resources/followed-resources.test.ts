@@ -16,7 +16,7 @@ const put = (resource: AnyResource): ResourceChange => ({ kind: 'put', resource 
 const gone = (name: string): ResourceChange => ({ kind: 'gone', which: { kind: 'IPPool', name } });
 
 describe('followed resources', () => {
-  it('are told once each, also when the watch begins anew', () => {
+  it('are reported once each, also when the watch restarts', () => {
     const followed = new FollowedResources(() => true);
     const told = (change: ResourceChange): string[] =>
       followed.events(change).map(({ type, resource }) => `${type} ${resource.metadata.name}`);

@@ -125,7 +125,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await fixture.host.change([toDeletion(putRoute(block, gateway))], never)).toEqual([]);
     });
 
-    it("never touches other people's for the same destination", async () => {
+    it('never touches routes of other programs for the same destination', async () => {
       await using fixture = await makeHost();
       await fixture.addForeignRoute(parseCidr(block), parseAddress(other));
       await fixture.addLearnedRoute(parseCidr(block), parseAddress(other), 4000);
@@ -205,7 +205,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await host.listRoutes()).toEqual(routesOf([tunnelRoute()]));
     });
 
-    it('are made anew when the kernel cannot change them', async () => {
+    it('are recreated when the kernel cannot change them', async () => {
       await using fixture = await makeHost();
       await fixture.addInterface('up1', []);
       await fixture.host.putTunnel(vxlan({ local }));

@@ -48,7 +48,7 @@ export function resourceNamesContract(
     expect(await listed()).toEqual(['bank blue']);
   });
 
-  it('are in the namespace "default" when nobody says', async () => {
+  it('are in the namespace "default" by default', async () => {
     const { store, other } = parts();
     const made = await store.createResource(networkSet('blue'), never);
     expect(made.metadata.namespace).toBe('default');

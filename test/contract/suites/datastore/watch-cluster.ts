@@ -38,7 +38,7 @@ export function watchClusterContract(
     for (const follower of followers.splice(0)) await follower.end();
   });
 
-  it('tells first everything there is', async () => {
+  it('yields a snapshot first', async () => {
     const { store } = parts();
     const from = await storedPool();
     const lent = await createdBlock(CIDR, a, from);
@@ -65,7 +65,7 @@ export function watchClusterContract(
     expect(follower.find('BGPConfiguration', 'default')?.spec.asNumber).toBe(64_513);
   });
 
-  it('tells of pools, peers and configurations that are made, changed and deleted, and of no other kinds', async () => {
+  it('yields created, changed and deleted pools, peers and configurations, and no other kinds', async () => {
     const { store } = parts();
     const follower = await follow();
     await store.createResource(pool('blue'), never);
@@ -92,7 +92,7 @@ export function watchClusterContract(
     expect(follower.find('BGPConfiguration', 'default')?.spec.listenPort).toBe(1790);
   });
 
-  it('tells of nodes that come, change and go', async () => {
+  it('yields created, changed and deleted nodes', async () => {
     const follower = await follow();
     await bench.makeNode(a);
     await follower.sees(1);
@@ -103,7 +103,7 @@ export function watchClusterContract(
     expect(await follower.sees(3)).toEqual([`Node/${a}`, `Node/${a}`, `Node/${a} gone`]);
   });
 
-  it('tells of another node what its agent publishes, as often as that changes', async () => {
+  it('yields another node whenever the facts that its agent publishes change', async () => {
     const follower = await follow();
     await bench.makeNode(b);
     await bench.labelNode(b, { rack: '7' });
@@ -117,7 +117,7 @@ export function watchClusterContract(
     expect(follower.find('Node', b)?.spec.bgp?.ipv4Address).toBe('192.0.2.8/24');
   });
 
-  it('does not tell what changes nothing', async () => {
+  it('yields no event for an unchanged record', async () => {
     const { store } = parts();
     await store.createResource(pool('blue'), never);
     const follower = await follow();
@@ -126,7 +126,7 @@ export function watchClusterContract(
     expect(await follower.sees(1)).toEqual(['BGPPeer/p']);
   });
 
-  it('tells of blocks that are claimed, moved and given back', async () => {
+  it('yields blocks that are claimed, moved and released', async () => {
     const from = await storedPool();
     const follower = await follow();
     await createdBlock(CIDR, a, from);
@@ -148,7 +148,7 @@ export function watchClusterContract(
     ]);
   });
 
-  it('tells each address that others than the owner hold, and nothing of what the owner does', async () => {
+  it('yields addresses that borrowers hold, and nothing when the owner assigns', async () => {
     const from = await storedPool();
     await createdBlock(CIDR, a, from);
     const follower = await follow();
@@ -177,7 +177,7 @@ export function watchClusterContract(
     ]);
   });
 
-  it('tells a move as one change, with the old owner as a borrower and the new one as none', async () => {
+  it('yields one change when the owner changes, with the old owner as a borrower', async () => {
     const created = await createdBlock(CIDR, a);
     await commit(update(created, takeSlot(takeSlot(created.value, 0, holder('x', a)), 1, holder('y', b))));
     const follower = await follow();
@@ -190,7 +190,7 @@ export function watchClusterContract(
     ]);
   });
 
-  it('tells of resources that cannot be read, and when they can be again', async () => {
+  it('yields a problem for a resource that cannot be decoded, and the value once it can', async () => {
     const { store, fixture } = parts();
     await store.createResource(pool('blue'), never);
     const follower = await follow();
@@ -204,7 +204,7 @@ export function watchClusterContract(
     expect(await second.sees(1)).toEqual(['IPPool/blue']);
   });
 
-  it('ends in what is there, however fast things change', async () => {
+  it('ends in the stored state after rapid changes', async () => {
     const from = await storedPool();
     const follower = await follow();
     const cidrs = ['10.0.0.0/26', '10.0.0.64/26', '10.0.0.128/26'];

@@ -20,7 +20,7 @@ export function watchResourcesContract(
     for (const follower of followers.splice(0)) await follower.end();
   });
 
-  it('tells first everything of the kind, in order, as it would be found', async () => {
+  it('yields a snapshot of the kind first, in order, as a read returns it', async () => {
     const { store, other, fixture } = parts();
     for (const namespace of ['shop', 'bank']) {
       await fixture.putNamespace?.(namespace);
@@ -33,7 +33,7 @@ export function watchResourcesContract(
     expect(changes).toEqual([{ kind: 'all', resources, problems }]);
   });
 
-  it('tells what is made, changed and deleted, and of no other kind', async () => {
+  it('yields created, changed and deleted resources of the kind, and of no other', async () => {
     const { store, other } = parts();
     const follower = await follow('NetworkSet');
     expect(follower.changes).toEqual([{ kind: 'all', resources: [], problems: [] }]);
@@ -49,7 +49,7 @@ export function watchResourcesContract(
     expect(await follower.sees(3)).toEqual([`put ${blue}`, `put ${blue}`, `gone ${blue}`]);
   });
 
-  it('gives versions that a change takes', async () => {
+  it('yields versions that an update accepts', async () => {
     const { store } = parts();
     const follower = await follow('NetworkSet');
     await store.createResource(networkSet('blue'), never);
@@ -62,7 +62,7 @@ export function watchResourcesContract(
     await store.updateResource({ ...(follower.resources[0] ?? told), spec: told.spec }, never);
   });
 
-  it('does not tell what changes nothing', async () => {
+  it('yields no event for an unchanged record', async () => {
     const { store } = parts();
     await store.createResource(networkSet('blue'), never);
     const follower = await follow('NetworkSet');
@@ -71,7 +71,7 @@ export function watchResourcesContract(
     expect(await follower.sees(1)).toEqual(['put NetworkSet "default/green"']);
   });
 
-  it('tells of resources that cannot be read, and when they can be again', async () => {
+  it('yields a problem for a resource that cannot be decoded, and the value once it can', async () => {
     const { store, fixture } = parts();
     await store.createResource(networkSet('blue'), never);
     const follower = await follow('NetworkSet');
@@ -92,7 +92,7 @@ export function watchResourcesContract(
     ]);
   });
 
-  it('tells what is built in as if it were stored', async () => {
+  it('yields built-in resources as if they were stored', async () => {
     const { other } = parts();
     const { changes } = await follow('Profile');
     const { resources } = await other.listResources('Profile', never);
@@ -100,7 +100,7 @@ export function watchResourcesContract(
     expect(changes).toEqual([{ kind: 'all', resources, problems: [] }]);
   });
 
-  it('tells of nodes, whoever writes them', async () => {
+  it('yields nodes regardless of the writer', async () => {
     const [a] = bench.nodes;
     const follower = await follow('Node');
     await bench.makeNode(a);
@@ -111,7 +111,7 @@ export function watchResourcesContract(
     expect(follower.lines.at(-1)).toBe(`gone Node "${a}"`);
   });
 
-  it('ends in what is there, whatever 64 do at the same moment', async () => {
+  it('ends in the stored state after 64 concurrent writers', async () => {
     const { store, other } = parts();
     const follower = await follow('NetworkSet');
     await Promise.all(

@@ -32,7 +32,7 @@ export function watchContract(
     for (const follower of followers.splice(0)) await follower.end();
   });
 
-  it('tells first everything there is', async () => {
+  it('yields a snapshot first', async () => {
     const created = await createdBlock('10.0.0.0/26');
     await commit(update(created, takeSlot(created.value, 0, holder('x', b))));
     await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
@@ -43,7 +43,7 @@ export function watchContract(
     }
   });
 
-  it('tells of own blocks that are made, changed and deleted, once each', async () => {
+  it('yields created, changed and deleted blocks of the node, once each', async () => {
     const from = await storedPool();
     const follower = await follow();
     const created = await createdBlock('10.0.0.0/26', a, from);
@@ -58,7 +58,7 @@ export function watchContract(
     expect(follower.told()).toEqual(await follower.truth());
   });
 
-  it('tells of an own block that somebody else borrows from', async () => {
+  it('yields a block of the node when another node borrows from it', async () => {
     const created = await createdBlock('10.0.0.0/26');
     const follower = await follow();
     const lent = takeSlot(created.value, 0, holder('x', b));
@@ -67,7 +67,7 @@ export function watchContract(
     expect(follower.of('block').map((change) => change.block?.value)).toEqual([lent]);
   });
 
-  it('tells of a block of another as long as the node holds an address of it', async () => {
+  it('yields a block of another node while this node holds an address of it', async () => {
     const created = await createdBlock('10.0.0.0/26', b);
     const follower = await follow();
     const lent = takeSlot(created.value, 0, holder('x', a));
@@ -84,7 +84,7 @@ export function watchContract(
     expect(follower.told()).toEqual(await follower.truth());
   });
 
-  it('tells of a block that moves from owner to owner', async () => {
+  it('yields a block that moves from owner to owner', async () => {
     const created = await createdBlock('10.0.0.0/26');
     const [ofA, ofB] = [await follow(a), await follow(b)];
     const lent = takeSlot(takeSlot(created.value, 0, holder('x', a)), 1, holder('y', b));
@@ -103,7 +103,7 @@ export function watchContract(
     expect(ofB.of('block').at(-1)?.block?.value.node).toBe(c);
   });
 
-  it('tells that an empty block was taken over by another', async () => {
+  it('yields a deletion when another node takes over an empty block', async () => {
     const created = await createdBlock('10.0.0.0/26');
     const follower = await follow();
     await commit(update(created, { ...created.value, node: b }));
@@ -111,7 +111,7 @@ export function watchContract(
     expect(follower.of('block').map((change) => change.block)).toEqual([undefined]);
   });
 
-  it('tells of endpoints of the node that are put, put again and deleted', async () => {
+  it('yields created, replaced and deleted endpoints of the node', async () => {
     const mine = await endpoint('e');
     const follower = await follow();
     await commit({ kind: 'put-endpoint', endpoint: await endpoint('e', { node: b, namespace: 'ns-b' }) });
@@ -132,7 +132,7 @@ export function watchContract(
     expect(follower.told()).toEqual(await follower.truth());
   });
 
-  it('tells of pools, reservations, the configuration and the node', async () => {
+  it('yields pools, reservations, the configuration and the node', async () => {
     const { store } = parts();
     const follower = await follow();
     const made = { apiVersion: API_VERSION, metadata: { name: 'r' } } as const;
@@ -156,7 +156,7 @@ export function watchContract(
     expect(follower.settings).toMatchObject({ pools: [], reservations: [], config: spec });
   });
 
-  it('tells of the lock, and of nothing else that is noted about the cluster', async () => {
+  it('yields the lock, and no other change of ClusterInformation', async () => {
     const { store } = parts();
     const made = { apiVersion: API_VERSION, kind: 'ClusterInformation', metadata: { name: 'default' } } as const;
     const follower = await follow();
@@ -172,7 +172,7 @@ export function watchContract(
     expect(follower.of('settings').map(({ settings }) => settings.isLocked)).toEqual([true, false]);
   });
 
-  it('tells of records that cannot be read as problems, as long as they are there', async () => {
+  it('yields problems for records that cannot be decoded, until they are deleted', async () => {
     const { store, fixture } = parts();
     const from = await storedPool();
     const damaged = await createdBlock('10.0.0.64/26', a, from);
@@ -191,7 +191,7 @@ export function watchContract(
     await follower.reaches(async () => Promise.resolve(follower.settings.problems.length === count - 1));
   });
 
-  it('gives versions that a commit takes, until the block changes', async () => {
+  it('yields versions that a commit accepts, until the block changes', async () => {
     await createdBlock('10.0.0.0/26');
     const [follower, second] = [await follow(), await follow()];
     const [first] = follower.blocks;
@@ -206,7 +206,7 @@ export function watchContract(
     await commit(update(now, takeSlot(now.value, 1, holder('y', a))));
   });
 
-  it('ends in the state that a reader finds, however fast things change', async () => {
+  it('ends in the state that a read returns after rapid changes', async () => {
     const from = await storedPool();
     const follower = await follow();
     const cidrs = ['10.0.0.0/26', '10.0.0.64/26', '10.0.0.128/26', '10.0.0.192/26'];
