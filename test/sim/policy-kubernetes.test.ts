@@ -2,15 +2,12 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeResource } from '../../src/model/decode-resource.ts';
 import { fromKubernetesPolicy } from '../../src/model/from-kubernetes/network-policy.ts';
-import { fromPod } from '../../src/model/from-kubernetes/pod.ts';
 import { fromNamespace, fromServiceAccount } from '../../src/model/from-kubernetes/profiles.ts';
-import { resourceIdOf } from '../../src/model/resource-id.ts';
 import { parseAddress } from '../../src/net/address.ts';
 import { endAt, evaluateConnection } from '../../src/policy/evaluate.ts';
-import type { PolicyChange } from '../../src/policy/policy-change.ts';
 import { PolicyState } from '../../src/policy/policy-state.ts';
 import { naivelyAllows } from '../support/naive-network-policy.ts';
-import { kubernetesCluster, type KubernetesCluster, PORTS, PROTOCOLS } from '../support/policy-clusters.ts';
+import { changesOf, kubernetesCluster, PORTS, PROTOCOLS } from '../support/policy-clusters.ts';
 
 const NUMBERS: Readonly<Record<string, number>> = { TCP: 6, UDP: 17, SCTP: 132, ICMP: 1 };
 
@@ -29,18 +26,6 @@ const traffic = fc
     to: `${family}${String(to)}`,
     ...rest,
   }));
-
-function changesOf({ namespaces, accounts, pods, policies }: KubernetesCluster): PolicyChange[] {
-  const resources = [
-    ...namespaces.map(fromNamespace),
-    ...accounts.map(fromServiceAccount),
-    ...policies.flatMap((policy) => fromKubernetesPolicy(policy).value ?? []),
-  ];
-  return [
-    ...resources.map((value) => ({ kind: 'resource', which: resourceIdOf(value), value }) as const),
-    ...pods.map((pod) => ({ kind: 'endpoint', key: pod.metadata.uid ?? '', value: fromPod(pod).value }) as const),
-  ];
-}
 
 describe('Kubernetes network policies', () => {
   it('mean what a naive reading of their objects says', () => {

@@ -1,5 +1,10 @@
 import * as fc from 'fast-check';
 import type { KubernetesObject } from '../../src/model/from-kubernetes/kubernetes-object.ts';
+import { fromKubernetesPolicy } from '../../src/model/from-kubernetes/network-policy.ts';
+import { fromPod } from '../../src/model/from-kubernetes/pod.ts';
+import { fromNamespace, fromServiceAccount } from '../../src/model/from-kubernetes/profiles.ts';
+import { resourceIdOf } from '../../src/model/resource-id.ts';
+import type { PolicyChange } from '../../src/policy/policy-change.ts';
 
 /** Small random clusters of Kubernetes objects: few labels, names and addresses, so that policies and pods meet. */
 export interface KubernetesCluster {
@@ -141,4 +146,17 @@ function podObject(
     spec: { nodeName: 'n1', serviceAccountName: account, containers: [{ name: 'main', ports: named }] },
     status: { phase, podIPs: [{ ip: `10.0.0.${host}` }, { ip: `fd00::${host}` }] },
   };
+}
+
+/** Returns the records that the agent derives from the objects. */
+export function changesOf({ namespaces, accounts, pods, policies }: KubernetesCluster): PolicyChange[] {
+  const resources = [
+    ...namespaces.map(fromNamespace),
+    ...accounts.map(fromServiceAccount),
+    ...policies.flatMap((policy) => fromKubernetesPolicy(policy).value ?? []),
+  ];
+  return [
+    ...resources.map((value) => ({ kind: 'resource', which: resourceIdOf(value), value }) as const),
+    ...pods.map((pod) => ({ kind: 'endpoint', key: pod.metadata.uid ?? '', value: fromPod(pod).value }) as const),
+  ];
 }

@@ -1,7 +1,7 @@
 /** The meaning of each exit status. docs/errors.md lists the status of each error code. */
 export const EXIT_STATUSES: ReadonlyMap<number, string> = new Map([
   [0, 'success'],
-  [1, 'problems were found, work is left, or policies deny the connection'],
+  [1, 'problems were found, work is left, or policies deny the connection or would cut one'],
   [64, 'the command line is invalid, or a file cannot be read'],
   [65, 'a resource is invalid, or a record cannot be decoded'],
   [66, 'the resource does not exist'],

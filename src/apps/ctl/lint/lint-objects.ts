@@ -65,7 +65,7 @@ function lintTemplate(raw: Raw, path: string, steps: readonly string[]): readonl
 }
 
 /** Reports whether the object belongs to another API group; a misspelt group of netplug does not count. */
-function belongsToOthers(apiVersion: unknown): boolean {
+export function belongsToOthers(apiVersion: unknown): boolean {
   if (typeof apiVersion !== 'string') return false;
   const [ours = ''] = API_VERSION.split('/');
   const [group = ''] = apiVersion.split('/');

@@ -40,9 +40,7 @@ function endOfAddress({ view, nodes }: Cluster, address: Address): NamedEnd {
   if (end.pod !== undefined) {
     return { kind: 'pod', name: end.pod.shown, node: end.pod.node, addresses: [end], notes: [] };
   }
-  const node = nodes.find((each) =>
-    [...hostAddresses(each), ...tunnelAddresses(each)].some((own) => sameAddress(own, address)),
-  );
+  const node = nodes.find((each) => nodeAddresses(each).some((own) => sameAddress(own, address)));
   if (node === undefined) {
     return { kind: 'address', name, addresses: [end], notes: [`no pod and no node has the address ${name}`] };
   }
@@ -111,6 +109,11 @@ function hostNotes(view: PolicyView, host: string): readonly string[] {
     kind === 'host' && node === host ? [shown] : [],
   );
   return names.map((name) => `HostEndpoint ${name} of node ${host} is not considered: only policies of pods are`);
+}
+
+/** Returns all addresses that packets of the node itself may carry. */
+export function nodeAddresses(node: Node): readonly Address[] {
+  return [...hostAddresses(node), ...tunnelAddresses(node)];
 }
 
 function hostAddresses({ spec }: Node): readonly Address[] {

@@ -169,13 +169,15 @@ function explainEnd(view: PolicyView, packet: Packet, judged: EndVerdict): Expla
   };
 }
 
-interface Scene {
+/** One end of a connection, and the packet that it judges. */
+export interface Scene {
   readonly view: PolicyView;
   readonly packet: Packet;
   readonly direction: PolicyDirection;
 }
 
-function decidedBy(
+/** Returns what decided at one end. */
+export function decidedBy(
   scene: Scene,
   { endpoint, decision }: EndVerdict,
 ): Pick<ExplainedEnd, 'decidedBy' | 'rule' | 'reason'> {

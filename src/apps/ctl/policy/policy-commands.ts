@@ -1,5 +1,8 @@
-import { type Command, choice, command, notAllowed, one, value } from '../command.ts';
+import { type Command, choice, command, flagOption, mandatory, notAllowed, one, value } from '../command.ts';
+import { fileChoice, FILES } from '../common-options.ts';
+import { NAMESPACE } from '../resources/resource-options.ts';
 import { POLICY_OUTPUT } from './policy-output.ts';
+import { policyPlan } from './policy-plan.ts';
 import { policyWhy } from './policy-why.ts';
 import { runExplainEndpoint } from './run-explain-endpoint.ts';
 
@@ -29,6 +32,24 @@ status is 1 when policies deny the connection.`,
       'netplugctl policy why shop/web-0 host/node-1 --protocol UDP --port 53',
     ],
     run: async (context, { args: [from, to], options }) => policyWhy(context, { from, to }, options),
+  }),
+  command({
+    path: ['policy', 'plan'],
+    summary: 'Shows which connections a change of policies would cut and open.',
+    options: {
+      ...FILES,
+      filename: mandatory(FILES.filename),
+      delete: flagOption('plan the deletion of the resources instead of applying them'),
+      ...NAMESPACE,
+      output: POLICY_OUTPUT,
+    },
+    details: `
+Compares the policies of the datastore with those after the change, for all pods, nodes and networks that
+rules name, all protocols and all ports. Warns when DNS, the API server or a system namespace is cut off.
+Writes nothing. The exit status is 1 when a connection would be cut.`,
+    examples: ['netplugctl policy plan -f new.yaml', 'netplugctl policy plan -f old.yaml --delete -o json'],
+    run: async (context, { options: { namespace, output, delete: isDeletion, ...files } }) =>
+      policyPlan(context, { files: fileChoice(files), namespace, verb: isDeletion ? 'delete' : 'apply', output }),
   }),
   command({
     path: ['explain', 'endpoint'],

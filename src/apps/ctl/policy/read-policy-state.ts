@@ -1,5 +1,5 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { followPolicyRecords } from '../../../cache/policy-records.ts';
+import { followPolicyRecords, type PolicyRecord } from '../../../cache/policy-records.ts';
 import { RecordCache } from '../../../cache/record-cache.ts';
 import type { FollowStore } from '../../../datastore/follow.ts';
 import type { Store } from '../../../datastore/store.ts';
@@ -12,26 +12,31 @@ import type { Context } from '../ports.ts';
 /** Opens the datastore of the command's connection, or else that of the node's network configuration, and reads its policies. */
 export async function withPolicyState<T>(
   context: Context,
-  use: (view: PolicyState, store: Store) => Promise<T>,
+  use: (view: PolicyState, store: Store, records: readonly PolicyRecord[]) => Promise<T>,
 ): Promise<T> {
   const netconf = hasConnection(context) ? undefined : await findNetconf(context.ports.plugin.confDir);
-  return withStoreOf(context, netconf, async (store) => use(await readPolicyState(context, store), store));
+  return withStoreOf(context, netconf, async (store) => {
+    const { state, records } = await readPolicyState(context, store);
+    return use(state, store, records);
+  });
 }
 
 /** Reads all policies and what they select, at one moment. Warns of records and rules that cannot be used. */
 async function readPolicyState(
   { io, signal }: Pick<Context, 'io' | 'signal'>,
   store: FollowStore,
-): Promise<PolicyState> {
+): Promise<{ readonly state: PolicyState; readonly records: readonly PolicyRecord[] }> {
   const state = new PolicyState();
+  const read: PolicyRecord[] = [];
   const cache = new RecordCache();
   for await (const { records, problems } of followPolicyRecords(store, cache, signal)) {
     state.apply(records);
+    read.push(...records);
     for (const problem of problems) io.stderr(`warning: ${problem}\n`);
     // Built-in records come before the snapshot.
     if (cache.version === undefined) continue;
     for (const problem of [...state.problems.values()].flat()) io.stderr(`warning: ${problem}\n`);
-    return state;
+    return { state, records: read };
   }
   throw new NetplugError('store/unavailable', 'Timed out while reading policies from the datastore');
 }

@@ -30,16 +30,25 @@ export function readResources(
       resources.push(...inspected.resources);
     }
   }
-  if (problems.length > 0) {
-    const placed = problems.map(({ place, path, ...rest }) => ({
-      ...rest,
-      path: path === '' ? place : `${place}: ${path}`,
-    }));
-    throw problemsError('the resources, and nothing was changed', placed, 'resource/invalid');
-  }
+  refuseProblems(problems);
   if (resources.length > 0) return resources;
+  throw noDocument(sources);
+}
+
+/** @throws resource/invalid when there is a problem */
+export function refuseProblems(problems: readonly PlacedProblem[]): void {
+  if (problems.length === 0) return;
+  const placed = problems.map(({ place, path, ...rest }) => ({
+    ...rest,
+    path: path === '' ? place : `${place}: ${path}`,
+  }));
+  throw problemsError('the resources, and nothing was changed', placed, 'resource/invalid');
+}
+
+/** Returns the error for sources without a document. */
+export function noDocument(sources: readonly DocumentSource[]): NetplugError {
   const names = sources.map(({ name }) => `"${name}"`).join(', ');
-  throw new NetplugError('cli/usage', `Cannot find a resource in ${names}: there is no document`, {
+  return new NetplugError('cli/usage', `Cannot find a resource in ${names}: there is no document`, {
     hint: 'Write YAML or JSON with apiVersion, kind, metadata and spec',
   });
 }

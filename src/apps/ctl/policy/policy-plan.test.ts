@@ -1,0 +1,179 @@
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { type CtlCluster, ctlCluster, podOf, policyOf } from '../../../../test/support/ctl-cluster.ts';
+import type { PolicyPlan } from './explain-plan.ts';
+
+let cluster: CtlCluster;
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'netplug-plan-'));
+  cluster = await ctlCluster([
+    podOf('web', 'n1', ['10.0.0.1/32', 'fd00::1/128']),
+    podOf('db', 'n2', ['10.0.0.2/32', 'fd00::2/128']),
+    podOf('legacy', 'n2', ['10.0.0.3/32']),
+    podOf('done', 'n2', []),
+  ]);
+});
+
+async function fileOf(...documents: readonly object[]): Promise<string> {
+  const file = join(folder, 'new.yaml');
+  await writeFile(file, documents.map((each) => JSON.stringify(each)).join('\n---\n'));
+  return file;
+}
+
+async function plan(documents: readonly object[], more = ''): Promise<PolicyPlan> {
+  const { out, err } = await cluster.run(`policy plan -f ${await fileOf(...documents)} -o json${more}`);
+  expect(err).toBe('');
+  return JSON.parse(out) as PolicyPlan;
+}
+
+const KUBERNETES = {
+  apiVersion: 'networking.k8s.io/v1',
+  kind: 'NetworkPolicy',
+  metadata: { name: 'db', namespace: 'shop' },
+  spec: {
+    podSelector: { matchLabels: { app: 'db' } },
+    ingress: [{ from: [{ podSelector: { matchLabels: { app: 'web' } } }], ports: [{ port: 5432 }] }],
+  },
+};
+
+describe('netplugctl policy plan', () => {
+  it('lists what a Kubernetes policy cuts, with what decides before and after', async () => {
+    const { status, out, err } = await cluster.run(`policy plan -f ${await fileOf(KUBERNETES)}`);
+    expect({ status, err }).toEqual({ status: 1, err: '' });
+    expect(out).toBe(`Kubernetes NetworkPolicy shop/db: created
+
+cut
+  all traffic
+    from shop/legacy, other IPv4 addresses, other IPv6 addresses
+    to   shop/db
+    ingress before: no policy decides, and profiles allow it
+    ingress after:  no rule matches of Kubernetes NetworkPolicy shop/db: what policies that apply do not allow is denied
+  all traffic except TCP 5432
+    from shop/web
+    to   shop/db
+    ingress before: no policy decides, and profiles allow it
+    ingress after:  no rule matches of Kubernetes NetworkPolicy shop/db: what policies that apply do not allow is denied
+`);
+  });
+
+  it('lists what a deletion opens, and has status 0 when nothing is cut', async () => {
+    const closed = policyOf('closed', { selector: "app == 'db'", types: ['Egress'] });
+    await cluster.apply(closed);
+    const { status, out } = await cluster.run(`policy plan -f ${await fileOf(closed)} --delete`);
+    expect(status).toBe(0);
+    expect(out).toContain('NetworkPolicy shop/closed: deleted\n\nopened\n  all traffic\n    from shop/db\n');
+    expect(out).not.toContain('cut\n');
+  });
+
+  it('finds that the labels of a namespace and the networks of a set change what rules match', async () => {
+    const team = {
+      selector: "app == 'db'",
+      ingress: [{ action: 'Allow', source: { namespaceSelector: "team == 'b'" } }],
+    };
+    await cluster.apply(
+      policyOf('team', team),
+      policyOf('out', {
+        selector: "app == 'legacy'",
+        types: ['Egress'],
+        egress: [{ action: 'Allow', destination: { selector: "kind == 'bank'", namespaceSelector: 'global()' } }],
+      }),
+    );
+    const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels: { team: 'b' } } };
+    const set = {
+      apiVersion: 'netplug.io/v3',
+      kind: 'GlobalNetworkSet',
+      metadata: { name: 'bank', labels: { kind: 'bank' } },
+      spec: { nets: ['203.0.113.0/24'] },
+    };
+    const { cut, opened, changes } = await plan([namespace, set]);
+    expect(cut).toEqual([]);
+    expect(changes.map(({ resource, action }) => `${resource} ${action}`)).toEqual([
+      'Namespace shop change',
+      'GlobalNetworkSet bank create',
+    ]);
+    expect(
+      opened.map(({ from, to, traffic }) => [from.map(({ text }) => text), to.map(({ text }) => text), traffic]),
+    ).toEqual([
+      [['shop/web'], ['shop/db'], 'all traffic'],
+      [['shop/legacy'], ['203.0.113.0/24'], 'all traffic'],
+    ]);
+  });
+
+  it('splits ports where rules change, and names the IP family of a difference', async () => {
+    const { cut } = await plan([
+      policyOf('ports', {
+        selector: "app == 'web'",
+        order: 1,
+        ingress: [
+          { action: 'Deny', protocol: 'TCP', ipVersion: 6, destination: { ports: ['8000:8080', 'http', 22] } },
+          { action: 'Pass' },
+        ],
+      }),
+    ]);
+    const between = cut.filter(({ from }) => from.some(({ text }) => text === 'shop/db'));
+    expect(between).toMatchObject([{ traffic: 'TCP 22, 8000-8080', family: 6, to: [{ text: 'shop/web' }] }]);
+  });
+
+  it('says that nothing changes', async () => {
+    const open = policyOf('open', { selector: 'all()', ingress: [{ action: 'Allow' }] });
+    const { status, out } = await cluster.run(`policy plan -f ${await fileOf(open)}`);
+    expect({ status, out }).toEqual({
+      status: 0,
+      out: 'NetworkPolicy shop/open: created\n\nNo connection between present ends is cut or opened.\n',
+    });
+    await cluster.apply(open);
+    expect((await plan([open])).changes).toEqual([{ resource: 'NetworkPolicy shop/open', action: 'none' }]);
+  });
+
+  it('warns when DNS is cut off', async () => {
+    const dns = podOf('dns', 'n1', ['10.0.0.9/32']);
+    cluster = await ctlCluster([
+      podOf('web', 'n1', ['10.0.0.1/32']),
+      { ...dns, metadata: { ...dns.metadata, namespace: 'kube-system', labels: { 'k8s-app': 'kube-dns' } } },
+    ]);
+    const closed = await plan([policyOf('closed', { selector: 'all()', types: ['Egress'] })]);
+    expect(closed.warnings).toEqual(['cuts DNS off for shop/web']);
+    const withDns = policyOf('dns', {
+      selector: 'all()',
+      types: ['Egress'],
+      egress: [
+        { action: 'Allow', protocol: 'UDP', destination: { ports: [53] } },
+        { action: 'Allow', protocol: 'TCP', destination: { ports: [53] } },
+      ],
+    });
+    expect((await plan([withDns])).warnings).toEqual([]);
+  });
+
+  it('leaves out what has no meaning for policies, with a note', async () => {
+    const pool = {
+      apiVersion: 'netplug.io/v3',
+      kind: 'IPPool',
+      metadata: { name: 'p' },
+      spec: { cidr: '10.0.0.0/16' },
+    };
+    const deployment = { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'web' } };
+    const { notes } = await plan([pool, deployment]);
+    expect(notes).toEqual([
+      expect.stringMatching(/new\.yaml:1:1: IPPool p does not change what pods reach$/),
+      expect.stringMatching(/new\.yaml:3:1: Deployment of apps\/v1 is not considered$/),
+    ]);
+  });
+
+  it.each([
+    [
+      'a rule without meaning',
+      { ...KUBERNETES, spec: { podSelector: {}, ingress: [{ ports: [{ port: 80, endPort: 79 }] }] } },
+    ],
+    ['no name', { ...KUBERNETES, metadata: {} }],
+    ['labels that are no texts', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels: { a: 1 } } }],
+    ['an unknown field', policyOf('odd', { selector: 'all()', ingres: [] })],
+  ])('refuses %s', async (_, document) => {
+    const { status, out, err } = await cluster.run(`policy plan -f ${await fileOf(document)}`);
+    expect({ status, out }).toEqual({ status: 65, out: '' });
+    expect(err).toMatch(/new\.yaml:1/);
+  });
+});

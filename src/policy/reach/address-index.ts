@@ -1,0 +1,38 @@
+import { type Address, bitsOf } from '../../net/address.ts';
+import type { Cidr } from '../../net/cidr.ts';
+
+/** Finds the entries whose address is in a CIDR, without a pass over all of them. */
+export class AddressIndex<T> {
+  readonly #sorted: readonly { readonly address: Address; readonly entry: T }[];
+
+  constructor(entries: readonly { readonly address: Address; readonly entry: T }[]) {
+    this.#sorted = entries.toSorted((a, b) => compareAddresses(a.address, b.address));
+  }
+
+  *within({ base, prefixBits }: Cidr): Generator<T> {
+    const end = base.value + (1n << BigInt(bitsOf(base.family) - prefixBits));
+    for (let at = this.#firstFrom(base); at < this.#sorted.length; at += 1) {
+      const found = this.#sorted[at];
+      if (found === undefined || found.address.family !== base.family || found.address.value >= end) return;
+      yield found.entry;
+    }
+  }
+
+  /** Returns the position of the first address that is not before this one. */
+  #firstFrom(address: Address): number {
+    let low = 0;
+    let high = this.#sorted.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const found = this.#sorted[middle];
+      if (found !== undefined && compareAddresses(found.address, address) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+function compareAddresses(a: Address, b: Address): number {
+  if (a.family !== b.family) return a.family - b.family;
+  return a.value < b.value ? -1 : Number(a.value > b.value);
+}

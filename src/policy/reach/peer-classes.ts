@@ -1,0 +1,217 @@
+import { type Address, bitsOf, FAMILIES, type Family, formatAddress } from '../../net/address.ts';
+import type { Cidr } from '../../net/cidr.ts';
+import type { PolicyView } from '../policy-view.ts';
+import type {
+  PolicyDirection,
+  PolicyEndpoint,
+  PolicyRule,
+  ResolvedPolicy,
+  ResolvedProfile,
+} from '../resolved-policy.ts';
+import { AddressIndex } from './address-index.ts';
+import { describeRegion, outsideRegions } from './outside-regions.ts';
+import { factsOf, type RuleFacts, type TermNet } from './rule-terms.ts';
+
+/** An address that is no pod's and is known by a name: that of a node, or of a service that is no pod. */
+export interface NamedAddress {
+  readonly kind: 'node' | 'service';
+  readonly name: string;
+  readonly address: Address;
+}
+
+/** An end of connections: a pod, the processes of a node, a service, or other addresses. */
+export type Peer =
+  | { readonly kind: 'pod'; readonly endpoint: PolicyEndpoint }
+  | NamedAddress
+  | { readonly kind: 'net'; readonly text: string };
+
+/** Peers that policies of all views treat alike. */
+export interface PeerClass {
+  readonly number: number;
+  readonly members: readonly Peer[];
+  /** Of the first member. */
+  readonly addresses: Readonly<Partial<Record<Family, Address>>>;
+  /** The rules that apply to it, for each view; undefined for ends without policies. */
+  readonly subject: readonly Readonly<Record<PolicyDirection, Subject>>[] | undefined;
+  /** By view: keys of the terms that its addresses satisfy, after the family. */
+  readonly terms: readonly ReadonlySet<string>[];
+  readonly ports: string;
+}
+
+/** What an endpoint applies in one direction. */
+export interface Subject {
+  readonly endpoint: PolicyEndpoint;
+  readonly facts: RuleFacts;
+  /** Its terms, as they are in `PeerClass.terms`. */
+  readonly termKeys: Readonly<Record<Family, readonly string[]>>;
+  /** Equal keys mean equal rules. */
+  readonly key: string;
+}
+
+type KnownSubject = Pick<Subject, 'facts' | 'termKeys'>;
+
+interface Candidate {
+  readonly peer: Peer;
+  readonly addresses: Readonly<Partial<Record<Family, Address>>>;
+  readonly subject: PeerClass['subject'];
+  readonly terms: readonly Set<string>[];
+}
+
+/** Groups pods, named and other addresses so that the members of a class have the same verdicts in every view. */
+export function peerClasses(views: readonly PolicyView[], named: readonly NamedAddress[]): readonly PeerClass[] {
+  const rules = new RuleKeys(views);
+  const pods = [...(views[0]?.endpoints.values() ?? [])].flatMap((endpoint): Candidate[] => {
+    const addresses = firstOfFamilies(endpoint.addresses);
+    const present = views.map((view) => view.endpoints.get(endpoint.key));
+    if (endpoint.kind !== 'workload' || Object.keys(addresses).length === 0) return [];
+    const subject = present.map((each, index) => rules.subjectOf(index, each ?? endpoint));
+    return [{ peer: { kind: 'pod', endpoint }, addresses, subject, terms: views.map(() => new Set<string>()) }];
+  });
+  const isPod = new Set(pods.flatMap(({ addresses }) => Object.values(addresses).map(formatAddress)));
+  const terms = rules.terms();
+  const nets = terms.flatMap(({ nets: each }) => each.map(({ net }) => net)).filter((net) => !isHostOf(net, isPod));
+  const others = new Map(named.map((each) => [formatAddress(each.address), each]));
+  const taken = new Set([...isPod, ...others.keys()]);
+  const families = new Set(
+    pods.flatMap(({ addresses }) => FAMILIES.filter((family) => addresses[family] !== undefined)),
+  );
+  const outside = [
+    ...[...others].flatMap(([text, peer]) => (isPod.has(text) ? [] : [{ peer, address: peer.address }])),
+    ...outsideRegions(nets, (address) => taken.has(formatAddress(address))).map((region) => ({
+      peer: { kind: 'net', text: describeRegion(region) } as const,
+      address: region.address,
+    })),
+  ].flatMap(({ peer, address }: { readonly peer: Peer; readonly address: Address }): Candidate[] =>
+    families.has(address.family)
+      ? [
+          {
+            peer,
+            addresses: { [address.family]: address },
+            subject: undefined,
+            terms: views.map(() => new Set<string>()),
+          },
+        ]
+      : [],
+  );
+  const candidates = [...pods, ...outside];
+  const index = new AddressIndex(
+    candidates.flatMap((entry) => Object.values(entry.addresses).map((address) => ({ address, entry }))),
+  );
+  for (const { view, key, nets: each } of terms) {
+    for (const { net, as } of each) {
+      const texts = [key, ...(as === undefined ? [] : [`${key} ${as}`])].map((text) =>
+        termOfFamily(net.base.family, text),
+      );
+      for (const { terms: own } of index.within(net)) for (const text of texts) own[view]?.add(text);
+    }
+  }
+  const classes = Map.groupBy(candidates, signatureOf);
+  return [...classes.values()].flatMap((members, number): PeerClass[] => {
+    const [first] = members;
+    if (first === undefined) return [];
+    const { addresses, subject, terms: own } = first;
+    return [
+      { number, members: members.map(({ peer }) => peer), addresses, subject, terms: own, ports: portsOf(first.peer) },
+    ];
+  });
+}
+
+function termOfFamily(family: Family, key: string): string {
+  return `${String(family)} ${key}`;
+}
+
+function isHostOf({ base, prefixBits }: Cidr, addresses: ReadonlySet<string>): boolean {
+  return prefixBits === bitsOf(base.family) && addresses.has(formatAddress(base));
+}
+
+function firstOfFamilies(addresses: readonly Address[]): Readonly<Partial<Record<Family, Address>>> {
+  const found = FAMILIES.flatMap((family) => {
+    const address = addresses.find((each) => each.family === family);
+    return address === undefined ? [] : [[family, address] as const];
+  });
+  return Object.fromEntries(found);
+}
+
+function signatureOf({ peer, addresses, subject, terms }: Candidate): string {
+  return JSON.stringify([
+    Object.keys(addresses),
+    subject?.map(({ ingress, egress }) => [ingress.key, egress.key]),
+    terms.map((own) => [...own].toSorted()),
+    portsOf(peer),
+  ]);
+}
+
+function portsOf(peer: Peer): string {
+  if (peer.kind !== 'pod') return '';
+  const texts = peer.endpoint.ports.map(({ name, protocol, port }) => `${String(protocol)} ${String(port)} ${name}`);
+  return texts.toSorted().join();
+}
+
+/** The rules of each view by what they are made of, so that endpoints with equal rules are recognized. */
+class RuleKeys {
+  readonly #views: readonly PolicyView[];
+  readonly #policies = new Map<ResolvedPolicy, string>();
+  readonly #profiles = new Map<ResolvedProfile, Record<PolicyDirection, string>>();
+  readonly #subjects: readonly Map<string, KnownSubject>[];
+
+  constructor(views: readonly PolicyView[]) {
+    this.#views = views;
+    this.#subjects = views.map(() => new Map<string, KnownSubject>());
+  }
+
+  subjectOf(index: number, endpoint: PolicyEndpoint): Readonly<Record<PolicyDirection, Subject>> {
+    return { ingress: this.#subject(index, endpoint, 'ingress'), egress: this.#subject(index, endpoint, 'egress') };
+  }
+
+  /** Returns the terms of all rules that apply to an endpoint, with their networks in each view. */
+  terms(): readonly { readonly view: number; readonly key: string; readonly nets: readonly TermNet[] }[] {
+    return this.#views.flatMap((view, index) => {
+      const facts = [...(this.#subjects[index]?.values() ?? [])].flatMap((subject) => subject.facts.terms);
+      const distinct = new Map(facts.map((term) => [term.key, term]));
+      return [...distinct.values()].map((term) => ({ view: index, key: term.key, nets: term.netsIn(view) }));
+    });
+  }
+
+  #subject(index: number, endpoint: PolicyEndpoint, direction: PolicyDirection): Subject {
+    const view = this.#views[index];
+    if (view === undefined) throw new Error(`No view ${String(index)}`);
+    const policies = view.tiers.flatMap((tier) => view.policiesOf(endpoint, tier, direction));
+    const profiles = endpoint.profiles.flatMap((name) => view.profile(name) ?? []);
+    const key = JSON.stringify([
+      direction,
+      policies.map((policy) => this.#policyKey(policy)),
+      profiles.map((profile) => this.#profileKey(profile)[direction]).filter((text) => text !== '[]'),
+    ]);
+    const subjects = this.#subjects[index];
+    const known = subjects?.get(key);
+    if (known !== undefined) return { endpoint, key, ...known };
+    const rules = [...policies, ...profiles].flatMap((each): readonly PolicyRule[] => each.rules[direction] ?? []);
+    const facts = factsOf(rules);
+    const keysOf = (family: Family): string[] => facts.terms.map((term) => termOfFamily(family, term.key));
+    const subject = { facts, termKeys: { 4: keysOf(4), 6: keysOf(6) } };
+    subjects?.set(key, subject);
+    return { endpoint, key, ...subject };
+  }
+
+  /** Policies of one id with equal rules have equal keys, also in different views. */
+  #policyKey(policy: ResolvedPolicy): string {
+    const known = this.#policies.get(policy);
+    if (known !== undefined) return known;
+    const { id, stage, isStaged, rules } = policy;
+    const key = textOf([id, stage, isStaged, rules]);
+    this.#policies.set(policy, key);
+    return key;
+  }
+
+  #profileKey(profile: ResolvedProfile): Record<PolicyDirection, string> {
+    const known = this.#profiles.get(profile);
+    if (known !== undefined) return known;
+    const key = { ingress: textOf(profile.rules.ingress), egress: textOf(profile.rules.egress) };
+    this.#profiles.set(profile, key);
+    return key;
+  }
+}
+
+function textOf(value: unknown): string {
+  return JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? String(each) : each));
+}

@@ -1,0 +1,60 @@
+import { type Address, formatAddress } from '../../net/address.ts';
+import type { PolicyView } from '../policy-view.ts';
+import type { PolicyEndpoint } from '../resolved-policy.ts';
+import type { NamedAddress } from './peer-classes.ts';
+
+/** Something that a cluster needs to work. */
+export interface VitalService {
+  /** As a text such as `DNS`. */
+  readonly name: string;
+  readonly addresses: ReadonlySet<string>;
+  /** Protocol and port that it serves; none for all of its traffic. */
+  readonly ports: readonly { readonly protocol: number; readonly port: number }[];
+  /** What is served: connections from pods to it, or its own connections in both directions. */
+  readonly protects: 'clients' | 'itself';
+}
+
+/** Namespaces of the parts of a cluster itself. */
+export const SYSTEM_NAMESPACES: readonly string[] = ['kube-system', 'netplug-system'];
+const DNS_SERVICES = [
+  ['kube-system', 'kube-dns'],
+  ['kube-system', 'coredns'],
+] as const;
+const DNS_APPS: readonly (string | undefined)[] = ['kube-dns', 'coredns'];
+const DNS_PORTS = [17, 6].map((protocol) => ({ protocol, port: 53 }));
+const API_SERVER = 'the API server';
+const API_SERVICE = ['default', 'kubernetes'] as const;
+
+/** Returns the addresses of the API server, under its name. */
+export function apiServerAddresses(view: PolicyView): readonly NamedAddress[] {
+  return view.serviceEndpoints(...API_SERVICE).map(({ address }) => ({ kind: 'service', name: API_SERVER, address }));
+}
+
+/** Returns DNS and the API server, as far as the records of services and labels of pods show them, and system namespaces. */
+export function vitalServices(view: PolicyView): readonly VitalService[] {
+  const pods = [...view.endpoints.values()].filter(({ kind }) => kind === 'workload');
+  const dns = [
+    ...DNS_SERVICES.flatMap(([namespace, name]) => view.serviceEndpoints(namespace, name)).map(
+      ({ address }) => address,
+    ),
+    ...pods.filter(isDns).flatMap(({ addresses }) => addresses),
+  ];
+  const api = view.serviceEndpoints(...API_SERVICE);
+  return [
+    { name: 'DNS', addresses: textsOf(dns), ports: DNS_PORTS, protects: 'clients' },
+    { name: API_SERVER, addresses: textsOf(api.map(({ address }) => address)), ports: api, protects: 'clients' },
+    ...SYSTEM_NAMESPACES.map((name): VitalService => {
+      const own = pods.filter(({ namespace }) => namespace === name).flatMap(({ addresses }) => addresses);
+      return { name: `the namespace ${name}`, addresses: textsOf(own), ports: [], protects: 'itself' };
+    }),
+  ];
+}
+
+function isDns({ namespace, labels }: PolicyEndpoint): boolean {
+  if (namespace === undefined || !SYSTEM_NAMESPACES.includes(namespace)) return false;
+  return DNS_APPS.includes(labels['k8s-app']) || DNS_APPS.includes(labels['app.kubernetes.io/name']);
+}
+
+function textsOf(addresses: readonly Address[]): ReadonlySet<string> {
+  return new Set(addresses.map(formatAddress));
+}

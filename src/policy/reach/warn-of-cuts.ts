@@ -1,0 +1,58 @@
+import { type Address, formatAddress } from '../../net/address.ts';
+import type { PolicyView } from '../policy-view.ts';
+import type { PolicyEndpoint } from '../resolved-policy.ts';
+import type { ReachChange } from './compare-reach.ts';
+import { count } from './group-peers.ts';
+import type { Peer } from './peer-classes.ts';
+import { hasTraffic } from './traffic.ts';
+import { type VitalService, vitalServices } from './vital-services.ts';
+
+const SHOWN_PODS = 3;
+
+/** Returns a warning for each part of the cluster itself that changes cut off, with the pods that are concerned. */
+export function warnOfCuts(view: PolicyView, changes: readonly ReachChange[]): readonly string[] {
+  const cuts = changes.filter(({ verdict }) => verdict === 'deny');
+  return vitalServices(view).flatMap((service) => {
+    const pods = new Set(cuts.flatMap((cut) => podsWithout(service, cut)));
+    if (pods.size === 0) return [];
+    if (service.protects === 'clients') return [`cuts ${service.name} off for ${named(pods)}`];
+    const isEvery = pods.size > 1 && pods.size === podsOf(view, service).length;
+    return [`cuts connections of ${isEvery ? `every pod of ${service.name}` : named(pods)}`];
+  });
+}
+
+function podsWithout(
+  { addresses, ports, protects }: VitalService,
+  { from, to, traffic, ends }: ReachChange,
+): readonly string[] {
+  const isOwn = (peer: Peer): boolean => addressesOf(peer).some((address) => addresses.has(formatAddress(address)));
+  if (protects === 'itself') {
+    // What other pods may send is their own affair: only changes at its own ends count.
+    return ends.flatMap(({ direction }) => (direction === 'egress' ? from : to).filter(isOwn).flatMap(podName));
+  }
+  const isCut = to.some(isOwn) && ports.some(({ protocol, port }) => hasTraffic(traffic, protocol, port));
+  return isCut ? from.flatMap(podName) : [];
+}
+
+function addressesOf(peer: Peer): readonly Address[] {
+  if (peer.kind === 'pod') return peer.endpoint.addresses;
+  return peer.kind === 'net' ? [] : [peer.address];
+}
+
+function podName(peer: Peer): readonly string[] {
+  return peer.kind === 'pod' ? [peer.endpoint.shown] : [];
+}
+
+function podsOf(view: PolicyView, { addresses }: VitalService): readonly string[] {
+  const pods = [...view.endpoints.values()].filter((endpoint) => isAt(endpoint, addresses));
+  return pods.map(({ shown }) => shown);
+}
+
+function isAt({ kind, addresses: own }: PolicyEndpoint, addresses: ReadonlySet<string>): boolean {
+  return kind === 'workload' && own.some((address) => addresses.has(formatAddress(address)));
+}
+
+function named(pods: ReadonlySet<string>): string {
+  const shown = [...pods].toSorted().slice(0, SHOWN_PODS).join(', ');
+  return pods.size <= SHOWN_PODS ? shown : `${count(pods.size, 'pod')}, such as ${shown}`;
+}
