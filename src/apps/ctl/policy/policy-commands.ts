@@ -2,6 +2,7 @@ import { type Command, choice, command, flagOption, mandatory, notAllowed, one, 
 import { fileChoice, FILES } from '../common-options.ts';
 import { NAMESPACE } from '../resources/resource-options.ts';
 import { POLICY_OUTPUT } from './policy-output.ts';
+import { MAP_OUTPUTS, policyMap } from './policy-map.ts';
 import { policyPlan } from './policy-plan.ts';
 import { policyWhy } from './policy-why.ts';
 import { runExplainEndpoint } from './run-explain-endpoint.ts';
@@ -50,6 +51,23 @@ Writes nothing. The exit status is 1 when a connection would be cut.`,
     examples: ['netplugctl policy plan -f new.yaml', 'netplugctl policy plan -f old.yaml --delete -o json'],
     run: async (context, { options: { namespace, output, delete: isDeletion, ...files } }) =>
       policyPlan(context, { files: fileChoice(files), namespace, verb: isDeletion ? 'delete' : 'apply', output }),
+  }),
+  command({
+    path: ['policy', 'map'],
+    summary: 'Shows who reaches whom by the policies of the cluster.',
+    options: {
+      namespace: value('namespace', 'only pods of this namespace, and what they exchange traffic with', { short: 'n' }),
+      by: choice('division', 'what a row stands for; auto means namespaces when there are many workloads', {
+        choices: ['auto', 'workload', 'namespace'],
+      }),
+      output: choice('format', 'output format', { choices: MAP_OUTPUTS, short: 'o' }),
+    },
+    details: `
+Rows send to columns: workloads by the labels of their pods, nodes, the API server and the networks that
+rules name. All protocols and ports are considered. The answer is computed from the records of the
+datastore; packets are not sent.`,
+    examples: ['netplugctl policy map --namespace shop', 'netplugctl policy map -o html > map.html'],
+    run: async (context, { options }) => policyMap(context, options),
   }),
   command({
     path: ['explain', 'endpoint'],

@@ -1,0 +1,90 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { type CtlCluster, ctlCluster, podOf, policyOf } from '../../../../test/support/ctl-cluster.ts';
+import type { ShownMap } from './shown-map.ts';
+
+let cluster: CtlCluster;
+
+beforeEach(async () => {
+  const odd = podOf('odd', 'n2', ['10.0.0.4/32']);
+  cluster = await ctlCluster([
+    podOf('web', 'n1', ['10.0.0.1/32']),
+    podOf('db', 'n2', ['10.0.0.2/32']),
+    { ...odd, metadata: { ...odd.metadata, labels: { app: '<script>"&\u0007' } } },
+  ]);
+  await cluster.apply(
+    policyOf('db', {
+      selector: "app == 'db'",
+      types: ['Ingress'],
+      ingress: [
+        { action: 'Allow', protocol: 'TCP', source: { selector: "app == 'web'" }, destination: { ports: [5432] } },
+      ],
+    }),
+    policyOf('web', {
+      selector: "app == 'web'",
+      types: ['Egress'],
+      egress: [
+        { action: 'Allow', destination: { nets: ['203.0.113.0/24'] } },
+        { action: 'Allow', destination: { selector: "app == 'db'" } },
+      ],
+    }),
+  );
+});
+
+describe('netplugctl policy map', () => {
+  it('prints a table of who reaches whom, with a legend', async () => {
+    const { status, out, err } = await cluster.run('policy map');
+    expect({ status, err }).toEqual({ status: 0, err: '' });
+    expect(out).toBe(`from the row to the column; columns have the numbers of rows
+
+   1 2 3 4 5
+1  . . * * *  shop/odd
+2  * . * * *  shop/db
+3  . a . * .  shop/web
+4  * . * . .  203.0.113.0/24
+5  * . * . .  other IPv4 addresses
+
+.  nothing
+*  all traffic
+a  TCP 5432
+`);
+  });
+
+  it('says that only some ends of a group reach another, and groups by namespace when asked', async () => {
+    const { groups, cells } = JSON.parse((await cluster.run('policy map --by namespace -o json')).out) as ShownMap;
+    expect(groups.map(({ text }) => text)).toEqual(['all 3 pods', '203.0.113.0/24', 'other IPv4 addresses']);
+    expect(cells).toContainEqual({ from: 0, to: 0, traffic: 'all traffic', isPartial: true, sign: 'a' });
+    expect(cells).toContainEqual({ from: 0, to: 1, traffic: 'all traffic', isPartial: false, sign: '*' });
+  });
+
+  it('escapes labels of users in SVG and HTML', async () => {
+    for (const format of ['svg', 'html']) {
+      const { out } = await cluster.run(`policy map -o ${format}`);
+      expect(out).toContain('<title>shop/odd to shop/web: all traffic</title>');
+      expect(out).not.toContain('<script>');
+    }
+    const twin = podOf('twin', 'n2', ['10.0.0.5/32']);
+    const labels = { app: '<script>"&\u0007' };
+    cluster = await ctlCluster([
+      { ...podOf('odd', 'n2', ['10.0.0.4/32']), metadata: { ...twin.metadata, name: 'odd', labels } },
+      { ...twin, metadata: { ...twin.metadata, labels } },
+      podOf('web', 'n1', ['10.0.0.1/32']),
+    ]);
+    for (const format of ['svg', 'html']) {
+      const { out } = await cluster.run(`policy map -o ${format}`);
+      expect(out).toContain('app=&lt;script&gt;&quot;&amp;  (2 pods)');
+      expect(out).not.toContain('<script>');
+      expect(out).not.toContain('\u0007');
+    }
+  });
+
+  it('shows one namespace with what it exchanges traffic with', async () => {
+    const other = podOf('other', 'n1', ['10.0.0.9/32']);
+    const spec = { ...other.spec, profiles: [] };
+    cluster = await ctlCluster([
+      podOf('web', 'n1', ['10.0.0.1/32']),
+      { ...other, metadata: { ...other.metadata, namespace: 'closed' }, spec },
+    ]);
+    const { groups } = JSON.parse((await cluster.run('policy map -n shop -o json')).out) as ShownMap;
+    expect(groups.map(({ text }) => text)).toEqual(['shop/web', 'other IPv4 addresses']);
+  });
+});

@@ -1,0 +1,169 @@
+import type { PolicyView } from '../policy-view.ts';
+import { count, type PeerGroup, PeerNames, workloadTextOf } from './group-peers.ts';
+import type { NamedAddress, Peer } from './peer-classes.ts';
+import { type Judgement, ReachModel, splitAt } from './reach-model.ts';
+import { joinTraffic, type Traffic } from './traffic.ts';
+
+/** More workloads than this are shown by namespace unless asked for. */
+const MOST_WORKLOADS = 40;
+
+export type MapDivision = 'auto' | 'workload' | 'namespace';
+
+/** What ends of one group may send to ends of another. */
+export interface ReachCell {
+  readonly from: number;
+  readonly to: number;
+  readonly traffic: readonly Traffic[];
+  /** Not every pair of ends may exchange all of it. */
+  readonly isPartial: boolean;
+}
+
+export interface ReachMap {
+  /** Cells refer to them by their place. */
+  readonly groups: readonly PeerGroup[];
+  /** Only those with traffic. */
+  readonly cells: readonly ReachCell[];
+  readonly whole: readonly Traffic[];
+}
+
+interface MapQuestion {
+  readonly named: readonly NamedAddress[];
+  readonly division: MapDivision;
+  /** Only its pods, and what they exchange traffic with. */
+  readonly namespace: string | undefined;
+}
+
+/** Returns which groups of ends policies let reach which others. */
+export function mapReach(view: PolicyView, { named, division, namespace }: MapQuestion): ReachMap {
+  const model = new ReachModel([view], named);
+  const peers = model.classes.flatMap(({ members }) => members);
+  const pods = peers.flatMap((peer) => (peer.kind === 'pod' ? [peer.endpoint] : []));
+  const isOfNamespace = (peer: Peer): boolean => peer.kind === 'pod' && peer.endpoint.namespace === namespace;
+  const workloads = new Set(
+    (namespace === undefined ? pods : pods.filter((pod) => pod.namespace === namespace)).map(workloadTextOf),
+  );
+  const isCoarse = division === 'namespace' || (division === 'auto' && workloads.size > MOST_WORKLOADS);
+  // With a namespace in view, the pods of others are one group for each namespace.
+  const keyOf = (peer: Peer): string => keyOfPeer(peer, isCoarse || (namespace !== undefined && !isOfNamespace(peer)));
+  const keys = [...new Set(peers.map(keyOf))].toSorted();
+  const places = new Map(keys.map((key, place) => [key, place]));
+  const placesOf = new Map(
+    model.classes.map(
+      (each) => [each, [...new Set(each.members.map((peer) => places.get(keyOf(peer)) ?? 0))]] as const,
+    ),
+  );
+  const byPlace = Map.groupBy(peers, (peer) => places.get(keyOf(peer)) ?? 0);
+  const isAlone = (place: number): boolean => byPlace.get(place)?.length === 1;
+  const cells = new Map<string, Cell>();
+  const allowed = new AllowedTraffic(model.whole);
+  for (const pair of model.pairs(() => true)) {
+    const traffic = allowed.between(model.judge(0, pair, 'egress'), model.judge(0, pair, 'ingress'));
+    for (const [from, to] of placePairs(placesOf.get(pair.from) ?? [], placesOf.get(pair.to) ?? [])) {
+      // A pod reaches itself without a policy.
+      if (from === to && isAlone(from)) continue;
+      const key = `${String(from)} ${String(to)}`;
+      const cell = cells.get(key) ?? { from, to, found: new Set<readonly Traffic[]>() };
+      cells.set(key, cell);
+      cell.found.add(traffic);
+    }
+  }
+  const filled = [...cells.values()].map(({ from, to, found }): ReachCell => {
+    const [first = []] = found;
+    const traffic = found.size === 1 ? first : unionOf([...found], model.whole);
+    return { from, to, traffic, isPartial: found.size > 1 };
+  });
+  const names = new PeerNames(pods);
+  const groups = keys.map((_key, place) => groupOf(names, byPlace.get(place) ?? []));
+  const map = { groups, cells: filled.filter(({ traffic }) => traffic.length > 0), whole: model.whole };
+  return namespace === undefined ? map : focused(map, namespace);
+}
+
+interface Cell {
+  readonly from: number;
+  readonly to: number;
+  readonly found: Set<readonly Traffic[]>;
+}
+
+/** Pods come first, by namespace, then nodes, services and addresses. */
+function keyOfPeer(peer: Peer, isCoarse: boolean): string {
+  if (peer.kind === 'pod') {
+    const { namespace = '' } = peer.endpoint;
+    return isCoarse ? JSON.stringify([0, namespace]) : JSON.stringify([0, namespace, workloadTextOf(peer.endpoint)]);
+  }
+  if (peer.kind === 'node') return JSON.stringify([1]);
+  return peer.kind === 'net' ? JSON.stringify([3, peer.text]) : JSON.stringify([2, peer.name]);
+}
+
+function groupOf(names: PeerNames, peers: readonly Peer[]): PeerGroup {
+  const groups = names.group(peers);
+  const [first] = groups;
+  if (first === undefined) throw new Error('A group without ends');
+  if (groups.length === 1) return first;
+  const { namespace = '' } = first;
+  const pods = groups.reduce((total, group) => total + group.count, 0);
+  const text = `${namespace} (${count(pods, 'pod')})`;
+  return { kind: 'pods', namespace, text, count: pods, examples: first.examples };
+}
+
+/** A class may have members in several groups: each of the one meets each of the other. */
+function placePairs(from: readonly number[], to: readonly number[]): readonly (readonly [number, number])[] {
+  return from.flatMap((first) => to.map((second) => [first, second] as const));
+}
+
+/** What both ends allow, once for each combination of what they say. */
+class AllowedTraffic {
+  readonly #whole: readonly Traffic[];
+  readonly #known = new Map<string, readonly Traffic[]>();
+  readonly #distinct = new Map<string, readonly Traffic[]>();
+
+  constructor(whole: readonly Traffic[]) {
+    this.#whole = whole;
+  }
+
+  between(egress: Judgement | undefined, ingress: Judgement | undefined): readonly Traffic[] {
+    const key = `${String(egress?.number)} ${String(ingress?.number)}`;
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    const lists = [egress, ingress].flatMap((judgement) =>
+      judgement === undefined ? [] : [judgement.parts.filter(({ judged }) => judged.verdict === 'allow')],
+    );
+    const traffic = partsIn(lists, this.#whole).filter((part) => lists.every((list) => contains(list, part)));
+    const joined = joinTraffic(traffic);
+    const text = JSON.stringify(joined);
+    const shared = this.#distinct.get(text) ?? joined;
+    this.#distinct.set(text, shared);
+    this.#known.set(key, shared);
+    return shared;
+  }
+}
+
+function unionOf(lists: readonly (readonly Traffic[])[], whole: readonly Traffic[]): readonly Traffic[] {
+  return joinTraffic(partsIn(lists, whole).filter((part) => lists.some((list) => contains(list, part))));
+}
+
+/** Divides all traffic so that each list contains a part or nothing of it. */
+function partsIn(lists: readonly (readonly Traffic[])[], whole: readonly Traffic[]): readonly Traffic[] {
+  return splitAt(
+    whole,
+    lists.flat().flatMap(({ first, last }) => [first, last + 1]),
+  );
+}
+
+function contains(list: readonly Traffic[], { protocol, first }: Traffic): boolean {
+  return list.some((each) => each.protocol === protocol && each.first <= first && first <= each.last);
+}
+
+/** Leaves out groups that exchange nothing with the namespace, and what others exchange among themselves. */
+function focused({ groups, cells, whole }: ReachMap, namespace: string): ReachMap {
+  const isOwn = (place: number): boolean => groups[place]?.namespace === namespace;
+  const own = cells.filter(({ from, to }) => isOwn(from) || isOwn(to));
+  const kept = groups.flatMap((_, place) =>
+    isOwn(place) || own.some(({ from, to }) => from === place || to === place) ? [place] : [],
+  );
+  const moved = new Map(kept.map((place, next) => [place, next]));
+  return {
+    groups: kept.flatMap((place) => groups[place] ?? []),
+    cells: own.map((cell) => ({ ...cell, from: moved.get(cell.from) ?? 0, to: moved.get(cell.to) ?? 0 })),
+    whole,
+  };
+}
