@@ -50,7 +50,8 @@ export function vitalServices(view: PolicyView): readonly VitalService[] {
   ];
 }
 
-function isDns({ namespace, labels }: PolicyEndpoint): boolean {
+/** Reports whether the pod serves DNS to the cluster, by its labels and namespace. */
+export function isDns({ namespace, labels }: PolicyEndpoint): boolean {
   if (namespace === undefined || !SYSTEM_NAMESPACES.includes(namespace)) return false;
   return DNS_APPS.includes(labels['k8s-app']) || DNS_APPS.includes(labels['app.kubernetes.io/name']);
 }

@@ -1,7 +1,9 @@
-import { type Command, command, flagOption, notAllowed, value } from '../command.ts';
+import { type Command, command, flagOption, notAllowed, one, value } from '../command.ts';
 import { SOCKET } from '../common-options.ts';
 import { policyDenied, policyFlows } from './policy-flows.ts';
 import { POLICY_OUTPUT } from './policy-output.ts';
+import { policyRecommend } from './policy-recommend.ts';
+import { FLOW_FILES } from './read-flow-files.ts';
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 };
 const KEPT_SECONDS = 3600;
@@ -11,6 +13,7 @@ const OPTIONS = {
   socket: SOCKET,
   output: POLICY_OUTPUT,
 };
+const NAMESPACE = one('namespace', 'namespace of the policies');
 
 export const FLOW_COMMANDS: readonly Command[] = [
   command({
@@ -40,6 +43,22 @@ kernel tracks every 30 s and keeps the last hour, so very short connections may 
 ANSWERED means that no packet came back: policies on the node of the other end may have denied it.`,
     examples: ['netplugctl policy flows --since 1h -o json'],
     run: async (context, { options }) => policyFlows(context, options),
+  }),
+  command({
+    path: ['policy', 'recommend'],
+    summary: 'Writes Kubernetes NetworkPolicies that allow the connections of a namespace that were seen.',
+    arguments: [NAMESPACE],
+    options: { ...FLOW_FILES, socket: SOCKET },
+    details: `
+Prints one policy for each workload of the namespace, as YAML. It allows in both directions what pods of
+the workload were seen to exchange, for all of its pods, and DNS. What is not certain stands in comments.
+Flows come from the agent of this node, or from files that "policy flows -o json" wrote on each node.
+Review the policies, and see what they cut with "policy plan", before you apply them.`,
+    examples: [
+      'netplugctl policy recommend shop',
+      'netplugctl policy recommend shop --flows node-1.json --flows node-2.json',
+    ],
+    run: async (context, { args: [namespace], options }) => policyRecommend(context, { namespace, ...options }),
   }),
 ];
 
