@@ -227,7 +227,8 @@ function freeName({ labels }: Workload, names: Set<string>): string {
     .join('-')
     .toLowerCase()
     .replaceAll(/[^a-z0-9-]+/g, '-');
-  const base = text.slice(0, LONGEST_NAME - 4).replaceAll(/^-+|-+$/g, '') || 'workload';
+  const trimmed = text.slice(0, LONGEST_NAME - 4).replaceAll(/^-+|-+$/g, '');
+  const base = trimmed === '' ? 'workload' : trimmed;
   let name = base;
   for (let number = 2; names.has(name); number += 1) name = `${base}-${String(number)}`;
   names.add(name);

@@ -1,3 +1,4 @@
+import type { ShownFlow } from '../../../model/shown-flows.ts';
 import { protocolName } from '../../../model/protocol.ts';
 import type { PolicyState } from '../../../policy/policy-state.ts';
 import type { NamedAddress } from '../../../policy/reach/peer-classes.ts';
@@ -6,6 +7,7 @@ import { type PeerGroup, PeerNames } from '../../../policy/reach/group-peers.ts'
 import { describeTraffic, OTHER_PROTOCOLS, type Traffic } from '../../../policy/reach/traffic.ts';
 import { apiServerAddresses } from '../../../policy/reach/vital-services.ts';
 import { warnOfCuts } from '../../../policy/reach/warn-of-cuts.ts';
+import { type CutFlow, cutFlows } from './cut-flows.ts';
 import { decidedBy, type Scene } from './explain-connection.ts';
 import type { PlannedChange } from './planned-changes.ts';
 
@@ -30,6 +32,8 @@ export interface PlannedConnections {
 export interface PolicyPlan {
   readonly changes: readonly { readonly resource: string; readonly action: PlannedChange['action'] }[];
   readonly warnings: readonly string[];
+  /** Only when flows were given. */
+  readonly cutFlows?: readonly CutFlow[];
   readonly cut: readonly PlannedConnections[];
   readonly opened: readonly PlannedConnections[];
   readonly notes: readonly string[];
@@ -41,10 +45,12 @@ interface PlanQuestion {
   readonly changes: readonly PlannedChange[];
   readonly nodes: readonly NamedAddress[];
   readonly notes: readonly string[];
+  /** Flows that were seen; undefined when there is no record of them. */
+  readonly flows: readonly ShownFlow[] | undefined;
 }
 
 /** Returns what the changes cut and open between present ends. */
-export function explainPlan({ before, after, changes, nodes, notes }: PlanQuestion): PolicyPlan {
+export function explainPlan({ before, after, changes, nodes, notes, flows }: PlanQuestion): PolicyPlan {
   const pods = [...before.endpoints.values()].filter(
     ({ kind, addresses }) => kind === 'workload' && addresses.length > 0,
   );
@@ -57,6 +63,7 @@ export function explainPlan({ before, after, changes, nodes, notes }: PlanQuesti
   return {
     changes: changes.map(({ shown, action }) => ({ resource: shown, action })),
     warnings: [...warnOfCuts(before, differences), ...problems],
+    ...(flows === undefined ? {} : { cutFlows: cutFlows({ before, after }, flows) }),
     cut: differences.filter(({ verdict }) => verdict === 'deny').map(show),
     opened: differences.filter(({ verdict }) => verdict === 'allow').map(show),
     notes,

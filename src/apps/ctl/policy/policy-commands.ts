@@ -5,6 +5,7 @@ import { POLICY_OUTPUT } from './policy-output.ts';
 import { MAP_OUTPUTS, policyMap } from './policy-map.ts';
 import { policyPlan } from './policy-plan.ts';
 import { policyWhy } from './policy-why.ts';
+import { FLOW_FILES } from './read-flow-files.ts';
 import { runExplainEndpoint } from './run-explain-endpoint.ts';
 
 const END_TEXT = 'NAMESPACE/POD, an address, or host/NODE';
@@ -42,15 +43,23 @@ status is 1 when policies deny the connection.`,
       filename: mandatory(FILES.filename),
       delete: flagOption('plan the deletion of the resources instead of applying them'),
       ...NAMESPACE,
+      ...FLOW_FILES,
       output: POLICY_OUTPUT,
     },
     details: `
 Compares the policies of the datastore with those after the change, for all pods, nodes and networks that
 rules name, all protocols and all ports. Warns when DNS, the API server or a system namespace is cut off.
-Writes nothing. The exit status is 1 when a connection would be cut.`,
+With --flows, lists the connections that were seen and would be cut first. Writes nothing. The exit status
+is 1 when a connection would be cut.`,
     examples: ['netplugctl policy plan -f new.yaml', 'netplugctl policy plan -f old.yaml --delete -o json'],
-    run: async (context, { options: { namespace, output, delete: isDeletion, ...files } }) =>
-      policyPlan(context, { files: fileChoice(files), namespace, verb: isDeletion ? 'delete' : 'apply', output }),
+    run: async (context, { options: { namespace, output, flows, delete: isDeletion, ...files } }) =>
+      policyPlan(context, {
+        files: fileChoice(files),
+        namespace,
+        verb: isDeletion ? 'delete' : 'apply',
+        flows,
+        output,
+      }),
   }),
   command({
     path: ['policy', 'map'],

@@ -129,6 +129,37 @@ cut
     expect((await plan([open])).changes).toEqual([{ resource: 'NetworkPolicy shop/open', action: 'none' }]);
   });
 
+  it('lists first which connections that were seen would be cut', async () => {
+    const seen = { verdict: 'allowed', protocol: 6, firstSeen: 't1', lastSeen: 't2' };
+    const [web, db, legacy] = [
+      { address: '10.0.0.1', pod: 'shop/web' },
+      { address: '10.0.0.2', pod: 'shop/db' },
+      { address: '10.0.0.3', pod: 'shop/legacy' },
+    ];
+    const flows = [
+      { ...seen, source: web, destination: db, port: 5432, count: 90 },
+      { ...seen, source: web, destination: db, port: 22, count: 2 },
+      { ...seen, source: legacy, destination: db, port: 5432, count: 7 },
+      { ...seen, source: { ...legacy, pod: 'shop/earlier' }, destination: db, port: 5432, count: 8 },
+    ];
+    const file = join(folder, 'flows.json');
+    await writeFile(
+      file,
+      JSON.stringify({ node: 'n1', recordedSince: 't0', flows, rules: [], lostReports: 0, forgotten: 0 }),
+    );
+    const { out, err } = await cluster.run(`policy plan -f ${await fileOf(KUBERNETES)} --flows ${file}`);
+    expect(err).toBe('');
+    expect(out).toContain(`
+seen, and cut
+  7x shop/legacy (10.0.0.3) -> shop/db (10.0.0.2), TCP port 5432, last at t2
+  2x shop/web (10.0.0.1) -> shop/db (10.0.0.2), TCP port 22, last at t2
+
+cut
+`);
+    const other = join(folder, 'new.yaml');
+    expect((await cluster.run(`policy plan -f ${other} --flows ${other}`)).err).toContain('Cannot read flows from');
+  });
+
   it('warns when DNS is cut off', async () => {
     const dns = podOf('dns', 'n1', ['10.0.0.9/32']);
     cluster = await ctlCluster([

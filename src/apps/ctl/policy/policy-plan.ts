@@ -7,6 +7,7 @@ import { nodeAddresses } from './connection-ends.ts';
 import { explainPlan } from './explain-plan.ts';
 import { planChanges, readWrittenChanges } from './planned-changes.ts';
 import { type PolicyOutput, renderDocument } from './policy-output.ts';
+import { readFlowFiles } from './read-flow-files.ts';
 import { withPolicyState } from './read-policy-state.ts';
 import { renderPolicyPlan } from './render-policy-plan.ts';
 
@@ -14,22 +15,25 @@ export interface PolicyPlanOptions {
   readonly files: FileChoice;
   readonly namespace: string | undefined;
   readonly verb: 'apply' | 'delete';
+  /** Files with flows of nodes; empty for a plan without them. */
+  readonly flows: readonly string[];
   readonly output: PolicyOutput;
 }
 
 /** Prints what resources of files would cut and open. Returns status 1 when they cut something. @throws resource/invalid, cli/usage */
 export async function policyPlan(
   context: Context,
-  { files, namespace, verb, output }: PolicyPlanOptions,
+  { files, namespace, verb, flows: flowFiles, output }: PolicyPlanOptions,
 ): Promise<Status> {
   const written = readWrittenChanges(await readInputs(context, files), namespace);
+  const flows = flowFiles.length === 0 ? undefined : await readFlowFiles(flowFiles);
   return withPolicyState(context, async (before, store, records) => {
     const { io, signal } = context;
     const changes = await planChanges(written, verb, { store, records, signal });
     const after = new PolicyState();
     after.apply([...records, ...changes.map(({ change }) => change)]);
     const nodes = await readNodeAddresses(store, signal);
-    const plan = explainPlan({ before, after, changes, nodes, notes: written.notes });
+    const plan = explainPlan({ before, after, changes, nodes, notes: written.notes, flows });
     io.stdout(renderDocument(plan, output, renderPolicyPlan));
     return plan.cut.length === 0 ? 0 : 1;
   });

@@ -1,4 +1,5 @@
 import type { PeerGroup } from '../../../policy/reach/group-peers.ts';
+import type { CutFlow } from './cut-flows.ts';
 import type { PlannedConnections, PolicyPlan } from './explain-plan.ts';
 
 const ACTIONS = { create: 'created', change: 'changed', delete: 'deleted', none: 'unchanged' } as const;
@@ -6,16 +7,33 @@ const ACTIONS = { create: 'created', change: 'changed', delete: 'deleted', none:
 const SHOWN = { ends: 8, connections: 40 };
 
 /** Renders warnings, what is cut, and what is opened. */
-export function renderPolicyPlan({ changes, warnings, cut, opened, notes }: PolicyPlan): string {
+export function renderPolicyPlan({ changes, warnings, cutFlows, cut, opened, notes }: PolicyPlan): string {
   const lines = [
     ...changes.map(({ resource, action }) => `${resource}: ${ACTIONS[action]}`),
     ...warnings.map((warning) => `warning: ${warning}`),
+    ...(cutFlows === undefined ? [] : flowLines(cutFlows)),
     ...section('cut', cut),
     ...section('opened', opened),
     ...(cut.length === 0 && opened.length === 0 ? ['', 'No connection between present ends is cut or opened.'] : []),
     ...(notes.length === 0 ? [] : ['', ...notes.map((note) => `note: ${note}`)]),
   ];
   return lines.map((line) => `${line}\n`).join('');
+}
+
+function flowLines(flows: readonly CutFlow[]): readonly string[] {
+  if (flows.length === 0) return ['', 'No connection that was seen is cut.'];
+  const more = flows.length - SHOWN.connections;
+  return [
+    '',
+    'seen, and cut',
+    ...flows
+      .slice(0, SHOWN.connections)
+      .map(
+        ({ from, to, traffic, count, lastSeen }) =>
+          `  ${String(count)}x ${from} -> ${to}, ${traffic}, last at ${lastSeen}`,
+      ),
+    ...(more > 0 ? [`  ${String(more)} more: use -o json`] : []),
+  ];
 }
 
 function section(title: string, connections: readonly PlannedConnections[]): readonly string[] {
