@@ -31,17 +31,19 @@ export async function add(ports: CniPorts, source: AddressSource, call: CniCall)
   const callWithPod = await withPodFacts(ports, call);
   await using undo = new Undo();
 
-  const assigned = await source.assign(callWithPod, (addresses) => planEndpoint(callWithPod, addresses));
+  const assigned = await source.assign(callWithPod, (addresses) =>
+    planEndpoint(callWithPod, planPodNetwork(callWithPod, addresses)),
+  );
   undo.defer(async () => assigned.rollBack(callWithPod.cleanupSignal));
+  const network = planPodNetwork(callWithPod, assigned.addresses);
 
   // Starts now and is awaited below. Rules match the interface by name, so they can be written before the link exists.
-  const enforcement = startEnforcement(ports, callWithPod, assigned.addresses);
+  const enforcement = startEnforcement(ports, callWithPod, network);
   undo.defer(async () => stopEnforcement(ports, callWithPod, callWithPod.cleanupSignal));
 
-  const restoreRecord = await recordAttachment(ports, callWithPod, assigned.addresses);
+  const restoreRecord = await recordAttachment(ports, callWithPod, network);
   undo.defer(restoreRecord);
 
-  const network = planPodNetwork(callWithPod, assigned.addresses);
   const { mtu, isNew } = await ensureLink(ports, network, signal).catch(async (cause: unknown) => {
     throw await explainAddressConflict(ports, callWithPod, cause);
   });

@@ -35,7 +35,7 @@ export async function check(ports: CniPorts, source: AddressSource, call: CniCal
   const difference = previousDifference(previous, call, network.podMac) ?? firstDifference(network, state);
   if (difference !== undefined) throw mismatch(call, difference);
 
-  const noted = endpointDifference(endpoint?.value.spec, planEndpoint(call, addresses).spec);
+  const noted = endpointDifference(endpoint?.value.spec, planEndpoint(call, network).spec);
   if (noted !== undefined && store.endpointsAreNotes !== true) throw mismatch(call, noted);
   if (noted !== undefined) ports.log.warning('endpoint note mismatched', { ...callFacts(call), difference: noted });
   ports.log.info('pod checked', { ...callFacts(call), ...stopwatch.facts() });

@@ -1,12 +1,11 @@
 import type { Attachment, NodeName } from '../model/names.ts';
-import { endpointIdOf } from '../model/workload-endpoint.ts';
 import { type CniArgs, decodeCniArgs } from '../config/cni-args.ts';
 import type { Netconf } from '../config/netconf.ts';
 import type { PodIdentity } from '../ipam/assign.ts';
 import type { CniCall } from './call.ts';
 import type { Deadlines } from './deadline.ts';
 import type { Invocation } from './invocation.ts';
-import { planEndpoint } from './pod-network.ts';
+import { planEndpointId } from './pod-network.ts';
 
 /** Builds the call from environment and configuration. @throws cni/env-invalid, ipam/request-invalid */
 export function decodeCall(
@@ -35,7 +34,7 @@ export function decodeCall(
     signal: limits.work,
     cleanupSignal: limits.cleanup,
   };
-  return attachment.containerId === '' ? call : { ...call, endpointId: endpointIdOf(planEndpoint(call, [])) };
+  return attachment.containerId === '' ? call : { ...call, endpointId: planEndpointId(call) };
 }
 
 /** Returns the pod, or undefined when the runtime does not pass both name and namespace: then it is a plain container. */

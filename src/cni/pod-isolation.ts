@@ -1,5 +1,5 @@
+import type { PodNetwork } from '../dataplane/kernel.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import type { Address } from '../net/address.ts';
 import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { planEndpoint } from './pod-network.ts';
 
@@ -34,11 +34,11 @@ export interface PodIsolation {
 export async function startEnforcement(
   { isolation, stopwatch }: Pick<CniPorts, 'isolation' | 'stopwatch'>,
   call: CniCall,
-  addresses: readonly Address[],
+  network: PodNetwork,
 ): Promise<Isolation> {
   if (!isolation.isOn && !wantsPolicy(call))
     return { state: 'not enforced', reason: 'the configuration has no policy' };
-  const endpoint = planEndpoint(call, addresses);
+  const endpoint = planEndpoint(call, network);
   return stopwatch.time('policy', async () => isolation.isolate(endpoint, call.signal));
 }
 

@@ -1,7 +1,7 @@
 import { NetplugError } from '../base/errors.ts';
 import { GATEWAYS, type HostLink, type PodNetwork, type PodNetworkState } from '../dataplane/kernel.ts';
 import { type FloatingPair, NO_MANAGER } from '../model/attachment-record.ts';
-import { endpointName, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type EndpointId, endpointName, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { type Cidr, formatCidr, hostCidr, parseCidr } from '../net/cidr.ts';
 import { HOST_MAC } from '../net/mac.ts';
@@ -39,12 +39,24 @@ function planRoutes({ config }: CniCall, addresses: readonly Address[]): Cidr[] 
   return [...new Map(routes.map((cidr) => [formatCidr(cidr), cidr])).values()];
 }
 
+/** Returns the identity of the endpoint of the call, which depends neither on addresses nor on the facts of the pod. */
+export function planEndpointId({ attachment, pod, node }: Omit<CniCall, 'endpointId'>): EndpointId {
+  const orchestrator = orchestratorOf(pod);
+  const workload = pod?.name ?? attachment.containerId;
+  const name = endpointName({ node, orchestrator, workload, endpoint: attachment.ifName });
+  return { node, namespace: pod?.namespace ?? 'default', name };
+}
+
+function orchestratorOf(pod: CniCall['pod']): 'cni' | 'orch' {
+  return pod === undefined ? 'cni' : 'orch';
+}
+
 /** Returns the endpoint resource of the pod, which network policy and tools read. */
-export function planEndpoint(call: CniCall, addresses: readonly Address[]): WorkloadEndpoint {
+export function planEndpoint(call: CniCall, network: PodNetwork): WorkloadEndpoint {
   const { attachment, pod, node } = call;
-  const network = planPodNetwork(call, addresses);
-  const orchestrator = pod === undefined ? 'cni' : 'orch';
-  const namespace = pod?.namespace ?? 'default';
+  const { addresses } = network;
+  const orchestrator = orchestratorOf(pod);
+  const { namespace, name } = planEndpointId(call);
   const families = new Set(addresses.map(({ family }) => family));
   const facts = call.orchPod?.facts;
   const account = facts?.serviceAccount;
@@ -52,12 +64,7 @@ export function planEndpoint(call: CniCall, addresses: readonly Address[]): Work
     apiVersion: 'netplug.io/v3',
     kind: 'WorkloadEndpoint',
     metadata: {
-      name: endpointName({
-        node,
-        orchestrator,
-        workload: pod?.name ?? attachment.containerId,
-        endpoint: attachment.ifName,
-      }),
+      name,
       namespace,
       labels: {
         ...facts?.labels,

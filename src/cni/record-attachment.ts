@@ -1,6 +1,6 @@
 import { type AttachmentRecord, type FeatureSwitch, NO_MANAGER } from '../model/attachment-record.ts';
 import { MAIN_INTERFACE } from '../model/workload-endpoint.ts';
-import type { Address } from '../net/address.ts';
+import type { PodNetwork } from '../dataplane/kernel.ts';
 import type { Features } from '../config/netconf.ts';
 import type { CniCall, CniPorts } from './call.ts';
 import { addressManagerOf, floatingPairs, planEndpoint } from './pod-network.ts';
@@ -13,11 +13,11 @@ import { addressManagerOf, floatingPairs, planEndpoint } from './pod-network.ts'
 export async function recordAttachment(
   { attachments, clock }: Pick<CniPorts, 'attachments' | 'clock'>,
   call: CniCall,
-  addresses: readonly Address[],
+  network: PodNetwork,
 ): Promise<() => Promise<void>> {
   const { attachment } = call;
   const before = await attachments.find(attachment);
-  const record = planRecord(call, addresses, before?.at ?? new Date(clock.now()).toISOString());
+  const record = planRecord(call, network, before?.at ?? new Date(clock.now()).toISOString());
   if (record !== undefined) await attachments.put(record);
   else if (before !== undefined) await attachments.remove(attachment);
   return async () => (before === undefined ? attachments.remove(attachment) : attachments.put(before));
@@ -27,11 +27,12 @@ export async function recordAttachment(
  * Returns undefined for main interfaces of pods without floating IPs whose addresses are in netplug's blocks, which are
  * most attachments.
  */
-function planRecord(call: CniCall, addresses: readonly Address[], at: string): AttachmentRecord | undefined {
+function planRecord(call: CniCall, network: PodNetwork, at: string): AttachmentRecord | undefined {
   const { attachment, pod, config } = call;
+  const { addresses } = network;
   const addressManager = addressManagerOf(call);
   const floating = floatingPairs(call, addresses);
-  const endpoint = needsEndpoint(call) ? planEndpoint(call, addresses) : undefined;
+  const endpoint = needsEndpoint(call) ? planEndpoint(call, network) : undefined;
   if (addressManager === 'netplug-ipam' && floating.length === 0 && endpoint === undefined) return undefined;
   return {
     attachment,
