@@ -54,6 +54,25 @@ describe('advice on a policy', () => {
     expect(said).toEqual([expect.stringContaining('ingress[0]: source: never matches')]);
   });
 
+  it.each([
+    [
+      'every pod of kube-system',
+      'kube-system',
+      { selector: 'all()', ingress: [{ action: 'Allow', protocol: 'TCP' }] },
+      1,
+    ],
+    ['every pod of kube-system with Deny', 'kube-system', { selector: '!has(app)', ingress: [{ action: 'Deny' }] }, 1],
+    ['pods of kube-system by their labels', 'kube-system', { selector: "app == 'a'", types: ['Ingress'] }, 0],
+    ['every pod of another namespace', 'shop', { selector: 'all()', types: ['Ingress'] }, 0],
+    ['every pod of kube-system, and allows the rest', 'kube-system', { ingress: [{ action: 'Allow' }] }, 0],
+  ])('names a policy that cuts off %s', (_, namespace, spec, count) => {
+    const metadata = { name: 'a', namespace };
+    const read = decodeResource({ apiVersion: 'netplug.io/v3', kind: 'NetworkPolicy', metadata, spec });
+    if (!('resource' in read) || read.resource.kind !== 'NetworkPolicy') throw new Error(JSON.stringify(read));
+    const said = advisePolicy(resolveNetworkPolicy(read.resource).policy).map(({ message }) => message);
+    expect(said.filter((text) => text.startsWith('applies to every pod of kube-system'))).toHaveLength(count);
+  });
+
   it('names egress without DNS', () => {
     const said = adviceOn({ egress: [{ action: 'Allow', protocol: 'TCP', destination: { ports: [443] } }] });
     expect(said).toEqual([expect.stringContaining('egress: allows connections, but no DNS')]);

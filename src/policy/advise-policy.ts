@@ -1,5 +1,8 @@
+import { NAMESPACE_LABEL, ORCHESTRATOR_LABEL } from '../model/policy-names.ts';
+import { evaluateSelector } from '../model/selector.ts';
 import type { Selector } from '../model/selector-parser.ts';
 import { cidrContains } from '../net/cidr.ts';
+import { SYSTEM_NAMESPACES } from './reach/vital-services.ts';
 import type { PeerMatch, PolicyDirection, PolicyRule, ResolvedPolicy } from './resolved-policy.ts';
 
 /** Something that is probably not meant, with its path below `spec`. */
@@ -11,15 +14,29 @@ export interface PolicyAdvice {
 const DNS = { protocol: 17, port: 53 };
 
 /** Returns what is probably a mistake in a policy, as far as it shows without its cluster. */
-export function advisePolicy({ rules }: ResolvedPolicy): PolicyAdvice[] {
+export function advisePolicy({ appliesTo, isStaged, rules }: ResolvedPolicy): PolicyAdvice[] {
   return (['ingress', 'egress'] as const).flatMap((direction) => {
-    const list = rules[direction] ?? [];
+    const list = rules[direction];
+    if (list === undefined) return [];
     return [
+      ...(isStaged ? [] : adviseSystem(list, direction, appliesTo)),
       ...adviseOrder(list, direction),
       ...adviseMatches(list, direction),
       ...(direction === 'egress' ? adviseDns(list) : []),
     ];
   });
+}
+
+/** A policy that selects a whole system namespace can cut off DNS, controllers and the pods that would repair it. */
+function adviseSystem(rules: readonly PolicyRule[], direction: PolicyDirection, appliesTo: Selector): PolicyAdvice[] {
+  const selected = SYSTEM_NAMESPACES.filter((namespace) =>
+    evaluateSelector(appliesTo, { [NAMESPACE_LABEL]: namespace, [ORCHESTRATOR_LABEL]: 'orch' }),
+  );
+  const decisive = rules.find((rule) => rule.action !== 'Log' && matchesEverything(rule));
+  const isClosed = decisive === undefined || decisive.action === 'Deny';
+  if (selected.length === 0 || !isClosed) return [];
+  const message = `applies to every pod of ${selected.join(' and ')}, and cuts off what it does not allow: DNS and controllers run there`;
+  return [{ path: direction, message }];
 }
 
 /** After a rule that decides every packet, the others have no effect. */

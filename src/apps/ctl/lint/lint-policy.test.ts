@@ -26,7 +26,7 @@ describe('lint of a Kubernetes network policy', () => {
 });
 
 describe('lint of a network policy of netplug', () => {
-  it('warns of egress without DNS', () => {
+  it('warns of a system namespace that is cut off, and of egress without DNS', () => {
     const text = `apiVersion: netplug.io/v3
 kind: GlobalNetworkPolicy
 metadata: {name: web}
@@ -34,6 +34,9 @@ spec:
   egress: [{action: Allow, protocol: TCP, destination: {ports: [443]}}]
 `;
     expect(lines(text)).toEqual([
+      expect.stringContaining(
+        'x.yaml:5:3 warning spec.egress: spec.egress applies to every pod of kube-system and netplug-system',
+      ),
       expect.stringContaining('x.yaml:5:3 warning spec.egress: spec.egress allows connections'),
     ]);
   });
