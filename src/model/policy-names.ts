@@ -15,6 +15,8 @@ export const KUBERNETES_POLICY_ORDER = 1000;
 export const WRITTEN_RULE = 'netplug/rule';
 
 const KUBERNETES_POLICY = 'knp.default.';
+const NAMESPACE_PROFILE = 'kns.';
+const ACCOUNT_PROFILE = 'ksa.';
 
 /** Returns the name of the policy that stands for a Kubernetes network policy. */
 export function kubernetesPolicyName(name: string): string {
@@ -26,12 +28,18 @@ export function writtenPolicyName(name: string): string | undefined {
   return name.startsWith(KUBERNETES_POLICY) ? name.slice(KUBERNETES_POLICY.length) : undefined;
 }
 
+/** Reports whether resources of the kind and name stand for objects of the orchestrator: where it has those, none is stored. */
+export function isDerivedName(kind: string, name: string): boolean {
+  if (kind === 'NetworkPolicy') return name.startsWith(KUBERNETES_POLICY);
+  return kind === 'Profile' && (name.startsWith(NAMESPACE_PROFILE) || name.startsWith(ACCOUNT_PROFILE));
+}
+
 export function namespaceProfile(namespace: string): string {
-  return `kns.${namespace}`;
+  return `${NAMESPACE_PROFILE}${namespace}`;
 }
 
 export function serviceAccountProfile(namespace: string, account: string): string {
-  return `ksa.${namespace}.${account}`;
+  return `${ACCOUNT_PROFILE}${namespace}.${account}`;
 }
 
 /** Reports whether only netplug gives endpoints a label of this name. */

@@ -98,3 +98,36 @@ it('derives policies, profiles, endpoints and services from the objects of the o
   await expect.poll(() => seen.now.has('endpoint')).toBe(false);
   await seen.end();
 });
+
+it('ignores stored resources with the names of those that it derives', async () => {
+  const open = { ingress: [{ action: 'Allow' }], egress: [{ action: 'Allow' }] };
+  const seen = new Seen(agent);
+  await server.apply([
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'till' } },
+    {
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'NetworkPolicy',
+      metadata: { name: 'closed', namespace: 'till' },
+      spec: { podSelector: {} },
+    },
+  ]);
+  await expect
+    .poll(() => ['NetworkPolicy knp.default.closed', 'Profile kns.till'].every((key) => seen.now.has(key)))
+    .toBe(true);
+  const before = new Map(seen.now);
+  const stored = { apiVersion: 'netplug.io/v3' };
+  await server.apply([
+    {
+      ...stored,
+      kind: 'NetworkPolicy',
+      metadata: { name: 'knp.default.closed', namespace: 'till' },
+      spec: { selector: 'all()', types: ['Ingress', 'Egress'], ...open },
+    },
+    { ...stored, kind: 'Profile', metadata: { name: 'kns.till' }, spec: open },
+    { ...stored, kind: 'Profile', metadata: { name: 'own' }, spec: open },
+  ]);
+  await expect.poll(() => seen.now.has('Profile own')).toBe(true);
+  for (const key of ['NetworkPolicy knp.default.closed', 'Profile kns.till'])
+    expect(seen.now.get(key)).toEqual(before.get(key));
+  await seen.end();
+});

@@ -4,6 +4,7 @@ import type { ApiObject } from '../../kube/objects.ts';
 import { PODS, podsOf } from '../../kube/paths.ts';
 import type { ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import { isDerivedName } from '../../model/policy-names.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { FollowedRecord, Query, ResourceRecord } from '../follow.ts';
 import { BLOCKS, readRouting } from './block-objects.ts';
@@ -60,7 +61,8 @@ function resourceSource(kind: ResourceKind, query: number, only: string | undefi
   const watched: Watched = {
     collection: collectionOf(kind),
     options: only === undefined ? {} : { fieldSelector: `metadata.name=${only}` },
-    recordsIn: (object) => [resourceRecord(object, { kind, query })],
+    // A user of netplug's resources must not replace a policy or profile of the orchestrator by one of its name.
+    recordsIn: (object) => (isDerivedName(kind, object.metadata.name) ? [] : [resourceRecord(object, { kind, query })]),
   };
   return watchedSource(watched, { canResume: true });
 }
