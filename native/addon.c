@@ -8,6 +8,7 @@ NAPI_MODULE_INIT() {
     {"openFilterSocket", NULL, js_open_filter_socket, NULL, NULL, NULL, napi_enumerable, NULL},
     {"close", NULL, js_close, NULL, NULL, NULL, napi_enumerable, NULL},
     {"tryLock", NULL, js_try_lock, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"dieWithParent", NULL, js_die_with_parent, NULL, NULL, NULL, napi_enumerable, NULL},
     {"exchange", NULL, js_exchange, NULL, NULL, NULL, napi_enumerable, NULL},
     {"exchangeOnWorker", NULL, js_exchange_on_worker, NULL, NULL, NULL, napi_enumerable, NULL},
     {"monitorSocket", NULL, js_monitor_socket, NULL, NULL, NULL, napi_enumerable, NULL},

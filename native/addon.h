@@ -10,6 +10,7 @@ napi_value js_close(napi_env env, napi_callback_info info);
 napi_value js_exchange(napi_env env, napi_callback_info info);
 napi_value js_exchange_on_worker(napi_env env, napi_callback_info info);
 napi_value js_try_lock(napi_env env, napi_callback_info info);
+napi_value js_die_with_parent(napi_env env, napi_callback_info info);
 napi_value js_open_monitor(napi_env env, napi_callback_info info);
 napi_value js_monitor_socket(napi_env env, napi_callback_info info);
 napi_value js_tx_checksum(napi_env env, napi_callback_info info);

@@ -12,7 +12,7 @@ const MUSL = `/usr/lib/${{ x64: 'x86_64', arm64: 'aarch64' }[process.arch as 'x6
 const STATIC_PIE = ['-fPIE', '-static', '-nostartfiles', '-Wl,-pie,--no-dynamic-linker,-z,text'].concat(
   ['rcrt1.o', 'crti.o', 'crtn.o'].map((name) => `${MUSL}/${name}`),
 );
-const ADDON = ['addon.c', 'netns.c', 'lock.c', 'monitor.c', 'ethtool.c'];
+const ADDON = ['addon.c', 'netns.c', 'lock.c', 'lifetime.c', 'monitor.c', 'ethtool.c'];
 
 /** Returns the path of the compiled addon. */
 export function buildNative(): string {

@@ -28,6 +28,7 @@ import { failureFacts } from '../cni/error-output.ts';
 import { FollowClient } from '../datastore/follow-client.ts';
 import { JoinedFollow } from '../datastore/joined-follow.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
+import { dieWithParent } from '../dataplane/linux/lifetime.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { linuxPacketReports } from '../dataplane/linux/linux-packet-reports.ts';
@@ -62,6 +63,8 @@ export async function runNetwork(): Promise<void> {
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => undefined);
   process.once('disconnect', () => process.exit());
   try {
+    // A process that hangs does not notice the end of its channel, and would keep its lock from the next one.
+    dieWithParent();
     await run(process.env, log);
     process.exitCode = 0;
   } catch (cause) {

@@ -154,3 +154,16 @@ async function restartsOf(agent: Agent): Promise<number> {
 async function routesOf(node: TestNode): Promise<string> {
   return node.exec('ip', 'route', 'show', 'proto', '118');
 }
+
+it('a network process that hangs dies with its agent, and the next agent has the network', async () => {
+  await using node = await startNode({ mode: 'standalone' });
+  await node.seedPool('pods', '10.64.0.0/24');
+  const agent = await startAgent(node);
+  const pid = await networkPidOf(node, agent);
+  await node.exec('kill', '-STOP', pid);
+  await agent.stop('KILL');
+  // One that has ended has no command line, also before it is reaped.
+  await until(async () => (await node.run(['cat', `/proc/${pid}/cmdline`])).stdout === '', 'the process has ended');
+  await using next = await startAgent(node);
+  expect((await next.ask('/readyz')).status).toBe(200);
+});

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { expect, it } from 'vitest';
 import { systemClock, virtualClock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
@@ -35,9 +36,10 @@ function networkOf(
     onRestart: () => (restarts += 1),
     pods: new WatchRelay(clock),
     isolator: new PodIsolator({ clock, setting: 'off', isOn: false, offReason: '' }),
-    reportOutage: async (reason) => {
+    reportOutage: async (reason, signal) => {
       outages.push(reason);
-      await Promise.resolve();
+      // The datastore does not answer.
+      await once(signal, 'abort');
     },
     launch: (onMessage: (message: FromNetwork) => void) => {
       const death = deaths[starts];

@@ -112,11 +112,14 @@ export class NetworkProcess {
       const nowMs = clock.monotonic();
       if (nowMs - startedMs > OUTAGE_MS) outageSinceMs = undefined;
       outageSinceMs ??= nowMs;
+      // The next process does not wait for a datastore that does not answer.
+      const waited = new AbortController();
       if (nowMs - outageSinceMs >= OUTAGE_MS)
-        await reportOutage(this.#down, signal).catch((failure: unknown) => {
+        void reportOutage(this.#down, AbortSignal.any([signal, waited.signal])).catch((failure: unknown) => {
           log.warning('network condition not reported', { reason: reasonOf(failure) });
         });
       await backOff.wait(signal);
+      waited.abort();
     }
   }
 

@@ -15,6 +15,8 @@ export interface Addon {
   close(fd: number): number;
   /** Locks the open file for this process (flock, exclusive) without waiting. */
   tryLock(fd: number): number;
+  /** From now on the kernel kills this process when the thread that started it exits. */
+  dieWithParent(): number;
   exchange(socket: number, request: Uint8Array): Buffer | number;
   exchangeOnWorker(socket: number, request: Uint8Array): Promise<Buffer | number>;
   /**
