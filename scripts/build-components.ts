@@ -123,7 +123,7 @@ async function buildGroup(go: string, names: readonly ProgramName[]): Promise<vo
   try {
     const { args, env } = buildFlags(first);
     const command = TEST_BINARY.test(first)
-      ? ['test', '-c', '-o', join(unfinished, first)]
+      ? ['test', '-c', '-vet=off', '-o', join(unfinished, first)]
       : ['build', '-o', `${unfinished}/`];
     const packages = names.map((name) => goProgram(name).package);
     await runGo(go, [...command, ...args, ...packages], {
