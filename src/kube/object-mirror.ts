@@ -9,13 +9,13 @@ import { API_LIMITS } from './requester.ts';
 import type { SharedEvent } from './shared-watches.ts';
 import type { StreamState } from './watch.ts';
 
-/** What was missed before a stream was opened comes right after that; until then nothing is certain. */
+/** Missed changes arrive right after the stream opens. Until then the cache may be stale. */
 const CATCH_UP_MS = 1000;
-/** Before a watch that failed begins again. */
+/** Delay before a failed watch restarts. */
 const BACK_OFF = { firstMs: 1000, maxMs: 5000, maxRefusedMs: 30_000 };
 
-/** What is kept of the objects of one kind, and how they are found. */
-export interface Mirrored<T> {
+/** The objects of one kind to cache, and what is kept of each. */
+export interface CachedKind<T> {
   readonly collection: Collection;
   readonly options: ListOptions;
   readonly keep: (object: ApiObject) => T;
@@ -29,13 +29,13 @@ export interface MirrorPorts extends RetryPorts {
 /** Caches objects of one kind from a watch, and tracks whether the cache is current. */
 export class ObjectMirror<T> {
   readonly #ports: MirrorPorts;
-  readonly #mirrored: Mirrored<T>;
-  readonly #kept = new Map<string, T>();
+  readonly #mirrored: CachedKind<T>;
+  readonly #cached = new Map<string, T>();
   /** When the cache became current, on the monotonic clock. */
-  #certainFrom = Number.POSITIVE_INFINITY;
+  #currentFrom = Number.POSITIVE_INFINITY;
   #receivedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(ports: MirrorPorts, mirrored: Mirrored<T>) {
+  constructor(ports: MirrorPorts, mirrored: CachedKind<T>) {
     this.#ports = ports;
     this.#mirrored = mirrored;
   }
@@ -43,8 +43,8 @@ export class ObjectMirror<T> {
   /** Returns the cached object; undefined also while the cache may be outdated. */
   find(namespace: string, name: string): T | undefined {
     const now = this.#ports.clock.monotonic();
-    const isCertain = now >= this.#certainFrom && now - this.#receivedAtMs < API_LIMITS.silenceMs;
-    return isCertain ? this.#kept.get(keyOf(namespace, name)) : undefined;
+    const isCurrent = now >= this.#currentFrom && now - this.#receivedAtMs < API_LIMITS.silenceMs;
+    return isCurrent ? this.#cached.get(keyOf(namespace, name)) : undefined;
   }
 
   /** Watches until the signal aborts, and restarts the watch after failures. */
@@ -60,7 +60,7 @@ export class ObjectMirror<T> {
       } catch (cause) {
         if (signal.aborted) return;
         backOff.fail(cause);
-        log.warning('watch restarted', { kind: collection.plural, reason: reasonOf(cause) });
+        log.warning('watch failed', { kind: collection.plural, reason: reasonOf(cause) });
       }
       this.#forget();
       await backOff.wait(signal);
@@ -74,24 +74,24 @@ export class ObjectMirror<T> {
     }
     for (const { before, after } of event.changes) {
       if (after !== undefined) this.#put(after);
-      else if (before !== undefined) this.#kept.delete(keyOf(before.metadata.namespace ?? '', before.metadata.name));
+      else if (before !== undefined) this.#cached.delete(keyOf(before.metadata.namespace ?? '', before.metadata.name));
     }
   }
 
   #put(object: ApiObject): void {
-    this.#kept.set(keyOf(object.metadata.namespace ?? '', object.metadata.name), this.#mirrored.keep(object));
+    this.#cached.set(keyOf(object.metadata.namespace ?? '', object.metadata.name), this.#mirrored.keep(object));
   }
 
   #note(state: StreamState): void {
     const now = this.#ports.clock.monotonic();
-    if (state === 'broken') this.#certainFrom = Number.POSITIVE_INFINITY;
+    if (state === 'broken') this.#currentFrom = Number.POSITIVE_INFINITY;
     else this.#receivedAtMs = now;
-    if (state === 'opened') this.#certainFrom = now + CATCH_UP_MS;
+    if (state === 'opened') this.#currentFrom = now + CATCH_UP_MS;
   }
 
   #forget(): void {
-    this.#kept.clear();
-    this.#certainFrom = Number.POSITIVE_INFINITY;
+    this.#cached.clear();
+    this.#currentFrom = Number.POSITIVE_INFINITY;
   }
 }
 

@@ -94,7 +94,7 @@ export class Requester {
   }
 
   /** Notes that a watch has received data. */
-  noteServed(): void {
+  recordActivity(): void {
     this.#servedAtMs = this.#parts.clock.monotonic();
   }
 
@@ -138,11 +138,11 @@ export class Requester {
       const about = { session, now: this.#parts.clock.now(), cause };
       switch (verdict.kind) {
         case 'ok':
-          this.noteServed();
+          this.recordActivity();
           if (flow !== undefined) this.#watches.served(flow);
           return { outcome: 'ok', value: verdict.body };
         case 'refusal':
-          this.noteServed();
+          this.recordActivity();
           return { outcome: verdict.outcome, message: verdict.message, heldFields: verdict.heldFields, mayBeOurs };
         case 'foreign':
           throw apiError('store/unavailable', { ...about, reason: verdict.message, hint: FOREIGN_HINT });

@@ -5,42 +5,41 @@ const BACK_OFF = { firstMs: 100, maxMs: 5000 };
 const LONGEST_ASKED_MS = 30_000;
 
 /**
- * How long the watches of one API leave it alone after it did not serve one of them. Trouble that several meet at the
- * same moment counts once, and all of them rest. A time that the API asks for concerns the flow it was asked of. Each
- * watch comes back a random part later, so that they do not come all at once.
+ * Backs off all watches of one API server after one of them was not served. Concurrent failures count once. A `Retry-After`
+ * applies only to the flow that received it. Each watch adds jitter, so that they do not return at once.
  */
 export class SharedBackOff {
   readonly #ports: RetryPorts;
   #failures = 0;
   /** On the monotonic clock. */
-  #restsUntil = Number.NEGATIVE_INFINITY;
-  readonly #flowRestsUntil = new Map<string, number>();
+  #backOffUntilMs = Number.NEGATIVE_INFINITY;
+  readonly #flowBackOffUntilMs = new Map<string, number>();
 
   constructor(ports: RetryPorts) {
     this.#ports = ports;
   }
 
-  /** Returns the milliseconds until the API is to be asked again by the flow. */
+  /** Returns how many milliseconds the flow must still back off. */
   restMs(flow: string): number {
-    const until = Math.max(this.#restsUntil, this.#flowRestsUntil.get(flow) ?? Number.NEGATIVE_INFINITY);
+    const until = Math.max(this.#backOffUntilMs, this.#flowBackOffUntilMs.get(flow) ?? Number.NEGATIVE_INFINITY);
     return Math.max(0, until - this.#ports.clock.monotonic());
   }
 
-  /** Notes that the API did not serve the flow; `waitMs` is what it asked for itself. */
+  /** Records that the API did not serve the flow; `waitMs` is its `Retry-After`. */
   refused(flow: string, waitMs: number | undefined): void {
     const now = this.#ports.clock.monotonic();
     if (waitMs !== undefined) {
-      this.#flowRestsUntil.set(flow, now + Math.min(waitMs, LONGEST_ASKED_MS));
+      this.#flowBackOffUntilMs.set(flow, now + Math.min(waitMs, LONGEST_ASKED_MS));
       return;
     }
-    if (this.#restsUntil > now) return;
+    if (this.#backOffUntilMs > now) return;
     this.#failures += 1;
-    this.#restsUntil = now + backOffMs(BACK_OFF, { failures: this.#failures }, this.#ports.random);
+    this.#backOffUntilMs = now + backOffMs(BACK_OFF, { failures: this.#failures }, this.#ports.random);
   }
 
   served(flow: string): void {
     this.#failures = 0;
-    this.#flowRestsUntil.delete(flow);
+    this.#flowBackOffUntilMs.delete(flow);
   }
 
   /** Returns at once when the flow may ask the API. */

@@ -5,7 +5,7 @@ const TIMEOUT_S = 300;
 
 /**
  * How a stream ended: the API ended it in time, the connection broke, or the API has forgotten its version and everything
- * must be listed. What ends one stream at a moment of its own needs no spreading; what ends those of all nodes does.
+ * must be listed. Jitter is larger for failures that affect all nodes at once.
  */
 export type StreamEnd = 'ended' | 'broken' | 'forgotten';
 

@@ -4,9 +4,9 @@ import type { ApiRequest, Requester } from './requester.ts';
 import type { StreamEnd } from './watch-pace.ts';
 
 export type WatchEvent =
-  /** Everything there is: what was known before is forgotten. */
+  /** All objects; replaces the cache. */
   | { readonly kind: 'all'; readonly objects: readonly ApiObject[]; readonly version: string }
-  /** New, or another than before. */
+  /** Created or modified. */
   | { readonly kind: 'changed'; readonly object: ApiObject; readonly version: string }
   | { readonly kind: 'gone'; readonly object: ApiObject; readonly version: string }
   /** Nothing changed up to this version. */
@@ -17,7 +17,7 @@ export type StreamState = 'opened' | 'received' | 'broken';
 
 const event = v.looseObject({ type: v.string(), object: v.unknown() });
 
-/** The changes since a version, over as many connections as it takes; returns when the API has forgotten the version. */
+/** Yields changes after a version and reconnects as needed; returns when the version has expired (410). */
 export async function* followChanges(
   requester: Requester,
   {
@@ -47,7 +47,7 @@ export async function* followChanges(
         if (object === undefined) return;
         version = object.metadata.resourceVersion ?? version;
         onStream('received');
-        requester.noteServed();
+        requester.recordActivity();
         if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', object, version };
         if (type === 'DELETED') yield { kind: 'gone', object, version };
         if (type === 'BOOKMARK') yield { kind: 'bookmark', version };
@@ -90,7 +90,7 @@ function readEvent(line: string): { readonly type: string; readonly object: ApiO
 
 const bookmark = v.looseObject({ metadata: v.looseObject({ resourceVersion: v.string() }) });
 
-/** A version to go on from, of no object. */
+/** Returns the version of a bookmark. */
 function readBookmark(raw: unknown): ApiObject | undefined {
   const read = v.safeParse(bookmark, raw);
   return read.success ? { metadata: { name: '', resourceVersion: read.output.metadata.resourceVersion } } : undefined;
