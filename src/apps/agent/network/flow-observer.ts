@@ -29,7 +29,7 @@ const COUNTERS_MS = 5000;
 const TRACKED_MS = 30_000;
 /** A reading is followed by a pause so many times as long, which bounds the share of the processor. */
 const PAUSE_FACTOR = 100;
-const RECORDED_AT_ONCE = 1000;
+const RECORDED_AT_ONCE = 100;
 const READ_TIMEOUT_MS = 10_000;
 /** How long the addresses of the node are used before they are read again. */
 const HOST_MS = 1000;
@@ -187,7 +187,8 @@ export class FlowObserver {
       ? undefined
       : endAt(this.#policies.state, origin.direction === 'egress' ? source : destination).pod;
     const ruleOf = (): ShownFlowRule => this.#ruleOf(origin, own);
-    this.#reported.add({ flow, group: `${prefix} ${own?.key ?? ''}`, count: 1 }, this.#ports.clock.now(), ruleOf);
+    const group = `${prefix} ${own?.key ?? ''}`;
+    this.#reported.add({ flow, group, count: 1, origin }, this.#ports.clock.now(), ruleOf);
     const { direction } = origin;
     if (verdict === 'denied' && !isForwarded)
       void this.#ports.events?.report(flow, { id: prefix, direction, reason: () => ruleOf().reason });

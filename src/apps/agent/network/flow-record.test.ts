@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { RuleOrigin } from '../../../policy/ruleset/policy-ruleset.ts';
 import { FlowRecord, type SeenFlow } from './flow-record.ts';
 
 const QUESTION = { verdicts: ['denied' as const] };
@@ -65,5 +66,34 @@ describe('the record of flows', () => {
     expect(addresses({ sinceSeconds: 10 })).toEqual(['10.0.0.3']);
     expect(addresses({ pod: 'shop/db' })).toEqual(['10.0.0.2']);
     expect(record.list(QUESTION, 150_000).map(({ destination }) => destination.address)).toEqual(['10.0.0.3']);
+  });
+
+  it('describes a flow by the rule that decided last', () => {
+    const record = new FlowRecord();
+    const ruleOf = (reason: string) => () => ({ direction: 'ingress', reason }) as const;
+    const [before, after] = (['before', 'after'] as const).map((name): RuleOrigin => ({
+      kind: 'tier',
+      name,
+      direction: 'ingress',
+    }));
+    const see = (origin: RuleOrigin | undefined, reason: string) => {
+      record.add({ flow: flowOf(), group: 'a', count: 1, ...(origin && { origin }) }, 0, ruleOf(reason));
+      return record.list(QUESTION, 0)[0]?.rule?.reason;
+    };
+    expect([see(before, 'one'), see(before, 'two'), see(after, 'three')]).toEqual(['one', 'one', 'three']);
+  });
+
+  it('takes as long for a flow when it is full as when it is not', () => {
+    const timeOf = (maxFlows: number): number => {
+      const record = new FlowRecord({ maxFlows, maxPorts: 16, keepMs: 1_000_000 });
+      const start = performance.now();
+      for (let ordinal = 0; ordinal < 20_000; ordinal += 1) {
+        const flow = flowOf(to(`10.${String(ordinal >> 8)}.${String(ordinal & 255)}`));
+        record.add({ flow, group: String(ordinal % 500), count: 1 }, 0, noRule);
+      }
+      return performance.now() - start;
+    };
+    const best = (maxFlows: number): number => Math.min(...[1, 2, 3].map(() => timeOf(maxFlows)));
+    expect(best(8192) / best(100_000)).toBeLessThan(6);
   });
 });

@@ -1,18 +1,32 @@
 import type { FlowsQuestion, ShownFlow } from '../../../model/shown-flows.ts';
+import type { RuleOrigin } from '../../../policy/ruleset/policy-ruleset.ts';
 
 /** A flow without the times and counts that the record keeps. */
 export type SeenFlow = Omit<ShownFlow, 'firstSeen' | 'lastSeen' | 'count' | 'rule'>;
 
 interface Entry {
   flow: SeenFlow;
-  readonly rule: ShownFlow['rule'];
+  rule: ShownFlow['rule'];
+  origin: RuleOrigin | undefined;
   readonly firstMs: number;
   lastMs: number;
   count: number;
 }
 
-/** The flows of one group between two ends, by port or type. The longest unseen pair comes first. */
-type Group = Map<string, Map<string, Entry>>;
+/** The flows between two ends. */
+interface Pair {
+  /** By port or type. */
+  readonly flows: Map<string, Entry>;
+  lastMs: number;
+}
+
+interface Group {
+  readonly name: string;
+  /** The longest unseen pair comes first. */
+  readonly pairs: Map<string, Pair>;
+  /** How many flows its pairs have. */
+  size: number;
+}
 
 interface RecordLimits {
   readonly maxFlows: number;
@@ -23,6 +37,8 @@ interface RecordLimits {
 }
 
 const LIMITS: RecordLimits = { maxFlows: 8192, maxPorts: 16, keepMs: 3_600_000 };
+/** A full record looks for flows that are too old at most so often. */
+const SWEEP_MS = 1000;
 
 /**
  * Remembers flows in bounded memory. Flows between the same ends to the same port are one. When there are too many, the group
@@ -31,6 +47,10 @@ const LIMITS: RecordLimits = { maxFlows: 8192, maxPorts: 16, keepMs: 3_600_000 }
 export class FlowRecord {
   readonly #limits: RecordLimits;
   readonly #groups = new Map<string, Group>();
+  /** Groups by how many flows they have. */
+  readonly #bySize = new Map<number, Set<Group>>();
+  #largestSize = 0;
+  #sweptMs = Number.NEGATIVE_INFINITY;
   #size = 0;
   #forgotten = 0;
 
@@ -43,32 +63,44 @@ export class FlowRecord {
     return this.#forgotten;
   }
 
-  /** Adds to a flow, or begins one. `ruleOf` is called for a new flow only. Reports whether the flow is new. */
+  /**
+   * Adds to a flow, or begins one. `ruleOf` is called for a new flow, and when another rule than before has decided. Reports whether
+   * the flow is new.
+   */
   add(
-    seen: { readonly flow: SeenFlow; readonly group: string; readonly count: number },
+    seen: {
+      readonly flow: SeenFlow;
+      readonly group: string;
+      readonly count: number;
+      /** The rule that decided. */
+      readonly origin?: RuleOrigin;
+    },
     atMs: number,
     ruleOf: () => ShownFlow['rule'],
   ): boolean {
-    const { flow, count } = seen;
-    const group = this.#groups.get(seen.group) ?? new Map<string, Map<string, Entry>>();
+    const { flow, count, origin } = seen;
+    const group = this.#groups.get(seen.group) ?? { name: seen.group, pairs: new Map<string, Pair>(), size: 0 };
     this.#groups.set(seen.group, group);
     const pairKey = keyOfPair(flow);
-    const pair = group.get(pairKey) ?? new Map<string, Entry>();
+    const pair = group.pairs.get(pairKey) ?? { flows: new Map<string, Entry>(), lastMs: atMs };
+    pair.lastMs = atMs;
     // Behind the others, as the last one seen.
-    group.delete(pairKey);
-    group.set(pairKey, pair);
+    group.pairs.delete(pairKey);
+    group.pairs.set(pairKey, pair);
     const ownKey = keyOfPort(flow);
-    const isMerged = !pair.has(ownKey) && pair.size >= this.#limits.maxPorts;
+    const isMerged = !pair.flows.has(ownKey) && pair.flows.size >= this.#limits.maxPorts;
     const key = isMerged ? '' : ownKey;
-    const known = pair.get(key);
+    const known = pair.flows.get(key);
     if (known !== undefined) {
       known.lastMs = atMs;
       known.count += count;
       if (flow.isReplied === true) known.flow = { ...known.flow, isReplied: true };
+      if (known.origin !== origin) Object.assign(known, { origin, rule: ruleOf() });
       return false;
     }
-    pair.set(key, { flow: isMerged ? withoutPort(flow) : flow, rule: ruleOf(), firstMs: atMs, lastMs: atMs, count });
-    this.#size += 1;
+    const shown = isMerged ? withoutPort(flow) : flow;
+    pair.flows.set(key, { flow: shown, rule: ruleOf(), origin, firstMs: atMs, lastMs: atMs, count });
+    this.#resize(group, 1);
     if (this.#size > this.#limits.maxFlows) this.#forget(atMs);
     return true;
   }
@@ -92,41 +124,50 @@ export class FlowRecord {
   }
 
   *#entries(): Generator<Entry> {
-    for (const group of this.#groups.values()) for (const pair of group.values()) yield* pair.values();
+    for (const { pairs } of this.#groups.values()) for (const { flows } of pairs.values()) yield* flows.values();
   }
 
   /** Makes room: removes flows that are too old, or else the oldest pair of the largest group. */
   #forget(nowMs: number): void {
+    if (Math.abs(nowMs - this.#sweptMs) >= SWEEP_MS) {
+      this.#sweptMs = nowMs;
+      for (const group of this.#groups.values()) this.#removeOld(group, nowMs - this.#limits.keepMs);
+    }
     const before = this.#size;
-    for (const [name, group] of this.#groups)
-      this.#removePairs(name, group, (lastMs) => lastMs < nowMs - this.#limits.keepMs);
-    if (this.#size < before) return;
-    const sizes = [...this.#groups].map(([name, group]) => ({ name, group, size: sizeOf(group) }));
-    const largest = sizes.reduce((a, b) => (b.size > a.size ? b : a));
-    let isFirst = true;
-    this.#removePairs(largest.name, largest.group, () => {
-      const isOldest = isFirst;
-      isFirst = false;
-      return isOldest;
-    });
+    if (before <= this.#limits.maxFlows) return;
+    const [largest] = this.#bySize.get(this.#largestSize) ?? [];
+    const [oldest] = largest?.pairs ?? [];
+    if (largest !== undefined && oldest !== undefined) this.#remove(largest, ...oldest);
     this.#forgotten += before - this.#size;
   }
 
-  /** Removes pairs, the longest unseen first, while `isOver` holds for the time when they were last seen. */
-  #removePairs(name: string, group: Group, isOver: (lastMs: number) => boolean): void {
-    for (const [key, pair] of group) {
-      if (!isOver(Math.max(...[...pair.values()].map(({ lastMs }) => lastMs)))) break;
-      group.delete(key);
-      this.#size -= pair.size;
+  #removeOld(group: Group, beforeMs: number): void {
+    for (const [key, pair] of group.pairs) {
+      if (pair.lastMs >= beforeMs) break;
+      this.#remove(group, key, pair);
     }
-    if (group.size === 0) this.#groups.delete(name);
   }
-}
 
-function sizeOf(group: Group): number {
-  let size = 0;
-  for (const pair of group.values()) size += pair.size;
-  return size;
+  #remove(group: Group, key: string, pair: Pair): void {
+    group.pairs.delete(key);
+    this.#resize(group, -pair.flows.size);
+    if (group.size === 0) this.#groups.delete(group.name);
+  }
+
+  #resize(group: Group, change: number): void {
+    const same = this.#bySize.get(group.size);
+    same?.delete(group);
+    if (same?.size === 0) this.#bySize.delete(group.size);
+    group.size += change;
+    this.#size += change;
+    if (group.size > 0) {
+      const others = this.#bySize.get(group.size) ?? new Set<Group>();
+      this.#bySize.set(group.size, others.add(group));
+    }
+    this.#largestSize = Math.max(this.#largestSize, group.size);
+    // It falls by no more than what was removed.
+    while (this.#largestSize > 0 && !this.#bySize.has(this.#largestSize)) this.#largestSize -= 1;
+  }
 }
 
 /** The pod belongs to it, because another pod may get its address. */
