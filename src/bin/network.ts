@@ -148,7 +148,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
         }),
       listEndpoints: async () => listEndpoints(linked),
       readHost: async () => readHostLinks(host),
-      flows: (view) =>
+      flows: (view, whole) =>
         new DeniedFlows(
           {
             ...base,
@@ -163,6 +163,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
                 findHostEndpoints: async (remotes) => hostEndpointsToward(remotes, { view, node, links, host }),
               });
             },
+            whole,
             isKept: () => agentSettings.settings.keepEstablishedFlows,
           },
           node,

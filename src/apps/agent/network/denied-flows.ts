@@ -22,6 +22,8 @@ export interface FlowPorts {
   readonly judge: (flows: readonly TrackedFlow[]) => Promise<(flow: TrackedFlow) => boolean>;
   /** Whether flows that exist go on when policies no longer allow them. */
   readonly isKept: () => boolean;
+  /** Resolves when no change is half in the view. */
+  readonly whole: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -76,14 +78,16 @@ export class DeniedFlows {
   }
 
   async #examine(): Promise<void> {
-    const { judge, isKept, log } = this.#ports;
+    const { judge, isKept, whole, log } = this.#ports;
     if (isKept()) return;
+    await whole();
     const flowTable = this.#ports.flowTable();
     const isAll = hostEndpointsOf(this.#view, this.#node).length > 0;
     const flows = await flowTable.list(isAll ? 'all' : this.#ownAddresses());
     const isAllowed = await judge(flows);
     const denied: TrackedFlow[] = [];
     for (let at = 0; at < flows.length; at += JUDGED_AT_ONCE) {
+      await whole();
       denied.push(...flows.slice(at, at + JUDGED_AT_ONCE).filter((flow) => !isAllowed(flow)));
       await new Promise((resolve) => setImmediate(resolve));
     }

@@ -56,7 +56,8 @@ export interface EnforcementPorts extends RetryPorts {
   readonly listEndpoints: () => Promise<readonly ListedEndpoint[]>;
   /** @throws kernel/failed */
   readonly readHost: () => Promise<HostLinks>;
-  readonly flows: (state: PolicyState) => Pick<DeniedFlows, 'trigger' | 'endAll' | 'run'>;
+  /** `whole` resolves when no part of a change is missing in the state. */
+  readonly flows: (state: PolicyState, whole: () => Promise<void>) => Pick<DeniedFlows, 'trigger' | 'endAll' | 'run'>;
   /** Remembers on the node that policies are enforced. */
   readonly rememberOn: () => void;
   readonly forgetOn: () => void;
@@ -98,6 +99,8 @@ export class PolicyEnforcement {
   /** Whether the ruleset is that of the state. */
   #isCompiled = true;
   #hasSnapshot = false;
+  /** Resolved when all slices of a change are in the state. Until then nothing is compiled, written or judged. */
+  #taking: Promise<void> | undefined;
   #watchProblem: string | undefined;
   #writeProblem: string | undefined;
   /** The kernel closes every pod that was isolated and whose policies it does not have. */
@@ -117,7 +120,7 @@ export class PolicyEnforcement {
   constructor(ports: EnforcementPorts, { node, start, policy }: EnforcementSettings) {
     this.#ports = ports;
     this.#pods = new LocalPods(node);
-    this.#flows = ports.flows(this.#state);
+    this.#flows = ports.flows(this.#state, async () => this.#whole());
     this.#compiler = ports.compilerFor(policy);
     this.#ruleset = this.#compiler.compile(this.#state);
     this.#start = start;
@@ -293,18 +296,31 @@ export class PolicyEnforcement {
   #take(records: readonly PolicyRecord[]): void {
     const touched = this.#state.apply(records);
     this.#isTouched ||= Object.values(touched).some(({ size }) => size > 0);
-    // Before the first snapshot is complete nothing of it is written.
-    if (this.#hasSnapshot) this.#compile(this.#isCompiled ? touched : undefined);
+    // A part of a snapshot or of another large change is not written.
+    if (this.#hasSnapshot && this.#taking === undefined) this.#compile(this.#isCompiled ? touched : undefined);
     else this.#isCompiled = false;
   }
 
   /** Lets other work of the process run in between: a snapshot may have 10 000 pods. */
   async #takeInSlices(records: readonly PolicyRecord[]): Promise<void> {
-    for (let at = 0; at < records.length; at += AT_ONCE) {
-      if (at > 0) await new Promise((resolve) => setImmediate(resolve));
-      // A pod may have come or gone meanwhile.
-      this.#take(this.#pods.join(records.slice(at, at + AT_ONCE)));
+    if (records.length <= AT_ONCE) return this.#take(this.#pods.join(records));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#taking = promise;
+    try {
+      for (let at = 0; at < records.length; at += AT_ONCE) {
+        if (at > 0) await new Promise((next) => setImmediate(next));
+        // A pod may have come or gone meanwhile.
+        this.#take(this.#pods.join(records.slice(at, at + AT_ONCE)));
+      }
+    } finally {
+      this.#taking = undefined;
+      resolve();
     }
+  }
+
+  /** Resolves when no change is half in the state. */
+  async #whole(): Promise<void> {
+    while (this.#taking !== undefined) await this.#taking;
   }
 
   /** Rules that cannot be compiled close what they apply to; they must not stop the rules of others. */
@@ -333,7 +349,7 @@ export class PolicyEnforcement {
     const origin = this.#ruleset.origins.get(String(cause.facts['rule']));
     if (origin === undefined || (origin.kind !== 'policy' && origin.kind !== 'profile')) return false;
     if (!this.#closeRules(origin, cause.message)) return false;
-    this.#compile();
+    this.#isCompiled = false;
     return true;
   }
 
@@ -415,6 +431,7 @@ export class PolicyEnforcement {
 
   async #writePolicies(signal: AbortSignal, reread: boolean): Promise<void> {
     await this.#readHost();
+    await this.#whole();
     if (!this.#isCompiled) this.#compile();
     const isTouched = this.#isTouched;
     this.#isTouched = false;
