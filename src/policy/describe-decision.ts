@@ -56,7 +56,7 @@ export function tierDefaultReason(policies: readonly string[], outcome = 'is den
 export function noProfileReason(profiles: readonly string[] | undefined): string {
   if (profiles === undefined) return 'no policy decides, and no rule of a profile matches';
   return profiles.length === 0
-    ? 'no policy decides, and the pod has no profile'
+    ? 'no policy decides, and the endpoint has no profile'
     : `no policy decides, and no rule matches of its profiles ${profiles.join(', ')}`;
 }
 

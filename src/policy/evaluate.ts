@@ -95,6 +95,7 @@ export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict
 
 /** What a host endpoint says of a packet that passes its interface. */
 export interface HostVerdict {
+  readonly endpoint: PolicyEndpoint;
   readonly verdict: PolicyVerdict;
   /** In the order in which the packet meets them, up to the one that decides. */
   readonly paths: readonly { readonly path: PacketPath; readonly end: EndVerdict }[];
@@ -120,9 +121,9 @@ export function evaluateHost(view: PolicyView, question: HostQuestion): HostVerd
     const end = evaluateEnd(view, { endpoint, direction, path, open, packet: path === last ? packet : sent });
     paths.push({ path, end });
     const isFinal = end.decision.kind === 'rule';
-    if (path === last || end.verdict === 'deny' || isFinal) return { verdict: end.verdict, paths };
+    if (path === last || end.verdict === 'deny' || isFinal) return { endpoint, verdict: end.verdict, paths };
   }
-  return { verdict: 'allow', paths };
+  return { endpoint, verdict: 'allow', paths };
 }
 
 /** Only what a process of the node sends passes the hook where tracking of sent packets begins. */
@@ -155,6 +156,8 @@ export interface ConnectionEnd {
   readonly host?: string | undefined;
   /** The host endpoint of the interface by which packets of this end pass between its node and the network. */
   readonly hostEndpoint?: PolicyEndpoint | undefined;
+  /** Ports of its node that no policy of a host endpoint closes; none unless set. */
+  readonly open?: OpenPorts;
 }
 
 export interface PolicyConnection {
@@ -165,8 +168,6 @@ export interface PolicyConnection {
   readonly sent?: Packet | undefined;
   /** Whether pods reach their own node when their egress policies allow it. */
   readonly endpointToHost: 'Accept' | 'Drop';
-  /** Ports that no policy of a host endpoint closes; none unless set. */
-  readonly open?: OpenPorts;
 }
 
 /**
@@ -188,8 +189,8 @@ export function evaluateConnection(view: PolicyView, connection: PolicyConnectio
     end.hostEndpoint === undefined || staysOnNode
       ? undefined
       : evaluateHost(view, {
-          open: NO_OPEN_PORTS,
           ...connection,
+          open: end.open ?? NO_OPEN_PORTS,
           endpoint: end.hostEndpoint,
           direction,
           path: end.host === undefined ? 'forwarded' : 'local',

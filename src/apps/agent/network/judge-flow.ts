@@ -43,6 +43,7 @@ export async function flowJudge(
     // A packet crosses the interface that leads to the other end.
     const crossing = (end: ConnectionEnd, { address }: ConnectionEnd): ConnectionEnd => ({
       ...end,
+      open,
       hostEndpoint: hostEndpoints.get(formatAddress(address)),
     });
     const { verdict } = evaluateConnection(view, {
@@ -51,7 +52,6 @@ export async function flowJudge(
       packet,
       sent: packetTo(original, original.destination, original.destinationPort),
       endpointToHost,
-      open,
     });
     return verdict === 'allow';
   };

@@ -1,9 +1,12 @@
 import { NetplugError } from '../../../base/errors.ts';
+import { ALL_INTERFACES } from '../../../model/host-endpoint.ts';
 import type { Node } from '../../../model/node.ts';
 import { type Address, formatAddress, sameAddress, tryParseAddress } from '../../../net/address.ts';
 import { tryReadCidr } from '../../../net/cidr.ts';
 import { type ConnectionEnd, endAt } from '../../../policy/evaluate.ts';
+import { hostEndpointsOf } from '../../../policy/host-interfaces.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
+import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
 
 const HOST = 'host/';
 
@@ -38,20 +41,17 @@ function endOfAddress({ view, nodes }: Cluster, address: Address): NamedEnd {
   const end = endAt(view, address);
   const name = formatAddress(address);
   if (end.pod !== undefined) {
-    return { kind: 'pod', name: end.pod.shown, node: end.pod.node, addresses: [end], notes: [] };
+    const { shown, node } = end.pod;
+    const { hostEndpoint, notes } = crossingOfPod({ view, nodes }, node);
+    return { kind: 'pod', name: shown, node, addresses: [{ ...end, hostEndpoint }], notes };
   }
   const node = nodes.find((each) => nodeAddresses(each).some((own) => sameAddress(own, address)));
   if (node === undefined) {
     return { kind: 'address', name, addresses: [end], notes: [`no pod and no node has the address ${name}`] };
   }
   const host = node.metadata.name;
-  return {
-    kind: 'host',
-    name: `${HOST}${host}`,
-    node: host,
-    addresses: [{ address, host }],
-    notes: hostNotes(view, host),
-  };
+  const { hostEndpoint, notes } = findCrossing(view, host, [address]);
+  return { kind: 'host', name: `${HOST}${host}`, node: host, addresses: [{ address, host, hostEndpoint }], notes };
 }
 
 function endOfHost({ view, nodes }: Cluster, host: string): NamedEnd {
@@ -68,13 +68,14 @@ function endOfHost({ view, nodes }: Cluster, host: string): NamedEnd {
     });
   }
   const tunnels = tunnelAddresses(node).map(formatAddress);
+  const ends = firstOfFamilies(addresses).map((address) => ({ address, ...findCrossing(view, host, [address]) }));
   return {
     kind: 'host',
     name: `${HOST}${host}`,
     node: host,
-    addresses: firstOfFamilies(addresses).map((address) => ({ address, host })),
+    addresses: ends.map(({ address, hostEndpoint }) => ({ address, host, hostEndpoint })),
     notes: [
-      ...hostNotes(view, host),
+      ...new Set(ends.flatMap(({ notes }) => notes)),
       ...(tunnels.length === 0
         ? []
         : [
@@ -84,17 +85,26 @@ function endOfHost({ view, nodes }: Cluster, host: string): NamedEnd {
   };
 }
 
-function endOfPod({ view }: Cluster, name: string): NamedEnd {
+/** What other hosts send to a pod, and what it sends to them, passes an interface of its node. */
+function crossingOfPod({ view, nodes }: Cluster, host: string): ReturnType<typeof findCrossing> {
+  const node = nodes.find(({ metadata }) => metadata.name === host);
+  return findCrossing(view, host, node === undefined ? [] : hostAddresses(node));
+}
+
+function endOfPod({ view, nodes }: Cluster, name: string): NamedEnd {
   const endpoints = [...view.endpoints.values()].filter(({ kind, shown }) => kind === 'workload' && shown === name);
   const [first] = endpoints;
   if (first === undefined) throw noEndpoint(name);
-  const addresses = endpoints.flatMap((pod) => firstOfFamilies(pod.addresses).map((address) => ({ address, pod })));
+  const { hostEndpoint, notes } = crossingOfPod({ view, nodes }, first.node);
+  const addresses = endpoints.flatMap((pod) =>
+    firstOfFamilies(pod.addresses).map((address) => ({ address, pod, hostEndpoint })),
+  );
   if (addresses.length === 0) {
     throw new NetplugError('resource/not-found', `Cannot find an address of pod "${name}": it has finished`, {
       hint: 'Choose a pod that runs',
     });
   }
-  return { kind: 'pod', name, node: first.node, addresses, notes: [] };
+  return { kind: 'pod', name, node: first.node, addresses, notes };
 }
 
 /** Returns the error for a pod that the datastore does not have. */
@@ -104,11 +114,36 @@ export function noEndpoint(pod: string): NetplugError {
   });
 }
 
-function hostNotes(view: PolicyView, host: string): readonly string[] {
-  const names = [...view.endpoints.values()].flatMap(({ kind, node, shown }) =>
-    kind === 'host' && node === host ? [shown] : [],
-  );
-  return names.map((name) => `HostEndpoint ${name} of node ${host} is not considered: only policies of pods are`);
+/**
+ * Returns the host endpoint by which packets of the node pass, and what is not certain. Interfaces are known on the node alone:
+ * an endpoint that expects an address of the node counts, then one for all interfaces.
+ */
+function findCrossing(
+  view: PolicyView,
+  host: string,
+  own: readonly Address[],
+): { readonly hostEndpoint: PolicyEndpoint | undefined; readonly notes: readonly string[] } {
+  const endpoints = hostEndpointsOf(view, host);
+  const hasOwn = ({ addresses }: PolicyEndpoint): boolean =>
+    addresses.some((address) => own.some((each) => sameAddress(each, address)));
+  const [named, unnamed] = [true, false].map((isNamed) =>
+    endpoints.filter(
+      ({ interfaceName }) => interfaceName !== ALL_INTERFACES && (interfaceName !== undefined) === isNamed,
+    ),
+  ) as [PolicyEndpoint[], PolicyEndpoint[]];
+  const hostEndpoint =
+    named.find(hasOwn) ??
+    unnamed.find(hasOwn) ??
+    endpoints.find(({ interfaceName }) => interfaceName === ALL_INTERFACES);
+  return {
+    hostEndpoint,
+    notes: named
+      .filter((each) => each !== hostEndpoint)
+      .map(
+        ({ shown, interfaceName = '' }) =>
+          `packets that pass interface ${interfaceName} of node ${host} meet HostEndpoint ${shown} instead`,
+      ),
+  };
 }
 
 /** Returns all addresses that packets of the node itself may carry. */

@@ -7,10 +7,12 @@ import {
   type ConsideredPolicy,
   type EndVerdict,
   evaluateConnection,
+  type HostVerdict,
   type PolicyVerdict,
 } from '../../../policy/evaluate.ts';
 import { type Packet, ruleMatches } from '../../../policy/match-packet.ts';
-import type { OpenMatch } from '../../../policy/open-ports.ts';
+import type { OpenMatch, OpenPorts } from '../../../policy/open-ports.ts';
+import type { PacketPath } from '../../../policy/packet-path.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyDirection, PolicyRule } from '../../../policy/resolved-policy.ts';
 import type { NamedEnd } from './connection-ends.ts';
@@ -25,6 +27,8 @@ export interface ConnectionQuestion {
   readonly port: number | undefined;
   /** Whether pods of the node reach the node itself when their policies allow it. */
   readonly endpointToHost: (node: string) => 'Accept' | 'Drop';
+  /** What no policy of a host endpoint of the node closes; nothing unless set. */
+  readonly openPorts?: (node: string) => OpenPorts;
 }
 
 interface ExplainedPolicy {
@@ -49,6 +53,15 @@ export interface ExplainedEnd {
   readonly considered: readonly ExplainedPolicy[];
 }
 
+/** What a host endpoint says of a packet that passes its interface. */
+export interface ExplainedCrossing {
+  readonly hostEndpoint: string;
+  readonly node: string;
+  readonly verdict: PolicyVerdict;
+  /** In the order in which the packet meets them; those without a policy are left out. */
+  readonly paths: readonly (Omit<ExplainedEnd, 'pod' | 'node'> & { readonly path: PacketPath })[];
+}
+
 /** The connection between one address of each end. */
 export interface ExplainedConnection {
   readonly source: string;
@@ -58,6 +71,10 @@ export interface ExplainedConnection {
   readonly egress?: ExplainedEnd;
   /** Absent when no pod receives, or the pod's own node sends. */
   readonly ingress?: ExplainedEnd;
+  /** Where the packet leaves the node of its source. Absent without a host endpoint there. */
+  readonly leaving?: ExplainedCrossing;
+  /** Where it reaches the node of its destination. */
+  readonly entering?: ExplainedCrossing;
   readonly notes: readonly string[];
 }
 
@@ -102,14 +119,18 @@ export function explainConnections(view: PolicyView, question: ConnectionQuestio
 
 function explainOne(
   view: PolicyView,
-  { protocol, port, endpointToHost }: ConnectionQuestion,
+  { protocol, port, endpointToHost, openPorts }: ConnectionQuestion,
   { source, destination }: { readonly source: ConnectionEnd; readonly destination: ConnectionEnd },
 ): ExplainedConnection {
   const packet = packetOf({ source, destination, protocol, port });
   const node = source.pod?.node;
+  const withOpen = (end: ConnectionEnd): ConnectionEnd => {
+    const own = end.pod?.node ?? end.host;
+    return own === undefined || openPorts === undefined ? end : { ...end, open: openPorts(own) };
+  };
   const judged = evaluateConnection(view, {
-    source,
-    destination,
+    source: withOpen(source),
+    destination: withOpen(destination),
     packet,
     endpointToHost: node === undefined ? 'Accept' : endpointToHost(node),
   });
@@ -121,6 +142,8 @@ function explainOne(
     verdict,
     ...(judged.source === undefined ? {} : { egress: explainEnd(view, packet, judged.source) }),
     ...(judged.destination === undefined ? {} : { ingress: explainEnd(view, packet, judged.destination) }),
+    ...(judged.leaving === undefined ? {} : { leaving: explainCrossing(view, packet, judged.leaving) }),
+    ...(judged.entering === undefined ? {} : { entering: explainCrossing(view, packet, judged.entering) }),
     notes: [
       ...(isFromOwnNode ? ['a node always reaches its own pods, whatever their policies say'] : []),
       ...(isRefusedByHost
@@ -128,7 +151,10 @@ function explainOne(
             `the AgentConfiguration of node ${node ?? ''} drops packets of pods to their own node (defaultEndpointToHostAction)`,
           ]
         : []),
-      ...(source.pod === undefined && destination.pod === undefined
+      ...(source.pod === undefined &&
+      destination.pod === undefined &&
+      judged.leaving === undefined &&
+      judged.entering === undefined
         ? ['no pod is an end: policies of pods do not apply']
         : []),
     ],
@@ -166,6 +192,23 @@ function explainEnd(view: PolicyView, packet: Packet, judged: EndVerdict): Expla
     verdict,
     ...decidedBy(scene, judged),
     considered: considered.map((said) => explainPolicy(scene, said)),
+  };
+}
+
+function explainCrossing(
+  view: PolicyView,
+  packet: Packet,
+  { endpoint, verdict, paths }: HostVerdict,
+): ExplainedCrossing {
+  const met = paths.filter(({ end }, index) => index === paths.length - 1 || end.considered.length > 0);
+  return {
+    hostEndpoint: endpoint.shown,
+    node: endpoint.node,
+    verdict,
+    paths: met.map(({ path, end }) => {
+      const { pod: _pod, node: _node, ...said } = explainEnd(view, packet, end);
+      return { path, ...said };
+    }),
   };
 }
 

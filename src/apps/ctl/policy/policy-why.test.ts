@@ -130,6 +130,68 @@ describe('netplugctl policy why', () => {
     expect((await run('policy why shop/web host/n1')).status).toBe(0);
   });
 
+  it('names what a host endpoint says, path by path, and what failsafe ports keep open', async () => {
+    const spec = { node: 'n1', interfaceName: '*' };
+    await apply({ apiVersion: 'netplug.io/v3', kind: 'HostEndpoint', metadata: { name: 'all' }, spec });
+    const denied = await run('policy why 198.51.100.1 host/n1 --port 80');
+    expect(denied.status).toBe(1);
+    expect(denied.out).toContain(`
+198.51.100.1 -> 192.0.2.1: denied
+  ingress at HostEndpoint all of node n1, process of the node: denied
+    no policy decides, and the endpoint has no profile
+    no policy applies
+`);
+    const ssh = await explained('198.51.100.1 host/n1 --port 22');
+    expect(ssh).toMatchObject({
+      verdict: 'allow',
+      connections: [{ entering: { hostEndpoint: 'all', paths: [{ path: 'local', verdict: 'allow' }] } }],
+    });
+    const failsafeInboundHostPorts = [{ protocol: 'TCP', port: 80 }];
+    await apply({
+      apiVersion: 'netplug.io/v3',
+      kind: 'AgentConfiguration',
+      metadata: { name: 'node.n1' },
+      spec: { failsafeInboundHostPorts },
+    });
+    expect(await explained('198.51.100.1 host/n1 --port 80')).toMatchObject({ verdict: 'allow' });
+    expect(await explained('198.51.100.1 host/n1 --port 22')).toMatchObject({ verdict: 'deny' });
+    expect(await explained('198.51.100.1 shop/web --port 81')).toMatchObject({ verdict: 'allow' });
+    await apply({
+      apiVersion: 'netplug.io/v3',
+      kind: 'GlobalNetworkPolicy',
+      metadata: { name: 'forward' },
+      spec: {
+        selector: '!has(netplug/namespace)',
+        types: ['Ingress'],
+        applyOnForward: true,
+        ingress: [{ action: 'Deny', protocol: 'TCP', destination: { ports: [81] } }],
+      },
+    });
+    expect(await explained('198.51.100.1 shop/web --port 81')).toMatchObject({
+      verdict: 'deny',
+      connections: [{ entering: { paths: [{ path: 'forwarded', decidedBy: 'GlobalNetworkPolicy forward' }] } }],
+    });
+    // What stays on the node passes no host endpoint.
+    expect(await explained('host/n1 shop/web --port 81')).toMatchObject({ verdict: 'allow' });
+  });
+
+  it('takes the host endpoint that expects the address of the node, and names those of other interfaces', async () => {
+    for (const [name, spec] of [
+      ['all', { interfaceName: '*' }],
+      ['front', { interfaceName: 'eth0', expectedIPs: ['192.0.2.1'], profiles: ['netplug-default-allow'] }],
+      ['back', { interfaceName: 'eth1' }],
+    ] as const)
+      await apply({
+        apiVersion: 'netplug.io/v3',
+        kind: 'HostEndpoint',
+        metadata: { name },
+        spec: { node: 'n1', ...spec },
+      });
+    const said = await explained('198.51.100.1 host/n1 --port 80');
+    expect(said).toMatchObject({ verdict: 'allow', connections: [{ entering: { hostEndpoint: 'front' } }] });
+    expect(said.notes).toContain('packets that pass interface eth1 of node n1 meet HostEndpoint back instead');
+  });
+
   it('writes YAML', async () => {
     const { out } = await run('policy why shop/legacy shop/web --port 80 -o yaml');
     expect(out).toContain('from: shop/legacy\nto: shop/web\nprotocol: TCP\nport: 80\nverdict: allow\n');

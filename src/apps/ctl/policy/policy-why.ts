@@ -1,6 +1,7 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { agentSettings, endpointToHostAction } from '../../../config/agent-settings.ts';
+import { agentSettings, type EffectiveSettings, endpointToHostAction } from '../../../config/agent-settings.ts';
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
+import { failsafePorts } from '../../../policy/open-ports.ts';
 import type { Context, Status } from '../ports.ts';
 import { findEnd } from './connection-ends.ts';
 import { type AskedProtocol, explainConnections } from './explain-connection.ts';
@@ -29,8 +30,15 @@ export async function policyWhy(
   return withPolicyState(context, async (view, store) => {
     const { resources: nodes } = await store.listResources('Node', signal);
     const [source, destination] = [findEnd({ view, nodes }, from), findEnd({ view, nodes }, to)];
-    const endpointToHost = await readHostActions(store, signal);
-    const explained = explainConnections(view, { from: source, to: destination, protocol, port, endpointToHost });
+    const settingsOf = await readSettings(store, signal);
+    const explained = explainConnections(view, {
+      from: source,
+      to: destination,
+      protocol,
+      port,
+      endpointToHost: (node) => endpointToHostAction(settingsOf(node)),
+      openPorts: (node) => failsafePorts(settingsOf(node)),
+    });
     if (explained.connections.length === 0) {
       throw new NetplugError('cli/usage', `Cannot connect ${from} to ${to}: they have no IP family in common`, {
         hint: 'Choose two ends with IPv4 addresses, or two with IPv6 addresses',
@@ -41,11 +49,8 @@ export async function policyWhy(
   });
 }
 
-/** Returns what each node does with packets of its pods to itself. */
-async function readHostActions(
-  store: ResourceStore,
-  signal: AbortSignal,
-): Promise<(node: string) => 'Accept' | 'Drop'> {
+/** Returns the settings of the agent of each node, as the datastore has them. */
+async function readSettings(store: ResourceStore, signal: AbortSignal): Promise<(node: string) => EffectiveSettings> {
   const { resources } = await store.listResources('AgentConfiguration', signal);
-  return (node) => endpointToHostAction(agentSettings({}, node, resources).settings);
+  return (node) => agentSettings({}, node, resources).settings;
 }

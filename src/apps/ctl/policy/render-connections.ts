@@ -1,4 +1,10 @@
-import type { ExplainedConnection, ExplainedConnections, ExplainedEnd } from './explain-connection.ts';
+import type { PacketPath } from '../../../policy/packet-path.ts';
+import type {
+  ExplainedConnection,
+  ExplainedConnections,
+  ExplainedCrossing,
+  ExplainedEnd,
+} from './explain-connection.ts';
 
 const VERDICTS = { allow: 'allowed', deny: 'denied' } as const;
 
@@ -20,22 +26,43 @@ function connectionLines({
   verdict,
   egress,
   ingress,
+  leaving,
+  entering,
   notes,
 }: ExplainedConnection): readonly string[] {
   return [
     `${source} -> ${destination}: ${VERDICTS[verdict]}`,
     ...(egress === undefined ? [] : endLines('egress', egress)),
+    ...(leaving === undefined ? [] : crossingLines('egress', leaving)),
+    ...(entering === undefined ? [] : crossingLines('ingress', entering)),
     ...(ingress === undefined ? [] : endLines('ingress', ingress)),
     ...notes.map((note) => `  ${note}`),
   ];
 }
 
-function endLines(
+function endLines(direction: 'egress' | 'ingress', end: ExplainedEnd): readonly string[] {
+  return [`  ${direction} of ${end.pod} on node ${end.node}: ${VERDICTS[end.verdict]}`, ...reasonLines(end)];
+}
+
+const PATHS: Readonly<Record<PacketPath, string>> = {
+  untracked: 'doNotTrack',
+  preDNAT: 'preDNAT',
+  local: 'process of the node',
+  forwarded: 'forwarded',
+};
+
+function crossingLines(
   direction: 'egress' | 'ingress',
-  { pod, node, verdict, reason, considered }: ExplainedEnd,
+  { hostEndpoint, node, paths }: ExplainedCrossing,
 ): readonly string[] {
+  return paths.flatMap(({ path, ...said }) => [
+    `  ${direction} at HostEndpoint ${hostEndpoint} of node ${node}, ${PATHS[path]}: ${VERDICTS[said.verdict]}`,
+    ...reasonLines(said),
+  ]);
+}
+
+function reasonLines({ reason, considered }: Pick<ExplainedEnd, 'reason' | 'considered'>): readonly string[] {
   return [
-    `  ${direction} of ${pod} on node ${node}: ${VERDICTS[verdict]}`,
     `    ${reason}`,
     ...(considered.length === 0 ? ['    no policy applies'] : ['    considered, in order']),
     ...considered.map(({ policy, isStaged, rule, logs }) => {
