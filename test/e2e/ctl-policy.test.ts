@@ -1,4 +1,7 @@
-// Asks the tool why policies allow or deny connections, on both datastores, with no more rights than the tool has.
+// Asks the tool what policies say of connections, and what a change would do, on both datastores, with no more rights than the tool has.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { CTL_DATASTORES, type CtlDatastore, type CtlRun } from '../support/ctl-datastores.ts';
@@ -30,7 +33,7 @@ function endpointOf({ name, node, address }: (typeof PODS)[number]): WorkloadEnd
   };
 }
 
-describe.each(CTL_DATASTORES)('policy why on $type', ({ type, start }) => {
+describe.each(CTL_DATASTORES)('commands about policies on $type', ({ type, start }) => {
   let ctl: CtlDatastore;
   beforeAll(async () => {
     ctl = await start();
@@ -91,6 +94,58 @@ describe.each(CTL_DATASTORES)('policy why on $type', ({ type, start }) => {
       'ingress: policies in order, then denied\n    NetworkPolicy shop/db\n      ingress[0]: Allow TCP',
     );
     expect(stdout).toContain('egress: no policy applies, profiles decide\n  profiles, in order\n    kns.shop\n');
+  });
+
+  it('compares reach before and after a change, maps it, and recommends policies from flows', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'netplug-ctl-policy-'));
+    const file = async (name: string, content: object): Promise<string> => {
+      const path = join(folder, name);
+      await writeFile(path, JSON.stringify(content));
+      return path;
+    };
+    const closed = {
+      apiVersion: 'netplug.io/v3',
+      kind: 'NetworkPolicy',
+      metadata: { name: 'no-exit', namespace: 'shop' },
+      spec: { selector: "app == 'web'", types: ['Egress'], order: 1 },
+    };
+    const seen = {
+      source: { address: '10.65.0.1', pod: 'shop/web' },
+      destination: { address: '10.65.0.2', pod: 'shop/db' },
+    };
+    const flows = await file('flows.json', {
+      node: 'node-b',
+      recordedSince: '2026-11-23T10:00:00.000Z',
+      flows: [
+        {
+          ...seen,
+          protocol: 6,
+          port: 5432,
+          verdict: 'allowed',
+          isReplied: true,
+          firstSeen: '2026-11-23T10:00:01.000Z',
+          lastSeen: '2026-11-23T10:00:01.000Z',
+          count: 7,
+        },
+      ],
+      rules: [],
+      lostReports: 0,
+      forgotten: 0,
+    });
+    const plan = await ctl.run(['policy', 'plan', '-f', await file('new.json', closed), '--flows', flows]);
+    expect(plan).toMatchObject({ status: 1, stderr: '' });
+    expect(plan.stdout).toContain('NetworkPolicy shop/no-exit: created');
+    expect(plan.stdout).toContain('  7x shop/web (10.65.0.1) -> shop/db (10.65.0.2), TCP port 5432');
+    expect(await ctl.run(['get', 'networkpolicies', 'no-exit', '-n', 'shop'])).toMatchObject({ status: 66 });
+
+    const map = await ctl.run(['policy', 'map', '-n', 'shop', '-o', 'svg']);
+    expect(map).toMatchObject({ status: 0, stderr: '' });
+    expect(map.stdout).toMatch(/^<svg[^]*shop[^]*<\/svg>\s*$/);
+
+    const recommended = await ctl.run(['policy', 'recommend', 'shop', '--flows', flows]);
+    expect(recommended).toMatchObject({ status: 0, stderr: '' });
+    expect(recommended.stdout).toMatch(/kind: NetworkPolicy[^]*app: db[^]*port: 5432/);
+    await rm(folder, { recursive: true });
   });
 
   it.runIf(type === 'orch')('explains policies of Kubernetes by their own names and rules', async () => {
