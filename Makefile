@@ -19,11 +19,11 @@ test: build
 
 # What is too heavy for every day: long simulations, 50 000 calls while everything dies now and then, 10 000 on an API
 # server, a storm of a hundred pods while the API server dies, one of 200 pods and 50 policies, Kubernetes' own tests of its
-# networks.
+# networks, every case of cyclonus.
 soak: build
 	$(NODE) scripts/build-components.ts soak
 	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 \
-	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim cluster-datastores orch-pods sig-network agent-policy-storm test/e2e/soak.test
+	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim cluster-datastores orch-pods sig-network cyclonus agent-policy-storm test/e2e/soak.test
 	NETPLUG_SOAK_CALLS=10000 $(NODE) scripts/test.ts --project e2e test/e2e/soak-orch
 	KUBERNETES=1.34 $(NODE) scripts/build-components.ts test
 	KUBERNETES=1.34 $(NODE) scripts/test.ts --project 'e2e-agent-clusters' cluster playground

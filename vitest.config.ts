@@ -14,7 +14,7 @@ const alone = { ...patient, fileParallelism: false, sequence: { groupOrder: 2 } 
 const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
 /** With agents that keep the network, and so always with agents. */
-const ROUTED_CLUSTERS = ['test/e2e/{cluster-features,cluster-networking,playground,sig-network}.test.ts'];
+const ROUTED_CLUSTERS = ['test/e2e/{cluster-features,cluster-networking,cyclonus,playground,sig-network}.test.ts'];
 const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', ...ROUTED_CLUSTERS];
 /** They run on the oldest etcd that netplug supports as well, which is Debian's. */
 const ON_ETCD = ['test/contract/{store-kv,store-kv-*,inspect-datastore}.test.ts'];

@@ -19,6 +19,8 @@ export interface GoProgram extends ProgramUse {
   readonly module: string;
   /** Import path of the package. */
   readonly package: string;
+  /** Go module whose release counts when the package is a file of ours beside go.mod. */
+  readonly releasedBy?: string;
 }
 
 export interface DebianProgram extends ProgramUse {
@@ -116,6 +118,19 @@ export const PROGRAMS = {
     variable: 'REGRESSION_ISSUE_74839',
     neededBy: 'soak',
   },
+  cyclonus: {
+    module: 'cyclonus',
+    package: 'netplug.io/components/cyclonus',
+    releasedBy: 'github.com/mattfenwick/cyclonus',
+    variable: 'CYCLONUS',
+    neededBy: 'soak',
+  },
+  'cyclonus-worker': {
+    module: 'cyclonus',
+    package: 'github.com/mattfenwick/cyclonus/cmd/worker',
+    variable: 'CYCLONUS_WORKER',
+    neededBy: 'soak',
+  },
   'helm-3': { module: 'helm-3', package: 'helm.sh/helm/v3/cmd/helm', variable: 'HELM_3', neededBy: 'named' },
   kwok: { module: 'kwok', package: 'sigs.k8s.io/kwok/cmd/kwok', variable: 'KWOK', neededBy: 'named' },
 } as const satisfies Readonly<Record<string, Program>>;
@@ -148,7 +163,7 @@ const RECIPES: Readonly<Record<string, Recipe>> = {
 
 /** Returns the release of the program's component that its go.mod pins, without the leading `v`. */
 export function releaseOf(name: ProgramName): string {
-  const { module, package: path } = goProgram(name);
+  const { module, package: imported, releasedBy: path = imported } = goProgram(name);
   const text = readFileSync(join(moduleFolder(module), 'go.mod'), 'utf8');
   const pins = [...text.matchAll(/^\s*(?:require )?(\S+) v(\S+?)(?: \/\/.*)?$/gm)];
   const pin = pins.find(([, required = '']) => path === required || path.startsWith(`${required}/`));
@@ -222,7 +237,10 @@ function builtFolder(name: ProgramName): string {
   const hash = createHash('sha256').update(JSON.stringify(buildFlags(name)));
   // Which of its packages are built does not change what the others become.
   hash.update(readFileSync(join(moduleFolder(module), 'go.mod'), 'utf8').replace(/^tool \([^)]*\)/m, ''));
-  hash.update(readFileSync(join(moduleFolder(module), 'go.sum')));
+  for (const file of readdirSync(moduleFolder(module))
+    .filter((file) => file !== 'go.mod')
+    .sort())
+    hash.update(readFileSync(join(moduleFolder(module), file)));
   const component = module.replace(/-[\d.]+$/, '');
   return join(cacheFolder(), `${component}-${releaseOf(name)}-${hash.digest('hex').slice(0, 8)}`);
 }
