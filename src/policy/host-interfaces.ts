@@ -1,3 +1,4 @@
+import { HOST_LINK_PREFIX } from '../dataplane/kernel.ts';
 import { ALL_INTERFACES } from '../model/host-endpoint.ts';
 import { formatAddress } from '../net/address.ts';
 import type { PolicyView } from './policy-view.ts';
@@ -32,7 +33,8 @@ function precedence({ isAutomatic, shown }: PolicyEndpoint): string {
 
 /**
  * One endpoint decides at each interface: one with its name, else one without a name that expects an address of it, else one
- * for all interfaces. An endpoint of people decides before an automatic one, so nothing changes until theirs is deleted.
+ * for all interfaces. An endpoint of people decides before an automatic one, so nothing changes until theirs is deleted. At
+ * interfaces of pods, policies of the pod decide.
  */
 export function hostEndpointsInForce(
   endpoints: readonly PolicyEndpoint[],
@@ -40,7 +42,7 @@ export function hostEndpointsInForce(
 ): HostEndpointsInForce {
   const byInterface = new Map<string, PolicyEndpoint>();
   const put = (name: string, endpoint: PolicyEndpoint): void => {
-    if (!byInterface.has(name)) byInterface.set(name, endpoint);
+    if (!isOfPod(name) && !byInterface.has(name)) byInterface.set(name, endpoint);
   };
   for (const endpoint of endpoints)
     if (endpoint.interfaceName !== undefined && endpoint.interfaceName !== ALL_INTERFACES)
@@ -59,5 +61,9 @@ export function hostEndpointAt(
   { byInterface, elsewhere }: HostEndpointsInForce,
   name: string,
 ): PolicyEndpoint | undefined {
-  return byInterface.get(name) ?? (name === LOOPBACK ? undefined : elsewhere);
+  return byInterface.get(name) ?? (name === LOOPBACK || isOfPod(name) ? undefined : elsewhere);
+}
+
+function isOfPod(name: string): boolean {
+  return name.startsWith(HOST_LINK_PREFIX);
 }

@@ -54,6 +54,7 @@ const endpointName = fc.constantFrom('h', 'i', 'j', `${NODE}-auto-hep`);
 const stage = fc.oneof(
   fc.constant({}),
   fc.constant({ applyOnForward: true }),
+  fc.constant({ applyOnForward: true, staged: true }),
   { weight: 2, arbitrary: fc.constant({ applyOnForward: true, doNotTrack: true }) },
   { weight: 2, arbitrary: fc.constant({ applyOnForward: true, preDNAT: true, types: ['Ingress'], egress: [] }) },
 );
@@ -72,6 +73,7 @@ export const hostChange: fc.Arbitrary<Apply> = fc.oneof(
         { interfaceName: 'eth0' },
         { interfaceName: 'eth1' },
         { interfaceName: '*' },
+        { interfaceName: 'nplunknown' },
         { expectedIPs: ['192.0.2.1'] },
       ),
       node: fc.constantFrom(NODE, NODE, 'node-2'),

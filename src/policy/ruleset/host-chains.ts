@@ -47,6 +47,11 @@ const HOOKS: readonly HostHook[] = [
   { path: 'local', direction: 'egress', hook: 'output', priority: 0 },
 ];
 const ACCEPT: FilterAction = { kind: 'accept' };
+/** Drop what belongs to no connection, where connections are decided. */
+const NO_CONNECTION: readonly TableRule[] = [
+  { id: 'invalid', parts: [INVALID, { kind: 'count' }, { kind: 'drop' }] },
+  { id: 'midstream', parts: [...MIDSTREAM, { kind: 'count' }, { kind: 'drop' }] },
+];
 
 /** Renders the host endpoints of one node: base chains, one for each hook that has something to decide. */
 export class HostChains {
@@ -106,6 +111,7 @@ export class HostChains {
       chains.set(name, {
         rules: [
           { id: 'open', parts: [{ kind: 'jump', chain: before }] },
+          ...(isEnforced(view, endpoint, hook) ? NO_CONNECTION : []),
           { id: 'policies', parts: [{ kind: 'goto', chain: policies.name }] },
         ],
       });
@@ -135,6 +141,14 @@ function isUsed(view: PolicyView, { byInterface, elsewhere }: HostEndpointsInFor
 function hasSomething(view: PolicyView, endpoint: PolicyEndpoint, { path, direction }: HostHook): boolean {
   return (
     path === 'local' || view.tiers.some((tier) => policiesOn(view, { tier, endpoint, direction, path }).length > 0)
+  );
+}
+
+/** Reports whether connections are decided there; staged policies decide nothing. */
+function isEnforced(view: PolicyView, endpoint: PolicyEndpoint, { path, direction }: HostHook): boolean {
+  if (path !== 'forwarded') return hasDefault(path);
+  return view.tiers.some((tier) =>
+    policiesOn(view, { tier, endpoint, direction, path }).some(({ isStaged }) => !isStaged),
   );
 }
 
@@ -169,7 +183,7 @@ function baseRules(
   ];
 }
 
-/** Accepts what no policy may close, and drops what belongs to no connection where connections are decided. */
+/** Accepts what no policy may close. */
 function openRules({ path, direction }: HostHook, open: OpenPorts): readonly TableRule[] {
   return [
     ...openMatches(open, direction, path).map((match) => ({
@@ -177,12 +191,6 @@ function openRules({ path, direction }: HostHook, open: OpenPorts): readonly Tab
       parts: [...openParts(match, direction), ACCEPT],
     })),
     { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
-    ...(hasDefault(path)
-      ? ([
-          { id: 'invalid', parts: [INVALID, { kind: 'count' }, { kind: 'drop' }] },
-          { id: 'midstream', parts: [...MIDSTREAM, { kind: 'count' }, { kind: 'drop' }] },
-        ] as const)
-      : []),
   ];
 }
 

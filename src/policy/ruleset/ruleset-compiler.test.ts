@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { FilterTable } from '../../dataplane/policy-filter.ts';
-import { judgePacket } from '../../dataplane/memory/judge-packet.ts';
+import { type FilterPacket, judgePacket } from '../../dataplane/memory/judge-packet.ts';
 import { parseAddress } from '../../net/address.ts';
-import { change, globalPolicy, podOf } from '../../../test/support/policy-arbitraries.ts';
+import { change, globalPolicy, hostEndpoint, podOf } from '../../../test/support/policy-arbitraries.ts';
 import { PolicyCluster } from '../../../test/support/policy-cluster.ts';
 import type { HostLinks, RulesetSettings } from './policy-ruleset.ts';
 import { RulesetCompiler } from './ruleset-compiler.ts';
@@ -122,6 +122,23 @@ describe('the compiled rules', () => {
     ]);
   });
 
+  it('let the node reach a pod when a host endpoint names the interface of the pod', () => {
+    const cluster = new PolicyCluster();
+    cluster.put(hostEndpoint('h', { interfaceName: 'npl1' }));
+    cluster.put(hostEndpoint('i', { interfaceName: 'eth0' }));
+    const { table } = new RulesetCompiler(SETTINGS).compile(cluster.state);
+    const verdict = (outInterface: string): string =>
+      judgePacket(table, 'output', {
+        source: parseAddress('192.0.2.1'),
+        destination: parseAddress('10.65.0.1'),
+        protocol: 17,
+        outInterface,
+        state: 'new',
+        isToHost: false,
+      }).verdict;
+    expect([verdict('npl1'), verdict('eth0')]).toEqual(['accept', 'drop']);
+  });
+
   it('log with the prefix of the node, and go on to the next rule', () => {
     const cluster = new PolicyCluster();
     cluster.putNamespace('x');
@@ -142,6 +159,33 @@ describe('the compiled rules', () => {
       { ...origin, index: 0, rule: expect.objectContaining({ action: 'Log' }) },
       { ...origin, index: 1, rule: expect.objectContaining({ action: 'Deny' }) },
     ]);
+  });
+
+  it.each([
+    ['let pass', { staged: true }, 'accept'],
+    ['drop', {}, 'drop'],
+  ])('%s forwarded packets of no connection where a policy is %j', (_, spec, expected) => {
+    const cluster = new PolicyCluster();
+    cluster.put(hostEndpoint('h', { interfaceName: 'eth0' }, { role: 'a' }));
+    cluster.put(globalPolicy('g', {}, { applyOnForward: true, ingress: [{ action: 'Allow' }], ...spec }));
+    const { table } = new RulesetCompiler(SETTINGS).compile(cluster.state);
+    const verdict = (more: Pick<FilterPacket, 'state' | 'isMidStream'>): string =>
+      judgePacket(table, 'forward', {
+        source: parseAddress('10.9.9.9'),
+        destination: parseAddress('172.17.0.2'),
+        protocol: 6,
+        ports: { source: 1000, destination: 53 },
+        inInterface: 'eth0',
+        outInterface: 'docker0',
+        isToHost: false,
+        ...more,
+      }).verdict;
+    const verdicts = [
+      verdict({ state: 'invalid' }),
+      verdict({ state: 'new', isMidStream: true }),
+      verdict({ state: 'new' }),
+    ];
+    expect(verdicts).toEqual([expected, expected, 'accept']);
   });
 
   const STAGED_DENY = { staged: true, ingress: [{ action: 'Deny' }], order: 1 };

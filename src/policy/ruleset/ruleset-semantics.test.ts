@@ -181,7 +181,7 @@ it('the table gives each packet at an interface of the node the verdict of the e
         for (const { interfaceName, translatedPort, packet: sent, ...rest } of crossings) {
           // A node reaches its pods; the rest is decided by policies of pods.
           if (interfaceName.startsWith('npl') && !(rest.direction === 'egress' && rest.path === 'local')) continue;
-          const endpoint = interfaceName.startsWith('npl') ? undefined : hostEndpointAt(inForce, interfaceName);
+          const endpoint = hostEndpointAt(inForce, interfaceName);
           const isTranslated = translatedPort !== undefined && sent.destinationPort !== undefined;
           const after = isTranslated ? { ...sent, destinationPort: translatedPort } : sent;
           const question = { ...rest, sent, packet: after };
