@@ -118,7 +118,7 @@ export class TestHost {
         settingsRead: this.settingsRead,
         policyFilter: () => this.policyFilter(),
         compilerFor: () => this.makeCompiler(),
-        listEndpoints: async () => Promise.resolve(this.listed),
+        listEndpoints: async () => Promise.resolve({ endpoints: this.listed, isComplete: true }),
         readHost: async () => this.readHost(),
         flows: (_, whole) => {
           this.onFlows(whole);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { hostLinkName } from '../../../cni/link-name.ts';
 import { endpointIdOf, endpointKey, endpointName, type WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
-import { LocalPods } from './local-pods.ts';
+import { type ListedEndpoint, LocalPods } from './local-pods.ts';
 
 const AT = '2026-01-01T00:00:00Z';
 
@@ -43,6 +43,11 @@ function endpointOf(sketch: Sketch): WorkloadEndpoint {
   };
 }
 
+const take = (
+  pods: LocalPods,
+  endpoints: readonly ListedEndpoint[],
+  isComplete = true,
+): ReturnType<LocalPods['list']> => pods.list({ endpoints, isComplete });
 const keyOf = (endpoint: WorkloadEndpoint): string => endpointKey(endpointIdOf(endpoint));
 const record = (value: WorkloadEndpoint, isThere = true): Parameters<LocalPods['join']>[0][number] => ({
   kind: 'endpoint',
@@ -135,48 +140,64 @@ describe('endpoints that the node has recorded', () => {
 
   it('takes the labels of a second interface from the record of its pod', () => {
     const pods = new LocalPods('a');
-    expect(pods.list([listed])).toMatchObject([{ key: keyOf(net1), value: { spec: { ipNetworks: [] } } }]);
+    expect(take(pods, [listed])).toMatchObject([{ key: keyOf(net1), value: { spec: { ipNetworks: [] } } }]);
     const [, second] = pods.join([record(pod)]);
     expect(second).toMatchObject({
       key: keyOf(net1),
       value: { metadata: { labels: { app: 'web' } }, spec: { interfaceName: 'npl2', ipNetworks: ['10.0.0.2/32'] } },
     });
-    expect(pods.list([listed])).toEqual([]);
+    expect(take(pods, [listed])).toEqual([]);
   });
 
   it('takes a container without a pod as it was recorded', () => {
     const pods = new LocalPods('a');
-    const [taken] = pods.list([{ endpoint: container, at: AT, isLinked: true }]);
+    const [taken] = take(pods, [{ endpoint: container, at: AT, isLinked: true }]);
     expect(taken).toMatchObject({ value: { spec: { interfaceName: 'npl3', ipNetworks: ['10.0.0.1/32'] } } });
   });
 
   it('ignores a record without a link, which a reboot leaves behind', () => {
-    expect(new LocalPods('a').list([{ ...listed, isLinked: false }])).toEqual([]);
+    expect(take(new LocalPods('a'), [{ ...listed, isLinked: false }])).toEqual([]);
   });
 
   it('forgets a pod whose record is removed, and keeps it while only its link is missing', () => {
     const pods = new LocalPods('a');
-    pods.list([listed]);
-    expect(pods.list([{ ...listed, isLinked: false }])).toEqual([]);
-    expect(pods.list([])).toEqual([{ kind: 'endpoint', key: keyOf(net1), value: undefined }]);
+    take(pods, [listed]);
+    expect(take(pods, [{ ...listed, isLinked: false }])).toEqual([]);
+    expect(take(pods, [])).toEqual([{ kind: 'endpoint', key: keyOf(net1), value: undefined }]);
+  });
+
+  it('keeps a pod whose record cannot be read, and forgets it once all records are read without it', () => {
+    const pods = new LocalPods('a');
+    take(pods, [listed]);
+    expect(take(pods, [], false)).toEqual([]);
+    expect(pods.interfaces).toEqual(['npl2']);
+    expect(take(pods, [])).toEqual([{ kind: 'endpoint', key: keyOf(net1), value: undefined }]);
+  });
+
+  it('does not take back what a DEL has removed while its record cannot be read', () => {
+    const pods = new LocalPods('a');
+    take(pods, [listed]);
+    pods.remove(net1);
+    take(pods, [], false);
+    expect(take(pods, [listed])).toEqual([]);
   });
 
   it('does not take back what a DEL has removed while its record is still there', () => {
     const pods = new LocalPods('a');
-    pods.list([listed]);
+    take(pods, [listed]);
     pods.remove(net1);
-    expect(pods.list([listed])).toEqual([]);
-    expect(pods.list([])).toEqual([]);
-    expect(pods.list([listed])).toHaveLength(1);
+    expect(take(pods, [listed])).toEqual([]);
+    expect(take(pods, [])).toEqual([]);
+    expect(take(pods, [listed])).toHaveLength(1);
   });
 
   it('prefers the later one of two sandboxes, and an ADD that has not recorded anything yet', () => {
     const pods = new LocalPods('a');
     const later = endpointOf({ endpoint: 'net1', containerID: 'c2', interfaceName: 'npl2' });
     pods.add(later, '2026-01-02T00:00:00Z');
-    expect(pods.list([listed])).toEqual([]);
+    expect(take(pods, [listed])).toEqual([]);
     const latest = { endpoint: { ...later, spec: { ...later.spec, containerID: 'c3' } }, at: '2026-01-03T00:00:00Z' };
-    expect(pods.list([listed, { ...latest, isLinked: true }])).toMatchObject([
+    expect(take(pods, [listed, { ...latest, isLinked: true }])).toMatchObject([
       { value: { spec: { containerID: 'c3' } } },
     ]);
   });

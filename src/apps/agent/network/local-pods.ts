@@ -30,6 +30,13 @@ export interface ListedEndpoint {
   readonly isLinked: boolean;
 }
 
+/** What the node has recorded. */
+export interface ListedEndpoints {
+  readonly endpoints: readonly ListedEndpoint[];
+  /** Whether every record could be read. What is missing in a list that is not complete may be there. */
+  readonly isComplete: boolean;
+}
+
 /**
  * Joins what the ADD of a pod of this node knows with the pod's record in the datastore. Interface and addresses come from ADD:
  * users may change a record that is an annotation. Labels, ports and profiles come from the record once there is one.
@@ -66,17 +73,17 @@ export class LocalPods {
   }
 
   /** Takes the endpoints that the node has recorded: those of calls that another process served. */
-  list(listed: readonly ListedEndpoint[]): readonly EndpointRecord[] {
+  list({ endpoints: listed, isComplete }: ListedEndpoints): readonly EndpointRecord[] {
     const sandboxes = new Set(listed.map(({ endpoint }) => sandboxOf(endpoint)));
-    for (const sandbox of this.#removed) if (!sandboxes.has(sandbox)) this.#removed.delete(sandbox);
+    const isGone = (sandbox: string): boolean => isComplete && !sandboxes.has(sandbox);
+    for (const sandbox of this.#removed) if (isGone(sandbox)) this.#removed.delete(sandbox);
     const touched = new Set<string>();
     for (const [key, pod] of this.#pods) {
-      const isThere = sandboxes.has(sandboxOf(pod.added));
-      if (pod.isListed && !isThere) {
+      if (pod.isListed && isGone(sandboxOf(pod.added))) {
         this.#pods.delete(key);
         touched.add(key);
       }
-      pod.isListed = isThere;
+      pod.isListed ||= sandboxes.has(sandboxOf(pod.added));
     }
     for (const { endpoint, at } of listed.filter(({ isLinked }) => isLinked)) {
       const key = keyOf(endpoint);

@@ -16,7 +16,7 @@ import { hostEndpointsOf } from '../../../policy/host-interfaces.ts';
 import { type HostLinks, POLICY_TABLE, type PolicyRuleset } from '../../../policy/ruleset/policy-ruleset.ts';
 import { type RuleOwner, UnusableRules } from '../../../policy/unusable-rules.ts';
 import type { DeniedFlows } from './denied-flows.ts';
-import { type ListedEndpoint, LocalPods } from './local-pods.ts';
+import { type ListedEndpoints, LocalPods } from './local-pods.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 /** Changes within this time are written together. A pod that waits is not delayed. */
@@ -53,7 +53,7 @@ export interface EnforcementPorts extends RetryPorts {
   readonly policyFilter: () => Pick<PolicyFilter, 'apply' | 'ruleIds' | 'remove'>;
   readonly compilerFor: (settings: PolicySettings) => PolicyCompiler;
   /** Lists the endpoints that only the node has recorded. */
-  readonly listEndpoints: () => Promise<readonly ListedEndpoint[]>;
+  readonly listEndpoints: () => Promise<ListedEndpoints>;
   /** @throws kernel/failed */
   readonly readHost: () => Promise<HostLinks>;
   /** `whole` resolves when no part of a change is missing in the state. */

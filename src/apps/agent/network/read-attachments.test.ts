@@ -4,7 +4,7 @@ import { silentLog } from '../../../base/log.ts';
 import { memoryRecords } from '../../../cni/attachment-records.ts';
 import type { AttachmentRecord } from '../../../model/attachment-record.ts';
 import { formatAddress, parseAddress } from '../../../net/address.ts';
-import { AttachmentReader } from './read-attachments.ts';
+import { AttachmentReader, listEndpoints } from './read-attachments.ts';
 
 const never = new AbortController().signal;
 
@@ -97,4 +97,18 @@ describe('records of attachments', () => {
     await read();
     expect((await attachments.list()).records.map(({ attachment }) => attachment.containerId)).toEqual(['b']);
   });
+});
+
+it('lists endpoints, and says whether a record could not be read', async () => {
+  const attachments = memoryRecords();
+  await attachments.put(recordOf('a'));
+  const unread = {
+    ...attachments,
+    watch: () => ({ [Symbol.dispose]: () => undefined }),
+    list: async () => ({ ...(await attachments.list()), problems: ['EMFILE'] }),
+  };
+  const listAttached = (): Set<string> => new Set();
+  expect(await listEndpoints({ attachments: unread, listAttached })).toEqual({ endpoints: [], isComplete: false });
+  const read = { ...unread, list: async () => attachments.list() };
+  expect(await listEndpoints({ attachments: read, listAttached })).toMatchObject({ isComplete: true });
 });

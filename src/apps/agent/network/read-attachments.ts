@@ -3,7 +3,7 @@ import type { Log } from '../../../base/log.ts';
 import type { AttachmentRecords } from '../../../cni/attachment-records.ts';
 import { type AttachmentRecord, NO_MANAGER } from '../../../model/attachment-record.ts';
 import { handleOf, interfaceKey } from '../../../model/names.ts';
-import type { ListedEndpoint } from './local-pods.ts';
+import type { ListedEndpoints } from './local-pods.ts';
 import { type LocalEndpoints, localEndpoints } from './local-endpoints.ts';
 
 /** How long an ADD may take from its record to its link, and how often to check for the link. */
@@ -71,13 +71,15 @@ export class AttachmentReader {
 export async function listEndpoints({
   attachments,
   listAttached,
-}: Pick<AttachmentPorts, 'attachments' | 'listAttached'>): Promise<readonly ListedEndpoint[]> {
-  const { records } = await attachments.list();
-  if (records.every(({ endpoint }) => endpoint === undefined)) return [];
+}: Pick<AttachmentPorts, 'attachments' | 'listAttached'>): Promise<ListedEndpoints> {
+  const { records, problems } = await attachments.list();
+  const isComplete = problems.length === 0;
+  if (records.every(({ endpoint }) => endpoint === undefined)) return { endpoints: [], isComplete };
   const attached = listAttached();
-  return records.flatMap(({ endpoint, at, attachment }) =>
+  const endpoints = records.flatMap(({ endpoint, at, attachment }) =>
     endpoint === undefined ? [] : { endpoint, at, isLinked: attached.has(interfaceKey(attachment)) },
   );
+  return { endpoints, isComplete };
 }
 
 /** Reports whether the agent may remove the record. DEL and GC need those of other address managers. */
