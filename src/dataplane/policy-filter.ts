@@ -133,7 +133,11 @@ export interface FilterChange {
   readonly elements: number;
 }
 
+/** What the rules of a chain that have the same id have counted. */
 export interface FilterCount {
+  readonly chain: string;
+  /** Id of the rules. */
+  readonly rule: string;
   readonly packets: bigint;
   readonly bytes: bigint;
 }
@@ -157,8 +161,8 @@ export interface PolicyFilter {
   /** Returns the ids of the rules of the table; empty without a table. @throws kernel/failed */
   ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>>;
 
-  /** Returns the counters of the table by the id of their rules, which are summed. @throws kernel/failed */
-  counts(table: string, signal: AbortSignal): Promise<ReadonlyMap<string, FilterCount>>;
+  /** Returns the counters of the table, one per chain and id of a rule; empty without a table. @throws kernel/failed */
+  counts(table: string, signal: AbortSignal): Promise<readonly FilterCount[]>;
 
   /** Removes the table. Succeeds when there is none. @throws kernel/failed */
   remove(table: string, signal: AbortSignal): Promise<void>;

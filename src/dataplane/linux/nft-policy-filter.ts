@@ -77,18 +77,19 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     return new Set(bodies.map((body) => idIn(decodeRule(body).comment)));
   }
 
-  async counts(table: string, signal: AbortSignal): Promise<ReadonlyMap<string, FilterCount>> {
+  async counts(table: string, signal: AbortSignal): Promise<readonly FilterCount[]> {
     signal.throwIfAborted();
     const counts = new Map<string, FilterCount>();
     for (const body of await this.#socket.list('read the counters of policies', dumpRules(table))) {
-      const { comment, expressions } = decodeRule(body);
+      const { chain, comment, expressions } = decodeRule(body);
       const count = countIn(expressions);
       if (count === undefined) continue;
-      const id = idIn(comment);
-      const { packets, bytes } = counts.get(id) ?? { packets: 0n, bytes: 0n };
-      counts.set(id, { packets: packets + count.packets, bytes: bytes + count.bytes });
+      const rule = idIn(comment);
+      const key = `${chain} ${rule}`;
+      const { packets, bytes } = counts.get(key) ?? { packets: 0n, bytes: 0n };
+      counts.set(key, { chain, rule, packets: packets + count.packets, bytes: bytes + count.bytes });
     }
-    return counts;
+    return [...counts.values()];
   }
 
   async remove(table: string, signal: AbortSignal): Promise<void> {
@@ -158,7 +159,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
 }
 
 /** Returns the counter among the expressions of a rule. */
-function countIn(expressions: Buffer): FilterCount | undefined {
+function countIn(expressions: Buffer): Pick<FilterCount, 'packets' | 'bytes'> | undefined {
   for (const attributes of listedAttributes(expressions)) {
     const [name, data] = [attributes.get(NFTA_EXPR.NAME), attributes.get(NFTA_EXPR.DATA)];
     if (name === undefined || data === undefined || attributeText(name) !== 'counter') continue;

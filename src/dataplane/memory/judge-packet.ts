@@ -33,8 +33,8 @@ export interface FilterPacket {
 
 export interface PacketJudgement {
   readonly verdict: 'accept' | 'drop';
-  /** Ids of the rules that counted the packet, in order. */
-  readonly counted: readonly string[];
+  /** The rules that counted the packet, in order. */
+  readonly counted: readonly { readonly chain: string; readonly id: string }[];
   /** Prefixes of what was written to the kernel log, in order. */
   readonly logged: readonly string[];
   /** What was sent to NFLOG groups, in order. */
@@ -49,10 +49,10 @@ const MAX_DEPTH = 16;
 /** Returns what the table does with the packet at the hook. */
 export function judgePacket(table: FilterTable, hook: FilterHook['hook'], packet: FilterPacket): PacketJudgement {
   const judge = new Judge(table, packet);
-  const bases = [...table.chains.values()]
-    .filter((chain) => chain.hook?.hook === hook)
-    .toSorted((a, b) => (a.hook?.priority ?? 0) - (b.hook?.priority ?? 0));
-  const isDropped = bases.some((chain) => judge.walk(chain, 0) === 'drop');
+  const bases = [...table.chains]
+    .filter(([, chain]) => chain.hook?.hook === hook)
+    .toSorted(([, a], [, b]) => (a.hook?.priority ?? 0) - (b.hook?.priority ?? 0));
+  const isDropped = bases.some(([name]) => judge.walk(name, 0) === 'drop');
   return {
     verdict: isDropped ? 'drop' : 'accept',
     counted: judge.counted,
@@ -66,7 +66,7 @@ export function judgePacket(table: FilterTable, hook: FilterHook['hook'], packet
 type Outcome = 'accept' | 'drop' | 'continue';
 
 class Judge {
-  readonly counted: string[] = [];
+  readonly counted: PacketJudgement['counted'][number][] = [];
   readonly logged: string[] = [];
   readonly reported: PacketJudgement['reported'][number][] = [];
   isUntracked = false;
@@ -81,10 +81,10 @@ class Judge {
   }
 
   /** Evaluates the chain; `continue` when its end was reached or it returned. */
-  walk(chain: FilterChain, depth: number): Outcome {
+  walk(chain: string, depth: number): Outcome {
     invariant(depth <= MAX_DEPTH, 'chains are nested too deeply');
-    for (const rule of chain.rules) {
-      const outcome = this.#apply(rule, depth);
+    for (const rule of this.#chain(chain).rules) {
+      const outcome = this.#apply(rule, chain, depth);
       if (outcome === 'return') return 'continue';
       if (outcome !== 'continue') return outcome.verdict;
     }
@@ -92,11 +92,11 @@ class Judge {
   }
 
   /** Returns `continue` for the next rule. */
-  #apply(rule: TableRule, depth: number): 'continue' | 'return' | { readonly verdict: Outcome } {
+  #apply(rule: TableRule, chain: string, depth: number): 'continue' | 'return' | { readonly verdict: Outcome } {
     for (const part of rule.parts) {
       switch (part.kind) {
         case 'count':
-          this.counted.push(rule.id);
+          this.counted.push({ chain, id: rule.id });
           break;
         case 'log':
           this.logged.push(part.prefix);
@@ -118,15 +118,15 @@ class Judge {
         case 'return':
           return 'return';
         case 'jump': {
-          const verdict = this.walk(this.#chain(part.chain), depth + 1);
+          const verdict = this.walk(part.chain, depth + 1);
           if (verdict !== 'continue') return { verdict };
           break;
         }
         case 'goto':
-          return { verdict: this.walk(this.#chain(part.chain), depth + 1) };
+          return { verdict: this.walk(part.chain, depth + 1) };
         case 'dispatch': {
-          const chain = this.#dispatched(part);
-          if (chain !== undefined) return { verdict: this.walk(this.#chain(chain), depth + 1) };
+          const next = this.#dispatched(part);
+          if (next !== undefined) return { verdict: this.walk(next, depth + 1) };
           break;
         }
         case 'state':

@@ -59,9 +59,9 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
     return new Set(chains.flatMap(({ rules }) => rules.map(({ id }) => id)));
   }
 
-  async counts(table: string, signal: AbortSignal): Promise<ReadonlyMap<string, FilterCount>> {
+  async counts(table: string, signal: AbortSignal): Promise<readonly FilterCount[]> {
     signal.throwIfAborted();
-    return new Map(this.#counts.get(table));
+    return [...(this.#counts.get(table)?.values() ?? [])];
   }
 
   async remove(table: string, signal: AbortSignal): Promise<void> {
@@ -86,9 +86,10 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
       const { verdict, counted, reported } = judgePacket(table, hook, packet);
       const counts = this.#counts.get(table.name) ?? new Map<string, FilterCount>();
       this.#counts.set(table.name, counts);
-      for (const id of counted) {
-        const before = counts.get(id) ?? { packets: 0n, bytes: 0n };
-        counts.set(id, { packets: before.packets + 1n, bytes: before.bytes + bytes });
+      for (const { chain, id } of counted) {
+        const key = `${chain} ${id}`;
+        const before = counts.get(key) ?? { packets: 0n, bytes: 0n };
+        counts.set(key, { chain, rule: id, packets: before.packets + 1n, bytes: before.bytes + bytes });
       }
       for (const { group, prefix } of reported)
         this.#listeners.get(group)?.({ kind: 'packet', prefix, headers: headersOf(packet) });

@@ -233,18 +233,18 @@ describe('the compiled rules', () => {
       isToHost: false,
     });
     expect(judged.verdict).toBe('accept');
-    const names = judged.counted.flatMap((id) => {
+    const names = judged.counted.flatMap(({ id }) => {
       const origin = origins.get(id);
       if (origin?.kind === 'policy')
         return [`${origin.name.replace('GlobalNetworkPolicy ', '')} ${origin.direction} ${String(origin.index)}`];
       return origin?.kind === 'staged tier' ? [`staged tier ${origin.policies.join(' ')}`] : [];
     });
     expect(names).toEqual(counted);
-    const stagedIds = judged.counted.filter((id) => {
+    const stagedIds = judged.counted.filter(({ id }) => {
       const origin = origins.get(id);
       return origin?.kind === 'staged tier' || (origin?.kind === 'policy' && origin.isStaged);
     });
-    expect(judged.reported.map(({ prefix }) => prefix)).toEqual(stagedIds);
+    expect(judged.reported.map(({ prefix }) => prefix)).toEqual(stagedIds.map(({ id }) => id));
   });
 });
 

@@ -71,8 +71,8 @@ it('the table gives each packet the verdict of the evaluator', () => {
               const { verdict, decision } = evaluated;
               const judged = judgeAt(endpoint, direction, sent);
               expect([judged.verdict, decision]).toEqual([verdict === 'allow' ? 'accept' : 'drop', decision]);
-              const stagedRules = judged.counted.filter((id) => isStaged(origins.get(id)));
-              expect(stagedRules.map((id) => shownOrigin(origins.get(id)))).toEqual(stagedIn(view, evaluated));
+              const stagedRules = judged.counted.filter(({ id }) => isStaged(origins.get(id)));
+              expect(stagedRules.map(({ id }) => shownOrigin(origins.get(id)))).toEqual(stagedIn(view, evaluated));
               staged += stagedRules.length;
               if (verdict === 'allow') allowed += 1;
               else denied += 1;

@@ -38,7 +38,7 @@ export interface ObserverPorts extends RetryPorts {
   readonly log: Log;
   readonly reports: PacketReports;
   /** Reads the counters of the rules of policies. @throws kernel/failed */
-  readonly readCounts: (signal: AbortSignal) => Promise<ReadonlyMap<string, FilterCount>>;
+  readonly readCounts: (signal: AbortSignal) => Promise<readonly FilterCount[]>;
   /** @throws kernel/failed */
   readonly flowTable: () => Pick<FlowTable, 'list'>;
   /** Canonical texts of the addresses that the node itself has. */

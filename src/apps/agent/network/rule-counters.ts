@@ -3,30 +3,34 @@ import type { RuleOrigin } from '../../../policy/ruleset/policy-ruleset.ts';
 
 interface RuleCounter {
   readonly origin: RuleOrigin;
-  readonly lastPackets: bigint;
   readonly packets: number;
 }
 
 /**
- * Adds up the counters of rules since the first reading. The kernel starts at 0 again when a changed policy gets new chains, and
- * keeps what an earlier agent counted.
+ * Adds up the counters of rules since the first reading. A rule may stand in several chains, which come, start at 0 and go with
+ * changes of policies; the kernel keeps what an earlier agent counted.
  */
 export class RuleCounters {
   readonly #counters = new Map<string, RuleCounter>();
-  /** What the kernel had counted at the first reading, of rules that are not known yet. */
-  #before: Map<string, bigint> | undefined;
+  /** What of the kernel's counters is added already, by chain and rule; undefined before the first reading. */
+  #added: ReadonlyMap<string, bigint> | undefined;
 
   /** Counters of rules that `origins` does not have are forgotten. */
-  add(counts: ReadonlyMap<string, FilterCount>, origins: ReadonlyMap<string, RuleOrigin>): void {
-    this.#before ??= new Map([...counts].map(([id, { packets }]) => [id, packets]));
-    for (const id of this.#counters.keys()) if (!origins.has(id)) this.#counters.delete(id);
-    for (const [id, origin] of origins) {
-      const read = counts.get(id)?.packets ?? 0n;
-      const known = this.#counters.get(id) ?? { lastPackets: this.#before.get(id) ?? 0n, packets: 0 };
-      this.#before.delete(id);
-      const added = read < known.lastPackets ? read : read - known.lastPackets;
-      this.#counters.set(id, { origin, lastPackets: read, packets: known.packets + Number(added) });
+  add(counts: readonly FilterCount[], origins: ReadonlyMap<string, RuleOrigin>): void {
+    const added = new Map<string, bigint>();
+    const more = new Map<string, number>();
+    for (const { chain, rule, packets } of counts) {
+      const key = `${chain} ${rule}`;
+      const last = this.#added === undefined ? packets : (this.#added.get(key) ?? 0n);
+      const isKnown = origins.has(rule);
+      // What is counted before the rule is known is added when it is.
+      added.set(key, isKnown ? packets : last);
+      if (isKnown) more.set(rule, (more.get(rule) ?? 0) + Number(packets < last ? packets : packets - last));
     }
+    this.#added = added;
+    for (const id of this.#counters.keys()) if (!origins.has(id)) this.#counters.delete(id);
+    for (const [id, origin] of origins)
+      this.#counters.set(id, { origin, packets: (this.#counters.get(id)?.packets ?? 0) + (more.get(id) ?? 0) });
   }
 
   /** Returns the rules that have counted packets. */
