@@ -59,6 +59,8 @@ async function* followFrom(
     return resume(api, version, either);
   });
   const positions = streams.map((_, index) => from?.[index] ?? '');
+  /** Positions of the lists, without what has changed since. */
+  const listed = [...positions];
   const missing = new Set(from === undefined ? streams.keys() : []);
   const records: FollowedRecord[] = [];
   /** Changes of what is listed before everything is. */
@@ -76,17 +78,19 @@ async function* followFrom(
   try {
     for await (const { index, event } of events) {
       positions[index] = event.version;
-      const version = JSON.stringify(positions);
-      if (missing.size === 0) yield changesOf(event.records, version);
+      if (missing.size === 0) yield changesOf(event.records, JSON.stringify(positions));
       else {
         const found = event.kind === 'all' ? records : early;
         for (const record of event.records) found.push(record);
-        if (event.kind === 'all') missing.delete(index);
+        if (event.kind === 'all') {
+          listed[index] = event.version;
+          missing.delete(index);
+        }
         if (missing.size > 0) continue;
         // What other followers have cached does not show that the API serves.
         if (isProbed && isSilent(api)) await probe(api, either);
-        yield { kind: 'snapshot', records: records.splice(0), version };
-        if (early.length > 0) yield changesOf(early.splice(0), version);
+        yield { kind: 'snapshot', records: records.splice(0), version: JSON.stringify(listed) };
+        if (early.length > 0) yield changesOf(early.splice(0), JSON.stringify(positions));
       }
     }
   } finally {
