@@ -138,7 +138,9 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       onCount: metrics.setCallsInFlight,
       onLockWait: (ms) => metrics.observeLockWait('agent', ms),
       network,
-      closePods: async (signal) => (isNetworkingOn && policy.isOn ? closePods(signal) : Promise.resolve()),
+      closePods: async (signal) => {
+        if (isNetworkingOn && policy.isOn) await closePods(signal);
+      },
       tryBecomeOnly: () => tryLockFile(lock),
       startHealth: async () =>
         address === 'off'

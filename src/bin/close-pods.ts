@@ -1,8 +1,25 @@
 import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
+import type { PolicyFilter } from '../dataplane/policy-filter.ts';
 import { closedToAll } from '../policy/ruleset/base-chains.ts';
+import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
 
-/** Drops the packets of all pods when the kernel has no policies, as after a reboot. @throws kernel/failed */
-export async function closePods(signal: AbortSignal): Promise<void> {
-  using filter = NftPolicyFilter.open();
-  await filter.create(closedToAll(), signal);
+export interface ClosingOptions {
+  /** Whether policies are still to be enforced; always unless set. */
+  readonly isOn?: () => boolean;
+  /** @throws kernel/failed */
+  readonly openFilter?: () => Pick<PolicyFilter, 'create' | 'remove'> & Disposable;
+}
+
+/**
+ * Drops the packets of all pods when the kernel has no policies, as after a reboot. Reports whether they are to be enforced
+ * still: an agent that switches them off may have removed the table just before it was made. @throws kernel/failed
+ */
+export async function closePods(
+  signal: AbortSignal,
+  { isOn = () => true, openFilter = () => NftPolicyFilter.open() }: ClosingOptions = {},
+): Promise<boolean> {
+  using filter = openFilter();
+  if (!(await filter.create(closedToAll(), signal)) || isOn()) return true;
+  await filter.remove(POLICY_TABLE, signal);
+  return false;
 }

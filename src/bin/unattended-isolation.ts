@@ -1,31 +1,37 @@
 import { existsSync } from 'node:fs';
 import { reasonOf } from '../base/errors.ts';
 import type { Isolation, PodIsolation } from '../cni/pod-isolation.ts';
-import { closePods } from './close-pods.ts';
+import { type ClosingOptions, closePods } from './close-pods.ts';
 import { policyMarker } from './registration.ts';
+
+const NOT_ENFORCED: Isolation = {
+  state: 'not enforced',
+  reason: 'no agent is running, and none has enforced policies on this node',
+};
 
 /**
  * Returns what holds of policies while no agent serves the call: on a node that enforces them, the kernel drops what the
  * last agent did not know. After a reboot it drops the packets of all pods, until an agent has read their policies.
  */
-export function unattendedIsolation(env: NodeJS.ProcessEnv): PodIsolation {
+export function unattendedIsolation(
+  env: NodeJS.ProcessEnv,
+  options: Pick<ClosingOptions, 'openFilter'> = {},
+): PodIsolation {
   const isRemembered = (): boolean => existsSync(policyMarker(env));
   return {
     get isOn() {
       return isRemembered();
     },
     isolate: async (_endpoint, signal) =>
-      isRemembered()
-        ? isolateAlone(signal)
-        : { state: 'not enforced', reason: 'no agent is running, and none has enforced policies on this node' },
+      isRemembered() ? isolateAlone(signal, { ...options, isOn: isRemembered }) : NOT_ENFORCED,
     release: async () => Promise.resolve(),
   };
 }
 
-async function isolateAlone(signal: AbortSignal): Promise<Isolation> {
+async function isolateAlone(signal: AbortSignal, options: ClosingOptions): Promise<Isolation> {
   try {
-    await closePods(signal);
-    return { state: 'closed', reason: 'no agent is running' };
+    const isOn = await closePods(signal, options);
+    return isOn ? { state: 'closed', reason: 'no agent is running' } : NOT_ENFORCED;
   } catch (cause) {
     return { state: 'not enforced', reason: `no agent is running, and pods cannot be closed: ${reasonOf(cause)}` };
   }

@@ -2,6 +2,7 @@ import { afterEach, expect, it } from 'vitest';
 import { Channel } from '../../../base/channel.ts';
 import type { FollowedRecord, FollowEvent } from '../../../datastore/follow.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
+import { POLICY_TABLE } from '../../../policy/ruleset/policy-ruleset.ts';
 import { endpointOf, makeHost, POLICY, stopHosts } from '../../../../test/support/enforcement-host.ts';
 
 afterEach(stopHosts);
@@ -67,4 +68,17 @@ it('writes and judges nothing while a part of a large change is missing', async 
   expect(held()).toEqual(['GlobalNetworkPolicy new']);
   expect([...compiled, ...written, ...judged].filter(isPartial)).toEqual([]);
   expect([compiled.length > 1, written.length > 1, judged.length]).toEqual([true, true, 1]);
+});
+
+it('leaves no table when a call closes the pods again while enforcement is switched off', async () => {
+  const host = makeHost();
+  await host.start('enforce').isolate(endpointOf('pod', 'npl1'));
+  const table = host.tables.get(POLICY_TABLE);
+  host.stop.abort();
+  const next = makeHost();
+  next.isRemembered = true;
+  next.forget = () => void (table && next.tables.set(POLICY_TABLE, table));
+  next.start('remove');
+  await next.clock.pass(0);
+  expect([next.tables.size, next.isRemembered]).toEqual([0, false]);
 });

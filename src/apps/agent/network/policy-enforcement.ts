@@ -221,6 +221,8 @@ export class PolicyEnforcement {
       try {
         await policyFilter().remove(POLICY_TABLE, signal);
         forgetOn();
+        // A call without an agent may have closed the pods again while the node remembered.
+        await policyFilter().remove(POLICY_TABLE, signal);
         return;
       } catch (cause) {
         if (signal.aborted) return;
