@@ -29,8 +29,12 @@ export const MIDSTREAM: readonly FilterMatch[] = [
   { kind: 'protocol', protocols: [6] },
   { kind: 'tcp opening', isNegated: true },
 ];
-/** Multicast listeners, routers and neighbours: without them IPv6 does not work on a link. */
+/**
+ * Multicast listeners, routers and neighbours: without them IPv6 does not work on a link. Over IPv4, a packet with the same
+ * protocol number is none of these.
+ */
 export const NEIGHBOURS: readonly FilterMatch[] = [
+  { kind: 'family', family: 6 },
   { kind: 'protocol', protocols: [58] },
   { kind: 'icmp', types: [130, 131, 132, 133, 134, 135, 136, 143] },
 ];
