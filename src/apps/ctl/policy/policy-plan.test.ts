@@ -41,6 +41,27 @@ const KUBERNETES = {
 };
 
 describe('netplugctl policy plan', () => {
+  it('warns of a policy that applies to host endpoints, which it does not compare', async () => {
+    const meta = { apiVersion: 'netplug.io/v3', kind: 'HostEndpoint' };
+    await cluster.apply(
+      { ...meta, metadata: { name: 'n1-all', labels: { role: 'gateway' } }, spec: { node: 'n1', interfaceName: '*' } },
+      { ...meta, metadata: { name: 'n2-all' }, spec: { node: 'n2', interfaceName: '*' } },
+    );
+    const close = {
+      apiVersion: 'netplug.io/v3',
+      kind: 'GlobalNetworkPolicy',
+      metadata: { name: 'close' },
+      spec: { selector: "role == 'gateway'", ingress: [{ action: 'Deny', protocol: 'TCP' }] },
+    };
+    expect(await plan([close])).toMatchObject({
+      warnings: ['changes what applies to n1-all of node n1: this command compares pods only, so read its rules'],
+      cut: [],
+    });
+    expect(await plan([policyOf('open', { selector: "role == 'gateway'", ingress: [] })])).toMatchObject({
+      warnings: [],
+    });
+  });
+
   it('lists what a Kubernetes policy cuts, with what decides before and after', async () => {
     const { status, out, err } = await cluster.run(`policy plan -f ${await fileOf(KUBERNETES)}`);
     expect({ status, err }).toEqual({ status: 1, err: '' });
