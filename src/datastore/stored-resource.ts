@@ -3,7 +3,9 @@ import { endpointShape, metadataShape } from '../model/endpoint-shape.ts';
 import { decodeStoredResource } from '../model/decode-resource.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
 import { fullId, type ResourceId, resourceIdOf } from '../model/resource-id.ts';
+import { stagedAlone, withReadableRules } from '../model/readable-rules.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import type { Decoded } from './follow.ts';
 
 /**
  * Decodes a stored resource, or returns the problem as text. Keeps unknown fields, so that a write after a read preserves
@@ -21,6 +23,23 @@ export function decodeRecordedResource<K extends ResourceKind>(
   if (namespace !== fullId(which).namespace) return `it is in namespace "${namespace ?? ''}"`;
   // The kind was compared just above; the compiler cannot carry that over to K.
   return decoded as ResourceOf<K>;
+}
+
+/**
+ * Decodes a stored resource for those who follow it. Of a policy that cannot be read as a whole, the rest is the value beside
+ * the problem: one mistake must not remove its other rules.
+ */
+export function decodeFollowedResource<K extends ResourceKind>(
+  which: ResourceId<K>,
+  raw: unknown,
+): Decoded<ResourceOf<K>> {
+  const decoded = decodeRecordedResource(which, raw);
+  if (typeof decoded !== 'string') return { value: decoded };
+  for (const part of [withReadableRules(raw), stagedAlone(raw)]) {
+    const value = part === undefined ? decoded : decodeRecordedResource(which, part);
+    if (typeof value !== 'string') return { value, problem: decoded };
+  }
+  return { problem: decoded };
 }
 
 export function decodeEndpoint(raw: unknown): WorkloadEndpoint | string {

@@ -28,7 +28,7 @@ const Services = v.looseObject(
   'an object with name and namespace',
 );
 
-const ENTITY_FIELDS = {
+export const ENTITY_FIELDS = {
   nets: v.optional(v.pipe(nets, v.description('CIDRs or addresses.'))),
   notNets: v.optional(v.pipe(nets, v.description('CIDRs or addresses to exclude.'))),
   selector: v.optional(v.pipe(RuleSelector, v.description('Labels of endpoints and network sets.'))),
@@ -97,7 +97,7 @@ const RuleMetadata = v.looseObject(
 );
 
 /** One rule as a user writes it; `checkRules` validates combinations of fields. */
-const RULE_FIELDS = {
+export const RULE_FIELDS = {
   action: v.pipe(
     v.picklist(ACTIONS, '"Allow", "Deny", "Log" or "Pass"'),
     v.description('What happens to a matching packet; after `Log`, evaluation continues with the next rule.'),

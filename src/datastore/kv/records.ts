@@ -2,11 +2,11 @@ import { tryParseJson } from '../../base/try-parse-json.ts';
 import { NetplugError } from '../../base/errors.ts';
 import { decodeBlock } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
-import type { ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { ResourceRecord } from '../follow.ts';
-import { decodeEndpoint, decodeRecordedResource } from '../stored-resource.ts';
+import { decodeEndpoint, decodeFollowedResource, decodeRecordedResource } from '../stored-resource.ts';
 import type { Claim, Stored } from '../allocation-store.ts';
 import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, keyOrNone, type Keys } from './keys.ts';
@@ -77,7 +77,7 @@ export function resourceReader<K extends ResourceKind>(
     const decoded = decodeRecordedResource(which, jsonOf(kv));
     if (typeof decoded === 'string') return new Unreadable(key, decoded);
     const version = versionOf(kv);
-    return { resource: { ...decoded, metadata: { ...decoded.metadata, resourceVersion: version } }, version };
+    return { resource: withVersion<ResourceOf<K>>(decoded, version), version };
   };
 }
 
@@ -88,11 +88,21 @@ export function resourceRecord(
   isThere: boolean,
 ): ResourceRecord {
   const key = decodeText(kv.key);
-  const which = keys.resourceAt(key, kind) ?? { kind, name: key };
-  const base = { kind: 'resource', query, key, version: versionOf(kv), which } as const;
-  const read = isThere ? resourceReader(keys, kind)(kv) : undefined;
-  if (read === undefined) return base;
-  return read instanceof Unreadable ? { ...base, problem: read.problem } : { ...base, value: read.resource };
+  const which = keys.resourceAt(key, kind);
+  const version = versionOf(kv);
+  const base = { kind: 'resource', query, key, version, which: which ?? { kind, name: key } } as const;
+  if (!isThere) return base;
+  if (which === undefined) return { ...base, problem: new Unreadable(key, `no ${kind} has such a key`).problem };
+  const { value, problem } = decodeFollowedResource(which, jsonOf(kv));
+  return {
+    ...base,
+    ...(value === undefined ? {} : { value: withVersion(value, version) }),
+    ...(problem === undefined ? {} : { problem: new Unreadable(key, problem).problem }),
+  };
+}
+
+function withVersion<R extends AnyResource>(resource: R, version: string): R {
+  return { ...resource, metadata: { ...resource.metadata, resourceVersion: version } };
 }
 
 export function readClaim(kv: KeyValue): Claim | Unreadable {

@@ -4,7 +4,7 @@ import { fullId, type ResourceId } from '../../model/resource-id.ts';
 import type { Metadata } from '../../model/resource.ts';
 import type { ApiObject, ObjectMeta } from '../../kube/objects.ts';
 import { type Collection, isObjectName, NODES } from '../../kube/paths.ts';
-import { decodeRecordedResource } from '../stored-resource.ts';
+import { decodeFollowedResource, decodeRecordedResource } from '../stored-resource.ts';
 import type { Decoded } from '../follow.ts';
 import { nodeFromObject, nodeProblems } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
@@ -23,21 +23,40 @@ export function collectionIn(which: ResourceId): Collection | undefined {
 
 export function resourceReader<K extends ResourceKind>(kind: K): (object: ApiObject) => ResourceOf<K> | Unreadable {
   return (object) => {
-    const { namespace, name } = object.metadata;
-    const metadata = metadataOf(object.metadata);
-    const raw = kind === 'Node' ? nodeFromObject(object, metadata) : { ...object, metadata };
-    const decoded = decodeRecordedResource({ kind, name, ...(namespace === undefined ? {} : { namespace }) }, raw);
-    const shown = namespace === undefined ? name : `${namespace}/${name}`;
-    return typeof decoded === 'string' ? new Unreadable(kind, shown, decoded) : decoded;
+    const { which, raw } = recordOf(object, kind);
+    const decoded = decodeRecordedResource(which, raw);
+    return typeof decoded === 'string' ? unreadable(which, decoded) : decoded;
   };
 }
 
 /** Decodes the readable parts: an invalid annotation, which any program may write, does not hide the rest of the node. */
 export function seenBy<K extends ResourceKind>(object: ApiObject, kind: K): Decoded<ResourceOf<K>> {
-  const read = resourceReader(kind)(object);
-  if (read instanceof Unreadable) return { problem: read.problem };
-  const problems = kind === 'Node' ? nodeProblems(object) : [];
-  return { value: read, ...(problems.length === 0 ? {} : { problem: problems.join('; ') }) };
+  const { which, raw } = recordOf(object, kind);
+  const { value, problem } = decodeFollowedResource(which, raw);
+  const problems = [
+    ...(problem === undefined ? [] : [unreadable(which, problem).problem]),
+    ...(kind === 'Node' && value !== undefined ? nodeProblems(object) : []),
+  ];
+  return {
+    ...(value === undefined ? {} : { value }),
+    ...(problems.length === 0 ? {} : { problem: problems.join('; ') }),
+  };
+}
+
+function recordOf<K extends ResourceKind>(
+  object: ApiObject,
+  kind: K,
+): { readonly which: ResourceId<K>; readonly raw: unknown } {
+  const { name, namespace } = object.metadata;
+  const metadata = metadataOf(object.metadata);
+  return {
+    which: { kind, name, ...(namespace === undefined ? {} : { namespace }) },
+    raw: kind === 'Node' ? nodeFromObject(object, metadata) : { ...object, metadata },
+  };
+}
+
+function unreadable({ kind, name, namespace }: ResourceId, why: string): Unreadable {
+  return new Unreadable(kind, namespace === undefined ? name : `${namespace}/${name}`, why);
 }
 
 /** @throws resource/not-writable: the orchestrator makes and removes its nodes itself */

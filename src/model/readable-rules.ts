@@ -1,0 +1,48 @@
+import { KINDS } from './kinds.ts';
+import { WRITTEN_RULE } from './policy-names.ts';
+import { ENTITY_FIELDS, RULE_FIELDS } from './policy-rule.ts';
+import { isRecord, readEntries } from './read-schema.ts';
+
+type Raw = Readonly<Record<string, unknown>>;
+const PLACE = { path: '', code: 'resource/invalid' } as const;
+const DIRECTIONS = ['ingress', 'egress'] as const;
+
+/**
+ * Returns a stored policy or profile with what can be read of its rules, which keep their numbers. An unreadable rule is
+ * left out; as a `Deny`, it keeps its readable parts. Returns undefined for another record.
+ */
+export function withReadableRules(raw: unknown): Raw | undefined {
+  if (!isRecord(raw) || !isRecord(raw['spec'])) return undefined;
+  const { kind, spec } = raw;
+  if (kind !== 'NetworkPolicy' && kind !== 'GlobalNetworkPolicy' && kind !== 'Profile') return undefined;
+  // Without types, the directions are those of the rules as written: one without a readable rule stays isolated.
+  const directed = spec['types'] === undefined ? (KINDS[kind].complete?.(spec) ?? spec) : spec;
+  const lists = DIRECTIONS.flatMap((direction) => {
+    const rules = spec[direction];
+    return Array.isArray(rules) ? [[direction, rules.flatMap(readableRule)] as const] : [];
+  });
+  return { ...raw, spec: { ...directed, ...Object.fromEntries(lists) } };
+}
+
+/** Returns a policy of the same name that decides nothing, for an unreadable one that is staged; else undefined. */
+export function stagedAlone(raw: unknown): Raw | undefined {
+  if (!isRecord(raw) || raw['kind'] !== 'NetworkPolicy' || !isRecord(raw['spec'])) return undefined;
+  return raw['spec']['staged'] === true ? { ...raw, spec: { staged: true } } : undefined;
+}
+
+function readableRule(rule: unknown, position: number): readonly Raw[] {
+  if (!isRecord(rule)) return [];
+  const { values, complete } = readEntries(RULE_FIELDS, rule, { ...PLACE, problems: [] });
+  if (complete === undefined && values.action !== 'Deny') return [];
+  const readable =
+    complete === undefined ? { ...values, ...readableEnd(rule, 'source'), ...readableEnd(rule, 'destination') } : rule;
+  const notes = values.metadata?.annotations ?? {};
+  return [
+    { ...readable, metadata: { ...values.metadata, annotations: { [WRITTEN_RULE]: String(position), ...notes } } },
+  ];
+}
+
+function readableEnd(rule: Raw, side: 'source' | 'destination'): Raw {
+  const end = rule[side];
+  return isRecord(end) ? { [side]: readEntries(ENTITY_FIELDS, end, { ...PLACE, problems: [] }).values } : {};
+}
