@@ -40,3 +40,43 @@ it('follows the configuration of its node and the default one', async () => {
   stop.abort();
   await running;
 });
+
+it('keeps the last settings of a record that becomes unreadable, reports it, and waits for those that it never read', async () => {
+  const database = new MemoryDatabase();
+  await using store = openMemoryStore(database);
+  const ports: (number | undefined)[] = [];
+  const follower = new SettingsFollower({
+    store,
+    clock: systemClock,
+    random: systemRandom,
+    log: silentLog,
+    env: {},
+    node: nodeName('a'),
+    onChange: ({ failsafeInboundHostPorts: [first] }) => ports.push(first?.port),
+  });
+  const own = { kind: 'AgentConfiguration', name: 'node.a' } as const;
+  database.damage(own);
+  database.damage({ kind: 'AgentConfiguration', name: 'node.b' });
+  const stop = new AbortController();
+  let isRead = false;
+  void follower.read.then(() => (isRead = true));
+  const running = follower.run(stop.signal);
+  await expect.poll(() => follower.problems()).toEqual([expect.stringMatching(/node\.a.*its settings are unknown$/)]);
+  expect(isRead).toBe(false);
+  database.putResource(own, {
+    apiVersion: 'netplug.io/v3',
+    kind: 'AgentConfiguration',
+    metadata: { name: own.name },
+    spec: { failsafeInboundHostPorts: [{ protocol: 'TCP', port: 2222 }] },
+  });
+  await follower.read;
+  expect([ports, follower.problems()]).toEqual([[2222], []]);
+  database.damage(own);
+  await expect.poll(() => follower.problems()).toEqual([expect.stringMatching(/its last readable settings apply$/)]);
+  expect(ports).toEqual([2222]);
+  database.putResource(own, undefined);
+  await expect.poll(() => ports).toEqual([2222, 22]);
+  expect(follower.problems()).toEqual([]);
+  stop.abort();
+  await running;
+});

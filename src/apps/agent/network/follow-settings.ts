@@ -3,7 +3,12 @@ import { BackOff, type RetryPorts } from '../../../base/back-off.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
 import { RecordCache } from '../../../cache/record-cache.ts';
-import { type EffectiveSettings, agentSettings, type ExplainedSetting } from '../../../config/agent-settings.ts';
+import {
+  type EffectiveSettings,
+  agentSettings,
+  type ExplainedSetting,
+  ownConfigurationName,
+} from '../../../config/agent-settings.ts';
 import type { Env } from '../../../config/environment.ts';
 import type { FollowStore } from '../../../datastore/follow.ts';
 import type { AgentConfiguration } from '../../../model/agent-configuration.ts';
@@ -20,11 +25,18 @@ interface SettingsPorts extends RetryPorts {
   readonly onChange: (settings: EffectiveSettings) => void;
 }
 
-/** Follows the AgentConfigurations that apply to the node. While the datastore is unavailable the last settings apply. */
+/**
+ * Follows the AgentConfigurations that apply to the node. While the datastore is unavailable the last settings apply. So does
+ * what was last read of a record that has become unreadable: built-in failsafe ports could close the node.
+ */
 export class SettingsFollower {
   readonly #ports: SettingsPorts;
   readonly #cache = new RecordCache();
   readonly #read = Promise.withResolvers<void>();
+  /** What was last read of each record, by its key. */
+  readonly #lastRead = new Map<string, AgentConfiguration>();
+  /** By the key of the record. */
+  #problems: ReadonlyMap<string, string> = new Map();
   #current: ReturnType<typeof agentSettings>;
 
   constructor(ports: SettingsPorts) {
@@ -36,7 +48,7 @@ export class SettingsFollower {
     return this.#current.settings;
   }
 
-  /** Resolves when the settings have been read for the first time, after `onChange`. */
+  /** Resolves when all settings of the node have been read for the first time, after `onChange`. */
   get read(): Promise<void> {
     return this.#read.promise;
   }
@@ -44,6 +56,13 @@ export class SettingsFollower {
   /** Returns where each setting comes from. */
   explain(): readonly ExplainedSetting[] {
     return this.#current.explained;
+  }
+
+  /** What cannot be read of the settings of the node, a sentence each. */
+  problems(): readonly string[] {
+    return [...this.#problems].map(([key, problem]) =>
+      this.#lastRead.has(key) ? `${problem}; its last readable settings apply` : `${problem}; its settings are unknown`,
+    );
   }
 
   /** Runs until the signal aborts. */
@@ -59,7 +78,7 @@ export class SettingsFollower {
           for (const { after } of this.#cache.apply(event))
             if (after.problem !== undefined) log.warning('record skipped', { problem: after.problem });
           this.#take();
-          this.#read.resolve();
+          if ([...this.#problems.keys()].every((key) => this.#lastRead.has(key))) this.#read.resolve();
         }
       } catch (cause) {
         if (signal.aborted) return;
@@ -73,10 +92,17 @@ export class SettingsFollower {
   #take(): void {
     const { env, node, onChange } = this.#ports;
     const before = this.#current.settings;
-    const stored = [...this.#cache.records()].flatMap(({ value }) =>
-      value !== undefined && 'kind' in value && value.kind === 'AgentConfiguration' ? [value] : [],
+    const names = ['default', ownConfigurationName(node)];
+    const stored = [...this.#cache.records()].filter(
+      (record) => record.kind === 'resource' && names.includes(record.which.name),
     );
-    this.#current = agentSettings(env, node, stored satisfies readonly AgentConfiguration[]);
+    const keys = new Set(stored.map(({ key }) => key));
+    for (const key of this.#lastRead.keys()) if (!keys.has(key)) this.#lastRead.delete(key);
+    for (const { key, value, problem } of stored)
+      if (problem === undefined && value !== undefined && 'kind' in value && value.kind === 'AgentConfiguration')
+        this.#lastRead.set(key, value);
+    this.#problems = new Map(stored.flatMap(({ key, problem }) => (problem === undefined ? [] : [[key, problem]])));
+    this.#current = agentSettings(env, node, [...this.#lastRead.values()]);
     if (!isDeepStrictEqual(before, this.#current.settings)) onChange(this.#current.settings);
   }
 }

@@ -15,7 +15,7 @@ interface ServePorts {
   readonly onFollowed: (answer: FollowAnswer) => void;
   readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'problems' | 'run'>;
   readonly flows: Pick<FlowObserver, 'show' | 'standing' | 'run'>;
-  readonly settings: Pick<SettingsFollower, 'explain' | 'run'>;
+  readonly settings: Pick<SettingsFollower, 'explain' | 'problems' | 'run'>;
   /** Sends pods of the node to the agent until the signal aborts. */
   readonly relayPods: (signal: AbortSignal) => Promise<void>;
   /** Resolves when no other process runs the network of the node. */
@@ -61,7 +61,7 @@ async function answer(
       case 'show':
         return { kind: 'show', id, network: await shownWith({ network, policy, settings }, signal) };
       case 'status':
-        return { kind: 'status', id, status: statusWith({ network, policy, flows }) };
+        return { kind: 'status', id, status: statusWith({ network, policy, flows, settings }) };
       case 'flows':
         return { kind: 'flows', id, flows: await flows.show(message.question) };
       case 'isolate':
@@ -82,13 +82,18 @@ async function answer(
 
 type Parts = Pick<ServePorts, 'policy'> & { readonly network: NodeNetwork };
 
-function statusWith({ network, policy, flows }: Parts & Pick<ServePorts, 'flows'>): NetworkStatus {
+function statusWith({
+  network,
+  policy,
+  flows,
+  settings,
+}: Parts & Pick<ServePorts, 'flows' | 'settings'>): NetworkStatus {
   const failures = policy.failures();
   const standing = network.standing();
   return {
     standing: {
       ...standing,
-      problems: standing.problems + failures.length + policy.problems().length,
+      problems: standing.problems + failures.length + policy.problems().length + settings.problems().length,
       flows: flows.standing(),
     },
     failures: [...network.failures(), ...failures],
@@ -100,6 +105,6 @@ async function shownWith(
   signal: AbortSignal,
 ): Promise<ShownNetwork> {
   const shown = await network.show(signal);
-  const problems = [...shown.problems, ...policy.failures(), ...policy.problems()];
+  const problems = [...shown.problems, ...policy.failures(), ...policy.problems(), ...settings.problems()];
   return { ...shown, settings: [...settings.explain()], problems };
 }
