@@ -46,12 +46,18 @@ const HOOKS: readonly HostHook[] = [
   { path: 'untracked', direction: 'egress', hook: 'output', priority: -300 },
   { path: 'local', direction: 'egress', hook: 'output', priority: 0 },
 ];
+const DISPATCH_HOST = 'dispatch-host';
 const ACCEPT: FilterAction = { kind: 'accept' };
 /** Drop what belongs to no connection, where connections are decided. */
 const NO_CONNECTION: readonly TableRule[] = [
   { id: 'invalid', parts: [INVALID, { kind: 'count' }, { kind: 'drop' }] },
   { id: 'midstream', parts: [...MIDSTREAM, { kind: 'count' }, { kind: 'drop' }] },
 ];
+
+/** Reports whether a table with these rules enforces host endpoints. */
+export function enforcesHosts(ruleIds: ReadonlySet<string>): boolean {
+  return ruleIds.has(DISPATCH_HOST);
+}
 
 /** Renders the host endpoints of one node: base chains, one for each hook that has something to decide. */
 export class HostChains {
@@ -69,9 +75,12 @@ export class HostChains {
     return this.#keys.has(key) || (endpoint?.kind === 'host' && endpoint.node === this.#settings.node);
   }
 
-  render(view: PolicyView, { interfaces, tunnels }: HostLinks): HostRuleset {
+  /** Renders nothing while the links are not known. */
+  render(view: PolicyView, links: HostLinks | undefined): HostRuleset {
     const endpoints = hostEndpointsOf(view, this.#settings.node);
     this.#keys = new Set(endpoints.map(({ key }) => key));
+    if (links === undefined) return { chains: new Map(), maps: new Map(), next: [] };
+    const { interfaces, tunnels } = links;
     const inForce = hostEndpointsInForce(endpoints, interfaces);
     const used = HOOKS.filter((hook) => isUsed(view, inForce, hook));
     const paths = new Set(used.map(({ path }) => path));
@@ -172,7 +181,7 @@ function baseRules(
     // A packet may come out of a tunnel with the mark of the one that carried it.
     ...(path === 'preDNAT' ? [{ id: 'unmark', parts: [{ kind: 'mark', isSet: false }] } as const] : []),
     ...(isMarkable ? [{ id: 'marked', parts: [{ kind: 'marked' }, ACCEPT] } as const] : []),
-    { id: 'dispatch-host', parts: [{ kind: 'dispatch', direction: side, map }] },
+    { id: DISPATCH_HOST, parts: [{ kind: 'dispatch', direction: side, map }] },
     ...(others === undefined
       ? []
       : ([

@@ -28,13 +28,13 @@ describe('incremental compilation', () => {
         const cluster = new PolicyCluster();
         const compiler = new RulesetCompiler(SETTINGS);
         compiler.compile(cluster.state);
-        let known: HostLinks = { interfaces: [], tunnels: [] };
+        let known: HostLinks | undefined;
         for (const [apply, found] of changes) {
           if (found !== undefined) compiler.useHost(found);
           known = found ?? known;
           const incremental = compiler.compile(cluster.state, apply(cluster));
           const anew = new RulesetCompiler(SETTINGS);
-          anew.useHost(known);
+          if (known !== undefined) anew.useHost(known);
           const fresh = anew.compile(cluster.state);
           expect(plain(incremental.table)).toEqual(plain(fresh.table));
           expect(new Map([...incremental.origins].toSorted())).toEqual(new Map([...fresh.origins].toSorted()));
@@ -126,7 +126,9 @@ describe('the compiled rules', () => {
     const cluster = new PolicyCluster();
     cluster.put(hostEndpoint('h', { interfaceName: 'npl1' }));
     cluster.put(hostEndpoint('i', { interfaceName: 'eth0' }));
-    const { table } = new RulesetCompiler(SETTINGS).compile(cluster.state);
+    const compiler = new RulesetCompiler(SETTINGS);
+    compiler.useHost({ interfaces: [], tunnels: [] });
+    const { table } = compiler.compile(cluster.state);
     const verdict = (outInterface: string): string =>
       judgePacket(table, 'output', {
         source: parseAddress('192.0.2.1'),
@@ -168,7 +170,9 @@ describe('the compiled rules', () => {
     const cluster = new PolicyCluster();
     cluster.put(hostEndpoint('h', { interfaceName: 'eth0' }, { role: 'a' }));
     cluster.put(globalPolicy('g', {}, { applyOnForward: true, ingress: [{ action: 'Allow' }], ...spec }));
-    const { table } = new RulesetCompiler(SETTINGS).compile(cluster.state);
+    const compiler = new RulesetCompiler(SETTINGS);
+    compiler.useHost({ interfaces: [], tunnels: [] });
+    const { table } = compiler.compile(cluster.state);
     const verdict = (more: Pick<FilterPacket, 'state' | 'isMidStream'>): string =>
       judgePacket(table, 'forward', {
         source: parseAddress('10.9.9.9'),

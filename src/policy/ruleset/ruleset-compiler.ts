@@ -71,7 +71,7 @@ export class RulesetCompiler {
   #maps: readonly (readonly [string, FilterSet])[] = [];
   readonly #hostChains: HostChains;
   #host: HostRuleset | undefined;
-  #facts: HostLinks = { interfaces: [], tunnels: [] };
+  #facts: HostLinks | undefined;
 
   constructor(settings: RulesetSettings) {
     this.#settings = settings;
@@ -79,7 +79,7 @@ export class RulesetCompiler {
     this.#bases = baseChains(settings.endpointToHostAction);
   }
 
-  /** What host endpoints meet from the next compilation on. */
+  /** What host endpoints meet from the next compilation on. Until then they are left out. */
   useHost(facts: HostLinks): void {
     this.#facts = facts;
     this.#host = undefined;

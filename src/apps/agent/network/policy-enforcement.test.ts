@@ -9,6 +9,7 @@ import type { HostLinks } from '../../../policy/ruleset/policy-ruleset.ts';
 import { UnusableRules } from '../../../policy/unusable-rules.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import type { PolicyEnforcement } from './policy-enforcement.ts';
 import {
   endpointOf,
   makeHost,
@@ -315,4 +316,46 @@ it('leaves a node with a host endpoint open until the datastore is read, and fol
   host.readHost = async () => Promise.resolve(facts);
   await host.clock.pass(1000);
   expect([at('eth0'), at('eth1')]).toEqual(['accept', 'drop']);
+});
+
+it('enforces host endpoints only with settings that were read, and keeps those of an earlier process until then', async () => {
+  const start = async (
+    tables: TestHost['tables'],
+  ): Promise<{ host: TestHost; read: () => void; policy: PolicyEnforcement }> => {
+    const host = makeHost();
+    for (const [name, table] of tables) host.tables.set(name, table);
+    const metadata = { name: 'h' };
+    const spec = { node: 'a', interfaceName: 'eth0' };
+    await host.store.createResource({ apiVersion: 'netplug.io/v3', kind: 'HostEndpoint', metadata, spec }, never);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    host.settingsRead = promise;
+    const policy = host.start('enforce');
+    for (let second = 0; second < 8; second += 1) await host.clock.pass(1000);
+    return { host, read: resolve, policy };
+  };
+  const isClosed = ({ filter }: TestHost): boolean =>
+    filter.judge('input', {
+      source: { family: 4, value: 0x0a000001n },
+      destination: { family: 4, value: 0x0a000002n },
+      protocol: 17,
+      ports: { source: 1000, destination: 53 },
+      state: 'new',
+      inInterface: 'eth0',
+      isToHost: true,
+    }) === 'drop';
+  const fresh = await start(new Map());
+  expect([isClosed(fresh.host), fresh.host.isRemembered]).toEqual([false, true]);
+  expect(fresh.policy.failures()).toEqual([expect.stringContaining('AgentConfigurations have not been read')]);
+  fresh.read();
+  await fresh.host.clock.pass(0);
+  await fresh.host.clock.pass(100);
+  expect([isClosed(fresh.host), fresh.policy.failures()]).toEqual([true, []]);
+  fresh.host.stop.abort();
+  const next = await start(fresh.host.tables);
+  expect([isClosed(next.host), next.host.isRemembered, next.host.examinations]).toEqual([true, false, 0]);
+  expect(next.policy.failures()).toContainEqual(expect.stringContaining('AgentConfigurations have not been read'));
+  next.read();
+  await next.host.clock.pass(0);
+  await next.host.clock.pass(100);
+  expect([isClosed(next.host), next.host.isRemembered, next.policy.failures()]).toEqual([true, true, []]);
 });

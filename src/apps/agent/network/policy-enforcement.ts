@@ -13,6 +13,7 @@ import { PolicyState } from '../../../policy/policy-state.ts';
 import type { PolicyView, TouchedPolicy } from '../../../policy/policy-view.ts';
 import { closedInterfaces, closedTable, closesUnknown } from '../../../policy/ruleset/base-chains.ts';
 import { hostEndpointsOf } from '../../../policy/host-interfaces.ts';
+import { enforcesHosts } from '../../../policy/ruleset/host-chains.ts';
 import { type HostLinks, POLICY_TABLE, type PolicyRuleset } from '../../../policy/ruleset/policy-ruleset.ts';
 import { type RuleOwner, UnusableRules } from '../../../policy/unusable-rules.ts';
 import type { DeniedFlows } from './denied-flows.ts';
@@ -34,7 +35,7 @@ const HOST_MS = 1000;
 export interface PolicyCompiler {
   /** `touched` says what has changed since the last call; undefined for the first one, and after a failure. */
   compile(view: PolicyView, touched?: TouchedPolicy): PolicyRuleset;
-  /** What host endpoints meet from the next call on. */
+  /** What host endpoints meet from the next call on. Until then they are left out. */
   useHost(facts: HostLinks): void;
 }
 
@@ -92,6 +93,7 @@ export class PolicyEnforcement {
   readonly #node: string;
   #facts: HostLinks | undefined;
   #hostProblem: string | undefined;
+  #areSettingsKnown = false;
   #isOn = false;
   #isRemembered = false;
   #isMemoryFailing = false;
@@ -151,8 +153,14 @@ export class PolicyEnforcement {
   failures(): readonly string[] {
     if (!this.#isOn) return [];
     const lost = this.#watchProblem === undefined ? undefined : `the policy watch is lost: ${this.#watchProblem}`;
+    const unsettled =
+      this.#areSettingsKnown || !this.#hasHostEndpoints
+        ? undefined
+        : 'the AgentConfigurations have not been read: host endpoints stay as the last process enforced them, or open';
     const unread = lost ?? (this.#hasSnapshot ? undefined : 'the datastore is being read');
-    return [unread, this.#writeProblem].flatMap((problem) => (problem === undefined ? [] : [`policy: ${problem}`]));
+    return [unread, unsettled, this.#writeProblem].flatMap((problem) =>
+      problem === undefined ? [] : [`policy: ${problem}`],
+    );
   }
 
   /** What cannot be used of policies and other records, a sentence each. */
@@ -204,6 +212,7 @@ export class PolicyEnforcement {
     if (this.#start === 'on demand') await this.#resume(signal);
     await this.#on.promise;
     if (signal.aborted) return;
+    void this.#takeSettings();
     await Promise.all([this.#follow(signal), this.#write(signal), this.#flows.run(signal)]);
   }
 
@@ -283,16 +292,41 @@ export class PolicyEnforcement {
     }
   }
 
-  /** Policies of other settings would end flows, and drop packets to the host, for a moment. */
+  /**
+   * Policies of other settings would end flows, and drop packets to the host, for a moment. Built-in failsafe ports may lock the
+   * administrator out: host endpoints that an earlier process enforces stay until the settings are known, with all that is in its table.
+   */
   async #untilSettings(signal: AbortSignal): Promise<void> {
     const { settingsRead, clock, log } = this.#ports;
     const over = new AbortController();
-    const limit = clock.sleep(SETTINGS_MS, AbortSignal.any([signal, over.signal])).then(
-      () => log.warning('settings not read, enforcing policies with built-in ones', { waitedMs: SETTINGS_MS }),
-      () => undefined,
-    );
+    const limit = clock.sleep(SETTINGS_MS, AbortSignal.any([signal, over.signal])).catch(() => undefined);
     await Promise.race([settingsRead, limit]);
     over.abort();
+    if (this.#areSettingsKnown || signal.aborted) return;
+    const isKept = this.#hasHostEndpoints && (await this.#hasHostRules(signal));
+    log.warning('settings not read', {
+      waitedMs: SETTINGS_MS,
+      policies: isKept ? 'as before' : 'with built-in settings',
+    });
+    if (!isKept) return;
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    signal.addEventListener('abort', () => end(), { once: true });
+    await Promise.race([settingsRead, ended]);
+  }
+
+  /** Reports whether the kernel enforces host endpoints, or cannot say. */
+  async #hasHostRules(signal: AbortSignal): Promise<boolean> {
+    try {
+      return enforcesHosts(await this.#ports.policyFilter().ruleIds(POLICY_TABLE, signal));
+    } catch {
+      return true;
+    }
+  }
+
+  async #takeSettings(): Promise<void> {
+    await this.#ports.settingsRead;
+    this.#areSettingsKnown = true;
+    this.#trigger();
   }
 
   #take(records: readonly PolicyRecord[]): void {
@@ -452,9 +486,12 @@ export class PolicyEnforcement {
     return hostEndpointsOf(this.#state, this.#node).length > 0;
   }
 
-  /** Compiles anew when the host has changed. While the host cannot be read, it counts as unchanged. */
+  /**
+   * Compiles anew when the host has changed. While the host cannot be read, it counts as unchanged. Before the settings are
+   * known the compiler gets nothing, and leaves host endpoints out.
+   */
   async #readHost(): Promise<void> {
-    if (!this.#hasHostEndpoints) return;
+    if (!this.#hasHostEndpoints || !this.#areSettingsKnown) return;
     try {
       const facts = await this.#ports.readHost();
       this.#hostProblem = undefined;
