@@ -38,6 +38,7 @@ import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { OrchApi } from '../kube/orch-api.ts';
 import { type RelayedEvent, SharedWatches } from '../kube/shared-watches.ts';
+import { formatAddress } from '../net/address.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
@@ -157,7 +158,9 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
               const links = await readHostLinks(host);
               return flowJudge(view, flows, {
                 node,
-                hostAddresses: hostAddresses(),
+                hostAddresses: new Set(
+                  (await host.listAddresses()).flatMap(({ addresses }) => addresses.map(formatAddress)),
+                ),
                 endpointToHost: endpointToHostAction(agentSettings.settings),
                 open: withTunnels(failsafePorts(agentSettings.settings), links.tunnels),
                 findHostEndpoints: async (remotes) => hostEndpointsToward(remotes, { view, node, links, host }),

@@ -65,6 +65,11 @@ export interface HostInterface {
   readonly addresses: readonly { readonly address: Address; readonly prefixBits: number }[];
 }
 
+export interface LinkAddresses {
+  readonly name: string;
+  readonly addresses: readonly Address[];
+}
+
 export type HostChange =
   /** Adds the route, or atomically replaces the agent's route for that destination. */
   | { readonly kind: 'put-route'; readonly route: HostRoute }
@@ -103,6 +108,9 @@ export type HostEvent =
 export interface HostNetwork {
   /** Returns every link of the host except links of pods and tunnels of the agent. @throws kernel/failed */
   listInterfaces(): Promise<readonly HostInterface[]>;
+
+  /** Returns every link of the host with all its addresses: also link-local, deprecated and tentative ones. @throws kernel/failed */
+  listAddresses(): Promise<readonly LinkAddresses[]>;
 
   /** Returns the link and the source address that the host uses for packets to the address; undefined without a route. */
   lookUp(address: Address): Promise<{ readonly device: string; readonly source: Address | undefined } | undefined>;

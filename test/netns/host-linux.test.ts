@@ -1,4 +1,6 @@
+import { expect, it } from 'vitest';
 import { hostContract } from '../contract/suites/dataplane/host-network.ts';
+import { readHostLinks } from '../../src/apps/agent/network/read-host-links.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { formatCidr } from '../../src/net/cidr.ts';
@@ -60,4 +62,21 @@ hostContract('linux', async () => {
     until: async (isTrue, what) => until(isTrue, what, 5000, 5),
     [Symbol.asyncDispose]: async () => scope.disposeAsync(),
   };
+});
+
+it('lists all addresses of links, also of one without carrier, deprecated, tentative and link-local ones', async () => {
+  await using netns = await newNetns();
+  await netns.exec('ip', 'link', 'add', 'name', 'quiet0', 'type', 'bridge');
+  await netns.exec('ip', 'link', 'set', 'dev', 'quiet0', 'up');
+  const added = ['192.0.2.1/24', '169.254.7.1/16', '2001:db8::1/64', 'fe80::7/64'];
+  for (const address of added) await netns.exec('ip', 'address', 'add', address, 'dev', 'quiet0');
+  await netns.exec('ip', 'address', 'add', '2001:db8::2/64', 'dev', 'quiet0', 'preferred_lft', '0');
+  const inside = enterNetns(netns);
+  try {
+    const { interfaces } = await readHostLinks(linuxHostNetwork());
+    const expected = ['192.0.2.1', '169.254.7.1', '2001:db8::1', '2001:db8::2', 'fe80::7'];
+    expect(interfaces.find(({ name }) => name === 'quiet0')?.addresses).toEqual(expect.arrayContaining(expected));
+  } finally {
+    inside.leave();
+  }
 });

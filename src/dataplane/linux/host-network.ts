@@ -6,7 +6,14 @@ import { applyHostChanges } from './host-changes.ts';
 import { watchHost } from './host-events.ts';
 import { changedSettings, forwardingRecorder, restoreSettings } from './forwarding-record.ts';
 import { type ForwardingOptions, switchOnIpv6Forwarding } from './host-forwarding.ts';
-import { listInterfaces, listLearnedDestinations, listPeers, listRoutes, lookUp } from './host-tables.ts';
+import {
+  listInterfaces,
+  listLinkAddresses,
+  listLearnedDestinations,
+  listPeers,
+  listRoutes,
+  lookUp,
+} from './host-tables.ts';
 import { RouteSocket } from './route-socket.ts';
 import { sysctl, sysctlName } from '../link-sysctls.ts';
 import { readSysctl, writeSysctl } from './sysctl.ts';
@@ -31,6 +38,7 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
   const checksums = wantedChecksums(options.vxlanChecksums ?? 'auto', release());
   return {
     listInterfaces: async () => withSocket(addon(), listInterfaces),
+    listAddresses: async () => withSocket(addon(), listLinkAddresses),
     lookUp: async (address) => withSocket(addon(), async (socket) => lookUp(socket, address)),
     listRoutes: async () => withSocket(addon(), listRoutes),
     listLearnedDestinations: async (metric) =>

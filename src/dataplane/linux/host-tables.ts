@@ -4,6 +4,7 @@ import {
   type HostNetwork,
   type HostInterface,
   type HostRoute,
+  type LinkAddresses,
   ROUTE_PROTOCOL,
   type TunnelPeer,
 } from '../host-network.ts';
@@ -21,13 +22,8 @@ const NO_ROUTE: ReadonlySet<number> = new Set([13, 22, 101, 113]);
 /** See HostNetwork.listInterfaces. */
 export async function listInterfaces(socket: RouteSocket): Promise<readonly HostInterface[]> {
   const links = await listLinksOnWorker(socket);
-  const addresses: LinkAddress[] = [];
-  for (const family of FAMILIES) {
-    const bodies = await socket.listOnWorker('list the addresses of the host', listAddresses(0, family));
-    addresses.push(...bodies.map(decodeAddress).filter((found) => found !== undefined));
-  }
   const usable = Map.groupBy(
-    addresses.filter(({ isGlobal, isLasting }) => isGlobal && isLasting),
+    (await listAllAddresses(socket)).filter(({ isGlobal, isLasting }) => isGlobal && isLasting),
     ({ deviceIndex }) => deviceIndex,
   );
   return links
@@ -39,6 +35,22 @@ export async function listInterfaces(socket: RouteSocket): Promise<readonly Host
       isLoopback,
       addresses: (usable.get(index) ?? []).map(({ address, prefixBits }) => ({ address, prefixBits })),
     }));
+}
+
+/** See HostNetwork.listAddresses. */
+export async function listLinkAddresses(socket: RouteSocket): Promise<readonly LinkAddresses[]> {
+  const links = await listLinksOnWorker(socket);
+  const found = Map.groupBy(await listAllAddresses(socket), ({ deviceIndex }) => deviceIndex);
+  return links.map(({ index, name }) => ({ name, addresses: (found.get(index) ?? []).map(({ address }) => address) }));
+}
+
+async function listAllAddresses(socket: RouteSocket): Promise<readonly LinkAddress[]> {
+  const addresses: LinkAddress[] = [];
+  for (const family of FAMILIES) {
+    const bodies = await socket.listOnWorker('list the addresses of the host', listAddresses(0, family));
+    addresses.push(...bodies.map(decodeAddress).filter((found) => found !== undefined));
+  }
+  return addresses;
 }
 
 /** See HostNetwork.lookUp. */

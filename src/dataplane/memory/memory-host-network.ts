@@ -5,6 +5,7 @@ import type {
   HostChange,
   HostEvent,
   HostInterface,
+  LinkAddresses,
   HostNetwork,
   HostRoute,
   Refused,
@@ -103,6 +104,11 @@ export class MemoryHostNetwork implements HostNetwork {
 
   async listInterfaces(): Promise<readonly HostInterface[]> {
     return [...this.#interfaces.values()];
+  }
+
+  async listAddresses(): Promise<readonly LinkAddresses[]> {
+    const links = [...this.#interfaces.values()];
+    return links.map(({ name, addresses }) => ({ name, addresses: addresses.map(({ address }) => address) }));
   }
 
   async lookUp(address: Address): ReturnType<HostNetwork['lookUp']> {
