@@ -163,7 +163,8 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
                 ),
                 endpointToHost: endpointToHostAction(agentSettings.settings),
                 open: withTunnels(failsafePorts(agentSettings.settings), links.tunnels),
-                findHostEndpoints: async (remotes) => hostEndpointsToward(remotes, { view, node, links, host }),
+                findHostEndpoints: async (remotes) =>
+                  hostEndpointsToward(remotes, { view, node, links, areSettingsKnown: agentSettings.isRead, host }),
               });
             },
             whole,

@@ -33,6 +33,7 @@ export class SettingsFollower {
   readonly #ports: SettingsPorts;
   readonly #cache = new RecordCache();
   readonly #read = Promise.withResolvers<void>();
+  #isRead = false;
   /** What was last read of each record, by its key. */
   readonly #lastRead = new Map<string, AgentConfiguration>();
   /** By the key of the record. */
@@ -51,6 +52,11 @@ export class SettingsFollower {
   /** Resolves when all settings of the node have been read for the first time, after `onChange`. */
   get read(): Promise<void> {
     return this.#read.promise;
+  }
+
+  /** Whether all settings of the node have been read once. */
+  get isRead(): boolean {
+    return this.#isRead;
   }
 
   /** Returns where each setting comes from. */
@@ -78,7 +84,10 @@ export class SettingsFollower {
           for (const { after } of this.#cache.apply(event))
             if (after.problem !== undefined) log.warning('record skipped', { problem: after.problem });
           this.#take();
-          if ([...this.#problems.keys()].every((key) => this.#lastRead.has(key))) this.#read.resolve();
+          if ([...this.#problems.keys()].every((key) => this.#lastRead.has(key))) {
+            this.#isRead = true;
+            this.#read.resolve();
+          }
         }
       } catch (cause) {
         if (signal.aborted) return;

@@ -9,6 +9,8 @@ interface Surroundings {
   readonly view: Pick<PolicyView, 'endpoints'>;
   readonly node: string;
   readonly links: HostLinks;
+  /** Until the settings of the agent have been read, host endpoints decide nothing. */
+  readonly areSettingsKnown: boolean;
   readonly host: Pick<HostNetwork, 'lookUp'>;
 }
 
@@ -18,8 +20,9 @@ interface Surroundings {
  */
 export async function hostEndpointsToward(
   remotes: Iterable<Address>,
-  { view, node, links, host }: Surroundings,
+  { view, node, links, areSettingsKnown, host }: Surroundings,
 ): Promise<ReadonlyMap<string, PolicyEndpoint>> {
+  if (!areSettingsKnown) return new Map();
   const inForce = hostEndpointsInForce(hostEndpointsOf(view, node), links.interfaces);
   const isSame = inForce.byInterface.size === 0;
   const found = new Map<string, PolicyEndpoint>();

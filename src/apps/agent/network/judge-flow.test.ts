@@ -59,6 +59,13 @@ const FLOWS = {
 };
 
 async function denied(...resources: readonly AnyResource[]): Promise<readonly string[]> {
+  return deniedWith({ areSettingsKnown: true }, resources);
+}
+
+async function deniedWith(
+  { areSettingsKnown }: { readonly areSettingsKnown: boolean },
+  resources: readonly AnyResource[],
+): Promise<readonly string[]> {
   const cluster = new PolicyCluster();
   cluster.putNamespace('x');
   cluster.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true }));
@@ -78,6 +85,7 @@ async function denied(...resources: readonly AnyResource[]): Promise<readonly st
           view,
           node: NODE,
           links: LINKS,
+          areSettingsKnown,
           host: {
             lookUp: async (address) => {
               const [, device = 'lo'] = DEVICES.find(([prefix]) => formatAddress(address).startsWith(prefix)) ?? [];
@@ -102,6 +110,11 @@ describe('flows of a node with host endpoints', () => {
       'node > outside',
     ]);
     expect(await denied(hostEndpoint('one', { interfaceName: 'eth1' }))).toEqual(['side > node']);
+  });
+
+  it('go on until the settings of the agent are known', async () => {
+    const all = hostEndpoint('all', { interfaceName: '*' });
+    expect(await deniedWith({ areSettingsKnown: false }, [all])).toEqual([]);
   });
 
   it('end when the node forwards them and a policy with applyOnForward denies', async () => {
