@@ -126,19 +126,22 @@ export class PolicyState implements PolicyView {
   }
 
   /**
-   * Closes what a policy or profile applies to, because its rules cannot be enforced, until its record changes. Returns
-   * undefined when that is so already, or it does not exist.
+   * Closes what a policy or profile applies to, because its rules cannot be enforced, until its record changes. A staged policy
+   * counts everything as denied. Returns undefined when that is so already, it does not exist, or `rule` is none of its rules.
    */
-  close(owner: RuleOwner, reason: string): TouchedPolicy | undefined {
+  close(owner: RuleOwner, reason: string, rule?: PolicyRule): TouchedPolicy | undefined {
     const touches = noTouches();
     if (this.#closed.has(keyOfOwner(owner))) return undefined;
+    if (rule !== undefined && !this.#rulesOf(owner).includes(rule)) return undefined;
     if (!(owner.kind === 'policy' ? this.#closePolicy(owner.name, touches) : this.#closeProfile(owner.name, touches)))
       return undefined;
     this.#closed.add(keyOfOwner(owner));
     const name = owner.kind === 'policy' ? owner.name : `Profile ${owner.name}`;
+    const isStaged = owner.kind === 'policy' && this.#applied.find(owner.name)?.policy.isStaged === true;
+    const effect = isStaged ? 'is staged and counts everything as denied' : 'denies everything';
     this.#report(name, [
       ...(this.problems.get(name) ?? []),
-      `${name} denies everything: its rules cannot be enforced: ${reason}`,
+      `${name} ${effect}: its rules cannot be enforced: ${reason}`,
     ]);
     const { unsettled: _, ...touched } = touches;
     return { ...touched, selectors: this.#tracked.takeChanges() };
@@ -257,6 +260,10 @@ export class PolicyState implements PolicyView {
     for (const key of this.#applied.replace(id, next, this.endpoints.values())) touches.endpoints.add(key);
     this.#useSelectors(rulesOfPolicy(before), 'release');
     touches.policies.add(id);
+  }
+
+  #rulesOf({ kind, name }: RuleOwner): readonly PolicyRule[] {
+    return kind === 'policy' ? rulesOfPolicy(this.#applied.find(name)) : rulesOfProfile(this.#profiles.get(name));
   }
 
   #closePolicy(id: string, touches: Touches): boolean {

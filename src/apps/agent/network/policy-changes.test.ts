@@ -1,9 +1,17 @@
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { Channel } from '../../../base/channel.ts';
 import type { FollowedRecord, FollowEvent } from '../../../datastore/follow.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
+import { idOfOrigin } from '../../../policy/ruleset/rule-ids.ts';
 import { POLICY_TABLE } from '../../../policy/ruleset/policy-ruleset.ts';
-import { endpointOf, makeHost, POLICY, stopHosts } from '../../../../test/support/enforcement-host.ts';
+import {
+  endpointOf,
+  makeHost,
+  never,
+  POLICY,
+  stopHosts,
+  type TestHost,
+} from '../../../../test/support/enforcement-host.ts';
 
 afterEach(stopHosts);
 
@@ -81,4 +89,59 @@ it('leaves no table when a call closes the pods again while enforcement is switc
   next.start('remove');
   await next.clock.pass(0);
   expect([next.tables.size, next.isRemembered]).toEqual([0, false]);
+});
+
+describe('a policy that the kernel refuses', () => {
+  const NAME = 'odd';
+  const policyOf = (name: string, spec: object): AnyResource => ({
+    apiVersion: 'netplug.io/v3',
+    kind: 'GlobalNetworkPolicy',
+    metadata: { name },
+    spec: { selector: 'all()', types: ['Ingress', 'Egress'], ingress: [], egress: [{ action: 'Allow' }], ...spec },
+  });
+  const refuse = (host: TestHost, isStaged: boolean): void => {
+    const rule = { action: 'Allow', source: {}, destination: {}, index: 1 } as const;
+    const id = `GlobalNetworkPolicy ${NAME}`;
+    host.filter.refuseRule(idOfOrigin({ kind: 'policy', name: id, direction: 'egress', index: 1, rule, isStaged }));
+  };
+  const refused = { egress: [{ action: 'Log' }, { action: 'Allow' }] };
+
+  it('is not closed when it is repaired before the kernel has answered', async () => {
+    const host = makeHost();
+    refuse(host, false);
+    const policy = host.start('enforce');
+    const created = await host.store.createResource(policyOf(NAME, refused), never);
+    const repaired = { ...created, spec: { ...created.spec, egress: [{ action: 'Allow' }] } } as AnyResource;
+    let isRepaired = false;
+    const open = host.policyFilter;
+    const egressRules = (): number => policy.state.tiers[0]?.policies[0]?.rules.egress?.length ?? 0;
+    host.policyFilter = () => ({
+      ...open(),
+      apply: async (table, options) => {
+        try {
+          return await open().apply(table, options);
+        } catch (cause) {
+          if (!isRepaired) await host.store.updateResource(repaired, never);
+          isRepaired = true;
+          while (egressRules() !== 1) await new Promise((resolve) => setImmediate(resolve));
+          throw cause;
+        }
+      },
+    });
+    void policy.isolate(endpointOf('pod', 'npl1'));
+    for (let tries = 0; tries < 20; tries += 1) await host.clock.pass(1000);
+    expect([isRepaired, host.verdict('npl1'), policy.problems()]).toEqual([true, 'accept', []]);
+  });
+
+  it('only counts when it is staged', async () => {
+    const host = makeHost();
+    refuse(host, true);
+    const policy = host.start('enforce');
+    await host.store.createResource(policyOf(NAME, { ...refused, staged: true }), never);
+    await host.store.createResource(policyOf('open', { order: 9 }), never);
+    await policy.isolate(endpointOf('pod', 'npl1'));
+    await host.clock.pass(100);
+    expect(host.verdict('npl1')).toBe('accept');
+    expect(policy.problems().join()).toContain('is staged and counts everything as denied');
+  });
 });

@@ -9,6 +9,7 @@ import type { EffectiveSettings } from '../../../config/agent-settings.ts';
 import type { FilterTable, PolicyFilter } from '../../../dataplane/policy-filter.ts';
 import type { FollowStore } from '../../../datastore/follow.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import type { PolicyRule } from '../../../policy/resolved-policy.ts';
 import { PolicyState } from '../../../policy/policy-state.ts';
 import type { PolicyView, TouchedPolicy } from '../../../policy/policy-view.ts';
 import { closedInterfaces, closedTable, closesUnknown } from '../../../policy/ruleset/base-chains.ts';
@@ -98,6 +99,8 @@ export class PolicyEnforcement {
   #isRemembered = false;
   #isMemoryFailing = false;
   #ruleset: PolicyRuleset;
+  /** What was written last, or refused. */
+  #sent: PolicyRuleset;
   /** Whether the ruleset is that of the state. */
   #isCompiled = true;
   #hasSnapshot = false;
@@ -125,6 +128,7 @@ export class PolicyEnforcement {
     this.#flows = ports.flows(this.#state, async () => this.#whole());
     this.#compiler = ports.compilerFor(policy);
     this.#ruleset = this.#compiler.compile(this.#state);
+    this.#sent = this.#ruleset;
     this.#start = start;
     this.#node = node;
     if (start === 'enforce') this.#turnOn();
@@ -372,19 +376,19 @@ export class PolicyEnforcement {
   }
 
   /** Reports whether there was something to close. */
-  #closeRules({ kind, name }: RuleOwner, reason: string): boolean {
-    if (this.#state.close({ kind, name }, reason) === undefined) return false;
+  #closeRules({ kind, name }: RuleOwner, reason: string, rule?: PolicyRule): boolean {
+    if (this.#state.close({ kind, name }, reason, rule) === undefined) return false;
     this.#isTouched = true;
     this.#ports.log.error('rules not enforced, everything they apply to is closed', { [kind]: name, reason });
     return true;
   }
 
-  /** Closes the policy or profile of the rule that the kernel refuses. Reports whether there is one. */
+  /** Closes the policy or profile of the rule that the kernel refuses. Reports whether there is one that still has the rule. */
   #closeRefused(cause: unknown): boolean {
     if (!isNetplugError(cause)) return false;
-    const origin = this.#ruleset.origins.get(String(cause.facts['rule']));
+    const origin = this.#sent.origins.get(String(cause.facts['rule']));
     if (origin === undefined || (origin.kind !== 'policy' && origin.kind !== 'profile')) return false;
-    if (!this.#closeRules(origin, cause.message)) return false;
+    if (!this.#closeRules(origin, cause.message, origin.rule)) return false;
     this.#isCompiled = false;
     return true;
   }
@@ -471,8 +475,9 @@ export class PolicyEnforcement {
     if (!this.#isCompiled) this.#compile();
     const isTouched = this.#isTouched;
     this.#isTouched = false;
+    this.#sent = this.#ruleset;
     try {
-      const { chains, sets, elements } = await this.#apply(this.#ruleset.table, { signal, reread });
+      const { chains, sets, elements } = await this.#apply(this.#sent.table, { signal, reread });
       if (isTouched || chains + sets + elements > 0) this.#flows.trigger();
     } catch (cause) {
       this.#isTouched ||= isTouched;
