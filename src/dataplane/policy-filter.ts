@@ -54,7 +54,7 @@ export type FilterMatch =
   | { readonly kind: 'icmp code'; readonly type: number; readonly code: number; readonly isNegated?: boolean }
   /** Must follow a match of protocol TCP. The packet opens a connection: of SYN, ACK, RST and FIN it has only SYN. */
   | { readonly kind: 'tcp opening'; readonly isNegated?: boolean }
-  /** A name, or a prefix of names followed by `*`. */
+  /** A name, or a prefix of names followed by `*`. Packets that the host itself sends come in by the empty name. */
   | {
       readonly kind: 'interface';
       readonly direction: 'in' | 'out';
@@ -63,6 +63,8 @@ export type FilterMatch =
     }
   /** The destination is an address of the host. */
   | { readonly kind: 'to host' }
+  /** Connection tracking translates the destination of the connection. */
+  | { readonly kind: 'translated' }
   /** An action `mark` has set its bit. */
   | { readonly kind: 'marked' };
 

@@ -146,6 +146,69 @@ describe('a host endpoint to which nothing applies', () => {
   });
 });
 
+describe('what the node sends to a service', () => {
+  // Port 8081 of the service addresses: the pod, "far", the node. Their routes lead to "side" until they are translated.
+  const TO = ['web', 'far', 'node'] as const;
+  const services = ['203.0.113.101', '203.0.113.102', '203.0.113.103'];
+  const services6 = ['2001:db8:2::101', '2001:db8:2::102', '2001:db8:2::103'];
+  beforeAll(async () => {
+    const rules = TO.flatMap((to, index) => [
+      `ip daddr ${services[index] ?? ''} dnat ip to ${ADDRESSES[to][0]}`,
+      `ip6 daddr ${services6[index] ?? ''} dnat ip6 to ${ADDRESSES[to][1]}`,
+    ]);
+    await host.netns.exec(
+      'nft',
+      `table inet sent { chain o { type nat hook output priority -100;
+        ${rules.join('; ')}
+      }
+      chain s { type nat hook postrouting priority 100;
+        ct status dnat ip saddr != 198.51.100.1 oifname "eth0" snat ip to 198.51.100.1
+        ct status dnat ip6 saddr != 2001:db8:1::1 oifname "eth0" snat ip6 to 2001:db8:1::1
+      }
+}`,
+    );
+  });
+  afterAll(async () => host.netns.exec('nft', 'delete', 'table', 'inet', 'sent'));
+
+  async function deniedServices(expected: readonly (typeof TO)[number][]): Promise<readonly string[]> {
+    const probes = TO.flatMap((to, index) =>
+      [services[index] ?? '', services6[index] ?? ''].map((address) => ({
+        from: netns.node,
+        to: address,
+        port: 80,
+        expected: expected.includes(to) ? ('denied' as const) : ('allowed' as const),
+      })),
+    );
+    const answers = await probeAll(probes);
+    return TO.filter((_, index) => answers[2 * index] === false && answers[2 * index + 1] === false);
+  }
+
+  it('is judged at the interface by which it leaves after translation', async () => {
+    await store(everything('all'));
+    expect(await deniedServices(['far'])).toEqual(['far']);
+    await reaches('node', 'side', 80, 'denied');
+  });
+
+  it('is not judged at the interface of the route before translation', async () => {
+    await store(hostEndpoint('side', { interfaceName: 'eth1' }));
+    expect(await deniedServices([])).toEqual([]);
+    await store(named());
+    expect(await deniedServices(['far'])).toEqual(['far']);
+  });
+
+  it('meets the policies of that interface', async () => {
+    await store(
+      named(OPEN),
+      onHosts('out', {
+        types: ['Egress'],
+        egress: [{ action: 'Deny', destination: { nets: ['198.51.100.2/32', '2001:db8:1::2/128'] } }],
+      }),
+    );
+    expect(await deniedServices(['far'])).toEqual(['far']);
+    await reaches('far', 'node', 8080, 'allowed');
+  });
+});
+
 describe('where several host endpoints meet', () => {
   it('a named one decides before one for all interfaces', async () => {
     await store(everything('all'), named(OPEN));
@@ -244,5 +307,31 @@ describe('policies of a host endpoint', () => {
     expect(counts.map(([, packets]) => Number(packets) > 0)).toEqual([true, false]);
     await reaches('far', 'node', 81, 'allowed');
     await reaches('node', 'side', 80, 'allowed');
+  });
+
+  it('with doNotTrack of one interface leave the policies of another in force', async () => {
+    const rules = [{ action: 'Allow', protocol: 'TCP' }];
+    const raw = { doNotTrack: true, applyOnForward: true, types: ['Ingress', 'Egress'], ingress: rules, egress: rules };
+    await store(
+      hostEndpoint('named', { interfaceName: 'eth0', ...OPEN }, { role: 'raw' }),
+      hostEndpoint('side', { interfaceName: 'eth1', ...OPEN }, { role: 'guarded' }),
+      onHosts('raw', { ...raw, selector: "role == 'raw'" }),
+    );
+    await reaches('far', 'side', 80, 'allowed');
+    const leaving = { selector: "role == 'guarded'", applyOnForward: true, types: ['Egress'] };
+    await store(onHosts('leaving', { ...leaving, egress: [{ action: 'Deny' }] }));
+    await reaches('far', 'side', 80, 'denied');
+    await reaches('far', 'node', 80, 'allowed');
+    await store(onHosts('leaving', { ...leaving, types: ['Ingress'], ingress: [{ action: 'Deny' }] }));
+    // Another program keeps packets out of connection tracking.
+    await host.netns.exec(
+      'nft',
+      'table inet other { chain p { type filter hook prerouting priority raw; iifname "eth1" notrack; }\n}',
+    );
+    const answers = await probeAll(
+      ADDRESSES.node.map((to) => ({ from: netns.side, to, port: 80, expected: 'denied' as const })),
+    );
+    await host.netns.exec('nft', 'delete', 'table', 'inet', 'other');
+    expect(answers).toEqual([false, false]);
   });
 });

@@ -34,6 +34,9 @@ const STATE_BITS: Readonly<Record<ConnectionState, number>> = {
   new: 8,
   untracked: 64,
 };
+const CT = { STATE: 0, STATUS: 2 } as const;
+/** A bit of the status. */
+const DESTINATION_TRANSLATED = 1 << 5;
 const VERDICTS = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
 const FIB = { RESULT_ADDRTYPE: 3, F_DADDR: 2, RTN_LOCAL: 2 } as const;
 const LOG_LEVEL_INFO = 6;
@@ -84,8 +87,10 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
   switch (part.kind) {
     case 'state': {
       const mask = part.states.reduce((bits, state) => bits | STATE_BITS[state], 0);
-      return [expression('ct', [be32Attribute(1, REGISTER), be32Attribute(2, 0)]), ...hasBits(mask)];
+      return [conntrack(CT.STATE), ...hasBits(mask)];
     }
+    case 'translated':
+      return [conntrack(CT.STATUS), ...hasBits(DESTINATION_TRANSLATED)];
     case 'family':
       return testFamily(part.family, context);
     case 'protocol':
@@ -299,6 +304,10 @@ function dispatch(map: string): Buffer {
   return expression('lookup', [textAttribute(1, map), be32Attribute(2, REGISTER), be32Attribute(3, VERDICT_REGISTER)]);
 }
 
+function conntrack(key: number): Buffer {
+  return expression('ct', [be32Attribute(1, REGISTER), be32Attribute(2, key)]);
+}
+
 function meta(key: number): Buffer {
   return expression('meta', [be32Attribute(1, REGISTER), be32Attribute(2, key)]);
 }
@@ -334,7 +343,7 @@ function data(type: number, value: Buffer): Buffer {
   return nested(type, [attribute(NFTA_DATA.VALUE, value)]);
 }
 
-/** The kernel keeps marks, states and types of addresses in its own byte order. */
+/** The kernel keeps marks, states, statuses and types of addresses in its own byte order. */
 function nativeWord(value: number): Buffer {
   return Buffer.from(new Uint32Array([value]).buffer);
 }

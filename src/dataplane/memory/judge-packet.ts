@@ -27,6 +27,8 @@ export interface FilterPacket {
   /** A TCP packet that does not open a connection. */
   readonly isMidStream?: boolean;
   readonly isToHost: boolean;
+  /** The destination of its connection is translated. */
+  readonly isTranslated?: boolean;
   /** An earlier hook has marked it. */
   readonly isMarked?: boolean;
 }
@@ -141,6 +143,7 @@ class Judge {
         case 'tcp opening':
         case 'interface':
         case 'to host':
+        case 'translated':
         case 'marked':
           if (!this.#matches(part)) return 'continue';
           break;
@@ -177,6 +180,8 @@ class Judge {
         return match.states.includes(this.isUntracked ? 'untracked' : packet.state);
       case 'marked':
         return this.isMarked;
+      case 'translated':
+        return packet.isTranslated === true;
       case 'family':
         return packet.source.family === match.family;
       case 'to host':

@@ -47,7 +47,14 @@ const HOOKS: readonly HostHook[] = [
   { path: 'local', direction: 'egress', hook: 'output', priority: 0 },
 ];
 const DISPATCH_HOST = 'dispatch-host';
+/**
+ * When the kernel translates what the node sends to a service, it looks for the route again, and only later hooks see the new
+ * interface. Sources are translated at 100.
+ */
+const AFTER_REROUTE: FilterHook = { type: 'filter', hook: 'postrouting', priority: 90 };
+const TRANSLATED: FilterMatch = { kind: 'translated' };
 const ACCEPT: FilterAction = { kind: 'accept' };
+const UNTRACKED: TableRule = { id: 'untracked', parts: [{ kind: 'state', states: ['untracked'] }, ACCEPT] };
 /** Drop what belongs to no connection, where connections are decided. */
 const NO_CONNECTION: readonly TableRule[] = [
   { id: 'invalid', parts: [INVALID, { kind: 'count' }, { kind: 'drop' }] },
@@ -119,6 +126,7 @@ export class HostChains {
       next.push(policies);
       chains.set(name, {
         rules: [
+          ...(passesUntracked(view, endpoint, hook) ? [UNTRACKED] : []),
           { id: 'open', parts: [{ kind: 'jump', chain: before }] },
           ...(isEnforced(view, endpoint, hook) ? NO_CONNECTION : []),
           { id: 'policies', parts: [{ kind: 'goto', chain: policies.name }] },
@@ -132,10 +140,14 @@ export class HostChains {
     );
     const others = elsewhere && addEntry(`hosts-${place}-others`, elsewhere);
     chains.set(before, { rules: openRules(hook, open) });
-    chains.set(`host-${place}`, {
-      hook: { type: 'filter', hook: hook.hook, priority },
-      rules: baseRules(hook, { map, others, paths }),
-    });
+    const at: FilterHook = { type: 'filter', hook: hook.hook, priority };
+    const rules = baseRules(hook, { map, others, paths });
+    if (path === 'local' && direction === 'egress') {
+      const judge = `judge-${place}`;
+      chains.set(judge, { rules });
+      chains.set(`host-${place}`, { hook: at, rules: untranslatedRules(judge) });
+      chains.set(`host-${place}-translated`, { hook: AFTER_REROUTE, rules: translatedRules(judge) });
+    } else chains.set(`host-${place}`, { hook: at, rules });
     return { chains, maps: new Map([[map, { kind: 'interfaces', elements }]]), next };
   }
 }
@@ -154,8 +166,24 @@ function hasSomething(view: PolicyView, endpoint: PolicyEndpoint, { path, direct
 }
 
 /** Reports whether connections are decided there; staged policies decide nothing. */
-function isEnforced(view: PolicyView, endpoint: PolicyEndpoint, { path, direction }: HostHook): boolean {
-  if (path !== 'forwarded') return hasDefault(path);
+function isEnforced(view: PolicyView, endpoint: PolicyEndpoint, hook: HostHook): boolean {
+  return hook.path === 'forwarded' ? hasEnforced(view, endpoint, hook) : hasDefault(hook.path);
+}
+
+/**
+ * Reports whether an untracked packet meets no further policy there, because one of the endpoint allowed it. What is forwarded
+ * was allowed where it arrived, which says nothing of where it leaves.
+ */
+function passesUntracked(view: PolicyView, endpoint: PolicyEndpoint, { path, direction }: HostHook): boolean {
+  const isLeaving = path === 'forwarded' && direction === 'egress';
+  return path !== 'untracked' && !isLeaving && hasEnforced(view, endpoint, { path: 'untracked', direction });
+}
+
+function hasEnforced(
+  view: PolicyView,
+  endpoint: PolicyEndpoint,
+  { path, direction }: Pick<HostHook, 'path' | 'direction'>,
+): boolean {
   return view.tiers.some((tier) =>
     policiesOn(view, { tier, endpoint, direction, path }).some(({ isStaged }) => !isStaged),
   );
@@ -175,9 +203,6 @@ function baseRules(
   const isMarkable = direction === 'ingress' && hasDefault(path) && paths.has('preDNAT');
   return [
     ...(isEarly ? [] : [{ id: 'established', parts: [KNOWN_FLOW, ACCEPT] }]),
-    ...(!isEarly && paths.has('untracked')
-      ? [{ id: 'untracked', parts: [{ kind: 'state', states: ['untracked'] }, ACCEPT] } as const]
-      : []),
     // A packet may come out of a tunnel with the mark of the one that carried it.
     ...(path === 'preDNAT' ? [{ id: 'unmark', parts: [{ kind: 'mark', isSet: false }] } as const] : []),
     ...(isMarkable ? [{ id: 'marked', parts: [{ kind: 'marked' }, ACCEPT] } as const] : []),
@@ -190,6 +215,19 @@ function baseRules(
           { id: 'others', parts: [{ kind: 'goto', chain: others }] },
         ] as const)),
   ];
+}
+
+function untranslatedRules(judge: string): readonly TableRule[] {
+  return [
+    { id: 'translated', parts: [TRANSLATED, ACCEPT] },
+    { id: 'judge', parts: [{ kind: 'goto', chain: judge }] },
+  ];
+}
+
+/** Forwarded packets pass the hook too. */
+function translatedRules(judge: string): readonly TableRule[] {
+  const isSentByNode: FilterMatch = { kind: 'interface', direction: 'in', name: '' };
+  return [{ id: 'judge', parts: [isSentByNode, TRANSLATED, { kind: 'goto', chain: judge }] }];
 }
 
 /** Accepts what no policy may close. */

@@ -164,12 +164,16 @@ describe('the compiled rules', () => {
   });
 
   it.each([
-    ['let pass', { staged: true }, 'accept'],
-    ['drop', {}, 'drop'],
-  ])('%s forwarded packets of no connection where a policy is %j', (_, spec, expected) => {
+    ['let pass', { staged: true }, 'eth0', 'accept'],
+    ['drop', {}, 'eth0', 'drop'],
+    ['let pass', {}, 'eth1', 'accept'],
+  ])('%s forwarded packets of no connection where a policy is %j and they arrive at %s', (_, spec, at, expected) => {
     const cluster = new PolicyCluster();
     cluster.put(hostEndpoint('h', { interfaceName: 'eth0' }, { role: 'a' }));
-    cluster.put(globalPolicy('g', {}, { applyOnForward: true, ingress: [{ action: 'Allow' }], ...spec }));
+    cluster.put(hostEndpoint('without', { interfaceName: 'eth1' }, { role: 'b' }));
+    cluster.put(
+      globalPolicy('g', {}, { selector: "role == 'a'", applyOnForward: true, ingress: [{ action: 'Allow' }], ...spec }),
+    );
     const compiler = new RulesetCompiler(SETTINGS);
     compiler.useHost({ interfaces: [], tunnels: [] });
     const { table } = compiler.compile(cluster.state);
@@ -179,7 +183,7 @@ describe('the compiled rules', () => {
         destination: parseAddress('172.17.0.2'),
         protocol: 6,
         ports: { source: 1000, destination: 53 },
-        inInterface: 'eth0',
+        inInterface: at,
         outInterface: 'docker0',
         isToHost: false,
         ...more,

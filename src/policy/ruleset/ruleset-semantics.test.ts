@@ -153,11 +153,12 @@ const TUNNELS = [
 ];
 
 it('the table gives each packet at an interface of the node the verdict of the evaluator', () => {
-  const seen = new Map<string, number>();
+  const seen = new Set<string>();
   const crossing = fc.record({
     interfaceName: fc.constantFrom(...INTERFACES.map(({ name }) => name), 'nplunknown'),
     direction: fc.constantFrom('ingress' as const, 'egress' as const),
     path: fc.constantFrom('local' as const, 'forwarded' as const),
+    other: fc.constantFrom(...INTERFACES.map(({ name }) => name)),
     packet,
     translatedPort: fc.option(fc.constantFrom(...PORTS), { nil: undefined }),
   });
@@ -182,23 +183,32 @@ it('the table gives each packet at an interface of the node the verdict of the e
         for (const { interfaceName, translatedPort, packet: sent, ...rest } of crossings) {
           // A node reaches its pods; the rest is decided by policies of pods.
           if (interfaceName.startsWith('npl') && !(rest.direction === 'egress' && rest.path === 'local')) continue;
-          const endpoint = hostEndpointAt(inForce, interfaceName);
           const isTranslated = translatedPort !== undefined && sent.destinationPort !== undefined;
           const after = isTranslated ? { ...sent, destinationPort: translatedPort } : sent;
           const question = { ...rest, sent, packet: after };
           const open = withTunnels(FAILSAFE, TUNNELS);
-          const said = endpoint && evaluateHost(view, { ...question, endpoint, open });
-          const last = said?.paths.at(-1);
-          const place = [endpoint?.shown, last?.path, last?.end.decision];
-          expect([judgeCrossing(hooks, interfaceName, question), place]).toEqual([said?.verdict ?? 'allow', place]);
-          const key = `${last?.path ?? 'none'} ${last?.end.decision.kind ?? ''} ${said?.verdict ?? ''}`;
-          seen.set(key, (seen.get(key) ?? 0) + 1);
+          const opposite = question.direction === 'ingress' ? 'egress' : 'ingress';
+          const ends = [
+            { direction: question.direction, at: interfaceName },
+            ...(question.path === 'forwarded' ? [{ direction: opposite, at: question.other } as const] : []),
+          ];
+          const said = ends.map(({ direction, at }) => {
+            const endpoint = hostEndpointAt(inForce, at);
+            return endpoint && evaluateHost(view, { ...question, direction, endpoint, open });
+          });
+          const places = said.map((each) => [each?.endpoint.shown, each?.verdict, each?.paths.at(-1)]);
+          const expected = said.some((each) => each?.verdict === 'deny') ? 'deny' : 'allow';
+          expect([judgeCrossing(hooks, interfaceName, question), places]).toEqual([expected, places]);
+          for (const each of said) {
+            const last = each?.paths.at(-1);
+            seen.add(`${last?.path ?? 'none'} ${last?.end.decision.kind ?? ''} ${each?.verdict ?? ''}`);
+          }
         }
       },
     ),
     { numRuns: 100 },
   );
-  expect([...seen.keys()]).toEqual(
+  expect([...seen]).toEqual(
     expect.arrayContaining([
       'none  ',
       ...['local', 'forwarded', 'preDNAT', 'untracked'].flatMap((path) => [`${path} rule allow`, `${path} rule deny`]),
@@ -212,14 +222,20 @@ it('the table gives each packet at an interface of the node the verdict of the e
   );
 }, 60_000);
 
-/** Returns what the hooks that the packet passes do with it; the other side of the node is its loopback. */
+interface Crossing {
+  readonly sent: Packet;
+  /** A second interface: the one at the other side when forwarded, or that of the route before translation. */
+  readonly other: string;
+}
+
+/** Returns what the hooks that the packet passes do with it. */
 function judgeCrossing(
   { table, raw, rest }: Readonly<Record<'table' | 'raw' | 'rest', FilterTable>>,
   name: string,
-  { direction, path, packet: after, sent }: Omit<HostQuestion, 'endpoint' | 'open'> & { readonly sent: Packet },
+  { direction, path, packet: after, sent, other }: Omit<HostQuestion, 'endpoint' | 'open'> & Crossing,
 ): 'allow' | 'deny' {
-  const [inInterface, outInterface] = direction === 'ingress' ? [name, 'lo'] : ['lo', name];
-  const early = direction === 'ingress' ? 'prerouting' : path === 'local' ? 'output' : undefined;
+  const [inInterface, outInterface] = direction === 'ingress' ? [name, other] : [other, name];
+  const early = path === 'local' && direction === 'egress' ? 'output' : 'prerouting';
   const late = path === 'forwarded' ? 'forward' : direction === 'ingress' ? 'input' : 'output';
   const places = {
     prerouting: { inInterface },
@@ -227,21 +243,29 @@ function judgeCrossing(
     output: { outInterface },
     forward: { inInterface, outInterface },
   };
-  // The hook of sent packets is before and after translation.
+  // The hook of sent packets is before and after translation. The interface stays the one of the route before it.
   if (early === late) {
     const first = judgePacket(raw, 'output', { ...filterPacket(sent), ...places.output });
     if (first.verdict === 'drop') return 'deny';
+    const isTranslated = !first.isUntracked && after !== sent;
     const state = first.isUntracked ? 'untracked' : 'new';
-    const second = judgePacket(rest, 'output', { ...filterPacket(after), ...places.output, state });
-    return second.verdict === 'drop' ? 'deny' : 'allow';
+    const leaving = { ...filterPacket(after), outInterface, state, isTranslated } as const;
+    const route = isTranslated ? other : outInterface;
+    const verdicts = [
+      judgePacket(rest, 'output', { ...leaving, outInterface: route }),
+      judgePacket(table, 'postrouting', leaving),
+    ];
+    return verdicts.some(({ verdict }) => verdict === 'drop') ? 'deny' : 'allow';
   }
-  const first =
-    early === undefined ? undefined : judgePacket(table, early, { ...filterPacket(sent), ...places[early] });
-  if (first?.verdict === 'drop') return 'deny';
-  const state = first?.isUntracked === true ? 'untracked' : 'new';
-  const isMarked = first?.isMarked === true;
-  const last = judgePacket(table, late, { ...filterPacket(after), ...places[late], state, isMarked });
-  return last.verdict === 'drop' ? 'deny' : 'allow';
+  const first = judgePacket(table, early, { ...filterPacket(sent), ...places[early] });
+  if (first.verdict === 'drop') return 'deny';
+  const state = first.isUntracked ? 'untracked' : 'new';
+  const passing = { ...filterPacket(after), state, isMarked: first.isMarked, isTranslated: after !== sent } as const;
+  const verdicts = [
+    judgePacket(table, late, { ...passing, ...places[late] }),
+    ...(late === 'forward' ? [judgePacket(table, 'postrouting', { ...passing, ...places.forward })] : []),
+  ];
+  return verdicts.some(({ verdict }) => verdict === 'drop') ? 'deny' : 'allow';
 }
 
 function withChains(table: FilterTable, isIn: (priority: number) => boolean): FilterTable {
