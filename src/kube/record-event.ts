@@ -1,6 +1,7 @@
 import type { PodFacts } from '../model/pod.ts';
 import type { OrchApi } from './orch-api.ts';
 
+const LONGEST_NAME = 253;
 const EVENTS = { group: '', version: 'v1', plural: 'events' } as const;
 
 /** Writes a warning that `kubectl describe pod` shows. @throws store/unavailable, store/refused */
@@ -25,7 +26,7 @@ export async function recordWarning(
   const event = {
     apiVersion: 'v1',
     kind: 'Event',
-    metadata: { name: `${name}.${id}`, namespace },
+    metadata: { name: eventName(name, id), namespace },
     involvedObject: { apiVersion: 'v1', kind: 'Pod', namespace, name, uid },
     type: 'Warning',
     reason,
@@ -36,4 +37,9 @@ export async function recordWarning(
     count: 1,
   };
   await api.create({ collection: { ...EVENTS, namespace }, object: event }, signal);
+}
+
+/** Returns the names of pod and event, joined to a DNS subdomain (RFC 1123) of at most 253 characters. */
+export function eventName(pod: string, id: string): string {
+  return `${pod.slice(0, LONGEST_NAME - id.length - 1).replace(/[.-]+$/, '')}.${id}`;
 }

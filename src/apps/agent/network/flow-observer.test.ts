@@ -56,11 +56,11 @@ class World {
     );
   }
 
-  static async start(): Promise<World> {
+  static async start(rule: object = { protocol: 'TCP' }): Promise<World> {
     const cluster = new PolicyCluster();
     cluster.putNamespace('x');
     cluster.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true }));
-    cluster.put(globalPolicy('g', { protocol: 'TCP' }));
+    cluster.put(globalPolicy('g', rule));
     const ruleset = new RulesetCompiler(SETTINGS).compile(cluster.state);
     const world = new World(cluster, ruleset);
     await world.filter.apply(ruleset.table, { signal: world.stop.signal });
@@ -98,8 +98,8 @@ class World {
 }
 
 const worlds: World[] = [];
-async function start(): Promise<World> {
-  const world = await World.start();
+async function start(rule?: object): Promise<World> {
+  const world = await World.start(rule);
   worlds.push(world);
   return world;
 }
@@ -130,6 +130,17 @@ it('records a denied packet with pod, policies and counter, and reports it to th
   expect(world.observer.standing().packets).toEqual([
     { verdict: 'denied', policy: 'none', direction: 'ingress', packets: 2 },
   ]);
+});
+
+it('names the rule to the pod, and not what the rule contains', async () => {
+  const world = await start({ action: 'Deny', source: { nets: ['192.0.2.0/24'] } });
+  world.run();
+  await until(() => world.isListening(), 'it listens');
+  await world.denied();
+  world.send('pod');
+  const { flows } = await world.denied();
+  expect(flows).toMatchObject([{ rule: { reason: expect.stringContaining('192.0.2.0/24') } }]);
+  expect(world.events).toEqual(['GlobalNetworkPolicy g, ingress[0]']);
 });
 
 it('records what a node drops of its own pods', async () => {

@@ -191,7 +191,7 @@ export class FlowObserver {
     this.#reported.add({ flow, group, count: 1, origin }, this.#ports.clock.now(), ruleOf);
     const { direction } = origin;
     if (verdict === 'denied' && !isForwarded)
-      void this.#ports.events?.report(flow, { id: prefix, direction, reason: () => ruleOf().reason });
+      void this.#ports.events?.report(flow, { id: prefix, direction, reason: () => placeOf(ruleOf()) });
   }
 
   #endAt(address: Address): ShownFlowEnd {
@@ -291,4 +291,9 @@ function trafficOf({ protocol, ports, icmp }: PacketHeaders): Pick<SeenFlow, 'pr
     ...(ports === undefined ? {} : { port: ports.destination }),
     ...(icmp === undefined ? {} : { icmp: { type: icmp.type, code: icmp.code } }),
   };
+}
+
+/** Names policy and rule without its text: users of a namespace need not learn what policies of others contain. */
+function placeOf({ policy, place, reason }: ShownFlowRule): string {
+  return policy === undefined || place === undefined ? reason : `${policy}, ${place}`;
 }
