@@ -149,5 +149,6 @@ describe('netplugctl that is killed at each record of its plan', () => {
       expect(existsSync(host)).toBe(false);
       return isKilled;
     }, 5);
-  });
+    // Each record is a kill, and executables of 138 MB are copied three times for it.
+  }, 300_000);
 });
