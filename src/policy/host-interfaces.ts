@@ -21,9 +21,9 @@ export interface HostEndpointsInForce {
 }
 
 /** Returns the host endpoints of the node, in order of precedence: those that people made first, then by name. */
-export function hostEndpointsOf(view: Pick<PolicyView, 'endpoints'>, node: string): readonly PolicyEndpoint[] {
-  return [...view.endpoints.values()]
-    .filter((endpoint) => endpoint.kind === 'host' && endpoint.node === node)
+export function hostEndpointsOf(view: Pick<PolicyView, 'hostEndpoints'>, node: string): readonly PolicyEndpoint[] {
+  return [...view.hostEndpoints.values()]
+    .filter((endpoint) => endpoint.node === node)
     .toSorted((a, b) => (precedence(a) < precedence(b) ? -1 : 1));
 }
 

@@ -69,6 +69,7 @@ interface Touches {
 /** Policies of a cluster, resolved and kept by changes of records. The cost of a change depends on what it touches. */
 export class PolicyState implements PolicyView {
   readonly endpoints = new Map<string, PolicyEndpoint>();
+  readonly hostEndpoints = new Map<string, PolicyEndpoint>();
   /** What cannot be used of the records, by policy, profile or other record. */
   readonly problems = new Map<string, readonly string[]>();
   readonly #selectables = new Map<string, Selectable>();
@@ -370,6 +371,8 @@ export class PolicyState implements PolicyView {
     this.#applied.settle(key, after?.labels);
     if (after?.endpoint === undefined) this.endpoints.delete(key);
     else this.endpoints.set(key, after.endpoint);
+    if (after?.endpoint?.kind === 'host') this.hostEndpoints.set(key, after.endpoint);
+    else this.hostEndpoints.delete(key);
   }
 
   #itemOf({ key, ownLabels, setLabels, profiles, cidrs, endpoint }: Selectable): Item {

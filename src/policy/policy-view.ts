@@ -16,6 +16,8 @@ export interface PolicyView {
   readonly tiers: readonly PolicyTier[];
   /** By key. */
   readonly endpoints: ReadonlyMap<string, PolicyEndpoint>;
+  /** Those of all nodes, by key; they are among `endpoints`. */
+  readonly hostEndpoints: ReadonlyMap<string, PolicyEndpoint>;
   /** Returns the policies of the tier that apply to the endpoint in the direction, in order, staged ones included. */
   policiesOf(endpoint: PolicyEndpoint, tier: PolicyTier, direction: PolicyDirection): readonly ResolvedPolicy[];
   /** Returns undefined for a profile that does not exist: it has no rules. */

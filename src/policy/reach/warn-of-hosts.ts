@@ -7,8 +7,9 @@ const SHOWN_HOSTS = 3;
 
 /** Returns a warning when other policies or profiles would apply to host endpoints, whose traffic is not compared. */
 export function warnOfHosts(before: PolicyView, after: PolicyView): readonly string[] {
-  const hosts = [...before.endpoints.values()].filter(({ kind }) => kind === 'host');
-  const changed = hosts.filter((host) => !isDeepStrictEqual(appliedTo(before, host), appliedTo(after, host)));
+  const changed = [...before.hostEndpoints.values()].filter(
+    (host) => !isDeepStrictEqual(appliedTo(before, host), appliedTo(after, host)),
+  );
   if (changed.length === 0) return [];
   const shown = changed.slice(0, SHOWN_HOSTS).map(({ shown: name, node }) => `${name} of node ${node}`);
   const named = changed.length <= SHOWN_HOSTS ? '' : `${count(changed.length, 'host endpoint')}, such as `;

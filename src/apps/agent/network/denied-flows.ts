@@ -3,10 +3,10 @@ import { reasonOf } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
 import type { FlowTable, TrackedFlow } from '../../../dataplane/flow-table.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
-import type { Address } from '../../../net/address.ts';
 import { tryReadCidr } from '../../../net/cidr.ts';
 import { hostEndpointsOf } from '../../../policy/host-interfaces.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
+import { localPodAddresses } from './local-pod-addresses.ts';
 
 /** The pause between two examinations: a change is followed by the next one within a second. */
 const PAUSE_MS = 300;
@@ -32,11 +32,11 @@ export interface FlowPorts {
 export class DeniedFlows {
   readonly #ports: FlowPorts;
   readonly #node: string;
-  readonly #view: Pick<PolicyView, 'endpoints'>;
+  readonly #view: Pick<PolicyView, 'endpoints' | 'hostEndpoints'>;
   #isDue = false;
   #wake: () => void = () => undefined;
 
-  constructor(ports: FlowPorts, node: string, view: Pick<PolicyView, 'endpoints'>) {
+  constructor(ports: FlowPorts, node: string, view: Pick<PolicyView, 'endpoints' | 'hostEndpoints'>) {
     this.#ports = ports;
     this.#node = node;
     this.#view = view;
@@ -83,7 +83,7 @@ export class DeniedFlows {
     await whole();
     const flowTable = this.#ports.flowTable();
     const isAll = hostEndpointsOf(this.#view, this.#node).length > 0;
-    const flows = await flowTable.list(isAll ? 'all' : this.#ownAddresses());
+    const flows = await flowTable.list(isAll ? 'all' : localPodAddresses(this.#view, this.#node));
     const isAllowed = await judge(flows);
     const denied: TrackedFlow[] = [];
     for (let at = 0; at < flows.length; at += JUDGED_AT_ONCE) {
@@ -93,13 +93,6 @@ export class DeniedFlows {
     }
     if (denied.length === 0) return;
     log.info('denied flows ended', { flows: await flowTable.end(denied) });
-  }
-
-  #ownAddresses(): readonly Address[] {
-    const own: Address[] = [];
-    for (const { kind, node, addresses } of this.#view.endpoints.values())
-      if (kind === 'workload' && node === this.#node) own.push(...addresses);
-    return own;
   }
 
   async #untilDue(signal: AbortSignal): Promise<void> {

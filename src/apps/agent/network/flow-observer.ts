@@ -22,6 +22,7 @@ import type { DenialEvents } from './denial-events.ts';
 import { FlowRecord, type SeenFlow, timeText } from './flow-record.ts';
 import { verdictOfOrigin } from './flow-verdict.ts';
 import { packetOf } from './judge-flow.ts';
+import { localPodAddresses } from './local-pod-addresses.ts';
 import { RuleCounters } from './rule-counters.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 30_000 };
@@ -217,7 +218,7 @@ export class FlowObserver {
 
   async #recordAllTracked(): Promise<void> {
     const { flowTable, clock } = this.#ports;
-    const flows = await flowTable().list(this.#ownAddresses());
+    const flows = await flowTable().list(localPodAddresses(this.#policies.state, this.#node));
     const tracked = new Set<string>();
     for (let at = 0; at < flows.length; at += RECORDED_AT_ONCE) {
       for (const flow of flows.slice(at, at + RECORDED_AT_ONCE)) {
@@ -243,13 +244,6 @@ export class FlowObserver {
     };
     const group = flow.source.pod ?? flow.destination.pod ?? '';
     this.#tracked.add({ flow, group, count: isNew ? 1 : 0 }, atMs, () => undefined);
-  }
-
-  #ownAddresses(): readonly Address[] {
-    const own: Address[] = [];
-    for (const { kind, node, addresses } of this.#policies.state.endpoints.values())
-      if (kind === 'workload' && node === this.#node) own.push(...addresses);
-    return own;
   }
 
   async #repeat(

@@ -5,8 +5,8 @@ import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
 import type { HostLinks } from '../../../policy/ruleset/policy-ruleset.ts';
 
-interface Surroundings {
-  readonly view: Pick<PolicyView, 'endpoints'>;
+interface HostFacts {
+  readonly view: Pick<PolicyView, 'hostEndpoints'>;
   readonly node: string;
   readonly links: HostLinks;
   /** Until the settings of the agent have been read, host endpoints decide nothing. */
@@ -20,7 +20,7 @@ interface Surroundings {
  */
 export async function hostEndpointsToward(
   remotes: Iterable<Address>,
-  { view, node, links, areSettingsKnown, host }: Surroundings,
+  { view, node, links, areSettingsKnown, host }: HostFacts,
 ): Promise<ReadonlyMap<string, PolicyEndpoint>> {
   if (!areSettingsKnown) return new Map();
   const inForce = hostEndpointsInForce(hostEndpointsOf(view, node), links.interfaces);
