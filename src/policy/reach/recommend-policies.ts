@@ -1,4 +1,4 @@
-import { protocolName } from '../../model/protocol.ts';
+import { hasPorts, protocolName } from '../../model/protocol.ts';
 import type { ShownFlow } from '../../model/shown-flows.ts';
 import { type Address, bitsOf, formatAddress, tryParseAddress } from '../../net/address.ts';
 import { endAt } from '../evaluate.ts';
@@ -9,7 +9,6 @@ import { isDns } from './vital-services.ts';
 import { type Workload, workloadOf } from './workload-name.ts';
 
 const NAMESPACE_NAME = 'kubernetes.io/metadata.name';
-const WITH_PORTS: readonly number[] = [6, 17, 132];
 const DNS_PORT = 53;
 const LONGEST_NAME = 63;
 
@@ -87,7 +86,7 @@ export function recommendPolicies(
     // A node always reaches its own pods.
     if (flow.source.host !== undefined && flow.source.host === destination.pod?.node) continue;
     const { protocol, port } = flow;
-    if (port === undefined || !WITH_PORTS.includes(protocol)) {
+    if (port === undefined || !hasPorts(protocol)) {
       notes.add(
         `${protocolName(protocol)} from ${shown(source)} to ${shown(destination)} is not allowed: Kubernetes policies cannot name it`,
       );

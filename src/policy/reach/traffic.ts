@@ -1,15 +1,11 @@
-import { protocolName } from '../../model/protocol.ts';
+import { hasPorts, protocolName, protocolNumber } from '../../model/protocol.ts';
 
-const TCP = 6;
-const UDP = 17;
-const SCTP = 132;
 const ICMP = 1;
 /** Stands for every protocol that no rule names. */
 export const OTHER_PROTOCOLS = 0;
 export const LAST_PORT = 65_535;
 
-const WITH_PORTS: readonly number[] = [TCP, UDP, SCTP];
-const ALWAYS: readonly number[] = [...WITH_PORTS, ICMP, OTHER_PROTOCOLS];
+const ALWAYS: readonly number[] = [...(['TCP', 'UDP', 'SCTP'] as const).map(protocolNumber), ICMP, OTHER_PROTOCOLS];
 
 /** Destination ports of one protocol, inclusive. A protocol without ports has 0 to 0; ICMP means an echo request. */
 export interface Traffic {
@@ -26,10 +22,9 @@ export function allTraffic(named: Iterable<number>): readonly Traffic[] {
     ...ALWAYS,
     ...[...named].filter((protocol) => !isIcmp(protocol)).toSorted((a, b) => a - b),
   ]);
-  return [...protocols].map((protocol) => {
-    const hasPorts = WITH_PORTS.includes(protocol);
-    return { protocol, first: hasPorts ? 1 : 0, last: hasPorts ? LAST_PORT : 0 };
-  });
+  return [...protocols].map((protocol) =>
+    hasPorts(protocol) ? { protocol, first: 1, last: LAST_PORT } : { protocol, first: 0, last: 0 },
+  );
 }
 
 /** Reports whether the traffic is all ports of its protocol. */
