@@ -8,7 +8,7 @@ import { FlowObserver } from '../apps/agent/network/flow-observer.ts';
 import { SettingsFollower } from '../apps/agent/network/follow-settings.ts';
 import { flowJudge } from '../apps/agent/network/judge-flow.ts';
 import { hostEndpointsToward } from '../apps/agent/network/host-endpoints-toward.ts';
-import { readHostLinks } from '../apps/agent/network/read-host-links.ts';
+import { readHost, readHostLinks } from '../apps/agent/network/read-host-links.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/read-attachments.ts';
 import { relayPods } from '../apps/agent/network/relay-pods.ts';
@@ -38,7 +38,6 @@ import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { OrchApi } from '../kube/orch-api.ts';
 import { type RelayedEvent, SharedWatches } from '../kube/shared-watches.ts';
-import { formatAddress } from '../net/address.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
@@ -155,12 +154,10 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
             ...base,
             flowTable: () => flowTable.get(),
             judge: async (flows) => {
-              const links = await readHostLinks(host);
+              const { links, addresses } = await readHost(host);
               return flowJudge(view, flows, {
                 node,
-                hostAddresses: new Set(
-                  (await host.listAddresses()).flatMap(({ addresses }) => addresses.map(formatAddress)),
-                ),
+                hostAddresses: addresses,
                 endpointToHost: endpointToHostAction(agentSettings.settings),
                 open: withTunnels(failsafePorts(agentSettings.settings), links.tunnels),
                 findHostEndpoints: async (remotes) =>
@@ -207,7 +204,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
     flows,
     settings: agentSettings,
     relayPods: async (signal) => {
-      await policy.decided;
+      await policy.switchedOn;
       if (signal.aborted || datastore.type !== 'orch') return;
       await using api = new OrchApi(findAccess(datastore.orch), { env, transport, watches });
       const sendPods = (event: RelayedEvent): void => send({ kind: 'pods', event });

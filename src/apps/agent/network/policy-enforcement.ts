@@ -49,9 +49,9 @@ export type PolicySettings = Pick<
 export interface EnforcementPorts extends RetryPorts {
   readonly log: Log;
   readonly policyStore: FollowStore;
-  /** Opens the filter. @throws kernel/failed */
   /** Resolves when the settings of the agent have been read for the first time. */
   readonly settingsRead: Promise<void>;
+  /** Opens the filter. @throws kernel/failed */
   readonly policyFilter: () => Pick<PolicyFilter, 'apply' | 'ruleIds' | 'remove'>;
   readonly compilerFor: (settings: PolicySettings) => PolicyCompiler;
   /** Lists the endpoints that only the node has recorded. */
@@ -132,11 +132,6 @@ export class PolicyEnforcement {
     this.#start = start;
     this.#node = node;
     if (start === 'enforce') this.#turnOn();
-  }
-
-  /** Resolves when policies are enforced, or are not to be in this process. */
-  get decided(): Promise<void> {
-    return this.#on.promise;
   }
 
   /** What the rules in the kernel come from. */

@@ -9,17 +9,32 @@ const PACKETS = {
   ipip: { protocol: 4, port: undefined },
 } as const;
 
+type Readable = Pick<HostNetwork, 'listAddresses' | 'findTunnels'>;
+
+export interface HostReading {
+  readonly links: HostLinks;
+  /** Canonical texts of the addresses of all links. */
+  readonly addresses: ReadonlySet<string>;
+}
+
 /** Returns what host endpoints meet on the host as it is now. @throws kernel/failed */
-export async function readHostLinks(host: Pick<HostNetwork, 'listAddresses' | 'findTunnels'>): Promise<HostLinks> {
+export async function readHostLinks(host: Readable): Promise<HostLinks> {
+  return (await readHost(host)).links;
+}
+
+/** Returns the links of the host and its addresses, as they are now. @throws kernel/failed */
+export async function readHost(host: Readable): Promise<HostReading> {
   const links = await host.listAddresses();
   const devices = new Set(await host.findTunnels(TUNNEL_KINDS.map((kind) => TUNNELS[kind].device)));
   const present = TUNNEL_KINDS.filter((kind) => devices.has(TUNNELS[kind].device));
   const kinds = new Set(present.map((kind) => (kind === 'ipip4' ? 'ipip' : 'vxlan')));
+  const all = links.map(({ name, addresses }) => ({ name, addresses: addresses.map(formatAddress) }));
   return {
-    // Links of pods come and go, and no host endpoint decides there.
-    interfaces: links
-      .filter(({ name }) => !name.startsWith(HOST_LINK_PREFIX) && !isTunnelDevice(name))
-      .map(({ name, addresses }) => ({ name, addresses: addresses.map(formatAddress) })),
-    tunnels: [...kinds].map((kind) => PACKETS[kind]),
+    links: {
+      // Links of pods come and go, and no host endpoint decides there.
+      interfaces: all.filter(({ name }) => !name.startsWith(HOST_LINK_PREFIX) && !isTunnelDevice(name)),
+      tunnels: [...kinds].map((kind) => PACKETS[kind]),
+    },
+    addresses: new Set(all.flatMap(({ addresses }) => addresses)),
   };
 }
