@@ -73,7 +73,13 @@ export function parseEndpointName(
   return parts.length === 4 ? { node, orchestrator, workload, endpoint } : undefined;
 }
 
-export function endpointIdOf({ metadata, spec }: WorkloadEndpoint): EndpointId {
+export function endpointIdOf({
+  metadata,
+  spec,
+}: {
+  readonly metadata: Pick<WorkloadEndpoint['metadata'], 'name' | 'namespace'>;
+  readonly spec: Pick<WorkloadEndpoint['spec'], 'node'>;
+}): EndpointId {
   return { node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name };
 }
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Isolation, PodIsolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
-import { endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { FromNetwork, ToNetwork } from './network-channel.ts';
 
 /** How long an ADD waits until its policies are in force. Then it returns, and the pod stays closed until they are. */
@@ -107,6 +107,6 @@ export class PodIsolator implements PodIsolation {
   }
 }
 
-function keyOf({ metadata, spec }: SandboxEndpoint): string {
-  return endpointKey({ node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name });
+function keyOf(sandbox: SandboxEndpoint): string {
+  return endpointKey(endpointIdOf(sandbox));
 }

@@ -9,18 +9,17 @@ import { SettingsFollower } from './follow-settings.ts';
 
 const never = new AbortController().signal;
 
+type Ports = ConstructorParameters<typeof SettingsFollower>[0];
+
+function followerOf(store: Ports['store'], onChange: Ports['onChange']): SettingsFollower {
+  const base = { clock: systemClock, random: systemRandom, log: silentLog, env: {}, node: nodeName('a') };
+  return new SettingsFollower({ ...base, store, onChange });
+}
+
 it('follows the configuration of its node and the default one', async () => {
   await using store = openMemoryStore(new MemoryDatabase());
   const prefixes: string[] = [];
-  const follower = new SettingsFollower({
-    store,
-    clock: systemClock,
-    random: systemRandom,
-    log: silentLog,
-    env: {},
-    node: nodeName('a'),
-    onChange: ({ policyLogPrefix }) => prefixes.push(policyLogPrefix),
-  });
+  const follower = followerOf(store, ({ policyLogPrefix }) => prefixes.push(policyLogPrefix));
   const configured = (name: string, policyLogPrefix: string): Parameters<typeof store.createResource>[0] => ({
     apiVersion: 'netplug.io/v3',
     kind: 'AgentConfiguration',
@@ -45,15 +44,7 @@ it('keeps the last settings of a record that becomes unreadable, reports it, and
   const database = new MemoryDatabase();
   await using store = openMemoryStore(database);
   const ports: (number | undefined)[] = [];
-  const follower = new SettingsFollower({
-    store,
-    clock: systemClock,
-    random: systemRandom,
-    log: silentLog,
-    env: {},
-    node: nodeName('a'),
-    onChange: ({ failsafeInboundHostPorts: [first] }) => ports.push(first?.port),
-  });
+  const follower = followerOf(store, ({ failsafeInboundHostPorts: [first] }) => ports.push(first?.port));
   const own = { kind: 'AgentConfiguration', name: 'node.a' } as const;
   database.damage(own);
   database.damage({ kind: 'AgentConfiguration', name: 'node.b' });

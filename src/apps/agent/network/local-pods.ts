@@ -99,14 +99,15 @@ export class LocalPods {
   }
 
   /** Removes a pod, unless a newer sandbox of the same pod has its place. Returns the endpoint as it was. */
-  remove({ metadata, spec }: SandboxEndpoint): {
+  remove(sandbox: SandboxEndpoint): {
     readonly records: readonly EndpointRecord[];
     readonly released: WorkloadEndpoint | undefined;
   } {
-    const key = endpointKey({ node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name });
-    this.#removed.add(JSON.stringify([key, spec.containerID]));
+    const { containerID } = sandbox.spec;
+    const key = keyOf(sandbox);
+    this.#removed.add(sandboxOf(sandbox));
     const released = this.#pods.get(key)?.added ?? this.#records.get(key);
-    const isOther = released?.spec.containerID !== '' && released?.spec.containerID !== spec.containerID;
+    const isOther = released?.spec.containerID !== '' && released?.spec.containerID !== containerID;
     if (released === undefined || isOther) return { records: [], released: undefined };
     this.#pods.delete(key);
     // A record of this sandbox may change once more before it is deleted.
@@ -194,12 +195,12 @@ function isSuccessor(record: WorkloadEndpoint, added: WorkloadEndpoint): boolean
 }
 
 /** Returns a text that is unique for the endpoint of one sandbox. */
-function sandboxOf(endpoint: WorkloadEndpoint): string {
-  return JSON.stringify([keyOf(endpoint), endpoint.spec.containerID]);
+function sandboxOf(sandbox: SandboxEndpoint): string {
+  return JSON.stringify([keyOf(sandbox), sandbox.spec.containerID]);
 }
 
-function keyOf(endpoint: WorkloadEndpoint): string {
-  return endpointKey(endpointIdOf(endpoint));
+function keyOf(sandbox: SandboxEndpoint): string {
+  return endpointKey(endpointIdOf(sandbox));
 }
 
 /** Returns the key of the pod's main interface, whose record stands for the pod where the orchestrator has pods. */
