@@ -30,4 +30,6 @@ export interface FlowTable {
    * Returns how many it ended. @throws kernel/failed
    */
   end(flows: readonly TrackedFlow[]): Promise<number>;
+  /** Ends every flow of which one of the addresses is an end, in either direction. @throws kernel/failed */
+  endAll(addresses: readonly Address[]): Promise<void>;
 }

@@ -70,6 +70,16 @@ export interface LinkAddresses {
   readonly addresses: readonly Address[];
 }
 
+/** A route of the host, of any program and table but that of its own addresses. */
+export interface HostPath {
+  readonly destination: Cidr;
+  readonly table: number;
+  /** One, or those among which packets are distributed. */
+  readonly devices: readonly string[];
+  /** Whether the destination is the network of the link itself. */
+  readonly isConnected: boolean;
+}
+
 export type HostChange =
   /** Adds the route, or atomically replaces the agent's route for that destination. */
   | { readonly kind: 'put-route'; readonly route: HostRoute }
@@ -88,15 +98,17 @@ export interface Refused {
 /** A change of the host, by any process including the agent. */
 export type HostEvent =
   | { readonly kind: 'route-put'; readonly route: HostRoute }
-  | { readonly kind: 'route-gone'; readonly route: HostRoute }
+  | { readonly kind: 'route-deleted'; readonly route: HostRoute }
   /** A link or an address was added, removed or changed: interfaces and tunnels must be listed again. */
   | { readonly kind: 'links' }
+  /** A route to a single address through a link that is not netplug's was added, changed or removed by another program. */
+  | { readonly kind: 'paths' }
   /** The neighbour entry of a tunnel peer … */
   | { readonly kind: 'neighbour-put'; readonly device: string; readonly gateway: Address; readonly mac: Mac }
-  | { readonly kind: 'neighbour-gone'; readonly device: string; readonly gateway: Address }
+  | { readonly kind: 'neighbour-deleted'; readonly device: string; readonly gateway: Address }
   /** … and its forwarding entry. */
   | {
-      readonly kind: 'forwarding-put' | 'forwarding-gone';
+      readonly kind: 'forwarding-put' | 'forwarding-deleted';
       readonly device: string;
       readonly mac: Mac;
       readonly remote: Address;
@@ -114,6 +126,12 @@ export interface HostNetwork {
 
   /** Returns the link and the source address that the host uses for packets to the address; undefined without a route. */
   lookUp(address: Address): Promise<{ readonly device: string; readonly source: Address | undefined } | undefined>;
+
+  /** Returns by which links packets may leave the host, in no order. @throws kernel/failed */
+  listPaths(): Promise<readonly HostPath[]>;
+
+  /** Returns those of the links that drop IPv4 packets from sources to which no route leads through the link. */
+  findSourceChecks(links: readonly string[]): ReadonlySet<string>;
 
   /** Returns the agent's own routes, of both families. @throws kernel/failed */
   listRoutes(): Promise<readonly HostRoute[]>;

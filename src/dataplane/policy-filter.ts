@@ -42,6 +42,8 @@ export type FilterMatch =
       readonly set: string;
       readonly isNegated?: boolean;
     }
+  /** Must follow a match of protocols that have ports. The set of flows contains both addresses and ports. */
+  | { readonly kind: 'flow'; readonly family: Family; readonly set: string }
   /** Must follow a match of protocols that have ports. The spans are disjoint. */
   | {
       readonly kind: 'ports';
@@ -73,6 +75,14 @@ export type FilterAction =
   | { readonly kind: 'count' }
   /** Goes on for at most so many packets per second. */
   | { readonly kind: 'limit'; readonly perSecond: number; readonly burst: number }
+  /** Goes on for at most so many packets per second and interface, which the set of the kind `limits` counts. */
+  | {
+      readonly kind: 'limit each';
+      readonly direction: 'in' | 'out';
+      readonly set: string;
+      readonly perSecond: number;
+      readonly burst: number;
+    }
   /** Writes the packet to the kernel log. */
   | { readonly kind: 'log'; readonly prefix: string }
   /** Sends the first bytes of the packet to the NFLOG group. */
@@ -110,7 +120,10 @@ export interface FilterChain {
   readonly rules: readonly TableRule[];
 }
 
-/** Elements of a named set or map, as canonical texts. */
+/**
+ * Elements of a named set or map, as canonical texts. Of the kinds `limits` and `flows` the desired state has none: `apply` leaves
+ * those that are there, and they expire.
+ */
 export type FilterSet =
   /** `10.65.0.1` */
   | { readonly kind: 'addresses'; readonly family: Family; readonly elements: ReadonlySet<string> }
@@ -118,6 +131,10 @@ export type FilterSet =
   | { readonly kind: 'nets'; readonly family: Family; readonly elements: ReadonlySet<string> }
   /** `10.65.0.1 6 80`: address, protocol, port. */
   | { readonly kind: 'services'; readonly family: Family; readonly elements: ReadonlySet<string> }
+  /** `10.65.0.1 10.65.0.2 40000 80`: addresses and ports of source and destination. `extend` adds them. */
+  | { readonly kind: 'flows'; readonly family: Family; readonly elements: ReadonlySet<string> }
+  /** Interfaces, which `limit each` adds. */
+  | { readonly kind: 'limits'; readonly elements: ReadonlySet<string> }
   /** Chains by name of an interface. */
   | { readonly kind: 'interfaces'; readonly elements: ReadonlyMap<string, string> };
 
@@ -127,6 +144,10 @@ export interface FilterTable {
   readonly chains: ReadonlyMap<string, FilterChain>;
   readonly sets: ReadonlyMap<string, FilterSet>;
 }
+
+/** What a kernel may have no module for: writing packets to its log, and reporting them. */
+export const PACKET_LOGS = ['log', 'report'] as const satisfies readonly FilterAction['kind'][];
+export type PacketLog = (typeof PACKET_LOGS)[number];
 
 /** What one call changed. All are 0 when the actual state was the desired one. */
 export interface FilterChange {
@@ -157,8 +178,14 @@ export interface PolicyFilter {
     options: { readonly signal: AbortSignal; readonly reread?: boolean },
   ): Promise<FilterChange>;
 
+  /** Returns which kinds of actions the kernel refuses because it lacks their module. @throws kernel/failed */
+  missingLogs(signal: AbortSignal): Promise<ReadonlySet<PacketLog>>;
+
   /** Makes the table unless there is one of its name. Reports whether it did. @throws kernel/failed */
   create(table: FilterTable, signal: AbortSignal): Promise<boolean>;
+
+  /** Adds the elements to those of the sets that the table has, and leaves all else as it is. @throws kernel/failed */
+  extend(table: string, sets: ReadonlyMap<string, FilterSet>, signal: AbortSignal): Promise<void>;
 
   /** Returns the ids of the rules of the table; empty without a table. @throws kernel/failed */
   ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>>;

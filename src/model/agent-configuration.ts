@@ -35,7 +35,7 @@ const AGENT_CONFIGURATION_FIELDS = {
     v.pipe(
       v.picklist(['auto', 'software', 'offload'], '"auto", "software" or "offload"'),
       v.description(
-        'Whether the kernel or the device computes the checksums inside VXLAN; default "auto". NETPLUG_VXLAN_CHECKSUMS takes precedence.',
+        'Whether the kernel or the device computes the checksums inside VXLAN; default "auto", which leaves devices as they are since Linux 5.8. NETPLUG_VXLAN_CHECKSUMS takes precedence.',
       ),
     ),
   ),
@@ -84,9 +84,8 @@ export const AGENT_CONFIGURATION: KindDeclaration<AgentConfiguration> = {
   shortNames: ['agentconfig', 'agentconfigs'],
   scope: 'cluster',
   about:
-    'Settings of the agents: `default` applies to all nodes, `node.<name>` to one node. The connection to the datastore is configured on the node.',
-  enforced:
-    'the failsafe ports, `defaultEndpointToHostAction`, `policyLogPrefix` and `keepEstablishedFlows` have an effect. The others are stored and shown.',
+    'Settings of the agents: `default` applies to all nodes, `node.<name>` to one node. Agents follow them while they run, unless NETPLUG_NETWORKING is off. The connection to the datastore is configured on the node.',
+  enforced: true,
   writtenBy: 'user',
   names: 'default-or-node',
   columns: [nameColumn(), column('LOGSEVERITY', 'spec.logSeverityScreen', ({ spec }) => spec.logSeverityScreen ?? '')],

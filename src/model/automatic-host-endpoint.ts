@@ -13,3 +13,8 @@ export function automaticName(node: string): string {
 export function isAutomatic({ metadata }: Pick<HostEndpoint, 'metadata'>): boolean {
   return metadata.labels?.[CREATED_BY_LABEL] === CONTROLLERS && metadata.name.endsWith(SUFFIX);
 }
+
+/** Returns the node whose automatic endpoint is called so; undefined for a name that no automatic endpoint has. */
+export function nodeOfAutomaticName(name: string): string | undefined {
+  return name.endsWith(SUFFIX) ? name.slice(0, -SUFFIX.length) : undefined;
+}

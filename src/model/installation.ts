@@ -1,88 +1,225 @@
 import * as v from 'valibot';
-import { FAMILIES } from '../net/address.ts';
-import { cidrsOverlap, parseCidr } from '../net/cidr.ts';
-import { column, jointRules, type KindDeclaration, nameColumn, type Refuse } from './kind-info.ts';
+import { type Family, FAMILIES } from '../net/address.ts';
+import { type Cidr, cidrsOverlap, parseCidr, tryReadCidr } from '../net/cidr.ts';
+import { BLOCK_SIZES } from './ip-pool.ts';
+import {
+  conditionStatus,
+  type ConditionType,
+  INSTALLATION_STATUS_FIELDS,
+  readInstallationStatus,
+} from './installation-status.ts';
+import { type Column, column, jointRules, type KindDeclaration, nameColumn, type Refuse, wide } from './kind-info.ts';
+import { LABELS } from './metadata.ts';
 import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
-import { CidrText } from './spec-types.ts';
+import { CidrText, SelectorText, Switch, wholeNumber } from './spec-types.ts';
 
-const Ipam = v.pipe(
-  v.looseObject(
-    {
-      type: v.optional(
-        v.pipe(
-          v.picklist(['netplug-ipam', 'HostLocal'], '"netplug-ipam" or "HostLocal"'),
-          v.description('Address manager; "netplug-ipam" unless set.'),
-        ),
-      ),
-    },
-    'an object with type',
+export const INSTALLATION_NAME = 'default';
+
+const ENCAPSULATIONS = ['VXLAN', 'VXLANCrossSubnet', 'IPIP', 'IPIPCrossSubnet', 'None'] as const;
+export type PoolEncapsulation = (typeof ENCAPSULATIONS)[number];
+const SEVERITIES = ['Error', 'Warning', 'Info', 'Debug'] as const;
+
+const DETECTION =
+  'an address, "first-found", "can-reach=<address>", "interface=<regex>", "skip-interface=<regex>", "cidr=<cidr>", "orch-internal-ip" or "none"';
+
+const Ipam = object('type', {
+  type: v.optional(
+    v.pipe(
+      v.picklist(['netplug-ipam', 'HostLocal'], '"netplug-ipam" or "HostLocal"'),
+      v.description('Address manager; "netplug-ipam" unless set.'),
+    ),
   ),
-  v.readonly(),
-);
+});
 
-const Cni = v.pipe(
-  v.looseObject(
-    {
-      type: v.optional(
-        v.pipe(v.picklist(['netplug'], '"netplug"'), v.description('The plugin; "netplug" unless set.')),
-      ),
-      ipam: v.optional(v.pipe(Ipam, v.description('Where addresses of pods come from.'))),
-    },
-    'an object with type and ipam',
+const Cni = object('type and ipam', {
+  type: v.optional(v.pipe(v.picklist(['netplug'], '"netplug"'), v.description('The plugin; "netplug" unless set.'))),
+  ipam: v.optional(v.pipe(Ipam, v.description('Where addresses of pods come from.'))),
+});
+
+const Pool = object('cidr', {
+  cidr: v.pipe(CidrText, v.description('Range of the pool.')),
+  name: v.optional(
+    v.pipe(v.string('a name'), v.description('Name of the pool; "default-ipv4" or "default-ipv6" unless set.')),
   ),
-  v.readonly(),
-);
+  encapsulation: v.optional(
+    v.pipe(
+      v.picklist(ENCAPSULATIONS, ENCAPSULATIONS.map((word) => `"${word}"`).join(', ')),
+      v.description('How packets travel between nodes; "VXLAN" unless set. "None" needs BGP.'),
+    ),
+  ),
+  natOutgoing: v.optional(
+    v.pipe(
+      Switch,
+      v.description('Translation of the source outside all pools; "Enabled" for IPv4, "Disabled" for IPv6 unless set.'),
+    ),
+  ),
+  nodeSelector: v.optional(v.pipe(SelectorText, v.description('Nodes that may use the pool; `all()` unless set.'))),
+  blockSize: v.optional(
+    v.pipe(wholeNumber(23, 128), v.description('Prefix length of blocks; 26 for IPv4, 122 for IPv6 unless set.')),
+  ),
+  disableBGPExport: v.optional(
+    v.pipe(v.boolean('true or false, without quotes'), v.description('Keeps routes to the pool out of BGP.')),
+  ),
+});
+export type InstallationPool = v.InferOutput<typeof Pool>;
 
-const Pool = v.pipe(
-  v.looseObject({ cidr: v.pipe(CidrText, v.description('Range of the pool.')) }, 'an object with cidr'),
-  v.readonly(),
-);
+const Network = object('ipPools', {
+  ipPools: v.optional(
+    v.pipe(
+      v.array(Pool, 'an array of objects with cidr'),
+      v.readonly(),
+      v.description(
+        "Pools that the operator creates and keeps; other pools are left alone. An empty list creates none. Without the field, the operator creates one pool that overlaps nothing it knows. With `HostLocal`, a pool of an address family makes addresses of that family come from the node's pod CIDR.",
+      ),
+    ),
+  ),
+  bgp: v.optional(
+    v.pipe(
+      Switch,
+      v.description(
+        'Whether BIRD runs on the nodes; "Enabled" unless set if a pool has no encapsulation, else "Disabled".',
+      ),
+    ),
+  ),
+  mtu: v.optional(v.pipe(wholeNumber(1280, 65_535, 'bytes'), v.description('MTU of pods; detected unless set.'))),
+  hostPorts: v.optional(
+    v.pipe(Switch, v.description('Whether host ports of pods work (plugin portmap); "Enabled" unless set.')),
+  ),
+  bandwidth: v.optional(
+    v.pipe(Switch, v.description('Whether bandwidth annotations work (plugin bandwidth); "Enabled" unless set.')),
+  ),
+  policy: v.optional(
+    v.pipe(Switch, v.description('Whether policies and annotations of pods apply; "Enabled" unless set.')),
+  ),
+  containerIPForwarding: v.optional(v.pipe(Switch, v.description('IP forwarding inside pods; "Disabled" unless set.'))),
+  nodeAddressDetectionV4: v.optional(
+    v.pipe(v.string(DETECTION), v.description("How a node's own IPv4 address is found; `first-found` unless set.")),
+  ),
+  nodeAddressDetectionV6: v.optional(
+    v.pipe(v.string(DETECTION), v.description("How a node's own IPv6 address is found; `first-found` unless set.")),
+  ),
+});
 
-const Network = v.pipe(
-  v.looseObject(
-    {
-      ipPools: v.optional(
-        v.pipe(
-          v.array(Pool, 'an array of objects with cidr'),
-          v.readonly(),
-          v.description(
-            "Initial pools. With `HostLocal`, a pool of an address family makes addresses of that family come from the node's pod CIDR.",
+const Logging = object('cni', {
+  cni: v.optional(
+    v.pipe(
+      object('logSeverity', {
+        logSeverity: v.optional(
+          v.pipe(
+            v.picklist(SEVERITIES, SEVERITIES.map((word) => `"${word}"`).join(', ')),
+            v.description('Least severity of the log; "Info" unless set.'),
           ),
         ),
-      ),
-    },
-    'an object with ipPools',
+        logFileMaxSizeMb: v.optional(
+          v.pipe(wholeNumber(1, 100_000, 'MB'), v.description('Size at which a file is rotated; 100 unless set.')),
+        ),
+        logFileMaxAgeDays: v.optional(
+          v.pipe(wholeNumber(1, 10_000, 'days'), v.description('Age of removed files; 30 unless set.')),
+        ),
+        logFileMaxCount: v.optional(
+          v.pipe(wholeNumber(1, 10_000), v.description('Rotated files that are kept; 10 unless set.')),
+        ),
+      }),
+      v.description('Log of the plugin on each node.'),
+    ),
   ),
-  v.readonly(),
-);
+});
+
+/** Objects of Kubernetes, which the API server validates when they are applied. */
+const ANY_OBJECT = v.record(v.string('a text'), v.unknown(), 'an object');
+const TEXTS = v.record(v.string('a text'), v.string('a text'), 'an object of strings');
+const Override = object('resources', {
+  resources: v.optional(
+    v.pipe(ANY_OBJECT, v.description('Requests and limits of the main container, as Kubernetes has them.')),
+  ),
+  nodeSelector: v.optional(v.pipe(LABELS, v.description('Labels of the nodes that the pods may run on.'))),
+  tolerations: v.optional(
+    v.pipe(
+      v.array(ANY_OBJECT, 'an array of tolerations'),
+      v.readonly(),
+      v.description('Tolerations in place of those of netplug, which tolerate every taint.'),
+    ),
+  ),
+  annotations: v.optional(v.pipe(TEXTS, v.description('Further annotations of the pods.'))),
+  labels: v.optional(v.pipe(LABELS, v.description('Further labels of the pods.'))),
+  env: v.optional(
+    v.pipe(TEXTS, v.description('Further environment variables of the main container, which take precedence.')),
+  ),
+});
+export type ComponentOverride = v.InferOutput<typeof Override>;
 
 const INSTALLATION_FIELDS = {
   cni: v.optional(v.pipe(Cni, v.description('The plugin on the nodes.'))),
   calicoNetwork: v.optional(v.pipe(Network, v.description('The network of the pods.'))),
+  logging: v.optional(v.pipe(Logging, v.description('Logs.'))),
+  registry: v.optional(
+    v.pipe(
+      v.pipe(
+        v.string('host and path of a registry'),
+        v.regex(
+          /^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._/-]+)?\/?$/,
+          'host and path of a registry, such as "registry.example:5000/netplug"',
+        ),
+      ),
+      v.description('Registry and path of the images; "netplug.io" unless set.'),
+    ),
+  ),
+  imagePullSecrets: v.optional(
+    v.pipe(
+      v.array(v.string('the name of a Secret'), 'an array of names'),
+      v.readonly(),
+      v.description('Secrets in the namespace of netplug with credentials of the registry.'),
+    ),
+  ),
+  node: v.optional(v.pipe(Override, v.description('Pods of the DaemonSet `netplug-node`.'))),
+  controllers: v.optional(v.pipe(Override, v.description('Pods of the Deployment `netplug-orch-controllers`.'))),
+  controlPlaneReplicas: v.optional(
+    v.pipe(wholeNumber(1, 10), v.description('Replicas of the controllers; 2 unless set, 1 on a cluster of one node.')),
+  ),
+  deletionPolicy: v.optional(
+    v.pipe(
+      v.picklist(['Orphan', 'Remove'], '"Orphan" or "Remove"'),
+      v.description(
+        'What the deletion of the installation does: "Orphan", the default, leaves the network of the nodes running, "Remove" takes it down.',
+      ),
+    ),
+  ),
 };
 
 export type InstallationSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof INSTALLATION_FIELDS, undefined>>>;
-export type Installation = Resource<'Installation', InstallationSpec>;
+export type Installation = Resource<'Installation', InstallationSpec> & {
+  /** As it is stored; `readInstallationStatus` reads it. */
+  readonly status?: unknown;
+};
 
 export const INSTALLATION: KindDeclaration<Installation> = {
   plural: 'installations',
   shortNames: ['inst'],
   scope: 'cluster',
   about: 'The installation that the operator creates.',
-  enforced: false,
+  enforced: true,
   writtenBy: 'user',
   names: 'default',
   columns: [
     nameColumn(),
     column('CNI', 'spec.cni.type', ({ spec }) => spec.cni?.type ?? ''),
     column('IPAM', 'spec.cni.ipam.type', ({ spec }) => spec.cni?.ipam?.type ?? ''),
+    conditionColumn('Available'),
+    conditionColumn('Progressing'),
+    conditionColumn('Degraded'),
+    wide('SUMMARY', 'status.summary', ({ status }) => readInstallationStatus(status).summary ?? ''),
   ],
   fields: INSTALLATION_FIELDS,
-  check: jointRules(INSTALLATION_FIELDS, checkPools),
-  rules: ['Pools do not overlap; with `HostLocal` there is at most one of each address family.'],
+  status: INSTALLATION_STATUS_FIELDS,
+  check: jointRules(INSTALLATION_FIELDS, checkInstallation),
+  rules: [
+    'Pools do not overlap and differ in name; with `HostLocal` there is at most one of each address family.',
+    '`IPIP` is for IPv4 pools only. `None` needs `bgp: Enabled`. With `HostLocal`, encapsulation and BGP belong to another program and are not set.',
+    'blockSize is from 23 to 32 for IPv4 and from 119 to 128 for IPv6, and a block fits into the pool.',
+  ],
   example: {
-    metadata: { name: 'default' },
+    metadata: { name: INSTALLATION_NAME },
     spec: {
       cni: { type: 'netplug', ipam: { type: 'HostLocal' } },
       calicoNetwork: { ipPools: [{ cidr: '10.244.0.0/16' }, { cidr: '2001:db8:244::/48' }] },
@@ -90,17 +227,90 @@ export const INSTALLATION: KindDeclaration<Installation> = {
   },
 };
 
-function checkPools({ cni, calicoNetwork }: PartialOutput<typeof INSTALLATION_FIELDS>, refuse: Refuse): void {
-  const pools = (calicoNetwork?.ipPools ?? []).map(({ cidr }) => parseCidr(cidr));
+function conditionColumn(type: ConditionType): Column<Installation> {
+  const path = `status.conditions[?(@.type=="${type}")].status`;
+  return column(type.toUpperCase(), path, ({ status }) => conditionStatus(status, type));
+}
+
+type PartialSpec = PartialOutput<typeof INSTALLATION_FIELDS>;
+
+function checkInstallation({ cni, calicoNetwork }: PartialSpec, refuse: Refuse): void {
+  const listed = calicoNetwork?.ipPools ?? [];
+  const pools = listed.map(({ cidr }) => parseCidr(cidr));
   for (const [index, pool] of pools.entries()) {
     const other = pools.slice(0, index).findIndex((earlier) => cidrsOverlap(earlier, pool));
-    const at = `calicoNetwork.ipPools[${String(index)}].cidr`;
-    if (other !== -1) refuse(at, `overlaps calicoNetwork.ipPools[${String(other)}].cidr`);
+    const at = `calicoNetwork.ipPools[${String(index)}]`;
+    if (other !== -1) refuse(`${at}.cidr`, `overlaps calicoNetwork.ipPools[${String(other)}].cidr`);
+    const name = poolName(listed, index);
+    const twin = listed.slice(0, index).findIndex((_, earlier) => poolName(listed, earlier) === name);
+    if (twin !== -1) refuse(`${at}.name`, `"${name}" is also the name of calicoNetwork.ipPools[${String(twin)}]`);
+    checkPool({ entry: listed[index] ?? { cidr: '' }, pool, at, bgp: calicoNetwork?.bgp }, refuse);
   }
   if (cni?.ipam?.type !== 'HostLocal') return;
+  if (calicoNetwork?.bgp === 'Enabled')
+    refuse('calicoNetwork.bgp', 'found "Enabled", allowed is "Disabled" with "HostLocal"');
+  for (const [index, { encapsulation }] of listed.entries()) {
+    if (encapsulation !== undefined && encapsulation !== 'None')
+      refuse(
+        `calicoNetwork.ipPools[${String(index)}].encapsulation`,
+        `found "${encapsulation}", allowed is "None" with "HostLocal"`,
+      );
+  }
   for (const family of FAMILIES) {
     const isOne = pools.filter(({ base }) => base.family === family).length <= 1;
     if (!isOne)
       refuse('calicoNetwork.ipPools', `has several IPv${String(family)} pools; with "HostLocal" allowed is one`);
   }
+}
+
+function checkPool(
+  {
+    entry: { encapsulation, blockSize },
+    pool,
+    at,
+    bgp,
+  }: {
+    readonly entry: InstallationPool;
+    readonly pool: Cidr;
+    readonly at: string;
+    readonly bgp: 'Enabled' | 'Disabled' | undefined;
+  },
+  refuse: Refuse,
+): void {
+  const { family } = pool.base;
+  if (family === 6 && encapsulation?.startsWith('IPIP') === true)
+    refuse(`${at}.encapsulation`, `found "${encapsulation}", allowed for IPv6 are "VXLAN", "VXLANCrossSubnet", "None"`);
+  if (encapsulation === 'None' && bgp === 'Disabled')
+    refuse(`${at}.encapsulation`, 'found "None", which needs calicoNetwork.bgp "Enabled"');
+  if (blockSize === undefined) return;
+  const { smallest, largest } = BLOCK_SIZES[family];
+  if (blockSize < smallest || blockSize > largest || blockSize < pool.prefixBits)
+    refuse(
+      `${at}.blockSize`,
+      `found ${String(blockSize)}, allowed is ${String(Math.max(smallest, pool.prefixBits))} to ${String(largest)} for this pool`,
+    );
+}
+
+/** Returns the name of the pool at that place of the list: its own, else `default-ipv4` for the first, `default-ipv4-2` for the next. */
+export function poolName(pools: readonly InstallationPool[], index: number): string {
+  const { name, cidr = '' } = pools[index] ?? {};
+  if (name !== undefined) return name;
+  const family = familyOf(cidr);
+  const place = pools
+    .slice(0, index)
+    .filter((pool) => pool.name === undefined && familyOf(pool.cidr) === family).length;
+  return `default-ipv${String(family)}${place === 0 ? '' : `-${String(place + 1)}`}`;
+}
+
+function familyOf(cidr: string): Family {
+  return tryReadCidr(cidr)?.cidr.base.family ?? 4;
+}
+
+function object<const E extends v.ObjectEntries>(
+  fields: string,
+  entries: E,
+): v.SchemaWithPipe<
+  readonly [v.LooseObjectSchema<E, string>, v.ReadonlyAction<v.InferOutput<v.LooseObjectSchema<E, string>>>]
+> {
+  return v.pipe(v.looseObject(entries, `an object with ${fields}`), v.readonly());
 }

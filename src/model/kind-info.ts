@@ -35,6 +35,8 @@ export interface KindDeclaration<R> extends KindInfo<R> {
   readonly names?: 'default' | 'default-or-node';
   /** The fields of the spec with their descriptions and defaults. */
   readonly fields: v.ObjectEntries;
+  /** The fields of the status, which netplug writes; undefined for a kind without one. */
+  readonly status?: v.ObjectEntries;
   /** Fills in defaults that depend on other fields. */
   readonly complete?: (spec: Raw) => Raw;
   /** Returns violations of constraints between fields. */

@@ -68,6 +68,9 @@ export const NODE_FIELDS = {
       v.description('Ranges for host-local addresses, assigned by the orchestrator.'),
     ),
   ),
+  netplugVersion: v.optional(
+    v.pipe(v.string('a version such as v3.27.0'), v.description('Release of the agent of the node.')),
+  ),
 };
 
 export type NodeSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof NODE_FIELDS, undefined>>>;
@@ -93,6 +96,7 @@ export const NODE: KindDeclaration<Node> = {
     wide('ASN', 'spec.bgp.asNumber', ({ spec }) => String(spec.bgp?.asNumber ?? '')),
     wide('IPV4', 'spec.bgp.ipv4Address', ({ spec }) => spec.bgp?.ipv4Address ?? ''),
     wide('IPV6', 'spec.bgp.ipv6Address', ({ spec }) => spec.bgp?.ipv6Address ?? ''),
+    wide('VERSION', 'spec.netplugVersion', ({ spec }) => spec.netplugVersion ?? ''),
   ],
   fields: NODE_FIELDS,
   example: {

@@ -34,6 +34,30 @@ export function isDerivedName(kind: string, name: string): boolean {
   return kind === 'Profile' && (name.startsWith(NAMESPACE_PROFILE) || name.startsWith(ACCOUNT_PROFILE));
 }
 
+/** The object of the orchestrator that a resource stands for. */
+export interface Original {
+  readonly from: 'NetworkPolicy' | 'Namespace' | 'ServiceAccount';
+  readonly namespace?: string;
+  readonly name: string;
+}
+
+/** Returns the object that a resource of the kind and name stands for; undefined for others. */
+export function derivedOriginal(which: {
+  readonly kind: string;
+  readonly namespace?: string;
+  readonly name: string;
+}): Original | undefined {
+  const { kind, namespace = 'default', name } = which;
+  const policy = writtenPolicyName(name);
+  if (kind === 'NetworkPolicy') return policy === undefined ? undefined : { from: kind, namespace, name: policy };
+  if (kind !== 'Profile') return undefined;
+  if (name.startsWith(NAMESPACE_PROFILE)) return { from: 'Namespace', name: name.slice(NAMESPACE_PROFILE.length) };
+  if (!name.startsWith(ACCOUNT_PROFILE)) return undefined;
+  // No name of a namespace has a dot.
+  const [of = '', ...account] = name.slice(ACCOUNT_PROFILE.length).split('.');
+  return { from: 'ServiceAccount', namespace: of, name: account.join('.') };
+}
+
 export function namespaceProfile(namespace: string): string {
   return `${NAMESPACE_PROFILE}${namespace}`;
 }

@@ -18,7 +18,7 @@ const Flag = v.boolean('true or false, without quotes');
 const PolicyType = v.picklist(['Ingress', 'Egress'], '"Ingress" or "Egress"');
 export type PolicyType = v.InferOutput<typeof PolicyType>;
 
-const COMMON_FIELDS = {
+export const POLICY_FIELDS = {
   order: v.optional(
     v.pipe(
       v.number('a number'),
@@ -62,7 +62,7 @@ const COMMON_FIELDS = {
 };
 
 const GLOBAL_FIELDS = {
-  ...COMMON_FIELDS,
+  ...POLICY_FIELDS,
   namespaceSelector: v.optional(
     v.pipe(RuleSelector, v.description('Labels of the namespaces to whose pods the policy applies.')),
   ),
@@ -79,7 +79,7 @@ const GLOBAL_FIELDS = {
 
 type Written<E extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<E, undefined>>;
 type Completed<S> = Readonly<Omit<S, 'types'>> & { readonly types: readonly PolicyType[] };
-export type NetworkPolicySpec = Completed<Written<typeof COMMON_FIELDS>>;
+export type NetworkPolicySpec = Completed<Written<typeof POLICY_FIELDS>>;
 export type GlobalNetworkPolicySpec = Completed<Written<typeof GLOBAL_FIELDS>>;
 export type NetworkPolicy = Resource<'NetworkPolicy', NetworkPolicySpec>;
 export type GlobalNetworkPolicy = Resource<'GlobalNetworkPolicy', GlobalNetworkPolicySpec>;
@@ -97,9 +97,9 @@ export const NETWORK_POLICY: KindDeclaration<NetworkPolicy> = {
   enforced: true,
   writtenBy: 'user',
   columns: [namespaceColumn(), nameColumn(), ...ORDER_AND_SELECTOR],
-  fields: COMMON_FIELDS,
+  fields: POLICY_FIELDS,
   complete: withTypes,
-  check: jointRules(COMMON_FIELDS, checkDirections),
+  check: jointRules(POLICY_FIELDS, checkDirections),
   rules: RULE_RULES,
   example: {
     metadata: { name: 'web', namespace: 'shop' },

@@ -1,16 +1,41 @@
 import * as v from 'valibot';
 import { checkRules, RULE_RULES } from './check-rules.ts';
 import { jointRules, type KindDeclaration, nameColumn, wide } from './kind-info.ts';
-import { LABELS } from './metadata.ts';
+import { isLabelValue, isQualifiedName } from './metadata.ts';
+import { isDnsSubdomain } from './dns-name.ts';
+import { NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX } from './policy-names.ts';
 import { Rules } from './policy-rule.ts';
 import { API_VERSION, type Resource } from './resource.ts';
+
+const PREFIXES = [NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX];
+
+/** A prefix comes before a whole name, and the name of a service account is longer than the value of a label. */
+const APPLIED_LABELS = v.record(
+  v.pipe(
+    v.string('a string'),
+    v.check((key) => isQualifiedName(withoutPrefix(key)), 'a label name such as "example.org/name"'),
+  ),
+  v.pipe(
+    v.string('a string'),
+    v.check(
+      (value) => isLabelValue(value) || isDnsSubdomain(value),
+      'at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends',
+    ),
+  ),
+  'an object of strings',
+);
+
+function withoutPrefix(key: string): string {
+  const prefix = PREFIXES.find((each) => key.startsWith(each)) ?? '';
+  return key.slice(prefix.length);
+}
 
 const PROFILE_FIELDS = {
   ingress: v.optional(v.pipe(Rules, v.description('Rules for incoming traffic when no policy decides.'))),
   egress: v.optional(v.pipe(Rules, v.description('Rules for outgoing traffic when no policy decides.'))),
   labelsToApply: v.optional(
     v.pipe(
-      LABELS,
+      APPLIED_LABELS,
       v.description('Labels of endpoints with the profile; labels of the endpoint itself take precedence.'),
     ),
   ),

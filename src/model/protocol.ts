@@ -28,6 +28,11 @@ export function protocolName(number: number): string {
   return NAMES.find((name) => NUMBERS[name] === number) ?? `protocol ${String(number)}`;
 }
 
+/** Reports whether resources can name the protocol. */
+export function isNamedProtocol(number: number): boolean {
+  return NAMES.some((name) => NUMBERS[name] === number);
+}
+
 export function hasPorts(protocol: Protocol): boolean {
   return [NUMBERS.TCP, NUMBERS.UDP, NUMBERS.SCTP].some((number) => number === protocolNumber(protocol));
 }

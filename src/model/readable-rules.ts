@@ -1,10 +1,13 @@
+import * as v from 'valibot';
 import { KINDS } from './kinds.ts';
+import { POLICY_FIELDS } from './policy.ts';
 import { WRITTEN_RULE } from './policy-names.ts';
 import { ENTITY_FIELDS, RULE_FIELDS } from './policy-rule.ts';
 import { isRecord, readEntries } from './read-schema.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 const PLACE = { path: '', code: 'resource/invalid' } as const;
+const SELECTORS = ['selector', 'serviceAccountSelector'] as const;
 const DIRECTIONS = ['ingress', 'egress'] as const;
 
 /**
@@ -22,6 +25,28 @@ export function withReadableRules(raw: unknown): Raw | undefined {
     return Array.isArray(rules) ? [[direction, rules.flatMap(readableRule)] as const] : [];
   });
   return { ...raw, spec: { ...directed, ...Object.fromEntries(lists) } };
+}
+
+/** Selectors of a policy as they are written, because they cannot be read. */
+export type WrittenSelectors = Readonly<Partial<Record<(typeof SELECTORS)[number], string>>>;
+
+/** Returns the unreadable selectors of a NetworkPolicy, and the policy without them; undefined for another record. */
+export function withoutSelectors(raw: unknown): { readonly rest: Raw; readonly written: WrittenSelectors } | undefined {
+  const readable = withReadableRules(raw);
+  if (readable?.['kind'] !== 'NetworkPolicy' || !isRecord(readable['spec'])) return undefined;
+  const { spec } = readable;
+  const unreadable = SELECTORS.filter((field) => !v.safeParse(POLICY_FIELDS[field], spec[field]).success);
+  if (unreadable.length === 0) return undefined;
+  const isKept = ([field]: readonly [string, unknown]): boolean => !unreadable.some((each) => each === field);
+  return {
+    rest: { ...readable, spec: Object.fromEntries(Object.entries(spec).filter(isKept)) },
+    written: Object.fromEntries(unreadable.map((field) => [field, textOf(spec[field])])),
+  };
+}
+
+/** JSON is no selector. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** Returns a policy of the same name that decides nothing, for an unreadable one that is staged; else undefined. */

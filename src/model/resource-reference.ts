@@ -2,7 +2,7 @@ import { stringify } from 'yaml';
 import type { KindDeclaration } from './kind-info.ts';
 import { KIND_NAMES, KINDS, type ResourceKind } from './kinds.ts';
 import { API_VERSION } from './resource.ts';
-import { specSchema } from './resource-schema.ts';
+import { specSchema, statusSchema } from './resource-schema.ts';
 import { fieldTable } from './schema-table.ts';
 
 /** Generates the reference page of all kinds, in Markdown. */
@@ -23,6 +23,11 @@ export function resourceReference(): string {
 /** Returns the complete example of a kind. */
 export function exampleOf(kind: ResourceKind): object {
   return { apiVersion: API_VERSION, kind, ...KINDS[kind].example };
+}
+
+function statusSection(kind: ResourceKind): string[] {
+  const schema = statusSchema(kind);
+  return schema === undefined ? [] : ['In `status`, which netplug writes:', '', ...fieldTable(schema), ''];
 }
 
 function kindSection(kind: ResourceKind): string[] {
@@ -52,6 +57,7 @@ function kindSection(kind: ResourceKind): string[] {
     '',
     ...fieldTable(specSchema(kind)),
     '',
+    ...statusSection(kind),
     ...rules.map((rule) => `- ${rule}`),
     ...(rules.length === 0 ? [] : ['']),
     '```yaml',

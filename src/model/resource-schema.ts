@@ -26,6 +26,18 @@ export function specSchema(kind: ResourceKind): JsonSchema {
   return { type, properties, ...(required.length === 0 ? {} : { required }), ...schemaRules.spec };
 }
 
+/** Returns the schema of the status that netplug writes; undefined for a kind without one. */
+export function statusSchema(kind: ResourceKind): JsonSchema | undefined {
+  const { status }: KindDeclaration<never> = KINDS[kind];
+  if (status === undefined) return undefined;
+  const schema = v.looseObject(status);
+  const { properties = {} } = withDescriptions(
+    schema,
+    toJsonSchema(schema, { typeMode: 'input', errorMode: 'ignore' }),
+  );
+  return { type: 'object', properties };
+}
+
 /** Returns the schema of one resource, for editors. Unknown fields are errors. */
 export function resourceJsonSchema(kind: ResourceKind): JsonSchema {
   const { about, names, scope }: KindDeclaration<never> = KINDS[kind];

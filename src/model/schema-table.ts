@@ -77,5 +77,7 @@ function typeText(node: JsonSchema): string {
   if (anyOf !== undefined)
     return anyOf.map((each) => (typeof each === 'boolean' ? 'any' : typeText(each))).join(' or ');
   if (items !== undefined && typeof items !== 'boolean' && !Array.isArray(items)) return `array of ${typeText(items)}`;
-  return typeof additionalProperties === 'object' ? `object of ${typeText(additionalProperties)}` : String(node.type);
+  return typeof additionalProperties === 'object' && additionalProperties.type !== undefined
+    ? `object of ${typeText(additionalProperties)}`
+    : String(node.type);
 }

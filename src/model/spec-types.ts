@@ -134,8 +134,17 @@ export const Switch = v.picklist(['Enabled', 'Disabled'], '"Enabled" or "Disable
 
 export const LogSeverity = v.picklist(['Debug', 'Info', 'Warning', 'Error'], '"Debug", "Info", "Warning" or "Error"');
 
+const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 } as const;
+
+/** Returns the milliseconds of a duration such as `90s`; undefined for another text. */
+export function tryReadDuration(text: string): number | undefined {
+  const { count, unit } = /^(?<count>[1-9]\d{0,6})(?<unit>ms|s|m|h)$/.exec(text)?.groups ?? {};
+  // The pattern has these units alone.
+  return count === undefined ? undefined : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
+}
+
 /** A duration such as `90s`. */
 export const DurationText = v.pipe(
   v.string('a time such as "90s", "5m" or "1h"'),
-  v.regex(/^[1-9]\d{0,6}(ms|s|m|h)$/, 'a time such as "90s", "5m" or "1h"'),
+  v.check((text) => tryReadDuration(text) !== undefined, 'a time such as "90s", "5m" or "1h"'),
 );

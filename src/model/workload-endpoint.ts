@@ -20,6 +20,8 @@ export interface WorkloadEndpointSpec {
   readonly ipNetworks: readonly string[];
   /** Set while only an annotation, which users can write, says that the pod has the addresses. Never stored. */
   readonly areAddressesUnconfirmed?: true;
+  /** The pod is being deleted: another pod may have its addresses soon. Never stored. */
+  readonly isTerminating?: true;
   readonly ipv4Gateway?: string;
   readonly ipv6Gateway?: string;
   readonly profiles: readonly string[];

@@ -1,3 +1,4 @@
+import { OneToMany } from '../base/one-to-many.ts';
 import { type Address, addressKey } from '../net/address.ts';
 
 interface Claim<T> {
@@ -19,7 +20,7 @@ interface Claimant extends Claim<string> {
  */
 export class AddressClaims {
   readonly #claimants = new Map<string, Claimant>();
-  readonly #byAddress = new Map<string, Set<Claimant>>();
+  readonly #byAddress = new OneToMany<string, Claimant>();
 
   /** Replaces the claims of the key, and returns the keys of other claimants whose addresses this may give or take. */
   replace(key: string, claim: Claim<Address>): string[] {
@@ -27,31 +28,21 @@ export class AddressClaims {
     const after: Claimant = { key, ...claim, addresses: claim.addresses.map(addressKey) };
     const rivals = new Set<string>();
     for (const address of [...(before?.addresses ?? []), ...after.addresses]) {
-      for (const rival of this.#byAddress.get(address) ?? []) if (rival.key !== key) rivals.add(rival.key);
+      for (const rival of this.#byAddress.get(address)) if (rival.key !== key) rivals.add(rival.key);
     }
-    for (const address of before?.addresses ?? []) this.#drop(address, before);
+    if (before !== undefined) for (const address of before.addresses) this.#byAddress.delete(address, before);
     if (after.addresses.length === 0) this.#claimants.delete(key);
     else this.#claimants.set(key, after);
-    for (const address of after.addresses) {
-      const claimants = this.#byAddress.get(address) ?? new Set<Claimant>();
-      this.#byAddress.set(address, claimants.add(after));
-    }
+    for (const address of after.addresses) this.#byAddress.add(address, after);
     return [...rivals];
   }
 
   hasAddress(key: string, address: Address): boolean {
     let winner: Claimant | undefined;
-    for (const claimant of this.#byAddress.get(addressKey(address)) ?? []) {
+    for (const claimant of this.#byAddress.get(addressKey(address))) {
       if (winner === undefined || comesBefore(claimant, winner)) winner = claimant;
     }
     return winner?.key === key;
-  }
-
-  #drop(address: string, claimant: Claimant | undefined): void {
-    const claimants = this.#byAddress.get(address);
-    if (claimants === undefined || claimant === undefined) return;
-    claimants.delete(claimant);
-    if (claimants.size === 0) this.#byAddress.delete(address);
   }
 }
 

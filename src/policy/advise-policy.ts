@@ -47,8 +47,8 @@ function adviseOrder(rules: readonly PolicyRule[], direction: PolicyDirection): 
   const later = new Set(rules.slice(position + 1).map(({ index }) => index));
   later.delete(decisive.index);
   return [...later].map((index) => ({
-    path: pathOf(direction, index),
-    message: `has no effect: ${pathOf(direction, decisive.index)} already matches every packet`,
+    path: joinPath(direction, index),
+    message: `has no effect: ${joinPath(direction, decisive.index)} already matches every packet`,
   }));
 }
 
@@ -58,7 +58,7 @@ function adviseMatches(rules: readonly PolicyRule[], direction: PolicyDirection)
   for (const rule of rules) {
     for (const side of ['source', 'destination'] as const) {
       for (const message of whyNever(rule[side])) {
-        const advice = { path: pathOf(direction, rule.index), message: `${side}: ${message}` };
+        const advice = { path: joinPath(direction, rule.index), message: `${side}: ${message}` };
         said.set(JSON.stringify(advice), advice);
       }
     }
@@ -133,6 +133,7 @@ function valuesOf(part: Selector): ReadonlySet<string> | undefined {
   return part.kind === 'in' ? new Set(part.values) : undefined;
 }
 
-function pathOf(direction: PolicyDirection, index: number): string {
+/** Returns the path of a rule below `spec`. */
+export function joinPath(direction: PolicyDirection, index: number): string {
   return `${direction}[${String(index)}]`;
 }

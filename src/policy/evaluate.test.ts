@@ -77,6 +77,9 @@ function atWeb(view: PolicyState, more: Partial<Packet> = {}): EndVerdict {
   return evaluateEnd(view, { endpoint, direction: 'ingress', packet: packet(more) });
 }
 
+const ALL_PASS = ['allow', 'allow', 'allow'];
+const NONE_PASS = ['deny', 'deny', 'deny'];
+
 describe('policies of one endpoint', () => {
   it('decide in order, and those without an order last', () => {
     const deny = [{ action: 'Deny' }];
@@ -140,12 +143,24 @@ describe('policies of one endpoint', () => {
     expect(atWeb(view)).toMatchObject({ verdict: 'deny', decision: { kind: 'no profile' } });
   });
 
-  it('let neighbour discovery pass', () => {
-    const view = viewOf(policy('a', { ingress: [] }));
-    const source = parseAddress('fe80::1');
+  it('let neighbour discovery pass from a pod to its node and on the link, and nowhere else', () => {
+    const view = viewOf(policy('a', { types: ['Ingress', 'Egress'], ingress: [], egress: [] }));
+    const pod = view.endpoints.get('pod shop/web')!;
+    const source = parseAddress('fd00:65::1');
+    const sent = (to: string, type: number, host?: string): string => {
+      const destination = parseAddress(to);
+      const message = { source, destination, protocol: 58, icmp: { type, code: 0 } };
+      return evaluateConnection(view, {
+        source: { address: source, pod },
+        destination: { address: destination, ...(host === undefined ? {} : { host }) },
+        packet: message,
+        endpointToHost: 'Accept',
+      }).verdict;
+    };
+    expect([sent('fe80::1', 135), sent('ff02::16', 143), sent('2001:db8::1', 136, pod.node)]).toEqual(ALL_PASS);
+    expect([sent('fe80::1', 128), sent('2001:db8::1', 135), sent('2001:db8::1', 136, 'other')]).toEqual(NONE_PASS);
     const message = { source, destination: source, protocol: 58, sourcePort: undefined, destinationPort: undefined };
-    expect(atWeb(view, { ...message, icmp: { type: 135, code: 0 } }).decision.kind).toBe('neighbour discovery');
-    expect(atWeb(view, { ...message, icmp: { type: 128, code: 0 } }).verdict).toBe('deny');
+    expect(atWeb(view, { ...message, icmp: { type: 135, code: 0 } }).verdict).toBe('deny');
   });
 });
 

@@ -17,7 +17,7 @@ export type PolicyDecision =
   | { readonly kind: 'no profile' }
   /** No policy applies to packets on this path. */
   | { readonly kind: 'no policy' }
-  /** IPv6 needs these messages: they pass before policies. */
+  /** IPv6 needs these messages on a link: there they pass before policies. */
   | { readonly kind: 'neighbour discovery' }
   /** A failsafe port of a host endpoint, or a tunnel between nodes: it passes before policies. */
   | { readonly kind: 'open port'; readonly open: OpenMatch };
@@ -54,6 +54,8 @@ interface EndQuestion {
   readonly path?: PacketPath;
   /** Of a host endpoint. */
   readonly open?: OpenPorts;
+  /** The packet, which a pod sends, ends at the node of the pod. */
+  readonly isToNode?: boolean;
 }
 
 /**
@@ -61,7 +63,7 @@ interface EndQuestion {
  * what policies mean: rules of the kernel are compared with it.
  */
 export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict {
-  const { endpoint, direction, packet, path = 'local', open = NO_OPEN_PORTS } = question;
+  const { endpoint, direction, packet, path = 'local', open = NO_OPEN_PORTS, isToNode = false } = question;
   const considered: ConsideredPolicy[] = [];
   const decide = (verdict: PolicyVerdict, decision: PolicyDecision): EndVerdict => ({
     endpoint,
@@ -70,7 +72,8 @@ export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict
     decision,
     considered,
   });
-  if (isNeighbourMessage(packet)) return decide('allow', { kind: 'neighbour discovery' });
+  const isOnLink = endpoint.kind === 'host' ? path !== 'forwarded' : isToNode;
+  if (isOnLink && isNeighbourMessage(packet)) return decide('allow', { kind: 'neighbour discovery' });
   const opened = findOpenMatch(openMatches(open, direction, path), direction, packet);
   if (opened !== undefined) return decide('allow', { kind: 'open port', open: opened });
   for (const tier of view.tiers) {
@@ -176,8 +179,11 @@ export interface PolicyConnection {
  */
 export function evaluateConnection(view: PolicyView, connection: PolicyConnection): ConnectionVerdict {
   const { source, destination, packet, endpointToHost } = connection;
+  const isToNode = source.pod?.node === destination.host || isOfLink(packet.destination);
   const egress =
-    source.pod === undefined ? undefined : evaluateEnd(view, { endpoint: source.pod, direction: 'egress', packet });
+    source.pod === undefined
+      ? undefined
+      : evaluateEnd(view, { endpoint: source.pod, direction: 'egress', packet, isToNode });
   const isFromOwnNode = source.host !== undefined && source.host === destination.pod?.node;
   const ingress =
     destination.pod === undefined || isFromOwnNode
@@ -253,6 +259,11 @@ function decideByProfiles(
 /** Multicast listener messages, router messages and neighbour discovery. */
 const NEIGHBOUR_MESSAGES = [130, 131, 132, 133, 134, 135, 136, 143];
 
-export function isNeighbourMessage({ source, protocol, icmp }: Packet): boolean {
+function isNeighbourMessage({ source, protocol, icmp }: Packet): boolean {
   return source.family === 6 && protocol === 58 && icmp !== undefined && NEIGHBOUR_MESSAGES.includes(icmp.type);
+}
+
+/** Reports whether packets to the address are not forwarded: it is link-local, or multicast. */
+function isOfLink({ family, value }: Address): boolean {
+  return family === 6 && (value >> 118n === 0x3fan || value >> 120n === 0xffn);
 }

@@ -1,6 +1,6 @@
-import { HOST_LINK_PREFIX } from '../dataplane/kernel.ts';
 import { ALL_INTERFACES } from '../model/host-endpoint.ts';
 import { formatAddress } from '../net/address.ts';
+import { isPodLink, OWN_POD_LINKS, type PodLinkNames } from './pod-link-names.ts';
 import type { PolicyView } from './policy-view.ts';
 import type { PolicyEndpoint } from './resolved-policy.ts';
 
@@ -18,6 +18,7 @@ export interface HostEndpointsInForce {
   readonly byInterface: ReadonlyMap<string, PolicyEndpoint>;
   /** At all other interfaces, except loopback and those of pods. */
   readonly elsewhere: PolicyEndpoint | undefined;
+  readonly podLinks: PodLinkNames;
 }
 
 /** Returns the host endpoints of the node, in order of precedence: those that people made first, then by name. */
@@ -39,10 +40,11 @@ function precedence({ isAutomatic, shown }: PolicyEndpoint): string {
 export function hostEndpointsInForce(
   endpoints: readonly PolicyEndpoint[],
   interfaces: readonly LinkWithAddresses[],
+  podLinks: PodLinkNames = OWN_POD_LINKS,
 ): HostEndpointsInForce {
   const byInterface = new Map<string, PolicyEndpoint>();
   const put = (name: string, endpoint: PolicyEndpoint): void => {
-    if (!isOfPod(name) && !byInterface.has(name)) byInterface.set(name, endpoint);
+    if (!isPodLink(podLinks, name) && !byInterface.has(name)) byInterface.set(name, endpoint);
   };
   for (const endpoint of endpoints)
     if (endpoint.interfaceName !== undefined && endpoint.interfaceName !== ALL_INTERFACES)
@@ -53,17 +55,14 @@ export function hostEndpointsInForce(
     for (const { name, addresses } of interfaces)
       if (name !== LOOPBACK && addresses.some((address) => expected.has(address))) put(name, endpoint);
   }
-  return { byInterface, elsewhere: endpoints.find(({ interfaceName }) => interfaceName === ALL_INTERFACES) };
+  const elsewhere = endpoints.find(({ interfaceName }) => interfaceName === ALL_INTERFACES);
+  return { byInterface, elsewhere, podLinks };
 }
 
 /** Returns the endpoint that decides at the interface. */
 export function hostEndpointAt(
-  { byInterface, elsewhere }: HostEndpointsInForce,
+  { byInterface, elsewhere, podLinks }: HostEndpointsInForce,
   name: string,
 ): PolicyEndpoint | undefined {
-  return byInterface.get(name) ?? (name === LOOPBACK || isOfPod(name) ? undefined : elsewhere);
-}
-
-function isOfPod(name: string): boolean {
-  return name.startsWith(HOST_LINK_PREFIX);
+  return byInterface.get(name) ?? (name === LOOPBACK || isPodLink(podLinks, name) ? undefined : elsewhere);
 }

@@ -1,5 +1,7 @@
 import type { AgentConfigurationSpec } from '../model/agent-configuration.ts';
 import { protocolNumber } from '../model/protocol.ts';
+import type { ServicePort } from '../model/service-endpoints.ts';
+import { bitsOf } from '../net/address.ts';
 import { type Cidr, cidrContains, tryReadCidr } from '../net/cidr.ts';
 import type { Packet } from './match-packet.ts';
 import type { PacketPath } from './packet-path.ts';
@@ -7,8 +9,8 @@ import type { PolicyDirection } from './resolved-policy.ts';
 
 /** Packets that no policy of a host endpoint can block. */
 export interface OpenPort {
-  /** Failsafe ports keep the administrator in; through tunnels the nodes send packets of pods. */
-  readonly kind: 'failsafe' | 'tunnel';
+  /** Failsafe ports keep the administrator in, the datastore the agent; through tunnels the nodes send packets of pods. */
+  readonly kind: 'failsafe' | 'tunnel' | 'datastore';
   /** IANA number. */
   readonly protocol: number;
   /** Port of the destination; undefined for a protocol without ports. */
@@ -42,6 +44,15 @@ export function withTunnels(
 ): OpenPorts {
   const open = tunnels.map(({ protocol, port }): OpenPort => ({ kind: 'tunnel', protocol, port, net: undefined }));
   return { ingress: [...ingress, ...open], egress: [...egress, ...open] };
+}
+
+/** Returns the ports with those of the servers of the datastore, to which the node may connect. */
+export function withServers({ ingress, egress }: OpenPorts, servers: readonly ServicePort[]): OpenPorts {
+  const open = servers.map(({ address, protocol, port }): OpenPort => {
+    const net = { base: address, prefixBits: bitsOf(address.family) };
+    return { kind: 'datastore', protocol, port, net };
+  });
+  return { ingress, egress: [...egress, ...open] };
 }
 
 /** How a packet must be to pass: `side` is the end that has the port. */

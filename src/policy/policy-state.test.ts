@@ -74,7 +74,7 @@ describe('an address that two pods have', () => {
     expect(state.endpoints.get('pod shop/old')?.addresses).toEqual([]);
   });
 
-  it('falls back to the older pod when the younger one has gone, and nobody inherits a label', () => {
+  it('falls back to the older pod when the younger one has gone, and no pod inherits a label', () => {
     const state = new PolicyState();
     state.apply([peers("app == 'old'"), old, young]);
     const touched = state.apply([{ kind: 'endpoint', key: 'young' }]);

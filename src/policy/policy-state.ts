@@ -1,14 +1,15 @@
 import { never, reasonOf } from '../base/errors.ts';
+import { digestOfText } from '../dataplane/rule-digest.ts';
 import type { AnyResource } from '../model/kinds.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
 import { fullId } from '../model/resource-id.ts';
 import type { Labels } from '../model/selector.ts';
-import { evaluateSelector } from '../model/selector.ts';
 import type { ServicePort } from '../model/service-endpoints.ts';
-import { type Address, addressKey, formatAddress } from '../net/address.ts';
+import { type Address, addressKey, sameAddress } from '../net/address.ts';
 import { type Cidr, cidrContains } from '../net/cidr.ts';
 import { AddressClaims } from './address-claims.ts';
 import { AppliedPolicies } from './applied-policies.ts';
+import { EndpointIndex, type EndpointItem } from './endpoint-index.ts';
 import { MemberSet } from './member-set.ts';
 import { type PolicyChange, unreadable } from './policy-change.ts';
 import type { NamedPortAddress, PolicyView, TouchedPolicy } from './policy-view.ts';
@@ -23,6 +24,7 @@ import type {
 } from './resolved-policy.ts';
 import {
   hostKey,
+  labelsOf,
   type Selectable,
   selectableHost,
   selectableSet,
@@ -38,13 +40,9 @@ import {
   resolveProfile,
 } from './resolve-policy.ts';
 import { ServiceIndex } from './service-index.ts';
-import { type SelectedItem, TrackedSelectors } from './tracked-selectors.ts';
+import { noTouches, type Touches } from './touches.ts';
+import { TrackedSelectors } from './tracked-selectors.ts';
 import type { RuleOwner } from './unusable-rules.ts';
-
-interface Item extends SelectedItem {
-  readonly signature: string;
-  readonly endpoint: PolicyEndpoint | undefined;
-}
 
 /** Stands for rules that cannot be enforced. */
 const DENY_ALL: PolicyRule = { action: 'Deny', source: {}, destination: {}, index: 0 };
@@ -56,16 +54,6 @@ interface KnownProfile {
   readonly rules: string;
 }
 
-interface Touches {
-  readonly endpoints: Set<string>;
-  readonly policies: Set<string>;
-  readonly profiles: Set<string>;
-  readonly namedPorts: Set<string>;
-  readonly services: Set<string>;
-  /** Keys of what must be settled again. */
-  readonly unsettled: Set<string>;
-}
-
 /** Policies of a cluster, resolved and kept by changes of records. The cost of a change depends on what it touches. */
 export class PolicyState implements PolicyView {
   readonly endpoints = new Map<string, PolicyEndpoint>();
@@ -73,7 +61,7 @@ export class PolicyState implements PolicyView {
   /** What cannot be used of the records, by policy, profile or other record. */
   readonly problems = new Map<string, readonly string[]>();
   readonly #selectables = new Map<string, Selectable>();
-  readonly #items = new Map<string, Item>();
+  readonly #index = new EndpointIndex();
   readonly #keysOfRecords = new Map<string, string>();
   readonly #keysOfProfiles = new Map<string, Set<string>>();
   readonly #specs = new Map<string, string>();
@@ -81,8 +69,6 @@ export class PolicyState implements PolicyView {
   readonly #applied = new AppliedPolicies();
   readonly #tracked = new TrackedSelectors();
   readonly #claims = new AddressClaims();
-  readonly #byAddress = new Map<string, Set<Item>>();
-  readonly #byPort = new Map<string, Set<Item>>();
   readonly #services = new ServiceIndex();
   /** Owners of rules that cannot be enforced. */
   readonly #closed = new Set<string>();
@@ -160,32 +146,22 @@ export class PolicyState implements PolicyView {
     const tracked = this.#tracked.find(selector);
     if (tracked !== undefined) return tracked.members.list();
     const members = new MemberSet();
-    for (const { cidrs } of this.#selected(selector)) for (const cidr of cidrs) members.add(cidr);
+    for (const { cidrs } of this.#index.selected(selector)) for (const cidr of cidrs) members.add(cidr);
     return members.list();
   }
 
   isMember(selector: PeerSelector, address: Address): boolean {
     const tracked = this.#tracked.find(selector);
     if (tracked !== undefined) return tracked.members.contains(address);
-    return this.#selected(selector).some(({ cidrs }) => cidrs.some((cidr) => cidrContains(cidr, address)));
+    return this.#index.selected(selector).some(({ cidrs }) => cidrs.some((cidr) => cidrContains(cidr, address)));
   }
 
   endpointsAt(address: Address): readonly PolicyEndpoint[] {
-    return [...(this.#byAddress.get(addressKey(address)) ?? [])].flatMap(({ endpoint }) => endpoint ?? []);
+    return this.#index.endpointsAt(address);
   }
 
   namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[] {
-    const found = new Map<string, NamedPortAddress>();
-    for (const { endpoint, labels } of this.#byPort.get(portKey({ name, protocol })) ?? []) {
-      if (endpoint === undefined || (selector !== undefined && !evaluateSelector(selector.selector, labels))) continue;
-      for (const port of endpoint.ports) {
-        if (port.name !== name || port.protocol !== protocol) continue;
-        for (const address of endpoint.addresses) {
-          found.set(`${formatAddress(address)} ${String(port.port)}`, { address, port: port.port });
-        }
-      }
-    }
-    return [...found].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, port]) => port);
+    return this.#index.namedPortsOf(name, protocol, selector);
   }
 
   serviceEndpoints(namespace: string, name: string): readonly ServicePort[] {
@@ -329,7 +305,7 @@ export class PolicyState implements PolicyView {
       for (const { selector, notSelector } of [source, destination]) {
         for (const peer of [selector, notSelector]) {
           if (peer === undefined) continue;
-          if (change === 'use') this.#tracked.use(peer, this.#items.values());
+          if (change === 'use') this.#tracked.use(peer, this.#index.items());
           else this.#tracked.release(peer);
         }
       }
@@ -357,68 +333,45 @@ export class PolicyState implements PolicyView {
 
   /** Brings labels, addresses, memberships and policies of one endpoint or network set up to date. */
   #settle(key: string, touches: Touches): void {
-    const before = this.#items.get(key);
+    const before = this.#index.find(key);
     const selectable = this.#selectables.get(key);
     const after = selectable === undefined ? undefined : this.#itemOf(selectable);
-    if (before?.signature === after?.signature) return;
+    if (before?.digest === after?.digest) return;
     this.#tracked.move(before, after);
-    if (before !== undefined) this.#unlist(before, touches);
-    if (after !== undefined) this.#list(after, touches);
-    if (after === undefined) this.#items.delete(key);
-    else this.#items.set(key, after);
+    for (const port of this.#index.replace(key, after)) touches.namedPorts.add(port);
     if (before?.endpoint === undefined && after?.endpoint === undefined) return;
     touches.endpoints.add(key);
-    this.#applied.settle(key, after?.labels);
     if (after?.endpoint === undefined) this.endpoints.delete(key);
     else this.endpoints.set(key, after.endpoint);
     if (after?.endpoint?.kind === 'host') this.hostEndpoints.set(key, after.endpoint);
     else this.hostEndpoints.delete(key);
   }
 
-  #itemOf({ key, ownLabels, setLabels, profiles, cidrs, endpoint }: Selectable): Item {
-    const applied = profiles.toReversed().map((name) => this.#profiles.get(name)?.labels ?? {});
-    const labels: Labels = Object.assign({}, ...applied, ownLabels, setLabels) as Labels;
+  #itemOf(selectable: Selectable): EndpointItem {
+    const { key, profiles, cidrs, endpoint } = selectable;
+    const labels = labelsOf(
+      selectable,
+      profiles.map((name) => this.#profiles.get(name)?.labels ?? {}),
+    );
     const isPod = endpoint?.kind === 'workload';
-    const addresses = (endpoint?.addresses ?? []).filter((address) => !isPod || this.#claims.hasAddress(key, address));
-    const settled = endpoint === undefined ? undefined : { ...endpoint, labels, addresses };
-    const owned = isPod
-      ? cidrs.filter(({ base }) =>
-          addresses.some(({ value, family }) => value === base.value && family === base.family),
-        )
-      : cidrs;
-    const { addresses: _, ...rest } = settled ?? { addresses: [], labels };
+    const { addresses: claimed = [], ...rest } = endpoint ?? {};
+    const has = (address: Address): boolean => !isPod || this.#claims.hasAddress(key, address);
+    // Most pods have all that they claim, and share the lists.
+    const addresses = claimed.every(has) ? claimed : claimed.filter(has);
+    const owned =
+      addresses === claimed || !isPod
+        ? cidrs
+        : cidrs.filter(({ base }) => addresses.some((address) => sameAddress(address, base)));
     return {
       labels,
       cidrs: owned,
-      endpoint: settled,
+      endpoint: endpoint === undefined ? undefined : { ...endpoint, labels, addresses },
       hasNamedPorts: (endpoint?.ports ?? []).length > 0,
-      selectors: new Set(),
-      signature: JSON.stringify([rest, owned.map(({ base, prefixBits }) => [addressKey(base), prefixBits])]),
+      selectors: [],
+      digest: digestOfText(
+        JSON.stringify([{ ...rest, labels }, owned.map(({ base, prefixBits }) => [addressKey(base), prefixBits])]),
+      ),
     };
-  }
-
-  #list(item: Item, touches: Touches): void {
-    const { addresses = [], ports = [] } = item.endpoint ?? {};
-    for (const address of addresses.map(addressKey)) {
-      this.#byAddress.set(address, (this.#byAddress.get(address) ?? new Set<Item>()).add(item));
-    }
-    for (const port of ports.map(portKey)) {
-      this.#byPort.set(port, (this.#byPort.get(port) ?? new Set<Item>()).add(item));
-      touches.namedPorts.add(port);
-    }
-  }
-
-  #unlist(item: Item, touches: Touches): void {
-    const { addresses = [], ports = [] } = item.endpoint ?? {};
-    for (const address of addresses.map(addressKey)) drop(this.#byAddress, address, item);
-    for (const port of ports.map(portKey)) {
-      drop(this.#byPort, port, item);
-      touches.namedPorts.add(port);
-    }
-  }
-
-  #selected({ selector }: PeerSelector): Item[] {
-    return [...this.#items.values()].filter(({ labels }) => evaluateSelector(selector, labels));
   }
 
   #report(key: string, problems: readonly (string | undefined)[]): void {
@@ -426,17 +379,6 @@ export class PolicyState implements PolicyView {
     if (texts.length === 0) this.problems.delete(key);
     else this.problems.set(key, texts);
   }
-}
-
-function noTouches(): Touches {
-  return {
-    endpoints: new Set(),
-    policies: new Set(),
-    profiles: new Set(),
-    namedPorts: new Set(),
-    services: new Set(),
-    unsettled: new Set(),
-  };
 }
 
 function keyOfOwner({ kind, name }: RuleOwner): string {
@@ -455,14 +397,4 @@ function rulesOfPolicy(ordered: OrderedPolicy | undefined): readonly PolicyRule[
 
 function rulesOfProfile(profile: KnownProfile | undefined): readonly PolicyRule[] {
   return [...(profile?.resolved.rules.ingress ?? []), ...(profile?.resolved.rules.egress ?? [])];
-}
-
-function portKey({ name, protocol }: { readonly name: string; readonly protocol: number }): string {
-  return `${String(protocol)} ${name}`;
-}
-
-function drop(index: Map<string, Set<Item>>, key: string, item: Item): void {
-  const items = index.get(key);
-  items?.delete(item);
-  if (items?.size === 0) index.delete(key);
 }

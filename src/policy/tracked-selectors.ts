@@ -10,7 +10,8 @@ export interface SelectedItem {
   readonly labels: Labels;
   readonly cidrs: readonly Cidr[];
   readonly hasNamedPorts: boolean;
-  readonly selectors: Set<TrackedSelector>;
+  /** Those that select it. Not a set, because most items have few. */
+  readonly selectors: TrackedSelector[];
 }
 
 export interface TrackedSelector {
@@ -69,7 +70,8 @@ export class TrackedSelectors {
       const selecting = candidates.filter(({ peer }) => evaluateSelector(peer.selector, after.labels));
       for (const tracked of selecting) this.#enter(tracked, after);
     }
-    for (const tracked of before?.selectors ?? []) if (before !== undefined) this.#leave(tracked, before);
+    if (before === undefined) return;
+    for (const tracked of before.selectors.splice(0)) this.#leave(tracked, before);
   }
 
   /** Returns how members changed since the last call, by text of the selector. */
@@ -89,7 +91,7 @@ export class TrackedSelectors {
   }
 
   #forget(tracked: TrackedSelector): void {
-    for (const item of tracked.items) item.selectors.delete(tracked);
+    for (const { selectors } of tracked.items) selectors.splice(selectors.indexOf(tracked), 1);
     this.#byText.delete(tracked.peer.text);
     this.#index.remove(tracked.peer.selector, tracked);
     this.#touched.delete(tracked);
@@ -98,14 +100,13 @@ export class TrackedSelectors {
   #enter(tracked: TrackedSelector, item: SelectedItem): void {
     for (const cidr of item.cidrs) tracked.members.add(cidr);
     tracked.items.add(item);
-    item.selectors.add(tracked);
+    item.selectors.push(tracked);
     this.#touch(tracked, item);
   }
 
   #leave(tracked: TrackedSelector, item: SelectedItem): void {
     for (const cidr of item.cidrs) tracked.members.remove(cidr);
     tracked.items.delete(item);
-    item.selectors.delete(tracked);
     this.#touch(tracked, item);
   }
 

@@ -29,6 +29,12 @@ export interface Addon {
   /** Returns 1 when the device offloads transmit checksums, otherwise 0. */
   txChecksum(device: string): number;
   setTxChecksum(device: string, value: 0 | 1): number;
+  /** Makes the new netlink socket receive messages of the group, at most 32. */
+  joinGroup(socket: number, group: number): number;
+  /** Sends a packet from the namespace of the calling thread; the kernel adds the IP header. Addresses have 4 or 16 bytes. */
+  sendRaw(protocol: number, source: Uint8Array, destination: Uint8Array, payload: Uint8Array): number;
+  /** Opens a device of that name. IP packets written to the descriptor arrive by it; closing it removes the device. */
+  openTun(name: string): number;
 }
 
 const ASSET = 'netns.node';

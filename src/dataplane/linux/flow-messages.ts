@@ -1,7 +1,16 @@
 /** Messages about tracked flows: the subsystem of netfilter netlink for connection tracking. Pure. */
 import { type Address, addressBytes, addressFromBytes, type Family } from '../../net/address.ts';
 import type { FlowTuple, TrackedFlow } from '../flow-table.ts';
-import { type Attributes, decodeAttributes, type Message, NLM_F_ACK, NLM_F_DUMP } from './netlink.ts';
+import {
+  attribute,
+  type Attributes,
+  decodeAttributes,
+  type Message,
+  nested,
+  NLM_F_ACK,
+  NLM_F_DUMP,
+  u32Attribute,
+} from './netlink.ts';
 
 const CTNETLINK = 1 << 8;
 const CT_GET = CTNETLINK | 1;
@@ -14,6 +23,7 @@ const CTA_TUPLE_REPLY = 2;
 const CTA_STATUS = 3;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
+const CTA_FILTER = 25;
 const CTA_TUPLE_IP = 1;
 const CTA_TUPLE_PROTO = 2;
 /** IPv4, then IPv6. */
@@ -23,16 +33,41 @@ const SEEN_REPLY = 2;
 const CTA_PROTO_NUM = 1;
 const CTA_PROTO_SRC_PORT = 2;
 const CTA_PROTO_DST_PORT = 3;
+/** Bits of a filter. */
+const FILTERED = { source: 1, destination: 2 } as const;
 /** ICMP, then ICMPv6. */
 const CTA_PROTO_TYPE = [5, 8] as const;
 const CTA_PROTO_CODE = [6, 9] as const;
 
-export function listFlows(family: Family): Message {
-  return { type: CT_GET, flags: NLM_F_DUMP, body: Buffer.from([FAMILY_NUMBERS[family], 0, 0, 0]) };
+/** Lists the flows of all families, for which the kernel walks its table once. */
+export function listFlows(): Message {
+  return { type: CT_GET, flags: NLM_F_DUMP, body: Buffer.alloc(HEADER_BYTES) };
 }
 
 export function endFlow({ handle }: Pick<TrackedFlow, 'handle'>): Message {
   return { type: CT_DELETE, flags: NLM_F_ACK, body: Buffer.from(handle) };
+}
+
+/**
+ * Returns messages that end every flow of which the IPv4 address is an end, one for each place of an address in an entry. Older
+ * kernels refuse them with EINVAL. For IPv6, Linux 6.18 ends the flows of all other addresses instead.
+ */
+export function endFlowsOf(address: Address & { readonly family: 4 }): readonly Message[] {
+  return [CTA_TUPLE_ORIG, CTA_TUPLE_REPLY].flatMap((tuple) =>
+    [
+      { type: CTA_IP_SOURCE[0], bit: FILTERED.source },
+      { type: CTA_IP_DESTINATION[0], bit: FILTERED.destination },
+    ].map(({ type, bit }) => ({
+      type: CT_DELETE,
+      flags: NLM_F_ACK,
+      body: Buffer.concat([
+        Buffer.from([FAMILY_NUMBERS[address.family], 0, 0, 0]),
+        nested(tuple, [nested(CTA_TUPLE_IP, [attribute(type, addressBytes(address))])]),
+        // The filter names a tuple by the same number.
+        nested(CTA_FILTER, [u32Attribute(tuple, bit)]),
+      ]),
+    })),
+  );
 }
 
 /** Returns a function that decodes an entry of the list; undefined unless one of the addresses is an end of the flow. */

@@ -1,4 +1,5 @@
 import { type HostEvent, ROUTE_PROTOCOL } from '../host-network.ts';
+import { bitsOf } from '../../net/address.ts';
 import { decodeAddress } from './address-messages.ts';
 import type { Addon } from './addon.ts';
 import { toHostRoute } from './host-tables.ts';
@@ -6,7 +7,7 @@ import { type Link, RTM_DELLINK, RTM_NEWLINK, decodeLink, listLinks } from './li
 import { isHostSide } from './links.ts';
 import { RTM_DELNEIGH, RTM_NEWNEIGH, decodeNote, neighbourIndex } from './neighbour-messages.ts';
 import { decodeNotes, type Note } from './netlink.ts';
-import { RTM_DELROUTE, RTM_NEWROUTE, RT_TABLE_MAIN, decodeRoute } from './route-messages.ts';
+import { RTM_DELROUTE, RTM_NEWROUTE, RT_TABLE_MAIN, type Route, decodeRoute } from './route-messages.ts';
 import { RouteSocket, kernelFailure } from './route-socket.ts';
 import { RTM_DELADDR, RTM_NEWADDR } from './address-messages.ts';
 import { isTunnel } from './tunnel-owner.ts';
@@ -67,11 +68,11 @@ class EventReader {
       case RTM_NEWROUTE:
         return this.#eventOfRoute('route-put', body);
       case RTM_DELROUTE:
-        return this.#eventOfRoute('route-gone', body);
+        return this.#eventOfRoute('route-deleted', body);
       case RTM_NEWNEIGH:
         return this.#eventOfPeer('put', body);
       case RTM_DELNEIGH:
-        return this.#eventOfPeer('gone', body);
+        return this.#eventOfPeer('deleted', body);
       default:
         return undefined;
     }
@@ -86,7 +87,7 @@ class EventReader {
     return isHostSide(link) ? undefined : { kind: 'links' };
   }
 
-  #eventOfPeer(change: 'put' | 'gone', body: Buffer): HostEvent | undefined {
+  #eventOfPeer(change: 'put' | 'deleted', body: Buffer): HostEvent | undefined {
     const link = this.#links.get(neighbourIndex(body));
     const { table, address, mac, isPermanent } = decodeNote(body);
     if (link === undefined || !isTunnel(link) || address === undefined) return undefined;
@@ -97,14 +98,21 @@ class EventReader {
     const isPut = change === 'put' && isPermanent && mac !== undefined;
     return isPut
       ? { kind: 'neighbour-put', device, gateway: address, mac }
-      : { kind: 'neighbour-gone', device, gateway: address };
+      : { kind: 'neighbour-deleted', device, gateway: address };
   }
 
-  #eventOfRoute(kind: 'route-put' | 'route-gone', body: Buffer): HostEvent | undefined {
+  #eventOfRoute(kind: 'route-put' | 'route-deleted', body: Buffer): HostEvent | undefined {
     const route = decodeRoute(body);
-    if (route.protocol !== ROUTE_PROTOCOL || route.table !== RT_TABLE_MAIN) return undefined;
+    if (route.protocol !== ROUTE_PROTOCOL || route.table !== RT_TABLE_MAIN)
+      return this.#isForeignPath(route) ? { kind: 'paths' } : undefined;
     const hostRoute = toHostRoute(route, (index) => this.#links.get(index)?.name);
     return hostRoute === undefined ? { kind: 'unknown' } : { kind, route: hostRoute };
+  }
+
+  #isForeignPath({ destination, type, deviceIndex }: Route): boolean {
+    const isSingle = destination.prefixBits === bitsOf(destination.base.family);
+    const link = deviceIndex === undefined ? undefined : this.#links.get(deviceIndex);
+    return type === 'unicast' && isSingle && !(link !== undefined && isHostSide(link));
   }
 }
 

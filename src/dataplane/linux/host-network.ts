@@ -9,6 +9,7 @@ import { type ForwardingOptions, switchOnIpv6Forwarding } from './host-forwardin
 import {
   listInterfaces,
   listLinkAddresses,
+  listPaths,
   listLearnedDestinations,
   listPeers,
   listRoutes,
@@ -22,7 +23,7 @@ import { type VxlanChecksums, wantedChecksums } from './vxlan-checksums.ts';
 
 export interface LinuxHostNetworkOptions {
   /** `auto` unless given. */
-  readonly vxlanChecksums?: VxlanChecksums;
+  readonly vxlanChecksums?: () => VxlanChecksums;
   /** Folder in which settings of the host are recorded before they are changed; not recorded unless given. */
   readonly recordFolder?: string;
   /** Path of netns.node, for a bundle that does not contain it. */
@@ -35,16 +36,19 @@ export interface LinuxHostNetworkOptions {
  */
 export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNetwork {
   const addon = (): Addon => loadAddon(options.addonPath);
-  const checksums = wantedChecksums(options.vxlanChecksums ?? 'auto', release());
+  const checksums = (): ReturnType<typeof wantedChecksums> =>
+    wantedChecksums(options.vxlanChecksums?.() ?? 'auto', release());
   return {
     listInterfaces: async () => withSocket(addon(), listInterfaces),
     listAddresses: async () => withSocket(addon(), listLinkAddresses),
     lookUp: async (address) => withSocket(addon(), async (socket) => lookUp(socket, address)),
+    listPaths: async () => withSocket(addon(), listPaths),
+    findSourceChecks,
     listRoutes: async () => withSocket(addon(), listRoutes),
     listLearnedDestinations: async (metric) =>
       withSocket(addon(), async (socket) => listLearnedDestinations(socket, metric)),
     listPeers: async (device) => withSocket(addon(), async (socket) => listPeers(socket, device)),
-    putTunnel: async (tunnel) => putTunnel({ addon: addon(), checksums }, tunnel),
+    putTunnel: async (tunnel) => putTunnel({ addon: addon(), checksums: checksums() }, tunnel),
     findTunnels: async (names) => findTunnels(addon(), names),
     removeTunnel: async (name) => removeTunnel(addon(), name),
     change: async (changes, signal) => withSocket(addon(), async (socket) => applyHostChanges(socket, changes, signal)),
@@ -55,6 +59,13 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
     },
     watch: (onEvent) => watchHost(addon(), onEvent),
   };
+}
+
+/** See HostNetwork.findSourceChecks. The kernel takes the greater of the two values; 1 is strict, 2 is loose. */
+function findSourceChecks(links: readonly string[]): ReadonlySet<string> {
+  const valueOf = (link: string): number => Number(readSysctl(`ipv4/conf/${link}/rp_filter`) ?? 0);
+  const all = valueOf('all');
+  return new Set(links.filter((link) => Math.max(all, valueOf(link)) === 1));
 }
 
 function recorderOf({ recordFolder }: LinuxHostNetworkOptions): ForwardingOptions {

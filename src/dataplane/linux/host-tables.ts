@@ -3,6 +3,7 @@ import type { Cidr } from '../../net/cidr.ts';
 import {
   type HostNetwork,
   type HostInterface,
+  type HostPath,
   type HostRoute,
   type LinkAddresses,
   ROUTE_PROTOCOL,
@@ -12,7 +13,17 @@ import { type LinkAddress, decodeAddress, listAddresses } from './address-messag
 import { type Link, decodeLink, getLinkByIndex, listLinks } from './link-messages.ts';
 import { findLinkOnWorker, isHostSide } from './links.ts';
 import { type MacOwner, type NeighbourTable, decodeNeighbour, listNeighbours } from './neighbour-messages.ts';
-import { RTPROT_BIRD, RT_TABLE_MAIN, type Route, decodeRoute, dumpRoutes, lookUpHop } from './route-messages.ts';
+import {
+  RTN_UNICAST,
+  RTPROT_BIRD,
+  RT_TABLE_LOCAL,
+  RT_TABLE_MAIN,
+  type Route,
+  decodeRoute,
+  dumpRoutes,
+  hopDevices,
+  lookUpHop,
+} from './route-messages.ts';
 import { type RouteSocket, refusal } from './route-socket.ts';
 import { isTunnel } from './tunnel-owner.ts';
 
@@ -64,6 +75,25 @@ export async function lookUp(socket: RouteSocket, address: Address): ReturnType<
   const [link] = await socket.askOnWorker([getLinkByIndex(deviceIndex)]);
   const [linkBody] = link.bodies;
   return linkBody === undefined ? undefined : { device: decodeLink(linkBody).name, source };
+}
+
+/** See HostNetwork.listPaths. */
+export async function listPaths(socket: RouteSocket): Promise<readonly HostPath[]> {
+  const names = new Map((await listLinksOnWorker(socket)).map(({ index, name }) => [index, name]));
+  const paths: HostPath[] = [];
+  for (const family of FAMILIES) {
+    const bodies = await socket.listOnWorker('list the routes of the host', dumpRoutes(family, { type: RTN_UNICAST }));
+    for (const body of bodies) {
+      const { destination, table, type, gateway } = decodeRoute(body);
+      const devices = hopDevices(body).map((index) => names.get(index) ?? `index ${String(index)}`);
+      // Older kernels do not filter.
+      if (type === 'unicast' && table !== RT_TABLE_LOCAL) {
+        const isConnected = gateway === undefined && devices.length === 1 && destination.prefixBits > 0;
+        paths.push({ destination, table, devices, isConnected });
+      }
+    }
+  }
+  return paths;
 }
 
 /** See HostNetwork.listRoutes. */

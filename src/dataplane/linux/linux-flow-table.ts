@@ -1,7 +1,8 @@
-import { type Address, FAMILIES, type Family } from '../../net/address.ts';
+import { isNetplugError } from '../../base/errors.ts';
+import type { Address } from '../../net/address.ts';
 import type { FlowTable, TrackedFlow } from '../flow-table.ts';
 import { loadAddon } from './addon.ts';
-import { endFlow, flowReader, listFlows } from './flow-messages.ts';
+import { endFlow, endFlowsOf, flowReader, listFlows } from './flow-messages.ts';
 import { NftSocket } from './nft-socket.ts';
 
 /** How many flows are ended in one exchange. */
@@ -12,15 +13,18 @@ const READ_AT_ONCE = 5000;
 /** The tracked flows of the network namespace in which it was opened. */
 export class LinuxFlowTable implements FlowTable, Disposable {
   readonly #socket: NftSocket;
+  /** Whether the kernel ends flows by address, which older ones do not. */
+  #endsByAddress: boolean;
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(socket: NftSocket) {
+  private constructor(socket: NftSocket, endsByAddress: boolean) {
     this.#socket = socket;
+    this.#endsByAddress = endsByAddress;
   }
 
-  /** @throws kernel/failed */
-  static open(addonPath?: string): LinuxFlowTable {
-    return new LinuxFlowTable(NftSocket.open(loadAddon(addonPath)));
+  /** With `endsByAddress` false it works as on an older kernel. @throws kernel/failed */
+  static open({ endsByAddress = true }: { readonly endsByAddress?: boolean } = {}): LinuxFlowTable {
+    return new LinuxFlowTable(NftSocket.open(loadAddon()), endsByAddress);
   }
 
   async list(addresses: readonly Address[] | 'all'): Promise<readonly TrackedFlow[]> {
@@ -29,6 +33,14 @@ export class LinuxFlowTable implements FlowTable, Disposable {
 
   async end(flows: readonly TrackedFlow[]): Promise<number> {
     return this.#inTurn(async () => this.#end(flows));
+  }
+
+  async endAll(addresses: readonly Address[]): Promise<void> {
+    return this.#inTurn(async () => {
+      const v4 = addresses.filter(isV4);
+      const left = (await this.#endByAddress(v4)) ? addresses.filter((address) => !isV4(address)) : addresses;
+      await this.#end(await this.#list(left));
+    });
   }
 
   [Symbol.dispose](): void {
@@ -46,16 +58,13 @@ export class LinuxFlowTable implements FlowTable, Disposable {
     if (addresses.length === 0) return [];
     const read = flowReader(addresses);
     const found: TrackedFlow[] = [];
-    const isWanted = (each: Family): boolean => addresses === 'all' || addresses.some(({ family }) => family === each);
-    for (const family of FAMILIES.filter(isWanted)) {
-      const bodies = await this.#socket.list('list tracked flows', listFlows(family));
-      for (let at = 0; at < bodies.length; at += READ_AT_ONCE) {
-        for (const body of bodies.slice(at, at + READ_AT_ONCE)) {
-          const flow = read(body);
-          if (flow !== undefined) found.push(flow);
-        }
-        await new Promise((resolve) => setImmediate(resolve));
+    const bodies = await this.#socket.list('list tracked flows', listFlows());
+    for (let at = 0; at < bodies.length; at += READ_AT_ONCE) {
+      for (const body of bodies.slice(at, at + READ_AT_ONCE)) {
+        const flow = read(body);
+        if (flow !== undefined) found.push(flow);
       }
+      await new Promise((resolve) => setImmediate(resolve));
     }
     return found;
   }
@@ -68,4 +77,28 @@ export class LinuxFlowTable implements FlowTable, Disposable {
     }
     return ended;
   }
+
+  /**
+   * Reports whether the kernel could. For a list it locks each bucket of its table, of which a host may have 262 144; to end
+   * flows, only those that have some.
+   */
+  async #endByAddress(addresses: readonly V4[]): Promise<boolean> {
+    const [first, ...rest] = addresses.flatMap(endFlowsOf);
+    if (first === undefined) return true;
+    if (!this.#endsByAddress) return false;
+    try {
+      await this.#socket.requestEach('end the tracked flows of an address', [first, ...rest]);
+      return true;
+    } catch (cause) {
+      if (!isNetplugError(cause, 'kernel/failed') || cause.facts['errno'] !== 'EINVAL') throw cause;
+      this.#endsByAddress = false;
+      return false;
+    }
+  }
+}
+
+type V4 = Address & { readonly family: 4 };
+
+function isV4(address: Address): address is V4 {
+  return address.family === 4;
 }

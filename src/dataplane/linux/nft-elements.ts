@@ -95,10 +95,14 @@ function encodeElement(set: FilterSet, text: string): Buffer {
       return Buffer.concat(rangeElements(rangeFrom(text), bitsOf(set.family) / 8));
     case 'services':
       return element(serviceKey(text));
+    case 'flows':
+      return element(flowKey(text));
     case 'interfaces': {
       const chain = set.elements.get(text);
       return element(ifnameKey(text), chain === undefined ? [] : [nested(NFTA_SET_ELEM.DATA, [gotoVerdict(chain)])]);
     }
+    case 'limits':
+      throw new Error('The kernel makes the elements of limits');
     default:
       return never(set);
   }
@@ -118,6 +122,17 @@ function serviceKey(text: string): Buffer {
   key.writeUInt8(Number(protocol), bytes.length);
   key.writeUInt16BE(Number(port), bytes.length + 4);
   return key;
+}
+
+/** Each part takes a multiple of 4 bytes. */
+function flowKey(text: string): Buffer {
+  const [source = '', destination = '', ...ports] = text.split(' ');
+  const numbers = ports.map((port) => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeUInt16BE(Number(port), 0);
+    return bytes;
+  });
+  return Buffer.concat([...[source, destination].map((address) => addressBytes(parseAddress(address))), ...numbers]);
 }
 
 export function ifnameKey(name: string): Buffer {
@@ -146,7 +161,7 @@ function keyIn(attributes: Attributes): Buffer {
 }
 
 function keyText(set: FilterSet, key: Buffer): string {
-  if (set.kind === 'interfaces') return attributeText(key);
+  if (set.kind === 'interfaces' || set.kind === 'limits') return attributeText(key);
   if (set.kind !== 'services') return formatAddress(addressFromBytes(key));
   const bytes = bitsOf(set.family) / 8;
   const address = formatAddress(addressFromBytes(key.subarray(0, bytes)));

@@ -5,16 +5,17 @@ import type { Cidr } from '../../net/cidr.ts';
 import type { ConnectionState, FilterAction, FilterMatch, PacketSide, PortSpan, TableRule } from '../policy-filter.ts';
 import { type Message, attribute, nested, textAttribute } from './netlink.ts';
 import { ifnameKey, intervalElements, pointElements, prefixMask, rangeOf } from './nft-elements.ts';
-import { ANONYMOUS_SET, addAnonymousSet, be32Attribute } from './nft-messages.ts';
+import { ANONYMOUS_SET, addAnonymousSet, be16Attribute, be32Attribute, be64Attribute } from './nft-messages.ts';
 
 const NFTA_LIST_ELEM = 1;
 const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
 const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
-const META = { MARK: 3, NFPROTO: 15, L4PROTO: 16, IIFNAME: 6, OIFNAME: 7 } as const;
+const META = { MARK: 3, IIFNAME: 6, OIFNAME: 7, NFTRACE: 12, NFPROTO: 15, L4PROTO: 16 } as const;
 const BASE = { NETWORK: 1, TRANSPORT: 2 } as const;
 const [EQUAL, NOT_EQUAL] = [0, 1];
 const NFT_LOOKUP_F_INV = 1;
+const NFT_DYNSET_OP_UPDATE = 1;
 const [VERDICT_REGISTER, REGISTER] = [0, 1];
 /** First of the 4-byte registers, which share memory with the 16-byte ones. */
 const REGISTER_32 = 8;
@@ -74,6 +75,14 @@ export class RuleEncoder {
   }
 }
 
+/** Returns expressions that make the kernel report what it does with the packet from here on. */
+export function traceExpressions(): readonly Buffer[] {
+  return [
+    expression('immediate', [be32Attribute(1, REGISTER), data(2, Buffer.from([1]))]),
+    expression('meta', [be32Attribute(2, META.NFTRACE), be32Attribute(3, REGISTER)]),
+  ];
+}
+
 type Keys = { readonly keyBytes: number; readonly isInterval: boolean; readonly elements: readonly Buffer[] };
 type LookUp = (keys: Keys, isNegated: boolean) => Buffer;
 
@@ -105,6 +114,8 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
       ];
     case 'service':
       return [...testFamily(part.family, context), ...matchService(part)];
+    case 'flow':
+      return [...testFamily(part.family, context), ...matchFlow(part)];
     case 'ports':
       return matchPorts(part, context);
     case 'icmp':
@@ -132,6 +143,8 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
       return [meta(META.MARK), ...hasBits(MARK_BIT)];
     case 'mark':
       return setMark(part.isSet);
+    case 'limit each':
+      return limitEach(part);
     case 'dispatch':
       return [meta(part.direction === 'in' ? META.IIFNAME : META.OIFNAME), dispatch(part.map)];
     case 'count':
@@ -150,16 +163,12 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
   }
 }
 
-function encodeAction(action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' }>): Buffer {
+function encodeAction(action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' | 'limit each' }>): Buffer {
   switch (action.kind) {
     case 'count':
       return expression('counter', []);
     case 'limit':
-      return expression('limit', [
-        be64Attribute(1, action.perSecond),
-        be64Attribute(2, 1),
-        be32Attribute(3, action.burst),
-      ]);
+      return nested(NFTA_LIST_ELEM, limit(action));
     case 'log':
       return expression('log', [textAttribute(2, action.prefix), be32Attribute(5, LOG_LEVEL_INFO)]);
     case 'report':
@@ -180,6 +189,23 @@ function encodeAction(action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' 
     default:
       return never(action);
   }
+}
+
+/** Counts the interface in the set, with a limit of its own. Ends the rule when the limit is reached or the set is full. */
+function limitEach(action: FilterAction & { kind: 'limit each' }): readonly Buffer[] {
+  return [
+    meta(action.direction === 'in' ? META.IIFNAME : META.OIFNAME),
+    expression('dynset', [
+      textAttribute(1, action.set),
+      be32Attribute(3, NFT_DYNSET_OP_UPDATE),
+      be32Attribute(4, REGISTER),
+      nested(7, limit(action)),
+    ]),
+  ];
+}
+
+function limit({ perSecond, burst }: { readonly perSecond: number; readonly burst: number }): readonly Buffer[] {
+  return expressionParts('limit', [be64Attribute(1, BigInt(perSecond)), be64Attribute(2, 1n), be32Attribute(3, burst)]);
 }
 
 /** Compares the family once per rule, because offsets in headers depend on it. */
@@ -214,6 +240,19 @@ function matchService({ family, side, set, isNegated = false }: FilterMatch & { 
     expression('meta', [be32Attribute(1, afterAddress), be32Attribute(2, META.L4PROTO)]),
     payload(BASE.TRANSPORT, PORT_OFFSETS[side], 2, afterAddress + 1),
     lookup(set, { isNegated, register: REGISTER_32 }),
+  ];
+}
+
+/** Loads addresses and ports side by side. */
+function matchFlow({ family, set }: FilterMatch & { kind: 'flow' }): readonly Buffer[] {
+  const words = bitsOf(family) / 32;
+  const [destination, ports] = [REGISTER_32 + words, REGISTER_32 + 2 * words];
+  return [
+    loadAddress(family, 'source', REGISTER_32),
+    loadAddress(family, 'destination', destination),
+    payload(BASE.TRANSPORT, PORT_OFFSETS.source, 2, ports),
+    payload(BASE.TRANSPORT, PORT_OFFSETS.destination, 2, ports + 1),
+    lookup(set, { isNegated: false, register: REGISTER_32 }),
   ];
 }
 
@@ -336,7 +375,11 @@ function verdictData(code: number, chain: string | undefined): Buffer {
 }
 
 function expression(name: string, attributes: readonly Buffer[]): Buffer {
-  return nested(NFTA_LIST_ELEM, [textAttribute(NFTA_EXPR.NAME, name), nested(NFTA_EXPR.DATA, attributes)]);
+  return nested(NFTA_LIST_ELEM, expressionParts(name, attributes));
+}
+
+function expressionParts(name: string, attributes: readonly Buffer[]): readonly Buffer[] {
+  return [textAttribute(NFTA_EXPR.NAME, name), nested(NFTA_EXPR.DATA, attributes)];
 }
 
 function data(type: number, value: Buffer): Buffer {
@@ -352,14 +395,4 @@ function be16(value: number): Buffer {
   const bytes = Buffer.alloc(2);
   bytes.writeUInt16BE(value, 0);
   return bytes;
-}
-
-function be16Attribute(type: number, value: number): Buffer {
-  return attribute(type, be16(value));
-}
-
-function be64Attribute(type: number, value: number): Buffer {
-  const bytes = Buffer.alloc(8);
-  bytes.writeBigUInt64BE(BigInt(value), 0);
-  return attribute(type, bytes);
 }

@@ -38,11 +38,25 @@ const NFT_MSG = {
   DELSETELEM: 14,
 } as const;
 
-const NFTA_TABLE_NAME = 1;
+const NFTA_TABLE = { NAME: 1, FLAGS: 2 } as const;
+/** The table is removed with the socket that made it. */
+const NFT_TABLE_F_OWNER = 0x2;
 const NFTA_CHAIN = { TABLE: 1, NAME: 3, HOOK: 4, POLICY: 5, TYPE: 7 } as const;
 const NFTA_HOOK = { HOOKNUM: 1, PRIORITY: 2 } as const;
-const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4, USERDATA: 7 } as const;
-const NFTA_SET = { TABLE: 1, NAME: 2, FLAGS: 3, KEY_TYPE: 4, KEY_LEN: 5, DATA_TYPE: 6, DATA_LEN: 7, ID: 10 } as const;
+const NFTA_RULE = { TABLE: 1, CHAIN: 2, HANDLE: 3, EXPRESSIONS: 4, USERDATA: 7 } as const;
+const NFTA_SET = {
+  TABLE: 1,
+  NAME: 2,
+  FLAGS: 3,
+  KEY_TYPE: 4,
+  KEY_LEN: 5,
+  DATA_TYPE: 6,
+  DATA_LEN: 7,
+  DESC: 9,
+  ID: 10,
+  TIMEOUT: 11,
+} as const;
+const NFTA_SET_DESC_SIZE = 1;
 const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3, SET_ID: 4 } as const;
 const NLM_F_APPEND = 0x800;
 
@@ -50,6 +64,12 @@ const NFT_SET_ANONYMOUS = 0x1;
 const NFT_SET_CONSTANT = 0x2;
 const NFT_SET_INTERVAL = 0x4;
 const NFT_SET_MAP = 0x8;
+const NFT_SET_TIMEOUT = 0x10;
+const NFT_SET_EVAL = 0x20;
+/** Sets whose elements expire. A node has fewer pods, and a limit is full again before. */
+const LIMITS = { most: 4096, timeoutMs: 30_000n } as const;
+/** As long as the kernel remembers a TCP connection without packets. */
+const FLOWS = { most: 65_536, timeoutMs: 432_000_000n } as const;
 const NFT_DATA_VERDICT = 0xffffff00;
 const VERDICT_BYTES = 16;
 const NF_ACCEPT = 1;
@@ -69,11 +89,19 @@ export function batchMark(mark: 'begin' | 'end'): Message {
 
 /** Adds a table; the kernel refuses it when there is one of the name. */
 export function addTable(name: string): Message {
-  return message('NEWTABLE', NLM_F_CREATE | NLM_F_EXCL, [textAttribute(NFTA_TABLE_NAME, name)]);
+  return message('NEWTABLE', NLM_F_CREATE | NLM_F_EXCL, [textAttribute(NFTA_TABLE.NAME, name)]);
+}
+
+/** Adds a table that the kernel removes when the socket that sends this is closed. */
+export function addOwnedTable(name: string): Message {
+  return message('NEWTABLE', NLM_F_CREATE | NLM_F_EXCL, [
+    textAttribute(NFTA_TABLE.NAME, name),
+    be32Attribute(NFTA_TABLE.FLAGS, NFT_TABLE_F_OWNER),
+  ]);
 }
 
 export function deleteTable(name: string): Message {
-  return message('DELTABLE', 0, [textAttribute(NFTA_TABLE_NAME, name)]);
+  return message('DELTABLE', 0, [textAttribute(NFTA_TABLE.NAME, name)]);
 }
 
 /** Adds a chain; a base chain accepts what no rule decides. */
@@ -122,17 +150,29 @@ export function addRule(
 export function addSet(table: string, name: string, set: FilterSet): Message {
   const { type, bytes } = keyOf(set);
   const isMap = set.kind === 'interfaces';
-  const flags = (set.kind === 'nets' ? NFT_SET_INTERVAL : 0) | (isMap ? NFT_SET_MAP : 0);
   return message('NEWSET', NLM_F_CREATE, [
     ...setAttributes(table, name),
-    be32Attribute(NFTA_SET.FLAGS, flags),
+    be32Attribute(NFTA_SET.FLAGS, flagsOf(set)),
     be32Attribute(NFTA_SET.KEY_TYPE, type),
     be32Attribute(NFTA_SET.KEY_LEN, bytes),
     ...(isMap
       ? [be32Attribute(NFTA_SET.DATA_TYPE, NFT_DATA_VERDICT), be32Attribute(NFTA_SET.DATA_LEN, VERDICT_BYTES)]
       : []),
+    ...expiry(set),
     be32Attribute(NFTA_SET.ID, 0),
   ]);
+}
+
+function expiry({ kind }: FilterSet): readonly Buffer[] {
+  if (kind !== 'limits' && kind !== 'flows') return [];
+  const { most, timeoutMs } = kind === 'limits' ? LIMITS : FLOWS;
+  return [nested(NFTA_SET.DESC, [be32Attribute(NFTA_SET_DESC_SIZE, most)]), be64Attribute(NFTA_SET.TIMEOUT, timeoutMs)];
+}
+
+function flagsOf({ kind }: FilterSet): number {
+  if (kind === 'flows') return NFT_SET_TIMEOUT;
+  if (kind === 'limits') return NFT_SET_TIMEOUT | NFT_SET_EVAL;
+  return (kind === 'nets' ? NFT_SET_INTERVAL : 0) | (kind === 'interfaces' ? NFT_SET_MAP : 0);
 }
 
 /** What identifies an anonymous set until the transaction that makes it ends. */
@@ -196,7 +236,7 @@ function elementAttributes(table: string, set: string, { id, elements }: Element
 }
 
 export function getTable(name: string): Message {
-  return message('GETTABLE', NLM_F_ACK, [textAttribute(NFTA_TABLE_NAME, name)]);
+  return message('GETTABLE', NLM_F_ACK, [textAttribute(NFTA_TABLE.NAME, name)]);
 }
 
 /** Lists the chains of every `inet` table. */
@@ -243,6 +283,7 @@ function decodeHook(attributes: Attributes): FilterHook | undefined {
 
 export interface ListedRule {
   readonly chain: string;
+  readonly handle: bigint;
   /** Empty when the rule has none. */
   readonly comment: string;
   /** As the kernel lists them. */
@@ -253,6 +294,7 @@ export function decodeRule(body: Buffer): ListedRule {
   const attributes = attributesOf(body);
   return {
     chain: textOf(attributes, NFTA_RULE.CHAIN),
+    handle: be64Of(attributes.get(NFTA_RULE.HANDLE)),
     comment: commentIn(attributes.get(NFTA_RULE.USERDATA)),
     expressions: attributes.get(NFTA_RULE.EXPRESSIONS) ?? Buffer.alloc(0),
   };
@@ -280,8 +322,7 @@ export function decodeSet(body: Buffer): ListedSet | undefined {
 
 /** Returns what must be equal for a set of the kernel to be used as the desired one. */
 export function setShape(set: FilterSet): string {
-  const flags = (set.kind === 'nets' ? NFT_SET_INTERVAL : 0) | (set.kind === 'interfaces' ? NFT_SET_MAP : 0);
-  return shapeText(keyOf(set).type, flags);
+  return shapeText(keyOf(set).type, flagsOf(set));
 }
 
 function shapeText(type: number, flags: number): string {
@@ -290,8 +331,10 @@ function shapeText(type: number, flags: number): string {
 
 /** Returns what a set compares. */
 export function keyOf(set: FilterSet): { readonly type: number; readonly bytes: number } {
-  if (set.kind === 'interfaces') return { type: TYPE.interface, bytes: 16 };
+  if (set.kind === 'interfaces' || set.kind === 'limits') return { type: TYPE.interface, bytes: 16 };
   const [type, bytes] = set.family === 4 ? [TYPE.ipv4, 4] : [TYPE.ipv6, 16];
+  if (set.kind === 'flows')
+    return { type: (((((type << 6) | type) << 6) | TYPE.port) << 6) | TYPE.port, bytes: 2 * bytes + 8 };
   if (set.kind !== 'services') return { type, bytes };
   // Each part of a concatenation takes a multiple of 4 bytes.
   return { type: (((type << 6) | TYPE.protocol) << 6) | TYPE.port, bytes: bytes + 8 };
@@ -327,12 +370,28 @@ function textOf(attributes: Attributes, type: number): string {
 }
 
 /** nf_tables writes numbers in network byte order. */
+export function be16Attribute(type: number, value: number): Buffer {
+  const payload = Buffer.alloc(2);
+  payload.writeUInt16BE(value, 0);
+  return attribute(type, payload);
+}
+
 export function be32Attribute(type: number, value: number): Buffer {
   const payload = Buffer.alloc(4);
   payload.writeUInt32BE(value >>> 0, 0);
   return attribute(type, payload);
 }
 
+export function be64Attribute(type: number, value: bigint): Buffer {
+  const payload = Buffer.alloc(8);
+  payload.writeBigUInt64BE(value, 0);
+  return attribute(type, payload);
+}
+
 export function be32Of(payload: Buffer | undefined): number {
   return payload === undefined || payload.length < 4 ? 0 : payload.readUInt32BE(0);
+}
+
+export function be64Of(payload: Buffer | undefined): bigint {
+  return payload === undefined || payload.length < 8 ? 0n : payload.readBigUInt64BE(0);
 }

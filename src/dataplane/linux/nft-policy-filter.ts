@@ -1,8 +1,19 @@
-import type { FilterChange, FilterCount, FilterTable, PolicyFilter } from '../policy-filter.ts';
+import { isNetplugError } from '../../base/errors.ts';
+import {
+  type FilterAction,
+  type FilterChange,
+  type FilterCount,
+  type FilterSet,
+  type FilterTable,
+  PACKET_LOGS,
+  type PacketLog,
+  type PolicyFilter,
+} from '../policy-filter.ts';
 import { loadAddon } from './addon.ts';
 import { decodeAttributes, attributeText } from './netlink.ts';
-import { decodeElements } from './nft-elements.ts';
+import { decodeElements, elementLists } from './nft-elements.ts';
 import {
+  addElements,
   decodeChain,
   decodeRule,
   decodeSet,
@@ -12,6 +23,7 @@ import {
   dumpRules,
   dumpSets,
   getTable,
+  type ListedSet,
   listedAttributes,
   listedElements,
   setShape,
@@ -26,6 +38,7 @@ import {
   planPolicyBatch,
 } from './plan-policy-batch.ts';
 
+const TRIAL = 'netplug-trial';
 const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 const NFTA_COUNTER = { BYTES: 1, PACKETS: 2 } as const;
 
@@ -59,6 +72,15 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     }
   }
 
+  async missingLogs(signal: AbortSignal): Promise<ReadonlySet<PacketLog>> {
+    const missing = new Set<PacketLog>();
+    for (const kind of PACKET_LOGS) {
+      signal.throwIfAborted();
+      if (!(await this.#takes(kind))) missing.add(kind);
+    }
+    return missing;
+  }
+
   async create(table: FilterTable, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted();
     if (await this.#exists(table.name)) return false;
@@ -69,6 +91,19 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
       if (await this.#exists(table.name)) return false;
       throw cause;
     }
+  }
+
+  async extend(table: string, sets: ReadonlyMap<string, FilterSet>, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const messages = (await this.#listSets(table)).flatMap(({ name, shape }) => {
+      const set = sets.get(name);
+      if (set === undefined || setShape(set) !== shape) return [];
+      return elementLists(set, set.elements.keys()).map((elements) => addElements(table, name, { elements }));
+    });
+    const [first, ...rest] = messages;
+    if (first === undefined) return;
+    if (![...sets.values()].every(expires)) this.#known.delete(table);
+    await this.#socket.commit(`add elements to sets of the nftables table "${table}"`, [first, ...rest]);
   }
 
   async ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
@@ -103,6 +138,22 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     this.#socket[Symbol.dispose]();
   }
 
+  /** The trial table exists within one transaction only. */
+  async #takes(kind: PacketLog): Promise<boolean> {
+    const action: FilterAction = kind === 'log' ? { kind, prefix: TRIAL } : { kind, group: 0, prefix: TRIAL };
+    const chains = new Map([[TRIAL, { rules: [{ id: TRIAL, parts: [action] }] }]]);
+    const { messages } = planPolicyBatch({ name: TRIAL, chains, sets: new Map() }, undefined);
+    const [first, ...rest] = messages;
+    if (first === undefined) return true;
+    try {
+      await this.#socket.commit(`try a rule with "${kind}"`, [first, ...rest, deleteTable(TRIAL)], () => TRIAL);
+      return true;
+    } catch (cause) {
+      if (isNetplugError(cause) && cause.facts['rule'] === TRIAL) return false;
+      throw cause;
+    }
+  }
+
   async #exists(table: string): Promise<boolean> {
     return (await this.#socket.list(`look for the nftables table "${table}"`, getTable(table))).length > 0;
   }
@@ -122,18 +173,20 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
   /** Returns undefined when there is no table. Reads elements of desired sets only: others are deleted as a whole. */
   async #read(desired: FilterTable): Promise<ActualTable | undefined> {
     const chains = await this.#readChains(desired.name);
-    const listed = await this.#socket.list('list the sets of policies', dumpSets(desired.name));
     const sets = new Map<string, ActualSet>();
-    for (const body of listed) {
-      const set = decodeSet(body);
-      if (set !== undefined) sets.set(set.name, await this.#readSet(desired, set.name, set.shape));
-    }
+    for (const { name, shape } of await this.#listSets(desired.name))
+      sets.set(name, await this.#readSet(desired, name, shape));
     return chains.size === 0 && sets.size === 0 ? undefined : { chains, sets };
+  }
+
+  async #listSets(table: string): Promise<readonly ListedSet[]> {
+    const listed = await this.#socket.list('list the sets of policies', dumpSets(table));
+    return listed.map(decodeSet).filter((set) => set !== undefined);
   }
 
   async #readSet(desired: FilterTable, name: string, shape: string): Promise<ActualSet> {
     const set = desired.sets.get(name);
-    if (set === undefined || setShape(set) !== shape) return { shape, elements: new Set() };
+    if (set === undefined || setShape(set) !== shape || expires(set)) return { shape, elements: new Set() };
     const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(desired.name, name));
     return {
       shape,
@@ -156,6 +209,11 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     }
     return chains;
   }
+}
+
+/** Reports whether the elements are none of the desired state. */
+function expires({ kind }: FilterSet): boolean {
+  return kind === 'limits' || kind === 'flows';
 }
 
 /** Returns the counter among the expressions of a rule. */

@@ -121,15 +121,44 @@ function planRules(
     chains += 1;
     if (present !== undefined) messages.push(flushChain(desired.name, name));
     for (const rule of chain.rules) {
-      const { sets, expressions } = encoder.encode(rule);
-      const added = [...sets, addRule({ table: desired.name, chain: name }, commentOf(rule), expressions)];
-      for (const message of added) {
+      for (const message of ruleMessages(rule, { table: desired.name, chain: name }, encoder)) {
         messages.push(message);
         ruleOf.set(message, rule.id);
       }
     }
   }
   return { messages, ruleOf, chains };
+}
+
+interface Encoded {
+  readonly comment: string;
+  /** The message that adds the rule to a chain, unless an anonymous set ties it to one transaction. */
+  added?: { readonly place: string; readonly message: Message };
+}
+
+/** A chain may come and go with the pods of a node, while its rules stay the same objects. */
+const encodings = new WeakMap<TableRule, Encoded>();
+
+function encodingOf(rule: TableRule): Encoded {
+  const known = encodings.get(rule);
+  if (known !== undefined) return known;
+  const fresh = { comment: `${rule.id} ${digestOfRules([rule])}` };
+  encodings.set(rule, fresh);
+  return fresh;
+}
+
+function ruleMessages(
+  rule: TableRule,
+  place: { readonly table: string; readonly chain: string },
+  encoder: RuleEncoder,
+): readonly Message[] {
+  const encoding = encodingOf(rule);
+  const key = `${place.table} ${place.chain}`;
+  if (encoding.added?.place === key) return [encoding.added.message];
+  const { sets, expressions } = encoder.encode(rule);
+  const message = addRule(place, encoding.comment, expressions);
+  if (sets.length === 0) encoding.added = { place: key, message };
+  return [...sets, message];
 }
 
 function isSameChain(desired: FilterChain, present: ActualChain): boolean {
@@ -142,7 +171,7 @@ function isSameChain(desired: FilterChain, present: ActualChain): boolean {
 
 /** Returns the comment of the rule in the kernel, from which another run of the program recognizes the rule. */
 export function commentOf(rule: TableRule): string {
-  return `${rule.id} ${digestOfRules([rule])}`;
+  return encodingOf(rule).comment;
 }
 
 /** Returns the id of a rule with that comment. */

@@ -23,9 +23,13 @@ const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
 const RTA_PRIORITY = 6;
 const RTA_PREFSRC = 7;
+const RTA_MULTIPATH = 9;
 const RTA_TABLE = 15;
+/** Length, flags, weight and index of the link. */
+const NEXTHOP_BYTES = 8;
 const RTMSG_BYTES = 12;
 export const RT_TABLE_MAIN = 254;
+export const RT_TABLE_LOCAL = 255;
 /** The default protocol, which netplug's routes to pods have. */
 export const RTPROT_BOOT = 3;
 /** The protocol of routes of the routing daemon BIRD. */
@@ -50,7 +54,7 @@ const ROUTE_TYPES: Readonly<Record<number, string>> = {
 
 /** The route types for which a lookup returns an error in place of the route. */
 export const REFUSING_TYPES: readonly number[] = [6, 7, 8, 9];
-const RTN_UNICAST = 1;
+export const RTN_UNICAST = 1;
 const RTN_BLACKHOLE = 6;
 
 /** One route as the kernel reports it. */
@@ -210,6 +214,18 @@ export function decodeRoute(body: Buffer): Route {
     isOnLink: (body.readUInt32LE(8) & RTNH_F_ONLINK) !== 0,
     source: source === undefined ? undefined : addressFromBytes(source),
   };
+}
+
+/** Returns the indexes of the links of a route, several when it distributes packets. */
+export function hopDevices(body: Buffer): readonly number[] {
+  const attributes = decodeAttributes(body.subarray(RTMSG_BYTES));
+  const device = u32Of(attributes.get(RTA_OIF));
+  if (device !== undefined) return [device];
+  const hops = attributes.get(RTA_MULTIPATH) ?? Buffer.alloc(0);
+  const devices: number[] = [];
+  for (let at = 0; at + NEXTHOP_BYTES <= hops.length; at += Math.max(NEXTHOP_BYTES, (hops.readUInt16LE(at) + 3) & ~3))
+    devices.push(hops.readInt32LE(at + 4));
+  return devices;
 }
 
 interface RouteHeader {

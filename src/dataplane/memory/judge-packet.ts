@@ -113,6 +113,7 @@ class Judge {
           this.isMarked = part.isSet;
           break;
         case 'limit':
+        case 'limit each':
           break;
         case 'accept':
         case 'drop':
@@ -137,6 +138,7 @@ class Judge {
         case 'nets':
         case 'member':
         case 'service':
+        case 'flow':
         case 'ports':
         case 'icmp':
         case 'icmp code':
@@ -192,6 +194,8 @@ class Judge {
         return this.#matchesInterface(match);
       case 'tcp opening':
         return (packet.isMidStream !== true) !== (match.isNegated === true);
+      case 'flow':
+        return this.#matchesFlow(match);
       case 'ports':
         return this.#matchesPorts(match);
       case 'icmp':
@@ -216,6 +220,13 @@ class Judge {
     return isSame !== isNegated;
   }
 
+  #matchesFlow({ family, set }: FilterMatch & { kind: 'flow' }): boolean {
+    const { source, destination, ports } = this.#packet;
+    if (source.family !== family || ports === undefined) return false;
+    const texts = [formatAddress(source), formatAddress(destination), ports.source, ports.destination];
+    return this.#set(set).elements.has(texts.join(' '));
+  }
+
   #matchesPorts({ side, spans, isNegated = false }: FilterMatch & { kind: 'ports' }): boolean {
     const port = this.#packet.ports?.[side];
     if (port === undefined) return false;
@@ -228,7 +239,7 @@ class Judge {
     if (match.kind === 'nets')
       return match.nets.some((net) => cidrContains(net, address)) !== (match.isNegated === true);
     const set = this.#set(match.set);
-    invariant(set.kind !== 'interfaces' && set.family === match.family, `"${match.set}" has another type`);
+    invariant('family' in set && set.family === match.family, `"${match.set}" has another type`);
     const port = this.#packet.ports?.[match.side];
     if (match.kind === 'service' && port === undefined) return false;
     const text = formatAddress(address);

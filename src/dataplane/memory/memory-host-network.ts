@@ -1,10 +1,11 @@
 import { NetplugError } from '../../base/errors.ts';
 import { type Address, type Family, formatAddress, sameAddress } from '../../net/address.ts';
-import { type Cidr, cidrAround, cidrContains, formatCidr, sameCidr } from '../../net/cidr.ts';
+import { type Cidr, cidrAround, cidrContains, formatCidr, hostCidr, sameCidr } from '../../net/cidr.ts';
 import type {
   HostChange,
   HostEvent,
   HostInterface,
+  HostPath,
   LinkAddresses,
   HostNetwork,
   HostRoute,
@@ -19,6 +20,7 @@ interface ForeignRoute {
   readonly metric: number;
 }
 
+const MAIN_TABLE = 254;
 const LOOPBACK: HostInterface = { name: 'lo', mtu: 65_536, isUp: true, isLoopback: true, addresses: [] };
 
 /** A HostNetwork in memory, with methods for tests to prepare state, inject faults and count changes. */
@@ -28,12 +30,15 @@ export class MemoryHostNetwork implements HostNetwork {
   readonly #tunnels = new Map<string, Tunnel>();
   readonly #routes = new Map<string, HostRoute>();
   #foreignRoutes: ForeignRoute[] = [];
+  /** Of other programs to single addresses; of several to one, the first is used. */
+  #paths: { readonly address: Address; readonly device: string }[] = [];
   /** By device, then gateway. */
   readonly #neighbours = new Map<string, Map<string, TunnelPeer>>();
   readonly #watchers = new Set<(event: HostEvent) => void>();
   readonly #forwards: Record<Family, boolean> = { 4: false, 6: false };
   readonly #settingsBefore = new Map<Family, string>();
   readonly #refusals: { readonly matches: (change: HostChange) => boolean; readonly reason: string }[] = [];
+  readonly #sourceChecks = new Set<string>();
   readonly #missingModules = new Set<Tunnel['encapsulation']['kind']>();
   #changesMade = 0;
 
@@ -77,6 +82,24 @@ export class MemoryHostNetwork implements HostNetwork {
     this.#foreignRoutes.push({ destination, madeBy, metric });
   }
 
+  /** Makes the route of another program to a single address, in place of its routes to that address through other links. */
+  putPath(address: Address, device: string): void {
+    this.removePath(address);
+    this.#paths.push({ address, device });
+    this.#notify({ kind: 'paths' });
+  }
+
+  /** Adds a further route of another program to the address, which the host does not use. */
+  addUnusedPath(address: Address, device: string): void {
+    this.#paths.push({ address, device });
+    this.#notify({ kind: 'paths' });
+  }
+
+  removePath(address: Address): void {
+    this.#paths = this.#paths.filter((path) => !sameAddress(path.address, address));
+    this.#notify({ kind: 'paths' });
+  }
+
   /** Counts routes to exactly the destination that are not the agent's. */
   countForeignRoutes(destination: Cidr): number {
     return this.#foreignRoutes.filter((route) => sameCidr(route.destination, destination)).length;
@@ -97,6 +120,11 @@ export class MemoryHostNetwork implements HostNetwork {
     this.#missingModules.add(kind);
   }
 
+  /** Makes the link drop IPv4 packets from sources to which no route leads through it. */
+  checkSources(link: string): void {
+    this.#sourceChecks.add(link);
+  }
+
   /** Makes watchers lose events. */
   loseEvents(): void {
     this.#notify({ kind: 'unknown' });
@@ -111,7 +139,32 @@ export class MemoryHostNetwork implements HostNetwork {
     return links.map(({ name, addresses }) => ({ name, addresses: addresses.map(({ address }) => address) }));
   }
 
+  async listPaths(): Promise<readonly HostPath[]> {
+    const connected = [...this.#interfaces.values()].flatMap(({ name, isUp, addresses }) =>
+      addresses
+        .filter(() => isUp)
+        .map(({ address, prefixBits }) => ({
+          destination: cidrAround(address, prefixBits),
+          devices: [name],
+          isConnected: true,
+        })),
+    );
+    const routed = [...this.#routes.values()].flatMap(({ destination, hop }) =>
+      hop.kind === 'gateway' ? [{ destination, devices: [hop.device], isConnected: false }] : [],
+    );
+    const foreign = this.#paths.map(({ address, device }) => {
+      return { destination: hostCidr(address), devices: [device], isConnected: true };
+    });
+    return [...connected, ...routed, ...foreign].map((path) => ({ ...path, table: MAIN_TABLE }));
+  }
+
+  findSourceChecks(links: readonly string[]): ReadonlySet<string> {
+    return new Set(links.filter((link) => this.#sourceChecks.has(link)));
+  }
+
   async lookUp(address: Address): ReturnType<HostNetwork['lookUp']> {
+    const path = this.#paths.find((each) => sameAddress(each.address, address));
+    if (path !== undefined) return { device: path.device, source: undefined };
     const connected = [...this.#interfaces.values()]
       .filter(({ isUp }) => isUp)
       .flatMap(({ name, addresses }) =>
@@ -245,7 +298,7 @@ export class MemoryHostNetwork implements HostNetwork {
       this.#notify({ kind: 'route-put', route: change.route });
     } else if (before !== undefined) {
       this.#routes.delete(key);
-      this.#notify({ kind: 'route-gone', route: before });
+      this.#notify({ kind: 'route-deleted', route: before });
     }
   }
 
@@ -261,9 +314,11 @@ export class MemoryHostNetwork implements HostNetwork {
       for (const [gateway, other] of peers) if (other.mac === mac) peers.set(gateway, { ...other, remote });
     }
     const isPut = kind === 'put-peer';
-    this.#notify({ kind: isPut ? 'forwarding-put' : 'forwarding-gone', device, mac, remote });
+    this.#notify({ kind: isPut ? 'forwarding-put' : 'forwarding-deleted', device, mac, remote });
     const { gateway } = peer;
-    this.#notify(isPut ? { kind: 'neighbour-put', device, gateway, mac } : { kind: 'neighbour-gone', device, gateway });
+    this.#notify(
+      isPut ? { kind: 'neighbour-put', device, gateway, mac } : { kind: 'neighbour-deleted', device, gateway },
+    );
   }
 
   #dropTunnel(name: string): boolean {
@@ -279,7 +334,7 @@ export class MemoryHostNetwork implements HostNetwork {
     for (const [key, route] of this.#routes) {
       if (route.hop.kind !== 'gateway' || route.hop.device !== name) continue;
       this.#routes.delete(key);
-      if (route.destination.base.family === 6) this.#notify({ kind: 'route-gone', route });
+      if (route.destination.base.family === 6) this.#notify({ kind: 'route-deleted', route });
     }
   }
 

@@ -1,5 +1,15 @@
 import { NetplugError } from '../../base/errors.ts';
-import type { FilterChange, FilterCount, FilterHook, FilterTable, PolicyFilter } from '../policy-filter.ts';
+import {
+  type FilterChange,
+  type FilterCount,
+  type FilterHook,
+  type FilterSet,
+  type FilterTable,
+  type PolicyFilter,
+  type TableRule,
+  type PacketLog,
+  PACKET_LOGS,
+} from '../policy-filter.ts';
 import type { PacketHeaders } from '../packet-headers.ts';
 import type { PacketReport, PacketReports } from '../packet-reports.ts';
 import { digestOfRules } from '../rule-digest.ts';
@@ -14,6 +24,7 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
   readonly #counts = new Map<string, Map<string, FilterCount>>();
   readonly #listeners = new Map<number, (report: PacketReport) => void>();
   readonly #refused = new Set<string>();
+  readonly #missingLogs = new Set<PacketLog>();
   #isFailing = false;
 
   constructor(tables: MemoryFilterTables = new Map()) {
@@ -23,6 +34,16 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
   /** Makes the next call that changes something fail. */
   failNext(): void {
     this.#isFailing = true;
+  }
+
+  /** Refuses every table with such an action, as a kernel without its module. */
+  lackLog(kind: PacketLog): void {
+    this.#missingLogs.add(kind);
+  }
+
+  async missingLogs(signal: AbortSignal): Promise<ReadonlySet<PacketLog>> {
+    signal.throwIfAborted();
+    return new Set(this.#missingLogs);
   }
 
   /** Refuses every table with a rule of the id, as a kernel that lacks something for it. */
@@ -35,15 +56,19 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
     { signal }: { readonly signal: AbortSignal; readonly reread?: boolean },
   ): Promise<FilterChange> {
     signal.throwIfAborted();
-    const ids = [...table.chains.values()].flatMap(({ rules }) => rules.map(({ id }) => id));
-    const rule = ids.find((id) => this.#refused.has(id));
+    const rules = [...table.chains.values()].flatMap((chain) => chain.rules);
+    const isRefused = ({ id, parts }: TableRule): boolean =>
+      this.#refused.has(id) || parts.some(({ kind }) => isPacketLog(kind) && this.#missingLogs.has(kind));
+    const rule = rules.find(isRefused)?.id;
     if (rule !== undefined)
       throw new NetplugError('kernel/failed', `Cannot change the nftables table "${table.name}": the rule is refused`, {
         facts: { rule },
       });
-    const change = changeBetween(this.#tables.get(table.name), table);
+    const before = this.#tables.get(table.name);
+    const after = withExpiring(table, before);
+    const change = changeBetween(before, after);
     if (change.chains + change.sets + change.elements > 0) this.#fail(table.name);
-    this.#tables.set(table.name, table);
+    this.#tables.set(table.name, after);
     return change;
   }
 
@@ -51,6 +76,14 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
     if (this.#tables.has(table.name)) return false;
     await this.apply(table, { signal });
     return true;
+  }
+
+  async extend(table: string, sets: ReadonlyMap<string, FilterSet>, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const present = this.#tables.get(table);
+    if (present === undefined) return;
+    const extended = [...present.sets].map(([name, set]) => [name, extendedBy(set, sets.get(name))] as const);
+    this.#tables.set(table, { ...present, sets: new Map(extended) });
   }
 
   async ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
@@ -105,6 +138,10 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
   }
 }
 
+function isPacketLog(kind: string): kind is PacketLog {
+  return PACKET_LOGS.some((each) => each === kind);
+}
+
 function headersOf({ source, destination, protocol, ports, icmp }: FilterPacket): PacketHeaders {
   return {
     source,
@@ -131,6 +168,23 @@ function changeBetween(before: FilterTable | undefined, after: FilterTable): Fil
     sets: names(oldSets, after.sets).filter((name) => oldSets.has(name) !== after.sets.has(name)).length,
     elements,
   };
+}
+
+/** Returns the table with the elements that a change leaves, because they are none of the desired state. */
+function withExpiring(table: FilterTable, before: FilterTable | undefined): FilterTable {
+  const sets = [...table.sets].map(([name, set]) => {
+    const present = before?.sets.get(name);
+    return [name, set.kind === 'flows' && present?.kind === 'flows' ? present : set] as const;
+  });
+  return { ...table, sets: new Map(sets) };
+}
+
+function extendedBy(set: FilterSet, more: FilterSet | undefined): FilterSet {
+  if (set.kind === 'interfaces')
+    return more?.kind === 'interfaces' ? { ...set, elements: new Map([...set.elements, ...more.elements]) } : set;
+  return more?.kind === set.kind && 'family' in set && 'family' in more && more.family === set.family
+    ? { ...set, elements: new Set([...set.elements, ...more.elements]) }
+    : set;
 }
 
 type Elements = ReadonlySet<string> | ReadonlyMap<string, string>;

@@ -59,6 +59,9 @@ const Spec = v.object({
   egress: v.nullish(v.array(v.unknown()), []),
 });
 
+/** Rules of one direction that are named one by one; users write as many as fit into an object. */
+const MOST_PROBLEMS = 10;
+
 /**
  * Returns the policy that means the same as a Kubernetes NetworkPolicy. A rule that cannot be used is left out and reported,
  * so that it allows nothing. Without a value, the policy must isolate its namespace.
@@ -71,9 +74,11 @@ export function fromKubernetesPolicy(object: KubernetesObject): Converted<Networ
   const { podSelector, policyTypes, ingress, egress } = read.output;
   const problems: string[] = [];
   const convert = (direction: Direction, written: readonly unknown[]): Rule[] => {
-    let entries = 0;
-    return written.flatMap((raw, index) => {
+    let [entries, refused] = [0, 0];
+    const rules = written.slice(0, MOST_RULE_ENTRIES).flatMap((raw, index) => {
       const refuse = (why: string): [] => {
+        refused += 1;
+        if (refused > MOST_PROBLEMS) return [];
         problems.push(`${shown}: ${direction}[${String(index)}] allows nothing, because it cannot be used: ${why}`);
         return [];
       };
@@ -87,6 +92,9 @@ export function fromKubernetesPolicy(object: KubernetesObject): Converted<Networ
       entries += count;
       return rulesOf(rule.output, direction, index);
     });
+    const unnamed = Math.max(0, refused - MOST_PROBLEMS) + Math.max(0, written.length - MOST_RULE_ENTRIES);
+    if (unnamed > 0) problems.push(`${shown}: ${String(unnamed)} more rules of ${direction} allow nothing`);
+    return rules;
   };
   const value: NetworkPolicy = {
     apiVersion: API_VERSION,
@@ -101,6 +109,22 @@ export function fromKubernetesPolicy(object: KubernetesObject): Converted<Networ
     },
   };
   return { value, problems };
+}
+
+/** Returns the policy for an object that cannot be used at all: it isolates every pod of the namespace. */
+export function isolatingNetworkPolicy(name: string, namespace = 'default'): NetworkPolicy {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'NetworkPolicy',
+    metadata: { name, namespace },
+    spec: {
+      order: KUBERNETES_POLICY_ORDER,
+      selector: ONLY_PODS,
+      types: ['Ingress', 'Egress'],
+      ingress: [],
+      egress: [],
+    },
+  };
 }
 
 function typesOf(written: readonly PolicyType[], egress: readonly unknown[]): readonly PolicyType[] {

@@ -97,6 +97,8 @@ describe('the endpoint of a pod', () => {
   it('keeps its addresses while it terminates, until they are released', () => {
     const deletionTimestamp = '2026-01-01T00:00:00Z';
     expect(addressesWith({ metadata: { deletionTimestamp } })).toEqual(['10.0.0.1/32', 'fd00::1/128']);
+    expect(fromPod(podWith({ metadata: { deletionTimestamp } })).value?.spec.isTerminating).toBe(true);
+    expect(fromPod(podWith({})).value?.spec).not.toHaveProperty('isTerminating');
     const annotations = { 'cni.netplug/podIPs': '' };
     expect(addressesWith({ metadata: { deletionTimestamp, annotations } })).toEqual([]);
     expect(addressesWith({ metadata: { annotations } })).toEqual(['10.0.0.1/32', 'fd00::1/128']);

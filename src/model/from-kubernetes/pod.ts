@@ -91,6 +91,7 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
       mac: '',
       ipNetworks: addresses.map((address) => formatCidr(hostCidr(address))),
       ...(isUnconfirmed ? { areAddressesUnconfirmed: true } : {}),
+      ...(isTerminating(pod) ? { isTerminating: true } : {}),
       profiles: [namespaceProfile(namespace), ...(account === '' ? [] : [serviceAccountProfile(namespace, account)])],
       ...(account === '' ? {} : { serviceAccountName: account }),
       ...(ports.length === 0 ? {} : { ports }),
@@ -105,17 +106,21 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
  * terminating pod are free. Users can write it: what it says is unconfirmed.
  */
 function addressesOf(
-  { metadata }: KubernetesObject,
+  pod: KubernetesObject,
   { podIP, podIPs }: v.InferOutput<typeof Status>,
 ): { readonly texts: readonly string[]; readonly isUnconfirmed: boolean } {
-  const noted = metadata.annotations?.[POD_IPS];
-  const isReleased = noted === '' && metadata.deletionTimestamp !== undefined && metadata.deletionTimestamp !== null;
+  const noted = pod.metadata.annotations?.[POD_IPS];
+  const isReleased = noted === '' && isTerminating(pod);
   if (isReleased) return { texts: [], isUnconfirmed: false };
   const reported = podIPs.map(({ ip }) => ip).filter((ip) => ip !== '');
   if (reported.length > 0) return { texts: reported, isUnconfirmed: false };
   if (podIP !== '') return { texts: [podIP], isUnconfirmed: false };
   const isNoted = noted !== undefined && noted !== '';
   return { texts: isNoted ? noted.split(',', MOST_NOTED) : [], isUnconfirmed: isNoted };
+}
+
+function isTerminating({ metadata }: KubernetesObject): boolean {
+  return metadata.deletionTimestamp !== undefined && metadata.deletionTimestamp !== null;
 }
 
 function addressOf(text: string): Address | undefined {

@@ -1,10 +1,12 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { hostEndpoint } from '../../../test/support/policy-arbitraries.ts';
 import { changesOf, kubernetesCluster } from '../../../test/support/policy-clusters.ts';
 import { policyChange } from '../../../test/support/policy-records.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { type Address, formatAddress, parseAddress } from '../../net/address.ts';
-import { endAt, evaluateConnection, type PolicyVerdict } from '../evaluate.ts';
+import { type ConnectionEnd, endAt, evaluateConnection, type PolicyVerdict } from '../evaluate.ts';
+import { failsafePorts } from '../open-ports.ts';
 import type { PolicyChange } from '../policy-change.ts';
 import { PolicyState } from '../policy-state.ts';
 import type { PolicyView } from '../policy-view.ts';
@@ -12,6 +14,19 @@ import { compareReach, type ReachComparison } from './compare-reach.ts';
 import type { NamedAddress, Peer } from './peer-classes.ts';
 
 const NODE: NamedAddress = { kind: 'node', name: 'n1', address: parseAddress('192.0.2.1') };
+/** The same, under one of the host endpoints of the records as if it were of another node than every pod. */
+const HOST: NamedAddress = {
+  ...NODE,
+  hostEnd: (view) => {
+    const [endpoint] = view.hostEndpoints.values();
+    const open = failsafePorts({
+      failsafeInboundHostPorts: [{ protocol: 'TCP', port: 81, net: '10.0.0.0/8' }],
+      failsafeOutboundHostPorts: [{ protocol: 'UDP', port: 443 }],
+    });
+    return endpoint === undefined ? undefined : { endpoint: { ...endpoint, node: ELSEWHERE }, open };
+  },
+};
+const ELSEWHERE = 'elsewhere';
 const OUTSIDE = ['198.51.100.1', '10.0.0.200', '192.0.2.77', '2001:db8::1'].map(parseAddress);
 const PROTOCOLS = [6, 17, 132];
 const PORTS = [1, 79, 80, 81, 82, 84, 443, 8080, 65_535];
@@ -32,20 +47,31 @@ function addressesOf(view: PolicyView): readonly Address[] {
   return [...first, NODE.address, ...OUTSIDE.filter((address) => endAt(view, address).pod === undefined)];
 }
 
-function* questions(view: PolicyView): Generator<Question> {
+function* questions(view: PolicyView, node: NamedAddress): Generator<Question> {
   const addresses = addressesOf(view);
   for (const source of addresses) {
     for (const destination of addresses) {
       const [from, to] = [endAt(view, source).pod, endAt(view, destination).pod];
-      if (source.family !== destination.family || (from === undefined && to === undefined) || from === to) continue;
+      const isOfHost = [source, destination].includes(node.address) && node.hostEnd !== undefined;
+      if (source.family !== destination.family || source === destination) continue;
+      if (from === to && !isOfHost) continue;
       for (const protocol of PROTOCOLS) for (const port of PORTS) yield { source, destination, protocol, port };
     }
   }
 }
 
-function verdictOf(view: PolicyView, { source, destination, protocol, port }: Question): PolicyVerdict {
+function verdictOf(
+  view: PolicyView,
+  { source, destination, protocol, port }: Question,
+  { address: own, hostEnd }: NamedAddress,
+): PolicyVerdict {
   const packet = { source, destination, protocol, sourcePort: 40_000, destinationPort: port };
-  const ends = { source: endAt(view, source), destination: endAt(view, destination) };
+  const host = hostEnd?.(view);
+  const endOf = (address: Address): ConnectionEnd =>
+    host === undefined || address !== own
+      ? endAt(view, address)
+      : { address, host: ELSEWHERE, hostEndpoint: host.endpoint, open: host.open };
+  const ends = { source: endOf(source), destination: endOf(destination) };
   return evaluateConnection(view, { ...ends, packet, endpointToHost: 'Accept' }).verdict;
 }
 
@@ -89,18 +115,26 @@ const planned = fc.array(policyChange.filter(isPolicy), { minLength: 1, maxLengt
 
 /** Returns what a comparison misses and invents, and counts what it finds. */
 function contradictions(
-  { present, changes }: { readonly present: readonly PolicyChange[]; readonly changes: readonly PolicyChange[] },
+  {
+    present,
+    changes,
+    node = NODE,
+  }: {
+    readonly present: readonly PolicyChange[];
+    readonly changes: readonly PolicyChange[];
+    readonly node?: NamedAddress;
+  },
   found: Record<PolicyVerdict, number>,
 ): { readonly missed: readonly Question[]; readonly invented: readonly Question[] } {
   const [before, after] = [new PolicyState(), new PolicyState()];
   before.apply(present);
   after.apply([...present, ...changes]);
-  const comparison = compareReach({ before, after }, [NODE]);
-  const all = [...questions(before)];
-  const differing = new Set(all.filter((asked) => verdictOf(before, asked) !== verdictOf(after, asked)));
-  for (const asked of differing) found[verdictOf(after, asked)] += 1;
+  const comparison = compareReach({ before, after }, [node]);
+  const all = [...questions(before, node)];
+  const differing = new Set(all.filter((asked) => verdictOf(before, asked, node) !== verdictOf(after, asked, node)));
+  for (const asked of differing) found[verdictOf(after, asked, node)] += 1;
   return {
-    missed: [...differing].filter((asked) => !saidBy(comparison, before, asked).has(verdictOf(after, asked))),
+    missed: [...differing].filter((asked) => !saidBy(comparison, before, asked).has(verdictOf(after, asked, node))),
     invented: all.filter(
       (asked) => !isOutside(asked) && !differing.has(asked) && saidBy(comparison, before, asked).size > 0,
     ),
@@ -137,6 +171,29 @@ describe('a comparison of what policies allow', () => {
       { numRuns: 40 },
     );
     expect(found.deny + found.allow).toBeGreaterThan(0);
+  });
+});
+
+describe('a comparison at a node with a host endpoint', () => {
+  it('says of every connection what the evaluator says, also when host endpoints come and go', () => {
+    const found = { allow: 0, deny: 0 };
+    const host = hostEndpoint('h', { interfaceName: '*' }, { role: 'a' });
+    const which = { kind: 'HostEndpoint', name: 'h' } as const;
+    fc.assert(
+      fc.property(records, planned, fc.constantFrom('stays', 'comes', 'goes'), (given, policies, what) => {
+        const others = given.filter(isPolicy);
+        const [there, gone]: readonly PolicyChange[] = [
+          { kind: 'resource', which, value: host },
+          { kind: 'resource', which },
+        ];
+        const present = [...others, ...OPEN, ...(what === 'comes' || there === undefined ? [] : [there])];
+        const change = what === 'comes' ? there : gone;
+        const changes = what === 'stays' || change === undefined ? policies : [...policies, change];
+        expect(contradictions({ present, changes, node: HOST }, found)).toEqual({ missed: [], invented: [] });
+      }),
+      { numRuns: 60 },
+    );
+    expect(Math.min(found.deny, found.allow)).toBeGreaterThan(0);
   });
 });
 

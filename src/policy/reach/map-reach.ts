@@ -44,7 +44,8 @@ export function mapReach(view: PolicyView, { named, division, namespace }: MapQu
   );
   const isCoarse = division === 'namespace' || (division === 'auto' && workloads.size > MOST_WORKLOADS);
   // With a namespace in view, the pods of others are one group for each namespace.
-  const keyOf = (peer: Peer): string => keyOfPeer(peer, isCoarse || (namespace !== undefined && !isOfNamespace(peer)));
+  const keyOf = (peer: Peer): string =>
+    keyOfPeer(view, peer, isCoarse || (namespace !== undefined && !isOfNamespace(peer)));
   const keys = [...new Set(peers.map(keyOf))].toSorted();
   const places = new Map(keys.map((key, place) => [key, place]));
   const placesOf = new Map(
@@ -85,12 +86,14 @@ interface Cell {
 }
 
 /** Pods come first, by namespace, then nodes, services and addresses. */
-function keyOfPeer(peer: Peer, isCoarse: boolean): string {
+function keyOfPeer(view: PolicyView, peer: Peer, isCoarse: boolean): string {
   if (peer.kind === 'pod') {
     const { namespace = '' } = peer.endpoint;
     return isCoarse ? JSON.stringify([0, namespace]) : JSON.stringify([0, namespace, workloadTextOf(peer.endpoint)]);
   }
-  if (peer.kind === 'node') return JSON.stringify([1]);
+  // Nodes without a host endpoint are alike.
+  if (peer.kind === 'node')
+    return JSON.stringify(isCoarse || peer.hostEnd?.(view) === undefined ? [1] : [1, peer.name]);
   return peer.kind === 'net' ? JSON.stringify([3, peer.text]) : JSON.stringify([2, peer.name]);
 }
 

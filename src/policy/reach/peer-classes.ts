@@ -1,5 +1,6 @@
 import { type Address, bitsOf, FAMILIES, type Family, formatAddress } from '../../net/address.ts';
 import type { Cidr } from '../../net/cidr.ts';
+import { openMatches, type OpenPorts } from '../open-ports.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type {
   PolicyDirection,
@@ -17,6 +18,14 @@ export interface NamedAddress {
   readonly kind: 'node' | 'service';
   readonly name: string;
   readonly address: Address;
+  /** Returns the host endpoint that packets of the address pass; undefined without one. */
+  readonly hostEnd?: (view: PolicyView) => HostEnd | undefined;
+}
+
+/** A host endpoint, and what none of its policies closes. */
+export interface HostEnd {
+  readonly endpoint: PolicyEndpoint;
+  readonly open: OpenPorts;
 }
 
 /** An end of connections: a pod, the processes of a node, a service, or other addresses. */
@@ -31,8 +40,10 @@ export interface PeerClass {
   readonly members: readonly Peer[];
   /** Of the first member. */
   readonly addresses: Readonly<Partial<Record<Family, Address>>>;
-  /** The rules that apply to it, for each view; undefined for ends without policies. */
-  readonly subject: readonly Readonly<Record<PolicyDirection, Subject>>[] | undefined;
+  /** The rules that apply to it, for each view; undefined for ends without policies in any view, or in one. */
+  readonly subject: readonly (Readonly<Record<PolicyDirection, Subject>> | undefined)[] | undefined;
+  /** Nodes of its pods and host endpoints. */
+  readonly nodes: ReadonlySet<string>;
   /** By view: keys of the terms that its addresses satisfy, after the family. */
   readonly terms: readonly ReadonlySet<string>[];
   readonly ports: string;
@@ -41,6 +52,8 @@ export interface PeerClass {
 /** What an endpoint applies in one direction. */
 export interface Subject {
   readonly endpoint: PolicyEndpoint;
+  /** Of a host endpoint. */
+  readonly open?: OpenPorts;
   readonly facts: RuleFacts;
   /** Its terms, as they are in `PeerClass.terms`. */
   readonly termKeys: Readonly<Record<Family, readonly string[]>>;
@@ -68,13 +81,30 @@ export function peerClasses(views: readonly PolicyView[], named: readonly NamedA
     return [{ peer: { kind: 'pod', endpoint }, addresses, subject, terms: views.map(() => new Set<string>()) }];
   });
   const isPod = new Set(pods.flatMap(({ addresses }) => Object.values(addresses).map(formatAddress)));
+  const others = new Map<string, NamedAddress>();
+  for (const each of named) {
+    const text = formatAddress(each.address);
+    // An API server may have the address of its node.
+    others.set(text, { ...others.get(text), ...each });
+  }
+  const hosts = new Map(
+    [...others.values()].map((each) => [
+      each,
+      views.map((view, index) => {
+        const host = each.hostEnd?.(view);
+        return host === undefined ? undefined : rules.subjectOf(index, host.endpoint, host.open);
+      }),
+    ]),
+  );
   const terms = rules.terms();
   const nets = terms.flatMap(({ nets: each }) => each.map(({ net }) => net)).filter((net) => !isHostOf(net, isPod));
-  const others = new Map(named.map((each) => [formatAddress(each.address), each]));
   const taken = new Set([...isPod, ...others.keys()]);
-  const families = new Set(
-    pods.flatMap(({ addresses }) => FAMILIES.filter((family) => addresses[family] !== undefined)),
-  );
+  const families = new Set([
+    ...pods.flatMap(({ addresses }) => FAMILIES.filter((family) => addresses[family] !== undefined)),
+    ...[...hosts].flatMap(([{ address }, subject]) =>
+      subject.some((each) => each !== undefined) ? [address.family] : [],
+    ),
+  ]);
   const outside = [
     ...[...others].flatMap(([text, peer]) => (isPod.has(text) ? [] : [{ peer, address: peer.address }])),
     ...outsideRegions(nets, (address) => taken.has(formatAddress(address))).map((region) => ({
@@ -87,7 +117,7 @@ export function peerClasses(views: readonly PolicyView[], named: readonly NamedA
           {
             peer,
             addresses: { [address.family]: address },
-            subject: undefined,
+            subject: subjectOfHost(hosts, peer),
             terms: views.map(() => new Set<string>()),
           },
         ]
@@ -111,9 +141,29 @@ export function peerClasses(views: readonly PolicyView[], named: readonly NamedA
     if (first === undefined) return [];
     const { addresses, subject, terms: own } = first;
     return [
-      { number, members: members.map(({ peer }) => peer), addresses, subject, terms: own, ports: portsOf(first.peer) },
+      {
+        number,
+        members: members.map(({ peer }) => peer),
+        addresses,
+        subject,
+        nodes: new Set(members.flatMap(nodesOf)),
+        terms: own,
+        ports: portsOf(first.peer),
+      },
     ];
   });
+}
+
+function subjectOfHost(
+  hosts: ReadonlyMap<NamedAddress, readonly (Readonly<Record<PolicyDirection, Subject>> | undefined)[]>,
+  peer: Peer,
+): PeerClass['subject'] {
+  const subject = peer.kind === 'node' || peer.kind === 'service' ? hosts.get(peer) : undefined;
+  return subject?.some((each) => each !== undefined) === true ? subject : undefined;
+}
+
+function nodesOf({ subject }: Candidate): readonly string[] {
+  return (subject ?? []).flatMap((each) => each?.ingress.endpoint.node ?? []);
 }
 
 function termOfFamily(family: Family, key: string): string {
@@ -135,7 +185,7 @@ function firstOfFamilies(addresses: readonly Address[]): Readonly<Partial<Record
 function signatureOf({ peer, addresses, subject, terms }: Candidate): string {
   return JSON.stringify([
     Object.keys(addresses),
-    subject?.map(({ ingress, egress }) => [ingress.key, egress.key]),
+    subject?.map((each) => [each?.ingress.key, each?.egress.key]),
     terms.map((own) => [...own].toSorted()),
     portsOf(peer),
   ]);
@@ -159,8 +209,10 @@ class RuleKeys {
     this.#subjects = views.map(() => new Map<string, KnownSubject>());
   }
 
-  subjectOf(index: number, endpoint: PolicyEndpoint): Readonly<Record<PolicyDirection, Subject>> {
-    return { ingress: this.#subject(index, endpoint, 'ingress'), egress: this.#subject(index, endpoint, 'egress') };
+  /** `open` is for host endpoints. */
+  subjectOf(index: number, endpoint: PolicyEndpoint, open?: OpenPorts): Readonly<Record<PolicyDirection, Subject>> {
+    const end = { endpoint, ...(open === undefined ? {} : { open }) };
+    return { ingress: this.#subject(index, end, 'ingress'), egress: this.#subject(index, end, 'egress') };
   }
 
   /** Returns the terms of all rules that apply to an endpoint, with their networks in each view. */
@@ -172,7 +224,8 @@ class RuleKeys {
     });
   }
 
-  #subject(index: number, endpoint: PolicyEndpoint, direction: PolicyDirection): Subject {
+  #subject(index: number, end: Pick<Subject, 'endpoint' | 'open'>, direction: PolicyDirection): Subject {
+    const { endpoint, open } = end;
     const view = this.#views[index];
     if (view === undefined) throw new Error(`No view ${String(index)}`);
     const policies = view.tiers.flatMap((tier) => view.policiesOf(endpoint, tier, direction));
@@ -181,16 +234,17 @@ class RuleKeys {
       direction,
       policies.map((policy) => this.#policyKey(policy)),
       profiles.map((profile) => this.#profileKey(profile)[direction]).filter((text) => text !== '[]'),
+      ...(open === undefined ? [] : [textOf(open)]),
     ]);
     const subjects = this.#subjects[index];
     const known = subjects?.get(key);
-    if (known !== undefined) return { endpoint, key, ...known };
+    if (known !== undefined) return { ...end, key, ...known };
     const rules = [...policies, ...profiles].flatMap((each): readonly PolicyRule[] => each.rules[direction] ?? []);
-    const facts = factsOf(rules);
+    const facts = factsOf([...rules, ...(open === undefined ? [] : openRules(open, direction))]);
     const keysOf = (family: Family): string[] => facts.terms.map((term) => termOfFamily(family, term.key));
     const subject = { facts, termKeys: { 4: keysOf(4), 6: keysOf(6) } };
     subjects?.set(key, subject);
-    return { endpoint, key, ...subject };
+    return { ...end, key, ...subject };
   }
 
   /** Policies of one id with equal rules have equal keys, also in different views. */
@@ -210,6 +264,22 @@ class RuleKeys {
     this.#profiles.set(profile, key);
     return key;
   }
+}
+
+/** Returns what stays open as rules that ask the same of packets. */
+function openRules(open: OpenPorts, direction: PolicyDirection): readonly PolicyRule[] {
+  return openMatches(open, direction, 'local').map(({ protocol, port, net }) => {
+    const peer = net === undefined ? {} : { nets: [net] };
+    const ports = port === undefined ? {} : { ports: { ranges: [{ first: port, last: port }], names: [] } };
+    const isIngress = direction === 'ingress';
+    return {
+      action: 'Allow',
+      protocol,
+      source: isIngress ? peer : {},
+      destination: isIngress ? ports : { ...peer, ...ports },
+      index: 0,
+    };
+  });
 }
 
 function textOf(value: unknown): string {

@@ -1,5 +1,5 @@
 import { FAMILIES, type Address, type Family, sameAddress } from '../../net/address.ts';
-import { type EndVerdict, evaluateEnd } from '../evaluate.ts';
+import { type EndVerdict, evaluateEnd, evaluateHost } from '../evaluate.ts';
 import type { Packet } from '../match-packet.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyDirection } from '../resolved-policy.ts';
@@ -49,7 +49,10 @@ export class ReachModel {
     this.#views = views;
     this.classes = peerClasses(views, named);
     const protocols = this.classes.flatMap(({ subject }) =>
-      (subject ?? []).flatMap(({ ingress, egress }) => [...ingress.facts.protocols, ...egress.facts.protocols]),
+      (subject ?? []).flatMap((each) => [
+        ...(each?.ingress.facts.protocols ?? []),
+        ...(each?.egress.facts.protocols ?? []),
+      ]),
     );
     this.whole = allTraffic(protocols);
   }
@@ -70,9 +73,43 @@ export class ReachModel {
 
   /** Returns what one end says in the view; undefined for an end without policies, which allows everything. */
   judge(view: number, pair: Pair, direction: PolicyDirection): Judgement | undefined {
-    const [own, peer] = direction === 'egress' ? [pair.from, pair.to] : [pair.to, pair.from];
+    const own = direction === 'egress' ? pair.from : pair.to;
     const subject = own.subject?.[view]?.[direction];
-    if (subject === undefined) return undefined;
+    const known = own.subject?.find((each) => each !== undefined)?.[direction];
+    // Host endpoints see nothing that stays on a node.
+    if (known === undefined || (known.open !== undefined && staysOnNode(pair))) return undefined;
+    return subject === undefined
+      ? this.#withoutPolicies(pair, direction, known)
+      : this.#judgeSubject(view, { pair, direction, subject });
+  }
+
+  /** A node without a host endpoint in this view allows everything. */
+  #withoutPolicies({ from, to, family }: Pair, direction: PolicyDirection, { endpoint }: Subject): Judgement {
+    const [source, destination] = [from.addresses[family], to.addresses[family]];
+    const ends = source === undefined || destination === undefined ? undefined : { source, destination };
+    const parts = this.whole.flatMap((each): JudgedTraffic[] => {
+      if (ends === undefined) return [];
+      const judged = {
+        endpoint,
+        direction,
+        verdict: 'allow',
+        decision: { kind: 'no policy' },
+        considered: [],
+      } as const;
+      return [{ ...each, judged, packet: packetOf(each, ends, this.whole) }];
+    });
+    return this.#share(parts);
+  }
+
+  #judgeSubject(
+    view: number,
+    {
+      pair,
+      direction,
+      subject,
+    }: { readonly pair: Pair; readonly direction: PolicyDirection; readonly subject: Subject },
+  ): Judgement {
+    const [own, peer] = direction === 'egress' ? [pair.from, pair.to] : [pair.to, pair.from];
     const { family } = pair;
     const { facts } = subject;
     const terms = peer.terms[view];
@@ -122,7 +159,7 @@ export class ReachModel {
     const joined: JudgedTraffic[] = [];
     for (const each of splitAt(this.whole, cuts)) {
       const packet = packetOf(each, { source, destination }, this.whole);
-      const judged = evaluateEnd(view, { endpoint: subject.endpoint, direction, packet });
+      const judged = evaluateSubject(view, subject, { direction, packet });
       const before = joined.at(-1);
       if (before?.protocol === each.protocol && decisionKey(before.judged) === decisionKey(judged)) {
         joined[joined.length - 1] = { ...before, last: each.last };
@@ -130,6 +167,23 @@ export class ReachModel {
     }
     return joined;
   }
+}
+
+function evaluateSubject(
+  view: PolicyView,
+  { endpoint, open }: Subject,
+  { direction, packet }: { readonly direction: PolicyDirection; readonly packet: Packet },
+): EndVerdict {
+  if (open === undefined) return evaluateEnd(view, { endpoint, direction, packet });
+  const { paths } = evaluateHost(view, { endpoint, direction, path: 'local', packet, open });
+  const last = paths.at(-1);
+  if (last === undefined) throw new Error('A host endpoint judges on at least one path');
+  return last.end;
+}
+
+/** Reports whether all members of both are on one node. */
+function staysOnNode({ from, to }: Pair): boolean {
+  return from.nodes.size === 1 && to.nodes.size === 1 && from.nodes.isSubsetOf(to.nodes);
 }
 
 /** Returns the traffic in parts, none of which contains one of the ports and a port before it. */
@@ -143,7 +197,8 @@ export function splitAt(traffic: readonly Traffic[], cuts: Iterable<number>): re
 
 /** Returns a text that is equal for verdicts of the same reason. Profiles all count as one: they say what no policy decides. */
 export function decisionKey({ verdict, decision }: Pick<EndVerdict, 'verdict' | 'decision'>): string {
-  return JSON.stringify([verdict, decision.kind === 'profile rule' ? decision.kind : decision]);
+  const reason = decision.kind === 'open port' ? decision.open.kind : decision;
+  return JSON.stringify([verdict, decision.kind, decision.kind === 'profile rule' ? '' : reason]);
 }
 
 function portCutsOf(view: PolicyView, { facts }: Subject, destination: Address): readonly number[] {

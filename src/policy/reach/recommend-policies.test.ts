@@ -3,12 +3,14 @@ import { describe, expect, it } from 'vitest';
 import { changesOf } from '../../../test/support/policy-clusters.ts';
 import { fromKubernetesPolicy } from '../../model/from-kubernetes/network-policy.ts';
 import type { KubernetesObject } from '../../model/from-kubernetes/kubernetes-object.ts';
+import { decodeResource } from '../../model/decode-resource.ts';
+import type { AnyResource } from '../../model/kinds.ts';
 import { resourceIdOf } from '../../model/resource-id.ts';
 import type { ShownFlow } from '../../model/shown-flows.ts';
 import { parseAddress } from '../../net/address.ts';
 import { endAt, evaluateConnection } from '../evaluate.ts';
 import { PolicyState } from '../policy-state.ts';
-import { recommendPolicies } from './recommend-policies.ts';
+import { recommendPolicies, RECOMMENDED_KINDS, type RecommendedKind } from './recommend-policies.ts';
 
 const APPS = ['web', 'web', 'db', 'cache'];
 const OUTSIDE = '203.0.113.7';
@@ -102,38 +104,56 @@ function isAllowed(view: PolicyState, { from, to, protocol, port }: Sketch): boo
   return evaluateConnection(view, { ...ends, packet, endpointToHost: 'Accept' }).verdict === 'allow';
 }
 
-function applied(seen: readonly Sketch[]): { readonly view: PolicyState; readonly notes: readonly string[] } {
+function applied(
+  seen: readonly Sketch[],
+  kind: RecommendedKind,
+): { readonly view: PolicyState; readonly notes: readonly string[] } {
   const view = viewOf();
   const flows = seen.map((each) => flowOf(view, each));
-  const { policies, notes } = recommendPolicies(view, { namespace: 'shop', flows });
+  const { policies, notes } = recommendPolicies(view, { namespace: 'shop', flows, kind });
   view.apply(
     policies.map((policy) => {
-      const { value, problems } = fromKubernetesPolicy(policy as unknown as KubernetesObject);
-      if (value === undefined || problems.length > 0) throw new Error(problems.join());
+      const value = kind === 'KubernetesNetworkPolicy' ? fromKubernetes(policy) : fromText(policy);
       return { kind: 'resource', which: resourceIdOf(value), value } as const;
     }),
   );
   return { view, notes };
 }
 
+function fromKubernetes(policy: object): AnyResource {
+  const { value, problems } = fromKubernetesPolicy(policy as KubernetesObject);
+  if (value === undefined || problems.length > 0) throw new Error(problems.join());
+  return value;
+}
+
+/** As a user applies it. */
+function fromText(policy: object): AnyResource {
+  const decoded = decodeResource(JSON.parse(JSON.stringify(policy)));
+  if ('problems' in decoded) throw new Error(JSON.stringify(decoded.problems));
+  return decoded.resource;
+}
+
 describe('recommended policies', () => {
-  it('allow what was seen, for all pods of the workloads, and DNS, and nothing else', () => {
-    fc.assert(
-      fc.property(fc.array(sketch, { maxLength: 12 }), fc.array(sketch, { maxLength: 60 }), (seen, tried) => {
-        const { view } = applied(seen);
-        const allowed = new Set(seen.map(generalized));
-        const isOfShop = ({ from, to }: Sketch): boolean =>
-          PODS.some((pod) => pod.namespace === 'shop' && [from, to].includes(pod.address));
-        const wrong = [...seen, ...tried].filter(
-          (each) => isAllowed(view, each) !== (!isOfShop(each) || allowed.has(generalized(each))),
-        );
-        expect(wrong).toEqual([]);
-        const dns = PODS.filter(({ namespace }) => namespace === 'shop').map((pod) => pod.address);
-        expect(dns.every((from) => isAllowed(view, { from, to: DNS.address, protocol: 17, port: 53 }))).toBe(true);
-      }),
-      { numRuns: 60 },
-    );
-  });
+  it.each(RECOMMENDED_KINDS)(
+    'of %s allow what was seen, for all pods of the workloads, and DNS, and nothing else',
+    (kind) => {
+      fc.assert(
+        fc.property(fc.array(sketch, { maxLength: 12 }), fc.array(sketch, { maxLength: 60 }), (seen, tried) => {
+          const { view } = applied(seen, kind);
+          const allowed = new Set(seen.map(generalized));
+          const isOfShop = ({ from, to }: Sketch): boolean =>
+            PODS.some((pod) => pod.namespace === 'shop' && [from, to].includes(pod.address));
+          const wrong = [...seen, ...tried].filter(
+            (each) => isAllowed(view, each) !== (!isOfShop(each) || allowed.has(generalized(each))),
+          );
+          expect(wrong).toEqual([]);
+          const dns = PODS.filter(({ namespace }) => namespace === 'shop').map((pod) => pod.address);
+          expect(dns.every((from) => isAllowed(view, { from, to: DNS.address, protocol: 17, port: 53 }))).toBe(true);
+        }),
+        { numRuns: 40 },
+      );
+    },
+  );
 
   it('are readable: labels of the workload, names of ports, one rule for peers with equal ports', () => {
     const view = viewOf();
@@ -145,6 +165,7 @@ describe('recommended policies', () => {
     const flows = sketches.map((each) => flowOf(view, each));
     const { policies, notes } = recommendPolicies(view, { namespace: 'shop', flows });
     expect(policies.map(({ metadata }) => metadata.name)).toEqual(['cache', 'db', 'web']);
+    expect(policies).toEqual(recommendPolicies(view, { namespace: 'shop', flows: flows.toReversed() }).policies);
     expect(policies[2]?.spec).toEqual({
       podSelector: { matchLabels: { app: 'web' } },
       policyTypes: ['Ingress', 'Egress'],
@@ -177,6 +198,27 @@ describe('recommended policies', () => {
       ],
     });
     expect(notes).toEqual(['app=web: what one of 2 pods was seen to do is allowed to all']);
+  });
+
+  it('of netplug also allow what Kubernetes policies cannot name', () => {
+    const view = viewOf();
+    const known = flowOf(view, { from: '10.0.0.1', to: '10.0.0.3', protocol: 6, port: 80 });
+    const { port: _, ...ping } = { ...known, protocol: 1, icmp: { type: 8, code: 0 } };
+    const { policies, notes } = recommendPolicies(view, {
+      namespace: 'shop',
+      flows: [ping, known],
+      kind: 'NetworkPolicy',
+    });
+    expect(notes).toEqual(['app=web: what one of 2 pods was seen to do is allowed to all']);
+    const [, db] = policies;
+    expect(db?.spec).toMatchObject({
+      selector: "app == 'db'",
+      ingress: [
+        { action: 'Allow', protocol: 'ICMP', icmp: { type: 8 }, source: { selector: "app == 'web'" } },
+        { action: 'Allow', protocol: 'TCP', source: { selector: "app == 'web'" }, destination: { ports: [80] } },
+      ],
+    });
+    expect(fromText(db ?? {})).toMatchObject({ kind: 'NetworkPolicy' });
   });
 
   it('say what they cannot cover: pods that are gone, and protocols without ports', () => {

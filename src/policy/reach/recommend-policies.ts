@@ -1,9 +1,10 @@
-import { hasPorts, protocolName } from '../../model/protocol.ts';
+import { hasPorts, isNamedProtocol, protocolName } from '../../model/protocol.ts';
 import type { ShownFlow } from '../../model/shown-flows.ts';
 import { type Address, bitsOf, formatAddress, tryParseAddress } from '../../net/address.ts';
 import { endAt } from '../evaluate.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyEndpoint } from '../resolved-policy.ts';
+import { type OwnPolicy, ownPolicy } from './own-policy.ts';
 import { count, workloadTextOf } from './group-peers.ts';
 import { isDns } from './vital-services.ts';
 import { type Workload, workloadOf } from './workload-name.ts';
@@ -16,15 +17,17 @@ interface LabelSelector {
   readonly matchLabels?: Readonly<Record<string, string>>;
 }
 
-interface PolicyPeer {
+export interface AllowedPeer {
   readonly namespaceSelector?: LabelSelector;
   readonly podSelector?: LabelSelector;
   readonly ipBlock?: { readonly cidr: string };
 }
 
-interface PolicyPort {
-  readonly protocol: string;
-  readonly port: number | string;
+export interface AllowedPort {
+  /** Name, or IANA number of a protocol without one; Kubernetes accepts only protocols with ports. */
+  readonly protocol: string | number;
+  readonly port?: number | string;
+  readonly icmpType?: number;
 }
 
 /** A Kubernetes NetworkPolicy for both directions of one workload. */
@@ -35,19 +38,23 @@ export interface RecommendedPolicy {
   readonly spec: {
     readonly podSelector: LabelSelector;
     readonly policyTypes: readonly ['Ingress', 'Egress'];
-    readonly ingress: readonly { readonly from: readonly PolicyPeer[]; readonly ports: readonly PolicyPort[] }[];
-    readonly egress: readonly { readonly to?: readonly PolicyPeer[]; readonly ports: readonly PolicyPort[] }[];
+    readonly ingress: readonly { readonly from: readonly AllowedPeer[]; readonly ports: readonly AllowedPort[] }[];
+    readonly egress: readonly { readonly to?: readonly AllowedPeer[]; readonly ports: readonly AllowedPort[] }[];
   };
 }
 
+/** `KubernetesNetworkPolicy`, or a kind of netplug. */
+export const RECOMMENDED_KINDS = ['KubernetesNetworkPolicy', 'NetworkPolicy', 'GlobalNetworkPolicy'] as const;
+export type RecommendedKind = (typeof RECOMMENDED_KINDS)[number];
+
 export interface Recommendation {
-  readonly policies: readonly RecommendedPolicy[];
+  readonly policies: readonly (RecommendedPolicy | OwnPolicy)[];
   /** What the policies allow beyond the flows, and what they do not cover, a sentence each. */
   readonly notes: readonly string[];
 }
 
 /** The peers of one direction of a workload, each with its ports, both by their JSON. */
-type Peers = Map<string, Map<string, PolicyPort>>;
+type Peers = Map<string, Map<string, AllowedPort>>;
 
 interface Draft {
   readonly workload: Workload;
@@ -61,7 +68,11 @@ interface Draft {
  */
 export function recommendPolicies(
   view: PolicyView,
-  { namespace, flows }: { readonly namespace: string; readonly flows: readonly ShownFlow[] },
+  {
+    namespace,
+    flows,
+    kind = 'KubernetesNetworkPolicy',
+  }: { readonly namespace: string; readonly flows: readonly ShownFlow[]; readonly kind?: RecommendedKind },
 ): Recommendation {
   const all = [...view.endpoints.values()].filter(({ kind }) => kind === 'workload');
   const pods = all.filter((pod) => pod.namespace === namespace);
@@ -86,14 +97,17 @@ export function recommendPolicies(
     // A node always reaches its own pods.
     if (flow.source.host !== undefined && flow.source.host === destination.pod?.node) continue;
     const { protocol, port } = flow;
-    if (port === undefined || !hasPorts(protocol)) {
+    const isPlain = port !== undefined && hasPorts(protocol);
+    if (!isPlain && kind === 'KubernetesNetworkPolicy') {
       notes.add(
         `${protocolName(protocol)} from ${shown(source)} to ${shown(destination)} is not allowed: Kubernetes policies cannot name it`,
       );
       continue;
     }
     const servers = destination.pod === undefined ? [] : (byWorkload.get(workloadTextOf(destination.pod)) ?? []);
-    const allowed = { protocol: protocolName(protocol), port: portName(servers, protocol, port) ?? port };
+    const allowed: AllowedPort = isPlain
+      ? { protocol: protocolName(protocol), port: portName(servers, protocol, port) ?? port }
+      : withoutPort(flow);
     for (const [own, peer, direction] of [
       [source, destination, 'egress'],
       [destination, source, 'ingress'],
@@ -104,7 +118,7 @@ export function recommendPolicies(
         notes.add(`${peer.pod.shown} has no labels: all pods of its namespace are allowed in its place`);
       }
       const key = JSON.stringify(peerOf(peer, namespace));
-      const ports = draft[direction].get(key) ?? new Map<string, PolicyPort>();
+      const ports = draft[direction].get(key) ?? new Map<string, AllowedPort>();
       draft[direction].set(key, ports.set(JSON.stringify(allowed), allowed));
     }
   }
@@ -123,7 +137,19 @@ export function recommendPolicies(
       notes.add(`${workload.name}: the labels also select ${others.map((pod) => pod.shown).join(', ')}`);
   }
   const names = new Set<string>();
-  return { policies: ordered.map((draft) => policyOf(draft, { namespace, dns, names })), notes: [...notes] };
+  const policies = ordered.map((draft) => policyOf(draft, { namespace, dns, names }));
+  return {
+    policies: kind === 'KubernetesNetworkPolicy' ? policies : policies.map((policy) => ownPolicy(policy, kind)),
+    notes: [...notes],
+  };
+}
+
+function withoutPort({ protocol, icmp }: ShownFlow): AllowedPort {
+  const name = protocolName(protocol);
+  return {
+    protocol: isNamedProtocol(protocol) ? name : protocol,
+    ...(icmp === undefined ? {} : { icmpType: icmp.type }),
+  };
 }
 
 function hasLabels(pod: PolicyEndpoint, { labels }: Workload): boolean {
@@ -159,7 +185,7 @@ function portName(servers: readonly PolicyEndpoint[], protocol: number, port: nu
   )?.name;
 }
 
-function peerOf({ address, pod }: FlowEnd, namespace: string): PolicyPeer {
+function peerOf({ address, pod }: FlowEnd, namespace: string): AllowedPeer {
   if (pod === undefined) return { ipBlock: { cidr: `${formatAddress(address)}/${String(bitsOf(address.family))}` } };
   const { labels } = workloadOf(pod);
   const podSelector = Object.keys(labels).length === 0 ? {} : { matchLabels: labels };
@@ -168,7 +194,7 @@ function peerOf({ address, pod }: FlowEnd, namespace: string): PolicyPeer {
 }
 
 /** Returns the workloads that serve DNS; none when they are not pods, which means any address. */
-function dnsPeers(pods: readonly PolicyEndpoint[]): readonly PolicyPeer[] {
+function dnsPeers(pods: readonly PolicyEndpoint[]): readonly AllowedPeer[] {
   const peers = pods.filter(isDns).map((pod) => {
     const { namespace, labels } = workloadOf(pod);
     return JSON.stringify({
@@ -176,7 +202,7 @@ function dnsPeers(pods: readonly PolicyEndpoint[]): readonly PolicyPeer[] {
       podSelector: { matchLabels: labels },
     });
   });
-  return [...new Set(peers)].toSorted().map((text) => JSON.parse(text) as PolicyPeer);
+  return [...new Set(peers)].toSorted().map((text) => JSON.parse(text) as AllowedPeer);
 }
 
 function policyOf(
@@ -185,7 +211,7 @@ function policyOf(
     namespace,
     dns,
     names,
-  }: { readonly namespace: string; readonly dns: readonly PolicyPeer[]; readonly names: Set<string> },
+  }: { readonly namespace: string; readonly dns: readonly AllowedPeer[]; readonly names: Set<string> },
 ): RecommendedPolicy {
   const dnsRule = {
     ...(dns.length === 0 ? {} : { to: dns }),
@@ -207,7 +233,7 @@ function policyOf(
 /** Puts peers with equal ports into one rule. */
 function rulesOf(
   found: Peers,
-): readonly { readonly peers: readonly PolicyPeer[]; readonly ports: readonly PolicyPort[] }[] {
+): readonly { readonly peers: readonly AllowedPeer[]; readonly ports: readonly AllowedPort[] }[] {
   const byPorts = Map.groupBy(found, ([, ports]) => JSON.stringify([...ports.keys()].toSorted()));
   return [...byPorts]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -215,7 +241,7 @@ function rulesOf(
       peers: same
         .map(([peer]) => peer)
         .toSorted()
-        .map((text) => JSON.parse(text) as PolicyPeer),
+        .map((text) => JSON.parse(text) as AllowedPeer),
       ports: [...(same[0]?.[1] ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, port]) => port),
     }));
 }

@@ -1,6 +1,7 @@
 import { type Address, formatAddress } from '../../net/address.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyEndpoint } from '../resolved-policy.ts';
+import { apiServers } from '../api-servers.ts';
 import type { NamedAddress } from './peer-classes.ts';
 
 /** Something that a cluster needs to work. */
@@ -23,11 +24,10 @@ const DNS_SERVICES = [
 const DNS_APPS: readonly (string | undefined)[] = ['kube-dns', 'coredns'];
 const DNS_PORTS = [17, 6].map((protocol) => ({ protocol, port: 53 }));
 const API_SERVER = 'the API server';
-const API_SERVICE = ['default', 'kubernetes'] as const;
 
 /** Returns the addresses of the API server, under its name. */
 export function apiServerAddresses(view: PolicyView): readonly NamedAddress[] {
-  return view.serviceEndpoints(...API_SERVICE).map(({ address }) => ({ kind: 'service', name: API_SERVER, address }));
+  return apiServers(view).map(({ address }) => ({ kind: 'service', name: API_SERVER, address }));
 }
 
 /** Returns DNS and the API server, as far as the records of services and labels of pods show them, and system namespaces. */
@@ -39,7 +39,7 @@ export function vitalServices(view: PolicyView): readonly VitalService[] {
     ),
     ...pods.filter(isDns).flatMap(({ addresses }) => addresses),
   ];
-  const api = view.serviceEndpoints(...API_SERVICE);
+  const api = apiServers(view);
   return [
     { name: 'DNS', addresses: textsOf(dns), ports: DNS_PORTS, protects: 'clients' },
     { name: API_SERVER, addresses: textsOf(api.map(({ address }) => address)), ports: api, protects: 'clients' },

@@ -7,6 +7,7 @@ import type { Peer } from './peer-classes.ts';
 import { hasTraffic } from './traffic.ts';
 import { type VitalService, vitalServices } from './vital-services.ts';
 
+const HOST = 'host/';
 const SHOWN_PODS = 3;
 
 /** Returns a warning for each part of the cluster itself that changes cut off, with the pods that are concerned. */
@@ -28,10 +29,10 @@ function podsWithout(
   const isOwn = (peer: Peer): boolean => addressesOf(peer).some((address) => addresses.has(formatAddress(address)));
   if (protects === 'itself') {
     // What other pods may send is their own affair: only changes at its own ends count.
-    return ends.flatMap(({ direction }) => (direction === 'egress' ? from : to).filter(isOwn).flatMap(podName));
+    return ends.flatMap(({ direction }) => (direction === 'egress' ? from : to).filter(isOwn).flatMap(nameOf));
   }
   const isCut = to.some(isOwn) && ports.some(({ protocol, port }) => hasTraffic(traffic, protocol, port));
-  return isCut ? from.flatMap(podName) : [];
+  return isCut ? from.flatMap(nameOf) : [];
 }
 
 function addressesOf(peer: Peer): readonly Address[] {
@@ -39,7 +40,8 @@ function addressesOf(peer: Peer): readonly Address[] {
   return peer.kind === 'net' ? [] : [peer.address];
 }
 
-function podName(peer: Peer): readonly string[] {
+function nameOf(peer: Peer): readonly string[] {
+  if (peer.kind === 'node') return [`${HOST}${peer.name}`];
   return peer.kind === 'pod' ? [peer.endpoint.shown] : [];
 }
 
@@ -54,5 +56,6 @@ function isAt({ kind, addresses: own }: PolicyEndpoint, addresses: ReadonlySet<s
 
 function named(pods: ReadonlySet<string>): string {
   const shown = [...pods].toSorted().slice(0, SHOWN_PODS).join(', ');
-  return pods.size <= SHOWN_PODS ? shown : `${count(pods.size, 'pod')}, such as ${shown}`;
+  const isPods = ![...pods].some((name) => name.startsWith(HOST));
+  return pods.size <= SHOWN_PODS ? shown : `${count(pods.size, isPods ? 'pod' : 'end')}, such as ${shown}`;
 }

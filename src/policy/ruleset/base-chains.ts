@@ -1,15 +1,19 @@
-import { HOST_LINK_PREFIX } from '../../dataplane/kernel.ts';
-import type {
-  FilterAction,
-  FilterChain,
-  FilterHook,
-  FilterMatch,
-  FilterSet,
-  FilterTable,
-  TableRule,
+import {
+  type FilterAction,
+  type FilterChain,
+  type FilterHook,
+  type FilterMatch,
+  type FilterSet,
+  type FilterTable,
+  PACKET_LOGS,
+  type TableRule,
 } from '../../dataplane/policy-filter.ts';
+import { FAMILIES } from '../../net/address.ts';
+import { OWN_POD_LINKS, type PodLinkNames } from '../pod-link-names.ts';
+import { endedSetName, endedSets } from './ended-flows.ts';
 import { POLICY_TABLE, REPORT_GROUP, type RuleOrigin } from './policy-ruleset.ts';
 import { idOfOrigin } from './rule-ids.ts';
+import { chainsWithoutLogs } from './without-logs.ts';
 
 /** Chains for packets from and to a pod, by the name of its interface. */
 export const FROM_PODS = 'from-pods';
@@ -20,26 +24,38 @@ const ACCEPT: FilterAction = { kind: 'accept' };
 const DROP: FilterAction = { kind: 'drop' };
 export const KNOWN_FLOW: FilterMatch = { kind: 'state', states: ['established', 'related'] };
 export const INVALID: FilterMatch = { kind: 'state', states: ['invalid'] };
-/**
- * A TCP packet of a flow that is not tracked. When a flow is denied, its entry is deleted: the next packet of the end that is
- * allowed to send would otherwise begin an entry in its own direction, and the flow would go on.
- */
-export const MIDSTREAM: readonly FilterMatch[] = [
+/** A TCP packet of a flow that is not tracked. */
+const MIDSTREAM: readonly FilterMatch[] = [
   { kind: 'state', states: ['new'] },
   { kind: 'protocol', protocols: [6] },
   { kind: 'tcp opening', isNegated: true },
 ];
+
+/**
+ * Returns rules that drop the packets of flows that were ended because policies deny them: the next packet of the end that is
+ * allowed to send would otherwise begin an entry in its own direction, and the flow would go on. Other flows of which the
+ * kernel knows no beginning are judged like new ones: they are older than the table, or the kernel has forgotten them.
+ */
+export function endedFlowRules(...first: readonly FilterMatch[]): readonly TableRule[] {
+  return FAMILIES.map((family) => ({
+    id: 'ended',
+    parts: [...first, ...MIDSTREAM, { kind: 'flow', family, set: endedSetName(family) }, COUNT, DROP],
+  }));
+}
 /**
  * Multicast listeners, routers and neighbours: without them IPv6 does not work on a link. Over IPv4, a packet with the same
- * protocol number is none of these.
+ * protocol number is none of these. What is forwarded is not between neighbours, whatever its type: it could carry anything
+ * past policies.
  */
 export const NEIGHBOURS: readonly FilterMatch[] = [
   { kind: 'family', family: 6 },
   { kind: 'protocol', protocols: [58] },
   { kind: 'icmp', types: [130, 131, 132, 133, 134, 135, 136, 143] },
 ];
-/** Reports of one rule: a flood of denied packets must not occupy the reader. */
-const REPORTS: FilterAction = { kind: 'limit', perSecond: 10, burst: 20 };
+const NEIGHBOUR_RULE: TableRule = { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] };
+/** Reports of one rule, or of one interface: a flood of denied packets must not occupy the reader. */
+const REPORTS = { perSecond: 10, burst: 20 } as const;
+const NO_LIMITS: FilterSet = { kind: 'limits', elements: new Set() };
 
 const TO_HOST: RuleOrigin = { kind: 'to host', direction: 'egress' };
 /** Where the rules of base chains come from that deny. */
@@ -53,14 +69,22 @@ export const BASE_ORIGINS: readonly RuleOrigin[] = [
  * Returns the base chains. Egress and ingress are base chains of their own at the same hook: `accept` ends only the first
  * one, so a policy allows its direction without a packet mark, and no chain leads from one direction to the other.
  */
-export function baseChains(endpointToHostAction: 'Accept' | 'Drop'): ReadonlyMap<string, FilterChain> {
-  const fromPods = dispatchRules('in', { map: FROM_PODS, origin: { kind: 'unknown interface', direction: 'egress' } });
-  const toPods = dispatchRules('out', { map: TO_PODS, origin: { kind: 'unknown interface', direction: 'ingress' } });
-  const toHost = endpointToHostAction === 'Accept' ? [] : toHostRules();
+export function baseChains(
+  endpointToHostAction: 'Accept' | 'Drop',
+  podLinks: PodLinkNames = OWN_POD_LINKS,
+): ReadonlyMap<string, FilterChain> {
+  const [unknownFrom, unknownTo] = [
+    { kind: 'unknown interface', direction: 'egress' },
+    { kind: 'unknown interface', direction: 'ingress' },
+  ] as const;
+  const fromPods = dispatchRules('in', { map: FROM_PODS, origin: unknownFrom, podLinks });
+  const toPods = dispatchRules('out', { map: TO_PODS, origin: unknownTo, podLinks });
+  const toNode = dispatchRules('in', { map: FROM_PODS, origin: unknownFrom, podLinks, before: [NEIGHBOUR_RULE] });
+  const toHost = endpointToHostAction === 'Accept' ? [] : toHostRules(podLinks);
   return new Map([
     ['forward-egress', { hook: hookAt('forward', 0), rules: fromPods }],
     ['forward-ingress', { hook: hookAt('forward', 1), rules: toPods }],
-    ['input-egress', { hook: hookAt('input', 0), rules: fromPods }],
+    ['input-egress', { hook: hookAt('input', 0), rules: toNode }],
     ['input-host', { hook: hookAt('input', 1), rules: toHost }],
   ]);
 }
@@ -74,23 +98,21 @@ export function closesUnknown(ruleIds: ReadonlySet<string>): boolean {
 }
 
 /** Returns a table that drops new connections of every pod, as long as no policies are known. */
-export function closedToAll(): FilterTable {
+export function closedToAll(podLinks: PodLinkNames = OWN_POD_LINKS): FilterTable {
   const none = (): FilterSet => ({ kind: 'interfaces', elements: new Map() });
   return {
     name: POLICY_TABLE,
-    chains: baseChains('Accept'),
-    sets: new Map([
-      [FROM_PODS, none()],
-      [TO_PODS, none()],
-    ]),
+    // Without an agent, reports have no reader, and the kernel may have no module for them.
+    chains: chainsWithoutLogs(baseChains('Accept', podLinks), new Set(PACKET_LOGS)),
+    sets: new Map([[FROM_PODS, none()], [TO_PODS, none()], ...endedSets()]),
   };
 }
 
 /** Returns a table that drops new connections of the interfaces and leaves all other pods alone. */
 export function closedTable(interfaces: ReadonlySet<string>): FilterTable {
-  const rulesFor = (direction: 'in' | 'out'): readonly TableRule[] => [
+  const rulesFor = (direction: 'in' | 'out', before: readonly TableRule[] = []): readonly TableRule[] => [
     { id: 'established', parts: [KNOWN_FLOW, ACCEPT] },
-    { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
+    ...before,
     ...[...interfaces].map((name): TableRule => {
       return { id: `${CLOSED}${name}`, parts: [{ kind: 'interface', direction, name }, COUNT, DROP] };
     }),
@@ -98,7 +120,7 @@ export function closedTable(interfaces: ReadonlySet<string>): FilterTable {
   const chains = new Map<string, FilterChain>([
     ['forward-egress', { hook: hookAt('forward', 0), rules: rulesFor('in') }],
     ['forward-ingress', { hook: hookAt('forward', 1), rules: rulesFor('out') }],
-    ['input-egress', { hook: hookAt('input', 0), rules: rulesFor('in') }],
+    ['input-egress', { hook: hookAt('input', 0), rules: rulesFor('in', [NEIGHBOUR_RULE]) }],
   ]);
   return { name: POLICY_TABLE, chains, sets: new Map() };
 }
@@ -115,25 +137,49 @@ function hookAt(hook: FilterHook['hook'], priority: number): FilterHook {
 /** Accepts known flows, and dispatches packets of pods. An interface that is not in the map has no endpoint yet. */
 function dispatchRules(
   direction: 'in' | 'out',
-  { map, origin }: { readonly map: string; readonly origin: RuleOrigin },
+  {
+    map,
+    origin,
+    podLinks,
+    before = [],
+  }: {
+    readonly map: string;
+    readonly origin: RuleOrigin;
+    readonly podLinks: PodLinkNames;
+    readonly before?: readonly TableRule[];
+  },
 ): readonly TableRule[] {
-  const isPod: FilterMatch = { kind: 'interface', direction, name: `${HOST_LINK_PREFIX}*` };
+  const arePods = podMatches(direction, podLinks);
   return [
     { id: 'established', parts: [KNOWN_FLOW, ACCEPT] },
-    { id: 'invalid', parts: [isPod, INVALID, COUNT, DROP] },
-    { id: 'midstream', parts: [isPod, ...MIDSTREAM, COUNT, DROP] },
-    { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
+    ...otherLinkRules(direction, podLinks),
+    ...arePods.map((isPod) => ({ id: 'invalid', parts: [isPod, INVALID, COUNT, DROP] })),
+    ...arePods.flatMap((isPod) => endedFlowRules(isPod)),
+    ...before,
     { id: DISPATCH, parts: [{ kind: 'dispatch', direction, map }] },
-    ...denyRules(origin).map(({ id, parts }) => ({ id, parts: [isPod, ...parts] })),
+    ...denyPods(origin, arePods),
   ];
 }
 
-function toHostRules(): readonly TableRule[] {
-  const isPod: FilterMatch = { kind: 'interface', direction: 'in', name: `${HOST_LINK_PREFIX}*` };
+function podMatches(direction: 'in' | 'out', { prefixes }: PodLinkNames): readonly FilterMatch[] {
+  return prefixes.map((prefix) => ({ kind: 'interface', direction, name: `${prefix}*` }));
+}
+
+/** What is not of a pod, although its name begins like one of a pod, is left alone. */
+function otherLinkRules(direction: 'in' | 'out', { others }: PodLinkNames): readonly TableRule[] {
+  return others.map((name) => ({ id: 'other-link', parts: [{ kind: 'interface', direction, name }, ACCEPT] }));
+}
+
+function denyPods(origin: RuleOrigin, arePods: readonly FilterMatch[]): readonly TableRule[] {
+  return arePods.flatMap((isPod) => denyRules(origin).map(({ id, parts }) => ({ id, parts: [isPod, ...parts] })));
+}
+
+function toHostRules(podLinks: PodLinkNames): readonly TableRule[] {
   return [
     { id: 'established', parts: [KNOWN_FLOW, ACCEPT] },
-    { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
-    ...denyRules(TO_HOST).map(({ id, parts }) => ({ id, parts: [isPod, ...parts] })),
+    NEIGHBOUR_RULE,
+    ...otherLinkRules('in', podLinks),
+    ...denyPods(TO_HOST, podMatches('in', podLinks)),
   ];
 }
 
@@ -146,9 +192,26 @@ export function denyRules(origin: RuleOrigin): readonly TableRule[] {
 export function reportingRules(origin: RuleOrigin, action: FilterAction): readonly TableRule[] {
   const id = idOfOrigin(origin);
   return [
-    { id: `${id}-report`, parts: [REPORTS, reportOf(origin)] },
+    { id: `${id}-report`, parts: [limitOf(origin), reportOf(origin)] },
     { id, parts: [COUNT, action] },
   ];
+}
+
+/** What denies by default is one rule for all pods, so each has a limit of its own: one that floods must not hide the others. */
+function limitOf(origin: RuleOrigin): FilterAction {
+  const set = limitSetOf(origin);
+  if (set === undefined) return { kind: 'limit', ...REPORTS };
+  return { kind: 'limit each', direction: origin.direction === 'egress' ? 'in' : 'out', set, ...REPORTS };
+}
+
+function limitSetOf(origin: RuleOrigin): string | undefined {
+  return 'rule' in origin || origin.kind === 'staged tier' ? undefined : `reports-${idOfOrigin(origin)}`;
+}
+
+/** Returns the sets that the reports of rules with these origins need. */
+export function limitSets(origins: Iterable<RuleOrigin>): ReadonlyMap<string, FilterSet> {
+  const names = Array.from(origins, limitSetOf).filter((name) => name !== undefined);
+  return new Map(names.map((name) => [name, NO_LIMITS]));
 }
 
 /** Returns the action that reports a packet under the id of the origin. */

@@ -1,25 +1,29 @@
-import { HOST_LINK_PREFIX } from '../../dataplane/kernel.ts';
 import type {
   FilterAction,
   FilterChain,
   FilterHook,
   FilterMatch,
   FilterSet,
+  PacketSide,
   TableRule,
 } from '../../dataplane/policy-filter.ts';
+import { protocolNumber } from '../../model/protocol.ts';
+import type { ServicePort } from '../../model/service-endpoints.ts';
+import { FAMILIES, type Family, formatAddress } from '../../net/address.ts';
 import { type HostEndpointsInForce, hostEndpointsInForce, hostEndpointsOf, LOOPBACK } from '../host-interfaces.ts';
 import { NO_OPEN_PORTS, type OpenMatch, openMatches, type OpenPorts, withTunnels } from '../open-ports.ts';
 import { hasDefault, type PacketPath, policiesOn } from '../packet-path.ts';
+import type { PodLinkNames } from '../pod-link-names.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyDirection, PolicyEndpoint } from '../resolved-policy.ts';
-import { KNOWN_FLOW, INVALID, MIDSTREAM, NEIGHBOURS } from './base-chains.ts';
+import { endedFlowRules, INVALID, KNOWN_FLOW, NEIGHBOURS } from './base-chains.ts';
 import type { HostLinks, RulesetSettings } from './policy-ruleset.ts';
 import { acceptChain, type RenderedChain } from './render-rules.ts';
 
-/** Chains and maps of the host endpoints of a node; empty without any. */
+/** Chains, sets and maps of the host endpoints of a node; empty without any. */
 export interface HostRuleset {
   readonly chains: ReadonlyMap<string, FilterChain>;
-  readonly maps: ReadonlyMap<string, FilterSet>;
+  readonly sets: ReadonlyMap<string, FilterSet>;
   /** What the chains go to. */
   readonly next: readonly RenderedChain[];
 }
@@ -55,15 +59,30 @@ const AFTER_REROUTE: FilterHook = { type: 'filter', hook: 'postrouting', priorit
 const TRANSLATED: FilterMatch = { kind: 'translated' };
 const ACCEPT: FilterAction = { kind: 'accept' };
 const UNTRACKED: TableRule = { id: 'untracked', parts: [{ kind: 'state', states: ['untracked'] }, ACCEPT] };
-/** Drop what belongs to no connection, where connections are decided. */
+/** Drop what belongs to no connection, or to one that was ended, where connections are decided. */
 const NO_CONNECTION: readonly TableRule[] = [
   { id: 'invalid', parts: [INVALID, { kind: 'count' }, { kind: 'drop' }] },
-  { id: 'midstream', parts: [...MIDSTREAM, { kind: 'count' }, { kind: 'drop' }] },
+  ...endedFlowRules(),
 ];
 
 /** Reports whether a table with these rules enforces host endpoints. */
 export function enforcesHosts(ruleIds: ReadonlySet<string>): boolean {
   return ruleIds.has(DISPATCH_HOST);
+}
+
+/** Returns the sets of the servers of the datastore. Rules name the sets, so other servers need no other rules. */
+export function serverSets(servers: readonly ServicePort[]): ReadonlyMap<string, FilterSet> {
+  const textsOf = (family: Family): string[] =>
+    servers
+      .filter(({ address }) => address.family === family)
+      .map(({ address, protocol, port }) => [formatAddress(address), protocol, port].join(' '));
+  return new Map(
+    FAMILIES.map((family) => [serverSetName(family), { kind: 'services', family, elements: new Set(textsOf(family)) }]),
+  );
+}
+
+function serverSetName(family: Family): string {
+  return `datastore-v${String(family)}`;
 }
 
 /** Renders the host endpoints of one node: base chains, one for each hook that has something to decide. */
@@ -86,16 +105,16 @@ export class HostChains {
   render(view: PolicyView, links: HostLinks | undefined): HostRuleset {
     const endpoints = hostEndpointsOf(view, this.#settings.node);
     this.#keys = new Set(endpoints.map(({ key }) => key));
-    if (links === undefined) return { chains: new Map(), maps: new Map(), next: [] };
-    const { interfaces, tunnels } = links;
-    const inForce = hostEndpointsInForce(endpoints, interfaces);
+    if (links === undefined) return { chains: new Map(), sets: new Map(), next: [] };
+    const { interfaces, tunnels, servers } = links;
+    const inForce = hostEndpointsInForce(endpoints, interfaces, this.#settings.podLinks);
     const used = HOOKS.filter((hook) => isUsed(view, inForce, hook));
     const paths = new Set(used.map(({ path }) => path));
     const open = withTunnels(this.#settings.failsafe ?? NO_OPEN_PORTS, tunnels);
     const parts = used.map((hook) => this.#renderHook(view, { hook, inForce, paths, open }));
     return {
       chains: new Map(parts.flatMap(({ chains }) => [...chains])),
-      maps: new Map(parts.flatMap(({ maps }) => [...maps])),
+      sets: new Map([...parts.flatMap(({ sets }) => [...sets]), ...(used.length === 0 ? [] : serverSets(servers))]),
       next: parts.flatMap(({ next }) => next),
     };
   }
@@ -104,7 +123,7 @@ export class HostChains {
     view: PolicyView,
     {
       hook,
-      inForce: { byInterface, elsewhere },
+      inForce: { byInterface, elsewhere, podLinks },
       paths,
       open,
     }: {
@@ -141,14 +160,14 @@ export class HostChains {
     const others = elsewhere && addEntry(`hosts-${place}-others`, elsewhere);
     chains.set(before, { rules: openRules(hook, open) });
     const at: FilterHook = { type: 'filter', hook: hook.hook, priority };
-    const rules = baseRules(hook, { map, others, paths });
+    const rules = baseRules(hook, { map, others, paths, podLinks });
     if (path === 'local' && direction === 'egress') {
       const judge = `judge-${place}`;
       chains.set(judge, { rules });
       chains.set(`host-${place}`, { hook: at, rules: untranslatedRules(judge) });
       chains.set(`host-${place}-translated`, { hook: AFTER_REROUTE, rules: translatedRules(judge) });
     } else chains.set(`host-${place}`, { hook: at, rules });
-    return { chains, maps: new Map([[map, { kind: 'interfaces', elements }]]), next };
+    return { chains, sets: new Map([[map, { kind: 'interfaces', elements }]]), next };
   }
 }
 
@@ -195,7 +214,13 @@ function baseRules(
     map,
     others,
     paths,
-  }: { readonly map: string; readonly others: string | undefined; readonly paths: ReadonlySet<PacketPath> },
+    podLinks,
+  }: {
+    readonly map: string;
+    readonly others: string | undefined;
+    readonly paths: ReadonlySet<PacketPath>;
+    readonly podLinks: PodLinkNames;
+  },
 ): readonly TableRule[] {
   const side = direction === 'ingress' ? 'in' : 'out';
   const at = (name: string): FilterMatch => ({ kind: 'interface', direction: side, name });
@@ -210,7 +235,10 @@ function baseRules(
     ...(others === undefined
       ? []
       : ([
-          { id: 'pods', parts: [at(`${HOST_LINK_PREFIX}*`), ACCEPT] },
+          ...podLinks.others.map(
+            (name) => ({ id: 'others', parts: [at(name), { kind: 'goto', chain: others }] }) as const,
+          ),
+          ...podLinks.prefixes.map((prefix) => ({ id: 'pods', parts: [at(`${prefix}*`), ACCEPT] }) as const),
           { id: 'loopback', parts: [at(LOOPBACK), ACCEPT] },
           { id: 'others', parts: [{ kind: 'goto', chain: others }] },
         ] as const)),
@@ -237,8 +265,20 @@ function openRules({ path, direction }: HostHook, open: OpenPorts): readonly Tab
       id: match.kind,
       parts: [...openParts(match, direction), ACCEPT],
     })),
-    { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
+    ...serverSides(path, direction).flatMap((side) => FAMILIES.map((family) => serverRule(side, family))),
+    ...(path === 'forwarded' ? [] : [{ id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] } as const]),
   ];
+}
+
+/** Which end of a packet is the server, as `openMatches` has it. */
+function serverSides(path: PacketPath, direction: PolicyDirection): readonly PacketSide[] {
+  if (direction === 'egress') return path === 'forwarded' ? [] : ['destination'];
+  return path === 'untracked' ? ['source'] : [];
+}
+
+function serverRule(side: PacketSide, family: Family): TableRule {
+  const isTcp: FilterMatch = { kind: 'protocol', protocols: [protocolNumber('TCP')] };
+  return { id: 'datastore', parts: [isTcp, { kind: 'service', side, family, set: serverSetName(family) }, ACCEPT] };
 }
 
 function openParts({ protocol, port, net, side }: OpenMatch, direction: PolicyDirection): readonly FilterMatch[] {

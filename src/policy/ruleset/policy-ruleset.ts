@@ -1,5 +1,7 @@
-import type { FilterTable } from '../../dataplane/policy-filter.ts';
+import type { FilterTable, PacketLog } from '../../dataplane/policy-filter.ts';
+import type { ServicePort } from '../../model/service-endpoints.ts';
 import type { LinkWithAddresses } from '../host-interfaces.ts';
+import type { PodLinkNames } from '../pod-link-names.ts';
 import type { OpenPort, OpenPorts } from '../open-ports.ts';
 import type { PolicyDirection, PolicyRule } from '../resolved-policy.ts';
 
@@ -60,6 +62,10 @@ export interface RulesetSettings {
   readonly endpointToHostAction: 'Accept' | 'Drop';
   /** Ports that no policy of a host endpoint closes; none unless set. */
   readonly failsafe?: OpenPorts;
+  /** Those of netplug alone unless set. */
+  readonly podLinks?: PodLinkNames;
+  /** Actions that the kernel refuses, and that rules are written without; none unless set. */
+  readonly missingLogs?: ReadonlySet<PacketLog>;
 }
 
 /** What host endpoints meet on the node. */
@@ -67,4 +73,6 @@ export interface HostLinks {
   readonly interfaces: readonly LinkWithAddresses[];
   /** Packets of the tunnels that the node has to other nodes; another table drops those of strangers. */
   readonly tunnels: readonly Pick<OpenPort, 'protocol' | 'port'>[];
+  /** Of the datastore: no policy cuts the node off from them. */
+  readonly servers: readonly ServicePort[];
 }

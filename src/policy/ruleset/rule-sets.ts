@@ -57,7 +57,7 @@ export class RuleSets {
   /** Returns the sets of the content and family by name. Their kinds differ when some members are wider than one address. */
   of(content: SetContent, family: Family): readonly (readonly [string, FilterSet])[] {
     const sets = this.#keep(content);
-    return [...sets].filter(([, set]) => set.kind !== 'interfaces' && set.family === family);
+    return [...sets].filter(([, set]) => 'family' in set && set.family === family);
   }
 
   /** Returns all sets of the contents. */

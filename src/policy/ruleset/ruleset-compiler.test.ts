@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { FilterTable } from '../../dataplane/policy-filter.ts';
+import type { FilterSet } from '../../dataplane/policy-filter.ts';
 import { type FilterPacket, judgePacket } from '../../dataplane/memory/judge-packet.ts';
 import { parseAddress } from '../../net/address.ts';
 import { change, globalPolicy, hostEndpoint, podOf } from '../../../test/support/policy-arbitraries.ts';
@@ -17,6 +18,7 @@ const facts = fc.option(
       { name: 'eth2', addresses: ['192.0.2.1'] },
     ]),
     tunnels: fc.subarray([{ protocol: 4, port: undefined }]),
+    servers: fc.subarray([{ address: parseAddress('192.0.2.9'), protocol: 6, port: 8443 }]),
   }),
   { nil: undefined, freq: 4 },
 );
@@ -122,12 +124,59 @@ describe('the compiled rules', () => {
     ]);
   });
 
+  it('close unknown interfaces of other plugins by their prefixes, and leave those alone that are not of pods', () => {
+    const podLinks = { prefixes: ['npl', 'eni', 'gke'], others: ['eni9'] };
+    const cluster = new PolicyCluster();
+    cluster.putNamespace('shop');
+    const known = { namespace: 'shop', name: 'a', addresses: ['10.65.0.1'], interfaceName: 'eni1' };
+    cluster.putPod(known);
+    const { table } = new RulesetCompiler({ ...SETTINGS, podLinks, endpointToHostAction: 'Drop' }).compile(
+      cluster.state,
+    );
+    const packet = {
+      source: parseAddress('10.65.0.1'),
+      destination: parseAddress('10.65.0.2'),
+      protocol: 17,
+      state: 'new',
+    } as const;
+    const forwarded = (inInterface: string, outInterface: string): string =>
+      judgePacket(table, 'forward', { ...packet, isToHost: false, inInterface, outInterface }).verdict;
+    for (const unknown of ['nplx', 'enix', 'gkex'])
+      expect([unknown, forwarded(unknown, 'eth0'), forwarded('eth0', unknown)]).toEqual([unknown, 'drop', 'drop']);
+    for (const open of ['eni1', 'eni9'])
+      expect([open, forwarded(open, 'eth0'), forwarded('eth0', open)]).toEqual([open, 'accept', 'accept']);
+    expect(forwarded('eni9', 'gkex')).toBe('drop');
+    const toHost = (inInterface: string): string =>
+      judgePacket(table, 'input', { ...packet, isToHost: true, inInterface }).verdict;
+    expect(['enix', 'eni1', 'eni9', 'eth0'].map(toHost)).toEqual(['drop', 'drop', 'accept', 'accept']);
+  });
+
+  it('let host endpoints for all interfaces decide at those that are not of pods, and at no others with a prefix', () => {
+    const podLinks = { prefixes: ['npl', 'eni'], others: ['eni9'] };
+    const cluster = new PolicyCluster();
+    cluster.put(hostEndpoint('h', { interfaceName: '*' }));
+    const compiler = new RulesetCompiler({ ...SETTINGS, podLinks });
+    compiler.useHost({ interfaces: [{ name: 'eni9', addresses: [] }], tunnels: [], servers: [] });
+    const { table } = compiler.compile(cluster.state);
+    const toNode = (outInterface: string): string =>
+      judgePacket(table, 'output', {
+        source: parseAddress('192.0.2.1'),
+        destination: parseAddress('10.65.0.2'),
+        protocol: 17,
+        state: 'new',
+        isToHost: false,
+        inInterface: '',
+        outInterface,
+      }).verdict;
+    expect(['eni1', 'npl1', 'eni9', 'eth0'].map(toNode)).toEqual(['accept', 'accept', 'drop', 'drop']);
+  });
+
   it('let the node reach a pod when a host endpoint names the interface of the pod', () => {
     const cluster = new PolicyCluster();
     cluster.put(hostEndpoint('h', { interfaceName: 'npl1' }));
     cluster.put(hostEndpoint('i', { interfaceName: 'eth0' }));
     const compiler = new RulesetCompiler(SETTINGS);
-    compiler.useHost({ interfaces: [], tunnels: [] });
+    compiler.useHost({ interfaces: [], tunnels: [], servers: [] });
     const { table } = compiler.compile(cluster.state);
     const verdict = (outInterface: string): string =>
       judgePacket(table, 'output', {
@@ -175,10 +224,12 @@ describe('the compiled rules', () => {
       globalPolicy('g', {}, { selector: "role == 'a'", applyOnForward: true, ingress: [{ action: 'Allow' }], ...spec }),
     );
     const compiler = new RulesetCompiler(SETTINGS);
-    compiler.useHost({ interfaces: [], tunnels: [] });
+    compiler.useHost({ interfaces: [], tunnels: [], servers: [] });
     const { table } = compiler.compile(cluster.state);
-    const verdict = (more: Pick<FilterPacket, 'state' | 'isMidStream'>): string =>
-      judgePacket(table, 'forward', {
+    const ended: FilterSet = { kind: 'flows', family: 4, elements: new Set(['10.9.9.9 172.17.0.2 1000 53']) };
+    const withEnded = { ...table, sets: new Map([...table.sets, ['ended-v4', ended]]) };
+    const verdict = (more: Pick<FilterPacket, 'state' | 'isMidStream'>, of = table): string =>
+      judgePacket(of, 'forward', {
         source: parseAddress('10.9.9.9'),
         destination: parseAddress('172.17.0.2'),
         protocol: 6,
@@ -190,10 +241,11 @@ describe('the compiled rules', () => {
       }).verdict;
     const verdicts = [
       verdict({ state: 'invalid' }),
+      verdict({ state: 'new', isMidStream: true }, withEnded),
       verdict({ state: 'new', isMidStream: true }),
-      verdict({ state: 'new' }),
+      verdict({ state: 'new' }, withEnded),
     ];
-    expect(verdicts).toEqual([expected, expected, 'accept']);
+    expect(verdicts).toEqual([expected, expected, 'accept', 'accept']);
   });
 
   const STAGED_DENY = { staged: true, ingress: [{ action: 'Deny' }], order: 1 };

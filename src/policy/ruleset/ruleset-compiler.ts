@@ -8,8 +8,9 @@ import type {
   ResolvedPolicy,
   ResolvedProfile,
 } from '../resolved-policy.ts';
-import { BASE_ORIGINS, FROM_PODS, TO_PODS, baseChains } from './base-chains.ts';
+import { BASE_ORIGINS, FROM_PODS, TO_PODS, baseChains, limitSets } from './base-chains.ts';
 import { UnusableRules } from '../unusable-rules.ts';
+import { endedSets } from './ended-flows.ts';
 import { HostChains, type HostRuleset } from './host-chains.ts';
 import {
   type HostLinks,
@@ -29,8 +30,10 @@ import {
   stagedChain,
 } from './render-rules.ts';
 import { idOfOrigin } from './rule-ids.ts';
+import { chainsWithoutLogs, withoutLogs } from './without-logs.ts';
 import { RuleSets, type SetContent, keyOfContent } from './rule-sets.ts';
 
+const BASE_RULES = BASE_ORIGINS.map((origin) => [idOfOrigin(origin), origin] as const);
 const DIRECTIONS: readonly PolicyDirection[] = ['egress', 'ingress'];
 
 /** Packets of one direction at an endpoint. */
@@ -76,7 +79,7 @@ export class RulesetCompiler {
   constructor(settings: RulesetSettings) {
     this.#settings = settings;
     this.#hostChains = new HostChains(settings, (view, end) => this.#renderTiers(view, end));
-    this.#bases = baseChains(settings.endpointToHostAction);
+    this.#bases = chainsWithoutLogs(baseChains(settings.endpointToHostAction, settings.podLinks), settings.missingLogs);
   }
 
   /** What host endpoints meet from the next compilation on. Until then they are left out. */
@@ -236,7 +239,9 @@ export class RulesetCompiler {
     for (const entries of this.#entries.values()) for (const direction of DIRECTIONS) collected.add(entries[direction]);
     for (const chain of host.next) collected.add(chain);
     const chains = new Map<string, FilterChain>([...this.#bases, ...host.chains]);
-    for (const { name, rules } of collected.chains.values()) chains.set(name, this.#keptChain(name, rules));
+    // The name is a digest of the rules.
+    for (const [name, { rules }] of collected.chains)
+      chains.set(name, this.#chains.get(name) ?? { rules: withoutLogs(rules, this.#settings.missingLogs) });
     for (const [interfaceName, entries] of this.#entries)
       for (const direction of DIRECTIONS) {
         const name = entryName(direction, interfaceName);
@@ -245,21 +250,16 @@ export class RulesetCompiler {
     this.#chains = chains;
     this.#maps = this.#keptMaps();
     const contents = [...collected.contents.values()];
-    const origins = new Map<string, RuleOrigin>(collected.origins);
-    for (const origin of BASE_ORIGINS) origins.set(idOfOrigin(origin), origin);
+    const origins = new Map([...collected.origins, ...BASE_RULES]);
+    const limits = this.#settings.missingLogs?.has('report') === true ? [] : limitSets(origins.values());
     return {
       table: {
         name: POLICY_TABLE,
         chains,
-        sets: new Map([...this.#maps, ...host.maps, ...this.#ruleSets().all(contents)]),
+        sets: new Map([...this.#maps, ...endedSets(), ...limits, ...host.sets, ...this.#ruleSets().all(contents)]),
       },
       origins,
     };
-  }
-
-  #keptChain(name: string, rules: FilterChain['rules']): FilterChain {
-    // The name is a digest of the rules.
-    return this.#chains.get(name) ?? { rules };
   }
 
   /** The chain of an interface is stable, so that another class of policies changes no element of a map. */

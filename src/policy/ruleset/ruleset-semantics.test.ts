@@ -9,7 +9,7 @@ import { NODE, PolicyCluster } from '../../../test/support/policy-cluster.ts';
 import { type EndVerdict, evaluateEnd, evaluateHost, type HostQuestion } from '../evaluate.ts';
 import { hostEndpointAt, hostEndpointsInForce, hostEndpointsOf } from '../host-interfaces.ts';
 import type { Packet } from '../match-packet.ts';
-import { failsafePorts, withTunnels } from '../open-ports.ts';
+import { failsafePorts, withServers, withTunnels } from '../open-ports.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyDirection, PolicyEndpoint } from '../resolved-policy.ts';
 import type { RuleOrigin } from './policy-ruleset.ts';
@@ -152,6 +152,12 @@ const TUNNELS = [
   { protocol: 17, port: 1500 },
 ];
 
+const SERVERS = ['10.65.0.3', 'fd00:65::3', '192.0.2.7'].map((text) => ({
+  address: parseAddress(text),
+  protocol: 6,
+  port: 8001,
+}));
+
 it('the table gives each packet at an interface of the node the verdict of the evaluator', () => {
   const seen = new Set<string>();
   const crossing = fc.record({
@@ -176,7 +182,7 @@ it('the table gives each packet at an interface of the node the verdict of the e
           endpointToHostAction: 'Accept',
           failsafe: FAILSAFE,
         });
-        compiler.useHost({ interfaces: INTERFACES, tunnels: TUNNELS });
+        compiler.useHost({ interfaces: INTERFACES, tunnels: TUNNELS, servers: SERVERS });
         const { table } = compiler.compile(view);
         const hooks = { table, raw: withChains(table, (own) => own < 0), rest: withChains(table, (own) => own >= 0) };
         const inForce = hostEndpointsInForce(hostEndpointsOf(view, NODE), INTERFACES);
@@ -186,7 +192,7 @@ it('the table gives each packet at an interface of the node the verdict of the e
           const isTranslated = translatedPort !== undefined && sent.destinationPort !== undefined;
           const after = isTranslated ? { ...sent, destinationPort: translatedPort } : sent;
           const question = { ...rest, sent, packet: after };
-          const open = withTunnels(FAILSAFE, TUNNELS);
+          const open = withServers(withTunnels(FAILSAFE, TUNNELS), SERVERS);
           const opposite = question.direction === 'ingress' ? 'egress' : 'ingress';
           const ends = [
             { direction: question.direction, at: interfaceName },
@@ -201,12 +207,14 @@ it('the table gives each packet at an interface of the node the verdict of the e
           expect([judgeCrossing(hooks, interfaceName, question), places]).toEqual([expected, places]);
           for (const each of said) {
             const last = each?.paths.at(-1);
-            seen.add(`${last?.path ?? 'none'} ${last?.end.decision.kind ?? ''} ${each?.verdict ?? ''}`);
+            const decision = last?.end.decision;
+            if (decision?.kind === 'open port') seen.add(`${last?.path ?? ''} ${decision.open.kind}`);
+            seen.add(`${last?.path ?? 'none'} ${decision?.kind ?? ''} ${each?.verdict ?? ''}`);
           }
         }
       },
     ),
-    { numRuns: 100 },
+    { numRuns: 400 },
   );
   expect([...seen]).toEqual(
     expect.arrayContaining([
@@ -216,6 +224,8 @@ it('the table gives each packet at an interface of the node the verdict of the e
       'local profile rule allow',
       'local no profile deny',
       'local open port allow',
+      'local failsafe',
+      'local datastore',
       'forwarded no policy allow',
       'forwarded tier default deny',
     ]),

@@ -1,0 +1,57 @@
+/** Messages of nf_tables about packets that a rule traces. Pure. */
+import { attributeText, decodeAttributes, decodeNotes } from './netlink.ts';
+import { be32Of, be64Of } from './nft-messages.ts';
+
+/** Multicast group of the netfilter socket. */
+export const TRACE_GROUP = 9;
+const NFT_MSG_TRACE = (10 << 8) | 17;
+const HEADER_BYTES = 4;
+const NFTA_TRACE = { TABLE: 1, CHAIN: 2, RULE_HANDLE: 3, TYPE: 4, VERDICT: 5, ID: 6, POLICY: 16 } as const;
+const NFTA_VERDICT_CODE = 1;
+const TYPES = ['unknown', 'policy', 'return', 'rule'] as const;
+const [NF_DROP, NF_ACCEPT] = [0, 1];
+/** The kernel's numbers of families that have tables. */
+const FAMILIES: Readonly<Record<number, string>> = {
+  1: 'inet',
+  2: 'ip',
+  3: 'arp',
+  5: 'netdev',
+  7: 'bridge',
+  10: 'ip6',
+};
+
+export interface TraceEvent {
+  /** The same for all events of one packet. */
+  readonly packet: number;
+  /** Family and name. */
+  readonly table: string;
+  readonly chain: string;
+  /** Of the rule; 0 at the end of a chain. */
+  readonly handle: bigint;
+  readonly verdict: 'accept' | 'drop' | 'next';
+}
+
+/** Decodes what a member of the group receives. */
+export function* readTrace(bytes: Buffer): Generator<TraceEvent> {
+  for (const { type, body } of decodeNotes(bytes)) {
+    if (type !== NFT_MSG_TRACE) continue;
+    const attributes = decodeAttributes(body.subarray(HEADER_BYTES));
+    const text = (number: number): string => attributeText(attributes.get(number) ?? Buffer.alloc(0));
+    const kind = TYPES[be32Of(attributes.get(NFTA_TRACE.TYPE))];
+    const verdict = decodeAttributes(attributes.get(NFTA_TRACE.VERDICT) ?? Buffer.alloc(0)).get(NFTA_VERDICT_CODE);
+    yield {
+      packet: be32Of(attributes.get(NFTA_TRACE.ID)),
+      table: `${FAMILIES[body[0] ?? 0] ?? 'unknown'} ${text(NFTA_TRACE.TABLE)}`,
+      chain: text(NFTA_TRACE.CHAIN),
+      handle: be64Of(attributes.get(NFTA_TRACE.RULE_HANDLE)),
+      verdict: verdictOf(kind === 'policy' ? attributes.get(NFTA_TRACE.POLICY) : verdict),
+    };
+  }
+}
+
+function verdictOf(code: Buffer | undefined): TraceEvent['verdict'] {
+  if (code === undefined) return 'next';
+  const number = be32Of(code);
+  if (number === NF_ACCEPT) return 'accept';
+  return number === NF_DROP ? 'drop' : 'next';
+}

@@ -1,0 +1,264 @@
+// Packets of `policy why --probe`, followed through the kernel of a node, over IPv4 and IPv6.
+import { once } from 'node:events';
+import { spawn } from 'node:child_process';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { probeConnection, type ExplainedProbe } from '../../src/apps/ctl/policy/probe-connection.ts';
+import { judgeConnections } from '../../src/apps/ctl/policy/explain-connection.ts';
+import type { AskedProtocol } from '../../src/apps/ctl/policy/explain-connection.ts';
+import { findEnd } from '../../src/apps/ctl/policy/connection-ends.ts';
+import { linuxPacketProbe } from '../../src/dataplane/linux/linux-packet-probe.ts';
+import type { AnyResource } from '../../src/model/kinds.ts';
+import type { Node } from '../../src/model/node.ts';
+import { failsafePorts } from '../../src/policy/open-ports.ts';
+import { enterNetns } from '../support/netns.ts';
+import { globalPolicy, hostEndpoint } from '../support/policy-arbitraries.ts';
+import { NODE, PolicyCluster, type TestPod } from '../support/policy-cluster.ts';
+import { PolicyHost } from '../support/policy-host.ts';
+import { until } from '../support/until.ts';
+
+const WEB: TestPod = {
+  namespace: 'shop',
+  name: 'web',
+  addresses: ['10.66.0.1', 'fd00:66::1'],
+  interfaceName: 'nplweb',
+};
+const DB: TestPod = { namespace: 'shop', name: 'db', addresses: ['10.66.0.2', 'fd00:66::2'], interfaceName: 'npldb' };
+const NODES: readonly Node[] = [
+  {
+    apiVersion: 'netplug.io/v3',
+    kind: 'Node',
+    metadata: { name: NODE },
+    spec: { addresses: ['198.51.100.1', '2001:db8:1::1'].map((address) => ({ address, type: 'InternalIP' })) },
+  },
+];
+const FAR = ['198.51.100.2', '2001:db8:1::2'] as const;
+const FAILSAFE = failsafePorts({
+  failsafeInboundHostPorts: [{ protocol: 'TCP', port: 81 }],
+  failsafeOutboundHostPorts: [],
+});
+
+const scope = new AsyncDisposableStack();
+const cluster = new PolicyCluster();
+let host: PolicyHost;
+let stored: readonly AnyResource[] = [];
+
+beforeAll(async () => {
+  host = scope.use(await PolicyHost.start(cluster, FAILSAFE));
+  cluster.putNamespace('shop');
+  await host.addPod(WEB);
+  await host.addPod(DB);
+  await host.addNeighbour('eth0', {
+    own: ['198.51.100.1/24', '2001:db8:1::1/64'],
+    its: ['198.51.100.2/24', '2001:db8:1::2/64'],
+  });
+});
+afterAll(async () => scope.disposeAsync());
+beforeEach(async () => {
+  for (const resource of stored) cluster.remove(resource);
+  stored = [];
+  await host.enforce();
+});
+
+async function store(...resources: readonly AnyResource[]): Promise<void> {
+  stored = [...stored, ...resources];
+  for (const resource of resources) cluster.put(resource);
+  await host.enforce();
+}
+
+/** Sends `from -> to:port/protocol` over each family that both ends have. */
+async function probe(text: string, { isMissingHere = false } = {}): Promise<readonly ExplainedProbe[]> {
+  const [, from = '', to = '', port, name = 'tcp'] = /^(\S+) -> (\S+?)(?:#(\d+))?(?:%(\w+))?$/.exec(text) ?? [];
+  const ends = { view: cluster.state, nodes: NODES };
+  const protocol = name.toUpperCase() as AskedProtocol;
+  const asked = port === undefined ? undefined : Number(port);
+  const connections = judgeConnections(cluster.state, {
+    from: findEnd(ends, from),
+    to: findEnd(ends, to),
+    protocol,
+    port: asked,
+    endpointToHost: () => 'Accept',
+    openPorts: () => FAILSAFE,
+  });
+  const probed: ExplainedProbe[] = [];
+  const inside = enterNetns(host.netns);
+  try {
+    for (const connection of connections) {
+      const question = { view: cluster.state, node: isMissingHere ? 'other' : NODE, connection, protocol, port: asked };
+      probed.push(await probeConnection(linuxPacketProbe(), question, AbortSignal.timeout(20_000)));
+    }
+  } finally {
+    inside.leave();
+  }
+  return probed;
+}
+
+/** Each place as `place: outcome, verdict of the kernel`, which must be the same over all families. */
+async function places(text: string): Promise<readonly string[]> {
+  const [first = [], ...others] = (await probe(text)).map((each) =>
+    each.places.map(({ place, outcome, kernel }) => `${place}: ${outcome}, ${kernel?.verdict ?? 'not seen'}`),
+  );
+  for (const other of others) expect(other).toEqual(first);
+  return first;
+}
+
+async function tables(): Promise<string> {
+  return host.netns.exec('nft', 'list', 'tables');
+}
+
+/** Decides about packets to pods before their policies do. */
+async function tamper(verdict: string): Promise<void> {
+  const chain = ['inet', 'netplug-policy', 'forward-ingress'] as const;
+  const listed = await host.netns.exec('nft', '-a', 'list', 'chain', ...chain);
+  const [, handle = ''] = /vmap @to-pods.*# handle (\d+)/.exec(listed) ?? [];
+  await host.netns.exec('nft', 'insert', 'rule', ...chain, 'handle', handle, verdict);
+}
+
+interface Rules {
+  readonly ingress?: readonly object[];
+  readonly egress?: readonly object[];
+}
+
+/** A policy of the directions for which it has rules. */
+function policy(
+  name: string,
+  selector: string,
+  { ingress, egress, ...rest }: Rules & { applyOnForward?: true },
+): AnyResource {
+  const types = [...(ingress === undefined ? [] : ['Ingress']), ...(egress === undefined ? [] : ['Egress'])];
+  return globalPolicy(name, {}, { selector, types, ingress: ingress ?? [], egress: egress ?? [], ...rest });
+}
+
+const ofWeb = (rules: Rules): AnyResource => policy('web', "pod == 'web'", rules);
+
+describe('policy why --probe', () => {
+  it('agrees where profiles allow, over TCP, UDP and ICMP', async () => {
+    for (const traffic of ['#80', '#80%udp', '%icmp'])
+      expect(await places(`shop/web -> shop/db${traffic}`)).toEqual([
+        'egress of shop/web: agrees, allow',
+        'ingress of shop/db: agrees, allow',
+      ]);
+    expect(await tables()).toBe('table inet netplug-policy\n');
+  });
+
+  it('names the rule that denies, and what the packet no longer reaches', async () => {
+    await store(ofWeb({ egress: [{ action: 'Deny', protocol: 'TCP' }, { action: 'Allow' }] }));
+    expect(await places('shop/web -> shop/db#80')).toEqual([
+      'egress of shop/web: agrees, deny',
+      'ingress of shop/db: not reached, not seen',
+    ]);
+    const [denied] = await probe('shop/web -> shop/db#80');
+    expect(denied?.outcome).toBe('agrees');
+    expect(denied?.places[0]?.kernel?.reason).toBe('GlobalNetworkPolicy web, egress[0]: Deny TCP');
+    expect(await places('shop/web -> shop/db#80%udp')).toEqual([
+      'egress of shop/web: agrees, allow',
+      'ingress of shop/db: agrees, allow',
+    ]);
+  });
+
+  it('names the default that denies', async () => {
+    await store(ofWeb({ ingress: [{ action: 'Allow', protocol: 'UDP' }] }));
+    const [denied] = await probe('shop/db -> shop/web#80');
+    expect(denied?.places[1]).toMatchObject({
+      outcome: 'agrees',
+      kernel: { verdict: 'deny', reason: expect.stringContaining('no rule matches of GlobalNetworkPolicy web') },
+    });
+    expect(await places('shop/db -> shop/web#80%udp')).toHaveLength(2);
+    expect(await places('shop/db -> shop/web%icmp')).toContain('ingress of shop/web: agrees, deny');
+  });
+
+  it('follows packets of the node, to the node, and from other machines', async () => {
+    await store(ofWeb({ ingress: [{ action: 'Deny', protocol: 'TCP' }], egress: [{ action: 'Allow' }] }));
+    expect(await places(`shop/web -> host/${NODE}#80`)).toEqual([
+      'egress of shop/web: agrees, allow',
+      'packets of pods to their own node: agrees, allow',
+    ]);
+    expect((await probe(`host/${NODE} -> shop/web#80`)).map(({ outcome }) => outcome)).toEqual(['agrees', 'agrees']);
+    for (const far of FAR) {
+      expect(await places(`${far} -> shop/web#80`)).toEqual(['ingress of shop/web: agrees, deny']);
+      expect(await places(`${far} -> shop/db#80`)).toEqual(['ingress of shop/db: agrees, allow']);
+      expect(await places(`shop/db -> ${far}#80`)).toEqual(['egress of shop/db: agrees, allow']);
+    }
+    expect(
+      (await host.netns.ip('link')).map(({ ifname }) => String(ifname)).filter((name) => name.startsWith('netplug')),
+    ).toEqual([]);
+  });
+
+  it('follows packets through host endpoints', async () => {
+    await store(
+      hostEndpoint('all', { interfaceName: '*' }, { role: 'gateway' }),
+      policy('gateway', "role == 'gateway'", {
+        applyOnForward: true,
+        ingress: [{ action: 'Allow', protocol: 'UDP' }],
+        egress: [{ action: 'Deny', protocol: 'UDP' }, { action: 'Allow' }],
+      }),
+    );
+    const [far] = FAR;
+    expect(await places(`${far} -> host/${NODE}#80`)).toEqual(['ingress at HostEndpoint all, local: agrees, deny']);
+    expect(await places(`${far} -> host/${NODE}#81`)).toEqual(['ingress at HostEndpoint all, local: agrees, allow']);
+    expect(await places(`${far} -> shop/web#80%udp`)).toEqual([
+      'ingress of shop/web: agrees, allow',
+      'ingress at HostEndpoint all, forwarded: agrees, allow',
+    ]);
+    expect(await places(`host/${NODE} -> ${far}#80`)).toContain('egress at HostEndpoint all, local: agrees, allow');
+    expect(await places(`shop/web -> ${far}#80%udp`)).toEqual([
+      'egress of shop/web: agrees, allow',
+      'egress at HostEndpoint all, forwarded: agrees, deny',
+    ]);
+  });
+
+  it('differs when the kernel has other rules than the policies', async () => {
+    await store(ofWeb({ ingress: [{ action: 'Deny', protocol: 'TCP' }] }));
+    await tamper('accept');
+    const [opened] = await probe('shop/db -> shop/web#80');
+    expect(opened?.outcome).toBe('differs');
+    expect(opened?.places[1]).toMatchObject({
+      outcome: 'differs',
+      expected: { verdict: 'deny' },
+      kernel: { verdict: 'allow' },
+    });
+    await host.repair();
+    expect((await probe('shop/db -> shop/web#80'))[0]?.outcome).toBe('agrees');
+    // The same verdict for another reason differs as well.
+    await tamper('drop');
+    expect((await probe('shop/db -> shop/web#80'))[0]?.outcome).toBe('differs');
+    await host.repair();
+  });
+
+  it('says what drops the packet before policies see it', async () => {
+    await host.netns.exec(
+      'nft',
+      'table ip other { chain c { type filter hook forward priority -10; tcp dport 80 drop; }; }',
+    );
+    const [v4, v6] = await probe('shop/web -> shop/db#80');
+    expect(v4).toMatchObject({
+      outcome: 'unknown',
+      notes: ['not netplug but chain c of table ip other drops the packet'],
+    });
+    expect(v6?.outcome).toBe('agrees');
+    await host.netns.exec('nft', 'delete', 'table', 'ip', 'other');
+  });
+
+  it('refuses what it cannot send', async () => {
+    const code = 'policy/probe-impossible';
+    await expect(probe('shop/web -> shop/db#80%sctp')).rejects.toMatchObject({ code });
+    await expect(probe('shop/web -> shop/db#80', { isMissingHere: true })).rejects.toMatchObject({
+      code,
+      hint: `Run the command as root on node ${NODE}`,
+    });
+    await expect(probe('shop/web -> shop/db')).rejects.toMatchObject({ code: 'cli/usage' });
+  });
+
+  it('leaves nothing behind when it is killed', async () => {
+    const script = `
+      import { linuxPacketProbe } from '${new URL('../../src/dataplane/linux/linux-packet-probe.ts', import.meta.url).pathname}';
+      import { parseAddress } from '${new URL('../../src/net/address.ts', import.meta.url).pathname}';
+      const packet = { source: parseAddress('198.51.100.77'), destination: parseAddress('198.51.100.78'), protocol: 'TCP', port: 9, sender: { kind: 'outside' } };
+      for (;;) await linuxPacketProbe().follow(packet, 'netplug-policy', AbortSignal.timeout(60000));`;
+    const child = spawn('nsenter', [`--net=${host.netns.path}`, process.execPath, '--input-type=module', '-e', script]);
+    await until(async () => (await tables()).includes('netplug-probe'), 'the probe has its table');
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await until(async () => !(await tables()).includes('netplug-probe'), 'the table is gone');
+    expect((await host.netns.ip('link')).some(({ ifname }) => /^netplug\d/.test(String(ifname)))).toBe(false);
+  });
+});
