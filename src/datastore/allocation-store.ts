@@ -74,8 +74,15 @@ export type Change =
       readonly returned?: ReadonlySet<string>;
     }
   | { readonly kind: 'delete-block'; readonly before: Stored<IpBlock> }
-  /** Last writer wins: an endpoint describes the newest attachment. */
-  | { readonly kind: 'put-endpoint'; readonly endpoint: WorkloadEndpoint }
+  /**
+   * Last writer wins: an endpoint describes the newest attachment. With `over`, expects that the endpoint is as it was read,
+   * where endpoints are records.
+   */
+  | {
+      readonly kind: 'put-endpoint';
+      readonly endpoint: WorkloadEndpoint;
+      readonly over?: Stored<WorkloadEndpoint>;
+    }
   | { readonly kind: 'delete-endpoint'; readonly before: Stored<WorkloadEndpoint> }
   /** Deletes the pool. Expects that it is unchanged. */
   | { readonly kind: 'delete-pool'; readonly before: Stored<IpPool> };

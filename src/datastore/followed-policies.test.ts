@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { AnyResource, ResourceKind } from '../model/kinds.ts';
 import type { Decoded } from './follow.ts';
+import { inNamespace } from '../policy/resolve-selector.ts';
 import { PolicyState } from '../policy/policy-state.ts';
 import type { ResolvedPolicy } from '../policy/resolved-policy.ts';
 import { resourceRecord } from './kv/records.ts';
@@ -80,8 +81,27 @@ describe('a stored policy with a mistake, as it is enforced,', () => {
       });
   });
 
-  it('isolates its namespace when more than rules cannot be read', () => {
-    for (const record of follow('NetworkPolicy', { selector: 7 })) {
+  it.each([{ selector: 'app ==' }, { selector: 7 }, { serviceAccountSelector: '(', selector: "app == 'x'" }])(
+    'isolates its namespace with its denials in their place when it has %o',
+    (unreadable) => {
+      const rules = [{ action: 'Allow' }, { action: 'Deny', protocol: 'TCP' }, { action: 'Deny', source: BAD }];
+      for (const record of follow('NetworkPolicy', { ...unreadable, order: 3, types: ['Ingress'], ingress: rules })) {
+        const isolating = policyOf(record);
+        expect(isolating).toMatchObject({ isStaged: false, rules: { ingress: [{ index: 1 }, { index: 2 }] } });
+        expect(isolating?.rules).not.toHaveProperty('egress');
+        expect(isolating?.appliesTo).toEqual(inNamespace('shop'));
+        expect(record).toMatchObject({ value: { spec: { order: 3 } } });
+      }
+    },
+  );
+
+  it('stays staged and decides nothing with an unreadable selector', () => {
+    for (const record of follow('NetworkPolicy', { staged: true, selector: 'app ==', ingress: [{ action: 'Deny' }] }))
+      expect(policyOf(record)).toMatchObject({ isStaged: true, rules: { ingress: [] } });
+  });
+
+  it('isolates its namespace when more than rules and selectors cannot be read', () => {
+    for (const record of follow('NetworkPolicy', { order: 'first' })) {
       expect(record.value).toBeUndefined();
       expect(policyOf(record)).toMatchObject({ isStaged: false, rules: { ingress: [], egress: [] } });
     }

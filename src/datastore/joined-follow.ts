@@ -1,4 +1,4 @@
-import { Channel } from '../base/channel.ts';
+import { mergeStreams } from '../base/merge-streams.ts';
 import {
   type FollowedRecord,
   type FollowEvent,
@@ -48,41 +48,31 @@ async function* followOnce(
   queries: readonly Query[],
   signal: AbortSignal,
 ): AsyncGenerator<FollowEvent> {
-  const over = new AbortController();
-  const either = AbortSignal.any([signal, over.signal]);
-  const events = new Channel<{ readonly part: number; readonly event: FollowEvent }>();
-  either.addEventListener('abort', () => events.close(), { once: true });
-  const pumps = parts.map(async ({ store, indexes }, part) => {
-    try {
-      const own = indexes.flatMap((index) => queries[index] ?? []);
-      for await (const event of store.follow(own, { signal: either }))
-        events.push({ part, event: renumbered(event, indexes) });
-    } catch (cause) {
-      events.fail(cause);
-    }
-  });
+  const begin = (either: AbortSignal): AsyncIterable<FollowEvent>[] =>
+    parts.map(({ store, indexes }) =>
+      store.follow(
+        indexes.flatMap((index) => queries[index] ?? []),
+        { signal: either },
+      ),
+    );
   const versions = parts.map(() => '');
   const missing = new Set(parts.keys());
   const records: FollowedRecord[] = [];
   /** What follows the snapshot of a part before all have come. */
   const early: FollowEvent[] = [];
-  try {
-    for await (const { part, event } of events) {
-      const isSnapshot = event.kind === 'snapshot';
-      if (isSnapshot && !missing.delete(part)) return;
-      versions[part] = event.version;
-      const version = JSON.stringify(versions);
-      if (isSnapshot) for (const record of event.records) records.push(record);
-      if (missing.size > 0) {
-        if (!isSnapshot) early.push(event);
-      } else if (isSnapshot) {
-        yield { kind: 'snapshot', records: records.splice(0), version };
-        for (const late of early.splice(0)) yield { ...late, version };
-      } else yield { ...event, version };
-    }
-  } finally {
-    over.abort();
-    await Promise.all(pumps);
+  for await (const { index: part, item } of mergeStreams(begin, signal)) {
+    const event = renumbered(item, parts[part]?.indexes ?? []);
+    const isSnapshot = event.kind === 'snapshot';
+    if (isSnapshot && !missing.delete(part)) return;
+    versions[part] = event.version;
+    const version = JSON.stringify(versions);
+    if (isSnapshot) for (const record of event.records) records.push(record);
+    if (missing.size > 0) {
+      if (!isSnapshot) early.push(event);
+    } else if (isSnapshot) {
+      yield { kind: 'snapshot', records: records.splice(0), version };
+      for (const late of early.splice(0)) yield { ...late, version };
+    } else yield { ...event, version };
   }
 }
 

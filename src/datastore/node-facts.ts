@@ -11,11 +11,12 @@ export function withFacts(node: Node, facts: NodeFacts): Node {
     ipv6VXLANTunnelAddr: _v6,
     vxlanTunnelMACAddrV6: _macV6,
     ipv4IPIPTunnelAddr: _ipip,
+    netplugVersion: _version,
     addresses: oldAddresses = [],
     bgp: { ipv4Address: _ipv4, ipv6Address: _ipv6, ...otherBgp } = {},
     ...kept
   } = node.spec;
-  const { ipv4Address, ipv6Address, ...tunnels } = facts;
+  const { ipv4Address, ipv6Address, ...others } = facts;
   const bgp = { ...otherBgp, ...given({ ipv4Address, ipv6Address }) };
   const addresses = [
     ...[ipv4Address, ipv6Address].flatMap((text) => nodeAddress(text)),
@@ -23,7 +24,7 @@ export function withFacts(node: Node, facts: NodeFacts): Node {
   ];
   const spec = {
     ...kept,
-    ...given(tunnels),
+    ...given(others),
     ...(Object.keys(bgp).length === 0 ? {} : { bgp }),
     ...(addresses.length === 0 ? {} : { addresses }),
   };
@@ -35,7 +36,8 @@ export function nodeFactsOf({ spec }: Node): NodeFacts {
   const { ipv4VXLANTunnelAddr, vxlanTunnelMACAddr, ipv6VXLANTunnelAddr, vxlanTunnelMACAddrV6 } = spec;
   const { ipv4Address, ipv6Address } = spec.bgp ?? {};
   const tunnels = { ipv4VXLANTunnelAddr, vxlanTunnelMACAddr, ipv6VXLANTunnelAddr, vxlanTunnelMACAddrV6 };
-  return given({ ...tunnels, ipv4IPIPTunnelAddr: spec.ipv4IPIPTunnelAddr, ipv4Address, ipv6Address });
+  const { ipv4IPIPTunnelAddr, netplugVersion } = spec;
+  return given({ ...tunnels, ipv4IPIPTunnelAddr, netplugVersion, ipv4Address, ipv6Address });
 }
 
 /** Returns the fields that have a value. */

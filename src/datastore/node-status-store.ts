@@ -12,7 +12,12 @@ export interface NetworkReport {
 /** What the agent of a node publishes for other nodes. */
 export type NodeFacts = Pick<
   NodeSpec,
-  'ipv4VXLANTunnelAddr' | 'vxlanTunnelMACAddr' | 'ipv6VXLANTunnelAddr' | 'vxlanTunnelMACAddrV6' | 'ipv4IPIPTunnelAddr'
+  | 'ipv4VXLANTunnelAddr'
+  | 'vxlanTunnelMACAddr'
+  | 'ipv6VXLANTunnelAddr'
+  | 'vxlanTunnelMACAddrV6'
+  | 'ipv4IPIPTunnelAddr'
+  | 'netplugVersion'
 > &
   Pick<NonNullable<NodeSpec['bgp']>, 'ipv4Address' | 'ipv6Address'>;
 

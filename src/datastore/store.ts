@@ -9,6 +9,18 @@ export interface ConnectionProbe {
   ping(signal: AbortSignal): Promise<void>;
 }
 
+/** Where a datastore is. */
+export interface ServerList {
+  /** Returns the origins of its servers, as configured or discovered; none for a datastore in this process. */
+  servers(signal: AbortSignal): Promise<readonly string[]>;
+}
+
+/** Where leases are keys of the datastore itself. */
+export interface LeaderReader {
+  /** Returns the process that holds the lease; undefined when none leads. */
+  findLeader?(lease: string, signal: AbortSignal): Promise<string | undefined>;
+}
+
 /** The part of a datastore that one call of the runtime uses. */
 export type CallStore = AllocationStore & Pick<ResourceStore, 'listResources'> & ConnectionProbe & AsyncDisposable;
 
@@ -18,4 +30,12 @@ export type CallStore = AllocationStore & Pick<ResourceStore, 'listResources'> &
  * when it rejects the credentials or rights of the caller.
  */
 export interface Store
-  extends AllocationStore, ResourceStore, NodeStatusStore, FollowStore, ConnectionProbe, AsyncDisposable {}
+  extends
+    AllocationStore,
+    ResourceStore,
+    NodeStatusStore,
+    FollowStore,
+    LeaderReader,
+    ConnectionProbe,
+    ServerList,
+    AsyncDisposable {}

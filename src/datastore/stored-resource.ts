@@ -3,7 +3,7 @@ import { endpointShape, metadataShape } from '../model/endpoint-shape.ts';
 import { decodeStoredResource } from '../model/decode-resource.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
 import { fullId, type ResourceId, resourceIdOf } from '../model/resource-id.ts';
-import { stagedAlone, withReadableRules } from '../model/readable-rules.ts';
+import { stagedAlone, withoutSelectors, withReadableRules, type WrittenSelectors } from '../model/readable-rules.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Decoded } from './follow.ts';
 
@@ -35,11 +35,17 @@ export function decodeFollowedResource<K extends ResourceKind>(
 ): Decoded<ResourceOf<K>> {
   const decoded = decodeRecordedResource(which, raw);
   if (typeof decoded !== 'string') return { value: decoded };
-  for (const part of [withReadableRules(raw), stagedAlone(raw)]) {
+  const selected = withoutSelectors(raw);
+  for (const [part, written] of [[withReadableRules(raw)], [stagedAlone(raw)], [selected?.rest, selected?.written]]) {
     const value = part === undefined ? decoded : decodeRecordedResource(which, part);
-    if (typeof value !== 'string') return { value, problem: decoded };
+    if (typeof value !== 'string') return { value: withWritten(value, written), problem: decoded };
   }
   return { problem: decoded };
+}
+
+/** Puts the unreadable selectors back: readers of policies know what those mean. */
+function withWritten<R extends AnyResource>(resource: R, written: WrittenSelectors = {}): R {
+  return { ...resource, spec: { ...resource.spec, ...written } };
 }
 
 export function decodeEndpoint(raw: unknown): WorkloadEndpoint | string {

@@ -1,27 +1,25 @@
-import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect';
-import { createGrpcTransport } from '@connectrpc/connect-node';
+import { Code, ConnectError } from '@connectrpc/connect';
 import type { Channel as Queue } from '../../base/channel.ts';
 import { timeLimit } from '../../base/clock.ts';
 import type { NetplugError } from '../../base/errors.ts';
 import type { KvConnection } from '../../config/connection.ts';
 import { isUnencrypted } from '../../config/require-tls.ts';
 import { timedOut } from '../../base/timed-out.ts';
+import { notLeader } from '../not-leader.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import {
-  Lease,
   type LeaseKeepAliveResponse,
   type RangeResponse,
   type TxnRequest,
   type TxnResponse,
-  Watch,
   type WatchResponse,
 } from '../../../proto/gen/etcd_pb.js';
 import { followStream, type WatchInit } from './follow-stream.ts';
-import { Http2Connection } from './http2-connection.ts';
-import type { RangeInit } from './requests.ts';
+import { type EtcdEndpoint, closeEndpoint, connectionFor, openEndpoint } from './etcd-endpoint.ts';
+import { get, leased, type LeasedKey, type RangeInit, rangesIn, txn } from './requests.ts';
 import { readTlsFiles } from './tls-files.ts';
 import { etcdError, judge, type EtcdFailure } from './translate-error.ts';
-import { type UnaryKv, unaryKv } from './unary-kv.ts';
+import type { OpenUnary } from './unary-connection.ts';
 
 export interface ClientLimits {
   /** For TCP and TLS with one endpoint. */
@@ -44,15 +42,9 @@ export interface ClientOptions {
   readonly limits: ClientLimits;
   /** Called with the method of every request sent. */
   readonly onRequest: (method: string) => void;
-}
-
-/** One endpoint and the connection to it, made when first used and again when lost. */
-interface Channel {
-  readonly origin: string;
-  readonly connection: Http2Connection;
-  readonly kv: UnaryKv;
-  readonly lease: Client<typeof Lease>;
-  readonly watch: Client<typeof Watch>;
+  /** Returns the key that must be as it is for every write; undefined when none may be made. */
+  readonly fence?: () => LeasedKey | undefined;
+  readonly openUnary?: OpenUnary | undefined;
 }
 
 /** A response that may have the revision of the state that it was read from. */
@@ -67,14 +59,14 @@ interface Failure {
   readonly cause: unknown;
 }
 
-type Send<T> = (channel: Channel, signal: AbortSignal) => Promise<T>;
+type Send<T> = (endpoint: EtcdEndpoint, signal: AbortSignal) => Promise<T>;
 
 /** etcd's KV and Watch services over whichever endpoint answers. Connects on first use. */
 export class EtcdClient implements AsyncDisposable {
   readonly #connection: KvConnection;
   readonly #options: ClientOptions;
-  #channels: readonly Channel[] = [];
-  #opening: Promise<readonly Channel[]> | undefined;
+  #endpoints: readonly EtcdEndpoint[] = [];
+  #opening: Promise<readonly EtcdEndpoint[]> | undefined;
   /** Where the last answer came from: the first to be asked next. */
   #current = 0;
   /** Whether endpoints were encrypted once: a later discovery must not lead to plain ones. */
@@ -96,6 +88,12 @@ export class EtcdClient implements AsyncDisposable {
     return this.#rollbacks;
   }
 
+  /** Returns the origins that are in use, and those that a new client would use. */
+  async origins(signal: AbortSignal): Promise<readonly string[]> {
+    const found = await findEndpoints(this.#connection, { wasEncrypted: this.#wasEncrypted, signal });
+    return [...new Set([...this.#endpoints.map(({ origin }) => origin), ...found])];
+  }
+
   async range(request: RangeInit, signal: AbortSignal): Promise<RangeResponse> {
     return this.#dated(async () => this.#read('Range', async ({ kv }, limit) => kv.range(request, limit), signal));
   }
@@ -105,8 +103,26 @@ export class EtcdClient implements AsyncDisposable {
     return this.#dated(async () => this.#read('Txn', async ({ kv }, limit) => kv.txn(request, limit), signal));
   }
 
-  /** A transaction with effects: sent once, over the first connection that stands. */
+  /** A transaction with effects: sent once, over the first connection that stands. @throws store/not-leader behind a fence */
   async write(request: TxnRequest, signal: AbortSignal): Promise<TxnResponse> {
+    const { fence } = this.#options;
+    if (fence === undefined) return this.#write(request, signal);
+    const held = fence();
+    if (held === undefined) throw notLeader();
+    const answer = await this.#write(
+      txn({
+        compare: [...request.compare, leased(held)],
+        success: request.success,
+        failure: [...request.failure, get(held.key)],
+      }),
+      signal,
+    );
+    if (answer.succeeded) return answer;
+    if (rangesIn(answer).at(-1)?.[0]?.lease !== held.lease) throw notLeader();
+    return { ...answer, responses: answer.responses.slice(0, -1) };
+  }
+
+  async #write(request: TxnRequest, signal: AbortSignal): Promise<TxnResponse> {
     return this.#sendOnce('Txn', async ({ kv }, limit) => kv.txn(request, limit), signal);
   }
 
@@ -143,24 +159,24 @@ export class EtcdClient implements AsyncDisposable {
   /** Sends a request with effects once, over the first connection that stands. */
   async #sendOnce<T extends Dated>(method: string, send: Send<T>, signal: AbortSignal): Promise<T> {
     const failures: Failure[] = [];
-    const channels = await this.#inOrder(signal);
-    for (const channel of channels) {
-      const failure = await this.#connect(channel, { signal, channels });
+    const endpoints = await this.#inOrder(signal);
+    for (const endpoint of endpoints) {
+      const failure = await this.#connect(endpoint, { method, signal, endpoints });
       if (failure !== undefined) {
         failures.push(failure);
         continue;
       }
       const limitMs = this.#options.limits.answerMs;
-      const result = await this.#ask(channel, method, { send, limitMs, signal });
+      const result = await this.#ask(endpoint, method, { send, limitMs, signal });
       if ('answer' in result) {
         this.#note(result.answer);
         return result.answer;
       }
       const unknown = result.verdict.isFinal ? '' : '; it is not known whether the change was made';
-      if (signal.aborted) throw timedOut(signal, `waiting for an answer of ${channel.origin}${unknown}`);
+      if (signal.aborted) throw timedOut(signal, `waiting for an answer of ${endpoint.origin}${unknown}`);
       throw etcdError(
         { ...result.verdict, reason: `${result.verdict.reason}${unknown}` },
-        `at ${channel.origin}`,
+        `at ${endpoint.origin}`,
         result.cause,
       );
     }
@@ -170,13 +186,13 @@ export class EtcdClient implements AsyncDisposable {
   /** One stream over the first connection that stands. It ends only with an error, also when the server stops responding. */
   async *watch(requests: Queue<WatchInit>, signal: AbortSignal): AsyncGenerator<WatchResponse> {
     const failures: Failure[] = [];
-    const channels = await this.#inOrder(signal);
-    for (const channel of channels) {
-      const failure = await this.#connect(channel, { signal, channels });
+    const endpoints = await this.#inOrder(signal);
+    for (const endpoint of endpoints) {
+      const failure = await this.#connect(endpoint, { method: 'Watch', signal, endpoints });
       if (failure === undefined) {
         this.#options.onRequest('Watch');
         const { silenceMs } = this.#options.limits;
-        for await (const response of followStream(channel, { requests, silenceMs, signal })) {
+        for await (const response of followStream(endpoint, { requests, silenceMs, signal })) {
           this.#note(response);
           yield response;
         }
@@ -188,8 +204,8 @@ export class EtcdClient implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { connection } of this.#channels) connection.close();
-    this.#channels = [];
+    for (const endpoint of this.#endpoints) closeEndpoint(endpoint);
+    this.#endpoints = [];
     this.#opening = undefined;
     await Promise.resolve();
   }
@@ -212,8 +228,8 @@ export class EtcdClient implements AsyncDisposable {
 
   /** Returns the error of the failures. Without an open connection, certificates and DNS records are read again next time. */
   #giveUp(failures: readonly Failure[]): NetplugError {
-    if (!this.#channels.some(({ connection }) => connection.isOpen)) {
-      for (const { connection } of this.#channels) connection.close();
+    if (!this.#endpoints.some(({ unary, connection }) => unary.isOpen || connection.isOpen)) {
+      for (const endpoint of this.#endpoints) closeEndpoint(endpoint);
       this.#opening = undefined;
       this.#current = 0;
     }
@@ -221,22 +237,22 @@ export class EtcdClient implements AsyncDisposable {
   }
 
   async #read<T>(method: string, send: Send<T>, signal: AbortSignal): Promise<T> {
-    const channels = await this.#inOrder(signal);
+    const endpoints = await this.#inOrder(signal);
     const failures: Failure[] = [];
     // A connection that stood before may have died unnoticed: its endpoint gets a second chance over a new one.
-    const again = channels.slice(0, 1).filter(({ connection }) => connection.isOpen);
-    const tries = [...channels, ...again];
-    for (const [index, channel] of tries.entries()) {
-      const refusal = await this.#connect(channel, { signal, channels });
+    const again = endpoints.slice(0, 1).filter(({ unary }) => unary.isOpen);
+    const tries = [...endpoints, ...again];
+    for (const [index, endpoint] of tries.entries()) {
+      const refusal = await this.#connect(endpoint, { method, signal, endpoints });
       if (refusal !== undefined) {
         failures.push(refusal);
         continue;
       }
       const { firstTryMs, answerMs } = this.#options.limits;
       const limitMs = index === tries.length - 1 ? answerMs : firstTryMs;
-      const result = await this.#ask(channel, method, { send, limitMs, signal });
+      const result = await this.#ask(endpoint, method, { send, limitMs, signal });
       if ('answer' in result) return result.answer;
-      if (signal.aborted) throw timedOut(signal, talkingTo(channels));
+      if (signal.aborted) throw timedOut(signal, talkingTo(endpoints));
       failures.push(result);
       if (result.verdict.isFinal) break;
     }
@@ -245,79 +261,72 @@ export class EtcdClient implements AsyncDisposable {
 
   /** Undefined when the connection stands. */
   async #connect(
-    { connection, origin }: Channel,
-    { signal, channels }: { signal: AbortSignal; channels: readonly Channel[] },
+    endpoint: EtcdEndpoint,
+    { method, signal, endpoints }: { method: string; signal: AbortSignal; endpoints: readonly EtcdEndpoint[] },
   ): Promise<Failure | undefined> {
+    const { origin } = endpoint;
     const failure = await untilAborted(
-      connection.connect().then(
-        () => undefined,
-        (cause: unknown) => ({ origin, verdict: judge(cause), cause }),
-      ),
+      connectionFor(method, endpoint)
+        .connect()
+        .then(
+          () => undefined,
+          (cause: unknown) => ({ origin, verdict: judge(cause), cause }),
+        ),
       signal,
     );
-    if (signal.aborted) throw timedOut(signal, talkingTo(channels));
+    if (signal.aborted) throw timedOut(signal, talkingTo(endpoints));
     return failure;
   }
 
   async #ask<T>(
-    channel: Channel,
+    endpoint: EtcdEndpoint,
     method: string,
     { send, limitMs, signal }: { send: Send<T>; limitMs: number; signal: AbortSignal },
   ): Promise<{ readonly answer: T } | Failure> {
     using limit = timeLimit(limitMs);
     try {
       this.#options.onRequest(method);
-      const answer = await send(channel, AbortSignal.any([signal, limit.signal]));
-      this.#current = Math.max(0, this.#channels.indexOf(channel));
+      const answer = await send(endpoint, AbortSignal.any([signal, limit.signal]));
+      this.#current = Math.max(0, this.#endpoints.indexOf(endpoint));
       return { answer };
     } catch (error) {
       const isLate = limit.signal.aborted && !signal.aborted;
-      if (isLate) channel.connection.suspect();
+      if (isLate) connectionFor(method, endpoint).suspect();
       const cause = isLate ? new Error(`no answer within ${String(limitMs)} ms`, { cause: error }) : error;
-      return { origin: channel.origin, verdict: judge(cause), cause };
+      return { origin: endpoint.origin, verdict: judge(cause), cause };
     }
   }
 
-  async #inOrder(signal: AbortSignal): Promise<readonly Channel[]> {
+  async #inOrder(signal: AbortSignal): Promise<readonly EtcdEndpoint[]> {
     if (signal.aborted) throw timedOut(signal, 'waiting to talk to the kv datastore');
     const isShared = this.#opening !== undefined;
     this.#opening ??= this.#open(signal);
     try {
-      this.#channels = await this.#opening;
+      this.#endpoints = await this.#opening;
     } catch (cause) {
       // The next call looks again: files and DNS records get repaired while an agent lives on.
       this.#opening = undefined;
       if (isShared) return this.#inOrder(signal);
       throw cause;
     }
-    return [...this.#channels.slice(this.#current), ...this.#channels.slice(0, this.#current)];
+    return [...this.#endpoints.slice(this.#current), ...this.#endpoints.slice(0, this.#current)];
   }
 
-  async #open(signal: AbortSignal): Promise<readonly Channel[]> {
+  async #open(signal: AbortSignal): Promise<readonly EtcdEndpoint[]> {
     const [tls, origins] = await Promise.all([
       readTlsFiles(this.#connection),
       findEndpoints(this.#connection, { wasEncrypted: this.#wasEncrypted, signal }),
     ]);
     this.#wasEncrypted ||= origins.every((origin) => !isUnencrypted(origin));
-    return origins.map((origin) => {
-      const { connectMs } = this.#options.limits;
-      const connection = new Http2Connection(origin, { tls: origin.startsWith('https:') ? tls : {}, connectMs });
-      const common = { baseUrl: origin, acceptCompression: [] };
-      const transport = createGrpcTransport({ ...common, sessionManager: connection });
-      const lasting = createGrpcTransport({ ...common, sessionManager: connection.forWatches });
-      return {
-        origin,
-        connection,
-        kv: unaryKv(connection),
-        lease: createClient(Lease, transport),
-        watch: createClient(Watch, lasting),
-      };
-    });
+    const { openUnary, limits } = this.#options;
+    return origins.map((origin) =>
+      openEndpoint(origin, { tls: isUnencrypted(origin) ? {} : tls, connectMs: limits.connectMs, openUnary }),
+    );
   }
 }
 
-function talkingTo(channels: readonly Channel[]): string {
-  return `talking to ${channels.map(({ origin }) => origin).join(', ')}`;
+function talkingTo(endpoints: readonly EtcdEndpoint[]): string {
+  return `talking to ${endpoints.map(({ origin }) => origin).join(', ')}`;
 }
 
 /** Returns one error for all endpoints. A refusal, which needs the user to act, wins over an unavailable endpoint. */

@@ -3,7 +3,7 @@ import type { LeaderLease } from '../../runtime/leader-lease.ts';
 import { ETCD_LIMITS, EtcdClient } from './etcd-client.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
 import { Keys } from './keys.ts';
-import { absent, bytesOf, put, txn } from './requests.ts';
+import { leased, bytesOf, type LeasedKey, put, txn } from './requests.ts';
 
 export interface EtcdLeaseOptions {
   /** What is led. */
@@ -14,13 +14,18 @@ export interface EtcdLeaseOptions {
   readonly durationMs: number;
 }
 
+export interface FencingLease extends LeaderLease, AsyncDisposable {
+  /** What a write must expect to be one of the leader; undefined while this candidate does not lead. */
+  readonly held: LeasedKey | undefined;
+}
+
 /** A key bound to an etcd lease, over a connection of its own: etcd deletes it when the lease is not renewed. */
-export function openEtcdLease(connection: KvConnection, options: EtcdLeaseOptions): LeaderLease & AsyncDisposable {
+export function openEtcdLease(connection: KvConnection, options: EtcdLeaseOptions): FencingLease {
   const client = new EtcdClient(connection, { limits: ETCD_LIMITS, onRequest: () => undefined });
   return new EtcdLease(client, options);
 }
 
-class EtcdLease implements LeaderLease, AsyncDisposable {
+class EtcdLease implements FencingLease {
   readonly #client: EtcdClient;
   readonly #key: string;
   readonly #holder: string;
@@ -35,13 +40,19 @@ class EtcdLease implements LeaderLease, AsyncDisposable {
     this.durationMs = durationMs;
   }
 
+  get held(): LeasedKey | undefined {
+    return this.#lease === undefined ? undefined : { key: this.#key, lease: this.#lease };
+  }
+
   async hold(signal: AbortSignal): Promise<boolean> {
     if (this.#lease !== undefined) return this.#renew(this.#lease, signal);
     if ((await this.#read(signal)).lease !== undefined) return false;
     const lease = await this.#client.grantLease(Math.ceil(this.durationMs / 1000), signal);
     this.#lease = lease;
+    // Etcd compares a key that is not there as one without a lease.
+    const free = leased({ key: this.#key, lease: 0n });
     const success = [put(this.#key, this.#holder, lease)];
-    const { succeeded } = await this.#client.write(txn({ compare: [absent(this.#key)], success }), signal);
+    const { succeeded } = await this.#client.write(txn({ compare: [free], success }), signal);
     if (!succeeded) await this.release(signal);
     return succeeded;
   }
@@ -74,6 +85,8 @@ class EtcdLease implements LeaderLease, AsyncDisposable {
 
   async #read(signal: AbortSignal): Promise<{ readonly lease: bigint | undefined; readonly revision: bigint }> {
     const { kvs, header } = await this.#client.range({ key: bytesOf(this.#key) }, signal);
-    return { lease: kvs[0]?.lease, revision: header?.revision ?? 0n };
+    const lease = kvs[0]?.lease;
+    // A key without a lease, as a copy of the keys leaves it, would never be released.
+    return { lease: lease === 0n ? undefined : lease, revision: header?.revision ?? 0n };
   }
 }

@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { createServer } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
+import { Http2Connection } from './http2-connection.ts';
 
 const MODULE = new URL('./http2-connection.ts', import.meta.url).href;
 
@@ -22,6 +24,25 @@ it('keeps the process running while it tests a connection that has been quiet', 
     const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program]);
     expect(stdout).toBe('tested\n');
   } finally {
+    server.close();
+  }
+});
+
+it('can be closed in the moment in which it is connected', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const connection = new Http2Connection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs: 3000 });
+  const closeSoon = (message: unknown): void => {
+    const { socket } = message as { readonly socket: Socket };
+    // After the session's own listener.
+    process.nextTick(() => socket.once('connect', () => connection.close()));
+  };
+  subscribe('net.client.socket', closeSoon);
+  try {
+    await expect(connection.connect()).rejects.toThrow('closed the connection');
+  } finally {
+    unsubscribe('net.client.socket', closeSoon);
     server.close();
   }
 });

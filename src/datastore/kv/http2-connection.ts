@@ -170,6 +170,8 @@ async function introduced(
     let isEncrypted = false;
     const fail = (error: Error): void => reject(isEncrypted ? afterHandshake(error) : error);
     session.once('connect', () => {
+      // Node emits it for a session that was destroyed just before, which has no socket.
+      if (session.destroyed) return;
       isEncrypted = isTls;
       onSocketEnd(session, fail);
     });

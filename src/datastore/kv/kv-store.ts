@@ -23,8 +23,9 @@ import { planCommit } from './plan-commit.ts';
 import { readBlocks } from './read-blocks.ts';
 import { readNodeView } from './read-node.ts';
 import { blockReader, endpointReader, readClaim, sortOut } from './records.ts';
-import { bytesOf, get, MAX_OPS, rangesIn, txn } from './requests.ts';
+import { bytesOf, decodeText, get, type LeasedKey, MAX_OPS, rangesIn, txn } from './requests.ts';
 import { KvResources } from './kv-resources.ts';
+import type { OpenUnary } from './unary-connection.ts';
 
 export interface KvStoreOptions {
   readonly clock?: Clock;
@@ -36,6 +37,10 @@ export interface KvStoreOptions {
   readonly pageSize?: number;
   /** Called with the method of every request sent to etcd, to count them. */
   readonly onRequest?: (method: string) => void;
+  /** Returns the leader's key; then every write is part of a transaction that expects it. */
+  readonly fence?: () => LeasedKey | undefined;
+  /** For stores that serve few requests and follow nothing; `openH2c` spares them Node's HTTP/2 client. */
+  readonly openUnary?: OpenUnary;
 }
 
 /** The datastore on etcd v3. Nothing is read or connected until the first call; close it with `await using`. */
@@ -55,6 +60,8 @@ class KvStore implements Store {
     this.#client = new EtcdClient(connection, {
       limits: { ...ETCD_LIMITS, ...options.limits },
       onRequest: options.onRequest ?? ((): void => undefined),
+      ...(options.fence === undefined ? {} : { fence: options.fence }),
+      openUnary: options.openUnary,
     });
     const { clock = systemClock, random = systemRandom } = options;
     this.#resources = new KvResources({
@@ -164,11 +171,20 @@ class KvStore implements Store {
     await Promise.resolve();
   }
 
+  async findLeader(lease: string, signal: AbortSignal): Promise<string | undefined> {
+    const { kvs } = await this.#client.range({ key: bytesOf(this.#keys.leader(lease)) }, signal);
+    return kvs.map(({ value }) => decodeText(value))[0];
+  }
+
   async ping(signal: AbortSignal): Promise<void> {
     await this.#client.range(
       { key: bytesOf(this.#keys.resource({ kind: 'IPAMConfiguration', name: IPAM_CONFIGURATION_NAME })) },
       signal,
     );
+  }
+
+  async servers(signal: AbortSignal): Promise<readonly string[]> {
+    return this.#client.origins(signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -61,11 +61,13 @@ function planChange(keys: Keys, change: Change): Part {
         ops: [remove(key), remove(keys.claim(value.cidr)), ...borrowedOps(keys, value, undefined)],
       };
     }
-    case 'put-endpoint':
+    case 'put-endpoint': {
+      const key = keys.endpoint(endpointIdOf(change.endpoint));
       return {
-        compare: [],
-        ops: [put(keys.endpoint(endpointIdOf(change.endpoint)), JSON.stringify(storedEndpoint(change.endpoint)))],
+        compare: change.over === undefined ? [] : [unchanged(key, change.over.version)],
+        ops: [put(key, JSON.stringify(storedEndpoint(change.endpoint)))],
       };
+    }
     case 'delete-endpoint':
       return deletion(keys.endpoint(endpointIdOf(change.before.value)), change.before.version);
     case 'delete-pool':

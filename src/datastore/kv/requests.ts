@@ -14,6 +14,11 @@ import type { KeyRange } from './keys.ts';
 
 export type Op = MessageInitShape<typeof RequestOpSchema>;
 export type Condition = MessageInitShape<typeof CompareSchema>;
+/** A key and the etcd lease that it ends with. A lease has one holder, and its number is never used again. */
+export interface LeasedKey {
+  readonly key: string;
+  readonly lease: bigint;
+}
 export type RangeInit = MessageInitShape<typeof RangeRequestSchema>;
 
 const encoder = new TextEncoder();
@@ -58,6 +63,16 @@ export function absent(key: string): Condition {
     target: Compare_CompareTarget.CREATE,
     key: bytesOf(key),
     targetUnion: { case: 'createRevision', value: 0n },
+  };
+}
+
+/** The key is there and bound to that lease. */
+export function leased({ key, lease }: LeasedKey): Condition {
+  return {
+    result: Compare_CompareResult.EQUAL,
+    target: Compare_CompareTarget.LEASE,
+    key: bytesOf(key),
+    targetUnion: { case: 'lease', value: lease },
   };
 }
 

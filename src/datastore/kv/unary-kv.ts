@@ -8,7 +8,6 @@ import {
   toBinary,
 } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { type ClientHttp2Stream, constants, type IncomingHttpHeaders, type IncomingHttpStatusHeader } from 'node:http2';
 import {
   KV,
   type RangeRequestSchema,
@@ -16,7 +15,7 @@ import {
   type TxnRequest,
   type TxnResponse,
 } from '../../../proto/gen/etcd_pb.js';
-import type { Http2Connection } from './http2-connection.ts';
+import type { UnaryConnection, UnaryResponse } from './unary-connection.ts';
 
 /** etcd's KV service over one connection. Answers with an error status reject with a ConnectError. */
 export interface UnaryKv {
@@ -24,7 +23,7 @@ export interface UnaryKv {
   txn(request: TxnRequest, signal: AbortSignal): Promise<TxnResponse>;
 }
 
-type Connection = Pick<Http2Connection, 'request' | 'notifyResponseByteRead'>;
+type Connection = Pick<UnaryConnection, 'post'>;
 
 /**
  * Calls the KV service without the transport of the gRPC library, which loads the web's fetch API for its headers:
@@ -46,80 +45,26 @@ async function call<I extends DescMessage, O extends DescMessage>(
   { request, signal }: { readonly request: MessageInitShape<I>; readonly signal: AbortSignal },
 ): Promise<MessageShape<O>> {
   const message = toBinary(method.input, create(method.input, request));
-  const stream = await unlessAborted(
-    connection.request('POST', `/${method.parent.typeName}/${method.name}`, HEADERS, {}),
-    signal,
-  );
   const prefix = Buffer.alloc(PREFIX_BYTES);
   prefix.writeUInt32BE(message.length, 1);
-  const answered = answerOf(stream, () => connection.notifyResponseByteRead(), signal);
-  stream.end(Buffer.concat([prefix, message]));
-  return fromBinary(method.output, messageIn(await answered));
+  const body = Buffer.concat([prefix, message]);
+  const path = `/${method.parent.typeName}/${method.name}`;
+  return fromBinary(method.output, messageIn(await connection.post(path, { headers: HEADERS, body, signal })));
 }
 
 const HEADERS = { 'content-type': 'application/grpc+proto', 'user-agent': 'netplug', te: 'trailers' };
 
-/** Rejects when the signal aborts first; a stream that opens after that is closed. */
-async function unlessAborted(opening: Promise<ClientHttp2Stream>, signal: AbortSignal): Promise<ClientHttp2Stream> {
-  const leave = new AbortController();
-  const aborted = new Promise<never>((_resolve, reject) => {
-    const abort = (): void => reject(reasonOf(signal));
-    if (signal.aborted) abort();
-    signal.addEventListener('abort', abort, { once: true, signal: leave.signal });
-  });
-  try {
-    return await Promise.race([opening, aborted]);
-  } catch (cause) {
-    opening.then(cancel, () => undefined);
-    throw cause;
-  } finally {
-    leave.abort();
-  }
-}
-
-interface Answer {
-  readonly body: Buffer;
-  readonly headers: IncomingHttpHeaders & IncomingHttpStatusHeader;
-  readonly trailers: IncomingHttpHeaders;
-}
-
-async function answerOf(stream: ClientHttp2Stream, onBytes: () => void, signal: AbortSignal): Promise<Answer> {
-  const chunks: Buffer[] = [];
-  let headers: Answer['headers'] = {};
-  let trailers: IncomingHttpHeaders = {};
-  return new Promise((resolve, reject) => {
-    const abort = (): void => {
-      cancel(stream);
-      reject(reasonOf(signal));
-    };
-    if (signal.aborted) abort();
-    signal.addEventListener('abort', abort, { once: true });
-    stream.on('response', (received) => (headers = received));
-    stream.on('trailers', (received) => (trailers = received));
-    stream.on('data', (chunk: Buffer) => {
-      onBytes();
-      chunks.push(chunk);
-    });
-    stream.on('end', () => resolve({ body: Buffer.concat(chunks), headers, trailers }));
-    stream.on('error', reject);
-    stream.on('close', () => {
-      signal.removeEventListener('abort', abort);
-      reject(new Error(`the server closed the stream with code ${String(stream.rstCode)}`));
-    });
-  });
-}
-
 /** @throws ConnectError with the status that the server gave, or for an answer that is not gRPC */
-function messageIn({ body, headers, trailers }: Answer): Buffer {
-  const httpStatus = headers[':status'] ?? 0;
+function messageIn({ body, headers, trailers }: UnaryResponse): Buffer {
+  const httpStatus = Number(headers.get(':status'));
   if (httpStatus !== 200) throw new ConnectError(`HTTP ${String(httpStatus)}`, CODES.get(httpStatus) ?? Code.Unknown);
-  const type = headers['content-type'] ?? '';
+  const type = headers.get('content-type') ?? '';
   if (!type.startsWith('application/grpc')) throw new ConnectError(`unsupported content type ${type}`, Code.Unknown);
-  const status = trailers['grpc-status'] ?? headers['grpc-status'];
+  const status = trailers.get('grpc-status') ?? headers.get('grpc-status');
   if (status === undefined) throw new ConnectError('protocol error: missing status', Code.Internal);
   if (status !== '0') {
-    const reason = trailers['grpc-message'] ?? headers['grpc-message'];
-    throw new ConnectError(decoded(String(reason ?? '')), STATUSES.get(Number(status)) ?? Code.Internal);
+    const reason = trailers.get('grpc-message') ?? headers.get('grpc-message') ?? '';
+    throw new ConnectError(decoded(reason), STATUSES.get(Number(status)) ?? Code.Internal);
   }
   const isWhole = body.length >= PREFIX_BYTES && body[0] === 0 && body.readUInt32BE(1) === body.length - PREFIX_BYTES;
   if (!isWhole) throw new ConnectError('protocol error: the answer is not one message', Code.Internal);
@@ -151,12 +96,4 @@ function decoded(text: string): string {
   } catch {
     return text;
   }
-}
-
-function cancel(stream: ClientHttp2Stream): void {
-  stream.close(constants.NGHTTP2_CANCEL);
-}
-
-function reasonOf(signal: AbortSignal): Error {
-  return signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason));
 }

@@ -56,6 +56,8 @@ export class MemoryDatabase {
   #revision = 0;
   #rollbacks = 0;
   /** Reports about the networks of nodes, oldest first. */
+  /** Origins of servers that serve the records, none unless a test has some. */
+  readonly servers: string[] = [];
   readonly networkReports: (NetworkReport & { readonly node: string })[] = [];
   readonly #listeners = new Set<{ readonly onState: (state: MemoryState) => void; readonly onLost: () => void }>();
 
@@ -169,8 +171,10 @@ function isAsExpected(state: MemoryState, change: Change): boolean {
     case 'update-block':
     case 'delete-block':
       return state.blocks.get(blockId(change.before.value.cidr))?.version === change.before.version;
-    case 'put-endpoint':
-      return true;
+    case 'put-endpoint': {
+      const { endpoint, over } = change;
+      return over === undefined || state.endpoints.get(endpointKey(endpointIdOf(endpoint)))?.version === over.version;
+    }
     case 'delete-endpoint': {
       const key = endpointKey(endpointIdOf(change.before.value));
       return state.endpoints.get(key)?.version === change.before.version;

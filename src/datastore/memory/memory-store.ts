@@ -187,6 +187,10 @@ class MemoryStore implements Store {
     return this.#read('ping', signal, () => undefined);
   }
 
+  async servers(signal: AbortSignal): Promise<readonly string[]> {
+    return this.#read('servers', signal, () => this.#database.servers);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.resolve();
   }

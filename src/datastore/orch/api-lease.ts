@@ -4,6 +4,7 @@ import { NetplugError } from '../../base/errors.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import type { Collection } from '../../kube/paths.ts';
+import { notLeader } from '../not-leader.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
 
 export interface ApiLeaseOptions {
@@ -39,6 +40,10 @@ export class ApiLease implements LeaderLease {
   readonly #collection: Collection;
   readonly #options: ApiLeaseOptions;
   #wasHeld = false;
+  /** When the last successful `hold` began, on the monotonic clock. */
+  #heldFromMs = Number.NEGATIVE_INFINITY;
+  /** How often the lease had changed hands when this candidate acquired it. */
+  #term: number | undefined;
   /** The object as it was last read or written. */
   #known: ApiObject | undefined;
   /** The last version of another holder, and when it was first observed. */
@@ -52,7 +57,19 @@ export class ApiLease implements LeaderLease {
     this.durationMs = options.durationMs;
   }
 
+  /**
+   * Expects that this candidate has held the lease without interruption, and asks the API. @throws store/not-leader, store/*
+   */
+  async confirm(signal: AbortSignal): Promise<void> {
+    const isFresh = (): boolean => this.#wasHeld && this.#clock.monotonic() < this.#heldFromMs + this.durationMs;
+    if (!isFresh()) throw notLeader();
+    const { holderIdentity, leaseTransitions } = specOf(await this.#get(signal));
+    // The process may have been paused while it waited for the answer.
+    if (!isFresh() || holderIdentity !== this.#options.holder || leaseTransitions !== this.#term) throw notLeader();
+  }
+
   async hold(signal: AbortSignal): Promise<boolean> {
+    const startMs = this.#clock.monotonic();
     for (let attempt = 0; attempt < TRIES; attempt += 1) {
       this.#known ??= await this.#get(signal);
       if (!this.#mayHold(this.#known)) {
@@ -60,7 +77,11 @@ export class ApiLease implements LeaderLease {
         this.#known = undefined;
         return false;
       }
-      if (await this.#write(this.#known, this.#options.holder, signal)) return (this.#wasHeld = true);
+      if (await this.#write(this.#known, this.#options.holder, signal)) {
+        this.#heldFromMs = startMs;
+        this.#term = specOf(this.#known).leaseTransitions;
+        return (this.#wasHeld = true);
+      }
     }
     return false;
   }
@@ -79,7 +100,7 @@ export class ApiLease implements LeaderLease {
   async released(signal: AbortSignal): Promise<void> {
     const fieldSelector = `metadata.name=${this.#options.name}`;
     for await (const event of this.#api.watch(this.#collection, { fieldSelector }, signal)) {
-      if (event.kind === 'gone') return;
+      if (event.kind === 'deleted') return;
       if (event.kind === 'bookmark') continue;
       const objects = event.kind === 'all' ? event.objects : [event.object];
       if (objects.every((object) => specOf(object).holderIdentity === '')) return;

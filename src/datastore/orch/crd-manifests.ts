@@ -92,6 +92,9 @@ function crd({ kind, plural, shortNames, scope, schema, columns }: Definition): 
           served: true,
           storage: true,
           schema: { openAPIV3Schema: schema },
+          ...(propertyOf(propertyOf(schema, 'properties'), 'status') === undefined
+            ? {}
+            : { subresources: { status: {} } }),
           additionalPrinterColumns: [...columns, AGE],
         },
       ],

@@ -1,7 +1,7 @@
 import type { JsonSchema } from '@valibot/to-json-schema';
 import type { KindDeclaration } from '../../model/kind-info.ts';
 import { KIND_NAMES, KINDS, type ResourceKind } from '../../model/kinds.ts';
-import { namePattern, specSchema } from '../../model/resource-schema.ts';
+import { namePattern, specSchema, statusSchema } from '../../model/resource-schema.ts';
 
 /** A structural schema: the part of OpenAPI v3 that the API keeps custom resources by. */
 export type StructuralSchema = Readonly<Record<string, unknown>>;
@@ -16,6 +16,7 @@ const KEEPS_UNKNOWN = { 'x-kubernetes-preserve-unknown-fields': true } as const;
 export function resourceSchema(kind: ResourceKind): StructuralSchema {
   const { names }: KindDeclaration<never> = KINDS[kind];
   const { required = [], ...spec } = specSchema(kind);
+  const status = statusSchema(kind);
   const name = names === undefined ? {} : { properties: { name: { type: 'string', pattern: namePattern(names) } } };
   return {
     type: 'object',
@@ -25,6 +26,7 @@ export function resourceSchema(kind: ResourceKind): StructuralSchema {
       kind: { type: 'string' },
       metadata: { type: 'object', ...name },
       spec: structural({ ...spec, ...(required.length > 0 ? { required } : {}) }),
+      ...(status === undefined ? {} : { status: structural(status) }),
     },
   };
 }
@@ -104,7 +106,7 @@ function structural(part: JsonSchema): StructuralSchema {
     ...(anyOf === undefined ? {} : { 'x-kubernetes-int-or-string': true }),
     ...(part.type !== 'object'
       ? {}
-      : typeof additionalProperties === 'object'
+      : typeof additionalProperties === 'object' && additionalProperties.type !== undefined
         ? { additionalProperties: structural(additionalProperties) }
         : KEEPS_UNKNOWN),
   };

@@ -1,5 +1,5 @@
-import { Channel } from '../../base/channel.ts';
-import { repeat } from '../../base/clock.ts';
+import { setInterval } from 'node:timers/promises';
+import { mergeStreams } from '../../base/merge-streams.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import { isBusy } from '../../kube/answers.ts';
@@ -49,53 +49,39 @@ async function* followFrom(
   { queries, from, isFresh }: Followed & { readonly from: readonly string[] | undefined },
   signal: AbortSignal,
 ): AsyncGenerator<FollowEvent> {
-  const over = new AbortController();
-  const either = AbortSignal.any([signal, over.signal]);
   const sources = queries.flatMap((query, index) => sourcesOf(query, index, options));
-  const streams = sources.map(({ follow: begin, resume }, index) => {
-    if (from === undefined) return begin(api, { isFresh }, either);
-    const version = from[index];
-    if (version === undefined || resume === undefined) throw new Forgotten('not every query can be resumed');
-    return resume(api, version, either);
-  });
-  const positions = streams.map((_, index) => from?.[index] ?? '');
+  const begin = (either: AbortSignal): AsyncIterable<SourceEvent>[] => {
+    const streams = sources.map(({ follow: list, resume }, index) => {
+      if (from === undefined) return list(api, { isFresh }, either);
+      const version = from[index];
+      if (version === undefined || resume === undefined) throw new Forgotten('not every query can be resumed');
+      return resume(api, version, either);
+    });
+    return isProbed ? [...streams, probeWhileSilent(api, either)] : streams;
+  };
+  const positions = sources.map((_, index) => from?.[index] ?? '');
   /** Positions of the lists, without what has changed since. */
   const listed = [...positions];
-  const missing = new Set(from === undefined ? streams.keys() : []);
+  const missing = new Set(from === undefined ? sources.keys() : []);
   const records: FollowedRecord[] = [];
   /** Changes of what is listed before everything is. */
   const early: FollowedRecord[] = [];
-  const events = new Channel<{ readonly index: number; readonly event: SourceEvent }>();
-  either.addEventListener('abort', () => events.close(), { once: true });
-  const pumps = streams.map(async (stream, index) => {
-    try {
-      for await (const event of stream) events.push({ index, event });
-    } catch (cause) {
-      events.fail(cause);
-    }
-  });
-  if (isProbed) probeIfSilent(api, { onFailure: (cause) => events.fail(cause) }, either);
-  try {
-    for await (const { index, event } of events) {
-      positions[index] = event.version;
-      if (missing.size === 0) yield changesOf(event.records, JSON.stringify(positions));
-      else {
-        const found = event.kind === 'all' ? records : early;
-        for (const record of event.records) found.push(record);
-        if (event.kind === 'all') {
-          listed[index] = event.version;
-          missing.delete(index);
-        }
-        if (missing.size > 0) continue;
-        // What other followers have cached does not show that the API serves.
-        if (isProbed && isSilent(api)) await probe(api, either);
-        yield { kind: 'snapshot', records: records.splice(0), version: JSON.stringify(listed) };
-        if (early.length > 0) yield changesOf(early.splice(0), JSON.stringify(positions));
+  for await (const { index, item: event } of mergeStreams(begin, signal)) {
+    positions[index] = event.version;
+    if (missing.size === 0) yield changesOf(event.records, JSON.stringify(positions));
+    else {
+      const found = event.kind === 'all' ? records : early;
+      for (const record of event.records) found.push(record);
+      if (event.kind === 'all') {
+        listed[index] = event.version;
+        missing.delete(index);
       }
+      if (missing.size > 0) continue;
+      // What other followers have cached does not show that the API serves.
+      if (isProbed && isSilent(api)) await probe(api, signal);
+      yield { kind: 'snapshot', records: records.splice(0), version: JSON.stringify(listed) };
+      if (early.length > 0) yield changesOf(early.splice(0), JSON.stringify(positions));
     }
-  } finally {
-    over.abort();
-    await Promise.all(pumps);
   }
 }
 
@@ -124,19 +110,12 @@ async function probe(api: OrchApi, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Asks the API whether it serves when its watches have been silent, as they may be for a minute while all is well. */
-function probeIfSilent(
-  api: OrchApi,
-  { onFailure }: { readonly onFailure: (cause: unknown) => void },
-  signal: AbortSignal,
-): void {
-  let isAsked = false;
-  const check = (): void => {
-    if (isAsked || !isSilent(api)) return;
-    isAsked = true;
-    void probe(api, signal)
-      .catch(onFailure)
-      .finally(() => (isAsked = false));
-  };
-  repeat(check, PROBE_CHECK_MS, signal);
+/**
+ * Asks the API whether it serves when its watches have been silent, as they may be for a minute while all is well. Yields nothing;
+ * throws when the API does not serve.
+ */
+// oxlint-disable-next-line require-yield -- It only throws.
+async function* probeWhileSilent(api: OrchApi, signal: AbortSignal): AsyncGenerator<never> {
+  for await (const _ of setInterval(PROBE_CHECK_MS, undefined, { signal, ref: false }))
+    if (isSilent(api)) await probe(api, signal);
 }

@@ -9,16 +9,17 @@ const FACTS = {
   ipv6VXLANTunnelAddr: 'fd00::1',
   vxlanTunnelMACAddrV6: '0a:00:00:00:00:02',
   ipv4IPIPTunnelAddr: '10.0.0.2',
+  netplugVersion: 'v3.27.0',
 };
 
 describe('annotations of a node', () => {
   it('say the facts they were written from', () => {
     const changes = annotationChanges(FACTS, { 'example.org/other': 'x' });
-    const { ipv4Address, ipv6Address, ...tunnels } = FACTS;
+    const { ipv4Address, ipv6Address, ...others } = FACTS;
     // Nothing is removed from a node without annotations of ours.
     const annotations = Object.fromEntries(Object.entries(changes).map(([key, text]) => [key, text ?? 'removed']));
     expect(readNodeAnnotations(annotations)).toEqual({
-      spec: { ...tunnels, bgp: { ipv4Address, ipv6Address } },
+      spec: { ...others, bgp: { ipv4Address, ipv6Address } },
       problems: [],
     });
     expect(annotationChanges(FACTS, annotations)).toEqual({});

@@ -17,6 +17,7 @@ const FACTS = {
   ipv6VXLANTunnelAddr: 'netplug/IPv6VXLANTunnelAddr',
   vxlanTunnelMACAddrV6: 'netplug/VXLANTunnelMACAddrV6',
   ipv4IPIPTunnelAddr: 'netplug/IPv4IPIPTunnelAddr',
+  netplugVersion: 'netplug/Version',
 } as const satisfies Readonly<Record<keyof NodeFacts, string>>;
 /** Written by users. */
 const AS_NUMBER = 'netplug/ASNumber';
@@ -39,6 +40,7 @@ const ENTRIES = {
   [FACTS.ipv6VXLANTunnelAddr]: NODE_FIELDS.ipv6VXLANTunnelAddr,
   [FACTS.vxlanTunnelMACAddrV6]: NODE_FIELDS.vxlanTunnelMACAddrV6,
   [FACTS.ipv4IPIPTunnelAddr]: NODE_FIELDS.ipv4IPIPTunnelAddr,
+  [FACTS.netplugVersion]: NODE_FIELDS.netplugVersion,
 };
 
 /** What the annotations say of the node. Nonsense is left out and named in `problems`, so that it hides nothing else. */
@@ -55,22 +57,23 @@ export function readNodeAnnotations(annotations: Annotations): {
     asNumber: values[AS_NUMBER],
     routeReflectorClusterID: values[CLUSTER_ID],
   });
-  const tunnels = given({
+  const others = given({
     ipv4VXLANTunnelAddr: values[FACTS.ipv4VXLANTunnelAddr],
     vxlanTunnelMACAddr: values[FACTS.vxlanTunnelMACAddr],
     ipv6VXLANTunnelAddr: values[FACTS.ipv6VXLANTunnelAddr],
     vxlanTunnelMACAddrV6: values[FACTS.vxlanTunnelMACAddrV6],
     ipv4IPIPTunnelAddr: values[FACTS.ipv4IPIPTunnelAddr],
+    netplugVersion: values[FACTS.netplugVersion],
   });
   return {
-    spec: { ...tunnels, ...(Object.keys(bgp).length === 0 ? {} : { bgp }) },
+    spec: { ...others, ...(Object.keys(bgp).length === 0 ? {} : { bgp }) },
     problems: problems.map(problemLine),
   };
 }
 
 /** Reports whether an agent has written where the node is reached. */
 export function hasFacts(annotations: Annotations): boolean {
-  return Object.values(FACTS).some((key) => key in annotations);
+  return Object.values(FACTS).some((key) => key !== FACTS.netplugVersion && key in annotations);
 }
 
 /** What of the annotations must change so that they say these facts; null removes one. */

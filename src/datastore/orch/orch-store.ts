@@ -145,6 +145,10 @@ class OrchStore implements Store {
     await this.#api.probe(collectionOf('IPAMConfiguration'), IPAM_CONFIGURATION_NAME, signal);
   }
 
+  async servers(signal: AbortSignal): Promise<readonly string[]> {
+    return [await this.#api.origin(signal)];
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#api[Symbol.asyncDispose]();
   }

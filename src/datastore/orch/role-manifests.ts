@@ -6,14 +6,13 @@ type NamedRole = Role & { readonly name: RoleName };
 
 /** The manifest file: namespace, accounts, and each role with its binding. */
 export function rbacManifestFile(): string {
-  const accounts = [...new Set(ROLE_LIST.flatMap(({ account }) => account ?? []))];
+  // An installation by hand has no operator.
+  const roles = ROLE_LIST.filter(({ account }) => account !== 'netplug-operator');
+  const accounts = [...new Set(roles.flatMap(({ account }) => account ?? []))];
   const documents = [
     `apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ${SYSTEM_NAMESPACE}\n`,
     ...accounts.map(accountManifest),
-    ...ROLE_LIST.flatMap((role) => [
-      roleManifest(role),
-      ...(role.account === undefined ? [] : [bindingManifest(role)]),
-    ]),
+    ...roles.flatMap((role) => [roleManifest(role), ...(role.account === undefined ? [] : [bindingManifest(role)])]),
   ];
   const note = `# Made by scripts/check-generated.ts from src/datastore/orch/role-table.ts: change the roles there.
 # What the programs may do in the API, and no more. Apply it after crds.yaml. docs/rights.md says it in one table.

@@ -1,5 +1,8 @@
 // A table: what every program of netplug may do in the API, and why. manifests/rbac.yaml and docs/rights.md are made from it.
 
+import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
+import { operatorRoles } from './operator-roles.ts';
+
 /** Where the accounts of netplug are. */
 export const SYSTEM_NAMESPACE = 'netplug-system';
 
@@ -22,9 +25,11 @@ export interface Role {
   /** What the role is for: one or more sentences. */
   readonly about: string;
   /** The service account bound to the role; a cluster binds its users itself. */
-  readonly account?: 'netplug-cni' | 'netplug-agent';
+  readonly account?: 'netplug-cni' | 'netplug-agent' | 'netplug-operator' | typeof CONTROLLERS;
   /** The namespace that the role is limited to; the whole cluster unless given. */
   readonly namespace?: string;
+  /** The datastore that needs the role; both unless given. */
+  readonly datastore?: 'orch' | 'kvv3';
   readonly rules: readonly RoleRule[];
 }
 
@@ -111,6 +116,7 @@ export const ROLES = {
   },
   'netplug-cni-datastore': {
     about: 'What datastore_type "orch" needs besides. Leave this role and its binding out with a kv datastore.',
+    datastore: 'orch',
     account: 'netplug-cni',
     rules: [
       { group: '', resources: ['pods'], verbs: ['list'], why: 'GC reads the endpoints of all pods of its node' },
@@ -168,6 +174,7 @@ export const ROLES = {
   'netplug-agent-datastore': {
     about:
       'What the agent needs besides with datastore_type "orch". Leave this role and its binding out with a kv datastore.',
+    datastore: 'orch',
     account: 'netplug-agent',
     rules: [
       {
@@ -258,6 +265,119 @@ export const ROLES = {
       },
     ],
   },
+  'netplug-agent-tokens': {
+    about:
+      "The token of the plugin's account, which the agent renews when NETPLUG_CNI_ACCOUNT is set. Leave this role and its binding out where the agent does not.",
+    account: 'netplug-agent',
+    namespace: SYSTEM_NAMESPACE,
+    rules: [
+      {
+        group: '',
+        resources: ['serviceaccounts/token'],
+        verbs: ['create'],
+        names: ['netplug-cni'],
+        why: "The token of the plugin's account",
+      },
+    ],
+  },
+  'netplug-orch-controllers': {
+    about: 'What the controllers read, whatever the datastore is.',
+    account: CONTROLLERS,
+    rules: [
+      {
+        group: '',
+        resources: ['pods', 'nodes'],
+        verbs: READ,
+        why: 'What they mirror, and whether it is really gone before a record is deleted',
+      },
+      { group: '', resources: ['events'], verbs: ['create'], why: 'What a person should know of an object' },
+    ],
+  },
+  'netplug-orch-controllers-mirror': {
+    about:
+      'What the controllers read besides with a kv datastore, to which they copy it. Leave this role and its binding out with datastore_type "orch".',
+    datastore: 'kvv3',
+    account: CONTROLLERS,
+    rules: [
+      {
+        group: '',
+        resources: ['namespaces', 'serviceaccounts'],
+        verbs: READ,
+        why: 'Labels, which policies select, and whether an object is really gone before its copy is deleted',
+      },
+      {
+        group: 'networking.k8s.io',
+        resources: ['networkpolicies'],
+        verbs: READ,
+        why: 'Policies of Kubernetes',
+      },
+    ],
+  },
+  'netplug-orch-controllers-datastore': {
+    about:
+      'What the controllers need besides with datastore_type "orch". Leave this role and its binding out with a kv datastore.',
+    datastore: 'orch',
+    account: CONTROLLERS,
+    rules: [
+      {
+        group: GROUP,
+        resources: ['controllersconfigurations'],
+        verbs: ['list', 'watch'],
+        why: 'Which controllers run, and their settings',
+      },
+      {
+        group: GROUP,
+        resources: ['hostendpoints'],
+        verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
+        why: 'Automatic host endpoints',
+      },
+      {
+        group: GROUP,
+        resources: ['ipamconfigurations'],
+        verbs: READ,
+        why: 'A read that proves that the API answers, and settings of the address manager',
+      },
+      {
+        group: GROUP,
+        resources: ['ippools', 'ipreservations'],
+        verbs: ['list', 'watch'],
+        why: 'How full pools are, and what a release of an address reads with its block',
+      },
+      {
+        group: GROUP,
+        resources: ['clusterinformations'],
+        verbs: [...READ, 'create', 'update'],
+        why: 'Whether the datastore is locked; the newest release, and the id of the cluster when the record was deleted',
+      },
+      {
+        group: GROUP,
+        resources: ['ipblocks'],
+        verbs: ['get', 'list', 'update', 'delete'],
+        why: 'Addresses and blocks of pods and nodes that are gone are released',
+      },
+    ],
+  },
+  'netplug-orch-controllers-lease': {
+    about: 'The Lease of the controllers, which says who leads. With a kv datastore it only shows that.',
+    account: CONTROLLERS,
+    namespace: SYSTEM_NAMESPACE,
+    rules: [
+      {
+        group: 'coordination.k8s.io',
+        resources: ['leases'],
+        verbs: ['get', 'list', 'watch', 'update'],
+        names: [CONTROLLERS],
+        why: 'One replica leads, by the name of its pod',
+      },
+      {
+        group: 'coordination.k8s.io',
+        resources: ['leases'],
+        verbs: ['create'],
+        why: 'The first replica makes the lease',
+      },
+    ],
+  },
+  ...operatorRoles(SYSTEM_NAMESPACE),
   'netplug-viewer': {
     about: 'Read-only access for users of netplugctl. Bind it to those users.',
     rules: [

@@ -8,12 +8,14 @@ export interface Right {
   readonly verb: string;
 }
 
-/** The callers of the datastore, users and programs of a node, each with the roles that it needs. */
+/** The callers of the datastore, users and programs, each with the roles that it needs. */
 export const CALLERS: readonly (readonly RoleName[])[] = [
   ['netplug-admin'],
   ['netplug-viewer'],
   ['netplug-cni-reader', 'netplug-cni-datastore'],
   ['netplug-agent', 'netplug-agent-datastore'],
+  ['netplug-orch-controllers', 'netplug-orch-controllers-datastore'],
+  ['netplug-operator', 'netplug-operator-namespace'],
 ];
 
 /** Returns the rights of the roles without duplicates. */
@@ -28,9 +30,10 @@ export function rightsOf(roles: readonly RoleName[]): readonly Right[] {
   return [...new Map(rights.map((right) => [describeRight(right), right])).values()];
 }
 
-/** `list ippools`. */
-export function describeRight({ resource, verb }: Right): string {
-  return `${verb} ${resource}`;
+/** `list ippools.netplug.io`, `patch nodes/status`: resources of one name are in several groups. */
+export function describeRight({ group, resource: path, verb }: Right): string {
+  const [resource = '', ...subresource] = path.split('/');
+  return `${verb} ${[group === '' ? resource : `${resource}.${group}`, ...subresource].join('/')}`;
 }
 
 /**

@@ -86,7 +86,7 @@ async function* resumeObjects(
     if (event.kind === 'all') throw new Forgotten('the API server has listed the objects again');
     const changes: ObjectChange[] = [];
     if (event.kind === 'changed') changes.push({ before: undefined, after: event.object });
-    if (event.kind === 'gone') changes.push({ before: event.object, after: undefined });
+    if (event.kind === 'deleted') changes.push({ before: event.object, after: undefined });
     yield { kind: 'changes', records: changes.flatMap((change) => recordsAfter(watched, change)), version };
   }
 }

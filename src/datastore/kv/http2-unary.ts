@@ -1,0 +1,77 @@
+import { type ClientHttp2Stream, constants, type IncomingHttpHeaders } from 'node:http2';
+import type { Http2Connection } from './http2-connection.ts';
+import type { UnaryConnection, UnaryResponse } from './unary-connection.ts';
+
+/** Returns requests with one message over the connection, which streams share with them. */
+export function unaryOver(connection: Http2Connection): UnaryConnection {
+  return {
+    get isOpen() {
+      return connection.isOpen;
+    },
+    connect: async () => connection.connect(),
+    post: async (path, { headers, body, signal }) => {
+      const stream = await unlessAborted(connection.request('POST', path, { ...headers }, {}), signal);
+      const response = responseOf(stream, () => connection.notifyResponseByteRead(), signal);
+      stream.end(body);
+      return response;
+    },
+    suspect: () => connection.suspect(),
+    close: () => connection.close(),
+  };
+}
+
+/** Rejects when the signal aborts first; a stream that opens after that is closed. */
+async function unlessAborted(opening: Promise<ClientHttp2Stream>, signal: AbortSignal): Promise<ClientHttp2Stream> {
+  const leave = new AbortController();
+  const aborted = new Promise<never>((_resolve, reject) => {
+    const abort = (): void => reject(reasonOf(signal));
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true, signal: leave.signal });
+  });
+  try {
+    return await Promise.race([opening, aborted]);
+  } catch (cause) {
+    opening.then(cancel, () => undefined);
+    throw cause;
+  } finally {
+    leave.abort();
+  }
+}
+
+async function responseOf(stream: ClientHttp2Stream, onBytes: () => void, signal: AbortSignal): Promise<UnaryResponse> {
+  const chunks: Buffer[] = [];
+  let headers: UnaryResponse['headers'] = new Map();
+  let trailers: UnaryResponse['trailers'] = new Map();
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      cancel(stream);
+      reject(reasonOf(signal));
+    };
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    stream.on('response', (received) => (headers = fieldsOf(received)));
+    stream.on('trailers', (received) => (trailers = fieldsOf(received)));
+    stream.on('data', (chunk: Buffer) => {
+      onBytes();
+      chunks.push(chunk);
+    });
+    stream.on('end', () => resolve({ body: Buffer.concat(chunks), headers, trailers }));
+    stream.on('error', reject);
+    stream.on('close', () => {
+      signal.removeEventListener('abort', abort);
+      reject(new Error(`the server closed the stream with code ${String(stream.rstCode)}`));
+    });
+  });
+}
+
+function fieldsOf(headers: IncomingHttpHeaders): ReadonlyMap<string, string> {
+  return new Map(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+}
+
+function cancel(stream: ClientHttp2Stream): void {
+  stream.close(constants.NGHTTP2_CANCEL);
+}
+
+function reasonOf(signal: AbortSignal): Error {
+  return signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason));
+}

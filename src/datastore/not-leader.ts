@@ -1,0 +1,8 @@
+import { NetplugError } from '../base/errors.ts';
+
+/** The error of a write that only the leader may make. */
+export function notLeader(): NetplugError {
+  return new NetplugError('store/not-leader', 'Cannot write: another process leads by now, or none does', {
+    hint: 'None needed: the leader does this work',
+  });
+}
