@@ -1,7 +1,9 @@
 import type { AllocationStore } from '../datastore/allocation-store.ts';
 import { NetplugError } from '../base/errors.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
+import type { IpBlock } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { addRetired, type Holdings, NOTHING_RETIRED, planRetirement, type Retired } from './plan-retirement.ts';
 
 export interface RetirePorts extends RetryPorts {
@@ -48,6 +50,30 @@ export async function retireNode(ports: RetirePorts, node: NodeName, signal: Abo
     hint: 'Stop netplug-agent and the container runtime on that node, then repeat the command',
     facts: { node },
   });
+}
+
+/**
+ * Releases the blocks and endpoints of a node that is gone, if it holds no address and no endpoint of it is in use. Returns
+ * undefined, and leaves the rest, when something is in use or another program writes a record meanwhile.
+ */
+export async function retireIdleNode(
+  store: AllocationStore,
+  { node, isInUse }: { readonly node: NodeName; readonly isInUse: (endpoint: WorkloadEndpoint) => Promise<boolean> },
+  signal: AbortSignal,
+): Promise<Retired | undefined> {
+  const { holdings } = await readHoldings(store, node, signal);
+  if ([...holdings.owned, ...holdings.borrowed].some(({ value }) => heldOn(node, value))) return undefined;
+  for (const { value } of holdings.endpoints) if (await isInUse(value)) return undefined;
+  let retired = NOTHING_RETIRED;
+  for (const step of planRetirement(holdings)) {
+    if ((await store.commit(step.changes, signal)) === 'conflict') return undefined;
+    retired = addRetired(retired, step.retired);
+  }
+  return retired;
+}
+
+function heldOn(node: NodeName, { slots }: IpBlock): boolean {
+  return [...slots.values()].some((allocation) => allocation.node === node);
 }
 
 async function readHoldings(

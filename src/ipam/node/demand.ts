@@ -12,9 +12,9 @@ const MEMORY_MS = 60_000;
 /** Counts the pod starts of this node by pool. */
 export class Demand {
   readonly #starts = new Map<string, number[]>();
-  readonly #floor: number;
+  readonly #floor: () => number;
 
-  constructor(floor: number) {
+  constructor(floor: () => number) {
     this.#floor = floor;
   }
 
@@ -27,14 +27,14 @@ export class Demand {
     return this.#recentStarts(pool, nowMs).length;
   }
 
-  /** Returns a text that changes when the size of a warm pool changes with time. */
+  /** Returns a text that changes when the size of a warm pool changes with time or settings. */
   fingerprint(nowMs: number): string {
     const counts = [...this.#starts].map(([pool, starts]) => [
       pool,
       this.recent(pool, nowMs),
       starts.some((at) => nowMs - at < MEMORY_MS),
     ]);
-    return JSON.stringify(counts);
+    return JSON.stringify([this.#floor(), counts]);
   }
 
   /** Returns the sizes of the warm pools by pool name. */
@@ -48,7 +48,7 @@ export class Demand {
       const isUsed =
         starts.some((at) => nowMs - at < MEMORY_MS) ||
         own.some((block) => block.node === node && block.slots.size > 0 && cidrContains(cidr, block.cidr));
-      if (isUsed && closed === undefined) targets.set(name, warmPoolTarget(this.recent(name, nowMs), this.#floor));
+      if (isUsed && closed === undefined) targets.set(name, warmPoolTarget(this.recent(name, nowMs), this.#floor()));
     }
     return targets;
   }

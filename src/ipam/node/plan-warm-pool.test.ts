@@ -30,7 +30,7 @@ let demand: Demand;
 let own: PreallocatedAddresses;
 let block: IpBlock;
 beforeEach(() => {
-  demand = new Demand(FLOOR);
+  demand = new Demand(() => FLOOR);
   own = new PreallocatedAddresses('run');
   block = emptyBlock(CIDR, NODE);
 });

@@ -66,7 +66,7 @@ class Bench {
     };
     const datastore = datastoreIdOf('kvv3', 'one');
     const watched = withFollow(store, (...asked) => this.#watch(store, ...asked));
-    this.node = new ResidentNode(watched, ports, { datastore, node: NODE, warmPoolFloor: 4 });
+    this.node = new ResidentNode(watched, ports, { datastore, node: NODE, warmPoolFloor: () => 4 });
   }
 
   static async start(): Promise<Bench> {

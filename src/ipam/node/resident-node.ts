@@ -25,6 +25,7 @@ import { WriteBehind } from './write-behind.ts';
 import { type Host, newRunId } from './run-id.ts';
 import { isReleaseBesideView, isDecidedLocally, sortChanges, takesAddresses } from './sort-changes.ts';
 import { PreallocatedAddresses } from './preallocated.ts';
+import type { ResidentState } from './resident-state.ts';
 import { WarmPool } from './warm-pool.ts';
 
 /** How often the warm pools are checked while nothing happens. */
@@ -56,8 +57,8 @@ export interface ResidentPorts extends RetryPorts {
 export interface ResidentOptions {
   readonly datastore: DatastoreId;
   readonly node: NodeName;
-  /** Addresses kept ready per pool even when no pod starts. */
-  readonly warmPoolFloor: number;
+  /** Returns the number of addresses kept ready per pool even when no pod starts. */
+  readonly warmPoolFloor: () => number;
 }
 
 export interface CommitOptions {
@@ -67,21 +68,6 @@ export interface CommitOptions {
 
 /** Awaits work as a phase of the call it belongs to. */
 export type TimePhase = <T>(phase: string, work: () => Promise<T>) => Promise<T>;
-
-/** The state of a resident node, for metrics and STATUS. */
-export interface ResidentState {
-  readonly isReady: boolean;
-  /** Why the node is not ready or the datastore is unavailable; undefined when neither is so. */
-  readonly problem: string | undefined;
-  readonly waiting: number;
-  readonly blocks: readonly {
-    readonly pool: string;
-    readonly cidr: string;
-    held: number;
-    preallocated: number;
-    free: number;
-  }[];
-}
 
 /**
  * The datastore of one node's agent. Reads come from a cache that a watch updates. Decisions that the node may make alone
@@ -173,6 +159,7 @@ export class ResidentNode {
       problem: this.#isWatchDown || this.#isUnreachable ? reasonOf(this.#problem) : undefined,
       waiting: this.#writeBehind?.depth ?? 0,
       blocks,
+      pools: this.#cache.pools,
     };
   }
 

@@ -69,7 +69,7 @@ class Bench {
       onWritten: () => undefined,
     };
     const datastore = datastoreIdOf('orch', 'one');
-    this.node = new ResidentNode(watched, ports, { datastore, node: NODE, warmPoolFloor: 4 });
+    this.node = new ResidentNode(watched, ports, { datastore, node: NODE, warmPoolFloor: () => 4 });
   }
 
   static async start(): Promise<Bench> {

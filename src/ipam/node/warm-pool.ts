@@ -47,7 +47,7 @@ export class WarmPool {
 
   constructor(
     ports: WarmPoolPorts,
-    { node, warmPoolFloor }: { readonly node: NodeName; readonly warmPoolFloor: number },
+    { node, warmPoolFloor }: { readonly node: NodeName; readonly warmPoolFloor: () => number },
   ) {
     this.#ports = ports;
     this.#node = node;

@@ -1,0 +1,20 @@
+/** What the orchestrator says of a pod that exists. */
+export interface PodPresence {
+  /** The uid, and of a mirror pod also that of the static pod it stands for, which the kubelet gives to the runtime. */
+  readonly uids: readonly string[];
+  readonly node: string;
+  /** Succeeded or failed: its containers have ended for good. */
+  readonly isFinished: boolean;
+}
+
+/** The pod and node of a record. */
+export interface PodHolder {
+  readonly podUid?: string | undefined;
+  readonly node: string;
+}
+
+/** Reports whether the pod that has the name of the holder's pod is that pod, and may still use the address. */
+export function isHeldBy(pod: PodPresence | undefined, { podUid, node }: PodHolder): boolean {
+  if (pod === undefined || pod.isFinished) return false;
+  return podUid === undefined || pod.uids.length === 0 ? pod.node === node : pod.uids.includes(podUid);
+}
