@@ -1,4 +1,4 @@
-import { realpath, rm } from 'node:fs/promises';
+import { lstat, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   copyFileAtomically,
@@ -14,14 +14,20 @@ import { errnoOf, NetplugError } from '../base/errors.ts';
 import { ignoreMissing } from '../base/missing-file.ts';
 import type { Mode } from '../base/mode.ts';
 import { onFile } from './on-file.ts';
-import { EXECUTABLE_NAMES } from './places.ts';
+import { EXECUTABLE_NAMES, PROVEN_NAME, STANDARD_PLUGINS } from './places.ts';
+import type { Prove } from './prove-executable.ts';
 import type { RecordedFile } from './record.ts';
 
 /** A file to install on the node. */
 export interface PlannedFile extends RecordedFile {
   readonly content:
     | { readonly from: 'text'; readonly text: string }
-    | { readonly from: 'file'; readonly source: string };
+    | {
+        readonly from: 'file';
+        readonly source: string;
+        /** Called with the path of the copy before it replaces the installed file. @throws what forbids that */
+        readonly prove?: ((path: string) => Promise<void>) | undefined;
+      };
   readonly mode: number;
 }
 
@@ -37,26 +43,49 @@ export function planText(kind: RecordedFile['kind'], path: string, text: string)
   return { kind, path, sha256: sha256Of(text), content: { from: 'text', text }, mode: PRIVATE_MODE };
 }
 
-/** Plans the executables from a folder. @throws cli/usage */
+/**
+ * Plans the executables from a folder: netplug's own, and the standard plugins that the folder has and the host lacks.
+ * `prove` runs netplug-standalone before it replaces the installed one. @throws cli/usage
+ */
 export async function planExecutables(
-  binDir: string,
-  folder: string,
+  { binDir, folder, prove }: { readonly binDir: string; readonly folder: string; readonly prove?: Prove | undefined },
   signal: AbortSignal,
 ): Promise<readonly PlannedFile[]> {
   const planned: PlannedFile[] = [];
-  for (const name of EXECUTABLE_NAMES) {
+  for (const name of [...EXECUTABLE_NAMES, ...(await standardPluginsFor(binDir, folder))]) {
     const source = join(folder, name);
     const state = await readSourceState(source, signal);
-    const path = join(binDir, name);
     planned.push({
       kind: 'executable',
-      path,
+      path: join(binDir, name),
       sha256: state.sha256,
-      content: { from: 'file', source },
+      content: { from: 'file', source, ...(name === PROVEN_NAME ? { prove } : {}) },
       mode: EXECUTABLE_MODE,
     });
   }
   return planned;
+}
+
+/** Returns the standard plugins that neither folder has. */
+export async function missingStandardPlugins(binDir: string, folder: string): Promise<readonly string[]> {
+  const missing: string[] = [];
+  for (const name of STANDARD_PLUGINS) {
+    if (!(await isThere(join(binDir, name))) && !(await isThere(join(folder, name)))) missing.push(name);
+  }
+  return missing;
+}
+
+/** Plugins of the host are never replaced: other networks may need them as they are. */
+async function standardPluginsFor(binDir: string, folder: string): Promise<readonly string[]> {
+  const lacking: string[] = [];
+  for (const name of STANDARD_PLUGINS) {
+    if (!(await isThere(join(binDir, name))) && (await isThere(join(folder, name)))) lacking.push(name);
+  }
+  return lacking;
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return onFile('read', path, async () => (await lstat(path).catch(ignoreMissing)) !== undefined);
 }
 
 /** Installs the file unless it is up to date. Links it to a file of `twins` (installed before) with equal content. */
@@ -70,7 +99,7 @@ export async function putFile(planned: PlannedFile, twins: readonly PlannedFile[
       await writeFileAtomically(path, { text: content.text, mode });
     } else {
       const twin = twins.find((each) => each.sha256 === sha256 && each.mode === mode);
-      if (twin === undefined || !(await isLinked(twin.path, path))) await copy(content.source, planned, signal);
+      if (twin === undefined || !(await isLinked(twin.path, path))) await copy(content, planned, signal);
     }
     return before === undefined ? 'installed' : 'replaced';
   });
@@ -126,8 +155,12 @@ async function isLinked(existing: string, path: string): Promise<boolean> {
   }
 }
 
-async function copy(source: string, { path, mode, sha256 }: PlannedFile, signal: AbortSignal): Promise<void> {
-  const copied = await copyFileAtomically(source, path, { mode, signal });
+async function copy(
+  { source, prove: check }: Extract<PlannedFile['content'], { readonly from: 'file' }>,
+  { path, mode, sha256 }: PlannedFile,
+  signal: AbortSignal,
+): Promise<void> {
+  const copied = await copyFileAtomically(source, path, { mode, check, signal });
   if (copied === sha256) return;
   throw new NetplugError('install/failed', `Cannot install "${path}": "${source}" changed while it was copied`, {
     hint: 'Run the same command again',

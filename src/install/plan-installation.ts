@@ -22,7 +22,8 @@ export interface PlannedInstallation {
   /** In the order of installation. */
   readonly files: readonly PlannedFile[];
   readonly binDir: string;
-  readonly confDir: string;
+  /** Undefined when only executables are installed. */
+  readonly confDir: string | undefined;
   readonly stateDir: string;
   /** The record of earlier installations. */
   readonly before: InstallRecord;
@@ -39,7 +40,7 @@ export function planInstallation({ files, binDir, confDir }: PlannedInstallation
     stages: [
       {
         title: 'Prepare the folders',
-        steps: [{ kind: 'write', text: `create "${binDir}" and "${confDir}" if they are missing`, act: 'prepare' }],
+        steps: [{ kind: 'write', text: `create ${foldersOf(binDir, confDir)} if missing`, act: 'prepare' }],
       },
       {
         title: 'Install the files',
@@ -50,10 +51,12 @@ export function planInstallation({ files, binDir, confDir }: PlannedInstallation
           file: { kind, path, sha256 },
         })),
       },
-      {
-        title: 'Remove superseded files',
-        steps: [{ kind: 'write', text: `remove earlier conflists from "${confDir}"`, act: 'finish' }],
-      },
+      confDir === undefined
+        ? { title: 'Record the files', steps: [{ kind: 'write', text: 'record the installed files', act: 'finish' }] }
+        : {
+            title: 'Remove superseded files',
+            steps: [{ kind: 'write', text: `remove earlier conflists from "${confDir}"`, act: 'finish' }],
+          },
     ],
     notes: [],
   };
@@ -65,10 +68,11 @@ export function installActor(
   { report, now }: { readonly report: InstallReport; readonly now: () => number },
 ): Actor<InstallAction> {
   const { files, binDir, confDir, stateDir, before } = installation;
+  const folderPaths = [binDir, ...(confDir === undefined ? [] : [confDir])];
   const installed = files.map(({ kind, path, sha256 }) => ({ kind, path, sha256 }));
   const superseded = before.files.filter((file) => !files.some(({ path }) => path === file.path));
   const foldersToRecord = async (): Promise<readonly string[]> => [
-    ...new Set([...before.folders, ...(await missingFolders([binDir, confDir]))]),
+    ...new Set([...before.folders, ...(await missingFolders(folderPaths))]),
   ];
   let folders: readonly string[] | undefined;
   return {
@@ -80,7 +84,7 @@ export function installActor(
         return state?.sha256 === sha256 && state.mode === mode ? 'after' : 'before';
       }
       if (step.act === 'prepare') {
-        const areSwept = [binDir, confDir].map(async (folder) => isSwept(folder, now() - ABANDONED_AFTER_MS));
+        const areSwept = folderPaths.map(async (folder) => isSwept(folder, now() - ABANDONED_AFTER_MS));
         if ((await Promise.all(areSwept)).includes(false)) return 'before';
       }
       const recorded = (await readRecord(stateDir, report))?.files ?? [];
@@ -96,7 +100,7 @@ export function installActor(
         // The record lists old and new checksums, so that uninstall also works after an interrupted installation.
         folders = await foldersToRecord();
         await writeRecord(stateDir, { files: [...before.files, ...installed], folders });
-        for (const folder of [binDir, confDir]) {
+        for (const folder of folderPaths) {
           signal.throwIfAborted();
           await onFile('write', folder, async () => mkdir(folder, { recursive: true }));
           await sweep(folder, now() - ABANDONED_AFTER_MS);
@@ -113,6 +117,10 @@ export function installActor(
       }
     },
   };
+}
+
+function foldersOf(binDir: string, confDir: string | undefined): string {
+  return confDir === undefined ? `"${binDir}"` : `"${binDir}" and "${confDir}"`;
 }
 
 function isSuperseded({ kind, path, sha256 }: RecordedFile, { files, confDir }: PlannedInstallation): boolean {

@@ -1,5 +1,5 @@
 import { mkdir, readFile, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import * as v from 'valibot';
 import { writeFileAtomically } from '../base/atomic-file.ts';
 import { errnoOf } from '../base/errors.ts';
@@ -7,7 +7,7 @@ import { VERSION } from '../base/version.ts';
 import { onFile } from './on-file.ts';
 
 const RecordedFileSchema = v.object({
-  kind: v.picklist(['executable', 'kubeconfig', 'conflist']),
+  kind: v.picklist(['executable', 'kubeconfig', 'conflist', 'token', 'certificate']),
   path: v.string(),
   sha256: v.string(),
 });
@@ -29,29 +29,38 @@ export interface InstallRecord {
 
 const MODE = 0o600;
 
+interface RecordReport {
+  readonly warn: (text: string) => void;
+}
+
 /** Returns the record of the installation; undefined without a readable one. */
-export async function readRecord(
-  stateDir: string,
-  report: { readonly warn: (text: string) => void },
-): Promise<InstallRecord | undefined> {
-  const path = recordPath(stateDir);
+export async function readRecord(stateDir: string, report: RecordReport): Promise<InstallRecord | undefined> {
+  return readRecordAt(recordPath(stateDir), report);
+}
+
+/** Replaces the record; one without files and folders is removed. */
+export async function writeRecord(stateDir: string, record: InstallRecord): Promise<void> {
+  await writeRecordAt(recordPath(stateDir), record);
+}
+
+/** Returns a record from a file; undefined without a readable one. */
+export async function readRecordAt(path: string, report: RecordReport): Promise<InstallRecord | undefined> {
   const text = await onFile('read', path, async () => readFile(path, 'utf8').catch(ignoreMissing));
   if (text === undefined) return undefined;
   const read = v.safeParse(v.pipe(v.string(), v.parseJson(), RecordSchema), text);
   if (read.success) return read.output;
-  report.warn(`the record of the installation in "${path}" cannot be decoded, and is ignored`);
+  report.warn(`the record of installed files in "${path}" cannot be decoded, and is ignored`);
   return undefined;
 }
 
-/** Replaces the record; one without files and folders is removed. */
-export async function writeRecord(stateDir: string, { files, folders }: InstallRecord): Promise<void> {
-  const path = recordPath(stateDir);
+/** Replaces a record in a file; one without files and folders is removed. */
+export async function writeRecordAt(path: string, { files, folders }: InstallRecord): Promise<void> {
   if (files.length === 0 && folders.length === 0) {
     await onFile('remove', path, async () => rm(path, { force: true }));
     return;
   }
   await onFile('write', path, async () => {
-    await mkdir(stateDir, { recursive: true });
+    await mkdir(dirname(path), { recursive: true });
     const unique = [...new Map(files.map((file) => [`${file.path}\n${file.sha256}`, file])).values()];
     const text = `${JSON.stringify({ format: 1, by: VERSION, files: unique, folders }, undefined, 2)}\n`;
     await writeFileAtomically(path, { text, mode: MODE });
@@ -60,6 +69,11 @@ export async function writeRecord(stateDir: string, { files, folders }: InstallR
 
 export function recordPath(stateDir: string): string {
   return join(stateDir, 'install.json');
+}
+
+/** Returns the path of the record of the files that the agent has written for the plugin. */
+export function agentRecordPath(stateDir: string): string {
+  return join(stateDir, 'agent-files.json');
 }
 
 function ignoreMissing(cause: unknown): undefined {

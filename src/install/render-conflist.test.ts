@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lintNetconf } from '../apps/ctl/lint/lint-conflist.ts';
+import { lintNetconf } from '../config/lint-conflist.ts';
 import { type ConflistOptions, renderConflist } from './render-conflist.ts';
 import { renderKubeconfig } from './render-kubeconfig.ts';
 
@@ -22,7 +22,7 @@ const BASE: ConflistOptions = {
   policy: 'none',
 };
 
-describe('the conflist of netplugctl install', () => {
+describe('the conflist of netplugctl node install', () => {
   it('contains all plugins by default, and passes lint', () => {
     const conflist = renderConflist(BASE);
     expect(conflist).toEqual({
@@ -83,7 +83,7 @@ describe('the conflist of netplugctl install', () => {
 
 const NO_ORCH = { orchconfig: undefined, apiRoot: undefined, nodeName: undefined };
 
-describe('the kubeconfig of netplugctl install', () => {
+describe('the kubeconfig of netplugctl node install', () => {
   it('names files of the host, and embeds credentials without a file', () => {
     const server = 'https://10.0.0.1:6443';
     expect(renderKubeconfig({ server, caPem: 'PEM', user: { by: 'token', token: 't' } })).toEqual({

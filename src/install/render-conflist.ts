@@ -7,6 +7,10 @@ export interface ConflistOptions {
   /** Undefined for the default of the kernel. */
   readonly mtu: number | undefined;
   readonly assignIpv6: boolean;
+  /** The address manager, in place of `netplug-ipam`. */
+  readonly ipam?: object;
+  /** Further keys of the plugin. */
+  readonly further?: object;
   /** Undefined turns file logging off. */
   readonly logFilePath: string | undefined;
   readonly chained: readonly ChainedPlugin[];
@@ -35,7 +39,8 @@ const VERSIONS = { cniVersion: '1.0.0', cniVersions: ['0.3.1', '0.4.0', '1.0.0',
 
 /** Returns the conflist for the options. Pure. */
 export function renderConflist(options: ConflistOptions): object {
-  const { mtu, logFilePath, policy } = options;
+  const { mtu, logFilePath, policy, further, assignIpv6 } = options;
+  const ownIpam = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: assignIpv6 ? 'true' : 'false' };
   return {
     ...VERSIONS,
     name: options.name,
@@ -48,7 +53,8 @@ export function renderConflist(options: ConflistOptions): object {
         ...(logFilePath === undefined ? {} : { log_file_path: logFilePath }),
         ...(mtu === undefined ? {} : { mtu }),
         ...(policy === 'orch' ? { policy: { type: 'orch' } } : {}),
-        ipam: { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: options.assignIpv6 ? 'true' : 'false' },
+        ...further,
+        ipam: options.ipam ?? ownIpam,
       },
       ...options.chained.map((type) => CHAINED[type]),
     ],

@@ -30,7 +30,7 @@ afterEach(async () => rm(folder, { recursive: true, force: true }));
 const execute = async (program: string): Promise<void> => symlink(program, join(folder, `proc/${String(PID)}/exe`));
 
 async function purge(...flags: string[]): Promise<Ran> {
-  return callCtl(['uninstall', '--purge', ...flags], {
+  return callCtl(['node', 'uninstall', '--purge', ...flags], {
     machine: machineIn(folder),
     host: { uid: 0, procDir: join(folder, 'proc') },
     openKernel: () => new MemoryKernel(),
@@ -50,7 +50,7 @@ async function purge(...flags: string[]): Promise<Ran> {
   });
 }
 
-describe('netplugctl uninstall --purge: the agent of the node', () => {
+describe('netplugctl node uninstall --purge: the agent of the node', () => {
   it.each([
     ['asking', ['shut-down']],
     ['SIGTERM', ['shut-down', 'SIGTERM 4711']],

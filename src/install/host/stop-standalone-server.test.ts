@@ -31,7 +31,7 @@ const execute = async (program: string): Promise<void> => symlink(program, join(
 const left = async (): Promise<string[]> => readdir(join(folder, 'run')).catch(() => []);
 
 async function purge(...flags: string[]): Promise<Ran> {
-  return callCtl(['uninstall', '--purge', ...flags], {
+  return callCtl(['node', 'uninstall', '--purge', ...flags], {
     machine: machineIn(folder),
     host: { uid: 0, procDir: join(folder, 'proc') },
     openKernel: () => new MemoryKernel(),
@@ -45,7 +45,7 @@ async function purge(...flags: string[]): Promise<Ran> {
   });
 }
 
-describe('netplugctl uninstall --purge: the server of standalone calls', () => {
+describe('netplugctl node uninstall --purge: the server of standalone calls', () => {
   it('is stopped, and its files are removed', async () => {
     await execute('/opt/cni/bin/netplug-standalone (deleted)');
     expect((await purge()).out).toContain('server "process 4711" stopped\n');

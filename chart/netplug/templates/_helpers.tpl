@@ -1,0 +1,3 @@
+{{- define "netplug.image" -}}
+{{ .Values.installation.registry | default "netplug.io" | trimSuffix "/" }}/netplug:{{ .Chart.AppVersion }}
+{{- end }}

@@ -1,0 +1,148 @@
+import type { Role } from '../../datastore/orch/role-table.ts';
+import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import { BIN_DIR, CONF_DIR, KUBECONFIG_NAME } from '../places.ts';
+import { CONFIG_MAP, KV_CERTIFICATES, AGENT_SET } from './names.ts';
+import {
+  fieldOf,
+  type HostFolder,
+  hostMounts,
+  hostVolumes,
+  metadataOf,
+  podTemplate,
+  selectorOf,
+  variables,
+} from './pod-template.ts';
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { ClusterSettings } from './settings.ts';
+
+const ACCOUNT = 'netplug-agent' satisfies Role['account'];
+const PLUGIN_ACCOUNT = 'netplug-cni' satisfies Role['account'];
+
+const BIN: HostFolder = { name: 'cni-bin', path: BIN_DIR };
+const STATE: HostFolder = { name: 'state', path: '/var/lib/netplug' };
+export const RUN: HostFolder = { name: 'run', path: '/run/netplug' };
+/** The agent opens and changes what calls of the runtime name, so paths are those of the host. */
+const AGENT_FOLDERS: readonly HostFolder[] = [
+  BIN,
+  { name: 'cni-conf', path: CONF_DIR },
+  STATE,
+  RUN,
+  { name: 'log', path: '/var/log/netplug' },
+  { name: 'delegated', path: '/var/lib/cni' },
+  // Namespaces of pods that start later must be visible as well.
+  { name: 'netns', path: '/run/netns', propagation: 'HostToContainer' },
+  { name: 'modules', path: '/lib/modules', access: 'read-only' },
+];
+/** Configuration that the agent follows. Kubernetes renews the files of mounted objects. */
+const CONFIG_DIR = '/etc/netplug/config';
+const KV_SOURCE_DIR = '/etc/netplug/kv';
+/** Where plugin and agent find the certificates of etcd on the host. */
+const KV_DIR = `${STATE.path}/kv`;
+export const KV_FILES = { ca: `${KV_DIR}/ca.crt`, cert: `${KV_DIR}/tls.crt`, key: `${KV_DIR}/tls.key` } as const;
+
+/** Finishing calls takes 20 s at most, flushing pending writes 5 s. */
+const GRACE_SECONDS = 30;
+const READY_SECONDS = 5;
+const PRIVILEGED = { securityContext: { privileged: true } };
+
+/** Returns the DaemonSet of the agent, which also installs the plugin on its node. */
+export function agentDaemonSet(settings: ClusterSettings): Manifest {
+  const { images, release, node, variant } = settings;
+  const hasTls = settings.datastore.type === 'kvv3' && settings.datastore.tls === 'secret';
+  const certificates = { name: 'kv-certificates', secret: { secretName: KV_CERTIFICATES, defaultMode: 0o400 } };
+  const installer = {
+    name: 'install',
+    image: images.node,
+    command: ['netplugctl', 'node', 'install', '--executables-only', '--prove-on-host'],
+    env: [],
+    more: { ...PRIVILEGED, volumeMounts: hostMounts([BIN, STATE]) },
+  };
+  const agent = {
+    name: 'agent',
+    image: images.node,
+    command: ['netplug-agent'],
+    env: [
+      fieldOf('NODENAME', 'spec.nodeName'),
+      fieldOf('POD_NAME', 'metadata.name'),
+      ...variables(agentEnvironment(settings)),
+    ],
+    more: {
+      ...PRIVILEGED,
+      startupProbe: { ...probe('/healthz'), periodSeconds: 2, failureThreshold: 60 },
+      livenessProbe: { ...probe('/healthz'), periodSeconds: 10, failureThreshold: 6, timeoutSeconds: 5 },
+      readinessProbe: { ...probe('/readyz'), periodSeconds: READY_SECONDS, timeoutSeconds: 5 },
+      volumeMounts: [
+        ...hostMounts(AGENT_FOLDERS),
+        { name: 'config', mountPath: CONFIG_DIR, readOnly: true },
+        ...(hasTls ? [{ name: certificates.name, mountPath: KV_SOURCE_DIR, readOnly: true }] : []),
+      ],
+    },
+  };
+  const template = podTemplate({
+    name: AGENT_SET,
+    release,
+    account: ACCOUNT,
+    priorityClass: 'system-node-critical',
+    pullSecrets: images.pullSecrets,
+    initContainers: variant === 'policy-only' ? [] : [installer],
+    containers: [agent],
+    volumes: [
+      ...hostVolumes(AGENT_FOLDERS),
+      { name: 'config', configMap: { name: CONFIG_MAP } },
+      ...(hasTls ? [certificates] : []),
+    ],
+    override: node,
+    more: { hostPID: true, terminationGracePeriodSeconds: GRACE_SECONDS },
+  });
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'DaemonSet',
+    metadata: metadataOf(AGENT_SET, release),
+    spec: {
+      selector: { matchLabels: selectorOf(AGENT_SET) },
+      // The new agent takes over beside the old one, so no call of the runtime fails.
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+      minReadySeconds: READY_SECONDS,
+      template,
+    },
+  };
+}
+
+/** Only the agent that runs in the pod answers, also while another one still listens on the port of the node. */
+function probe(path: '/healthz' | '/readyz'): Manifest {
+  return { exec: { command: ['netplug-probe', path] } };
+}
+
+function agentEnvironment(settings: ClusterSettings): Readonly<Record<string, string | undefined>> {
+  const { variant, detection, bgp, ipam, policy, interfacePrefix } = settings;
+  const isWhole = variant === 'policy-and-networking';
+  return {
+    NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
+    NETPLUG_ORCHCONFIG: 'in-cluster',
+    ORCHCONFIG: `${CONF_DIR}/${KUBECONFIG_NAME}`,
+    ...datastoreEnvironment(settings),
+    NETPLUG_NETWORKING: isWhole ? 'on' : 'policy',
+    NETPLUG_POLICY: variant === 'policy-only' ? 'on' : policy ? undefined : 'off',
+    NETPLUG_INTERFACE_PREFIX: interfacePrefix,
+    USE_POD_CIDR: ipam === 'HostLocal' ? 'true' : undefined,
+    NETPLUG_IP: detection[4],
+    NETPLUG_IP6: detection[6],
+    NETPLUG_BIRD: isWhole && bgp ? 'external' : undefined,
+    ...(variant === 'policy-only'
+      ? {}
+      : { NETPLUG_CONFLIST_FILE: `${CONFIG_DIR}/conflist`, NETPLUG_CNI_ACCOUNT: PLUGIN_ACCOUNT }),
+  };
+}
+
+function datastoreEnvironment({ datastore }: ClusterSettings): Readonly<Record<string, string | undefined>> {
+  if (datastore.type === 'orch') return { DATASTORE_TYPE: 'orch' };
+  const isTls = datastore.tls === 'secret';
+  return {
+    DATASTORE_TYPE: 'kvv3',
+    KV_ENDPOINTS: datastore.endpoints,
+    KV_CA_CERT_FILE: isTls ? KV_FILES.ca : undefined,
+    KV_CERT_FILE: isTls ? KV_FILES.cert : undefined,
+    KV_KEY_FILE: isTls ? KV_FILES.key : undefined,
+    NETPLUG_KV_CERTIFICATES_FROM: isTls ? KV_SOURCE_DIR : undefined,
+  };
+}

@@ -1,0 +1,160 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { lintNetconf } from '../../config/lint-conflist.ts';
+import { NODE_NAME_PLACEHOLDER } from '../places.ts';
+import type { InstallationSpec } from '../../model/installation.ts';
+import { chooseDefaultPool } from './choose-default-pool.ts';
+import { clusterObjects } from './cluster-objects.ts';
+import { conflistOf } from './conflist-of.ts';
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import { type Circumstances, settingsOf } from './settings-of.ts';
+import { type ClusterSettings, VARIANTS } from './settings.ts';
+
+const ORCH: Circumstances = {
+  release: 'v3.27.0',
+  variant: 'policy-and-networking',
+  datastore: { type: 'orch' },
+  defaultPools: [{ cidr: '192.168.0.0/16' }],
+  nodes: 3,
+};
+const KV: Circumstances = {
+  ...ORCH,
+  datastore: { type: 'kvv3', endpoints: 'https://a:2379,https://b:2379', tls: 'secret' },
+};
+
+const settings = (spec: InstallationSpec = {}, circumstances: Partial<Circumstances> = {}): ClusterSettings =>
+  settingsOf(spec, { ...ORCH, ...circumstances });
+const objects = (of: ClusterSettings): readonly Manifest[] => clusterObjects(of).flatMap((stage) => stage.objects);
+const nameOf = ({ kind, metadata }: Manifest): string => `${String(kind)}/${(metadata as { name: string }).name}`;
+const find = (of: ClusterSettings, name: string): Manifest | undefined =>
+  objects(of).find((object) => nameOf(object) === name);
+
+describe('the objects of an installation', () => {
+  it('run agents on every node and two controllers, with one pool, without a spec', () => {
+    const names = objects(settings()).map(nameOf);
+    expect(names).toEqual(
+      expect.arrayContaining([
+        'Namespace/netplug-system',
+        'ConfigMap/netplug-config',
+        'IPPool/default-ipv4',
+        'Deployment/netplug-orch-controllers',
+        'DaemonSet/netplug-node',
+      ]),
+    );
+    expect(names).not.toContain('DaemonSet/netplug-bird');
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  it('have selectors that no later release may change', () => {
+    const selectors = objects(settings({ calicoNetwork: { bgp: 'Enabled' } })).flatMap((object) => {
+      const { selector } = (object['spec'] ?? {}) as { selector?: unknown };
+      return selector === undefined || object['kind'] === 'CustomResourceDefinition'
+        ? []
+        : [[nameOf(object), selector]];
+    });
+    expect(Object.fromEntries(selectors)).toEqual({
+      'Deployment/netplug-orch-controllers': { matchLabels: { 'app.kubernetes.io/name': 'netplug-orch-controllers' } },
+      'DaemonSet/netplug-bird': { matchLabels: { 'app.kubernetes.io/name': 'netplug-bird' } },
+      'DaemonSet/netplug-node': { matchLabels: { 'app.kubernetes.io/name': 'netplug-node' } },
+    });
+  });
+
+  it('declare no ports, which would keep a second agent of the node from starting', () => {
+    expect(JSON.stringify(objects(settings()).filter(({ kind }) => kind !== 'CustomResourceDefinition'))).not.toContain(
+      '"ports"',
+    );
+  });
+
+  it('leave definitions, pools and rights of the API datastore out on etcd', () => {
+    const names = objects(settings({}, KV)).map(nameOf);
+    expect(names.filter((name) => /CustomResource|IPPool|-datastore/.test(name))).toEqual([]);
+    const agent = JSON.stringify(find(settings({}, KV), 'DaemonSet/netplug-node'));
+    expect(agent).toContain('https://a:2379,https://b:2379');
+    expect(agent).toContain('netplug-kv-certificates');
+  });
+
+  it.each(VARIANTS)('have a conflist that lint accepts, or none: %s', (variant) => {
+    for (const circumstances of [ORCH, KV]) {
+      const of = settings(
+        { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16' }, { cidr: 'fd00::/48' }] } },
+        { ...circumstances, variant },
+      );
+      const installed = JSON.parse(JSON.stringify(conflistOf(of)).replaceAll(NODE_NAME_PLACEHOLDER, 'node-1'));
+      expect(lintNetconf(installed)).toEqual([]);
+      const { data } = find(of, 'ConfigMap/netplug-config') as { data: Record<string, string> };
+      expect(data['conflist'] !== undefined).toBe(variant !== 'policy-only');
+    }
+  });
+
+  it('set USE_POD_CIDR exactly with host-local [auth-podcidr]', () => {
+    const has = (of: ClusterSettings): boolean =>
+      JSON.stringify(find(of, 'DaemonSet/netplug-node')).includes('{"name":"USE_POD_CIDR","value":"true"}');
+    expect(has(settings({ cni: { ipam: { type: 'HostLocal' } } }))).toBe(true);
+    expect(has(settings({}, { variant: 'second-plugin' }))).toBe(true);
+    expect(has(settings())).toBe(false);
+  });
+
+  it.each([
+    ['policy-and-networking', 'on'],
+    ['second-plugin', 'policy'],
+    ['policy-only', 'policy'],
+  ] as const)('leave to the agent of the variant %s what NETPLUG_NETWORKING=%s means', (variant, expected) => {
+    const agent = JSON.stringify(find(settings({}, { variant }), 'DaemonSet/netplug-node'));
+    expect(agent).toContain(`{"name":"NETPLUG_NETWORKING","value":"${expected}"}`);
+  });
+
+  it('let environment variables of the user replace those of netplug', () => {
+    const agent = find(settings({ node: { env: { NETPLUG_NETWORKING: 'off', A: 'b' } } }), 'DaemonSet/netplug-node');
+    const { env } = (
+      agent as { spec: { template: { spec: { containers: { env: { name: string; value: string }[] }[] } } } }
+    ).spec.template.spec.containers[0]!;
+    expect(env.filter(({ name }) => name === 'NETPLUG_NETWORKING')).toEqual([
+      { name: 'NETPLUG_NETWORKING', value: 'off' },
+    ]);
+    expect(new Set(env.map(({ name }) => name)).size).toBe(env.length);
+  });
+});
+
+describe('settings of an installation', () => {
+  it('run BIRD only when a pool has no encapsulation, or when it is asked for', () => {
+    const pool = (encapsulation: 'None' | 'VXLAN') => ({ ipPools: [{ cidr: '10.1.0.0/16', encapsulation }] });
+    expect(settings({ calicoNetwork: pool('None') }).bgp).toBe(true);
+    expect(settings({ calicoNetwork: pool('VXLAN') }).bgp).toBe(false);
+    expect(settings({ calicoNetwork: { ...pool('VXLAN'), bgp: 'Enabled' } }).bgp).toBe(true);
+  });
+
+  it('take address families from the pools, with host-local from pod CIDRs', () => {
+    const ipPools = [{ cidr: '10.1.0.0/16' }, { cidr: 'fd00::/48' }];
+    const of = settings({ cni: { ipam: { type: 'HostLocal' } }, calicoNetwork: { ipPools } });
+    expect(of.families).toEqual([4, 6]);
+    expect(of.pools).toEqual([]);
+    expect(conflistOf(of)).toMatchObject({
+      plugins: [
+        { ipam: { type: 'host-local', ranges: [[{ subnet: 'usePodCidr' }], [{ subnet: 'usePodCidrIPv6' }]] } },
+        {},
+        {},
+      ],
+    });
+  });
+
+  it('have one replica of the controllers on a single node, because each needs the ports of a node', () => {
+    expect(settings({}, { nodes: 1 }).replicas).toBe(1);
+    expect(settings({}, { nodes: 0 }).replicas).toBe(1);
+  });
+});
+
+describe('the default pool', () => {
+  it('overlaps nothing that is taken', () => {
+    expect(chooseDefaultPool([])).toEqual({ cidr: '192.168.0.0/16' });
+    expect(chooseDefaultPool(['192.168.7.0/24', '10.0.0.0/8'])).toEqual({ cidr: '172.30.0.0/16' });
+    expect(chooseDefaultPool(['0.0.0.0/0'])).toBeUndefined();
+  });
+
+  it('is none of the networks of nodes that are written with host bits', () => {
+    fc.assert(
+      fc.property(fc.nat(255), fc.nat(255), (third, fourth) => {
+        expect(chooseDefaultPool([`192.168.${String(third)}.${String(fourth)}/24`])).toEqual({ cidr: '10.244.0.0/16' });
+      }),
+    );
+  });
+});

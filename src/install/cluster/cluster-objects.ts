@@ -1,0 +1,68 @@
+import { crdManifests } from '../../datastore/orch/crd-manifests.ts';
+import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import { agentDaemonSet } from './agent-daemon-set.ts';
+import { birdDaemonSet } from './bird-daemon-set.ts';
+import { conflistOf } from './conflist-of.ts';
+import { controllersDeployment } from './controllers-deployment.ts';
+import { CONFIG_MAP } from './names.ts';
+import { objectLabels, metadataOf } from './pod-template.ts';
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import { roleObjects } from './role-objects.ts';
+import type { ClusterSettings } from './settings.ts';
+
+/** A stage of an installation. The next one begins when the objects of this one are in use. */
+export interface ObjectStage {
+  readonly stage: 'definitions' | 'rights' | 'configuration' | 'controllers' | 'nodes';
+  readonly objects: readonly Manifest[];
+}
+
+/**
+ * Returns every object of an installation in the cluster, in the order in which they are applied: nothing before the last stage
+ * is noticed by pods or by agents of an earlier release. Pure.
+ */
+export function clusterObjects(settings: ClusterSettings): readonly ObjectStage[] {
+  const { release, datastore, variant, bgp, pools } = settings;
+  const isOrch = datastore.type === 'orch';
+  const config = configMap(settings);
+  return [
+    { stage: 'definitions', objects: isOrch ? crdManifests() : [] },
+    { stage: 'rights', objects: [namespaceObject(release), ...roleObjects(datastore.type, release)] },
+    { stage: 'configuration', objects: [config, ...(isOrch ? pools.map(poolObject) : [])] },
+    { stage: 'controllers', objects: [controllersDeployment(settings)] },
+    {
+      stage: 'nodes',
+      objects: [
+        ...(bgp && variant === 'policy-and-networking' ? [birdDaemonSet(settings)] : []),
+        agentDaemonSet(settings),
+      ],
+    },
+  ];
+}
+
+/** Every pod of netplug is privileged or uses the network of its node. */
+export function namespaceObject(release: string): Manifest {
+  return {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: {
+      name: SYSTEM_NAMESPACE,
+      labels: {
+        ...objectLabels(SYSTEM_NAMESPACE, release),
+        'pod-security.kubernetes.io/enforce': 'privileged',
+        'pod-security.kubernetes.io/enforce-version': 'latest',
+      },
+    },
+  };
+}
+
+/** With etcd, the pools are in it as well: they are in the ConfigMap for those who apply a manifest. */
+function configMap(settings: ClusterSettings): Manifest {
+  const { variant, release } = settings;
+  const conflist =
+    variant === 'policy-only' ? {} : { conflist: `${JSON.stringify(conflistOf(settings), undefined, 2)}\n` };
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata: metadataOf(CONFIG_MAP, release), data: conflist };
+}
+
+function poolObject({ apiVersion, kind, metadata, spec }: ClusterSettings['pools'][number]): Manifest {
+  return { apiVersion, kind, metadata, spec };
+}

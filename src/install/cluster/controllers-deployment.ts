@@ -1,0 +1,51 @@
+import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
+import { HEALTH_PORTS, KV_CERTIFICATES } from './names.ts';
+import { fieldOf, variables } from './pod-template.ts';
+import { replicatedDeployment } from './replicated-deployment.ts';
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { ClusterSettings } from './settings.ts';
+
+const PORT = HEALTH_PORTS.controllers;
+const KV_DIR = '/etc/netplug/kv';
+/** Of the image; it can read the certificates. */
+const GROUP = 65_532;
+
+/**
+ * Returns the Deployment of the controllers. They use the network of their node, so that addresses can be released when no pod
+ * gets one any more. Each replica therefore needs a node of its own.
+ */
+export function controllersDeployment(settings: ClusterSettings): Manifest {
+  const { images, release, datastore, controllers, replicas } = settings;
+  const hasTls = datastore.type === 'kvv3' && datastore.tls === 'secret';
+  const certificates = { name: 'kv-certificates', secret: { secretName: KV_CERTIFICATES, defaultMode: 0o440 } };
+  return replicatedDeployment({
+    name: CONTROLLERS,
+    release,
+    image: images.tools,
+    pullSecrets: images.pullSecrets,
+    env: [
+      fieldOf('POD_NAME', 'metadata.name'),
+      ...variables({
+        NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
+        NETPLUG_ORCHCONFIG: 'in-cluster',
+        NETPLUG_HEALTH_ADDRESS: `127.0.0.1:${String(PORT)}`,
+        DATASTORE_TYPE: datastore.type,
+        KV_ENDPOINTS: datastore.type === 'kvv3' ? datastore.endpoints : undefined,
+        KV_CA_CERT_FILE: hasTls ? `${KV_DIR}/ca.crt` : undefined,
+        KV_CERT_FILE: hasTls ? `${KV_DIR}/tls.crt` : undefined,
+        KV_KEY_FILE: hasTls ? `${KV_DIR}/tls.key` : undefined,
+      }),
+    ],
+    port: PORT,
+    replicas,
+    override: controllers,
+    ...(hasTls
+      ? {
+          container: { volumeMounts: [{ name: certificates.name, mountPath: KV_DIR, readOnly: true }] },
+          volumes: [certificates],
+        }
+      : {}),
+    podSecurity: { fsGroup: GROUP },
+  });
+}

@@ -1,0 +1,29 @@
+/** Names of the objects in a cluster. Selectors consist of them and cannot change: Kubernetes refuses another selector. */
+export const AGENT_SET = 'netplug-node';
+export const BIRD_SET = 'netplug-bird';
+export const OPERATOR = 'netplug-operator';
+/** Exists only while an installation is removed. */
+export const CLEANUP_SET = 'netplug-cleanup';
+/** What the operator has created: group, kind, name and uid of each object. */
+export const INVENTORY = 'netplug-inventory';
+export const CONFIG_MAP = 'netplug-config';
+/** Certificates of etcd: the keys `ca.crt`, `tls.crt` and `tls.key`. */
+export const KV_CERTIFICATES = 'netplug-kv-certificates';
+/** Optional; names another address of the API server than the one that pods are given. */
+export const SERVICES_ENDPOINT = 'kubernetes-services-endpoint';
+
+/** Ports of the health servers, on the loopback address of the node. */
+export const HEALTH_PORTS = { agent: 9098, controllers: 9094, operator: 9095 } as const;
+
+const DEFAULT_REGISTRY = 'netplug.io';
+
+export interface ImageNames {
+  readonly node: string;
+  readonly tools: string;
+}
+
+/** Returns the names of a release's images in a registry, which may have a path. */
+export function imageNames(release: string, registry: string = DEFAULT_REGISTRY): ImageNames {
+  const root = registry.replace(/\/$/, '');
+  return { node: `${root}/netplug-node:${release}`, tools: `${root}/netplug:${release}` };
+}

@@ -1,0 +1,51 @@
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import type { ComponentOverride } from '../../model/installation.ts';
+import { namespaceObject } from './cluster-objects.ts';
+import { HEALTH_PORTS, OPERATOR } from './names.ts';
+import { fieldOf, variables } from './pod-template.ts';
+import { replicatedDeployment } from './replicated-deployment.ts';
+import { operatorRoleObjects } from './role-objects.ts';
+import type { Images } from './settings.ts';
+
+const PORT = HEALTH_PORTS.operator;
+
+export interface OperatorSettings {
+  readonly release: string;
+  readonly images: Images;
+  /** Where its pods run; the namespace of netplug unless given. What it installs is always in that one. */
+  readonly namespace?: string;
+  readonly replicas: 1 | 2;
+  readonly override: ComponentOverride;
+}
+
+/**
+ * Returns every object that the operator needs, in order: namespace, account, roles, bindings and Deployment. The definition of
+ * Installation, which users need before they write one, is among `crdManifests()`.
+ */
+export function operatorObjects(settings: OperatorSettings): readonly Manifest[] {
+  const { release, namespace = SYSTEM_NAMESPACE } = settings;
+  return [namespaceObject(release), ...operatorRoleObjects(release, namespace), deployment(settings, namespace)];
+}
+
+/** It works without the network that it installs: on that of its node, and on nodes that are not ready. */
+function deployment({ release, images, replicas, override }: OperatorSettings, namespace: string): Manifest {
+  return replicatedDeployment({
+    name: OPERATOR,
+    release,
+    image: images.tools,
+    pullSecrets: images.pullSecrets,
+    env: [
+      fieldOf('POD_NAME', 'metadata.name'),
+      ...variables({
+        NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
+        NETPLUG_ORCHCONFIG: 'in-cluster',
+        NETPLUG_HEALTH_ADDRESS: `127.0.0.1:${String(PORT)}`,
+      }),
+    ],
+    port: PORT,
+    replicas,
+    override,
+    metadata: { namespace },
+  });
+}

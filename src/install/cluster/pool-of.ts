@@ -1,0 +1,55 @@
+import type { InstallationPool, PoolEncapsulation } from '../../model/installation.ts';
+import { BLOCK_SIZES, type IpPool } from '../../model/ip-pool.ts';
+import { API_VERSION } from '../../model/resource.ts';
+import type { Family } from '../../net/address.ts';
+import { parseCidr } from '../../net/cidr.ts';
+
+const ENCAPSULATION: PoolEncapsulation = 'VXLAN';
+const MODES: Readonly<Record<PoolEncapsulation, Pick<IpPool['spec'], 'ipipMode' | 'vxlanMode'>>> = {
+  VXLAN: { ipipMode: 'Never', vxlanMode: 'Always' },
+  VXLANCrossSubnet: { ipipMode: 'Never', vxlanMode: 'CrossSubnet' },
+  IPIP: { ipipMode: 'Always', vxlanMode: 'Never' },
+  IPIPCrossSubnet: { ipipMode: 'CrossSubnet', vxlanMode: 'Never' },
+  None: { ipipMode: 'Never', vxlanMode: 'Never' },
+};
+
+/** Returns the IPPool of a pool of an installation, with every default. */
+export function poolOf(pool: InstallationPool, name: string): IpPool {
+  const { family } = parseCidr(pool.cidr).base;
+  return {
+    apiVersion: API_VERSION,
+    kind: 'IPPool',
+    metadata: { name },
+    spec: {
+      cidr: pool.cidr,
+      ...MODES[pool.encapsulation ?? ENCAPSULATION],
+      natOutgoing: pool.natOutgoing === undefined ? family === 4 : pool.natOutgoing === 'Enabled',
+      disabled: false,
+      disableBGPExport: pool.disableBGPExport ?? false,
+      blockSize: pool.blockSize ?? defaultBlockSize(family, pool.cidr),
+      nodeSelector: pool.nodeSelector ?? 'all()',
+      allowedUses: ['Workload', 'Tunnel'],
+    },
+  };
+}
+
+/** Returns the pool of an installation, every field written, that an IPPool can be made from. */
+export function installationPoolOf({ metadata, spec }: IpPool): InstallationPool {
+  const { cidr, ipipMode, vxlanMode, natOutgoing, nodeSelector, blockSize, disableBGPExport } = spec;
+  const modes = Object.entries(MODES).find(([, each]) => each.ipipMode === ipipMode && each.vxlanMode === vxlanMode);
+  return {
+    cidr,
+    name: metadata.name,
+    // The keys of the table.
+    encapsulation: (modes?.[0] ?? 'None') as PoolEncapsulation,
+    natOutgoing: natOutgoing ? 'Enabled' : 'Disabled',
+    nodeSelector,
+    blockSize,
+    disableBGPExport,
+  };
+}
+
+/** A block fits into its pool. */
+function defaultBlockSize(family: Family, cidr: string): number {
+  return Math.max(BLOCK_SIZES[family].default, parseCidr(cidr).prefixBits);
+}

@@ -1,0 +1,142 @@
+import { stringify } from 'yaml';
+import { crdManifests, type Manifest } from '../../datastore/orch/crd-manifests.ts';
+import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import type { InstallationPool } from '../../model/installation.ts';
+import { clusterObjects } from './cluster-objects.ts';
+import { imageNames, KV_CERTIFICATES } from './names.ts';
+import { operatorObjects } from './operator-deployment.ts';
+import { objectLabels } from './pod-template.ts';
+import { settingsOf } from './settings-of.ts';
+import type { ClusterDatastore, Variant } from './settings.ts';
+
+/** The manifests of a release for an installation without an operator. */
+export const RELEASE_MANIFESTS = [
+  { file: 'netplug.yaml', datastore: 'orch', variant: 'policy-and-networking' },
+  { file: 'netplug-second-plugin.yaml', datastore: 'orch', variant: 'second-plugin' },
+  { file: 'netplug-policy-only.yaml', datastore: 'orch', variant: 'policy-only' },
+  { file: 'netplug-kvv3.yaml', datastore: 'kvv3', variant: 'policy-and-networking' },
+  { file: 'netplug-kvv3-second-plugin.yaml', datastore: 'kvv3', variant: 'second-plugin' },
+] as const satisfies readonly { file: string; datastore: ClusterDatastore['type']; variant: Variant }[];
+
+export type ManifestKind = Pick<(typeof RELEASE_MANIFESTS)[number], 'datastore' | 'variant'>;
+
+export const OPERATOR_FILE = 'netplug-operator.yaml';
+export const CRDS_FILE = 'netplug-crds.yaml';
+
+/** Texts that the user replaces in manifests for etcd. Those of the Secret are no base64, so the API server refuses them. */
+export const ENDPOINTS_PLACEHOLDER = '<KV_ENDPOINTS>';
+/** Beginning of the names of interfaces that another plugin makes for pods; the agent refuses to start with it. */
+export const PREFIX_PLACEHOLDER = '<INTERFACE_PREFIX>';
+const CERTIFICATE_PLACEHOLDERS: Readonly<Record<string, string>> = {
+  'ca.crt': '<BASE64_OF_CA_CERTIFICATE>',
+  'tls.crt': '<BASE64_OF_CLIENT_CERTIFICATE>',
+  'tls.key': '<BASE64_OF_CLIENT_KEY>',
+};
+
+/** A manifest has replicas for a cluster of several nodes. */
+const NODES = 2;
+const POOLS: readonly InstallationPool[] = [{ cidr: '192.168.0.0/16' }];
+
+const TITLES: Readonly<Record<Variant, string>> = {
+  'policy-and-networking': 'policy and networking',
+  'second-plugin': 'policy, and networking between nodes by a second plugin',
+  'policy-only': 'policy only',
+};
+
+export interface ManifestOptions {
+  /** Such as `v3.27.0`. */
+  readonly release: string;
+  readonly registry?: string | undefined;
+  /** One common pool unless given. */
+  readonly pools?: readonly InstallationPool[] | undefined;
+  /** As in `KV_ENDPOINTS`; a placeholder unless given. */
+  readonly endpoints?: string | undefined;
+  /** As in `NETPLUG_INTERFACE_PREFIX`, for the variant `policy-only`; a placeholder unless given. */
+  readonly interfacePrefix?: string | undefined;
+}
+
+/** Returns the objects of a manifest. With etcd behind TLS or unknown endpoints, a Secret has placeholders for certificates. */
+export function manifestObjects(kind: ManifestKind, options: ManifestOptions): readonly Manifest[] {
+  const { release, registry, pools, endpoints = ENDPOINTS_PLACEHOLDER, interfacePrefix = PREFIX_PLACEHOLDER } = options;
+  const tls = isPlain(endpoints) ? 'none' : 'secret';
+  const datastore: ClusterDatastore = kind.datastore === 'orch' ? { type: 'orch' } : { type: 'kvv3', endpoints, tls };
+  const spec = {
+    ...(registry === undefined ? {} : { registry }),
+    ...(pools === undefined ? {} : { calicoNetwork: { ipPools: pools } }),
+  };
+  const links = kind.variant === 'policy-only' ? { interfacePrefix } : {};
+  const circumstances = { release, variant: kind.variant, datastore, defaultPools: POOLS, nodes: NODES, ...links };
+  const objects = clusterObjects(settingsOf(spec, circumstances)).flatMap((stage) => stage.objects);
+  if (datastore.type === 'orch' || datastore.tls === 'none') return objects;
+  const secret = certificatesSecret(CERTIFICATE_PLACEHOLDERS, release);
+  const place = objects.findIndex((object) => object['kind'] === 'ConfigMap');
+  return objects.toSpliced(place, 0, secret);
+}
+
+/** Returns the Secret with the certificates of etcd, in base64, by the keys `ca.crt`, `tls.crt` and `tls.key`. */
+export function certificatesSecret(data: Readonly<Record<string, string>>, release: string): Manifest {
+  const metadata = {
+    name: KV_CERTIFICATES,
+    namespace: SYSTEM_NAMESPACE,
+    labels: objectLabels(KV_CERTIFICATES, release),
+  };
+  return { apiVersion: 'v1', kind: 'Secret', metadata, type: 'Opaque', data };
+}
+
+/** Returns the manifest as text, for `kubectl apply --server-side --force-conflicts`. */
+export function manifestText(kind: ManifestKind, options: ManifestOptions): string {
+  return textOf(manifestObjects(kind, options), headOf(kind, options));
+}
+
+/** Returns the first lines of the file of a manifest. */
+export function headOf(
+  { variant, datastore }: ManifestKind,
+  { release, endpoints = ENDPOINTS_PLACEHOLDER, interfacePrefix }: ManifestOptions,
+): readonly string[] {
+  const place = datastore === 'orch' ? 'the API of Kubernetes' : 'etcd';
+  const isNamed = variant !== 'policy-only' || interfacePrefix !== undefined;
+  const isComplete = isNamed && (datastore === 'orch' || isPlain(endpoints));
+  return [
+    `netplug ${release}: ${TITLES[variant]}. Records in ${place}.`,
+    ...(isComplete ? [] : ['Replace the placeholders in <>, and check them with: netplugctl lint manifest FILE']),
+  ];
+}
+
+/** Endpoints without TLS need no certificates. */
+function isPlain(endpoints: string): boolean {
+  return endpoints.split(',').some((url) => url.startsWith('http://'));
+}
+
+/** Returns the manifest of the operator, with the definitions of resources that it needs. */
+export function operatorManifestText({ release, registry }: Pick<ManifestOptions, 'release' | 'registry'>): string {
+  const images = { ...imageNames(release, registry), pullSecrets: [] };
+  const objects = [...crdManifests(), ...operatorObjects({ release, images, replicas: 1, override: {} })];
+  return textOf(objects, [`netplug ${release}: the operator. Afterwards create an Installation named "default".`]);
+}
+
+/** Returns the manifest of the definitions of resources alone. */
+export function crdsManifestText(release: string): string {
+  return textOf(crdManifests(), [`netplug ${release}: definitions of resources.`]);
+}
+
+const APPLY = 'Apply with: kubectl apply --server-side --force-conflicts -f FILE';
+
+/** Returns the objects as YAML documents below a comment. */
+export function textOf(objects: readonly Manifest[], head: readonly string[]): string {
+  const lines = [...head, APPLY].map((line) => `# ${line}\n`).join('');
+  return `${lines}${objects.map(documentText).join('')}`;
+}
+
+export function documentText(manifest: Manifest): string {
+  // kubectl and helm read YAML 1.1, in which `on` and `off` are no texts.
+  return `---\n${stringify(manifest, { lineWidth: 0, aliasDuplicateObjects: false, version: '1.1' })}`;
+}
+
+/** Returns the text of every manifest of a release, by the name of its file. */
+export function releaseFiles(release: string): Readonly<Record<string, string>> {
+  return {
+    ...Object.fromEntries(RELEASE_MANIFESTS.map((kind) => [kind.file, manifestText(kind, { release })])),
+    [OPERATOR_FILE]: operatorManifestText({ release }),
+    [CRDS_FILE]: crdsManifestText(release),
+  };
+}

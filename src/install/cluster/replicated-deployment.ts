@@ -1,0 +1,75 @@
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { ComponentOverride } from '../../model/installation.ts';
+import { type EnvVar, metadataOf, podTemplate, selectorOf } from './pod-template.ts';
+
+/** Of the image. */
+const USER = 65_532;
+
+export interface ReplicatedDeployment {
+  /** Also of its account, its program and its container. */
+  readonly name: string;
+  readonly release: string;
+  readonly image: string;
+  readonly pullSecrets: readonly string[];
+  readonly env: readonly EnvVar[];
+  /** Port of the health server, on the loopback address of the node. */
+  readonly port: number;
+  readonly replicas: number;
+  readonly override: ComponentOverride;
+  /** Of the Deployment, besides name and labels. */
+  readonly metadata?: Manifest;
+  readonly container?: Manifest;
+  readonly volumes?: readonly Manifest[];
+  readonly podSecurity?: Manifest;
+}
+
+/**
+ * Returns the Deployment of a program of which one replica leads, on the network of its node. Each replica needs a node of its own,
+ * because its port is one of the node; an old pod has it until it ends, and a replica that waits for the lease is ready.
+ */
+export function replicatedDeployment(program: ReplicatedDeployment): Manifest {
+  const { name, release, image, pullSecrets, env, port, replicas, override } = program;
+  const probe = (path: string): Manifest => ({ httpGet: { path, port, host: '127.0.0.1' } });
+  const main = {
+    name,
+    image,
+    command: [name],
+    env,
+    more: {
+      securityContext: {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      },
+      livenessProbe: { ...probe('/healthz'), periodSeconds: 10, failureThreshold: 6 },
+      readinessProbe: { ...probe('/readyz'), periodSeconds: 5 },
+      ...program.container,
+    },
+  };
+  const apart = { labelSelector: { matchLabels: selectorOf(name) }, topologyKey: 'kubernetes.io/hostname' };
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: metadataOf(name, release, program.metadata),
+    spec: {
+      replicas,
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } },
+      selector: { matchLabels: selectorOf(name) },
+      template: podTemplate({
+        name,
+        release,
+        account: name,
+        priorityClass: 'system-cluster-critical',
+        pullSecrets,
+        initContainers: [],
+        containers: [main],
+        volumes: program.volumes ?? [],
+        override,
+        more: {
+          securityContext: { runAsNonRoot: true, runAsUser: USER, runAsGroup: USER, ...program.podSecurity },
+          affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [apart] } },
+        },
+      }),
+    },
+  };
+}
