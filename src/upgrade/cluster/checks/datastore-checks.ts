@@ -1,0 +1,164 @@
+import { isNewerVersion } from '../../../base/compare-versions.ts';
+import { AGENT_SET } from '../../../install/cluster/names.ts';
+import { userCreated } from '../../host-endpoints/all-interfaces.ts';
+import { cidrsOverlap, tryReadCidr } from '../../../net/cidr.ts';
+import { containersIn, findNamed, variableIn } from '../objects-in.ts';
+import { hazardOf, type PreflightCheck, type HazardFacts } from './check.ts';
+
+const STRICT_FROM = 'v3.14.0';
+/** Share of a pool in use from which a roll-out with new pods could exhaust it. */
+const NEARLY_FULL = 0.95;
+
+/** Checks of the datastore and its records. */
+export const RECORD_CHECKS: readonly PreflightCheck[] = [
+  {
+    id: 'datastore/unreadable',
+    severity: 'block',
+    expected: 'a datastore that can be read',
+    judge: ({ snapshot: { unread } }) =>
+      hazardOf(
+        unread,
+        'facts of the cluster could not be read',
+        'Give the tool access to the datastore as the agents have it, and repeat',
+      ),
+  },
+  {
+    id: 'datastore/other',
+    severity: 'block',
+    expected: 'the tool and the agents at the same datastore',
+    judge: ({ snapshot: { objects, datastore } }) => {
+      const [container = {}] = containersIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {});
+      const used = variableIn(container, 'DATASTORE_TYPE') ?? datastore.type;
+      return hazardOf(
+        used === datastore.type ? [] : [`DaemonSet/netplug-system/${AGENT_SET} (${used})`],
+        `the agents use ${used} as datastore, and the tool has read ${datastore.type}`,
+        used === 'kvv3'
+          ? 'Set KV_ENDPOINTS, and with TLS KV_CA_CERT_FILE, KV_CERT_FILE and KV_KEY_FILE, as the agents have them'
+          : 'Unset KV_ENDPOINTS, or set DATASTORE_TYPE=orch',
+      );
+    },
+  },
+  {
+    id: 'datastore/locked',
+    severity: 'block',
+    expected: 'a datastore that is not locked',
+    judge: ({ snapshot: { datastore } }) =>
+      hazardOf(
+        datastore.isLocked === true ? ['ClusterInformation/default'] : [],
+        'the datastore is locked for maintenance',
+        'End the maintenance, then unlock it with "netplugctl datastore unlock"',
+      ),
+  },
+  {
+    id: 'datastore/record-unreadable',
+    severity: 'block',
+    expected: 'records that the target can read',
+    judge: ({ snapshot: { datastore } }) =>
+      hazardOf(
+        datastore.unreadable,
+        'the target cannot read stored records',
+        'Correct them with "netplugctl replace", or delete them; "netplugctl get KIND NAME" says what is wrong',
+      ),
+  },
+  {
+    id: 'datastore/newer',
+    severity: 'block',
+    expected: 'records of a release that is not newer than the target',
+    judge: ({ snapshot: { datastore }, target }) =>
+      hazardOf(
+        datastore.clusterVersion !== undefined && isNewerVersion(datastore.clusterVersion, target.release)
+          ? [`ClusterInformation/default (${datastore.clusterVersion})`]
+          : [],
+        `release ${datastore.clusterVersion ?? ''} has written to the datastore`,
+        'Use the tool and the images of that release',
+      ),
+  },
+  {
+    id: 'datastore/kv-recommended',
+    severity: 'note',
+    expected: 'the API of the orchestrator as datastore, which is recommended',
+    judge: ({ installed: { datastore } }) =>
+      hazardOf(
+        datastore === 'kvv3' ? ['etcd'] : [],
+        'the records are in etcd',
+        'Consider "netplugctl datastore export" and "import" after the upgrade (docs/tasks.md)',
+      ),
+  },
+  {
+    id: 'addresses/inconsistent',
+    severity: 'warning',
+    expected: 'addresses and pods that agree',
+    judge: ({ snapshot: { datastore } }) =>
+      hazardOf(
+        (datastore.addressProblems ?? 0) > 0 ? [`${String(datastore.addressProblems)} problems`] : [],
+        '"netplugctl ipam check" finds problems',
+        'Run "netplugctl ipam check --fix" first, so that the check after the upgrade can be compared',
+      ),
+  },
+  {
+    id: 'addresses/pool-full',
+    severity: 'warning',
+    expected: `pools with less than ${String(100 * NEARLY_FULL)} % in use`,
+    judge: ({ snapshot: { datastore } }) =>
+      hazardOf(
+        datastore.pools
+          .filter(({ used }) => used >= NEARLY_FULL)
+          .map(({ name, used }) => `IPPool/${name} (${String(Math.round(100 * used))} %)`),
+        'pools are nearly full, so that probe pods and restarted pods may get no address',
+        'Add a pool, or release leaked addresses with "netplugctl ipam check --fix"',
+      ),
+  },
+  {
+    id: 'addresses/pool-overlaps-nodes',
+    severity: 'block',
+    expected: 'pools that contain no address of a node',
+    judge: ({ snapshot: { datastore, nodes } }) =>
+      hazardOf(
+        datastore.pools.flatMap(({ name, cidr }) => {
+          const pool = tryReadCidr(cidr)?.cidr;
+          const inside = nodes.filter(({ addresses }) =>
+            addresses.some((address) => {
+              const host = tryReadCidr(`${address}/${address.includes(':') ? '128' : '32'}`)?.cidr;
+              return pool !== undefined && host !== undefined && cidrsOverlap(pool, host);
+            }),
+          );
+          return inside.map((node) => `IPPool/${name} contains Node/${node.name}`);
+        }),
+        'pools contain addresses of nodes: agents of the target route these into tunnels',
+        'Move the pods to another pool and disable this one first',
+      ),
+  },
+  {
+    id: 'host-endpoints/unprepared',
+    severity: 'block',
+    expected: 'host endpoints for all interfaces that are prepared, when the upgrade begins before v3.14',
+    judge: (facts) =>
+      isBeforeStrict(facts) && facts.snapshot.datastore.preparation.length === 0 ? allInterfaces(facts) : [],
+  },
+  {
+    id: 'host-endpoints/all-interfaces',
+    severity: 'note',
+    expected: 'automatic host endpoints in place of those for all interfaces',
+    judge: (facts) => (isBeforeStrict(facts) ? [] : allInterfaces(facts)),
+  },
+];
+
+function isBeforeStrict({ installed: { from } }: HazardFacts): boolean {
+  return from === undefined || isNewerVersion(STRICT_FROM, from);
+}
+
+function allInterfaces(facts: HazardFacts): ReturnType<typeof hazardOf> {
+  const endpoints = userCreated(facts.snapshot.datastore.hostEndpoints ?? []);
+  const names = endpoints.map(({ metadata }) => `HostEndpoint/${metadata.name}`);
+  return isBeforeStrict(facts)
+    ? hazardOf(
+        names,
+        'from v3.14 on, host endpoints for all interfaces drop traffic that no policy allows',
+        'Run "netplugctl host-endpoints prepare-upgrade", or let "netplugctl upgrade apply" do it as its first step',
+      )
+    : hazardOf(
+        names,
+        'host endpoints for all interfaces exist',
+        'Replace them with "netplugctl host-endpoints migrate" after the upgrade if you like',
+      );
+}

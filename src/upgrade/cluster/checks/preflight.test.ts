@@ -1,0 +1,186 @@
+import { describe, expect, it } from 'vitest';
+import { NEW, OLD, type SoundCluster, soundCluster, targetFor } from '../../../../test/support/sound-cluster.ts';
+import type { HostEndpoint } from '../../../model/host-endpoint.ts';
+import { metadataIn } from '../objects-in.ts';
+import type { ChartRelease, ClusterSnapshot } from '../snapshot.ts';
+import { isBlocked, PREFLIGHT_CHECKS, runPreflight } from './preflight.ts';
+
+const ids = (snapshot: ClusterSnapshot, cluster: SoundCluster = {}): readonly string[] =>
+  runPreflight(snapshot, targetFor(cluster)).map(({ id }) => id);
+
+const ALL_INTERFACES: HostEndpoint = {
+  apiVersion: 'netplug.io/v3',
+  kind: 'HostEndpoint',
+  metadata: { name: 'node-1-all' },
+  spec: { node: 'node-1', interfaceName: '*' },
+};
+const CHART: ChartRelease = {
+  name: 'calico',
+  namespace: 'default',
+  revision: 3,
+  status: 'deployed',
+  chart: 'netplug',
+  version: 'v3.22.1',
+  values: {},
+  record: 'sh.helm.release.v1.calico.v3',
+};
+
+type Change = (sound: ClusterSnapshot) => ClusterSnapshot;
+
+const node =
+  (change: Partial<ClusterSnapshot['nodes'][number]>): Change =>
+  (sound) => ({ ...sound, nodes: sound.nodes.map((each, index) => (index === 1 ? { ...each, ...change } : each)) });
+const pod =
+  (change: Partial<ClusterSnapshot['pods'][number]>): Change =>
+  (sound) => ({
+    ...sound,
+    pods: sound.pods.map((each, index) => (index === sound.pods.length - 1 ? { ...each, ...change } : each)),
+  });
+const datastore =
+  (change: Partial<ClusterSnapshot['datastore']>): Change =>
+  (sound) => ({ ...sound, datastore: { ...sound.datastore, ...change } });
+const object =
+  (name: string, change: (found: Readonly<Record<string, unknown>>) => object): Change =>
+  (sound) => ({
+    ...sound,
+    objects: sound.objects.map((each) => (metadataIn(each).name === name ? { ...each, ...change(each) } : each)),
+  });
+const agentOf =
+  (release: string): Change =>
+  (sound) => ({
+    ...sound,
+    objects: sound.objects.map((each) => ({ ...JSON.parse(JSON.stringify(each).replaceAll(OLD, release)) })),
+    pods: sound.pods.map((each) => ({ ...each, images: each.images.map((image) => image.replace(OLD, release)) })),
+  });
+const rehearsed =
+  (outcome: 'refused' | 'changed', lost: { field: string; manager: string }[] = []): Change =>
+  (sound) => ({
+    ...sound,
+    rehearsal: [{ object: 'DaemonSet/netplug-system/netplug-node', outcome, message: 'denied by policy', lost }],
+  });
+
+/** The hazard of each check, seeded into a sound cluster. */
+const HAZARDS: Readonly<Record<string, Change>> = {
+  'server/too-old': (sound) => ({ ...sound, kubernetes: 'v1.28.3' }),
+  'nodes/not-ready': node({ isReady: false }),
+  'nodes/cordoned': node({ isSchedulable: false }),
+  'nodes/kubelet-too-old': node({ kubelet: 'v1.29.0' }),
+  'nodes/runtime-too-old': node({ runtime: 'containerd://1.6.20' }),
+  'nodes/kernel-too-old': node({ kernel: '4.19.0-27-amd64' }),
+  'nodes/architecture': node({ architecture: 's390x' }),
+  'nodes/agent-missing': pod({ ready: 0 }),
+  'nodes/mixed-releases': pod({ images: ['netplug.io/netplug-node:v3.25.0'] }),
+  'nodes/pods-restarting': pod({ waiting: ['CrashLoopBackOff'] }),
+  'server/webhooks': (sound) => ({
+    ...sound,
+    webhooks: [{ name: 'deny.example', failurePolicy: 'Fail', isBehindPodNetwork: true, matches: ['pods'] }],
+  }),
+  'server/rights': (sound) => ({ ...sound, missingRights: ['patch daemonsets.apps in netplug-system'] }),
+  'release/unknown': (sound) => ({
+    ...agentOf('latest')(sound),
+    objects: agentOf('latest')(sound)
+      .objects.filter(({ kind }) => kind === 'DaemonSet')
+      .map((each) => ({ ...each, metadata: { name: metadataIn(each).name } })),
+  }),
+  'release/too-old': agentOf('v2.6.12'),
+  'release/newer': agentOf('v3.28.0'),
+  'objects/selector-changed': object('netplug-node', ({ spec }) => ({
+    spec: { ...(spec as object), selector: { matchLabels: { 'k8s-app': 'netplug-node' } } },
+  })),
+  'objects/refused': rehearsed('refused'),
+  'objects/fields-lost': rehearsed('changed', [
+    { field: 'spec.template.spec.containers[agent].resources', manager: 'kubectl-edit' },
+  ]),
+  'objects/gitops': object('netplug-node', ({ metadata }) => ({
+    metadata: { ...(metadata as object), annotations: { 'argocd.argoproj.io/tracking-id': 'netplug:apps/DaemonSet' } },
+  })),
+  'objects/rolling': object('netplug-node', () => ({
+    status: { desiredNumberScheduled: 3, updatedNumberScheduled: 1 },
+  })),
+  'objects/on-delete': object('netplug-node', ({ spec }) => ({
+    spec: { ...(spec as object), updateStrategy: { type: 'OnDelete' } },
+  })),
+  'objects/images-by-other-registry': (sound) => ({
+    ...sound,
+    objects: sound.objects.map((each) => ({
+      ...JSON.parse(JSON.stringify(each).replaceAll('netplug.io/netplug', 'registry.example:5000/netplug')),
+    })),
+  }),
+  'objects/portmap-scale': (sound) => ({
+    ...sound,
+    services: 4000,
+    nodes: Array.from({ length: 100 }, (_, index) => ({ ...sound.nodes[0]!, name: `node-${String(index + 1)}` })),
+    pods: Array.from({ length: 100 }, (_, index) => ({ ...sound.pods.at(-1)!, node: `node-${String(index + 1)}` })),
+  }),
+  'chart/pending': (sound) => ({ ...sound, charts: [{ ...CHART, status: 'pending-upgrade' }] }),
+  'chart/several': (sound) => ({ ...sound, charts: [CHART, { ...CHART, name: 'other', namespace: 'apps' }] }),
+  'chart/removed-kinds': (sound) => ({ ...sound, charts: [CHART] }),
+  'datastore/unreadable': (sound) => ({ ...sound, unread: ['host endpoints: the datastore is unavailable'] }),
+  'datastore/other': object('netplug-node', (found) =>
+    JSON.parse(JSON.stringify(found).replace('"value":"orch"', '"value":"kvv3"')),
+  ),
+  'datastore/locked': datastore({ isLocked: true }),
+  'datastore/record-unreadable': datastore({ unreadable: ['IPPool/blue: spec.cidr is no CIDR'] }),
+  'datastore/newer': datastore({ clusterVersion: 'v3.28.1' }),
+  'datastore/kv-recommended': datastore({ type: 'kvv3' }),
+  'addresses/inconsistent': datastore({ addressProblems: 2 }),
+  'addresses/pool-full': datastore({ pools: [{ name: 'default-ipv4', cidr: '192.168.0.0/16', used: 0.97 }] }),
+  'addresses/pool-overlaps-nodes': datastore({ pools: [{ name: 'wide', cidr: '10.0.0.0/8', used: 0 }] }),
+  'host-endpoints/unprepared': (sound) => datastore({ hostEndpoints: [ALL_INTERFACES] })(agentOf('v3.13.5')(sound)),
+  'host-endpoints/all-interfaces': datastore({ hostEndpoints: [ALL_INTERFACES] }),
+};
+
+describe('the preflight of an upgrade', () => {
+  it('has a seeded hazard for every check', () => {
+    expect(Object.keys(HAZARDS).sort()).toEqual(PREFLIGHT_CHECKS.map(({ id }) => id).sort());
+    expect(PREFLIGHT_CHECKS.length).toBeGreaterThanOrEqual(25);
+  });
+
+  it.each(PREFLIGHT_CHECKS.map(({ id }) => id))('finds %s, with its objects and a remedy', (id) => {
+    const found = runPreflight(HAZARDS[id]!(soundCluster()), targetFor()).filter((hazard) => hazard.id === id);
+    expect(found).toHaveLength(1);
+    expect(found[0]?.evidence.length).toBeGreaterThan(0);
+    expect(found[0]?.remedy).not.toBe('');
+  });
+
+  it.each<[string, SoundCluster]>([
+    ['by manifest', {}],
+    ['with BGP', { spec: { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16', encapsulation: 'None' }] } } }],
+    ['with both families', { spec: { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16' }, { cidr: 'fd00::/48' }] } } }],
+    ['with host-local', { spec: { cni: { ipam: { type: 'HostLocal' } } } }],
+    ['with a second plugin', { circumstances: { variant: 'second-plugin' } }],
+    ['with policy only', { circumstances: { variant: 'policy-only', interfacePrefix: 'eni' } }],
+    ['of one node', { nodes: 1 }],
+    ['of 120 nodes without host ports', { nodes: 120, spec: { calicoNetwork: { hostPorts: 'Disabled' } } }],
+    ['at the target already', { release: NEW }],
+    ['with a registry of its own', { spec: { registry: 'registry.example:5000/netplug' } }],
+  ])('finds nothing in a sound cluster %s', (_, cluster) => {
+    const snapshot = soundCluster(cluster);
+    expect(ids({ ...snapshot, services: 9000 }, cluster)).toEqual([]);
+  });
+
+  it('finds ten hazards at once', () => {
+    const seeded = [
+      'nodes/not-ready',
+      'nodes/cordoned',
+      'nodes/pods-restarting',
+      'server/rights',
+      'objects/gitops',
+      'objects/fields-lost',
+      'datastore/locked',
+      'addresses/inconsistent',
+      'addresses/pool-full',
+      'host-endpoints/all-interfaces',
+    ];
+    const snapshot = seeded.reduce((sound, id) => HAZARDS[id]!(sound), soundCluster());
+    expect(ids(snapshot)).toEqual(expect.arrayContaining(seeded));
+    expect(isBlocked(runPreflight(snapshot, targetFor()))).toBe(true);
+  });
+
+  it('does not block for host endpoints that are prepared', () => {
+    const prepared = datastore({ hostEndpoints: [ALL_INTERFACES], preparation: ['allow-all-upgrade'] })(
+      agentOf('v3.13.5')(soundCluster()),
+    );
+    expect(ids(prepared)).not.toContain('host-endpoints/unprepared');
+  });
+});

@@ -1,0 +1,82 @@
+import { NetplugError } from '../../base/errors.ts';
+import { isNewerVersion } from '../../base/compare-versions.ts';
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import { AGENT_SET } from '../../install/cluster/names.ts';
+import type { Variant } from '../../install/cluster/settings.ts';
+import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
+import { containersIn, findNamed, metadataIn, releaseIn, textIn, variableIn } from './objects-in.ts';
+import type { ClusterSnapshot, DetectedInstallation, UpgradeMethod } from './snapshot.ts';
+
+export const OPERATOR_NAME = 'netplug-operator';
+const WORKLOADS = [
+  ['DaemonSet', AGENT_SET],
+  ['Deployment', CONTROLLERS],
+  ['Deployment', OPERATOR_NAME],
+] as const;
+
+/**
+ * Returns how netplug was installed, what of it, and in which releases. Pure.
+ * @throws upgrade/not-installed when there is no DaemonSet of the agent and no operator
+ */
+export function detectInstallation(snapshot: ClusterSnapshot): DetectedInstallation {
+  const { objects, charts } = snapshot;
+  const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
+  const operator = findNamed(objects, 'Deployment', OPERATOR_NAME);
+  if (agent === undefined && operator === undefined) {
+    throw new NetplugError(
+      'upgrade/not-installed',
+      `Cannot plan an upgrade: the cluster has neither a DaemonSet "${AGENT_SET}" nor a Deployment "${OPERATOR_NAME}"`,
+      { hint: 'Install netplug with "netplugctl install cluster", or name another cluster with --context' },
+    );
+  }
+  const chart = charts.find(({ name }) => name === chartReleaseOf(operator)) ?? charts[0];
+  const releases = releasesOf(snapshot);
+  return {
+    method: methodOf(operator, chart !== undefined),
+    variant: agent === undefined ? 'policy-and-networking' : variantOf(agent),
+    datastore: snapshot.datastore.type,
+    releases,
+    from: lowest([...Object.values(releases), ...podReleases(snapshot)]),
+    chart,
+  };
+}
+
+function methodOf(operator: Manifest | undefined, isChart: boolean): UpgradeMethod {
+  if (isChart) return 'chart';
+  return operator === undefined ? 'manifest' : 'operator';
+}
+
+/** The chart's tool marks what it has made. */
+function chartReleaseOf(operator: Manifest | undefined): string | undefined {
+  return operator === undefined ? undefined : metadataIn(operator).annotations['meta.helm.sh/release-name'];
+}
+
+function variantOf(agent: Manifest): Variant {
+  const [container = {}] = containersIn(agent);
+  if ((variableIn(container, 'NETPLUG_NETWORKING') ?? 'on') === 'on') return 'policy-and-networking';
+  return variableIn(container, 'NETPLUG_CONFLIST_FILE') === undefined ? 'policy-only' : 'second-plugin';
+}
+
+/** The label of the object is what its writer meant; the tag of its first image is what runs. */
+function releasesOf({ objects }: ClusterSnapshot): Readonly<Record<string, string>> {
+  const found: Record<string, string> = {};
+  for (const [kind, name] of WORKLOADS) {
+    const object = findNamed(objects, kind, name);
+    if (object === undefined) continue;
+    const [container = {}] = containersIn(object);
+    const release = releaseIn(textIn(container, 'image')) ?? metadataIn(object).labels['app.kubernetes.io/version'];
+    if (release !== undefined) found[name] = release;
+  }
+  return found;
+}
+
+function podReleases({ pods }: ClusterSnapshot): readonly string[] {
+  return pods.flatMap(({ images }) => images.flatMap((image) => releaseIn(image) ?? []));
+}
+
+function lowest(releases: readonly string[]): string | undefined {
+  return releases.reduce<string | undefined>(
+    (least, release) => (least === undefined || isNewerVersion(least, release) ? release : least),
+    undefined,
+  );
+}

@@ -1,0 +1,62 @@
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import { isRecord } from '../../model/read-schema.ts';
+
+/** Returns an object's kind, namespace and name in one text, such as `DaemonSet/netplug-system/netplug-node`. */
+export function objectName(object: Manifest): string {
+  const { name, namespace } = metadataIn(object);
+  return [textIn(object, 'kind'), ...(namespace === undefined ? [] : [namespace]), name].join('/');
+}
+
+export function metadataIn(object: Manifest): {
+  readonly name: string;
+  readonly namespace: string | undefined;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+} {
+  const metadata = recordIn(object, 'metadata');
+  return {
+    name: textIn(metadata, 'name'),
+    namespace: typeof metadata['namespace'] === 'string' ? metadata['namespace'] : undefined,
+    labels: textsIn(metadata, 'labels'),
+    annotations: textsIn(metadata, 'annotations'),
+  };
+}
+
+export function findNamed(objects: readonly Manifest[], kind: string, name: string): Manifest | undefined {
+  return objects.find((object) => object['kind'] === kind && metadataIn(object).name === name);
+}
+
+/** Returns the containers of a workload's template. */
+export function containersIn(workload: Manifest): readonly Readonly<Record<string, unknown>>[] {
+  const pod = recordIn(recordIn(recordIn(workload, 'spec'), 'template'), 'spec');
+  const containers = pod['containers'];
+  return Array.isArray(containers) ? containers.filter(isRecord) : [];
+}
+
+/** Returns the value of a container's environment variable; undefined also for one that comes from elsewhere. */
+export function variableIn(container: Readonly<Record<string, unknown>>, name: string): string | undefined {
+  const variables = container['env'];
+  if (!Array.isArray(variables)) return undefined;
+  const found = variables.filter(isRecord).find((variable) => variable['name'] === name);
+  return typeof found?.['value'] === 'string' ? found['value'] : undefined;
+}
+
+/** Returns the release that an image's tag names, such as `v3.26.1`; undefined for another tag. */
+export function releaseIn(image: string): string | undefined {
+  return /:(v\d+\.\d+\.\d+)(?:[-@]|$)/.exec(image)?.[1];
+}
+
+export function recordIn(object: Readonly<Record<string, unknown>>, key: string): Readonly<Record<string, unknown>> {
+  const value = object[key];
+  return isRecord(value) ? value : {};
+}
+
+export function textIn(object: Readonly<Record<string, unknown>>, key: string): string {
+  const value = object[key];
+  return typeof value === 'string' ? value : '';
+}
+
+function textsIn(object: Readonly<Record<string, unknown>>, key: string): Readonly<Record<string, string>> {
+  const entries = Object.entries(recordIn(object, key)).filter(([, value]) => typeof value === 'string');
+  return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
+}

@@ -1,0 +1,186 @@
+import { describe, expect, it } from 'vitest';
+import { NEW, OLD, type SoundCluster, soundCluster, targetFor } from '../../../test/support/sound-cluster.ts';
+import { imageNames } from '../../install/cluster/names.ts';
+import { operatorObjects } from '../../install/cluster/operator-deployment.ts';
+import type { HostEndpoint } from '../../model/host-endpoint.ts';
+import { isNetplugError } from '../../base/errors.ts';
+import { detectInstallation } from './detect-installation.ts';
+import { metadataIn } from './objects-in.ts';
+import { planUpgrade } from './plan-upgrade.ts';
+import { renderUpgradePlan } from './render-upgrade.ts';
+import type { ChartRelease, ClusterSnapshot } from './snapshot.ts';
+import type { UpgradeTarget } from './target.ts';
+import type { UpgradePlan, UpgradeStepData } from './upgrade-action.ts';
+
+const CHART: ChartRelease = {
+  name: 'calico',
+  namespace: 'default',
+  revision: 3,
+  status: 'deployed',
+  chart: 'netplug',
+  version: 'v3.22.1',
+  values: {},
+  record: 'sh.helm.release.v1.calico.v3',
+};
+const ALL_INTERFACES: HostEndpoint = {
+  apiVersion: 'netplug.io/v3',
+  kind: 'HostEndpoint',
+  metadata: { name: 'node-1-all' },
+  spec: { node: 'node-1', interfaceName: '*' },
+};
+
+const stepsOf = (plan: UpgradePlan): readonly UpgradeStepData[] =>
+  plan.stages.flatMap(({ steps }) => steps.flatMap((step) => (step.kind === 'wait' ? [] : [step])));
+const idsOf = (plan: UpgradePlan): readonly string[] => stepsOf(plan).map(({ id }) => id);
+const withOperator = (snapshot: ClusterSnapshot, release: string): ClusterSnapshot => ({
+  ...snapshot,
+  objects: [...snapshot.objects, ...operatorOf(release)],
+});
+const operatorOf = (release: string) =>
+  operatorObjects({ release, images: { ...imageNames(release), pullSecrets: [] }, replicas: 1, override: {} });
+const targetWithOperator = (cluster: SoundCluster = {}): UpgradeTarget => ({
+  ...targetFor(cluster),
+  operator: operatorOf(NEW),
+});
+
+describe('the plan of an upgrade', () => {
+  it('backs up first, tries one node before the others, and verifies, for a manifest', () => {
+    const plan = planUpgrade(soundCluster(), targetFor());
+    expect(idsOf(plan)).toEqual([
+      'back-up',
+      'apply-definitions',
+      'apply-rights',
+      'apply-configuration',
+      'apply-controllers',
+      'canary',
+      'roll-out',
+      'verify',
+      'tool',
+    ]);
+    expect(stepsOf(plan).every(({ isDone }) => !isDone)).toBe(true);
+  });
+
+  it('marks every step done at the target version', () => {
+    const plan = planUpgrade(soundCluster({ release: NEW }), targetFor());
+    expect(idsOf(plan)).toContain('canary');
+    expect(stepsOf(plan).filter(({ isDone }) => !isDone)).toEqual([]);
+    expect(renderUpgradePlan(plan, detectInstallation(soundCluster({ release: NEW })), targetFor())).not.toContain(
+      'to do',
+    );
+  });
+
+  it('applies the operator in place of the specified replace, and waits for it', () => {
+    const plan = planUpgrade(withOperator(soundCluster(), OLD), targetWithOperator());
+    expect(idsOf(plan)).toEqual([
+      'back-up',
+      'apply-definitions',
+      'apply-operator',
+      'operator-rollout',
+      'verify',
+      'tool',
+    ]);
+  });
+
+  it('passes ownership on before a chart from before v3.23, and deletes old records only when asked', () => {
+    const snapshot = { ...withOperator(soundCluster({ release: 'v3.22.1' }), 'v3.22.1'), charts: [CHART] };
+    const plan = planUpgrade(snapshot, targetWithOperator());
+    const ids = idsOf(plan);
+    expect(ids.filter((id) => id.startsWith('pass-on'))).toEqual([
+      'pass-on-installation',
+      'pass-on-apiserver',
+      'pass-on-podsecuritypolicy',
+      'pass-on-deployment',
+      'pass-on-serviceaccount',
+      'pass-on-clusterrole',
+      'pass-on-clusterrolebinding',
+    ]);
+    expect(ids.indexOf('pass-on-clusterrolebinding')).toBeLessThan(ids.indexOf('apply-definitions'));
+    expect(ids.indexOf('apply-definitions')).toBeLessThan(ids.indexOf('chart'));
+    const chart = stepsOf(plan).find(({ id }) => id === 'chart');
+    expect(chart).toMatchObject({ verb: 'install', release: 'calico', namespace: 'netplug-system' });
+    const records = stepsOf(plan).find(({ id }) => id === 'delete-records');
+    expect(records).toMatchObject({ isOptional: true, records: [CHART.record], namespace: 'default' });
+    expect(records?.commands).toEqual([
+      'kubectl delete secret -n default -l name=calico,owner=helm --dry-run=client',
+      'kubectl delete secret -n default -l name=calico,owner=helm',
+    ]);
+  });
+
+  it('says of objects that a server does not know, or has not, that they are skipped', () => {
+    const snapshot = { ...withOperator(soundCluster({ release: 'v3.22.1' }), 'v3.22.1'), charts: [CHART] };
+    const steps = planUpgrade(snapshot, targetWithOperator()).stages.flatMap((stage) => stage.steps);
+    const text = steps.map((step) => step.text).join('\n');
+    expect(text).toContain('skip PodSecurityPolicy "netplug-operator": the API server does not serve this kind');
+    expect(text).toContain('skip Installation "default": it does not exist');
+  });
+
+  it('upgrades a chart that is in the namespace of the operator', () => {
+    const chart = { ...CHART, namespace: 'netplug-system', version: 'v3.26.4' };
+    const plan = planUpgrade({ ...withOperator(soundCluster(), OLD), charts: [chart] }, targetWithOperator());
+    expect(idsOf(plan)).toEqual(['back-up', 'apply-definitions', 'chart', 'operator-rollout', 'verify', 'tool']);
+    expect(stepsOf(plan).find(({ id }) => id === 'chart')).toMatchObject({
+      verb: 'upgrade',
+      namespace: 'netplug-system',
+    });
+  });
+
+  it('prepares host endpoints for all interfaces only from before v3.14, and offers the migration afterwards', () => {
+    const withEndpoints = (release: string): ClusterSnapshot => {
+      const sound = soundCluster({ release });
+      return { ...sound, datastore: { ...sound.datastore, hostEndpoints: [ALL_INTERFACES] } };
+    };
+    expect(idsOf(planUpgrade(withEndpoints('v3.13.5'), targetFor()))[1]).toBe('prepare-host-endpoints');
+    const later = idsOf(planUpgrade(withEndpoints('v3.14.0'), targetFor()));
+    expect(later).not.toContain('prepare-host-endpoints');
+    expect(later.at(-1)).toBe('migrate-host-endpoints');
+  });
+
+  it.each<[string, SoundCluster]>([
+    ['policy-and-networking', {}],
+    ['second-plugin', { circumstances: { variant: 'second-plugin' } }],
+    ['policy-only', { circumstances: { variant: 'policy-only', interfacePrefix: 'eni' } }],
+  ])('recognizes the variant %s', (variant, cluster) => {
+    expect(detectInstallation(soundCluster(cluster))).toMatchObject({ variant, method: 'manifest', from: OLD });
+  });
+
+  it('restarts workloads whose sidecar is older, after the injector template of the mesh', () => {
+    const sidecars = [
+      { kind: 'Deployment', namespace: 'shop', name: 'web', version: OLD },
+      { kind: 'Deployment', namespace: 'shop', name: 'new', version: NEW },
+    ];
+    const ids = idsOf(planUpgrade({ ...soundCluster(), sidecars, mesh: '1.15.3' }, targetFor()));
+    expect(ids.slice(-2)).toEqual(['injector', 'restart-shop-web']);
+  });
+
+  it('removes objects that the target does not have, but no data of users', () => {
+    const sound = soundCluster();
+    const labels = { 'app.kubernetes.io/part-of': 'netplug' };
+    const leftovers = [
+      {
+        apiVersion: 'apps/v1',
+        kind: 'DaemonSet',
+        metadata: { name: 'netplug-old', namespace: 'netplug-system', labels },
+      },
+      { apiVersion: 'netplug.io/v3', kind: 'IPPool', metadata: { name: 'blue', labels } },
+      { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'of-a-user', namespace: 'netplug-system' } },
+    ];
+    const plan = planUpgrade({ ...sound, objects: [...sound.objects, ...leftovers] }, targetFor());
+    expect(stepsOf(plan).find(({ act }) => act === 'prune')).toMatchObject({
+      objects: [{ kind: 'DaemonSet', namespace: 'netplug-system', name: 'netplug-old' }],
+    });
+  });
+
+  it('is the same after the snapshot was saved and read', () => {
+    const snapshot = soundCluster();
+    expect(planUpgrade(JSON.parse(JSON.stringify(snapshot)), targetFor())).toEqual(planUpgrade(snapshot, targetFor()));
+  });
+
+  it('refuses a cluster without netplug', () => {
+    const empty = {
+      ...soundCluster(),
+      objects: soundCluster().objects.filter((object) => metadataIn(object).name === 'netplug-system'),
+    };
+    expect(() => planUpgrade(empty, targetFor())).toThrow(expect.objectContaining({ code: 'upgrade/not-installed' }));
+    expect(isNetplugError(undefined, 'upgrade/not-installed')).toBe(false);
+  });
+});

@@ -1,0 +1,80 @@
+import type { FoundHazard } from './checks/check.ts';
+import { isBlocked } from './checks/preflight.ts';
+import { objectName } from './objects-in.ts';
+import type { DetectedInstallation } from './snapshot.ts';
+import type { UpgradeTarget } from './target.ts';
+import type { UpgradePlan, UpgradeStepData } from './upgrade-action.ts';
+
+const METHOD_NAMES = {
+  operator: 'by the operator',
+  chart: 'by the chart',
+  manifest: 'by manifest',
+} as const;
+
+/** Renders a plan with every step, also those that are done: what it does, to which objects, by which commands, and what cannot be undone. */
+export function renderUpgradePlan(plan: UpgradePlan, installed: DetectedInstallation, target: UpgradeTarget): string {
+  const { method, variant, datastore, from = 'an unknown release' } = installed;
+  const store = datastore === 'orch' ? 'the API of the orchestrator' : 'etcd';
+  const head = [
+    `Upgrade from ${from} to ${target.release}: installed ${METHOD_NAMES[method]}, ${variant}, records in ${store}`,
+    ...plan.notes.map((note) => `note: ${note}`),
+  ];
+  const stages = plan.stages
+    .filter(({ steps }) => steps.length > 0)
+    .flatMap(({ title, steps }, index) => [
+      '',
+      `${String(index + 1)}. ${title}`,
+      ...steps.flatMap((step) => (step.kind === 'wait' ? [`   wait: ${step.text}`] : stepLines(step))),
+    ]);
+  return [...head, ...stages, ''].join('\n');
+}
+
+function stepLines(step: UpgradeStepData & { readonly text: string; readonly kind: string }): readonly string[] {
+  const state = step.isDone
+    ? 'done'
+    : step.isOptional === true
+      ? 'optional'
+      : step.kind === 'command'
+        ? 'by you'
+        : 'to do';
+  const objects = step.act === 'apply' && step.objects.length > 3 ? step.objects.map(objectName) : [];
+  return [
+    `   [${state}] ${step.id}: ${step.text}`,
+    ...(objects.length === 0 ? [] : [`        objects: ${objects.join(', ')}`]),
+    ...step.commands.map((command) => `        $ ${command}`),
+    ...(step.downtime === 'none' ? [] : [`        downtime: ${step.downtime}`]),
+    ...(cannotBeUndone(step) === undefined ? [] : [`        cannot be undone: ${String(cannotBeUndone(step))}`]),
+  ];
+}
+
+/** Returns why a step cannot be undone; undefined for one that can. */
+export function cannotBeUndone(step: UpgradeStepData): string | undefined {
+  if (step.act === 'delete-records') return 'the records are in the backup only';
+  const isDefinitions = step.act === 'apply' && step.stage === 'definitions';
+  return isDefinitions ? 'definitions stay, because older releases ignore new fields' : undefined;
+}
+
+/** Fields that an upgrade takes from others cannot be guessed from its steps. */
+const LOST_FIELDS = 'objects/fields-lost';
+
+/** Renders the hazards of a preflight: lost fields first, then the severe ones. */
+export function renderHazards(hazards: readonly FoundHazard[]): string {
+  if (hazards.length === 0) return 'no hazards found\n';
+  const order = ['block', 'warning', 'note'] as const;
+  const isLost = ({ id }: FoundHazard): boolean => id === LOST_FIELDS;
+  const rest = hazards.filter((hazard) => !isLost(hazard));
+  const ordered = [
+    ...hazards.filter(isLost),
+    ...order.flatMap((level) => rest.filter(({ severity }) => severity === level)),
+  ];
+  const lines = ordered.flatMap(({ id, severity, found, evidence, expected, remedy }) => [
+    `${severity.padEnd(7)}  ${id}: ${found}`,
+    `         objects: ${evidence.join(', ')}`,
+    `         expected: ${expected}`,
+    `         remedy: ${remedy}`,
+  ]);
+  const verdict = isBlocked(hazards)
+    ? 'the upgrade is refused until the blocking hazards are gone'
+    : 'the upgrade may begin';
+  return `${[...lines, verdict].join('\n')}\n`;
+}

@@ -1,0 +1,141 @@
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { HostEndpoint } from '../../model/host-endpoint.ts';
+import type { ClusterDatastore, Variant } from '../../install/cluster/settings.ts';
+
+/** Form of a saved snapshot. */
+export const SNAPSHOT_FORMAT = 1;
+
+/** What an upgrade depends on, read at one moment. It is plain data, so that a plan can be made of a saved one. */
+export interface ClusterSnapshot {
+  readonly format: typeof SNAPSHOT_FORMAT;
+  /** RFC 3339. */
+  readonly at: string;
+  /** Release of the tool that has read it. */
+  readonly tool: string;
+  /** Version of the API server, such as `v1.37.2`. */
+  readonly kubernetes: string;
+  /** Objects of netplug and those that its upgrade changes, without status, managers and the data of Secrets. */
+  readonly objects: readonly Manifest[];
+  /** Kinds that the API serves, as `group/plural`; the core group is empty. */
+  readonly served: readonly string[];
+  /** Releases of charts whose objects are those of netplug, newest revision of each. */
+  readonly charts: readonly ChartRelease[];
+  readonly nodes: readonly NodeState[];
+  /** Pods of netplug. */
+  readonly pods: readonly PodSnapshot[];
+  /** Workloads that carry a sidecar of the application layer. */
+  readonly sidecars: readonly SidecarWorkload[];
+  /** Version text of the service mesh, from the image of its control plane; undefined without one. */
+  readonly mesh: string | undefined;
+  readonly datastore: DatastoreState;
+  /** Objects that the target would change, as the API answered a rehearsal. */
+  readonly rehearsal: readonly Rehearsed[];
+  /** Rights that the user lacks, as `patch daemonsets.apps in netplug-system`. */
+  readonly missingRights: readonly string[];
+  readonly services: number;
+  /** Webhooks that the API server asks about pods, nodes or objects of netplug. */
+  readonly webhooks: readonly WebhookState[];
+  /** What could not be read, and why. */
+  readonly unread: readonly string[];
+}
+
+export interface ChartRelease {
+  readonly name: string;
+  readonly namespace: string;
+  readonly revision: number;
+  /** As the chart's tool records it: `deployed`, `pending-upgrade`, `failed` … */
+  readonly status: string;
+  readonly chart: string;
+  readonly version: string;
+  /** What the user gave. */
+  readonly values: Readonly<Record<string, unknown>>;
+  /** Name of the Secret of the record. */
+  readonly record: string;
+}
+
+export interface NodeState {
+  readonly name: string;
+  readonly isReady: boolean;
+  readonly isSchedulable: boolean;
+  readonly kubelet: string;
+  readonly architecture: string;
+  readonly kernel: string;
+  readonly runtime: string;
+  /** Addresses of the node. */
+  readonly addresses: readonly string[];
+  readonly podCidrs: readonly string[];
+  /** As `key=value:effect`. */
+  readonly taints: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface PodSnapshot {
+  readonly name: string;
+  readonly namespace: string;
+  /** Value of `app.kubernetes.io/name`. */
+  readonly component: string;
+  readonly node: string;
+  readonly phase: string;
+  readonly ready: number;
+  readonly containers: number;
+  /** Of its containers. */
+  readonly images: readonly string[];
+  readonly restarts: number;
+  /** Why a container waits, such as `ImagePullBackOff`. */
+  readonly waiting: readonly string[];
+}
+
+export interface SidecarWorkload {
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly version: string;
+}
+
+/** Undefined parts could not be read; `unread` says why. */
+export interface DatastoreState {
+  readonly type: ClusterDatastore['type'];
+  readonly clusterVersion: string | undefined;
+  readonly isLocked: boolean | undefined;
+  readonly hostEndpoints: readonly HostEndpoint[] | undefined;
+  /** Names of policies with the label selector of the step before the upgrade. */
+  readonly preparation: readonly string[];
+  /** Problems of `netplugctl ipam check`. */
+  readonly addressProblems: number | undefined;
+  /** Records that the target cannot read, by name, with the reason. */
+  readonly unreadable: readonly string[];
+  /** CIDRs of pools, with the share that is in use. */
+  readonly pools: readonly { readonly name: string; readonly cidr: string; readonly used: number }[];
+}
+
+export interface Rehearsed {
+  /** As `DaemonSet/netplug-system/netplug-node`. */
+  readonly object: string;
+  readonly outcome: 'created' | 'changed' | 'unchanged' | 'refused';
+  /** The API's own words, of a refusal. */
+  readonly message: string;
+  /** Fields that other managers own and lose. */
+  readonly lost: readonly { readonly field: string; readonly manager: string }[];
+}
+
+export interface WebhookState {
+  readonly name: string;
+  readonly failurePolicy: 'Fail' | 'Ignore';
+  /** Whether its server uses the network of pods. */
+  readonly isBehindPodNetwork: boolean;
+  readonly matches: readonly string[];
+}
+
+/** How netplug was installed. */
+export type UpgradeMethod = 'operator' | 'chart' | 'manifest';
+
+export interface DetectedInstallation {
+  readonly method: UpgradeMethod;
+  readonly variant: Variant;
+  readonly datastore: ClusterDatastore['type'];
+  /** Release of each component, by name: of the workload's template. */
+  readonly releases: Readonly<Record<string, string>>;
+  /** The lowest release that runs; undefined when no image tells. */
+  readonly from: string | undefined;
+  readonly chart: ChartRelease | undefined;
+}

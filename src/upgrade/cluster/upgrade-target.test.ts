@@ -1,0 +1,90 @@
+import { describe, expect, it } from 'vitest';
+import { NEW, OLD, type SoundCluster, soundCluster } from '../../../test/support/sound-cluster.ts';
+import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
+import { containersIn, findNamed, objectName, textIn, variableIn } from './objects-in.ts';
+import { upgradeTarget } from './upgrade-target.ts';
+import { settingsOf } from '../../install/cluster/settings-of.ts';
+
+const kv = { type: 'kvv3', endpoints: 'https://10.0.0.1:2379', tls: 'secret' } as const;
+
+describe('the target of an upgrade', () => {
+  it.each<[string, SoundCluster]>([
+    ['with defaults', {}],
+    ['with BGP', { spec: { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16', encapsulation: 'None' }] } } }],
+    ['with both families', { spec: { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16' }, { cidr: 'fd00::/48' }] } } }],
+    ['with IPv6 alone', { spec: { calicoNetwork: { ipPools: [{ cidr: 'fd00::/48' }] } } }],
+    ['with host-local', { spec: { cni: { ipam: { type: 'HostLocal' } } } }],
+    ['with a second plugin', { circumstances: { variant: 'second-plugin' } }],
+    ['with policy only', { circumstances: { variant: 'policy-only', interfacePrefix: 'eni' } }],
+    ['on etcd', { circumstances: { datastore: kv } }],
+    ['on etcd with a second plugin', { circumstances: { datastore: kv, variant: 'second-plugin' } }],
+    [
+      'on etcd without TLS',
+      { circumstances: { datastore: { type: 'kvv3', endpoints: 'http://10.0.0.1:2379', tls: 'none' } } },
+    ],
+    [
+      'with every setting',
+      {
+        spec: {
+          registry: 'registry.example:5000/netplug',
+          imagePullSecrets: ['pull'],
+          calicoNetwork: {
+            ipPools: [{ cidr: '10.1.0.0/16' }],
+            mtu: 1400,
+            hostPorts: 'Disabled',
+            bandwidth: 'Disabled',
+            policy: 'Disabled',
+            containerIPForwarding: 'Enabled',
+            nodeAddressDetectionV4: 'interface=eth1',
+          },
+          logging: { cni: { logSeverity: 'Debug', logFileMaxSizeMb: 7, logFileMaxAgeDays: 3, logFileMaxCount: 2 } },
+          node: {
+            env: { NETPLUG_LOG_LEVEL: 'debug' },
+            tolerations: [{ key: 'only', operator: 'Exists' }],
+            nodeSelector: { zone: 'a' },
+            resources: { limits: { memory: '1Gi' } },
+          },
+          controllers: { resources: { limits: { cpu: '1' } } },
+          controlPlaneReplicas: 3,
+        },
+      },
+    ],
+  ])('has the settings of the cluster %s, without its pools [up-methods]', (_, cluster) => {
+    const spec = cluster.spec ?? {};
+    const own = {
+      variant: 'policy-and-networking',
+      datastore: { type: 'orch' },
+      defaultPools: [{ cidr: '192.168.0.0/16' }],
+      nodes: 3,
+      ...cluster.circumstances,
+    } as const;
+    const expected = clusterObjects(settingsOf(spec, { ...own, release: NEW })).map(({ stage, objects }) => ({
+      stage,
+      objects: objects.filter(({ kind }) => kind !== 'IPPool'),
+    }));
+    expect(upgradeTarget(soundCluster({ ...cluster, release: OLD }), { release: NEW }).stages).toEqual(expected);
+  });
+
+  it('keeps a variable that a user added to the DaemonSet by hand', () => {
+    const snapshot = soundCluster();
+    const objects = snapshot.objects.map((object) =>
+      objectName(object).startsWith('DaemonSet/')
+        ? (JSON.parse(
+            JSON.stringify(object).replace(
+              '{"name":"NETPLUG_NAMESPACE"',
+              '{"name":"NETPLUG_LOG_LEVEL","value":"debug"},{"name":"NETPLUG_NAMESPACE"',
+            ),
+          ) as typeof object)
+        : object,
+    );
+    const { stages } = upgradeTarget({ ...snapshot, objects }, { release: NEW });
+    const agent = findNamed(
+      stages.flatMap((stage) => stage.objects),
+      'DaemonSet',
+      'netplug-node',
+    );
+    const [container = {}] = containersIn(agent ?? {});
+    expect(variableIn(container, 'NETPLUG_LOG_LEVEL')).toBe('debug');
+    expect(textIn(container, 'image')).toBe(`netplug.io/netplug-node:${NEW}`);
+  });
+});

@@ -1,0 +1,59 @@
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
+import { imageNames, OPERATOR } from '../../install/cluster/names.ts';
+import { operatorObjects } from '../../install/cluster/operator-deployment.ts';
+import { CRDS_FILE, OPERATOR_FILE, RELEASE_MANIFESTS } from '../../install/cluster/release-manifests.ts';
+import { settingsOf } from '../../install/cluster/settings-of.ts';
+import { detectInstallation } from './detect-installation.ts';
+import { installedSettings, registryIn } from './installed-spec.ts';
+import { containersIn, findNamed, metadataIn, objectName, recordIn, textIn } from './objects-in.ts';
+import type { ClusterSnapshot } from './snapshot.ts';
+import type { UpgradeTarget } from './target.ts';
+
+export interface TargetOptions {
+  /** Such as `v3.27.0`. */
+  readonly release: string;
+  /** In place of the one that the images of the cluster have. */
+  readonly registry?: string | undefined;
+  /** Objects of a manifest that the user has edited; they replace those of the same name. */
+  readonly edited?: readonly Manifest[] | undefined;
+  /** Where the files of the release are, for commands. */
+  readonly source?: string | undefined;
+  /** Versions of the mesh for which there are injector templates. */
+  readonly injectors?: readonly string[] | undefined;
+}
+
+/** Returns what the upgrade of the cluster leads to: the release with the settings that the cluster has. Pure. @throws upgrade/not-installed */
+export function upgradeTarget(snapshot: ClusterSnapshot, options: TargetOptions): UpgradeTarget {
+  const { release, registry, edited = [], source = `netplug-${options.release}`, injectors = [] } = options;
+  const { variant, datastore, method } = detectInstallation(snapshot);
+  const { spec, circumstances } = installedSettings(snapshot);
+  const settings = settingsOf(registry === undefined ? spec : { ...spec, registry }, { ...circumstances, release });
+  const own = new Map(edited.map((object) => [objectName(object), object]));
+  const stages = clusterObjects(settings).map(({ stage, objects }) => ({
+    stage,
+    // Pools are the user's: an upgrade never writes them.
+    objects: objects.filter(({ kind }) => kind !== 'IPPool').map((object) => own.get(objectName(object)) ?? object),
+  }));
+  const operator = findNamed(snapshot.objects, 'Deployment', OPERATOR);
+  const file = RELEASE_MANIFESTS.find((each) => each.datastore === datastore && each.variant === variant)?.file ?? '';
+  return {
+    release,
+    stages,
+    operator: operator === undefined ? [] : operatorOf(operator, release, registry),
+    source,
+    manifest: method === 'manifest' ? file : OPERATOR_FILE,
+    definitions: CRDS_FILE,
+    chart: 'netplug',
+    injectors,
+  };
+}
+
+function operatorOf(live: Manifest, release: string, registry: string | undefined): readonly Manifest[] {
+  const [container = {}] = containersIn(live);
+  const images = imageNames(release, registry ?? registryIn(textIn(container, 'image')));
+  const replicas = recordIn(live, 'spec')['replicas'] === 2 ? 2 : 1;
+  const { namespace } = metadataIn(live);
+  const place = namespace === undefined ? {} : { namespace };
+  return operatorObjects({ release, images: { ...images, pullSecrets: [] }, replicas, override: {}, ...place });
+}
