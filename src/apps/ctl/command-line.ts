@@ -93,7 +93,12 @@ export function buildParser(
   const parsers = new Map<string, Parser>();
   for (const command of COMMANDS) {
     const [first, ...rest] = command.path;
-    const parser = parsers.get(first) ?? root.command(first).description(GROUPS[first] ?? '');
+    const parser =
+      parsers.get(first) ??
+      root
+        .command(first)
+        .description(GROUPS[first] ?? '')
+        .enablePositionalOptions();
     parsers.set(first, parser);
     addCommand(rest.length === 0 ? parser : parser.command(rest.join(' ')), command, choose);
   }

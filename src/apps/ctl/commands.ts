@@ -1,4 +1,5 @@
 import type { Command } from './command.ts';
+import { CLUSTER_COMMANDS } from './cluster/cluster-commands.ts';
 import { DATASTORE_COMMANDS } from './datastore/datastore-commands.ts';
 import { DIAGS_COMMAND } from './diags/diags-commands.ts';
 import { DOCTOR_COMMAND } from './doctor/doctor-commands.ts';
@@ -11,7 +12,9 @@ import { LINT_COMMANDS } from './lint/lint-commands.ts';
 import { NODE_COMMANDS } from './node/node-commands.ts';
 import { FLOW_COMMANDS } from './policy/flow-commands.ts';
 import { POLICY_COMMANDS } from './policy/policy-commands.ts';
+import { PROBE_COMMANDS } from './probe/probe-commands.ts';
 import { RESOURCE_COMMANDS } from './resources/resource-commands.ts';
+import { UPGRADE_COMMANDS } from './upgrade/upgrade-commands.ts';
 import { VERSION_COMMAND } from './version.ts';
 
 /** All commands, in the order of the help. */
@@ -28,6 +31,9 @@ export const COMMANDS: readonly Command[] = [
   ...DATASTORE_COMMANDS,
   ...HOST_ENDPOINT_COMMANDS,
   ...INSTALL_COMMANDS,
+  ...CLUSTER_COMMANDS,
+  ...UPGRADE_COMMANDS,
+  ...PROBE_COMMANDS,
   VERSION_COMMAND,
   ...completionCommands(() => COMMANDS),
 ];
@@ -39,6 +45,10 @@ export const GROUPS: Readonly<Record<string, string>> = {
   'host-endpoints': 'Shows host endpoints, and migrates them in an upgrade.',
   ipam: 'Shows, checks and releases addresses.',
   policy: 'Explains what policies do.',
+  install: 'Installs netplug in a cluster, and shows the installation.',
+  uninstall: 'Removes netplug from a cluster.',
+  probe: 'Tries connections and nodes, for an installation.',
   plan: 'Shows what the plugin would do.',
+  upgrade: 'Plans, checks, carries out and verifies an upgrade of the cluster, and goes back.',
   node: 'Shows the network of this node, and cleans up after nodes.',
 };

@@ -7,6 +7,8 @@ import type { Env } from '../../config/environment.ts';
 import type { PlanRecords } from '../../plans/plan-records.ts';
 import type { HostPorts } from '../../install/host/host-ports.ts';
 import type { EnforcedPolicy } from '../../kube/admission-policies.ts';
+import type { PacketProbe } from '../../dataplane/packet-probe.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
 import type { Allowances } from './admit.ts';
 import type { KubeconfigFlags } from '../../config/choose-connection.ts';
 import type { Screen } from './screen.ts';
@@ -16,6 +18,9 @@ export interface CtlPorts extends HostPorts, RetryPorts {
   readonly openStore: (datastore: Datastore) => Store;
   /** Opens an inspector of the datastore's health. */
   readonly openInspector: (datastore: Datastore) => Inspector;
+  readonly openPacketProbe: () => PacketProbe;
+  /** Opens the API of the cluster, which connects on the first request. */
+  readonly openApi: (settings: OrchSettings) => OrchApi;
   /** Lists the admission policies of the orchestrator that refuse requests. @throws store/* */
   readonly listEnforcedPolicies: (settings: OrchSettings, signal: AbortSignal) => Promise<readonly EnforcedPolicy[]>;
   /** The progress of the plans of earlier calls. */

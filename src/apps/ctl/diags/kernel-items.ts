@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { exec } from '../../../base/exec.ts';
 import { PACKET_TABLES } from '../../../install/packet-tables.ts';
 import { gatherKernel } from '../doctor/kernel-facts.ts';
-import { mountOf, readMounts } from '../doctor/mounts.ts';
+import { mountOf, readMounts } from '../../../install/host/mounts.ts';
 import type { Sources } from '../doctor/sources.ts';
 import type { DiagsItem } from './item.ts';
 

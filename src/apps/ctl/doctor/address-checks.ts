@@ -1,7 +1,7 @@
 import type { NodeName } from '../../../model/names.ts';
 import { FAMILIES } from '../../../net/address.ts';
 import { cidrContains, cidrSize, parseCidr } from '../../../net/cidr.ts';
-import { percentFree, type PoolUsage, poolUsage } from '../ipam/pool-usage.ts';
+import { percentFree, type PoolUsage, poolUsage } from '../../../ipam/forecast/pool-usage.ts';
 import { counted } from '../../../base/counted.ts';
 import type { Records } from './records.ts';
 import { type Check, topic } from './topic.ts';

@@ -9,6 +9,7 @@ import { type Allocation, emptyBlock, type IpBlock } from '../../../model/ip-blo
 import { handleOf } from '../../../model/names.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { ADDRESS_CHECKS, addressFacts } from './address-checks.ts';
+import { CONTROLLER_CHECKS, type ControllerFacts } from './controller-checks.ts';
 import { CREDENTIAL_CHECKS } from './credential-checks.ts';
 import type { ShownCredential, CredentialFacts } from './credential-facts.ts';
 import { DATASTORE_CHECKS } from './datastore-checks.ts';
@@ -41,6 +42,18 @@ const DATASTORE: DatastoreFacts = {
   unreadable: [],
 };
 const report = (more: Partial<DatastoreReport>): Partial<DatastoreFacts> => ({ report: { ...REPORT, ...more } });
+
+describe('doctor checks of the controllers', () => {
+  const facts: ControllerFacts = { type: 'kvv3', leader: 'one', namespaces: ['shop'], withoutProfile: [] };
+  expectEachCheck(CONTROLLER_CHECKS, facts, {
+    'not-running': { leader: undefined },
+    'profile-missing': { withoutProfile: ['shop'] },
+  });
+
+  it('need no controllers where no pod needs their records', () => {
+    expect(judgeAll('controllers', CONTROLLER_CHECKS, { ...facts, leader: undefined, namespaces: [] })).toEqual([]);
+  });
+});
 
 describe('doctor checks of the datastore', () => {
   expectEachCheck(DATASTORE_CHECKS, DATASTORE, {
@@ -89,10 +102,16 @@ describe('doctor checks of credentials', () => {
     ['reports a token near its expiry that is not renewed', { validFromMs: undefined, validToMs: NOW + DAY }, 1],
     [
       'accepts a token near its expiry that is renewed',
-      { validFromMs: undefined, validToMs: NOW + 1000, isRenewed: true },
+      { validFromMs: undefined, validToMs: NOW + 1000, renewedBy: 'kubelet' },
       0,
     ],
-    ['reports an expired token that should have been renewed', { validToMs: NOW - 1, isRenewed: true }, 1],
+    ['reports an expired token that should have been renewed', { validToMs: NOW - 1, renewedBy: 'kubelet' }, 1],
+    ['accepts a token with two hours left that the agent renews', { validToMs: NOW + DAY / 12, renewedBy: 'agent' }, 0],
+    [
+      'reports a token with half an hour left that the agent renews',
+      { validToMs: NOW + DAY / 48, renewedBy: 'agent' },
+      1,
+    ],
     ['accepts a credential without an expiry', { validToMs: undefined }, 0],
   ])('%s', (_, more, count) => {
     const facts = { ...CREDENTIALS, credentials: [{ ...year, ...more }] };
@@ -176,12 +195,13 @@ describe('doctor checks of leaks', () => {
   });
 });
 
-const VERSIONS: VersionFacts = { cluster: VERSION, isLocked: false };
+const VERSIONS: VersionFacts = { cluster: VERSION, isLocked: false, skews: [] };
 
 describe('doctor checks of versions', () => {
   expectEachCheck(VERSION_CHECKS, VERSIONS, {
     'older-tool': { cluster: 'v99.0.0' },
     'newer-tool': { cluster: 'v3.14.9' },
+    'agents-differ': { skews: ['the agent of node n1 is of release v3.1.0, and v3.27.0 runs in the cluster'] },
     locked: { isLocked: true },
   });
 });

@@ -4,7 +4,7 @@ import type { ConfigFacts } from './config-facts.ts';
 import { type Check, type Fault, topic } from './topic.ts';
 import { gatherConfig } from './config-facts.ts';
 
-const INSTALL = 'netplugctl install';
+const INSTALL = 'netplugctl node install';
 
 export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
   {

@@ -2,7 +2,7 @@ import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exec } from '../../../base/exec.ts';
 import { EXECUTABLE_NAMES } from '../../../install/places.ts';
-import type { PlacedRemark } from '../lint/remark.ts';
+import type { PlacedRemark } from '../lint/placed-remark.ts';
 import { lintSource } from '../lint/lint-source.ts';
 import type { ConfFile } from './conf-files.ts';
 import type { Sources } from './sources.ts';

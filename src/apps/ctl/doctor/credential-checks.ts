@@ -2,7 +2,9 @@ import { type ShownCredential, type CredentialFacts, gatherCredentials } from '.
 import { type Check, topic } from './topic.ts';
 
 const MS_PER_DAY = 86_400_000;
+const MS_PER_HOUR = 3_600_000;
 const SOON_DAYS = 30;
+const START_AGENT = 'Start netplug-agent on this node, which renews the token, and see its log and /readyz';
 
 export const CREDENTIAL_CHECKS: readonly Check<CredentialFacts>[] = [
   {
@@ -18,21 +20,24 @@ export const CREDENTIAL_CHECKS: readonly Check<CredentialFacts>[] = [
     judge: ({ credentials, nowMs }) =>
       ending(credentials)
         .filter(({ validToMs }) => validToMs <= nowMs)
-        .map(({ what, validToMs }) => ({
-          found: `${what} expired on ${day(validToMs)}`,
-          remedy: 'Renew it; netplug reloads changed files',
+        .map((credential) => ({
+          found: `${credential.what} expired on ${moment(credential)}`,
+          remedy: credential.renewedBy === 'agent' ? START_AGENT : 'Renew it; netplug reloads changed files',
         })),
   },
   {
     id: 'credentials/expire-soon',
     severity: 'warning',
-    expected: `certificates and tokens that stay valid for ${String(SOON_DAYS)} days, or a third of their lifetime`,
+    expected: `certificates and tokens that stay valid for ${String(SOON_DAYS)} days or a third of their lifetime; an hour for the token that the agent renews`,
     judge: ({ credentials, nowMs }) =>
       ending(credentials)
         .filter((credential) => credential.validToMs > nowMs && isLate(credential, nowMs))
-        .map(({ what, validToMs }) => {
-          const days = Math.floor((validToMs - nowMs) / MS_PER_DAY);
-          return { found: `${what} expires on ${day(validToMs)}, in ${String(days)} days`, remedy: 'Renew it in time' };
+        .map((credential) => {
+          const { what, validToMs, renewedBy } = credential;
+          const left = validToMs - nowMs;
+          const when = renewedBy === 'agent' ? minutes(left) : `${String(Math.floor(left / MS_PER_DAY))} days`;
+          const remedy = renewedBy === 'agent' ? START_AGENT : 'Renew it in time';
+          return { found: `${what} expires on ${moment(credential)}, in ${when}`, remedy };
         }),
   },
   {
@@ -75,14 +80,25 @@ function ending(credentials: readonly ShownCredential[]): (ShownCredential & { r
   return credentials.flatMap((each) => (each.validToMs === undefined ? [] : [{ ...each, validToMs: each.validToMs }]));
 }
 
-/** Reports whether renewal is overdue: 30 days before expiry, or in the last third of a shorter lifetime. */
+/** Reports whether renewal is overdue: 30 days before expiry, or in the last third of a shorter lifetime; an hour for tokens of the agent. */
 function isLate(
-  { validFromMs, validToMs, isRenewed }: ShownCredential & { readonly validToMs: number },
+  { validFromMs, validToMs, renewedBy }: ShownCredential & { readonly validToMs: number },
   nowMs: number,
 ): boolean {
-  if (isRenewed === true) return false;
+  if (renewedBy === 'kubelet') return false;
+  // The agent renews a token of a day when half of it is left.
+  if (renewedBy === 'agent') return validToMs - nowMs < MS_PER_HOUR;
   const lifeMs = validFromMs === undefined ? Infinity : validToMs - validFromMs;
   return validToMs - nowMs < Math.min(SOON_DAYS * MS_PER_DAY, lifeMs / 3);
+}
+
+/** Tokens of the plugin last for hours. */
+function moment({ validToMs, renewedBy }: ShownCredential & { readonly validToMs: number }): string {
+  return renewedBy === 'agent' ? new Date(validToMs).toISOString() : day(validToMs);
+}
+
+function minutes(ms: number): string {
+  return `${String(Math.floor(ms / 60_000))} minutes`;
 }
 
 function day(ms: number): string {

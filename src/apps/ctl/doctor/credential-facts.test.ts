@@ -70,7 +70,7 @@ describe('credentials that the doctor gathers', () => {
       { what: expect.stringContaining('root certificate of') },
       { what: expect.stringContaining('token of'), validToMs: 1_800_000_000_000 },
     ]);
-    expect((await of({ tokenFile: 'token' })).credentials[1]).toMatchObject({ isRenewed: true });
+    expect((await of({ tokenFile: 'token' })).credentials[1]).toMatchObject({ renewedBy: 'kubelet' });
   });
 
   it('name the file of each entry when KUBECONFIG merges several', async () => {

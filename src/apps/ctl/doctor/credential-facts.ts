@@ -1,7 +1,8 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { reasonOf } from '../../../base/errors.ts';
+import { CNI_TOKEN_NAME } from '../../../model/cni-token.ts';
 import type { KubeconfigSource } from '../../../model/kubeconfig-source.ts';
 import type { Datastore, OrchSettings } from '../../../config/connection.ts';
 import { tokenExpiry } from '../../../kube/jwt.ts';
@@ -18,8 +19,8 @@ export interface ShownCredential {
   readonly validToMs: number | undefined;
   /** Whether the private key does not match the certificate; undefined without a private key. */
   readonly isKeyOfAnother?: boolean;
-  /** Whether Kubernetes writes a new token into the file before this one expires. */
-  readonly isRenewed?: boolean;
+  /** Which program writes a new token into the file before this one expires; undefined for none. */
+  readonly renewedBy?: 'kubelet' | 'agent' | undefined;
 }
 
 export interface CredentialFacts {
@@ -74,7 +75,9 @@ async function readOrch({ env, ports }: Context, orch: OrchSettings, found: Foun
   if (source !== undefined) return collectKubeconfig(source, found);
   if (apiRoot !== undefined || (env['KUBERNETES_SERVICE_HOST'] ?? '') === '') return;
   const file = join(ports.machine.serviceAccountDir, 'token');
-  await collect(found, async () => [{ ...token(await readFile(file, 'utf8'), `token in "${file}"`), isRenewed: true }]);
+  await collect(found, async () => [
+    { ...token(await readFile(file, 'utf8'), `token in "${file}"`), renewedBy: 'kubelet' },
+  ]);
 }
 
 async function collectKubeconfig(source: KubeconfigSource, found: Found): Promise<void> {
@@ -92,7 +95,9 @@ async function collectKubeconfig(source: KubeconfigSource, found: Found): Promis
       ...(ca === undefined ? [] : certificates(ca, { what: `root certificate of "${caPath}"` })),
       ...(tokenFile === ''
         ? []
-        : [{ ...token(await readFile(tokenPath, 'utf8'), `token in "${tokenPath}"`), isRenewed: true }]),
+        : [
+            { ...token(await readFile(tokenPath, 'utf8'), `token in "${tokenPath}"`), renewedBy: renewerOf(tokenPath) },
+          ]),
       ...((user.token ?? '') === '' || tokenFile !== '' ? [] : [token(user.token ?? '', `token of "${path}"`)]),
     ];
   });
@@ -126,6 +131,10 @@ function certificates(
         : { isKeyOfAnother: !certificate.checkPrivateKey(createPrivateKey(key)) }),
     };
   });
+}
+
+function renewerOf(tokenPath: string): 'kubelet' | 'agent' {
+  return basename(tokenPath) === CNI_TOKEN_NAME ? 'agent' : 'kubelet';
 }
 
 function token(text: string, what: string): ShownCredential {

@@ -45,7 +45,7 @@ describe('netplugctl doctor', () => {
     expect(status).toBe(0);
     expect(out).toContain('datastore  kvv3 (the environment) · answers in 0.0 ms · memory\n');
     expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (the caller is not root');
-    expect(out).toMatch(/\nexamined 6 areas: no problems found\n$/);
+    expect(out).toMatch(/\nexamined 7 areas: no problems found\n$/);
   });
 
   it('exits with status 1 when there is an error, and prints the remedy', async () => {
@@ -70,7 +70,7 @@ describe('netplugctl doctor', () => {
     const { status, out } = await run('--cluster', { openStore });
     expect(status).toBe(1);
     expect(out).toContain('datastore/unusable');
-    expect(out).toContain('left out: versions, pools, addresses, ipam (the datastore cannot be used)');
+    expect(out).toContain('left out: versions, controllers, pools, addresses, ipam (the datastore cannot be used)');
   });
 
   it('reports a finding for an area whose facts are unavailable', async () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { expectEachCheck } from '../../../../test/support/checks.ts';
 import { FILE_CHECKS } from './file-checks.ts';
 import type { FileFacts, Folder, PrivateFile } from './file-facts.ts';
-import { mountOf, readMounts } from './mounts.ts';
+import { mountOf, readMounts } from '../../../install/host/mounts.ts';
 
 const GIB = 1024 ** 3;
 const folder = (path: string, more: Partial<NonNullable<Folder['state']>> = {}): Folder => ({

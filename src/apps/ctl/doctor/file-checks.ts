@@ -116,7 +116,7 @@ export const FILE_CHECKS: readonly Check<FileFacts>[] = [
         .filter(({ state }) => state?.options.includes('noexec') === true)
         .map(({ path }) => ({
           found: `"${path}" is on a file system mounted with noexec`,
-          remedy: 'Mount it without noexec, or install the plugins elsewhere with "netplugctl install --bin-dir"',
+          remedy: 'Mount it without noexec, or install the plugins elsewhere with "netplugctl node install --bin-dir"',
         })),
   },
 ];

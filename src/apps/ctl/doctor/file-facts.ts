@@ -2,7 +2,7 @@ import { access, constants, lstat, readdir, readFile, realpath, stat, statfs } f
 import { dirname, join } from 'node:path';
 import { reasonOf } from '../../../base/errors.ts';
 import { ignoreMissing } from '../../../base/missing-file.ts';
-import { type Mount, mountOf, readMounts } from './mounts.ts';
+import { type Mount, mountOf, readMounts } from '../../../install/host/mounts.ts';
 import type { Sources } from './sources.ts';
 
 /** A file or socket that only its owner may access. */

@@ -110,7 +110,7 @@ async function familiesOf(sources: Sources, pools: readonly IpPool[]): Promise<R
   return new Set(FAMILIES.filter((family) => usual[family] && (ofPools.size === 0 || ofPools.has(family))));
 }
 
-async function tryAbility(ability: Ability, signal: AbortSignal): Promise<boolean | undefined> {
+export async function tryAbility(ability: Ability, signal: AbortSignal): Promise<boolean | undefined> {
   try {
     const { status, stderr } = await exec('unshare', ['--net', ...TRIALS[ability]], { signal });
     if (status === 0) return true;

@@ -3,6 +3,7 @@ import { ADMISSION } from './admission-checks.ts';
 import { AGENT } from './agent-checks.ts';
 import { BGP } from './bgp-checks.ts';
 import { CONFIG } from './config-checks.ts';
+import { CONTROLLERS_TOPIC } from './controller-checks.ts';
 import { CREDENTIALS } from './credential-checks.ts';
 import { DATASTORE } from './datastore-checks.ts';
 import { FILE_TOPIC } from './file-checks.ts';
@@ -23,6 +24,7 @@ export const TOPICS: readonly Topic[] = [
   CREDENTIALS,
   DATASTORE,
   VERSIONS,
+  CONTROLLERS_TOPIC,
   POOL_TOPIC,
   ADDRESSES,
   LEAKS,

@@ -1,6 +1,7 @@
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import { VERSION } from '../../../base/version.ts';
 import { isLocked } from '../../../model/cluster-information.ts';
+import { clusterVersions } from '../../../model/cluster-versions.ts';
 import { findCluster } from '../admit.ts';
 import type { Sources } from './sources.ts';
 import { type Check, topic } from './topic.ts';
@@ -9,6 +10,8 @@ export interface VersionFacts {
   /** The newest release that has run in the cluster; undefined when the datastore records none. */
   readonly cluster: string | undefined;
   readonly isLocked: boolean;
+  /** A sentence for each release that is older than what else runs in the cluster. */
+  readonly skews: readonly string[];
 }
 
 export const VERSION_CHECKS: readonly Check<VersionFacts>[] = [
@@ -41,6 +44,17 @@ export const VERSION_CHECKS: readonly Check<VersionFacts>[] = [
           ],
   },
   {
+    id: 'versions/agents-differ',
+    severity: 'warning',
+    expected: 'agents of one release on all nodes, except during an upgrade',
+    judge: ({ skews }) =>
+      skews.map((found) => ({
+        found,
+        remedy: 'Finish the upgrade of the agents',
+        command: 'netplugctl get nodes -o wide',
+      })),
+  },
+  {
     id: 'versions/locked',
     severity: 'warning',
     expected: 'a datastore that is not locked for maintenance; a locked one assigns and releases no addresses',
@@ -67,6 +81,9 @@ export const VERSIONS = topic({
 });
 
 async function gatherVersions({ store }: Sources, signal: AbortSignal): Promise<VersionFacts> {
-  const found = await findCluster(await store(), signal);
-  return { cluster: found?.spec.netplugVersion, isLocked: isLocked(found) };
+  const opened = await store();
+  const found = await findCluster(opened, signal);
+  const cluster = found?.spec.netplugVersion;
+  const { resources: nodes } = await opened.listResources('Node', signal);
+  return { cluster, isLocked: isLocked(found), skews: clusterVersions(nodes, cluster).skews };
 }

@@ -11,7 +11,7 @@ import { isEndpointOf, type WorkloadEndpoint } from '../../../model/workload-end
 import type { Address } from '../../../net/address.ts';
 import { cidrAround, cidrContains, formatCidr, ordinalOf, parseCidr } from '../../../net/cidr.ts';
 import { type AddressReport, reportAddress } from '../ipam/address-report.ts';
-import type { PoolRecords } from '../ipam/pool-usage.ts';
+import type { PoolRecords } from '../../../ipam/forecast/pool-usage.ts';
 
 export interface AddressScene extends PoolRecords {
   readonly nodes: readonly Node[];

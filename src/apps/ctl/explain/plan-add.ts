@@ -113,6 +113,7 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
       isOn: false,
       isolate: async () => Promise.resolve({ state: 'in force' }),
       release: async () => Promise.resolve(),
+      findObstacle: async () => Promise.resolve(undefined),
     },
     orch: {
       readPod: async (pod, limit) => ports.orch.readPod(pod, limit),

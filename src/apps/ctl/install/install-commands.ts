@@ -15,7 +15,7 @@ const MADE_BY_OPTIONS = ['name', 'mtu', 'assignIpv6', 'logFile', 'portmap', 'ban
 
 export const INSTALL_COMMANDS: readonly Command[] = [
   command({
-    path: ['install'],
+    path: ['node', 'install'],
     summary: 'Installs the plugin on this node: executables, kubeconfig, conflist.',
     options: {
       binDir: valueOr('folder', 'folder in which the runtime finds plugins', { byDefault: BIN_DIR, ...FOLDER }),
@@ -28,6 +28,8 @@ export const INSTALL_COMMANDS: readonly Command[] = [
       from: value('folder', 'folder of the executables to install (default: that of the tool)', {
         completes: 'folder',
       }),
+      executablesOnly: flagOption('install no kubeconfig and no conflist, and run the installed program once'),
+      proveOnHost: flagOption('run it in the mount namespace of process 1, from a pod with hostPID'),
       conf: value('file', 'install this conflist', { excludes: MADE_BY_OPTIONS, completes: 'file' }),
       name: valueOr('name', 'name of the network', { byDefault: 'k8s-pod-network', read: networkName }),
       mtu: value('bytes', 'MTU of pod interfaces (default: chosen by the kernel)', { read: wholeBytes }),
@@ -53,13 +55,17 @@ export const INSTALL_COMMANDS: readonly Command[] = [
 The conflist is generated for the connection of the environment or of --config, with paths on the host,
 unless --conf is given. In a pod, the kubeconfig is made from the service account of the pod unless flags
 are given. Everything is checked before the first write. Each file is replaced atomically, the conflist
-last. The command is idempotent and prints no secrets.`,
+last. The command is idempotent and prints no secrets.
+
+With --executables-only the agent installs conflist and kubeconfig later, when the node can serve pods.
+netplug-standalone is run before it replaces the installed one: with --prove-on-host as the host runs it.`,
     examples: [
-      'KV_ENDPOINTS=http://10.0.0.1:2379 netplugctl install',
-      'netplugctl install --conf my.conflist --bin-dir /host/opt/cni/bin --conf-dir /host/etc/cni/net.d \\\n    --host-conf-dir /etc/cni/net.d',
+      'KV_ENDPOINTS=http://10.0.0.1:2379 netplugctl node install',
+      'netplugctl node install --conf my.conflist --bin-dir /host/opt/cni/bin --conf-dir /host/etc/cni/net.d \\\n    --host-conf-dir /etc/cni/net.d',
+      'netplugctl node install --executables-only --prove-on-host',
     ],
     run: async (context, { options }) => {
-      const { binDir, confDir, hostConfDir, confName, from, dryRun, output } = options;
+      const { binDir, confDir, hostConfDir, confName, from, executablesOnly, proveOnHost, dryRun, output } = options;
       const conflist = conflistChoice(options);
       const mode = dryRun ? 'rehearse' : 'carry-out';
       return install(context, {
@@ -68,6 +74,8 @@ last. The command is idempotent and prints no secrets.`,
         hostConfDir,
         confName,
         from,
+        extent: executablesOnly ? 'executables' : 'everything',
+        prove: proveOnHost ? 'host' : executablesOnly ? 'own-namespace' : undefined,
         conflist,
         orch: given(options),
         mode,
@@ -76,7 +84,7 @@ last. The command is idempotent and prints no secrets.`,
     },
   }),
   command({
-    path: ['uninstall'],
+    path: ['node', 'uninstall'],
     summary: 'Removes the plugin from this node.',
     options: {
       binDir: value('folder', 'folder of the executables, if it has moved since the installation', FOLDER),
@@ -96,7 +104,11 @@ pod first: the command stops a running agent but does not prevent its restart. I
 pods, BIRD, routes, tunnels, nftables tables, state and logs, restores the settings of the host, and
 removes the records of the node in the datastore. The command is idempotent.`,
     timeoutSeconds: PURGE_SECONDS,
-    examples: ['netplugctl uninstall', 'netplugctl uninstall --purge --dry-run', 'netplugctl uninstall --purge'],
+    examples: [
+      'netplugctl node uninstall',
+      'netplugctl node uninstall --purge --dry-run',
+      'netplugctl node uninstall --purge',
+    ],
     run: async (context, { options: { binDir, confDir, purge, force, dryRun, output } }) =>
       uninstall(context, {
         binDir,

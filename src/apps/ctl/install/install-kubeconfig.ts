@@ -4,6 +4,7 @@ import { NetplugError } from '../../../base/errors.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { isHttpUrl, URL_RULE } from '../../../config/url.ts';
 import { fromFile } from '../connection.ts';
+import { isBoundToPod } from '../../../kube/jwt.ts';
 import { readSource } from '../inputs.ts';
 import type { InstallOptions, OrchOptions } from './install-options.ts';
 import { KUBECONFIG_NAME } from '../../../install/places.ts';
@@ -102,11 +103,18 @@ async function fromPod({ env, ports }: Context, report: Report): Promise<Kubecon
     );
     return undefined;
   }
+  // The token is copied, because the host cannot read the file in the pod.
+  const token = await readToken(tokenFile);
+  if (isBoundToPod(token)) {
+    throw usage(
+      `Cannot copy the token of "${tokenFile}" to the host: it ends with this pod`,
+      'Use --executables-only and let the agent renew a token (NETPLUG_CNI_ACCOUNT), or give --orch-server and --orch-token-file',
+    );
+  }
   return {
     server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
     caPem: await readCa(join(serviceAccountDir, 'ca.crt')),
-    // The token is copied, because the host cannot read the file in the pod.
-    user: { by: 'token', token: await readToken(tokenFile) },
+    user: { by: 'token', token },
   };
 }
 

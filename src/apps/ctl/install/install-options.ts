@@ -1,8 +1,9 @@
 import type { Mode } from '../../../base/mode.ts';
 import type { Output } from '../common-options.ts';
+import type { ProvenIn } from '../../../install/prove-executable.ts';
 import type { ChainedPlugin } from '../../../install/render-conflist.ts';
 
-/** The options of `install`. Folders are paths as the tool sees them. */
+/** The options of `node install`. Folders are paths as the tool sees them. */
 export interface InstallOptions {
   readonly binDir: string;
   readonly confDir: string;
@@ -11,6 +12,10 @@ export interface InstallOptions {
   readonly confName: string;
   /** Folder with the executables; undefined for the one the tool runs from. */
   readonly from: string | undefined;
+  /** Whether kubeconfig and conflist are installed as well. */
+  readonly extent: 'everything' | 'executables';
+  /** Where netplug-standalone is run before it is installed; undefined for not at all. */
+  readonly prove: ProvenIn | undefined;
   readonly conflist: ConflistChoice;
   readonly orch: OrchOptions;
   readonly mode: Mode;

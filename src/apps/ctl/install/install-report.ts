@@ -1,6 +1,7 @@
 import type { Mode } from '../../../base/mode.ts';
 import type { Output } from '../common-options.ts';
 import type { PartKind } from '../../../install/host/part.ts';
+import type { RecordedFile } from '../../../install/record.ts';
 import type { Io } from '../ports.ts';
 
 /** The word for a removal, by mode. */
@@ -8,16 +9,7 @@ export const REMOVED: Readonly<Record<Mode, string>> = { 'carry-out': 'removed',
 
 /** A step that was carried out, or was done already. */
 export interface InstallStep {
-  readonly kind:
-    | 'executable'
-    | 'kubeconfig'
-    | 'conflist'
-    | 'record'
-    | 'folder'
-    | 'agent'
-    | 'server'
-    | 'node'
-    | PartKind;
+  readonly kind: RecordedFile['kind'] | 'record' | 'folder' | 'agent' | 'server' | 'node' | PartKind;
   /** Path or name of the object. */
   readonly subject: string;
   readonly done: string;

@@ -8,6 +8,7 @@ import { MemoryHostNetwork } from '../../../dataplane/memory/memory-host-network
 import { MemoryPacketFilter } from '../../../dataplane/memory/memory-packet-filter.ts';
 import { MemoryKernel } from '../../../dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
+import { AgentFiles } from '../../../install/agent-files.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 
 const TOKEN = 'very-secret-token';
@@ -28,7 +29,7 @@ afterEach(async () => rm(folder, { recursive: true, force: true }));
 
 async function run(verb: string, flags: readonly string[] = [], env: Record<string, string> = {}): Promise<Ran> {
   const folders = ['--bin-dir', at('bin'), '--conf-dir', at('conf')];
-  const { status, out, err } = await callCtl([verb, ...folders, ...flags], {
+  const { status, out, err } = await callCtl([...verb.split(' '), ...folders, ...flags], {
     clock: virtualClock(Date.now()),
     machine: {
       executable: undefined,
@@ -49,7 +50,7 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
 }
 
 const install = async (flags: readonly string[] = [], env: Record<string, string> = {}): Promise<Ran> =>
-  run('install', ['--from', at('from'), ...flags], env);
+  run('node install', ['--from', at('from'), ...flags], env);
 const at = (path: string): string => join(folder, path);
 const text = async (path: string): Promise<string> => readFile(at(path), 'utf8');
 const json = async (path: string): Promise<unknown> => JSON.parse(await text(path));
@@ -63,7 +64,7 @@ async function names(path: string): Promise<string[]> {
   return readdir(at(path)).catch(() => []);
 }
 
-describe('install', () => {
+describe('node install', () => {
   it('installs the executables, then the conflist, and changes nothing the second time', async () => {
     expect(await install()).toEqual({
       status: 0,
@@ -203,6 +204,21 @@ describe('the kubeconfig', () => {
     });
   });
 
+  it('is not made from a token that ends with its pod', async () => {
+    await put('serviceaccount/ca.crt', CA);
+    const claims = { exp: 2_000_000_000, 'kubernetes.io': { pod: { name: 'installer' } } };
+    const token = `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
+    await put('serviceaccount/token', token);
+    const env = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
+    const refused = await install([], env);
+    expect(refused).toMatchObject({
+      status: 64,
+      err: expect.stringMatching(/ends with this pod\n.*NETPLUG_CNI_ACCOUNT/),
+    });
+    expect(refused.err).not.toContain(token);
+    expect(await names('conf')).toEqual([]);
+  });
+
   it('is not made for a pod without a service account token', async () => {
     const env = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
     expect(await install([], env)).toMatchObject({
@@ -236,11 +252,25 @@ describe('the kubeconfig', () => {
   });
 });
 
-describe('uninstall', () => {
+describe('node uninstall', () => {
+  it('removes the files that the agent wrote for the plugin', async () => {
+    const files = new AgentFiles(at('state/netplug'), () => undefined);
+    await mkdir(at('conf'));
+    await files.put({ kind: 'token', path: at('state/netplug/cni-token'), text: 'token' }, never);
+    for (const version of ['1', '2'])
+      await files.put({ kind: 'conflist', path: at('conf/10-netplug.conflist'), text: version }, never);
+    await files.put({ kind: 'kubeconfig', path: at('conf/netplug-kubeconfig'), text: 'kubeconfig' }, never);
+    const { status, out, err } = await run('node uninstall', ['--bin-dir', at('bin')]);
+    expect([status, err]).toEqual([0, '']);
+    expect(out).toMatch(/^conflist .* removed\nkubeconfig .* removed\ntoken .* removed\n/);
+    expect(await names('conf')).toEqual([]);
+    expect(await names('state/netplug')).toEqual([]);
+  });
+
   it('removes the installed files, and succeeds the second time', async () => {
     await install(['--orch-server', 'https://a', '--orch-token-file', '/t']);
     await put('conf/99-other.conflist', '{}');
-    const first = await run('uninstall');
+    const first = await run('node uninstall');
     expect(first.out.split('\n').slice(0, 6)).toEqual([
       'conflist "/conf/10-netplug.conflist" removed',
       'kubeconfig "/conf/netplug-kubeconfig" removed',
@@ -251,35 +281,42 @@ describe('uninstall', () => {
     ]);
     expect(first).toMatchObject({ status: 0, err: '', out: expect.stringContaining('ipam check --fix') });
     expect([await names('bin'), await names('conf')]).toEqual([[], ['99-other.conflist']]);
-    expect(await run('uninstall')).toMatchObject({ status: 0, err: '', out: expect.stringMatching(/^no file was/) });
+    expect(await run('node uninstall')).toMatchObject({
+      status: 0,
+      err: '',
+      out: expect.stringMatching(/^no file was/),
+    });
   });
 
   it('keeps changed files without --force', async () => {
     await install();
     await put('conf/10-netplug.conflist', '{}');
-    expect(await run('uninstall')).toMatchObject({ status: 1, err: expect.stringContaining('it was changed after') });
+    expect(await run('node uninstall')).toMatchObject({
+      status: 1,
+      err: expect.stringContaining('it was changed after'),
+    });
     expect([await names('bin'), await names('conf')]).toEqual([[], ['10-netplug.conflist']]);
-    expect(await run('uninstall', ['--force'])).toMatchObject({ status: 0, err: '' });
+    expect(await run('node uninstall', ['--force'])).toMatchObject({ status: 0, err: '' });
     expect([await names('conf'), await names('state/netplug')]).toEqual([[], []]);
   });
 
   it('keeps files without a record, unless --force is given', async () => {
     await install();
     await rm(at('state'), { recursive: true });
-    expect(await run('uninstall')).toMatchObject({ status: 1, err: expect.stringContaining('no record shows') });
+    expect(await run('node uninstall')).toMatchObject({ status: 1, err: expect.stringContaining('no record shows') });
     expect(await names('bin')).toHaveLength(3);
-    expect(await run('uninstall', ['--force'])).toMatchObject({ status: 0, err: '' });
+    expect(await run('node uninstall', ['--force'])).toMatchObject({ status: 0, err: '' });
     expect([await names('bin'), await names('conf')]).toEqual([[], []]);
   });
 
   it('removes files from the given folders when these have moved since the installation', async () => {
     await install();
-    await run('install', ['--bin-dir', at('bin2'), '--from', at('from')]);
-    expect(await run('uninstall')).toMatchObject({ status: 0 });
+    await run('node install', ['--bin-dir', at('bin2'), '--from', at('from')]);
+    expect(await run('node uninstall')).toMatchObject({ status: 0 });
     expect([await names('bin'), await names('bin2')]).toEqual([[], ['netplug', 'netplug-ipam', 'netplug-standalone']]);
     await mkdir(at('mnt'));
     for (const name of await names('bin2')) await put(`mnt/${name}`, await text(`bin2/${name}`));
-    expect(await run('uninstall', ['--bin-dir', at('mnt')])).toMatchObject({ status: 0 });
+    expect(await run('node uninstall', ['--bin-dir', at('mnt')])).toMatchObject({ status: 0 });
     expect(await names('mnt')).toEqual([]);
   });
 });
@@ -309,25 +346,25 @@ describe('uninstall --purge', () => {
       await put(file, '');
     }
     await install();
-    expect(await run('uninstall', ['--purge'])).toMatchObject({
+    expect(await run('node uninstall', ['--purge'])).toMatchObject({
       status: 69,
       out: '',
       err: expect.stringContaining('--force'),
     });
     expect(kernel.listHostLinks()).toHaveLength(2);
-    const rehearsed = await run('uninstall', ['--purge', '--dry-run']);
+    const rehearsed = await run('node uninstall', ['--purge', '--dry-run']);
     expect(rehearsed).toMatchObject({ status: 69, err: expect.stringMatching(/^would be refused: Cannot purge/) });
     expect(rehearsed.out.match(/^interface ".*" would be removed$/gm)).toHaveLength(2);
     expect(kernel.listHostLinks()).toHaveLength(2);
-    expect(await run('uninstall', ['--purge', '--force', '-o', 'json'])).toMatchObject({ status: 0, err: '' });
+    expect(await run('node uninstall', ['--purge', '--force', '-o', 'json'])).toMatchObject({ status: 0, err: '' });
     expect(kernel.listHostLinks()).toEqual([]);
     expect([await names('state'), await names('run'), await names('log')]).toEqual([[], [], ['other']]);
-    expect(await run('uninstall', ['--purge'])).toMatchObject({ status: 0, err: '' });
+    expect(await run('node uninstall', ['--purge'])).toMatchObject({ status: 0, err: '' });
   });
 
   it('does not empty a folder without "netplug" in its name', async () => {
     await put('run/netplug', 'a file');
-    expect(await run('uninstall', ['--purge'])).toMatchObject({
+    expect(await run('node uninstall', ['--purge'])).toMatchObject({
       status: 1,
       err: expect.stringContaining('was not removed'),
     });

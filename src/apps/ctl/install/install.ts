@@ -1,13 +1,13 @@
-import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { NetplugError } from '../../../base/errors.ts';
+import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { hasFlags } from '../../../config/choose-connection.ts';
-import { decideConflist, refuseForeign } from './install-conflist.ts';
-import { onFile } from '../../../install/on-file.ts';
-import { planExecutables, planText, type PlannedFile } from '../../../install/files.ts';
+import { decideConflist } from './install-conflist.ts';
+import { refuseForeign, warningOfOthers } from '../../../install/other-configurations.ts';
+import { missingStandardPlugins, planExecutables, planText, type PlannedFile } from '../../../install/files.ts';
 import type { InstallOptions } from './install-options.ts';
 import { planOrchAccess } from './install-kubeconfig.ts';
-import { KUBECONFIG_NAME } from '../../../install/places.ts';
+import { KUBECONFIG_NAME, PROVEN_NAME } from '../../../install/places.ts';
+import { proveExecutable } from '../../../install/prove-executable.ts';
 import { readRecord } from '../../../install/record.ts';
 import { type InstallAction, installActor, planInstallation } from '../../../install/plan-installation.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
@@ -25,12 +25,13 @@ export async function install(context: Context, options: InstallOptions): Promis
   refuseKubeconfigFlags(context);
   const files = await planFiles(context, options, report);
   const { ports } = context;
-  const { binDir, confDir, confName, mode } = options;
+  const { binDir, confDir, confName, extent, prove, mode } = options;
   const { stateDir } = ports.machine;
   const before = (await readRecord(stateDir, report)) ?? { files: [], folders: [] };
+  const isWhole = extent === 'everything';
   const conflistPath = join(confDir, confName);
-  if (!before.files.some(({ path }) => path === conflistPath)) await refuseForeign(conflistPath);
-  const installation = { files, binDir, confDir, stateDir, before };
+  if (isWhole && !before.files.some(({ path }) => path === conflistPath)) await refuseForeign(conflistPath);
+  const installation = { files, binDir, confDir: isWhole ? confDir : undefined, stateDir, before };
   const actor = installActor(installation, { report, now: () => ports.clock.now() });
   const plan = planInstallation(installation);
   if (mode === 'rehearse') {
@@ -38,7 +39,7 @@ export async function install(context: Context, options: InstallOptions): Promis
     return 0;
   }
   const sums = files.map(({ path, sha256 }) => [path, sha256]);
-  const name = recordName('install', { stateDir, sums });
+  const name = recordName('node-install', { stateDir, sums });
   const execution = {
     ...executionOf(context, { name, actor }),
     onSkip: (step: Step<InstallAction>) => {
@@ -46,20 +47,48 @@ export async function install(context: Context, options: InstallOptions): Promis
       report.step({ kind: step.file.kind, subject: step.file.path, done: 'unchanged' });
     },
   };
-  if ((await resumeIfSound(context, execution)) === undefined) await carryOut(execution, plan);
-  await warnOfOtherConfigurations(options, report);
+  await namingFlags(options, async () => {
+    if ((await resumeIfSound(context, execution)) === undefined) await carryOut(execution, plan);
+    if (prove !== undefined) await proveExecutable(join(binDir, PROVEN_NAME), prove, context.signal);
+  });
+  const warning = isWhole ? await warningOfOthers(confDir, confName) : undefined;
+  if (warning !== undefined) report.warn(warning);
   return 0;
 }
 
 async function planFiles(context: Context, options: InstallOptions, report: Report): Promise<readonly PlannedFile[]> {
-  const { confDir, confName, binDir } = options;
+  const { confDir, confName, binDir, extent, prove: where } = options;
+  const { signal } = context;
+  const folder = sourceFolder(context, options);
+  const prove = where === undefined ? undefined : async (path: string) => proveExecutable(path, where, signal);
+  const executables = await planExecutables({ binDir, folder, prove }, signal);
+  if (extent === 'executables') {
+    const missing = await missingStandardPlugins(binDir, folder);
+    if (missing.length > 0) report.warn(`"${binDir}" lacks the standard plugins ${missing.join(', ')}`);
+    return executables;
+  }
   const { access, kubeconfig } = await planOrchAccess(context, options, report);
   const conflist = await decideConflist(context, { choice: options.conflist, orchAccess: access, report });
   return [
-    ...(await planExecutables(binDir, sourceFolder(context, options), context.signal)),
+    ...executables,
     ...(kubeconfig === undefined ? [] : [planText('kubeconfig', join(confDir, KUBECONFIG_NAME), kubeconfig)]),
     planText('conflist', join(confDir, confName), conflist),
   ];
+}
+
+/** Adds the flag of the folder to the hint of an error about a file in it. */
+async function namingFlags({ binDir, confDir }: InstallOptions, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (cause) {
+    if (!isNetplugError(cause, 'install/failed')) throw cause;
+    const { path } = cause.facts;
+    const isIn = (folder: string): boolean => path === folder || String(path).startsWith(`${folder}/`);
+    const flag = isIn(binDir) ? '--bin-dir' : isIn(confDir) ? '--conf-dir' : undefined;
+    if (flag === undefined || cause.hint?.includes(flag) === true) throw cause;
+    const { code, message, facts, hint = '' } = cause;
+    throw new NetplugError(code, message, { hint: `${hint} (the folder of ${flag})`, facts, cause });
+  }
 }
 
 /** Refuses flags that would give the plugin the credentials of the administrator. @throws cli/usage */
@@ -77,14 +106,4 @@ function sourceFolder({ ports }: Context, { from }: InstallOptions): string {
   throw new NetplugError('cli/usage', 'Cannot install the executables: this tool runs from sources', {
     hint: 'Run "make build", and give the folder of the executables with --from',
   });
-}
-
-/** Warns of another configuration whose name sorts first: runtimes use that one. */
-async function warnOfOtherConfigurations({ confDir, confName }: InstallOptions, report: Report): Promise<void> {
-  const names = await onFile('read', confDir, async () => readdir(confDir));
-  const [first] = names.filter((name) => /\.(conf|conflist|json)$/.test(name)).sort();
-  if (first === undefined || first === confName) return;
-  report.warn(
-    `"${join(confDir, first)}" sorts before "${confName}": a runtime that reads one configuration reads that one`,
-  );
 }

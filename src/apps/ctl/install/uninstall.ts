@@ -6,7 +6,16 @@ import { removeFile, sweep } from '../../../install/files.ts';
 import { removeEmptyFolders } from '../../../install/folders.ts';
 import type { UninstallOptions } from './install-options.ts';
 import { BIN_DIR, CONF_DIR, CONF_NAME, EXECUTABLE_NAMES, KUBECONFIG_NAME } from '../../../install/places.ts';
-import { type InstallRecord, type RecordedFile, readRecord, recordPath, writeRecord } from '../../../install/record.ts';
+import {
+  agentRecordPath,
+  type InstallRecord,
+  type RecordedFile,
+  readRecord,
+  readRecordAt,
+  recordPath,
+  writeRecord,
+  writeRecordAt,
+} from '../../../install/record.ts';
 import { openReport, REMOVED, type Report } from './install-report.ts';
 import { findPods } from '../../../install/host/pod-links.ts';
 import type { Context, Status } from '../ports.ts';
@@ -24,12 +33,12 @@ interface Target {
 }
 
 /** The conflist first, so that the runtime stops using the plugin; within a kind, files installed last go first. */
-const ORDER: readonly RecordedFile['kind'][] = ['conflist', 'kubeconfig', 'executable'];
+const ORDER: readonly RecordedFile['kind'][] = ['conflist', 'kubeconfig', 'token', 'certificate', 'executable'];
 
 const HINT = 'the datastore is unchanged; "netplugctl ipam check --fix" releases addresses of removed pods\n';
 
 /**
- * Removes unchanged files that `install` put on this node. A purge also removes what plugin and agent created, and the
+ * Removes unchanged files that `node install` put on this node. A purge also removes what plugin and agent created, and the
  * records of the node in the datastore. Idempotent. Returns 1 when something is left. @throws resource/in-use when pods
  * or the agent prevent a purge
  */
@@ -40,10 +49,14 @@ export async function uninstall(context: Context, options: UninstallOptions): Pr
   const pods = extent === 'everything' && options.pods === 'refuse' ? findPods(ports) : undefined;
   if (pods !== undefined && mode === 'carry-out') throw pods;
   const refused = pods === undefined ? 0 : reportError(io, pods, 'would be refused');
-  const record = await readRecord(ports.machine.stateDir, report);
-  const targets = record === undefined ? await withoutRecord(options) : targetsOf(record.files, options);
+  const { stateDir } = ports.machine;
+  const record = await readRecord(stateDir, report);
+  const byAgent = (await readRecordAt(agentRecordPath(stateDir), report)) ?? { files: [], folders: [] };
+  const recorded = [...(record?.files ?? []), ...byAgent.files];
+  const targets =
+    record === undefined && byAgent.files.length === 0 ? await withoutRecord(options) : targetsOf(recorded, options);
   const registration = extent === 'everything' ? await readRegistration(context) : undefined;
-  const removal = new Removal(context, { options, record, report });
+  const removal = new Removal(context, { options, record, byAgent, report });
 
   // From here on the runtime adds no pods.
   await removal.remove(targets.filter(({ kind }) => kind === 'conflist'));
@@ -69,16 +82,24 @@ class Removal {
   readonly #context: Context;
   readonly #options: UninstallOptions;
   readonly #record: InstallRecord | undefined;
+  readonly #byAgent: InstallRecord;
   readonly #report: Report;
   #removed = 0;
 
   constructor(
     context: Context,
-    scene: { readonly options: UninstallOptions; readonly record: InstallRecord | undefined; readonly report: Report },
+    scene: {
+      readonly options: UninstallOptions;
+      readonly record: InstallRecord | undefined;
+      /** The files that the agent has written. */
+      readonly byAgent: InstallRecord;
+      readonly report: Report;
+    },
   ) {
     this.#context = context;
     this.#options = scene.options;
     this.#record = scene.record;
+    this.#byAgent = scene.byAgent;
     this.#report = scene.report;
   }
 
@@ -109,11 +130,14 @@ class Removal {
   /** Removes folders that were created for the files, and updates the record. */
   async finish(targets: readonly Target[]): Promise<void> {
     const { files, folders } = this.#record ?? { files: [], folders: [] };
-    if (this.#record === undefined || this.#options.mode === 'rehearse') return;
+    if (this.#options.mode === 'rehearse') return;
     const { stateDir } = this.#context.ports.machine;
     const isDone = ({ path }: RecordedFile): boolean =>
       targets.some(({ recordedPath }) => recordedPath === path) &&
       !this.left.some(({ recordedPath }) => recordedPath === path);
+    const left = this.#byAgent.files.filter((file) => !isDone(file));
+    await writeRecordAt(agentRecordPath(stateDir), { files: left, folders: [] });
+    if (this.#record === undefined) return;
     const isWhole = files.every(isDone);
     const stay = await removeEmptyFolders(folders);
     await writeRecord(stateDir, { files: files.filter((file) => !isDone(file)), folders: isWhole ? [] : stay });
@@ -130,7 +154,13 @@ function leftBecause(record: InstallRecord | undefined): string {
 /** Returns the recorded files in the given folders. A folder without recorded files has moved since the installation. */
 function targetsOf(record: readonly RecordedFile[], { binDir, confDir }: UninstallOptions): readonly Target[] {
   return ORDER.flatMap((kind) => {
-    const folder = kind === 'executable' ? binDir : confDir;
+    const folder = {
+      executable: binDir,
+      conflist: confDir,
+      kubeconfig: confDir,
+      token: undefined,
+      certificate: undefined,
+    }[kind];
     const files = record.filter((file) => file.kind === kind).reverse();
     const there = files.filter(({ path }) => folder === undefined || dirname(path) === folder);
     const chosen = there.length > 0 ? there : files;

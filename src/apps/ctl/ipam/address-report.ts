@@ -2,7 +2,7 @@ import { type Allocation, holderOf } from '../../../model/ip-block.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
 import { cidrContains, formatCidr, ordinalOf, parseCidr } from '../../../net/cidr.ts';
-import type { PoolRecords } from './pool-usage.ts';
+import type { PoolRecords } from '../../../ipam/forecast/pool-usage.ts';
 
 /** What is known about one address. */
 export interface AddressReport {

@@ -156,7 +156,7 @@ describe('ipam configure', () => {
 });
 
 describe('ipam forecast', () => {
-  it('tells a cluster that fits from one that does not, without a datastore', async () => {
+  it('distinguishes a cluster that fits from one that does not, without a datastore', async () => {
     const argv = 'ipam forecast --pods-per-node 110 --cidr 10.0.0.0/16 --block-size 26 --nodes';
     expect(await run(`${argv} 500`)).toEqual({
       status: 0,

@@ -9,8 +9,13 @@ import type { Output } from '../common-options.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { adviseSize, type Advice } from './advise-size.ts';
-import { type ClusterFacts, type ClusterPlan, forecastQuestion, tunnelAddresses } from './forecast-cluster.ts';
-import { type Event, type Forecast, forecast, type ForecastQuestion } from './forecast.ts';
+import {
+  type ClusterFacts,
+  type ClusterPlan,
+  forecastQuestion,
+  tunnelAddresses,
+} from '../../../ipam/forecast/forecast-cluster.ts';
+import { type Event, type Forecast, forecast, type ForecastQuestion } from '../../../ipam/forecast/forecast.ts';
 import { jsonText } from './json-text.ts';
 import { readCluster } from './read-cluster.ts';
 

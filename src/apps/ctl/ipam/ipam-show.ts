@@ -7,7 +7,7 @@ import { type Cluster, readCluster } from './read-cluster.ts';
 import type { Address } from '../../../net/address.ts';
 import { withStore } from '../connection.ts';
 import type { Output } from '../common-options.ts';
-import { percentFree, type PoolUsage, poolUsage, type PoolRecords } from './pool-usage.ts';
+import { percentFree, type PoolUsage, poolUsage, type PoolRecords } from '../../../ipam/forecast/pool-usage.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 import { renderTable } from '../table.ts';

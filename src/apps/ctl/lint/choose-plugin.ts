@@ -2,7 +2,7 @@ import { NetplugError } from '../../../base/errors.ts';
 import { at, showFound } from '../../../base/problem.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import type { ReadAs } from '../../../config/decode.ts';
-import { isList, isNetplugEntry } from './lint-conflist.ts';
+import { isList, isNetplugEntry } from '../../../config/lint-conflist.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,6 @@
 import { CNI_VERSIONS } from '../../../config/netconf.ts';
 import { netconfJsonSchema } from '../../../config/schema.ts';
-import { CHAINED, CHAINED_TYPES } from './lint-chain.ts';
+import { CHAINED, CHAINED_TYPES } from '../../../config/lint-chain.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type DocumentSource, withoutByteOrderMark } from '../documents.ts';
 import { lintSource } from './lint-source.ts';
-import type { PlacedRemark } from './remark.ts';
+import type { PlacedRemark } from './placed-remark.ts';
 import { replaceIn, type Replacement } from './replacements.ts';
 
 /** A safe change, and the remark that it resolves. */

@@ -4,7 +4,7 @@ import { ANNOTATIONS, inspectAnnotations } from '../../../config/annotations.ts'
 import { BANDWIDTH_ANNOTATIONS, bandwidthFaults } from '../../../config/bandwidth.ts';
 import { ALL_ANNOTATIONS, checkAnnotationKey, POOL_ANNOTATIONS } from './annotation-keys.ts';
 import { adviceOnValue } from './annotation-values.ts';
-import { type Remark, remarksOf } from './remark.ts';
+import { type Remark, remarksOf } from '../../../config/remark.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 type Texts = Readonly<Record<string, string>>;

@@ -16,6 +16,9 @@ export const LINT_COMMANDS: readonly Command[] = [
     options: {
       fix: flagOption('correct unambiguous mistakes in the files'),
       dryRun: flagOption('show the changes of --fix without writing them'),
+      cluster: flagOption('also compare policies with the pods and policies of the cluster', {
+        excludes: ['fix', 'dryRun'],
+      }),
       severity: choice('severity', 'lowest severity to report', { choices: ['warning', 'error'] }),
       recursive: flagOption('include nested folders', { short: 'R' }),
       output: choice('format', 'output format', { short: 'o', choices: LINT_OUTPUTS }),
@@ -29,18 +32,23 @@ annotations of netplug. Unrelated files in a folder are ignored, unless they are
 replaces deprecated options. Comments, order and spaces stay. It makes a change only if that leaves
 fewer remarks and causes no new one.
 
+--cluster reads the datastore, and warns of policies whose selectors select nothing, of names of ports
+that no selected container has, and of pods that the policies of the files leave without DNS.
+
 The exit status is 1 if a file has an error. "-o sarif" is for CI systems that show remarks at their lines.`,
     examples: [
       'netplugctl lint /etc/cni/net.d/10-netplug.conflist',
       'netplugctl lint --dry-run manifests/',
+      'netplugctl lint --cluster -o sarif policies/',
       'netplugctl lint --severity error -o sarif manifests/ > netplug.sarif',
     ],
-    run: async (context, { args: [files], options: { fix, dryRun, severity, recursive, output } }) =>
+    run: async (context, { args: [files], options: { fix, dryRun, cluster, severity, recursive, output } }) =>
       lint(context, {
         files,
         folders: recursive ? 'recursive' : 'flat',
         output,
         severity,
+        cluster,
         fixes: dryRun ? 'show' : fix ? 'write' : 'leave',
       }),
   }),

@@ -1,5 +1,5 @@
-import { isList } from './lint-conflist.ts';
-import type { Remark } from './remark.ts';
+import { isList } from '../../../config/lint-conflist.ts';
+import type { Remark } from '../../../config/remark.ts';
 
 /** Checks the file extension, by which runtimes distinguish lists from single plugins. */
 export function lintFileName(raw: Readonly<Record<string, unknown>>, file: string): readonly Remark[] {

@@ -6,8 +6,9 @@ import { API_VERSION } from '../../../model/resource.ts';
 import type { ReadDocument } from '../documents.ts';
 import { itemsOf } from '../resources/resource-files.ts';
 import { lintAnnotations } from './lint-annotations.ts';
+import type { ClusterAdvice } from './lint-in-cluster.ts';
 import { lintKubernetesPolicy, lintPolicy } from './lint-policy.ts';
-import { type Remark, remarksOf } from './remark.ts';
+import { type Remark, remarksOf } from '../../../config/remark.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
@@ -24,22 +25,22 @@ const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Checks the netplug resources of a document, Kubernetes network policies, and annotations of netplug on other objects. */
-export function lintObjects({ value }: ReadDocument): readonly Remark[] {
-  return itemsOf(value).flatMap(({ path, raw }) => lintObject(raw, path));
+export function lintObjects({ value }: ReadDocument, advise: ClusterAdvice): readonly Remark[] {
+  return itemsOf(value).flatMap(({ path, raw }) => lintObject(raw, path, advise));
 }
 
-function lintObject(raw: unknown, path: string): readonly Remark[] {
+function lintObject(raw: unknown, path: string, advise: ClusterAdvice): readonly Remark[] {
   if (!isRecord(raw) || !belongsToOthers(raw['apiVersion'])) {
     const decoded = decodeResource(raw);
     const findings =
       'problems' in decoded
         ? { problems: [...decoded.problems], warnings: [] }
-        : { problems: [], warnings: lintPolicy(decoded.resource) };
+        : { problems: [], warnings: lintPolicy(decoded.resource, advise) };
     return remarksOf(findings, { start: path, code: 'resource/invalid' });
   }
   const { kind, apiVersion } = raw;
   if (kind === 'NetworkPolicy' && apiVersion === 'networking.k8s.io/v1') {
-    return remarksOf(lintKubernetesPolicy(raw), { start: path, code: 'resource/invalid' });
+    return remarksOf(lintKubernetesPolicy(raw, advise), { start: path, code: 'resource/invalid' });
   }
   if (kind === 'Pod') return lintAnnotations(raw['metadata'], { on: 'pod', path: joinPaths(path, 'metadata') });
   if (kind === 'Namespace') {

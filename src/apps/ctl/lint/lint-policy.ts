@@ -5,31 +5,42 @@ import { isRecord } from '../../../model/read-schema.ts';
 import { advisePolicy } from '../../../policy/advise-policy.ts';
 import { resolveGlobalPolicy, resolveNetworkPolicy } from '../../../policy/resolve-policy.ts';
 import type { ResolvedPolicy } from '../../../policy/resolved-policy.ts';
+import type { ClusterAdvice } from './lint-in-cluster.ts';
+
+/** Without a cluster, nothing. */
+export const NO_CLUSTER: ClusterAdvice = () => [];
 
 type Raw = Readonly<Record<string, unknown>>;
 
 /** Returns warnings about a policy of netplug that is valid. */
-export function lintPolicy(resource: AnyResource): Findings['warnings'] {
-  if (resource.kind === 'NetworkPolicy') return warningsAbout(resolveNetworkPolicy(resource).policy);
+export function lintPolicy(resource: AnyResource, advise: ClusterAdvice): Findings['warnings'] {
+  if (resource.kind === 'NetworkPolicy') return warningsAbout(resolveNetworkPolicy(resource).policy, advise);
   if (resource.kind !== 'GlobalNetworkPolicy') return [];
   const resolved = resolveGlobalPolicy(resource);
-  return 'policy' in resolved ? warningsAbout(resolved.policy) : [];
+  return 'policy' in resolved ? warningsAbout(resolved.policy, advise) : [];
 }
 
 /** Returns errors and warnings about a Kubernetes NetworkPolicy. */
-export function lintKubernetesPolicy({ metadata, ...more }: Raw): Findings {
+export function lintKubernetesPolicy({ metadata, ...more }: Raw, advise: ClusterAdvice): Findings {
   if (!isRecord(metadata) || typeof metadata['name'] !== 'string') return { problems: [], warnings: [] };
   const { name, namespace } = metadata;
   const own = { name, ...(typeof namespace === 'string' ? { namespace } : {}) };
   const { value, problems } = fromKubernetesPolicy({ ...more, metadata: own });
   return {
     problems: problems.map((message) => ({ path: 'spec', message, code: 'resource/invalid' })),
-    warnings: value === undefined ? [] : warningsAbout(resolveNetworkPolicy(value).policy),
+    warnings: value === undefined ? [] : warningsOfKubernetes(resolveNetworkPolicy(value).policy, advise),
   };
 }
 
-function warningsAbout(policy: ResolvedPolicy): Findings['warnings'] {
-  return advisePolicy(policy).map(({ path, message }) => {
+/** What a policy selects is `podSelector` there. */
+function warningsOfKubernetes(policy: ResolvedPolicy, advise: ClusterAdvice): Findings['warnings'] {
+  return warningsAbout(policy, (own) =>
+    advise(own).map((advice) => (advice.path === 'selector' ? { ...advice, path: 'podSelector' } : advice)),
+  );
+}
+
+function warningsAbout(policy: ResolvedPolicy, advise: ClusterAdvice): Findings['warnings'] {
+  return [...advisePolicy(policy), ...advise(policy)].map(({ path, message }) => {
     const place = joinPaths('spec', path);
     return { path: place, message: `${place} ${message}` };
   });

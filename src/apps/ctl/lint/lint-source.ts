@@ -2,23 +2,26 @@ import { isNetplugError } from '../../../base/errors.ts';
 import { parseJsonObject } from '../../../config/parse-json.ts';
 import { type Region, START } from '../document-tree.ts';
 import { type ReadDocument, readDocuments, type DocumentSource, withoutByteOrderMark } from '../documents.ts';
-import { lintNetconf, slipInPlugins } from './lint-conflist.ts';
+import { lintNetconf, slipInPlugins } from '../../../config/lint-conflist.ts';
 import { lintFileName } from './lint-file-name.ts';
+import type { ClusterAdvice } from './lint-in-cluster.ts';
+import { NO_CLUSTER } from './lint-policy.ts';
 import { lintObjects } from './lint-objects.ts';
 import { meaningOf } from './recognize.ts';
-import { type PlacedRemark, type Remark } from './remark.ts';
+import type { Remark } from '../../../config/remark.ts';
+import type { PlacedRemark } from './placed-remark.ts';
 import { replacementsFor } from './replacements.ts';
 
 /** Returns the remarks on objects or on a network configuration, sorted by line and column. */
-export function lintSource(source: DocumentSource): readonly PlacedRemark[] {
-  return inOrder(meaningOf(source) === 'objects' ? lintYaml(source) : lintJson(source));
+export function lintSource(source: DocumentSource, advise: ClusterAdvice = NO_CLUSTER): readonly PlacedRemark[] {
+  return inOrder(meaningOf(source) === 'objects' ? lintYaml(source, advise) : lintJson(source));
 }
 
-function lintYaml(source: DocumentSource): PlacedRemark[] {
+function lintYaml(source: DocumentSource, advise: ClusterAdvice): PlacedRemark[] {
   const { documents, problems } = readDocuments(source, 'resource/invalid');
   return [
     ...problems.map((problem) => unplaced({ severity: 'error', problem }, source, problem.region)),
-    ...documents.flatMap((document) => lintObjects(document).map((remark) => placed(remark, source, document))),
+    ...documents.flatMap((document) => lintObjects(document, advise).map((remark) => placed(remark, source, document))),
   ];
 }
 

@@ -2,12 +2,16 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { NetplugError } from '../../../base/errors.ts';
 import { START } from '../document-tree.ts';
 import { LINT_ENDINGS, tryInputs } from '../inputs.ts';
+import { withPolicyState } from '../policy/read-policy-state.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 import { type Repaired, repair } from './fix.ts';
+import { adviseWith, type ClusterAdvice } from './lint-in-cluster.ts';
+import { NO_CLUSTER } from './lint-policy.ts';
 import { lintSource } from './lint-source.ts';
-import { showsToBeOurs } from './recognize.ts';
-import type { PlacedRemark, RemarkSeverity } from './remark.ts';
+import { meaningOf, showsToBeOurs } from './recognize.ts';
+import type { RemarkSeverity } from '../../../config/remark.ts';
+import type { PlacedRemark } from './placed-remark.ts';
 import { remarkJson, remarkTable, repairLines } from './render-remarks.ts';
 import { sarifLog } from './sarif.ts';
 import { writeRepaired } from './write-repaired.ts';
@@ -22,21 +26,27 @@ export interface LintOptions {
   readonly severity: RemarkSeverity;
   /** Whether safe changes are ignored, shown or written. */
   readonly fixes: 'leave' | 'show' | 'write';
+  /** Whether policies are compared with the pods and policies of the datastore. */
+  readonly cluster: boolean;
 }
 
-/** Validates files without a datastore. Returns status 1 when an error remains. */
+/** Validates files. Returns status 1 when an error remains. */
 export async function lint(context: Context, options: LintOptions): Promise<Status> {
-  const { files: paths, folders, output, severity, fixes } = options;
+  const { files: paths, folders, output, severity, fixes, cluster } = options;
   if (fixes === 'write' && paths.includes('-')) throw unfixable();
   const inputs = await tryInputs(context, { paths, folders }, LINT_ENDINGS);
   const texts = inputs.filter((input) => 'text' in input);
   const sources = texts.filter((input) => !input.isFound || showsToBeOurs(input));
   const unread = inputs.flatMap((input) => ('failure' in input ? [unreadRemark(input.name, input.failure)] : []));
+  const objects = sources.filter((source) => meaningOf(source) === 'objects');
+  const advise = cluster
+    ? await withPolicyState(context, async (state) => Promise.resolve(adviseWith(state, objects)))
+    : NO_CLUSTER;
   const results: Repaired[] = [];
   for (const source of sources) {
     await nextTurn();
     context.signal.throwIfAborted();
-    results.push(fixes === 'leave' ? unrepaired(source) : await repair(source, context.signal));
+    results.push(fixes === 'leave' ? unrepaired(source, advise) : await repair(source, context.signal));
   }
   if (fixes === 'write') {
     for (const [index, { source, repairs }] of results.entries()) {
@@ -65,8 +75,8 @@ function unreadRemark(file: string, { message, code }: NetplugError): PlacedRema
   return { severity: 'error', problem: { path: '', message, code }, file, region: START, replacements: undefined };
 }
 
-function unrepaired(source: Repaired['source']): Repaired {
-  return { source, repairs: [], remarks: lintSource(source) };
+function unrepaired(source: Repaired['source'], advise: ClusterAdvice): Repaired {
+  return { source, repairs: [], remarks: lintSource(source, advise) };
 }
 
 function unfixable(): NetplugError {

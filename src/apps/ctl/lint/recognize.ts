@@ -1,6 +1,6 @@
 import { isRecord } from '../../../model/read-schema.ts';
 import { readDocuments, type DocumentSource, withoutByteOrderMark } from '../documents.ts';
-import { isNetplugEntry } from './lint-conflist.ts';
+import { isNetplugEntry } from '../../../config/lint-conflist.ts';
 
 /** Keys of Kubernetes and netplug objects, to recognize a text with syntax errors. */
 const OBJECT_KEY = /(?:^|[{[,]|- )[ \t]*["']?(?:apiVersion|kind)["']?\s*:/m;

@@ -3,7 +3,7 @@ import { type Edit, problemLine } from '../../../base/problem.ts';
 import { placeAt } from '../documents.ts';
 import { counted } from '../../../base/counted.ts';
 import type { Repaired } from './fix.ts';
-import type { PlacedRemark } from './remark.ts';
+import type { PlacedRemark } from './placed-remark.ts';
 
 /** Renders a line per remark, in the form that editors and terminals link to, and a summary. */
 export function remarkTable(remarks: readonly PlacedRemark[], files: number): string {

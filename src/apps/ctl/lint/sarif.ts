@@ -3,16 +3,17 @@ import { pathToFileURL } from 'node:url';
 import { type ErrorCode, ERRORS } from '../../../base/error-codes.ts';
 import { problemLine } from '../../../base/problem.ts';
 import { VERSION } from '../../../base/version.ts';
-import type { PlacedRemark } from './remark.ts';
+import type { PlacedRemark } from './placed-remark.ts';
 import { describeEdit } from './render-remarks.ts';
 
-const SCHEMA = 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json';
+export const SARIF_SCHEMA =
+  'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json';
 
 /** Returns the remarks as a log of the Static Analysis Results Interchange Format (SARIF), version 2.1.0. */
 export function sarifLog(remarks: readonly PlacedRemark[]): unknown {
   const codes = [...new Set(remarks.map(({ problem }) => problem.code))].sort();
   return {
-    $schema: SCHEMA,
+    $schema: SARIF_SCHEMA,
     version: '2.1.0',
     runs: [
       {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { repair } from './fix.ts';
 import { lintSource } from './lint-source.ts';
-import type { PlacedRemark } from './remark.ts';
+import type { PlacedRemark } from './placed-remark.ts';
 
 interface Mistake {
   readonly made: string;

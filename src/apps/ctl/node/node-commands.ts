@@ -46,7 +46,7 @@ there first. The command is idempotent.`,
     details: `
 Drain the node and stop netplug-agent first. Removes its routes (protocol 118), its tunnel devices and
 its nftables tables in the network namespace of the tool, and stops BIRD with its routes. Interfaces of
-pods stay; "netplugctl uninstall --purge" removes them.`,
+pods stay; "netplugctl node uninstall --purge" removes them.`,
     examples: ['netplugctl node clean'],
     run: async (context, { options }) => cleanNode(context, options),
   }),

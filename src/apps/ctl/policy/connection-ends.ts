@@ -8,7 +8,8 @@ import { hostEndpointsOf } from '../../../policy/host-interfaces.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
 
-const HOST = 'host/';
+/** What the name of an end begins with that is a node. */
+export const HOST = 'host/';
 
 /** One end as the user named it, with every address that a packet may carry there. */
 export interface NamedEnd {
@@ -118,7 +119,7 @@ export function noEndpoint(pod: string): NetplugError {
  * Returns the host endpoint by which packets of the node pass, and what is not certain. Interfaces are known on the node alone:
  * an endpoint that expects an address of the node counts, then one for all interfaces.
  */
-function findCrossing(
+export function findCrossing(
   view: PolicyView,
   host: string,
   own: readonly Address[],

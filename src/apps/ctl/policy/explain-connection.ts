@@ -4,6 +4,7 @@ import { formatAddress } from '../../../net/address.ts';
 import { noProfileReason, tierDefaultReason } from '../../../policy/describe-decision.ts';
 import {
   type ConnectionEnd,
+  type ConnectionVerdict,
   type ConsideredPolicy,
   type EndVerdict,
   evaluateConnection,
@@ -16,6 +17,7 @@ import type { PacketPath } from '../../../policy/packet-path.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyDirection, PolicyRule } from '../../../policy/resolved-policy.ts';
 import type { NamedEnd } from './connection-ends.ts';
+import type { ExplainedProbe } from './probe-connection.ts';
 import { type ShownRule, showRule } from './shown-rule.ts';
 
 export type AskedProtocol = 'TCP' | 'UDP' | 'SCTP' | 'ICMP';
@@ -75,6 +77,8 @@ export interface ExplainedConnection {
   readonly leaving?: ExplainedCrossing;
   /** Where it reaches the node of its destination. */
   readonly entering?: ExplainedCrossing;
+  /** What the kernel did with a packet, when one was sent. */
+  readonly probe?: ExplainedProbe;
   readonly notes: readonly string[];
 }
 
@@ -92,17 +96,14 @@ export interface ExplainedConnections {
 
 const OPEN: Readonly<Record<OpenMatch['kind'], string>> = {
   failsafe: 'a failsafe port of the AgentConfiguration: no policy of a host endpoint closes it',
+  datastore: 'a server of the datastore: no policy of a host endpoint cuts the agent off from it',
   tunnel: 'a tunnel between nodes: policies see the packets inside',
 };
 
 /** Returns what policies say of connections between two ends, and which rules say so. */
 export function explainConnections(view: PolicyView, question: ConnectionQuestion): ExplainedConnections {
   const { from, to, protocol, port } = question;
-  const connections = from.addresses.flatMap((source) =>
-    to.addresses
-      .filter(({ address }) => address.family === source.address.family)
-      .map((destination) => explainOne(view, question, { source, destination })),
-  );
+  const connections = judgeConnections(view, question).map((judged) => explainOne(view, judged));
   return {
     from: from.name,
     to: to.name,
@@ -117,24 +118,43 @@ export function explainConnections(view: PolicyView, question: ConnectionQuestio
   };
 }
 
-function explainOne(
+/** The connection between one address of each end, and what policies say of it. */
+export interface JudgedConnection {
+  readonly source: ConnectionEnd;
+  readonly destination: ConnectionEnd;
+  readonly packet: Packet;
+  readonly judged: ConnectionVerdict;
+}
+
+/** Returns one for each pair of addresses of the same IP family. */
+export function judgeConnections(
   view: PolicyView,
-  { protocol, port, endpointToHost, openPorts }: ConnectionQuestion,
-  { source, destination }: { readonly source: ConnectionEnd; readonly destination: ConnectionEnd },
-): ExplainedConnection {
-  const packet = packetOf({ source, destination, protocol, port });
-  const node = source.pod?.node;
+  { from, to, protocol, port, endpointToHost, openPorts }: ConnectionQuestion,
+): readonly JudgedConnection[] {
   const withOpen = (end: ConnectionEnd): ConnectionEnd => {
     const own = end.pod?.node ?? end.host;
     return own === undefined || openPorts === undefined ? end : { ...end, open: openPorts(own) };
   };
-  const judged = evaluateConnection(view, {
-    source: withOpen(source),
-    destination: withOpen(destination),
-    packet,
-    endpointToHost: node === undefined ? 'Accept' : endpointToHost(node),
-  });
+  return from.addresses.flatMap((source) =>
+    to.addresses
+      .filter(({ address }) => address.family === source.address.family)
+      .map((destination) => {
+        const packet = packetOf({ source, destination, protocol, port });
+        const node = source.pod?.node;
+        const judged = evaluateConnection(view, {
+          source: withOpen(source),
+          destination: withOpen(destination),
+          packet,
+          endpointToHost: node === undefined ? 'Accept' : endpointToHost(node),
+        });
+        return { source, destination, packet, judged };
+      }),
+  );
+}
+
+function explainOne(view: PolicyView, { source, destination, packet, judged }: JudgedConnection): ExplainedConnection {
   const { verdict, isRefusedByHost } = judged;
+  const node = source.pod?.node;
   const isFromOwnNode = source.host !== undefined && source.host === destination.pod?.node;
   return {
     source: formatAddress(source.address),

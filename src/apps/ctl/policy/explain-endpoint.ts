@@ -4,13 +4,13 @@ import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyDirection, PolicyEndpoint, ResolvedPolicy } from '../../../policy/resolved-policy.ts';
 import { type ShownRule, showRule } from './shown-rule.ts';
 
-interface AppliedPolicy {
+export interface AppliedPolicy {
   readonly policy: string;
   readonly isStaged: boolean;
   readonly rules: readonly ShownRule[];
 }
 
-interface AppliedProfile {
+export interface AppliedProfile {
   readonly profile: string;
   /** A profile that does not exist has no rules. */
   readonly exists: boolean;
@@ -52,11 +52,15 @@ function explainEndpoint(view: PolicyView, endpoint: PolicyEndpoint): ExplainedE
     node,
     ...(interfaceName === undefined ? {} : { interface: interfaceName }),
     addresses: addresses.map(formatAddress),
-    labels: Object.fromEntries(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1))),
+    labels: sortedLabels(labels),
     ingress: appliedIn(view, endpoint, 'ingress'),
     egress: appliedIn(view, endpoint, 'egress'),
     profiles: profiles.map((name) => explainProfile(view, name)),
   };
+}
+
+export function sortedLabels(labels: Labels): Labels {
+  return Object.fromEntries(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 function appliedIn(view: PolicyView, endpoint: PolicyEndpoint, direction: PolicyDirection): AppliedPolicies {
@@ -70,11 +74,11 @@ function appliedIn(view: PolicyView, endpoint: PolicyEndpoint, direction: Policy
   };
 }
 
-function explainPolicy({ id, isStaged, rules }: ResolvedPolicy, direction: PolicyDirection): AppliedPolicy {
+export function explainPolicy({ id, isStaged, rules }: ResolvedPolicy, direction: PolicyDirection): AppliedPolicy {
   return { policy: id, isStaged, rules: (rules[direction] ?? []).map((rule) => showRule(direction, rule)) };
 }
 
-function explainProfile(view: PolicyView, name: string): AppliedProfile {
+export function explainProfile(view: PolicyView, name: string): AppliedProfile {
   const profile = view.profile(name);
   const rulesIn = (direction: PolicyDirection): readonly ShownRule[] =>
     (profile?.rules[direction] ?? []).map((rule) => showRule(direction, rule));

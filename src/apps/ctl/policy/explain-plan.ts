@@ -57,13 +57,16 @@ export function explainPlan({ before, after, changes, nodes, notes, flows }: Pla
   );
   const named = [...nodes, ...apiServerAddresses(before)];
   const { changes: differences, whole } = compareReach({ before, after }, named);
+  const compared = new Set(
+    nodes.flatMap(({ hostEnd }) => [before, after].flatMap((view) => hostEnd?.(view)?.endpoint.key ?? [])),
+  );
   const names = new PeerNames(pods);
   const show = (change: ReachChange): PlannedConnections => showChange(change, { before, after, names, whole });
   const known = new Set([...before.problems.values()].flat());
   const problems = [...after.problems.values()].flat().filter((problem) => !known.has(problem));
   return {
     changes: changes.map(({ shown, action }) => ({ resource: shown, action })),
-    warnings: [...warnOfCuts(before, differences), ...warnOfHosts(before, after), ...problems],
+    warnings: [...warnOfCuts(before, differences), ...warnOfHosts({ before, after }, compared), ...problems],
     ...(flows === undefined ? {} : { cutFlows: cutFlows({ before, after }, flows) }),
     cut: differences.filter(({ verdict }) => verdict === 'deny').map(show),
     opened: differences.filter(({ verdict }) => verdict === 'allow').map(show),

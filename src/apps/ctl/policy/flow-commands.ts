@@ -1,4 +1,5 @@
-import { type Command, command, flagOption, notAllowed, one, value } from '../command.ts';
+import { RECOMMENDED_KINDS } from '../../../policy/reach/recommend-policies.ts';
+import { choice, type Command, command, flagOption, notAllowed, one, value } from '../command.ts';
 import { SOCKET } from '../common-options.ts';
 import { policyDenied, policyFlows } from './policy-flows.ts';
 import { POLICY_OUTPUT } from './policy-output.ts';
@@ -10,6 +11,8 @@ const KEPT_SECONDS = 3600;
 const OPTIONS = {
   since: value('time', 'only flows seen in the last so many s, m or h, at most 1h (default: 10m)', { read: seconds }),
   pod: value('namespace/name', 'only flows of which this pod is an end', { read: podName }),
+  node: value('node', 'ask the agent of this node, which only the node itself can'),
+  allNodes: flagOption('say how to ask every node: agents have no port'),
   socket: SOCKET,
   output: POLICY_OUTPUT,
 };
@@ -46,9 +49,13 @@ ANSWERED means that no packet came back: policies on the node of the other end m
   }),
   command({
     path: ['policy', 'recommend'],
-    summary: 'Writes Kubernetes NetworkPolicies that allow the connections of a namespace that were seen.',
+    summary: 'Writes policies that allow the connections of a namespace that were seen.',
     arguments: [NAMESPACE],
-    options: { ...FLOW_FILES, socket: SOCKET },
+    options: {
+      ...FLOW_FILES,
+      kind: choice('kind', 'kind of the policies; the others are those of netplug', { choices: RECOMMENDED_KINDS }),
+      socket: SOCKET,
+    },
     details: `
 Prints one policy for each workload of the namespace, as YAML. It allows in both directions what pods of
 the workload were seen to exchange, for all of its pods, and DNS. What is not certain stands in comments.
@@ -57,6 +64,7 @@ Review the policies, and see what they cut with "policy plan", before you apply 
     examples: [
       'netplugctl policy recommend shop',
       'netplugctl policy recommend shop --flows node-1.json --flows node-2.json',
+      'netplugctl policy recommend shop --kind NetworkPolicy',
     ],
     run: async (context, { args: [namespace], options }) => policyRecommend(context, { namespace, ...options }),
   }),

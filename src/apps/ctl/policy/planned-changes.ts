@@ -17,13 +17,14 @@ import { belongsToOthers } from '../lint/lint-objects.ts';
 import { mergeResource, sameResource } from '../resources/merge-resource.ts';
 import { itemsOf, noDocument, refuseProblems } from '../resources/resource-files.ts';
 
-/** Kinds of netplug that decide about traffic between pods. */
+/** Kinds of netplug that decide about traffic of pods and nodes. */
 const POLICY_KINDS: readonly ResourceKind[] = [
   'NetworkPolicy',
   'GlobalNetworkPolicy',
   'NetworkSet',
   'GlobalNetworkSet',
   'Profile',
+  'HostEndpoint',
 ];
 
 /** A resource of a file, by what it means for policies. */

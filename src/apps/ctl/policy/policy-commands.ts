@@ -11,7 +11,7 @@ import { runExplainEndpoint } from './run-explain-endpoint.ts';
 const END_TEXT = 'NAMESPACE/POD, an address, or host/NODE';
 const FROM = one('from', END_TEXT);
 const TO = one('to', END_TEXT);
-const POD = one('pod', 'namespace and name, with a slash between', { read: podName });
+const ENDPOINT = one('endpoint', 'NAMESPACE/POD, or host/NODE for the host endpoints of a node', { read: podName });
 
 export const POLICY_COMMANDS: readonly Command[] = [
   command({
@@ -21,17 +21,22 @@ export const POLICY_COMMANDS: readonly Command[] = [
     options: {
       port: value('number', 'port of the destination, after translation of services', { read: portNumber }),
       protocol: choice('name', 'protocol; ICMP means an echo request', { choices: ['TCP', 'UDP', 'SCTP', 'ICMP'] }),
+      probe: flagOption('also send a packet from this node, and compare what its kernel does with it'),
       output: POLICY_OUTPUT,
     },
     details: `
 Both ends must allow a connection. For each end that is a pod, prints the policy or profile and the rule
 that decides, and the policies that were considered before it. With pods of two IP families, each family
-is explained. The answer is computed from the records of the datastore; packets are not sent. The exit
-status is 1 when policies deny the connection.`,
+is explained. The answer is computed from the records of the datastore. The exit status is 1 when
+policies deny the connection.
+
+With --probe, run as root on the node of one end, sends a real packet, follows it through the kernel,
+and says where verdict and rule agree or differ. The exit status is 1 also when they do not agree.`,
     examples: [
       'netplugctl policy why shop/web-0 shop/db-0 --port 5432',
       'netplugctl policy why 192.0.2.7 shop/web-0 --port 443 -o json',
       'netplugctl policy why shop/web-0 host/node-1 --protocol UDP --port 53',
+      'netplugctl policy why shop/web-0 shop/db-0 --port 5432 --probe',
     ],
     run: async (context, { args: [from, to], options }) => policyWhy(context, { from, to }, options),
   }),
@@ -80,15 +85,16 @@ datastore; packets are not sent.`,
   }),
   command({
     path: ['explain', 'endpoint'],
-    summary: 'Lists what policies see of a pod, and which of them apply to it.',
-    arguments: [POD],
+    summary: 'Lists what policies see of a pod or of the host endpoints of a node, and which of them apply.',
+    arguments: [ENDPOINT],
     options: { output: POLICY_OUTPUT },
     details: `
 Prints labels with those of namespace and service account, the policies that apply in each direction in
 the order of their evaluation, with their rules, and the profiles, which decide when no policy applies
-or a rule passes to them. The answer is computed from the records of the datastore.`,
-    examples: ['netplugctl explain endpoint shop/web-0'],
-    run: async (context, { args: [pod], options }) => runExplainEndpoint(context, pod, options),
+or a rule passes to them. For host endpoints, the policies of each path of packets are listed, after the
+ports that no policy closes. The answer is computed from the records of the datastore.`,
+    examples: ['netplugctl explain endpoint shop/web-0', 'netplugctl explain endpoint host/node-1'],
+    run: async (context, { args: [endpoint], options }) => runExplainEndpoint(context, endpoint, options),
   }),
 ];
 
@@ -98,5 +104,5 @@ function portNumber(text: string): number {
 }
 
 function podName(text: string): string {
-  return /^[^/]+\/[^/]+$/.test(text) ? text : notAllowed('Allowed is NAMESPACE/POD.');
+  return /^[^/]+\/[^/]+$/.test(text) ? text : notAllowed('Allowed is NAMESPACE/POD or host/NODE.');
 }

@@ -36,6 +36,18 @@ async function run(shown: ShownFlows, ...argv: string[]): Promise<Ran & { readon
 }
 
 describe('netplugctl policy denied', () => {
+  it('asks the own node alone, and says how to ask others', async () => {
+    expect((await run(SHOWN, 'denied', '--node', 'node-a')).status).toBe(0);
+    for (const more of [['--node', 'node-b'], ['--all-nodes']]) {
+      const { status, err, out } = await run(SHOWN, 'denied', '--since', '5m', ...more);
+      expect({ status, out }).toEqual({ status: 69, out: '' });
+      expect(err).toContain('agents answer only root of their own node');
+      expect(err).toContain('Run "netplugctl policy denied --since 300s" as root on');
+    }
+    const { err } = await callCtl(['policy', 'flows', '--node', 'node-b'], {});
+    expect(err).toContain('Run "netplugctl policy flows --since 600s" as root on node node-b');
+  });
+
   it('shows each flow with its rule and the command that explains it, then the counters', async () => {
     const { out, err, status } = await run(SHOWN, 'denied');
     expect(out).toBe(`2026-01-01T10:00:05Z  3x  shop/web (10.0.0.1) -> shop/db (10.0.0.2), UDP port 53: denied

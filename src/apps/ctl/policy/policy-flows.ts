@@ -1,3 +1,4 @@
+import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import type { FlowVerdict, ShownFlow, ShownFlows } from '../../../model/shown-flows.ts';
 import { trafficText } from '../../../policy/why-command.ts';
 import type { Context, Status } from '../ports.ts';
@@ -12,6 +13,9 @@ export interface FlowOptions {
   /** In seconds. */
   readonly since: number | undefined;
   readonly pod: string | undefined;
+  /** Whose agent is asked: that of this machine unless set. Only that one can be. */
+  readonly node: string | undefined;
+  readonly allNodes: boolean;
   readonly socket: string | undefined;
   readonly output: PolicyOutput;
 }
@@ -24,25 +28,52 @@ export async function policyDenied(
   { staged, logged, ...options }: FlowOptions & { readonly staged: boolean; readonly logged: boolean },
 ): Promise<Status> {
   const verdicts = [...(staged ? STAGED : []), ...(logged ? (['logged'] as const) : [])];
-  return showFlows(context, options, { verdicts: verdicts.length === 0 ? ['denied'] : verdicts, toText: renderDenied });
+  return showFlows(context, options, {
+    command: 'denied',
+    verdicts: verdicts.length === 0 ? ['denied'] : verdicts,
+    toText: renderDenied,
+  });
 }
 
 /** Prints the flows that policies of this node allowed. */
 export async function policyFlows(context: Context, options: FlowOptions): Promise<Status> {
-  return showFlows(context, options, { verdicts: ['allowed'], toText: renderAllowed });
+  return showFlows(context, options, { command: 'flows', verdicts: ['allowed'], toText: renderAllowed });
+}
+
+interface Shown {
+  readonly command: 'denied' | 'flows';
+  readonly verdicts: FlowVerdict[];
+  readonly toText: (shown: ShownFlows) => string;
 }
 
 async function showFlows(
   context: Context,
-  { since = SINCE_SECONDS, pod, socket, output }: FlowOptions,
-  { verdicts, toText }: { readonly verdicts: FlowVerdict[]; readonly toText: (shown: ShownFlows) => string },
+  { since = SINCE_SECONDS, pod, node, allNodes, socket, output }: FlowOptions,
+  { command, verdicts, toText }: Shown,
 ): Promise<Status> {
   const { io } = context;
+  const elsewhere = onlyOnItsNode(`policy ${command} --since ${String(since)}s`, node);
+  if (allNodes) throw elsewhere;
   const question = { verdicts, sinceSeconds: since, ...(pod === undefined ? {} : { pod }) };
-  const shown = await askFlows(context, { socket, question });
+  const shown = await askFlows(context, { socket, question }).catch((cause: unknown) => {
+    throw node !== undefined && isNetplugError(cause, 'agent/unreachable') ? elsewhere : cause;
+  });
+  if (node !== undefined && node !== shown.node) throw elsewhere;
   io.stdout(renderDocument(shown, output, toText));
   for (const note of notesOf(shown)) io.stderr(`${note}\n`);
   return 0;
+}
+
+/** Agents have no port: what they record is for root of their node alone. */
+function onlyOnItsNode(command: string, node: string | undefined): NetplugError {
+  const [whose, where] = node === undefined ? ['of other nodes', 'each node'] : [`of node "${node}"`, `node ${node}`];
+  return new NetplugError(
+    'agent/unreachable',
+    `Cannot ask the agent ${whose} from here: agents answer only root of their own node, and have no port`,
+    {
+      hint: `Run "netplugctl ${command}" as root on ${where}; events NetplugPolicyDenied of pods and the metric netplug_policy_packets_total cover all nodes`,
+    },
+  );
 }
 
 /** Renders each flow with the rule that decided and the command that explains it, then the counters of rules. */

@@ -56,6 +56,27 @@ a  TCP 5432
     expect(cells).toContainEqual({ from: 0, to: 1, traffic: 'all traffic', isPartial: false, sign: '*' });
   });
 
+  it('has a row for each node with a host endpoint, and one for the others', async () => {
+    const meta = { apiVersion: 'netplug.io/v3' };
+    await cluster.apply(
+      ...['n1', 'n2', 'n3'].map((name, index) => ({
+        ...meta,
+        kind: 'Node',
+        metadata: { name },
+        spec: { bgp: { ipv4Address: `192.0.2.${String(index + 1)}/24` } },
+      })),
+      { ...meta, kind: 'HostEndpoint', metadata: { name: 'h' }, spec: { node: 'n1', interfaceName: '*' } },
+    );
+    const { groups, cells } = JSON.parse((await cluster.run('policy map -o json')).out) as ShownMap;
+    const texts = groups.map(({ text }) => text);
+    expect(texts).toContain('2 nodes');
+    const [host, odd] = [texts.indexOf('node n1'), texts.indexOf('shop/odd')];
+    const toHost = cells.find(({ from, to }) => from === odd && to === host);
+    // Nothing applies to the endpoint, so that only failsafe ports are open.
+    expect(toHost?.traffic).toContain('TCP 22');
+    expect(cells.find(({ from, to }) => from === odd && to === texts.indexOf('2 nodes'))?.traffic).toBe('all traffic');
+  });
+
   it('escapes labels of users in SVG and HTML', async () => {
     for (const format of ['svg', 'html']) {
       const { out } = await cluster.run(`policy map -o ${format}`);

@@ -1,7 +1,7 @@
 import { mapReach, type MapDivision } from '../../../policy/reach/map-reach.ts';
 import { apiServerAddresses } from '../../../policy/reach/vital-services.ts';
 import type { Context, Status } from '../ports.ts';
-import { readNodeAddresses } from './policy-plan.ts';
+import { readNodeEnds } from './read-node-ends.ts';
 import { withPolicyState } from './read-policy-state.ts';
 import { renderMapPage, renderMapSvg } from './render-map-svg.ts';
 import { renderMapText } from './render-map-text.ts';
@@ -26,7 +26,7 @@ export interface PolicyMapOptions {
 /** Prints who reaches whom by the policies of the datastore. */
 export async function policyMap(context: Context, { namespace, by, output }: PolicyMapOptions): Promise<Status> {
   return withPolicyState(context, async (view, store) => {
-    const named = [...(await readNodeAddresses(store, context.signal)), ...apiServerAddresses(view)];
+    const named = [...(await readNodeEnds(store, view, context.signal)), ...apiServerAddresses(view)];
     const map = showMap(mapReach(view, { named, division: by, namespace }));
     context.io.stdout(RENDERERS[output](map));
     return 0;

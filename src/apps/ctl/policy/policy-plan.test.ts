@@ -41,7 +41,7 @@ const KUBERNETES = {
 };
 
 describe('netplugctl policy plan', () => {
-  it('warns of a policy that applies to host endpoints, which it does not compare', async () => {
+  it('warns of a host endpoint at none of the known addresses, which it does not compare', async () => {
     const meta = { apiVersion: 'netplug.io/v3', kind: 'HostEndpoint' };
     await cluster.apply(
       { ...meta, metadata: { name: 'n1-all', labels: { role: 'gateway' } }, spec: { node: 'n1', interfaceName: '*' } },
@@ -54,12 +54,58 @@ describe('netplugctl policy plan', () => {
       spec: { selector: "role == 'gateway'", ingress: [{ action: 'Deny', protocol: 'TCP' }] },
     };
     expect(await plan([close])).toMatchObject({
-      warnings: ['changes what applies to n1-all of node n1: this command compares pods only, so read its rules'],
+      warnings: ['changes what applies to n1-all of node n1: what passes there is not compared, so read the rules'],
       cut: [],
     });
     expect(await plan([policyOf('open', { selector: "role == 'gateway'", ingress: [] })])).toMatchObject({
       warnings: [],
     });
+  });
+
+  it('lists what a policy of host endpoints cuts between nodes, pods and addresses', async () => {
+    const meta = { apiVersion: 'netplug.io/v3' };
+    const node = { ...meta, kind: 'Node', metadata: { name: 'n1' }, spec: { bgp: { ipv4Address: '192.0.2.1/24' } } };
+    const host = {
+      ...meta,
+      kind: 'HostEndpoint',
+      metadata: { name: 'n1-all', labels: { role: 'gateway' } },
+      spec: { node: 'n1', interfaceName: '*', profiles: ['kns.shop'] },
+    };
+    const close = {
+      ...meta,
+      kind: 'GlobalNetworkPolicy',
+      metadata: { name: 'close' },
+      spec: { selector: "role == 'gateway'", ingress: [{ action: 'Deny', protocol: 'TCP' }, { action: 'Allow' }] },
+    };
+    await cluster.apply(node, host);
+    const { cut, warnings } = await plan([close]);
+    expect(warnings).toEqual([]);
+    expect(
+      cut.map(({ from, to, traffic, reasons }) => ({
+        from: from.map(({ text }) => text),
+        to: to.map(({ text }) => text),
+        traffic,
+        reasons,
+      })),
+    ).toEqual([
+      {
+        from: expect.arrayContaining(['other IPv4 addresses']),
+        to: ['node n1'],
+        // Failsafe ports stay open.
+        traffic: expect.stringMatching(/^TCP 1-21, 23-/),
+        reasons: [
+          {
+            direction: 'ingress',
+            before: 'no policy decides, and profiles allow it',
+            after: 'GlobalNetworkPolicy close, ingress[0]: Deny TCP',
+          },
+        ],
+      },
+    ]);
+    // Without a profile that allows, the endpoint itself closes the node.
+    const added = await plan([{ ...host, metadata: { name: 'n2-all' }, spec: { node: 'n1', interfaceName: '*' } }]);
+    expect(added.cut).toEqual([]);
+    expect((await plan([{ ...host, spec: { node: 'n1', interfaceName: '*' } }])).cut.length).toBeGreaterThan(0);
   });
 
   it('lists what a Kubernetes policy cuts, with what decides before and after', async () => {

@@ -1,12 +1,10 @@
-import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import { PolicyState } from '../../../policy/policy-state.ts';
-import type { NamedAddress } from '../../../policy/reach/peer-classes.ts';
 import { type FileChoice, readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
-import { nodeAddresses } from './connection-ends.ts';
 import { explainPlan } from './explain-plan.ts';
 import { planChanges, readWrittenChanges } from './planned-changes.ts';
 import { type PolicyOutput, renderDocument } from './policy-output.ts';
+import { readNodeEnds } from './read-node-ends.ts';
 import { readFlowFiles } from './read-flow-files.ts';
 import { withPolicyState } from './read-policy-state.ts';
 import { renderPolicyPlan } from './render-policy-plan.ts';
@@ -32,17 +30,9 @@ export async function policyPlan(
     const changes = await planChanges(written, verb, { store, records, signal });
     const after = new PolicyState();
     after.apply([...records, ...changes.map(({ change }) => change)]);
-    const nodes = await readNodeAddresses(store, signal);
+    const nodes = await readNodeEnds(store, before, signal);
     const plan = explainPlan({ before, after, changes, nodes, notes: written.notes, flows });
     io.stdout(renderDocument(plan, output, renderPolicyPlan));
     return plan.cut.length === 0 ? 0 : 1;
   });
-}
-
-/** Returns the addresses of all nodes, those of their tunnels included. */
-export async function readNodeAddresses(store: ResourceStore, signal: AbortSignal): Promise<readonly NamedAddress[]> {
-  const { resources } = await store.listResources('Node', signal);
-  return resources.flatMap((node) =>
-    nodeAddresses(node).map((address) => ({ kind: 'node', name: node.metadata.name, address }) as const),
-  );
 }

@@ -1,5 +1,5 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { recommendPolicies } from '../../../policy/reach/recommend-policies.ts';
+import { recommendPolicies, type RecommendedKind } from '../../../policy/reach/recommend-policies.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderYaml } from '../resources/output/render.ts';
 import { askFlows } from './ask-flows.ts';
@@ -10,6 +10,7 @@ const SINCE_SECONDS = 3600;
 
 export interface PolicyRecommendOptions {
   readonly namespace: string;
+  readonly kind: RecommendedKind;
   /** Files with flows of nodes; empty asks the agent of this node. */
   readonly flows: readonly string[];
   readonly socket: string | undefined;
@@ -18,12 +19,12 @@ export interface PolicyRecommendOptions {
 /** Prints policies that allow the flows seen, with what they generalize as comments. @throws resource/not-found */
 export async function policyRecommend(
   context: Context,
-  { namespace, flows: files, socket }: PolicyRecommendOptions,
+  { namespace, kind, flows: files, socket }: PolicyRecommendOptions,
 ): Promise<Status> {
   const question = { verdicts: ['allowed' as const], sinceSeconds: SINCE_SECONDS };
   const flows = files.length > 0 ? await readFlowFiles(files) : (await askFlows(context, { socket, question })).flows;
   return withPolicyState(context, async (view) => {
-    const { policies, notes } = recommendPolicies(view, { namespace, flows });
+    const { policies, notes } = recommendPolicies(view, { namespace, flows, kind });
     if (policies.length === 0) {
       throw new NetplugError(
         'resource/not-found',

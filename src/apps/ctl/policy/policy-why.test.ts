@@ -104,6 +104,12 @@ describe('netplugctl policy why', () => {
     expect(await explained('10.0.0.1 10.0.0.2 --protocol ICMP')).toMatchObject({ verdict: 'allow' });
   });
 
+  it('refuses to probe without root', async () => {
+    const { status, err } = await run('policy why shop/web shop/db --port 80 --probe');
+    expect(status).toBe(69);
+    expect(err).toContain('policy/probe-impossible');
+  });
+
   it('lets a node reach its own pods, and applies policies to other nodes', async () => {
     await apply(policyOf('closed', { selector: 'all()', types: ['Ingress'] }));
     const own = await run('policy why host/n1 shop/web --port 80');
@@ -173,6 +179,17 @@ describe('netplugctl policy why', () => {
     });
     // What stays on the node passes no host endpoint.
     expect(await explained('host/n1 shop/web --port 81')).toMatchObject({ verdict: 'allow' });
+  });
+
+  it('says that a host endpoint closes no server of the datastore', async () => {
+    const spec = { node: 'n1', interfaceName: '*' };
+    await apply({ apiVersion: 'netplug.io/v3', kind: 'HostEndpoint', metadata: { name: 'all' }, spec });
+    cluster.servers.push('https://198.51.100.1:8443');
+    const { status, out } = await run('policy why host/n1 198.51.100.1 --port 8443');
+    expect([status, out]).toEqual([0, expect.stringContaining('a server of the datastore: no policy of a host')]);
+    for (const to of ['198.51.100.1 --port 8444', '198.51.100.2 --port 8443'])
+      expect(await explained(`host/n1 ${to}`)).toMatchObject({ verdict: 'deny' });
+    expect(await explained('198.51.100.1 host/n1 --port 8443')).toMatchObject({ verdict: 'deny' });
   });
 
   it('takes the host endpoint that expects the address of the node, and names those of other interfaces', async () => {

@@ -1,25 +1,39 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { agentSettings, type EffectiveSettings, endpointToHostAction } from '../../../config/agent-settings.ts';
-import type { ResourceStore } from '../../../datastore/resource-store.ts';
-import { failsafePorts } from '../../../policy/open-ports.ts';
+import type { PolicyView } from '../../../policy/policy-view.ts';
+import { findNetconf } from '../explain/find-netconf.ts';
+import { nodeOf } from '../explain/run-plan-add.ts';
 import type { Context, Status } from '../ports.ts';
 import { findEnd } from './connection-ends.ts';
-import { type AskedProtocol, explainConnections } from './explain-connection.ts';
+import {
+  type AskedProtocol,
+  type ConnectionQuestion,
+  explainConnections,
+  type ExplainedConnection,
+  type ExplainedConnections,
+  judgeConnections,
+} from './explain-connection.ts';
+import { impossible, probeConnection } from './probe-connection.ts';
 import { type PolicyOutput, renderDocument } from './policy-output.ts';
+import { readNodePolicySettings } from './read-node-settings.ts';
 import { withPolicyState } from './read-policy-state.ts';
 import { renderConnections } from './render-connections.ts';
 
 export interface PolicyWhyOptions {
   readonly port: number | undefined;
   readonly protocol: AskedProtocol;
+  /** Whether to compare the answer with what the kernel of this node does with a packet. */
+  readonly probe: boolean;
   readonly output: PolicyOutput;
 }
 
-/** Prints whether policies allow connections from one end to another. Returns status 1 when they deny. @throws cli/usage */
+/**
+ * Prints whether policies allow connections from one end to another. Returns status 1 when they deny, or the kernel does not do
+ * what they say. @throws cli/usage, policy/probe-impossible
+ */
 export async function policyWhy(
   context: Context,
   { from, to }: { readonly from: string; readonly to: string },
-  { port, protocol, output }: PolicyWhyOptions,
+  { port, protocol, probe, output }: PolicyWhyOptions,
 ): Promise<Status> {
   const { io, signal } = context;
   if (protocol === 'ICMP' && port !== undefined) {
@@ -30,27 +44,45 @@ export async function policyWhy(
   return withPolicyState(context, async (view, store) => {
     const { resources: nodes } = await store.listResources('Node', signal);
     const [source, destination] = [findEnd({ view, nodes }, from), findEnd({ view, nodes }, to)];
-    const settingsOf = await readSettings(store, signal);
-    const explained = explainConnections(view, {
+    const question: ConnectionQuestion = {
       from: source,
       to: destination,
       protocol,
       port,
-      endpointToHost: (node) => endpointToHostAction(settingsOf(node)),
-      openPorts: (node) => failsafePorts(settingsOf(node)),
-    });
+      ...(await readNodePolicySettings(store, view, signal)),
+    };
+    const explained = explainConnections(view, question);
     if (explained.connections.length === 0) {
       throw new NetplugError('cli/usage', `Cannot connect ${from} to ${to}: they have no IP family in common`, {
         hint: 'Choose two ends with IPv4 addresses, or two with IPv6 addresses',
       });
     }
-    io.stdout(renderDocument(explained, output, renderConnections));
-    return explained.verdict === 'allow' ? 0 : 1;
+    const probed = probe ? await withProbes(context, { view, question, explained }) : explained;
+    io.stdout(renderDocument(probed, output, renderConnections));
+    const isAsSaid = probed.connections.every((each) => each.probe === undefined || each.probe.outcome === 'agrees');
+    return explained.verdict === 'allow' && isAsSaid ? 0 : 1;
   });
 }
 
-/** Returns the settings of the agent of each node, as the datastore has them. */
-async function readSettings(store: ResourceStore, signal: AbortSignal): Promise<(node: string) => EffectiveSettings> {
-  const { resources } = await store.listResources('AgentConfiguration', signal);
-  return (node) => agentSettings({}, node, resources).settings;
+/** Adds what the kernel of this node does with a packet of each connection. */
+async function withProbes(
+  context: Context,
+  {
+    view,
+    question,
+    explained,
+  }: { readonly view: PolicyView; readonly question: ConnectionQuestion; readonly explained: ExplainedConnections },
+): Promise<ExplainedConnections> {
+  const { ports, signal } = context;
+  if (ports.host.uid !== 0) throw impossible('the command does not run as root', 'Run it as root, on a node');
+  const node = nodeOf(context, { node: undefined }, (await findNetconf(ports.plugin.confDir))?.config);
+  const probe = ports.openPacketProbe();
+  const connections: ExplainedConnection[] = [];
+  for (const [index, connection] of judgeConnections(view, question).entries()) {
+    const { protocol, port } = question;
+    const followed = await probeConnection(probe, { view, node, connection, protocol, port }, signal);
+    const said = explained.connections[index];
+    if (said !== undefined) connections.push({ ...said, probe: followed });
+  }
+  return { ...explained, connections };
 }

@@ -5,6 +5,7 @@ import type {
   ExplainedCrossing,
   ExplainedEnd,
 } from './explain-connection.ts';
+import type { ExplainedProbe } from './probe-connection.ts';
 
 const VERDICTS = { allow: 'allowed', deny: 'denied' } as const;
 
@@ -28,6 +29,7 @@ function connectionLines({
   ingress,
   leaving,
   entering,
+  probe,
   notes,
 }: ExplainedConnection): readonly string[] {
   return [
@@ -37,6 +39,25 @@ function connectionLines({
     ...(entering === undefined ? [] : crossingLines('ingress', entering)),
     ...(ingress === undefined ? [] : endLines('ingress', ingress)),
     ...notes.map((note) => `  ${note}`),
+    ...(probe === undefined ? [] : probeLines(probe)),
+  ];
+}
+
+const OUTCOMES = {
+  agrees: 'the kernel agrees',
+  differs: 'the kernel differs',
+  unknown: 'policies were not asked',
+} as const;
+
+function probeLines({ node, outcome, places, notes }: ExplainedProbe): readonly string[] {
+  return [
+    `  probe on node ${node}: ${OUTCOMES[outcome]}`,
+    ...places.flatMap(({ place, outcome: said, expected, kernel }) => [
+      `    ${place}: ${said}`,
+      ...(expected === undefined ? [] : [`      policies: ${VERDICTS[expected.verdict]}, ${expected.reason}`]),
+      ...(kernel === undefined ? [] : [`      kernel:   ${VERDICTS[kernel.verdict]}, ${kernel.reason}`]),
+    ]),
+    ...notes.map((note) => `    ${note}`),
   ];
 }
 
@@ -44,7 +65,7 @@ function endLines(direction: 'egress' | 'ingress', end: ExplainedEnd): readonly 
   return [`  ${direction} of ${end.pod} on node ${end.node}: ${VERDICTS[end.verdict]}`, ...reasonLines(end)];
 }
 
-const PATHS: Readonly<Record<PacketPath, string>> = {
+export const PATH_TEXTS: Readonly<Record<PacketPath, string>> = {
   untracked: 'doNotTrack',
   preDNAT: 'preDNAT',
   local: 'process of the node',
@@ -56,7 +77,7 @@ function crossingLines(
   { hostEndpoint, node, paths }: ExplainedCrossing,
 ): readonly string[] {
   return paths.flatMap(({ path, ...said }) => [
-    `  ${direction} at HostEndpoint ${hostEndpoint} of node ${node}, ${PATHS[path]}: ${VERDICTS[said.verdict]}`,
+    `  ${direction} at HostEndpoint ${hostEndpoint} of node ${node}, ${PATH_TEXTS[path]}: ${VERDICTS[said.verdict]}`,
     ...reasonLines(said),
   ]);
 }

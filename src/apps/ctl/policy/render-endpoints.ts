@@ -14,13 +14,25 @@ export function renderEndpoints({ endpoints }: { readonly endpoints: readonly Ex
 
 function endpointLines(endpoint: ExplainedEndpoint): readonly string[] {
   const { pod, node, interface: link, addresses, labels, profiles } = endpoint;
-  const known = Object.entries(labels);
   return [
     `${pod} on node ${node}${link === undefined ? '' : `, interface ${link}`}`,
     `  addresses: ${addresses.length === 0 ? 'none: the pod has finished' : addresses.join(', ')}`,
+    ...labelLines(labels),
+    ...(['ingress', 'egress'] as const).flatMap((direction) => directionLines(direction, endpoint[direction])),
+    ...profileLines(profiles),
+  ];
+}
+
+export function labelLines(labels: ExplainedEndpoint['labels']): readonly string[] {
+  const known = Object.entries(labels);
+  return [
     `  labels, as policies see them${known.length === 0 ? ': none' : ''}`,
     ...known.map(([label, value]) => `    ${label}=${value}`),
-    ...(['ingress', 'egress'] as const).flatMap((direction) => directionLines(direction, endpoint[direction])),
+  ];
+}
+
+export function profileLines(profiles: ExplainedEndpoint['profiles']): readonly string[] {
+  return [
     `  profiles, in order${profiles.length === 0 ? ': none' : ''}`,
     ...profiles.flatMap(({ profile, exists, ingress, egress }) => [
       `    ${profile}${exists ? '' : ' (does not exist)'}`,
@@ -34,13 +46,14 @@ function directionLines(
   { policies, otherwise }: ExplainedEndpoint['ingress'],
 ): readonly string[] {
   if (policies.length === 0) return [`  ${direction}: no policy applies, profiles decide`];
-  return [
-    `  ${direction}: policies in order, then ${otherwise}`,
-    ...policies.flatMap(({ policy, isStaged, rules }) => [
-      `    ${policy}${isStaged ? ' (staged, not enforced)' : ''}${rules.length === 0 ? ': no rules' : ''}`,
-      ...ruleLines(rules),
-    ]),
-  ];
+  return [`  ${direction}: policies in order, then ${otherwise}`, ...policyLines(policies)];
+}
+
+export function policyLines(policies: ExplainedEndpoint['ingress']['policies']): readonly string[] {
+  return policies.flatMap(({ policy, isStaged, rules }) => [
+    `    ${policy}${isStaged ? ' (staged, not enforced)' : ''}${rules.length === 0 ? ': no rules' : ''}`,
+    ...ruleLines(rules),
+  ]);
 }
 
 function ruleLines(rules: readonly ShownRule[]): readonly string[] {

@@ -83,7 +83,7 @@ describe('patch', () => {
     expect(database.state()).toBe(before);
   });
 
-  it('is made again on top of what somebody else wrote meanwhile', async () => {
+  it('is repeated on top of what another writer changed meanwhile', async () => {
     await run(['apply', '-f', '-'], BLUE);
     let others = 3;
     const slow = openMemoryStore(database, {

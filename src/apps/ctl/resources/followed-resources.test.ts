@@ -13,7 +13,7 @@ function pool(name: string, cidr: string, labels: Record<string, string> = {}): 
 const all = (...resources: readonly AnyResource[]): ResourceChange =>
   ({ kind: 'all', resources, problems: [] }) as never;
 const put = (resource: AnyResource): ResourceChange => ({ kind: 'put', resource });
-const gone = (name: string): ResourceChange => ({ kind: 'gone', which: { kind: 'IPPool', name } });
+const gone = (name: string): ResourceChange => ({ kind: 'deleted', which: { kind: 'IPPool', name } });
 
 describe('followed resources', () => {
   it('are reported once each, also when the watch restarts', () => {

@@ -20,7 +20,7 @@ export class FollowedResources {
 
   events(change: ResourceChange): readonly ShownEvent[] {
     if (change.kind === 'put') return this.#see(change.resource);
-    if (change.kind === 'gone') return this.#lose(change.which);
+    if (change.kind === 'deleted') return this.#lose(change.which);
     const there = new Set(change.resources.map((resource) => showResourceId(resourceIdOf(resource))));
     const gone = [...this.#shown].filter(([id]) => !there.has(id)).map(([, resource]) => resourceIdOf(resource));
     return [

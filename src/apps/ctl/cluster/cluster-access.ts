@@ -1,0 +1,117 @@
+import { readFile } from 'node:fs/promises';
+import { NetplugError, reasonOf } from '../../../base/errors.ts';
+import type { KvConnection, OrchSettings } from '../../../config/connection.ts';
+import { faultsOf } from '../../../install/cluster/checks/certificate-checks.ts';
+import type { ClusterDatastore } from '../../../install/cluster/settings.ts';
+import { readConnection, readKubeconfigSource, readOwnConnection } from '../connection.ts';
+import type { Context } from '../ports.ts';
+
+export interface ClusterConnection {
+  readonly api: OrchSettings;
+  readonly datastore: ClusterDatastore;
+  /** The connection to etcd; undefined with the API as datastore. */
+  readonly kv: KvConnection | undefined;
+  /** Certificates of etcd in base64, by their keys in the Secret. */
+  readonly certificates: Readonly<Record<string, string>> | undefined;
+  readonly certificateFaults: readonly string[];
+}
+
+/**
+ * Returns how to reach the API of the cluster, and the datastore of the installation: that of the environment unless the user
+ * chose one. @throws cli/usage, netconf/invalid, store/config-invalid
+ */
+export async function readClusterConnection(
+  context: Context,
+  wanted: 'orch' | 'kvv3' | undefined,
+): Promise<ClusterConnection> {
+  const { datastore } = wanted === 'kvv3' ? await readOwnConnection(context) : await readConnection(context);
+  if (datastore.type === 'orch') {
+    if (wanted === 'kvv3') throw noEndpoints();
+    return {
+      api: datastore.orch,
+      datastore: { type: 'orch' },
+      kv: undefined,
+      certificates: undefined,
+      certificateFaults: [],
+    };
+  }
+  const api = await findApi(context);
+  if (wanted === 'orch') {
+    return { api, datastore: { type: 'orch' }, kv: undefined, certificates: undefined, certificateFaults: [] };
+  }
+  const { connection: kv } = datastore;
+  const { endpoints } = kv;
+  if (endpoints.from === 'srv') throw refused('kv_discovery_srv', 'Write the endpoints in KV_ENDPOINTS');
+  const files = { 'ca.crt': kv.caCertFile, 'tls.crt': kv.certFile, 'tls.key': kv.keyFile };
+  const given = Object.entries(files).flatMap(([key, path]) => (path === undefined ? [] : [{ key, path }]));
+  if (given.length > 0 && given.length < Object.keys(files).length) {
+    throw refused('some certificates', 'Set KV_CA_CERT_FILE, KV_CERT_FILE and KV_KEY_FILE, or none of them');
+  }
+  const hasTls = given.length > 0;
+  const read = await readPems(given, context);
+  return {
+    api,
+    datastore: { type: 'kvv3', endpoints: endpoints.urls.join(','), tls: hasTls ? 'secret' : 'none' },
+    kv,
+    certificates: hasTls ? read.certificates : undefined,
+    certificateFaults: read.faults,
+  };
+}
+
+/** With records in etcd, the API is that of the kubeconfig. */
+async function findApi(context: Context): Promise<OrchSettings> {
+  const { ORCHCONFIG: orchconfig, KUBERNETES_SERVICE_HOST: inCluster = '' } = context.env;
+  const nothing = { apiRoot: undefined, nodeName: undefined };
+  if (orchconfig !== undefined && orchconfig !== '') return { ...nothing, orchconfig };
+  const kubeconfig = await readKubeconfigSource(context);
+  if (kubeconfig === undefined && inCluster === '') {
+    throw new NetplugError(
+      'netconf/needs-orchestrator',
+      'Cannot reach the API of the cluster: no kubeconfig is named',
+      {
+        hint: 'Set KUBECONFIG, or name the file with --kubeconfig',
+      },
+    );
+  }
+  return { ...nothing, orchconfig: undefined, kubeconfig };
+}
+
+interface ReadPems {
+  readonly certificates: Readonly<Record<string, string>>;
+  readonly faults: readonly string[];
+}
+
+async function readPems(
+  files: readonly { readonly key: string; readonly path: string }[],
+  { ports }: Context,
+): Promise<ReadPems> {
+  const pems = new Map<string, string>();
+  const faults: string[] = [];
+  for (const { key, path } of files) {
+    try {
+      pems.set(key, await readFile(path, 'utf8'));
+    } catch (cause) {
+      faults.push(`${path}: cannot be read: ${reasonOf(cause)}`);
+    }
+  }
+  const pathOf = new Map(files.map(({ key, path }) => [key, path]));
+  for (const { key, problem, severity } of faultsOf(pems, ports.clock.now())) {
+    if (severity === undefined) faults.push(`${pathOf.get(key) ?? key}: ${problem}`);
+  }
+  const certificates = Object.fromEntries([...pems].map(([key, pem]) => [key, Buffer.from(pem).toString('base64')]));
+  return { certificates, faults };
+}
+
+function refused(what: string, hint: string): NetplugError {
+  return new NetplugError(
+    'cli/usage',
+    `Cannot install netplug with ${what}: the programs in the cluster do not use it`,
+    { hint },
+  );
+}
+
+function noEndpoints(): NetplugError {
+  return new NetplugError('cli/usage', 'Cannot use --datastore kvv3: the environment names no etcd', {
+    hint: 'Set KV_ENDPOINTS, and with TLS KV_CA_CERT_FILE, KV_CERT_FILE and KV_KEY_FILE',
+  });
+}

@@ -1,0 +1,108 @@
+import { choice, type Command, command, flagOption, mandatory, unless, value, values } from '../command.ts';
+import { notAllowed } from '../command.ts';
+import { INSTALL_METHODS, type InstallMethod } from '../../../install/cluster/checks/preflight-facts.ts';
+import { VARIANTS } from '../../../install/cluster/settings.ts';
+import { clusterStatus } from './cluster-status.ts';
+import { installCluster } from './install-cluster.ts';
+import { datastoreType, MANIFEST_COMMANDS, PREFIX_OPTION, REGISTRY_OPTION } from './manifest-commands.ts';
+import { readPoolFlags } from './print-manifest.ts';
+import { uninstallCluster } from './uninstall-cluster.ts';
+
+const INSTALL_SECONDS = 900;
+
+export const CLUSTER_COMMANDS: readonly Command[] = [
+  command({
+    path: ['install', 'cluster'],
+    summary: 'Installs netplug in a Kubernetes cluster, and proves that the network works.',
+    options: {
+      method: mandatory(
+        value<InstallMethod>('method', `how to install it: ${INSTALL_METHODS.join(', ')}`, {
+          read: methodName,
+          completes: INSTALL_METHODS,
+        }),
+      ),
+      datastore: value<'orch' | 'kvv3'>('type', 'datastore: orch, kvv3 (default: that of the environment)', {
+        read: datastoreType,
+        completes: ['orch', 'kvv3'],
+      }),
+      variant: choice('name', 'what netplug does in the cluster', { choices: VARIANTS }),
+      registry: REGISTRY_OPTION,
+      interfacePrefix: PREFIX_OPTION,
+      pool: values('cidr', 'range of pod addresses; may be repeated (default: a common range that overlaps nothing)'),
+      proof: unless('do not start probe pods at the end'),
+      yes: flagOption('do not ask for confirmation', { excludes: ['dryRun'] }),
+      dryRun: flagOption('check the cluster, show the plan, and change nothing'),
+    },
+    details: `
+The command checks the cluster first: rights of the user for every object, releases of Kubernetes and of
+the definitions, kernels, clocks and state of the nodes, other network plugins, ports, and ranges of pods
+and services. Nothing is changed if a check fails. It then shows the plan, checks each node with a pod,
+applies the objects on the server, waits, and has a pair of pods on each node reach the pods of every node
+and a Service. Run it again after an interruption: the plan consists of what is left.
+
+The kubeconfig decides the cluster. With KV_ENDPOINTS in the environment the datastore is etcd, which the
+method "manifest" supports; its certificates are copied into a Secret. The method "chart" runs helm, which
+is found by HELM or in PATH; the chart is part of this program.`,
+    examples: [
+      'netplugctl install cluster --method operator --yes',
+      'netplugctl install cluster --method manifest --pool 10.244.0.0/16 --dry-run',
+      'netplugctl install cluster --method chart --registry registry.example:5000/netplug --yes',
+    ],
+    timeoutSeconds: INSTALL_SECONDS,
+    run: async (
+      context,
+      { options: { method, datastore, variant, registry, interfacePrefix, pool, proof, yes, dryRun } },
+    ) =>
+      installCluster(context, {
+        method: method ?? 'operator',
+        datastore,
+        variant,
+        registry,
+        interfacePrefix,
+        pools: readPoolFlags(pool),
+        proof: proof ? 'run' : 'skip',
+        mode: dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask',
+      }),
+  }),
+  command({
+    path: ['install', 'status'],
+    summary: 'Shows the state of the installation in the cluster.',
+    options: { wait: flagOption('wait until all of it is ready') },
+    details: `
+The exit status is 1 if a part of the installation is not ready.`,
+    examples: ['netplugctl install status --wait --timeout 300'],
+    timeoutSeconds: INSTALL_SECONDS,
+    run: async (context, { options: { wait } }) => clusterStatus(context, { waits: wait }),
+  }),
+  ...MANIFEST_COMMANDS,
+  command({
+    path: ['uninstall', 'cluster'],
+    summary: 'Removes netplug from a Kubernetes cluster.',
+    options: {
+      purge: flagOption('also remove everything on the nodes, all resources, the definitions and the namespace'),
+      registry: REGISTRY_OPTION,
+      yes: flagOption('do not ask for confirmation', { excludes: ['dryRun'] }),
+      dryRun: flagOption('show the plan, and change nothing'),
+    },
+    details: `
+The command finds out which method installed netplug. Running pods keep their network: plugin,
+configuration and interfaces stay on the nodes, and the credentials of the plugin in the cluster, so that
+the runtime can still remove pods. New pods on a node get no route to other nodes.
+
+--purge cuts running pods off, and returns when no object, file, interface, route, rule, namespace or
+definition of netplug is left in the cluster and on its nodes. It runs "netplugctl node uninstall --purge
+--force" in a pod on each node. Records in etcd stay.`,
+    examples: ['netplugctl uninstall cluster --dry-run', 'netplugctl uninstall cluster --purge --yes'],
+    timeoutSeconds: INSTALL_SECONDS,
+    run: async (context, { options: { purge, registry, yes, dryRun } }) =>
+      uninstallCluster(context, {
+        extent: purge ? 'everything' : 'programs',
+        registry,
+        mode: dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask',
+      }),
+  }),
+];
+
+function methodName(text: string): InstallMethod {
+  return INSTALL_METHODS.find((each) => each === text) ?? notAllowed(`Allowed are ${INSTALL_METHODS.join(', ')}.`);
+}

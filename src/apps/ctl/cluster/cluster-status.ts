@@ -1,0 +1,60 @@
+import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { NetplugError } from '../../../base/errors.ts';
+import { AGENT_SET, BIRD_SET, OPERATOR } from '../../../install/cluster/names.ts';
+import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
+import type { Context, Status } from '../ports.ts';
+import { readClusterConnection } from './cluster-access.ts';
+import { DAEMON_SETS, DEPLOYMENTS, findMethod } from './read-preflight-facts.ts';
+import { type WorkloadName, waitForNodes, waitForWorkload, workloadLag } from './wait-ready.ts';
+
+const WORKLOADS: readonly WorkloadName[] = [
+  { kind: 'Deployment', name: OPERATOR },
+  { kind: 'DaemonSet', name: AGENT_SET },
+  { kind: 'DaemonSet', name: BIRD_SET },
+  { kind: 'Deployment', name: CONTROLLERS },
+];
+
+/** Prints how far an installation is. Returns 1 when a part of it is not ready. @throws install/not-ready when nothing is installed */
+export async function clusterStatus(context: Context, { waits }: { readonly waits: boolean }): Promise<Status> {
+  const { io, ports, signal } = context;
+  const { api: access } = await readClusterConnection(context, undefined);
+  await using api = ports.openApi(access);
+  const run = {
+    api,
+    clock: ports.clock,
+    signal,
+    onProgress: (text: string) => {
+      io.stderr(`${text}\n`);
+    },
+  };
+  const method = await findMethod(api, signal);
+  if (method === undefined) {
+    throw new NetplugError(
+      'install/not-ready',
+      'Cannot show the installation: netplug is not installed in this cluster',
+      {
+        hint: 'Install it with "netplugctl install cluster"',
+      },
+    );
+  }
+  io.stdout(`installed by ${method}\n`);
+  let status = 0;
+  if (waits && method !== 'manifest') await waitForWorkload(run, { kind: 'DaemonSet', name: AGENT_SET });
+  for (const workload of WORKLOADS) {
+    const lag = await lagOf(api, workload, signal);
+    if (lag === undefined) continue;
+    if (waits) await waitForWorkload(run, workload);
+    else if (lag !== '') status = 1;
+    io.stdout(`${workload.name}: ${waits || lag === '' ? 'ready' : lag}\n`);
+  }
+  if (waits) await waitForNodes(run);
+  return status;
+}
+
+/** Returns the empty text for a workload that is ready, and undefined for one that does not exist. */
+async function lagOf(api: OrchApi, { kind, name }: WorkloadName, signal: AbortSignal): Promise<string | undefined> {
+  const collection = { ...(kind === 'DaemonSet' ? DAEMON_SETS : DEPLOYMENTS), namespace: INSTALL_NAMESPACE };
+  const answer = await api.get(collection, name, signal);
+  return answer.outcome === 'ok' ? (workloadLag(answer.value) ?? '') : undefined;
+}

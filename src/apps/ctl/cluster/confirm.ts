@@ -1,0 +1,13 @@
+import { NetplugError } from '../../../base/errors.ts';
+import type { Context } from '../ports.ts';
+
+/** Asks the user, who must be at a terminal. @throws cli/usage without a terminal */
+export async function confirm({ io, signal }: Context, question: string): Promise<boolean> {
+  if (!io.isTty) {
+    throw new NetplugError('cli/usage', 'Cannot ask for confirmation: standard input is no terminal', {
+      hint: 'Add --yes, or see the plan with --dry-run',
+    });
+  }
+  io.stderr(`${question} Type "yes" and end the input (Ctrl-D): `);
+  return (await io.stdin(signal)).trim().toLowerCase() === 'yes';
+}

@@ -1,0 +1,219 @@
+import { definitionObjects } from '../../../install/cluster/objects.ts';
+import { NetplugError } from '../../../base/errors.ts';
+import { VERSION } from '../../../base/version.ts';
+import type { PreflightFacts } from '../../../install/cluster/checks/preflight-facts.ts';
+import { preflight, type PreflightFinding } from '../../../install/cluster/checks/preflight.ts';
+import { chooseDefaultPool } from '../../../install/cluster/choose-default-pool.ts';
+import { operatorObjects } from '../../../install/cluster/operator-deployment.ts';
+import { certificatesSecret } from '../../../install/cluster/release-manifests.ts';
+import { settingsOf } from '../../../install/cluster/settings-of.ts';
+import { installationObject } from './cluster-plan.ts';
+import type { InstallationPool, InstallationSpec } from '../../../model/installation.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
+import { memoryPlanRecords } from '../../../plans/plan-records.ts';
+import { carryOut } from '../../../plans/carry-out.ts';
+import { renderPlan } from '../../../plans/plan.ts';
+import type { Context, Status } from '../ports.ts';
+import { locate, type ObjectState, stateOf } from './api-objects.ts';
+import { readClusterConnection } from './cluster-access.ts';
+import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts';
+import { confirm } from './confirm.ts';
+import { clusterActor } from './install-actor.ts';
+import { type ClusterInstallOptions, refuseCombination } from './install-options.ts';
+import { probeServerPod, probeService } from '../../../install/cluster/probe-objects.ts';
+import { readPreflightFacts, rightsForObjects, type NeededRight } from './read-preflight-facts.ts';
+import { openHelm } from './helm.ts';
+
+const WRITE_VERBS = ['get', 'create', 'patch'];
+const READ_RIGHTS: readonly NeededRight[] = [
+  { verb: 'list', group: '', resource: 'nodes' },
+  { verb: 'list', group: '', resource: 'pods' },
+  { verb: 'list', group: '', resource: 'events' },
+  { verb: 'list', group: 'apps', resource: 'daemonsets' },
+  { verb: 'list', group: 'coordination.k8s.io', resource: 'leases', namespace: 'kube-node-lease' },
+  { verb: 'list', group: 'networking.k8s.io', resource: 'servicecidrs' },
+  { verb: 'list', group: 'admissionregistration.k8s.io', resource: 'mutatingwebhookconfigurations' },
+  { verb: 'list', group: 'admissionregistration.k8s.io', resource: 'validatingwebhookconfigurations' },
+];
+
+/** Installs netplug in the cluster: checks, shows the plan, carries it out, and proves the network. */
+export async function installCluster(context: Context, options: ClusterInstallOptions): Promise<Status> {
+  const { io, ports, signal } = context;
+  const { method, variant, registry, proof, mode, interfacePrefix } = options;
+  const connection = await readClusterConnection(context, options.datastore);
+  refuseCombination(options, connection.datastore.type);
+  await using api = ports.openApi(connection.api);
+  const helm = method === 'chart' ? await openHelm(context, connection.api) : undefined;
+  const rights = [...READ_RIGHTS, ...neededRights(options, connection.datastore)];
+  const facts = await readPreflightFacts(api, { rights, certificateFaults: connection.certificateFaults }, signal);
+  const spec = specOf(options, facts, connection.datastore.type);
+  const settings = settingsOf(spec, {
+    release: VERSION,
+    variant,
+    datastore: connection.datastore,
+    defaultPools: [],
+    nodes: facts.nodes.length,
+    ...(interfacePrefix === undefined ? {} : { interfacePrefix }),
+  });
+  const wanted = {
+    method,
+    variant,
+    usesPodCidrs: settings.ipam === 'HostLocal',
+    pools: rangesOf(spec),
+    release: VERSION,
+  };
+  refuseFindings(context, preflight(facts, wanted));
+  const target: ClusterTarget = {
+    method,
+    settings,
+    spec,
+    certificates: connection.certificates,
+    proof,
+    pools: options.pools === undefined ? 'as-they-are' : 'as-given',
+  };
+  const nodes = facts.nodes.filter(({ os }) => os === 'linux').map(({ name }) => name);
+  const states = await readStates(api, target, { facts, signal });
+  const notes = [
+    `${method}, ${variant}, records in ${connection.datastore.type === 'orch' ? 'the API of Kubernetes' : connection.datastore.endpoints}`,
+    `${String(nodes.length)} nodes, Kubernetes ${facts.serverVersion}, images of ${registry ?? 'netplug.io'}`,
+    ...rangesOf(spec).map(({ cidr }) => `pool ${cidr}`),
+    ...(helm === undefined ? [] : [`helm ${helm.version}`]),
+  ];
+  const plan = clusterPlan(target, { states, notes });
+  for (const note of plan.notes) io.stderr(`${note}\n`);
+  io.stdout(renderPlan(plan));
+  if (mode === 'rehearse') return 0;
+  if (mode === 'ask' && !(await confirm(context, 'Install netplug in this cluster?'))) return 1;
+  const run = {
+    api,
+    clock: ports.clock,
+    signal,
+    onProgress: (text: string) => {
+      io.stderr(`  ${text}\n`);
+    },
+  };
+  const objects = new Map(
+    targetStages(target).flatMap((stage) => stage.objects.map((object) => [locate(object).key, object])),
+  );
+  const actor = clusterActor({
+    run,
+    objects,
+    target,
+    nodes,
+    helm,
+    context,
+    kv: connection.kv,
+    hasAgent: facts.installedBy !== undefined,
+  });
+  await carryOut(
+    {
+      name: 'install-cluster',
+      // The cluster itself is the record: a repeated command makes a plan of what is left.
+      records: memoryPlanRecords(),
+      afterwards: 'remove-record',
+      actor,
+      onStage: (title) => {
+        io.stderr(`${title}\n`);
+      },
+      signal,
+    },
+    plan,
+  );
+  io.stdout(`netplug ${VERSION} is installed on ${String(nodes.length)} nodes\n`);
+  return 0;
+}
+
+function specOf(
+  { pools, registry, variant }: ClusterInstallOptions,
+  facts: PreflightFacts,
+  datastore: 'orch' | 'kvv3',
+): InstallationSpec {
+  const common = registry === undefined ? {} : { registry };
+  if (pools !== undefined) return { ...common, calicoNetwork: { ipPools: pools } };
+  if (variant !== 'policy-and-networking') return common;
+  const existing = facts.pools.map(({ name, cidr }): InstallationPool => ({ name, cidr }));
+  // An installation that is repeated keeps its pools.
+  if (datastore === 'orch' && existing.length > 0) return { ...common, calicoNetwork: { ipPools: existing } };
+  const pool = chooseDefaultPool([
+    ...facts.serviceCidrs,
+    ...facts.nodes.flatMap(({ addresses, podCidrs }) => [...addresses, ...podCidrs]),
+  ]);
+  if (pool !== undefined || facts.nodes.length === 0)
+    return { ...common, calicoNetwork: { ipPools: pool === undefined ? [] : [pool] } };
+  throw new NetplugError(
+    'install/refused',
+    'Cannot choose a pool: every common range overlaps nodes, pods or services',
+    {
+      hint: 'Name a free range with --pool',
+    },
+  );
+}
+
+function rangesOf({ calicoNetwork }: InstallationSpec): readonly { readonly name: string; readonly cidr: string }[] {
+  return (calicoNetwork?.ipPools ?? []).map(({ name = '', cidr }) => ({ name, cidr }));
+}
+
+/** Everything is written by server-side apply, and probes are deleted again. */
+function neededRights(
+  { method, variant }: ClusterInstallOptions,
+  datastore: ClusterTarget['settings']['datastore'],
+): readonly NeededRight[] {
+  const settings = settingsOf(
+    {},
+    { release: VERSION, variant, datastore, defaultPools: [{ cidr: '192.168.0.0/16' }], nodes: 2 },
+  );
+  const target: ClusterTarget = {
+    method,
+    settings,
+    spec: {},
+    certificates: datastore.type === 'kvv3' && datastore.tls === 'secret' ? {} : undefined,
+    proof: 'run',
+    pools: 'as-given',
+  };
+  const objects = targetStages(target).flatMap((stage) => stage.objects);
+  const image = { release: VERSION, image: '', pullSecrets: [], node: 'a' };
+  const probes = [probeServerPod(image), probeService(VERSION)];
+  const images = { ...settings.images, pullSecrets: [] };
+  const operator = operatorObjects({ release: VERSION, images, replicas: 1, override: {} });
+  const more = method === 'chart' ? [...operator, certificatesSecret({}, VERSION), installationObject({})] : [];
+  return [
+    ...rightsForObjects([...objects, ...more], WRITE_VERBS),
+    ...rightsForObjects(probes, [...WRITE_VERBS, 'delete']),
+  ];
+}
+
+function refuseFindings({ io }: Context, findings: readonly PreflightFinding[]): void {
+  for (const { severity, field, found, remedy } of findings) io.stderr(`${severity}: ${field}: ${found}. ${remedy}.\n`);
+  const errors = findings.filter(({ severity }) => severity === 'error');
+  const [first] = errors;
+  if (first === undefined) return;
+  throw new NetplugError(
+    'install/refused',
+    `Cannot install netplug: ${String(errors.length)} checks of the cluster failed; nothing was changed`,
+    {
+      hint: errors.length === 1 ? first.remedy : 'Correct what is listed above, and run the command again',
+      facts: { checks: errors.map(({ id }) => id) },
+    },
+  );
+}
+
+/** Objects whose namespace or kind does not exist yet are missing. */
+async function readStates(
+  api: OrchApi,
+  target: ClusterTarget,
+  { facts, signal }: { readonly facts: PreflightFacts; readonly signal: AbortSignal },
+): Promise<ReadonlyMap<string, ObjectState>> {
+  const served = new Set(facts.definitions.map(({ name }) => name));
+  const own = new Set(definitionObjects().map((definition) => locate(definition).name));
+  const states = new Map<string, ObjectState>();
+  for (const object of targetStages(target).flatMap((stage) => stage.objects)) {
+    const { key, collection } = locate(object);
+    const definition = `${collection.plural}.${collection.group}`;
+    const isServed = !own.has(definition) || served.has(definition);
+    const state = isServed ? await stateOf(api, object, signal) : 'missing';
+    // Pools and settings that exist belong to the user, unless the command line names others.
+    const isUsers = target.pools === 'as-they-are' && ['IPPool', 'Installation'].includes(String(object['kind']));
+    states.set(key, isUsers && state === 'different' ? 'same' : state);
+  }
+  return states;
+}

@@ -1,0 +1,184 @@
+import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import * as v from 'valibot';
+import { NetplugError } from '../../../base/errors.ts';
+import type { Clock } from '../../../base/clock.ts';
+import type { ApiObject } from '../../../kube/objects.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
+import { PODS } from '../../../kube/paths.ts';
+import { applyObject, deleteObject, findObject, locate } from './api-objects.ts';
+
+const POLL_MS = 1000;
+const EVENTS = { group: '', version: 'v1', plural: 'events' } as const;
+export const SYSTEM_PODS = { ...PODS, namespace: INSTALL_NAMESPACE };
+
+const Terminated = v.looseObject({
+  exitCode: v.number(),
+  message: v.optional(v.string()),
+  reason: v.optional(v.string()),
+});
+const PodStatus = v.object({
+  spec: v.optional(v.looseObject({ nodeName: v.optional(v.string()) })),
+  status: v.looseObject({
+    phase: v.optional(v.string()),
+    podIP: v.optional(v.string()),
+    podIPs: v.optional(v.array(v.looseObject({ ip: v.string() }))),
+    reason: v.optional(v.string()),
+    message: v.optional(v.string()),
+    conditions: v.optional(
+      v.array(v.looseObject({ type: v.string(), status: v.string(), message: v.optional(v.string()) })),
+    ),
+    initContainerStatuses: v.optional(v.array(containerStatus())),
+    containerStatuses: v.optional(v.array(containerStatus())),
+  }),
+});
+
+function containerStatus() {
+  return v.looseObject({
+    name: v.string(),
+    state: v.optional(
+      v.looseObject({
+        waiting: v.optional(v.looseObject({ reason: v.optional(v.string()), message: v.optional(v.string()) })),
+        terminated: v.optional(Terminated),
+      }),
+    ),
+    lastState: v.optional(v.looseObject({ terminated: v.optional(Terminated) })),
+  });
+}
+
+export interface PodState {
+  readonly name: string;
+  readonly node: string;
+  readonly phase: 'pending' | 'ready' | 'running' | 'succeeded' | 'failed';
+  readonly addresses: readonly string[];
+  /** Why it is not ready, or what it has printed when it failed. */
+  readonly reason: string | undefined;
+  /** Whether the image cannot be pulled. */
+  readonly isWithoutImage: boolean;
+}
+
+/** Reads the state of a pod. */
+export function podStateOf(pod: ApiObject): PodState {
+  const read = v.safeParse(PodStatus, pod);
+  const { name } = pod.metadata;
+  if (!read.success)
+    return { name, node: '', phase: 'pending', addresses: [], reason: undefined, isWithoutImage: false };
+  const { spec, status } = read.output;
+  const containers = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
+  const waiting = containers.map(({ state }) => state?.waiting).find((each) => each !== undefined);
+  const ended = containers
+    .flatMap(({ state, lastState }) => [state?.terminated, lastState?.terminated])
+    .find((each) => each !== undefined && each.exitCode !== 0);
+  const isReady = status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true;
+  const phases: Readonly<Record<string, PodState['phase']>> = {
+    Succeeded: 'succeeded',
+    Failed: 'failed',
+    Running: 'running',
+  };
+  const scheduling = status.conditions?.find(({ type, status: is }) => type === 'PodScheduled' && is === 'False');
+  const reasons = [
+    ended === undefined ? undefined : (ended.message ?? ended.reason ?? `exit status ${String(ended.exitCode)}`).trim(),
+    waiting === undefined
+      ? undefined
+      : [waiting.reason, waiting.message].filter((text) => text !== undefined).join(': '),
+    status.message ?? status.reason,
+    scheduling?.message,
+  ];
+  return {
+    name,
+    node: spec?.nodeName ?? '',
+    phase: isReady ? 'ready' : (phases[status.phase ?? ''] ?? 'pending'),
+    addresses: status.podIPs?.map(({ ip }) => ip) ?? (status.podIP === undefined ? [] : [status.podIP]),
+    reason: reasons.find((text) => text !== undefined && text !== ''),
+    isWithoutImage: /^(ErrImage|ImagePull|InvalidImageName)/.test(waiting?.reason ?? ''),
+  };
+}
+
+export interface PodRun {
+  readonly api: OrchApi;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly onProgress: (text: string) => void;
+}
+
+/** Creates the pods in place of earlier ones, and returns their states when each has reached one of the phases or has failed. */
+export async function runPods(
+  run: PodRun,
+  {
+    pods,
+    until,
+    what,
+  }: { readonly pods: readonly ClusterObject[]; readonly until: 'ready' | 'succeeded'; readonly what: string },
+): Promise<readonly PodState[]> {
+  const { api, clock, signal, onProgress } = run;
+  await removePods(run, pods);
+  for (const object of pods) await applyObject(api, { object }, signal);
+  let said = '';
+  for (;;) {
+    const states = await Promise.all(
+      pods.map(async (pod) => withEvent(api, await readState(api, pod, signal), signal)),
+    );
+    const isOver = ({ phase }: PodState): boolean => phase === until || phase === 'failed' || phase === 'succeeded';
+    const done = states.filter(isOver).length;
+    const open = states.find((state) => !isOver(state));
+    const line = `${what}: ${String(done)} of ${String(states.length)} nodes${open?.reason === undefined ? '' : `; ${open.node}: ${firstLine(open.reason)}`}`;
+    if (line !== said) onProgress(line);
+    said = line;
+    if (open === undefined) return states;
+    const without = states.find(({ isWithoutImage }) => isWithoutImage);
+    if (without !== undefined) throw noImage(without);
+    await clock.sleep(POLL_MS, signal).catch(() => {
+      throw new NetplugError('install/not-ready', `Timed out while waiting for the pods of "${what}": ${line}`, {
+        hint: `Look at the pod: kubectl -n ${INSTALL_NAMESPACE} describe pod ${open.name}`,
+        facts: { pod: open.name },
+      });
+    });
+  }
+}
+
+/** Deletes the pods and waits until they are gone. */
+export async function removePods(
+  { api, clock, signal }: Omit<PodRun, 'onProgress'>,
+  pods: readonly ClusterObject[],
+): Promise<void> {
+  for (const pod of pods) await deleteObject(api, locate(pod), signal);
+  for (const pod of pods) {
+    while ((await findObject(api, locate(pod), signal)) !== undefined) await clock.sleep(POLL_MS, signal);
+  }
+}
+
+async function readState(api: OrchApi, pod: ClusterObject, signal: AbortSignal): Promise<PodState> {
+  const located = locate(pod);
+  const found = await findObject(api, located, signal);
+  if (found !== undefined) return podStateOf(found);
+  return {
+    name: located.name,
+    node: '',
+    phase: 'failed',
+    addresses: [],
+    reason: 'the pod was deleted',
+    isWithoutImage: false,
+  };
+}
+
+const Event = v.looseObject({ reason: v.optional(v.string()), message: v.optional(v.string()) });
+
+/** A pod whose network cannot be set up says why in its events alone. */
+async function withEvent(api: OrchApi, state: PodState, signal: AbortSignal): Promise<PodState> {
+  if (state.phase !== 'pending') return state;
+  const fieldSelector = `involvedObject.name=${state.name},reason=FailedCreatePodSandBox`;
+  const events = await api.list({ ...EVENTS, namespace: INSTALL_NAMESPACE }, { fieldSelector }, signal);
+  const read = v.safeParse(Event, events.at(-1));
+  const message = read.success ? read.output.message : undefined;
+  return message === undefined ? state : { ...state, reason: message };
+}
+
+export function noImage({ name, node, reason }: PodState): NetplugError {
+  return new NetplugError('install/refused', `Cannot start pod ${name} on node ${node}: ${firstLine(reason ?? '')}`, {
+    hint: 'Name the registry that has the images with --registry, or import the images on each node',
+    facts: { pod: name, node },
+  });
+}
+
+export function firstLine(text: string): string {
+  return text.trim().split('\n')[0] ?? '';
+}

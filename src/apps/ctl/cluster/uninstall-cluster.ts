@@ -1,0 +1,215 @@
+import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { never, NetplugError } from '../../../base/errors.ts';
+import { namespaceObject } from '../../../install/cluster/cluster-objects.ts';
+import { OPERATOR } from '../../../install/cluster/names.ts';
+import type { ClusterSettings } from '../../../install/cluster/settings.ts';
+import { NODES } from '../../../kube/paths.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
+import { carryOut } from '../../../plans/carry-out.ts';
+import { memoryPlanRecords } from '../../../plans/plan-records.ts';
+import { isEmpty, renderPlan } from '../../../plans/plan.ts';
+import type { Context, Status } from '../ports.ts';
+import { applyObject, deleteObject, findObject, locate } from './api-objects.ts';
+import { readClusterConnection } from './cluster-access.ts';
+import { installationObject } from './cluster-plan.ts';
+import { confirm } from './confirm.ts';
+import { openHelm } from './helm.ts';
+import { type PodRun, SYSTEM_PODS } from './node-pods.ts';
+import { DEFINITIONS, DEPLOYMENTS, helmReleaseOf } from './read-preflight-facts.ts';
+import {
+  CLEANUP_NAME,
+  cleanupObject,
+  type RemovalAct,
+  removableObjects,
+  removalPlan,
+  type RemovalFacts,
+  settingsForRemoval,
+} from './uninstall-plan.ts';
+import { isLinux, waitForWorkload } from './wait-ready.ts';
+
+const POLL_MS = 1000;
+const POLLS_BEFORE_RETRY = 5;
+const ANNOTATION_PREFIX = 'netplug.io/';
+
+export interface ClusterRemovalOptions {
+  readonly extent: 'programs' | 'everything';
+  readonly registry: string | undefined;
+  readonly mode: 'rehearse' | 'ask' | 'carry-out';
+}
+
+/** Removes netplug from the cluster, whichever method installed it. */
+export async function uninstallCluster(
+  context: Context,
+  { extent, registry, mode }: ClusterRemovalOptions,
+): Promise<Status> {
+  const { io, ports, signal } = context;
+  const { api: access } = await readClusterConnection(context, undefined);
+  await using api = ports.openApi(access);
+  const settings = settingsForRemoval(registry);
+  const objects = allObjects(settings);
+  const facts = await readRemovalFacts(api, objects, signal);
+  const helm = facts.helm === undefined ? undefined : await openHelm(context, access);
+  const plan = removalPlan(settings, facts, extent);
+  for (const note of plan.notes) io.stderr(`${note}\n`);
+  io.stdout(renderPlan(plan));
+  if (mode === 'rehearse' || isEmpty(plan)) return 0;
+  if (mode === 'ask' && !(await confirm(context, 'Remove netplug from this cluster?'))) return 1;
+  const run = {
+    api,
+    clock: ports.clock,
+    signal,
+    onProgress: (text: string) => {
+      io.stderr(`  ${text}\n`);
+    },
+  };
+  const act = async (step: RemovalAct): Promise<void> => {
+    switch (step.act) {
+      case 'helm':
+        return helm?.uninstall(step);
+      case 'release-installation':
+        return releaseInstallation(api, signal);
+      case 'delete':
+        await deleteObject(api, locate(named(objects, step.object)), signal);
+        return;
+      case 'await-gone':
+        return waitUntilGone(
+          run,
+          step.objects.map((key) => named(objects, key)),
+        );
+      case 'await-pods-gone':
+        return waitUntilNoPods(run, step.names);
+      case 'clean-nodes':
+        return cleanNodes(run, settings);
+      case 'forget-nodes':
+        return forgetNodes(api, signal);
+      default:
+        return never(step);
+    }
+  };
+  await carryOut(
+    {
+      name: 'uninstall-cluster',
+      records: memoryPlanRecords(),
+      afterwards: 'remove-record',
+      actor: { inspect: async () => Promise.resolve('before'), apply: act },
+      onStage: (title) => {
+        io.stderr(`${title}\n`);
+      },
+      signal,
+    },
+    plan,
+  );
+  io.stdout(extent === 'everything' ? 'netplug is removed\n' : 'the programs of netplug are removed\n');
+  return 0;
+}
+
+function allObjects(settings: ClusterSettings): ReadonlyMap<string, ClusterObject> {
+  const { operator, programs, plugin, rest, definitions } = removableObjects(settings);
+  const all = [...operator, ...programs, ...plugin, ...rest, ...definitions, namespaceObject(settings.release)];
+  return new Map(all.map((object) => [locate(object).key, object]));
+}
+
+function named(objects: ReadonlyMap<string, ClusterObject>, key: string): ClusterObject {
+  const object = objects.get(key);
+  if (object === undefined) throw new Error(`the plan has no object ${key}`);
+  return object;
+}
+
+async function readRemovalFacts(
+  api: OrchApi,
+  objects: ReadonlyMap<string, ClusterObject>,
+  signal: AbortSignal,
+): Promise<RemovalFacts> {
+  const existing = new Set<string>();
+  for (const [key, object] of objects) {
+    if ((await findObject(api, locate(object), signal)) !== undefined) existing.add(key);
+  }
+  const operator = await api.get({ ...DEPLOYMENTS, namespace: INSTALL_NAMESPACE }, OPERATOR, signal);
+  const installation = locate(installationObject({}));
+  const { plural, group } = installation.collection;
+  const isServed = (await api.get(DEFINITIONS, `${plural}.${group}`, signal)).outcome === 'ok';
+  const nodes = await api.list(NODES, {}, signal);
+  return {
+    existing,
+    helm: operator.outcome === 'ok' ? helmReleaseOf(operator.value) : undefined,
+    hasInstallation: isServed && (await findObject(api, installation, signal)) !== undefined,
+    nodes: nodes.filter(isLinux).map(({ metadata }) => metadata.name),
+  };
+}
+
+/** The operator, which would act on the deletion, is removed already. */
+async function releaseInstallation(api: OrchApi, signal: AbortSignal): Promise<void> {
+  const located = locate(installationObject({}));
+  await deleteObject(api, located, signal);
+  if ((await findObject(api, located, signal)) === undefined) return;
+  const body = { metadata: { finalizers: null } };
+  await api.patch({ collection: located.collection, name: located.name }, { kind: 'merge', body }, signal);
+}
+
+async function waitUntilGone(
+  { api, clock, signal, onProgress }: PodRun,
+  objects: readonly ClusterObject[],
+): Promise<void> {
+  for (const object of objects) {
+    const located = locate(object);
+    for (let polls = 0; (await findObject(api, located, signal)) !== undefined; polls += 1) {
+      if (polls === 0) onProgress(`waiting for the end of ${located.key}`);
+      else if (polls % POLLS_BEFORE_RETRY === 0) await retryDeletion(api, located, { signal, retry: polls });
+      await clock.sleep(POLL_MS, signal);
+    }
+  }
+}
+
+/**
+ * A change makes the API server try again at once. It waits ever longer between its own attempts, which fail while it
+ * still opens the storage of a definition that is young.
+ */
+async function retryDeletion(
+  api: OrchApi,
+  { collection, name }: ReturnType<typeof locate>,
+  { signal, retry }: { readonly signal: AbortSignal; readonly retry: number },
+): Promise<void> {
+  const body = { metadata: { annotations: { [`${ANNOTATION_PREFIX}removal-retry`]: String(retry) } } };
+  await api.patch({ collection, name }, { kind: 'merge', body }, signal);
+}
+
+async function waitUntilNoPods({ api, clock, signal, onProgress }: PodRun, names: readonly string[]): Promise<void> {
+  const labelSelector = `app.kubernetes.io/name in (${names.join(',')})`;
+  let said = -1;
+  for (;;) {
+    const left = (await api.list(SYSTEM_PODS, { labelSelector, only: 'names' }, signal)).length;
+    if (left === 0) return;
+    if (left !== said) onProgress(`${String(left)} pods still end`);
+    said = left;
+    await clock.sleep(POLL_MS, signal);
+  }
+}
+
+/** Runs the removal of a node on every node at once. */
+async function cleanNodes(run: PodRun, settings: ClusterSettings): Promise<void> {
+  const { api, signal } = run;
+  const cleanup = cleanupObject(settings);
+  await applyObject(api, { object: namespaceObject(settings.release) }, signal);
+  await applyObject(api, { object: cleanup }, signal);
+  try {
+    await waitForWorkload(run, { kind: 'DaemonSet', name: CLEANUP_NAME });
+  } catch (cause) {
+    if (!signal.aborted) throw cause;
+    throw new NetplugError('install/not-ready', 'Timed out while cleaning the nodes', {
+      hint: `Look at "kubectl -n ${INSTALL_NAMESPACE} logs ds/${CLEANUP_NAME} -c clean", and run the command again`,
+      cause,
+    });
+  }
+  await deleteObject(api, locate(cleanup), signal);
+  await waitUntilNoPods({ ...run, onProgress: () => undefined }, [CLEANUP_NAME]);
+}
+
+/** Removes what agents have noted on Node objects. */
+async function forgetNodes(api: OrchApi, signal: AbortSignal): Promise<void> {
+  for (const { metadata } of await api.list(NODES, {}, signal)) {
+    const own = Object.keys(metadata.annotations ?? {}).filter((key) => key.startsWith(ANNOTATION_PREFIX));
+    if (own.length === 0) continue;
+    const body = { metadata: { annotations: Object.fromEntries(own.map((key) => [key, null])) } };
+    await api.patch({ collection: NODES, name: metadata.name }, { kind: 'merge', body }, signal);
+  }
+}

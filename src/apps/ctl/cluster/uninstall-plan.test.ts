@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import { clusterObjects } from '../../../install/cluster/cluster-objects.ts';
+import { settingsOf } from '../../../install/cluster/settings-of.ts';
+import { type ClusterDatastore, VARIANTS } from '../../../install/cluster/settings.ts';
+import { locate } from './api-objects.ts';
+import { type RemovalAct, removableObjects, removalPlan, settingsForRemoval } from './uninstall-plan.ts';
+
+const DATASTORES: readonly ClusterDatastore[] = [
+  { type: 'orch' },
+  { type: 'kvv3', endpoints: 'https://a:2379', tls: 'secret' },
+];
+const REMOVAL = settingsForRemoval(undefined);
+const { operator, programs, plugin, rest, definitions } = removableObjects(REMOVAL);
+const REMOVED = new Set(
+  [...operator, ...programs, ...plugin, ...rest, ...definitions].map((object) => locate(object).key),
+);
+
+const actsOf = (extent: 'programs' | 'everything'): readonly RemovalAct[] =>
+  removalPlan(
+    REMOVAL,
+    { existing: REMOVED, helm: undefined, hasInstallation: true, nodes: ['node-a'] },
+    extent,
+  ).stages.flatMap(({ steps }) => steps.filter((step) => step.kind === 'write'));
+
+describe('the removal from a cluster', () => {
+  it.each(DATASTORES.flatMap((datastore) => VARIANTS.map((variant) => ({ datastore, variant }))))(
+    'removes every object of $variant with records in $datastore.type',
+    ({ datastore, variant }) => {
+      const circumstances = { release: 'v3.27.0', variant, datastore, defaultPools: [], nodes: 2 };
+      const settings = settingsOf({ calicoNetwork: { bgp: 'Enabled' } }, circumstances);
+      const made = clusterObjects(settings)
+        .flatMap(({ objects }) => objects)
+        .filter(({ kind }) => kind !== 'Namespace')
+        .map((object) => locate(object).key);
+      expect(made.filter((key) => !REMOVED.has(key))).toEqual([]);
+    },
+  );
+
+  it.each(['programs', 'everything'] as const)('of %s waits for pods that would undo or precede a step', (extent) => {
+    const order = actsOf(extent)
+      .map((step) => (step.act === 'await-pods-gone' ? step.names.join(' ') : step.act))
+      .filter((act) => act !== 'delete');
+    const agents = 'netplug-node netplug-bird netplug-orch-controllers';
+    const onNodes = ['clean-nodes', 'forget-nodes', 'await-gone'];
+    expect(order).toEqual([
+      'netplug-operator',
+      'release-installation',
+      agents,
+      ...(extent === 'everything' ? onNodes : []),
+    ]);
+  });
+});

@@ -1,0 +1,42 @@
+import { decodeResource } from '../../../model/decode-resource.ts';
+import { fromKubernetesPolicy } from '../../../model/from-kubernetes/network-policy.ts';
+import type { AnyResource } from '../../../model/kinds.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import { resourceIdOf } from '../../../model/resource-id.ts';
+import { adviseInCluster } from '../../../policy/advise-in-cluster.ts';
+import type { PolicyAdvice } from '../../../policy/advise-policy.ts';
+import type { PolicyState } from '../../../policy/policy-state.ts';
+import type { ResolvedPolicy } from '../../../policy/resolved-policy.ts';
+import { type DocumentSource, readDocuments } from '../documents.ts';
+import { itemsOf } from '../resources/resource-files.ts';
+
+/** What only the cluster tells about a policy. */
+export type ClusterAdvice = (policy: ResolvedPolicy) => readonly PolicyAdvice[];
+
+/** Returns advice on policies of the files, as if all of them were applied. */
+export function adviseWith(state: PolicyState, sources: readonly DocumentSource[]): ClusterAdvice {
+  state.apply(
+    sources.flatMap(policiesIn).map((value) => ({ kind: 'resource', which: resourceIdOf(value), value }) as const),
+  );
+  return (policy) => adviseInCluster(state, policy);
+}
+
+/** Returns the policies that can be used; others are reported when the file is checked. */
+function policiesIn(source: DocumentSource): readonly AnyResource[] {
+  const { documents } = readDocuments(source, 'resource/invalid');
+  return documents.flatMap(({ value }) => itemsOf(value)).flatMap(({ raw }) => policyOf(raw) ?? []);
+}
+
+function policyOf(raw: unknown): AnyResource | undefined {
+  if (!isRecord(raw)) return undefined;
+  const { apiVersion, kind, metadata } = raw;
+  if (kind === 'NetworkPolicy' && apiVersion === 'networking.k8s.io/v1') {
+    if (!isRecord(metadata) || typeof metadata['name'] !== 'string') return undefined;
+    const { name, namespace } = metadata;
+    const own = { name, ...(typeof namespace === 'string' ? { namespace } : {}) };
+    return fromKubernetesPolicy({ ...raw, metadata: own }).value;
+  }
+  if (kind !== 'NetworkPolicy' && kind !== 'GlobalNetworkPolicy') return undefined;
+  const decoded = decodeResource(raw);
+  return 'problems' in decoded ? undefined : decoded.resource;
+}

@@ -1,0 +1,186 @@
+import { never, NetplugError } from '../../../base/errors.ts';
+import type { PacketProbe, ProbePacket, ProbeSender } from '../../../dataplane/packet-probe.ts';
+import { formatAddress } from '../../../net/address.ts';
+import { describeOrigin } from '../../../policy/describe-decision.ts';
+import type { PolicyVerdict } from '../../../policy/evaluate.ts';
+import type { PolicyView } from '../../../policy/policy-view.ts';
+import {
+  type ComparedPlace,
+  type ComparedTrail,
+  compareTrail,
+  type KernelVerdict,
+} from '../../../policy/probe/compare-trail.ts';
+import { originsIn } from '../../../policy/probe/decision-rules.ts';
+import { POLICY_TABLE } from '../../../policy/ruleset/policy-ruleset.ts';
+import { type AskedProtocol, decidedBy, type JudgedConnection } from './explain-connection.ts';
+
+interface ProbedVerdict {
+  readonly verdict: PolicyVerdict;
+  /** What decides, a sentence without a full stop. */
+  readonly reason: string;
+}
+
+/** One place where policies of this node see the packet. */
+interface ProbedPlace {
+  /** Such as `egress of shop/web`. */
+  readonly place: string;
+  readonly outcome: ComparedPlace['outcome'];
+  /** What the definitions say; absent where no policy should see the packet. */
+  readonly expected?: ProbedVerdict;
+  /** What the kernel did; absent when the packet did not get there. */
+  readonly kernel?: ProbedVerdict;
+}
+
+/** What the kernel of this node did with a packet of the connection. */
+export interface ExplainedProbe {
+  readonly node: string;
+  readonly outcome: ComparedTrail['outcome'];
+  readonly places: readonly ProbedPlace[];
+  readonly notes: readonly string[];
+}
+
+export interface ProbeQuestion {
+  readonly view: PolicyView;
+  /** On which the command runs. */
+  readonly node: string;
+  readonly connection: JudgedConnection;
+  readonly protocol: AskedProtocol;
+  readonly port: number | undefined;
+}
+
+/** Sends a packet of the connection and compares what the kernel does with it. @throws policy/probe-impossible, kernel/* */
+export async function probeConnection(
+  probe: PacketProbe,
+  { view, node, connection, protocol, port }: ProbeQuestion,
+  signal: AbortSignal,
+): Promise<ExplainedProbe> {
+  const { source, destination, judged } = connection;
+  const sender = senderOf(connection, node);
+  const packet: ProbePacket = {
+    source: source.address,
+    destination: destination.address,
+    sender,
+    ...protocolOf(protocol, port),
+  };
+  const trail = await probe.follow(packet, POLICY_TABLE, signal);
+  if (trail.end === 'unseen') throw unseen(packet);
+  const isFromOutside = sender.kind === 'outside';
+  const compared = compareTrail(trail, { node, source, destination, judged, isFromOutside });
+  const shown = { view, connection };
+  const isSkipped = isFromOutside && judged.entering?.endpoint.node === node;
+  return {
+    node,
+    outcome: compared.outcome,
+    places: compared.places.map((each) => showPlace(shown, each)),
+    notes: [
+      ...notesOfEnd(trail.end, compared),
+      ...(isSkipped
+        ? ['the packet arrives by an interface of its own: only a host endpoint for all interfaces sees it']
+        : []),
+      ...(compared.places.length === 0 ? [`no policy of node ${node} sees the packet`] : []),
+    ],
+  };
+}
+
+/** @throws cli/usage, policy/probe-impossible */
+function protocolOf(protocol: AskedProtocol, port: number | undefined): Pick<ProbePacket, 'protocol' | 'port'> {
+  if (protocol === 'SCTP') {
+    throw impossible('packets of SCTP cannot be made', 'Probe TCP or UDP on a port to which the same rules apply');
+  }
+  if (protocol === 'ICMP') return { protocol };
+  if (port !== undefined) return { protocol, port };
+  throw new NetplugError('cli/usage', `Cannot probe ${protocol} without a port`, { hint: 'Add --port' });
+}
+
+/** @throws policy/probe-impossible when this node has neither end */
+function senderOf({ source, destination }: JudgedConnection, node: string): ProbeSender {
+  const [from, to] = [source.pod?.node ?? source.host, destination.pod?.node ?? destination.host];
+  if (from === node) {
+    if (source.pod === undefined) return { kind: 'host' };
+    const { interfaceName, shown } = source.pod;
+    if (interfaceName === undefined)
+      throw impossible(`the record of pod ${shown} names no interface`, 'Wait until its network is complete');
+    return { kind: 'pod', interfaceName };
+  }
+  if (to === node) return { kind: 'outside' };
+  const nodes = [...new Set([from, to].filter((each) => each !== undefined))];
+  throw impossible(
+    `node ${node}, on which the command runs, has neither end`,
+    nodes.length === 0
+      ? 'Choose a pod or node as one end, and run the command there'
+      : `Run the command as root on ${nodes.map((each) => `node ${each}`).join(' or ')}`,
+  );
+}
+
+/** Returns the error for a packet that cannot be sent from here; `why` completes a sentence. */
+export function impossible(why: string, hint: string): NetplugError {
+  return new NetplugError('policy/probe-impossible', `Cannot send a packet: ${why}`, { hint });
+}
+
+function unseen({ source, destination }: ProbePacket): NetplugError {
+  return impossible(
+    `the kernel did not see it at any hook (${formatAddress(source)} -> ${formatAddress(destination)})`,
+    `Check the route to ${formatAddress(destination)} and the neighbour entry of the gateway in the network of the sender`,
+  );
+}
+
+function notesOfEnd(
+  end: 'passed' | 'dropped' | 'lost' | 'unseen',
+  { droppedElsewhere }: ComparedTrail,
+): readonly string[] {
+  if (droppedElsewhere !== undefined)
+    return [`not netplug but chain ${droppedElsewhere.chain} of table ${droppedElsewhere.table} drops the packet`];
+  if (end !== 'lost') return [];
+  return ['the packet was lost between hooks: routing, rp_filter or iptables-legacy dropped it'];
+}
+
+interface Shown {
+  readonly view: PolicyView;
+  readonly connection: JudgedConnection;
+}
+
+function showPlace(shown: Shown, { place, kernel, outcome }: ComparedPlace): ProbedPlace {
+  return {
+    place: placeText(place, kernel),
+    outcome,
+    ...expectedOf(shown, place),
+    ...(kernel === undefined
+      ? {}
+      : { kernel: { verdict: kernel.verdict, reason: kernelReason(shown, place, kernel) } }),
+  };
+}
+
+function placeText(place: ComparedPlace['place'], kernel: KernelVerdict | undefined): string {
+  switch (place.kind) {
+    case 'pod':
+      return `${place.said.direction} of ${place.said.endpoint.shown}`;
+    case 'host endpoint':
+      return `${place.said.direction} at HostEndpoint ${place.said.endpoint.shown}, ${place.path}`;
+    case 'to host':
+      return 'packets of pods to their own node';
+    case 'unexpected':
+      return `chain ${kernel?.chain ?? ''}`;
+    default:
+      return never(place);
+  }
+}
+
+function expectedOf(
+  { view, connection: { packet } }: Shown,
+  place: ComparedPlace['place'],
+): { readonly expected?: ProbedVerdict } {
+  if (place.kind === 'unexpected') return {};
+  if (place.kind === 'to host')
+    return { expected: { verdict: place.verdict, reason: 'defaultEndpointToHostAction of the AgentConfiguration' } };
+  const { said } = place;
+  return {
+    expected: { verdict: said.verdict, reason: decidedBy({ view, packet, direction: said.direction }, said).reason },
+  };
+}
+
+function kernelReason({ view }: Shown, place: ComparedPlace['place'], { rule, chain }: KernelVerdict): string {
+  if (rule === undefined) return `no rule of chain ${chain} decides`;
+  const origin = originsIn(view).get(rule);
+  if (origin === undefined) return `rule ${rule} of chain ${chain}, which no policy of the datastore has`;
+  return describeOrigin(view, origin, 'said' in place ? place.said.endpoint : undefined).reason;
+}

@@ -1,0 +1,81 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { errnoOf } from '../../../base/errors.ts';
+import { ABILITIES, tryAbility } from '../doctor/kernel-facts.ts';
+import type { Context, Status } from '../ports.ts';
+
+export interface NodeExamination {
+  readonly confDir: string;
+  /** Name of the conflist of netplug. */
+  readonly confName: string;
+  readonly ports: readonly number[];
+  /** Whether configurations of other plugins may be read first. */
+  readonly keepsPlugin: boolean;
+}
+
+const NEEDED = ABILITIES.filter((ability) => ability !== 'ipip');
+
+/** Prints what would keep netplug from working on this node. Returns 1 when there is something. */
+export async function examineNode({ io, signal }: Context, examination: NodeExamination): Promise<Status> {
+  const faults = [
+    ...(examination.keepsPlugin ? [] : await findEarlierConfigurations(examination)),
+    ...(await findMissingAbilities(signal)),
+    ...(await findPortsInUse(examination.ports)),
+  ];
+  for (const fault of faults) io.stdout(`${fault}\n`);
+  if (faults.length === 0) io.stdout('nothing keeps netplug from working\n');
+  return faults.length === 0 ? 0 : 1;
+}
+
+/** Runtimes use the first file in the order of names. */
+async function findEarlierConfigurations({ confDir, confName }: NodeExamination): Promise<readonly string[]> {
+  const names = await readdir(confDir).catch((cause: unknown) => {
+    if (errnoOf(cause) === 'ENOENT') return [];
+    throw cause;
+  });
+  const earlier = names.filter((name) => /\.(conf|conflist|json)$/.test(name) && name < confName).sort();
+  const foreign: string[] = [];
+  for (const name of earlier) {
+    const text = await readFile(join(confDir, name), 'utf8').catch(() => '');
+    if (!/"type":\s*"netplug"/.test(text)) foreign.push(name);
+  }
+  return foreign.map(
+    (name) =>
+      `${join(confDir, name)}: the runtime reads this configuration of another plugin first; remove it, or use --variant second-plugin`,
+  );
+}
+
+async function findMissingAbilities(signal: AbortSignal): Promise<readonly string[]> {
+  const faults = await Promise.all(
+    NEEDED.map(async (ability) =>
+      (await tryAbility(ability, signal)) === false
+        ? [`kernel: it lacks ${ability}; load the module, or install the package of kernel modules of the distribution`]
+        : [],
+    ),
+  );
+  return faults.flat();
+}
+
+async function findPortsInUse(ports: readonly number[]): Promise<readonly string[]> {
+  const faults = await Promise.all(
+    ports.map(async (port) =>
+      (await isFree(port)) ? [] : [`127.0.0.1:${String(port)}: another program listens there; move it to another port`],
+    ),
+  );
+  return faults.flat();
+}
+
+async function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => {
+      resolve(false);
+    });
+    server.listen(port, '127.0.0.1', () => {
+      server.close(() => {
+        resolve(true);
+      });
+    });
+  });
+}

@@ -1,0 +1,81 @@
+import { isDeepStrictEqual } from 'node:util';
+import { NetplugError } from '../../../base/errors.ts';
+import type { Mode } from '../../../base/mode.ts';
+import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { ApiObject } from '../../../kube/objects.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
+import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import { objectContent, findObject, locate, MANAGER } from '../cluster/api-objects.ts';
+import { listIn } from './read-nodes.ts';
+
+const RELEASE_FIELD = 'f:app.kubernetes.io/version';
+
+/** Returns the managers that wrote the release into the labels: they have installed the object, and its fields are meant to change. */
+export function installersOf(live: ApiObject): ReadonlySet<string> {
+  return new Set(releaseWriters(live).map((entry) => textIn(entry, 'manager')));
+}
+
+/**
+ * Returns the name under which an object is applied. That of its installer, so that the API removes fields that the release no
+ * longer has; otherwise they would stay as those of another manager.
+ */
+export function managerFor(live: ApiObject | undefined): string {
+  const applier = live === undefined ? undefined : releaseWriters(live).find((entry) => entry['operation'] === 'Apply');
+  return applier === undefined ? MANAGER : textIn(applier, 'manager');
+}
+
+function releaseWriters(live: ApiObject): readonly Readonly<Record<string, unknown>>[] {
+  return listIn(live.metadata, 'managedFields').filter((entry) => {
+    const metadata = recordIn(recordIn(entry, 'fieldsV1'), 'f:metadata');
+    return RELEASE_FIELD in recordIn(metadata, 'f:labels');
+  });
+}
+
+/** Applies an object on the server with forced conflicts, or rehearses that. @throws upgrade/refused, store/* */
+export async function applyRelease(
+  api: OrchApi,
+  { object, mode }: { readonly object: ClusterObject; readonly mode?: Mode },
+  signal: AbortSignal,
+): Promise<{ readonly before: ApiObject | undefined; readonly after: ApiObject }> {
+  const { collection, name, key } = locate(object);
+  const before = await findObject(api, { collection, name }, signal);
+  const which = { collection, name, ...(mode === undefined ? {} : { mode }) };
+  const patch = { kind: 'apply', body: object, manager: managerFor(before), force: true } as const;
+  const answer = await api.patch(which, patch, signal);
+  if (answer.outcome === 'ok') return { before, after: answer.value };
+  throw new NetplugError('upgrade/refused', `Cannot apply ${key}: ${answer.message}`, {
+    hint: 'Correct what the API server names, and run the command again: it goes on from here',
+    facts: { object: key },
+  });
+}
+
+/** Reports whether applying the objects would change nothing. @throws store/* */
+export async function areApplied(
+  api: OrchApi,
+  objects: readonly ClusterObject[],
+  signal: AbortSignal,
+): Promise<boolean> {
+  for (const object of objects) {
+    if ((await findObject(api, locate(object), signal)) === undefined) return false;
+    const { before, after } = await applyRelease(api, { object, mode: 'rehearse' }, signal);
+    if (before === undefined || !isDeepStrictEqual(objectContent(before), objectContent(after))) return false;
+  }
+  return true;
+}
+
+/** Writes annotations of an object. */
+export async function annotate(
+  api: OrchApi,
+  {
+    object,
+    annotations,
+  }: { readonly object: ClusterObject; readonly annotations: Readonly<Record<string, string | null>> },
+  signal: AbortSignal,
+): Promise<void> {
+  const { collection, name, key } = locate(object);
+  const answer = await api.patch({ collection, name }, { kind: 'merge', body: { metadata: { annotations } } }, signal);
+  if (answer.outcome === 'ok') return;
+  throw new NetplugError('upgrade/refused', `Cannot annotate ${key}: ${answer.message}`, {
+    hint: 'Correct what the API server names, and run the command again: it goes on from here',
+  });
+}

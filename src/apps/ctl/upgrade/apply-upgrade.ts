@@ -1,0 +1,177 @@
+import { join } from 'node:path';
+import { sha256Of } from '../../../base/atomic-file.ts';
+import { isNetplugError, NetplugError } from '../../../base/errors.ts';
+import { readPlanRecord } from '../../../plans/plan-records.ts';
+import { carryOut } from '../../../plans/carry-out.ts';
+import type { FoundHazard } from '../../../upgrade/cluster/checks/check.ts';
+import { runPreflight } from '../../../upgrade/cluster/checks/preflight.ts';
+import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
+import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
+import { renderHazards, renderUpgradePlan } from '../../../upgrade/cluster/render-upgrade.ts';
+import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
+import type { UpgradePlan, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
+import { VERSION } from '../../../base/version.ts';
+import { confirm } from '../cluster/confirm.ts';
+import type { PodRun } from '../cluster/node-pods.ts';
+import type { Context, Status } from '../ports.ts';
+import { executionOf, resumeIfSound } from '../run-plan.ts';
+import { targetReader, type UpgradeChoices, type UpgradeSession, withUpgrade } from './open-upgrade.ts';
+import { readSnapshot } from './read-snapshot.ts';
+import { upgradeActor, type UpgradeRun } from './upgrade-actor.ts';
+import { judgeRelease, renderVerified, verifyRelease } from './verify.ts';
+import { type Backup, readBackup, writeBackup } from './backup.ts';
+import { describeCounts } from '../datastore/export-file.ts';
+
+export interface ApplyOptions extends UpgradeChoices {
+  /** Ids of checks whose hazards the user accepts. */
+  readonly accept: readonly string[];
+  /** Ids of optional steps that are carried out. */
+  readonly with: readonly string[];
+  readonly backup: string | undefined;
+  readonly proof: 'run' | 'skip';
+  readonly mode: 'rehearse' | 'ask' | 'carry-out';
+}
+
+/** Upgrades the cluster, or goes on with an upgrade that was interrupted. */
+export async function applyUpgrade(context: Context, options: ApplyOptions): Promise<Status> {
+  const { io, ports, signal } = context;
+  const targetOf = await targetReader(context, options);
+  return withUpgrade(context, async (session) => {
+    const snapshot = await readSnapshot(session, targetOf);
+    const target = targetOf(snapshot);
+    const name = await recordOf(session);
+    const folder = options.backup ?? join(ports.machine.stateDir, 'backups', name);
+    const parts: UpgradeRun = { session, run: podRun(session), snapshot, target, folder, proof: options.proof };
+    const execution = executionOf(context, { name, actor: upgradeActor(parts) }, io.stdout);
+    const plan = planUpgrade(snapshot, target);
+    if (options.mode !== 'rehearse') {
+      const record = await readPlanRecord<UpgradeStepData>(ports.planRecords, name).catch((cause: unknown) => {
+        // A damaged record is replaced.
+        if (isNetplugError(cause, 'plan/outdated')) return undefined;
+        throw cause;
+      });
+      if (record !== undefined && !record.isOver) {
+        io.stderr('an interrupted upgrade of this cluster goes on\n');
+        if ((await resumeIfSound(context, execution)) !== undefined) return finish(context, plan);
+      }
+    }
+    showHazards(context, runPreflight(snapshot, target), options.accept);
+    io.stdout(renderUpgradePlan(plan, detectInstallation(snapshot), target));
+    if (options.mode === 'rehearse') return 0;
+    const own = ownSteps(plan, options.with);
+    if (own.stages.every(({ steps }) => steps.length === 0)) return finish(context, plan);
+    if (options.mode === 'ask' && !(await confirm(context, `Upgrade this cluster to ${VERSION}?`))) return 1;
+    signal.throwIfAborted();
+    await carryOut(execution, own);
+    return finish(context, plan);
+  });
+}
+
+function finish({ io }: Context, { stages }: UpgradePlan): Status {
+  io.stdout(`the cluster has release ${VERSION}\n`);
+  const left = stages.flatMap(({ steps }) => steps).filter((step) => step.kind === 'command');
+  for (const step of left)
+    if (!('isDone' in step && step.isDone)) io.stdout(`left for you: ${step.text}\n  $ ${step.command.join(' ')}\n`);
+  return 0;
+}
+
+/** The steps that this program carries out: not those that are done, left to a person, or optional and not asked for. */
+export function ownSteps(plan: UpgradePlan, chosen: readonly string[]): UpgradePlan {
+  const optional = plan.stages.flatMap(({ steps }) =>
+    steps.flatMap((step) => (step.kind === 'write' && step.isOptional === true ? [step.id] : [])),
+  );
+  const unknown = chosen.find((id) => !optional.includes(id));
+  if (unknown !== undefined) {
+    const hint = optional.length === 0 ? 'This plan has none' : `This plan has ${optional.join(', ')}`;
+    throw new NetplugError('cli/usage', `Cannot carry out "${unknown}": it is no optional step of the plan`, { hint });
+  }
+  return {
+    ...plan,
+    stages: plan.stages.map(({ title, steps }) => ({
+      title,
+      steps: steps.filter(
+        (step) => step.kind === 'write' && !step.isDone && (step.isOptional !== true || chosen.includes(step.id)),
+      ),
+    })),
+  };
+}
+
+/** Shows the fields that others lose first. @throws upgrade/refused */
+function showHazards({ io }: Context, hazards: readonly FoundHazard[], accepted: readonly string[]): void {
+  if (hazards.length > 0) io.stderr(renderHazards(hazards));
+  const open = hazards.filter(({ id, severity }) => severity === 'block' && !accepted.includes(id));
+  if (open.length === 0) return;
+  const ids = [...new Set(open.map(({ id }) => id))];
+  throw new NetplugError(
+    'upgrade/refused',
+    `Cannot upgrade: the preflight found ${ids.join(', ')}; nothing was changed`,
+    {
+      hint: 'Remove the hazards that are listed above, or accept each with --accept ID',
+      facts: { checks: ids },
+    },
+  );
+}
+
+/** Returns the name of the record of an upgrade of this cluster to this release. */
+export async function recordOf({ api, context: { signal } }: UpgradeSession): Promise<string> {
+  return `upgrade-${VERSION}-${sha256Of(await api.origin(signal)).slice(0, 12)}`;
+}
+
+export function podRun({ api, context: { ports, signal, io } }: UpgradeSession): PodRun {
+  return {
+    api,
+    clock: ports.clock,
+    signal,
+    onProgress: (text) => {
+      io.stderr(`  ${text}\n`);
+    },
+  };
+}
+
+export interface VerifyOptions {
+  readonly output: 'table' | 'json';
+  readonly proof: 'run' | 'skip';
+}
+
+/** Verifies that the cluster has this release. Returns 1 when something is not as it should be. */
+export async function verifyUpgrade(context: Context, { output, proof }: VerifyOptions): Promise<Status> {
+  const targetOf = await targetReader(context, { registry: undefined, like: undefined, pristine: undefined });
+  return withUpgrade(context, async (session) => {
+    const snapshot = await readSnapshot(session, targetOf);
+    const target = targetOf(snapshot);
+    const results = judgeRelease(snapshot, target);
+    const isOk = results.every((each) => each.isOk);
+    context.io.stdout(
+      output === 'json' ? `${JSON.stringify({ ok: isOk, results }, undefined, 2)}\n` : renderVerified(results),
+    );
+    if (!isOk) return 1;
+    if (proof === 'run') await verifyRelease({ session, run: podRun(session), snapshot, target, folder: '', proof });
+    return 0;
+  });
+}
+
+/** Writes a backup, or checks one. */
+export async function backUp(
+  context: Context,
+  { to, check }: { readonly to: string | undefined; readonly check: string | undefined },
+): Promise<Status> {
+  if (check !== undefined) {
+    report(context, check, await readBackup(check));
+    return 0;
+  }
+  if (to === undefined) {
+    throw new NetplugError('cli/usage', 'Cannot back up: no folder is named', { hint: 'Add --to DIR, or --check DIR' });
+  }
+  const targetOf = await targetReader(context, { registry: undefined, like: undefined, pristine: undefined });
+  return withUpgrade(context, async (session) => {
+    const snapshot: ClusterSnapshot = await readSnapshot(session, targetOf);
+    report(context, to, await writeBackup(session, { snapshot, target: targetOf(snapshot), folder: to }));
+    return 0;
+  });
+}
+
+function report({ io }: Context, folder: string, { header, objects, charts, records }: Backup): void {
+  io.stdout(
+    `${folder}: release ${header.from}, ${header.at}: ${String(objects.length)} objects, ${String(charts.length)} chart records, ${describeCounts(records.counts)}; every checksum matches\n`,
+  );
+}

@@ -1,0 +1,127 @@
+import { mkdir, readFile, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import * as v from 'valibot';
+import { sha256Of, writeFileAtomically } from '../../../base/atomic-file.ts';
+import { errnoOf, NetplugError, reasonOf } from '../../../base/errors.ts';
+import { tryParseJson } from '../../../base/try-parse-json.ts';
+import { VERSION } from '../../../base/version.ts';
+import { newCluster } from '../../../datastore/keep-cluster-information.ts';
+import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
+import { objectName } from '../../../upgrade/cluster/objects-in.ts';
+import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
+import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
+import { readContents } from '../datastore/contents.ts';
+import { type Exported, readExport, renderExport } from '../datastore/export-file.ts';
+import { readChartRecords } from './read-charts.ts';
+import { readInstalledObjects } from './read-objects.ts';
+import type { SnapshotSources } from './read-snapshot.ts';
+
+const FORMAT = 'netplug-backup/1';
+const SUMS = 'SHA256SUMS';
+const FILES = ['backup.json', 'snapshot.json', 'objects.json', 'charts.json', 'records.json'] as const;
+type FileName = (typeof FILES)[number];
+
+const Objects = v.array(v.record(v.string(), v.unknown()));
+const Header = v.looseObject({
+  format: v.literal(FORMAT),
+  at: v.string(),
+  by: v.string(),
+  from: v.string(),
+  to: v.string(),
+  method: v.string(),
+  /** Names of what the upgrade applies, so that a rollback removes what is new. */
+  applied: v.array(v.string()),
+});
+
+export interface Backup {
+  readonly header: Readonly<v.InferOutput<typeof Header>>;
+  /** Objects as the API had them, with managers and data. */
+  readonly objects: readonly ClusterObject[];
+  /** Secrets with the records of helm. */
+  readonly charts: readonly ClusterObject[];
+  readonly records: Exported;
+}
+
+/** Writes a backup into a new folder, and reads it back before the folder gets its name. @throws cli/usage, store/*, upgrade/backup-unusable */
+export async function writeBackup(
+  { context: { ports, signal }, api, store, datastore }: SnapshotSources,
+  {
+    snapshot,
+    target,
+    folder,
+  }: { readonly snapshot: ClusterSnapshot; readonly target: UpgradeTarget; readonly folder: string },
+): Promise<Backup> {
+  const at = new Date(ports.clock.now()).toISOString();
+  const { from = 'unknown', method } = detectInstallation(snapshot);
+  const { cluster = newCluster(), ...contents } = await readContents(store, signal);
+  const applied = [...target.stages.flatMap(({ objects }) => objects), ...target.operator].map(objectName);
+  const json = (value: unknown): string => `${JSON.stringify(value, undefined, 1)}\n`;
+  const texts: Readonly<Record<FileName, string>> = {
+    'backup.json': json({ format: FORMAT, at, by: VERSION, from, to: target.release, method, applied }),
+    'snapshot.json': json(snapshot),
+    'objects.json': json(await readInstalledObjects(api, snapshot.served, signal)),
+    'charts.json': json((await readChartRecords(api, signal)).secrets),
+    'records.json': renderExport({ cluster, ...contents }, { at, by: VERSION, datastore: datastore.type }),
+  };
+  const draft = `${folder}.draft`;
+  await rm(draft, { recursive: true, force: true });
+  await mkdir(dirname(folder), { recursive: true });
+  await mkdir(draft, { mode: 0o700 });
+  // Private: it holds certificates and the addresses of pods.
+  for (const name of FILES) await writeFileAtomically(join(draft, name), { text: texts[name], mode: 0o600 });
+  const sums = FILES.map((name) => `${sha256Of(texts[name])}  ${name}\n`).join('');
+  await writeFileAtomically(join(draft, SUMS), { text: sums, mode: 0o600 });
+  const backup = await readBackup(draft);
+  await rename(folder, `${folder}.${at.replaceAll(':', '')}`).catch((cause: unknown) => {
+    if (errnoOf(cause) !== 'ENOENT') throw cause;
+  });
+  await rename(draft, folder);
+  return backup;
+}
+
+/** Reads a backup and checks every file of it. @throws upgrade/backup-unusable */
+export async function readBackup(folder: string): Promise<Backup> {
+  const read = async (name: string): Promise<string> =>
+    readFile(join(folder, name), 'utf8').catch((cause: unknown) => {
+      throw unusable(folder, `${name} cannot be read: ${reasonOf(cause)}`);
+    });
+  const sums = new Map(
+    (await read(SUMS))
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => [line.slice(66), line.slice(0, 64)]),
+  );
+  const texts = new Map<FileName, string>();
+  for (const name of FILES) {
+    const text = await read(name);
+    if (sums.get(name) !== sha256Of(text)) throw unusable(folder, `the checksum of ${name} does not match`);
+    texts.set(name, text);
+  }
+  const parse = <const S extends v.GenericSchema>(name: FileName, schema: S): v.InferOutput<S> => {
+    const parsed = v.safeParse(schema, tryParseJson(texts.get(name) ?? ''));
+    if (parsed.success) return parsed.output;
+    throw unusable(folder, `${name} has a form that this release does not read`);
+  };
+  const name = join(folder, 'records.json');
+  return {
+    header: parse('backup.json', Header),
+    objects: parse('objects.json', Objects),
+    charts: parse('charts.json', Objects),
+    records: readExport({ name, text: texts.get('records.json') ?? '' }),
+  };
+}
+
+/** Returns the backup of the folder if there is a sound one. */
+export async function findBackup(folder: string): Promise<Backup | undefined> {
+  return readBackup(folder).catch((cause: unknown) => {
+    if (cause instanceof NetplugError) return undefined;
+    throw cause;
+  });
+}
+
+function unusable(folder: string, why: string): NetplugError {
+  return new NetplugError('upgrade/backup-unusable', `Cannot use the backup "${folder}": ${why}`, {
+    hint: 'Name the folder that "netplugctl upgrade backup" or "upgrade apply" has written, unmodified',
+  });
+}

@@ -1,0 +1,112 @@
+import { readFile } from 'node:fs/promises';
+import { NetplugError, reasonOf } from '../../../base/errors.ts';
+import { tryParseJson } from '../../../base/try-parse-json.ts';
+import { VERSION } from '../../../base/version.ts';
+import type { OrchSettings } from '../../../config/connection.ts';
+import { reapplyEdits } from '../../../install/cluster/edits/like.ts';
+import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
+import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
+import { type ClusterSnapshot, SNAPSHOT_FORMAT } from '../../../upgrade/cluster/snapshot.ts';
+import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
+import { upgradeTarget } from '../../../upgrade/cluster/upgrade-target.ts';
+import { readClusterConnection } from '../cluster/cluster-access.ts';
+import { readManifest } from '../cluster/print-manifest.ts';
+import type { Context } from '../ports.ts';
+import { readSnapshot, type SnapshotSources } from './read-snapshot.ts';
+
+/** What of an upgrade the command line decides. */
+export interface UpgradeChoices {
+  readonly registry: string | undefined;
+  /** An earlier manifest whose edits are made again. */
+  readonly like: string | undefined;
+  readonly pristine: string | undefined;
+}
+
+export interface UpgradeSession extends SnapshotSources {
+  readonly access: OrchSettings;
+}
+
+/** Opens the API and the datastore of the cluster, and closes them after `use`. @throws cli/usage, store/config-invalid */
+export async function withUpgrade<T>(context: Context, use: (session: UpgradeSession) => Promise<T>): Promise<T> {
+  const { api: access, kv } = await readClusterConnection(context, undefined);
+  const datastore =
+    kv === undefined ? ({ type: 'orch', orch: access } as const) : ({ type: 'kvv3', connection: kv } as const);
+  await using api = context.ports.openApi(access);
+  await using store = context.ports.openStore(datastore);
+  return await use({ context, api, store, datastore, access });
+}
+
+export interface UpgradeFacts {
+  readonly snapshot: ClusterSnapshot;
+  readonly target: UpgradeTarget;
+}
+
+/** Reads the cluster, or a saved snapshot of one, and what its upgrade leads to. */
+export async function readUpgrade(
+  context: Context,
+  choices: UpgradeChoices & { readonly from: string | undefined },
+): Promise<UpgradeFacts> {
+  const targetOf = await targetReader(context, choices);
+  if (choices.from !== undefined) {
+    const snapshot = await readSavedSnapshot(choices.from);
+    return { snapshot, target: targetOf(snapshot) };
+  }
+  return withUpgrade(context, async (session) => {
+    const snapshot = await readSnapshot(session, targetOf);
+    return { snapshot, target: targetOf(snapshot) };
+  });
+}
+
+/** Returns how a target is made of a snapshot, with the edits of an earlier manifest. @throws cli/usage */
+export async function targetReader(
+  context: Context,
+  { registry, like, pristine }: UpgradeChoices,
+): Promise<(snapshot: ClusterSnapshot) => UpgradeTarget> {
+  if (like === undefined) {
+    if (pristine === undefined) return (snapshot) => upgradeTarget(snapshot, { release: VERSION, registry });
+    throw new NetplugError('cli/usage', 'Cannot use --pristine: it is the manifest that --like is compared with', {
+      hint: 'Give the edited manifest with --like',
+    });
+  }
+  const earlier = {
+    edited: await readManifest(context, like),
+    pristine: pristine === undefined ? undefined : await readManifest(context, pristine),
+  };
+  return (snapshot) => {
+    const { circumstances } = installedSettings(snapshot);
+    const { variant, datastore } = detectInstallation(snapshot);
+    const endpoints = circumstances.datastore.type === 'kvv3' ? circumstances.datastore.endpoints : undefined;
+    const { objects } = reapplyEdits(earlier, {
+      wanted: variant === 'policy-only' ? { variant } : { variant, datastore },
+      options: { release: VERSION, registry, endpoints },
+    });
+    const edited: readonly ClusterObject[] = objects;
+    return upgradeTarget(snapshot, { release: VERSION, registry, edited });
+  };
+}
+
+/** Reads a snapshot that `upgrade plan --save` wrote. @throws cli/usage */
+export async function readSavedSnapshot(file: string): Promise<ClusterSnapshot> {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw unusable(file, reasonOf(cause));
+  });
+  const raw = tryParseJson(text);
+  const isSnapshot = isRecord(raw) && Array.isArray(raw['objects']) && isRecord(raw['datastore']);
+  if (!isSnapshot) throw unusable(file, 'it is no snapshot of "netplugctl upgrade plan --save"');
+  if (raw['format'] !== SNAPSHOT_FORMAT) {
+    throw unusable(
+      file,
+      `its format is ${JSON.stringify(raw['format'])}, this release reads ${String(SNAPSHOT_FORMAT)}`,
+    );
+  }
+  // Its form was checked as far as another release could differ.
+  return raw as unknown as ClusterSnapshot;
+}
+
+function unusable(file: string, why: string): NetplugError {
+  return new NetplugError('cli/usage', `Cannot use the snapshot "${file}": ${why}`, {
+    hint: 'Write it anew with "netplugctl upgrade plan --save FILE"',
+  });
+}

@@ -1,0 +1,106 @@
+import type { ApiObject } from '../../../kube/objects.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
+import { NODES } from '../../../kube/paths.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import type { NodeState, PodSnapshot, SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
+import { SYSTEM_PODS } from '../cluster/node-pods.ts';
+import { isLinux } from '../cluster/wait-ready.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Reads the nodes that run Linux. @throws store/* */
+export async function readNodes(api: OrchApi, signal: AbortSignal): Promise<readonly NodeState[]> {
+  return (await api.list(NODES, {}, signal)).filter(isLinux).map(nodeStateOf);
+}
+
+function nodeStateOf(node: ApiObject): NodeState {
+  const [spec, status] = [recordIn(node, 'spec'), recordIn(node, 'status')];
+  const info = recordIn(status, 'nodeInfo');
+  const ready = listIn(status, 'conditions').find((condition) => condition['type'] === 'Ready');
+  return {
+    name: node.metadata.name,
+    isReady: ready?.['status'] === 'True',
+    isSchedulable: spec['unschedulable'] !== true,
+    kubelet: textIn(info, 'kubeletVersion'),
+    architecture: textIn(info, 'architecture'),
+    kernel: textIn(info, 'kernelVersion'),
+    runtime: textIn(info, 'containerRuntimeVersion'),
+    addresses: listIn(status, 'addresses')
+      .filter((address) => textIn(address, 'type').endsWith('IP'))
+      .map((address) => textIn(address, 'address')),
+    podCidrs: Array.isArray(spec['podCIDRs']) ? spec['podCIDRs'].map(String) : [],
+    taints: listIn(spec, 'taints').map(
+      (taint) => `${textIn(taint, 'key')}=${textIn(taint, 'value')}:${textIn(taint, 'effect')}`,
+    ),
+    labels: node.metadata.labels ?? {},
+  };
+}
+
+/** Reads the pods of netplug. @throws store/* */
+export async function readPods(api: OrchApi, signal: AbortSignal): Promise<readonly PodSnapshot[]> {
+  const pods = await api.list(SYSTEM_PODS, { labelSelector: 'app.kubernetes.io/part-of=netplug' }, signal);
+  return pods.filter(({ metadata }) => !isLeaving(metadata)).map(podOf);
+}
+
+/** Reports whether an object is being deleted. */
+export function isLeaving({ deletionTimestamp }: ApiObject['metadata']): boolean {
+  return typeof deletionTimestamp === 'string';
+}
+
+/** Returns the state of a pod of netplug. */
+export function podOf(pod: ApiObject): PodSnapshot {
+  const [spec, status] = [recordIn(pod, 'spec'), recordIn(pod, 'status')];
+  const states = listIn(status, 'containerStatuses');
+  const waiting = [...listIn(status, 'initContainerStatuses'), ...states].flatMap((state) => {
+    const reason = textIn(recordIn(recordIn(state, 'state'), 'waiting'), 'reason');
+    return reason === '' || reason === 'PodInitializing' ? [] : [reason];
+  });
+  return {
+    name: pod.metadata.name,
+    namespace: pod.metadata.namespace ?? '',
+    component: pod.metadata.labels?.['app.kubernetes.io/name'] ?? '',
+    node: textIn(spec, 'nodeName'),
+    phase: textIn(status, 'phase'),
+    ready: states.filter((state) => state['ready'] === true).length,
+    containers: listIn(spec, 'containers').length,
+    images: listIn(spec, 'containers').map((container) => textIn(container, 'image')),
+    restarts: states.reduce((sum, state) => sum + Number(state['restartCount'] ?? 0), 0),
+    waiting,
+  };
+}
+
+const SIDECAR = /\/(?:dikastes|netplug-sidecar):(v\d+\.\d+\.\d+)/;
+const MESH = { group: 'apps', version: 'v1', plural: 'deployments', namespace: 'istio-system' } as const;
+const CARRIERS = { Deployment: 'deployments', StatefulSet: 'statefulsets', DaemonSet: 'daemonsets' } as const;
+
+export interface MeshState {
+  readonly mesh: string | undefined;
+  readonly sidecars: readonly SidecarWorkload[];
+}
+
+/** Reads the workloads whose pods carry a sidecar, and the version of the mesh. Pods show a sidecar that was injected. @throws store/* */
+export async function readMesh(api: OrchApi, signal: AbortSignal): Promise<MeshState> {
+  const discovery = await api.get(MESH, 'istiod', signal);
+  if (discovery.outcome !== 'ok') return { mesh: undefined, sidecars: [] };
+  const image = imagesOf(discovery.value).find((each) => /(pilot|istiod):/.test(each)) ?? '';
+  const found: SidecarWorkload[] = [];
+  for (const [kind, plural] of Object.entries(CARRIERS)) {
+    for (const workload of await api.list({ group: 'apps', version: 'v1', plural }, {}, signal)) {
+      const version = imagesOf(workload).flatMap((each) => SIDECAR.exec(each)?.[1] ?? [])[0];
+      const { name, namespace = '' } = workload.metadata;
+      if (version !== undefined) found.push({ kind, namespace, name, version });
+    }
+  }
+  return { mesh: /:(\d+\.\d+\.\d+)/.exec(image)?.[1], sidecars: found };
+}
+
+function imagesOf(workload: ApiObject): readonly string[] {
+  const pod = recordIn(recordIn(recordIn(workload, 'spec'), 'template'), 'spec');
+  return listIn(pod, 'containers').map((container) => textIn(container, 'image'));
+}
+
+export function listIn(object: Fields, key: string): readonly Fields[] {
+  const value = object[key];
+  return Array.isArray(value) ? value.filter(isRecord) : [];
+}

@@ -1,0 +1,91 @@
+import { heldAddresses } from '../../../model/ip-block.ts';
+import { isLocked } from '../../../model/cluster-information.ts';
+import { KIND_NAMES, KINDS } from '../../../model/kinds.ts';
+import { API_VERSION } from '../../../model/resource.ts';
+import { cidrContains, cidrSize, parseCidr } from '../../../net/cidr.ts';
+import type { Datastore } from '../../../config/connection.ts';
+import { reasonOf } from '../../../base/errors.ts';
+import type { Store } from '../../../datastore/store.ts';
+import type { ResourceKind, ResourceOf } from '../../../model/kinds.ts';
+import type { DatastoreState } from '../../../upgrade/cluster/snapshot.ts';
+import { findCluster } from '../admit.ts';
+import { lookTwice } from '../ipam/ipam-check.ts';
+import type { Context } from '../ports.ts';
+
+/** The label that marks host endpoints for all interfaces, and the selector of the temporary policy. */
+export const UPGRADE_NAMES = { label: 'netplug/host-endpoint-upgrade', policy: 'allow-all-upgrade' } as const;
+/** Younger allocations may belong to a call that is under way. */
+const GRACE_SECONDS = 60;
+
+export interface ReadRecords {
+  readonly state: DatastoreState;
+  readonly unread: readonly string[];
+}
+
+/** Reads what checks need to know about the records. What cannot be read is reported. */
+export async function readRecordFacts(
+  context: Context,
+  {
+    store,
+    datastore,
+    served,
+  }: { readonly store: Store; readonly datastore: Datastore; readonly served: readonly string[] },
+): Promise<ReadRecords> {
+  const { signal } = context;
+  const unread: string[] = [];
+  const attempt = async <T>(what: string, read: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await read();
+    } catch (cause) {
+      signal.throwIfAborted();
+      unread.push(`${what}: ${reasonOf(cause)}`);
+      return undefined;
+    }
+  };
+  const unreadable: string[] = [];
+  // An older release has fewer kinds.
+  const isThere = (kind: ResourceKind): boolean => {
+    const group = kind === 'Node' ? '' : API_VERSION.split('/')[0];
+    return datastore.type === 'kvv3' || served.includes(`${group ?? ''}/${KINDS[kind].plural}`);
+  };
+  const list = async <K extends ResourceKind>(kind: K): Promise<readonly ResourceOf<K>[] | undefined> => {
+    if (!isThere(kind)) return [];
+    const listing = await attempt(kind, async () => store.listResources(kind, signal));
+    unreadable.push(...(listing?.problems ?? []));
+    return listing?.resources;
+  };
+  const cluster = isThere('ClusterInformation')
+    ? await attempt('ClusterInformation', async () => findCluster(store, signal))
+    : undefined;
+  const endpoints = await list('HostEndpoint');
+  const policies = (await list('GlobalNetworkPolicy')) ?? [];
+  const pools = (await list('IPPool')) ?? [];
+  for (const kind of KIND_NAMES.filter((each) => !['HostEndpoint', 'GlobalNetworkPolicy', 'IPPool'].includes(each)))
+    await list(kind);
+  const looked = isThere('IPPool')
+    ? await attempt('addresses', async () =>
+        lookTwice(context, store, { kernel: undefined, options: { node: undefined, graceSeconds: GRACE_SECONDS } }),
+      )
+    : undefined;
+  const faults = looked?.findings.filter(({ kind }) => kind !== 'unconfirmed-address' && kind !== 'unreadable-record');
+  const blocks = looked?.state.blocks ?? [];
+  const selector = `has(${UPGRADE_NAMES.label})`;
+  return {
+    unread,
+    state: {
+      type: datastore.type,
+      clusterVersion: cluster?.spec.netplugVersion,
+      isLocked: isLocked(cluster),
+      hostEndpoints: endpoints,
+      preparation: policies.filter(({ spec }) => spec.selector === selector).map(({ metadata }) => metadata.name),
+      addressProblems: faults?.length,
+      unreadable: [...new Set([...unreadable, ...(looked?.state.unreadable ?? [])])],
+      pools: pools.map(({ metadata, spec }) => {
+        const cidr = parseCidr(spec.cidr);
+        const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
+        const held = inside.reduce((sum, block) => sum + heldAddresses(block).length, 0);
+        return { name: metadata.name, cidr: spec.cidr, used: held / Number(cidrSize(cidr)) };
+      }),
+    },
+  };
+}

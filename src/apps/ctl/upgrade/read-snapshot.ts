@@ -1,0 +1,94 @@
+import { reasonOf } from '../../../base/errors.ts';
+import { VERSION } from '../../../base/version.ts';
+import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
+import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
+import { type ClusterSnapshot, SNAPSHOT_FORMAT } from '../../../upgrade/cluster/snapshot.ts';
+import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
+import type { Datastore } from '../../../config/connection.ts';
+import type { Store } from '../../../datastore/store.ts';
+import { findMissingRights, rightsForObjects } from '../cluster/read-preflight-facts.ts';
+import type { Context } from '../ports.ts';
+import { readChartRecords } from './read-charts.ts';
+import { readMesh, readNodes, readPods } from './read-nodes.ts';
+import { readInstalledObjects, withoutServerFields } from './read-objects.ts';
+import { readRecordFacts } from './read-records.ts';
+import { readWebhooks } from './read-webhooks.ts';
+import { rehearseApply } from './rehearse.ts';
+
+export interface SnapshotSources {
+  readonly context: Context;
+  readonly api: OrchApi;
+  readonly store: Store;
+  readonly datastore: Datastore;
+}
+
+const SERVICES = { group: '', version: 'v1', plural: 'services' } as const;
+const WRITE_VERBS = ['get', 'create', 'patch', 'update'];
+const FURTHER_RIGHTS = [
+  { verb: 'delete', group: '', resource: 'pods', namespace: 'netplug-system' },
+  { verb: 'list', group: '', resource: 'secrets' },
+] as const;
+
+/** Reads the cluster. The target, which depends on what is installed, is rehearsed. @throws store/*, upgrade/not-installed */
+export async function readSnapshot(
+  { context, api, store, datastore }: SnapshotSources,
+  targetOf: (snapshot: ClusterSnapshot) => UpgradeTarget,
+): Promise<ClusterSnapshot> {
+  const { signal, ports } = context;
+  const unread: string[] = [];
+  const attempt = async <T>(what: string, fallback: T, read: () => Promise<T>): Promise<T> => {
+    try {
+      return await read();
+    } catch (cause) {
+      signal.throwIfAborted();
+      unread.push(`${what}: ${reasonOf(cause)}`);
+      return fallback;
+    }
+  };
+  const kubernetes = await api.serverVersion(signal);
+  const served = await api.servedKinds(signal);
+  const objects = (await readInstalledObjects(api, served, signal)).map(withoutServerFields);
+  const noCharts = { releases: [], secrets: [], unread: [] };
+  const charts = await attempt('chart records', noCharts, async () => readChartRecords(api, signal));
+  const records = await readRecordFacts(context, { store, datastore, served });
+  const first: ClusterSnapshot = {
+    format: SNAPSHOT_FORMAT,
+    at: new Date(ports.clock.now()).toISOString(),
+    tool: VERSION,
+    kubernetes,
+    objects,
+    served,
+    charts: charts.releases,
+    nodes: await attempt('nodes', [], async () => readNodes(api, signal)),
+    pods: await attempt('pods', [], async () => readPods(api, signal)),
+    ...(await attempt('sidecars', { mesh: undefined, sidecars: [] }, async () => readMesh(api, signal))),
+    datastore: records.state,
+    rehearsal: [],
+    missingRights: [],
+    services: await attempt('services', 0, async () => (await api.list(SERVICES, { only: 'names' }, signal)).length),
+    webhooks: await attempt('webhooks', [], async () => readWebhooks(api, signal)),
+    unread: [],
+  };
+  const applied = appliedObjects(first, targetOf(first));
+  const kinds = new Set(served);
+  const rehearsal = await attempt('rehearsal', [], async () =>
+    Promise.all(applied.map(async (object) => rehearseApply(api, { object, served: kinds }, signal))),
+  );
+  const rights = [...rightsForObjects(applied, WRITE_VERBS), ...FURTHER_RIGHTS];
+  const missingRights = await attempt('rights', [], async () => findMissingRights(api, rights, signal));
+  return {
+    ...first,
+    rehearsal: rehearsal.filter((each) => each !== undefined),
+    missingRights,
+    unread: [...unread, ...records.unread, ...charts.unread],
+  };
+}
+
+/** Returns the objects that the method of the installation applies itself. */
+export function appliedObjects(snapshot: ClusterSnapshot, target: UpgradeTarget): readonly ClusterObject[] {
+  const { method } = detectInstallation(snapshot);
+  if (method === 'manifest') return target.stages.flatMap(({ objects }) => objects);
+  const definitions = target.stages.flatMap(({ stage, objects }) => (stage === 'definitions' ? objects : []));
+  return method === 'operator' ? [...definitions, ...target.operator] : definitions;
+}

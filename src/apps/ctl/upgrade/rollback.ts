@@ -1,0 +1,266 @@
+import { isDeepStrictEqual } from 'node:util';
+import { join } from 'node:path';
+import { NetplugError } from '../../../base/errors.ts';
+import { VERSION } from '../../../base/version.ts';
+import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
+import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
+import type { AnyResource } from '../../../model/kinds.ts';
+import { userCreated } from '../../../upgrade/host-endpoints/all-interfaces.ts';
+import { metadataIn, objectName, recordIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
+import type { HostEndpoint } from '../../../model/host-endpoint.ts';
+import { confirm } from '../cluster/confirm.ts';
+import { deleteObject, findObject, locate } from '../cluster/api-objects.ts';
+import { waitForWorkload } from '../cluster/wait-ready.ts';
+import type { Context, Status } from '../ports.ts';
+import { podRun, recordOf } from './apply-upgrade.ts';
+import { annotate } from './apply-objects.ts';
+import { type Backup, readBackup } from './backup.ts';
+import { type UpgradeSession, withUpgrade } from './open-upgrade.ts';
+import { readChartRecords } from './read-charts.ts';
+import { readInstalledObjects } from './read-objects.ts';
+import { UPGRADE_NAMES } from './read-records.ts';
+import { mainImage } from './roll-out.ts';
+import { NAMESPACE_OBJECT, NOTES } from './upgrade-actor.ts';
+
+export interface RollbackOptions {
+  /** Folder of the backup; that of the last upgrade unless given. */
+  readonly from: string | undefined;
+  readonly mode: 'rehearse' | 'ask' | 'carry-out';
+}
+
+/** Kinds in the order in which they are put back: what pods use before the pods. Pools and the like are records. */
+const ORDER = [
+  'Namespace',
+  'ServiceAccount',
+  'ClusterRole',
+  'ClusterRoleBinding',
+  'Role',
+  'RoleBinding',
+  'Secret',
+  'ConfigMap',
+  'APIServer',
+  'Installation',
+  'Deployment',
+  'DaemonSet',
+];
+
+interface Step {
+  readonly text: string;
+  readonly act: () => Promise<void>;
+}
+
+/** Puts the state of a backup back: it compares the cluster with it each time, so that it goes on after an interruption. */
+export async function rollBack(context: Context, { from, mode }: RollbackOptions): Promise<Status> {
+  const { io, ports } = context;
+  return withUpgrade(context, async (session) => {
+    const name = await recordOf(session);
+    const folder = from ?? join(ports.machine.stateDir, 'backups', name);
+    const backup = await readBackup(folder);
+    const { from: release, to, at } = backup.header;
+    const live = await readInstalledObjects(session.api, await session.api.servedKinds(context.signal), context.signal);
+    await refuseBeyondReturn(session, backup, live);
+    const steps = [
+      ...objectSteps(session, { backup, live }),
+      ...(await chartSteps(session, backup)),
+      ...(await recordSteps(session, backup)),
+    ];
+    io.stdout(`back from ${to} to ${release}, as backed up at ${at}\n`);
+    for (const { text } of steps) io.stdout(`   ${text}\n`);
+    if (steps.length === 0) io.stdout('   nothing: the cluster is as in the backup\n');
+    if (mode === 'rehearse') return 0;
+    if (mode === 'ask' && !(await confirm(context, `Go back to ${release}?`))) return 1;
+    for (const { text, act } of steps) {
+      await act();
+      io.stderr(`  done: ${text}\n`);
+    }
+    await annotate(
+      session.api,
+      { object: NAMESPACE_OBJECT, annotations: { [NOTES.canary]: null, [NOTES.verified]: null } },
+      context.signal,
+    );
+    await ports.planRecords.remove(name);
+    io.stdout(`the cluster has release ${release} again; pods kept running\n`);
+    return 0;
+  });
+}
+
+/** @throws upgrade/refused */
+async function refuseBeyondReturn(
+  { store, context: { signal } }: UpgradeSession,
+  { header, records }: Backup,
+  live: readonly ClusterObject[],
+): Promise<void> {
+  const known = [header.from, header.to];
+  const foreign = live
+    .filter(isWorkload)
+    .map((object) => ({ name: objectName(object), release: releaseIn(mainImage(object)) }))
+    .find(({ release }) => release !== undefined && !known.includes(release));
+  if (foreign !== undefined) {
+    throw beyond(`${foreign.name} has release ${foreign.release ?? ''}, and the backup is from before ${header.to}`);
+  }
+  if (header.to !== VERSION) throw beyond(`the backup is of an upgrade to ${header.to}, and this tool is ${VERSION}`);
+  const before = userCreated(records.resources.filter(isHostEndpoint));
+  const { resources: now } = await store.listResources('HostEndpoint', signal);
+  const gone = before.find((each) => now.every(({ metadata }) => metadata.name !== each.metadata.name));
+  if (gone !== undefined) {
+    throw beyond(
+      `HostEndpoint "${gone.metadata.name}" has been replaced or deleted since`,
+      'Undo "netplugctl host-endpoints migrate" with its option --undo first',
+    );
+  }
+}
+
+function objectSteps(
+  session: UpgradeSession,
+  { backup, live }: { readonly backup: Backup; readonly live: readonly ClusterObject[] },
+): readonly Step[] {
+  const { signal } = session.context;
+  const there = new Map(live.map((object) => [objectName(object), object]));
+  const before = new Set(backup.objects.map(objectName));
+  const restored = [...backup.objects]
+    .sort((a, b) => rank(a) - rank(b))
+    .filter((object) => !isDeepStrictEqual(contentOf(there.get(objectName(object)) ?? {}), contentOf(object)));
+  const put = restored.map((object): Step => ({
+    text: `${there.has(objectName(object)) ? 'put back' : 'create'} ${objectName(object)}`,
+    act: async () => putBack(session, object),
+  }));
+  const waits = restored.filter(isWorkload).map((object): Step => {
+    const { name } = metadataIn(object);
+    const kind = object['kind'] === 'DaemonSet' ? 'DaemonSet' : 'Deployment';
+    return {
+      text: `wait until ${name} runs everywhere`,
+      act: async () => waitForWorkload(podRun(session), { kind, name }),
+    };
+  });
+  const added = live.filter(
+    (object) => !before.has(objectName(object)) && backup.header.applied.includes(objectName(object)),
+  );
+  const removed = [...added]
+    .sort((a, b) => rank(b) - rank(a))
+    .map((object): Step => ({
+      text: `delete ${objectName(object)}, which the upgrade has created`,
+      act: async () => {
+        await deleteObject(session.api, locate(object), signal);
+      },
+    }));
+  return [...put, ...waits, ...removed];
+}
+
+/** Replaces the object by that of the backup, with the managers of its fields; creates it when it is gone. @throws upgrade/refused */
+async function putBack({ api, context: { signal } }: UpgradeSession, object: ClusterObject): Promise<void> {
+  const { collection, name, key } = locate(object);
+  const { status: _, ...content } = object;
+  const { resourceVersion: _version, uid: _uid, ...metadata } = recordIn(object, 'metadata');
+  const present = await findObject(api, { collection, name }, signal);
+  const written = { ...content, metadata: { ...metadata, name } };
+  const version = present?.metadata.resourceVersion;
+  const answer =
+    present === undefined
+      ? await api.create({ collection, object: written }, signal)
+      : // Custom resources are replaced by the version that was read only.
+        await api.replace(
+          {
+            collection,
+            object: {
+              ...written,
+              metadata: { ...written.metadata, ...(version === undefined ? {} : { resourceVersion: version }) },
+            },
+          },
+          signal,
+        );
+  if (answer.outcome === 'ok') return;
+  throw new NetplugError('upgrade/refused', `Cannot put back ${key}: ${answer.message}`, {
+    hint: 'Correct what the API server names, and run the command again: it goes on from here',
+    facts: { object: key },
+  });
+}
+
+/** Records of helm that the upgrade has made go, and those that it has deleted come back. */
+async function chartSteps(session: UpgradeSession, backup: Backup): Promise<readonly Step[]> {
+  if (backup.charts.length === 0) return [];
+  const { api, context } = session;
+  const { secrets } = await readChartRecords(api, context.signal);
+  const [before, now] = [backup.charts, secrets].map((each) => new Set(each.map(objectName)));
+  const missing = backup.charts.filter((secret) => now?.has(objectName(secret)) === false);
+  const further = secrets.filter((secret) => before?.has(objectName(secret)) === false);
+  return [
+    ...missing.map((secret): Step => ({
+      text: `create ${objectName(secret)}`,
+      act: async () => putBack(session, secret),
+    })),
+    ...further.map((secret): Step => ({
+      text: `delete ${objectName(secret)}, which the upgrade has created`,
+      act: async () => {
+        await deleteObject(api, locate(secret), context.signal);
+      },
+    })),
+  ];
+}
+
+/** Restores the records that an upgrade changes: marked host endpoints, the temporary policy, and the version of the cluster. */
+async function recordSteps(session: UpgradeSession, { records }: Backup): Promise<readonly Step[]> {
+  const { store, context } = session;
+  const { signal } = context;
+  const steps: Step[] = [];
+  const restore = (text: string, resource: AnyResource): Step => ({
+    text,
+    act: async () => {
+      const { resourceVersion: _, ...metadata } = resource.metadata;
+      await store.updateResource({ ...resource, metadata }, signal);
+    },
+  });
+  const { resources: endpoints } = await store.listResources('HostEndpoint', signal);
+  for (const before of records.resources.filter(isHostEndpoint)) {
+    const now = endpoints.find(({ metadata }) => metadata.name === before.metadata.name);
+    const [was, is] = [before, now].map((each) => each?.metadata.labels?.[UPGRADE_NAMES.label]);
+    if (was !== is) steps.push(restore(`restore HostEndpoint "${before.metadata.name}"`, before));
+  }
+  const policy = { kind: 'GlobalNetworkPolicy', name: UPGRADE_NAMES.policy } as const;
+  const had = records.resources.some((each) => each.kind === policy.kind && each.metadata.name === policy.name);
+  if (!had && (await store.findResource(policy, signal)) !== undefined) {
+    steps.push({
+      text: `delete GlobalNetworkPolicy "${policy.name}"`,
+      act: async () => store.deleteResource(policy, signal),
+    });
+  }
+  const cluster = await store.findResource(CLUSTER_INFORMATION_ID, signal);
+  const { netplugVersion } = records.cluster.spec;
+  if (cluster !== undefined && cluster.spec.netplugVersion !== netplugVersion && netplugVersion !== undefined) {
+    const restored = { ...cluster, spec: { ...cluster.spec, netplugVersion } };
+    steps.push(restore(`restore the cluster version ${netplugVersion}`, restored));
+  }
+  return steps;
+}
+
+function isHostEndpoint(resource: AnyResource): resource is HostEndpoint {
+  return resource.kind === 'HostEndpoint';
+}
+
+function isWorkload({ kind }: ClusterObject): boolean {
+  return kind === 'DaemonSet' || kind === 'Deployment';
+}
+
+/** The operator first: the newer one would undo everything else. */
+function rank(object: ClusterObject): number {
+  const place = ORDER.indexOf(String(object['kind']));
+  if (object['kind'] === 'Deployment' && metadataIn(object).name === OPERATOR) return ORDER.indexOf('APIServer') - 0.5;
+  return metadataIn(object).name === AGENT_SET ? ORDER.length : place;
+}
+
+/** What a rollback restores of an object. */
+function contentOf(object: ClusterObject): unknown {
+  const { status: _, metadata: _metadata, ...content } = object;
+  const { labels, annotations } = metadataIn(object);
+  const kept = Object.entries(annotations).filter(
+    ([key]) =>
+      !Object.values<string>(NOTES).includes(key) &&
+      key !== 'deployment.kubernetes.io/revision' &&
+      key !== 'deprecated.daemonset.template.generation',
+  );
+  return { ...content, labels, annotations: Object.fromEntries(kept) };
+}
+
+function beyond(why: string, hint = 'Use the tool and a backup of that release'): NetplugError {
+  return new NetplugError('upgrade/refused', `Cannot roll back: ${why}`, { hint });
+}

@@ -1,0 +1,273 @@
+import { NetplugError, never } from '../../../base/errors.ts';
+import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
+import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import type { Actor, Standing } from '../../../plans/carry-out.ts';
+import { planPreparation } from '../../../upgrade/host-endpoints/plan-preparation.ts';
+import { carryOut } from '../../../plans/carry-out.ts';
+import { memoryPlanRecords } from '../../../plans/plan-records.ts';
+import { resourceActor } from '../../../upgrade/resource-steps.ts';
+import { metadataIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
+import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
+import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
+import type { StepObject, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
+import { deleteObject, findObject, locate } from '../cluster/api-objects.ts';
+import { openHelm } from '../cluster/helm.ts';
+import type { PodRun } from '../cluster/node-pods.ts';
+import { waitForDefinitions, waitForInstallation, waitForWorkload } from '../cluster/wait-ready.ts';
+import { annotate, applyRelease, areApplied } from './apply-objects.ts';
+import { findBackup, writeBackup } from './backup.ts';
+import type { UpgradeSession } from './open-upgrade.ts';
+import { readChartRecords } from './read-charts.ts';
+import { readPods } from './read-nodes.ts';
+import { UPGRADE_NAMES } from './read-records.ts';
+import { isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
+import { verifyRelease } from './verify.ts';
+
+export const NAMESPACE_OBJECT: ClusterObject = {
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name: INSTALL_NAMESPACE },
+};
+/** Notes on the namespace, which survive the program that carries out an upgrade. */
+export const NOTES = { canary: 'netplug.io/upgrade-canary', verified: 'netplug.io/upgrade-verified' } as const;
+const OWNERSHIP = 'meta.helm.sh/release-namespace';
+const RESTARTED = 'netplug.io/restarted-for';
+
+export interface UpgradeRun {
+  readonly session: UpgradeSession;
+  readonly run: PodRun;
+  /** As it was when the plan was made; of use for a backup only. */
+  readonly snapshot: ClusterSnapshot;
+  readonly target: UpgradeTarget;
+  /** Folder of the backup. */
+  readonly folder: string;
+  readonly proof: 'run' | 'skip';
+}
+
+/** Carries out the steps of an upgrade. Each can be repeated, and the cluster itself shows whether it is done. */
+export function upgradeActor(parts: UpgradeRun): Actor<UpgradeStepData> {
+  return {
+    inspect: async (step): Promise<Standing> => ((await isDone(step, parts)) ? 'after' : 'before'),
+    apply: async (step) => carryOutStep(step, parts),
+  };
+}
+
+async function isDone(step: UpgradeStepData, parts: UpgradeRun): Promise<boolean> {
+  const { session, run, target, folder } = parts;
+  const { api, context } = session;
+  const { signal } = context;
+  switch (step.act) {
+    case 'back-up':
+      return (await findBackup(folder)) !== undefined;
+    case 'prepare-host-endpoints':
+      return (await preparation(session)).stages.every(({ steps }) => steps.length === 0);
+    case 'pass-release-on': {
+      const found = await findReference(session, step.object, parts.snapshot);
+      return found === undefined || metadataIn(found).annotations[OWNERSHIP] === step.namespace;
+    }
+    case 'apply':
+      return areApplied(api, step.objects, signal);
+    case 'chart':
+      return (await readChartRecords(api, signal)).releases.some(
+        ({ name, namespace, status, version }) =>
+          name === step.release && namespace === step.namespace && status === 'deployed' && version === target.release,
+      );
+    case 'prune':
+      for (const object of step.objects)
+        if ((await findReference(session, object, parts.snapshot)) !== undefined) return false;
+      return true;
+    case 'canary':
+      return (await noteOf(session, NOTES.canary)) === target.release || isRolledOut(run, step.agent);
+    case 'roll-out':
+      return isRolledOut(run, step.agent);
+    case 'await-operator':
+      return (await operatorLag(parts)) === undefined;
+    case 'verify':
+      return (await noteOf(session, NOTES.verified)) === target.release;
+    case 'delete-records':
+      for (const name of step.records)
+        if ((await findObject(api, locate(recordSecret(name, step.namespace)), signal)) !== undefined) return false;
+      return true;
+    case 'restart': {
+      const found = await findReference(session, step.workload, parts.snapshot);
+      return found === undefined || JSON.stringify(found).includes(`"${RESTARTED}":"${target.release}"`);
+    }
+    default:
+      return never(step);
+  }
+}
+
+async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<void> {
+  const { session, run, snapshot, target, folder } = parts;
+  const { api, context, access } = session;
+  const { signal } = context;
+  switch (step.act) {
+    case 'back-up': {
+      // Half upgraded, the cluster has nothing that is worth a backup in place of the one from before.
+      const isUnderWay = snapshot.pods.some(({ images }) =>
+        images.some((image) => releaseIn(image) === target.release),
+      );
+      if (isUnderWay && (await findBackup(folder)) !== undefined) return;
+      await writeBackup(session, { snapshot, target, folder });
+      run.onProgress(`backup written and read back: ${folder}`);
+      return;
+    }
+    case 'prepare-host-endpoints':
+      await carryOut(
+        {
+          name: 'prepare-host-endpoints',
+          records: memoryPlanRecords(),
+          afterwards: 'remove-record',
+          actor: resourceActor(session.store),
+          signal,
+        },
+        await preparation(session),
+      );
+      return;
+    case 'pass-release-on': {
+      const found = await findReference(session, step.object, snapshot);
+      if (found !== undefined)
+        await annotate(api, { object: found, annotations: { [OWNERSHIP]: step.namespace } }, signal);
+      return;
+    }
+    case 'apply':
+      for (const object of step.objects) await applyRelease(api, { object }, signal);
+      if (step.stage === 'definitions')
+        await waitForDefinitions(
+          run,
+          step.objects.map((object) => locate(object).name),
+        );
+      return;
+    case 'chart': {
+      const values = snapshot.charts.find(({ name }) => name === step.release)?.values ?? {};
+      const helm = await openHelm(context, access);
+      await helm.install({ name: step.release, namespace: step.namespace }, values);
+      return;
+    }
+    case 'prune':
+      for (const object of step.objects) {
+        const found = await findReference(session, object, snapshot);
+        if (found !== undefined) await deleteObject(api, locate(found), signal);
+      }
+      return;
+    case 'canary':
+      await tryCanary(parts, step);
+      await annotate(api, { object: NAMESPACE_OBJECT, annotations: { [NOTES.canary]: target.release } }, signal);
+      return;
+    case 'roll-out':
+      return rollOut(run, step.agent);
+    case 'await-operator':
+      return awaitOperator(parts);
+    case 'verify':
+      await verifyRelease(parts);
+      await annotate(
+        api,
+        { object: NAMESPACE_OBJECT, annotations: { [NOTES.verified]: target.release, [NOTES.canary]: null } },
+        signal,
+      );
+      return;
+    case 'delete-records':
+      for (const name of step.records) await deleteObject(api, locate(recordSecret(name, step.namespace)), signal);
+      return;
+    case 'restart': {
+      const found = await findReference(session, step.workload, snapshot);
+      if (found === undefined) return;
+      const body = { spec: { template: { metadata: { annotations: { [RESTARTED]: target.release } } } } };
+      const { collection, name } = locate(found);
+      await api.patch({ collection, name }, { kind: 'merge', body }, signal);
+      return;
+    }
+    default:
+      never(step);
+  }
+}
+
+async function preparation({
+  store,
+  context: { signal },
+}: UpgradeSession): Promise<ReturnType<typeof planPreparation>> {
+  const { resources } = await store.listResources('HostEndpoint', signal);
+  const policy = await store.findResource({ kind: 'GlobalNetworkPolicy', name: UPGRADE_NAMES.policy }, signal);
+  return planPreparation({ endpoints: resources, policy }, UPGRADE_NAMES);
+}
+
+async function noteOf({ api, context: { signal } }: UpgradeSession, note: string): Promise<string | undefined> {
+  const found = await findObject(api, locate(NAMESPACE_OBJECT), signal);
+  return found?.metadata.annotations?.[note];
+}
+
+/** Versions of the kinds that steps refer to by name. */
+const VERSIONS: Readonly<Record<string, string>> = {
+  Installation: 'netplug.io/v3',
+  APIServer: 'netplug.io/v3',
+  PodSecurityPolicy: 'policy/v1beta1',
+  Deployment: 'apps/v1',
+  StatefulSet: 'apps/v1',
+  DaemonSet: 'apps/v1',
+  ClusterRole: 'rbac.authorization.k8s.io/v1',
+  ClusterRoleBinding: 'rbac.authorization.k8s.io/v1',
+  Role: 'rbac.authorization.k8s.io/v1',
+  RoleBinding: 'rbac.authorization.k8s.io/v1',
+};
+
+/** Finds the object; undefined as well for a kind that the API server does not serve. */
+async function findReference(
+  { api, context: { signal } }: UpgradeSession,
+  { kind, name, namespace }: StepObject,
+  { served }: ClusterSnapshot,
+): Promise<ClusterObject | undefined> {
+  const apiVersion = VERSIONS[kind] ?? 'v1';
+  const metadata = { name, ...(namespace === undefined ? {} : { namespace }) };
+  const object: ClusterObject = { apiVersion, kind, metadata };
+  const located = locate(object);
+  const { group, plural } = located.collection;
+  if (!served.includes(`${group}/${plural}`)) return undefined;
+  const found = await findObject(api, located, signal);
+  return found === undefined ? undefined : { ...found, apiVersion, kind };
+}
+
+function recordSecret(name: string, namespace: string): ClusterObject {
+  return { apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace } };
+}
+
+const POLL_MS = 1000;
+
+/** Waits for the operator of the release, and for what it rolls out. */
+async function awaitOperator(parts: UpgradeRun): Promise<void> {
+  const { run } = parts;
+  await waitForWorkload(run, { kind: 'Deployment', name: OPERATOR });
+  let said: string | undefined;
+  for (;;) {
+    const open = await operatorLag(parts);
+    if (open === undefined) break;
+    if (open !== said) run.onProgress(`operator: ${open}`);
+    said = open;
+    await run.clock.sleep(POLL_MS, run.signal).catch(() => {
+      throw new NetplugError('upgrade/not-verified', `Timed out while waiting for the operator: ${open}`, {
+        hint: 'See "kubectl describe installation default" and the log of the operator; then run the command again',
+      });
+    });
+  }
+  await waitForInstallation(run);
+  await waitForWorkload(run, { kind: 'DaemonSet', name: AGENT_SET });
+}
+
+async function operatorLag({ run, target, session }: UpgradeRun): Promise<string | undefined> {
+  for (const [kind, name] of [
+    ['Deployment', OPERATOR],
+    ['DaemonSet', AGENT_SET],
+  ] as const) {
+    const found = await findObject(
+      run.api,
+      locate({ apiVersion: 'apps/v1', kind, metadata: { name, namespace: INSTALL_NAMESPACE } }),
+      run.signal,
+    );
+    const release = found === undefined ? undefined : releaseIn(mainImage(found));
+    if (release !== target.release) return `${kind} ${name} has release ${release ?? 'none'}`;
+  }
+  const pods = await readPods(session.api, run.signal);
+  const old = pods.find(
+    ({ component, images: [image = ''] }) => component === AGENT_SET && releaseIn(image) !== target.release,
+  );
+  return old === undefined ? undefined : `pod ${old.name} on node ${old.node} has another release`;
+}

@@ -1,0 +1,141 @@
+import { PREFLIGHT_CHECKS } from '../../../upgrade/cluster/checks/preflight.ts';
+import { REGISTRY_OPTION } from '../cluster/manifest-commands.ts';
+import { choice, type Command, command, flagOption, unless, value, values } from '../command.ts';
+import { OUTPUT } from '../common-options.ts';
+import { applyUpgrade, backUp, verifyUpgrade } from './apply-upgrade.ts';
+import { showPreflight, showUpgradePlan } from './plan-and-preflight.ts';
+import { rollBack } from './rollback.ts';
+
+/** A roll-out goes from node to node. */
+const UPGRADE_SECONDS = 3600;
+const READ_SECONDS = 120;
+
+const TARGET_OPTIONS = {
+  registry: REGISTRY_OPTION,
+  like: value('file', 'make the edits of this earlier manifest again', { completes: 'file' }),
+  pristine: value('file', 'unedited manifest of the release of --like', { completes: 'file' }),
+};
+const FROM = value('file', 'use a saved snapshot instead of the cluster', { completes: 'file' });
+const YES = flagOption('do not ask for confirmation', { excludes: ['dryRun'] });
+const PROOF = unless('do not start probe pods');
+
+export const UPGRADE_COMMANDS: readonly Command[] = [
+  command({
+    path: ['upgrade', 'plan'],
+    summary: 'Shows every step of an upgrade of the cluster to the release of this tool.',
+    options: {
+      save: value('file', 'save what the plan was made from', { completes: 'file' }),
+      from: FROM,
+      files: value('folder', 'write manifests and chart of the release into this folder', { completes: 'folder' }),
+      ...TARGET_OPTIONS,
+      output: OUTPUT,
+    },
+    details: `
+The plan depends on how netplug was installed: by the operator, by the chart, or by manifest with its
+variant and datastore. Each step shows its objects, the commands that a person would type instead, what
+does not work meanwhile, and what cannot be undone. Steps that are done are marked so. Nothing is changed.
+The target has the settings of the cluster; --like repeats edits that the cluster does not show.`,
+    examples: [
+      'netplugctl upgrade plan',
+      'netplugctl upgrade plan --save snapshot.json',
+      'netplugctl upgrade plan --from snapshot.json -o json',
+    ],
+    timeoutSeconds: READ_SECONDS,
+    run: async (context, { options }) => showUpgradePlan(context, options),
+  }),
+  command({
+    path: ['upgrade', 'preflight'],
+    summary: 'Looks for hazards to an upgrade of the cluster.',
+    options: {
+      from: FROM,
+      ...TARGET_OPTIONS,
+      output: choice('format', 'output format', { short: 'o', choices: ['text', 'json', 'sarif'] }),
+    },
+    details: `
+Each hazard has a severity, the objects by name, and a remedy. Every object of the target is rehearsed on
+the API server, which names the fields that other managers lose. The exit status is 1 if a hazard blocks
+the upgrade.`,
+    examples: ['netplugctl upgrade preflight', 'netplugctl upgrade preflight -o sarif > preflight.sarif'],
+    timeoutSeconds: READ_SECONDS,
+    run: async (context, { options }) => showPreflight(context, options),
+  }),
+  command({
+    path: ['upgrade', 'backup'],
+    summary: 'Backs up what a rollback needs, or checks a backup.',
+    options: {
+      to: value('folder', 'new folder for the backup', { completes: 'folder', excludes: ['check'] }),
+      check: value('folder', 'check this backup and change nothing', { completes: 'folder' }),
+    },
+    details: `
+The folder holds the objects of netplug as the API has them, the records of helm, all records of the
+datastore, a snapshot and checksums. It also holds certificates, so only its owner can read it. The
+datastore is not locked.`,
+    examples: ['netplugctl upgrade backup --to before-v3.27', 'netplugctl upgrade backup --check before-v3.27'],
+    timeoutSeconds: READ_SECONDS,
+    run: async (context, { options }) => backUp(context, options),
+  }),
+  command({
+    path: ['upgrade', 'apply'],
+    summary: 'Upgrades the cluster to the release of this tool.',
+    options: {
+      accept: values('check', 'go on although this check has found a hazard; may be repeated', {
+        completes: PREFLIGHT_CHECKS.map(({ id }) => id),
+      }),
+      with: values('step', 'carry out this optional step as well; may be repeated'),
+      backup: value('folder', 'folder for the backup (default: below the state of netplug on this machine)', {
+        completes: 'folder',
+      }),
+      ...TARGET_OPTIONS,
+      proof: PROOF,
+      yes: YES,
+      dryRun: flagOption('show hazards and plan, and change nothing'),
+    },
+    details: `
+The command runs the preflight, backs up, and carries out the plan step by step. One node gets the new
+agent first, and proves its network with nodes of the old release before any other node follows. The
+command stops with the reason when a step fails. Repeated after an interruption, it goes on where it was.`,
+    examples: [
+      'netplugctl upgrade apply --dry-run',
+      'netplugctl upgrade apply --yes',
+      'netplugctl upgrade apply --accept nodes/not-ready --yes',
+    ],
+    timeoutSeconds: UPGRADE_SECONDS,
+    run: async (context, { options: { proof, yes, dryRun, ...options } }) =>
+      applyUpgrade(context, {
+        ...options,
+        proof: proof ? 'run' : 'skip',
+        mode: dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask',
+      }),
+  }),
+  command({
+    path: ['upgrade', 'verify'],
+    summary: 'Verifies that the cluster has the release of this tool.',
+    options: { proof: PROOF, output: OUTPUT },
+    details: `
+Checks releases of workloads and pods, roll-outs, ready counts against what the manifests contain, the
+version of the cluster, and records; then pods on every node reach each other. The exit status is 1 if
+something is not as it should be.`,
+    examples: ['netplugctl upgrade verify'],
+    timeoutSeconds: 900,
+    run: async (context, { options: { proof, output } }) =>
+      verifyUpgrade(context, { output, proof: proof ? 'run' : 'skip' }),
+  }),
+  command({
+    path: ['upgrade', 'rollback'],
+    summary: 'Puts the state of a backup back.',
+    options: {
+      from: value('folder', 'backup (default: that of the last upgrade from this machine)', { completes: 'folder' }),
+      yes: YES,
+      dryRun: flagOption('show what would be put back, and change nothing'),
+    },
+    details: `
+Workloads, configuration, roles and records of helm become as they were; pods keep running. Records of the
+datastore are restored only where the upgrade has changed them. Definitions of resources stay: older
+releases ignore what they do not know. The command refuses when another release has been installed since,
+or host endpoints for all interfaces have been replaced.`,
+    examples: ['netplugctl upgrade rollback --dry-run', 'netplugctl upgrade rollback --yes'],
+    timeoutSeconds: UPGRADE_SECONDS,
+    run: async (context, { options: { from, yes, dryRun } }) =>
+      rollBack(context, { from, mode: dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask' }),
+  }),
+];

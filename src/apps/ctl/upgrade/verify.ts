@@ -1,0 +1,127 @@
+import { NetplugError } from '../../../base/errors.ts';
+import { VERSION } from '../../../base/version.ts';
+import { plainVersion } from '../../../base/compare-versions.ts';
+import { AGENT_SET, BIRD_SET, imageNames, OPERATOR } from '../../../install/cluster/names.ts';
+import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
+import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
+import { registryIn } from '../../../upgrade/cluster/installed-spec.ts';
+import { containersIn, findNamed, objectName, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
+import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
+import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { ApiObject } from '../../../kube/objects.ts';
+import { proveNetwork } from '../cluster/prove-network.ts';
+import { workloadLag } from '../cluster/wait-ready.ts';
+import { isReady, mainImage } from './roll-out.ts';
+import { readSnapshot } from './read-snapshot.ts';
+import type { UpgradeRun } from './upgrade-actor.ts';
+
+/** One thing that must hold after an upgrade. */
+export interface Verified {
+  readonly what: string;
+  readonly isOk: boolean;
+  /** What was found, with the reason of counts. */
+  readonly found: string;
+}
+
+/** Judges a snapshot that was taken after the upgrade. Pure. */
+export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): readonly Verified[] {
+  const { release } = target;
+  const { objects, pods, datastore } = snapshot;
+  const workloads = [AGENT_SET, BIRD_SET, CONTROLLERS, OPERATOR].flatMap((name) => {
+    const object = findNamed(objects, 'DaemonSet', name) ?? findNamed(objects, 'Deployment', name);
+    return object === undefined ? [] : [{ name, object }];
+  });
+  const running = pods.filter(({ component }) => workloads.some(({ name }) => name === component));
+  const others = running.filter(({ images }) => images.some((image) => releaseIn(image) !== release));
+  const { clusterVersion } = datastore;
+  const without = snapshot.nodes.filter(
+    ({ name }) => !running.some((pod) => pod.component === AGENT_SET && pod.node === name && isReady(pod)),
+  );
+  const isCurrent = clusterVersion !== undefined && plainVersion(clusterVersion) === plainVersion(release);
+  return [
+    ...workloads.flatMap(({ name, object }) => workloadResults(snapshot, { name, object, release })),
+    result(
+      'every pod has the release',
+      others.map(({ name, node, images: [image = ''] }) => `${name} on ${node} has ${releaseIn(image) ?? image}`),
+      `${String(running.length)} pods have ${release}`,
+    ),
+    result(
+      'every node has a ready agent',
+      without.map(({ name }) => `node ${name} has none`),
+      `${String(snapshot.nodes.length)} nodes`,
+    ),
+    {
+      what: `cluster version ${release}`,
+      isOk: isCurrent,
+      found: `cluster version ${clusterVersion ?? 'unknown'}`,
+    },
+    {
+      what: 'older tools are refused',
+      isOk: isCurrent,
+      found: isCurrent
+        ? `netplugctl before ${release} refuses to write since the cluster has version ${release}; replace every copy of it`
+        : 'the record of the cluster does not have the version that makes them refuse',
+    },
+    result('every record can be read', datastore.unreadable, 'all of them'),
+    result('everything could be read', snapshot.unread, 'all of it'),
+  ];
+}
+
+/** The specification names ready counts of its own manifests. These are the counts of the manifest that runs. */
+function workloadResults(
+  { pods }: ClusterSnapshot,
+  { name, object, release }: { readonly name: string; readonly object: ClusterObject; readonly release: string },
+): readonly Verified[] {
+  const names = containersIn(object).map((container) => textIn(container, 'name'));
+  const own = pods.filter(({ component }) => component === name);
+  const unready = own.filter((pod) => !isReady(pod));
+  const count = `${String(names.length)}/${String(names.length)}`;
+  const why = `${count} ready each, because the manifest has ${names.length === 1 ? 'the container' : 'the containers'} ${names.join(', ')}`;
+  const lag = workloadLag(withName(object));
+  const found = releaseIn(mainImage(object));
+  return [
+    { what: `${objectName(object)} has the release`, isOk: found === release, found: found ?? mainImage(object) },
+    { what: `${name} is rolled out`, isOk: lag === undefined, found: lag ?? 'every pod is the newest' },
+    result(
+      `pods of ${name} are ready`,
+      unready.map((pod) => `${pod.name}: ${String(pod.ready)}/${String(pod.containers)}`),
+      `${String(own.length)} pods, ${why}`,
+    ),
+  ];
+}
+
+/** Objects of a snapshot have all that workloads are judged by. */
+function withName(object: ClusterObject): ApiObject {
+  return object as unknown as ApiObject;
+}
+
+function result(what: string, faults: readonly string[], found: string): Verified {
+  return { what, isOk: faults.length === 0, found: faults.length === 0 ? found : faults.join(', ') };
+}
+
+export function renderVerified(results: readonly Verified[]): string {
+  return results.map(({ what, isOk, found }) => `${isOk ? 'ok    ' : 'failed'}  ${what}: ${found}\n`).join('');
+}
+
+/** Verifies the release and the network of all nodes. @throws upgrade/not-verified */
+export async function verifyRelease(parts: UpgradeRun): Promise<readonly Verified[]> {
+  const { session, run, target, proof } = parts;
+  const snapshot = await readSnapshot(session, () => target);
+  const results = judgeRelease(snapshot, target);
+  const failed = results.filter(({ isOk }) => !isOk);
+  if (failed.length > 0) {
+    throw new NetplugError(
+      'upgrade/not-verified',
+      `Cannot verify the upgrade: ${failed.map(({ what, found }) => `${what}: ${found}`).join('; ')}`,
+      { hint: 'Correct the cause and run the command again, or go back with "netplugctl upgrade rollback"' },
+    );
+  }
+  if (proof === 'run' && detectInstallation(snapshot).variant !== 'policy-only') {
+    const agent = findNamed(snapshot.objects, 'DaemonSet', AGENT_SET) ?? {};
+    const nodes = snapshot.nodes.filter((node) => node.isSchedulable).map(({ name }) => name);
+    const image = imageNames(VERSION, registryIn(mainImage(agent))).tools;
+    await proveNetwork(run, nodes, { release: target.release, image, pullSecrets: [] });
+  }
+  return results;
+}
