@@ -1,26 +1,30 @@
-import { constants, mkdirSync, openSync } from 'node:fs';
+import { closeSync, constants, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { serveNode } from '../apps/agent/agent.ts';
 import { callHistory } from '../apps/agent/call-history.ts';
-import { startHealthServer } from '../apps/agent/health-server.ts';
 import { createMetrics } from '../apps/agent/metrics.ts';
 import { networkFailure } from '../apps/agent/network/registration.ts';
+import type { CallSettings } from '../apps/agent/network-channel.ts';
 import { NetworkProcess } from '../apps/agent/network-process.ts';
+import { readPodLinkNames } from '../apps/agent/network/read-pod-links.ts';
 import { PodIsolator } from '../apps/agent/pod-isolator.ts';
 import { ResidentNodes } from '../apps/agent/resident-nodes.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
-import { noIsolation } from '../cni/pod-isolation.ts';
+import { countedIsolation, noIsolation } from '../cni/pod-isolation.ts';
 import { systemClock } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
 import { systemRandom } from '../base/random.ts';
-import { reportError } from '../base/report-error.ts';
+import { agentSettings, logLevelOf } from '../config/agent-settings.ts';
 import { readOwnVariables } from '../config/choose-connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
+import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { sharedWatchKey } from '../kube/orch-api.ts';
 import { PODS, podsOf } from '../kube/paths.ts';
 import { SharedWatches } from '../kube/shared-watches.ts';
+import { startHealthServer, startMetricsServer } from '../runtime/health-server.ts';
 import { WatchRelay } from '../kube/watch-relay.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
@@ -28,6 +32,7 @@ import { attachedIn } from './attached.ts';
 import { closePods } from './close-pods.ts';
 import { hostIn } from './host-in.ts';
 import { addressesInUse } from './addresses-in-use.ts';
+import { interfacePrefixesIn } from './interface-prefixes.ts';
 import { interruptions } from './interruptions.ts';
 import { launchNetwork } from './launch-network.ts';
 import { agentLockPath } from './machine.ts';
@@ -35,34 +40,37 @@ import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
-import { policySettingIn } from './policy-setting.ts';
+import { pluginFilesIn } from './plugin-files.ts';
+import { missingControllers, missingProfile, policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, stateDir } from './registration.ts';
 import { residentOrch } from './resident-orch.ts';
 import { residentTraces } from './resident-traces.ts';
+import { runResident } from './run-resident.ts';
 import { serveCallIn } from './serve-call.ts';
 import { journalFolder } from './recover-orphans.ts';
 
+/** How often an agent that was replaced checks whether another one runs. */
+const STAND_BY_MS = 1000;
+const ALONE_PERIODS = 5;
+
 /** Runs the agent of the node until a signal stops it or another agent takes over. */
 export async function runAgent(): Promise<void> {
-  try {
-    await run(process.env);
-    process.exitCode = 0;
-  } catch (cause) {
-    const stderr = (text: string): void => void process.stderr.write(text);
-    process.exitCode = reportError({ stderr }, cause);
-  }
+  await runResident(run);
 }
 
 async function run(env: NodeJS.ProcessEnv): Promise<void> {
-  const log = openLog(AGENT_LOG);
   const node = nodeNameIn(env);
+  let settings: CallSettings = agentSettings(env, node, []).settings;
+  const log = openLog({ ...AGENT_LOG, level: () => logLevelOf(settings) });
   const { datastore, warnings } = readOwnVariables(env);
   for (const warning of warnings) log.warning('configuration', { warning });
   const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS');
-  const warmPoolFloor = readVariable(env, 'NETPLUG_WARM_POOL_SIZE');
-  const isNetworkingOn = readVariable(env, 'NETPLUG_NETWORKING') === 'on';
+  const metricsAddress = readVariable(env, 'NETPLUG_METRICS_ADDRESS');
+  const networking = readVariable(env, 'NETPLUG_NETWORKING');
+  const isNetworkRun = networking !== 'off';
   // Validates the settings of the network process, so that the agent does not start with invalid ones.
-  if (isNetworkingOn) networkSettingsIn(env, node);
+  if (isNetworkRun) networkSettingsIn(env, node);
+  const interfacePrefixes = interfacePrefixesIn(env, datastore);
 
   mkdirSync(stateDir(env), { recursive: true });
   const lock = openSync(agentLockPath(env), constants.O_RDWR | constants.O_CREAT, 0o600);
@@ -77,26 +85,36 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     findAccess,
     transport,
     watches,
-    sharesBlocks: isNetworkingOn,
+    sharesBlocks: networking === 'on',
   });
   const history = callHistory();
-  const policy = policySettingIn(env, datastore);
-  const isolator = new PodIsolator({ clock: systemClock, ...policy });
-  const network = isNetworkingOn
+  const policy = policySettingIn(env);
+  const isolator = new PodIsolator({
+    clock: systemClock,
+    ...policy,
+    findEndpointObstacle: async (endpoint, signal) =>
+      missingProfile(datastore, { store: nodes.get(datastore).inner, endpoint }, signal),
+    findObstacle: async (signal) => missingControllers(datastore, nodes.get(datastore).inner, signal),
+  });
+  const network = isNetworkRun
     ? new NetworkProcess({
         ...base,
         launch: launchNetwork,
         isolator,
         followed: { follow: (queries, options) => nodes.get(datastore).inner.follow(queries, options) },
         onRestart: () => metrics.countNetworkRestart(),
+        onSettings: (changed) => (settings = changed),
         pods,
-        reportOutage: async (message, signal) =>
-          nodes.get(datastore).inner.reportNetwork(node, networkFailure(message), signal),
+        reportOutage: async (message, signal) => {
+          // The condition of a node that another plugin connects belongs to that plugin.
+          if (networking === 'on')
+            await nodes.get(datastore).inner.reportNetwork(node, networkFailure(message), signal);
+        },
       })
     : undefined;
   using metrics = createMetrics(async () => {
     const standing = network === undefined ? undefined : ((await network.status())?.standing ?? 'down');
-    return { ...nodes.standing(), network: standing };
+    return { ...nodes.standing(), network: standing, tokenSecondsLeft: pluginFiles.tokenSecondsLeft() };
   });
   await using traces = residentTraces(env, log);
   await using orch = residentOrch(node, { env, log, transport, watches });
@@ -112,7 +130,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       onJournalWait: metrics.observeJournalSync,
       onWritten: metrics.observeWriteWait,
     },
-    { node, warmPoolFloor },
+    { node, warmPoolFloor: () => settings.warmPoolSize },
   );
   const serveCall = serveCallIn({
     node,
@@ -120,7 +138,10 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     log,
     env,
     openOrch: orch.open,
-    isolation: isNetworkingOn ? isolator : noIsolation('NETPLUG_NETWORKING of the agent is off'),
+    isolation: countedIsolation(
+      isNetworkRun ? isolator : noIsolation('NETPLUG_NETWORKING of the agent is off'),
+      metrics.countIsolation,
+    ),
     onLockWait: (ms) => metrics.observeLockWait('container', ms),
     onServed: (record) => {
       history.add(record);
@@ -128,7 +149,15 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       traces.add(record);
     },
   });
-  await serveNode(
+  const obstacles = async (): Promise<readonly string[]> => [
+    ...nodes.problems(),
+    ...((await network?.failures()) ?? []),
+  ];
+  const pluginFiles = pluginFilesIn(env, { ...base, transport, obstacles }, { node, datastore });
+  const pod = readVariable(env, 'POD_NAME');
+  const stop = interruptions();
+  await pluginFiles.prepare(stop);
+  const end = await serveNode(
     {
       ...base,
       nodes,
@@ -138,18 +167,25 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       onCount: metrics.setCallsInFlight,
       onLockWait: (ms) => metrics.observeLockWait('agent', ms),
       network,
+      isConnecting: networking === 'on',
+      pluginFiles,
       closePods: async (signal) => {
-        if (isNetworkingOn && policy.isOn) await closePods(signal);
+        if (!isNetworkRun || !policy.isOn) return;
+        await closePods(signal, { podLinks: await readPodLinkNames(linuxHostNetwork(), interfacePrefixes) });
       },
       tryBecomeOnly: () => tryLockFile(lock),
       startHealth: async () =>
         address === 'off'
           ? undefined
           : startHealthServer(address, {
-              notReady: async () => [...nodes.problems(), ...((await network?.failures()) ?? [])],
+              notReady: async () => [...(await obstacles()), ...pluginFiles.problems()],
+              warnings: pluginFiles.warnings,
+              pod,
               metrics,
               log,
             }),
+      startMetrics: async () =>
+        metricsAddress === 'off' ? undefined : startMetricsServer(metricsAddress, { metrics, log }),
     },
     {
       node,
@@ -157,6 +193,23 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       socketPath: readVariable(env, 'NETPLUG_SOCKET'),
       namePath: join(stateDir(env), 'nodename'),
     },
-    interruptions(),
+    stop,
   );
+  closeSync(lock);
+  if (end === 'replaced' && pod !== '') await standBy(env, log, stop);
+}
+
+/**
+ * Waits until the signal aborts, or until no other agent has run for some seconds. The kubelet restarts a container that
+ * ends, and an agent that it restarts would replace its successor in turn.
+ */
+async function standBy(env: NodeJS.ProcessEnv, log: Log, stop: AbortSignal): Promise<void> {
+  log.info('agent standing by', { reason: 'another agent serves the node' });
+  for (let periods = 0; periods < ALONE_PERIODS && !stop.aborted;) {
+    await systemClock.sleep(STAND_BY_MS, stop).catch(() => undefined);
+    const lock = openSync(agentLockPath(env), constants.O_RDWR | constants.O_CREAT, 0o600);
+    periods = tryLockFile(lock) ? periods + 1 : 0;
+    closeSync(lock);
+  }
+  if (!stop.aborted) log.warning('agent ends', { reason: 'no agent serves the node; a restart of this one will' });
 }

@@ -10,5 +10,6 @@ export function birdFolder(env: NodeJS.ProcessEnv): string {
 
 /** Returns the port to the BIRD of this host. */
 export function birdIn(env: NodeJS.ProcessEnv): Bird {
-  return new Bird({ places: { folder: birdFolder(env), program: ['bird'] }, clock: systemClock });
+  const program = readVariable(env, 'NETPLUG_BIRD') === 'external' ? 'external' : (['bird'] as const);
+  return new Bird({ places: { folder: birdFolder(env), program }, clock: systemClock });
 }

@@ -1,11 +1,14 @@
 import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import type { PolicyFilter } from '../dataplane/policy-filter.ts';
 import { closedToAll } from '../policy/ruleset/base-chains.ts';
+import type { PodLinkNames } from '../policy/pod-link-names.ts';
 import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
 
 export interface ClosingOptions {
   /** Whether policies are still to be enforced; always unless set. */
   readonly isOn?: () => boolean;
+  /** Those of netplug alone unless set. */
+  readonly podLinks?: PodLinkNames;
   /** @throws kernel/failed */
   readonly openFilter?: () => Pick<PolicyFilter, 'create' | 'remove'> & Disposable;
 }
@@ -16,10 +19,10 @@ export interface ClosingOptions {
  */
 export async function closePods(
   signal: AbortSignal,
-  { isOn = () => true, openFilter = () => NftPolicyFilter.open() }: ClosingOptions = {},
+  { isOn = () => true, podLinks, openFilter = () => NftPolicyFilter.open() }: ClosingOptions = {},
 ): Promise<boolean> {
   using filter = openFilter();
-  if (!(await filter.create(closedToAll(), signal)) || isOn()) return true;
+  if (!(await filter.create(closedToAll(podLinks), signal)) || isOn()) return true;
   await filter.remove(POLICY_TABLE, signal);
   return false;
 }

@@ -13,9 +13,25 @@ import { stateDir } from './registration.ts';
  */
 export function hostIn(env: NodeJS.ProcessEnv): Host {
   return {
-    machine: `${readText('/etc/machine-id') ?? ''} ${folderId(stateDir(env))}`,
+    machine: `${machineId()} ${folderId(stateDir(env))}`,
     boot: bootId(),
   };
+}
+
+/** An image has no id of its own: in a container, the id is that of the host, whose process 1 a pod with hostPID sees. */
+function machineId(): string {
+  const own = readText('/etc/machine-id') ?? '';
+  return own === '' ? (readHostText('/proc/1/root/etc/machine-id') ?? '') : own;
+}
+
+/** Returns undefined where process 1 is not accessible. */
+function readHostText(path: string): string | undefined {
+  try {
+    return readText(path);
+  } catch (cause) {
+    if (['EACCES', 'EPERM'].includes(errnoOf(cause) ?? '')) return undefined;
+    throw cause;
+  }
 }
 
 function folderId(folder: string): string {

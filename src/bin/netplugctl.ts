@@ -12,6 +12,7 @@ import type { AgentQuestion } from '../install/host/host-ports.ts';
 import type { Screen } from '../apps/ctl/screen.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
+import { linuxPacketProbe } from '../dataplane/linux/linux-packet-probe.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import type { Datastore, OrchSettings } from '../config/connection.ts';
@@ -58,6 +59,7 @@ export async function runCtl(name: string): Promise<void> {
       datastore.type === 'kvv3'
         ? openKvInspector(datastore.connection)
         : openOrchInspector(accessOf(datastore.orch, env), { env }),
+    openApi: (settings: OrchSettings) => new OrchApi(accessOf(settings, env), { env, manager: 'netplugctl' }),
     listEnforcedPolicies: async (settings: OrchSettings, signal: AbortSignal) => {
       await using api = new OrchApi(accessOf(settings, env), { env });
       return await listEnforcedPolicies(api, signal);
@@ -66,6 +68,7 @@ export async function runCtl(name: string): Promise<void> {
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
     openHostNetwork: () => linuxHostNetwork({ recordFolder: stateDir(env) }),
     openPacketFilter: () => new NftPacketFilter(),
+    openPacketProbe: () => linuxPacketProbe(),
     bird: birdIn(env),
     tryLockFile,
     planRecords: planRecordsIn(env),

@@ -3,12 +3,8 @@ import { readVariable } from '../config/environment.ts';
 import type { NodeName } from '../model/names.ts';
 import { readDetection } from '../routing/detect-address-method.ts';
 
-interface OwnSettings extends NetworkSettings {
-  readonly vxlanChecksums: ReturnType<typeof readVariable<'NETPLUG_VXLAN_CHECKSUMS'>>;
-}
-
 /** Reads the settings of the network process. @throws cni/env-invalid, agent/detection-invalid */
-export function networkSettingsIn(env: NodeJS.ProcessEnv, node: NodeName): OwnSettings {
+export function networkSettingsIn(env: NodeJS.ProcessEnv, node: NodeName): NetworkSettings {
   return {
     node,
     detection: {
@@ -17,6 +13,5 @@ export function networkSettingsIn(env: NodeJS.ProcessEnv, node: NodeName): OwnSe
     },
     blockSource: readVariable(env, 'USE_POD_CIDR') === 'true' ? 'pod-cidrs' : 'claims',
     sourceCheck: readVariable(env, 'NETPLUG_POD_SOURCE_CHECK'),
-    vxlanChecksums: readVariable(env, 'NETPLUG_VXLAN_CHECKSUMS'),
   };
 }

@@ -1,30 +1,34 @@
 import { constants, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs';
-import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { type FromNetwork, isSharedQuery, type ToNetwork } from '../apps/agent/network-channel.ts';
 import { NodeNetwork } from '../apps/agent/network/node-network.ts';
+import { PolicyNetwork } from '../apps/agent/network/policy-network.ts';
 import { DeniedFlows } from '../apps/agent/network/denied-flows.ts';
 import { FlowObserver } from '../apps/agent/network/flow-observer.ts';
 import { SettingsFollower } from '../apps/agent/network/follow-settings.ts';
 import { flowJudge } from '../apps/agent/network/judge-flow.ts';
+import { DatastoreServers } from '../apps/agent/network/datastore-servers.ts';
 import { hostEndpointsToward } from '../apps/agent/network/host-endpoints-toward.ts';
 import { readHost, readHostLinks } from '../apps/agent/network/read-host-links.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/read-attachments.ts';
+import { PodLinkFollower } from '../apps/agent/network/follow-pod-links.ts';
 import { relayPods } from '../apps/agent/network/relay-pods.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
 import { systemClock } from '../base/clock.ts';
 import { isNetplugError } from '../base/errors.ts';
-import type { Log } from '../base/log.ts';
+import type { Log, LogLevel } from '../base/log.ts';
 import { OpenedOnce } from '../base/opened-once.ts';
 import { systemRandom } from '../base/random.ts';
-import { type EffectiveSettings, endpointToHostAction } from '../config/agent-settings.ts';
+import { type EffectiveSettings, endpointToHostAction, logLevelOf } from '../config/agent-settings.ts';
 import { readOwnVariables } from '../config/choose-connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { failureFacts } from '../cni/error-output.ts';
+import { serverPorts } from '../datastore/server-ports.ts';
 import { FollowClient } from '../datastore/follow-client.ts';
 import { JoinedFollow } from '../datastore/joined-follow.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
@@ -43,29 +47,34 @@ import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
 import { denialEventsIn } from './denial-events.ts';
+import { interfacePrefixesIn } from './interface-prefixes.ts';
 import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { readSecretIn } from './read-secret.ts';
+import { readText } from './read-text.ts';
 import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
-import { failsafePorts, withTunnels } from '../policy/open-ports.ts';
+import { datastoreServers } from '../policy/api-servers.ts';
+import { failsafePorts, withServers, withTunnels } from '../policy/open-ports.ts';
+import { endedElements } from '../policy/ruleset/ended-flows.ts';
 import { RulesetCompiler } from '../policy/ruleset/ruleset-compiler.ts';
 import { policySettingIn } from './policy-setting.ts';
-import { attachmentFolder, policyMarker, stateDir } from './registration.ts';
+import { attachmentFolder, policyMarker, serverMemory, stateDir } from './registration.ts';
 
 const LOCK_PERIOD_MS = 10;
 
 /** Runs the network of the node for the agent that started this process, until the agent stops it or exits. */
 export async function runNetwork(): Promise<void> {
-  const log = openLog(AGENT_LOG);
+  const severity: { level: LogLevel } = { level: AGENT_LOG.level };
+  const log = openLog({ ...AGENT_LOG, level: () => severity.level });
   // Only the agent stops this process; service managers and terminals send signals to all processes.
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => undefined);
   process.once('disconnect', () => process.exit());
   try {
     // A process that hangs does not notice the end of its channel, and would keep its lock from the next one.
     dieWithParent();
-    await run(process.env, log);
+    await run(process.env, log, (level) => (severity.level = level));
     process.exitCode = 0;
   } catch (cause) {
     if (!isNetplugError(cause, 'agent/address-conflict')) log.error('network failed', failureFacts(cause));
@@ -74,7 +83,7 @@ export async function runNetwork(): Promise<void> {
   process.disconnect();
 }
 
-async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
+async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel) => void): Promise<void> {
   const node = nodeNameIn(env);
   const { datastore } = readOwnVariables(env);
   const settings = networkSettingsIn(env, node);
@@ -100,70 +109,108 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
     attachments: new AttachmentFiles(attachmentFolder(env)),
     listAttached: attachedIn(linuxKernel()),
   };
-  const host = linuxHostNetwork({ vxlanChecksums: settings.vxlanChecksums, recordFolder: state });
-  const network = new NodeNetwork(
-    {
-      clock: systemClock,
-      random: systemRandom,
-      log,
-      store,
-      followed,
-      host,
-      filter,
-      bird: birdIn(env),
-      birdLog: join(birdFolder(env), 'bird.log'),
-      readSecret: readSecretIn(env, datastore, transport),
-      ...linked,
-      register: async ({ mtu }) => {
-        mkdirSync(state, { recursive: true });
-        await writeFileAtomically(join(state, 'mtu'), {
-          text: mtu === undefined ? '' : `${String(mtu)}\n`,
-          mode: 0o644,
-        });
-        await registerName(join(state, 'nodename'), node);
-      },
-    },
-    settings,
-  );
-  const hostAddresses = (): ReadonlySet<string> =>
-    new Set(Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address)));
+  const host = linuxHostNetwork({
+    vxlanChecksums: () => agentSettings.settings.vxlanChecksums,
+    recordFolder: state,
+  });
   const base = { clock: systemClock, random: systemRandom, log };
-  const onChange = (changed: EffectiveSettings): void => policy.configure(changed);
-  const agentSettings = new SettingsFollower({ ...base, store, env, node, onChange });
+  const networkPorts = { ...base, store, host, filter };
+  const connectingNetwork = (): NodeNetwork =>
+    new NodeNetwork(
+      {
+        ...networkPorts,
+        followed,
+        bird: birdIn(env),
+        birdLog: join(birdFolder(env), 'bird.log'),
+        readSecret: readSecretIn(env, datastore, transport),
+        ...linked,
+        register: async ({ mtu }) => {
+          mkdirSync(state, { recursive: true });
+          await writeFileAtomically(join(state, 'mtu'), {
+            text: mtu === undefined ? '' : `${String(mtu)}\n`,
+            mode: 0o644,
+          });
+          await registerName(join(state, 'nodename'), node);
+        },
+      },
+      settings,
+    );
+  const isConnecting = readVariable(env, 'NETPLUG_NETWORKING') === 'on';
+  const network = isConnecting ? connectingNetwork() : new PolicyNetwork(networkPorts, settings);
+  const applySettings = ({ logSeverityScreen, warmPoolSize }: EffectiveSettings): void => {
+    setLevel(logLevelOf({ logSeverityScreen }));
+    send({ kind: 'settings', settings: { logSeverityScreen, warmPoolSize } });
+  };
+  const onChange = (changed: EffectiveSettings): void => {
+    applySettings(changed);
+    if (network instanceof NodeNetwork) network.renewTunnels();
+    policy.configure(changed);
+  };
+  const agentSettings: SettingsFollower = new SettingsFollower({ ...base, store, env, node, onChange });
+  // The agent may have other ones from an earlier process.
+  void agentSettings.read.then(() => applySettings(agentSettings.settings));
   // A kernel that cannot filter for policies still connects pods.
   using policyFilter = new OpenedOnce(() => NftPolicyFilter.open());
+  using endedFlows = new OpenedOnce(() => NftPolicyFilter.open());
   using flowTable = new OpenedOnce(() => LinuxFlowTable.open());
-  const policy = new PolicyEnforcement(
+  const podLinks: PodLinkFollower = new PodLinkFollower(
+    {
+      ...base,
+      host,
+      onChange: ({ byAddress }, areOthersChanged) => {
+        policy.useLinks(byAddress);
+        if (areOthersChanged) policy.configure(agentSettings.settings);
+      },
+    },
+    interfacePrefixesIn(env, datastore),
+  );
+  const policy: PolicyEnforcement = new PolicyEnforcement(
     {
       ...base,
       policyStore: followed,
       settingsRead: agentSettings.read,
       policyFilter: () => policyFilter.get(),
-      compilerFor: (policy) =>
+      compilerFor: (policy, missingLogs) =>
         new RulesetCompiler({
           node,
           logPrefix: policy.policyLogPrefix,
           endpointToHostAction: endpointToHostAction(policy),
           failsafe: failsafePorts(policy),
+          missingLogs,
+          podLinks: podLinks.names,
         }),
       listEndpoints: async () => listEndpoints(linked),
-      readHost: async () => readHostLinks(host),
+      readHost: async () => readHostLinks(host, datastoreServers(policy.state, servers.current), podLinks.names),
+      servers: () => servers.current,
       flows: (view, whole) =>
         new DeniedFlows(
           {
             ...base,
             flowTable: () => flowTable.get(),
-            judge: async (flows) => {
-              const { links, addresses } = await readHost(host);
-              return flowJudge(view, flows, {
+            judge: async () => {
+              const { links, addresses } = await readHost(
+                host,
+                datastoreServers(view, servers.current),
+                podLinks.names,
+              );
+              return flowJudge(view, {
                 node,
                 hostAddresses: addresses,
                 endpointToHost: endpointToHostAction(agentSettings.settings),
-                open: withTunnels(failsafePorts(agentSettings.settings), links.tunnels),
-                findHostEndpoints: async (remotes) =>
-                  hostEndpointsToward(remotes, { view, node, links, areSettingsKnown: agentSettings.isRead, host }),
+                open: withServers(withTunnels(failsafePorts(agentSettings.settings), links.tunnels), links.servers),
+                hostEndpoints: await hostEndpointsToward({
+                  view,
+                  node,
+                  links,
+                  podLinks: podLinks.names,
+                  areSettingsKnown: agentSettings.isRead,
+                  host,
+                }),
               });
             },
+            // A filter of its own: calls of one must not overlap.
+            dropEnded: async (flows) =>
+              endedFlows.get().extend(POLICY_TABLE, endedElements(flows), new AbortController().signal),
             whole,
             isKept: () => agentSettings.settings.keepEstablishedFlows,
           },
@@ -176,8 +223,18 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
       },
       forgetOn: () => rmSync(policyMarker(env), { force: true }),
     },
-    { node, policy: agentSettings.settings, start: policySettingIn(env, datastore).start },
+    { node, policy: agentSettings.settings, start: policySettingIn(env).start },
   );
+  // From then on it holds the pods and policies of the cluster: the heap grows in small steps.
+  void policy.switchedOn.then(() => setFlagsFromString('--optimize-for-size'));
+  const servers: DatastoreServers = new DatastoreServers({
+    clock: systemClock,
+    log,
+    find: async (signal) => serverPorts(await store.servers(signal)),
+    recall: () => readText(serverMemory(env)) ?? '',
+    remember: async (text) => writeFileAtomically(serverMemory(env), { text, mode: 0o600 }),
+    onChange: () => policy.noteHostChange(),
+  });
   using ruleCounters = new OpenedOnce(() => NftPolicyFilter.open());
   const events = denialEventsIn(env, {
     log,
@@ -191,7 +248,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
       reports: linuxPacketReports(),
       readCounts: async (signal) => ruleCounters.get().counts(POLICY_TABLE, signal),
       flowTable: () => flowTable.get(),
-      hostAddresses,
+      hostAddresses: async () => (await readHost(host, [])).addresses,
       events,
     },
     node,
@@ -203,6 +260,11 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
     policy,
     flows,
     settings: agentSettings,
+    podLinks,
+    findServers: async (signal) => {
+      await policy.switchedOn;
+      await servers.run(signal);
+    },
     relayPods: async (signal) => {
       await policy.switchedOn;
       if (signal.aborted || datastore.type !== 'orch') return;

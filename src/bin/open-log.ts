@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
 import { systemClock } from '../base/clock.ts';
-import { createLog, type Log, type LogSink } from '../base/log.ts';
+import { type AdjustableLevel, createLog, type Log, type LogSink } from '../base/log.ts';
 import { logFile } from '../base/log-file.ts';
 import { errnoOf } from '../base/errors.ts';
 import type { LogSettings } from '../config/netconf.ts';
@@ -9,7 +9,10 @@ const MS_PER_DAY = 86_400_000;
 const BYTES_PER_MB = 1_000_000;
 
 /** Logs to stderr always, and to the file when one is named. */
-export function openLog(settings: LogSettings, stderr: LogSink = writeStderr): Log {
+export function openLog(
+  settings: Omit<LogSettings, 'level'> & { readonly level: AdjustableLevel },
+  stderr: LogSink = writeStderr,
+): Log {
   const { level, filePath, fileMaxSizeMb, fileMaxAgeDays, fileMaxCount } = settings;
   const limits = {
     maxSizeBytes: fileMaxSizeMb * BYTES_PER_MB,

@@ -27,6 +27,16 @@ export function accessOf({ orchconfig, apiRoot, kubeconfig }: OrchSettings, env:
   );
 }
 
+/** Returns the access to the API that variables name on a kv datastore; without them, that of the pod of the program. */
+export function orchestratorIn(env: NodeJS.ProcessEnv): OrchSettings {
+  const { ORCHCONFIG: orchconfig = '', ORCH_API_ROOT: apiRoot = '' } = env;
+  return {
+    orchconfig: orchconfig === '' ? undefined : orchconfig,
+    apiRoot: apiRoot === '' ? undefined : apiRoot,
+    nodeName: undefined,
+  };
+}
+
 /**
  * Returns a function that opens a reader of pods and nodes, which connects on the first request, over the transport if one
  * is shared with others.

@@ -17,6 +17,11 @@ export function policyMarker(env: NodeJS.ProcessEnv): string {
   return join(stateDir(env), 'policy');
 }
 
+/** Returns the path of the file of the servers of the datastore, which no host endpoint closes. */
+export function serverMemory(env: NodeJS.ProcessEnv): string {
+  return join(stateDir(env), 'datastore-servers');
+}
+
 /** Returns the node name under which the agent registered this machine, from `nodename` in the state folder. */
 export function readRegisteredName(env: NodeJS.ProcessEnv): string | undefined {
   return readText(join(stateDir(env), 'nodename'));

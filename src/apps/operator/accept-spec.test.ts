@@ -1,0 +1,115 @@
+import { describe, expect, it } from 'vitest';
+import { settingsOf } from '../../install/cluster/settings-of.ts';
+import { poolOf } from '../../install/cluster/pool-of.ts';
+import type { InstallationSpec } from '../../model/installation.ts';
+import type { IpPool } from '../../model/ip-pool.ts';
+import { type AcceptedSpec, acceptSpec, type ObservedCluster, OWNER_LABEL } from './accept-spec.ts';
+
+const CLUSTER: ObservedCluster = {
+  release: 'v3.27.0',
+  nodes: ['1', '2'].map((last) => ({ name: `n${last}`, addresses: [`192.168.33.${last}`], podCidrs: [] })),
+  serviceCidrs: ['10.96.0.0/16'],
+  pools: [],
+};
+const OWNED = { [OWNER_LABEL]: 'netplug-operator' };
+
+function accepted(spec: InstallationSpec, cluster: Partial<ObservedCluster> = {}): AcceptedSpec {
+  const result = acceptSpec(spec, { ...CLUSTER, ...cluster });
+  if ('problems' in result) throw new Error(JSON.stringify(result.problems));
+  return result;
+}
+
+function problems(spec: InstallationSpec, cluster: Partial<ObservedCluster> = {}): readonly string[] {
+  const result = acceptSpec(spec, { ...CLUSTER, ...cluster });
+  return 'problems' in result ? result.problems.map(({ path, message }) => `${path}: ${message}`) : [];
+}
+
+const existing = (cidr: string, name: string, more: Partial<IpPool['metadata']> = {}): IpPool => {
+  const pool = poolOf({ cidr }, name);
+  return { ...pool, metadata: { ...pool.metadata, ...more } };
+};
+
+describe('an accepted installation', () => {
+  it.each<[string, InstallationSpec]>([
+    ['nothing', {}],
+    ['host-local', { cni: { ipam: { type: 'HostLocal' } }, calicoNetwork: { ipPools: [{ cidr: 'fd00::/48' }] } }],
+    [
+      'everything',
+      {
+        registry: 'registry.example:5000/netplug/',
+        imagePullSecrets: ['a'],
+        calicoNetwork: {
+          ipPools: [{ cidr: '10.1.0.0/16', encapsulation: 'None', natOutgoing: 'Disabled' }, { cidr: 'fd00::/48' }],
+          mtu: 1400,
+          hostPorts: 'Disabled',
+          bandwidth: 'Disabled',
+          policy: 'Disabled',
+          containerIPForwarding: 'Enabled',
+          nodeAddressDetectionV4: 'interface=eth.*',
+        },
+        logging: { cni: { logSeverity: 'Debug', logFileMaxCount: 3 } },
+        node: { env: { A: 'b' } },
+        controllers: { labels: { a: 'b' } },
+        controlPlaneReplicas: 1,
+        deletionPolicy: 'Remove',
+      },
+    ],
+  ])('has a computed spec from which the same settings follow: %s', (_, spec) => {
+    const { computed, settings } = accepted(spec);
+    const again = settingsOf(computed, {
+      release: 'v3.27.0',
+      variant: 'policy-and-networking',
+      datastore: { type: 'orch' },
+      defaultPools: [],
+      nodes: 2,
+    });
+    const withoutLabels = settings.pools.map((pool) => ({ ...pool, metadata: { name: pool.metadata.name } }));
+    expect(again).toEqual({ ...settings, pools: withoutLabels });
+  });
+
+  it('has one pool without a list of pools, which overlaps neither nodes nor services nor pods', () => {
+    const nodes = [{ name: 'n', addresses: ['192.168.0.9'], podCidrs: ['10.244.0.0/24'] }];
+    expect(accepted({}, { nodes }).settings.pools.map(({ spec }) => spec.cidr)).toEqual(['172.30.0.0/16']);
+    expect(accepted({}).settings.pools[0]?.metadata.labels).toEqual(OWNED);
+    expect(accepted({ calicoNetwork: { ipPools: [] } }).settings.pools).toEqual([]);
+    expect(problems({}, { serviceCidrs: ['0.0.0.0/0'] })).toEqual([
+      'spec.calicoNetwork.ipPools: missing, and every common range overlaps addresses of nodes, pods or services',
+    ]);
+  });
+
+  it('keeps the pools that exist when the spec lists none, and edits only its own and that of a manifest', () => {
+    const own = existing('10.1.0.0/16', 'default-ipv4', { labels: OWNED });
+    expect(accepted({}, { pools: [own] }).settings.pools.map(({ spec }) => spec.cidr)).toEqual(['10.1.0.0/16']);
+    const ofManifest = existing('10.1.0.0/16', 'default-ipv4');
+    expect(accepted({}, { pools: [ofManifest] }).settings.pools.map(({ metadata }) => metadata.name)).toEqual([
+      'default-ipv4',
+    ]);
+    const ofUser = existing('10.2.0.0/16', 'mine');
+    expect(accepted({}, { pools: [ofUser] }).settings.pools).toEqual([]);
+    expect(accepted({}, { pools: [ofUser] }).computed.calicoNetwork?.ipPools).toMatchObject([{ name: 'mine' }]);
+  });
+
+  it('keeps the block size of a pool that exists, unless the spec names another, which is refused', () => {
+    const pool = poolOf({ cidr: '10.1.0.0/16', blockSize: 28 }, 'default-ipv4');
+    const listed = { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16' }] } };
+    expect(accepted(listed, { pools: [pool] }).settings.pools[0]?.spec.blockSize).toBe(28);
+    const other = { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16', blockSize: 26 }] } };
+    expect(problems(other, { pools: [{ ...pool, metadata: { name: 'default-ipv4', labels: OWNED } }] })).toEqual([
+      'spec.calicoNetwork.ipPools[0].blockSize: cannot be changed from 28 to 26',
+    ]);
+  });
+
+  it('does not refuse an existing pool because a node joined with an address of it', () => {
+    const pools = [existing('192.168.0.0/16', 'default-ipv4', { labels: OWNED })];
+    expect(problems({ calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }] } }, { pools })).toEqual([]);
+    expect(problems({ calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }] } })).toEqual([
+      'spec.calicoNetwork.ipPools[0].cidr: 192.168.0.0/16 contains an address of node "n1"',
+    ]);
+  });
+
+  it('refuses ranges that no pool can have', () => {
+    expect(problems({ calicoNetwork: { ipPools: [{ cidr: '169.254.0.0/16' }] } })).toEqual([
+      'spec.calicoNetwork.ipPools[0].cidr: 169.254.0.0/16 overlaps the link-local addresses 169.254.0.0/16',
+    ]);
+  });
+});

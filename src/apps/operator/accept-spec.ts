@@ -1,0 +1,206 @@
+import type { Problem } from '../../base/problem.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { chooseDefaultPool } from '../../install/cluster/choose-default-pool.ts';
+import { OPERATOR } from '../../install/cluster/names.ts';
+import { installationPoolOf, poolOf } from '../../install/cluster/pool-of.ts';
+import { settingsOf } from '../../install/cluster/settings-of.ts';
+import type { ClusterSettings } from '../../install/cluster/settings.ts';
+import { decodeResource } from '../../model/decode-resource.ts';
+import { type InstallationPool, type InstallationSpec, poolName } from '../../model/installation.ts';
+import type { IpPool } from '../../model/ip-pool.ts';
+import { poolProblems } from '../../model/pool-conflicts.ts';
+import { tryParseAddress } from '../../net/address.ts';
+import { cidrsOverlap, formatCidr, hostCidr, parseCidr, tryReadCidr } from '../../net/cidr.ts';
+import { computedSpec } from './computed-spec.ts';
+
+/** The label of a pool that the operator creates and edits. */
+export const OWNER_LABEL = 'app.kubernetes.io/managed-by';
+const OWNED = { [OWNER_LABEL]: OPERATOR };
+
+/** What the operator knows of a cluster before it installs. */
+export interface ObservedCluster {
+  readonly release: string;
+  readonly nodes: readonly InstallationNode[];
+  readonly serviceCidrs: readonly string[];
+  readonly pools: readonly IpPool[];
+}
+
+export interface InstallationNode {
+  readonly name: string;
+  readonly addresses: readonly string[];
+  readonly podCidrs: readonly string[];
+}
+
+export interface AcceptedSpec {
+  readonly settings: ClusterSettings;
+  /** The spec with every default. The same settings follow from it. */
+  readonly computed: InstallationSpec;
+  readonly warnings: readonly string[];
+}
+
+/** Returns what follows from a valid spec in this cluster, or why it cannot be carried out. Pure. */
+export function acceptSpec(
+  spec: InstallationSpec,
+  facts: ObservedCluster,
+): AcceptedSpec | { readonly problems: readonly Problem[] } {
+  const listed = listPools(spec, facts);
+  if (listed === undefined) return { problems: [noFreeRange()] };
+  const settings = settingsOf(
+    { ...spec, calicoNetwork: { ...spec.calicoNetwork, ipPools: listed } },
+    {
+      release: facts.release,
+      variant: 'policy-and-networking',
+      datastore: { type: 'orch' },
+      defaultPools: [],
+      nodes: facts.nodes.length,
+    },
+  );
+  const problems = settings.pools.flatMap((pool, index) =>
+    problemsOfPool(pool, { ...facts, at: `spec.calicoNetwork.ipPools[${String(index)}]`, beside: settings.pools }),
+  );
+  // Pools that the user has made and the installation does not list stay as they are.
+  const isListed = spec.calicoNetwork?.ipPools !== undefined;
+  if (problems.length > 0 && isListed) return { problems };
+  const applied = settings.pools.filter((pool) => isListed || mayOwn(pool, facts.pools));
+  return {
+    settings: {
+      ...settings,
+      pools: applied.map((pool) => ({ ...pool, metadata: { ...pool.metadata, labels: OWNED } })),
+    },
+    computed: computedSpec(spec, listed, settings),
+    warnings: warningsOf(settings, facts),
+  };
+}
+
+/** The pools of the spec; else those that exist; else a free range. Undefined when no range is free. */
+function listPools(spec: InstallationSpec, facts: ObservedCluster): readonly InstallationPool[] | undefined {
+  const { ipPools } = spec.calicoNetwork ?? {};
+  const isOwnIpam = spec.cni?.ipam?.type !== 'HostLocal';
+  if (ipPools !== undefined)
+    return isOwnIpam ? ipPools.map((pool, index) => withBlockSize(pool, poolName(ipPools, index), facts)) : ipPools;
+  if (!isOwnIpam) return [];
+  const existing = facts.pools.filter(
+    ({ spec: { disabled, allowedUses } }) => !disabled && allowedUses.includes('Workload'),
+  );
+  if (existing.length > 0) return existing.map(installationPoolOf);
+  const chosen = chooseDefaultPool([
+    ...facts.pools.map(({ spec: { cidr } }) => cidr),
+    ...facts.serviceCidrs,
+    ...facts.nodes.flatMap(({ addresses, podCidrs }) => [...addresses.flatMap(hostRange), ...podCidrs]),
+  ]);
+  return chosen === undefined ? undefined : [chosen];
+}
+
+/** A pool keeps the block size that it has, unless the spec names another one. */
+function withBlockSize(pool: InstallationPool, name: string, { pools }: ObservedCluster): InstallationPool {
+  const twin = pools.find(({ metadata, spec }) => metadata.name === name && spec.cidr === pool.cidr);
+  return pool.blockSize !== undefined || twin === undefined ? pool : { ...pool, blockSize: twin.spec.blockSize };
+}
+
+interface Place extends ObservedCluster {
+  /** Path of the pool in the installation. */
+  readonly at: string;
+  readonly beside: readonly IpPool[];
+}
+
+function problemsOfPool(pool: IpPool, { at, pools, beside, nodes, serviceCidrs }: Place): readonly Problem[] {
+  const { name } = pool.metadata;
+  const existing = pools.find(({ metadata }) => metadata.name === name);
+  const listed = new Set(beside.map(({ metadata }) => metadata.name));
+  const decoded = decodeResource(pool);
+  const conflicts = poolProblems(
+    pool,
+    pools.filter(({ metadata }) => !listed.has(metadata.name)),
+    existing,
+  );
+  const found = [...('problems' in decoded ? decoded.problems : []), ...conflicts].map((problem) => ({
+    ...problem,
+    path: problem.path.replace(/^(spec|metadata)\b/, at),
+  }));
+  if (existing !== undefined) return [...found, ...(found.length === 0 ? foreignProblems(pool, existing, at) : [])];
+  const range = parseCidr(pool.spec.cidr);
+  const overlaps = (text: string): boolean => {
+    const other = tryReadCidr(text)?.cidr;
+    return other !== undefined && cidrsOverlap(other, range);
+  };
+  const service = serviceCidrs.find(overlaps);
+  const node = nodes.find(({ addresses }) => addresses.flatMap(hostRange).some(overlaps));
+  const taken = [
+    ...(service === undefined ? [] : [`${pool.spec.cidr} overlaps the addresses of services, ${service}`]),
+    ...(node === undefined ? [] : [`${pool.spec.cidr} contains an address of node "${node.name}"`]),
+  ];
+  return [
+    ...found,
+    ...taken.map((message): Problem => ({
+      path: `${at}.cidr`,
+      message,
+      hint: 'choose another range',
+      code: 'resource/invalid',
+    })),
+  ];
+}
+
+/** A pool that the operator does not own is not edited. */
+function foreignProblems(pool: IpPool, existing: IpPool, at: string): readonly Problem[] {
+  if (isOwned(existing)) return [];
+  const fields = Object.entries(pool.spec).filter(
+    ([field, value]) => !isDeepStrictEqual(value, Object.getOwnPropertyDescriptor(existing.spec, field)?.value),
+  );
+  if (fields.length === 0) return [];
+  const { name } = pool.metadata;
+  return [
+    {
+      path: at,
+      message: `differs from pool "${name}", which the operator does not own, in ${fields.map(([field]) => field).join(', ')}`,
+      hint: `write what the pool has, or hand it over: kubectl label ippool ${name} ${OWNER_LABEL}=${OPERATOR}`,
+      code: 'resource/invalid',
+    },
+  ];
+}
+
+function isOwned({ metadata }: IpPool): boolean {
+  return metadata.labels?.[OWNER_LABEL] === OPERATOR;
+}
+
+/** Of pools that the spec does not list: new ones, own ones, and those of a manifest. */
+function mayOwn(pool: IpPool, pools: readonly IpPool[]): boolean {
+  const existing = pools.find(({ metadata }) => metadata.name === pool.metadata.name);
+  if (existing === undefined || isOwned(existing)) return true;
+  const { cidr } = existing.spec;
+  const isNamedByDefault = poolName([{ cidr }], 0) === pool.metadata.name;
+  return (
+    isNamedByDefault &&
+    foreignProblems(poolOf(installationPoolOf(existing), pool.metadata.name), existing, '').length === 0
+  );
+}
+
+function warningsOf(settings: ClusterSettings, { pools, nodes }: ObservedCluster): readonly string[] {
+  const listed = new Set(settings.pools.map(({ metadata }) => metadata.name));
+  const left = pools.filter((pool) => isOwned(pool) && !listed.has(pool.metadata.name));
+  const without = settings.ipam === 'HostLocal' ? nodes.filter(({ podCidrs }) => podCidrs.length === 0) : [];
+  return [
+    ...left.map(
+      ({ metadata }) =>
+        `IPPool "${metadata.name}" is no longer listed and stays: disable it, and delete it when no pod uses it`,
+    ),
+    ...(without[0] === undefined
+      ? []
+      : [
+          `${String(without.length)} of ${String(nodes.length)} nodes have no pod CIDR, such as "${without[0].name}": start kube-controller-manager with --allocate-node-cidrs`,
+        ]),
+  ];
+}
+
+function hostRange(text: string): readonly string[] {
+  const address = tryParseAddress(text);
+  return address === undefined ? [] : [formatCidr(hostCidr(address))];
+}
+
+function noFreeRange(): Problem {
+  return {
+    path: 'spec.calicoNetwork.ipPools',
+    message: 'missing, and every common range overlaps addresses of nodes, pods or services',
+    hint: 'list a pool with a free range',
+    code: 'resource/invalid',
+  };
+}

@@ -1,0 +1,78 @@
+import * as v from 'valibot';
+import type { ApiObject } from '../../kube/objects.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
+import { NODES } from '../../kube/paths.ts';
+import { isUnknownKind } from '../../kube/answers.ts';
+import { decodeStoredResource } from '../../model/decode-resource.ts';
+import type { IpPool } from '../../model/ip-pool.ts';
+import type { ObservedCluster, InstallationNode } from './accept-spec.ts';
+
+export const IP_POOLS = { group: 'netplug.io', version: 'v3', plural: 'ippools' } as const;
+const SERVICE_CIDRS = { group: 'networking.k8s.io', version: 'v1', plural: 'servicecidrs' } as const;
+
+const node = v.looseObject({
+  spec: v.nullish(v.looseObject({ podCIDRs: v.nullish(v.array(v.string()), []) }), {}),
+  status: v.nullish(
+    v.looseObject({ addresses: v.nullish(v.array(v.looseObject({ address: v.nullish(v.string(), '') })), []) }),
+    {},
+  ),
+});
+const serviceCidr = v.looseObject({ spec: v.looseObject({ cidrs: v.nullish(v.array(v.string()), []) }) });
+
+/** Reads what an installation depends on in the cluster. @throws store/* */
+export async function observeCluster(
+  api: OrchApi,
+  release: string,
+  signal: AbortSignal,
+): Promise<ObservedCluster & { readonly unreadablePools: readonly string[] }> {
+  const [nodes, services, pools] = await Promise.all([
+    api.list(NODES, {}, signal),
+    listServed(api, SERVICE_CIDRS, signal),
+    listServed(api, IP_POOLS, signal),
+  ]);
+  const read = pools.map((object) => ({ name: object.metadata.name, decoded: poolIn(object) }));
+  return {
+    release,
+    nodes: nodes.map(nodeFacts),
+    serviceCidrs: services.flatMap((object) => {
+      const decoded = v.safeParse(serviceCidr, object);
+      return decoded.success ? (decoded.output.spec.cidrs ?? []) : [];
+    }),
+    pools: read.flatMap(({ decoded }) => (typeof decoded === 'string' ? [] : [decoded])),
+    unreadablePools: read.flatMap(({ name, decoded }) =>
+      typeof decoded === 'string' ? [`IPPool "${name}" cannot be used: ${decoded}`] : [],
+    ),
+  };
+}
+
+/** Kinds that are not served have no objects. */
+async function listServed(
+  api: OrchApi,
+  collection: Parameters<OrchApi['list']>[0],
+  signal: AbortSignal,
+): Promise<readonly ApiObject[]> {
+  try {
+    return await api.list(collection, {}, signal);
+  } catch (cause) {
+    if (isUnknownKind(cause)) return [];
+    throw cause;
+  }
+}
+
+function nodeFacts(object: ApiObject): InstallationNode {
+  const read = v.safeParse(node, object);
+  const { name } = object.metadata;
+  if (!read.success) return { name, addresses: [], podCidrs: [] };
+  const { spec, status } = read.output;
+  return {
+    name,
+    addresses: (status.addresses ?? []).map(({ address }) => address ?? ''),
+    podCidrs: spec.podCIDRs ?? [],
+  };
+}
+
+function poolIn(object: ApiObject): IpPool | string {
+  const decoded = decodeStoredResource(object);
+  if (typeof decoded === 'string') return decoded;
+  return decoded.kind === 'IPPool' ? decoded : 'it is no IPPool';
+}

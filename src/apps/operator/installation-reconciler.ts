@@ -1,0 +1,371 @@
+import type { RetryPorts } from '../../base/back-off.ts';
+import { timeLimit } from '../../base/clock.ts';
+import { isNetplugError, reasonOf } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import { problemLine } from '../../base/problem.ts';
+import { crdManifests } from '../../datastore/orch/crd-manifests.ts';
+import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
+import { CLEANUP_SET, INVENTORY, OPERATOR } from '../../install/cluster/names.ts';
+import { metadataOf } from '../../install/cluster/pod-template.ts';
+import { settingsOf } from '../../install/cluster/settings-of.ts';
+import type { ClusterSettings } from '../../install/cluster/settings.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
+import { PODS } from '../../kube/paths.ts';
+import { recordEvent } from '../../kube/record-event.ts';
+import { decodeResource } from '../../model/decode-resource.ts';
+import { INSTALLATION_NAME, type InstallationSpec } from '../../model/installation.ts';
+import { type InstallationStatus, readInstallationStatus } from '../../model/installation-status.ts';
+import { API_VERSION } from '../../model/resource.ts';
+import { acceptSpec, type ObservedCluster } from './accept-spec.ts';
+import { observeCluster } from './cluster-state.ts';
+import { type InstallationReport, isSameStatus, type ReportedProblem, statusOf } from './installation-report.ts';
+import { type Inventory, inventoryIn, inventoryObject, planPruning } from './inventory.ts';
+import { ObjectApplier, problemOf, type TakenFields } from './object-applier.ts';
+import { collectionHolding, referenceKey, referenceOf, showReference } from './object-reference.ts';
+import type { ObjectVersions } from './object-versions.ts';
+import type { OperatorMetrics } from './metrics.ts';
+import { deleteObserved, removeInstallation } from './remove-installation.ts';
+import { applyStages, type StagesResult } from './stage-run.ts';
+
+export const INSTALLATIONS = { group: 'netplug.io', version: 'v3', plural: 'installations' } as const;
+export const PART_OF = 'app.kubernetes.io/part-of=netplug';
+/** Present only while the deletion of the installation has to wait for the operator. */
+const FINALIZER = 'netplug.io/operator';
+/** Of the same fields of an object, so that two programs that write them in turn do not fill the list of events. */
+const EVENT_PAUSE_MS = 5 * 60_000;
+const SHUT_DOWN_MS = 3000;
+const SHOWN_CHANGES = 10;
+
+export interface InstallationPorts extends RetryPorts {
+  readonly api: OrchApi;
+  readonly log: Log;
+  readonly metrics: OperatorMetrics;
+  readonly release: string;
+  readonly versions: Pick<ObjectVersions, 'find' | 'problems'>;
+}
+
+/** Brings the cluster to the state that the Installation describes, and reports how far it is. */
+export class InstallationReconciler {
+  readonly #ports: InstallationPorts;
+  readonly #applier: ObjectApplier;
+  readonly #eventAtMs = new Map<string, number>();
+  /** Fields that were taken over since this process began to lead, the last few. */
+  #taken: readonly string[] = [];
+  #object: ApiObject | undefined;
+
+  constructor(ports: InstallationPorts) {
+    this.#ports = ports;
+    this.#applier = new ObjectApplier({
+      ...ports,
+      onTaken: async (taken, signal) => this.#reportTaken(taken, signal),
+      onApplied: (how) => ports.metrics.countChange(how),
+    });
+  }
+
+  /** @throws store/* when the API cannot be used, or does not take the status */
+  async reconcile(signal: AbortSignal): Promise<void> {
+    const { api } = this.#ports;
+    await this.#ensureOwnDefinition(signal);
+    const answer = await api.get(INSTALLATIONS, INSTALLATION_NAME, signal);
+    this.#object = answer.outcome === 'ok' ? answer.value : undefined;
+    if (this.#object === undefined) return this.#ports.metrics.setConditions([]);
+    const before = readInstallationStatus(this.#object['status']);
+    const report = await this.#run(this.#object, before, signal);
+    if (report !== undefined) await this.#writeStatus(statusOf(report, before, this.#timestamp()), before, signal);
+  }
+
+  /** Lets the installation be deleted while no operator runs, unless its removal has begun. */
+  async releaseFinalizer(): Promise<void> {
+    if (this.#object === undefined || isDeleted(this.#object)) return;
+    using limit = timeLimit(SHUT_DOWN_MS);
+    await this.#setFinalizer(this.#object, false, limit.signal).catch((cause: unknown) => {
+      this.#ports.log.warning('finalizer not removed', { reason: reasonOf(cause) });
+    });
+  }
+
+  async #run(
+    object: ApiObject,
+    before: InstallationStatus,
+    signal: AbortSignal,
+  ): Promise<InstallationReport | undefined> {
+    const { spec, problems } = readSpec(object['spec']);
+    const accepted = before.computed === undefined ? undefined : readSpec(before.computed).spec;
+    const deletionPolicy = (spec ?? accepted)?.deletionPolicy ?? 'Orphan';
+    if (isDeleted(object)) return this.#delete(object, { deletionPolicy, spec: accepted ?? spec ?? {} }, signal);
+    await this.#setFinalizer(object, deletionPolicy === 'Remove', signal);
+    const base = this.#baseReport(object);
+    let facts: ObservedCluster & { readonly unreadablePools: readonly string[] };
+    try {
+      facts = await observeCluster(this.#ports.api, this.#ports.release, signal);
+    } catch (cause) {
+      if (!isNetplugError(cause, 'store/refused')) throw cause;
+      const component = { name: 'cluster', state: 'Unknown', message: reasonOf(cause) } as const;
+      return { ...base, problems, components: [component], isServing: undefined };
+    }
+    const wanted = spec === undefined ? undefined : acceptSpec(spec, facts);
+    const isAccepted = wanted !== undefined && !('problems' in wanted);
+    const refused = wanted !== undefined && 'problems' in wanted ? wanted.problems.map(invalid) : [];
+    // What was accepted before stays in force until the change is valid.
+    const settings = isAccepted ? wanted.settings : accepted === undefined ? undefined : settingsAgain(accepted, facts);
+    const all = [...problems, ...refused];
+    if (settings === undefined) return { ...base, problems: all, isServing: false };
+    const result = await this.#apply(settings, { mayPrune: all.length === 0 }, signal);
+    const serving = result.workloads.map(({ isServing }) => isServing);
+    return {
+      ...base,
+      problems: [...all, ...result.problems],
+      components: result.components,
+      isServing: serving.includes(false) ? false : serving.includes(undefined) ? undefined : serving.length > 0,
+      warnings: [
+        ...(isAccepted ? wanted.warnings : []),
+        ...facts.unreadablePools,
+        ...result.warnings,
+        ...this.#ports.versions.problems(),
+        ...this.#taken,
+      ],
+      computed: isAccepted ? wanted.computed : undefined,
+    };
+  }
+
+  async #apply(
+    settings: ClusterSettings,
+    { mayPrune }: { readonly mayPrune: boolean },
+    signal: AbortSignal,
+  ): Promise<StagesResult> {
+    const { clock } = this.#ports;
+    const inventory = await this.#inventory(signal);
+    const stages = clusterObjects(settings);
+    const ports = {
+      applier: this.#applier,
+      listPods: async (over: AbortSignal) => this.#listPods(over),
+      saveInventory: async (changed: Inventory, over: AbortSignal) => this.#saveInventory(changed, over),
+      now: () => clock.now(),
+    };
+    const result = await applyStages(ports, { stages, inventory }, signal);
+    const after = new Map(result.inventory);
+    if (mayPrune && result.isComplete && result.problems.length === 0) {
+      const desired = new Set(stages.flatMap(({ objects }) => objects.map((each) => referenceKey(referenceOf(each)))));
+      for (const entry of planPruning(after, desired)) {
+        const live = await this.#applier.read(entry, signal);
+        // An object that another client has made again is not the operator's.
+        if (live !== undefined && (entry.uid === '' || entry.uid === live.metadata.uid)) {
+          this.#ports.log.info('object pruned', { object: showReference(entry) });
+          await deleteObserved(this.#ports.api, { which: entry, live }, signal);
+          this.#ports.metrics.countChange('pruned');
+        }
+        after.delete(referenceKey(entry));
+      }
+    }
+    const problem = isSameInventory(inventory, after) ? undefined : await this.#saveInventory(after, signal);
+    return problem === undefined ? result : { ...result, problems: [...result.problems, problem] };
+  }
+
+  /** @returns undefined once the object is gone, or may go */
+  async #delete(
+    object: ApiObject,
+    { deletionPolicy, spec }: { readonly deletionPolicy: 'Orphan' | 'Remove'; readonly spec: InstallationSpec },
+    signal: AbortSignal,
+  ): Promise<InstallationReport | undefined> {
+    const { api, log, release, clock } = this.#ports;
+    if (!finalizersOf(object).includes(FINALIZER)) return undefined;
+    if (deletionPolicy === 'Remove') {
+      const facts = { release, nodes: [], serviceCidrs: [], pools: [] };
+      const ports = {
+        api,
+        applier: this.#applier,
+        listPods: async (over: AbortSignal) => this.#listPods(over),
+        now: () => clock.now(),
+      };
+      const removal = { settings: settingsAgain(spec, facts), inventory: await this.#inventory(signal) };
+      let wait: string | undefined;
+      try {
+        wait = await removeInstallation(ports, removal, signal);
+      } catch (cause) {
+        if (!isNetplugError(cause, 'store/refused')) throw cause;
+        const message = `Cannot remove the installation: ${reasonOf(cause)}`;
+        const problems = [{ reason: 'NotPermitted', message } as const];
+        return { ...this.#baseReport(object), problems, isServing: false, removing: message };
+      }
+      if (wait !== undefined) return { ...this.#baseReport(object), isServing: false, removing: wait };
+      log.info('installation removed');
+    }
+    await this.#setFinalizer(object, false, signal);
+    return undefined;
+  }
+
+  #baseReport({ metadata }: ApiObject): InstallationReport {
+    const { generation } = metadata as { readonly generation?: unknown };
+    return {
+      generation: typeof generation === 'number' ? generation : undefined,
+      release: this.#ports.release,
+      problems: [],
+      components: [],
+      isServing: false,
+      warnings: [],
+      computed: undefined,
+    };
+  }
+
+  /** Users need the definition before they can write an installation. */
+  async #ensureOwnDefinition(signal: AbortSignal): Promise<void> {
+    const own = crdManifests().find(
+      (each) => referenceOf(each).name === `${INSTALLATIONS.plural}.${INSTALLATIONS.group}`,
+    );
+    if (own === undefined) return;
+    const digest = (await this.#inventory(signal)).get(referenceKey(referenceOf(own)))?.digest;
+    const ensured = await this.#applier.ensure(own, digest, signal);
+    if (ensured.outcome === 'ok' && ensured.object !== undefined) this.#applier.confirm(own, ensured.object);
+    if (ensured.outcome === 'problem')
+      this.#ports.log.warning('definition not applied', { reason: ensured.problem.message });
+  }
+
+  async #inventory(signal: AbortSignal): Promise<Inventory> {
+    const which = referenceOf({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: metadataOf(INVENTORY, this.#ports.release),
+    });
+    const object = await this.#applier.read(which, signal);
+    return object === undefined ? this.#adopted(signal) : inventoryIn(object);
+  }
+
+  /** Returns the workloads of an installation by manifest: those that the settings do not contain are pruned. */
+  async #adopted(signal: AbortSignal): Promise<Inventory> {
+    const kinds = ['DaemonSet', 'Deployment'] as const;
+    const entries = await Promise.all(
+      kinds.map(async (kind) => {
+        const home = { apiVersion: 'apps/v1', kind, namespace: SYSTEM_NAMESPACE, name: '' };
+        const objects = await this.#ports.api.list(collectionHolding(home), { labelSelector: PART_OF }, signal);
+        return objects
+          .filter(({ metadata }) => metadata.name !== OPERATOR && metadata.name !== CLEANUP_SET)
+          .map(({ metadata }) => ({ ...home, name: metadata.name, uid: metadata.uid ?? '', digest: '' }));
+      }),
+    );
+    return new Map(entries.flat().map((entry) => [referenceKey(entry), entry]));
+  }
+
+  async #saveInventory(inventory: Inventory, signal: AbortSignal): Promise<ReportedProblem | undefined> {
+    const object = inventoryObject(inventory, this.#ports.release);
+    const which = referenceOf(object);
+    try {
+      const patch = { kind: 'apply', body: object, manager: OPERATOR, force: true } as const;
+      const answer = await this.#ports.api.patch(
+        { collection: collectionHolding(which), name: which.name },
+        patch,
+        signal,
+      );
+      // The namespace is made in the stage that this may be the inventory of.
+      if (answer.outcome === 'ok' || answer.outcome === 'not-found') return undefined;
+      return { reason: 'Refused', message: `Cannot write ${showReference(which)}: ${answer.message}` };
+    } catch (cause) {
+      const problem = problemOf(which, cause);
+      if (problem === undefined) throw cause;
+      return problem;
+    }
+  }
+
+  async #listPods(signal: AbortSignal): Promise<readonly ApiObject[]> {
+    return this.#ports.api.list({ ...PODS, namespace: SYSTEM_NAMESPACE }, { labelSelector: PART_OF }, signal);
+  }
+
+  async #setFinalizer(object: ApiObject, isWanted: boolean, signal: AbortSignal): Promise<void> {
+    const known = finalizersOf(object);
+    if (known.includes(FINALIZER) === isWanted) return;
+    const finalizers = isWanted ? [...known, FINALIZER] : known.filter((each) => each !== FINALIZER);
+    const { resourceVersion, name } = object.metadata;
+    const body = { metadata: { resourceVersion, finalizers } };
+    // One that has changed meanwhile is read again.
+    await this.#ports.api.patch({ collection: INSTALLATIONS, name }, { kind: 'merge', body }, signal);
+  }
+
+  async #writeStatus(status: InstallationStatus, before: InstallationStatus, signal: AbortSignal): Promise<void> {
+    this.#ports.metrics.setConditions(status.conditions ?? []);
+    if (isSameStatus(before, status)) return;
+    const body = { apiVersion: API_VERSION, kind: 'Installation', metadata: { name: INSTALLATION_NAME }, status };
+    await this.#ports.api.patch(
+      { collection: INSTALLATIONS, name: INSTALLATION_NAME, subresource: 'status' },
+      { kind: 'apply', body, manager: OPERATOR, force: true },
+      signal,
+    );
+  }
+
+  async #reportTaken({ why, of, changes }: TakenFields, signal: AbortSignal): Promise<void> {
+    const { api, log, clock, random } = this.#ports;
+    const shown = changes.slice(0, SHOWN_CHANGES);
+    const more = changes.length - shown.length;
+    const list = [...shown, ...(more > 0 ? [`${String(more)} more`] : [])].join('; ');
+    const message = `Fields of ${showReference(of)} are ${why}: ${list}`;
+    log.warning('fields written over', { object: showReference(of), changes: shown });
+    this.#taken = [...this.#taken.filter((each) => each !== message), message].slice(-SHOWN_CHANGES);
+    const key = `${referenceKey(of)} ${shown.map((change) => change.replace(/: .*/, '')).join(' ')}`;
+    const lastMs = this.#eventAtMs.get(key) ?? Number.NEGATIVE_INFINITY;
+    if (clock.monotonic() - lastMs < EVENT_PAUSE_MS) return;
+    this.#eventAtMs.set(key, clock.monotonic());
+    const uid = this.#object?.metadata.uid;
+    const about = {
+      apiVersion: API_VERSION,
+      kind: 'Installation',
+      name: INSTALLATION_NAME,
+      ...(uid === undefined ? {} : { uid }),
+    };
+    const reason = why === 'taken over' ? 'NetplugFieldsTakenOver' : 'NetplugFieldsRestored';
+    await recordEvent(
+      api,
+      { about, reason, message: message.slice(0, 1000), at: this.#timestamp(), id: random.id() },
+      signal,
+    ).catch((cause: unknown) => {
+      if (!isNetplugError(cause, 'store/refused')) throw cause;
+      log.warning('event not recorded', { reason: reasonOf(cause) });
+    });
+  }
+
+  #timestamp(): string {
+    return new Date(this.#ports.clock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
+  }
+}
+
+function readSpec(raw: unknown): {
+  readonly spec: InstallationSpec | undefined;
+  readonly problems: readonly ReportedProblem[];
+} {
+  const decoded = decodeResource({
+    apiVersion: API_VERSION,
+    kind: 'Installation',
+    metadata: { name: INSTALLATION_NAME },
+    spec: raw ?? {},
+  });
+  if ('problems' in decoded) return { spec: undefined, problems: decoded.problems.map(invalid) };
+  return { spec: decoded.resource.kind === 'Installation' ? decoded.resource.spec : undefined, problems: [] };
+}
+
+function invalid(problem: Parameters<typeof problemLine>[0]): ReportedProblem {
+  return { reason: 'InvalidConfiguration', message: problemLine(problem) };
+}
+
+/** Returns the settings of a spec that was accepted before. Pools are left as they are. */
+function settingsAgain(computed: InstallationSpec, { release, nodes }: ObservedCluster): ClusterSettings {
+  const circumstances = {
+    release,
+    variant: 'policy-and-networking',
+    datastore: { type: 'orch' },
+    defaultPools: [],
+    nodes: nodes.length,
+  } as const;
+  return { ...settingsOf(computed, circumstances), pools: [] };
+}
+
+function isDeleted({ metadata }: ApiObject): boolean {
+  return (metadata.deletionTimestamp ?? '') !== '';
+}
+
+function finalizersOf({ metadata }: ApiObject): readonly string[] {
+  const { finalizers } = metadata as { readonly finalizers?: unknown };
+  return Array.isArray(finalizers) ? finalizers.filter((each): each is string => typeof each === 'string') : [];
+}
+
+function isSameInventory(before: Inventory, after: Inventory): boolean {
+  const text = (inventory: Inventory): string => JSON.stringify(inventoryObject(inventory, ''));
+  return text(before) === text(after);
+}

@@ -1,0 +1,205 @@
+import { createHash } from 'node:crypto';
+import { isNetplugError, reasonOf } from '../../base/errors.ts';
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import { OPERATOR } from '../../install/cluster/names.ts';
+import { type ApiAnswer, isUnknownKind } from '../../kube/answers.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import type { OrchApi, Patch } from '../../kube/orch-api.ts';
+import { changedPaths, missingPaths } from './compare-objects.ts';
+import type { ReportedProblem } from './installation-report.ts';
+import {
+  collectionHolding,
+  type ObjectReference,
+  referenceKey,
+  referenceOf,
+  showReference,
+} from './object-reference.ts';
+import type { ObjectVersions } from './object-versions.ts';
+import { hasApplied, withFieldsTakenOver } from './take-over-fields.ts';
+
+/** An annotation of an object that the operator must not write; its value is `unmanaged`. */
+export const MANAGED_ANNOTATION = 'netplug.io/operator';
+const UNMANAGED = 'unmanaged';
+
+/** Fields that the operator sets although another manager had written them. */
+export interface TakenFields {
+  readonly why: 'taken over' | 'restored';
+  readonly of: ObjectReference;
+  /** As `path: before → after`. */
+  readonly changes: readonly string[];
+}
+
+export interface ApplierPorts {
+  readonly api: OrchApi;
+  readonly versions: Pick<ObjectVersions, 'find'>;
+  /** Called before the fields are written. */
+  readonly onTaken: (taken: TakenFields, signal: AbortSignal) => Promise<void>;
+  readonly onApplied: (how: 'created' | 'updated' | 'restored' | 'taken over') => void;
+}
+
+/** What became of an object. */
+export type Ensured =
+  /** It is as rendered. `object` is missing when it has not changed since it was last confirmed. */
+  | { readonly outcome: 'ok'; readonly uid: string; readonly object: ApiObject | undefined }
+  | { readonly outcome: 'unmanaged'; readonly object: ApiObject; readonly warning: string }
+  | { readonly outcome: 'waiting'; readonly message: string }
+  | { readonly outcome: 'unreadable'; readonly message: string }
+  | { readonly outcome: 'problem'; readonly problem: ReportedProblem };
+
+interface Confirmed {
+  readonly digest: string;
+  readonly version: string;
+  readonly uid: string;
+}
+
+/** Applies objects where they are not as rendered. */
+export class ObjectApplier {
+  readonly #ports: ApplierPorts;
+  /** Objects that were in use, as rendered, at a version. */
+  readonly #confirmed = new Map<string, Confirmed>();
+
+  constructor(ports: ApplierPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * Ensures that the object is as rendered. `digest` is that of the rendered object that was last applied. @throws
+   * store/unavailable, store/not-leader
+   */
+  async ensure(desired: Manifest, digest: string | undefined, signal: AbortSignal): Promise<Ensured> {
+    const which = referenceOf(desired);
+    const rendered = digestOf(desired);
+    const confirmed = this.#confirmed.get(referenceKey(which));
+    const version = this.#ports.versions.find(collectionHolding(which), which.name);
+    if (confirmed !== undefined && confirmed.digest === rendered && confirmed.version === version) {
+      return { outcome: 'ok', uid: confirmed.uid, object: undefined };
+    }
+    let live: ApiObject | undefined;
+    try {
+      live = await this.read(which, signal);
+    } catch (cause) {
+      return unreadableBecause(which, cause);
+    }
+    if (live === undefined) return this.#apply(desired, 'created', signal);
+    if ((live.metadata.deletionTimestamp ?? '') !== '') {
+      return { outcome: 'waiting', message: `${showReference(which)} is being deleted` };
+    }
+    if (live.metadata.annotations?.[MANAGED_ANNOTATION] === UNMANAGED) {
+      const warning = `${showReference(which)} is left as it is: it has the annotation ${MANAGED_ANNOTATION}: ${UNMANAGED}`;
+      return { outcome: 'unmanaged', object: live, warning };
+    }
+    if (!hasApplied(live.metadata['managedFields'], OPERATOR)) return this.#takeOver(desired, live, signal);
+    if (digest !== rendered) return this.#apply(desired, 'updated', signal);
+    if (missingPaths(desired, live).length === 0) return { outcome: 'ok', uid: live.metadata.uid ?? '', object: live };
+    return this.#applyReported(desired, { live, why: 'restored' }, signal);
+  }
+
+  /** Notes that the object is in use at this version: it is read again when it changes. */
+  confirm(desired: Manifest, { metadata }: ApiObject): void {
+    const { resourceVersion: version = '', uid = '' } = metadata;
+    this.#confirmed.set(referenceKey(referenceOf(desired)), { digest: digestOf(desired), version, uid });
+  }
+
+  /** Returns the object; undefined when there is none. */
+  async read(which: ObjectReference, signal: AbortSignal): Promise<ApiObject | undefined> {
+    const answer = await this.#ports.api.get(collectionHolding(which), which.name, signal);
+    return answer.outcome === 'ok' ? answer.value : undefined;
+  }
+
+  /** What an installer has applied from a file becomes the operator's, so that what it does not render goes. */
+  async #takeOver(desired: Manifest, live: ApiObject, signal: AbortSignal): Promise<Ensured> {
+    const which = referenceOf(desired);
+    const managedFields = withFieldsTakenOver(live.metadata['managedFields'], OPERATOR);
+    if (managedFields === undefined) return this.#applyReported(desired, { live, why: 'taken over' }, signal);
+    const { resourceVersion } = live.metadata;
+    const body = [
+      { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+      { op: 'replace', path: '/metadata/managedFields', value: managedFields },
+    ];
+    const answer = await this.#patch(which, { kind: 'json', body }, signal);
+    if ('problem' in answer) {
+      // It has changed meanwhile, and is read again.
+      if (answer.problem.reason === 'Refused')
+        return { outcome: 'waiting', message: `${showReference(which)} is being changed` };
+      return { outcome: 'problem', problem: answer.problem };
+    }
+    return this.#applyReported(desired, { live: answer.object, why: 'taken over' }, signal);
+  }
+
+  /** Rehearses first, and reports what of others' will be lost. */
+  async #applyReported(
+    desired: Manifest,
+    { live, why }: { readonly live: ApiObject; readonly why: TakenFields['why'] },
+    signal: AbortSignal,
+  ): Promise<Ensured> {
+    const which = referenceOf(desired);
+    const rehearsed = await this.#patch({ ...which, mode: 'rehearse' }, applied(desired), signal);
+    if ('problem' in rehearsed) return { outcome: 'problem', problem: rehearsed.problem };
+    const changes = changedPaths(live, rehearsed.object);
+    if (changes.length > 0) await this.#ports.onTaken({ why, of: which, changes }, signal);
+    return this.#apply(desired, why, signal);
+  }
+
+  async #apply(
+    desired: Manifest,
+    how: Parameters<ApplierPorts['onApplied']>[0],
+    signal: AbortSignal,
+  ): Promise<Ensured> {
+    const answer = await this.#patch(referenceOf(desired), applied(desired), signal);
+    if ('problem' in answer) return { outcome: 'problem', problem: answer.problem };
+    this.#ports.onApplied(how);
+    return { outcome: 'ok', uid: answer.object.metadata.uid ?? '', object: answer.object };
+  }
+
+  async #patch(
+    { mode, ...which }: ObjectReference & { readonly mode?: 'rehearse' },
+    patch: Patch,
+    signal: AbortSignal,
+  ): Promise<{ readonly object: ApiObject } | { readonly problem: ReportedProblem }> {
+    try {
+      const { name } = which;
+      const answer = await this.#ports.api.patch({ collection: collectionHolding(which), name, mode }, patch, signal);
+      return answer.outcome === 'ok' ? { object: answer.value } : { problem: refused(which, answer) };
+    } catch (cause) {
+      const problem = problemOf(which, cause);
+      if (problem === undefined) throw cause;
+      return { problem };
+    }
+  }
+}
+
+/** Returns a digest of a rendered object. */
+export function digestOf(desired: Manifest): string {
+  return createHash('sha256').update(JSON.stringify(desired)).digest('hex').slice(0, 16);
+}
+
+/** Returns the problem that a failed write shows; undefined for a failure that passes by itself. */
+export function problemOf(which: ObjectReference, cause: unknown): ReportedProblem | undefined {
+  if (isUnknownKind(cause)) {
+    return {
+      reason: 'DefinitionMissing',
+      message: `${which.kind} is not served: apply manifests/crds.yaml of this release`,
+    };
+  }
+  if (!isNetplugError(cause, 'store/refused')) return undefined;
+  const message = `Cannot write ${showReference(which)}: ${cause.message} (apply the roles of the operator again: netplugctl install manifest operator)`;
+  return { reason: 'NotPermitted', message };
+}
+
+function unreadableBecause(which: ObjectReference, cause: unknown): Ensured {
+  const problem = problemOf(which, cause);
+  if (problem === undefined) throw cause;
+  if (problem.reason === 'DefinitionMissing') return { outcome: 'problem', problem };
+  return { outcome: 'unreadable', message: `Cannot read ${showReference(which)}: ${reasonOf(cause)}` };
+}
+
+function refused(
+  which: ObjectReference,
+  { message }: Exclude<ApiAnswer<ApiObject>, { outcome: 'ok' }>,
+): ReportedProblem {
+  return { reason: 'Refused', message: `Cannot write ${showReference(which)}: the API server refuses it: ${message}` };
+}
+
+function applied(desired: Manifest): Patch {
+  return { kind: 'apply', body: desired, manager: OPERATOR, force: true };
+}

@@ -1,0 +1,173 @@
+import { reasonOf } from '../../base/errors.ts';
+import { crdManifests } from '../../datastore/orch/crd-manifests.ts';
+import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import { namespaceObject } from '../../install/cluster/cluster-objects.ts';
+import { OPERATOR } from '../../install/cluster/names.ts';
+import { NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS } from '../../kube/paths.ts';
+import { lead } from '../../runtime/lead.ts';
+import type { LeaderLease } from '../../runtime/leader-lease.ts';
+import { Reconciler } from '../../runtime/reconciler.ts';
+import { supervise } from '../../runtime/supervise.ts';
+import { IP_POOLS } from './cluster-state.ts';
+import { INSTALLATIONS, type InstallationPorts, InstallationReconciler, PART_OF } from './installation-reconciler.ts';
+import { collectionHolding, referenceOf } from './object-reference.ts';
+import { ObjectVersions, type WatchedKind } from './object-versions.ts';
+
+const RESYNC_MS = 60_000;
+/** A roll-out on many nodes changes a DaemonSet many times in a second. */
+const PAUSE_MS = 500;
+
+export interface OperatorPorts extends Omit<InstallationPorts, 'versions'> {
+  readonly lease: LeaderLease;
+  /** Returns who holds the lease; undefined when that cannot be read. */
+  readonly leaseHolder: (signal: AbortSignal) => Promise<string | undefined>;
+}
+
+/** Campaigns for the lease, and reconciles the installation while this process leads. */
+export class OperatorServer {
+  readonly #ports: OperatorPorts;
+  #leaseProblem: string | undefined = 'the leader lease has not been read yet';
+  #reconciler: Reconciler | undefined;
+  #otherHolder: string | undefined;
+
+  constructor(ports: OperatorPorts) {
+    this.#ports = ports;
+  }
+
+  /** Why the process does not do its work: to lead, or to be ready to. */
+  notReady(): readonly string[] {
+    return [
+      ...(this.#leaseProblem === undefined ? [] : [this.#leaseProblem]),
+      ...(this.#reconciler?.report('lastError') ?? []),
+    ];
+  }
+
+  /** Runs until the signal aborts. */
+  async serve(stop: AbortSignal): Promise<void> {
+    const { metrics } = this.#ports;
+    await lead(
+      { ...this.#ports, lease: this.#watched(this.#ports.lease) },
+      async ({ signal }) => {
+        metrics.setLeading(true);
+        try {
+          await this.#lead(signal);
+        } finally {
+          metrics.setLeading(false);
+          metrics.setConditions([]);
+          this.#reconciler = undefined;
+        }
+      },
+      stop,
+    );
+  }
+
+  async #lead(signal: AbortSignal): Promise<void> {
+    const { clock, metrics } = this.#ports;
+    const versions: ObjectVersions = new ObjectVersions(this.#ports, watchedKinds(), () => reconciler.trigger());
+    const installation = new InstallationReconciler({ ...this.#ports, versions });
+    const reconciler = new Reconciler({
+      ...this.#ports,
+      name: 'installation',
+      resyncMs: RESYNC_MS,
+      pauseMs: PAUSE_MS,
+      reconcile: async (over) => {
+        const startMs = clock.monotonic();
+        let failed = true;
+        try {
+          await installation.reconcile(over);
+          failed = false;
+        } finally {
+          if (!over.aborted) metrics.observeRun({ ms: clock.monotonic() - startMs, failed });
+        }
+      },
+    });
+    this.#reconciler = reconciler;
+    reconciler.trigger();
+    const parts = [versions, reconciler].map(
+      (part) =>
+        async (over: AbortSignal): Promise<void> =>
+          part.run(over),
+    );
+    await supervise(parts, signal);
+    await installation.releaseFinalizer();
+  }
+
+  /** Notes whether the lease can be used, and says which other operator holds it. */
+  #watched(lease: LeaderLease): LeaderLease {
+    return {
+      durationMs: lease.durationMs,
+      hold: async (signal) => {
+        try {
+          await this.#ensureNamespace(signal);
+          const isHeld = await lease.hold(signal);
+          this.#leaseProblem = undefined;
+          if (isHeld) this.#otherHolder = undefined;
+          else await this.#sayHolder(signal);
+          return isHeld;
+        } catch (cause) {
+          this.#leaseProblem = `cannot use the leader lease: ${reasonOf(cause)}`;
+          throw cause;
+        }
+      },
+      release: async (signal) => lease.release(signal),
+      released: async (signal) => lease.released(signal),
+    };
+  }
+
+  async #sayHolder(signal: AbortSignal): Promise<void> {
+    const holder = await this.#ports.leaseHolder(signal);
+    if (holder === undefined || holder === '' || holder === this.#otherHolder) return;
+    this.#otherHolder = holder;
+    this.#ports.log.info('another operator leads', { holder, lease: `${SYSTEM_NAMESPACE}/${OPERATOR}` });
+  }
+
+  /** The lease is in the namespace of netplug, which the first operator of a cluster makes. */
+  async #ensureNamespace(signal: AbortSignal): Promise<void> {
+    if (this.#leaseProblem === undefined) return;
+    const { api, release } = this.#ports;
+    const found = await api.get(NAMESPACES, SYSTEM_NAMESPACE, signal);
+    if (found.outcome === 'ok') return;
+    const patch = { kind: 'apply', body: namespaceObject(release), manager: OPERATOR, force: true } as const;
+    await api.patch({ collection: NAMESPACES, name: SYSTEM_NAMESPACE }, patch, signal);
+  }
+}
+
+/** Everything that an installation consists of or depends on. */
+function watchedKinds(): readonly WatchedKind[] {
+  const own = { options: { labelSelector: PART_OF }, triggers: 'every change' } as const;
+  const namespaced = (apiVersion: string, kind: string): WatchedKind => ({
+    ...own,
+    collection: collectionHolding({ apiVersion, kind, namespace: SYSTEM_NAMESPACE, name: '' }),
+  });
+  const clusterWide = (kind: string): WatchedKind => ({
+    ...own,
+    collection: collectionHolding({ apiVersion: 'rbac.authorization.k8s.io/v1', kind, namespace: '', name: '' }),
+  });
+  const definitions = crdManifests().map(referenceOf);
+  const [definition] = definitions;
+  return [
+    { collection: INSTALLATIONS, options: {}, triggers: 'every change' },
+    { collection: IP_POOLS, options: {}, triggers: 'every change' },
+    { collection: NODES, options: {}, triggers: 'count' },
+    { ...own, collection: NAMESPACES },
+    { ...own, collection: { ...PODS, namespace: SYSTEM_NAMESPACE } },
+    { ...own, collection: { ...SERVICE_ACCOUNTS, namespace: SYSTEM_NAMESPACE } },
+    namespaced('v1', 'ConfigMap'),
+    namespaced('apps/v1', 'DaemonSet'),
+    namespaced('apps/v1', 'Deployment'),
+    namespaced('rbac.authorization.k8s.io/v1', 'Role'),
+    namespaced('rbac.authorization.k8s.io/v1', 'RoleBinding'),
+    clusterWide('ClusterRole'),
+    clusterWide('ClusterRoleBinding'),
+    ...(definition === undefined
+      ? []
+      : [
+          {
+            collection: collectionHolding(definition),
+            options: {},
+            names: new Set(definitions.map(({ name }) => name)),
+            triggers: 'every change',
+          } as const,
+        ]),
+  ];
+}

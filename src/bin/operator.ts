@@ -1,0 +1,90 @@
+import { hostname } from 'node:os';
+import * as v from 'valibot';
+import { createOperatorMetrics } from '../apps/operator/metrics.ts';
+import { OperatorServer } from '../apps/operator/serve-operator.ts';
+import { systemClock } from '../base/clock.ts';
+import { systemRandom } from '../base/random.ts';
+import { VERSION } from '../base/version.ts';
+import type { OrchSettings } from '../config/connection.ts';
+import { readVariable } from '../config/environment.ts';
+import { ApiLease } from '../datastore/orch/api-lease.ts';
+import { OPERATOR } from '../install/cluster/names.ts';
+import { Http2Transport } from '../kube/http2-transport.ts';
+import { OrchApi } from '../kube/orch-api.ts';
+import { startHealthServer } from '../runtime/health-server.ts';
+import { agentAccessIn } from './agent-access.ts';
+import { AGENT_LOG } from './agent-log.ts';
+import { interruptions } from './interruptions.ts';
+import { openLog } from './open-log.ts';
+import { runResident } from './run-resident.ts';
+
+/** An operator that has died is replaced after at most 5/3 of this. Nothing waits for it meanwhile. */
+const LEASE_MS = 15_000;
+const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' } as const;
+const leaseObject = v.looseObject({ spec: v.looseObject({ holderIdentity: v.nullish(v.string(), '') }) });
+
+/** Runs the operator until a signal stops it. */
+export async function runOperator(): Promise<void> {
+  await runResident(run);
+}
+
+async function run(env: NodeJS.ProcessEnv): Promise<void> {
+  const log = openLog(AGENT_LOG);
+  const stop = interruptions();
+  const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS', OPERATOR);
+  const namespace = readVariable(env, 'NETPLUG_NAMESPACE');
+  using transport = new Http2Transport();
+  const access = agentAccessIn(env)(orchestratorIn(env));
+  const shared = { env, transport, manager: OPERATOR };
+  await using leaseApi = new OrchApi(access, shared);
+  const lease = new ApiLease(leaseApi, systemClock, {
+    name: OPERATOR,
+    namespace,
+    holder: holderIn(env),
+    durationMs: LEASE_MS,
+  });
+  // Writes of an operator that has lost the lease are not made. The namespace of the lease is written before.
+  let isLeading = false;
+  await using api = new OrchApi(access, {
+    ...shared,
+    fence: async (signal) => (isLeading ? lease.confirm(signal) : Promise.resolve()),
+  });
+  using metrics = createOperatorMetrics();
+  const server = new OperatorServer({
+    clock: systemClock,
+    random: systemRandom,
+    log,
+    api,
+    metrics: {
+      ...metrics,
+      setLeading: (isOn) => {
+        isLeading = isOn;
+        metrics.setLeading(isOn);
+      },
+    },
+    lease,
+    release: VERSION,
+    leaseHolder: async (signal) => {
+      const answer = await leaseApi.get({ ...LEASES, namespace }, OPERATOR, signal);
+      const read = v.safeParse(leaseObject, answer.outcome === 'ok' ? answer.value : undefined);
+      return read.success ? (read.output.spec.holderIdentity ?? '') : undefined;
+    },
+  });
+  const notReady = async (): Promise<readonly string[]> => Promise.resolve(server.notReady());
+  await using _health = address === 'off' ? undefined : await startHealthServer(address, { notReady, metrics, log });
+  await server.serve(stop);
+}
+
+/** Another process of the same pod is another holder: it does not know what the one before was doing. */
+function holderIn(env: NodeJS.ProcessEnv): string {
+  const pod = readVariable(env, 'POD_NAME');
+  return `${pod === '' ? hostname() : pod}_${systemRandom.id()}`;
+}
+
+function orchestratorIn({ ORCHCONFIG = '', ORCH_API_ROOT = '' }: NodeJS.ProcessEnv): OrchSettings {
+  return {
+    orchconfig: ORCHCONFIG === '' ? undefined : ORCHCONFIG,
+    apiRoot: ORCH_API_ROOT === '' ? undefined : ORCH_API_ROOT,
+    nodeName: undefined,
+  };
+}
