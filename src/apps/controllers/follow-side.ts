@@ -1,0 +1,69 @@
+import { BackOff, type RetryPorts } from '../../base/back-off.ts';
+import { reasonOf } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import { RecordCache } from '../../cache/record-cache.ts';
+import type { FollowStore } from '../../datastore/follow.ts';
+import type { Feed, Observed, ObservedChange, Side } from './observed.ts';
+
+const BACK_OFF = { firstMs: 250, maxMs: 5000, maxRefusedMs: 30_000 };
+
+/** Follows the feeds of one side, in one stream, and keeps what it observes. */
+export class SideFollower {
+  readonly #ports: RetryPorts & { readonly log: Log; readonly store: FollowStore };
+  readonly #side: Side;
+  readonly #feeds: readonly Feed[];
+  readonly #observed: Observed;
+  readonly #cache = new RecordCache();
+  #problem: string | undefined;
+
+  constructor(
+    ports: RetryPorts & { readonly log: Log; readonly store: FollowStore },
+    side: Side,
+    { feeds, observed }: { readonly feeds: readonly Feed[]; readonly observed: Observed },
+  ) {
+    this.#ports = ports;
+    this.#side = side;
+    this.#feeds = feeds;
+    this.#observed = observed;
+    this.#problem = feeds.length === 0 ? undefined : `the ${side} has not been read yet`;
+  }
+
+  /** Why what is observed may be incomplete or outdated; undefined when it is neither. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /** Reports changes, at first everything, until the signal aborts. */
+  async run(onChanges: (changes: readonly ObservedChange[]) => void, signal: AbortSignal): Promise<void> {
+    if (this.#feeds.length === 0) return;
+    const { store, log } = this.#ports;
+    const backOff = new BackOff(this.#ports, BACK_OFF);
+    const queries = this.#feeds.map(({ query }) => query);
+    while (!signal.aborted) {
+      backOff.start();
+      const from = this.#cache.version;
+      try {
+        // A leader must not decide by what another process, or an earlier watch, had cached.
+        for await (const event of store.follow(queries, {
+          ...(from === undefined ? { isFresh: true } : { from }),
+          signal,
+        })) {
+          const deltas = this.#cache.apply(event);
+          this.#problem = undefined;
+          onChanges(
+            deltas.flatMap((delta) => {
+              const feed = this.#feeds[delta.after.query];
+              return feed === undefined ? [] : this.#observed.take(feed, delta);
+            }),
+          );
+        }
+      } catch (cause) {
+        if (signal.aborted) return;
+        const reason = reasonOf(cause);
+        this.#problem = `the watch of the ${this.#side} is interrupted: ${reason}`;
+        if (backOff.fail(cause) === 1) log.warning('watch lost', { side: this.#side, reason });
+      }
+      await backOff.wait(signal);
+    }
+  }
+}

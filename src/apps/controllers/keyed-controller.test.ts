@@ -1,0 +1,74 @@
+import { expect, it } from 'vitest';
+import { type Facts, NetplugError } from '../../base/errors.ts';
+import { silentLog } from '../../base/log.ts';
+import type { ControllerPorts } from './controller.ts';
+import { keyedController } from './keyed-controller.ts';
+import type { Observed, ObservedChange } from './observed.ts';
+
+const FEED = { side: 'datastore', query: { kind: 'resources', of: 'Profile' } } as const;
+const KEYS = Array.from({ length: 200 }, (_, index) => `key-${String(index)}`);
+const never = new AbortController().signal;
+
+it('does all other keys when one fails, and keeps that one due', async () => {
+  const { run, done, failWith } = start();
+  failWith.set('key-0', new NetplugError('internal/invariant', 'the request is too large'));
+  await expect(run.reconcile({ isFull: false }, never)).rejects.toThrow('too large');
+  expect(done.toSorted()).toEqual(KEYS.slice(1).toSorted());
+  failWith.clear();
+  await run.reconcile({ isFull: false }, never);
+  expect(done).toHaveLength(KEYS.length);
+});
+
+it('keeps every key due that it has not done when the datastore is unavailable', async () => {
+  const { run, done, failWith } = start();
+  for (const key of KEYS.slice(5)) failWith.set(key, new NetplugError('store/unavailable', 'no answer'));
+  await expect(run.reconcile({ isFull: false }, never)).rejects.toThrow('no answer');
+  expect(done).toHaveLength(5);
+  failWith.clear();
+  await run.reconcile({ isFull: false }, never);
+  expect(done.toSorted()).toEqual(KEYS.toSorted());
+});
+
+it('reports what the datastore refuses for what it is, does all else, and tries it again when the key changes', async () => {
+  const { run, done, failWith, problems } = start();
+  failWith.set('key-0', new NetplugError('resource/invalid', 'the name is too long'));
+  await run.reconcile({ isFull: false }, never);
+  run.note([changeOf('key-0')]);
+  await run.reconcile({ isFull: false }, never);
+  expect(done).toHaveLength(KEYS.length - 1);
+  expect(problems).toEqual(['the name is too long']);
+  failWith.clear();
+  expect(run.note([])).toBe(false);
+  expect(run.note([changeOf('key-0')])).toBe(true);
+  await run.reconcile({ isFull: false }, never);
+  expect(done).toHaveLength(KEYS.length);
+});
+
+/** A controller with all keys due, which notes the keys that it has done. */
+function start() {
+  const done: string[] = [];
+  const failWith = new Map<string, Error>();
+  const controller = keyedController<{ readonly kind: 'put'; readonly key: string }>({
+    name: 'test',
+    feeds: [FEED],
+    keysOf: ({ id }) => [id],
+    plan: (key) => ({ changes: [{ kind: 'put', key }] }),
+    apply: async ({ key }) => {
+      await Promise.resolve();
+      const failure = failWith.get(key);
+      if (failure !== undefined) throw failure;
+      done.push(key);
+    },
+  });
+  const problems: unknown[] = [];
+  const log = { ...silentLog, warning: (_: string, facts: Facts = {}) => problems.push(facts['problem']) };
+  const metrics = { setProblems: () => undefined, countChange: () => undefined };
+  const observed: Pick<Observed, 'find' | 'all'> = { find: () => undefined, all: () => [] };
+  const run = controller.start({ metrics, log } as unknown as ControllerPorts, observed as Observed);
+  run.note(KEYS.map(changeOf));
+  return { run, done, failWith, problems };
+}
+
+function changeOf(id: string): ObservedChange {
+  return { feed: FEED, id, before: undefined, after: undefined };
+}

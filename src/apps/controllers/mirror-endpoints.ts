@@ -1,0 +1,65 @@
+import { isDeepStrictEqual } from 'node:util';
+import { resourceChanged } from '../../datastore/resource-errors.ts';
+import type { Stored } from '../../datastore/allocation-store.ts';
+import { namespaceProfile } from '../../model/policy-names.ts';
+import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { Controller } from './controller.ts';
+import { keyedController } from './keyed-controller.ts';
+import { endpointIn, type Feed, type ObservedChange, podKeyOf } from './observed.ts';
+
+const PODS: Feed = { side: 'orchestrator', query: { kind: 'cluster-endpoints' } };
+const ENDPOINTS: Feed = { side: 'datastore', query: { kind: 'cluster-endpoints' } };
+
+export interface EndpointUpdate {
+  readonly kind: 'update';
+  readonly endpoint: WorkloadEndpoint;
+  readonly over: Stored<WorkloadEndpoint>;
+}
+
+/** Keeps what policies need of pods in their endpoints, which the plugin writes and removes. */
+export function endpointController(): Controller {
+  return keyedController<EndpointUpdate>({
+    name: 'workloadendpoint',
+    feeds: [ENDPOINTS, PODS],
+    keysOf: podsOf,
+    plan: (pod, observed) => {
+      const [wanted] = observed.endpointsOf(PODS, pod);
+      const changes = observed
+        .endpointsOf(ENDPOINTS, pod)
+        .flatMap((over) => (wanted === undefined ? [] : (planEndpointUpdate(wanted.value, over) ?? [])));
+      return { changes };
+    },
+    apply: async ({ endpoint, over }, { store }, signal) => {
+      const outcome = await store.commit([{ kind: 'put-endpoint', endpoint, over }], signal);
+      if (outcome === 'conflict') throw resourceChanged({ kind: 'Node', name: endpoint.spec.node });
+    },
+  });
+}
+
+/**
+ * Returns what makes the endpoint as the pod is; undefined when it is, belongs to another pod of the name, or to a network
+ * without `policy.type` `orch`, whose endpoints have a profile of their own. Pure.
+ */
+export function planEndpointUpdate(pod: WorkloadEndpoint, over: Stored<WorkloadEndpoint>): EndpointUpdate | undefined {
+  const { metadata, spec } = over.value;
+  const isOfPod = spec.node === pod.spec.node && spec.podUID === pod.spec.podUID;
+  if (!isOfPod || !spec.profiles.includes(namespaceProfile(metadata.namespace ?? 'default'))) return undefined;
+  const { serviceAccountName, ports, profiles } = pod.spec;
+  const { serviceAccountName: _account, ports: _ports, ...kept } = spec;
+  const endpoint: WorkloadEndpoint = {
+    ...over.value,
+    metadata: { ...metadata, labels: pod.metadata.labels ?? {} },
+    spec: {
+      ...kept,
+      profiles,
+      ...(serviceAccountName === undefined ? {} : { serviceAccountName }),
+      ...(ports === undefined ? {} : { ports }),
+    },
+  };
+  return isDeepStrictEqual(endpoint, over.value) ? undefined : { kind: 'update', endpoint, over };
+}
+
+function podsOf({ before, after }: ObservedChange): readonly string[] {
+  const endpoints = [before, after].flatMap((record) => endpointIn(record) ?? []);
+  return [...new Set(endpoints.flatMap(({ value }) => (value.spec.pod === undefined ? [] : podKeyOf(value))))];
+}

@@ -1,0 +1,153 @@
+import { isNetplugError, reasonOf } from '../../../base/errors.ts';
+import type { NodeControllerSettings } from '../../../config/controllers-settings.ts';
+import { type CollectedGarbage, GarbageCollector } from '../../../ipam/garbage/collect.ts';
+import type { PodPresence } from '../../../ipam/garbage/pod-presence.ts';
+import type { CachedView } from '../../../ipam/garbage/views.ts';
+import { recordEvent } from '../../../kube/record-event.ts';
+import type { HeldAddress } from '../../../model/ip-block.ts';
+import type { NodeName } from '../../../model/names.ts';
+import { showResourceId } from '../../../model/resource-id.ts';
+import { formatAddress } from '../../../net/address.ts';
+import type { Controller, ControllerPorts, RunningController } from '../controller.ts';
+import type { Feed, Observed } from '../observed.ts';
+import { liveView } from './live-view.ts';
+import { NODE_RECORDS, ORCHESTRATOR_NODES } from './node-controller.ts';
+import { isOfOrchestrator } from './plan-node.ts';
+
+const NAME = 'node-addresses';
+const PODS: Feed = { side: 'orchestrator', query: { kind: 'cluster-endpoints' } };
+/** An address is released at most half a grace period later than that period ends. */
+const PASSES_PER_GRACE = 4;
+const PERIODS = { leastMs: 250, mostMs: 300_000 };
+/** As many addresses are named in one line of the log and in one event. */
+const NAMED = 20;
+
+/** Releases addresses of pods, tunnel devices and nodes that are gone, and blocks and records of those nodes. */
+export function addressController(settings: NodeControllerSettings): Controller {
+  const { leakGraceMs: graceMs, nodeRecords } = settings;
+  const wantedMs = Math.ceil(graceMs / PASSES_PER_GRACE);
+  const periodMs = Math.min(PERIODS.mostMs, Math.max(PERIODS.leastMs, wantedMs));
+  const nodes = nodeRecords === 'own' ? ORCHESTRATOR_NODES : NODE_RECORDS;
+  return {
+    name: NAME,
+    feeds: [PODS, NODE_RECORDS, ...(nodeRecords === 'own' ? [ORCHESTRATOR_NODES] : [])],
+    periodMs,
+    start: (ports, observed) => {
+      const cached = cachedView(observed, { nodes, isOwn: nodeRecords === 'own' });
+      const collector = new GarbageCollector(
+        { ...ports, cached, live: liveView(ports, nodeRecords) },
+        { graceMs, periodMs },
+      );
+      return new AddressCollection(ports, collector, settings);
+    },
+  };
+}
+
+class AddressCollection implements RunningController {
+  readonly #ports: ControllerPorts;
+  readonly #collector: GarbageCollector;
+  readonly #settings: NodeControllerSettings;
+
+  constructor(ports: ControllerPorts, collector: GarbageCollector, settings: NodeControllerSettings) {
+    this.#ports = ports;
+    this.#collector = collector;
+    this.#settings = settings;
+  }
+
+  /** Only the time decides. */
+  note(): boolean {
+    return false;
+  }
+
+  async reconcile(_: { readonly isFull: boolean }, signal: AbortSignal): Promise<void> {
+    const done = await this.#collector.pass(signal);
+    await this.#report(done, signal);
+    if (this.#settings.nodeRecords === 'own')
+      for (const node of done.retired.keys()) await this.#deleteRecord(node, signal);
+  }
+
+  async #report(done: CollectedGarbage, signal: AbortSignal): Promise<void> {
+    const { log, metrics } = this.#ports;
+    metrics.setProblems(NAME, done.problems.length + done.unknown.length);
+    metrics.addresses.setCandidates(done.candidates.length);
+    metrics.addresses.countReleased(done.released.length);
+    const grace = `${String(Math.round(this.#settings.leakGraceMs / 1000))} s`;
+    for (const [node, addresses] of byNode(done.found)) {
+      log.warning('leaked addresses found', { node, ...listed(addresses) });
+      const text = `${namesOf(addresses)}: their pods are gone; they are released in ${grace} unless these come back`;
+      await this.#tell(node, { reason: 'NetplugAddressesLeaked', message: text }, signal);
+    }
+    for (const [node, addresses] of byNode(done.released)) {
+      log.info('leaked addresses released', { node, ...listed(addresses) });
+      const message = `${namesOf(addresses)} were released: their pods have been gone for ${grace}`;
+      await this.#tell(node, { reason: 'NetplugAddressesReleased', message }, signal);
+    }
+    for (const [node, { returnedBlocks, orphanedBlocks, endpoints }] of done.retired) {
+      metrics.addresses.countBlocks(returnedBlocks + orphanedBlocks);
+      log.info('node retired', { node, blocks: returnedBlocks + orphanedBlocks, endpoints });
+    }
+  }
+
+  /** An event is for people; without it the work goes on. */
+  async #tell(
+    node: string,
+    what: { readonly reason: 'NetplugAddressesLeaked' | 'NetplugAddressesReleased'; readonly message: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { api, clock, random, log } = this.#ports;
+    const about = { apiVersion: 'v1', kind: 'Node', name: node };
+    const at = new Date(clock.now()).toISOString();
+    await recordEvent(api, { about, ...what, at, id: random.id() }, signal).catch((cause: unknown) => {
+      if (!signal.aborted) log.warning('event not recorded', { node, reason: reasonOf(cause) });
+    });
+  }
+
+  /** The record is the last that goes: while it is there, the node is known to have been one of the orchestrator. */
+  async #deleteRecord(node: NodeName, signal: AbortSignal): Promise<void> {
+    const { store } = this.#ports;
+    const which = { kind: 'Node', name: node } as const;
+    const record = await store.findResource(which, signal);
+    if (record === undefined || !isOfOrchestrator(record)) return;
+    const { resourceVersion } = record.metadata;
+    try {
+      await store.deleteResource({ ...which, ...(resourceVersion === undefined ? {} : { resourceVersion }) }, signal);
+    } catch (cause) {
+      if (!isNetplugError(cause, 'resource/changed', 'resource/not-found')) throw cause;
+    }
+  }
+}
+
+function cachedView(
+  observed: Observed,
+  { nodes, isOwn }: { readonly nodes: Feed; readonly isOwn: boolean },
+): CachedView {
+  return {
+    findPod: (namespace, name): PodPresence | undefined => {
+      const [pod] = observed.endpointsOf(PODS, `${namespace}/${name}`);
+      if (pod === undefined) return undefined;
+      const { podUID, node } = pod.value.spec;
+      return { uids: podUID === undefined ? [] : [podUID], node, isFinished: false };
+    },
+    hasNode: (name) => observed.find(nodes, showResourceId({ kind: 'Node', name })) !== undefined,
+    // Names of records are names under which agents registered.
+    recordedNodes: () =>
+      [...(isOwn ? observed.all(NODE_RECORDS) : [])].flatMap(([, record]) =>
+        record.kind === 'resource' && record.value?.kind === 'Node' && isOfOrchestrator(record.value)
+          ? [record.which.name as NodeName]
+          : [],
+      ),
+  };
+}
+
+function byNode(held: readonly HeldAddress[]): ReadonlyMap<NodeName, readonly HeldAddress[]> {
+  return Map.groupBy(held, ({ allocation }) => allocation.node);
+}
+
+function listed(held: readonly HeldAddress[]): { readonly count: number; readonly addresses: readonly string[] } {
+  return { count: held.length, addresses: held.slice(0, NAMED).map(({ address }) => formatAddress(address)) };
+}
+
+function namesOf(held: readonly HeldAddress[]): string {
+  const { count, addresses } = listed(held);
+  return `${addresses.join(', ')}${count > addresses.length ? ` and ${String(count - addresses.length)} more` : ''}`;
+}

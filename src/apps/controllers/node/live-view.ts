@@ -1,0 +1,72 @@
+import * as v from 'valibot';
+import { NetplugError } from '../../../base/errors.ts';
+import type { NodeControllerSettings } from '../../../config/controllers-settings.ts';
+import type { PodPresence } from '../../../ipam/garbage/pod-presence.ts';
+import type { LiveView } from '../../../ipam/garbage/views.ts';
+import type { ApiAnswer } from '../../../kube/answers.ts';
+import type { ApiObject } from '../../../kube/objects.ts';
+import { isObjectName, NODES, PODS } from '../../../kube/paths.ts';
+import type { ControllerPorts } from '../controller.ts';
+import { isOfOrchestrator } from './plan-node.ts';
+
+/** On a mirror pod: the uid of the static pod, by which the runtime knows it. */
+const MIRROR = 'kubernetes.io/config.mirror';
+
+const PodParts = v.object({
+  spec: v.object({ nodeName: v.nullish(v.string(), '') }),
+  status: v.optional(v.object({ phase: v.nullish(v.string(), '') }), {}),
+});
+const NodeParts = v.object({
+  status: v.optional(
+    v.object({ conditions: v.nullish(v.array(v.object({ type: v.string(), status: v.string() })), []) }),
+    {},
+  ),
+});
+
+/** Asks the API, and for a node that it does not have the records of the datastore. */
+export function liveView(
+  { api, store }: Pick<ControllerPorts, 'api' | 'store'>,
+  records: NodeControllerSettings['nodeRecords'],
+): LiveView {
+  return {
+    findPod: async (namespace, name, signal) => {
+      const pod = found(await api.get({ ...PODS, namespace }, name, signal), `pod "${namespace}/${name}"`);
+      return pod === undefined ? undefined : presenceOf(pod);
+    },
+    standingOf: async (name, signal) => {
+      const node = isObjectName(name) ? found(await api.get(NODES, name, signal), `node "${name}"`) : undefined;
+      if (node !== undefined) return isReady(node) ? 'ready' : 'unreachable';
+      if (records !== 'own') return 'gone';
+      const record = await store.findResource({ kind: 'Node', name }, signal);
+      return record !== undefined && isOfOrchestrator(record) ? 'gone' : 'foreign';
+    },
+  };
+}
+
+/** Only "not found" says that an object is not there. @throws store/unavailable */
+function found(answer: ApiAnswer<ApiObject>, what: string): ApiObject | undefined {
+  if (answer.outcome === 'ok') return answer.value;
+  if (answer.outcome === 'not-found') return undefined;
+  throw unreadable(what, answer.message);
+}
+
+function unreadable(what: string, why: string): NetplugError {
+  return new NetplugError('store/unavailable', `Cannot read ${what} from the orchestrator: ${why}`, {
+    hint: 'None needed: it is asked again',
+  });
+}
+
+function presenceOf(pod: ApiObject): PodPresence {
+  const { uid, annotations } = pod.metadata;
+  const uids = [uid, annotations?.[MIRROR]].flatMap((each) => each ?? []);
+  const read = v.safeParse(PodParts, pod);
+  if (!read.success) throw unreadable(`pod "${pod.metadata.name}"`, read.issues[0].message);
+  const { spec, status } = read.output;
+  return { uids, node: spec.nodeName ?? '', isFinished: status.phase === 'Succeeded' || status.phase === 'Failed' };
+}
+
+function isReady(node: ApiObject): boolean {
+  const read = v.safeParse(NodeParts, node);
+  const conditions = read.success ? (read.output.status.conditions ?? []) : [];
+  return conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
+}

@@ -1,0 +1,15 @@
+import type { ControllerRegistry } from './controller.ts';
+import { endpointController } from './mirror-endpoints.ts';
+import { addressController } from './node/address-controller.ts';
+import { nodeController } from './node/node-controller.ts';
+import { poolController } from './node/pool-controller.ts';
+import { versionController } from './node/version-controller.ts';
+import { policyController, profileController } from './mirror-resources.ts';
+
+/** The controllers behind each switch. */
+export const REGISTRY: ControllerRegistry = {
+  policy: () => [policyController()],
+  profile: () => [profileController()],
+  workloadendpoint: () => [endpointController()],
+  node: ({ node }) => [nodeController(node), addressController(node), versionController(node), poolController()],
+};

@@ -1,0 +1,164 @@
+import { isDeepStrictEqual } from 'node:util';
+import { BackOff } from '../../base/back-off.ts';
+import { reasonOf } from '../../base/errors.ts';
+import type { ControllerName } from '../../config/controller-names.ts';
+import type { ControllersSettings } from '../../config/controllers-settings.ts';
+import type { FollowStore } from '../../datastore/follow.ts';
+import {
+  CONTROLLERS_CONFIGURATION_NAME,
+  type ControllersConfiguration,
+} from '../../model/controllers-configuration.ts';
+import { lead } from '../../runtime/lead.ts';
+import type { LeaderLease } from '../../runtime/leader-lease.ts';
+import type { ControllerRegistry } from './controller.ts';
+import { publishLeader } from './publish-leader.ts';
+import { ControllerRun, type RunPorts } from './run-controllers.ts';
+
+const BACK_OFF = { firstMs: 250, maxMs: 5000, maxRefusedMs: 30_000 };
+
+export interface ServePorts extends RunPorts {
+  readonly lease: LeaderLease;
+  /** Shows in the orchestrator who leads, where the lease itself is not there. */
+  readonly published?: LeaderLease;
+  readonly registry: ControllerRegistry;
+  /** Returns the settings that follow from the environment and the ControllersConfiguration. */
+  readonly settingsFor: (configuration: ControllersConfiguration | undefined) => ControllersSettings;
+}
+
+/** Campaigns for the lease, and runs the controllers while this process leads. */
+export class ControllerServer {
+  readonly #ports: ServePorts;
+  #leaseProblem: string | undefined = 'the leader lease has not been read yet';
+  #run: ControllerRun | undefined;
+  #settingsProblem: string | undefined;
+
+  constructor(ports: ServePorts) {
+    this.#ports = ports;
+  }
+
+  /** Why the process does not do its work: to lead, or to be ready to. */
+  notReady(): readonly string[] {
+    return [this.#leaseProblem, this.#settingsProblem, ...(this.#run?.problems() ?? [])].flatMap((each) => each ?? []);
+  }
+
+  /** Runs until the signal aborts. @throws cni/env-invalid */
+  async serve(stop: AbortSignal): Promise<void> {
+    const { metrics } = this.#ports;
+    const ports = { ...this.#ports, lease: this.#watched(this.#ports.lease) };
+    await lead(
+      ports,
+      async ({ signal }) => {
+        metrics.setLeading(true);
+        const over = new AbortController();
+        const published = this.#publish(AbortSignal.any([signal, over.signal]));
+        try {
+          await this.#lead(signal);
+        } finally {
+          metrics.setLeading(false);
+          over.abort();
+          await published;
+        }
+      },
+      stop,
+    );
+  }
+
+  async #publish(signal: AbortSignal): Promise<void> {
+    const { published, clock, log } = this.#ports;
+    if (published !== undefined) await publishLeader({ lease: published, clock, log }, signal);
+  }
+
+  /** Runs the controllers, with other settings whenever those change. */
+  async #lead(signal: AbortSignal): Promise<void> {
+    const { log } = this.#ports;
+    let current: ControllersSettings | undefined;
+    let running: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined;
+    const failed = new AbortController();
+    const either = AbortSignal.any([signal, failed.signal]);
+    const end = async (): Promise<void> => {
+      running?.stop.abort();
+      await running?.ended;
+      running = undefined;
+      this.#run = undefined;
+    };
+    try {
+      for await (const settings of this.#settings(either)) {
+        if (isDeepStrictEqual(settings, current)) continue;
+        current = settings;
+        await end();
+        log.info('controllers started', { controllers: [...settings.controllers.keys()] });
+        const run = new ControllerRun(this.#ports, controllersFor(this.#ports.registry, settings));
+        const stop = new AbortController();
+        const ended = run.run(AbortSignal.any([either, stop.signal]));
+        running = { stop, ended };
+        void ended.catch(() => failed.abort());
+        this.#run = run;
+      }
+    } finally {
+      await end();
+    }
+  }
+
+  /** Yields the settings at first and after changes. While the datastore is unavailable the last ones apply. */
+  async *#settings(signal: AbortSignal): AsyncGenerator<ControllersSettings> {
+    const { store, log, settingsFor } = this.#ports;
+    const backOff = new BackOff(this.#ports, BACK_OFF);
+    const queries = [
+      { kind: 'resources', of: 'ControllersConfiguration', name: CONTROLLERS_CONFIGURATION_NAME },
+    ] as const;
+    while (!signal.aborted) {
+      backOff.start();
+      try {
+        for await (const configuration of configurationsIn(store, queries, signal)) {
+          this.#settingsProblem = configuration.problem;
+          if (configuration.problem === undefined) yield settingsFor(configuration.value);
+          else log.warning('record skipped', { problem: configuration.problem });
+        }
+      } catch (cause) {
+        if (signal.aborted) return;
+        if (backOff.fail(cause) === 1)
+          log.warning('settings watch lost, keeping settings', { reason: reasonOf(cause) });
+      }
+      await backOff.wait(signal);
+    }
+  }
+
+  /** Notes whether the lease can be read and written, also while another process holds it. */
+  #watched(lease: LeaderLease): LeaderLease {
+    return {
+      durationMs: lease.durationMs,
+      hold: async (signal) => {
+        try {
+          const isHeld = await lease.hold(signal);
+          this.#leaseProblem = undefined;
+          return isHeld;
+        } catch (cause) {
+          this.#leaseProblem = `cannot use the leader lease: ${reasonOf(cause)}`;
+          throw cause;
+        }
+      },
+      release: async (signal) => lease.release(signal),
+      released: async (signal) => lease.released(signal),
+    };
+  }
+}
+
+function controllersFor(registry: ControllerRegistry, settings: ControllersSettings) {
+  return [...settings.controllers].flatMap(([name, { periodMs }]: [ControllerName, { readonly periodMs: number }]) =>
+    registry[name](settings).map((controller) => ({ controller, periodMs })),
+  );
+}
+
+async function* configurationsIn(
+  store: FollowStore,
+  queries: Parameters<FollowStore['follow']>[0],
+  signal: AbortSignal,
+): AsyncGenerator<{ readonly value?: ControllersConfiguration | undefined; readonly problem?: string | undefined }> {
+  for await (const event of store.follow(queries, { signal })) {
+    if (event.kind === 'bookmark') continue;
+    const record = event.records.at(-1);
+    const value =
+      record?.kind === 'resource' && record.value?.kind === 'ControllersConfiguration' ? record.value : undefined;
+    yield { value, problem: record?.problem };
+  }
+}
