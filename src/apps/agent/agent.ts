@@ -2,11 +2,12 @@ import { NetplugError, reasonOf, toNetplugError } from '../../base/errors.ts';
 import { failureFacts } from '../../cni/error-output.ts';
 import type { Log } from '../../base/log.ts';
 import { BackOff, type RetryPorts } from '../../base/back-off.ts';
+import { aborted } from '../../base/until-aborted.ts';
 import { supervise, type SupervisedPart } from '../../runtime/supervise.ts';
 import { VERSION } from '../../base/version.ts';
 import { keepClusterInformation } from '../../datastore/keep-cluster-information.ts';
 import type { Store } from '../../datastore/store.ts';
-import type { HealthServer } from './health-server.ts';
+import type { HealthServer } from '../../runtime/health-server.ts';
 import type { NodeName } from '../../model/names.ts';
 import { readFlowsQuestion } from '../../model/shown-flows.ts';
 import type { Datastore } from '../../config/connection.ts';
@@ -30,8 +31,8 @@ const REGISTERED_MS = 60_000;
 const REGISTRATION_BACK_OFF = { firstMs: 1000, maxMs: 10_000, maxRefusedMs: 60_000 };
 const PROOF_MS = 10_000;
 const READY_MS = 10_000;
+const HEALTH_RETRY_MS = 500;
 const DONE: CallAnswer = { status: 0, stdout: '', stderr: '' };
-const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.resolve() };
 
 export interface AgentPorts extends RetryPorts {
   readonly log: Log;
@@ -46,10 +47,16 @@ export interface AgentPorts extends RetryPorts {
   readonly onLockWait: (ms: number) => void;
   /** The network process of the node; undefined with NETPLUG_NETWORKING=off. */
   readonly network: Pick<NetworkProcess, 'run' | 'show' | 'flows'> | undefined;
+  /** Whether the network process connects the node with other nodes, and registers the node once it does. */
+  readonly isConnecting: boolean;
   /** Drops the packets of all pods when policies are enforced and the kernel has none yet. */
   readonly closePods: (signal: AbortSignal) => Promise<void>;
   /** @throws agent/health-failed */
   readonly startHealth: () => Promise<HealthServer | undefined>;
+  /** Conflist and credentials of the plugin. Runs until the signal aborts. */
+  readonly pluginFiles: { readonly run: (signal: AbortSignal) => Promise<void> };
+  /** @throws agent/health-failed */
+  readonly startMetrics: () => Promise<HealthServer | undefined>;
   /** Tries to make this process the node's only agent. Reports whether it is; false while another agent runs. */
   readonly tryBecomeOnly: () => boolean;
 }
@@ -63,14 +70,19 @@ export interface AgentSettings {
 }
 
 /**
- * Serves the node's calls until the signal aborts. Takes over from another agent that runs already, after it has proven
+ * Serves the node's calls until the signal aborts or another agent replaces this one. Returns which. Takes over from another agent that runs already, after it has proven
  * that it can reach the datastore: new calls wait here until the other agent has finished its own.
  * @throws agent/socket-unusable, agent/not-alone, agent/journal-failed, store/* when it cannot take over what works
  */
-export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop: AbortSignal): Promise<void> {
+export async function serveNode(
+  ports: AgentPorts,
+  settings: AgentSettings,
+  stop: AbortSignal,
+): Promise<'stopped' | 'replaced'> {
   const { clock, log, nodes, network } = ports;
   const { node, datastore, socketPath } = settings;
   const ending = new AbortController();
+  let isReplaced = false;
   stop.addEventListener('abort', () => ending.abort(), { once: true });
   const server = new CallServer({
     clock,
@@ -88,6 +100,7 @@ export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop
       }
       if (request.kind !== 'take-over') return ports.serveCall(request, gone);
       log.info('takeover requested by another agent');
+      isReplaced = true;
       void server.replaced().then(() => ending.abort());
       return DONE;
     },
@@ -101,14 +114,19 @@ export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop
     const resident = nodes.get(datastore);
     await resident.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
     resident.assertJournal();
-    if (network === undefined) await registerName(settings.namePath, node);
+    if (!ports.isConnecting) await registerName(settings.namePath, node);
     await closePods(ports, ending.signal);
     server.start();
-    await using _health = await startHealth(ports);
     log.info('agent started', { node, socket: socketPath });
     const parts: SupervisedPart[] = [
       async (signal) => keepRegistered(ports, settings, signal),
-      async (signal) => endWhenDisplaced(server, log, signal),
+      async (signal) => {
+        await endWhenDisplaced(server, log, signal);
+        isReplaced ||= !signal.aborted;
+      },
+      async (signal) => serveHttp(ports, ports.startHealth, signal),
+      async (signal) => serveHttp(ports, ports.startMetrics, signal),
+      async (signal) => ports.pluginFiles.run(signal),
     ];
     if (network !== undefined) parts.push(async (signal) => network.run(signal));
     await supervise(parts, ending.signal);
@@ -119,6 +137,7 @@ export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop
     await nodes.drain(AbortSignal.timeout(DRAIN_MS));
     await nodes[Symbol.asyncDispose]();
   }
+  return isReplaced && !stop.aborted ? 'replaced' : 'stopped';
 }
 
 /** Closes pods before the first call is served. A failure is logged: the network process goes on trying. */
@@ -132,13 +151,24 @@ async function endWhenDisplaced(server: CallServer, log: Log, signal: AbortSigna
   log.warning('agent superseded', { reason: 'its socket was removed or replaced by another agent' });
 }
 
-/** Starts the health endpoint. A failure is logged, because calls must be served without it. */
-async function startHealth({ startHealth: start, log }: AgentPorts): Promise<HealthServer | AsyncDisposable> {
-  try {
-    return (await start()) ?? NOTHING;
-  } catch (cause) {
-    log.error('health endpoint not started', failureFacts(cause));
-    return NOTHING;
+/**
+ * Serves a health endpoint. Tries again while it cannot listen, because the agent of the pod that this one replaces may
+ * still do so. Calls are served without it.
+ */
+async function serveHttp(
+  { clock, log }: AgentPorts,
+  start: AgentPorts['startHealth'],
+  signal: AbortSignal,
+): Promise<void> {
+  for (let failures = 0; !signal.aborted; failures += 1) {
+    try {
+      await using _server = await start();
+      if (failures > 0) log.info('health endpoint started');
+      return await aborted(signal);
+    } catch (cause) {
+      if (failures === 0) log.error('health endpoint not started', failureFacts(cause));
+    }
+    await clock.sleep(HEALTH_RETRY_MS, signal).catch(() => undefined);
   }
 }
 
@@ -218,7 +248,7 @@ async function keepRegistered(
       const { clusterId } = await named.resolve(signal);
       await keepClusterInformation({ ...ports, store }, { version: VERSION, types, clusterId }, signal);
       // Kubernetes creates its own nodes.
-      if (datastore.type === 'orch') return await ended(signal);
+      if (datastore.type === 'orch') return await aborted(signal);
       await registerNode(store, node, signal);
       backOff.succeed();
       await clock.sleep(REGISTERED_MS, signal).catch(() => undefined);
@@ -229,11 +259,6 @@ async function keepRegistered(
       await backOff.wait(signal);
     }
   }
-}
-
-async function ended(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
 }
 
 function notAlone(node: NodeName): NetplugError {

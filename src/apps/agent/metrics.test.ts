@@ -8,6 +8,7 @@ import { createMetrics, type Metrics, type AgentStanding } from './metrics.ts';
 const STANDING: AgentStanding = {
   addresses: {
     pools: [{ pool: 'blue', free: 60, held: 3, preallocated: 1 }],
+    sizes: [{ pool: 'blue', size: 1024 }],
     blocks: [{ pool: 'blue', block: '10.65.0.0/26', free: 60, held: 3, preallocated: 1 }],
   },
   waiting: 7,
@@ -23,6 +24,7 @@ const STANDING: AgentStanding = {
       lostReports: 9,
     },
   },
+  tokenSecondsLeft: 5400,
 };
 
 describe('the metrics', () => {
@@ -45,16 +47,32 @@ describe('the metrics', () => {
     using metrics = createMetrics(async () => standing);
     const text = await metrics.render();
     expect(text).toContain('netplug_pool_addresses{pool="blue",state="free"} 60');
+    expect(text).toContain('netplug_pool_size{pool="blue"} 1024');
     expect(text).toContain('netplug_block_addresses{pool="blue",block="10.65.0.0/26",state="preallocated"} 1');
     expect(text).toContain('netplug_routes{hop="tunnelled"} 4');
     const labels = 'verdict="denied",policy="NetworkPolicy shop/web",direction="ingress"';
     expect(text).toContain(`netplug_policy_packets_total{${labels}} 8`);
     expect(text).toContain('netplug_policy_reports_lost_total 9');
+    expect(text).toContain('netplug_cni_token_expiry_seconds 5400');
     expect(text).toMatch(/\nnetplug_pending_writes 7\n[^]*\nnetplug_datastore_up 1\n/);
-    standing = { addresses: { pools: [], blocks: [] }, waiting: 0, isDatastoreUp: false, network: undefined };
+    standing = {
+      addresses: { pools: [], sizes: [], blocks: [] },
+      waiting: 0,
+      isDatastoreUp: false,
+      network: undefined,
+      tokenSecondsLeft: -1,
+    };
+    expect(text).toContain('netplug_cni_token_expiry_seconds 5400');
     const later = await metrics.render();
+    expect(later).toContain('netplug_cni_token_expiry_seconds -1');
     expect(later).not.toContain('netplug_pool_addresses{');
+    expect(later).toContain('netplug_cni_token_expiry_seconds -1');
     expect(later).toMatch(/\nnetplug_pending_writes 0\n[^]*\nnetplug_datastore_up 0\n/);
+  });
+
+  it('have no expiry of a token while the agent renews none', async () => {
+    using metrics = createMetrics(async () => ({ ...STANDING, tokenSecondsLeft: undefined }));
+    expect(await metrics.render()).not.toMatch(/^netplug_cni_token_expiry_seconds/m);
   });
 
   it('count packets of policies at each scrape, and those beyond a limit together', async () => {
@@ -71,6 +89,16 @@ describe('the metrics', () => {
     expect(text).toContain('policy="other",direction="egress"} 100');
   });
 
+  it('count how policies stood when ADD returned, from 0 on so that Prometheus sees the first one', async () => {
+    using metrics = newMetrics();
+    const before = await metrics.render();
+    metrics.countIsolation('not enforced');
+    const after = await metrics.render();
+    for (const outcome of ['enforced', 'delayed', 'not-enforced'])
+      expect(before).toContain(`netplug_policy_enforcements_total{outcome="${outcome}"} 0`);
+    expect(after).toContain('netplug_policy_enforcements_total{outcome="not-enforced"} 1');
+  });
+
   it('include the event-loop lag', async () => {
     using metrics = newMetrics();
     let [looks, lateSeconds] = [0, 0];
@@ -83,7 +111,8 @@ describe('the metrics', () => {
           while (performance.now() < endMs);
           return false;
         }
-        const [, late] = /netplug_event_loop_delay_seconds\{quantile="1"\} (\S+)/.exec(await metrics.render()) ?? [];
+        const [, late] =
+          /netplug_event_loop_delay_seconds\{percentile="100"\} (\S+)/.exec(await metrics.render()) ?? [];
         lateSeconds = Number(late);
         return lateSeconds > 0.3;
       },

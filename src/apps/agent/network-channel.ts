@@ -1,5 +1,6 @@
 import type { ErrorData } from '../../base/error-data.ts';
 import type { Isolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
+import type { EffectiveSettings } from '../../config/agent-settings.ts';
 import type { Query } from '../../datastore/follow.ts';
 import type { FollowAnswer, FollowRequest } from '../../datastore/follow-messages.ts';
 import type { FlowsQuestion, ShownFlows } from '../../model/shown-flows.ts';
@@ -32,10 +33,15 @@ export type FromNetwork =
   | { readonly kind: 'failed'; readonly id: number; readonly reason: string }
   /** The last message before it exits: the node must not join the network. */
   | { readonly kind: 'refused'; readonly error: ErrorData }
+  /** Settings that the agent uses itself, when they were read and when they have changed. */
+  | { readonly kind: 'settings'; readonly settings: CallSettings }
   /** Pods of the node, from the watch of all pods, while policies are enforced on the API. */
   | { readonly kind: 'pods'; readonly event: RelayedEvent }
   /** Records that the agent follows already. */
   | FollowRequest;
+
+/** Settings of the process that serves calls. */
+export type CallSettings = Pick<EffectiveSettings, 'logSeverityScreen' | 'warmPoolSize'>;
 
 export interface NetworkStatus {
   readonly standing: NetworkStanding;

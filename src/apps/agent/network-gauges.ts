@@ -1,4 +1,5 @@
-import { Counter, Gauge, type Registry } from '@prometheus-io/client';
+import type { AGENT_METRICS } from '../../metrics/agent-metrics.ts';
+import type { Registered } from '../../metrics/register.ts';
 import type { FlowStanding } from './network/flow-observer.ts';
 
 /** The state of the node's network at the moment of a scrape. */
@@ -18,46 +19,25 @@ export interface NetworkStanding {
 /** Further policies are counted together as `other`, so that the number of series is bounded. */
 const COUNTED_POLICIES = 500;
 
-/** Registers the gauges. Returns the function that sets them, which counts a network process that is down as one problem. */
-export function networkGauges(registers: Registry[]): (standing: NetworkStanding | 'down' | undefined) => void {
-  const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers });
-  const routes = new Gauge({
-    name: 'netplug_routes',
-    help: 'Desired routes, by how packets leave: blackhole, direct or tunnelled.',
-    labelNames: ['hop'],
-    registers,
-  });
-  const peers = gauge('netplug_tunnel_peers', 'Remote endpoints of the VXLAN devices of the node.');
-  const changes = gauge('netplug_route_changes', 'Changes of routes and peers sent to the kernel since the start.');
-  const comparisons = gauge('netplug_route_comparisons', 'Full comparisons of routes with the kernel since the start.');
-  const problems = gauge('netplug_network_problems', 'Node networking components that are failing.');
-  const packets = new Counter({
-    name: 'netplug_policy_packets_total',
-    help: 'Packets of new connections that policies denied or logged, or that staged policies matched, by verdict, policy and direction.',
-    labelNames: ['verdict', 'policy', 'direction'],
-    registers,
-  });
-  const lost = new Counter({
-    name: 'netplug_policy_reports_lost_total',
-    help: 'Reports of denied or logged packets that the agent did not receive.',
-    registers,
-  });
-  const setFlows = ({ packets: counted, lostReports }: FlowStanding): void => {
-    // A restarted network process counts from 0, as counters may.
-    packets.reset();
-    for (const [index, { verdict, policy, direction, packets: count }] of counted.entries())
-      packets.inc({ verdict, policy: index < COUNTED_POLICIES ? policy : 'other', direction }, count);
-    lost.reset();
-    lost.inc(lostReports);
-  };
-  return (standing) => {
-    if (standing === undefined) return;
-    problems.set(standing === 'down' ? 1 : standing.problems);
-    if (standing === 'down') return;
-    for (const [hop, count] of Object.entries(standing.routes)) routes.set({ hop }, count);
-    setFlows(standing.flows);
-    peers.set(standing.peers);
-    changes.set(standing.changes);
-    comparisons.set(standing.comparisons);
-  };
+/** Sets the metrics of the network. Counts a network process that is down as one problem. */
+export function setNetwork(
+  metrics: Registered<typeof AGENT_METRICS>,
+  standing: NetworkStanding | 'down' | undefined,
+): void {
+  if (standing === undefined) return;
+  metrics.netplug_network_problems.set(standing === 'down' ? 1 : standing.problems);
+  if (standing === 'down') return;
+  for (const [hop, count] of Object.entries(standing.routes)) metrics.netplug_routes.set({ hop }, count);
+  metrics.netplug_tunnel_peers.set(standing.peers);
+  metrics.netplug_route_changes.set(standing.changes);
+  metrics.netplug_route_comparisons.set(standing.comparisons);
+  const { packets, lostReports } = standing.flows;
+  // A restarted network process counts from 0, as counters may.
+  metrics.netplug_policy_packets_total.reset();
+  for (const [index, { verdict, policy, direction, packets: count }] of packets.entries()) {
+    const labels = { verdict, policy: index < COUNTED_POLICIES ? policy : 'other', direction };
+    metrics.netplug_policy_packets_total.inc(labels, count);
+  }
+  metrics.netplug_policy_reports_lost_total.reset();
+  metrics.netplug_policy_reports_lost_total.inc(lostReports);
 }

@@ -33,9 +33,17 @@ function networkOf(
     random: systemRandom,
     log: silentLog,
     followed: openMemoryStore(new MemoryDatabase()),
+    onSettings: () => undefined,
     onRestart: () => (restarts += 1),
     pods: new WatchRelay(clock),
-    isolator: new PodIsolator({ clock, setting: 'off', isOn: false, offReason: '' }),
+    isolator: new PodIsolator({
+      clock,
+      setting: 'off',
+      isOn: false,
+      offReason: '',
+      findEndpointObstacle: async () => Promise.resolve(undefined),
+      findObstacle: async () => Promise.resolve(undefined),
+    }),
     reportOutage: async (reason, signal) => {
       outages.push(reason);
       // The datastore does not answer.

@@ -8,7 +8,7 @@ import type { WatchRelay } from '../../kube/watch-relay.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import { errorOf } from '../../base/error-data.ts';
 import type { PodIsolator } from './pod-isolator.ts';
-import type { FromNetwork, NetworkStatus, ToNetwork } from './network-channel.ts';
+import type { CallSettings, FromNetwork, NetworkStatus, ToNetwork } from './network-channel.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 10_000, maxRefusedMs: 30_000 };
 /** The time limit for one answer. The process may plan thousands of routes first. */
@@ -31,6 +31,7 @@ interface NetworkProcessPorts extends RetryPorts {
   /** Serves the records that the agent follows already. */
   readonly followed: FollowStore;
   readonly onRestart: () => void;
+  readonly onSettings: (settings: CallSettings) => void;
   /** Receives the pods of the node from each process that watches all pods. */
   readonly pods: Pick<WatchRelay, 'receive' | 'disconnect'>;
   /** Asks each process to enforce the policies of pods. */
@@ -192,6 +193,9 @@ export class NetworkProcess {
         return;
       case 'pods':
         this.#ports.pods.receive(message.event);
+        return;
+      case 'settings':
+        this.#ports.onSettings(message.settings);
         return;
       case 'refused':
         this.#refusal = errorOf(message.error);

@@ -27,7 +27,15 @@ function endpointOf(containerID: string): WorkloadEndpoint {
 }
 
 function isolatorOf(setting: 'on' | 'off' | 'auto', clock: Clock = virtualClock()): PodIsolator {
-  return new PodIsolator({ clock, setting, isOn: setting === 'on', offReason: 'it is off' });
+  return new PodIsolator({
+    clock,
+    setting,
+    isOn: setting === 'on',
+    offReason: 'it is off',
+    findEndpointObstacle: async ({ metadata }) =>
+      Promise.resolve(metadata.namespace === 'new' ? 'no profile' : undefined),
+    findObstacle: async () => Promise.resolve('no controllers'),
+  });
 }
 
 it('switches policy on with the first pod that asks for it, unless the setting is "off"', async () => {
@@ -35,6 +43,21 @@ it('switches policy on with the first pod that asks for it, unless the setting i
   expect([auto.isOn, off.isOn]).toEqual([false, false]);
   await Promise.all([auto.isolate(endpointOf('c'), open), off.isolate(endpointOf('c'), open)]);
   expect([auto.isOn, off.isOn]).toEqual([true, false]);
+});
+
+it('names what stands against all policies, unless the setting is "off"', async () => {
+  expect(await isolatorOf('auto').findObstacle(open)).toBe('no controllers');
+  expect(await isolatorOf('on').findObstacle(open)).toBe('no controllers');
+  expect(await isolatorOf('off').findObstacle(open)).toBeUndefined();
+});
+
+it('switches policy on only when nothing stands against it', async () => {
+  const auto = isolatorOf('auto');
+  const early = { ...endpointOf('c'), metadata: { name: 'a-orch-web-eth0', namespace: 'new' } };
+  expect(await auto.isolate(early, open)).toEqual({ state: 'not enforced', reason: 'no profile' });
+  expect(auto.isOn).toBe(false);
+  await auto.isolate(endpointOf('c'), open);
+  expect(await auto.isolate(early, open)).toMatchObject({ state: 'closed' });
 });
 
 it('reports a pod as closed when the network process does not answer within the limit', async () => {

@@ -16,6 +16,10 @@ interface IsolatorPorts {
   readonly isOn: boolean;
   /** Why no policies are enforced with the setting `off`. */
   readonly offReason: string;
+  /** Returns why policies must not be switched on for the pod yet; undefined when they may. */
+  readonly findEndpointObstacle: (endpoint: WorkloadEndpoint, signal: AbortSignal) => Promise<string | undefined>;
+  /** Returns why no pod can have its policies; undefined when pods can. */
+  readonly findObstacle: (signal: AbortSignal) => Promise<string | undefined>;
 }
 
 type Send = (message: ToNetwork) => void;
@@ -47,6 +51,8 @@ export class PodIsolator implements PodIsolation {
   async isolate(endpoint: WorkloadEndpoint, signal: AbortSignal): Promise<Isolation> {
     const { setting, offReason } = this.#ports;
     if (setting === 'off') return { state: 'not enforced', reason: offReason };
+    const obstacle = this.#isOn ? undefined : await this.#ports.findEndpointObstacle(endpoint, signal);
+    if (obstacle !== undefined) return { state: 'not enforced', reason: obstacle };
     this.#isOn = true;
     const key = keyOf(endpoint);
     this.#endpoints.set(key, endpoint);
@@ -67,6 +73,10 @@ export class PodIsolator implements PodIsolation {
     // A process that is down reads the endpoints anew when it starts.
     if (this.#send === undefined) return;
     await this.#ask({ kind: 'release', id: this.#nextId(), endpoint }, { limitMs: RELEASE_MS, signal });
+  }
+
+  async findObstacle(signal: AbortSignal): Promise<string | undefined> {
+    return this.#ports.setting === 'off' ? undefined : this.#ports.findObstacle(signal);
   }
 
   /** A network process has started: passes it all endpoints. */

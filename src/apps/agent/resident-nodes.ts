@@ -1,11 +1,7 @@
 import type { Store } from '../../datastore/store.ts';
 import type { Datastore } from '../../config/connection.ts';
-import {
-  type ResidentOptions,
-  type ResidentPorts,
-  type ResidentState,
-  ResidentNode,
-} from '../../ipam/node/resident-node.ts';
+import { type ResidentOptions, type ResidentPorts, ResidentNode } from '../../ipam/node/resident-node.ts';
+import type { ResidentState } from '../../ipam/node/resident-state.ts';
 import { addressUse } from './address-use.ts';
 import type { AgentStanding } from './metrics.ts';
 import { type DatastoreId, identifyDatastore } from '../../ipam/node/datastore-id.ts';
@@ -66,7 +62,7 @@ export class ResidentNodes implements AsyncDisposable {
   }
 
   /** Returns the state of all datastores together. */
-  standing(): Omit<AgentStanding, 'network'> {
+  standing(): Omit<AgentStanding, 'network' | 'tokenSecondsLeft'> {
     const states = this.#states();
     return {
       addresses: addressUse(states),

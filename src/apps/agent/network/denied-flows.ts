@@ -18,8 +18,10 @@ const JUDGED_AT_ONCE = 1000;
 export interface FlowPorts {
   /** Opens the table. @throws kernel/failed */
   readonly flowTable: () => FlowTable;
-  /** Returns a function that reports whether policies allow the first packet of one of the flows on this node, as the host is now. */
-  readonly judge: (flows: readonly TrackedFlow[]) => Promise<(flow: TrackedFlow) => boolean>;
+  /** Returns a function that reports whether policies allow the first packet of a flow on this node, as the host is now. */
+  readonly judge: () => Promise<(flow: TrackedFlow) => boolean>;
+  /** Makes the kernel drop what the ends of the flows still send, once they are ended. @throws kernel/failed */
+  readonly dropEnded: (flows: readonly TrackedFlow[]) => Promise<void>;
   /** Whether flows that exist go on when policies no longer allow them. */
   readonly isKept: () => boolean;
   /** Resolves when no change is half in the view. */
@@ -50,9 +52,7 @@ export class DeniedFlows {
 
   /** @throws kernel/failed */
   async endAll({ spec }: WorkloadEndpoint): Promise<void> {
-    const flowTable = this.#ports.flowTable();
-    const addresses = spec.ipNetworks.flatMap((text) => tryReadCidr(text)?.address ?? []);
-    await flowTable.end(await flowTable.list(addresses));
+    await this.#ports.flowTable().endAll(spec.ipNetworks.flatMap((text) => tryReadCidr(text)?.address ?? []));
   }
 
   /** Examines the flows whenever it is requested. */
@@ -78,13 +78,13 @@ export class DeniedFlows {
   }
 
   async #examine(): Promise<void> {
-    const { judge, isKept, whole, log } = this.#ports;
+    const { judge, isKept, whole, dropEnded, log } = this.#ports;
     if (isKept()) return;
     await whole();
     const flowTable = this.#ports.flowTable();
     const isAll = hostEndpointsOf(this.#view, this.#node).length > 0;
     const flows = await flowTable.list(isAll ? 'all' : localPodAddresses(this.#view, this.#node));
-    const isAllowed = await judge(flows);
+    const isAllowed = await judge();
     const denied: TrackedFlow[] = [];
     for (let at = 0; at < flows.length; at += JUDGED_AT_ONCE) {
       await whole();
@@ -92,6 +92,10 @@ export class DeniedFlows {
       await new Promise((resolve) => setImmediate(resolve));
     }
     if (denied.length === 0) return;
+    // The set of the kernel may be full.
+    await dropEnded(denied).catch((cause: unknown) => {
+      log.warning('packets of ended flows not dropped', { reason: reasonOf(cause) });
+    });
     log.info('denied flows ended', { flows: await flowTable.end(denied) });
   }
 

@@ -44,7 +44,7 @@ class World {
         },
         readCounts: async (signal) => this.filter.counts(table.name, signal),
         flowTable: () => ({ list: async () => Promise.resolve(this.tracked) }),
-        hostAddresses: () => new Set(['10.0.0.9']),
+        hostAddresses: async () => Promise.resolve(new Set(['10.0.0.9'])),
         events: { report: async (_, { reason }) => void this.events.push(reason()) },
       },
       NODE,

@@ -32,7 +32,7 @@ const TRACKED_MS = 30_000;
 const PAUSE_FACTOR = 100;
 const RECORDED_AT_ONCE = 100;
 const READ_TIMEOUT_MS = 10_000;
-/** How long the addresses of the node are used before they are read again. */
+/** How long the addresses of the node are used at least before they are read again. */
 const HOST_MS = 1000;
 
 export interface ObserverPorts extends RetryPorts {
@@ -42,8 +42,8 @@ export interface ObserverPorts extends RetryPorts {
   readonly readCounts: (signal: AbortSignal) => Promise<readonly FilterCount[]>;
   /** @throws kernel/failed */
   readonly flowTable: () => Pick<FlowTable, 'list'>;
-  /** Canonical texts of the addresses that the node itself has. */
-  readonly hostAddresses: () => ReadonlySet<string>;
+  /** Returns canonical texts of the addresses that the node itself has. @throws kernel/failed */
+  readonly hostAddresses: () => Promise<ReadonlySet<string>>;
   /** Undefined where pods are not objects of an orchestrator. */
   readonly events: Pick<DenialEvents, 'report'> | undefined;
 }
@@ -82,10 +82,9 @@ export class FlowObserver {
   readonly #counters = new RuleCounters();
   /** Tracked flows of the last reading, by their first packet. */
   #lastTracked: ReadonlySet<string> = new Set();
-  #host: { readonly readMs: number; readonly addresses: ReadonlySet<string> } = {
-    readMs: Number.NEGATIVE_INFINITY,
-    addresses: new Set(),
-  };
+  /** Canonical texts. */
+  #hostAddresses: ReadonlySet<string> = new Set();
+  #hostDueMs = Number.NEGATIVE_INFINITY;
   #recordedSinceMs: number;
   #lostReports = 0;
 
@@ -101,6 +100,7 @@ export class FlowObserver {
     await this.#policies.switchedOn;
     if (signal.aborted) return;
     this.#recordedSinceMs = this.#ports.clock.now();
+    await this.#readHost();
     await Promise.all([
       this.#listen(signal),
       this.#repeat({ name: 'counters of policies', periodMs: COUNTERS_MS, read: this.#readCounters }, signal),
@@ -199,14 +199,26 @@ export class FlowObserver {
     const text = formatAddress(address);
     const { pod } = endAt(this.#policies.state, address);
     if (pod !== undefined) return { address: text, pod: pod.shown };
-    return { address: text, ...(this.#hostAddresses().has(text) ? { host: this.#node } : {}) };
+    return { address: text, ...(this.#isOfHost(text) ? { host: this.#node } : {}) };
   }
 
-  #hostAddresses(): ReadonlySet<string> {
+  /** Uses the addresses as they were read last, and lets them be read again when that was long ago. */
+  #isOfHost(address: string): boolean {
+    if (this.#ports.clock.monotonic() > this.#hostDueMs) void this.#readHost();
+    return this.#hostAddresses.has(address);
+  }
+
+  async #readHost(): Promise<void> {
     const { clock, hostAddresses } = this.#ports;
-    const nowMs = clock.monotonic();
-    if (nowMs - this.#host.readMs > HOST_MS) this.#host = { readMs: nowMs, addresses: hostAddresses() };
-    return this.#host.addresses;
+    const startMs = clock.monotonic();
+    this.#hostDueMs = Number.POSITIVE_INFINITY;
+    // What cannot be read now was read before.
+    await hostAddresses().then(
+      (addresses) => (this.#hostAddresses = addresses),
+      () => undefined,
+    );
+    const endMs = clock.monotonic();
+    this.#hostDueMs = endMs + Math.max(HOST_MS, PAUSE_FACTOR * (endMs - startMs));
   }
 
   readonly #readCounters = shared(async () => {

@@ -3,7 +3,9 @@ import { globalPolicy, hostEndpoint, podOf } from '../../../../test/support/poli
 import { NODE, PolicyCluster } from '../../../../test/support/policy-cluster.ts';
 import type { FlowTuple, TrackedFlow } from '../../../dataplane/flow-table.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
-import { formatAddress, parseAddress } from '../../../net/address.ts';
+import type { HostPath } from '../../../dataplane/host-network.ts';
+import { parseAddress } from '../../../net/address.ts';
+import { parseCidr } from '../../../net/cidr.ts';
 import { failsafePorts } from '../../../policy/open-ports.ts';
 import { hostEndpointsToward } from './host-endpoints-toward.ts';
 import { flowJudge } from './judge-flow.ts';
@@ -18,11 +20,15 @@ const LINKS = {
     { name: 'eth1', addresses: ['203.0.113.1'] },
   ],
   tunnels: [],
+  servers: [],
 };
-const DEVICES = [
-  ['198.51.100.', 'eth0'],
-  ['203.0.113.', 'eth1'],
-] as const;
+const path = (destination: string, ...devices: readonly string[]): HostPath => ({
+  destination: parseCidr(destination),
+  table: 254,
+  devices,
+  isConnected: destination !== '0.0.0.0/0',
+});
+const CONNECTED = [path('198.51.100.0/24', 'eth0'), path('203.0.113.0/24', 'eth1')];
 
 function tuple(source: string, destination: string, ports: readonly [number, number]): FlowTuple {
   const [sourcePort, destinationPort] = ports;
@@ -49,7 +55,8 @@ function flow(source: string, destination: string, port: number, to?: readonly [
 const FLOWS = {
   'outside > node': flow('198.51.100.9', '198.51.100.1', 80),
   'outside > node, failsafe': flow('198.51.100.9', '198.51.100.1', 22),
-  'side > node': flow('203.0.113.9', '198.51.100.1', 80),
+  'side > node': flow('203.0.113.9', '203.0.113.1', 80),
+  'side > other address': flow('203.0.113.9', '198.51.100.1', 80),
   'node > outside': flow('198.51.100.1', '198.51.100.9', 80),
   'node > node': flow('198.51.100.1', '203.0.113.1', 80),
   'outside > pod': flow('198.51.100.9', '10.65.0.1', 80),
@@ -59,11 +66,15 @@ const FLOWS = {
 };
 
 async function denied(...resources: readonly AnyResource[]): Promise<readonly string[]> {
-  return deniedWith({ areSettingsKnown: true }, resources);
+  return deniedWith({}, resources);
 }
 
 async function deniedWith(
-  { areSettingsKnown }: { readonly areSettingsKnown: boolean },
+  {
+    areSettingsKnown = true,
+    paths = CONNECTED,
+    checked = [],
+  }: { areSettingsKnown?: boolean; paths?: readonly HostPath[]; checked?: readonly string[] },
   resources: readonly AnyResource[],
 ): Promise<readonly string[]> {
   const cluster = new PolicyCluster();
@@ -72,49 +83,79 @@ async function deniedWith(
   for (const resource of resources) cluster.put(resource);
   const view = cluster.state;
   const flows = Object.entries(FLOWS);
-  const isAllowed = await flowJudge(
-    view,
-    flows.map(([, each]) => each),
-    {
+  const isAllowed = flowJudge(view, {
+    node: NODE,
+    hostAddresses: new Set(['127.0.0.1', '198.51.100.1', '203.0.113.1']),
+    endpointToHost: 'Accept',
+    open: FAILSAFE,
+    hostEndpoints: await hostEndpointsToward({
+      view,
       node: NODE,
-      hostAddresses: new Set(['127.0.0.1', '198.51.100.1', '203.0.113.1']),
-      endpointToHost: 'Accept',
-      open: FAILSAFE,
-      findHostEndpoints: async (remotes) =>
-        hostEndpointsToward(remotes, {
-          view,
-          node: NODE,
-          links: LINKS,
-          areSettingsKnown,
-          host: {
-            lookUp: async (address) => {
-              const [, device = 'lo'] = DEVICES.find(([prefix]) => formatAddress(address).startsWith(prefix)) ?? [];
-              return Promise.resolve({ device, source: undefined });
-            },
-          },
-        }),
-    },
-  );
+      links: LINKS,
+      areSettingsKnown,
+      host: {
+        listPaths: async () => Promise.resolve(paths),
+        findSourceChecks: (links) => new Set(links.filter((link) => checked.includes(link))),
+      },
+    }),
+  });
   return flows.filter(([, each]) => !isAllowed(each)).map(([name]) => name);
 }
 
+/** What an endpoint for all interfaces denies that allows nothing. */
+const AT_ALL = ['outside > node', 'side > node', 'side > other address', 'node > outside'];
 const onHosts = (spec: object): AnyResource =>
   globalPolicy('g', {}, { selector: "host == 'yes'", applyOnForward: true, types: ['Ingress'], ...spec });
 
 describe('flows of a node with host endpoints', () => {
   it('end at the interfaces of an endpoint that allows nothing, except failsafe ports and what the node forwards', async () => {
     expect(await denied()).toEqual([]);
-    expect(await denied(hostEndpoint('all', { interfaceName: '*' }))).toEqual([
-      'outside > node',
-      'side > node',
-      'node > outside',
-    ]);
+    expect(await denied(hostEndpoint('all', { interfaceName: '*' }))).toEqual(AT_ALL);
     expect(await denied(hostEndpoint('one', { interfaceName: 'eth1' }))).toEqual(['side > node']);
   });
 
   it('go on until the settings of the agent are known', async () => {
     const all = hostEndpoint('all', { interfaceName: '*' });
     expect(await deniedWith({ areSettingsKnown: false }, [all])).toEqual([]);
+  });
+
+  it('go on where an interface allows them by which some table leads to the other end', async () => {
+    const one = hostEndpoint('one', { interfaceName: 'eth1' });
+    const both = [one, hostEndpoint('two', { interfaceName: 'eth0' })];
+    const uplinks = [path('0.0.0.0/0', 'eth1'), { ...path('0.0.0.0/0', 'eth0'), table: 100 }];
+    expect(await deniedWith({ paths: uplinks }, [one])).toEqual([]);
+    expect(await deniedWith({ paths: uplinks }, both)).toEqual(AT_ALL);
+    expect(await deniedWith({ paths: [path('0.0.0.0/0', 'eth0', 'eth1')] }, [one])).toEqual([]);
+    // The longest match of a table is what it uses.
+    expect(await deniedWith({ paths: [...CONNECTED, path('0.0.0.0/0', 'eth0')] }, [one])).toEqual(['side > node']);
+    expect(await deniedWith({ paths: [] }, both)).toEqual([]);
+  });
+
+  it('go on where they may have come by the interface of the own address, and that one allows them', async () => {
+    const one = hostEndpoint('one', { interfaceName: 'eth1' });
+    const paths = [path('0.0.0.0/0', 'eth1'), path('198.51.100.0/30', 'eth0')];
+    // The address of the node is that of eth0, while packets to "outside" leave by eth1.
+    expect(await deniedWith({ paths }, [one])).toEqual(['side > node']);
+    const all = [one, hostEndpoint('all', { interfaceName: '*' })];
+    expect(await deniedWith({ paths }, all)).toEqual(AT_ALL);
+  });
+
+  it('go on where they may have come by a gateway, unless the interface of the own address checks sources', async () => {
+    const one = hostEndpoint('one', { interfaceName: 'eth1' });
+    expect(await deniedWith({}, [one])).toEqual(['side > node']);
+    expect(await deniedWith({ checked: ['eth0', 'eth1'] }, [one])).toEqual(['side > node', 'side > other address']);
+  });
+
+  it('to a pod go on where some uplink allows them by which they may have come', async () => {
+    const elsewhere = { ...path('192.0.2.0/24', 'eth1'), isConnected: false };
+    const paths = [...CONNECTED, path('0.0.0.0/0', 'eth0'), elsewhere];
+    const open = hostEndpoint('one', { interfaceName: 'eth0', profiles: ['netplug-default-allow'] });
+    const deny = onHosts({ ingress: [{ action: 'Deny' }] });
+    // What was sent to an address of the node came by its interface.
+    const sure = ['outside > node', 'outside > service > pod'];
+    expect(await deniedWith({ paths }, [open, deny])).toEqual(sure);
+    const checked = [...sure.toSpliced(1, 0, 'outside > pod'), 'outside > side'];
+    expect(await deniedWith({ paths, checked: ['eth1'] }, [open, deny])).toEqual(checked);
   });
 
   it('end when the node forwards them and a policy with applyOnForward denies', async () => {

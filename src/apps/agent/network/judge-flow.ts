@@ -4,7 +4,7 @@ import { type ConnectionEnd, endAt, evaluateConnection } from '../../../policy/e
 import type { Packet } from '../../../policy/match-packet.ts';
 import type { OpenPorts } from '../../../policy/open-ports.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
-import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
+import type { AtInterface, HostEndpointsToward } from './host-endpoints-toward.ts';
 
 interface JudgeOptions {
   readonly node: string;
@@ -12,48 +12,42 @@ interface JudgeOptions {
   readonly hostAddresses: ReadonlySet<string>;
   readonly endpointToHost: 'Accept' | 'Drop';
   readonly open: OpenPorts;
-  /** Returns the host endpoints of the interfaces by which the node reaches addresses, by canonical text. */
-  readonly findHostEndpoints: (remotes: Iterable<Address>) => Promise<ReadonlyMap<string, PolicyEndpoint>>;
+  readonly hostEndpoints: HostEndpointsToward;
 }
 
-/** Returns a function that reports whether the policies of the node allow the first packet of one of the flows. */
-export async function flowJudge(
-  view: PolicyView,
-  flows: readonly TrackedFlow[],
-  options: JudgeOptions,
-): Promise<(flow: TrackedFlow) => boolean> {
-  const { node, hostAddresses, endpointToHost, open, findHostEndpoints } = options;
+/**
+ * Returns a function that reports whether the policies of the node allow the first packet of a flow. Where it may have passed
+ * several interfaces, it is enough when they allow it at some of them: flows that are allowed must not end.
+ */
+export function flowJudge(view: PolicyView, options: JudgeOptions): (flow: TrackedFlow) => boolean {
+  const { node, hostAddresses, endpointToHost, open, hostEndpoints } = options;
   const endOf = (address: Address): ConnectionEnd => {
     const { pod } = endAt(view, address);
     // Policies of a pod are enforced on its own node.
     if (pod?.node === node) return { address, pod };
     return { address, ...(hostAddresses.has(formatAddress(address)) ? { host: node } : {}) };
   };
-  const remotes = new Map<string, Address>();
-  for (const { original, reply } of flows)
-    for (const { source } of [original, reply]) {
-      const end = endOf(source);
-      if (end.pod === undefined && end.host === undefined) remotes.set(formatAddress(source), source);
-    }
-  const hostEndpoints = await findHostEndpoints(remotes.values());
+  const isRemote = ({ pod, host }: ConnectionEnd): boolean => pod === undefined && host === undefined;
+  const ownOf = (address: Address): Address | undefined =>
+    hostAddresses.has(formatAddress(address)) ? address : undefined;
   return (flow) => {
     const { original } = flow;
     const packet = packetOf(flow);
     const [source, destination] = [endOf(packet.source), endOf(packet.destination)];
-    // A packet crosses the interface that leads to the other end.
-    const crossing = (end: ConnectionEnd, { address }: ConnectionEnd): ConnectionEnd => ({
-      ...end,
-      open,
-      hostEndpoint: hostEndpoints.get(formatAddress(address)),
-    });
-    const { verdict } = evaluateConnection(view, {
-      source: crossing(source, destination),
-      destination: crossing(destination, source),
-      packet,
-      sent: packetTo(original, original.destination, original.destinationPort),
-      endpointToHost,
-    });
-    return verdict === 'allow';
+    const sent = packetTo(original, original.destination, original.destinationPort);
+    const isAllowed = (leaving: AtInterface, entering: AtInterface): boolean =>
+      evaluateConnection(view, {
+        source: { ...source, open, hostEndpoint: leaving },
+        destination: { ...destination, open, hostEndpoint: entering },
+        packet,
+        sent,
+        endpointToHost,
+      }).verdict === 'allow';
+    const arriving = { remote: source.address, own: ownOf(sent.destination), isArriving: true };
+    const entered = isRemote(source) ? hostEndpoints(arriving) : [undefined];
+    const departing = { remote: destination.address, own: ownOf(source.address), isArriving: false };
+    const left = isRemote(destination) ? hostEndpoints(departing) : [undefined];
+    return left.some((leaving) => entered.some((entering) => isAllowed(leaving, entering)));
   };
 }
 

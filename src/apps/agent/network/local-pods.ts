@@ -9,6 +9,7 @@ import {
   MAIN_INTERFACE,
   type WorkloadEndpoint,
 } from '../../../model/workload-endpoint.ts';
+import { RoutedPods } from './routed-pods.ts';
 
 type EndpointRecord = Extract<PolicyRecord, { readonly kind: 'endpoint' }>;
 
@@ -47,6 +48,9 @@ export class LocalPods {
   readonly #records = new Map<string, WorkloadEndpoint>();
   /** Sandboxes that were removed, and may still be listed. */
   readonly #removed = new Set<string>();
+  readonly #routed = new RoutedPods();
+  /** Pods whose interface another one may have, since they were asked for last. */
+  #ended: WorkloadEndpoint[] = [];
 
   constructor(node: string) {
     this.#node = node;
@@ -117,7 +121,27 @@ export class LocalPods {
 
   /** Returns the records as policy must take them. */
   join(records: readonly PolicyRecord[]): readonly PolicyRecord[] {
-    return records.flatMap((record) => (record.kind === 'endpoint' ? this.#follow(record) : [record]));
+    const joined = records.flatMap((record) => (record.kind === 'endpoint' ? this.#follow(record) : [record]));
+    return [...joined, ...this.#assignLinks()];
+  }
+
+  /** Takes the interfaces of pods that another plugin has connected, by the text of an address. */
+  useLinks(links: ReadonlyMap<string, string>): readonly EndpointRecord[] {
+    this.#routed.setLinks(links);
+    return this.#assignLinks();
+  }
+
+  /** Returns the pods of another plugin that lost their interface since the last call, as they were. */
+  takeEnded(): readonly WorkloadEndpoint[] {
+    return this.#ended.splice(0);
+  }
+
+  /** An ADD knows the interface of its pod. */
+  #assignLinks(): readonly EndpointRecord[] {
+    const others = new Map([...this.#records].filter(([key]) => !this.#pods.has(key)));
+    const { changed, ended } = this.#routed.assign(others);
+    this.#ended.push(...ended);
+    return changed.map((key) => this.#joined(key));
   }
 
   #follow(record: EndpointRecord): readonly PolicyRecord[] {
@@ -132,11 +156,12 @@ export class LocalPods {
   #joined(key: string): EndpointRecord {
     const pod = this.#pods.get(key);
     const record = this.#records.get(key) ?? (pod && this.#records.get(mainKeyOf(pod.added)));
-    if (pod === undefined) return { kind: 'endpoint', key, value: record && withInterface(record) };
+    const linkOf = (of: WorkloadEndpoint): WorkloadEndpoint => withInterface(of, this.#routed.linkOf(key));
+    if (pod === undefined) return { kind: 'endpoint', key, value: record && linkOf(record) };
     const { added } = pod;
     if (record !== undefined && isSuccessor(record, added)) {
       this.#pods.delete(key);
-      return { kind: 'endpoint', key, value: withInterface(record) };
+      return { kind: 'endpoint', key, value: linkOf(record) };
     }
     const isSame = record !== undefined && isSamePod(record, added);
     pod.isRecorded ||= isSame;
@@ -151,10 +176,11 @@ export class LocalPods {
   }
 }
 
-/** Records that are made from pods do not name the interface. Its name follows from that of the pod. */
-function withInterface(record: WorkloadEndpoint): WorkloadEndpoint {
+/** Records that are made from pods do not name the interface. Unless another plugin made it, its name follows from that of the pod. */
+function withInterface(record: WorkloadEndpoint, routed: string | undefined): WorkloadEndpoint {
   const { pod, interfaceName } = record.spec;
   if (interfaceName !== '' || pod === undefined) return record;
+  if (routed !== undefined) return { ...record, spec: { ...record.spec, interfaceName: routed } };
   const name = hostLinkName({ namespace: record.metadata.namespace ?? 'default', name: pod }, attachmentOf(record));
   return { ...record, spec: { ...record.spec, interfaceName: name } };
 }

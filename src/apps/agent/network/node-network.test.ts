@@ -230,7 +230,7 @@ describe('the network of a node', () => {
     await until(async () => (await held()) === 0 && a.host.tunnels.length === 0, 'address and tunnel are gone');
     const published = async (): Promise<unknown> =>
       (await store.findResource({ kind: 'Node', name: 'a' }, never))?.spec.ipv4VXLANTunnelAddr;
-    await until(async () => (await published()) === undefined, 'nobody is told of it any more');
+    await until(async () => (await published()) === undefined, 'it is no longer published');
   });
 
   it('is updated when the address of its node changes', async () => {
@@ -368,7 +368,7 @@ describe('the network of a node', () => {
     expect(a.network.failures()).toEqual(failing);
     await settled();
     aheadMs += 40_000;
-    await until(() => reports().length > 1, 'it is told of');
+    await until(() => reports().length > 1, 'it is reported');
     a.bird.refusal = undefined;
     await until(() => reports().length > 2, 'so is its end');
     expect(reports()).toEqual([true, ...failing, true]);

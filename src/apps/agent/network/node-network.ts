@@ -181,6 +181,11 @@ export class NodeNetwork {
     };
   }
 
+  /** Compares the tunnels with settings that have changed. */
+  renewTunnels(): void {
+    this.#trigger('tunnels');
+  }
+
   /** Runs until the signal aborts. @throws agent/address-conflict */
   async run(signal: AbortSignal): Promise<void> {
     using _watch = this.#ports.host.watch((event) => this.#handleHostEvent(event));

@@ -24,7 +24,7 @@ export interface OwnAddresses {
 /** Finds the node's own addresses, one per family at most. */
 export async function findOwnAddresses(
   host: Pick<HostNetwork, 'listInterfaces' | 'lookUp'>,
-  state: ClusterState,
+  state: Pick<ClusterState, 'findNode' | 'pools'>,
   { node, known, detection }: AddressQuestion,
 ): Promise<OwnAddresses> {
   const interfaces = (await host.listInterfaces()).filter(({ name }) => !isTunnelDevice(name));

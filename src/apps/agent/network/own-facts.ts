@@ -1,10 +1,11 @@
+import { VERSION } from '../../../base/version.ts';
 import { given } from '../../../datastore/node-facts.ts';
 import type { NodeFacts } from '../../../datastore/node-status-store.ts';
 import { type Address, type Family, formatAddress } from '../../../net/address.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import type { OwnTunnel } from './reconcile-tunnels.ts';
 
-/** Returns what the node publishes for other nodes: its addresses and tunnel endpoints. */
+/** Returns what the node publishes for other nodes: its addresses, tunnel endpoints and release. */
 export function ownFacts(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: readonly OwnTunnel[]): NodeFacts {
   const tunnel = new Map(tunnels.map((each) => [each.kind, each]));
   return given({
@@ -15,6 +16,7 @@ export function ownFacts(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: re
     ipv6VXLANTunnelAddr: textOf(tunnel.get('vxlan6')?.address),
     vxlanTunnelMACAddrV6: tunnel.get('vxlan6')?.mac,
     ipv4IPIPTunnelAddr: textOf(tunnel.get('ipip4')?.address),
+    netplugVersion: VERSION,
   });
 }
 

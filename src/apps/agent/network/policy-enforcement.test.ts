@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { NetplugError } from '../../../base/errors.ts';
 import type { PolicyFilter } from '../../../dataplane/policy-filter.ts';
+import { fromNamespace } from '../../../model/from-kubernetes/profiles.ts';
 import { closedInterfaces } from '../../../policy/ruleset/base-chains.ts';
+import { RulesetCompiler } from '../../../policy/ruleset/ruleset-compiler.ts';
 import { POLICY_TABLE } from '../../../policy/ruleset/policy-ruleset.ts';
 import type { PolicyRule } from '../../../policy/resolved-policy.ts';
 import { idOfOrigin } from '../../../policy/ruleset/rule-ids.ts';
@@ -153,14 +155,6 @@ it('removes what an earlier process enforced, and forgets it once the table is r
   expect([next.tables.size, next.isRemembered]).toEqual([0, false]);
 });
 
-it('leaves the table alone when policies are ignored', async () => {
-  const host = makeHost();
-  host.tables.set(POLICY_TABLE, { name: POLICY_TABLE, chains: new Map(), sets: new Map() });
-  const policy = host.start('ignore');
-  await host.clock.pass(30_000);
-  expect([host.tables.size, policy.failures()]).toEqual([1, []]);
-});
-
 it('enforces policies although the node cannot remember it, and remembers it when it can', async () => {
   const host = makeHost();
   host.remember = () => {
@@ -177,7 +171,7 @@ it('enforces policies although the node cannot remember it, and remembers it whe
 it('reports that policies are not enforced while the kernel cannot filter, and goes on when it can', async () => {
   const host = makeHost();
   const open = host.policyFilter;
-  host.policyFilter = (): Pick<PolicyFilter, 'apply' | 'ruleIds' | 'remove'> => {
+  host.policyFilter = (): Pick<PolicyFilter, 'apply' | 'extend' | 'missingLogs' | 'ruleIds' | 'remove'> => {
     throw new NetplugError('kernel/failed', 'no netlink socket');
   };
   const policy = host.start('on demand');
@@ -188,6 +182,17 @@ it('reports that policies are not enforced while the kernel cannot filter, and g
   await host.clock.pass(10_000);
   expect(host.verdict('npl1')).toBe('drop');
   expect(policy.failures()).toEqual([]);
+});
+
+it('ends the flows of a released pod also while the datastore has not been read', async () => {
+  const host = makeHost();
+  host.isReadable = false;
+  const policy = host.start('enforce');
+  const pod = endpointOf('pod', 'npl1');
+  void policy.isolate(pod);
+  await host.clock.pass(0);
+  await policy.release(pod);
+  expect(host.endedPods).toEqual([pod.metadata.name]);
 });
 
 it('reports a lost policy watch as a failure until the datastore is read again', async () => {
@@ -290,6 +295,7 @@ it('leaves a node with a host endpoint open until the datastore is read, and fol
   let facts: HostLinks = {
     interfaces: [{ name: 'eth0', addresses: ['192.0.2.1'] }],
     tunnels: [{ protocol: 17, port: 4789 }],
+    servers: [],
   };
   host.readHost = async () => Promise.resolve(facts);
   const spec = { node: 'a', expectedIPs: ['192.0.2.1'] };
@@ -358,4 +364,95 @@ it('enforces host endpoints only with settings that were read, and keeps those o
   await next.host.clock.pass(0);
   await next.host.clock.pass(100);
   expect([isClosed(next.host), next.host.isRemembered, next.policy.failures()]).toEqual([true, true, []]);
+});
+
+it('opens the way to other servers of the datastore before it can read, and keeps the rest closed', async () => {
+  const at = ({ filter }: TestHost, port: number): string =>
+    filter.judge('output', {
+      source: { family: 4, value: 0x0a000001n },
+      destination: { family: 4, value: 0x0a000002n },
+      protocol: 6,
+      ports: { source: 1000, destination: port },
+      state: 'new',
+      outInterface: 'eth0',
+      isToHost: false,
+    });
+  const first = makeHost();
+  const metadata = { name: 'h' };
+  const spec = { node: 'a', interfaceName: '*' };
+  await first.store.createResource({ apiVersion: 'netplug.io/v3', kind: 'HostEndpoint', metadata, spec }, never);
+  first.start('enforce');
+  for (let second = 0; second < 3; second += 1) await first.clock.pass(1000);
+  expect(at(first, 8443)).toBe('drop');
+  first.stop.abort();
+  const next = makeHost();
+  for (const [name, table] of first.tables) next.tables.set(name, table);
+  next.isReadable = false;
+  const policy = next.start('enforce');
+  await next.clock.pass(0);
+  expect(at(next, 8443)).toBe('drop');
+  next.servers = [{ address: { family: 4, value: 0x0a000002n }, protocol: 6, port: 8443 }];
+  policy.noteHostChange();
+  await next.clock.pass(0);
+  expect([8443, 8444].map((port) => at(next, port))).toEqual(['accept', 'drop']);
+});
+
+it.each([
+  { start: 'enforce', name: 'nfnetlink_log', kinds: ['report'] },
+  { start: 'on demand', name: 'nf_log_syslog', kinds: ['log', 'report'] },
+] as const)(
+  'enforces without logs on a kernel that lacks $name, started with "$start"',
+  async ({ start, name, kinds }) => {
+    const host = makeHost();
+    for (const kind of kinds) host.filter.lackLog(kind);
+    const policy = host.start(start);
+    const spec = {
+      selector: 'all()',
+      types: ['Egress'],
+      egress: [{ action: 'Log' }, { action: 'Deny', protocol: 'UDP' }],
+    };
+    const metadata = { name: 'p' };
+    const kind = 'GlobalNetworkPolicy';
+    await host.store.createResource({ apiVersion: 'netplug.io/v3', kind, metadata, spec } as AnyResource, never);
+    expect(await policy.isolate(endpointOf('pod', 'npl1'))).toEqual({ state: 'in force' });
+    expect([host.verdict('npl1'), policy.failures()]).toEqual(['drop', []]);
+    expect(policy.problems()).toHaveLength(kinds.length);
+    expect(policy.problems().join()).toContain(name);
+    const counts = await host.filter.counts(POLICY_TABLE, never);
+    expect(counts.some(({ packets }) => packets > 0n)).toBe(true);
+    policy.configure(POLICY);
+    expect(await policy.isolate(endpointOf('next', 'npl2'))).toEqual({ state: 'in force' });
+  },
+);
+
+it('closes interfaces of another plugin until the pod of the route is known, and ends the connections of the pod before', async () => {
+  const host = makeHost();
+  const podLinks = { prefixes: ['npl', 'eni'], others: [] };
+  host.makeCompiler = () =>
+    new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept', podLinks });
+  const open = fromNamespace({ metadata: { name: 'shop' } });
+  await host.store.createResource(open, never);
+  const policy = host.start('enforce');
+  policy.useLinks(new Map([['10.0.0.1', 'eni1']]));
+  await host.clock.pass(0);
+  expect(['eni1', 'eni2', 'npl3', 'eth1'].map((name) => host.verdict(name))).toEqual([
+    'drop',
+    'drop',
+    'drop',
+    'accept',
+  ]);
+  const { spec, ...rest } = endpointOf('web', '');
+  const endpoint = { ...rest, spec: { ...spec, pod: 'web', podUID: '1', profiles: [open.metadata.name] } };
+  await host.store.commit([{ kind: 'put-endpoint', endpoint }], never);
+  await host.clock.pass(30);
+  await host.clock.pass(30);
+  expect(['eni1', 'eni2'].map((name) => host.verdict(name))).toEqual(['accept', 'drop']);
+  expect(host.endedPods).toEqual([]);
+  policy.useLinks(new Map([['10.0.0.1', 'eni2']]));
+  await host.clock.pass(30);
+  expect(['eni1', 'eni2'].map((name) => host.verdict(name))).toEqual(['drop', 'accept']);
+  policy.useLinks(new Map());
+  await host.clock.pass(30);
+  expect(host.verdict('eni2')).toBe('drop');
+  expect(host.endedPods).toEqual(['web', 'web']);
 });

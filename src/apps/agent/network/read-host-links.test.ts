@@ -9,5 +9,5 @@ it('takes all addresses of the links that are neither of pods nor tunnels of net
     listAddresses: async () => Promise.resolve(names.map((name) => ({ name, addresses: addresses.map(parseAddress) }))),
     findTunnels: async () => Promise.resolve([]),
   };
-  expect((await readHostLinks(host)).interfaces).toEqual([{ name: 'eth0', addresses }]);
+  expect((await readHostLinks(host, [])).interfaces).toEqual([{ name: 'eth0', addresses }]);
 });

@@ -1,6 +1,7 @@
 import type { HostNetwork } from '../../../dataplane/host-network.ts';
-import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import { formatAddress } from '../../../net/address.ts';
+import type { ServicePort } from '../../../model/service-endpoints.ts';
+import { isPodLink, OWN_POD_LINKS, type PodLinkNames } from '../../../policy/pod-link-names.ts';
 import type { HostLinks } from '../../../policy/ruleset/policy-ruleset.ts';
 import { isTunnelDevice, TUNNEL_KINDS, TUNNELS, VXLAN_PORT } from '../../../routing/tunnels.ts';
 
@@ -18,12 +19,20 @@ export interface HostReading {
 }
 
 /** Returns what host endpoints meet on the host as it is now. @throws kernel/failed */
-export async function readHostLinks(host: Readable): Promise<HostLinks> {
-  return (await readHost(host)).links;
+export async function readHostLinks(
+  host: Readable,
+  servers: readonly ServicePort[],
+  podLinks: PodLinkNames = OWN_POD_LINKS,
+): Promise<HostLinks> {
+  return (await readHost(host, servers, podLinks)).links;
 }
 
 /** Returns the links of the host and its addresses, as they are now. @throws kernel/failed */
-export async function readHost(host: Readable): Promise<HostReading> {
+export async function readHost(
+  host: Readable,
+  servers: readonly ServicePort[],
+  podLinks: PodLinkNames = OWN_POD_LINKS,
+): Promise<HostReading> {
   const links = await host.listAddresses();
   const devices = new Set(await host.findTunnels(TUNNEL_KINDS.map((kind) => TUNNELS[kind].device)));
   const present = TUNNEL_KINDS.filter((kind) => devices.has(TUNNELS[kind].device));
@@ -32,8 +41,9 @@ export async function readHost(host: Readable): Promise<HostReading> {
   return {
     links: {
       // Links of pods come and go, and no host endpoint decides there.
-      interfaces: all.filter(({ name }) => !name.startsWith(HOST_LINK_PREFIX) && !isTunnelDevice(name)),
+      interfaces: all.filter(({ name }) => !isPodLink(podLinks, name) && !isTunnelDevice(name)),
       tunnels: [...kinds].map((kind) => PACKETS[kind]),
+      servers,
     },
     addresses: new Set(all.flatMap(({ addresses }) => addresses)),
   };

@@ -5,8 +5,12 @@ import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { SettingsFollower } from './follow-settings.ts';
 import type { FlowObserver } from './flow-observer.ts';
+import type { PodLinkFollower } from './follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
 import type { PolicyEnforcement } from './policy-enforcement.ts';
+
+/** What the process runs besides policies. */
+type ServedNetwork = Pick<NodeNetwork, 'failures' | 'problems' | 'show' | 'standing' | 'run'>;
 
 interface ServePorts {
   readonly send: (message: FromNetwork) => void;
@@ -16,26 +20,34 @@ interface ServePorts {
   readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'problems' | 'run'>;
   readonly flows: Pick<FlowObserver, 'show' | 'standing' | 'run'>;
   readonly settings: Pick<SettingsFollower, 'explain' | 'problems' | 'run'>;
+  /** The interfaces of pods that another plugin connects. Policies wait until they have been read. */
+  readonly podLinks: Pick<PodLinkFollower, 'read' | 'failures' | 'problems' | 'run'>;
   /** Sends pods of the node to the agent until the signal aborts. */
   readonly relayPods: (signal: AbortSignal) => Promise<void>;
+  /** Follows the servers of the datastore until the signal aborts. */
+  readonly findServers: (signal: AbortSignal) => Promise<void>;
   /** Resolves when no other process runs the network of the node. */
   readonly becomeOnly: (signal: AbortSignal) => Promise<void>;
 }
 
 /** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
 export async function serveNetworkProcess(
-  network: NodeNetwork,
-  { send, onMessage, onFollowed, becomeOnly, policy, flows, settings, relayPods }: ServePorts,
+  network: ServedNetwork,
+  { send, onMessage, onFollowed, becomeOnly, policy, flows, settings, podLinks, relayPods, findServers }: ServePorts,
 ): Promise<void> {
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
     else if ('part' in message || 'error' in message) onFollowed(message);
-    else void answer({ network, policy, flows, settings }, message, stop.signal).then(send);
+    else void answer({ network, policy, flows, settings, podLinks }, message, stop.signal).then(send);
   });
   try {
     await becomeOnly(stop.signal);
-    const parts = [network, policy, flows, settings, { run: relayPods }];
+    const runPolicy = async (signal: AbortSignal): Promise<void> => {
+      await podLinks.read(signal);
+      await policy.run(signal);
+    };
+    const parts = [network, podLinks, flows, settings, { run: runPolicy }, { run: relayPods }, { run: findServers }];
     await Promise.all(parts.map(async (part) => part.run(stop.signal)));
   } catch (cause) {
     if (isNetplugError(cause, 'agent/address-conflict')) send({ kind: 'refused', error: errorData(cause) });
@@ -51,7 +63,8 @@ async function answer(
     policy,
     flows,
     settings,
-  }: Pick<ServePorts, 'policy' | 'flows' | 'settings'> & { readonly network: NodeNetwork },
+    podLinks,
+  }: Pick<ServePorts, 'policy' | 'flows' | 'settings' | 'podLinks'> & { readonly network: ServedNetwork },
   message: Exclude<ToNetwork, FollowAnswer | { readonly kind: 'stop' }>,
   signal: AbortSignal,
 ): Promise<FromNetwork> {
@@ -59,9 +72,9 @@ async function answer(
   try {
     switch (message.kind) {
       case 'show':
-        return { kind: 'show', id, network: await shownWith({ network, policy, settings }, signal) };
+        return { kind: 'show', id, network: await shownWith({ network, policy, settings, podLinks }, signal) };
       case 'status':
-        return { kind: 'status', id, status: statusWith({ network, policy, flows, settings }) };
+        return { kind: 'status', id, status: statusWith({ network, policy, flows, settings, podLinks }) };
       case 'flows':
         return { kind: 'flows', id, flows: await flows.show(message.question) };
       case 'isolate':
@@ -80,20 +93,26 @@ async function answer(
   }
 }
 
-type Parts = Pick<ServePorts, 'policy'> & { readonly network: NodeNetwork };
+type Parts = Pick<ServePorts, 'policy' | 'podLinks'> & { readonly network: ServedNetwork };
 
 function statusWith({
   network,
   policy,
   flows,
   settings,
+  podLinks,
 }: Parts & Pick<ServePorts, 'flows' | 'settings'>): NetworkStatus {
-  const failures = policy.failures();
+  const failures = [...policy.failures(), ...podLinks.failures()];
   const standing = network.standing();
   return {
     standing: {
       ...standing,
-      problems: standing.problems + failures.length + policy.problems().length + settings.problems().length,
+      problems:
+        standing.problems +
+        failures.length +
+        policy.problems().length +
+        podLinks.problems().length +
+        settings.problems().length,
       flows: flows.standing(),
     },
     failures: [...network.failures(), ...failures],
@@ -101,10 +120,11 @@ function statusWith({
 }
 
 async function shownWith(
-  { network, policy, settings }: Parts & Pick<ServePorts, 'settings'>,
+  { network, policy, settings, podLinks }: Parts & Pick<ServePorts, 'settings'>,
   signal: AbortSignal,
 ): Promise<ShownNetwork> {
   const shown = await network.show(signal);
-  const problems = [...shown.problems, ...policy.failures(), ...policy.problems(), ...settings.problems()];
+  const ofPolicy = [policy, podLinks].flatMap((part) => [...part.failures(), ...part.problems()]);
+  const problems = [...shown.problems, ...ofPolicy, ...settings.problems()];
   return { ...shown, settings: [...settings.explain()], problems };
 }
