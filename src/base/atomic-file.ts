@@ -53,13 +53,24 @@ export async function pipeFileAtomically(
   );
 }
 
-/** Copies the contents and returns the SHA-256 of the bytes read. */
+/**
+ * Copies the contents and returns the SHA-256 of the bytes read. Calls `check` with the path of the complete copy before
+ * it replaces the target; the target stays as it is when that throws.
+ */
 export async function copyFileAtomically(
   source: string,
   target: string,
-  { mode, signal }: { readonly mode: number; readonly signal: AbortSignal },
+  {
+    mode,
+    check,
+    signal,
+  }: {
+    readonly mode: number;
+    readonly check?: ((copy: string) => Promise<void>) | undefined;
+    readonly signal: AbortSignal;
+  },
 ): Promise<string> {
-  return replaceFile(target, async (temporary) => {
+  const make = async (temporary: string): Promise<string> => {
     await using from = await open(source, 'r');
     await using to = await open(temporary, 'wx', mode);
     const digest = createHash('sha256');
@@ -70,6 +81,10 @@ export async function copyFileAtomically(
     await to.chmod(mode);
     await to.sync();
     return digest.digest('hex');
+  };
+  return replaceFile(target, make, async (temporary, path) => {
+    await check?.(temporary);
+    await rename(temporary, path);
   });
 }
 

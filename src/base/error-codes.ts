@@ -66,6 +66,12 @@ export const ERRORS = {
     retry: true,
     about: 'Timed out because other writers kept changing the same record.',
   },
+  'store/not-leader': {
+    cni: 11,
+    exit: 75,
+    retry: true,
+    about: 'A controller lost its lease, and made no change.',
+  },
   'ipam/exhausted': { cni: 11, exit: 75, retry: true, about: 'No eligible pool has a free address.' },
   'ipam/pre-allocated': {
     cni: 11,
@@ -309,13 +315,51 @@ export const ERRORS = {
     cni: 161,
     exit: 74,
     retry: false,
-    about: 'A file or folder of the node could not be written or removed: disk full, no permission, read-only.',
+    about:
+      'A file or folder of the node could not be written or removed (disk full, no permission, read-only), or the host cannot run an executable.',
+  },
+  'upgrade/not-installed': {
+    cni: 100,
+    exit: 78,
+    retry: false,
+    about: 'The cluster has no installation of netplug that could be upgraded.',
+  },
+  'upgrade/refused': {
+    cni: 184,
+    exit: 69,
+    retry: false,
+    about: 'Hazards in the cluster, or what has happened since, forbid the upgrade or its rollback.',
+  },
+  'upgrade/backup-unusable': {
+    cni: 185,
+    exit: 65,
+    retry: false,
+    about: 'A backup of an upgrade is damaged, incomplete or of an unknown format.',
+  },
+  'upgrade/not-verified': {
+    cni: 186,
+    exit: 1,
+    retry: true,
+    about: 'The cluster is not as it should be after a step of an upgrade, which has stopped.',
   },
   'install/incomplete': {
     cni: 11,
     exit: 69,
     retry: true,
     about: 'No agent accepts the call, and the standalone program cannot be executed.',
+  },
+  'install/refused': {
+    cni: 168,
+    exit: 69,
+    retry: false,
+    about: 'A check before an installation in a cluster failed, or the API server refused an object of it.',
+  },
+  'install/not-ready': {
+    cni: 169,
+    exit: 75,
+    retry: true,
+    about:
+      'Timed out while waiting for programs or nodes of an installation in a cluster, or a connection of the probe failed.',
   },
   'agent/unreachable': {
     cni: 170,
@@ -364,6 +408,13 @@ export const ERRORS = {
     exit: 78,
     retry: false,
     about: 'A BGP session cannot be set up as configured, and is left out.',
+  },
+  'policy/probe-impossible': {
+    cni: 183,
+    exit: 69,
+    retry: false,
+    about:
+      'The packet of `policy why --probe` cannot be sent from this machine; the message says why and where it can.',
   },
   'internal/invariant': {
     cni: 999,

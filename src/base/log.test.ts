@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLog } from './log.ts';
+import { createLog, type LogLevel } from './log.ts';
 
 describe('a log line', () => {
   it('has time, level, event and facts, with quotes around values that contain spaces', () => {
@@ -27,5 +27,19 @@ describe('a log line', () => {
       log.debug('d');
     }
     expect(seen).toEqual({ ERROR: 1, WARNING: 2, INFO: 3, DEBUG: 4 });
+  });
+
+  it('is written at the level of the moment', () => {
+    let level: LogLevel = 'ERROR';
+    const lines: string[] = [];
+    const log = createLog(
+      () => level,
+      [(line) => lines.push(line)],
+      () => 0,
+    );
+    log.info('early');
+    level = 'INFO';
+    log.info('late');
+    expect(lines).toEqual([expect.stringContaining('late')]);
   });
 });

@@ -15,13 +15,16 @@ export interface Log {
 /** Takes whole lines, newline included. Must not throw, because a log failure must not fail a call. */
 export type LogSink = (line: string) => void;
 
+/** A level, or a function that returns the level of the moment. */
+export type AdjustableLevel = LogLevel | (() => LogLevel);
+
 /** Returns a log that writes `<time> <LEVEL> <event> key=value …` lines up to `level` to every sink. */
-export function createLog(level: LogLevel, sinks: readonly LogSink[], now: () => number): Log {
-  const upTo = LOG_LEVELS.indexOf(level);
+export function createLog(level: AdjustableLevel, sinks: readonly LogSink[], now: () => number): Log {
+  const levelNow = typeof level === 'function' ? level : (): LogLevel => level;
   const at =
     (lineLevel: LogLevel) =>
     (event: string, facts: Facts = {}): void => {
-      if (LOG_LEVELS.indexOf(lineLevel) > upTo) return;
+      if (LOG_LEVELS.indexOf(lineLevel) > LOG_LEVELS.indexOf(levelNow())) return;
       const line = renderLine(new Date(now()).toISOString(), lineLevel, event, facts);
       for (const sink of sinks) sink(line);
     };

@@ -10,8 +10,8 @@ import { readSessions, type SessionStatus } from './read-status.ts';
 export interface BirdPlaces {
   /** The folder of this BIRD: configuration, socket, process id and log. */
   readonly folder: string;
-  /** The program and its first arguments. */
-  readonly program: readonly [string, ...string[]];
+  /** The program and its first arguments; `external` when `netplug-bird` runs BIRD in this folder. */
+  readonly program: readonly [string, ...string[]] | 'external';
 }
 
 export type Applied = 'unchanged' | 'reloaded' | 'started';
@@ -19,20 +19,23 @@ export type Applied = 'unchanged' | 'reloaded' | 'started';
 const CONFIG_MODE = 0o600;
 const ANSWER_MS = 10_000;
 const REFUSED = 8000;
+const CONFIGURED_PERIOD_MS = 250;
 /** Pattern of the names of BGP protocols. */
 const SESSIONS = '"peer_*"';
 
 /**
- * The one BIRD process of a node. It is a daemon that outlives the agent that started it, and is reached by its control
- * socket. The file `bird.conf` is what BIRD has loaded. It contains passwords, so only root may read it.
+ * The one BIRD process of a node, reached by its control socket. It outlives the agent: as a daemon that the agent has
+ * started, or as a child of `netplug-bird`, which starts it when the configuration exists. The file `bird.conf` is what BIRD has loaded. It contains passwords, so only root may read it.
  */
 export class Bird {
   readonly #clock: Clock;
-  readonly #program: readonly [string, ...string[]];
+  readonly #program: BirdPlaces['program'];
   readonly #folder: string;
   readonly #socket: string;
   readonly #config: string;
   readonly #pidFile: string;
+  /** Whether BIRD may have loaded another configuration than `bird.conf`: one that was replaced while it started. */
+  #isLoadUnknown: boolean;
 
   constructor({ places, clock }: { readonly places: BirdPlaces; readonly clock: Clock }) {
     this.#clock = clock;
@@ -41,28 +44,35 @@ export class Bird {
     this.#socket = join(places.folder, 'bird.ctl');
     this.#config = join(places.folder, 'bird.conf');
     this.#pidFile = join(places.folder, 'bird.pid');
+    this.#isLoadUnknown = places.program === 'external';
   }
 
   /**
    * Starts or reloads BIRD with the configuration; does nothing when BIRD has loaded it already. Sessions that do not
-   * change stay up. After a kill BIRD starts in graceful restart: peers and kernel keep its routes.
+   * change stay up. After a kill BIRD starts in graceful restart: peers and kernel keep its routes. An external BIRD that
+   * does not run is left the configuration for its start.
    * @throws bgp/bird-missing, bgp/bird-failed; BIRD keeps the previous configuration when it refuses this one
    */
   async apply(text: string, signal: AbortSignal): Promise<Applied> {
     const isRunning = (await this.#ask('show status', signal)) !== undefined;
-    if (isRunning && (await readIfThere(this.#config)) === text) return 'unchanged';
+    if (isRunning && !this.#isLoadUnknown && (await readIfThere(this.#config)) === text) return 'unchanged';
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const candidate = `${this.#config}.next`;
     await writeFileAtomically(candidate, { text, mode: CONFIG_MODE });
     const reply = isRunning ? await this.#ask(`configure "${candidate}"`, signal) : undefined;
     if (reply === undefined) {
       await rename(candidate, this.#config);
-      await this.#start(signal);
+      if (this.#program === 'external') {
+        this.#isLoadUnknown = true;
+        throw notStarted();
+      }
+      await this.#start(this.#program, signal);
       return 'started';
     }
     refuseRefusal(reply);
     // Last, so that a crash before it makes the next call load the configuration again.
     await rename(candidate, this.#config);
+    this.#isLoadUnknown = false;
     return 'reloaded';
   }
 
@@ -103,12 +113,21 @@ export class Bird {
     return (reply ?? []).some(({ text }) => /^\S+\s+BGP\s+\S+\s+(?:up|start|stop|flush)\s/.test(text));
   }
 
-  /** BIRD daemonizes once it listens on its socket. */
-  async #start(signal: AbortSignal): Promise<void> {
+  /** Resolves when the agent has written a configuration. */
+  async configured(signal: AbortSignal): Promise<void> {
+    while ((await readIfThere(this.#config)) === undefined) await this.#clock.sleep(CONFIGURED_PERIOD_MS, signal);
+  }
+
+  /** Returns the arguments with which BIRD starts. */
+  async startArguments(): Promise<readonly string[]> {
     // BIRD removes its pid file on a clean exit.
     const wasKilled = (await readIfThere(this.#pidFile)) !== undefined;
-    const [file, ...before] = this.#program;
-    const args = [...before, '-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(wasKilled ? ['-R'] : [])];
+    return ['-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(wasKilled ? ['-R'] : [])];
+  }
+
+  /** BIRD daemonizes once it listens on its socket. */
+  async #start([file, ...before]: readonly [string, ...string[]], signal: AbortSignal): Promise<void> {
+    const args = [...before, ...(await this.startArguments())];
     using limit = timeLimit(ANSWER_MS, () => birdFailed('timed out while starting BIRD'));
     const either = AbortSignal.any([signal, limit.signal]);
     const { status, stdout, stderr } = await exec(file, args, { signal: either }).catch((cause: unknown) => {
@@ -129,7 +148,13 @@ function refuseRefusal(reply: BirdReply): void {
   if (last !== undefined && last.code >= REFUSED) throw birdFailed(`BIRD refuses its configuration: ${last.text}`);
 }
 
-function birdMissing(file: string, cause: unknown): NetplugError {
+function notStarted(): NetplugError {
+  return new NetplugError('bgp/bird-failed', 'Cannot route by BGP: BIRD does not run', {
+    hint: 'Start netplug-bird on this node, as the DaemonSet netplug-bird does; see its log if it runs',
+  });
+}
+
+export function birdMissing(file: string, cause: unknown): NetplugError {
   return new NetplugError('bgp/bird-missing', `Cannot route by BGP: there is no program "${file}"`, {
     hint: 'Install BIRD 2 (on Debian the package bird2)',
     cause,

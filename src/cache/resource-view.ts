@@ -13,7 +13,7 @@ export type ResourceChange<K extends ResourceKind = ResourceKind> =
   /** Created or changed; `problem` names the part that could not be read. */
   | { readonly kind: 'put'; readonly resource: ResourceOf<K>; readonly problem?: string }
   /** Deleted, or no longer readable for the reason in `problem`. */
-  | { readonly kind: 'gone'; readonly which: ResourceId<K>; readonly problem?: string };
+  | { readonly kind: 'deleted'; readonly which: ResourceId<K>; readonly problem?: string };
 
 /** Follows the resources of one kind, including built-in ones. */
 export async function* followResources<K extends ResourceKind>(
@@ -49,6 +49,6 @@ function changeOf<K extends ResourceKind>({ before, after }: Delta): readonly Re
   if (before?.problem === after.problem && isDeepStrictEqual(known, now)) return [];
   const problem = after.problem === undefined ? {} : { problem: after.problem };
   // The query returns only this kind.
-  if (after.value === undefined) return [{ kind: 'gone', which: after.which as ResourceId<K>, ...problem }];
+  if (after.value === undefined) return [{ kind: 'deleted', which: after.which as ResourceId<K>, ...problem }];
   return [{ kind: 'put', resource: after.value as ResourceOf<K>, ...problem }];
 }

@@ -1,3 +1,4 @@
+import { NetplugError } from '../base/errors.ts';
 import type { PodNetwork } from '../dataplane/kernel.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type CniCall, callFacts, type CniPorts } from './call.ts';
@@ -28,6 +29,8 @@ export interface PodIsolation {
   isolate(endpoint: WorkloadEndpoint, signal: AbortSignal): Promise<Isolation>;
   /** Removes the endpoint, so that a later holder of its addresses inherits nothing. Waits for a limited time. Never rejects. */
   release(endpoint: SandboxEndpoint, signal: AbortSignal): Promise<void>;
+  /** Returns why no pod has its policies enforced although it asks for them; undefined when pods have. @throws store/* */
+  findObstacle(signal: AbortSignal): Promise<string | undefined>;
 }
 
 /** Isolates the pod. The promise never rejects; it resolves when the policies are in force, or after a limited time. */
@@ -63,6 +66,16 @@ export function logEnforcement({ log }: Pick<CniPorts, 'log'>, call: CniCall, is
   else if (wantsPolicy(call)) log.warning('policies not enforced', facts);
 }
 
+/** @throws status/not-ready when the configuration asks for policies that the node cannot enforce, and store/* */
+export async function assertEnforceable({ isolation }: Pick<CniPorts, 'isolation'>, call: CniCall): Promise<void> {
+  if (!wantsPolicy(call)) return;
+  const obstacle = await isolation.findObstacle(call.signal);
+  if (obstacle === undefined) return;
+  throw new NetplugError('status/not-ready', `policy.type is "orch", and ${obstacle}`, {
+    hint: 'Run netplug-orch-controllers: "netplugctl doctor" examines them',
+  });
+}
+
 function wantsPolicy({ config }: CniCall): boolean {
   return config.policyType === 'orch';
 }
@@ -73,5 +86,22 @@ export function noIsolation(reason: string): PodIsolation {
     isOn: false,
     isolate: async () => Promise.resolve({ state: 'not enforced', reason }),
     release: async () => Promise.resolve(),
+    findObstacle: async () => Promise.resolve(undefined),
+  };
+}
+
+/** Returns the port with a count of how the policies of each pod stood when its ADD returned. */
+export function countedIsolation(inner: PodIsolation, onIsolated: (state: Isolation['state']) => void): PodIsolation {
+  return {
+    get isOn() {
+      return inner.isOn;
+    },
+    isolate: async (endpoint, signal) => {
+      const isolation = await inner.isolate(endpoint, signal);
+      onIsolated(isolation.state);
+      return isolation;
+    },
+    release: async (endpoint, signal) => inner.release(endpoint, signal),
+    findObstacle: async (...args) => inner.findObstacle(...args),
   };
 }

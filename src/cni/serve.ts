@@ -13,6 +13,7 @@ import type { Invocation } from './invocation.ts';
 import { ipamAdd } from './ipam-add.ts';
 import { ownAddresses } from './own-addresses.ts';
 import type { CniResult } from './result.ts';
+import { assertEnforceable } from './pod-isolation.ts';
 import { status } from './status.ts';
 
 /** Serves one verb of the main plugin. */
@@ -35,7 +36,7 @@ export async function serveNetwork(
       await gc(ports, source, call);
       break;
     case 'STATUS':
-      await status(source, call);
+      await status(source, call, async () => assertEnforceable(ports, call));
       break;
     case 'VERSION':
       break;

@@ -1,5 +1,6 @@
+import { LOG_LEVELS, type LogLevel } from '../base/log.ts';
 import type { AgentConfiguration, AgentConfigurationSpec } from '../model/agent-configuration.ts';
-import { ENVIRONMENT, type Env, readVariable } from './environment.ts';
+import { ENVIRONMENT, type Env, isSet, readVariable } from './environment.ts';
 
 /** The settings of an agent with a value for each. */
 export type EffectiveSettings = {
@@ -34,6 +35,11 @@ export function endpointToHostAction({
   defaultEndpointToHostAction: action,
 }: Pick<EffectiveSettings, 'defaultEndpointToHostAction'>): 'Accept' | 'Drop' {
   return action === 'Drop' ? 'Drop' : 'Accept';
+}
+
+/** Returns the level of the agent's log. */
+export function logLevelOf({ logSeverityScreen }: Pick<EffectiveSettings, 'logSeverityScreen'>): LogLevel {
+  return LOG_LEVELS.find((level) => level === logSeverityScreen.toUpperCase()) ?? 'INFO';
 }
 
 /** Name of the AgentConfiguration of one node. */
@@ -75,10 +81,6 @@ export function agentSettings(
       source: levels.find(([, spec]) => spec[name] !== undefined)?.[0] ?? 'built in',
     })),
   };
-}
-
-function isSet(env: Env, name: string): boolean {
-  return env[name] !== undefined && env[name] !== '';
 }
 
 function withoutUndefined(spec: AgentConfigurationSpec): object {

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { CONNECTION_KEYS, ORCH_KEYS } from './decode-connection.ts';
 import { DATASTORE_VARIABLES, ENVIRONMENT, readVariable } from './environment.ts';
 
-/** Variables that other projects define: the CNI standard, Kubernetes, W3C Trace Context, the shell. */
-const FOREIGN = /^(CNI_[A-Z_]+|KUBERNETES_SERVICE_(HOST|PORT)|TRACEPARENT|TRACESTATE|HOME)$/;
+/** Variables that other projects define: the CNI standard, Kubernetes, W3C Trace Context, the C library, the shell. */
+const FOREIGN = /^(CNI_[A-Z_]+|KUBERNETES_SERVICE_(HOST|PORT)|TRACEPARENT|TRACESTATE|GLIBC_TUNABLES|HOME)$/;
 
 describe('an environment variable of netplug', () => {
   it.each([
@@ -13,6 +13,9 @@ describe('an environment variable of netplug', () => {
     ['NETPLUG_WARM_POOL_SIZE', '1024', 1024],
     ['NETPLUG_CALL_TIMEOUT', '0.5', 0.5],
     ['NETPLUG_NETWORKING', '', 'on'],
+    ['NETPLUG_NETWORKING', 'policy', 'policy'],
+    ['NETPLUG_INTERFACE_PREFIX', '', []],
+    ['NETPLUG_INTERFACE_PREFIX', 'eni, vlan,eni', ['eni', 'vlan']],
     ['NETPLUG_TRACE', '1', true],
     ['NETPLUG_TRACE', 'yes', false],
     ['NETPLUG_HEALTH_ADDRESS', undefined, { host: '127.0.0.1', port: 9098 }],
@@ -23,6 +26,12 @@ describe('an environment variable of netplug', () => {
     expect(readVariable({ [name]: value }, name)).toEqual(expected);
   });
 
+  it('has a port for the health of the controllers that no agent of the node has', () => {
+    const program = 'netplug-orch-controllers';
+    expect(readVariable({}, 'NETPLUG_HEALTH_ADDRESS', program)).toEqual({ host: '127.0.0.1', port: 9094 });
+    expect(readVariable({ NETPLUG_HEALTH_ADDRESS: '' }, 'NETPLUG_HEALTH_ADDRESS', program)).toBe('off');
+  });
+
   it.each([
     ['NODENAME', ''],
     ['NODENAME', 'a/b'],
@@ -30,6 +39,9 @@ describe('an environment variable of netplug', () => {
     ['NETPLUG_WARM_POOL_SIZE', '1.5'],
     ['NETPLUG_CALL_TIMEOUT', '0'],
     ['NETPLUG_NETWORKING', 'no'],
+    ...['l', 'lo', 'eni,', 'a b', 'e*', 'a-name-of-15-ch'].map(
+      (prefix) => ['NETPLUG_INTERFACE_PREFIX', prefix] as const,
+    ),
     ...['9098', ':9098', '127.0.0.1', '127.0.0.1:65536', '::1:9098', '1.2.3:80', 'localhost:80'].map(
       (address) => ['NETPLUG_HEALTH_ADDRESS', address] as const,
     ),

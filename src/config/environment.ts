@@ -1,16 +1,26 @@
 import { NetplugError } from '../base/errors.ts';
+import { tryReadDuration } from '../model/spec-types.ts';
 import { tryParseAddress } from '../net/address.ts';
+import { controllerCalled, CONTROLLER_NAMES, type ControllerName } from './controller-names.ts';
 
 /** Environment variables by name, as a process has them. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
 /** The programs that are configured by environment variables. */
-export type ConfiguredProgram = 'netplug' | 'netplug-agent' | 'netplugctl';
+export type ConfiguredProgram =
+  | 'netplug'
+  | 'netplug-agent'
+  | 'netplug-bird'
+  | 'netplugctl'
+  | 'netplug-orch-controllers'
+  | 'netplug-operator';
 
 interface Variable<T> {
   /** Used when the variable is not set; shown in the documentation unless `shownDefault` is given. */
   readonly byDefault: string;
   readonly shownDefault?: string;
+  /** Used by some programs in place of `byDefault`. */
+  readonly otherDefaults?: Readonly<Partial<Record<ConfiguredProgram, string>>>;
   /** Whether an empty value counts as not set, as for nearly every variable. */
   readonly ifEmpty: 'default' | 'value';
   /** Completes "Set it to …". */
@@ -37,6 +47,10 @@ export const ENVIRONMENT = {
     decode: (text) => (/^[^\s/]+$/.test(text) ? text : undefined),
   }),
   NETPLUG_ORCHCONFIG: text('', {
+    'netplug-orch-controllers':
+      'Kubeconfig with the account of the controllers, or `in-cluster` for that of their pod. They use it for every request to the API of the orchestrator, in place of the file that `ORCHCONFIG` names.',
+    'netplug-operator':
+      'Kubeconfig with the account of the operator, or `in-cluster` for that of its pod. Without it, the file that `ORCHCONFIG` names, the URL of `ORCH_API_ROOT`, or the account of the pod.',
     'netplug-agent':
       "Kubeconfig with the agent's own account, or `in-cluster` for that of its pod. The agent uses it for every request to the API of the orchestrator, in place of the file that `ORCHCONFIG` or the network configuration names: see [rights](netplug-agent.md#rights).",
   }),
@@ -48,16 +62,48 @@ export const ENVIRONMENT = {
   NETPLUG_STATE_DIR: text('/var/lib/netplug', {
     netplug: 'Folder of `nodename`, which the agent writes, and of `attachments/`.',
     'netplug-agent':
-      'Folder of `nodename`, `mtu`, `agent.lock`, `network.lock`, `folder-id`, `journal/` and `attachments/`.',
+      'Folder of `nodename`, `mtu`, `agent.lock`, `network.lock`, `policy`, `datastore-servers`, `folder-id`, `cni-token`, `agent-files.json`, `journal/` and `attachments/`.',
     netplugctl: 'Folder of the state of agent and plugin on the node, and of the record of an installation.',
   }),
   NETPLUG_RUN_DIR: text('/run/netplug', {
+    'netplug-bird': 'Folder of `bird/`, which holds the configuration and the control socket of BIRD.',
     'netplug-agent': 'Folder of files that need not survive a reboot, such as those of BIRD in `bird/`.',
     netplugctl: 'Folder of files that need not survive a reboot, such as those of BIRD in `bird/`.',
   }),
   NETPLUG_CNI_CONF_DIR: text('/etc/cni/net.d', {
     netplug: 'Folder in which the plugin looks up the network list for `orch/…-bandwidth` annotations.',
     netplugctl: 'Folder in which the runtime finds its network configurations.',
+    'netplug-agent':
+      'Folder in which the runtime finds its network configurations. The agent [writes](netplug-agent.md#conflist-and-credentials-of-the-plugin) there only when `NETPLUG_CONFLIST_FILE` or `NETPLUG_CNI_ACCOUNT` is set.',
+  }),
+  NETPLUG_CONFLIST_FILE: text('', {
+    'netplug-agent':
+      'Conflist that the agent [installs](netplug-agent.md#conflist-and-credentials-of-the-plugin) in `NETPLUG_CNI_CONF_DIR` when the node can serve pods, and again whenever the file changes; such as the file of a mounted ConfigMap.',
+  }),
+  NETPLUG_CONFLIST_NAME: variable({
+    byDefault: '10-netplug.conflist',
+    ifEmpty: 'default',
+    allowed: 'a file name that ends in .conflist',
+    meaning: { 'netplug-agent': 'Name under which the agent installs `NETPLUG_CONFLIST_FILE`.' },
+    decode: (text) => (/^[^/\s.][^/\s]*\.conflist$/.test(text) ? text : undefined),
+  }),
+  NETPLUG_KV_CERTIFICATES_FROM: text('', {
+    'netplug-agent':
+      'Folder with `ca.crt`, `tls.crt` and `tls.key` of etcd, such as a mounted Secret. The agent copies them to the folder of `KV_CERT_FILE` on the host before it connects, and whenever they change.',
+  }),
+  NETPLUG_CNI_ACCOUNT: variable({
+    byDefault: '',
+    ifEmpty: 'default',
+    allowed: 'the name of a service account',
+    meaning: {
+      'netplug-agent':
+        'Service account of the plugin, in the namespace `NETPLUG_NAMESPACE`. The agent [requests and renews](netplug-agent.md#conflist-and-credentials-of-the-plugin) its token, and writes the kubeconfig of the plugin.',
+    },
+    decode: (text) => (/^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$/.test(text) ? text : undefined),
+  }),
+  NETPLUG_BIRD: words(['own', 'external'], {
+    'netplug-agent':
+      '`external`: another process, [`netplug-bird`](networking.md#bird-in-a-pod-of-its-own), runs BIRD in `bird/` below `NETPLUG_RUN_DIR`; the agent only configures it. `own`: the agent starts BIRD.',
   }),
   NETPLUG_CALL_TIMEOUT: variable({
     byDefault: '60',
@@ -78,15 +124,34 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_HEALTH_ADDRESS: variable<HealthAddress | 'off'>({
     byDefault: '127.0.0.1:9098',
+    // On the network of a node, beside its agent.
+    otherDefaults: { 'netplug-orch-controllers': '127.0.0.1:9094', 'netplug-operator': '127.0.0.1:9095' },
     ifEmpty: 'value',
     allowed: 'an IP address and a port, such as 127.0.0.1:9098 or [::1]:9098, or to nothing to switch the server off',
     meaning: {
       'netplug-agent': 'IP address and port of the [health](netplug-agent.md#health) server; empty switches it off.',
+      'netplug-orch-controllers':
+        'IP address and port of the [health](controllers.md#health) server; empty switches it off.',
+      'netplug-operator':
+        'IP address and port of the [health](netplug-operator.md#health) server; empty switches it off.',
     },
     decode: decodeHealthAddress,
   }),
-  NETPLUG_NETWORKING: words(['on', 'off'], {
-    'netplug-agent': '`off`: the agent serves calls only; another program provides the network between nodes.',
+  NETPLUG_METRICS_ADDRESS: variable<HealthAddress | 'off'>({
+    byDefault: '',
+    ifEmpty: 'value',
+    allowed: 'an IP address and a port, such as 10.0.0.5:9097 or [::]:9097, or to nothing to switch the server off',
+    meaning: {
+      'netplug-agent':
+        'IP address and port of a second server, of `/metrics` alone, for a Prometheus on another host; see [monitoring](monitoring.md).',
+      'netplug-orch-controllers':
+        'IP address and port of a second server, of `/metrics` alone, for a Prometheus on another host; see [monitoring](monitoring.md).',
+    },
+    decode: decodeHealthAddress,
+  }),
+  NETPLUG_NETWORKING: words(['on', 'off', 'policy'], {
+    'netplug-agent':
+      '`policy`: another plugin connects the nodes, and the agent enforces [policies](networking.md#with-another-plugin) only. `off`: the agent serves calls only, and enforces no policies.',
   }),
   NETPLUG_IP: detection('IPv4'),
   NETPLUG_IP6: detection('IPv6'),
@@ -102,10 +167,52 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_POLICY: words(['auto', 'on', 'off'], {
     'netplug-agent':
-      'Whether the agent enforces [policies](netplug-agent.md#policies). `auto`: on the API datastore from the first pod on whose network has `policy.type` `orch`, also after a restart and a reboot; on etcd never; `off`: never, also for networks that ask for it.',
+      'Whether the agent enforces [policies](netplug-agent.md#policies). `auto`: from the first pod on whose network has `policy.type` `orch`, also after a restart and a reboot; on etcd only when [controllers](controllers.md) have made the profile of its namespace; `off`: never, also for networks that ask for it.',
+  }),
+  NETPLUG_INTERFACE_PREFIX: variable({
+    byDefault: '',
+    ifEmpty: 'default',
+    allowed: 'beginnings of names of interfaces, separated by commas, such as "eni,vlan"; not of "lo"',
+    meaning: {
+      'netplug-agent':
+        'Beginnings of the names of interfaces that [another plugin](policy.md#pods-of-another-plugin) makes for pods, separated by commas, such as `eni,vlan`: policies are enforced there too. Needs `DATASTORE_TYPE=orch`. `NETPLUG_POLICY` `auto` then means `on`.',
+    },
+    decode: decodePrefixes,
+  }),
+  ENABLED_CONTROLLERS: variable({
+    byDefault: '',
+    shownDefault: 'all that have work on the datastore',
+    ifEmpty: 'default',
+    allowed: `a list of ${CONTROLLER_NAMES.join(', ')}, separated by commas`,
+    meaning: {
+      'netplug-orch-controllers':
+        'The controllers that run, separated by commas: `policy`, `profile` (or `namespace`, `serviceaccount`), `workloadendpoint`, `node`. Takes precedence over the ControllersConfiguration.',
+    },
+    decode: decodeControllers,
+  }),
+  RECONCILER_PERIOD: variable({
+    byDefault: '5m',
+    ifEmpty: 'default',
+    allowed: 'a time such as "90s", "5m" or "1h"',
+    meaning: {
+      'netplug-orch-controllers':
+        'Interval of the full comparison of each controller. Takes precedence over the ControllersConfiguration.',
+    },
+    decode: tryReadDuration,
+  }),
+  POD_NAME: text('', {
+    'netplug-agent':
+      'Name of the pod of the agent. `/readyz?pod=NAME` then [answers](netplug-agent.md#health) for this pod alone, and an agent that another one has replaced [stands by](netplug-agent.md#two-agents-during-an-upgrade) until it is stopped.',
+    'netplug-orch-controllers':
+      'Name of the pod, which is the holder of the leader lease. Without it, the host name and a random text.',
+    'netplug-operator':
+      'Name of the pod; with a random text it is the holder of the leader lease. Without it, the host name.',
   }),
   NETPLUG_NAMESPACE: text('netplug-system', {
-    'netplug-agent': 'Namespace of the Secrets with BGP passwords, on the orchestrator.',
+    'netplug-agent':
+      'Namespace of the Secrets with BGP passwords and of the account `NETPLUG_CNI_ACCOUNT`, on the orchestrator.',
+    'netplug-orch-controllers': 'Namespace of the Lease of the controllers.',
+    'netplug-operator': 'Namespace of the Lease of the operator.',
   }),
   NETPLUG_TRACE: variable({
     byDefault: '',
@@ -118,6 +225,7 @@ export const ENVIRONMENT = {
     },
     decode: (text) => text === '1',
   }),
+  HELM: text('helm', { netplugctl: 'Program that installs charts: a path, or a name that is looked up in PATH.' }),
   NO_COLOR: variable({
     byDefault: '',
     ifEmpty: 'default',
@@ -131,17 +239,26 @@ type Values = {
   readonly [Name in keyof typeof ENVIRONMENT]: NonNullable<ReturnType<(typeof ENVIRONMENT)[Name]['decode']>>;
 };
 
-/** Returns the value of a variable, or its default when it is not set. @throws cni/env-invalid */
-export function readVariable<Name extends keyof Values>(env: Env, name: Name): Values[Name] {
-  const { decode, byDefault, ifEmpty, allowed }: Variable<unknown> = ENVIRONMENT[name];
+/** Returns the value of a variable, or its default in the program when it is not set. @throws cni/env-invalid */
+export function readVariable<Name extends keyof Values>(
+  env: Env,
+  name: Name,
+  program?: ConfiguredProgram,
+): Values[Name] {
+  const { decode, byDefault, otherDefaults = {}, ifEmpty, allowed }: Variable<unknown> = ENVIRONMENT[name];
   const value = env[name];
-  const text = value === undefined || (value === '' && ifEmpty === 'default') ? byDefault : value;
+  const ownDefault = (program === undefined ? undefined : otherDefaults[program]) ?? byDefault;
+  const text = value === undefined || (value === '' && ifEmpty === 'default') ? ownDefault : value;
   const decoded = decode(text);
   // The type of each entry follows from its own `decode`; the compiler does not connect the two through the name.
   if (decoded !== undefined) return decoded as Values[Name];
   throw new NetplugError('cni/env-invalid', `Cannot use the environment: ${name} is ${JSON.stringify(text)}`, {
     hint: `Set ${name} to ${allowed}, or unset it`,
   });
+}
+
+export function isSet(env: Env, name: string): boolean {
+  return env[name] !== undefined && env[name] !== '';
 }
 
 /** The variables that name the datastore: keys of the network configuration, in capitals. */
@@ -196,4 +313,19 @@ function decodeHealthAddress(value: string): HealthAddress | 'off' | undefined {
   const { v6, v4, port } = /^(?:\[(?<v6>[\da-fA-F:]+)\]|(?<v4>[\d.]+)):(?<port>\d{1,5})$/.exec(value)?.groups ?? {};
   const host = v6 ?? v4 ?? '';
   return tryParseAddress(host) !== undefined && Number(port) <= 65_535 ? { host, port: Number(port) } : undefined;
+}
+
+/** Names of interfaces have at most 15 characters, and loopback is never that of a pod. */
+function decodePrefixes(value: string): readonly string[] | undefined {
+  if (value === '') return [];
+  const prefixes = value.split(',').map((prefix) => prefix.trim());
+  const isValid = (prefix: string): boolean => /^[\w.-]{1,14}$/.test(prefix) && !'lo'.startsWith(prefix);
+  return prefixes.every(isValid) ? [...new Set(prefixes)] : undefined;
+}
+
+/** Undefined also for a list with an unknown name. */
+function decodeControllers(value: string): readonly ControllerName[] | 'by configuration' | undefined {
+  if (value === '') return 'by configuration';
+  const names = value.split(',').map((name) => controllerCalled(name.trim()));
+  return names.every((name) => name !== undefined) ? [...new Set(names)] : undefined;
 }

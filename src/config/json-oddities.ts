@@ -1,7 +1,7 @@
 /** Syntax of other languages that JSON does not allow outside strings, with the correction. */
 const ODDITIES: readonly (readonly [RegExp, string])[] = [
   [/\/\/|\/\*|#/y, 'remove the comment; JSON has no comments'],
-  [/[“”„«»‘’‚]/y, 'write plain double quotes (") instead of typographic ones'],
+  [/[\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019\u201a]/y, 'write plain double quotes (") instead of typographic ones'],
   [/'/y, 'write double quotes (") instead of single ones'],
   [/`/y, 'write double quotes (") instead of backquotes'],
   [/[\u00a0\u2000-\u200b\u202f\u2060\u3000\ufeff]/y, 'write a plain space; this is a different white-space character'],

@@ -12,8 +12,8 @@ export type OrchAccess =
   /** What the orchestrator puts into every pod: for the resident programs. */
   | { readonly from: 'in-cluster'; readonly dir?: string };
 
-/** What reading an access takes from outside. */
-export interface AccessSurroundings {
+/** What loading credentials reads besides its files. */
+export interface AccessInputs {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;

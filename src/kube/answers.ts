@@ -40,7 +40,7 @@ export type ApiVerdict =
       /** Of HTTP, when there was an answer. */
       readonly status: number | undefined;
     }
-  | { readonly kind: 'foreign'; readonly message: string };
+  | { readonly kind: 'foreign'; readonly message: string; readonly isUnknownKind?: true };
 
 /** The HTTP status of an API that turns a request away because it has too many. */
 const BUSY = 429;
@@ -63,7 +63,7 @@ export function judgeAnswer({ status, headers, text }: RawAnswer): ApiVerdict {
     case 404:
       // An API that knows the kind answers with a Status; one that does not, or a wrong server, with a page of text.
       if (said?.reason !== 'NotFound' || /could not find the requested resource/.test(message)) {
-        return { kind: 'foreign', message: `it knows nothing of that kind (${message})` };
+        return { kind: 'foreign', message: `it knows nothing of that kind (${message})`, isUnknownKind: true };
       }
       return refusal('not-found');
     case 409:
@@ -101,8 +101,17 @@ export function apiError(
     session,
     now,
     status,
+    isUnknownKind,
     cause,
-  }: { reason: string; hint?: string; session: Session; now: number; status?: number | undefined; cause?: unknown },
+  }: {
+    reason: string;
+    hint?: string;
+    session: Session;
+    now: number;
+    status?: number | undefined;
+    isUnknownKind?: true | undefined;
+    cause?: unknown;
+  },
 ): NetplugError {
   const { host } = session.server;
   const credential = describeCredential(session.credential, now);
@@ -112,9 +121,19 @@ export function apiError(
       (code === 'store/refused'
         ? `Look at ${credential}, and at the rights its user has (manifests/rbac.yaml)`
         : 'Look at the health of the API server and the way to it, then try again'),
-    facts: { host, ...(code === 'store/refused' ? { credential } : {}), ...(status === undefined ? {} : { status }) },
+    facts: {
+      host,
+      ...(code === 'store/refused' ? { credential } : {}),
+      ...(status === undefined ? {} : { status }),
+      ...(isUnknownKind === undefined ? {} : { isUnknownKind }),
+    },
     cause,
   });
+}
+
+/** Reports whether the API does not serve the kind: its definition is missing. */
+export function isUnknownKind(cause: unknown): boolean {
+  return isNetplugError(cause, 'store/unavailable') && cause.facts['isUnknownKind'] === true;
 }
 
 /** Whether the API was there and only had too much to do. */

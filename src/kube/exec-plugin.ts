@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { reasonOf } from '../base/errors.ts';
 import { exec, type ExecResult } from '../base/exec.ts';
 import { tryParseJson } from '../base/try-parse-json.ts';
-import type { AccessSurroundings } from './access.ts';
+import type { AccessInputs } from './access.ts';
 import { type ClusterEntry, type ExecEntry, wrong } from './parse-kubeconfig.ts';
 import type { Credential, TlsMaterial } from './session.ts';
 
@@ -31,20 +31,20 @@ export async function runExecPlugin(
   more: {
     readonly path: string;
     readonly field: string;
-    readonly around: AccessSurroundings;
+    readonly inputs: AccessInputs;
     readonly signal: AbortSignal;
     readonly cluster: ClusterEntry;
     readonly clusterTls: TlsMaterial;
   },
 ): Promise<ExecIdentity> {
-  const { path, field, around, signal } = more;
+  const { path, field, inputs, signal } = more;
   const fault = (what: string, cause?: unknown): Error =>
     wrong(path, `${field}.exec: plugin "${entry.command}" ${what}`, cause);
   // Like the orchestrator's own tools: a bare name is looked for in PATH, any other is seen from the file.
   const command = entry.command.includes('/') ? resolve(dirname(path), entry.command) : entry.command;
   let result: ExecResult;
   try {
-    result = await exec(command, entry.args ?? [], { env: environmentFor(entry, around, more), signal });
+    result = await exec(command, entry.args ?? [], { env: environmentFor(entry, inputs, more), signal });
   } catch (cause) {
     signal.throwIfAborted();
     throw fault(`cannot be run (${reasonOf(cause)})`, cause);
@@ -71,7 +71,7 @@ export async function runExecPlugin(
 
 function environmentFor(
   entry: ExecEntry,
-  { env }: AccessSurroundings,
+  { env }: AccessInputs,
   { cluster, clusterTls }: { cluster: ClusterEntry; clusterTls: TlsMaterial },
 ): Record<string, string> {
   const ca = clusterTls.ca === undefined ? {} : { 'certificate-authority-data': base64(clusterTls.ca) };

@@ -1,7 +1,8 @@
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { never } from '../base/errors.ts';
+import { CNI_TOKEN_NAME } from '../model/cni-token.ts';
 import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
-import { type AccessSurroundings, accessInvalid, type OrchAccess, readServerUrl } from './access.ts';
+import { type AccessInputs, accessInvalid, type OrchAccess, readServerUrl } from './access.ts';
 import { runExecPlugin } from './exec-plugin.ts';
 import { type ClusterEntry, type KubeconfigOrigin, type UserEntry, wrong } from './parse-kubeconfig.ts';
 import { readNamedFile } from './read-files.ts';
@@ -11,11 +12,7 @@ import { checkTls, type Credential, type Session, type TlsMaterial } from './ses
 const POD_FILES = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /** Reads everything an access names. @throws store/config-invalid naming file, field and reason */
-export async function loadSession(
-  access: OrchAccess,
-  around: AccessSurroundings,
-  signal: AbortSignal,
-): Promise<Session> {
+export async function loadSession(access: OrchAccess, inputs: AccessInputs, signal: AbortSignal): Promise<Session> {
   switch (access.from) {
     case 'api-root':
       return {
@@ -25,17 +22,17 @@ export async function loadSession(
         files: [],
       };
     case 'in-cluster':
-      return loadPodSession(access.dir ?? POD_FILES, around);
+      return loadPodSession(access.dir ?? POD_FILES, inputs);
     case 'file':
-      return loadKubeconfigSession(orchconfigSource(access.path), { around, apiRoot: access.apiRoot }, signal);
+      return loadKubeconfigSession(orchconfigSource(access.path), { inputs, apiRoot: access.apiRoot }, signal);
     case 'kubeconfig':
-      return loadKubeconfigSession(access, { around }, signal);
+      return loadKubeconfigSession(access, { inputs }, signal);
     default:
       return never(access);
   }
 }
 
-async function loadPodSession(dir: string, { env }: AccessSurroundings): Promise<Session> {
+async function loadPodSession(dir: string, { env }: AccessInputs): Promise<Session> {
   const [host = '', port = ''] = [env['KUBERNETES_SERVICE_HOST'], env['KUBERNETES_SERVICE_PORT']];
   if (host === '' || port === '') {
     throw accessInvalid(
@@ -57,7 +54,7 @@ async function loadPodSession(dir: string, { env }: AccessSurroundings): Promise
 /** `apiRoot` replaces the server that the cluster entry names. */
 async function loadKubeconfigSession(
   source: KubeconfigSource,
-  { around, apiRoot }: { readonly around: AccessSurroundings; readonly apiRoot?: string | undefined },
+  { inputs, apiRoot }: { readonly inputs: AccessInputs; readonly apiRoot?: string | undefined },
   signal: AbortSignal,
 ): Promise<Session> {
   const { cluster, user, clusterOrigin, userOrigin } = await readKubeconfig(source);
@@ -73,7 +70,7 @@ async function loadKubeconfigSession(
       ? readServerUrl(cluster.server, `file "${path}": ${field}.server`)
       : readServerUrl(apiRoot, 'orch.orch_api_root');
   const clusterTls = await readClusterTls(cluster, { ...clusterOrigin, files });
-  const identity = await readIdentity(user, { ...userOrigin, files, around, signal, cluster, clusterTls });
+  const identity = await readIdentity(user, { ...userOrigin, files, inputs, signal, cluster, clusterTls });
   const tls = { ...clusterTls, ...identity.tls };
   checkTls(tls, path === userOrigin.path ? `file "${path}"` : `files "${path}" and "${userOrigin.path}"`);
   return { ...identity, server, tls, files };
@@ -103,7 +100,7 @@ type Identity = Pick<Session, 'credential' | 'expiresAt'> & { readonly tls: TlsM
 async function readIdentity(
   user: UserEntry,
   more: Place & {
-    readonly around: AccessSurroundings;
+    readonly inputs: AccessInputs;
     readonly signal: AbortSignal;
     readonly cluster: ClusterEntry;
     readonly clusterTls: TlsMaterial;
@@ -143,6 +140,7 @@ async function readBearer(user: UserEntry, { path, field, files }: Place): Promi
       kind: 'token',
       token: await readToken(file, `file "${path}": ${field}.tokenFile`),
       from: `file "${file}"`,
+      isRenewedByAgent: basename(file) === CNI_TOKEN_NAME,
     };
   }
   return token === '' ? undefined : { kind: 'token', token, from: `file "${path}"` };

@@ -1,20 +1,23 @@
 import { type Clock, systemClock } from '../base/clock.ts';
 import type { Mode } from '../base/mode.ts';
 import { type Random, systemRandom } from '../base/random.ts';
-import type { AccessSurroundings, OrchAccess } from './access.ts';
+import { isRecord } from '../model/read-schema.ts';
+import type { AccessInputs, OrchAccess } from './access.ts';
 import type { ApiAnswer } from './answers.ts';
+import { DISCOVERY, readServedKinds } from './discovery.ts';
 import { type ApiObject, type Page, readObject, readPage } from './objects.ts';
-import { type Collection, collectionPath, objectPath } from './paths.ts';
+import { type Collection, collectionPath, objectPath, SERVICE_ACCOUNTS } from './paths.ts';
 import { type ApiRequest, API_LIMITS, type OrchApiLimits, Requester } from './requester.ts';
 import { SessionCache } from './session-cache.ts';
 import { type SharedEvent, SharedWatches, type StartWatch } from './shared-watches.ts';
+import { type IssuedToken, readIssuedToken, type TokenSpec } from './token-request.ts';
 import { Http1Transport, type Transport } from './transport.ts';
 import { trimmedObject } from './trimmed-object.ts';
 import { followChanges, type StreamState, type WatchEvent } from './watch.ts';
 
 export interface OrchApiOptions {
   /** Variables of the process: in-cluster access and credential plugins read them. */
-  readonly env?: AccessSurroundings['env'];
+  readonly env?: AccessInputs['env'];
   readonly clock?: Clock;
   readonly random?: Random;
   readonly limits?: Partial<OrchApiLimits>;
@@ -28,6 +31,8 @@ export interface OrchApiOptions {
   readonly watches?: SharedWatches;
   /** Called with verb and kind of every request sent, such as `get pods`, to count them. */
   readonly onRequest?: (what: string) => void;
+  /** Called before each attempt at a write, which is not made when it throws. */
+  readonly fence?: (signal: AbortSignal) => Promise<void>;
 }
 
 export interface ListOptions {
@@ -88,6 +93,7 @@ export interface Preconditions {
  */
 export class OrchApi implements AsyncDisposable {
   readonly #requester: Requester;
+  readonly #sessions: SessionCache;
   readonly #pageSize: number;
   readonly #manager: string;
   readonly #ownTransport: Transport | undefined;
@@ -103,14 +109,41 @@ export class OrchApi implements AsyncDisposable {
     const kept = { ...API_LIMITS, ...limits };
     const transport = options.transport ?? new Http1Transport(kept.connections);
     this.#ownTransport = options.transport === undefined ? transport : undefined;
+    this.#sessions = new SessionCache(access, { env, now: () => clock.now() });
     this.#requester = new Requester({
-      sessions: new SessionCache(access, { env, now: () => clock.now() }),
+      sessions: this.#sessions,
       transport,
       clock,
       random,
       limits: kept,
       onRequest: onRequest ?? ((): void => undefined),
+      fence: options.fence,
     });
+  }
+
+  /** Returns the origin of the server, as the files say now. */
+  async origin(signal: AbortSignal): Promise<string> {
+    return (await this.#sessions.current(signal)).server.origin;
+  }
+
+  /** Reports whether the API accepts the credential, also one without rights. @throws store/unavailable */
+  async acceptsCredential(signal: AbortSignal): Promise<boolean> {
+    return this.#requester.accepts(signal);
+  }
+
+  /** Requests a token of a service account. A body of a kind of its own, without a name. */
+  async requestToken(
+    { namespace, name }: { readonly namespace: string; readonly name: string },
+    spec: TokenSpec,
+    signal: AbortSignal,
+  ): Promise<ApiAnswer<IssuedToken>> {
+    const collection = { ...SERVICE_ACCOUNTS, namespace };
+    const body = JSON.stringify({ apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec });
+    const path = `${objectPath(collection, name)}/token`;
+    const what = 'create serviceaccounts/token';
+    const answer = await this.#requester.ask({ what, method: 'POST', path, body, isRetried: true }, signal);
+    if (answer.outcome !== 'ok') return answer;
+    return { outcome: 'ok', value: await this.#insist(answer, readIssuedToken, signal) };
   }
 
   async get(collection: Collection, name: string, signal: AbortSignal): Promise<ApiAnswer<ApiObject>> {
@@ -237,15 +270,46 @@ export class OrchApi implements AsyncDisposable {
       readonly name: string;
       readonly preconditions: Preconditions;
       readonly mode?: Mode | undefined;
+      /** Time for a pod to end; the time in its spec unless given. */
+      readonly graceSeconds?: number;
     },
     signal: AbortSignal,
   ): Promise<ApiAnswer<undefined>> {
-    const { collection, name, preconditions, mode } = which;
+    const { collection, name, preconditions, mode, graceSeconds: gracePeriodSeconds } = which;
     const dryRun = mode === 'rehearse' ? ['All'] : [];
-    const body = JSON.stringify({ kind: 'DeleteOptions', apiVersion: 'v1', preconditions, dryRun });
+    const body = JSON.stringify({ kind: 'DeleteOptions', apiVersion: 'v1', preconditions, dryRun, gracePeriodSeconds });
     const path = objectPath(collection, name);
     const answer = await this.#requester.ask({ ...call('delete', collection), method: 'DELETE', path, body }, signal);
     return answer.outcome === 'ok' ? { outcome: 'ok', value: undefined } : answer;
+  }
+
+  /** Creates a review, which has no name and is not stored, and returns its status. */
+  async review(
+    collection: Collection,
+    object: object,
+    signal: AbortSignal,
+  ): Promise<Readonly<Record<string, unknown>>> {
+    const request = { ...call('create', collection), method: 'POST', path: collectionPath(collection) };
+    const answer = await this.#requester.ask({ ...request, body: JSON.stringify(object) }, signal);
+    const status = (raw: unknown): Readonly<Record<string, unknown>> | undefined =>
+      isRecord(raw) && isRecord(raw['status']) ? raw['status'] : undefined;
+    return this.#insist(answer, status, signal);
+  }
+
+  /** Returns the version of the server, such as `v1.37.2`. */
+  async serverVersion(signal: AbortSignal): Promise<string> {
+    const request = { what: 'get version', method: 'GET', path: '/version', body: undefined, isRetried: true } as const;
+    const answer = await this.#requester.ask(request, signal);
+    const version = (raw: unknown): string | undefined =>
+      isRecord(raw) && typeof raw['gitVersion'] === 'string' ? raw['gitVersion'] : undefined;
+    return this.#insist(answer, version, signal);
+  }
+
+  /** Returns the kinds that the server serves, as `group/plural`. */
+  async servedKinds(signal: AbortSignal): Promise<readonly string[]> {
+    const ask = async (request: ApiRequest): Promise<readonly string[]> =>
+      this.#insist(await this.#requester.ask(request, signal), readServedKinds, signal);
+    return (await Promise.all(DISCOVERY.map(ask))).flat();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -5,7 +5,7 @@ import { timedOut } from '../base/timed-out.ts';
 import { backOffMs, withJitter } from '../base/back-off.ts';
 import type { Random } from '../base/random.ts';
 import { type ApiAnswer, apiError, judgeAnswer, type ApiVerdict } from './answers.ts';
-import { credentialHeaders, describeCredential, type Session } from './session.ts';
+import { credentialHeaders, describeCredential, refusedHint, type Session } from './session.ts';
 import type { SessionCache } from './session-cache.ts';
 import { SharedBackOff } from './shared-back-off.ts';
 import { resumeDelayMs, type StreamEnd, watchTimeoutS } from './watch-pace.ts';
@@ -71,6 +71,7 @@ export class Requester {
     readonly random: Random;
     readonly limits: OrchApiLimits;
     readonly onRequest: (what: string) => void;
+    readonly fence: ((signal: AbortSignal) => Promise<void>) | undefined;
   };
   readonly #watches: SharedBackOff;
   /** When the API last served this process, on the monotonic clock. */
@@ -83,8 +84,9 @@ export class Requester {
     random: Random;
     limits: OrchApiLimits;
     onRequest: (what: string) => void;
+    fence?: ((signal: AbortSignal) => Promise<void>) | undefined;
   }) {
-    this.#parts = parts;
+    this.#parts = { fence: undefined, ...parts };
     this.#watches = new SharedBackOff(parts);
   }
 
@@ -134,6 +136,7 @@ export class Requester {
       if (flow !== undefined) {
         await this.#during(async () => this.#watches.wait(flow, signal), { signal, why: 'watches rest' });
       }
+      if (request.method !== 'GET') await this.#parts.fence?.(signal);
       const { verdict, cause } = await this.#try(session, request, { signal, mayBeOurs });
       const about = { session, now: this.#parts.clock.now(), cause };
       switch (verdict.kind) {
@@ -145,7 +148,12 @@ export class Requester {
           this.recordActivity();
           return { outcome: verdict.outcome, message: verdict.message, heldFields: verdict.heldFields, mayBeOurs };
         case 'foreign':
-          throw apiError('store/unavailable', { ...about, reason: verdict.message, hint: FOREIGN_HINT });
+          throw apiError('store/unavailable', {
+            ...about,
+            reason: verdict.message,
+            hint: FOREIGN_HINT,
+            isUnknownKind: verdict.isUnknownKind,
+          });
         case 'forbidden':
           if (knowsRoles) throw apiError('store/refused', { ...about, reason: verdict.message });
           knowsRoles = (await this.#knowsRoles(session, signal)) || this.#parts.clock.monotonic() >= rolesAt;
@@ -154,7 +162,9 @@ export class Requester {
         case 'unauthorized':
           if (isRenewed) {
             const who = describeCredential(session.credential, about.now);
-            throw apiError('store/refused', { ...about, reason: `it does not accept ${who}` });
+            const hint = refusedHint(session.credential, about.now);
+            const advised = hint === undefined ? about : { ...about, hint };
+            throw apiError('store/refused', { ...advised, reason: `it does not accept ${who}` });
           }
           isRenewed = true;
           session = await this.#parts.sessions.renew(session, signal);
@@ -181,6 +191,14 @@ export class Requester {
         }
       }
     }
+  }
+
+  /** Reports whether the API accepts the credential, also one without rights. Tries once. @throws store/unavailable */
+  async accepts(signal: AbortSignal): Promise<boolean> {
+    const session = await this.#parts.sessions.current(signal);
+    const { verdict, cause } = await this.#try(session, ASKED_OF_ALL, { signal, mayBeOurs: false });
+    if (verdict.kind !== 'transient') return verdict.kind !== 'unauthorized';
+    throw apiError('store/unavailable', { session, now: this.#parts.clock.now(), reason: verdict.message, cause });
   }
 
   async #knowsRoles(session: Session, signal: AbortSignal): Promise<boolean> {

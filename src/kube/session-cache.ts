@@ -1,5 +1,5 @@
 import { timedOut } from '../base/timed-out.ts';
-import type { AccessSurroundings, OrchAccess } from './access.ts';
+import type { AccessInputs, OrchAccess } from './access.ts';
 import { loadSession } from './load-session.ts';
 import { fingerprint } from './read-files.ts';
 import type { Session } from './session.ts';
@@ -20,19 +20,19 @@ interface Loaded {
 /** The session as the files say now: read when first needed, when a file changes, and before a credential ends. */
 export class SessionCache {
   readonly #access: OrchAccess;
-  readonly #around: AccessSurroundings;
+  readonly #inputs: AccessInputs;
   #loaded: Loaded | undefined;
   #loading: Promise<Loaded> | undefined;
 
-  constructor(access: OrchAccess, around: AccessSurroundings) {
+  constructor(access: OrchAccess, inputs: AccessInputs) {
     this.#access = access;
-    this.#around = around;
+    this.#inputs = inputs;
   }
 
   async current(signal: AbortSignal): Promise<Session> {
     const loaded = this.#loaded;
     if (loaded === undefined) return this.#load(signal);
-    const now = this.#around.now();
+    const now = this.#inputs.now();
     if (loaded.session.expiresAt !== undefined && loaded.session.expiresAt - EXPIRY_MARGIN_MS <= now) {
       return this.#load(signal);
     }
@@ -75,8 +75,8 @@ export class SessionCache {
   }
 
   async #read(): Promise<Loaded> {
-    const session = await loadSession(this.#access, this.#around, AbortSignal.timeout(LOAD_MS));
-    this.#loaded = { session, mark: await fingerprint(session.files), lookedAt: this.#around.now() };
+    const session = await loadSession(this.#access, this.#inputs, AbortSignal.timeout(LOAD_MS));
+    this.#loaded = { session, mark: await fingerprint(session.files), lookedAt: this.#inputs.now() };
     return this.#loaded;
   }
 }

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { never, reasonOf } from '../base/errors.ts';
 import { accessInvalid } from './access.ts';
-import { tokenExpiry } from './jwt.ts';
+import { tokenExpiry, tokenIssuedAt } from './jwt.ts';
 
 /** Certificates and keys as PEM texts. */
 export interface TlsMaterial {
@@ -17,7 +17,7 @@ export interface TlsMaterial {
 /** The credential of requests; `from` names its source for messages. */
 export type Credential =
   | { readonly kind: 'none' }
-  | { readonly kind: 'token'; readonly token: string; readonly from: string }
+  | { readonly kind: 'token'; readonly token: string; readonly from: string; readonly isRenewedByAgent?: boolean }
   | { readonly kind: 'password'; readonly username: string; readonly password: string; readonly from: string }
   | { readonly kind: 'certificate'; readonly cert: string; readonly from: string };
 
@@ -57,6 +57,16 @@ export function describeCredential(credential: Credential, now: number): string 
     default:
       return never(credential);
   }
+}
+
+/** Returns what to do about a credential that the API does not accept; undefined without special advice. */
+export function refusedHint(credential: Credential, now: number): string | undefined {
+  if (credential.kind !== 'token' || credential.isRenewedByAgent !== true) return undefined;
+  const [issued, expiry] = [tokenIssuedAt(credential.token), tokenExpiry(credential.token)];
+  const since = issued === undefined ? '' : ` since ${new Date(issued).toISOString()}`;
+  return expiry !== undefined && expiry <= now
+    ? `Start netplug-agent on this node, which renews the token and has not done so${since}; see its log`
+    : 'Make sure that netplug-agent runs on this node: it replaces a refused token within a minute or so; see its log';
 }
 
 /** @throws store/config-invalid when certificates and keys cannot be used together */

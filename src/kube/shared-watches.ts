@@ -233,7 +233,7 @@ class SharedWatch {
         return [];
       case 'changed':
         return this.#put(event.object);
-      case 'gone':
+      case 'deleted':
         return this.#delete(objectKey(event.object));
       case 'changes':
         return event.changes.flatMap(({ before, after }) => {

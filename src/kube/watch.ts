@@ -8,7 +8,7 @@ export type WatchEvent =
   | { readonly kind: 'all'; readonly objects: readonly ApiObject[]; readonly version: string }
   /** Created or modified. */
   | { readonly kind: 'changed'; readonly object: ApiObject; readonly version: string }
-  | { readonly kind: 'gone'; readonly object: ApiObject; readonly version: string }
+  | { readonly kind: 'deleted'; readonly object: ApiObject; readonly version: string }
   /** Nothing changed up to this version. */
   | { readonly kind: 'bookmark'; readonly version: string };
 
@@ -49,7 +49,7 @@ export async function* followChanges(
         onStream('received');
         requester.recordActivity();
         if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', object, version };
-        if (type === 'DELETED') yield { kind: 'gone', object, version };
+        if (type === 'DELETED') yield { kind: 'deleted', object, version };
         if (type === 'BOOKMARK') yield { kind: 'bookmark', version };
       }
     } catch (cause) {

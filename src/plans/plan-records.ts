@@ -29,8 +29,10 @@ export interface PlanRecord<A extends object> {
   readonly isOver: boolean;
 }
 
+const FORMAT = 1;
+
 const recordSchema = v.object({
-  format: v.literal(1),
+  format: v.literal(FORMAT),
   id: v.string(),
   plan: v.object({ stages: v.array(v.unknown()), notes: v.array(v.string()) }),
   direction: v.picklist(['forward', 'undo']),
@@ -42,14 +44,24 @@ export function recordId<A extends object>(plan: Plan<A>): string {
   return sha256Of(JSON.stringify(plan)).slice(0, 16);
 }
 
-/** Reads the record of that name. @throws plan/outdated for a damaged record */
+/** Reads the record of that name. @throws plan/outdated for a damaged record, cli/version-mismatch for one of a newer release */
 export async function readPlanRecord<A extends object>(
   records: PlanRecords,
   name: string,
 ): Promise<PlanRecord<A> | undefined> {
   const text = await records.load(name);
   if (text === undefined) return undefined;
-  const read = v.safeParse(recordSchema, tryParseJson(text));
+  const raw = tryParseJson(text);
+  const newer = v.safeParse(v.looseObject({ format: v.pipe(v.number(), v.minValue(FORMAT + 1)) }), raw);
+  if (newer.success) {
+    const format = String(newer.output.format);
+    throw new NetplugError(
+      'cli/version-mismatch',
+      `Cannot resume the plan "${name}": its record has format ${format}, this release reads ${String(FORMAT)}`,
+      { hint: 'Finish it with the release that began it' },
+    );
+  }
+  const read = v.safeParse(recordSchema, raw);
   // A matching digest proves that this program wrote the plan, so its steps have the right type.
   if (read.success && recordId(read.output.plan as Plan<A>) === read.output.id) return read.output as PlanRecord<A>;
   throw new NetplugError('plan/outdated', `Cannot resume the plan "${name}": its record is damaged`, {
@@ -62,7 +74,7 @@ export async function writePlanRecord<A extends object>(
   name: string,
   record: PlanRecord<A>,
 ): Promise<void> {
-  await records.save(name, `${JSON.stringify({ format: 1, ...record }, undefined, 2)}\n`);
+  await records.save(name, `${JSON.stringify({ format: FORMAT, ...record }, undefined, 2)}\n`);
 }
 
 /** Stores each record in a file of the folder that only its owner can read. */

@@ -40,19 +40,21 @@ export function isDrift(event: HostEvent, { routes, peers }: Tables): boolean {
       const wanted = routes.get(routeKey(event.route));
       return wanted === undefined || !sameHop(wanted.hop, event.route.hop);
     }
-    case 'route-gone':
+    case 'route-deleted':
       return routes.has(routeKey(event.route));
     case 'neighbour-put':
       return peers.get(peerKey(event))?.mac !== event.mac;
-    case 'neighbour-gone':
+    case 'neighbour-deleted':
       return peers.has(peerKey(event));
     case 'forwarding-put':
       return !isWantedForwarding(event, peers);
-    case 'forwarding-gone':
+    case 'forwarding-deleted':
       return isWantedForwarding(event, peers);
     case 'links':
     case 'unknown':
       return true;
+    case 'paths':
+      return false;
     default:
       return never(event);
   }

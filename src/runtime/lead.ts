@@ -22,7 +22,7 @@ export interface LeaderPorts extends RetryPorts {
 /**
  * Campaigns for the lease and runs the work whenever this process leads, until the signal aborts or the work returns.
  * A leader that cannot renew ends its leadership after two thirds of the lease's duration, before another process can
- * acquire the lease. Releases the lease at the end. Used by controllers, which do not exist yet. @throws what the work throws
+ * acquire the lease. Releases the lease at the end. @throws what the work throws
  */
 export async function lead(
   ports: LeaderPorts,

@@ -1,0 +1,97 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { silentLog } from '../base/log.ts';
+import { type HealthPorts, type HealthServer, startHealthServer, startMetricsServer } from './health-server.ts';
+
+const LOOPBACK = { host: '127.0.0.1', port: 0 };
+const WELL: HealthPorts = {
+  notReady: async () => [],
+  metrics: {
+    render: async () => Promise.resolve('netplug_datastore_up 1\n'),
+    contentType: 'text/plain; version=0.0.4',
+  },
+  log: silentLog,
+};
+
+describe('the health endpoint', () => {
+  it('reports a live event loop, and that calls can be served', async () => {
+    await using server = await startHealthServer(LOOPBACK, WELL);
+    expect(await ask(server, '/healthz')).toEqual([200, 'ok\n']);
+    expect(await ask(server, '/readyz?verbose')).toEqual([200, 'ok\n']);
+  });
+
+  it('returns the reasons why calls cannot be served', async () => {
+    const notReady = async (): Promise<readonly string[]> => [
+      'the datastore does not answer',
+      'the warm pool is empty',
+    ];
+    await using server = await startHealthServer(LOOPBACK, { ...WELL, notReady });
+    expect(await ask(server, '/readyz')).toEqual([503, 'the datastore does not answer\nthe warm pool is empty\n']);
+    expect(await ask(server, '/healthz')).toEqual([200, 'ok\n']);
+  });
+
+  it('answers a probe that names a pod for that pod only', async () => {
+    await using server = await startHealthServer(LOOPBACK, { ...WELL, pod: 'new' });
+    expect(await ask(server, '/readyz?pod=new')).toEqual([200, 'ok\n']);
+    expect(await ask(server, '/readyz?pod=old')).toEqual([503, 'pod "old" does not serve here: this is pod "new"\n']);
+    expect(await ask(server, '/readyz')).toEqual([200, 'ok\n']);
+    await using host = await startHealthServer(LOOPBACK, WELL);
+    expect(await ask(host, '/readyz?pod=old')).toEqual([503, 'pod "old" does not serve here: this is no pod\n']);
+  });
+
+  it('adds warnings without failing the probe', async () => {
+    const warnings = (): readonly string[] => ['the token expires in 59 minutes'];
+    await using server = await startHealthServer(LOOPBACK, { ...WELL, warnings });
+    expect(await ask(server, '/readyz')).toEqual([200, 'ok\nwarning: the token expires in 59 minutes\n']);
+    await using down = await startHealthServer(LOOPBACK, { ...WELL, warnings, notReady: async () => ['no node'] });
+    expect(await ask(down, '/readyz')).toEqual([503, 'no node\nwarning: the token expires in 59 minutes\n']);
+  });
+
+  it('returns the metrics', async () => {
+    await using server = await startHealthServer(LOOPBACK, WELL);
+    const response = await fetch(`http://127.0.0.1:${String(server.port)}/metrics`);
+    expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4');
+    expect(await response.text()).toBe('netplug_datastore_up 1\n');
+    const render = async (): Promise<string> => Promise.reject(new Error('broken'));
+    await using broken = await startHealthServer(LOOPBACK, { ...WELL, metrics: { ...WELL.metrics, render } });
+    expect(await ask(broken, '/metrics')).toEqual([500, 'broken\n']);
+  });
+
+  it('rejects other paths and methods', async () => {
+    await using server = await startHealthServer(LOOPBACK, WELL);
+    expect((await ask(server, '/'))[0]).toBe(404);
+    expect((await ask(server, '/healthz', 'POST'))[0]).toBe(405);
+    expect(await ask(server, '/healthz', 'HEAD')).toEqual([200, '']);
+    const socket = connect(server.port, '127.0.0.1');
+    socket.write(`GET /healthz HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(10_000)}\r\n\r\n`);
+    const [chunk] = (await once(socket, 'data')) as [Buffer];
+    expect(String(chunk)).toMatch(/^HTTP\/1\.1 431 /);
+    socket.destroy();
+  });
+
+  it('serves the metrics alone at their own address', async () => {
+    await using server = await startMetricsServer(LOOPBACK, WELL);
+    expect(await ask(server, '/metrics?x=1')).toEqual([200, 'netplug_datastore_up 1\n']);
+    for (const path of ['/healthz', '/readyz', '/'])
+      expect(await ask(server, path)).toEqual([404, 'there is only /metrics\n']);
+    expect((await ask(server, '/metrics', 'POST'))[0]).toBe(405);
+    await expect(startMetricsServer({ ...LOOPBACK, port: server.port }, WELL)).rejects.toMatchObject({
+      code: 'agent/health-failed',
+      hint: 'Set NETPLUG_METRICS_ADDRESS to another address and port, or to nothing to switch it off',
+    });
+  });
+
+  it('fails with a hint when the port is in use', async () => {
+    await using server = await startHealthServer(LOOPBACK, WELL);
+    await expect(startHealthServer({ ...LOOPBACK, port: server.port }, WELL)).rejects.toMatchObject({
+      code: 'agent/health-failed',
+      message: `Cannot listen on 127.0.0.1 port ${String(server.port)}: another process uses this port`,
+    });
+  });
+});
+
+async function ask({ port }: HealthServer, path: string, method = 'GET'): Promise<[number, string]> {
+  const response = await fetch(`http://127.0.0.1:${String(port)}${path}`, { method });
+  return [response.status, await response.text()];
+}
