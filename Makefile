@@ -5,9 +5,10 @@ NODE := node_modules/.bin/node
 LOCKED := node_modules/.netplug-lock.$(shell sha256sum package-lock.json | cut -c1-16)
 PACKAGES := etcd-server etcd-client containernetworking-plugins runc podman nftables iptables iproute2 \
 	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev musl-tools util-linux procps curl \
-	conntrack bird2 wget fish zsh libseccomp-dev pkg-config bind9-dnsutils
+	conntrack bird2 wget fish zsh libseccomp-dev pkg-config bind9-dnsutils binutils
 
-.PHONY: demo test soak fuzz build bench ok clean setup modules components cluster cluster-empty cluster-down
+.PHONY: demo test soak fuzz build manifests chart bench ok clean setup modules deb components cluster cluster-installed cluster-empty cluster-down \
+	images images-lock images-sbom images-sign images-report images-sources
 
 # On Debian's etcd and plugins, so that nothing but netplug is built.
 demo: build
@@ -18,13 +19,16 @@ test: build
 	$(NODE) scripts/test.ts
 
 # What is too heavy for every day: long simulations, 50 000 calls while everything dies now and then, 10 000 on an API
-# server, a storm of a hundred pods while the API server dies, one of 200 pods and 50 policies, Kubernetes' own tests of its
-# networks, every case of cyclonus.
+# server, a storm of a hundred pods while the API server dies, one of 200 pods and 50 policies, one of 500 pods while the
+# controllers die, Kubernetes' own tests of its networks, every case of cyclonus, every method of installation.
 soak: build
 	$(NODE) scripts/build-components.ts soak
-	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 \
-	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim cluster-datastores orch-pods sig-network cyclonus agent-policy-storm test/e2e/soak.test
+	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 NETPLUG_CONTROLLERS_STORM=500 \
+	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim cluster-datastores orch-pods sig-network cyclonus agent-policy-storm controllers-storm test/e2e/upgrade.test test/e2e/soak.test
 	NETPLUG_SOAK_CALLS=10000 $(NODE) scripts/test.ts --project e2e test/e2e/soak-orch
+	$(MAKE) images
+	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e test/e2e/images-signed
+	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters install-cluster
 	KUBERNETES=1.34 $(NODE) scripts/build-components.ts test
 	KUBERNETES=1.34 $(NODE) scripts/test.ts --project 'e2e-agent-clusters' cluster playground
 
@@ -47,9 +51,13 @@ bench: build components
 components: setup
 	$(NODE) scripts/build-components.ts
 
-# A cluster to play with, with netplug as its network or without any: docs/cluster.md.
+# A cluster to play with: with every feature of netplug, with netplug as its installation makes it, or without any: docs/cluster.md.
 cluster: build components
 	@$(NODE) scripts/cluster.ts up
+
+METHOD := operator
+cluster-installed: build components
+	@$(NODE) scripts/cluster.ts up --network installed --method $(METHOD)
 
 cluster-empty: build components
 	@$(NODE) scripts/cluster.ts up --network none
@@ -57,11 +65,61 @@ cluster-empty: build components
 cluster-down:
 	@$(NODE) scripts/cluster.ts down
 
+# OCI images in dist/images, for ARCHITECTURES: docs/images.md.
+ARCHITECTURES := amd64 arm64
+REGISTRY := netplug.io
+images: build $(if $(filter-out $(shell dpkg --print-architecture),$(ARCHITECTURES)),build/.cross)
+	$(NODE) scripts/build-components.ts assemble host-local loopback portmap bandwidth \
+	  $(if $(filter arm64,$(ARCHITECTURES)),host-local-arm64 loopback-arm64 portmap-arm64 bandwidth-arm64)
+	$(NODE) scripts/images.ts $(addprefix --architecture ,$(ARCHITECTURES)) --registry $(REGISTRY)
+
+# What it takes to build for arm64 on amd64: compilers, and an emulator for the snapshots that only Node makes.
+CROSS_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross libstdc++6-arm64-cross qemu-user-static
+build/.cross: Makefile
+	@mkdir -p build
+	@missing=$$(for p in $(CROSS_PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
+	if [ -n "$$missing" ]; then apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; fi
+	@touch $@
+
+# Newest packages of Debian for the images.
+images-lock: setup
+	$(NODE) scripts/images-lock.ts
+
+# Software bills of materials, for images in dist/images.
+images-sbom: setup
+	$(NODE) scripts/build-components.ts syft
+	$(NODE) scripts/images-sbom.ts
+
+# Signs what is in dist/images with COSIGN_KEY; with SIGN_REGISTRY also images that were pushed there.
+images-sign: setup
+	$(NODE) scripts/build-components.ts cosign crane
+	$(NODE) scripts/images-sign.ts --key '$(COSIGN_KEY)' $(if $(SIGN_REGISTRY),--registry $(SIGN_REGISTRY))
+
+# Known vulnerabilities, as far as the registries of npm and Debian say.
+images-report: setup
+	@$(NODE) scripts/images-report.ts
+
+# Source packages of what the images take from Debian.
+images-sources: setup
+	$(NODE) scripts/images-sources.ts
+
 ok: setup
 	npm run --silent ok
 
-build: setup
+build: setup manifests chart
 	$(NODE) scripts/build.ts
+
+# The Debian package for hosts without an orchestrator, in dist/: docs/hosts.md.
+deb: build
+	$(NODE) scripts/build-deb.ts
+
+# What users apply, in dist/manifests: docs/install.md.
+manifests: setup
+	$(NODE) scripts/write-manifests.ts
+
+# The charts of the operator and of its definitions, in dist/chart: docs/install.md.
+chart: setup
+	$(NODE) scripts/write-charts.ts
 
 setup: build/.packages modules
 

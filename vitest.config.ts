@@ -14,7 +14,9 @@ const alone = { ...patient, fileParallelism: false, sequence: { groupOrder: 2 } 
 const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
 /** With agents that keep the network, and so always with agents. */
-const ROUTED_CLUSTERS = ['test/e2e/{cluster-features,cluster-networking,cyclonus,playground,sig-network}.test.ts'];
+const ROUTED_CLUSTERS = [
+  'test/e2e/{cluster-features,cluster-networking,cyclonus,install-cluster,playground,sig-network}.test.ts',
+];
 const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', ...ROUTED_CLUSTERS];
 /** They run on the oldest etcd that netplug supports as well, which is Debian's. */
 const ON_ETCD = ['test/contract/{store-kv,store-kv-*,inspect-datastore}.test.ts'];
@@ -26,10 +28,12 @@ const TIMED = ['test/e2e/hostile-clients.test.ts'];
 const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
 const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
 /** Without an agent of the node, or with agents that they start themselves. */
-const ONLY_ONCE = ['test/e2e/{rights,shim,trace,soak*,takeover,uninstall-purge}.test.ts'];
+const ONLY_ONCE = [
+  'test/e2e/{controllers*,deb-package,images*,install-executables,network-process,operator*,rights,shim,snapshot,soak*,standalone-server,takeover,trace,uninstall-purge}.test.ts',
+];
 /** The tool against a datastore; those that want an agent start one. */
 const TOOL = [
-  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks}.test.ts',
+  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks,upgrade}.test.ts',
 ];
 /** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
 const SLOW = ['test/e2e/{cluster-datastores-*,orch-pods}.test.ts'];

@@ -15,6 +15,9 @@ NAPI_MODULE_INIT() {
     {"openMonitor", NULL, js_open_monitor, NULL, NULL, NULL, napi_enumerable, NULL},
     {"txChecksum", NULL, js_tx_checksum, NULL, NULL, NULL, napi_enumerable, NULL},
     {"setTxChecksum", NULL, js_set_tx_checksum, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"joinGroup", NULL, js_join_group, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"sendRaw", NULL, js_send_raw, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"openTun", NULL, js_open_tun, NULL, NULL, NULL, napi_enumerable, NULL},
   };
   napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
   return exports;

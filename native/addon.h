@@ -15,5 +15,8 @@ napi_value js_open_monitor(napi_env env, napi_callback_info info);
 napi_value js_monitor_socket(napi_env env, napi_callback_info info);
 napi_value js_tx_checksum(napi_env env, napi_callback_info info);
 napi_value js_set_tx_checksum(napi_env env, napi_callback_info info);
+napi_value js_join_group(napi_env env, napi_callback_info info);
+napi_value js_send_raw(napi_env env, napi_callback_info info);
+napi_value js_open_tun(napi_env env, napi_callback_info info);
 
 #endif

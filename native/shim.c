@@ -194,6 +194,7 @@ static void find_standalone(char *path) { // empty when that fails
 
 static int become_standalone(const char *path, char *program) { // returns only when that fails
   char shown[PATH_MAX + sizeof STANDALONE], message[PATH_MAX + 256];
+  tune_memory();
   if (restore_input()) execve(path, (char *[]){program, NULL}, environ);
   int reason = errno;
   strcpy(shown, path);
@@ -204,10 +205,15 @@ static int become_standalone(const char *path, char *program) { // returns only 
   return fail(message, "hint: Run netplugctl install on this node, or start the agent; code: install/incomplete");
 }
 
+static const char *last_name(const char *path) { // basename of glibc, which musl has no longer
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? path : slash + 1;
+}
+
 int main(int argc, char **argv) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) return 1;
-  uint32_t kind = argc > 0 && strcmp(basename(argv[0]), "netplug-ipam") == 0 ? 2 : 1;
+  uint32_t kind = argc > 0 && strcmp(last_name(argv[0]), "netplug-ipam") == 0 ? 2 : 1;
   const char *path = getenv("NETPLUG_SOCKET"), *command = getenv("CNI_COMMAND");
   int64_t deadline = now_ms() + limit_ms(getenv("NETPLUG_CALL_TIMEOUT"));
   if (path == NULL || path[0] == '\0') path = DEFAULT_SOCKET;

@@ -2,7 +2,7 @@
 // docs/benchmarks.md.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
-import { CONTESTANTS, type ContestantName } from './bench/contestants.ts';
+import { CANDIDATES, type CandidateName } from './bench/candidates.ts';
 import { GOALS, judge } from './bench/goals.ts';
 import { renderPlot } from './bench/plot.ts';
 import type { Finding } from './bench/report.ts';
@@ -11,23 +11,23 @@ import { renderFigures, renderGoals, renderLatencies } from './bench/table.ts';
 
 const FOLDER = 'bench';
 const samples = Number(process.env['NETPLUG_BENCH_SAMPLES'] ?? 200);
-const contestants = chooseContestants(process.env['NETPLUG_BENCH_CONTESTANTS']);
+const candidates = chooseCandidates(process.env['NETPLUG_BENCH_CANDIDATES']);
 
 const findings: Finding[] = [];
 for (const name of chooseRows(process.env['NETPLUG_BENCH_ROWS'])) {
   const startMs = performance.now();
   process.stderr.write(`${name} … `);
-  const finding = await ROWS[name]?.({ samples, contestants });
+  const finding = await ROWS[name]?.({ samples, candidates });
   if (finding !== undefined) findings.push(finding);
   process.stderr.write(`${((performance.now() - startMs) / 1000).toFixed(0)} s\n`);
 }
 report(findings);
 
-function chooseContestants(names: string | undefined): readonly ContestantName[] {
+function chooseCandidates(names: string | undefined): readonly CandidateName[] {
   const chosen = list(names);
   for (const name of chosen)
-    if (!CONTESTANTS.some((known) => known === name)) throw new Error(refusal('contestant', name, CONTESTANTS));
-  return chosen.length === 0 ? CONTESTANTS : CONTESTANTS.filter((name) => chosen.includes(name));
+    if (!CANDIDATES.some((known) => known === name)) throw new Error(refusal('candidate', name, CANDIDATES));
+  return chosen.length === 0 ? CANDIDATES : CANDIDATES.filter((name) => chosen.includes(name));
 }
 
 function report(findings: readonly Finding[]): void {

@@ -1,5 +1,5 @@
 // Builds the real programs that tests and the playground run (test/support/components.ts), from pinned Go modules or from
-// packages of Debian, into a folder outside the repository. Arguments are names of programs, `test` or `soak`; `test` unless given.
+// packages of Debian, into a folder outside the repository. Arguments are names of programs, `test`, `images` or `soak`; `test` unless given.
 // Programs that are there, or that an environment variable such as KUBE_APISERVER names, are not built.
 import { spawn, spawnSync } from 'node:child_process';
 import {
@@ -33,7 +33,8 @@ import { unpackProgram } from './components/unpack-program.ts';
 const LOCKED = '--locked';
 const SELECTIONS: Readonly<Record<string, readonly string[]>> = {
   test: ['test'],
-  soak: ['test', 'soak'],
+  images: ['images'],
+  soak: ['test', 'images', 'soak'],
 };
 /** Compiling uses every core by itself; a second build fills the time in which the first one links. */
 const BUILDS_AT_ONCE = 2;
@@ -111,7 +112,8 @@ function removeUnfinished(): void {
 
 /** Programs of one module are compiled by one command, so that what they share is compiled once. */
 function groupOf(name: ProgramName): string {
-  return TEST_BINARY.test(name) ? name : goProgram(name).module;
+  const { module, architecture = '' } = goProgram(name);
+  return TEST_BINARY.test(name) ? name : `${module} ${architecture}`;
 }
 
 async function buildGroup(go: string, names: readonly ProgramName[]): Promise<void> {

@@ -53,3 +53,10 @@ export async function bundle({ write }: { readonly write: boolean }): Promise<re
   const paths = inputs.flatMap(([path, { bytesInOutput }]) => (bytesInOutput === 0 ? [] : path));
   return [...new Set(paths)].filter((path) => !path.startsWith(LATER));
 }
+
+/** Returns the folders of the npm packages of which code is in the bundles. */
+export async function bundledPackages(): Promise<readonly string[]> {
+  const inputs = await bundle({ write: false });
+  const folders = inputs.flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? []);
+  return [...new Set(folders)].sort();
+}

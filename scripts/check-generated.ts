@@ -1,25 +1,38 @@
 // Pages made from declarations must match them; `--write` brings them up to date.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { VERSION } from '../src/base/version.ts';
 import { ERRORS } from '../src/base/error-codes.ts';
 import { conflistJsonSchema } from '../src/apps/ctl/lint/conflist-schema.ts';
 import { doctorPage } from '../src/apps/ctl/doctor/doctor-page.ts';
 import { manualPage, NOTE_NAMES } from '../src/apps/ctl/manual.ts';
 import { crdManifestFile } from '../src/datastore/orch/crd-manifests.ts';
 import { rbacManifestFile } from '../src/datastore/orch/role-manifests.ts';
+import { chartFiles, crdsChartFiles } from '../src/install/cluster/chart/chart-files.ts';
 import { KIND_NAMES } from '../src/model/kinds.ts';
 import { resourceReference } from '../src/model/resource-reference.ts';
 import { anyResourceJsonSchema, resourceJsonSchema } from '../src/model/resource-schema.ts';
 import { netconfReference } from '../src/config/reference.ts';
 import { netconfJsonSchema } from '../src/config/schema.ts';
+import { alertRulesFile, monitoringManifestFile, scrapeConfigFile } from '../src/install/monitoring/manifests.ts';
+import { dashboardFile } from '../src/install/monitoring/dashboard.ts';
+import { agentEnvFile } from './deb/agent-env.ts';
 import { withEnvironmentTables } from './environment-table.ts';
+import { withAlertSections, withMetricTables } from './monitoring-tables.ts';
 import { rightsPage } from './rights-page.ts';
 
 const PAGES: Readonly<Record<string, () => string>> = {
   ...Object.fromEntries(
-    ['docs/netplug.md', 'docs/netplug-agent.md', 'docs/netplugctl/connection.md'].map((file) => [
+    [
+      'docs/netplug.md',
+      'docs/netplug-agent.md',
+      'docs/controllers.md',
+      'docs/netplug-operator.md',
+      'docs/monitoring.md',
+      'docs/netplugctl/connection.md',
+    ].map((file) => [
       file,
-      () => withEnvironmentTables(readFileSync(file, 'utf8')),
+      () => withAlertSections(withMetricTables(withEnvironmentTables(readFileSync(file, 'utf8')))),
     ]),
   ),
   'docs/errors.md': errorsPage,
@@ -38,7 +51,14 @@ const PAGES: Readonly<Record<string, () => string>> = {
   ),
   'manifests/crds.yaml': crdManifestFile,
   'manifests/rbac.yaml': rbacManifestFile,
+  'manifests/monitoring/prometheus-operator.yaml': monitoringManifestFile,
+  'manifests/monitoring/alert-rules.yaml': alertRulesFile,
+  'manifests/monitoring/scrape-hosts.yaml': scrapeConfigFile,
+  'manifests/monitoring/dashboard.json': dashboardFile,
+  'packaging/debian/agent.env': agentEnvFile,
   'docs/rights.md': rightsPage,
+  ...filesIn('chart/netplug', chartFiles(VERSION)),
+  ...filesIn('chart/netplug-crds', crdsChartFiles(VERSION)),
 };
 
 const isWriting = process.argv.includes('--write');
@@ -52,6 +72,10 @@ for (const [file, render] of Object.entries(PAGES)) {
     console.error(`${file} is not what its declaration says: run "npm run docs:write"`);
     process.exitCode = 1;
   }
+}
+
+function filesIn(folder: string, files: Readonly<Record<string, string>>): Readonly<Record<string, () => string>> {
+  return Object.fromEntries(Object.entries(files).map(([path, text]) => [`${folder}/${path}`, () => text]));
 }
 
 /** Reports notes that belong to no command, so that none is lost when a command is renamed. */

@@ -2,7 +2,7 @@
 // up to date. The bundler says which packages are in it, so a new dependency shows here.
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { bundle } from './bundle.ts';
+import { bundledPackages } from './bundle.ts';
 
 interface Notice {
   readonly title: string;
@@ -46,13 +46,6 @@ async function render(): Promise<string> {
     [RULE, ...group.map(({ title }) => title), RULE, '', texts].join('\n'),
   );
   return `${HEAD}\n${all.join('\n\n')}\n`;
-}
-
-/** Folders of the packages of which code is in the bundle. */
-async function bundledPackages(): Promise<readonly string[]> {
-  const inputs = await bundle({ write: false });
-  const folders = inputs.flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? []);
-  return [...new Set(folders)].sort();
 }
 
 function packageNotice(folder: string): Notice {

@@ -24,6 +24,7 @@ import { type Cluster, NO_NETWORK, startCluster } from '../test/support/cluster.
 import { putClusterDns, startClusterDns } from '../test/support/cluster-dns.ts';
 import { removeAtEnd } from '../test/support/janitor.ts';
 import { program } from '../test/support/components.ts';
+import { builtImage } from '../test/support/images.ts';
 import { startRoutedCluster } from '../test/support/routed-cluster.ts';
 import { until } from '../test/support/until.ts';
 
@@ -48,7 +49,7 @@ const DOWN_MS = 90_000;
 
 /** What it takes to reach each node from the machine. */
 const NODES = join(STATE, 'nodes.json');
-const USAGE = `usage: cluster.ts up [--nodes COUNT] [--datastore orch|kv] [--network netplug|none]
+const USAGE = `usage: cluster.ts up [--nodes COUNT] [--datastore orch|kv] [--network netplug|installed|none] [--method operator|chart|manifest]
        cluster.ts load ARCHIVE
        cluster.ts shell NODE [COMMAND ...]
        cluster.ts down
@@ -60,6 +61,10 @@ const POOLS = {
   'default-ipv4': { cidr: '10.83.0.0/16', vxlanMode: 'Always', natOutgoing: true },
   'default-ipv6': { cidr: 'fd00:83::/64', vxlanMode: 'Always', natOutgoing: true },
 };
+
+/** Of `netplugctl install cluster`. */
+const METHODS: readonly string[] = ['operator', 'chart', 'manifest'];
+const NETPLUGCTL = join(import.meta.dirname, '../dist/bin/netplugctl');
 
 /** What `up` says the paths of. */
 const TOOLS = ['kubectl', 'helm'] as const;
@@ -90,6 +95,7 @@ function readArguments() {
     nodes: { type: 'string', default: '2' },
     datastore: { type: 'string', default: 'orch' },
     network: { type: 'string', default: 'netplug' },
+    method: { type: 'string', default: 'operator' },
   } as const;
   // What follows the name of a node is a command with options of its own.
   const args = process.argv.slice(2, process.argv[2] === 'shell' ? 4 : undefined);
@@ -103,7 +109,10 @@ function readArguments() {
 
 function isValid(): boolean {
   const isNamed = verb === 'load' || verb === 'shell' ? operands.length === 1 : operands.length === 0;
-  const isKnown = ['orch', 'kv'].includes(values.datastore) && ['netplug', 'none'].includes(values.network);
+  const isKnown =
+    ['orch', 'kv'].includes(values.datastore) &&
+    ['netplug', 'installed', 'none'].includes(values.network) &&
+    METHODS.includes(values.method);
   return isNamed && isKnown && /^[1-9]$/.test(values.nodes);
 }
 
@@ -213,13 +222,16 @@ async function start(): Promise<Cluster> {
     logs: realpathSync(LOGS),
     onProgress: (text: string) => process.stdout.write(`cluster: ${text}\n`),
   };
-  if (values.network === 'none') {
-    const cluster = await startCluster({ ...common, pools: {}, conflist: NO_NETWORK });
+  if (values.network !== 'netplug') {
+    common.onProgress('building the images of netplug');
+    const images = [await builtImage('netplug-node'), await builtImage('netplug')];
+    const cluster = await startCluster({ ...common, images, pools: {}, conflist: NO_NETWORK });
     await putClusterDns(cluster);
+    if (values.network === 'installed') await install(cluster);
     return cluster;
   }
   const datastore = values.datastore === 'kv' ? 'kv' : 'orch';
-  const cluster = await startRoutedCluster({ ...common, datastore, pools: POOLS });
+  const cluster = await startRoutedCluster({ ...common, datastore, controllers: true, pools: POOLS });
   common.onProgress('starting CoreDNS');
   try {
     await startClusterDns(cluster);
@@ -228,6 +240,18 @@ async function start(): Promise<Cluster> {
     throw cause;
   }
   return cluster;
+}
+
+/** Installs netplug by its one command, as a user does. */
+async function install({ control, api, etcdUrl }: Cluster): Promise<void> {
+  const { method, datastore } = values;
+  process.stdout.write(`cluster: netplugctl install cluster --method ${method} --yes\n`);
+  const own = { KUBECONFIG: api.kubeconfig, HELM: program('helm'), HOME: api.dir };
+  const env = datastore === 'kv' ? { ...own, KV_ENDPOINTS: etcdUrl } : own;
+  const argv = [NETPLUGCTL, 'install', 'cluster', '--method', method, '--yes'];
+  const { status, stdout, stderr } = await control.run(argv, { env });
+  process.stdout.write(`${stdout}${stderr}`);
+  if (status !== 0) throw new Error(`netplugctl ended with status ${String(status)}`);
 }
 
 /** Makes the images of an archive, as `docker save` writes it, available to the pods of every node. */

@@ -31,7 +31,10 @@ function datastoreRows(): Row[] {
 function programRows(program: ConfiguredProgram): Row[] {
   return Object.entries(ENVIRONMENT).flatMap(([name, { meaning, byDefault, ...more }]) => {
     const { [program]: here }: Partial<Record<ConfiguredProgram, string>> = meaning;
-    const shown = 'shownDefault' in more && more.shownDefault !== undefined ? more.shownDefault : quoted(byDefault);
+    const others: Partial<Record<ConfiguredProgram, string>> =
+      'otherDefaults' in more ? (more.otherDefaults ?? {}) : {};
+    const text = quoted(others[program] ?? byDefault);
+    const shown = 'shownDefault' in more && more.shownDefault !== undefined ? more.shownDefault : text;
     return here === undefined ? [] : [{ name, byDefault: shown, meaning: here }];
   });
 }

@@ -485,6 +485,12 @@ export declare type Compare = Message<"etcdserverpb.Compare"> & {
      */
     value: Uint8Array;
     case: "value";
+  } | {
+    /**
+     * @generated from field: int64 lease = 8;
+     */
+    value: bigint;
+    case: "lease";
   } | { case: undefined; value?: undefined };
 };
 

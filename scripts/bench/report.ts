@@ -3,7 +3,7 @@ import type { Latency } from './statistics.ts';
 
 export interface LatencyRow extends Latency {
   readonly what: string;
-  readonly contestant: string;
+  readonly candidate: string;
 }
 
 /** One number, which a goal may be about. */
@@ -44,7 +44,7 @@ export interface Finding {
 
 export interface RowOptions {
   readonly samples: number;
-  readonly contestants: readonly ('agent' | 'standalone' | 'alone' | 'ptp')[];
+  readonly candidates: readonly ('agent' | 'standalone' | 'alone' | 'ptp')[];
 }
 
 /** Measures on a node of its own and leaves nothing. */

@@ -1,7 +1,7 @@
 // Requests of a warm ADD and DEL to the datastore, and whether both get on while it is silent.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Arena, newPods } from './arena.ts';
-import { type Attachment, type Contestant, jobOf } from './contestants.ts';
+import { type Testbed, newPods } from './testbed.ts';
+import { type Attachment, type Candidate, jobOf } from './candidates.ts';
 import { until } from '../../test/support/until.ts';
 import type { Figure } from './report.ts';
 
@@ -15,13 +15,13 @@ export interface Datastore {
 }
 
 export interface PodRequests {
-  readonly contestant: string;
+  readonly candidate: string;
   readonly perPod: number;
   /** Calls that failed or were held up while the datastore was silent; undefined where each of them would. */
   readonly awaited: number | undefined;
 }
 
-/** Namespaces that an arena for this needs. */
+/** Namespaces that a testbed for this needs. */
 export const PODS_IN_FLIGHT = 10;
 const ROUNDS = 5;
 const PAUSES = 5;
@@ -32,26 +32,26 @@ const MOST_SILENT_MS = 2000;
 /** What an agent has put off is done when it has been quiet for so long. */
 const QUIET_MS = 1500;
 
-export async function requestsPerPod(arena: Arena, datastore: Datastore): Promise<PodRequests[]> {
+export async function requestsPerPod(testbed: Testbed, datastore: Datastore): Promise<PodRequests[]> {
   const found: PodRequests[] = [];
-  for (const contestant of arena.contestants) {
-    await attachAndDetach(arena, { contestant, datastore });
+  for (const candidate of testbed.candidates) {
+    await attachAndDetach(testbed, { candidate, datastore });
     await becomeQuiet(datastore);
     const before = await datastore.countRequests();
-    for (let round = 0; round < ROUNDS; round += 1) await attachAndDetach(arena, { contestant, datastore });
+    for (let round = 0; round < ROUNDS; round += 1) await attachAndDetach(testbed, { candidate, datastore });
     await becomeQuiet(datastore);
     const perPod = ((await datastore.countRequests()) - before) / (ROUNDS * PODS_IN_FLIGHT);
-    const awaited = contestant.agent === undefined ? undefined : await countAwaited(arena, { contestant, datastore });
-    found.push({ contestant: contestant.name, perPod, awaited });
+    const awaited = candidate.agent === undefined ? undefined : await countAwaited(testbed, { candidate, datastore });
+    found.push({ candidate: candidate.name, perPod, awaited });
   }
   return found;
 }
 
 export function figuresOf(datastore: string, measured: readonly PodRequests[]): Figure[] {
-  return measured.flatMap(({ contestant, perPod, awaited }) => [
+  return measured.flatMap(({ candidate, perPod, awaited }) => [
     {
-      id: `requests.${datastore}.${contestant}`,
-      what: `requests per pod on ${datastore}, ADD and DEL, ${contestant}`,
+      id: `requests.${datastore}.${candidate}`,
+      what: `requests per pod on ${datastore}, ADD and DEL, ${candidate}`,
       value: perPod,
       unit: '',
     },
@@ -59,8 +59,8 @@ export function figuresOf(datastore: string, measured: readonly PodRequests[]): 
       ? []
       : [
           {
-            id: `awaited.${datastore}.${contestant}`,
-            what: `ADDs and DELs of ${String(2 * PAUSES)} held up by a silent ${datastore}, ${contestant}`,
+            id: `awaited.${datastore}.${candidate}`,
+            what: `ADDs and DELs of ${String(2 * PAUSES)} held up by a silent ${datastore}, ${candidate}`,
             value: awaited,
             unit: '',
           },
@@ -69,14 +69,14 @@ export function figuresOf(datastore: string, measured: readonly PodRequests[]): 
 }
 
 interface Meeting {
-  readonly contestant: Contestant;
+  readonly candidate: Candidate;
   readonly datastore: Datastore;
 }
 
-async function attachAndDetach(arena: Arena, { contestant, datastore }: Meeting): Promise<void> {
-  const pods = await datastore.register(newPods(arena, PODS_IN_FLIGHT));
-  await arena.call(contestant, 'ADD', { pods });
-  await arena.call(contestant, 'DEL', { pods });
+async function attachAndDetach(testbed: Testbed, { candidate, datastore }: Meeting): Promise<void> {
+  const pods = await datastore.register(newPods(testbed, PODS_IN_FLIGHT));
+  await testbed.call(candidate, 'ADD', { pods });
+  await testbed.call(candidate, 'DEL', { pods });
 }
 
 async function becomeQuiet(datastore: Datastore): Promise<void> {
@@ -94,14 +94,14 @@ async function becomeQuiet(datastore: Datastore): Promise<void> {
   );
 }
 
-async function countAwaited(arena: Arena, { contestant, datastore }: Meeting): Promise<number> {
+async function countAwaited(testbed: Testbed, { candidate, datastore }: Meeting): Promise<number> {
   let awaited = 0;
   for (let round = 0; round < PAUSES; round += 1) {
-    const pods = await datastore.register(newPods(arena, 1));
+    const pods = await datastore.register(newPods(testbed, 1));
     await becomeQuiet(datastore);
     const resume = await datastore.pause();
-    const work = arena.launcher.run(
-      pods.flatMap((pod) => [jobOf(contestant, 'ADD', pod), jobOf(contestant, 'DEL', pod)]),
+    const work = testbed.launcher.run(
+      pods.flatMap((pod) => [jobOf(candidate, 'ADD', pod), jobOf(candidate, 'DEL', pod)]),
     );
     await Promise.race([work, sleep(MOST_SILENT_MS)]);
     await resume();

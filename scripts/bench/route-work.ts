@@ -1,7 +1,7 @@
 // Routes and peers, as the agent counts them and as the kernel has them.
 import type { Agent } from '../../test/support/agent.ts';
 import type { TestNode } from '../../test/support/node.ts';
-import type { Crowd } from './crowd.ts';
+import type { RemoteNodes } from './remote-nodes.ts';
 
 /** What the agent says of its work since it started. */
 export interface RouteWork {
@@ -50,7 +50,7 @@ export async function kernelTablesOf(node: TestNode): Promise<KernelTables> {
 }
 
 /** Returns the desired state of a node in a cluster with the simulated nodes. */
-export function expectedTables({ size, blocks }: Pick<Crowd, 'size' | 'blocks'>): KernelTables {
+export function expectedTables({ size, blocks }: Pick<RemoteNodes, 'size' | 'blocks'>): KernelTables {
   return { routes: blocks + OWN_ROUTES, peers: size };
 }
 

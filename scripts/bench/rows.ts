@@ -5,6 +5,7 @@ import { measureAttach } from './rows/attach.ts';
 import { measureBurst } from './rows/burst.ts';
 import { measureClaims } from './rows/claims.ts';
 import { measureConcurrency } from './rows/concurrency.ts';
+import { measureControllers } from './rows/controllers.ts';
 import { measureConvergenceOfBlocks } from './rows/convergence-block.ts';
 import { measureConvergenceAtStart } from './rows/convergence-start.ts';
 import { measureFirstBlocks } from './rows/first-blocks.ts';
@@ -39,6 +40,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'add-beside-network': measureAddBesideNetwork,
   'convergence-start': measureConvergenceAtStart,
   'convergence-block': measureConvergenceOfBlocks,
+  controllers: measureControllers,
   'policy-packets': measurePolicyPackets,
   'policy-add': measurePolicyAdd,
   'policy-scale': measurePolicyScale,

@@ -17,8 +17,8 @@ describe('numbers', () => {
 it('puts numbers to the right below each other', () => {
   const latency = { what: 'ADD', samples: 200, minMs: 1, p50Ms: 2, p90Ms: 3, p99Ms: 400, cpuMs: 5 };
   const [head, first, second] = renderLatencies([
-    { ...latency, contestant: 'agent' },
-    { ...latency, contestant: 'ptp', p99Ms: 4 },
+    { ...latency, candidate: 'agent' },
+    { ...latency, candidate: 'ptp', p99Ms: 4 },
   ]).split('\n');
   expect(first).toMatch(/^ADD {2,}agent {2,}200 {4}1 {4}2 {4}3 {2}400 +5$/);
   expect([first?.length, second?.length]).toEqual([head?.length, head?.length]);

@@ -4,10 +4,10 @@ import type { Figure, LatencyRow } from './report.ts';
 
 export function renderLatencies(rows: readonly LatencyRow[]): string {
   return renderTable(
-    ['whole process, ms', 'contestant', 'samples', 'min', 'p50', 'p90', 'p99', 'CPU per call'],
+    ['whole process, ms', 'candidate', 'samples', 'min', 'p50', 'p90', 'p99', 'CPU per call'],
     rows.map((row) => [
       row.what,
-      row.contestant,
+      row.candidate,
       String(row.samples),
       ...[row.minMs, row.p50Ms, row.p90Ms, row.p99Ms, row.cpuMs].map(formatNumber),
     ]),

@@ -4,20 +4,37 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
+export const DEBIAN_KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
 
 /** One archive of Debian, as `apt-get indextargets` names it. */
 export interface DebianArchive {
   readonly mirror: string;
   /** Code name of the release. */
   readonly release: string;
+  /** The release itself, or its updates or security fixes: `bookworm-security`. */
+  readonly part: string;
 }
 
-/** Returns Debian's main archive among the lines that `apt-get indextargets` prints; undefined without one. */
-export function findArchive(targets: string): DebianArchive | undefined {
-  const main = targets.split('\n').find((line) => /^\S+ [a-z]+ main Debian$/.test(line));
-  const [mirror, release] = main?.split(' ') ?? [];
-  return mirror === undefined || release === undefined ? undefined : { mirror, release };
+/** Returns Debian's main archives among the lines that `apt-get indextargets` prints. */
+export function parseArchives(targets: string): readonly DebianArchive[] {
+  return targets.split('\n').flatMap((line) => {
+    const [, mirror, part, release] =
+      /^(\S+) (([a-z]+)(?:-(?:updates|security))?) main Debian(?:-Security)?$/.exec(line) ?? [];
+    return mirror === undefined || part === undefined || release === undefined ? [] : { mirror, release, part };
+  });
+}
+
+/** Returns the archives of Debian that apt uses on this machine; updates its lists when it has none. */
+export function listDebianArchives(): readonly DebianArchive[] {
+  const format = '$(REPO_URI) $(RELEASE) $(COMPONENT) $(LABEL)';
+  const list = ['indextargets', '--format', format, 'Created-By: Packages'];
+  const find = (): readonly DebianArchive[] => parseArchives(execFileSync('apt-get', list, { encoding: 'utf8' }));
+  const known = find();
+  if (known.length > 0) return known;
+  execFileSync('apt-get', ['-q', 'update'], { stdio: ['ignore', 'ignore', 'inherit'] });
+  const found = find();
+  if (found.length === 0) throw new Error("apt knows no archive of Debian's main section");
+  return found;
 }
 
 /**
@@ -28,20 +45,12 @@ export function withSuite(
   suiteOf: (release: string) => string,
   use: (aptGet: (...args: string[]) => void) => void,
 ): void {
-  const format = '$(REPO_URI) $(RELEASE) $(COMPONENT) $(LABEL)';
-  const list = ['indextargets', '--format', format, 'Created-By: Packages'];
-  const find = (): DebianArchive | undefined => findArchive(execFileSync('apt-get', list, { encoding: 'utf8' }));
-  let archive = find();
-  if (archive === undefined) {
-    // A machine that has no lists of packages yet names no archive either.
-    execFileSync('apt-get', ['-q', 'update'], { stdio: ['ignore', 'ignore', 'inherit'] });
-    archive = find();
-  }
+  const archive = listDebianArchives().find(({ release, part }) => part === release);
   if (archive === undefined) throw new Error("apt knows no archive of Debian's main section");
   const dir = mkdtempSync(join(tmpdir(), 'netplug-apt-'));
   try {
     mkdirSync(join(dir, 'lists/partial'), { recursive: true });
-    const source = `deb [signed-by=${KEYRING}] ${archive.mirror} ${suiteOf(archive.release)} main\n`;
+    const source = `deb [signed-by=${DEBIAN_KEYRING}] ${archive.mirror} ${suiteOf(archive.release)} main\n`;
     writeFileSync(join(dir, 'sources.list'), source);
     const settings = {
       'Dir::Etc::SourceList': join(dir, 'sources.list'),

@@ -1,14 +1,14 @@
-// ADD and DEL while the agent routes to a crowd whose pool changes its mode every second, beside the same on a quiet node.
+// ADD and DEL while the agent routes to many nodes whose pool changes its mode every second, beside the same on a quiet node.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startAgent } from '../../../test/support/agent.ts';
 import { startNode } from '../../../test/support/node.ts';
 import { inTurn } from '../attach-rounds.ts';
-import { BLOCKS_PER_NODE, type Crowd } from '../crowd.ts';
-import { openCrowdedNode } from '../crowded-node.ts';
+import { BLOCKS_PER_NODE, type RemoteNodes } from '../remote-nodes.ts';
+import { openRoutingNode } from '../routing-node.ts';
 import type { Run } from '../launcher.ts';
 import { type Figure, type Finding, type LatencyRow, ratio, type RowOptions } from '../report.ts';
 import { routeWorkOf } from '../route-work.ts';
-import { openSite, pairs, type Site } from '../site.ts';
+import { openRuntimeCaller, pairs, type RuntimeCaller } from '../runtime-caller.ts';
 import { summarise } from '../statistics.ts';
 
 const NODES = 1000;
@@ -23,33 +23,33 @@ const WARM_UP = 100;
 interface Way {
   readonly name: 'quiet' | 'control' | 'busy';
   readonly what: string;
-  readonly site: Site;
+  readonly caller: RuntimeCaller;
   readonly isFlipping: boolean;
 }
 
-export async function measureAddBesideNetwork({ samples, contestants }: RowOptions): Promise<Finding> {
-  if (!contestants.includes('agent')) return {};
+export async function measureAddBesideNetwork({ samples, candidates }: RowOptions): Promise<Finding> {
+  if (!candidates.includes('agent')) return {};
   await using scope = new AsyncDisposableStack();
   const quietNode = scope.use(await startNode({ mode: 'standalone' }));
   await quietNode.seedPool('own', '10.48.0.0/16', { vxlanMode: 'Always' });
-  const quiet = await openSite(quietNode, scope.use(await startAgent(quietNode)), { scope });
-  const crowded = scope.use(await openCrowdedNode());
-  await crowded.crowd.growTo(NODES);
-  const { agent } = await crowded.startAgent();
+  const quiet = await openRuntimeCaller(quietNode, scope.use(await startAgent(quietNode)), { scope });
+  const routing = scope.use(await openRoutingNode());
+  await routing.remote.growTo(NODES);
+  const { agent } = await routing.startAgent();
   scope.use(agent);
-  const busy = await openSite(crowded.node, agent, { scope });
+  const busy = await openRuntimeCaller(routing.node, agent, { scope });
   const ways: readonly Way[] = [
-    { name: 'quiet', what: 'a quiet node', site: quiet, isFlipping: false },
-    { name: 'control', what: 'a quiet node, beside the busy one on this machine', site: quiet, isFlipping: true },
-    { name: 'busy', what: `a node with ${String(NODES)} others, their pool changing`, site: busy, isFlipping: true },
+    { name: 'quiet', what: 'a quiet node', caller: quiet, isFlipping: false },
+    { name: 'control', what: 'a quiet node, beside the busy one on this machine', caller: quiet, isFlipping: true },
+    { name: 'busy', what: `a node with ${String(NODES)} others, their pool changing`, caller: busy, isFlipping: true },
   ];
-  for (const site of [quiet, busy]) await pairs(site, WARM_UP);
+  for (const caller of [quiet, busy]) await pairs(caller, WARM_UP);
   const runs = new Map(ways.map(({ name }) => [name, { ADD: [] as Run[], DEL: [] as Run[] }]));
   for (let round = 0; round * TURN < samples * 5; round += 1) {
-    for (const { name, site, isFlipping } of inTurn(ways, round)) {
-      const flips = isFlipping ? flip(crowded.crowd) : undefined;
+    for (const { name, caller, isFlipping } of inTurn(ways, round)) {
+      const flips = isFlipping ? flip(routing.remote) : undefined;
       const before = (await routeWorkOf(agent)).changes;
-      const done = await pairs(site, TURN);
+      const done = await pairs(caller, TURN);
       await flips?.stop();
       if (isFlipping && (await routeWorkOf(agent)).changes < before + NODES * BLOCKS_PER_NODE)
         throw new Error(`the routes did not change:\n${agent.log()}`);
@@ -60,7 +60,7 @@ export async function measureAddBesideNetwork({ samples, contestants }: RowOptio
   const latencies = ways.flatMap(({ name, what }) =>
     (['ADD', 'DEL'] as const).map((verb): LatencyRow => ({
       what: `${verb} on ${what}`,
-      contestant: 'agent',
+      candidate: 'agent',
       ...summarise(runs.get(name)?.[verb] ?? []),
     })),
   );
@@ -76,12 +76,12 @@ export async function measureAddBesideNetwork({ samples, contestants }: RowOptio
   return { latencies, figures };
 }
 
-/** Changes the mode of the crowd's pool every second. */
-function flip(crowd: Crowd): { readonly stop: () => Promise<void> } {
+/** Changes the mode of their pool every second. */
+function flip(remote: RemoteNodes): { readonly stop: () => Promise<void> } {
   const over = new AbortController();
   const flipping = (async (): Promise<void> => {
     for (let count = 0; !over.signal.aborted; count += 1) {
-      await crowd.setMode(count % 2 === 0 ? 'CrossSubnet' : 'Always');
+      await remote.setMode(count % 2 === 0 ? 'CrossSubnet' : 'Always');
       await sleep(FLIP_MS, undefined, { signal: over.signal }).catch(() => undefined);
     }
   })();

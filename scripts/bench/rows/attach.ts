@@ -1,11 +1,11 @@
 // ADD and DEL as whole processes, one at a time.
-import { openArena } from '../arena.ts';
+import { openTestbed } from '../testbed.ts';
 import { attachInTurns, PER_TURN } from '../attach-rounds.ts';
 import { type Figure, type MeasureRow, ratio } from '../report.ts';
 
-export const measureAttach: MeasureRow = async ({ samples, contestants }) => {
-  await using arena = await openArena({ contestants, namespaces: PER_TURN });
-  const attached = await attachInTurns(arena, samples);
+export const measureAttach: MeasureRow = async ({ samples, candidates }) => {
+  await using testbed = await openTestbed({ candidates, namespaces: PER_TURN });
+  const attached = await attachInTurns(testbed, samples);
   const verbs = ['ADD', 'DEL'] as const;
   const ptp = attached.get('ptp');
   const figures = [...attached].flatMap(([name, own]) =>
@@ -25,7 +25,7 @@ export const measureAttach: MeasureRow = async ({ samples, contestants }) => {
         ]),
   );
   const latencies = verbs.flatMap((verb) =>
-    [...attached].map(([contestant, own]) => ({ what: verb, contestant, ...own[verb] })),
+    [...attached].map(([candidate, own]) => ({ what: verb, candidate, ...own[verb] })),
   );
   return { latencies, figures };
 };

@@ -1,7 +1,7 @@
 // Many pods at once: the rate of starts and ends.
-import { type Arena, newPods, openArena } from '../arena.ts';
+import { type Testbed, newPods, openTestbed } from '../testbed.ts';
 import { inTurn, latencyOf, measure, type Measured } from '../attach-rounds.ts';
-import type { Contestant, ContestantName } from '../contestants.ts';
+import type { Candidate, CandidateName } from '../candidates.ts';
 import { type Figure, type Finding, type MeasureRow, ratio } from '../report.ts';
 import { quantile } from '../statistics.ts';
 
@@ -14,19 +14,19 @@ interface Tally {
   readonly measured: Measured[];
   readonly perSecond: number[];
 }
-type Tallies = ReadonlyMap<ContestantName, Readonly<Record<'ADD' | 'DEL', Tally>>>;
+type Tallies = ReadonlyMap<CandidateName, Readonly<Record<'ADD' | 'DEL', Tally>>>;
 
-export const measureBurst: MeasureRow = async ({ contestants }) => {
-  await using arena = await openArena({ contestants, namespaces: PODS });
+export const measureBurst: MeasureRow = async ({ candidates }) => {
+  await using testbed = await openTestbed({ candidates, namespaces: PODS });
   const tallies: Tallies = new Map(
-    contestants.map((name) => [name, { ADD: { measured: [], perSecond: [] }, DEL: { measured: [], perSecond: [] } }]),
+    candidates.map((name) => [name, { ADD: { measured: [], perSecond: [] }, DEL: { measured: [], perSecond: [] } }]),
   );
-  for (const contestant of arena.contestants) await burst(arena, { contestant, pods: AT_ONCE });
+  for (const candidate of testbed.candidates) await burst(testbed, { candidate, pods: AT_ONCE });
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const contestant of inTurn(arena.contestants, round)) {
-      const found = await burst(arena, { contestant, pods: PODS });
+    for (const candidate of inTurn(testbed.candidates, round)) {
+      const found = await burst(testbed, { candidate, pods: PODS });
       for (const verb of VERBS) {
-        const tally = tallies.get(contestant.name)?.[verb];
+        const tally = tallies.get(candidate.name)?.[verb];
         tally?.measured.push(found[verb].measured);
         tally?.perSecond.push(found[verb].perSecond);
       }
@@ -41,14 +41,14 @@ interface Burst {
 }
 
 async function burst(
-  arena: Arena,
-  { contestant, pods: count }: { contestant: Contestant; pods: number },
+  testbed: Testbed,
+  { candidate, pods: count }: { candidate: Candidate; pods: number },
 ): Promise<Record<'ADD' | 'DEL', Burst>> {
-  const pods = newPods(arena, count);
+  const pods = newPods(testbed, count);
   const once = async (verb: 'ADD' | 'DEL'): Promise<Burst> => {
     let ms = 0;
-    const measured = await measure(contestant, async () => {
-      const batch = await arena.call(contestant, verb, { pods, atOnce: AT_ONCE });
+    const measured = await measure(candidate, async () => {
+      const batch = await testbed.call(candidate, verb, { pods, atOnce: AT_ONCE });
       ms = batch.ms;
       return batch.runs;
     });
@@ -59,7 +59,7 @@ async function burst(
 
 function findingOf(tallies: Tallies): Finding {
   const what = (verb: string): string => `${String(PODS)} ${verb}s, ${String(AT_ONCE)} at once`;
-  const rateOf = (name: ContestantName, verb: 'ADD' | 'DEL'): number | undefined => {
+  const rateOf = (name: CandidateName, verb: 'ADD' | 'DEL'): number | undefined => {
     const perSecond = tallies.get(name)?.[verb].perSecond;
     return perSecond === undefined ? undefined : quantile(perSecond, 0.5);
   };
@@ -77,7 +77,7 @@ function findingOf(tallies: Tallies): Finding {
     ]),
   );
   const latencies = VERBS.flatMap((verb) =>
-    [...tallies].map(([contestant, own]) => ({ what: what(verb), contestant, ...latencyOf(own[verb].measured) })),
+    [...tallies].map(([candidate, own]) => ({ what: what(verb), candidate, ...latencyOf(own[verb].measured) })),
   );
   return { latencies, figures };
 }

@@ -1,6 +1,6 @@
 // 64 processes that want an address of one node's block at the same moment, and how naive ones fare.
-import { type Arena, newPods, openArena } from '../arena.ts';
-import type { Contestant } from '../contestants.ts';
+import { type Testbed, newPods, openTestbed } from '../testbed.ts';
+import type { Candidate } from '../candidates.ts';
 import { startNaiveClaimers } from '../naive-claimers.ts';
 import { type Figure, type MeasureRow, ratio } from '../report.ts';
 import { quantile } from '../statistics.ts';
@@ -8,22 +8,22 @@ import { quantile } from '../statistics.ts';
 const PROCESSES = 64;
 const ROUNDS = 5;
 const WHAT = `claims of ${String(PROCESSES)} processes on one block`;
-/** A block for every contestant, each with more addresses than processes. */
+/** A block for every candidate, each with more addresses than processes. */
 const POOL = { name: 'claims', cidr: '10.70.0.0/23', blockSize: 25 };
 const NAIVE = { pool: 'naive', block: '10.71.0.0/25', processes: PROCESSES };
 
-export const measureClaims: MeasureRow = async ({ contestants }) => {
-  const netplugs = contestants.filter((name) => name !== 'ptp');
-  await using arena = await openArena({ contestants: netplugs, namespaces: PROCESSES });
-  await arena.node.seedPool(POOL.name, POOL.cidr, { blockSize: POOL.blockSize });
-  await using naive = await startNaiveClaimers(arena.node, NAIVE);
-  const claimers = arena.contestants.map((contestant) => addressesOnly(arena, contestant));
-  for (const claimer of claimers) await claimInOneBatch(arena, claimer);
+export const measureClaims: MeasureRow = async ({ candidates }) => {
+  const netplugs = candidates.filter((name) => name !== 'ptp');
+  await using testbed = await openTestbed({ candidates: netplugs, namespaces: PROCESSES });
+  await testbed.node.seedPool(POOL.name, POOL.cidr, { blockSize: POOL.blockSize });
+  await using naive = await startNaiveClaimers(testbed.node, NAIVE);
+  const claimers = testbed.candidates.map((candidate) => addressesOnly(testbed, candidate));
+  for (const claimer of claimers) await claimInOneBatch(testbed, claimer);
 
   const rates = new Map<string, number[]>([...claimers.map(({ name }) => name), 'naive'].map((name) => [name, []]));
   let attempts = 0;
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const claimer of claimers) rates.get(claimer.name)?.push(await claimInOneBatch(arena, claimer));
+    for (const claimer of claimers) rates.get(claimer.name)?.push(await claimInOneBatch(testbed, claimer));
     const claimed = await naive.claim();
     rates.get('naive')?.push((1000 * PROCESSES) / claimed.ms);
     attempts += claimed.attempts;
@@ -32,16 +32,16 @@ export const measureClaims: MeasureRow = async ({ contestants }) => {
 };
 
 /** netplug-ipam alone, without a link for the pod. */
-function addressesOnly(arena: Arena, contestant: Contestant): Contestant {
-  const ipam = { ...contestant.conf.ipam, ipv4_pools: [POOL.name] };
-  return { ...contestant, plugin: `${arena.node.cniPath}/netplug-ipam`, conf: { ...contestant.conf, ipam } };
+function addressesOnly(testbed: Testbed, candidate: Candidate): Candidate {
+  const ipam = { ...candidate.conf.ipam, ipv4_pools: [POOL.name] };
+  return { ...candidate, plugin: `${testbed.node.cniPath}/netplug-ipam`, conf: { ...candidate.conf, ipam } };
 }
 
 /** Claims per second; what was claimed is free afterwards. */
-async function claimInOneBatch(arena: Arena, claimer: Contestant): Promise<number> {
-  const pods = newPods(arena, PROCESSES);
-  const { ms } = await arena.call(claimer, 'ADD', { pods, atOnce: PROCESSES });
-  await arena.call(claimer, 'DEL', { pods, atOnce: PROCESSES });
+async function claimInOneBatch(testbed: Testbed, claimer: Candidate): Promise<number> {
+  const pods = newPods(testbed, PROCESSES);
+  const { ms } = await testbed.call(claimer, 'ADD', { pods, atOnce: PROCESSES });
+  await testbed.call(claimer, 'DEL', { pods, atOnce: PROCESSES });
   return (1000 * PROCESSES) / ms;
 }
 

@@ -4,8 +4,8 @@ import { formatCidr } from '../../../src/net/cidr.ts';
 import type { Agent } from '../../../test/support/agent.ts';
 import { until } from '../../../test/support/until.ts';
 import { buildNative } from '../../build-native.ts';
-import { BLOCKS_PER_NODE, CROWD_SIZES } from '../crowd.ts';
-import { type CrowdedNode, openCrowdedNode } from '../crowded-node.ts';
+import { BLOCKS_PER_NODE, NODE_COUNTS } from '../remote-nodes.ts';
+import { type RoutingNode, openRoutingNode } from '../routing-node.ts';
 import { inside } from '../inside.ts';
 import { cpuMsOf } from '../process-usage.ts';
 import { type Figure, type Finding, type LatencyRow, type MeasureRow, type Plot, ratio } from '../report.ts';
@@ -34,20 +34,20 @@ interface Level {
   readonly comparisons: number;
 }
 
-/** The agent goes on running while the crowd grows. */
+/** The agent goes on running while nodes are added. */
 export const measureConvergenceOfBlocks: MeasureRow = async ({ samples }) => {
-  await using crowded = await openCrowdedNode();
-  const { crowd, node } = crowded;
-  await crowd.growTo(CROWD_SIZES[0] ?? 0);
-  const { agent } = await crowded.startAgent();
+  await using routing = await openRoutingNode();
+  const { remote, node } = routing;
+  await remote.growTo(NODE_COUNTS[0] ?? 0);
+  const { agent } = await routing.startAgent();
   await using _agent = agent;
   using watch = await inside(node, async () => Promise.resolve(watchKernel()));
   const levels: Level[] = [];
-  for (const size of CROWD_SIZES) {
-    await crowd.growTo(size);
-    await untilRouted(crowded, agent);
-    const latency = await measureClaims(crowded, { agent, watch, samples: Math.max(samples, LEAST_SAMPLES) });
-    levels.push({ size, latency, ...(await measureAddedNodes(crowded, { agent, watch })) });
+  for (const size of NODE_COUNTS) {
+    await remote.growTo(size);
+    await untilRouted(routing, agent);
+    const latency = await measureClaims(routing, { agent, watch, samples: Math.max(samples, LEAST_SAMPLES) });
+    levels.push({ size, latency, ...(await measureAddedNodes(routing, { agent, watch })) });
   }
   return findingOf(levels);
 };
@@ -79,14 +79,14 @@ function watchKernel(): KernelWatch {
 
 /** One block after the other, from before it is claimed until the kernel tells of the route. */
 async function measureClaims(
-  { node, crowd }: CrowdedNode,
+  { node, remote }: RoutingNode,
   { agent, watch, samples }: { readonly agent: Agent; readonly watch: KernelWatch; readonly samples: number },
 ): Promise<LatencyRow> {
   const times: number[] = [];
   const cpuBeforeMs = await cpuMsOf(node, agent.pid);
   while (times.length < samples) {
     const startMs = performance.now();
-    const { block, done } = crowd.claim();
+    const { block, done } = remote.claim();
     const [endMs] = await Promise.all([watch.arrival(formatCidr(block)), done]);
     times.push(endMs - startMs);
   }
@@ -95,17 +95,17 @@ async function measureClaims(
     times.map((ms) => ({ ms, cpuMs: 0 })),
     cpuMs,
   );
-  return { what: `route to a new block, ${String(crowd.size)} nodes`, contestant: 'agent', ...latency };
+  return { what: `route to a new block, ${String(remote.size)} nodes`, candidate: 'agent', ...latency };
 }
 
 async function measureAddedNodes(
-  crowded: CrowdedNode,
+  routing: RoutingNode,
   { agent, watch }: { readonly agent: Agent; readonly watch: KernelWatch },
 ): Promise<Pick<Level, 'changesShare' | 'noticesShare' | 'comparisons'>> {
   const before = await routeWorkOf(agent);
   const noticesBefore = watch.notices();
-  await crowded.crowd.growTo(crowded.crowd.size + ADDED_NODES);
-  await untilRouted(crowded, agent);
+  await routing.remote.growTo(routing.remote.size + ADDED_NODES);
+  await untilRouted(routing, agent);
   const after = await routeWorkOf(agent);
   return {
     changesShare: (after.changes - before.changes) / (ADDED_NODES * (BLOCKS_PER_NODE + 1)),
@@ -115,8 +115,8 @@ async function measureAddedNodes(
 }
 
 /** The kernel is asked itself in the end. */
-async function untilRouted({ node, crowd }: CrowdedNode, agent: Agent): Promise<void> {
-  const expected = expectedTables(crowd);
+async function untilRouted({ node, remote }: RoutingNode, agent: Agent): Promise<void> {
+  const expected = expectedTables(remote);
   const isThere = (found: { readonly routes: number; readonly peers: number }): boolean =>
     found.routes === expected.routes && found.peers === expected.peers;
   await until(

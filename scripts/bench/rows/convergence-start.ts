@@ -1,8 +1,8 @@
 // An agent that starts while the cluster is there already: until everything is in the kernel, and what it costs.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { type CrowdedNode, openCrowdedNode } from '../crowded-node.ts';
-import { BLOCKS_PER_NODE, CROWD_SIZES } from '../crowd.ts';
+import { type RoutingNode, openRoutingNode } from '../routing-node.ts';
+import { BLOCKS_PER_NODE, NODE_COUNTS } from '../remote-nodes.ts';
 import { cpuMsOf, memoryOf } from '../process-usage.ts';
 import { type Curve, type Figure, type Finding, type Plot, ratio } from '../report.ts';
 import { expectedTables, kernelTablesOf, routeWorkOf } from '../route-work.ts';
@@ -23,17 +23,17 @@ interface Start {
   readonly changes: number;
 }
 
-/** Every size of the crowd is met twice: by a node that has just booted, and by an agent that is only started again. */
+/** Each number of nodes is measured twice: after a boot, and after a restart of the agent alone. */
 export async function measureConvergenceAtStart(): Promise<Finding> {
-  await using crowded = await openCrowdedNode();
+  await using routing = await openRoutingNode();
   const boots: Start[] = [];
   const restarts: Start[] = [];
-  for (const size of CROWD_SIZES) {
-    await crowded.crowd.growTo(size);
+  for (const size of NODE_COUNTS) {
+    await routing.remote.growTo(size);
     const rounds: { readonly boot: Start; readonly restart: Start }[] = [];
     while (rounds.length < ROUNDS) {
-      rounds.push({ boot: await measureStart(crowded), restart: await measureStart(crowded) });
-      await crowded.forget();
+      rounds.push({ boot: await measureStart(routing), restart: await measureStart(routing) });
+      await routing.reset();
     }
     boots.push(medianOf(rounds.map(({ boot }) => boot)));
     restarts.push(medianOf(rounds.map(({ restart }) => restart)));
@@ -53,18 +53,18 @@ function medianOf(starts: readonly Start[]): Start {
   };
 }
 
-async function measureStart(crowded: CrowdedNode): Promise<Start> {
-  const { node, crowd } = crowded;
-  const { agent, ms } = await crowded.startAgent();
+async function measureStart(routing: RoutingNode): Promise<Start> {
+  const { node, remote } = routing;
+  const { agent, ms } = await routing.startAgent();
   await using _agent = agent;
-  const [tables, expected] = [await kernelTablesOf(node), expectedTables(crowd)];
+  const [tables, expected] = [await kernelTablesOf(node), expectedTables(remote)];
   if (!isDeepStrictEqual(tables, expected))
     throw new Error(`the kernel has ${JSON.stringify(tables)} instead of ${JSON.stringify(expected)}\n${agent.log()}`);
   const cpuMs = await cpuMsOf(node, agent.pid);
   await sleep(SETTLE_MS);
   const { rssMb } = await memoryOf(node, agent.pid);
   const { changes } = await routeWorkOf(agent);
-  return { size: crowd.size, ms, cpuMs, rssMb, changes };
+  return { size: remote.size, ms, cpuMs, rssMb, changes };
 }
 
 function figuresOf(boots: readonly Start[], restarts: readonly Start[]): readonly Figure[] {

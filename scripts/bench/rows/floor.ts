@@ -1,6 +1,6 @@
 // How far the agent is from the least that the kernel and a process need: the same links by a C program that does
 // nothing else, and knows no datastore.
-import { type Arena, newPods, openArena } from '../arena.ts';
+import { type Testbed, newPods, openTestbed } from '../testbed.ts';
 import { inTurn, latencyOf, measure, type Measured } from '../attach-rounds.ts';
 import { buildProgram, type Batch, type Job } from '../launcher.ts';
 import { type Figure, type MeasureRow, ratio } from '../report.ts';
@@ -20,21 +20,21 @@ interface Maker {
   run(verb: Verb, count: number, atOnce: number): Promise<Batch>;
 }
 
-export const measureFloor: MeasureRow = async ({ samples, contestants }) => {
-  if (!contestants.includes('agent')) return {};
-  await using arena = await openArena({ contestants: ['agent'], namespaces: PODS });
-  const [agent] = arena.contestants;
+export const measureFloor: MeasureRow = async ({ samples, candidates }) => {
+  if (!candidates.includes('agent')) return {};
+  await using testbed = await openTestbed({ candidates: ['agent'], namespaces: PODS });
+  const [agent] = testbed.candidates;
   if (agent === undefined) throw new Error('the agent is missing');
-  let pods = newPods(arena, PODS);
+  let pods = newPods(testbed, PODS);
   const makers: readonly Maker[] = [
     {
       name: 'agent',
       run: async (verb, count, atOnce) => {
-        if (verb === 'ADD') pods = newPods(arena, PODS);
-        return arena.call(agent, verb, { pods: pods.slice(0, count), atOnce });
+        if (verb === 'ADD') pods = newPods(testbed, PODS);
+        return testbed.call(agent, verb, { pods: pods.slice(0, count), atOnce });
       },
     },
-    { name: 'floor', run: async (verb, count, atOnce) => runFloor(arena, { verb, count, atOnce }) },
+    { name: 'floor', run: async (verb, count, atOnce) => runFloor(testbed, { verb, count, atOnce }) },
   ];
   const single = new Map<string, Measured[]>();
   const rates = new Map<string, number[]>();
@@ -57,8 +57,8 @@ export const measureFloor: MeasureRow = async ({ samples, contestants }) => {
   }
   return {
     latencies: [...single].map(([key, measured]) => {
-      const [verb = '', contestant = ''] = key.split(' ');
-      return { what: `${verb}, link alone`, contestant, ...latencyOf(measured) };
+      const [verb = '', candidate = ''] = key.split(' ');
+      return { what: `${verb}, link alone`, candidate, ...latencyOf(measured) };
     }),
     figures: VERBS.flatMap((verb) => figuresOf(verb, single, rates)),
   };
@@ -81,7 +81,7 @@ function figuresOf(
 
 /** Links that go at once go as one group, which is how the kernel is quickest. */
 async function runFloor(
-  { launcher, namespaces }: Arena,
+  { launcher, namespaces }: Testbed,
   { verb, count, atOnce }: { readonly verb: Verb; readonly count: number; readonly atOnce: number },
 ): Promise<Batch> {
   const program = buildProgram('link-floor');

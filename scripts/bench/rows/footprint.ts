@@ -1,6 +1,6 @@
 // What the agent costs a node while nothing happens.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { newPods, openArena } from '../arena.ts';
+import { newPods, openTestbed } from '../testbed.ts';
 import { memoryOf } from '../process-usage.ts';
 import type { MeasureRow } from '../report.ts';
 
@@ -11,21 +11,21 @@ const SETTLE_MS = 120_000;
 /** What it looks at from time to time, it looks at every minute at the latest. */
 const IDLE_MS = 60_000;
 
-export const measureFootprint: MeasureRow = async ({ contestants }) => {
-  if (!contestants.includes('agent')) return {};
-  await using arena = await openArena({ contestants: ['agent'], namespaces: PODS });
-  const [contestant] = arena.contestants;
-  const agent = contestant?.agent;
-  if (contestant === undefined || agent === undefined) throw new Error('no agent');
-  await contestant.fill(TAKEN);
-  const pods = newPods(arena, PODS);
-  await arena.call(contestant, 'ADD', { pods });
-  await arena.call(contestant, 'DEL', { pods });
+export const measureFootprint: MeasureRow = async ({ candidates }) => {
+  if (!candidates.includes('agent')) return {};
+  await using testbed = await openTestbed({ candidates: ['agent'], namespaces: PODS });
+  const [candidate] = testbed.candidates;
+  const agent = candidate?.agent;
+  if (candidate === undefined || agent === undefined) throw new Error('no agent');
+  await candidate.fill(TAKEN);
+  const pods = newPods(testbed, PODS);
+  await testbed.call(candidate, 'ADD', { pods });
+  await testbed.call(candidate, 'DEL', { pods });
   await sleep(SETTLE_MS);
-  const before = await contestant.agentCpuMs();
+  const before = await candidate.agentCpuMs();
   await sleep(IDLE_MS);
-  const idleCpuMs = (await contestant.agentCpuMs()) - before;
-  const { rssMb, pssMb } = await memoryOf(arena.node, agent.pid);
+  const idleCpuMs = (await candidate.agentCpuMs()) - before;
+  const { rssMb, pssMb } = await memoryOf(testbed.node, agent.pid);
   const at = `at ${String(TAKEN)} addresses`;
   return {
     figures: [

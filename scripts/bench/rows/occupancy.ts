@@ -1,5 +1,5 @@
 // ADD while many addresses are taken.
-import { openArena } from '../arena.ts';
+import { openTestbed } from '../testbed.ts';
 import { attachInTurns, type Attached, PER_TURN } from '../attach-rounds.ts';
 import { type Finding, type LatencyRow, type MeasureRow, ratio } from '../report.ts';
 
@@ -8,22 +8,22 @@ const ENDS = [LEVELS[0], LEVELS.at(-1)];
 /** Between the ends, which alone are compared. */
 const SAMPLES_BETWEEN = 30;
 
-export const measureOccupancy: MeasureRow = async ({ samples, contestants }) => {
-  await using arena = await openArena({ contestants, namespaces: PER_TURN });
+export const measureOccupancy: MeasureRow = async ({ samples, candidates }) => {
+  await using testbed = await openTestbed({ candidates, namespaces: PER_TURN });
   const measured: { level: number; attached: Attached }[] = [];
   for (const level of LEVELS) {
-    for (const contestant of arena.contestants) await contestant.fill(level);
+    for (const candidate of testbed.candidates) await candidate.fill(level);
     const count = ENDS.includes(level) ? samples : Math.min(samples, SAMPLES_BETWEEN);
-    measured.push({ level, attached: await attachInTurns(arena, count) });
+    measured.push({ level, attached: await attachInTurns(testbed, count) });
   }
-  return findingOf(contestants, measured);
+  return findingOf(candidates, measured);
 };
 
 function findingOf(names: readonly string[], measured: readonly { level: number; attached: Attached }[]): Finding {
   const latencies = measured.flatMap(({ level, attached }) =>
-    [...attached].map(([contestant, { ADD }]): LatencyRow => ({
+    [...attached].map(([candidate, { ADD }]): LatencyRow => ({
       what: `ADD, ${String(level)} taken`,
-      contestant,
+      candidate,
       ...ADD,
     })),
   );
@@ -31,7 +31,7 @@ function findingOf(names: readonly string[], measured: readonly { level: number;
     name,
     points: measured.map(({ level, attached }) => ({
       x: level,
-      y: [...attached].find(([contestant]) => contestant === name)?.[1].ADD.p50Ms ?? 0,
+      y: [...attached].find(([candidate]) => candidate === name)?.[1].ADD.p50Ms ?? 0,
     })),
   }));
   return {

@@ -3,10 +3,10 @@ import { type Agent, startAgent } from '../../../test/support/agent.ts';
 import { startNode, type TestNode } from '../../../test/support/node.ts';
 import { inTurn } from '../attach-rounds.ts';
 import { ETCD, inside, openStoreOn } from '../inside.ts';
-import { openPolicyCrowd } from '../policy-crowd.ts';
+import { openRemotePods } from '../remote-pods.ts';
 import { cpuMsOf } from '../process-usage.ts';
 import { type Finding, ratio, type RowOptions } from '../report.ts';
-import { openSite, pairs, type Site } from '../site.ts';
+import { openRuntimeCaller, pairs, type RuntimeCaller } from '../runtime-caller.ts';
 import { summarise } from '../statistics.ts';
 import type { Run } from '../launcher.ts';
 
@@ -21,11 +21,11 @@ interface Way {
   readonly what: string;
   readonly node: TestNode;
   readonly agent: Agent;
-  readonly site: Site;
+  readonly caller: RuntimeCaller;
 }
 
-export async function measurePolicyAdd({ samples, contestants }: RowOptions): Promise<Finding> {
-  if (!contestants.includes('agent')) return {};
+export async function measurePolicyAdd({ samples, candidates }: RowOptions): Promise<Finding> {
+  if (!candidates.includes('agent')) return {};
   await using scope = new AsyncDisposableStack();
   const ways = [
     await openWay('off', 'policies off', scope),
@@ -35,9 +35,9 @@ export async function measurePolicyAdd({ samples, contestants }: RowOptions): Pr
   const runs = new Map(ways.map(({ name }) => [name, { ADD: [] as Run[], DEL: [] as Run[], cpuMs: 0 }]));
   // The first turn of each is warm-up.
   for (let round = 0; round <= Math.ceil(samples / TURN); round += 1) {
-    for (const { name, node, agent, site } of inTurn(ways, round)) {
+    for (const { name, node, agent, caller } of inTurn(ways, round)) {
       const before = await cpuMsOf(node, agent.pid);
-      const done = await pairs(site, TURN);
+      const done = await pairs(caller, TURN);
       const of = runs.get(name);
       if (of === undefined || round === 0) continue;
       of.ADD.push(...done.ADD);
@@ -53,7 +53,7 @@ export async function measurePolicyAdd({ samples, contestants }: RowOptions): Pr
   };
   return {
     latencies: ways.flatMap(({ name, what }) =>
-      verbs.map((verb) => ({ what: `${verb}, ${what}`, contestant: 'agent', ...latencyOf(name, verb) })),
+      verbs.map((verb) => ({ what: `${verb}, ${what}`, candidate: 'agent', ...latencyOf(name, verb) })),
     ),
     figures: verbs.flatMap((verb) =>
       (['off', 'none'] as const).flatMap((base) =>
@@ -75,16 +75,16 @@ async function openWay(name: Way['name'], what: string, scope: AsyncDisposableSt
     await opened.ping(AbortSignal.timeout(DEADLINE_MS));
     return opened;
   });
-  const crowd = openPolicyCrowd(store);
+  const remote = openRemotePods(store);
   if (name === 'many') {
-    await crowd.growTo(PODS);
-    await crowd.addPolicies(POLICIES);
+    await remote.growTo(PODS);
+    await remote.addPolicies(POLICIES);
   }
   const agent = scope.use(await startAgent(node, { env: { NETPLUG_POLICY: name === 'off' ? 'off' : 'on' } }));
-  // In the first namespace of the crowd.
-  const site = await openSite(node, agent, {
+  // In the first namespace of the remote pods.
+  const caller = await openRuntimeCaller(node, agent, {
     scope,
     args: 'IgnoreUnknown=1;K8S_POD_NAMESPACE=ns0;K8S_POD_NAME=beside',
   });
-  return { name, what, node, agent, site };
+  return { name, what, node, agent, caller };
 }

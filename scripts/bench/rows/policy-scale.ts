@@ -12,10 +12,10 @@ import {
   FIRST_SINGLE,
   namespaceName,
   namespaceOf,
-  openPolicyCrowd,
+  openRemotePods,
   podAddress,
-  type PolicyCrowd,
-} from '../policy-crowd.ts';
+  type RemotePods,
+} from '../remote-pods.ts';
 import { cpuMsOf, memoryOf } from '../process-usage.ts';
 import { type Figure, type LatencyRow, type MeasureRow, ratio } from '../report.ts';
 import { summarise } from '../statistics.ts';
@@ -38,7 +38,7 @@ interface RulesetWatch extends AsyncDisposable {
   arrival(verb: 'add' | 'delete', address: string): Promise<number>;
 }
 
-interface Site {
+interface RuntimeCaller {
   readonly node: TestNode;
   readonly agent: Agent;
 }
@@ -52,35 +52,35 @@ interface ChangeKind {
   readonly undo?: (round: number) => Promise<unknown>;
 }
 
-export const measurePolicyScale: MeasureRow = async ({ samples, contestants }) => {
-  if (!contestants.includes('agent')) return {};
+export const measurePolicyScale: MeasureRow = async ({ samples, candidates }) => {
+  if (!candidates.includes('agent')) return {};
   await using scope = new AsyncDisposableStack();
   const policed = scope.use(await startPolicedNode());
   const { node } = policed;
-  const site: Site = { node, agent: policed.agent() };
-  const crowd = await inside(node, async () => {
+  const caller: RuntimeCaller = { node, agent: policed.agent() };
+  const remote = await inside(node, async () => {
     const store = scope.use(openStoreOn(ETCD));
     await store.ping(AbortSignal.timeout(ARRIVAL_MS));
-    return openPolicyCrowd(store);
+    return openRemotePods(store);
   });
-  await crowd.growTo(SIZES[0] ?? 0);
-  await crowd.addPolicies(POLICIES);
+  await remote.growTo(SIZES[0] ?? 0);
+  await remote.addPolicies(POLICIES);
   for (let index = 0; index < LOCAL_PODS; index += 1) await policed.add(`${namespaceName(index)}/local`);
-  await crowd.put(allowing('marked-namespace', { selector: "marked == 'yes'" }));
+  await remote.put(allowing('marked-namespace', { selector: "marked == 'yes'" }));
   const watch = scope.use(await watchRuleset(node));
   const latencies: LatencyRow[] = [];
   const figures: Figure[] = [];
   for (const size of SIZES) {
-    await crowd.growTo(size);
-    await site.agent.settled();
-    for (const kind of kindsOf(crowd))
-      latencies.push(await measureChanges(site, { kind, size, watch, samples: Math.min(samples, MOST_SAMPLES) }));
-    figures.push(...(await measureChurn(site, { crowd, size })));
-    figures.push(...(await memoryFigures(site, size)));
+    await remote.growTo(size);
+    await caller.agent.settled();
+    for (const kind of kindsOf(remote))
+      latencies.push(await measureChanges(caller, { kind, size, watch, samples: Math.min(samples, MOST_SAMPLES) }));
+    figures.push(...(await measureChurn(caller, { remote, size })));
+    figures.push(...(await memoryFigures(caller, size)));
   }
   const p50 = (name: string, size: number | undefined): number | undefined =>
     latencies.find(({ what }) => what === shownOf(name, size ?? 0))?.p50Ms;
-  for (const { name } of kindsOf(crowd))
+  for (const { name } of kindsOf(remote))
     figures.push(
       ...ratio(
         {
@@ -98,24 +98,24 @@ function shownOf(name: string, size: number): string {
   return `${name} to the kernel, ${String(size)} pods and ${String(POLICIES)} policies`;
 }
 
-function kindsOf(crowd: PolicyCrowd): readonly ChangeKind[] {
+function kindsOf(remote: RemotePods): readonly ChangeKind[] {
   return [
     {
       name: 'pod',
       address: (round) => podAddress(singlePod(round)),
-      write: async (round) => crowd.start(singlePod(round)),
-      undo: async (round) => crowd.end(singlePod(round)),
+      write: async (round) => remote.start(singlePod(round)),
+      undo: async (round) => remote.end(singlePod(round)),
     },
     {
       name: 'policy',
       address: (round) => `198.51.100.${String(round)}`,
-      write: async (round) => crowd.put(allowing('marked-policy', { nets: [`198.51.100.${String(round)}/32`] })),
+      write: async (round) => remote.put(allowing('marked-policy', { nets: [`198.51.100.${String(round)}/32`] })),
     },
     {
       name: 'namespace label',
       address: () => podAddress(MARKED),
-      write: async () => crowd.put(namespaceOf(MARKED, { marked: 'yes' })),
-      undo: async () => crowd.put(namespaceOf(MARKED)),
+      write: async () => remote.put(namespaceOf(MARKED, { marked: 'yes' })),
+      undo: async () => remote.put(namespaceOf(MARKED)),
     },
   ];
 }
@@ -139,7 +139,7 @@ function allowing(
 }
 
 async function measureChanges(
-  { node, agent }: Site,
+  { node, agent }: RuntimeCaller,
   options: { readonly kind: ChangeKind; readonly size: number; readonly watch: RulesetWatch; readonly samples: number },
 ): Promise<LatencyRow> {
   const { kind, size, watch, samples } = options;
@@ -157,13 +157,13 @@ async function measureChanges(
     times.map((ms) => ({ ms, cpuMs: 0 })),
     cpuMs,
   );
-  return { what: shownOf(kind.name, size), contestant: 'agent', ...latency };
+  return { what: shownOf(kind.name, size), candidate: 'agent', ...latency };
 }
 
 /** Pods start at an even rate and end a second later; what an unsteady machine delays is in no figure. */
 async function measureChurn(
-  { node, agent }: Site,
-  { crowd, size }: { readonly crowd: PolicyCrowd; readonly size: number },
+  { node, agent }: RuntimeCaller,
+  { remote, size }: { readonly remote: RemotePods; readonly size: number },
 ): Promise<Figure[]> {
   const before = await cpuMsOf(node, agent.pid);
   const startMs = performance.now();
@@ -171,17 +171,17 @@ async function measureChurn(
     const perTick = CHURN_PER_SECOND / TICKS_PER_SECOND;
     const numbers = Array.from({ length: perTick }, (_, index) => FIRST_SINGLE + tick * perTick + index);
     await Promise.all([
-      ...numbers.map(async (number) => crowd.start(number)),
+      ...numbers.map(async (number) => remote.start(number)),
       ...numbers
         .map((number) => number - CHURN_PER_SECOND)
-        .map(async (number) => number < FIRST_SINGLE || crowd.end(number)),
+        .map(async (number) => number < FIRST_SINGLE || remote.end(number)),
     ]);
     await sleep(Math.max(0, startMs + ((tick + 1) * 1000) / TICKS_PER_SECOND - performance.now()));
   }
   await agent.settled();
   const cpuMs = (await cpuMsOf(node, agent.pid)) - before;
   const last = FIRST_SINGLE + CHURN_S * CHURN_PER_SECOND;
-  for (let number = last - CHURN_PER_SECOND; number < last; number += 1) await crowd.end(number);
+  for (let number = last - CHURN_PER_SECOND; number < last; number += 1) await remote.end(number);
   return [
     {
       id: `policy.churn.${String(size)}`,
@@ -192,7 +192,7 @@ async function measureChurn(
   ];
 }
 
-async function memoryFigures({ node, agent }: Site, size: number): Promise<Figure[]> {
+async function memoryFigures({ node, agent }: RuntimeCaller, size: number): Promise<Figure[]> {
   await sleep(SETTLE_MS);
   const { rssMb, pssMb } = await memoryOf(node, agent.pid);
   const what = `memory of the agent's two processes, ${String(size)} pods and ${String(POLICIES)} policies`;

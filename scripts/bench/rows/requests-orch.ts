@@ -3,14 +3,14 @@ import type { TestNode } from '../../../test/support/node.ts';
 import { poolOf } from '../../../test/support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../../../test/support/orch-datastore.ts';
 import { type Fate, startProxy } from '../../../test/support/orch-proxy.ts';
-import { openArena } from '../arena.ts';
-import { type Attachment, type OtherDatastore, POOL } from '../contestants.ts';
+import { openTestbed } from '../testbed.ts';
+import { type Attachment, type OtherDatastore, POOL } from '../candidates.ts';
 import { inside } from '../inside.ts';
 import type { MeasureRow } from '../report.ts';
 import { type Datastore, figuresOf, PODS_IN_FLIGHT, requestsPerPod } from '../requests-per-pod.ts';
 
-export const measureRequestsOnOrch: MeasureRow = async ({ contestants }) => {
-  const netplugs = contestants.filter((name) => name !== 'ptp');
+export const measureRequestsOnOrch: MeasureRow = async ({ candidates }) => {
+  const netplugs = candidates.filter((name) => name !== 'ptp');
   await using scope = new AsyncDisposableStack();
   const server = scope.use(await startOrchApiServer());
   await server.apply([poolOf('pods', POOL)]);
@@ -26,9 +26,9 @@ export const measureRequestsOnOrch: MeasureRow = async ({ contestants }) => {
       env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig },
     };
   };
-  const arena = scope.use(await openArena({ contestants: netplugs, namespaces: PODS_IN_FLIGHT, datastore }));
-  const register: Datastore['register'] = async (pods) => putPods(server, { node: arena.node.name, pods });
-  const measured = await requestsPerPod(arena, { ...counter, register });
+  const testbed = scope.use(await openTestbed({ candidates: netplugs, namespaces: PODS_IN_FLIGHT, datastore }));
+  const register: Datastore['register'] = async (pods) => putPods(server, { node: testbed.node.name, pods });
+  const measured = await requestsPerPod(testbed, { ...counter, register });
   return { figures: figuresOf('orch', measured) };
 };
 

@@ -6,7 +6,7 @@ import { type Containerd, startContainerd } from '../../../test/support/containe
 import { startNode, type TestNode } from '../../../test/support/node.ts';
 import { installNetwork } from '../../../test/support/runtime.ts';
 import { inTurn } from '../attach-rounds.ts';
-import type { ContestantName } from '../contestants.ts';
+import type { CandidateName } from '../candidates.ts';
 import { type Figure, type LatencyRow, type MeasureRow, ratio } from '../report.ts';
 import { quantile, type Sample, summarise } from '../statistics.ts';
 
@@ -17,16 +17,16 @@ const SETTLE_MS = 150;
 const SOCKET = '/run/netplug/cni.sock';
 
 interface Runtime {
-  readonly name: ContestantName;
+  readonly name: CandidateName;
   readonly containerd: Containerd;
   readonly pod: Sample[];
   readonly host: Sample[];
 }
 
-export const measureSandbox: MeasureRow = async ({ samples, contestants }) => {
+export const measureSandbox: MeasureRow = async ({ samples, candidates }) => {
   await using scope = new AsyncDisposableStack();
   const runtimes: Runtime[] = [];
-  for (const name of contestants) runtimes.push(await openRuntime(name, scope));
+  for (const name of candidates) runtimes.push(await openRuntime(name, scope));
   for (let round = 0; round < WARM_UP + samples; round += 1) {
     for (const { containerd, pod, host } of inTurn(runtimes, round)) {
       for (const hostNetwork of round % 2 === 0 ? [false, true] : [true, false]) {
@@ -39,7 +39,7 @@ export const measureSandbox: MeasureRow = async ({ samples, contestants }) => {
 };
 
 /** A node of its own: containerd reads one network only. */
-async function openRuntime(name: ContestantName, scope: AsyncDisposableStack): Promise<Runtime> {
+async function openRuntime(name: CandidateName, scope: AsyncDisposableStack): Promise<Runtime> {
   const node = scope.use(await startNode({ ownRun: true, durable: true }));
   if (name !== 'ptp') await node.seedPool('pods', '10.64.0.0/16');
   if (name === 'agent') scope.use(await startAgent(node, { socket: SOCKET }));
@@ -68,8 +68,8 @@ async function time(containerd: Containerd, { hostNetwork }: { hostNetwork: bool
 
 function latenciesOf({ name, pod, host }: Runtime): LatencyRow[] {
   return [
-    { what: 'RunPodSandbox', contestant: name, ...summarise(pod) },
-    { what: 'RunPodSandbox, host network', contestant: name, ...summarise(host) },
+    { what: 'RunPodSandbox', candidate: name, ...summarise(pod) },
+    { what: 'RunPodSandbox, host network', candidate: name, ...summarise(host) },
   ];
 }
 

@@ -25,13 +25,13 @@ interface Bench {
   readonly orchconfig: string;
 }
 
-interface Contestant {
+interface Candidate {
   readonly name: 'agent' | 'before';
   readonly command?: readonly string[];
 }
 
 interface Measured {
-  readonly contestant: Contestant['name'];
+  readonly candidate: Candidate['name'];
   readonly size: number;
   readonly watches: Readonly<Record<string, number>>;
   readonly connections: number;
@@ -42,20 +42,20 @@ interface Measured {
   readonly beats: number;
 }
 
-export const measureWatchesOnOrch: MeasureRow = async ({ contestants }) => {
-  if (!contestants.includes('agent')) return {};
+export const measureWatchesOnOrch: MeasureRow = async ({ candidates }) => {
+  if (!candidates.includes('agent')) return {};
   await using scope = new AsyncDisposableStack();
   const bench = await openBench(scope);
   const measured: Measured[] = [];
   for (const size of SIZES) {
     await bench.nodes.beat(true);
     await bench.nodes.growTo(size);
-    for (const contestant of chooseAgents()) measured.push(await measure(bench, contestant, size));
+    for (const candidate of chooseAgents()) measured.push(await measure(bench, candidate, size));
   }
   return { figures: measured.flatMap((each) => figuresOf(each)), plots: [plotOf(measured)] };
 };
 
-function chooseAgents(): readonly Contestant[] {
+function chooseAgents(): readonly Candidate[] {
   const before = process.env['NETPLUG_BENCH_BEFORE'] ?? '';
   return [...(before === '' ? [] : [{ name: 'before', command: [before] } as const]), { name: 'agent' }];
 }
@@ -74,7 +74,7 @@ async function openBench(scope: AsyncDisposableStack): Promise<Bench> {
 
 async function measure(
   { server, node, proxy, nodes, orchconfig }: Bench,
-  { name, command }: Contestant,
+  { name, command }: Candidate,
   size: number,
 ): Promise<Measured> {
   await nodes.beat(false);
@@ -94,7 +94,7 @@ async function measure(
   if (share < 0.5)
     throw new Error(`only ${(100 * share).toFixed(0)} % of the heartbeats of ${String(size)} nodes came`);
   return {
-    contestant: name,
+    candidate: name,
     size,
     watches,
     connections: beaten.connections,
@@ -116,7 +116,7 @@ async function heartbeatsOf(server: OrchApiServer): Promise<number> {
 }
 
 function figuresOf({
-  contestant,
+  candidate,
   size,
   watches,
   connections,
@@ -124,8 +124,8 @@ function figuresOf({
   beatenBytes,
   beats,
 }: Measured): readonly Figure[] {
-  const id = `watches-orch.${contestant}.${String(size)}`;
-  const who = `${contestant}, ${String(size)} nodes`;
+  const id = `watches-orch.${candidate}.${String(size)}`;
+  const who = `${candidate}, ${String(size)} nodes`;
   const counts = Object.values(watches);
   const perBeat = (beatenBytes - quietBytes) / beats;
   return [
@@ -139,7 +139,7 @@ function figuresOf({
 }
 
 function plotOf(measured: readonly Measured[]): Plot {
-  const names = [...new Set(measured.map(({ contestant }) => contestant))];
+  const names = [...new Set(measured.map(({ candidate }) => candidate))];
   return {
     name: 'watches-orch',
     title: 'Bytes between one agent and the API server per minute, with heartbeats of all nodes every 10 s',
@@ -148,7 +148,7 @@ function plotOf(measured: readonly Measured[]): Plot {
     curves: names.map((name) => ({
       name,
       points: measured
-        .filter(({ contestant }) => contestant === name)
+        .filter(({ candidate }) => candidate === name)
         .map(({ size, beatenBytes }) => ({ x: size, y: beatenBytes })),
     })),
   };

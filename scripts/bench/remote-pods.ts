@@ -8,7 +8,7 @@ import { formatAddress } from '../../src/net/address.ts';
 import { addressAt, parseCidr } from '../../src/net/cidr.ts';
 import { nodeName } from '../../test/support/fixtures.ts';
 
-export interface PolicyCrowd {
+export interface RemotePods {
   /** Adds pods until there are so many, spread over all namespaces and teams. */
   growTo(pods: number): Promise<void>;
   /** Adds policies until there are so many. Each namespace has its share of them. */
@@ -30,13 +30,13 @@ const PODS = parseCidr('10.96.0.0/12');
 const PER_COMMIT = 60;
 const DEADLINE_MS = 60_000;
 
-export function openPolicyCrowd(store: Store): PolicyCrowd {
+export function openRemotePods(store: Store): RemotePods {
   let [size, policies] = [0, 0];
   const signal = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
   const commit = async (changes: readonly Change[]): Promise<void> => {
     if ((await store.commit(changes, signal())) !== 'committed') throw new Error('a record has changed meanwhile');
   };
-  const put: PolicyCrowd['put'] = async (resource) => {
+  const put: RemotePods['put'] = async (resource) => {
     await store.updateResource(resource, signal()).catch(async (cause: unknown) => {
       if (!isNetplugError(cause, 'resource/not-found')) throw cause;
       return store.createResource(resource, signal());
@@ -66,12 +66,12 @@ export function openPolicyCrowd(store: Store): PolicyCrowd {
   };
 }
 
-/** The address of a pod of the crowd. */
+/** The address of a remote pod. */
 export function podAddress(pod: number): string {
   return formatAddress(addressAt(PODS, pod));
 }
 
-/** The name of a namespace of the crowd. */
+/** The name of a namespace of remote pods. */
 export function namespaceName(index: number): string {
   return `ns${String(index)}`;
 }
@@ -92,7 +92,7 @@ function policyOf(number: number): AnyResource {
   return {
     apiVersion: 'netplug.io/v3',
     kind: 'GlobalNetworkPolicy',
-    metadata: { name: `crowd-${String(number)}` },
+    metadata: { name: `remote-${String(number)}` },
     spec: {
       order: number,
       selector: `netplug/namespace == '${namespaceName(number % NAMESPACES)}'`,

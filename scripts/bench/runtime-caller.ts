@@ -5,18 +5,18 @@ import { type Job, type Launcher, type Run, startLauncher } from './launcher.ts'
 
 const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 
-export interface Site {
+export interface RuntimeCaller {
   readonly agent: Agent;
   readonly launcher: Launcher;
   readonly pair: (verb: 'ADD' | 'DEL') => Job;
 }
 
 /** `args` is CNI_ARGS. */
-export async function openSite(
+export async function openRuntimeCaller(
   node: TestNode,
   agent: Agent,
   { scope, args = '' }: { readonly scope: AsyncDisposableStack; readonly args?: string },
-): Promise<Site> {
+): Promise<RuntimeCaller> {
   const launcher = scope.use(await startLauncher(node));
   const netns = (await node.pod()).path;
   const ipam = { type: 'netplug-ipam', assign_ipv6: 'false', ipv4_pools: ['own'] };
@@ -39,7 +39,10 @@ export async function openSite(
 }
 
 /** One call after the other. */
-export async function pairs({ launcher, pair, agent }: Site, count: number): Promise<{ ADD: Run[]; DEL: Run[] }> {
+export async function pairs(
+  { launcher, pair, agent }: RuntimeCaller,
+  count: number,
+): Promise<{ ADD: Run[]; DEL: Run[] }> {
   const jobs = Array.from({ length: count }, () => [pair('ADD'), pair('DEL')]).flat();
   const { runs } = await launcher.run(jobs);
   const failed = runs.find(({ status }) => status !== 0);

@@ -1,25 +1,25 @@
-// One node with contestants, a launcher and namespaces that wait for pods. Every row starts its own, so that none finds
+// One node with candidates, a launcher and namespaces that wait for pods. Every row starts its own, so that none finds
 // what another has left.
 import { startNode, type TestNode } from '../../test/support/node.ts';
 import {
   type Attachment,
-  type Contestant,
-  type ContestantName,
+  type Candidate,
+  type CandidateName,
   jobOf,
-  openContestants,
+  openCandidates,
   type OtherDatastore,
   type Verb,
-} from './contestants.ts';
+} from './candidates.ts';
 import { type Batch, type Launcher, type Run, startLauncher } from './launcher.ts';
 
-export interface Arena extends AsyncDisposable {
+export interface Testbed extends AsyncDisposable {
   readonly node: TestNode;
   readonly launcher: Launcher;
-  readonly contestants: readonly Contestant[];
+  readonly candidates: readonly Candidate[];
   /** Pods of one call of `attach`, one namespace each. */
   readonly namespaces: readonly string[];
   /** Runs the verb for each of the pods, and checks every answer. */
-  call(contestant: Contestant, verb: Verb, options: CallOptions): Promise<Batch>;
+  call(candidate: Candidate, verb: Verb, options: CallOptions): Promise<Batch>;
 }
 
 export interface CallOptions {
@@ -27,18 +27,22 @@ export interface CallOptions {
   readonly atOnce?: number;
 }
 
-export interface ArenaOptions {
-  readonly contestants: readonly ContestantName[];
+export interface TestbedOptions {
+  readonly candidates: readonly CandidateName[];
   readonly namespaces: number;
-  /** Starts one that the node reaches, before the contestants. */
+  /** Starts one that the node reaches, before the candidates. */
   readonly datastore?: (node: TestNode) => Promise<OtherDatastore>;
 }
 
 /** Its etcd syncs every write to disk, as in production. */
-export async function openArena({ contestants: names, namespaces: count, datastore }: ArenaOptions): Promise<Arena> {
+export async function openTestbed({
+  candidates: names,
+  namespaces: count,
+  datastore,
+}: TestbedOptions): Promise<Testbed> {
   await using scope = new AsyncDisposableStack();
   const node = scope.use(await startNode({ durable: true }));
-  const contestants = await openContestants(node, { names, datastore: await datastore?.(node) }, scope);
+  const candidates = await openCandidates(node, { names, datastore: await datastore?.(node) }, scope);
   const launcher = scope.use(await startLauncher(node));
   const namespaces: string[] = [];
   while (namespaces.length < count) namespaces.push((await node.pod()).path);
@@ -46,14 +50,14 @@ export async function openArena({ contestants: names, namespaces: count, datasto
   return {
     node,
     launcher,
-    contestants,
+    candidates,
     namespaces,
-    call: async (contestant, verb, { pods, atOnce = 1 }) => {
+    call: async (candidate, verb, { pods, atOnce = 1 }) => {
       const batch = await launcher.run(
-        pods.map((pod) => jobOf(contestant, verb, pod)),
+        pods.map((pod) => jobOf(candidate, verb, pod)),
         { atOnce },
       );
-      for (const run of batch.runs) check(run, { contestant, verb, log: () => launcher.log() });
+      for (const run of batch.runs) check(run, { candidate, verb, log: () => launcher.log() });
       return batch;
     },
     [Symbol.asyncDispose]: async () => kept.disposeAsync(),
@@ -62,8 +66,8 @@ export async function openArena({ contestants: names, namespaces: count, datasto
 
 let pods = 0;
 
-/** New pods, as many as asked for, in namespaces of the arena. */
-export function newPods({ namespaces }: Pick<Arena, 'namespaces'>, count: number): Attachment[] {
+/** New pods, as many as asked for, in namespaces of the testbed. */
+export function newPods({ namespaces }: Pick<Testbed, 'namespaces'>, count: number): Attachment[] {
   if (count > namespaces.length) throw new Error(`${String(count)} pods in ${String(namespaces.length)} namespaces`);
   return namespaces.slice(0, count).map((netns) => {
     pods += 1;
@@ -75,9 +79,9 @@ const LOG_SHOWN = 2000;
 
 function check(
   { status, stdout }: Run,
-  { contestant, verb, log }: { contestant: Contestant; verb: Verb; log: () => string },
+  { candidate, verb, log }: { candidate: Candidate; verb: Verb; log: () => string },
 ): void {
   const hasAddress = verb !== 'ADD' || /"address":\s*"[0-9a-f.:]+\/\d+"/.test(stdout);
   if (status === 0 && hasAddress) return;
-  throw new Error(`${contestant.name} ${verb} ended with ${String(status)}: ${stdout}\n${log().slice(-LOG_SHOWN)}`);
+  throw new Error(`${candidate.name} ${verb} ended with ${String(status)}: ${stdout}\n${log().slice(-LOG_SHOWN)}`);
 }

@@ -9,20 +9,20 @@ import { addressAt, type Cidr, cidrAround, cidrSize, parseCidr } from '../../src
 import { nodeName, nodeOf, poolOf } from '../../test/support/fixtures.ts';
 
 /** So many nodes are there in the measurements. */
-export const CROWD_SIZES = [10, 100, 300, 1000];
+export const NODE_COUNTS = [10, 100, 300, 1000];
 export const BLOCKS_PER_NODE = 20;
 /** Of the nodes themselves; the first ones are for those that are more than records. */
 export const UNDERLAY = parseCidr('10.32.0.0/16');
 const FIRST_ADDRESS = 256;
 /** Gives no address to tunnels, so that none of its blocks is anybody else's. */
-const POOL = poolOf('crowd', '10.64.0.0/10', { vxlanMode: 'Always', allowedUses: ['Workload'] });
+const POOL = poolOf('remote', '10.64.0.0/10', { vxlanMode: 'Always', allowedUses: ['Workload'] });
 /** Two requirements for each in one transaction. */
 const BLOCKS_PER_COMMIT = 60;
 /** Blocks that come one by one, behind those that come with their node. */
 const FIRST_SINGLE = 40_000;
 const DEADLINE_MS = 60_000;
 
-export interface Crowd {
+export interface RemoteNodes {
   /** How many there are. */
   readonly size: number;
   /** How many blocks they have together. */
@@ -35,9 +35,9 @@ export interface Crowd {
   claim(): { readonly block: Cidr; readonly done: Promise<void> };
 }
 
-export async function openCrowd(store: Store): Promise<Crowd> {
+export async function openRemoteNodes(store: Store): Promise<RemoteNodes> {
   await store.createResource(POOL, AbortSignal.timeout(DEADLINE_MS));
-  const { pools } = await store.readNodeView(nodeName('nobody'), undefined, AbortSignal.timeout(DEADLINE_MS));
+  const { pools } = await store.readNodeView(nodeName('unused'), undefined, AbortSignal.timeout(DEADLINE_MS));
   const pool = pools.find(({ value }) => value.metadata.name === POOL.metadata.name);
   if (pool === undefined) throw new Error('no pool');
   const commit = async (changes: readonly Change[]): Promise<void> => {

@@ -9,12 +9,12 @@ import { fillReservations } from './fill-reservations.ts';
 import type { Job } from './launcher.ts';
 import { cpuMsOf } from './process-usage.ts';
 
-export const CONTESTANTS = ['agent', 'standalone', 'alone', 'ptp'] as const;
-export type ContestantName = (typeof CONTESTANTS)[number];
+export const CANDIDATES = ['agent', 'standalone', 'alone', 'ptp'] as const;
+export type CandidateName = (typeof CANDIDATES)[number];
 export type Verb = 'ADD' | 'DEL' | 'STATUS';
 
-export interface Contestant {
-  readonly name: ContestantName;
+export interface Candidate {
+  readonly name: CandidateName;
   /** Path of the plugin inside the node. */
   readonly plugin: string;
   readonly conf: Json;
@@ -47,34 +47,34 @@ export interface OtherDatastore {
   readonly env: Readonly<Record<string, string>>;
 }
 
-export interface ContestantsOptions {
-  readonly names: readonly ContestantName[];
+export interface CandidatesOptions {
+  readonly names: readonly CandidateName[];
   /** With a pool in it. */
   readonly datastore?: OtherDatastore | undefined;
 }
 
 /** Makes them ready on one node; those of netplug have a node name each, so that neither works on the blocks of the other. */
-export async function openContestants(
+export async function openCandidates(
   node: TestNode,
-  { names, datastore }: ContestantsOptions,
+  { names, datastore }: CandidatesOptions,
   scope: AsyncDisposableStack,
-): Promise<Contestant[]> {
+): Promise<Candidate[]> {
   if (datastore === undefined && names.some((name) => name !== 'ptp')) await node.seedPool('pods', POOL);
   const { conf = {}, env = {} } = datastore ?? {};
-  const contestants: Contestant[] = [];
+  const candidates: Candidate[] = [];
   // The standalone program must not find the agent's name and journals.
   const apart = { NETPLUG_STATE_DIR: join(node.dir, 'agent/state'), ...env };
   for (const name of names) {
-    if (name === 'agent') contestants.push(agentOf(node, scope.use(await startAgent(node, { env: apart })), conf));
-    if (name === 'standalone') contestants.push(await standaloneOf(node, conf));
-    if (name === 'alone') contestants.push(aloneOf(node, conf));
-    if (name === 'ptp') contestants.push(ptpOf(node));
+    if (name === 'agent') candidates.push(agentOf(node, scope.use(await startAgent(node, { env: apart })), conf));
+    if (name === 'standalone') candidates.push(await standaloneOf(node, conf));
+    if (name === 'alone') candidates.push(aloneOf(node, conf));
+    if (name === 'ptp') candidates.push(ptpOf(node));
   }
-  return contestants;
+  return candidates;
 }
 
 /** The call as a runtime makes it. */
-export function jobOf({ plugin, conf, env }: Contestant, verb: Verb, attachment?: Attachment): Job {
+export function jobOf({ plugin, conf, env }: Candidate, verb: Verb, attachment?: Attachment): Job {
   const pod = attachment === undefined ? {} : podEnv(attachment);
   return {
     argv: [plugin],
@@ -95,7 +95,7 @@ function podEnv({ containerId, netns, podUid }: Attachment): Record<string, stri
   };
 }
 
-function agentOf(node: TestNode, agent: Agent, conf: object): Contestant {
+function agentOf(node: TestNode, agent: Agent, conf: object): Candidate {
   return {
     name: 'agent',
     plugin: join(node.cniPath, 'netplug'),
@@ -108,7 +108,7 @@ function agentOf(node: TestNode, agent: Agent, conf: object): Contestant {
 }
 
 /** On a node whose agent is down. */
-async function standaloneOf(node: TestNode, conf: object): Promise<Contestant> {
+async function standaloneOf(node: TestNode, conf: object): Promise<Candidate> {
   const folder = join(node.dir, 'standalone-run');
   await mkdir(folder, { mode: 0o755 });
   return {
@@ -122,7 +122,7 @@ async function standaloneOf(node: TestNode, conf: object): Promise<Contestant> {
 }
 
 /** Every call starts a program. */
-function aloneOf(node: TestNode, conf: object, name: 'standalone' | 'alone' = 'alone'): Contestant {
+function aloneOf(node: TestNode, conf: object, name: 'standalone' | 'alone' = 'alone'): Candidate {
   const owner = `${node.name}-${name}`;
   return {
     name,
@@ -135,7 +135,7 @@ function aloneOf(node: TestNode, conf: object, name: 'standalone' | 'alone' = 'a
   };
 }
 
-function ptpOf(node: TestNode): Contestant {
+function ptpOf(node: TestNode): Candidate {
   const { subnet, network } = RESERVATIONS;
   const ipam = { type: 'host-local', ranges: [[{ subnet }]], routes: [{ dst: '0.0.0.0/0' }] };
   return {

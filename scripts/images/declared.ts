@@ -1,0 +1,101 @@
+// What the images contain: declared once, for the lock, the build, the SBOM and docs/images.md.
+
+/** Code name of the release of Debian that packages come from, unless OTHER_RELEASES names another. */
+export const DEBIAN_RELEASE = 'trixie';
+/**
+ * Packages that come from another release of Debian. nft: what nft 1.1.3 writes crashes an nft 1.0.6 of the host that lists
+ * tables. The libraries are those that decide what nft writes and prints; its other ones come from DEBIAN_RELEASE.
+ */
+export const OTHER_RELEASES: Readonly<Record<string, readonly string[]>> = {
+  bookworm: ['nftables', 'libjansson4', 'libmnl0', 'libnftables1', 'libnftnl11', 'libxtables12'],
+};
+/** Registry and repository that names of images start with, unless another is given. */
+export const DEFAULT_REGISTRY = 'netplug.io';
+
+export const IMAGE_NAMES = ['netplug-node', 'netplug'] as const;
+export type ImageName = (typeof IMAGE_NAMES)[number];
+/** From the one that changes least often; images share those that they start with. */
+export type LayerName = 'libraries' | 'executable' | 'tools' | 'plugin';
+
+export interface DeclaredImage {
+  readonly title: string;
+  readonly layers: readonly LayerName[];
+  /** What runs unless the pod says otherwise. */
+  readonly command: readonly string[];
+  readonly user: string;
+}
+
+export const IMAGES: Readonly<Record<ImageName, DeclaredImage>> = {
+  'netplug-node': {
+    title: 'netplug on every node: agent, plugin, BIRD and nft',
+    layers: ['libraries', 'executable', 'tools', 'plugin'],
+    command: ['netplug-agent'],
+    user: '0:0',
+  },
+  netplug: {
+    title: 'netplug in the cluster: controllers, operator and netplugctl',
+    layers: ['libraries', 'executable'],
+    command: ['netplug-orch-controllers'],
+    user: '65532:65532',
+  },
+};
+
+/** Names of netplug's executables in /usr/bin, the first of each list being the file and the others hard links to it. */
+export const EXECUTABLES: Readonly<Record<'executable' | 'plugin', readonly (readonly string[])[]>> = {
+  executable: [['netplugctl', 'netplug-agent', 'netplug-bird', 'netplug-orch-controllers', 'netplug-operator']],
+  plugin: [['netplug-standalone'], ['netplug', 'netplug-ipam'], ['netplug-probe']],
+};
+
+/** Standard plugins that configurations of netplug name, in /usr/lib/cni, for hosts that lack them. */
+export const CNI_PLUGINS = ['host-local', 'loopback', 'portmap', 'bandwidth'] as const;
+
+/** Libraries that Node needs, whichever bundle is inside. */
+const NODE_LIBRARIES: readonly string[] = [
+  'libc.so.6',
+  'libdl.so.2',
+  'libgcc_s.so.1',
+  'libm.so.6',
+  'libpthread.so.0',
+  'libstdc++.so.6',
+];
+
+export interface DebianFiles {
+  /** Paths by package; a folder with all it contains. Libraries that programs need are added. */
+  readonly files: Readonly<Record<string, readonly string[]>>;
+  readonly libraries: readonly string[];
+}
+
+export const DEBIAN_FILES: Readonly<Record<'libraries' | 'tools', DebianFiles>> = {
+  libraries: {
+    files: {
+      'base-files': ['usr/lib/os-release', 'usr/share/common-licenses'],
+      // Joined to one bundle.
+      'ca-certificates': ['usr/share/ca-certificates/mozilla'],
+      libc6: [],
+      'libstdc++6': [],
+      netbase: ['etc/protocols', 'etc/services'],
+    },
+    libraries: NODE_LIBRARIES,
+  },
+  tools: {
+    files: {
+      bird2: ['usr/sbin/bird', 'usr/sbin/birdcl'],
+      iproute2: ['usr/bin/ip'],
+      nftables: ['usr/sbin/nft'],
+      // For netplugctl diags, and kubectl cp.
+      tar: ['usr/bin/tar'],
+      // For netplugctl doctor, and for programs of the host.
+      'util-linux': ['usr/bin/nsenter', 'usr/bin/unshare'],
+    },
+    libraries: [],
+  },
+};
+
+/** Packages that are not in the images, but needed to build them. */
+export const BUILD_PACKAGES = ['musl-dev'] as const;
+
+/** Returns the code name of the release of Debian that the package comes from. */
+export function releaseOf(name: string): string {
+  const [release] = Object.entries(OTHER_RELEASES).find(([, names]) => names.includes(name)) ?? [DEBIAN_RELEASE];
+  return release;
+}

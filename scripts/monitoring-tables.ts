@@ -1,0 +1,57 @@
+// The tables of metrics and the sections of alerts in the documentation, from the declarations in src/metrics and
+// src/install/monitoring.
+import { markdownTable } from '../src/apps/ctl/markdown-table.ts';
+import { ALERT_GROUPS, type Alert } from '../src/install/monitoring/alerts.ts';
+import { AGENT_METRICS } from '../src/metrics/agent-metrics.ts';
+import { CONTROLLER_METRICS } from '../src/metrics/controller-metrics.ts';
+import { OPERATOR_METRICS } from '../src/metrics/operator-metrics.ts';
+import type { DeclaredMetric, MetricTable } from '../src/metrics/declared.ts';
+
+const TITLES = ['Metric', 'Kind', 'Labels', 'Meaning'];
+const TABLES: Readonly<Record<string, MetricTable>> = {
+  agent: AGENT_METRICS,
+  controllers: CONTROLLER_METRICS,
+  operator: OPERATOR_METRICS,
+};
+
+/** Returns the page with the table between each pair of markers as the declaration has it. */
+export function withMetricTables(page: string): string {
+  return page.replaceAll(
+    /(<!-- metrics: (\S+) -->\n)[^]*?(<!-- end -->)/g,
+    (_, begin: string, marker: string, end: string) => `${begin}\n${metricTable(marker)}\n\n${end}`,
+  );
+}
+
+/** Returns the page with a section for each alert between the markers. */
+export function withAlertSections(page: string): string {
+  const sections = ALERT_GROUPS.flatMap(({ alerts }) => alerts).map(alertSection);
+  return page.replace(
+    /(<!-- alerts -->\n)[^]*?(<!-- end -->)/,
+    (_, begin: string, end: string) => `${begin}\n${sections.join('\n')}\n${end}`,
+  );
+}
+
+function metricTable(marker: string): string {
+  const table = TABLES[marker];
+  if (table === undefined) throw new Error(`no metrics belong to "${marker}"`);
+  return markdownTable(TITLES, Object.entries(table).map(metricRow));
+}
+
+function metricRow([name, { kind, labels = [], help, note }]: readonly [string, DeclaredMetric]): string[] {
+  const meaning = note === undefined ? help : `${help} ${note}`;
+  return [`\`${name}\``, kind, labels.map((label) => `\`${label}\``).join(', '), meaning];
+}
+
+function alertSection({ name, severity, expr, holdsFor, description, runbook }: Alert): string {
+  const since = holdsFor === '0m' ? 'at once' : `after ${holdsFor}`;
+  return `### ${name}
+
+${description} Severity \`${severity}\`, ${since}:
+
+\`\`\`promql
+${expr}
+\`\`\`
+
+${runbook.map((step, index) => `${String(index + 1)}. ${step}`).join('\n')}
+`;
+}
