@@ -22,6 +22,9 @@ hostContract('memory', async () => {
     deleteRoute: async (route) => {
       host.disturb([{ kind: 'delete-route', route }]);
     },
+    checkSources: async (link) => {
+      host.checkSources(link);
+    },
     addOrdinaryLink: async (name) => {
       host.addOrdinaryLink(name);
     },
@@ -33,7 +36,7 @@ hostContract('memory', async () => {
 describe('the host in memory', () => {
   const signal = new AbortController().signal;
 
-  it('refuses once what it is told to, and counts what was asked for', async () => {
+  it('refuses once what the test chose, and counts requests', async () => {
     const host = new MemoryHostNetwork();
     host.refuseNext(({ kind }) => kind === 'put-route');
     const change = putRoute('10.65.0.0/26');
@@ -42,7 +45,7 @@ describe('the host in memory', () => {
     expect(host.changesMade).toBe(2);
   });
 
-  it('knows no tunnels of a kind that it was told to lack', async () => {
+  it('has no tunnels of a kind that the test took away', async () => {
     const host = new MemoryHostNetwork();
     putLink(host, 'up0', []);
     host.removeModule('vxlan');
@@ -60,12 +63,12 @@ describe('the host in memory', () => {
     expect(await host.listRoutes()).toEqual([]);
   });
 
-  it('tells that events were lost', async () => {
+  it('reports that events were lost', async () => {
     const host = new MemoryHostNetwork();
     const kinds: string[] = [];
     using _watch = host.watch(({ kind }) => kinds.push(kind));
     host.loseEvents();
-    await until(() => kinds.length > 0, 'it is told', 1000, 1);
+    await until(() => kinds.length > 0, 'the loss is reported', 1000, 1);
     expect(kinds).toEqual(['unknown']);
   });
 });

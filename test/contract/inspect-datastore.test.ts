@@ -16,7 +16,7 @@ const plain = (...urls: string[]): Parameters<typeof openKvInspector>[0] => ({
 });
 
 describe('a look at etcd', () => {
-  it('tells its version, size, quota and clock, from the first member that answers', async () => {
+  it('reports version, size, quota and clock, from the first member that responds', async () => {
     await using etcd = await startEtcd();
     await using inspector = openKvInspector(plain(`http://127.0.0.1:${String(await freePort())}`, etcd.url));
     const report = await inspector.inspect(never);
@@ -38,14 +38,14 @@ describe('a look at etcd', () => {
     await expect(stranger.inspect(never)).rejects.toMatchObject({ code: expect.stringMatching(/^store\//) });
   });
 
-  it('fails where nobody answers', async () => {
+  it('fails when no member responds', async () => {
     await using inspector = openKvInspector(plain(`http://127.0.0.1:${String(await freePort())}`));
     await expect(inspector.inspect(never)).rejects.toMatchObject({ code: 'store/unavailable' });
   });
 });
 
 describe('a look at the API of the orchestrator', () => {
-  it('tells its version, its clock, and what an installation lacks', async () => {
+  it('reports version, clock, and what an installation lacks', async () => {
     await using server = await startOrchApiServer();
     const look = async (): ReturnType<ReturnType<typeof openOrchInspector>['inspect']> => {
       await using inspector = openOrchInspector({ from: 'file', path: server.kubeconfig }, { env: {} });

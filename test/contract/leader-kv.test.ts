@@ -1,3 +1,7 @@
+import { execFileSync } from 'node:child_process';
+import { expect, it } from 'vitest';
+import { Keys } from '../../src/datastore/kv/keys.ts';
+import { program } from '../support/components.ts';
 import { startEtcd } from '../support/etcd.ts';
 import { openLease } from '../support/leader-candidate.ts';
 import { leaderProcessContract } from './suites/runtime/leader-processes.ts';
@@ -19,4 +23,15 @@ leaderProcessContract('etcd', async () => {
     resume: async () => Promise.resolve(etcd.resume()),
     [Symbol.asyncDispose]: async () => etcd[Symbol.asyncDispose](),
   };
+});
+
+it('a leader key without a lease, as a copy of the keys leaves it, does not keep candidates waiting', async () => {
+  await using etcd = await startEtcd();
+  const never = new AbortController().signal;
+  const key = new Keys().leader('copied');
+  execFileSync(program('etcdctl'), [`--endpoints=${etcd.url}`, 'put', key, 'a-leader-of-long-ago']);
+  await using lease = openLease({ etcd: etcd.url }, { name: 'copied', holder: 'b', durationMs: 3000 });
+  await using other = openLease({ etcd: etcd.url }, { name: 'copied', holder: 'c', durationMs: 3000 });
+  expect(await lease.hold(never)).toBe(true);
+  expect(await other.hold(never)).toBe(false);
 });

@@ -136,7 +136,7 @@ describe('access to the API of the orchestrator', () => {
       );
     });
 
-    it('says what somebody without rights may not do', async () => {
+    it('says which right a caller lacks', async () => {
       const token = await server.tokenFor('default/nobody');
       const { code, message, hint } = await refusal({ from: 'file', path: config({ token }) });
       expect(code).toBe('store/refused');
@@ -269,7 +269,7 @@ describe('access to the API of the orchestrator', () => {
     });
   });
 
-  it('to a server that is down is told at once by a ping', async () => {
+  it('notices a server that is down by a ping', async () => {
     const { code, message } = await refusal({ from: 'api-root', url: 'http://127.0.0.1:9' });
     expect(code).toBe('store/unavailable');
     expect(message).toBe(

@@ -56,7 +56,7 @@ describe('a watch of the API of the orchestrator', () => {
     await create('d');
     await remove('a');
     expect(await next(watch)).toBe('changed d');
-    expect(await next(watch)).toBe('gone a');
+    expect(await next(watch)).toBe('deleted a');
     const last = next(watch);
     ending.abort();
     expect(await last).toBe('over');

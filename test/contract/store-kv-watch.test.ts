@@ -196,12 +196,12 @@ describe('a watch of the kv datastore', () => {
     compact(etcd.url);
     const told = [await watch.next(), await watch.next(), await watch.next()].map(({ value }) => value);
     expect(told).toMatchObject([
-      { kind: 'gone', which: { kind: 'IPPool', name: 'gone' } },
+      { kind: 'deleted', which: { kind: 'IPPool', name: 'gone' } },
       { kind: 'put', resource: { metadata: { name: 'new' } } },
       { kind: 'put', resource: { metadata: { name: 'other' }, spec: { cidr: '10.1.0.0/24' } } },
     ]);
     await store.deleteResource({ kind: 'IPPool', name: 'same' }, never);
-    expect((await watch.next()).value).toMatchObject({ kind: 'gone', which: { name: 'same' } });
+    expect((await watch.next()).value).toMatchObject({ kind: 'deleted', which: { name: 'same' } });
     await watch.return(undefined);
   });
 

@@ -1,11 +1,17 @@
 import { execFileSync } from 'node:child_process';
+import type { StoreFixture } from './suites/datastore/bench.ts';
 import { storeContract } from './suites/datastore/store.ts';
 import { Keys } from '../../src/datastore/kv/keys.ts';
-import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
+import { openH2c } from '../../src/datastore/kv/h2c-connection.ts';
+import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { program } from '../support/components.ts';
 import { startEtcd } from '../support/etcd.ts';
 
-storeContract('kv', async () => {
+storeContract('kv', async () => storeOnEtcd());
+// As programs that serve a single CNI call open it.
+storeContract('kv over h2c', async () => storeOnEtcd({ openUnary: openH2c }));
+
+async function storeOnEtcd(options: KvStoreOptions = {}): Promise<StoreFixture> {
   const etcd = await startEtcd();
   const keys = new Keys();
   const etcdctl = (...args: string[]): void => {
@@ -25,7 +31,7 @@ storeContract('kv', async () => {
           certFile: undefined,
           caCertFile: undefined,
         },
-        { pageSize: 2 },
+        { pageSize: 2, ...options },
       ),
     damage: async (which) => {
       const key =
@@ -39,4 +45,4 @@ storeContract('kv', async () => {
     },
     [Symbol.asyncDispose]: async () => etcd[Symbol.asyncDispose](),
   };
-});
+}

@@ -141,7 +141,7 @@ describe('writers of the datastore in the API of the orchestrator', () => {
     expect(await straight.listClaims([parseCidr('10.0.0.0/8')], never)).toHaveLength(1);
   });
 
-  it('take back only what is their own when somebody else has written meanwhile', async () => {
+  it('undo only their own writes when another writer came in between', async () => {
     const node = nodeName('n1');
     const { pools } = await straight.readNodeView(node, undefined, never);
     const blocks = ['10.0.0.0/30', '10.0.0.4/30'].map((cidr) => emptyBlock(parseCidr(cidr), node));

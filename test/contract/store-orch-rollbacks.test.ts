@@ -57,7 +57,7 @@ describe('writers of the datastore in the API of the orchestrator', () => {
         taken.reduce((block, [ordinal, name]) => takeSlot(block, ordinal, holder(name, node)), before.value),
       );
 
-    it('never take back what a caller was told, though a third writer comes between', async () => {
+    it('never undo what was confirmed to a caller, even with a third writer in between', async () => {
       let isFirst = true;
       proxy.fate = async (method, url): Promise<Fate> => {
         if (!isFirst || method !== 'PUT' || !url.pathname.endsWith('10-0-0-64-26')) return 'pass';

@@ -64,7 +64,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     expect(await straight.commit([{ kind: 'create-block', block, pool: pools[0]! }], never)).toBe('committed');
   };
 
-  it('is told a few hundred bytes for each pod that starts', async () => {
+  it('receives a few hundred bytes for each pod that starts', async () => {
     await create();
     for (let ordinal = 0; ordinal < 40; ordinal += 1) {
       await write((block) => takeSlot(block, ordinal, holder(`first-${String(ordinal)}`)));
@@ -82,7 +82,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     expect(each).toBeLessThan(1000);
   });
 
-  it('is told after a 410 exactly what differs, and lists in pages', async () => {
+  it('receives after a 410 exactly what differs, and lists in pages', async () => {
     await create();
     for (const name of ['gone', 'same', 'other']) await straight.createResource(poolOf(name, '10.1.0.0/24'), never);
     for (const name of ['n1', 'n2']) await server.putNode(name);
@@ -123,7 +123,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     expect(continued).toContain('/apis/netplug.io/v3/ippools');
   });
 
-  it('of resources is told after a 410 exactly what differs', async () => {
+  it('of resources receives after a 410 exactly what differs', async () => {
     for (const name of ['gone', 'same', 'other']) await straight.createResource(poolOf(name, '10.1.0.0/24'), never);
     const follower = await new ResourceFollower(store, 'IPPool').started();
     let [isRefused, go] = [false, (): void => undefined];
@@ -168,7 +168,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     expect(await follower.sees(1)).toEqual(['IPPool/blue']);
   });
 
-  it('is not told of heartbeats of a node', async () => {
+  it('does not receive heartbeats of a node', async () => {
     await server.putNode('n1');
     const follower = await follow();
     const ready = { type: 'Ready', status: 'True', lastHeartbeatTime: '2026-01-01T00:00:00Z' };
@@ -215,7 +215,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     });
   });
 
-  it('leaves out what nobody understands, and says so', async () => {
+  it('skips objects that cannot be read, and reports them', async () => {
     await create();
     await server.putNode('n1');
     const follower = await follow();

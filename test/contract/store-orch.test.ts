@@ -63,6 +63,7 @@ function sharedWork({ worker, agent, tool }: Workers): Store {
     reportNetwork: async (...args) => agent.reportNetwork(...args),
     isOlder: (...args) => worker.isOlder(...args),
     ping: async (...args) => worker.ping(...args),
+    servers: async (...args) => worker.servers(...args),
     [Symbol.asyncDispose]: async () => {
       for (const store of [worker, agent, tool]) await store[Symbol.asyncDispose]();
     },

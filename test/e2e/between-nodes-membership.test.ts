@@ -7,7 +7,7 @@ import { addSimulatedNodes } from '../support/fabric-simulated-nodes.ts';
 import { pairsOf, pingAll, untilReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
-const CROWD = 20;
+const ADDED = 20;
 
 let fabric: Fabric;
 let pods: Record<string, FabricPod>;
@@ -29,9 +29,9 @@ const specOf = async (name: string): Promise<unknown> =>
 describe('a node', () => {
   it('that joins many nodes causes only the changes for its own routes on them', async () => {
     const n1 = fabric.node('n1');
-    await addSimulatedNodes(fabric, CROWD);
-    const crowded = await countOf(n1, 'netplug_routes{hop="tunnelled"}', (count) => count >= CROWD);
-    // What the crowd has made it do is over.
+    await addSimulatedNodes(fabric, ADDED);
+    const before = await countOf(n1, 'netplug_routes{hop="tunnelled"}', (count) => count >= ADDED);
+    // Its work for the added nodes is done.
     await sleep(1000);
     const comparisons = await gaugeOf(n1, 'netplug_route_comparisons');
     const monitor = await n1.machine.start(['ip', '-ts', 'monitor', 'route', 'neigh']);
@@ -41,7 +41,7 @@ describe('a node', () => {
     await untilReached(pairsOf([pods['n1']!, pods['n4']]));
     const blocks = (await ownBlocks('n4')).length;
     expect(blocks).toBe(2);
-    await countOf(n1, 'netplug_routes{hop="tunnelled"}', (count) => count === crowded + blocks);
+    await countOf(n1, 'netplug_routes{hop="tunnelled"}', (count) => count === before + blocks);
     await monitor.stop();
     const own = monitor
       .log()

@@ -205,7 +205,9 @@ describe('netplugctl doctor on a node', () => {
   it('reports an unavailable datastore, and examines the remaining areas', async () => {
     const dark = await runDoctor({ KV_ENDPOINTS: 'http://127.0.0.1:1' });
     expect(dark).toMatchObject({ status: 1, stdout: expect.stringContaining('datastore/unusable') });
-    expect(dark.stdout).toContain('left out: versions, pools, addresses, ipam (the datastore cannot be used)\n');
+    expect(dark.stdout).toContain(
+      'left out: versions, controllers, pools, addresses, ipam (the datastore cannot be used)\n',
+    );
     expect(dark.stdout).toContain('agent  ');
   });
 });

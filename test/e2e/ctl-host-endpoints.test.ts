@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
-import { automaticHostEndpointOf, hostEndpointOf } from '../support/fixtures.ts';
+import { launchControllers, type ControllerPlaces } from '../support/controllers.ts';
+import { hostEndpointOf } from '../support/fixtures.ts';
+import { type ApiServer, startApiServer } from '../support/kube.ts';
+import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
 const TEMPORARY = {
@@ -12,12 +15,18 @@ const TEMPORARY = {
 
 describe.each(CTL_DATASTORES)('netplugctl host-endpoints on $type', ({ type, start }) => {
   let datastore: CtlDatastore;
+  /** The controllers ask the orchestrator on every datastore. */
+  let api: ApiServer | undefined;
   const run = async (words: string): ReturnType<CtlDatastore['run']> =>
     datastore.run(['host-endpoints', ...words.split(' ')]);
   beforeAll(async () => {
     datastore = await start();
+    if (datastore.server === undefined) api = await startApiServer();
   });
-  afterAll(async () => datastore?.[Symbol.asyncDispose]());
+  afterAll(async () => {
+    await datastore?.[Symbol.asyncDispose]();
+    await api?.[Symbol.asyncDispose]();
+  });
   beforeEach(async () => {
     await datastore.empty();
     await putNode('n1');
@@ -28,6 +37,12 @@ describe.each(CTL_DATASTORES)('netplugctl host-endpoints on $type', ({ type, sta
     if (datastore.server !== undefined) return datastore.server.putNode(name);
     const node = { apiVersion: 'netplug.io/v3', kind: 'Node', metadata: { name }, spec: {} } as const;
     await datastore.store.createResource(node, never);
+  }
+
+  function places(): ControllerPlaces {
+    const { kubeconfig = '' } = datastore.server ?? api ?? {};
+    const etcdUrl = datastore.env['KV_ENDPOINTS'];
+    return { kubeconfig, ...(etcdUrl === undefined ? {} : { etcdUrl }) };
   }
 
   it('prepares an upgrade once, and undoes that [up-hostendpoints]', async () => {
@@ -45,7 +60,7 @@ describe.each(CTL_DATASTORES)('netplugctl host-endpoints on $type', ({ type, sta
     expect((await run('list')).stdout).not.toContain('upgrade');
   });
 
-  it('migrates step by step on either datastore [up-autohep]', async () => {
+  it('migrates step by step to the endpoints that the controllers make [up-autohep]', async () => {
     const first = await run('migrate');
     expect(first.status).toBe(1);
     const [, command] = /^ +\$ (.*)$/m.exec(first.stdout) ?? [];
@@ -57,9 +72,21 @@ describe.each(CTL_DATASTORES)('netplugctl host-endpoints on $type', ({ type, sta
       controllers: { node: { hostEndpoint: { autoCreate: 'Enabled' } } },
     });
     expect((await run('migrate')).stdout).toContain('wait: HostEndpoint "old" stays');
-    await datastore.store.createResource(automaticHostEndpointOf('n1', { role: 'gateway' }), never);
-    expect(await run('migrate')).toMatchObject({ status: 0, stderr: '' });
+    await using replica = await launchControllers('one', places());
+    await until(
+      async () => (await run('migrate')).status === 0,
+      () => `the migration is done:\n${replica.log()}`,
+      60_000,
+    );
     const { resources } = await datastore.store.listResources('HostEndpoint', never);
-    expect(resources.map(({ metadata }) => metadata.name)).toEqual(['n1-auto-hep']);
+    expect(resources).toMatchObject([
+      {
+        metadata: {
+          name: 'n1-auto-hep',
+          labels: { role: 'gateway', 'netplug/created-by': 'netplug-orch-controllers' },
+        },
+        spec: { node: 'n1', interfaceName: '*', profiles: ['netplug-default-allow'] },
+      },
+    ]);
   });
 });

@@ -1,5 +1,5 @@
 // Every case of cyclonus, which generates network policies and compares who reaches whom with what its own model expects.
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -14,8 +14,6 @@ import { hasSctp } from '../support/sctp.ts';
 const CASES = 230;
 /** Of the image it makes pods from, with the worker that asks for many connections at once. */
 const IMAGE = ['docker.io/mfenwick100/cyclonus-worker:latest'];
-/** Nine pods of two nodes ask at the same time; what waits longer than a second for a processor would count as blocked. */
-const WORKER = '#!/bin/sh\nexec /cyclonus-worker --concurrency=2 "$@"\n';
 const POOLS = {
   'default-ipv4': { cidr: '10.83.0.0/16', vxlanMode: 'Always', natOutgoing: true },
   'default-ipv6': { cidr: 'fd00:83::/64', vxlanMode: 'Always', natOutgoing: true },
@@ -47,10 +45,7 @@ describe.runIf(SOAK)('the cases of cyclonus (only with NETPLUG_SOAK=1)', () => {
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'netplug-cyclonus-'));
     removeAtEnd('folder', dir);
-    const worker = join(dir, 'worker');
-    await writeFile(worker, WORKER, { mode: 0o755 });
-    const programs = { '/agnhost': program('agnhost'), '/cyclonus-worker': program('cyclonus-worker') };
-    const files = { ...programs, '/worker': worker };
+    const files = { '/agnhost': program('agnhost'), '/worker': program('cyclonus-worker') };
     const image = await makeImage(join(dir, 'image'), { names: IMAGE, config: { Entrypoint: ['/agnhost'] }, files });
     cluster = await startRoutedCluster({ images: [image], pools: POOLS });
     await startClusterDns(cluster);

@@ -38,7 +38,7 @@ async function connected(): Promise<Socket> {
   return connected();
 }
 
-async function crowd(act: (socket: Socket, index: number) => void): Promise<readonly Socket[]> {
+async function connectMany(act: (socket: Socket, index: number) => void): Promise<readonly Socket[]> {
   const sockets = await Promise.all(Array.from({ length: CONNECTIONS }, async () => connected()));
   for (const [index, socket] of sockets.entries()) act(socket, index);
   return sockets;
@@ -84,7 +84,7 @@ describe(`${String(CONNECTIONS)} connections`, () => {
     ['that send half a request and go', (socket) => void socket.end(request.subarray(0, request.length / 2))],
     ['that ask for much and take no answer', (socket) => void socket.pause().write(request)],
   ])('%s hold no call up and go in the end', async (_what, act) => {
-    const sockets = await crowd(act);
+    const sockets = await connectMany(act);
     await expectCallsAtOnce();
     // Only who reads hears of the end.
     for (const socket of sockets) socket.resume();

@@ -32,8 +32,8 @@ afterAll(async () => node[Symbol.asyncDispose]());
 const sh = async (script: string): Promise<string> => node.exec('sh', '-c', script);
 const ctl = async (args: readonly string[], env: Record<string, string> = ENV): Promise<RunResult> =>
   node.run([PROGRAM, ...args], { env });
-const install = async (...flags: string[]): Promise<RunResult> => ctl(['install', ...flags]);
-const uninstall = async (...flags: string[]): Promise<RunResult> => ctl(['uninstall', ...flags]);
+const install = async (...flags: string[]): Promise<RunResult> => ctl(['node', 'install', ...flags]);
+const uninstall = async (...flags: string[]): Promise<RunResult> => ctl(['node', 'uninstall', ...flags]);
 
 /** Lists every file of netplug in the folders, temporary files included. */
 async function filesOf(...folders: string[]): Promise<string[]> {
@@ -56,7 +56,7 @@ async function makePod(name: string): Promise<string> {
   return `/run/netns/${name}`;
 }
 
-describe('netplugctl install', () => {
+describe('netplugctl node install', () => {
   it('makes a node serve pods, and changes nothing when it is repeated', async () => {
     const first = await install();
     expect(first).toEqual({
@@ -121,7 +121,7 @@ describe('netplugctl install', () => {
     expect(await filesOf('/opt/cni/bin')).toEqual(INSTALLED);
     // Replaces the executable that the tool itself runs from.
     await sh(`ln -f ${STANDALONE} /opt/cni/netplugctl`);
-    expect(await node.run(['/opt/cni/netplugctl', 'install', '--from', BUILT], { env: ENV })).toMatchObject({
+    expect(await node.run(['/opt/cni/netplugctl', 'node', 'install', '--from', BUILT], { env: ENV })).toMatchObject({
       status: 0,
     });
     await sh('rm /opt/cni/netplugctl');
@@ -181,12 +181,12 @@ describe('netplugctl install', () => {
     await sh(`mkdir -p ${account} && printf %s '${TOKEN}' > ${account}/token && printf %s '${CA}' > ${account}/ca.crt`);
     const env = { ...ENV, KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
     const runs = [
-      await ctl(['install'], env),
-      await ctl(['install', '--output', 'json'], env),
-      await ctl(['install', '--bin-dir', '/opt/readonly'], env),
-      await ctl(['install', '--mtu', '1'], env),
-      await ctl(['install', '--conf', `${account}/token`], env),
-      await ctl(['install', '--config', `${account}/token`], env),
+      await ctl(['node', 'install'], env),
+      await ctl(['node', 'install', '--output', 'json'], env),
+      await ctl(['node', 'install', '--bin-dir', '/opt/readonly'], env),
+      await ctl(['node', 'install', '--mtu', '1'], env),
+      await ctl(['node', 'install', '--conf', `${account}/token`], env),
+      await ctl(['node', 'install', '--config', `${account}/token`], env),
       await install('--orch-server', 'https://a', '--orch-ca-file', `${account}/token`, '--orch-token-file', '/t'),
       await install('--orch-server', 'https://a', '--orch-token-from', `${account}/ca.crt`),
       await ctl(['lint', CONFLIST]),
@@ -226,7 +226,7 @@ describe('netplugctl install', () => {
   });
 });
 
-describe('netplugctl uninstall', () => {
+describe('netplugctl node uninstall', () => {
   it('keeps a changed file without --force, and can be repeated', async () => {
     await install();
     await sh(`echo >> ${CONFLIST}`);

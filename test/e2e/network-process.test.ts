@@ -1,7 +1,7 @@
 // The network of a node runs in a process of its own: what becomes of calls, routes and health when that one dies.
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { openCrowdedNode } from '../../scripts/bench/crowded-node.ts';
+import { openRoutingNode } from '../../scripts/bench/routing-node.ts';
 import { type Agent, startAgent } from '../support/agent.ts';
 import { type RunResult, startNode, type TestNode } from '../support/node.ts';
 import { until } from '../support/until.ts';
@@ -80,10 +80,10 @@ it('the agent serves ADD and DEL while its network process hangs, and reports th
 const CRASH_MS = 100_000;
 
 it('the agent serves ADD and DEL while its network process runs out of memory', async () => {
-  await using crowded = await openCrowdedNode();
-  const { node } = crowded;
-  await crowded.crowd.growTo(1000);
-  await using agent = await crowded.launchAgent({ command: SMALL_HEAP });
+  await using routing = await openRoutingNode();
+  const { node } = routing;
+  await routing.remote.growTo(1000);
+  await using agent = await routing.launchAgent({ command: SMALL_HEAP });
   await until(async () => (await restartsOf(agent)) > 0, 'the network process has ended', CRASH_MS);
   const course = { isOver: false, served: 0 };
   const calls = callUntil(node, agent, course, { ipv4_pools: ['own'] });

@@ -136,7 +136,7 @@ describe('netplugctl that is killed at each record of its plan', () => {
   it('finishes an installation when it is repeated, and uninstalls it without a trace', async () => {
     const host = join(folder, 'host');
     const [binDir, confDir] = [join(host, 'bin'), join(host, 'net.d')];
-    const install = ['install', '--from', BUILT, '--bin-dir', binDir, '--conf-dir', confDir];
+    const install = ['node', 'install', '--from', BUILT, '--bin-dir', binDir, '--conf-dir', confDir];
     await atEachRecord(async (records) => {
       const isKilled = await killAt(records, install);
       const { status, stdout } = await run(install);
@@ -145,7 +145,7 @@ describe('netplugctl that is killed at each record of its plan', () => {
       expect(await readdir(binDir)).toEqual(['netplug', 'netplug-ipam', 'netplug-standalone']);
       expect(JSON.parse(await readFile(join(confDir, '10-netplug.conflist'), 'utf8'))).toMatchObject({ plugins: {} });
       expect((await run(install)).stdout.match(/ unchanged$/gm)).toHaveLength(4);
-      expect(await run(['uninstall'])).toMatchObject({ status: 0 });
+      expect(await run(['node', 'uninstall'])).toMatchObject({ status: 0 });
       expect(existsSync(host)).toBe(false);
       return isKilled;
     }, 5);

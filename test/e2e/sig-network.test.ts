@@ -14,10 +14,11 @@ import { type RoutedClusterOptions, startRoutedCluster } from '../support/routed
 import { hasSctp } from '../support/sctp.ts';
 import { makeTlsFolder } from '../support/tls.ts';
 
-/** Two ways between the nodes, each with a mode of kube-proxy. */
+/** Two ways between the nodes, each with a mode of kube-proxy; and policies that the controllers mirror to etcd. */
 const CLUSTERS = {
-  tunnels: { proxyMode: 'nftables', vxlanMode: 'Always' },
-  direct: { proxyMode: 'iptables', vxlanMode: 'CrossSubnet' },
+  tunnels: { proxyMode: 'nftables', vxlanMode: 'Always', datastore: 'orch' },
+  direct: { proxyMode: 'iptables', vxlanMode: 'CrossSubnet', datastore: 'orch' },
+  etcd: { proxyMode: 'nftables', vxlanMode: 'Always', datastore: 'kv' },
 } as const;
 
 type ClusterName = keyof typeof CLUSTERS;
@@ -65,12 +66,12 @@ describe.runIf(SOAK).each(Object.keys(CLUSTERS) as ClusterName[])(
       removeAtEnd('folder', dir);
       groups = JSON.parse(await readFile(join(import.meta.dirname, '../sig-network.json'), 'utf8'));
       const images = [await makeAgnhost(join(dir, 'agnhost')), await makeConntrack(join(dir, 'conntrack'))];
-      cluster = await startRoutedCluster({ images, nodes: POOLS.length, ...optionsOf(name) });
+      cluster = await startRoutedCluster({ images, nodes: POOLS.length, controllers: true, ...optionsOf(name) });
       await putIntoZones(cluster);
       await leadToPods(cluster);
       await standInForTheWorld(cluster);
       await startClusterDns(cluster);
-    }, 240_000);
+    }, 300_000);
     afterAll(async () => {
       await cluster?.[Symbol.asyncDispose]();
       await rm(dir, { recursive: true, force: true });
@@ -95,15 +96,15 @@ describe.runIf(SOAK).each(Object.keys(CLUSTERS) as ClusterName[])(
   },
 );
 
-function optionsOf(name: ClusterName): Pick<RoutedClusterOptions, 'pools' | 'proxyMode'> {
-  const { proxyMode, vxlanMode } = CLUSTERS[name];
+function optionsOf(name: ClusterName): Pick<RoutedClusterOptions, 'datastore' | 'pools' | 'proxyMode'> {
+  const { proxyMode, vxlanMode, datastore } = CLUSTERS[name];
   const pools = POOLS.flatMap((ranges, index) => {
     const node = nodeNameOf(index);
     const nodeSelector = `kubernetes.io/hostname == '${node}'`;
     const spec = { vxlanMode, natOutgoing: true, nodeSelector };
     return Object.entries(ranges).map(([family, cidr]) => [`${node}-${family}`, { cidr, ...spec }] as const);
   });
-  return { pools: Object.fromEntries(pools), proxyMode };
+  return { pools: Object.fromEntries(pools), proxyMode, datastore };
 }
 
 function nodeNameOf(index: number): string {

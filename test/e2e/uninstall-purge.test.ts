@@ -1,4 +1,4 @@
-// `uninstall --purge` restores a host to its state before the installation, whatever the state of netplug.
+// `node uninstall --purge` restores a host to its state before the installation, whatever the state of netplug.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -53,11 +53,11 @@ afterAll(async () => scope?.disposeAsync());
 
 const sh = async (script: string): Promise<string> => node.exec('sh', '-c', script);
 const ctl = async (...args: string[]): Promise<RunResult> => node.run([PROGRAM, ...args], { env: ENV });
-const purge = async (...flags: string[]): Promise<RunResult> => ctl('uninstall', '--purge', ...flags);
+const purge = async (...flags: string[]): Promise<RunResult> => ctl('node', 'uninstall', '--purge', ...flags);
 
 /** Installs netplug, and returns when the node routes, translates and speaks BGP for its pods. */
 async function settleIn(): Promise<void> {
-  expect(await ctl('install', '--from', BUILT)).toMatchObject({ status: 0 });
+  expect(await ctl('node', 'install', '--from', BUILT)).toMatchObject({ status: 0 });
   agent = await startAgent(node, { socket: '/run/netplug/cni.sock', env: { NETPLUG_POLICY: 'on' } });
   const pools = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' };
   for (const [index, containerId] of PODS.entries()) {
@@ -93,7 +93,7 @@ async function held(): Promise<string> {
   return [...records].flatMap(([key, value]) => (JSON.stringify([key, value]).includes(NAME) ? [key] : [])).join('\n');
 }
 
-describe('netplugctl uninstall --purge', () => {
+describe('netplugctl node uninstall --purge', () => {
   beforeEach(async () => settleIn());
 
   it('is refused while pods run, lists with --dry-run what it removes, and restores the host', async () => {
@@ -161,7 +161,9 @@ describe('netplugctl uninstall --purge', () => {
 
   it('finishes a purge that was killed at any moment', async () => {
     for (const seconds of ['0.15', '0.25', '0.35', '0.5', '0.7'])
-      await node.run(['timeout', '-s', 'KILL', seconds, PROGRAM, 'uninstall', '--purge', '--force'], { env: ENV });
+      await node.run(['timeout', '-s', 'KILL', seconds, PROGRAM, 'node', 'uninstall', '--purge', '--force'], {
+        env: ENV,
+      });
     expect(await purge('--force')).toMatchObject({ status: 0, stderr: '' });
     await agent.ended;
     await isAsBefore();
@@ -170,7 +172,7 @@ describe('netplugctl uninstall --purge', () => {
 
   it('continues without the rights to change the network, and keeps what a repetition needs', async () => {
     const bounded = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin', PROGRAM];
-    const first = await node.run([...bounded, 'uninstall', '--purge', '--force'], { env: ENV });
+    const first = await node.run([...bounded, 'node', 'uninstall', '--purge', '--force'], { env: ENV });
     expect(first.status).toBe(1);
     expect(first.stderr).toContain('warning: tunnel "vxlan.netplug" was not removed: ');
     expect(first.stderr).toContain('the folders of netplug are kept');

@@ -12,7 +12,9 @@ export interface Agent extends Service, AsyncDisposable {
   /** For NETPLUG_SOCKET of the programs that shall find it. */
   readonly socket: string;
   /** Asks its health endpoint; `body` is empty when nobody answers. */
-  ask(path: '/healthz' | '/readyz' | '/metrics'): Promise<{ readonly status: number; readonly body: string }>;
+  ask(
+    path: '/healthz' | '/readyz' | `/readyz?pod=${string}` | '/metrics',
+  ): Promise<{ readonly status: number; readonly body: string }>;
   /** Waits until it can serve calls; rejects when it ends instead. */
   ready(): Promise<void>;
   /** Waits until it has no call under way and everything it has decided is in the datastore, or it has ended. */

@@ -1,6 +1,7 @@
 // What accounts have asked the API server for, from its audit log.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { describeRight } from '../../src/datastore/orch/roles.ts';
 
 export interface Audit {
   /** Flags of the API server that writes it. */
@@ -10,16 +11,19 @@ export interface Audit {
 }
 
 export interface Asked {
-  /** Each once, as `verb resource`. */
+  /** Each once, as `describeRight` says it. */
   readonly allowed: ReadonlySet<string>;
   /** Likewise. */
   readonly refused: ReadonlySet<string>;
+  /** How many requests there were of each. */
+  readonly counts: ReadonlyMap<string, number>;
 }
 
 interface Event {
+  readonly auditID: string;
   readonly verb: string;
   readonly user: { readonly username: string };
-  readonly objectRef?: { readonly resource: string; readonly subresource?: string };
+  readonly objectRef?: { readonly apiGroup?: string; readonly resource: string; readonly subresource?: string };
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
@@ -35,16 +39,21 @@ export async function newAudit(dir: string, namespace: string): Promise<Audit> {
     of: async (account) => {
       const lines = (await readFile(log, 'utf8')).split('\n').filter((line) => line.endsWith('}'));
       const asked = { allowed: new Set<string>(), refused: new Set<string>() };
+      // A watch is noted when it begins and when it ends.
+      const requests = new Map<string, string>();
       for (const line of lines) {
         // As the API server writes it.
-        const { verb, user, objectRef, annotations = {} } = JSON.parse(line) as Event;
+        const { auditID, verb, user, objectRef, annotations = {} } = JSON.parse(line) as Event;
         if (user.username !== `system:serviceaccount:${namespace}:${account}` || objectRef === undefined) continue;
-        const { resource, subresource } = objectRef;
-        const what = `${verb} ${resource}${subresource === undefined ? '' : `/${subresource}`}`;
+        const { apiGroup: group = '', resource, subresource } = objectRef;
+        const path = subresource === undefined ? resource : `${resource}/${subresource}`;
         const isAllowed = annotations['authorization.k8s.io/decision'] === 'allow';
-        asked[isAllowed ? 'allowed' : 'refused'].add(what);
+        const right = describeRight({ group, resource: path, verb });
+        asked[isAllowed ? 'allowed' : 'refused'].add(right);
+        requests.set(auditID, right);
       }
-      return asked;
+      const byRight = Map.groupBy(requests.values(), (right) => right);
+      return { ...asked, counts: new Map([...byRight].map(([right, all]) => [right, all.length])) };
     },
   };
 }

@@ -54,7 +54,7 @@ export async function openBox(
     `for found in /opt/cni/* /opt/cni/bin/*; do [ -e ${dir}$found ] || [ -L ${dir}$found ] || rm -rf $found; done`,
     'mkdir -p /etc/cni/net.d',
     'mount -t tmpfs tmpfs /dev/shm',
-    ownRun ? 'mount -t tmpfs tmpfs /run && mkdir /run/lock' : '',
+    ownRun ? OWN_RUN : '',
     machine === undefined ? '' : `hostname ${machine.name}\n${WHOLE_PROC}\n${ownKernelSettings(dir)}\n${OWN_CGROUPS}`,
     // The first process of the namespace inherits orphans; ignoring SIGCHLD, it lets the kernel bury them.
     "trap '' CHLD",
@@ -121,6 +121,13 @@ function inCgroup(name: string): [string, ...string[]] {
   const procs = `/sys/fs/cgroup/${name}/${LEAF}/cgroup.procs`;
   return ['sh', '-c', `[ ! -e ${procs} ] || echo $$ > ${procs}; exec "$@"`, 'sh'];
 }
+
+/** containerd looks at the lowest of the mounts on /run to find out whether mounts can reach containers. */
+const OWN_RUN = [
+  '! mountpoint -q /run || mount --make-shared /run',
+  'mount -t tmpfs tmpfs /run && mount --make-private /run',
+  'mkdir /run/lock',
+].join('\n');
 
 /**
  * The kernel lets a pod with users of its own mount /proc only where it sees a /proc with nothing mounted over it, and the

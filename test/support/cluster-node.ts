@@ -67,7 +67,14 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   };
   await startAgent();
   const network = conflist === undefined ? 'later' : networkWorks;
-  const containerd = scope.use(await startContainerd(logged(machine, logs, `${name}-containerd`), { images, network }));
+  const containerd = scope.use(
+    await startContainerd(logged(machine, logs, `${name}-containerd`), {
+      images,
+      network,
+      // The network of a node without any is installed in a container.
+      namespaces: conflist === undefined ? 'run-netns' : 'state-dir',
+    }),
+  );
 
   const config = join(machine.dir, 'kubelet.json');
   await writeFile(config, JSON.stringify(kubeletConfiguration(api, containerd.socket)));

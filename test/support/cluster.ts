@@ -58,6 +58,8 @@ export interface Cluster extends AsyncDisposable, Pick<ApiServer, 'kubectl' | 'g
   readonly control: TestNode;
   readonly nodes: readonly ClusterNode[];
   readonly lan: Lan;
+  /** Of the etcd of the control plane. */
+  readonly etcdUrl: string;
   node(index: number): ClusterNode;
   /** Waits until every node is ready. */
   waitForNodesReady(): Promise<void>;
@@ -183,6 +185,7 @@ async function startParts(
     control,
     nodes,
     lan,
+    etcdUrl,
     kubectl: async (...args) => api.kubectl(...args),
     get: async (...args) => api.get(...args),
     apply: async (manifest) => api.apply(manifest),

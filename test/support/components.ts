@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 
 /** A program that scripts/build-components.ts puts into the cache folder: built from a pinned Go module, or from Debian. */
 export type Program = GoProgram | DebianProgram;
@@ -10,17 +10,19 @@ export type Program = GoProgram | DebianProgram;
 interface ProgramUse {
   /** Environment variable that names another file in place of the one in the cache. */
   readonly variable: string;
-  /** What needs it: `make test` and `make cluster`, or `make soak` besides; `named` is built by name only. */
-  readonly neededBy: 'test' | 'soak' | 'named';
+  /** What needs it: `make test` and `make cluster`, `make images`, or `make soak` besides; `named` is built by name only. */
+  readonly neededBy: 'test' | 'images' | 'soak' | 'named';
 }
 
 export interface GoProgram extends ProgramUse {
-  /** Folder below test/components with the module that pins it. */
+  /** Folder with the module that pins it: below test/components, or below the repository when it contains a slash. */
   readonly module: string;
   /** Import path of the package. */
   readonly package: string;
   /** Go module whose release counts when the package is a file of ours beside go.mod. */
   readonly releasedBy?: string;
+  /** Go's name of the architecture that it is compiled for, unless that of this machine. */
+  readonly architecture?: 'arm64';
 }
 
 export interface DebianProgram extends ProgramUse {
@@ -40,7 +42,8 @@ export interface Recipe {
   readonly stamps?: (release: string) => Readonly<Record<string, string>>;
 }
 
-const MODULES = join(import.meta.dirname, '../components');
+const REPOSITORY = join(import.meta.dirname, '../..');
+const MODULES = join(REPOSITORY, 'test/components');
 const KUBERNETES = process.env['KUBERNETES'] ?? '';
 /** The module that servers and nodes of Kubernetes come from. `KUBERNETES=1.34` selects the oldest supported release. */
 const KUBERNETES_MODULE = kubernetesModule();
@@ -70,6 +73,12 @@ const plugin = (folder: string): GoProgram => ({
   package: `github.com/containernetworking/plugins/plugins/${folder}`,
   variable: variableOf(`cni-${folder.replace(/.*\//, '')}`),
   neededBy: 'test',
+});
+const armPlugin = (folder: string): GoProgram => ({
+  ...plugin(folder),
+  variable: variableOf(`cni-${folder.replace(/.*\//, '')}-arm64`),
+  neededBy: 'named',
+  architecture: 'arm64',
 });
 
 /** Every program, in the order of building. */
@@ -127,9 +136,42 @@ export const PROGRAMS = {
   },
   'cyclonus-worker': {
     module: 'cyclonus',
-    package: 'github.com/mattfenwick/cyclonus/cmd/worker',
+    package: 'netplug.io/components/cyclonus/worker',
+    releasedBy: 'github.com/mattfenwick/cyclonus',
     variable: 'CYCLONUS_WORKER',
     neededBy: 'soak',
+  },
+  assemble: {
+    module: 'images/assemble',
+    package: 'netplug.io/images/assemble',
+    releasedBy: 'github.com/google/go-containerregistry',
+    variable: 'ASSEMBLE',
+    neededBy: 'test',
+  },
+  // A registry as well: `crane registry serve`.
+  crane: {
+    module: 'images/assemble',
+    package: 'github.com/google/go-containerregistry/cmd/crane',
+    variable: 'CRANE',
+    neededBy: 'test',
+  },
+  syft: { module: 'images/syft', package: 'github.com/anchore/syft/cmd/syft', variable: 'SYFT', neededBy: 'images' },
+  cosign: {
+    module: 'images/cosign',
+    package: 'github.com/sigstore/cosign/v3/cmd/cosign',
+    variable: 'COSIGN',
+    neededBy: 'images',
+  },
+  // In the images for arm64.
+  'host-local-arm64': armPlugin('ipam/host-local'),
+  'loopback-arm64': armPlugin('main/loopback'),
+  'portmap-arm64': armPlugin('meta/portmap'),
+  'bandwidth-arm64': armPlugin('meta/bandwidth'),
+  promtool: {
+    module: 'prometheus',
+    package: 'github.com/prometheus/prometheus/cmd/promtool',
+    variable: 'PROMTOOL',
+    neededBy: 'test',
   },
   'helm-3': { module: 'helm-3', package: 'helm.sh/helm/v3/cmd/helm', variable: 'HELM_3', neededBy: 'named' },
   kwok: { module: 'kwok', package: 'sigs.k8s.io/kwok/cmd/kwok', variable: 'KWOK', neededBy: 'named' },
@@ -140,7 +182,9 @@ export type ProgramName = keyof typeof PROGRAMS;
 export const PROGRAM_NAMES = Object.keys(PROGRAMS) as readonly ProgramName[];
 
 /** Standard CNI plugins: what a node has in its CNI bin directory beside netplug. */
-export const STANDARD_PLUGINS = PROGRAM_NAMES.filter((name) => goModuleOf(name) === 'cni-plugins');
+export const STANDARD_PLUGINS = PROGRAM_NAMES.filter(
+  (name) => goModuleOf(name) === 'cni-plugins' && PROGRAMS[name].neededBy === 'test',
+);
 
 const RECIPES: Readonly<Record<string, Recipe>> = {
   kubernetes: { stamps: kubernetesVersion },
@@ -154,6 +198,11 @@ const RECIPES: Readonly<Record<string, Recipe>> = {
   coredns: { stamps: () => ({ 'github.com/coredns/coredns/coremain.GitCommit': 'netplug' }) },
   helm: { stamps: (release) => ({ 'helm.sh/helm/v4/internal/version.version': `v${release}` }) },
   'helm-3': { stamps: (release) => ({ 'helm.sh/helm/v3/internal/version.version': `v${release}` }) },
+  prometheus: {
+    // It checks files only: no clients of clouds.
+    tags: ['remove_all_sd'],
+    stamps: (release) => ({ 'github.com/prometheus/common/version.Version': release }),
+  },
   'cni-plugins': {
     stamps: (release) => ({
       'github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion': `v${release}`,
@@ -173,12 +222,13 @@ export function releaseOf(name: ProgramName): string {
 
 /** Returns the folder with go.mod and go.sum of the module. */
 export function moduleFolder(module: string): string {
-  return join(MODULES, module);
+  return module.includes('/') ? join(REPOSITORY, module) : join(MODULES, module);
 }
 
 /** Returns the flags of `go build` for the program; the same for every program of its module. */
 export function buildFlags(name: ProgramName): { readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv } {
-  const { tags = [], cgo = false, stamps }: Recipe = RECIPES[goProgram(name).module] ?? {};
+  const { module, architecture } = goProgram(name);
+  const { tags = [], cgo = false, stamps }: Recipe = RECIPES[module] ?? {};
   const linked = Object.entries(stamps?.(releaseOf(name)) ?? {}).map(([variable, value]) => `-X ${variable}=${value}`);
   const args = [
     '-trimpath',
@@ -186,7 +236,8 @@ export function buildFlags(name: ProgramName): { readonly args: readonly string[
     ['-s -w', ...linked].join(' '),
     ...(tags.length === 0 ? [] : ['-tags', tags.join(' ')]),
   ];
-  return { args, env: { CGO_ENABLED: cgo ? '1' : '0' } };
+  const platform = architecture === undefined ? {} : { GOARCH: architecture };
+  return { args, env: { CGO_ENABLED: cgo ? '1' : '0', ...platform } };
 }
 
 /** Returns the root of everything that is built once and kept outside the repository. */
@@ -237,11 +288,12 @@ function builtFolder(name: ProgramName): string {
   const hash = createHash('sha256').update(JSON.stringify(buildFlags(name)));
   // Which of its packages are built does not change what the others become.
   hash.update(readFileSync(join(moduleFolder(module), 'go.mod'), 'utf8').replace(/^tool \([^)]*\)/m, ''));
-  for (const file of readdirSync(moduleFolder(module))
-    .filter((file) => file !== 'go.mod')
-    .sort())
-    hash.update(readFileSync(join(moduleFolder(module), file)));
-  const component = module.replace(/-[\d.]+$/, '');
+  const sources = readdirSync(moduleFolder(module), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name !== 'go.mod')
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
+  for (const source of sources) hash.update(readFileSync(source));
+  const component = basename(module).replace(/-[\d.]+$/, '');
   return join(cacheFolder(), `${component}-${releaseOf(name)}-${hash.digest('hex').slice(0, 8)}`);
 }
 

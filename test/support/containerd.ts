@@ -56,18 +56,27 @@ export interface ContainerdOptions {
   readonly images?: readonly string[];
   /** Whether it is waited for until its network works; `at-once` unless given. */
   readonly network?: 'at-once' | 'later';
+  /**
+   * Where network namespaces of pods are mounted: in the folder of the state of containerd unless given, or as on real nodes
+   * in /run/netns, where containers see those that are made later.
+   */
+  readonly namespaces?: 'state-dir' | 'run-netns';
 }
 
 /** Starts containerd on a node with `ownRun`; its network is installed before, unless it comes later. */
 export async function startContainerd(
   node: Pick<TestNode, 'dir' | 'run' | 'exec' | 'start'>,
-  { images = [], network = 'at-once' }: ContainerdOptions = {},
+  { images = [], network = 'at-once', namespaces = 'state-dir' }: ContainerdOptions = {},
 ): Promise<Containerd> {
   await using scope = new AsyncDisposableStack();
   const cgroup = scope.use(newCgroup());
   const socket = join(node.dir, 'containerd.sock');
   const config = join(node.dir, 'containerd.toml');
-  await writeFile(config, configOf(node.dir, socket));
+  if (namespaces === 'run-netns') {
+    // As systemd has it: mounts in /run reach the mount namespaces of containers.
+    await node.exec('mount', '--make-rshared', '/run');
+  }
+  await writeFile(config, configOf(node.dir, { socket, namespaces }));
   const ctr = ['ctr', '--address', socket];
   const serve = async (): Promise<Service> => {
     const daemon = await node.start(['containerd', '--config', config]);
@@ -172,7 +181,15 @@ export async function startContainerd(
   };
 }
 
-function configOf(dir: string, socket: string): string {
+/** Returns where containerd looks for hosts.toml of a registry: in a folder named after its address. */
+export function registryFolder(dir: string): string {
+  return join(dir, 'containerd/registries');
+}
+
+function configOf(
+  dir: string,
+  { socket, namespaces }: { readonly socket: string; readonly namespaces: 'state-dir' | 'run-netns' },
+): string {
   return `
 version = 3
 root = "${dir}/containerd/root"
@@ -185,12 +202,16 @@ state = "/run/containerd-state"
   stream_server_address = "127.0.0.1"
 [plugins."io.containerd.cri.v1.images"]
   snapshotter = "native"
+  # The transfer service would want this snapshotter configured a second time.
+  use_local_image_pull = true
   [plugins."io.containerd.cri.v1.images".pinned_images]
     sandbox = "${SANDBOX_IMAGE}"
+  [plugins."io.containerd.cri.v1.images".registry]
+    config_path = "${registryFolder(dir)}"
 [plugins."io.containerd.cri.v1.runtime"]
   # The kernel refuses a lower score than the test itself has.
   restrict_oom_score_adj = true
-  netns_mounts_under_state_dir = true
+  netns_mounts_under_state_dir = ${String(namespaces === 'state-dir')}
   disable_apparmor = true
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["/opt/cni/bin"]

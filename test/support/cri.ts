@@ -9,6 +9,8 @@ import { createClient } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import type { Json } from './node.ts';
 
+const CALL_MS = 60_000;
+
 /** Calls by method name in lower camel case, fields likewise: `call('stopPodSandbox', { podSandboxId })`. */
 export interface Cri extends Disposable {
   call(method: string, request?: object): Promise<Json>;
@@ -21,14 +23,20 @@ export async function openCri(socket: string): Promise<Cri> {
   const folder = resolve(import.meta.dirname, 'cri');
   const built = await promisify(execFile)(buf, ['build', folder, '-o', '-#format=binpb'], { encoding: 'buffer' });
   const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, built.stdout));
-  const service = registry.getService('runtime.v1.RuntimeService');
-  if (service === undefined) throw new Error('the description of the CRI holds no RuntimeService');
+  const services = ['runtime.v1.RuntimeService', 'runtime.v1.ImageService'].map((name) => {
+    const service = registry.getService(name);
+    if (service === undefined) throw new Error(`the description of the CRI holds no ${name}`);
+    return service;
+  });
 
   const baseUrl = 'http://localhost';
   const sessionManager = new Http2SessionManager(baseUrl, {}, { createConnection: () => connect(socket) });
-  const client: Json = createClient(service, createGrpcTransport({ baseUrl, sessionManager }));
+  const transport = createGrpcTransport({ baseUrl, sessionManager });
+  // No method is in both services.
+  const clients: Json[] = services.map((service) => createClient(service, transport));
   return {
-    call: async (method, request = {}) => client[method](request, { timeoutMs: 30_000 }),
+    call: async (method, request = {}) =>
+      clients.find((client) => method in client)[method](request, { timeoutMs: CALL_MS }),
     [Symbol.dispose]: () => {
       sessionManager.abort();
     },

@@ -8,6 +8,8 @@ const ALLOW_ALL = [{ action: 'Allow' }];
 /** A cluster in memory, for commands that explain policies. */
 export interface CtlCluster {
   run(argv: string): Promise<Ran>;
+  /** Origins of the servers of the datastore. */
+  readonly servers: string[];
   /** Writes resources. */
   apply(...items: readonly object[]): Promise<void>;
 }
@@ -29,7 +31,7 @@ export async function ctlCluster(pods: readonly WorkloadEndpoint[]): Promise<Ctl
     metadata: { name: 'kns.shop' },
     spec: { ingress: ALLOW_ALL, egress: ALLOW_ALL, labelsToApply: { 'pcns.team': 'a' } },
   });
-  return { run: async (argv) => call(argv.split(' '), ''), apply };
+  return { run: async (argv) => call(argv.split(' '), ''), servers: database.servers, apply };
 }
 
 /** The endpoint of a pod of the namespace `shop`. */

@@ -3,19 +3,16 @@ import type { Clock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { MemoryPolicyFilter } from '../../src/dataplane/memory/memory-policy-filter.ts';
-import type { FilterTable } from '../../src/dataplane/policy-filter.ts';
+import type { FilterTable, PacketLog } from '../../src/dataplane/policy-filter.ts';
 import type { FollowEvent, FollowStore } from '../../src/datastore/follow.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import { RulesetCompiler } from '../../src/policy/ruleset/ruleset-compiler.ts';
+import type { ServicePort } from '../../src/model/service-endpoints.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import type { ListedEndpoint } from '../../src/apps/agent/network/local-pods.ts';
-import {
-  type EnforcementPorts,
-  type PolicyCompiler,
-  PolicyEnforcement,
-  type PolicyStart,
-} from '../../src/apps/agent/network/policy-enforcement.ts';
+import type { EnforcementPorts, PolicyCompiler, PolicyStart } from '../../src/apps/agent/network/enforcement-ports.ts';
+import { PolicyEnforcement } from '../../src/apps/agent/network/policy-enforcement.ts';
 
 export const never = new AbortController().signal;
 export const POLICY = {
@@ -26,7 +23,7 @@ export const POLICY = {
 } as const;
 
 /** Time passes when the test says so. */
-class TestClock implements Clock {
+export class TestClock implements Clock {
   #now = 0;
   readonly #sleepers = new Set<() => void>();
 
@@ -89,13 +86,15 @@ export class TestHost {
   readonly stop = new AbortController();
   isReadable = true;
   isRemembered = false;
-  makeCompiler = (): PolicyCompiler =>
-    new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept' });
+  makeCompiler = (missingLogs: ReadonlySet<PacketLog> = new Set()): PolicyCompiler =>
+    new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept', missingLogs });
   settingsRead = Promise.resolve();
   listed: readonly ListedEndpoint[] = [];
   examinations = 0;
+  readonly endedPods: string[] = [];
   rereads = 0;
-  readHost: EnforcementPorts['readHost'] = async () => Promise.resolve({ interfaces: [], tunnels: [] });
+  readHost: EnforcementPorts['readHost'] = async () => Promise.resolve({ interfaces: [], tunnels: [], servers: [] });
+  servers: readonly ServicePort[] = [];
   onFlows: (whole: () => Promise<void>) => void = () => undefined;
   forget: () => void = () => undefined;
   remember: () => void = () => undefined;
@@ -104,6 +103,8 @@ export class TestHost {
       if (options.reread === true) this.rereads += 1;
       return this.filter.apply(table, options);
     },
+    extend: async (table, sets, signal) => this.filter.extend(table, sets, signal),
+    missingLogs: async (signal) => this.filter.missingLogs(signal),
     ruleIds: async (table, signal) => this.filter.ruleIds(table, signal),
     remove: async (table, signal) => this.filter.remove(table, signal),
   });
@@ -117,14 +118,15 @@ export class TestHost {
         policyStore: { follow: (queries, options) => this.follow(queries, options) },
         settingsRead: this.settingsRead,
         policyFilter: () => this.policyFilter(),
-        compilerFor: () => this.makeCompiler(),
+        compilerFor: (_, missingLogs) => this.makeCompiler(missingLogs),
         listEndpoints: async () => Promise.resolve({ endpoints: this.listed, isComplete: true }),
         readHost: async () => this.readHost(),
+        servers: () => this.servers,
         flows: (_, whole) => {
           this.onFlows(whole);
           return {
             trigger: () => void (this.examinations += 1),
-            endAll: async () => Promise.resolve(),
+            endAll: async ({ metadata }) => void this.endedPods.push(metadata.name),
             run: async () => Promise.resolve(),
           };
         },

@@ -106,18 +106,8 @@ export const hostChange: fc.Arbitrary<Apply> = fc.oneof(
     ),
 );
 
-export const change: fc.Arbitrary<Apply> = fc.oneof(
-  hostChange,
-  fc.tuple(namespace, fc.integer({ min: 1, max: 6 }), role, fc.boolean()).map(
-    ([inNamespace, ordinal, podRole, isLocal]): Apply =>
-      (cluster) =>
-        cluster.putPod(podOf({ namespace: inNamespace, ordinal, role: podRole, isLocal })),
-  ),
-  fc.tuple(namespace, fc.integer({ min: 1, max: 6 })).map(
-    ([inNamespace, ordinal]): Apply =>
-      (cluster) =>
-        cluster.removePod({ namespace: inNamespace, name: `pod${String(ordinal)}` }),
-  ),
+/** Changes of policies and of what they select, without pods and host endpoints. */
+export const policyChange: fc.Arbitrary<Apply> = fc.oneof(
   fc.tuple(namespace, fc.constantFrom('red', 'blue')).map(
     ([changed, team]): Apply =>
       (cluster) =>
@@ -152,6 +142,21 @@ export const change: fc.Arbitrary<Apply> = fc.oneof(
           spec: { nets },
         } as unknown as AnyResource),
   ),
+);
+
+export const change: fc.Arbitrary<Apply> = fc.oneof(
+  hostChange,
+  fc.tuple(namespace, fc.integer({ min: 1, max: 6 }), role, fc.boolean()).map(
+    ([inNamespace, ordinal, podRole, isLocal]): Apply =>
+      (cluster) =>
+        cluster.putPod(podOf({ namespace: inNamespace, ordinal, role: podRole, isLocal })),
+  ),
+  fc.tuple(namespace, fc.integer({ min: 1, max: 6 })).map(
+    ([inNamespace, ordinal]): Apply =>
+      (cluster) =>
+        cluster.removePod({ namespace: inNamespace, name: `pod${String(ordinal)}` }),
+  ),
+  { weight: 4, arbitrary: policyChange },
 );
 
 interface PodSketch {

@@ -1,10 +1,11 @@
-// Cases of Kubernetes' NetworkPolicy: pods a, b and c in each of the namespaces x, y and z, with servers on ports 80 and 81.
+// Cases of Kubernetes' NetworkPolicy: pods a, b and c in each of the namespaces x, y and z, the node, and a machine outside of
+// the cluster, with servers on ports 80 and 81.
 import type { TestPolicy } from './policy-cluster.ts';
 
 export interface ConformanceCase {
   readonly title: string;
   readonly policies: readonly TestPolicy[];
-  /** `FROM -> TO[:PORT][/PROTOCOL]`, for both families. */
+  /** `FROM -> TO[:PORT][/PROTOCOL]`, for both families, or ` over IPv4` or ` over IPv6`. */
   readonly allowed: readonly string[];
   readonly denied: readonly string[];
 }
@@ -133,9 +134,9 @@ export const CASES: readonly ConformanceCase[] = [
     denied: [],
   },
   {
-    title: 'allow everything when peers and ports are empty lists',
+    title: 'allow everything when peers and ports are empty lists, also from outside and without ports',
     policies: [into('x/*', { from: [], ports: [] })],
-    allowed: EVERYTHING,
+    allowed: [...EVERYTHING, 'out -> x/a', 'y/a -> x/a/icmp', 'out -> x/a/icmp'],
     denied: [],
   },
   {
@@ -269,8 +270,8 @@ export const CASES: readonly ConformanceCase[] = [
   {
     title: 'N8 read an empty namespace selector as every pod and no address outside',
     policies: [into('x/a', { from: [anyNs] })],
-    allowed: ['y/a -> x/a', 'z/c -> x/a', 'x/b -> x/a'],
-    denied: [],
+    allowed: ['y/a -> x/a', 'z/c -> x/a', 'x/b -> x/a', 'out -> x/b'],
+    denied: ['out -> x/a', 'out -> x/a/icmp'],
   },
   {
     title: 'N12 read an empty pod selector as the own namespace',
@@ -319,5 +320,76 @@ export const CASES: readonly ConformanceCase[] = [
     policies: [policy('x', { podSelector: {} })],
     allowed: ['x/a -> y/a'],
     denied: ['y/a -> x/a'],
+  },
+  {
+    title: 'are isolated for egress too when policyTypes is absent and a rule of egress is there',
+    policies: [policy('x', { ...pod('a'), ingress: [{}], egress: [{ to: [ns('y')] }] })],
+    allowed: ['x/a -> y/a', 'z/a -> x/a'],
+    denied: ['x/a -> z/a', 'x/a -> out'],
+  },
+  {
+    title: 'N42 select no namespace by its default label when an expression excludes it',
+    policies: [
+      into('x/a', {
+        from: [
+          {
+            namespaceSelector: {
+              matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['y'] }],
+            },
+          },
+        ],
+      }),
+    ],
+    allowed: ['z/a -> x/a', 'x/b -> x/a'],
+    denied: ['y/a -> x/a', 'out -> x/a'],
+  },
+  {
+    title: 'match machines outside of the cluster by networks alone, and several exceptions of one',
+    policies: [
+      into('x/a', {
+        from: [
+          { ipBlock: { cidr: '0.0.0.0/0', except: ['10.65.1.0/24', '10.65.2.0/24'] } },
+          { ipBlock: { cidr: '::/0', except: ['fd00:65::1:0/112', 'fd00:65::2:0/112'] } },
+        ],
+      }),
+      into('x/b', { from: [ns('y')] }),
+    ],
+    allowed: ['out -> x/a', 'x/b -> x/a', 'y/a -> x/b'],
+    denied: ['y/a -> x/a', 'z/a -> x/a', 'out -> x/b'],
+  },
+  {
+    title: 'read every IPv4 address as no IPv6 address, and the reverse',
+    policies: [
+      into('x/a', { from: [{ ipBlock: { cidr: '0.0.0.0/0' } }] }),
+      into('x/b', { from: [{ ipBlock: { cidr: '::/0' } }] }),
+    ],
+    allowed: ['y/a -> x/a over IPv4', 'out -> x/b over IPv6'],
+    denied: ['y/a -> x/a over IPv6', 'out -> x/b over IPv4'],
+  },
+  {
+    title: 'drop echo requests to an isolated pod, and those that a rule of ports would have to name',
+    policies: [into('x/a'), into('x/b', { ports: [tcp(80)] })],
+    allowed: ['y/a -> x/c/icmp', 'x/a -> y/a/icmp', 'host -> x/a/icmp', 'y/a -> x/b'],
+    denied: ['y/a -> x/a/icmp', 'y/a -> x/b/icmp', 'out -> x/a/icmp'],
+  },
+  {
+    title: 'leave a range of one port, and of all, what it is',
+    policies: [
+      into('x/a', { ports: [{ protocol: 'TCP', port: 80, endPort: 80 }] }),
+      into('x/b', { ports: [{ protocol: 'UDP', port: 1, endPort: 65_535 }] }),
+    ],
+    allowed: ['y/a -> x/a:80', 'y/a -> x/b:80/udp', 'y/a -> x/b:81/udp'],
+    denied: ['y/a -> x/a:81', 'y/a -> x/b:80'],
+  },
+  {
+    title: 'find a port name in no network: a pod there is matched by it, a machine outside is not',
+    policies: [
+      outOf('x/a', {
+        to: [{ ipBlock: { cidr: '0.0.0.0/0' } }, { ipBlock: { cidr: '::/0' } }],
+        ports: [tcp('web')],
+      }),
+    ],
+    allowed: ['x/a -> y/a:81', 'x/a -> z/a:80'],
+    denied: ['x/a -> y/a:80', 'x/a -> out:80', 'x/a -> out:81'],
   },
 ];

@@ -18,6 +18,9 @@ export interface TestPod {
   readonly ports?: readonly { readonly name: string; readonly containerPort: number; readonly protocol?: string }[];
   /** Of another node when undefined. */
   readonly interfaceName: string | undefined;
+  /** `Running` unless given. */
+  readonly phase?: 'Succeeded' | 'Failed';
+  readonly isTerminating?: boolean;
 }
 
 export interface TestPolicy {
@@ -37,7 +40,10 @@ export class PolicyCluster {
 
   putPod(pod: TestPod): TouchedPolicy {
     const endpoint = fromPod(podObject(pod)).value;
-    if (endpoint === undefined) throw new Error(`pod ${pod.name} has no endpoint`);
+    if (endpoint === undefined) {
+      if (pod.phase === undefined) throw new Error(`pod ${pod.name} has no endpoint`);
+      return this.removePod(pod);
+    }
     const value = { ...endpoint, spec: { ...endpoint.spec, interfaceName: pod.interfaceName ?? '' } };
     return this.state.apply([{ kind: 'endpoint', key: `${pod.namespace}/${pod.name}`, value }]);
   }
@@ -72,10 +78,12 @@ function changeOf({ kind, metadata }: AnyResource): PolicyChange & { kind: 'reso
   return { kind: 'resource', which: { kind, name, ...(namespace === undefined ? {} : { namespace }) } };
 }
 
-function podObject({ namespace, name, addresses, labels = {}, ports = [], interfaceName }: TestPod): KubernetesObject {
+function podObject(pod: TestPod): KubernetesObject {
+  const { namespace, name, addresses, labels = {}, ports = [], interfaceName, phase = 'Running' } = pod;
+  const terminating = pod.isTerminating === true ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {};
   return {
-    metadata: { name, namespace, labels: { pod: name, ...labels } },
+    metadata: { name, namespace, labels: { pod: name, ...labels }, ...terminating },
     spec: { nodeName: interfaceName === undefined ? 'node-2' : NODE, containers: [{ name: 'c', ports }] },
-    status: { phase: 'Running', podIPs: addresses.map((ip) => ({ ip })) },
+    status: { phase, podIPs: addresses.map((ip) => ({ ip })) },
   };
 }

@@ -25,7 +25,7 @@ export interface Probe {
   readonly from: TestNetns;
   readonly to: string;
   readonly port: number;
-  readonly protocol?: 'tcp' | 'udp';
+  readonly protocol?: 'tcp' | 'udp' | 'icmp';
   /** How long to wait for an answer; `denied` waits only briefly. */
   readonly expected: 'allowed' | 'denied';
 }
@@ -37,7 +37,7 @@ export class PolicyHost implements AsyncDisposable {
   readonly pods = new Map<string, TestNetns>();
   ruleset: PolicyRuleset | undefined;
   readonly #scope: AsyncDisposableStack;
-  readonly #compiler: RulesetCompiler;
+  #compiler: RulesetCompiler;
   readonly #interfaces: LinkWithAddresses[] = [];
 
   private constructor(
@@ -97,8 +97,13 @@ export class PolicyHost implements AsyncDisposable {
       await netns.exec('ip', 'route', 'add', 'default', 'via', address.replace(/\/.*/, ''));
     this.#scope.adopt(await serve(netns), closeAll);
     this.#interfaces.push({ name: interfaceName, addresses: ends.own.map((text) => text.replace(/\/.*/, '')) });
-    this.#compiler.useHost({ interfaces: this.#interfaces, tunnels: [] });
+    this.#compiler.useHost({ interfaces: this.#interfaces, tunnels: [], servers: [] });
     return netns;
+  }
+
+  /** Sets what happens to packets of pods to the node that their policies allow. */
+  setToHost(action: 'Accept' | 'Drop'): void {
+    this.#compiler = newCompiler(undefined, action);
   }
 
   pod(name: string): TestNetns {
@@ -134,11 +139,11 @@ export class PolicyHost implements AsyncDisposable {
   }
 }
 
-function newCompiler(failsafe?: OpenPorts): RulesetCompiler {
+function newCompiler(failsafe?: OpenPorts, endpointToHostAction: 'Accept' | 'Drop' = 'Accept'): RulesetCompiler {
   return new RulesetCompiler({
     node: NODE,
     logPrefix: 'netplug-packet',
-    endpointToHostAction: 'Accept',
+    endpointToHostAction,
     ...(failsafe === undefined ? {} : { failsafe }),
   });
 }
@@ -161,7 +166,16 @@ export async function probeAll(probes: readonly Probe[]): Promise<readonly boole
 
 async function ask(probe: Probe): Promise<boolean> {
   const signal = AbortSignal.timeout(probe.expected === 'allowed' ? DEADLINE_MS : SILENCE_MS);
+  if (probe.protocol === 'icmp') return askEcho(probe);
   return probe.protocol === 'udp' ? askUdp(probe, signal) : askTcp(probe, signal);
+}
+
+async function askEcho({ from, to, expected }: Probe): Promise<boolean> {
+  const seconds = (expected === 'allowed' ? DEADLINE_MS : SILENCE_MS) / 1000;
+  return from.exec('ping', '-n', '-c', '1', '-W', String(seconds), to).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function askTcp({ to, port }: Probe, signal: AbortSignal): Promise<boolean> {

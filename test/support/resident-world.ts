@@ -96,7 +96,7 @@ export interface ResidentOptions {
   /** The datastore; that of the world unless given. */
   readonly inner?: Store;
   readonly name?: string;
-  readonly warmPoolFloor?: number;
+  readonly warmPoolFloor?: number | (() => number);
   /** State that outlives the agent. */
   readonly of?: Pick<Resident, 'folder' | 'links'>;
   readonly host?: Host;
@@ -125,7 +125,11 @@ export async function residentOn(
       onJournalWait: () => undefined,
       onWritten: () => undefined,
     },
-    { datastore: datastore ?? datastoreIdOf('kvv3', 'one'), node: nodeName(name), warmPoolFloor },
+    {
+      datastore: datastore ?? datastoreIdOf('kvv3', 'one'),
+      node: nodeName(name),
+      warmPoolFloor: typeof warmPoolFloor === 'number' ? () => warmPoolFloor : warmPoolFloor,
+    },
   );
   const kill = async (): Promise<void> => {
     if (!isAlive) return;

@@ -1,6 +1,7 @@
 // A cluster with every feature of netplug on: agents keep the network between its nodes, with the rights of the shipped
 // roles, and pods are known to the orchestrator.
 import { type Cluster, type ClusterOptions, startCluster } from './cluster.ts';
+import { startControllers } from './cluster-controllers.ts';
 import { giveAccess, KUBECONFIG } from './orch-access.ts';
 
 /** Fields of an IP pool. */
@@ -17,6 +18,8 @@ export interface RoutedClusterOptions extends Pick<ClusterOptions, PassedOn> {
   readonly pools: Readonly<Record<string, PoolSpec>>;
   /** Where netplug keeps its records: the API of the orchestrator unless given, or the etcd of the control plane. */
   readonly datastore?: 'orch' | 'kv';
+  /** Runs `netplug-orch-controllers`. They start before the nodes are ready, on etcd because labels of nodes come from them. */
+  readonly controllers?: boolean;
   /** Of the network configuration; addresses of both families from the pools unless given. */
   readonly ipam?: object;
 }
@@ -25,7 +28,7 @@ const FROM_POOLS = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'tr
 
 /** Starts two nodes with host ports, and returns when pods can be given to them. */
 export async function startRoutedCluster(options: RoutedClusterOptions): Promise<Cluster> {
-  const { pools, datastore = 'orch', ipam = FROM_POOLS, networking = {}, ...passedOn } = options;
+  const { pools, datastore = 'orch', ipam = FROM_POOLS, networking = {}, controllers = false, ...passedOn } = options;
   const network = {
     ...(datastore === 'orch' ? { kv_endpoints: undefined, datastore_type: 'orch' } : {}),
     orch: { orchconfig: KUBECONFIG },
@@ -58,6 +61,7 @@ export async function startRoutedCluster(options: RoutedClusterOptions): Promise
           { apiVersion: 'netplug.io/v3', kind: 'IPPool', metadata: { name }, spec: { cidr, ...spec } },
         ]);
     }
+    if (controllers) await startControllers(cluster, datastore);
     await cluster.waitForNodesReady();
     for (const node of cluster.nodes) await node.agent()?.ready();
   } catch (cause) {

@@ -3,8 +3,9 @@ import { takeSlot } from './block-edits.ts';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { VERSION } from '../../src/base/version.ts';
 import type { Change } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { emptyBlock } from '../../src/model/ip-block.ts';
@@ -12,11 +13,16 @@ import { handleOf } from '../../src/model/names.ts';
 import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { openBox, searchPath } from './box.ts';
+import { program } from './components.ts';
+import { launchControllers } from './controllers.ts';
 import { CTL_DATASTORES, type CtlDatastoreType } from './ctl-datastores.ts';
 import type { Typed } from './doc-session.ts';
 import { nodeName, nodeOf, poolOf } from './fixtures.ts';
+import { here } from './here.ts';
 import { removeAtEnd } from './janitor.ts';
+import { startApiServer } from './kube.ts';
 import { startNode, type TestNode } from './node.ts';
+import { until } from './until.ts';
 
 const PROGRAMS = resolve(import.meta.dirname, '../../dist/bin');
 const never = new AbortController().signal;
@@ -55,6 +61,9 @@ export function taskScenes(): TaskScenes {
       await begun.type(
         'echo \'{"apiVersion":"netplug.io/v3","kind":"Node","metadata":{"name":"node-a","labels":{"rack":"1"}}}\' | netplugctl apply -f -',
       );
+    },
+    'a cluster on etcd with controllers': async () => {
+      shell = shells.use(await clusterWithControllers());
     },
     'a cluster on etcd, and an orchestrator': async () => {
       shell = shells.use(await twoDatastores());
@@ -156,9 +165,40 @@ async function twoDatastores(): Promise<Shell> {
   };
   const kubeconfig = orch.env['ORCHCONFIG'] ?? '';
   const installed = await type(
-    `install -D ${kubeconfig} /etc/netplug/kubeconfig && netplugctl --config kv.yaml install`,
+    `install -D ${kubeconfig} /etc/netplug/kubeconfig && netplugctl --config kv.yaml node install`,
   );
   if (installed.status !== 0) throw new Error(installed.output);
+  const kept = scope.move();
+  return { type, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
+}
+
+/** An etcd with two nodes whose agents have published their releases, an API server with the same nodes, and controllers. */
+async function clusterWithControllers(): Promise<Shell> {
+  await using scope = new AsyncDisposableStack();
+  const dir = mkdtempSync(join(tmpdir(), 'netplug-tasks-'));
+  removeAtEnd('folder', dir);
+  const kv = scope.use(await started('kv'));
+  const server = scope.use(await startApiServer());
+  for (const [name, address] of Object.entries({ 'node-a': '192.0.2.7', 'node-b': '192.0.2.8' })) {
+    await server.apply([{ apiVersion: 'v1', kind: 'Node', metadata: { name } }]);
+    const spec = { addresses: [{ address, type: 'NodeIP' as const }], netplugVersion: VERSION };
+    await kv.store.createResource({ ...nodeOf(name), spec }, never);
+  }
+  const etcdUrl = kv.env['KV_ENDPOINTS'] ?? '';
+  const replica = scope.use(await launchControllers('one', { kubeconfig: server.kubeconfig, etcdUrl }));
+  await until(async () => replica.isLeading(), 'the controllers lead', 60_000);
+  const kubectl = dirname(program('kubectl'));
+  const type = async (command: string): Promise<Typed> => {
+    const { stdout, status } = await here.run(['bash', '-c', withBoth(command, dir)], {
+      env: {
+        PATH: `${PROGRAMS}:${kubectl}:${process.env['PATH'] ?? ''}`,
+        HOME: dir,
+        KUBECONFIG: server.kubeconfig,
+        KV_ENDPOINTS: etcdUrl,
+      },
+    });
+    return { output: stdout, status: status ?? -1 };
+  };
   const kept = scope.move();
   return { type, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
 }

@@ -1,6 +1,7 @@
-// Runs every case of cyclonus against a cluster. Its own command asks for each connection in a process of its own inside a
-// container, which takes hours; this one uses its batches, for which it has a worker in the image of the pods. The cases, the
-// expected answers and the tables are those of its library.
+// Runs every case of cyclonus against a cluster. Its own command starts a process in a container for each connection, which takes
+// hours; this one uses its batches, with the worker beside it. The cases, the expected answers and the tables are those of its
+// library. The probes go to addresses of services: with egress closed, a name would wait for DNS for most of a minute. Cases
+// that change pods allow DNS, and use names.
 package main
 
 import (
@@ -39,12 +40,15 @@ func main() {
 	results := flag.String("results", "", "file for one line of JSON for each case")
 	only := flag.String("only", "", "numbers of cases, with commas between; all unless given")
 	retries := flag.Int("retries", 1, "further tries of a step with wrong answers")
-	wait := flag.Int("wait", 5, "seconds from a change to its probe")
+	wait := flag.Int("wait", 2, "seconds from a change to its probe")
+	target := flag.String("target", string(generator.ProbeModeServiceIP), "address of the probes: service-name, service-ip or pod-ip")
 	flag.Parse()
 
 	file, err := os.Create(*results)
 	utils.DoOrDie(err)
 	defer file.Close()
+	mode, err := generator.ParseProbeMode(*target)
+	utils.DoOrDie(err)
 	client, err := kube.NewKubernetesForContext("")
 	utils.DoOrDie(err)
 	resources, err := probe.NewDefaultResources(client, namespaces, pods, ports, parse(*protocols), nil, 180, true, "")
@@ -65,6 +69,12 @@ func main() {
 		if *only != "" && !strings.Contains(","+*only+",", fmt.Sprintf(",%d,", number)) {
 			continue
 		}
+		for _, step := range testCase.Steps {
+			step.Probe.Mode = mode
+			if mode == generator.ProbeModeServiceIP && changesPods(testCase) {
+				step.Probe.Mode = generator.ProbeModeServiceName
+			}
+		}
 		result := interpreter.ExecuteTestCase(testCase)
 		utils.DoOrDie(result.Err)
 		printer.PrintTestCaseResult(result)
@@ -74,6 +84,18 @@ func main() {
 		utils.DoOrDie(err)
 	}
 	printer.PrintSummary()
+}
+
+// changesPods tells whether the library loses addresses of services in the case: a pod that it makes or labels has none.
+func changesPods(testCase *generator.TestCase) bool {
+	for _, step := range testCase.Steps {
+		for _, action := range step.Actions {
+			if action.CreatePod != nil || action.SetPodLabels != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func parse(names string) []v1.Protocol {

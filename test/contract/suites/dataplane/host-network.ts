@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { type Address, parseAddress } from '../../../../src/net/address.ts';
-import { type Cidr, parseCidr } from '../../../../src/net/cidr.ts';
+import { type Cidr, formatCidr, parseCidr } from '../../../../src/net/cidr.ts';
 import type {
   HostChange,
   HostEvent,
@@ -25,6 +25,8 @@ export interface HostFixture extends AsyncDisposable {
   addLearnedRoute(destination: Cidr, gateway: Address, metric: number): Promise<void>;
   /** Does behind the agent's back what the host's administrator may do. */
   deleteRoute(route: HostRoute): Promise<void>;
+  /** Makes the link drop IPv4 packets from sources to which no route leads through it. */
+  checkSources(link: string): Promise<void>;
   /** Makes a link of the name that is no tunnel. */
   addOrdinaryLink(name: string): Promise<void>;
   until(isTrue: () => boolean, what: string): Promise<void>;
@@ -70,7 +72,32 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(found).toEqual({ device: UPLINK, source: parseAddress(source) });
     });
 
-    it.each(['198.51.100.1', '2001:db8:1::1'])('tells that nothing leads to %s', async (target) => {
+    it('lists by which links packets may leave, and no route that refuses them', async () => {
+      await using fixture = await makeHost();
+      await fixture.host.change(
+        [putRoute('10.65.0.0/26', '192.0.2.2'), putRoute('10.65.1.0/26'), putRoute('fd00:65::/64', '2001:db8::2')],
+        never,
+      );
+      const listed = (await fixture.host.listPaths())
+        .filter(({ devices }) => devices.includes(UPLINK))
+        .map(({ destination, isConnected, ...rest }) => [formatCidr(destination), isConnected, rest]);
+      const expected = { '192.0.2.0/24': true, '2001:db8::/64': true, '10.65.0.0/26': false, 'fd00:65::/64': false };
+      const rest = { table: 254, devices: [UPLINK] };
+      const rows = Object.entries(expected).map(([destination, isConnected]) => [destination, isConnected, rest]);
+      expect(listed).toEqual(expect.arrayContaining(rows));
+      expect(listed.map(([destination]) => destination)).not.toContain('10.65.1.0/26');
+    });
+
+    it('lists those of the links that check the sources of packets', async () => {
+      await using fixture = await makeHost();
+      await fixture.addInterface('up1', ['192.0.3.1/24']);
+      expect(fixture.host.findSourceChecks([UPLINK, 'up1', 'gone0'])).toEqual(new Set());
+      await fixture.checkSources('up1');
+      expect(fixture.host.findSourceChecks([UPLINK, 'up1', 'gone0'])).toEqual(new Set(['up1']));
+      expect(fixture.host.findSourceChecks([UPLINK])).toEqual(new Set());
+    });
+
+    it.each(['198.51.100.1', '2001:db8:1::1'])('reports that there is no route to %s', async (target) => {
       await using fixture = await makeHost();
       expect(await fixture.host.lookUp(parseAddress(target))).toBeUndefined();
       await fixture.host.change([putRoute(`${target}/${target.includes(':') ? '128' : '32'}`)], never);
@@ -152,16 +179,16 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await host.listRoutes()).toHaveLength(1);
     });
 
-    it('tells whoever watches, also of what others do', async () => {
+    it('reports changes to every watcher, also those that others make', async () => {
       await using fixture = await makeHost();
       const events: HostEvent[] = [];
       using _watch = fixture.host.watch((event) => events.push(event));
       const { route } = putRoute(block, gateway);
       await fixture.host.change([{ kind: 'put-route', route }], never);
-      await fixture.until(() => hasEvent(events, { kind: 'route-put', route }), 'the route is told');
-      expect(hasEvent(events, { kind: 'route-gone', route })).toBe(false);
+      await fixture.until(() => hasEvent(events, { kind: 'route-put', route }), 'the route is reported');
+      expect(hasEvent(events, { kind: 'route-deleted', route })).toBe(false);
       await fixture.deleteRoute(route);
-      await fixture.until(() => hasEvent(events, { kind: 'route-gone', route }), 'the deletion is told');
+      await fixture.until(() => hasEvent(events, { kind: 'route-deleted', route }), 'the deletion is reported');
     });
   });
 
@@ -287,21 +314,21 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(refusal.message).toBe('Cannot make tunnel "tun0": there is no interface "nowhere0"');
     });
 
-    it('are told of when they change, and their peers too', async () => {
+    it('are reported when they or their peers change', async () => {
       await using fixture = await makeHost();
       const events: HostEvent[] = [];
       using watch = fixture.host.watch((event) => events.push(event));
       await fixture.host.putTunnel(vxlan());
-      await fixture.until(() => hasEvent(events, { kind: 'links' }), 'the tunnel is told');
+      await fixture.until(() => hasEvent(events, { kind: 'links' }), 'the tunnel is reported');
       await fixture.host.change([putPeer(peer())], never);
       const { device, mac, gateway, remote } = peer();
       const isTold = async (event: HostEvent): Promise<void> =>
-        fixture.until(() => hasEvent(events, event), `${event.kind} is told`);
+        fixture.until(() => hasEvent(events, event), `${event.kind} is reported`);
       await isTold({ kind: 'neighbour-put', device, gateway, mac });
       await isTold({ kind: 'forwarding-put', device, mac, remote });
       await fixture.host.change([{ kind: 'delete-peer', peer: peer() }], never);
-      await isTold({ kind: 'neighbour-gone', device, gateway });
-      await isTold({ kind: 'forwarding-gone', device, mac, remote });
+      await isTold({ kind: 'neighbour-deleted', device, gateway });
+      await isTold({ kind: 'forwarding-deleted', device, mac, remote });
       watch[Symbol.dispose]();
       await fixture.host.change([putRoute('10.65.0.0/26')], never);
       await fixture.host.listRoutes();

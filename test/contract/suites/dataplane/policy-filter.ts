@@ -57,6 +57,48 @@ export function policyFilterContract(name: string, makeFixture: () => Promise<Po
       expect(shown).toEqual(await fresh.show('wanted'));
     });
 
+    it('adds elements to the sets that a table has, until the next change', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      const more = (name: string, element: string): ReadonlyMap<string, FilterSet> =>
+        new Map([[name, { kind: 'addresses', family: 4, elements: new Set([element]) }]]);
+      await filter.extend('wanted', more('addresses', '10.65.0.9'), signal);
+      expect(await host.show('wanted')).toBeUndefined();
+      await filter.apply(tableOf(), { signal });
+      const shown = await host.show('wanted');
+      await host.newFilter().extend('wanted', more('unknown', '10.65.0.9'), signal);
+      expect(await host.show('wanted')).toEqual(shown);
+      for (const element of ['10.65.0.1', '10.65.0.9'])
+        await filter.extend('wanted', more('addresses', element), signal);
+      await using extended = await makeFixture();
+      await extended.newFilter().apply(tableOf({ addresses: ['10.65.0.1', '10.65.0.2', '10.65.0.9'] }), { signal });
+      expect(await host.show('wanted')).toEqual(await extended.show('wanted'));
+      expect(await filter.apply(tableOf(), { signal })).toEqual({ chains: 0, sets: 0, elements: 1 });
+      expect(await host.show('wanted')).toEqual(shown);
+    });
+
+    it('leaves the flows that were added to a set where they are', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      await filter.apply(tableOf(), { signal });
+      const empty = await host.show('wanted');
+      const flows = new Map<string, FilterSet>([
+        ['flows-v4', { kind: 'flows', family: 4, elements: new Set(['10.65.0.1 10.65.0.2 40000 80']) }],
+        ['flows-v6', { kind: 'flows', family: 6, elements: new Set(['fd00:65::1 fd00:65::2 40000 80']) }],
+      ]);
+      await host.newFilter().extend('wanted', flows, signal);
+      expect(await host.show('wanted')).not.toEqual(empty);
+      expect(await filter.apply(tableOf(), { signal })).toEqual(NONE);
+      expect(await host.newFilter().apply(tableOf(), { signal, reread: true })).toEqual(NONE);
+      expect(await host.show('wanted')).not.toEqual(empty);
+    });
+
+    it('tries what the kernel can log, and leaves nothing', async () => {
+      await using host = await makeFixture();
+      expect(await host.newFilter().missingLogs(signal)).toEqual(new Set());
+      expect(await host.show('netplug-trial')).toBeUndefined();
+    });
+
     it('lists the ids of the rules of a table, none without the table', async () => {
       await using host = await makeFixture();
       const filter = host.newFilter();
@@ -78,6 +120,24 @@ export function policyFilterContract(name: string, makeFixture: () => Promise<Po
       await filter.apply(tableOf(), { signal });
       await fresh.newFilter().apply(tableOf(), { signal });
       expect(await host.show('wanted')).toEqual(await fresh.show('wanted'));
+    });
+
+    it('gives each chain its rules when the same objects go from one to another and come back', async () => {
+      await using host = await makeFixture();
+      await using fresh = await makeFixture();
+      const filter = host.newFilter();
+      const { rules } = [...tableOf().chains.values()].find((chain) => chain.hook === undefined) ?? { rules: [] };
+      expect(rules.length).toBeGreaterThan(0);
+      const withChains = (...names: readonly string[]): FilterTable => ({
+        ...tableOf(),
+        chains: new Map([...tableOf().chains, ...names.map((each): [string, FilterChain] => [each, { rules }])]),
+      });
+      for (const table of [withChains('one'), withChains('one', 'other'), withChains('other'), withChains('one')]) {
+        await filter.apply(table, { signal });
+        await fresh.newFilter().remove('wanted', signal);
+        await fresh.newFilter().apply(structuredClone(table), { signal });
+        expect(await host.show('wanted')).toEqual(await fresh.show('wanted'));
+      }
     });
 
     it('changes only the elements that differ', async () => {
@@ -224,8 +284,21 @@ const EVERYTHING: readonly TableRule[] = [
     { kind: 'count' },
   ),
   rule('logged', { kind: 'limit', perSecond: 10, burst: 5 }, { kind: 'log', prefix: 'netplug-packet: ' }),
+  rule(
+    'limited',
+    { kind: 'limit each', direction: 'out', set: 'limits', perSecond: 10, burst: 20 },
+    { kind: 'report', group: 4786, prefix: 'limited' },
+  ),
   rule('reported', { kind: 'report', group: 4786, prefix: 'reported' }),
   rule('opening', { kind: 'protocol', protocols: [6] }, { kind: 'tcp opening', isNegated: true }, { kind: 'count' }),
+  rule(
+    'flow',
+    { kind: 'protocol', protocols: [6] },
+    { kind: 'flow', family: 4, set: 'flows-v4' },
+    { kind: 'flow', family: 4, set: 'flows-v4' },
+    { kind: 'count' },
+  ),
+  rule('flow6', { kind: 'protocol', protocols: [6] }, { kind: 'flow', family: 6, set: 'flows-v6' }, { kind: 'count' }),
   rule('to-host', { kind: 'to host' }, { kind: 'return' }),
   rule(
     'other',
@@ -262,6 +335,9 @@ function tableOf({ chains = {}, addresses = ['10.65.0.1', '10.65.0.2'], sets = {
     sets: new Map<string, FilterSet>([
       ['to-pods', { kind: 'interfaces', elements: new Map([['npla', 'in-a']]) }],
       ['addresses', { kind: 'addresses', family: 4, elements: new Set(addresses) }],
+      ['flows-v4', { kind: 'flows', family: 4, elements: new Set() }],
+      ['flows-v6', { kind: 'flows', family: 6, elements: new Set() }],
+      ['limits', { kind: 'limits', elements: new Set() }],
       ['nets', { kind: 'nets', family: 6, elements: new Set(['fd00:65::/32', 'fd00:66::/32', 'fd00:70::1/128']) }],
       ['services', { kind: 'services', family: 6, elements: new Set(['fd00:65::1 6 80', 'fd00:65::1 17 53']) }],
       ...Object.entries(sets),

@@ -14,6 +14,7 @@ const FACTS: Required<NodeFacts> = {
   ipv6VXLANTunnelAddr: 'fd00::1',
   vxlanTunnelMACAddrV6: '0a:00:00:00:00:02',
   ipv4IPIPTunnelAddr: '10.0.0.2',
+  netplugVersion: 'v3.27.0',
 };
 
 /** Registers what holds of `publishNode` and `reportNetwork` in every datastore. `parts` is asked when a test runs. */
@@ -34,10 +35,10 @@ export function publishContract(
     await bench.makeNode(a);
     await bench.labelNode(a, { rack: '7' });
     await store.publishNode(a, FACTS, never);
-    const { ipv4Address, ipv6Address, ...tunnels } = FACTS;
+    const { ipv4Address, ipv6Address, ...others } = FACTS;
     expect(await node()).toMatchObject({
       metadata: { labels: { rack: '7' } },
-      spec: { bgp: { ipv4Address, ipv6Address }, ...tunnels },
+      spec: { bgp: { ipv4Address, ipv6Address }, ...others },
     });
     await other.publishNode(a, { ipv6Address, ipv4VXLANTunnelAddr: '10.0.0.9' }, never);
     const { metadata, spec } = await node();
@@ -56,7 +57,7 @@ export function publishContract(
     expect(await version()).toBe(before);
   });
 
-  it('is told to watchers of the cluster', async () => {
+  it('reaches watchers of the cluster', async () => {
     await bench.makeNode(a);
     const follower = new ClusterFollower(parts().other);
     await follower.started();

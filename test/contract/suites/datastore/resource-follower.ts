@@ -64,7 +64,7 @@ export class ResourceFollower<K extends ResourceKind> {
     for await (const change of changes) {
       if (change.kind === 'all') for (const each of change.resources) this.#put(each);
       if (change.kind === 'put') this.#put(change.resource);
-      if (change.kind === 'gone') this.#resources.delete(showResourceId(change.which));
+      if (change.kind === 'deleted') this.#resources.delete(showResourceId(change.which));
       this.changes.push(change);
     }
   }
@@ -80,7 +80,7 @@ function lineOf(change: ResourceChange): string {
       return 'all';
     case 'put':
       return `put ${showResourceId(resourceIdOf(change.resource))}`;
-    case 'gone':
+    case 'deleted':
       return `gone ${showResourceId(change.which)}${change.problem === undefined ? '' : ' with a problem'}`;
     default:
       return never(change);

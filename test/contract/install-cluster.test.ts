@@ -1,0 +1,281 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import type { OrchSettings } from '../../src/config/connection.ts';
+import { OrchApi } from '../../src/kube/orch-api.ts';
+import { accessOf } from '../../src/bin/open-orch.ts';
+import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
+import { program } from '../support/components.ts';
+import { callCtl, type Ran } from '../support/ctl.ts';
+import { type ApiServer, startApiServer } from '../support/kube.ts';
+import type { Json } from '../support/node.ts';
+import {
+  type KubeletBehaviour,
+  type SimulatedKubelets,
+  startSimulatedKubelets,
+} from '../support/simulated-kubelets.ts';
+
+describe('netplugctl install cluster on an API server', () => {
+  let server: ApiServer;
+  let limited: string;
+
+  const ctl = async (
+    argv: string,
+    more: Readonly<Record<string, string>> = {},
+    kubeconfig = server.kubeconfig,
+  ): Promise<Ran> => {
+    const env = { KUBECONFIG: kubeconfig, HELM: program('helm'), HOME: server.dir, ...more };
+    const openApi = (settings: OrchSettings): OrchApi =>
+      new OrchApi(accessOf(settings, env), { env, manager: 'netplugctl' });
+    return callCtl(argv.split(' '), { env, clock: systemClock, openApi });
+  };
+  const addNode = async (name: string, address: string): Promise<void> => {
+    await server.apply([
+      {
+        apiVersion: 'v1',
+        kind: 'Node',
+        metadata: { name, labels: { 'kubernetes.io/os': 'linux' } },
+        spec: { podCIDRs: [] },
+      },
+    ]);
+    const status = {
+      addresses: [{ type: 'InternalIP', address }],
+      conditions: [{ type: 'Ready', status: 'True', reason: 'KubeletReady' }],
+      nodeInfo: {
+        kernelVersion: '6.1.0',
+        operatingSystem: 'linux',
+        architecture: 'amd64',
+        machineID: '',
+        systemUUID: '',
+        bootID: '',
+        osImage: '',
+        containerRuntimeVersion: '',
+        kubeletVersion: 'v1.37.2',
+        kubeProxyVersion: '',
+      },
+    };
+    await server.kubectl(
+      'patch',
+      'node',
+      name,
+      '--subresource=status',
+      '--type=merge',
+      `--patch=${JSON.stringify({ status })}`,
+    );
+  };
+  const kubelets = async (behaviour: KubeletBehaviour = {}): Promise<SimulatedKubelets> =>
+    startSimulatedKubelets(server, { workloads: 'simulated', ...behaviour });
+  const purge = async (): Promise<void> => {
+    await using _ = await kubelets();
+    const removal = ctl('uninstall cluster --purge --yes --timeout 90');
+    await finalize(removal);
+    expect(await removal).toMatchObject({ status: 0 });
+  };
+  /** The namespace controller, which does not run here, would finish the deletion. */
+  const finalize = async (over: Promise<unknown>): Promise<void> => {
+    const state = { isOver: false };
+    void over.then(() => (state.isOver = true));
+    while (!state.isOver) {
+      const namespace = await server.get('namespace', 'netplug-system').catch(() => undefined);
+      if (namespace?.metadata?.deletionTimestamp !== undefined) {
+        const body = JSON.stringify({ ...namespace, spec: { finalizers: [] } });
+        const { writeFile } = await import('node:fs/promises');
+        await writeFile(`${server.dir}/finalize.json`, body);
+        await server
+          .kubectl(
+            'replace',
+            '--raw',
+            '/api/v1/namespaces/netplug-system/finalize',
+            `--filename=${server.dir}/finalize.json`,
+          )
+          .catch(() => undefined);
+      }
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+  };
+  const namesOf = async (kinds: string): Promise<readonly string[]> => {
+    const { items } = await server.get(kinds, '--all-namespaces');
+    return items
+      .map(({ kind, metadata }: Json) => `${kind}/${metadata.name}`)
+      .filter((name: string) => name.includes('netplug'));
+  };
+
+  beforeAll(async () => {
+    server = await startApiServer({ users: [{ name: 'limited' }] });
+    limited = await server.kubeconfigFor(server.userToken('limited'));
+    await addNode('node-a', '172.20.0.11');
+    await addNode('node-b', '172.20.0.12');
+  });
+  afterAll(async () => {
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  it('shows the plan and changes nothing with --dry-run', async () => {
+    for (const method of ['manifest', 'operator', 'chart']) {
+      const { status, out, err } = await ctl(`install cluster --method ${method} --dry-run`);
+      expect({ status, err }).toEqual({ status: 0, err: expect.anything() });
+      expect(out).toMatch(/^1\. Namespace\n {3}create Namespace netplug-system\n2\. Check of the nodes\n/);
+      expect(out).toContain('create CustomResourceDefinition ippools.netplug.io');
+      expect(out).toContain('Proof of the network');
+      expect(err).toContain('pool 192.168.0.0/16');
+    }
+    expect(await namesOf('namespaces,customresourcedefinitions,clusterroles')).toEqual([]);
+  });
+
+  it('installs by manifest, is repeated without a change, and is removed without a trace', async () => {
+    await using running = await kubelets();
+    const first = await ctl('install cluster --method manifest --yes');
+    expect({ status: first.status, err: first.err.slice(-700) }).toEqual({ status: 0, err: expect.anything() });
+    expect(first.out).toContain('netplug v3.27.0 is installed on 2 nodes');
+    expect(first.err).toContain('network proved: 2 nodes, 6 connections, Service 10.96.');
+    expect([...running.pods].sort()).toEqual([
+      'netplug-node-check-node-a',
+      'netplug-node-check-node-b',
+      'netplug-probe-client-node-a',
+      'netplug-probe-client-node-b',
+      'netplug-probe-node-a',
+      'netplug-probe-node-b',
+    ]);
+    expect(await namesOf('pods,services')).toEqual([]);
+    expect(await namesOf('daemonsets,deployments,ippools')).toEqual([
+      'DaemonSet/netplug-node',
+      'Deployment/netplug-orch-controllers',
+    ]);
+    expect((await server.get('ippools')).items).toHaveLength(1);
+
+    const again = await ctl('install cluster --method manifest --dry-run');
+    expect(again.out).not.toMatch(/create|change/);
+    const status = await ctl('install status');
+    expect(status).toMatchObject({ status: 0, out: expect.stringContaining('netplug-node: ready') });
+    const other = await ctl('install cluster --method chart --dry-run');
+    expect(other).toMatchObject({ status: 69 });
+    expect(other.err).toContain('netplug was installed by manifest');
+
+    const kept = await ctl('uninstall cluster --yes');
+    expect(kept).toMatchObject({ status: 0, out: expect.stringContaining('the programs of netplug are removed') });
+    expect(await namesOf('daemonsets,deployments')).toEqual([]);
+    expect(await namesOf('serviceaccounts')).toEqual(['ServiceAccount/netplug-cni']);
+    await purge();
+    expect(await namesOf('namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,nodes')).toEqual([]);
+    expect((await ctl('uninstall cluster --purge --dry-run')).out).not.toContain('delete');
+  });
+
+  it('reports nodes that are not fit, images that cannot be pulled and connections that fail', async () => {
+    const withFailure = async (behaviour: KubeletBehaviour): Promise<string> => {
+      await using _ = await kubelets(behaviour);
+      const { status, err } = await ctl('install cluster --method manifest --yes --timeout 60');
+      expect(status).not.toBe(0);
+      return err;
+    };
+    const conflist = '/etc/cni/net.d/05-other.conflist: the runtime reads this configuration of another plugin first';
+    const unfit = await withFailure({ failure: (pod) => (pod === 'netplug-node-check-node-b' ? conflist : undefined) });
+    expect(unfit).toContain(`1 nodes are not fit for it\n  node-b: ${conflist}`);
+    expect(await namesOf('customresourcedefinitions,daemonsets')).toEqual([]);
+    const unpulled = await withFailure({ waiting: (pod) => (pod.includes('check') ? 'ImagePullBackOff' : undefined) });
+    expect(unpulled).toMatch(/ImagePullBackOff.*\n.*--registry/);
+    const failed = await withFailure({
+      failure: (pod) => (pod.includes('client-node-a') ? 'http://10.244.1.7:8080/: timed out' : undefined),
+    });
+    expect(failed).toContain('node-a: http://10.244.1.7:8080/: timed out');
+    expect(await namesOf('pods,services')).toEqual([]);
+    await purge();
+  });
+
+  it('installs and removes by chart', async () => {
+    await using _ = await kubelets();
+    const { status, err } = await ctl('install cluster --method chart --yes --timeout 45');
+    // No operator works here, so the installation does not become available.
+    expect({ status, err: err.slice(-600) }).toMatchObject({
+      status: 75,
+      err: expect.stringContaining('waiting for installation: no status yet'),
+    });
+    const deployment = await server.get('deployment', '--namespace=netplug-system', 'netplug-operator');
+    expect(deployment.metadata.annotations['meta.helm.sh/release-name']).toBe('netplug');
+    expect((await server.get('installation', 'default')).spec).toEqual({
+      calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }] },
+    });
+    const plan = await ctl('uninstall cluster --purge --dry-run');
+    expect(plan.out).toMatch(/^1\. Chart\n {3}helm uninstall netplug --namespace netplug-system\n/);
+    await purge();
+    expect(await namesOf('namespaces,customresourcedefinitions,clusterroles,clusterrolebindings')).toEqual([]);
+  });
+
+  it('refuses what would not work, with field and remedy, and changes nothing', async () => {
+    const refused = async (argv: string, says: RegExp, kubeconfig?: string): Promise<void> => {
+      const { status, out, err } = await ctl(argv, {}, kubeconfig);
+      expect({ argv, status, out }).toEqual({ argv, status: 69, out: '' });
+      expect(err).toMatch(says);
+      expect(err).toContain('nothing was changed');
+    };
+    const by = 'install cluster --method manifest --yes';
+    await refused(
+      by,
+      /error: rights: the user of the kubeconfig may not patch daemonsets\.apps in namespace netplug-system/,
+      limited,
+    );
+    await refused(
+      `${by} --pool 10.96.0.0/12`,
+      /error: --pool 10\.96\.0\.0\/12: the pool overlaps the range of services, 10\.96\.0\.0\/16/,
+    );
+    await refused(`${by} --pool 172.20.0.0/24`, /overlaps the address of node node-a/);
+    await refused(`${by} --variant second-plugin`, /error: Node node-a: it has no pod CIDR.*--allocate-node-cidrs/);
+    const [definition] = crdManifests() as Json[];
+    const { schema } = definition.spec.versions[0];
+    schema.openAPIV3Schema.properties.spec.properties.fromTheFuture = { type: 'string' };
+    await server.apply([definition]);
+    await refused(
+      by,
+      /error: CustomResourceDefinition ipblocks\.netplug\.io: it has fields that v3\.27\.0 does not know: spec\.fromTheFuture/,
+    );
+    delete schema.openAPIV3Schema.properties.spec.properties.fromTheFuture;
+    delete schema.openAPIV3Schema.properties.spec.properties.node;
+    await server.apply([definition]);
+    const older = await ctl('install cluster --method manifest --dry-run');
+    expect(older.err).toContain('warning: CustomResourceDefinition ipblocks.netplug.io: it lacks spec.node');
+    expect(older.out).toContain('change CustomResourceDefinition ipblocks.netplug.io');
+    await server.kubectl('delete', 'crd', 'ipblocks.netplug.io');
+    const labels = { app: 'x' };
+    const template = { metadata: { labels }, spec: { containers: [{ name: 'a', image: 'b' }] } };
+    const set = {
+      apiVersion: 'apps/v1',
+      kind: 'DaemonSet',
+      metadata: { name: 'cilium', namespace: 'kube-system' },
+      spec: { selector: { matchLabels: labels }, template },
+    };
+    await server.apply([set]);
+    await refused(by, /error: DaemonSet kube-system\/cilium: another network plugin is installed/);
+    await server.kubectl('delete', 'daemonset', '--namespace=kube-system', 'cilium');
+    const lease = {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name: 'node-a', namespace: 'kube-node-lease' },
+    };
+    const renewTime = new Date(Date.now() + 120_000).toISOString().replace('Z', '000Z');
+    await server.kubectl('create', 'namespace', 'kube-node-lease').catch(() => undefined);
+    await server.apply([{ ...lease, spec: { holderIdentity: 'node-a', renewTime } }]);
+    await refused(by, /error: Node node-a: its clock is 1\d\d s ahead of that of the API server/);
+    await server.kubectl('delete', 'lease', '--namespace=kube-node-lease', 'node-a');
+    expect(await namesOf('namespaces,customresourcedefinitions')).toEqual([]);
+  });
+
+  it('refuses certificates of etcd that cannot be read, and methods that cannot use etcd', async () => {
+    const env = {
+      KV_ENDPOINTS: 'https://10.0.0.1:2379',
+      KV_CA_CERT_FILE: '/none/ca',
+      KV_CERT_FILE: '/none/cert',
+      KV_KEY_FILE: server.caFile,
+    };
+    const { status, err } = await ctl('install cluster --method manifest --yes', env);
+    expect(status).toBe(69);
+    expect(err).toMatch(/certificates of etcd: \/none\/ca: cannot be read/);
+    expect(err).toMatch(/is no private key that can be read/);
+    const operator = await ctl('install cluster --method operator --yes', { KV_ENDPOINTS: 'http://10.0.0.1:2379' });
+    expect(operator).toMatchObject({
+      status: 64,
+      err: expect.stringContaining('Use --method manifest, or --datastore orch'),
+    });
+    const unconfirmed = await ctl('install cluster --method manifest');
+    expect(unconfirmed).toMatchObject({ status: 64, err: expect.stringContaining('Add --yes') });
+    const noHelm = await ctl('install cluster --method chart --yes', { HELM: '/none/helm' });
+    expect(noHelm).toMatchObject({ status: 72, err: expect.stringContaining('name it with HELM') });
+  });
+});

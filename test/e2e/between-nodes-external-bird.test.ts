@@ -1,0 +1,93 @@
+// BIRD in a container of its own: what becomes of sessions, routes and packets when it or the agent is replaced.
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type Fabric, type FabricNode, resourceOf, startFabric } from '../support/fabric.ts';
+import type { Service } from '../support/node.ts';
+import { startFlows, stopFlows } from '../support/traffic-flow.ts';
+import { type Pair, pairsOf, untilReached } from '../support/traffic.ts';
+import { until } from '../support/until.ts';
+
+const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplug-bird');
+const CTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+const EXTERNAL = { NETPLUG_BIRD: 'external' };
+const AT_LEAST = 50;
+
+let fabric: Fabric;
+let pairs: readonly Pair[];
+const birds = new Map<string, Service>();
+
+beforeAll(async () => {
+  fabric = await startFabric();
+  await fabric.setPools({ vxlanMode: 'Never', natOutgoing: true });
+  for (const node of fabric.nodes) birds.set(node.name, await startBird(node));
+  await fabric.startAgents(EXTERNAL);
+  const pods = await fabric.podOnEach();
+  for (const pod of pods) await fabric.routeTo(pod);
+  await untilReached(pairsOf(pods), () => fabric.logs());
+  pairs = [...pairsOf(pods)];
+  for (const node of fabric.nodes) await untilSessions(node);
+});
+afterAll(async () => {
+  await Promise.all([...birds.values()].map(async (bird) => bird.stop()));
+  await fabric?.[Symbol.asyncDispose]();
+});
+
+async function startBird({ machine }: FabricNode): Promise<Service> {
+  return machine.start([PROGRAM], { env: { NETPLUG_RUN_DIR: join(machine.dir, 'run') } });
+}
+
+/** The process id of the BIRD that runs on the node; empty without one. */
+async function birdOf({ machine }: FabricNode): Promise<string> {
+  return (await machine.run(['pgrep', '-x', '--runstates', 'R,S,D', 'bird'])).stdout.trim();
+}
+
+/** Also with problems, when its exit status is 1. */
+async function statusOf({ machine }: FabricNode): Promise<string> {
+  return (await machine.run([CTL, 'node', 'status', '--socket', machine.socket])).stdout;
+}
+
+/** Returns state and time of each session, which change with the session. */
+async function sessionsOf(node: FabricNode): Promise<readonly string[]> {
+  return (await statusOf(node)).split('\n').filter((line) => line.includes('Established'));
+}
+
+async function untilSessions(node: FabricNode): Promise<void> {
+  await until(async () => (await sessionsOf(node)).length === 4, `the sessions of ${node.name} are up`, 60_000);
+}
+
+it('keeps sessions and packets while agents are killed and replaced', async () => {
+  const flows = await startFlows(pairs);
+  const before = await Promise.all(fabric.nodes.map(async (node) => [await birdOf(node), await sessionsOf(node)]));
+  for (const node of fabric.nodes) {
+    await node.agent().stop('KILL');
+    await node.startAgent(EXTERNAL);
+  }
+  const after = await Promise.all(fabric.nodes.map(async (node) => [await birdOf(node), await sessionsOf(node)]));
+  expect(after).toEqual(before);
+  expect(before.flat(2)).toHaveLength(3 + 3 * 4);
+  expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
+});
+
+it('is reconfigured by the agent after it was stopped and started, without a lost packet', async () => {
+  const flows = await startFlows(pairs);
+  const n1 = fabric.node('n1');
+  await birds.get('n1')?.stop();
+  expect(await birdOf(n1)).toBe('');
+  await until(async () => (await n1.agent().ask('/readyz')).body.includes('BIRD does not run'), '/readyz says so');
+  await fabric.apply(resourceOf('BGPPeer', 'later', { peerIP: '192.0.2.99', asNumber: 64_999 }));
+  birds.set('n1', await startBird(n1));
+  await n1.agent().ready();
+  await until(async () => (await statusOf(n1)).includes('192.0.2.99'), 'BIRD has the new peer', 30_000);
+  await untilSessions(n1);
+  expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
+});
+
+it('is restarted when it is killed', async () => {
+  const flows = await startFlows(pairs);
+  const n2 = fabric.node('n2');
+  const pid = await birdOf(n2);
+  await n2.machine.exec('kill', '-KILL', pid);
+  await until(async () => /^\d+$/.test((await birdOf(n2)).replace(pid, '').trim()), 'another BIRD runs');
+  await untilSessions(n2);
+  expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
+});

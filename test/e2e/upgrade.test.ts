@@ -1,0 +1,514 @@
+// The built tool upgrades clusters on a real API server, with pods that exist as objects.
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, watch } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { accessOf } from '../../src/bin/open-orch.ts';
+import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
+import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
+import { chartFiles } from '../../src/install/cluster/chart/chart-files.ts';
+import { namespaceObject } from '../../src/install/cluster/cluster-objects.ts';
+import { imageNames } from '../../src/install/cluster/names.ts';
+import { operatorObjects } from '../../src/install/cluster/operator-deployment.ts';
+import { type ManifestKind, manifestObjects, RELEASE_MANIFESTS } from '../../src/install/cluster/release-manifests.ts';
+import { program } from '../support/components.ts';
+import { hostEndpointOf, poolOf } from '../support/fixtures.ts';
+import { type ApiServer, startApiServer } from '../support/kube.ts';
+import type { Json } from '../support/node.ts';
+import { type SimulatedRollout, startSimulatedRollout } from '../support/simulated-rollout.ts';
+
+const PROGRAM = join(resolve(import.meta.dirname, '../../dist/bin'), 'netplugctl');
+const [OLD, NEW] = ['v3.26.4', 'v3.27.0'];
+const NODES = ['node-a', 'node-b', 'node-c'];
+
+interface Ran {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+let folder: string;
+let server: ApiServer;
+let store: Store;
+let rollout: SimulatedRollout;
+let env: Record<string, string>;
+beforeAll(() => {
+  if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
+});
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'netplug-upgrade-'));
+  server = await startApiServer();
+  env = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: folder,
+    KUBECONFIG: server.kubeconfig,
+    HELM: program('helm'),
+    NETPLUG_STATE_DIR: join(folder, 'state'),
+  };
+  for (const [index, name] of NODES.entries()) await addNode(name, `172.20.0.${String(11 + index)}`);
+});
+afterEach(async () => {
+  await rollout?.[Symbol.asyncDispose]();
+  await store?.[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+});
+afterAll(() => undefined);
+
+async function addNode(name: string, address: string): Promise<void> {
+  await server.apply([{ apiVersion: 'v1', kind: 'Node', metadata: { name, labels: { 'kubernetes.io/os': 'linux' } } }]);
+  const status = {
+    addresses: [{ type: 'InternalIP', address }],
+    conditions: [{ type: 'Ready', status: 'True', reason: 'KubeletReady' }],
+    nodeInfo: {
+      kernelVersion: '6.1.0',
+      operatingSystem: 'linux',
+      architecture: 'amd64',
+      machineID: '',
+      systemUUID: '',
+      bootID: '',
+      osImage: '',
+      containerRuntimeVersion: 'containerd://2.4.2',
+      kubeletVersion: 'v1.37.2',
+      kubeProxyVersion: '',
+    },
+  };
+  await server.kubectl(
+    'patch',
+    'node',
+    name,
+    '--subresource=status',
+    '--type=merge',
+    `--patch=${JSON.stringify({ status })}`,
+  );
+}
+
+async function ctl(argv: string): Promise<Ran> {
+  return new Promise((done) => {
+    execFile(PROGRAM, argv.split(' '), { env, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
+      done({ status: error === null ? 0 : Number(error.code), stdout, stderr });
+    });
+  });
+}
+
+/** Runs the tool, which must succeed, and returns what it printed. */
+async function must(argv: string): Promise<string> {
+  const { status, stdout, stderr } = await ctl(argv);
+  if (status !== 0) throw new Error(`netplugctl ${argv}: status ${String(status)}: ${stderr}`);
+  return stdout;
+}
+
+/** Applies objects as a person does who follows the documentation. */
+async function applyByHand(objects: readonly object[]): Promise<void> {
+  const definitions = objects.filter((object) => (object as Json).kind === 'CustomResourceDefinition');
+  for (const part of [definitions, objects.filter((object) => !definitions.includes(object))]) {
+    if (part.length === 0) continue;
+    const file = join(folder, 'apply.json');
+    await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: part }));
+    await server.kubectl('apply', '--server-side', '--force-conflicts', '-f', file);
+    if (part === definitions)
+      await server.kubectl('wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all');
+  }
+}
+
+function openRecords(datastore: 'orch' | 'kvv3'): Store {
+  if (datastore === 'kvv3') {
+    const endpoints = { from: 'list', urls: [server.etcdUrl] } as const;
+    return openKvStore({ endpoints, keyFile: undefined, certFile: undefined, caCertFile: undefined });
+  }
+  return openOrchStore(accessOf({ orchconfig: server.kubeconfig, apiRoot: undefined, nodeName: undefined }, {}));
+}
+
+/** Brings up the older release by manifest. */
+async function installOld(
+  kind: ManifestKind,
+  release = OLD,
+  failure: (pod: string) => string | undefined = () => undefined,
+): Promise<void> {
+  const { datastore } = kind;
+  if (datastore === 'kvv3') env = { ...env, KV_ENDPOINTS: server.etcdUrl };
+  await applyByHand(manifestObjects(kind, { release, endpoints: server.etcdUrl }));
+  store = openRecords(datastore);
+  rollout = startSimulatedRollout(server, { store, failure });
+  await settled(release);
+}
+
+async function settled(release: string): Promise<void> {
+  await expect
+    .poll(async () => (await agents()).map(({ image, phase }) => `${image} ${phase}`), { timeout: 30_000 })
+    .toEqual(NODES.map(() => `netplug.io/netplug-node:${release} Running`));
+  await expect
+    .poll(
+      async () =>
+        (await server.get('daemonset', 'netplug-node', '-n', 'netplug-system')).status?.updatedNumberScheduled,
+      { timeout: 30_000 },
+    )
+    .toBe(NODES.length);
+}
+
+async function agents(): Promise<readonly { node: string; image: string; phase: string }[]> {
+  const { items } = await server.get('pods', '-n', 'netplug-system', '-l', 'app.kubernetes.io/name=netplug-node');
+  return items.map(({ spec, status }: Json) => ({
+    node: spec.nodeName,
+    image: spec.containers[0].image,
+    phase: status.phase,
+  }));
+}
+
+/** What a rollback must restore of the cluster: everything but what the API counts and dates itself. */
+async function stateOfCluster(): Promise<readonly string[]> {
+  const kinds = 'serviceaccounts,secrets,configmaps,roles,rolebindings,daemonsets,deployments';
+  const [own, wide] = [
+    await server.get(kinds, '-n', 'netplug-system'),
+    await server.get('namespaces,clusterroles,clusterrolebindings', '-l', 'app.kubernetes.io/part-of=netplug'),
+  ];
+  return [...own.items, ...wide.items]
+    .map(({ kind, metadata, ...whole }: Json) => {
+      const { status: _status, ...content } = whole;
+      const { 'deprecated.daemonset.template.generation': _generation, ...annotations } = metadata.annotations ?? {};
+      return JSON.stringify({ kind, name: metadata.name, labels: metadata.labels, annotations, ...content });
+    })
+    .sort();
+}
+
+/** Every record in `make soak`, which takes half a minute each; some of them every day. */
+const STRIDE = process.env['NETPLUG_SOAK'] === '1' ? 1 : 6;
+
+describe('netplugctl upgrade', () => {
+  it.each(RELEASE_MANIFESTS)(
+    'plans, checks, applies, verifies and undoes an upgrade by manifest: $datastore, $variant [up-methods] [svc-upgrade]',
+    async (kind) => {
+      await installOld(kind);
+      const before = await stateOfCluster();
+      const plan = await ctl(`upgrade plan --save ${folder}/snapshot.json`);
+      expect(plan).toMatchObject({ status: 0, stderr: '' });
+      expect(plan.stdout).toContain(`Upgrade from ${OLD} to ${NEW}: installed by manifest, ${kind.variant}`);
+      expect(plan.stdout).toContain(kind.file);
+      expect((await ctl(`upgrade plan --from ${folder}/snapshot.json`)).stdout).toBe(plan.stdout);
+      const preflight = await ctl('upgrade preflight -o json');
+      const { hazards } = JSON.parse(preflight.stdout);
+      expect(hazards.map(({ id }: Json) => id)).toEqual(kind.datastore === 'kvv3' ? ['datastore/kv-recommended'] : []);
+      expect(preflight.status).toBe(0);
+      expect(await ctl('upgrade verify --no-proof')).toMatchObject({ status: 1 });
+
+      expect(await must('upgrade apply --yes')).toContain(`the cluster has release ${NEW}`);
+      const [first, ...others] = rollout.started.slice(NODES.length);
+      expect(first).toEqual({ node: 'node-a', release: NEW });
+      expect(others.map(({ node }) => node)).toEqual(['node-b', 'node-c']);
+      const verified = await must('upgrade verify');
+      expect(verified).toContain(`cluster version ${NEW}`);
+      expect(verified).toContain('because the manifest has the container agent');
+      const again = await ctl('upgrade plan');
+      expect(again.stdout).not.toContain('to do');
+      await must('upgrade apply --yes');
+
+      expect(await must('upgrade rollback --yes')).toContain(`the cluster has release ${OLD} again`);
+      await settled(OLD);
+      expect(await stateOfCluster()).toEqual(before);
+      const { resources } = await store.listResources('ClusterInformation', new AbortController().signal);
+      expect(resources[0]?.spec.netplugVersion).toBe(OLD);
+      expect(rollout.gaps()).toBe(0);
+    },
+    180_000,
+  );
+
+  it('replaces the operator, waits for what it rolls out, and goes back [up-methods]', async () => {
+    await installOperator(OLD);
+    const before = await stateOfCluster();
+    const plan = await must('upgrade plan');
+    expect(plan).toContain('installed by the operator');
+    expect(plan).toContain('netplug-operator.yaml');
+    await must('upgrade apply --yes');
+    await settled(NEW);
+    expect(await must('upgrade verify')).toContain('Deployment/netplug-system/netplug-operator has the release');
+    await must('upgrade rollback --yes');
+    await settled(OLD);
+    expect(await stateOfCluster()).toEqual(before);
+  }, 180_000);
+
+  it('passes a chart from before v3.23 on to the namespace of the operator, with real helm [up-methods]', async () => {
+    const release = 'v3.22.1';
+    await applyByHand([...crdManifests(), namespaceObject(release)]);
+    store = openRecords('orch');
+    await helmInstall(release);
+    rollout = startSimulatedRollout(server, { store });
+    await settled(release);
+    const records = await chartRecords();
+    expect(records).toEqual(['default/sh.helm.release.v1.calico.v1']);
+    const plan = await must('upgrade plan');
+    expect(plan).toContain('installed by the chart');
+    expect(plan).toContain('skip PodSecurityPolicy "netplug-operator": the API server does not serve this kind');
+    expect(plan).toContain('[optional] delete-records');
+    await must('upgrade apply --yes');
+    await settled(NEW);
+    expect(await chartRecords()).toEqual([...records, 'netplug-system/sh.helm.release.v1.calico.v1']);
+    const { metadata } = await server.get('deployment', 'netplug-operator', '-n', 'netplug-system');
+    expect(metadata.annotations['meta.helm.sh/release-namespace']).toBe('netplug-system');
+    expect((await server.get('installation', 'default')).spec.calicoNetwork.mtu).toBe(1400);
+    await must('upgrade verify');
+
+    await must('upgrade rollback --yes');
+    await settled(release);
+    expect(await chartRecords()).toEqual(records);
+    const old = await server.get('deployment', 'netplug-operator', '-n', 'netplug-system');
+    expect(old.metadata.annotations['meta.helm.sh/release-namespace']).toBe('default');
+
+    await must('upgrade apply --yes --with delete-records');
+    expect(await chartRecords()).toEqual(['netplug-system/sh.helm.release.v1.calico.v1']);
+    await must('upgrade verify');
+  }, 240_000);
+
+  it('prepares host endpoints for all interfaces when it begins before v3.14, and restores them [up-hostendpoints]', async () => {
+    const never = new AbortController().signal;
+    await installOld(RELEASE_MANIFESTS[0], 'v3.13.5');
+    const labels = { role: 'gateway' };
+    await store.createResource(hostEndpointOf('all', 'node-a', { labels }), never);
+    const [before] = (await store.listResources('HostEndpoint', never)).resources;
+    const refused = await ctl('upgrade preflight');
+    expect(refused).toMatchObject({ status: 1 });
+    expect(refused.stdout).toContain('host-endpoints/unprepared');
+    expect(await ctl('upgrade apply --yes')).toMatchObject({ status: 69 });
+    await must('upgrade apply --yes --accept host-endpoints/unprepared');
+    const [marked] = (await store.listResources('HostEndpoint', never)).resources;
+    expect(marked?.metadata.labels).toEqual({ ...labels, 'netplug/host-endpoint-upgrade': '' });
+    const policy = { kind: 'GlobalNetworkPolicy', name: 'allow-all-upgrade' } as const;
+    expect((await store.findResource(policy, never))?.spec.selector).toBe('has(netplug/host-endpoint-upgrade)');
+
+    await must('upgrade rollback --yes');
+    const [restored] = (await store.listResources('HostEndpoint', never)).resources;
+    expect(restored?.metadata.labels).toEqual(labels);
+    expect(restored?.spec).toEqual(before?.spec);
+    expect(await store.findResource(policy, never)).toBeUndefined();
+
+    await store.deleteResource({ kind: 'HostEndpoint', name: 'all' }, never);
+    const late = await ctl('upgrade rollback --yes');
+    expect(late).toMatchObject({
+      status: 69,
+      stderr: expect.stringContaining('HostEndpoint "all" has been replaced') as string,
+    });
+  }, 180_000);
+
+  it('stops after the first node when its network fails, and goes on when it works', async () => {
+    let isBroken = true;
+    await installOld(RELEASE_MANIFESTS[0], OLD, () => (isBroken ? 'http://10.244.0.7:8080/: timed out' : undefined));
+    const stopped = await ctl('upgrade apply --yes');
+    expect(stopped).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('Stopped after node "node-a"') as string,
+    });
+    expect((await agents()).map(({ node, image }) => `${node} ${image.split(':')[1] ?? ''}`).sort()).toEqual([
+      `node-a ${NEW}`,
+      `node-b ${OLD}`,
+      `node-c ${OLD}`,
+    ]);
+    isBroken = false;
+    await must('upgrade apply --yes');
+    await settled(NEW);
+    await must('upgrade rollback --yes');
+    await settled(OLD);
+  }, 180_000);
+
+  it('finds ten hazards that are there at once', async () => {
+    await installOld(RELEASE_MANIFESTS[0]);
+    const never = new AbortController().signal;
+    await server.kubectl('cordon', 'node-c');
+    const notReady = { status: { conditions: [{ type: 'Ready', status: 'False', reason: 'KubeletNotReady' }] } };
+    await server.kubectl(
+      'patch',
+      'node',
+      'node-b',
+      '--subresource=status',
+      '--type=merge',
+      `--patch=${JSON.stringify(notReady)}`,
+    );
+    const inSystem = ['-n', 'netplug-system'];
+    await server.kubectl(
+      'annotate',
+      'daemonset',
+      'netplug-node',
+      ...inSystem,
+      'argocd.argoproj.io/tracking-id=netplug:apps',
+    );
+    const edit = { spec: { minReadySeconds: 77 } };
+    await server.kubectl(
+      'patch',
+      'daemonset',
+      'netplug-node',
+      ...inSystem,
+      '--type=merge',
+      `--patch=${JSON.stringify(edit)}`,
+      '--field-manager=kubectl-edit',
+    );
+    await server.apply([
+      webhook('deny.policy.example'),
+      {
+        apiVersion: 'v1',
+        kind: 'Secret',
+        type: 'helm.sh/release.v1',
+        metadata: { name: 'sh.helm.release.v1.broken.v1', namespace: 'default', labels: { owner: 'helm' } },
+        stringData: { release: 'not a release' },
+      },
+    ]);
+    await store.createResource(poolOf('wide', '172.20.0.0/24'), never);
+    await store.createResource(hostEndpointOf('all', 'node-a'), never);
+    await server.kubectl(
+      'patch',
+      'clusterinformation',
+      'default',
+      '--type=merge',
+      '--patch={"spec":{"datastoreReady":false}}',
+    );
+    const limited = await server.kubeconfigFor(await limitedToken());
+    env = { ...env, KUBECONFIG: limited };
+    const { stdout, status } = await ctl('upgrade preflight -o json');
+    const { hazards } = JSON.parse(stdout);
+    expect(status).toBe(1);
+    expect(new Set(hazards.map(({ id }: Json) => id))).toEqual(
+      new Set([
+        'nodes/not-ready',
+        'nodes/cordoned',
+        'objects/gitops',
+        'objects/fields-lost',
+        'server/webhooks',
+        'server/rights',
+        'datastore/unreadable',
+        'datastore/locked',
+        'addresses/pool-overlaps-nodes',
+        'host-endpoints/all-interfaces',
+      ]),
+    );
+    const sarif = JSON.parse((await ctl('upgrade preflight -o sarif')).stdout);
+    expect(sarif.runs[0].results).toHaveLength(hazards.length);
+    const refused = await ctl('upgrade apply --yes');
+    expect(refused).toMatchObject({ status: 69, stderr: expect.stringContaining('nothing was changed') as string });
+    expect(refused.stderr.split('\n')[0]).toContain('objects/fields-lost');
+    expect(rollout.started.every(({ release }) => release === OLD)).toBe(true);
+  }, 120_000);
+
+  it('goes on where it was when it is killed at any record of its progress, and goes back [up-methods]', async () => {
+    await installOld(RELEASE_MANIFESTS[0]);
+    const before = await stateOfCluster();
+    let kills = 0;
+    for (let records = 1; ; records += STRIDE) {
+      const isKilled = await killAt(records, 'upgrade apply --yes');
+      if (!isKilled) break;
+      kills += 1;
+      await must('upgrade apply --yes');
+      await settled(NEW);
+      await must('upgrade verify --no-proof');
+      await must('upgrade rollback --yes');
+      await settled(OLD);
+      expect(await stateOfCluster()).toEqual(before);
+    }
+    // Each of the eight steps is recorded before and after it.
+    expect(kills).toBeGreaterThanOrEqual(Math.ceil(16 / STRIDE));
+    expect(rollout.gaps()).toBe(0);
+  }, 900_000);
+
+  it('backs up without changing anything, and detects a damaged backup', async () => {
+    await installOld(RELEASE_MANIFESTS[0]);
+    const backup = join(folder, 'backup');
+    expect(await must(`upgrade backup --to ${backup}`)).toContain('every checksum matches');
+    expect(await must(`upgrade backup --check ${backup}`)).toContain(`release ${OLD}`);
+    const file = join(backup, 'objects.json');
+    await writeFile(file, (await readFile(file, 'utf8')).replace('netplug-node', 'netplug-nobody'));
+    expect(await ctl(`upgrade backup --check ${backup}`)).toMatchObject({
+      status: 65,
+      stderr: expect.stringContaining('checksum of objects.json') as string,
+    });
+    expect(await ctl(`upgrade rollback --yes --from ${backup}`)).toMatchObject({ status: 65 });
+  }, 120_000);
+});
+
+function webhook(name: string): object {
+  return {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'ValidatingWebhookConfiguration',
+    metadata: { name },
+    webhooks: [
+      {
+        name,
+        failurePolicy: 'Fail',
+        sideEffects: 'None',
+        admissionReviewVersions: ['v1'],
+        clientConfig: { service: { name: 'policy', namespace: 'default' } },
+        // It is asked about nothing that the test itself writes.
+        rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CONNECT'], resources: ['pods'] }],
+      },
+    ],
+  };
+}
+
+/** Reads everything that a plan needs, and writes nothing but a rehearsal of workloads. */
+async function limitedToken(): Promise<string> {
+  const token = await server.tokenFor('default/limited');
+  const rules = [
+    { apiGroups: ['*'], resources: ['*'], verbs: ['get', 'list', 'watch'] },
+    { apiGroups: ['apps'], resources: ['daemonsets'], verbs: ['patch'] },
+  ];
+  const subjects = [{ kind: 'ServiceAccount', name: 'limited', namespace: 'default' }];
+  await server.apply([
+    { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole', metadata: { name: 'limited' }, rules },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRoleBinding',
+      metadata: { name: 'limited' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'limited' },
+      subjects,
+    },
+  ]);
+  return token;
+}
+
+async function installOperator(release: string): Promise<void> {
+  const images = { ...imageNames(release), pullSecrets: [] };
+  await applyByHand([...crdManifests(), ...operatorObjects({ release, images, replicas: 1, override: {} })]);
+  await applyByHand([{ apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' }, spec: {} }]);
+  store = openRecords('orch');
+  rollout = startSimulatedRollout(server, { store });
+  await settled(release);
+}
+
+/** Installs the chart as charts before v3.23 were: into the default namespace. */
+async function helmInstall(release: string): Promise<void> {
+  const chart = join(folder, 'chart');
+  for (const [path, text] of Object.entries(chartFiles(release))) {
+    await mkdir(dirname(join(chart, path)), { recursive: true });
+    await writeFile(
+      join(chart, path),
+      text.replace('ne .Release.Namespace "netplug-system"', 'ne .Release.Namespace "default"'),
+    );
+  }
+  await promisify(execFile)(
+    program('helm'),
+    ['install', 'calico', chart, '--namespace', 'default', '--set', 'installation.calicoNetwork.mtu=1400'],
+    { env },
+  );
+}
+
+async function chartRecords(): Promise<readonly string[]> {
+  const { items } = await server.get('secrets', '-A', '-l', 'owner=helm');
+  return items.map(({ metadata }: Json) => `${metadata.namespace}/${metadata.name}`).sort();
+}
+
+/** Calls the tool and kills it at the given record of its progress. Returns whether it was killed. */
+async function killAt(records: number, argv: string): Promise<boolean> {
+  const plans = join(folder, 'state/plans');
+  await mkdir(plans, { recursive: true });
+  const child = spawn(PROGRAM, argv.split(' '), { env, stdio: 'ignore' });
+  let left = records;
+  const watcher = watch(plans, (event, name) => {
+    if (event !== 'rename' || name?.endsWith('.json') !== true) return;
+    left -= 1;
+    if (left === 0) child.kill('SIGKILL');
+  });
+  const [, signal] = (await once(child, 'exit')) as [number | null, string | null];
+  watcher.close();
+  return signal === 'SIGKILL';
+}
