@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import { compareDefinitions } from '../../install/cluster/checks/compare-definitions.ts';
 import { OPERATOR } from '../../install/cluster/names.ts';
 import { type ApiAnswer, isUnknownKind } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
@@ -20,6 +21,7 @@ import { hasApplied, withFieldsTakenOver } from './take-over-fields.ts';
 /** An annotation of an object that the operator must not write; its value is `unmanaged`. */
 export const MANAGED_ANNOTATION = 'netplug.io/operator';
 const UNMANAGED = 'unmanaged';
+const SHOWN_FIELDS = 5;
 
 /** Fields that the operator sets although another manager had written them. */
 export interface TakenFields {
@@ -88,6 +90,8 @@ export class ObjectApplier {
       const warning = `${showReference(which)} is left as it is: it has the annotation ${MANAGED_ANNOTATION}: ${UNMANAGED}`;
       return { outcome: 'unmanaged', object: live, warning };
     }
+    const further = which.kind === 'CustomResourceDefinition' ? compareDefinitions(live, desired).further : [];
+    if (further.length > 0) return ofNewerRelease(which, live, further);
     if (!hasApplied(live.metadata['managedFields'], OPERATOR)) return this.#takeOver(desired, live, signal);
     if (digest !== rendered) return this.#apply(desired, 'updated', signal);
     if (missingPaths(desired, live).length === 0) return { outcome: 'ok', uid: live.metadata.uid ?? '', object: live };
@@ -184,6 +188,13 @@ export function problemOf(which: ObjectReference, cause: unknown): ReportedProbl
   if (!isNetplugError(cause, 'store/refused')) return undefined;
   const message = `Cannot write ${showReference(which)}: ${cause.message} (apply the roles of the operator again: netplugctl install manifest operator)`;
   return { reason: 'NotPermitted', message };
+}
+
+/** An older definition would make the API server drop the fields from every record that is written from then on. */
+function ofNewerRelease(which: ObjectReference, live: ApiObject, further: readonly string[]): Ensured {
+  const shown = further.slice(0, SHOWN_FIELDS).join(', ');
+  const warning = `${showReference(which)} is left as it is: it has fields that this release does not know (${shown}), and an older definition would drop them. Run the operator of the release that the definition is from`;
+  return { outcome: 'unmanaged', object: live, warning };
 }
 
 function unreadableBecause(which: ObjectReference, cause: unknown): Ensured {
