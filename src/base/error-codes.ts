@@ -72,6 +72,12 @@ export const ERRORS = {
     retry: true,
     about: 'A controller lost its lease, and made no change.',
   },
+  'controllers/other-cluster': {
+    cni: 11,
+    exit: 78,
+    retry: false,
+    about: 'The API server is of another cluster than the records in etcd; the controllers change nothing.',
+  },
   'ipam/exhausted': { cni: 11, exit: 75, retry: true, about: 'No eligible pool has a free address.' },
   'ipam/pre-allocated': {
     cni: 11,

@@ -56,6 +56,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     log,
     api,
     metrics,
+    isApart: datastore.type === 'kvv3',
     registry: REGISTRY,
     store: opened.store,
     lease: opened.lease,

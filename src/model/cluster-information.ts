@@ -14,6 +14,14 @@ const CLUSTER_INFORMATION_FIELDS = {
       v.description('Newest release that has run in the cluster; older tools must not write.'),
     ),
   ),
+  orchClusterUID: v.optional(
+    v.pipe(
+      v.string('a uid'),
+      v.description(
+        'With etcd: uid of the namespace kube-system of the cluster that the records are of. The controllers work with no other.',
+      ),
+    ),
+  ),
   datastoreReady: v.pipe(
     flag(true),
     v.description('False while the datastore is locked for maintenance and no client may write.'),

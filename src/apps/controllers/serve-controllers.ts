@@ -11,6 +11,7 @@ import {
 import { lead } from '../../runtime/lead.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
 import type { ControllerRegistry } from './controller.ts';
+import { insistOnSameCluster } from './same-cluster.ts';
 import { publishLeader } from './publish-leader.ts';
 import { ControllerRun, type RunPorts } from './run-controllers.ts';
 
@@ -20,6 +21,8 @@ export interface ServePorts extends RunPorts {
   readonly lease: LeaderLease;
   /** Shows in the orchestrator who leads, where the lease itself is not there. */
   readonly published?: LeaderLease;
+  /** Whether the records lie elsewhere than the objects, so that they may be those of another cluster. */
+  readonly isApart: boolean;
   readonly registry: ControllerRegistry;
   /** Returns the settings that follow from the environment and the ControllersConfiguration. */
   readonly settingsFor: (configuration: ControllersConfiguration | undefined) => ControllersSettings;
@@ -31,6 +34,7 @@ export class ControllerServer {
   #leaseProblem: string | undefined = 'the leader lease has not been read yet';
   #run: ControllerRun | undefined;
   #settingsProblem: string | undefined;
+  #clusterProblem: string | undefined;
 
   constructor(ports: ServePorts) {
     this.#ports = ports;
@@ -38,7 +42,8 @@ export class ControllerServer {
 
   /** Why the process does not do its work: to lead, or to be ready to. */
   notReady(): readonly string[] {
-    return [this.#leaseProblem, this.#settingsProblem, ...(this.#run?.problems() ?? [])].flatMap((each) => each ?? []);
+    const own = [this.#leaseProblem, this.#clusterProblem, this.#settingsProblem];
+    return [...own, ...(this.#run?.problems() ?? [])].flatMap((each) => each ?? []);
   }
 
   /** Runs until the signal aborts. @throws cni/env-invalid */
@@ -52,7 +57,8 @@ export class ControllerServer {
         const over = new AbortController();
         const published = this.#publish(AbortSignal.any([signal, over.signal]));
         try {
-          await this.#lead(signal);
+          if (this.#ports.isApart) await this.#untilSameCluster(signal);
+          if (!signal.aborted) await this.#lead(signal);
         } finally {
           metrics.setLeading(false);
           over.abort();
@@ -61,6 +67,23 @@ export class ControllerServer {
       },
       stop,
     );
+  }
+
+  async #untilSameCluster(signal: AbortSignal): Promise<void> {
+    const { log } = this.#ports;
+    const backOff = new BackOff(this.#ports, BACK_OFF);
+    while (!signal.aborted) {
+      try {
+        await insistOnSameCluster(this.#ports, signal);
+        this.#clusterProblem = undefined;
+        return;
+      } catch (cause) {
+        if (signal.aborted) return;
+        this.#clusterProblem = reasonOf(cause);
+        if (backOff.fail(cause) === 1) log.warning('controllers not started', { reason: reasonOf(cause) });
+      }
+      await backOff.wait(signal);
+    }
   }
 
   async #publish(signal: AbortSignal): Promise<void> {

@@ -3,6 +3,7 @@ import { type Command, command, flagOption, mandatory, value } from '../command.
 import { readInputs } from '../inputs.ts';
 import { exportDatastore } from './export-datastore.ts';
 import { type Exported, readExport } from './export-file.ts';
+import { acceptCluster } from './accept-cluster.ts';
 import { importDatastore } from './import-datastore.ts';
 import { lockDatastore, unlockDatastore } from './lock-datastore.ts';
 import { undoImport } from './undo-import.ts';
@@ -29,6 +30,17 @@ pre-allocated addresses.`,
 Afterwards an import can no longer be undone.`,
     examples: ['netplugctl datastore unlock'],
     run: async (context, { options }) => unlockDatastore(context, options),
+  }),
+  command({
+    path: ['datastore', 'accept-cluster'],
+    summary: 'Lets the records in etcd become those of another cluster.',
+    details: `
+The controllers note in ClusterInformation which cluster the records are of, and change nothing while
+their API server is of another one: every pod and node would seem to be gone. Run this command after
+the cluster was built anew on the same etcd. The controllers then note the cluster that they find,
+and remove what it does not have.`,
+    examples: ['netplugctl datastore accept-cluster'],
+    run: async (context) => acceptCluster(context),
   }),
   command({
     path: ['datastore', 'export'],

@@ -107,6 +107,18 @@ describe('datastore lock and unlock', () => {
   });
 });
 
+describe('datastore accept-cluster', () => {
+  it('forgets which cluster the records are of, and nothing else', async () => {
+    const spec = { clusterGUID: 'abc', orchClusterUID: 'u-1', datastoreReady: true };
+    await openMemoryStore(source).createResource({ ...newCluster(), spec }, never);
+    const forgotten = { status: 0, out: 'the records are no longer those of cluster u-1\n' };
+    expect(await on(source, 'datastore accept-cluster')).toMatchObject(forgotten);
+    expect(await clusterOf(source)).toEqual({ clusterGUID: 'abc', datastoreReady: true });
+    const repeated = { status: 0, out: 'the records were those of no cluster yet\n' };
+    expect(await on(source, 'datastore accept-cluster')).toMatchObject(repeated);
+  });
+});
+
 describe('datastore export', () => {
   it('is refused while the datastore is not locked', async () => {
     await seed();
