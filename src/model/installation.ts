@@ -93,6 +93,22 @@ const Network = object('ipPools', {
     v.pipe(Switch, v.description('Whether policies and annotations of pods apply; "Enabled" unless set.')),
   ),
   containerIPForwarding: v.optional(v.pipe(Switch, v.description('IP forwarding inside pods; "Disabled" unless set.'))),
+  floatingIPs: v.optional(
+    v.pipe(
+      Switch,
+      v.description(
+        'Whether the annotation `cni.netplug/floatingIPs` applies; "Disabled" unless set. Restrict its use by admission control.',
+      ),
+    ),
+  ),
+  ipAddrsNoIpam: v.optional(
+    v.pipe(
+      Switch,
+      v.description(
+        'Whether the annotation `cni.netplug/ipAddrsNoIpam` applies; "Disabled" unless set. Restrict its use by admission control.',
+      ),
+    ),
+  ),
   nodeAddressDetectionV4: v.optional(
     v.pipe(v.string(DETECTION), v.description("How a node's own IPv4 address is found; `first-found` unless set.")),
   ),
@@ -216,6 +232,7 @@ export const INSTALLATION: KindDeclaration<Installation> = {
   rules: [
     'Pools do not overlap and differ in name; with `HostLocal` there is at most one of each address family.',
     '`IPIP` is for IPv4 pools only. `None` needs `bgp: Enabled`. With `HostLocal`, encapsulation and BGP belong to another program and are not set.',
+    '`floatingIPs` and `ipAddrsNoIpam` need `policy: Enabled`, because annotations of pods are not read without it.',
     'blockSize is from 23 to 32 for IPv4 and from 119 to 128 for IPv6, and a block fits into the pool.',
   ],
   example: {
@@ -246,6 +263,7 @@ function checkInstallation({ cni, calicoNetwork }: PartialSpec, refuse: Refuse):
     if (twin !== -1) refuse(`${at}.name`, `"${name}" is also the name of calicoNetwork.ipPools[${String(twin)}]`);
     checkPool({ entry: listed[index] ?? { cidr: '' }, pool, at, bgp: calicoNetwork?.bgp }, refuse);
   }
+  checkSwitches(calicoNetwork, refuse);
   if (cni?.ipam?.type !== 'HostLocal') return;
   if (calicoNetwork?.bgp === 'Enabled')
     refuse('calicoNetwork.bgp', 'found "Enabled", allowed is "Disabled" with "HostLocal"');
@@ -260,6 +278,14 @@ function checkInstallation({ cni, calicoNetwork }: PartialSpec, refuse: Refuse):
     const isOne = pools.filter(({ base }) => base.family === family).length <= 1;
     if (!isOne)
       refuse('calicoNetwork.ipPools', `has several IPv${String(family)} pools; with "HostLocal" allowed is one`);
+  }
+}
+
+function checkSwitches(network: PartialSpec['calicoNetwork'], refuse: Refuse): void {
+  if (network?.policy !== 'Disabled') return;
+  for (const name of ['floatingIPs', 'ipAddrsNoIpam'] as const) {
+    if (network[name] === 'Enabled')
+      refuse(`calicoNetwork.${name}`, 'found "Enabled", which needs calicoNetwork.policy "Enabled"');
   }
 }
 

@@ -59,6 +59,16 @@ describe('the installation', () => {
       },
       'has several IPv4 pools; with "HostLocal" allowed is one',
     ],
+    [{ calicoNetwork: { floatingIPs: true } }, 'spec.calicoNetwork.floatingIPs: found true'],
+    [{ calicoNetwork: { ipAddrsNoIpam: 'enabled' } }, 'did you mean "Enabled"?'],
+    [
+      { calicoNetwork: { policy: 'Disabled', floatingIPs: 'Enabled' } },
+      'spec.calicoNetwork.floatingIPs: found "Enabled", which needs calicoNetwork.policy "Enabled"',
+    ],
+    [
+      { calicoNetwork: { policy: 'Disabled', ipAddrsNoIpam: 'Enabled' } },
+      'spec.calicoNetwork.ipAddrsNoIpam: found "Enabled", which needs calicoNetwork.policy "Enabled"',
+    ],
   ])('is refused with %j [inst-resource]', (spec, text) => {
     expect(problemsOf('Installation', spec).join('\n')).toContain(text);
   });

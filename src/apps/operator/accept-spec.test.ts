@@ -34,6 +34,12 @@ describe('an accepted installation', () => {
     ['nothing', {}],
     ['host-local', { cni: { ipam: { type: 'HostLocal' } }, calicoNetwork: { ipPools: [{ cidr: 'fd00::/48' }] } }],
     [
+      'address annotations',
+      {
+        calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16' }], floatingIPs: 'Enabled', ipAddrsNoIpam: 'Enabled' },
+      },
+    ],
+    [
       'everything',
       {
         registry: 'registry.example:5000/netplug/',

@@ -11,6 +11,7 @@ export function computedSpec(
   settings: ClusterSettings,
 ): InstallationSpec {
   const { ipam, bgp, mtu, hostPorts, bandwidth, policy, containerIpForwarding, detection, log, images } = settings;
+  const { floatingIps, ipAddrsNoIpam } = settings;
   return {
     cni: { type: 'netplug', ipam: { type: ipam } },
     calicoNetwork: {
@@ -21,6 +22,8 @@ export function computedSpec(
       bandwidth: switched(bandwidth),
       policy: switched(policy),
       containerIPForwarding: switched(containerIpForwarding),
+      floatingIPs: switched(floatingIps),
+      ipAddrsNoIpam: switched(ipAddrsNoIpam),
       // The agent has the default of detection.
       ...(detection[4] === undefined ? {} : { nodeAddressDetectionV4: detection[4] }),
       ...(detection[6] === undefined ? {} : { nodeAddressDetectionV6: detection[6] }),

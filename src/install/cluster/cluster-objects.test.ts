@@ -86,6 +86,21 @@ describe('the objects of an installation', () => {
     }
   });
 
+  it('have a conflist that allows the annotations floatingIPs and ipAddrsNoIpam exactly when they are switched on', () => {
+    const features = (calicoNetwork: InstallationSpec['calicoNetwork']): unknown => {
+      const { plugins } = conflistOf(settings({ calicoNetwork })) as { plugins: readonly Record<string, unknown>[] };
+      return plugins[0]?.['feature_control'];
+    };
+    expect(features({})).toBeUndefined();
+    expect(features({ floatingIPs: 'Disabled', ipAddrsNoIpam: 'Disabled' })).toBeUndefined();
+    expect(features({ floatingIPs: 'Enabled' })).toEqual({ floating_ips: true });
+    expect(features({ ipAddrsNoIpam: 'Enabled' })).toEqual({ ip_addrs_no_ipam: true });
+    const all = { floatingIPs: 'Enabled', ipAddrsNoIpam: 'Enabled' } as const;
+    expect(features(all)).toEqual({ ip_addrs_no_ipam: true, floating_ips: true });
+    const installed = JSON.stringify(conflistOf(settings({ calicoNetwork: all })));
+    expect(lintNetconf(JSON.parse(installed.replaceAll(NODE_NAME_PLACEHOLDER, 'node-1')))).toEqual([]);
+  });
+
   it('set USE_POD_CIDR exactly with host-local [auth-podcidr]', () => {
     const has = (of: ClusterSettings): boolean =>
       JSON.stringify(find(of, 'DaemonSet/netplug-node')).includes('{"name":"USE_POD_CIDR","value":"true"}');

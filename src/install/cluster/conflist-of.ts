@@ -27,8 +27,18 @@ export function conflistOf(settings: ClusterSettings): object {
       log_file_max_age: log.maxAgeDays,
       log_file_max_count: log.maxCount,
       ...(containerIpForwarding ? { container_settings: { allow_ip_forwarding: true } } : {}),
+      ...featureControl(settings),
     },
   });
+}
+
+/** A feature that is off is left out. */
+function featureControl({ floatingIps, ipAddrsNoIpam }: ClusterSettings): object {
+  const features = {
+    ...(ipAddrsNoIpam ? { ip_addrs_no_ipam: true } : {}),
+    ...(floatingIps ? { floating_ips: true } : {}),
+  };
+  return Object.keys(features).length === 0 ? {} : { feature_control: features };
 }
 
 function ownAddresses(families: readonly Family[]): object {

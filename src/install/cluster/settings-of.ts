@@ -48,6 +48,8 @@ export function settingsOf(spec: InstallationSpec, circumstances: Circumstances)
     bandwidth: isOn(network.bandwidth, true),
     policy: isOn(network.policy, true),
     containerIpForwarding: isOn(network.containerIPForwarding, false),
+    floatingIps: isOn(network.floatingIPs, false),
+    ipAddrsNoIpam: isOn(network.ipAddrsNoIpam, false),
     detection: { 4: network.nodeAddressDetectionV4, 6: network.nodeAddressDetectionV6 },
     log: logOf(spec),
     interfacePrefix,

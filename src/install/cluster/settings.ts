@@ -51,6 +51,10 @@ export interface ClusterSettings {
   /** Whether the networks of pods have `policy.type` `orch`. */
   readonly policy: boolean;
   readonly containerIpForwarding: boolean;
+  /** Whether the annotation `floatingIPs` applies. */
+  readonly floatingIps: boolean;
+  /** Whether the annotation `ipAddrsNoIpam` applies. */
+  readonly ipAddrsNoIpam: boolean;
   /** Values of `NETPLUG_IP` and `NETPLUG_IP6`. */
   readonly detection: { readonly 4: string | undefined; readonly 6: string | undefined };
   readonly log: PluginLog;

@@ -102,7 +102,8 @@ function conflistSpec(
   const has6 = isHostLocal ? JSON.stringify(ipam).includes('usePodCidrIPv6') : ipam['assign_ipv6'] === 'true';
   const has4 = isHostLocal ? JSON.stringify(ipam).includes('"usePodCidr"') : ipam['assign_ipv4'] !== 'false';
   const mtu = main['mtu'];
-  const forwards = recordIn(main, 'container_settings')['allow_ip_forwarding'] === true;
+  const switched = (section: string, key: string): 'Enabled' | 'Disabled' =>
+    recordIn(main, section)[key] === true ? 'Enabled' : 'Disabled';
   return {
     cni: { ipam: { type: isHostLocal ? 'HostLocal' : 'netplug-ipam' } },
     calicoNetwork: {
@@ -113,7 +114,9 @@ function conflistSpec(
       hostPorts: has('portmap'),
       bandwidth: has('bandwidth'),
       policy: recordIn(main, 'policy')['type'] === 'orch' ? 'Enabled' : 'Disabled',
-      containerIPForwarding: forwards ? 'Enabled' : 'Disabled',
+      containerIPForwarding: switched('container_settings', 'allow_ip_forwarding'),
+      floatingIPs: switched('feature_control', 'floating_ips'),
+      ipAddrsNoIpam: switched('feature_control', 'ip_addrs_no_ipam'),
     },
     logging: { cni: logSpec(main) },
   };

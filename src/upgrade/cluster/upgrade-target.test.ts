@@ -6,6 +6,7 @@ import { upgradeTarget } from './upgrade-target.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 
 const kv = { type: 'kvv3', endpoints: 'https://10.0.0.1:2379', tls: 'secret' } as const;
+const POOL = { ipPools: [{ cidr: '10.1.0.0/16' }] };
 
 describe('the target of an upgrade', () => {
   it.each<[string, SoundCluster]>([
@@ -13,6 +14,8 @@ describe('the target of an upgrade', () => {
     ['with BGP', { spec: { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16', encapsulation: 'None' }] } } }],
     ['with both families', { spec: { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16' }, { cidr: 'fd00::/48' }] } } }],
     ['with IPv6 alone', { spec: { calicoNetwork: { ipPools: [{ cidr: 'fd00::/48' }] } } }],
+    ['with the annotation floatingIPs', { spec: { calicoNetwork: { ...POOL, floatingIPs: 'Enabled' } } }],
+    ['with the annotation ipAddrsNoIpam', { spec: { calicoNetwork: { ...POOL, ipAddrsNoIpam: 'Enabled' } } }],
     ['with host-local', { spec: { cni: { ipam: { type: 'HostLocal' } } } }],
     ['with a second plugin', { circumstances: { variant: 'second-plugin' } }],
     ['with policy only', { circumstances: { variant: 'policy-only', interfacePrefix: 'eni' } }],
