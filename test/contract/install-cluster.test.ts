@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import type { OrchSettings } from '../../src/config/connection.ts';
@@ -78,7 +79,6 @@ describe('netplugctl install cluster on an API server', () => {
       const namespace = await server.get('namespace', 'netplug-system').catch(() => undefined);
       if (namespace?.metadata?.deletionTimestamp !== undefined) {
         const body = JSON.stringify({ ...namespace, spec: { finalizers: [] } });
-        const { writeFile } = await import('node:fs/promises');
         await writeFile(`${server.dir}/finalize.json`, body);
         await server
           .kubectl(
@@ -157,6 +157,75 @@ describe('netplugctl install cluster on an API server', () => {
     await purge();
     expect(await namesOf('namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,nodes')).toEqual([]);
     expect((await ctl('uninstall cluster --purge --dry-run')).out).not.toContain('delete');
+  });
+
+  it('takes every setting from the Installation of --spec, also when it is repeated with another one', async () => {
+    await using _ = await kubelets();
+    const written = async (calicoNetwork: object, more: object = {}): Promise<string> => {
+      const installation = { apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' } };
+      const path = `${server.dir}/installation.json`;
+      await writeFile(path, JSON.stringify({ ...installation, spec: { calicoNetwork, ...more } }));
+      return path;
+    };
+    const features = async (): Promise<unknown> => {
+      const { data } = await server.get('configmap', '--namespace=netplug-system', 'netplug-config');
+      return JSON.parse(data.conflist).plugins[0].feature_control;
+    };
+    const by = `install cluster --method manifest --spec ${server.dir}/installation.json`;
+    const pools = [
+      { cidr: '10.81.0.0/16' },
+      { cidr: '10.84.0.0/24', name: 'floating', encapsulation: 'None', nodeSelector: '!all()' },
+    ];
+    await written({ ipPools: pools, floatingIPs: 'Enabled' }, { deletionPolicy: 'Remove' });
+    const first = await ctl(`${by} --yes`);
+    expect({ status: first.status, err: first.err.slice(-700) }).toEqual({ status: 0, err: expect.anything() });
+    expect(first.err).toContain('warning: spec.deletionPolicy: it has no effect with --method manifest');
+    expect((await server.get('ippools')).items.map(({ metadata }: Json) => metadata.name)).toEqual([
+      'default-ipv4',
+      'floating',
+    ]);
+    expect(await features()).toEqual({ floating_ips: true });
+    expect(await namesOf('daemonsets')).toEqual(['DaemonSet/netplug-bird', 'DaemonSet/netplug-node']);
+    expect((await ctl(`${by} --dry-run`)).out).not.toMatch(/create|change/);
+
+    await written({ bgp: 'Enabled', ipAddrsNoIpam: 'Enabled' });
+    const changed = await ctl(`${by} --yes`);
+    expect({ status: changed.status, err: changed.err.slice(-700) }).toEqual({ status: 0, err: expect.anything() });
+    expect(changed.out).toContain('change ConfigMap netplug-system/netplug-config');
+    // It lists no pools, so those that exist stay as they are.
+    expect(changed.out).not.toContain('IPPool');
+    expect(await features()).toEqual({ ip_addrs_no_ipam: true });
+    await purge();
+
+    await written({ ipPools: [{ cidr: '10.81.0.0/16' }, { cidr: '10.96.128.0/24' }] });
+    const overlapping = await ctl(`${by} --yes`);
+    expect(overlapping).toMatchObject({ status: 69, out: '' });
+    expect(overlapping.err).toMatch(/error: spec\.calicoNetwork\.ipPools\[1\]\.cidr: the pool overlaps .* services/);
+    const unanswered = await ctl('install cluster --method manifest --spec -');
+    expect(unanswered).toMatchObject({ status: 64, err: expect.stringContaining('Add --yes') });
+  });
+
+  it('writes the Installation of --spec as it is for the operator, and changes one that exists only with --spec', async () => {
+    const path = `${server.dir}/installation.yaml`;
+    const written = async (bandwidth: string): Promise<void> =>
+      writeFile(
+        path,
+        `apiVersion: netplug.io/v3\nkind: Installation\nmetadata: { name: default }\nspec:\n  calicoNetwork: { bandwidth: ${bandwidth}, ipPools: [{ cidr: 10.81.0.0/16 }] }\n`,
+      );
+    await using _ = await kubelets();
+    await written('Disabled');
+    const by = 'install cluster --method operator';
+    const { err } = await ctl(`${by} --spec ${path} --yes --timeout 45`);
+    // No operator works here, so the installation does not become available.
+    expect(err).toContain('waiting for installation: no status yet');
+    expect((await server.get('installation', 'default')).spec).toEqual({
+      calicoNetwork: { bandwidth: 'Disabled', ipPools: [{ cidr: '10.81.0.0/16' }] },
+    });
+    expect((await ctl(`${by} --spec ${path} --dry-run`)).out).not.toContain('Installation default');
+    await written('Enabled');
+    expect((await ctl(`${by} --spec ${path} --dry-run`)).out).toContain('change Installation default');
+    expect((await ctl(`${by} --dry-run`)).out).not.toContain('Installation default');
+    await purge();
   });
 
   it('reports nodes that are not fit, images that cannot be pulled and connections that fail', async () => {

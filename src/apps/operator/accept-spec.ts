@@ -2,10 +2,9 @@ import type { Problem } from '../../base/problem.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { chooseDefaultPool } from '../../install/cluster/choose-default-pool.ts';
 import { OPERATOR } from '../../install/cluster/names.ts';
-import { installationPoolOf, poolOf } from '../../install/cluster/pool-of.ts';
+import { inInstallation, installationPoolOf, poolOf, problemsOfPool } from '../../install/cluster/pool-of.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
-import { decodeResource } from '../../model/decode-resource.ts';
 import { type InstallationPool, type InstallationSpec, poolName } from '../../model/installation.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
 import { poolProblems } from '../../model/pool-conflicts.ts';
@@ -56,7 +55,7 @@ export function acceptSpec(
     },
   );
   const problems = settings.pools.flatMap((pool, index) =>
-    problemsOfPool(pool, { ...facts, at: `spec.calicoNetwork.ipPools[${String(index)}]`, beside: settings.pools }),
+    problemsInCluster(pool, { ...facts, at: `spec.calicoNetwork.ipPools[${String(index)}]`, beside: settings.pools }),
   );
   // Pools that the user has made and the installation does not list stay as they are.
   const isListed = spec.calicoNetwork?.ipPools !== undefined;
@@ -103,20 +102,16 @@ interface Place extends ObservedCluster {
   readonly beside: readonly IpPool[];
 }
 
-function problemsOfPool(pool: IpPool, { at, pools, beside, nodes, serviceCidrs }: Place): readonly Problem[] {
+function problemsInCluster(pool: IpPool, { at, pools, beside, nodes, serviceCidrs }: Place): readonly Problem[] {
   const { name } = pool.metadata;
   const existing = pools.find(({ metadata }) => metadata.name === name);
   const listed = new Set(beside.map(({ metadata }) => metadata.name));
-  const decoded = decodeResource(pool);
   const conflicts = poolProblems(
     pool,
     pools.filter(({ metadata }) => !listed.has(metadata.name)),
     existing,
   );
-  const found = [...('problems' in decoded ? decoded.problems : []), ...conflicts].map((problem) => ({
-    ...problem,
-    path: problem.path.replace(/^(spec|metadata)\b/, at),
-  }));
+  const found = [...problemsOfPool(pool, at), ...conflicts.map((problem) => inInstallation(problem, at))];
   if (existing !== undefined) return [...found, ...(found.length === 0 ? foreignProblems(pool, existing, at) : [])];
   const range = parseCidr(pool.spec.cidr);
   const overlaps = (text: string): boolean => {

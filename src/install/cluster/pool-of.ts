@@ -1,4 +1,11 @@
-import type { InstallationPool, PoolEncapsulation } from '../../model/installation.ts';
+import type { Problem } from '../../base/problem.ts';
+import { decodeResource } from '../../model/decode-resource.ts';
+import {
+  type InstallationPool,
+  type InstallationSpec,
+  type PoolEncapsulation,
+  poolName,
+} from '../../model/installation.ts';
 import { BLOCK_SIZES, type IpPool } from '../../model/ip-pool.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { Family } from '../../net/address.ts';
@@ -31,6 +38,25 @@ export function poolOf(pool: InstallationPool, name: string): IpPool {
       allowedUses: ['Workload', 'Tunnel'],
     },
   };
+}
+
+/** Returns why no IPPool can be made of pools that the spec lists, with paths in the Installation. Pure. */
+export function invalidPools({ cni, calicoNetwork }: InstallationSpec): readonly Problem[] {
+  const listed = cni?.ipam?.type === 'HostLocal' ? [] : (calicoNetwork?.ipPools ?? []);
+  return listed.flatMap((pool, index) =>
+    problemsOfPool(poolOf(pool, poolName(listed, index)), `spec.calicoNetwork.ipPools[${String(index)}]`),
+  );
+}
+
+/** Returns why the pool is invalid; the pool is at the path `at` of an Installation. Pure. */
+export function problemsOfPool(pool: IpPool, at: string): readonly Problem[] {
+  const decoded = decodeResource(pool);
+  return 'resource' in decoded ? [] : decoded.problems.map((problem) => inInstallation(problem, at));
+}
+
+/** Returns the problem of an IPPool with its path in an Installation. */
+export function inInstallation(problem: Problem, at: string): Problem {
+  return { ...problem, path: problem.path.replace(/^(spec|metadata)\b/, at) };
 }
 
 /** Returns the pool of an installation, every field written, that an IPPool can be made from. */

@@ -1,7 +1,7 @@
 import { stringify } from 'yaml';
 import { crdManifests, type Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
-import type { InstallationPool } from '../../model/installation.ts';
+import type { InstallationPool, InstallationSpec } from '../../model/installation.ts';
 import { clusterObjects } from './cluster-objects.ts';
 import { imageNames, KV_CERTIFICATES } from './names.ts';
 import { operatorObjects } from './operator-deployment.ts';
@@ -46,9 +46,8 @@ const TITLES: Readonly<Record<Variant, string>> = {
 export interface ManifestOptions {
   /** Such as `v3.27.0`. */
   readonly release: string;
-  readonly registry?: string | undefined;
-  /** One common pool unless given. */
-  readonly pools?: readonly InstallationPool[] | undefined;
+  /** Of an Installation; with one common pool unless it lists others. */
+  readonly spec?: InstallationSpec;
   /** As in `KV_ENDPOINTS`; a placeholder unless given. */
   readonly endpoints?: string | undefined;
   /** As in `NETPLUG_INTERFACE_PREFIX`, for the variant `policy-only`; a placeholder unless given. */
@@ -57,13 +56,9 @@ export interface ManifestOptions {
 
 /** Returns the objects of a manifest. With etcd behind TLS or unknown endpoints, a Secret has placeholders for certificates. */
 export function manifestObjects(kind: ManifestKind, options: ManifestOptions): readonly Manifest[] {
-  const { release, registry, pools, endpoints = ENDPOINTS_PLACEHOLDER, interfacePrefix = PREFIX_PLACEHOLDER } = options;
+  const { release, spec = {}, endpoints = ENDPOINTS_PLACEHOLDER, interfacePrefix = PREFIX_PLACEHOLDER } = options;
   const tls = isPlain(endpoints) ? 'none' : 'secret';
   const datastore: ClusterDatastore = kind.datastore === 'orch' ? { type: 'orch' } : { type: 'kvv3', endpoints, tls };
-  const spec = {
-    ...(registry === undefined ? {} : { registry }),
-    ...(pools === undefined ? {} : { calicoNetwork: { ipPools: pools } }),
-  };
   const links = kind.variant === 'policy-only' ? { interfacePrefix } : {};
   const circumstances = { release, variant: kind.variant, datastore, defaultPools: POOLS, nodes: NODES, ...links };
   const objects = clusterObjects(settingsOf(spec, circumstances)).flatMap((stage) => stage.objects);
@@ -107,8 +102,13 @@ function isPlain(endpoints: string): boolean {
   return endpoints.split(',').some((url) => url.startsWith('http://'));
 }
 
+interface OperatorManifestOptions {
+  readonly release: string;
+  readonly registry?: string | undefined;
+}
+
 /** Returns the manifest of the operator, with the definitions of resources that it needs. */
-export function operatorManifestText({ release, registry }: Pick<ManifestOptions, 'release' | 'registry'>): string {
+export function operatorManifestText({ release, registry }: OperatorManifestOptions): string {
   const images = { ...imageNames(release, registry), pullSecrets: [] };
   const objects = [...crdManifests(), ...operatorObjects({ release, images, replicas: 1, override: {} })];
   return textOf(objects, [`netplug ${release}: the operator. Afterwards create an Installation named "default".`]);

@@ -1,11 +1,13 @@
+import { NetplugError } from '../../../base/errors.ts';
 import { choice, type Command, command, flagOption, mandatory, unless, value, values } from '../command.ts';
 import { notAllowed } from '../command.ts';
 import { INSTALL_METHODS, type InstallMethod } from '../../../install/cluster/checks/preflight-facts.ts';
 import { VARIANTS } from '../../../install/cluster/settings.ts';
 import { clusterStatus } from './cluster-status.ts';
 import { installCluster } from './install-cluster.ts';
-import { datastoreType, MANIFEST_COMMANDS, PREFIX_OPTION, REGISTRY_OPTION } from './manifest-commands.ts';
+import { datastoreType, MANIFEST_COMMANDS, PREFIX_OPTION, REGISTRY_OPTION, SPEC_OPTION } from './manifest-commands.ts';
 import { readPoolFlags } from './print-manifest.ts';
+import { readInstallation } from './read-installation.ts';
 import { uninstallCluster } from './uninstall-cluster.ts';
 
 const INSTALL_SECONDS = 900;
@@ -29,6 +31,7 @@ export const CLUSTER_COMMANDS: readonly Command[] = [
       registry: REGISTRY_OPTION,
       interfacePrefix: PREFIX_OPTION,
       pool: values('cidr', 'range of pod addresses; may be repeated (default: a common range that overlaps nothing)'),
+      spec: SPEC_OPTION,
       proof: unless('do not start probe pods at the end'),
       yes: flagOption('do not ask for confirmation', { excludes: ['dryRun'] }),
       dryRun: flagOption('check the cluster, show the plan, and change nothing'),
@@ -40,29 +43,39 @@ and services. Nothing is changed if a check fails. It then shows the plan, check
 applies the objects on the server, waits, and has a pair of pods on each node reach the pods of every node
 and a Service. Run it again after an interruption: the plan consists of what is left.
 
+--spec takes every setting from a file with an Installation, for each method; of the file only the spec is
+used. --pool and --registry set what the file leaves open, and are refused when it has the same field. An
+Installation that exists is changed only with --spec or --pool: give --spec again when you repeat the
+command.
+
 The kubeconfig decides the cluster. With KV_ENDPOINTS in the environment the datastore is etcd, which the
 method "manifest" supports; its certificates are copied into a Secret. The method "chart" runs helm, which
 is found by HELM or in PATH; the chart is part of this program.`,
     examples: [
       'netplugctl install cluster --method operator --yes',
       'netplugctl install cluster --method manifest --pool 10.244.0.0/16 --dry-run',
+      'netplugctl install cluster --method operator --spec installation.yaml --yes',
       'netplugctl install cluster --method chart --registry registry.example:5000/netplug --yes',
     ],
     timeoutSeconds: INSTALL_SECONDS,
     run: async (
       context,
-      { options: { method, datastore, variant, registry, interfacePrefix, pool, proof, yes, dryRun } },
-    ) =>
-      installCluster(context, {
+      { options: { method, datastore, variant, registry, interfacePrefix, pool, spec, proof, yes, dryRun } },
+    ) => {
+      const mode = dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask';
+      if (spec === '-' && mode === 'ask') throw noAnswer();
+      return installCluster(context, {
         method: method ?? 'operator',
         datastore,
         variant,
         registry,
         interfacePrefix,
         pools: readPoolFlags(pool),
+        spec: spec === undefined ? undefined : await readInstallation(context, spec),
         proof: proof ? 'run' : 'skip',
-        mode: dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask',
-      }),
+        mode,
+      });
+    },
   }),
   command({
     path: ['install', 'status'],
@@ -102,6 +115,12 @@ definition of netplug is left in the cluster and on its nodes. It runs "netplugc
       }),
   }),
 ];
+
+function noAnswer(): NetplugError {
+  return new NetplugError('cli/usage', 'Cannot ask for confirmation: standard input is the Installation', {
+    hint: 'Add --yes, or see the plan with --dry-run',
+  });
+}
 
 function methodName(text: string): InstallMethod {
   return INSTALL_METHODS.find((each) => each === text) ?? notAllowed(`Allowed are ${INSTALL_METHODS.join(', ')}.`);

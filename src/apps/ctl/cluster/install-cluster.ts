@@ -1,9 +1,10 @@
 import { definitionObjects } from '../../../install/cluster/objects.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
-import type { PreflightFacts } from '../../../install/cluster/checks/preflight-facts.ts';
+import type { PreflightFacts, WantedPool } from '../../../install/cluster/checks/preflight-facts.ts';
 import { preflight, type PreflightFinding } from '../../../install/cluster/checks/preflight.ts';
 import { chooseDefaultPool } from '../../../install/cluster/choose-default-pool.ts';
+import { idleFields } from '../../../install/cluster/idle-fields.ts';
 import { operatorObjects } from '../../../install/cluster/operator-deployment.ts';
 import { certificatesSecret } from '../../../install/cluster/release-manifests.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
@@ -23,6 +24,7 @@ import { type ClusterInstallOptions, refuseCombination } from './install-options
 import { probeServerPod, probeService } from '../../../install/cluster/probe-objects.ts';
 import { readPreflightFacts, rightsForObjects, type NeededRight } from './read-preflight-facts.ts';
 import { openHelm } from './helm.ts';
+import { withFlags } from './read-installation.ts';
 
 const WRITE_VERBS = ['get', 'create', 'patch'];
 const READ_RIGHTS: readonly NeededRight[] = [
@@ -39,14 +41,16 @@ const READ_RIGHTS: readonly NeededRight[] = [
 /** Installs netplug in the cluster: checks, shows the plan, carries it out, and proves the network. */
 export async function installCluster(context: Context, options: ClusterInstallOptions): Promise<Status> {
   const { io, ports, signal } = context;
-  const { method, variant, registry, proof, mode, interfacePrefix } = options;
+  const { method, variant, proof, mode, interfacePrefix } = options;
+  // Before the cluster is asked.
+  const given = withFlags(options.spec ?? {}, options);
   const connection = await readClusterConnection(context, options.datastore);
   refuseCombination(options, connection.datastore.type);
   await using api = ports.openApi(connection.api);
   const helm = method === 'chart' ? await openHelm(context, connection.api) : undefined;
   const rights = [...READ_RIGHTS, ...neededRights(options, connection.datastore)];
   const facts = await readPreflightFacts(api, { rights, certificateFaults: connection.certificateFaults }, signal);
-  const spec = specOf(options, facts, connection.datastore.type);
+  const spec = withPools(given, options, { facts, datastore: connection.datastore.type });
   const settings = settingsOf(spec, {
     release: VERSION,
     variant,
@@ -59,9 +63,11 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     method,
     variant,
     usesPodCidrs: settings.ipam === 'HostLocal',
-    pools: rangesOf(spec),
+    pools: rangesOf(spec, options.spec === undefined ? 'flags' : 'file'),
     release: VERSION,
   };
+  for (const { path, reason } of idleFields(options.spec ?? {}, options))
+    io.stderr(`warning: ${path}: it has no effect with ${reason}.\n`);
   refuseFindings(context, preflight(facts, wanted));
   const target: ClusterTarget = {
     method,
@@ -69,14 +75,14 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     spec,
     certificates: connection.certificates,
     proof,
-    pools: options.pools === undefined ? 'as-they-are' : 'as-given',
+    keptKinds: keptKinds(options),
   };
   const nodes = facts.nodes.filter(({ os }) => os === 'linux').map(({ name }) => name);
   const states = await readStates(api, target, { facts, signal });
   const notes = [
     `${method}, ${variant}, records in ${connection.datastore.type === 'orch' ? 'the API of Kubernetes' : connection.datastore.endpoints}`,
-    `${String(nodes.length)} nodes, Kubernetes ${facts.serverVersion}, images of ${registry ?? 'netplug.io'}`,
-    ...rangesOf(spec).map(({ cidr }) => `pool ${cidr}`),
+    `${String(nodes.length)} nodes, Kubernetes ${facts.serverVersion}, images of ${spec.registry ?? 'netplug.io'}`,
+    ...wanted.pools.map(({ cidr }) => `pool ${cidr}`),
     ...(helm === undefined ? [] : [`helm ${helm.version}`]),
   ];
   const plan = clusterPlan(target, { states, notes });
@@ -123,23 +129,28 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   return 0;
 }
 
-function specOf(
-  { pools, registry, variant }: ClusterInstallOptions,
-  facts: PreflightFacts,
-  datastore: 'orch' | 'kvv3',
+/** Chooses pools where the user has named none and the operator would not. */
+function withPools(
+  given: InstallationSpec,
+  { method, variant, spec: written }: ClusterInstallOptions,
+  { facts, datastore }: { readonly facts: PreflightFacts; readonly datastore: 'orch' | 'kvv3' },
 ): InstallationSpec {
-  const common = registry === undefined ? {} : { registry };
-  if (pools !== undefined) return { ...common, calicoNetwork: { ipPools: pools } };
-  if (variant !== 'policy-and-networking') return common;
+  const { calicoNetwork, cni } = given;
+  const isOpen = calicoNetwork?.ipPools === undefined && cni?.ipam?.type !== 'HostLocal';
+  if (!isOpen || variant !== 'policy-and-networking') return given;
+  const having = (ipPools: readonly InstallationPool[]): InstallationSpec => ({
+    ...given,
+    calicoNetwork: { ...calicoNetwork, ipPools },
+  });
   const existing = facts.pools.map(({ name, cidr }): InstallationPool => ({ name, cidr }));
-  // An installation that is repeated keeps its pools.
-  if (datastore === 'orch' && existing.length > 0) return { ...common, calicoNetwork: { ipPools: existing } };
+  // An installation that is repeated keeps its pools. The operator does so by itself, with all of their fields.
+  if (datastore === 'orch' && existing.length > 0)
+    return written !== undefined && method !== 'manifest' ? given : having(existing);
   const pool = chooseDefaultPool([
     ...facts.serviceCidrs,
     ...facts.nodes.flatMap(({ addresses, podCidrs }) => [...addresses, ...podCidrs]),
   ]);
-  if (pool !== undefined || facts.nodes.length === 0)
-    return { ...common, calicoNetwork: { ipPools: pool === undefined ? [] : [pool] } };
+  if (pool !== undefined || facts.nodes.length === 0) return having(pool === undefined ? [] : [pool]);
   throw new NetplugError(
     'install/refused',
     'Cannot choose a pool: every common range overlaps nodes, pods or services',
@@ -149,8 +160,17 @@ function specOf(
   );
 }
 
-function rangesOf({ calicoNetwork }: InstallationSpec): readonly { readonly name: string; readonly cidr: string }[] {
-  return (calicoNetwork?.ipPools ?? []).map(({ name = '', cidr }) => ({ name, cidr }));
+function keptKinds({ spec, pools }: ClusterInstallOptions): ClusterTarget['keptKinds'] {
+  if (pools !== undefined || spec?.calicoNetwork?.ipPools !== undefined) return [];
+  return spec === undefined ? ['IPPool', 'Installation'] : ['IPPool'];
+}
+
+function rangesOf({ calicoNetwork }: InstallationSpec, from: 'flags' | 'file'): readonly WantedPool[] {
+  return (calicoNetwork?.ipPools ?? []).map(({ name = '', cidr }, index) => ({
+    name,
+    cidr,
+    field: from === 'flags' ? `--pool ${cidr}` : `spec.calicoNetwork.ipPools[${String(index)}].cidr`,
+  }));
 }
 
 /** Everything is written by server-side apply, and probes are deleted again. */
@@ -168,7 +188,7 @@ function neededRights(
     spec: {},
     certificates: datastore.type === 'kvv3' && datastore.tls === 'secret' ? {} : undefined,
     proof: 'run',
-    pools: 'as-given',
+    keptKinds: [],
   };
   const objects = targetStages(target).flatMap((stage) => stage.objects);
   const image = { release: VERSION, image: '', pullSecrets: [], node: 'a' };
@@ -212,8 +232,8 @@ async function readStates(
     const isServed = !own.has(definition) || served.has(definition);
     const state = isServed ? await stateOf(api, object, signal) : 'missing';
     // Pools and settings that exist belong to the user, unless the command line names others.
-    const isUsers = target.pools === 'as-they-are' && ['IPPool', 'Installation'].includes(String(object['kind']));
-    states.set(key, isUsers && state === 'different' ? 'same' : state);
+    const isKept = target.keptKinds.some((kind) => kind === object['kind']);
+    states.set(key, isKept && state === 'different' ? 'same' : state);
   }
   return states;
 }

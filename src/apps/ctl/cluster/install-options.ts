@@ -1,6 +1,6 @@
 import type { InstallMethod } from '../../../install/cluster/checks/preflight-facts.ts';
 import type { Variant } from '../../../install/cluster/settings.ts';
-import type { InstallationPool } from '../../../model/installation.ts';
+import type { InstallationPool, InstallationSpec } from '../../../model/installation.ts';
 import { NetplugError } from '../../../base/errors.ts';
 
 export interface ClusterInstallOptions {
@@ -11,6 +11,8 @@ export interface ClusterInstallOptions {
   /** As in `NETPLUG_INTERFACE_PREFIX`. */
   readonly interfacePrefix: string | undefined;
   readonly pools: readonly InstallationPool[] | undefined;
+  /** Of the Installation in the file of `--spec`. */
+  readonly spec: InstallationSpec | undefined;
   readonly proof: 'run' | 'skip';
   readonly mode: 'rehearse' | 'ask' | 'carry-out';
 }

@@ -18,6 +18,10 @@ export const PREFIX_OPTION = value(
   'beginning of the names of interfaces that another plugin makes for pods, for the variant policy-only',
 );
 
+export const SPEC_OPTION = value('file', 'file with an Installation whose spec is used, or "-" for standard input', {
+  completes: 'file',
+});
+
 export const MANIFEST_COMMANDS: readonly Command[] = [
   command({
     path: ['install', 'manifest'],
@@ -39,6 +43,7 @@ export const MANIFEST_COMMANDS: readonly Command[] = [
       }),
       registry: REGISTRY_OPTION,
       pool: values('cidr', 'range of pod addresses; may be repeated (default: 192.168.0.0/16)'),
+      spec: SPEC_OPTION,
       kvEndpoints: value('urls', 'endpoints of etcd, separated by commas; http:// leaves certificates out'),
       interfacePrefix: PREFIX_OPTION,
       like: value('file', 'make the edits of this earlier manifest again', { completes: 'file' }),
@@ -52,6 +57,9 @@ Manifests for etcd have the placeholder ${ENDPOINTS_PLACEHOLDER} in three places
 certificates. That of the variant policy-only has a placeholder for --interface-prefix.
 "netplugctl lint manifest" finds what is left of them.
 
+--spec takes the settings from a file with an Installation. --pool and --registry set what the file leaves
+open, and are refused when it has the same field.
+
 --like compares the file with the manifest of its release, and makes the differences again. It lists each
 edit on standard error. For a file of another release, give the unedited manifest of that release with
 --pristine; without it, only edits are made that no release can have caused, and the others are listed.
@@ -59,6 +67,7 @@ The exit status is 1 if an edit is not made.`,
     examples: [
       'netplugctl install manifest --pool 10.244.0.0/16 > netplug.yaml',
       'netplugctl install manifest --datastore kvv3 --kv-endpoints https://10.0.0.1:2379 > netplug.yaml',
+      'netplugctl install manifest --spec installation.yaml > netplug.yaml',
       'netplugctl install manifest --like netplug-v3.26.yaml --pristine netplug-v3.26.orig.yaml > netplug.yaml',
       'netplugctl install manifest operator | kubectl apply --server-side -f -',
     ],

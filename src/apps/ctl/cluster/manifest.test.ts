@@ -1,15 +1,17 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
+import type { Json } from '../../../../test/support/node.ts';
 import { makeTlsFolder } from '../../../../test/support/tls.ts';
 import { manifestText, RELEASE_MANIFESTS } from '../../../install/cluster/release-manifests.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'netplug-manifest-'));
 afterAll(() => rmSync(dir, { recursive: true }));
 
+const INSTALLATION_HEAD = 'apiVersion: netplug.io/v3\nkind: Installation\nmetadata:\n  name: default\n';
 const ctl = async (...argv: string[]): Promise<Ran> =>
   callCtl(argv, { clock: { now: () => Date.now() } as never }).then((ran) => ran);
 const print = async (...argv: string[]): Promise<string> => {
@@ -22,6 +24,11 @@ const file = (text: string): string => {
   writeFileSync(path, text);
   return path;
 };
+/** Writes an Installation with that spec. */
+const installation = (spec: object, more: object = {}): string =>
+  file(
+    JSON.stringify({ apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' }, spec, ...more }),
+  );
 const lint = async (text: string): Promise<{ status: number; lines: readonly string[] }> => {
   const path = file(text);
   const { status, out } = await ctl('lint', 'manifest', path);
@@ -47,6 +54,124 @@ describe('netplugctl install manifest', () => {
     const kv = await print('--datastore', 'kvv3', '--kv-endpoints', 'http://10.0.0.1:2379');
     expect(kv).not.toMatch(/<[A-Z]|kind: Secret/);
     expect(kv.match(/http:\/\/10\.0\.0\.1:2379/g)).toHaveLength(3);
+  });
+
+  it('takes every setting from the Installation of --spec, also from standard input', async () => {
+    const spec = {
+      registry: 'r.example/n',
+      calicoNetwork: {
+        ipPools: [
+          { cidr: '10.1.0.0/16', name: 'pods' },
+          { cidr: 'fd01::/48', natOutgoing: 'Enabled' },
+          { cidr: '10.2.0.0/24', name: 'floating', encapsulation: 'None', nodeSelector: '!all()' },
+        ],
+        floatingIPs: 'Enabled',
+        mtu: 1400,
+      },
+      node: { env: { EXTRA: '1' } },
+      controlPlaneReplicas: 3,
+    };
+    const path = installation(spec);
+    const text = await print('--spec', path);
+    const objects = parseAllDocuments(text).map((each) => each.toJS());
+    const find = (kind: string): readonly Json[] => objects.filter((each) => each.kind === kind);
+    expect(
+      find('IPPool').map(({ metadata, spec: { cidr, nodeSelector } }) => [metadata.name, cidr, nodeSelector]),
+    ).toEqual([
+      ['pods', '10.1.0.0/16', 'all()'],
+      ['default-ipv6', 'fd01::/48', 'all()'],
+      ['floating', '10.2.0.0/24', '!all()'],
+    ]);
+    expect(JSON.parse(find('ConfigMap')[0].data.conflist).plugins[0]).toMatchObject({
+      mtu: 1400,
+      feature_control: { floating_ips: true },
+      ipam: { assign_ipv4: 'true', assign_ipv6: 'true' },
+    });
+    expect(find('DaemonSet').map(({ metadata }) => metadata.name)).toEqual(['netplug-bird', 'netplug-node']);
+    expect(find('Deployment')[0].spec.replicas).toBe(3);
+    expect(text).toContain('image: r.example/n/netplug-node:v3.27.0');
+    expect(text).toContain('name: EXTRA');
+    const stdin = readFileSync(path, 'utf8');
+    expect(await callCtl(['install', 'manifest', '--spec', '-'], { stdin })).toEqual({ status: 0, out: text, err: '' });
+  });
+
+  it('lets --pool and --registry set what the Installation leaves open', async () => {
+    const path = installation({ calicoNetwork: { bgp: 'Enabled' } });
+    const text = await print('--spec', path, '--registry', 'r.example', '--pool', '10.1.0.0/16');
+    expect(text).toContain('image: r.example/netplug-node:v3.27.0');
+    expect(text).toContain('cidr: 10.1.0.0/16');
+    expect(text).toContain('name: netplug-bird');
+  });
+
+  it('warns of fields of the Installation that have no effect, and names pools to create in etcd', async () => {
+    const path = installation({
+      deletionPolicy: 'Remove',
+      calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16' }, { cidr: 'fd01::/48' }], bgp: 'Enabled' },
+    });
+    const endpoints = ['--kv-endpoints', 'http://10.0.0.1:2379'];
+    const kv = await ctl('install', 'manifest', '--datastore', 'kvv3', ...endpoints, '--spec', path);
+    expect(kv.status).toBe(0);
+    expect(kv.err.trim().split('\n')).toEqual([
+      'warning: spec.deletionPolicy has no effect with --method manifest, which installs no operator',
+      'pools are records in etcd, create them with "netplugctl apply" once etcd runs: default-ipv4 (10.1.0.0/16), default-ipv6 (fd01::/48)',
+    ]);
+    expect(kv.out).toContain('"assign_ipv6": "true"');
+    const second = await ctl('install', 'manifest', '--variant', 'second-plugin', '--spec', path);
+    expect(second.err).toContain('warning: spec.calicoNetwork.bgp has no effect with --variant second-plugin\n');
+  });
+
+  it.each<[string, string, RegExp]>([
+    [
+      'another kind',
+      JSON.stringify({ apiVersion: 'netplug.io/v3', kind: 'IPPool' }),
+      /:1:\d+: kind: found "IPPool" \(string\), allowed is "Installation"/,
+    ],
+    ['no kind', 'calicoNetwork: {}\n', /:1:1: kind: missing; needed is "Installation"/],
+    [
+      'another name',
+      INSTALLATION_HEAD.replace('default', 'mine'),
+      /:4:3: metadata.name: found "mine".*allowed is "default"/,
+    ],
+    [
+      'an unknown field',
+      `${INSTALLATION_HEAD}spec:\n  calicoNetwork:\n    floatingIps: Enabled\n`,
+      /:7:5: spec.calicoNetwork.floatingIps: is not a known field \(did you mean "floatingIPs"/,
+    ],
+    [
+      'a value that is not allowed',
+      `${INSTALLATION_HEAD}spec:\n  calicoNetwork:\n    mtu: 100\n`,
+      /:7:5: spec.calicoNetwork.mtu: found 100/,
+    ],
+    [
+      'a range that no pool can have',
+      `${INSTALLATION_HEAD}spec:\n  calicoNetwork:\n    ipPools:\n      - cidr: 169.254.0.0/16\n`,
+      /:8:9: spec.calicoNetwork.ipPools\[0\].cidr: .*link-local/,
+    ],
+    ['broken YAML', 'kind: [\n', /is not valid YAML/],
+    ['a list', '- 1\n', /found \[1\] \(array\), allowed is an object/],
+  ])('refuses an Installation with %s at its line', async (_, text, says) => {
+    const { status, out, err } = await ctl('install', 'manifest', '--spec', file(text));
+    expect({ status, out }).toEqual({ status: 65, out: '' });
+    expect(err).toMatch(says);
+    expect(err).toContain('Cannot use the Installation in "');
+    expect(err).toContain('code: resource/invalid');
+  });
+
+  it('refuses files of --spec without exactly one document, and fields that a flag sets too', async () => {
+    const refused = async (says: string, ...argv: string[]): Promise<void> => {
+      const { status, out, err } = await ctl('install', 'manifest', ...argv);
+      expect({ status, out }).toEqual({ status: 64, out: '' });
+      expect(err).toContain(says);
+    };
+    await refused('it has no document', '--spec', file('# nothing\n'));
+    await refused('it has 2 documents', '--spec', file(`${INSTALLATION_HEAD}---\n${INSTALLATION_HEAD}`));
+    await refused('there is no such file or folder', '--spec', join(dir, 'none.yaml'));
+    await refused('it is a folder', '--spec', dir);
+    const full = installation({ registry: 'r.example', calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16' }] } });
+    await refused('Cannot use --registry: the file of --spec has spec.registry', '--spec', full, '--registry', 'x');
+    const pool = ['--pool', '10.2.0.0/16'];
+    await refused('Cannot use --pool: the file of --spec has spec.calicoNetwork.ipPools', '--spec', full, ...pool);
+    await refused('Apply the Installation once the operator runs', 'operator', '--spec', full);
   });
 
   it('prints the operator and the definitions', async () => {
@@ -97,7 +222,6 @@ describe('netplugctl lint manifest', () => {
       BASE64_OF_CLIENT_CERTIFICATE: client.certFile,
       BASE64_OF_CLIENT_KEY: client.keyFile,
     };
-    const { readFileSync } = await import('node:fs');
     for (const kind of RELEASE_MANIFESTS) {
       const text = manifestText(kind, { release: 'v3.27.0' })
         .replaceAll('<KV_ENDPOINTS>', 'https://10.0.0.1:2379,https://10.0.0.2:2379')

@@ -3,6 +3,7 @@ import { VERSION } from '../../../base/version.ts';
 import { isEndpointUrl, URL_RULE } from '../../../config/url.ts';
 import { editLine } from '../../../install/cluster/edits/edit.ts';
 import { type EarlierManifest, reapplyEdits } from '../../../install/cluster/edits/like.ts';
+import { idleFields } from '../../../install/cluster/idle-fields.ts';
 import {
   crdsManifestText,
   headOf,
@@ -14,13 +15,19 @@ import {
   textOf,
 } from '../../../install/cluster/release-manifests.ts';
 import type { Variant } from '../../../install/cluster/settings.ts';
-import { INSTALLATION_NAME, type InstallationPool } from '../../../model/installation.ts';
+import {
+  INSTALLATION_NAME,
+  type InstallationPool,
+  type InstallationSpec,
+  poolName,
+} from '../../../model/installation.ts';
 import { decodeResource } from '../../../model/decode-resource.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import { problemsError } from '../../../base/problem.ts';
 import { readDocuments } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
+import { readInstallation, withFlags } from './read-installation.ts';
 
 export const MANIFEST_SUBJECTS = ['network', 'operator', 'crds'] as const;
 export type ManifestSubject = (typeof MANIFEST_SUBJECTS)[number];
@@ -31,6 +38,8 @@ export interface PrintOptions {
   readonly variant: Variant | undefined;
   readonly registry: string | undefined;
   readonly pool: readonly string[];
+  /** File with an Installation. */
+  readonly spec: string | undefined;
   readonly kvEndpoints: string | undefined;
   readonly interfacePrefix: string | undefined;
   readonly like: string | undefined;
@@ -39,7 +48,7 @@ export interface PrintOptions {
 
 /** Prints a manifest. Returns 1 when an edit of an earlier manifest was not made. @throws cli/usage */
 export async function printManifest(context: Context, options: PrintOptions): Promise<Status> {
-  const { what, registry, like, kvEndpoints } = options;
+  const { what, registry, like, kvEndpoints, spec: file } = options;
   const { io } = context;
   const release = VERSION;
   if (what !== 'network') {
@@ -55,7 +64,8 @@ export async function printManifest(context: Context, options: PrintOptions): Pr
     );
   }
   checkKvEndpoints(kvEndpoints);
-  const pools = readPoolFlags(options.pool);
+  const written = file === undefined ? {} : await readInstallation(context, file);
+  const spec = withFlags(written, { pools: readPoolFlags(options.pool), registry });
   const wanted = {
     ...(options.datastore === undefined ? {} : { datastore: options.datastore }),
     ...(options.variant === undefined ? {} : { variant: options.variant }),
@@ -63,13 +73,13 @@ export async function printManifest(context: Context, options: PrintOptions): Pr
   const kind = findKind(wanted, like === undefined ? 'with-defaults' : 'any');
   const manifest: ManifestOptions = {
     release,
-    registry,
-    pools,
+    spec,
     endpoints: kvEndpoints,
     interfacePrefix: options.interfacePrefix,
   };
   if (like === undefined) {
     refuseFor(kind, options);
+    for (const line of remarksOnSpec(written, kind)) io.stderr(`${line}\n`);
     io.stdout(manifestText(kind, manifest));
     return 0;
   }
@@ -85,6 +95,7 @@ export async function printManifest(context: Context, options: PrintOptions): Pr
     release: was,
   } = reapplyEdits(earlier, { wanted, options: manifest });
   const { datastore, variant } = found;
+  for (const line of remarksOnSpec(written, found)) io.stderr(`${line}\n`);
   io.stderr(`${like}: ${variant}, ${datastore}, release ${was ?? 'unknown'}; comments are not kept\n`);
   for (const edit of kept) io.stderr(`kept: ${editLine(edit)}\n`);
   for (const { edit, reason } of left) io.stderr(`not kept: ${editLine(edit)}: ${reason}\n`);
@@ -152,9 +163,24 @@ function refuseFor({ datastore, variant }: ManifestKind, { pool, kvEndpoints, in
   }
 }
 
+/** Returns what the manifest does not have of the Installation in the file. */
+function remarksOnSpec(spec: InstallationSpec, { datastore, variant }: ManifestKind): readonly string[] {
+  const idle = idleFields(spec, { method: 'manifest', variant });
+  const listed = spec.calicoNetwork?.ipPools ?? [];
+  const isInEtcd = datastore === 'kvv3' && variant === 'policy-and-networking' && spec.cni?.ipam?.type !== 'HostLocal';
+  const pools = isInEtcd ? listed.map(({ cidr }, index) => `${poolName(listed, index)} (${cidr})`) : [];
+  return [
+    ...idle.map(({ path, reason }) => `warning: ${path} has no effect with ${reason}`),
+    ...(pools.length === 0
+      ? []
+      : [`pools are records in etcd, create them with "netplugctl apply" once etcd runs: ${pools.join(', ')}`]),
+  ];
+}
+
 function refuseOptions(options: PrintOptions): void {
-  const { what, datastore, variant, pool, kvEndpoints, interfacePrefix, like, pristine } = options;
+  const { what, datastore, variant, pool, spec, kvEndpoints, interfacePrefix, like, pristine } = options;
   const texts = {
+    spec,
     datastore,
     variant,
     'kv-endpoints': kvEndpoints,
@@ -167,7 +193,8 @@ function refuseOptions(options: PrintOptions): void {
     .map(([name]) => name);
   const [first] = [...given, ...(pool.length > 0 ? ['pool'] : [])];
   if (first === undefined) return;
-  const hint = what === 'operator' ? 'Set it in the Installation' : 'Leave it out';
+  const ofOperator = first === 'spec' ? 'Apply the Installation once the operator runs' : 'Set it in the Installation';
+  const hint = what === 'operator' ? ofOperator : 'Leave it out';
   throw refused(`--${first}`, `the manifest "${what}" does not depend on it`, hint);
 }
 

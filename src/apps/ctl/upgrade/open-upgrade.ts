@@ -80,7 +80,7 @@ export async function targetReader(
     const endpoints = circumstances.datastore.type === 'kvv3' ? circumstances.datastore.endpoints : undefined;
     const { objects } = reapplyEdits(earlier, {
       wanted: variant === 'policy-only' ? { variant } : { variant, datastore },
-      options: { release: VERSION, registry, endpoints },
+      options: { release: VERSION, endpoints, ...(registry === undefined ? {} : { spec: { registry } }) },
     });
     const edited: readonly ClusterObject[] = objects;
     return upgradeTarget(snapshot, { release: VERSION, registry, edited });

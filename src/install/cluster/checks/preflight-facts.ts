@@ -55,12 +55,18 @@ export interface DefinitionFact {
   readonly lacking: readonly string[];
 }
 
+/** A pool that a user asks for. */
+export interface WantedPool extends NamedRange {
+  /** Where the user named it, such as `--pool 10.1.0.0/16`. */
+  readonly field: string;
+}
+
 /** The installation that a user asks for. */
 export interface WantedInstallation {
   readonly method: InstallMethod;
   readonly variant: Variant;
   readonly usesPodCidrs: boolean;
-  readonly pools: readonly NamedRange[];
+  readonly pools: readonly WantedPool[];
   /** Of the tool. */
   readonly release: string;
 }

@@ -258,7 +258,7 @@ function overlaps(
     if (found === undefined) return [];
     return [
       {
-        field: `--pool ${pool.cidr}`,
+        field: pool.field,
         found: `the pool overlaps ${found.what}, ${found.cidr}`,
         remedy: 'Choose a range that nothing else in the network uses',
       },
