@@ -7,7 +7,7 @@ PACKAGES := etcd-server etcd-client containernetworking-plugins runc podman nfta
 	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev musl-tools util-linux procps curl \
 	conntrack bird2 wget fish zsh libseccomp-dev pkg-config bind9-dnsutils binutils
 
-.PHONY: demo test soak fuzz build manifests chart bench ok clean setup modules deb components cluster cluster-installed cluster-empty cluster-down \
+.PHONY: demo test soak fuzz build manifests chart bench ok clean setup modules deb components cluster cluster-empty cluster-down \
 	images images-lock images-sbom images-sign images-report images-sources
 
 # On Debian's etcd and plugins, so that nothing but netplug is built.
@@ -51,13 +51,10 @@ bench: build components
 components: setup
 	$(NODE) scripts/build-components.ts
 
-# A cluster to play with: with every feature of netplug, with netplug as its installation makes it, or without any: docs/cluster.md.
+# A cluster to play with, in which netplug is installed by its one command with every feature on, or without a network:
+# docs/cluster.md. METHOD is operator, chart or manifest; DATASTORE is orch or kv, which only manifest supports.
 cluster: build components
-	@$(NODE) scripts/cluster.ts up
-
-METHOD := operator
-cluster-installed: build components
-	@$(NODE) scripts/cluster.ts up --network installed --method $(METHOD)
+	@$(NODE) scripts/cluster.ts up $(if $(METHOD),--method $(METHOD)) $(if $(DATASTORE),--datastore $(DATASTORE))
 
 cluster-empty: build components
 	@$(NODE) scripts/cluster.ts up --network none

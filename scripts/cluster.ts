@@ -1,5 +1,6 @@
 // A local test cluster: `up` starts it and returns when it is ready, `down` removes it. See docs/cluster.md.
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -16,7 +17,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { errnoOf } from '../src/base/errors.ts';
 import { searchPath } from '../test/support/box.ts';
@@ -25,7 +26,6 @@ import { putClusterDns, startClusterDns } from '../test/support/cluster-dns.ts';
 import { removeAtEnd } from '../test/support/janitor.ts';
 import { program } from '../test/support/components.ts';
 import { builtImage } from '../test/support/images.ts';
-import { startRoutedCluster } from '../test/support/routed-cluster.ts';
 import { until } from '../test/support/until.ts';
 
 /** Another folder, and another network namespace to start from, make room for a second cluster. */
@@ -43,28 +43,24 @@ const LOGS = join(STATE, 'logs');
 const FILES = join(STATE, 'files');
 /** Ends of the link between the machine and the control plane. */
 const LINK = { name: 'netplug-cluster', machine: '169.254.77.1', control: '169.254.77.2' };
-const UP_MS = 300_000;
+/** Nodes and installation take two minutes on a quiet machine with two cores. */
+const UP_MS = 600_000;
 /** Ending containers, kubelets and etcd takes seconds on a quiet machine, and much longer on a slow disk. */
 const DOWN_MS = 90_000;
 
 /** What it takes to reach each node from the machine. */
 const NODES = join(STATE, 'nodes.json');
-const USAGE = `usage: cluster.ts up [--nodes COUNT] [--datastore orch|kv] [--network netplug|installed|none] [--method operator|chart|manifest]
+const USAGE = `usage: cluster.ts up [--nodes COUNT] [--datastore orch|kv] [--network netplug|none] [--method operator|chart|manifest]
        cluster.ts load ARCHIVE
        cluster.ts shell NODE [COMMAND ...]
        cluster.ts down
-`;
-/** Both families, with a way out that pods share with their node, and one that no pod gets addresses of unasked. */
-const POOLS = {
-  // Floating IPs are announced by BGP alone.
-  floating: { cidr: '10.84.0.0/24', nodeSelector: '!all()' },
-  'default-ipv4': { cidr: '10.83.0.0/16', vxlanMode: 'Always', natOutgoing: true },
-  'default-ipv6': { cidr: 'fd00:83::/64', vxlanMode: 'Always', natOutgoing: true },
-};
 
-/** Of `netplugctl install cluster`. */
-const METHODS: readonly string[] = ['operator', 'chart', 'manifest'];
-const NETPLUGCTL = join(import.meta.dirname, '../dist/bin/netplugctl');
+The records are in etcd with --datastore kv, which only the method "manifest" supports.
+`;
+const REPOSITORY = resolve(import.meta.dirname, '..');
+const NETPLUGCTL = join(REPOSITORY, 'dist/bin/netplugctl');
+/** Both families, every feature, and a pool of floating IPs. */
+const INSTALLATION = join(REPOSITORY, 'examples/installation.yaml');
 
 /** What `up` says the paths of. */
 const TOOLS = ['kubectl', 'helm'] as const;
@@ -95,7 +91,8 @@ function readArguments() {
     nodes: { type: 'string', default: '2' },
     datastore: { type: 'string', default: 'orch' },
     network: { type: 'string', default: 'netplug' },
-    method: { type: 'string', default: 'operator' },
+    // By default the one that the datastore allows.
+    method: { type: 'string' },
   } as const;
   // What follows the name of a node is a command with options of its own.
   const args = process.argv.slice(2, process.argv[2] === 'shell' ? 4 : undefined);
@@ -111,9 +108,18 @@ function isValid(): boolean {
   const isNamed = verb === 'load' || verb === 'shell' ? operands.length === 1 : operands.length === 0;
   const isKnown =
     ['orch', 'kv'].includes(values.datastore) &&
-    ['netplug', 'installed', 'none'].includes(values.network) &&
-    METHODS.includes(values.method);
+    ['netplug', 'none'].includes(values.network) &&
+    methods().includes(method());
   return isNamed && isKnown && /^[1-9]$/.test(values.nodes);
+}
+
+/** Those of `netplugctl install cluster` that the datastore allows; the first one unless chosen. */
+function methods(): readonly string[] {
+  return values.datastore === 'kv' ? ['manifest'] : ['operator', 'chart', 'manifest'];
+}
+
+function method(): string {
+  return values.method ?? methods()[0] ?? '';
 }
 
 /** Starts the process that holds the cluster, and shows what it does until the cluster is ready. */
@@ -121,6 +127,8 @@ async function up(): Promise<void> {
   if (holder() === undefined) {
     // Before anything is started, for what is missing.
     for (const name of TOOLS) program(name);
+    say('building the images of netplug unless they are there');
+    await images();
     await startHolder();
   } else if (readFileSync(OPTIONS, 'utf8') !== JSON.stringify(values)) {
     process.stderr.write('cluster: another one is running; end it first with "make cluster-down"\n');
@@ -216,42 +224,52 @@ async function serve(): Promise<void> {
 }
 
 async function start(): Promise<Cluster> {
-  const common = {
+  const cluster = await startCluster({
     nodes: Number(values.nodes),
     names: [LINK.control],
     logs: realpathSync(LOGS),
-    onProgress: (text: string) => process.stdout.write(`cluster: ${text}\n`),
-  };
-  if (values.network !== 'netplug') {
-    common.onProgress('building the images of netplug');
-    const images = [await builtImage('netplug-node'), await builtImage('netplug')];
-    const cluster = await startCluster({ ...common, images, pools: {}, conflist: NO_NETWORK });
+    images: await images(),
+    pools: {},
+    conflist: NO_NETWORK,
+    onProgress: say,
+  });
+  if (values.network === 'none') {
     await putClusterDns(cluster);
-    if (values.network === 'installed') await install(cluster);
     return cluster;
   }
-  const datastore = values.datastore === 'kv' ? 'kv' : 'orch';
-  const cluster = await startRoutedCluster({ ...common, datastore, controllers: true, pools: POOLS });
-  common.onProgress('starting CoreDNS');
-  try {
-    await startClusterDns(cluster);
-  } catch (cause) {
-    for (const [name, text] of Object.entries(await cluster.logs())) process.stdout.write(`--- ${name}\n${text}\n`);
-    throw cause;
-  }
+  await install(cluster);
+  say('starting CoreDNS');
+  await startClusterDns(cluster);
+  say('netplug is installed');
   return cluster;
+}
+
+/** Archives of the images of netplug, which are built when they are older than its programs. */
+async function images(): Promise<readonly string[]> {
+  return [await builtImage('netplug-node'), await builtImage('netplug')];
 }
 
 /** Installs netplug by its one command, as a user does. */
 async function install({ control, api, etcdUrl }: Cluster): Promise<void> {
-  const { method, datastore } = values;
-  process.stdout.write(`cluster: netplugctl install cluster --method ${method} --yes\n`);
-  const own = { KUBECONFIG: api.kubeconfig, HELM: program('helm'), HOME: api.dir };
-  const env = datastore === 'kv' ? { ...own, KV_ENDPOINTS: etcdUrl } : own;
-  const argv = [NETPLUGCTL, 'install', 'cluster', '--method', method, '--yes'];
-  const { status, stdout, stderr } = await control.run(argv, { env });
-  process.stdout.write(`${stdout}${stderr}`);
+  const argv = ['install', 'cluster', '--method', method(), '--spec', INSTALLATION, '--yes'];
+  say(`netplugctl ${argv.join(' ')}`);
+  const [enter = '', ...inside] = control.enter;
+  const installer = spawn(enter, [...inside, NETPLUGCTL, ...argv], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: {
+      PATH: searchPath(control.dir),
+      KUBECONFIG: api.kubeconfig,
+      HELM: program('helm'),
+      HOME: api.dir,
+      ...(values.datastore === 'kv' ? { KV_ENDPOINTS: etcdUrl } : {}),
+    },
+  });
+  const [status] = await once(installer, 'exit');
   if (status !== 0) throw new Error(`netplugctl ended with status ${String(status)}`);
+}
+
+function say(text: string): void {
+  process.stdout.write(`cluster: ${text}\n`);
 }
 
 /** Makes the images of an archive, as `docker save` writes it, available to the pods of every node. */

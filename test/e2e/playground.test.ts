@@ -15,6 +15,12 @@ import { type RunResult, until } from '../support/node.ts';
 const SCRIPT = resolve(import.meta.dirname, '../../scripts/cluster.ts');
 const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 
+/** Two minutes on a quiet machine, and more when the images have to be built. */
+const TEN_MINUTES = 600_000;
+
+/** Pods of netplug on two nodes. */
+const RUNNING = { 'netplug-node': 2, 'netplug-bird': 2, 'netplug-orch-controllers': 2, 'netplug-operator': 1 };
+
 let dir: string;
 let machine: TestNetns;
 /** What `up` has printed. */
@@ -26,7 +32,7 @@ beforeAll(async () => {
   const { status, stdout, stderr } = await cluster('up');
   if (status !== 0) throw new Error(`${stdout}${stderr}`);
   printed = stdout;
-}, 240_000);
+}, TEN_MINUTES);
 afterAll(async () => {
   await cluster('down');
   await machine[Symbol.asyncDispose]();
@@ -63,6 +69,20 @@ describe('the local test cluster', () => {
     ];
     expect(printed.trim().split('\n').slice(-3)).toEqual(lines);
     expect((await cluster('up')).stdout.trim().split('\n').slice(-3)).toEqual(lines);
+  });
+
+  it('has netplug installed by the operator, with pods of its namespace that run', async () => {
+    expect(printed).toContain('netplugctl install cluster --method operator --spec ');
+    expect(printed).toContain('network proved: 2 nodes');
+    expect((await run([NETPLUGCTL, 'install', 'status'])).stdout).toContain('netplug-node: ready');
+    const conditions = 'jsonpath={.status.conditions[?(@.status=="True")].type}';
+    expect(await kubectl('get', 'installation', 'default', `--output=${conditions}`)).toBe('Available');
+    const pods = await kubectl('get', 'pods', '--namespace=netplug-system', '--no-headers');
+    const names = pods.trim().split('\n');
+    for (const [name, count] of Object.entries(RUNNING)) {
+      expect(names.filter((line) => new RegExp(`^${name}-\\S+ +1/1 +Running`).test(line))).toHaveLength(count);
+    }
+    expect(names).toHaveLength(Object.values(RUNNING).reduce((sum, count) => sum + count));
   });
 
   it('lets a pod reach a Deployment by the name of its Service with wget, nc and nslookup of busybox', async () => {
@@ -150,6 +170,46 @@ describe('the local test cluster', () => {
     }
   });
 
+  it('gives a pod an address without the address manager, and host ports, in both families', async () => {
+    const annotations = { 'cni.netplug/ipAddrsNoIpam': '["10.84.0.9", "fd00:83::9:9"]' };
+    const main = {
+      name: 'main',
+      image: 'busybox:1.35',
+      command: ['httpd', '-f', '-p', '80', '-h', '/etc'],
+      ports: [{ containerPort: 80, hostPort: 8088 }],
+    };
+    const pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'unmanaged', annotations },
+      spec: { nodeName: 'node-b', containers: [main] },
+    };
+    await writeFile(join(dir, 'unmanaged.json'), JSON.stringify(pod));
+    await kubectl('apply', `--filename=${join(dir, 'unmanaged.json')}`);
+    await kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/unmanaged');
+    const addresses = '--output=jsonpath={.status.podIPs[*].ip}';
+    expect(await kubectl('get', 'pod', 'unmanaged', addresses)).toBe('10.84.0.9 fd00:83::9:9');
+    expect(await kubectl('get', 'pod', 'client', addresses)).toMatch(/^10\.83\.\d+\.\d+ fd00:83::\S+$/);
+    // BGP announces it to the node of the client. The host port is that of the node.
+    for (const host of ['10.84.0.9', '172.31.0.12:8088', '[fd00:172:31::c]:8088']) {
+      const ask = ['exec', 'client', '--', 'wget', '-T', '3', '-q', '-O', '-', `http://${host}/hostname`];
+      await until(
+        async () => (await kubectl(...ask).catch(() => '')) === 'unmanaged\n',
+        `${host} answers`,
+        30_000,
+        250,
+      );
+    }
+  });
+
+  it('limits the bandwidth of a pod by annotation', async () => {
+    const annotations = { 'kubernetes.io/egress-bandwidth': '10M' };
+    const overrides = JSON.stringify({ metadata: { annotations }, spec: { nodeName: 'node-a' } });
+    await kubectl('run', 'slow', '--image=busybox:1.35', `--overrides=${overrides}`, '--', 'sleep', '100000');
+    await kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/slow');
+    expect((await cluster('shell', 'node-a', 'tc', 'qdisc', 'show')).stdout).toMatch(/qdisc tbf .* rate 10Mbit/);
+  });
+
   it('runs pods from a loaded image archive, and names an archive that cannot be loaded', async () => {
     const options = { names: ['example.test/mine:1'], config: { Cmd: ['sleep', '100000'] } };
     const archive = await makeImage(join(dir, 'image'), options);
@@ -174,12 +234,18 @@ describe('the local test cluster', () => {
     });
   });
 
-  it.each([['up', '--nodes', '0'], ['up', '--datastore', 'files'], ['up', '--colour'], ['load'], ['toString']])(
-    'explains its use when called with %j',
-    async (...args) => {
-      expect(await cluster(...args)).toMatchObject({ status: 64, stderr: expect.stringMatching(/^usage: /) });
-    },
-  );
+  it.each([
+    ['up', '--nodes', '0'],
+    ['up', '--datastore', 'files'],
+    ['up', '--network', 'installed'],
+    ['up', '--method', 'helm'],
+    ['up', '--datastore', 'kv', '--method', 'operator'],
+    ['up', '--colour'],
+    ['load'],
+    ['toString'],
+  ])('explains its use when called with %j', async (...args) => {
+    expect(await cluster(...args)).toMatchObject({ status: 64, stderr: expect.stringMatching(/^usage: /) });
+  });
 
   it('refuses to start another one beside it', async () => {
     expect(await cluster('up', '--datastore', 'kv')).toMatchObject({
@@ -199,18 +265,23 @@ describe('the local test cluster', () => {
     });
   }, 240_000);
 
-  it('stores its records in etcd on request, where netplugctl finds them by the printed settings', async () => {
-    const { stdout } = await cluster('up', '--nodes', '1', '--datastore', 'kv');
-    const [, endpoints = ''] = /^export KV_ENDPOINTS=(.*)$/m.exec(stdout) ?? [];
-    const pools = ['get', 'ippools', '--output', 'name'];
-    expect((await run(['env', `KV_ENDPOINTS=${endpoints}`, NETPLUGCTL, ...pools])).stdout).toContain('default-ipv4');
-    const annotations = { 'cni.netplug/ipAddrs': '["10.83.200.7"]' };
-    const overrides = JSON.stringify({ metadata: { annotations } });
-    await kubectl('run', 'fixed', '--image=busybox:1.35', `--overrides=${overrides}`, '--', 'sleep', '100000');
-    await kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/fixed');
-    expect(await kubectl('get', 'pod', 'fixed', '--output=jsonpath={.status.podIP}')).toBe('10.83.200.7');
-    expect(await cluster('down')).toMatchObject({ status: 0 });
-  }, 240_000);
+  it(
+    'stores its records in etcd on request, where netplugctl finds them by the printed settings',
+    async () => {
+      const { stdout } = await cluster('up', '--nodes', '1', '--datastore', 'kv');
+      expect(stdout).toContain('netplugctl install cluster --method manifest --spec ');
+      const [, endpoints = ''] = /^export KV_ENDPOINTS=(.*)$/m.exec(stdout) ?? [];
+      const pools = ['get', 'ippools', '--output', 'name'];
+      expect((await run(['env', `KV_ENDPOINTS=${endpoints}`, NETPLUGCTL, ...pools])).stdout).toContain('default-ipv4');
+      const annotations = { 'cni.netplug/ipAddrs': '["10.83.200.7"]' };
+      const overrides = JSON.stringify({ metadata: { annotations } });
+      await kubectl('run', 'fixed', '--image=busybox:1.35', `--overrides=${overrides}`, '--', 'sleep', '100000');
+      await kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/fixed');
+      expect(await kubectl('get', 'pod', 'fixed', '--output=jsonpath={.status.podIP}')).toBe('10.83.200.7');
+      expect(await cluster('down')).toMatchObject({ status: 0 });
+    },
+    TEN_MINUTES,
+  );
 
   it('starts without a network on request, with nodes that are not ready and have no netplug', async () => {
     await cluster('up', '--nodes', '1', '--network', 'none');

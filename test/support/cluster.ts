@@ -116,7 +116,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     Object.fromEntries((await readdir(logs)).map((file) => [file.replace('.log', ''), tailOf(join(logs, file))]));
   try {
     const parts = await startParts(options, { scope, dir, logs, onProgress });
-    onProgress('ready');
+    onProgress('control plane and nodes run');
     const kept = scope.move();
     return { ...parts, logs: allLogs, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
   } catch (cause) {
