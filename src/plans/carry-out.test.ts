@@ -216,6 +216,27 @@ describe('a plan', () => {
   });
 });
 
+describe('records in files', () => {
+  it('of several plans at once do not disturb each other when they end', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'netplug-plans-'));
+    try {
+      const records = filePlanRecords(join(folder, 'plans'));
+      const names = Array.from({ length: 8 }, (_, index) => `plan-${String(index)}`);
+      await Promise.all(
+        names.map(async (name) => {
+          for (let round = 0; round < 40; round += 1) {
+            await records.save(name, String(round));
+            expect(await records.load(name)).toBe(String(round));
+            await records.remove(name);
+          }
+        }),
+      );
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+});
+
 function ignoreKilled(cause: unknown): void {
   if (!(cause instanceof Killed)) throw cause;
 }

@@ -2,7 +2,7 @@ import { mkdir, readFile, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as v from 'valibot';
 import { sha256Of, removeDrafts, writeFileAtomically } from '../base/atomic-file.ts';
-import { NetplugError } from '../base/errors.ts';
+import { errnoOf, NetplugError } from '../base/errors.ts';
 import { ignoreMissing } from '../base/missing-file.ts';
 import { tryParseJson } from '../base/try-parse-json.ts';
 import type { Plan } from './plan.ts';
@@ -30,6 +30,7 @@ export interface PlanRecord<A extends object> {
 }
 
 const FORMAT = 1;
+const SAVE_ATTEMPTS = 20;
 
 const recordSchema = v.object({
   format: v.literal(FORMAT),
@@ -83,10 +84,18 @@ export function filePlanRecords(folder: string): PlanRecords {
   return {
     load: async (name) => readFile(path(name), 'utf8').catch(ignoreMissing),
     save: async (name, text) => {
-      // Parent folders have the usual permissions.
-      await mkdir(dirname(folder), { recursive: true });
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-      await writeFileAtomically(path(name), { text, mode: 0o600 });
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          // Parent folders have the usual permissions.
+          await mkdir(dirname(folder), { recursive: true });
+          await mkdir(folder, { recursive: true, mode: 0o700 });
+          await writeFileAtomically(path(name), { text, mode: 0o600 });
+          return;
+        } catch (cause) {
+          // The end of another plan removes the folder when it is empty.
+          if (errnoOf(cause) !== 'ENOENT' || attempt === SAVE_ATTEMPTS) throw cause;
+        }
+      }
     },
     remove: async (name) => {
       await rm(path(name), { force: true });
