@@ -1,15 +1,12 @@
 // The built tool upgrades clusters on a real API server, with pods that exist as objects.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, watch } from 'node:fs';
+import { watch } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { accessOf } from '../../src/bin/open-orch.ts';
-import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
-import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
 import { chartFiles } from '../../src/install/cluster/chart/chart-files.ts';
@@ -22,16 +19,21 @@ import { hostEndpointOf, poolOf } from '../support/fixtures.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
 import type { Json } from '../support/node.ts';
 import { type SimulatedRollout, startSimulatedRollout } from '../support/simulated-rollout.ts';
+import {
+  addNode,
+  agentsOf,
+  applyByHand,
+  NETPLUGCTL,
+  NEW,
+  OLD,
+  openRecords,
+  type Ran,
+  requireBuild,
+  runTool,
+  settled as clusterSettled,
+} from '../support/upgradable-cluster.ts';
 
-const PROGRAM = join(resolve(import.meta.dirname, '../../dist/bin'), 'netplugctl');
-const [OLD, NEW] = ['v3.26.4', 'v3.27.0'];
 const NODES = ['node-a', 'node-b', 'node-c'];
-
-interface Ran {
-  readonly status: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
 
 let folder: string;
 let server: ApiServer;
@@ -39,7 +41,7 @@ let store: Store;
 let rollout: SimulatedRollout;
 let env: Record<string, string>;
 beforeAll(() => {
-  if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
+  requireBuild();
 });
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'netplug-upgrade-'));
@@ -51,7 +53,7 @@ beforeEach(async () => {
     HELM: program('helm'),
     NETPLUG_STATE_DIR: join(folder, 'state'),
   };
-  for (const [index, name] of NODES.entries()) await addNode(name, `172.20.0.${String(11 + index)}`);
+  for (const [index, name] of NODES.entries()) await addNode(server, name, `172.20.0.${String(11 + index)}`);
 });
 afterEach(async () => {
   await rollout?.[Symbol.asyncDispose]();
@@ -61,40 +63,8 @@ afterEach(async () => {
 });
 afterAll(() => undefined);
 
-async function addNode(name: string, address: string): Promise<void> {
-  await server.apply([{ apiVersion: 'v1', kind: 'Node', metadata: { name, labels: { 'kubernetes.io/os': 'linux' } } }]);
-  const status = {
-    addresses: [{ type: 'InternalIP', address }],
-    conditions: [{ type: 'Ready', status: 'True', reason: 'KubeletReady' }],
-    nodeInfo: {
-      kernelVersion: '6.1.0',
-      operatingSystem: 'linux',
-      architecture: 'amd64',
-      machineID: '',
-      systemUUID: '',
-      bootID: '',
-      osImage: '',
-      containerRuntimeVersion: 'containerd://2.4.2',
-      kubeletVersion: 'v1.37.2',
-      kubeProxyVersion: '',
-    },
-  };
-  await server.kubectl(
-    'patch',
-    'node',
-    name,
-    '--subresource=status',
-    '--type=merge',
-    `--patch=${JSON.stringify({ status })}`,
-  );
-}
-
 async function ctl(argv: string): Promise<Ran> {
-  return new Promise((done) => {
-    execFile(PROGRAM, argv.split(' '), { env, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
-      done({ status: error === null ? 0 : Number(error.code), stdout, stderr });
-    });
-  });
+  return runTool(argv.split(' '), env);
 }
 
 /** Runs the tool, which must succeed, and returns what it printed. */
@@ -102,27 +72,6 @@ async function must(argv: string): Promise<string> {
   const { status, stdout, stderr } = await ctl(argv);
   if (status !== 0) throw new Error(`netplugctl ${argv}: status ${String(status)}: ${stderr}`);
   return stdout;
-}
-
-/** Applies objects as a person does who follows the documentation. */
-async function applyByHand(objects: readonly object[]): Promise<void> {
-  const definitions = objects.filter((object) => (object as Json).kind === 'CustomResourceDefinition');
-  for (const part of [definitions, objects.filter((object) => !definitions.includes(object))]) {
-    if (part.length === 0) continue;
-    const file = join(folder, 'apply.json');
-    await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: part }));
-    await server.kubectl('apply', '--server-side', '--force-conflicts', '-f', file);
-    if (part === definitions)
-      await server.kubectl('wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all');
-  }
-}
-
-function openRecords(datastore: 'orch' | 'kvv3'): Store {
-  if (datastore === 'kvv3') {
-    const endpoints = { from: 'list', urls: [server.etcdUrl] } as const;
-    return openKvStore({ endpoints, keyFile: undefined, certFile: undefined, caCertFile: undefined });
-  }
-  return openOrchStore(accessOf({ orchconfig: server.kubeconfig, apiRoot: undefined, nodeName: undefined }, {}));
 }
 
 /** Brings up the older release by manifest. */
@@ -133,32 +82,14 @@ async function installOld(
 ): Promise<void> {
   const { datastore } = kind;
   if (datastore === 'kvv3') env = { ...env, KV_ENDPOINTS: server.etcdUrl };
-  await applyByHand(manifestObjects(kind, { release, endpoints: server.etcdUrl }));
-  store = openRecords(datastore);
+  await applyByHand(server, manifestObjects(kind, { release, endpoints: server.etcdUrl }));
+  store = openRecords(server, datastore);
   rollout = startSimulatedRollout(server, { store, failure });
   await settled(release);
 }
 
 async function settled(release: string): Promise<void> {
-  await expect
-    .poll(async () => (await agents()).map(({ image, phase }) => `${image} ${phase}`), { timeout: 30_000 })
-    .toEqual(NODES.map(() => `netplug.io/netplug-node:${release} Running`));
-  await expect
-    .poll(
-      async () =>
-        (await server.get('daemonset', 'netplug-node', '-n', 'netplug-system')).status?.updatedNumberScheduled,
-      { timeout: 30_000 },
-    )
-    .toBe(NODES.length);
-}
-
-async function agents(): Promise<readonly { node: string; image: string; phase: string }[]> {
-  const { items } = await server.get('pods', '-n', 'netplug-system', '-l', 'app.kubernetes.io/name=netplug-node');
-  return items.map(({ spec, status }: Json) => ({
-    node: spec.nodeName,
-    image: spec.containers[0].image,
-    phase: status.phase,
-  }));
+  return clusterSettled(server, release, NODES.length);
 }
 
 /** What a rollback must restore of the cluster: everything but what the API counts and dates itself. */
@@ -234,8 +165,8 @@ describe('netplugctl upgrade', () => {
 
   it('passes a chart from before v3.23 on to the namespace of the operator, with real helm [up-methods]', async () => {
     const release = 'v3.22.1';
-    await applyByHand([...crdManifests(), namespaceObject(release)]);
-    store = openRecords('orch');
+    await applyByHand(server, [...crdManifests(), namespaceObject(release)]);
+    store = openRecords(server, 'orch');
     await helmInstall(release);
     rollout = startSimulatedRollout(server, { store });
     await settled(release);
@@ -302,7 +233,7 @@ describe('netplugctl upgrade', () => {
       status: 1,
       stderr: expect.stringContaining('Stopped after node "node-a"') as string,
     });
-    expect((await agents()).map(({ node, image }) => `${node} ${image.split(':')[1] ?? ''}`).sort()).toEqual([
+    expect((await agentsOf(server)).map(({ node, image }) => `${node} ${image.split(':')[1] ?? ''}`).sort()).toEqual([
       `node-a ${NEW}`,
       `node-b ${OLD}`,
       `node-c ${OLD}`,
@@ -468,9 +399,11 @@ async function limitedToken(): Promise<string> {
 
 async function installOperator(release: string): Promise<void> {
   const images = { ...imageNames(release), pullSecrets: [] };
-  await applyByHand([...crdManifests(), ...operatorObjects({ release, images, replicas: 1, override: {} })]);
-  await applyByHand([{ apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' }, spec: {} }]);
-  store = openRecords('orch');
+  await applyByHand(server, [...crdManifests(), ...operatorObjects({ release, images, replicas: 1, override: {} })]);
+  await applyByHand(server, [
+    { apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' }, spec: {} },
+  ]);
+  store = openRecords(server, 'orch');
   rollout = startSimulatedRollout(server, { store });
   await settled(release);
 }
@@ -501,7 +434,7 @@ async function chartRecords(): Promise<readonly string[]> {
 async function killAt(records: number, argv: string): Promise<boolean> {
   const plans = join(folder, 'state/plans');
   await mkdir(plans, { recursive: true });
-  const child = spawn(PROGRAM, argv.split(' '), { env, stdio: 'ignore' });
+  const child = spawn(NETPLUGCTL, argv.split(' '), { env, stdio: 'ignore' });
   let left = records;
   const watcher = watch(plans, (event, name) => {
     if (event !== 'rename' || name?.endsWith('.json') !== true) return;

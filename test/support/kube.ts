@@ -43,6 +43,8 @@ export interface ApiServer extends AsyncDisposable {
   get(...args: string[]): Promise<Json>;
   /** `kubectl apply` of objects, or of a text of YAML. */
   apply(manifest: string | readonly object[]): Promise<string>;
+  /** `kubectl apply --server-side --force-conflicts` of objects. */
+  applyOnServer(objects: readonly object[]): Promise<string>;
   /** A kubeconfig for who has the token; `url` when the server is reached another way. */
   kubeconfigFor(token: string, options?: { readonly url?: string }): Promise<string>;
   /** The token of a user given at the start. */
@@ -169,13 +171,10 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     accountKeyFile: accounts.keyFile,
     kubectl: async (...args) => kubectl(args),
     get: async (...args) => JSON.parse(await kubectl(['get', ...args, '--output=json'])),
-    apply: async (manifest) => {
-      const text =
-        typeof manifest === 'string'
-          ? manifest
-          : JSON.stringify({ apiVersion: 'v1', kind: 'List', items: manifest }, undefined, 2);
-      return kubectl(['apply', '--filename=-'], text);
-    },
+    apply: async (manifest) =>
+      kubectl(['apply', '--filename=-'], typeof manifest === 'string' ? manifest : listOf(manifest)),
+    applyOnServer: async (objects) =>
+      kubectl(['apply', '--server-side', '--force-conflicts', '--filename=-'], listOf(objects)),
     kubeconfigFor: async (token, { url: server = url } = {}) => {
       made += 1;
       return writeKubeconfig(`${String(made)}.kubeconfig`, token, server);
@@ -212,6 +211,10 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     log: () => running?.log() ?? '',
     [Symbol.asyncDispose]: async () => kept.disposeAsync(),
   };
+}
+
+function listOf(items: readonly object[]): string {
+  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items }, undefined, 2);
 }
 
 interface Access {

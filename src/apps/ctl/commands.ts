@@ -14,6 +14,7 @@ import { FLOW_COMMANDS } from './policy/flow-commands.ts';
 import { POLICY_COMMANDS } from './policy/policy-commands.ts';
 import { PROBE_COMMANDS } from './probe/probe-commands.ts';
 import { RESOURCE_COMMANDS } from './resources/resource-commands.ts';
+import { FLEET_COMMANDS } from './upgrade/fleet/fleet-commands.ts';
 import { UPGRADE_COMMANDS } from './upgrade/upgrade-commands.ts';
 import { VERSION_COMMAND } from './version.ts';
 
@@ -33,6 +34,7 @@ export const COMMANDS: readonly Command[] = [
   ...INSTALL_COMMANDS,
   ...CLUSTER_COMMANDS,
   ...UPGRADE_COMMANDS,
+  ...FLEET_COMMANDS,
   ...PROBE_COMMANDS,
   VERSION_COMMAND,
   ...completionCommands(() => COMMANDS),

@@ -1,8 +1,8 @@
-import { NetplugError } from '../../base/errors.ts';
 import { readCommandLine } from './command-line.ts';
 import type { Env } from '../../config/environment.ts';
 import type { CtlPorts, Io, Status } from './ports.ts';
 import { reportError } from '../../base/report-error.ts';
+import { limitTo } from './time-limit.ts';
 
 /** A command line with its environment, input and output. */
 export interface CtlRun {
@@ -28,21 +28,4 @@ export async function main(ports: CtlPorts, { argv, program, env, io }: CtlRun):
   } catch (cause) {
     return reportError(io, cause);
   }
-}
-
-/** Returns a signal that aborts with an error after the timeout, or when the tool is interrupted. */
-function limitTo(seconds: number, interrupted: AbortSignal): AbortSignal {
-  const limit = new AbortController();
-  const end = AbortSignal.any([interrupted, AbortSignal.timeout(Math.ceil(seconds * 1000))]);
-  const abort = (): void => {
-    const message = interrupted.aborted ? 'The command was interrupted' : `Timed out after ${String(seconds)} s`;
-    limit.abort(
-      new NetplugError('cni/deadline', message, {
-        hint: interrupted.aborted ? 'Repeat the command' : 'Set a longer timeout with --timeout SECONDS',
-      }),
-    );
-  };
-  if (end.aborted) abort();
-  else end.addEventListener('abort', abort, { once: true });
-  return limit.signal;
 }

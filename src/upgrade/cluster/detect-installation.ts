@@ -16,7 +16,8 @@ const WORKLOADS = [
 
 /**
  * Returns how netplug was installed, what of it, and in which releases. Pure.
- * @throws upgrade/not-installed when there is no DaemonSet of the agent and no operator
+ * @throws upgrade/not-installed when there is no DaemonSet of the agent and no operator, upgrade/refused for a method that the user
+ *   named and the cluster does not have
  */
 export function detectInstallation(snapshot: ClusterSnapshot): DetectedInstallation {
   const { objects, charts } = snapshot;
@@ -29,10 +30,14 @@ export function detectInstallation(snapshot: ClusterSnapshot): DetectedInstallat
       { hint: 'Install netplug with "netplugctl install cluster", or name another cluster with --context' },
     );
   }
-  const chart = charts.find(({ name }) => name === chartReleaseOf(operator)) ?? charts[0];
+  const recorded = charts.find(({ name }) => name === chartReleaseOf(operator)) ?? charts[0];
   const releases = releasesOf(snapshot);
+  const method = snapshot.method ?? methodOf(operator, recorded !== undefined);
+  refuseOtherMethod(method, { operator, isRecorded: recorded !== undefined });
+  // A record that is left over from another method is none of this one's concern.
+  const chart = method === 'chart' ? recorded : undefined;
   return {
-    method: methodOf(operator, chart !== undefined),
+    method,
     variant: agent === undefined ? 'policy-and-networking' : variantOf(agent),
     datastore: snapshot.datastore.type,
     releases,
@@ -44,6 +49,22 @@ export function detectInstallation(snapshot: ClusterSnapshot): DetectedInstallat
 function methodOf(operator: Manifest | undefined, isChart: boolean): UpgradeMethod {
   if (isChart) return 'chart';
   return operator === undefined ? 'manifest' : 'operator';
+}
+
+/** Another method would leave the objects to two owners, or find nothing to upgrade. */
+function refuseOtherMethod(
+  method: UpgradeMethod,
+  { operator, isRecorded }: { readonly operator: Manifest | undefined; readonly isRecorded: boolean },
+): void {
+  const why: Readonly<Record<UpgradeMethod, string | undefined>> = {
+    operator: operator === undefined ? `there is no Deployment "${OPERATOR_NAME}"` : undefined,
+    chart: isRecorded ? undefined : 'no record of helm holds objects of netplug',
+    manifest: operator === undefined ? undefined : `the Deployment "${OPERATOR_NAME}" would put its own objects back`,
+  };
+  if (why[method] === undefined) return;
+  throw new NetplugError('upgrade/refused', `Cannot upgrade by method "${method}": ${why[method]}`, {
+    hint: 'Leave the method out: the tool finds out how netplug was installed',
+  });
 }
 
 /** The chart's tool marks what it has made. */

@@ -124,6 +124,29 @@ describe('the plan of an upgrade', () => {
     });
   });
 
+  it('follows the method that the user names where a record of helm is left over', () => {
+    const snapshot = { ...withOperator(soundCluster(), OLD), charts: [CHART] };
+    expect(idsOf(planUpgrade(snapshot, targetWithOperator()))).toContain('chart');
+    const named: ClusterSnapshot = { ...snapshot, method: 'operator' };
+    expect(detectInstallation(named)).toMatchObject({ method: 'operator', chart: undefined });
+    expect(idsOf(planUpgrade(named, targetWithOperator()))).toEqual([
+      'back-up',
+      'apply-definitions',
+      'apply-operator',
+      'operator-rollout',
+      'verify',
+      'tool',
+    ]);
+  });
+
+  it.each<[ClusterSnapshot['method'], ClusterSnapshot, string]>([
+    ['operator', soundCluster(), 'there is no Deployment "netplug-operator"'],
+    ['chart', soundCluster(), 'no record of helm holds objects of netplug'],
+    ['manifest', withOperator(soundCluster(), OLD), 'would put its own objects back'],
+  ])('refuses method %s where the cluster does not have it', (method, snapshot, why) => {
+    expect(() => detectInstallation({ ...snapshot, ...(method === undefined ? {} : { method }) })).toThrow(why);
+  });
+
   it('prepares host endpoints for all interfaces only from before v3.14, and offers the migration afterwards', () => {
     const withEndpoints = (release: string): ClusterSnapshot => {
       const sound = soundCluster({ release });

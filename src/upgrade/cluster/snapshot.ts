@@ -12,6 +12,8 @@ export interface ClusterSnapshot {
   readonly at: string;
   /** Release of the tool that has read it. */
   readonly tool: string;
+  /** The method that the user named, where the cluster shows several; otherwise it is found out. */
+  readonly method?: UpgradeMethod;
   /** Version of the API server, such as `v1.37.2`. */
   readonly kubernetes: string;
   /** Objects of netplug and those that its upgrade changes, without status, managers and the data of Secrets. */
@@ -127,7 +129,8 @@ export interface WebhookState {
 }
 
 /** How netplug was installed. */
-export type UpgradeMethod = 'operator' | 'chart' | 'manifest';
+export const UPGRADE_METHODS = ['operator', 'chart', 'manifest'] as const;
+export type UpgradeMethod = (typeof UPGRADE_METHODS)[number];
 
 export interface DetectedInstallation {
   readonly method: UpgradeMethod;

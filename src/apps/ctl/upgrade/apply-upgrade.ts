@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { sha256Of } from '../../../base/atomic-file.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import { readPlanRecord } from '../../../plans/plan-records.ts';
+import { type PlanRecord, readPlanRecord } from '../../../plans/plan-records.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
 import type { FoundHazard } from '../../../upgrade/cluster/checks/check.ts';
 import { runPreflight } from '../../../upgrade/cluster/checks/preflight.ts';
@@ -15,9 +15,9 @@ import { confirm } from '../cluster/confirm.ts';
 import type { PodRun } from '../cluster/node-pods.ts';
 import type { Context, Status } from '../ports.ts';
 import { executionOf, resumeIfSound } from '../run-plan.ts';
-import { targetReader, type UpgradeChoices, type UpgradeSession, withUpgrade } from './open-upgrade.ts';
+import { AS_INSTALLED, targetReader, type UpgradeChoices, type UpgradeSession, withUpgrade } from './open-upgrade.ts';
 import { readSnapshot } from './read-snapshot.ts';
-import { upgradeActor, type UpgradeRun } from './upgrade-actor.ts';
+import { noteOf, NOTES, upgradeActor, type UpgradeRun, verifyAndNote } from './upgrade-actor.ts';
 import { judgeRelease, renderVerified, verifyRelease } from './verify.ts';
 import { type Backup, readBackup, writeBackup } from './backup.ts';
 import { describeCounts } from '../datastore/export-file.ts';
@@ -37,7 +37,7 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
   const { io, ports, signal } = context;
   const targetOf = await targetReader(context, options);
   return withUpgrade(context, async (session) => {
-    const snapshot = await readSnapshot(session, targetOf);
+    const snapshot = await readSnapshot(session, targetOf, options.method);
     const target = targetOf(snapshot);
     const name = await recordOf(session);
     const folder = options.backup ?? join(ports.machine.stateDir, 'backups', name);
@@ -45,12 +45,7 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
     const execution = executionOf(context, { name, actor: upgradeActor(parts) }, io.stdout);
     const plan = planUpgrade(snapshot, target);
     if (options.mode !== 'rehearse') {
-      const record = await readPlanRecord<UpgradeStepData>(ports.planRecords, name).catch((cause: unknown) => {
-        // A damaged record is replaced.
-        if (isNetplugError(cause, 'plan/outdated')) return undefined;
-        throw cause;
-      });
-      if (record !== undefined && !record.isOver) {
+      if ((await findInterrupted(session)) !== undefined) {
         io.stderr('an interrupted upgrade of this cluster goes on\n');
         if ((await resumeIfSound(context, execution)) !== undefined) return finish(context, plan);
       }
@@ -112,6 +107,32 @@ function showHazards({ io }: Context, hazards: readonly FoundHazard[], accepted:
   );
 }
 
+/** Returns the record of an upgrade of this cluster that an earlier call has begun on this machine and not ended. */
+export async function findInterrupted(session: UpgradeSession): Promise<PlanRecord<UpgradeStepData> | undefined> {
+  const { planRecords } = session.context.ports;
+  const record = await readPlanRecord<UpgradeStepData>(planRecords, await recordOf(session)).catch((cause: unknown) => {
+    // A damaged record is replaced.
+    if (isNetplugError(cause, 'plan/outdated')) return undefined;
+    throw cause;
+  });
+  return record?.isOver === true ? undefined : record;
+}
+
+/** Verifies a cluster that has the release, unless it was verified and still is as it should be. @throws upgrade/not-verified */
+export async function ensureVerified(
+  context: Context,
+  { proof, ...choices }: UpgradeChoices & { readonly proof: 'run' | 'skip' },
+): Promise<void> {
+  const targetOf = await targetReader(context, choices);
+  await withUpgrade(context, async (session) => {
+    const snapshot = await readSnapshot(session, targetOf, choices.method);
+    const target = targetOf(snapshot);
+    const isSound = judgeRelease(snapshot, target).every(({ isOk }) => isOk);
+    if (isSound && (await noteOf(session, NOTES.verified)) === target.release) return;
+    await verifyAndNote({ session, run: podRun(session), snapshot, target, folder: '', proof });
+  });
+}
+
 /** Returns the name of the record of an upgrade of this cluster to this release. */
 export async function recordOf({ api, context: { signal } }: UpgradeSession): Promise<string> {
   return `upgrade-${VERSION}-${sha256Of(await api.origin(signal)).slice(0, 12)}`;
@@ -135,7 +156,7 @@ export interface VerifyOptions {
 
 /** Verifies that the cluster has this release. Returns 1 when something is not as it should be. */
 export async function verifyUpgrade(context: Context, { output, proof }: VerifyOptions): Promise<Status> {
-  const targetOf = await targetReader(context, { registry: undefined, like: undefined, pristine: undefined });
+  const targetOf = await targetReader(context, AS_INSTALLED);
   return withUpgrade(context, async (session) => {
     const snapshot = await readSnapshot(session, targetOf);
     const target = targetOf(snapshot);
@@ -162,7 +183,7 @@ export async function backUp(
   if (to === undefined) {
     throw new NetplugError('cli/usage', 'Cannot back up: no folder is named', { hint: 'Add --to DIR, or --check DIR' });
   }
-  const targetOf = await targetReader(context, { registry: undefined, like: undefined, pristine: undefined });
+  const targetOf = await targetReader(context, AS_INSTALLED);
   return withUpgrade(context, async (session) => {
     const snapshot: ClusterSnapshot = await readSnapshot(session, targetOf);
     report(context, to, await writeBackup(session, { snapshot, target: targetOf(snapshot), folder: to }));

@@ -8,7 +8,7 @@ import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
-import { type ClusterSnapshot, SNAPSHOT_FORMAT } from '../../../upgrade/cluster/snapshot.ts';
+import { type ClusterSnapshot, SNAPSHOT_FORMAT, type UpgradeMethod } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { upgradeTarget } from '../../../upgrade/cluster/upgrade-target.ts';
 import { readClusterConnection } from '../cluster/cluster-access.ts';
@@ -18,11 +18,21 @@ import { readSnapshot, type SnapshotSources } from './read-snapshot.ts';
 
 /** What of an upgrade the command line decides. */
 export interface UpgradeChoices {
+  /** Taken instead of what the objects of the cluster show. */
+  readonly method: UpgradeMethod | undefined;
   readonly registry: string | undefined;
   /** An earlier manifest whose edits are made again. */
   readonly like: string | undefined;
   readonly pristine: string | undefined;
 }
+
+/** What the cluster shows, unedited. */
+export const AS_INSTALLED: UpgradeChoices = {
+  method: undefined,
+  registry: undefined,
+  like: undefined,
+  pristine: undefined,
+};
 
 export interface UpgradeSession extends SnapshotSources {
   readonly access: OrchSettings;
@@ -50,11 +60,12 @@ export async function readUpgrade(
 ): Promise<UpgradeFacts> {
   const targetOf = await targetReader(context, choices);
   if (choices.from !== undefined) {
-    const snapshot = await readSavedSnapshot(choices.from);
+    const saved = await readSavedSnapshot(choices.from);
+    const snapshot = choices.method === undefined ? saved : { ...saved, method: choices.method };
     return { snapshot, target: targetOf(snapshot) };
   }
   return withUpgrade(context, async (session) => {
-    const snapshot = await readSnapshot(session, targetOf);
+    const snapshot = await readSnapshot(session, targetOf, choices.method);
     return { snapshot, target: targetOf(snapshot) };
   });
 }

@@ -3,7 +3,7 @@ import { VERSION } from '../../../base/version.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
-import { type ClusterSnapshot, SNAPSHOT_FORMAT } from '../../../upgrade/cluster/snapshot.ts';
+import { type ClusterSnapshot, SNAPSHOT_FORMAT, type UpgradeMethod } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { Datastore } from '../../../config/connection.ts';
 import type { Store } from '../../../datastore/store.ts';
@@ -34,6 +34,7 @@ const FURTHER_RIGHTS = [
 export async function readSnapshot(
   { context, api, store, datastore }: SnapshotSources,
   targetOf: (snapshot: ClusterSnapshot) => UpgradeTarget,
+  method?: UpgradeMethod,
 ): Promise<ClusterSnapshot> {
   const { signal, ports } = context;
   const unread: string[] = [];
@@ -56,6 +57,7 @@ export async function readSnapshot(
     format: SNAPSHOT_FORMAT,
     at: new Date(ports.clock.now()).toISOString(),
     tool: VERSION,
+    ...(method === undefined ? {} : { method }),
     kubernetes,
     objects,
     served,

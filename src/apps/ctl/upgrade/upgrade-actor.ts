@@ -159,13 +159,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
     case 'await-operator':
       return awaitOperator(parts);
     case 'verify':
-      await verifyRelease(parts);
-      await annotate(
-        api,
-        { object: NAMESPACE_OBJECT, annotations: { [NOTES.verified]: target.release, [NOTES.canary]: null } },
-        signal,
-      );
-      return;
+      return verifyAndNote(parts);
     case 'delete-records':
       for (const name of step.records) await deleteObject(api, locate(recordSecret(name, step.namespace)), signal);
       return;
@@ -182,6 +176,16 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
   }
 }
 
+/** Verifies the release, and notes in the cluster that it was. @throws upgrade/not-verified */
+export async function verifyAndNote(parts: UpgradeRun): Promise<void> {
+  await verifyRelease(parts);
+  await annotate(
+    parts.session.api,
+    { object: NAMESPACE_OBJECT, annotations: { [NOTES.verified]: parts.target.release, [NOTES.canary]: null } },
+    parts.session.context.signal,
+  );
+}
+
 async function preparation({
   store,
   context: { signal },
@@ -191,7 +195,8 @@ async function preparation({
   return planPreparation({ endpoints: resources, policy }, UPGRADE_NAMES);
 }
 
-async function noteOf({ api, context: { signal } }: UpgradeSession, note: string): Promise<string | undefined> {
+/** Returns a note on the namespace. */
+export async function noteOf({ api, context: { signal } }: UpgradeSession, note: string): Promise<string | undefined> {
   const found = await findObject(api, locate(NAMESPACE_OBJECT), signal);
   return found?.metadata.annotations?.[note];
 }

@@ -1,6 +1,7 @@
 import { PREFLIGHT_CHECKS } from '../../../upgrade/cluster/checks/preflight.ts';
+import { UPGRADE_METHODS, type UpgradeMethod } from '../../../upgrade/cluster/snapshot.ts';
 import { REGISTRY_OPTION } from '../cluster/manifest-commands.ts';
-import { choice, type Command, command, flagOption, unless, value, values } from '../command.ts';
+import { choice, type Command, command, flagOption, notAllowed, unless, value, values } from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
 import { applyUpgrade, backUp, verifyUpgrade } from './apply-upgrade.ts';
 import { showPreflight, showUpgradePlan } from './plan-and-preflight.ts';
@@ -11,6 +12,10 @@ const UPGRADE_SECONDS = 3600;
 const READ_SECONDS = 120;
 
 const TARGET_OPTIONS = {
+  method: value<UpgradeMethod>('method', 'upgrade by this method: operator, chart or manifest (default: found out)', {
+    read: readMethod,
+    completes: UPGRADE_METHODS,
+  }),
   registry: REGISTRY_OPTION,
   like: value('file', 'make the edits of this earlier manifest again', { completes: 'file' }),
   pristine: value('file', 'unedited manifest of the release of --like', { completes: 'file' }),
@@ -18,6 +23,10 @@ const TARGET_OPTIONS = {
 const FROM = value('file', 'use a saved snapshot instead of the cluster', { completes: 'file' });
 const YES = flagOption('do not ask for confirmation', { excludes: ['dryRun'] });
 const PROOF = unless('do not start probe pods');
+
+function readMethod(text: string): UpgradeMethod {
+  return UPGRADE_METHODS.find((method) => method === text) ?? notAllowed(`Allowed is ${UPGRADE_METHODS.join(', ')}.`);
+}
 
 export const UPGRADE_COMMANDS: readonly Command[] = [
   command({

@@ -1,0 +1,112 @@
+import { forEachLimit } from '../../../../base/for-each-limit.ts';
+import { NetplugError, toNetplugError } from '../../../../base/errors.ts';
+import type { FoundHazard } from '../../../../upgrade/cluster/checks/check.ts';
+import { runPreflight } from '../../../../upgrade/cluster/checks/preflight.ts';
+import { detectInstallation } from '../../../../upgrade/cluster/detect-installation.ts';
+import { isAtTarget, planUpgrade } from '../../../../upgrade/cluster/plan-upgrade.ts';
+import type { ClusterSnapshot, DetectedInstallation } from '../../../../upgrade/cluster/snapshot.ts';
+import type { UpgradeTarget } from '../../../../upgrade/cluster/target.ts';
+import type { UpgradePlan } from '../../../../upgrade/cluster/upgrade-action.ts';
+import type { Fleet, FleetCluster, ClusterStanding } from '../../../../upgrade/fleet/fleet.ts';
+import type { Context } from '../../ports.ts';
+import { limitTo } from '../../time-limit.ts';
+import { findInterrupted } from '../apply-upgrade.ts';
+import { targetReader, withUpgrade } from '../open-upgrade.ts';
+import { readSnapshot } from '../read-snapshot.ts';
+import { noteOf, NOTES } from '../upgrade-actor.ts';
+import { judgeRelease } from '../verify.ts';
+import { contextOf } from './cluster-context.ts';
+
+/** Clusters that are read at once. */
+const READS = 4;
+const READ_SECONDS = 120;
+
+/** A cluster of a fleet as it was read; undefined parts could not be. */
+export interface ReadCluster {
+  readonly cluster: FleetCluster;
+  readonly wave: string;
+  readonly standing: ClusterStanding;
+  readonly facts: FleetFacts | undefined;
+}
+
+export interface FleetFacts {
+  readonly snapshot: ClusterSnapshot;
+  readonly target: UpgradeTarget;
+  readonly installed: DetectedInstallation;
+  readonly hazards: readonly FoundHazard[];
+  readonly plan: UpgradePlan;
+}
+
+/** Reads clusters. One that cannot be read has its reason in place of facts. */
+export async function readClusters(context: Context, waves: Fleet['waves']): Promise<readonly ReadCluster[]> {
+  const all = waves.flatMap((wave) => wave.clusters.map((cluster) => ({ cluster, wave: wave.name })));
+  const read = new Map<FleetCluster, ReadCluster>();
+  await forEachLimit(all, READS, async (one) => {
+    const { cluster } = one;
+    const signal = limitTo(READ_SECONDS, context.stopped);
+    try {
+      read.set(cluster, { ...one, ...(await readCluster(contextOf(context, cluster, signal), cluster)) });
+    } catch (cause) {
+      context.stopped.throwIfAborted();
+      const { message } = toNetplugError(cause);
+      read.set(cluster, { ...one, standing: { kind: 'unreadable', reason: message }, facts: undefined });
+    }
+  });
+  return all.flatMap(({ cluster }) => read.get(cluster) ?? []);
+}
+
+async function readCluster(
+  context: Context,
+  cluster: FleetCluster,
+): Promise<{ readonly standing: ClusterStanding; readonly facts: FleetFacts }> {
+  const targetOf = await targetReader(context, cluster);
+  return withUpgrade(context, async (session) => {
+    const snapshot = await readSnapshot(session, targetOf, cluster.method);
+    const target = targetOf(snapshot);
+    const hazards = runPreflight(snapshot, target);
+    const facts = {
+      snapshot,
+      target,
+      hazards,
+      installed: detectInstallation(snapshot),
+      plan: planUpgrade(snapshot, target),
+    };
+    if ((await findInterrupted(session)) !== undefined) return { standing: { kind: 'interrupted' }, facts };
+    if (isAtTarget(snapshot, target)) {
+      const isNoted = (await noteOf(session, NOTES.verified)) === target.release;
+      const isSound = judgeRelease(snapshot, target).every(({ isOk }) => isOk);
+      return { standing: { kind: isNoted && isSound ? 'verified' : 'unverified' }, facts };
+    }
+    return { standing: { kind: 'behind', blocking: blockingOf(hazards, cluster.accept) }, facts };
+  });
+}
+
+/** Returns the checks whose blocking hazards are not accepted. */
+function blockingOf(hazards: readonly FoundHazard[], accepted: readonly string[]): readonly string[] {
+  const open = hazards.filter(({ id, severity }) => severity === 'block' && !accepted.includes(id));
+  return [...new Set(open.map(({ id }) => id))];
+}
+
+/** Refuses two entries of the same API server: they would upgrade one cluster at the same time. @throws cli/usage */
+export async function refuseSameServer(context: Context, { waves }: Fleet): Promise<void> {
+  const known = new Map<string, string>();
+  for (const cluster of waves.flatMap(({ clusters }) => clusters)) {
+    // What cannot be opened is found unreadable in its wave.
+    const origin = await originOf(contextOf(context, cluster, context.stopped)).catch(() => undefined);
+    context.stopped.throwIfAborted();
+    if (origin === undefined) continue;
+    const other = known.get(origin);
+    if (other !== undefined) {
+      throw new NetplugError(
+        'cli/usage',
+        `Cannot upgrade the fleet: clusters "${other}" and "${cluster.name}" have the same API server, ${origin}`,
+        { hint: 'Name each cluster once' },
+      );
+    }
+    known.set(origin, cluster.name);
+  }
+}
+
+async function originOf(context: Context): Promise<string> {
+  return withUpgrade(context, async ({ api }) => api.origin(context.signal));
+}
