@@ -1,4 +1,5 @@
 import { readFileState, sha256Of, writeFileAtomically } from '../base/atomic-file.ts';
+import { isNetplugError } from '../base/errors.ts';
 import { onFile } from './on-file.ts';
 import { agentRecordPath, type RecordedFile, readRecordAt, writeRecordAt } from './record.ts';
 
@@ -35,11 +36,24 @@ export class AgentFiles {
 
   /** Records the checksum before and after, so that a crash in between leaves no unrecorded file. */
   async #write({ kind, path, text }: AgentFile): Promise<void> {
-    const { files = [] } = (await readRecordAt(this.#recordPath, { warn: this.#warn })) ?? {};
-    const others = files.filter((each) => each.path !== path);
-    const previous = files.filter((each) => each.path === path).slice(-1);
-    const written = [...others, ...previous, { kind, path, sha256: sha256Of(text) }];
-    await writeRecordAt(this.#recordPath, { files: written, folders: [] });
+    const files = await this.#recorded();
+    if (files !== undefined) {
+      const others = files.filter((each) => each.path !== path);
+      const previous = files.filter((each) => each.path === path).slice(-1);
+      const written = [...others, ...previous, { kind, path, sha256: sha256Of(text) }];
+      await writeRecordAt(this.#recordPath, { files: written, folders: [] });
+    }
     await onFile('write', path, async () => writeFileAtomically(path, { text, mode: PRIVATE_MODE }));
+  }
+
+  /** Returns undefined for a record of a newer release, which stays as it is: pods need the files even so. */
+  async #recorded(): Promise<readonly RecordedFile[] | undefined> {
+    try {
+      return (await readRecordAt(this.#recordPath, { warn: this.#warn }))?.files ?? [];
+    } catch (cause) {
+      if (!isNetplugError(cause, 'cli/version-mismatch')) throw cause;
+      this.#warn(cause.message);
+      return undefined;
+    }
   }
 }

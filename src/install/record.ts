@@ -2,17 +2,22 @@ import { mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as v from 'valibot';
 import { writeFileAtomically } from '../base/atomic-file.ts';
-import { errnoOf } from '../base/errors.ts';
+import { errnoOf, NetplugError } from '../base/errors.ts';
 import { VERSION } from '../base/version.ts';
 import { onFile } from './on-file.ts';
 
+const FORMAT = 1;
 const RecordedFileSchema = v.object({
   kind: v.picklist(['executable', 'kubeconfig', 'conflist', 'token', 'certificate']),
   path: v.string(),
   sha256: v.string(),
 });
+const NewerSchema = v.looseObject({
+  format: v.pipe(v.number(), v.gtValue(FORMAT)),
+  by: v.optional(v.string()),
+});
 const RecordSchema = v.object({
-  format: v.literal(1),
+  format: v.literal(FORMAT),
   files: v.array(RecordedFileSchema),
   folders: v.optional(v.array(v.string()), []),
 });
@@ -33,7 +38,7 @@ interface RecordReport {
   readonly warn: (text: string) => void;
 }
 
-/** Returns the record of the installation; undefined without a readable one. */
+/** Returns the record of the installation; undefined without a readable one. @throws cli/version-mismatch for one of a newer release */
 export async function readRecord(stateDir: string, report: RecordReport): Promise<InstallRecord | undefined> {
   return readRecordAt(recordPath(stateDir), report);
 }
@@ -43,12 +48,21 @@ export async function writeRecord(stateDir: string, record: InstallRecord): Prom
   await writeRecordAt(recordPath(stateDir), record);
 }
 
-/** Returns a record from a file; undefined without a readable one. */
+/** Returns a record from a file; undefined without a readable one. @throws cli/version-mismatch for one of a newer release, which stays */
 export async function readRecordAt(path: string, report: RecordReport): Promise<InstallRecord | undefined> {
   const text = await onFile('read', path, async () => readFile(path, 'utf8').catch(ignoreMissing));
   if (text === undefined) return undefined;
   const read = v.safeParse(v.pipe(v.string(), v.parseJson(), RecordSchema), text);
   if (read.success) return read.output;
+  const newer = v.safeParse(v.pipe(v.string(), v.parseJson(), NewerSchema), text);
+  if (newer.success) {
+    const { format, by = 'a newer release' } = newer.output;
+    throw new NetplugError(
+      'cli/version-mismatch',
+      `Cannot use the record of installed files in "${path}": ${by} has written it in format ${String(format)}, this release reads ${String(FORMAT)}`,
+      { hint: `Use netplugctl of ${by}` },
+    );
+  }
   report.warn(`the record of installed files in "${path}" cannot be decoded, and is ignored`);
   return undefined;
 }
@@ -62,7 +76,7 @@ export async function writeRecordAt(path: string, { files, folders }: InstallRec
   await onFile('write', path, async () => {
     await mkdir(dirname(path), { recursive: true });
     const unique = [...new Map(files.map((file) => [`${file.path}\n${file.sha256}`, file])).values()];
-    const text = `${JSON.stringify({ format: 1, by: VERSION, files: unique, folders }, undefined, 2)}\n`;
+    const text = `${JSON.stringify({ format: FORMAT, by: VERSION, files: unique, folders }, undefined, 2)}\n`;
     await writeFileAtomically(path, { text, mode: MODE });
   });
 }

@@ -12,8 +12,9 @@ import { isDifferent, listSysctls, readSysctl, writeSysctl } from './sysctl.ts';
 /** Records the settings of a family before netplug enables forwarding on the host. */
 export type ForwardingRecorder = (family: Family) => void;
 
+const FORMAT = 1;
 const SettingsSchema = v.array(v.tuple([v.string(), v.string()]));
-const RecordSchema = v.object({ format: v.literal(1), bootId: v.string(), values: SettingsSchema });
+const RecordSchema = v.object({ format: v.literal(FORMAT), bootId: v.string(), values: SettingsSchema });
 
 /** Forwarding of the whole family, which comes first because its change resets the other settings. */
 const SWITCHES: Readonly<Record<Family, string>> = { 4: 'ipv4/ip_forward', 6: 'ipv6/conf/all/forwarding' };
@@ -33,8 +34,9 @@ export function forwardingRecorder(folder: string): ForwardingRecorder {
     const draft = `${path}.${randomBytes(6).toString('hex')}`;
     try {
       mkdirSync(folder, { recursive: true });
-      writeFileSync(draft, `${JSON.stringify({ format: 1, bootId: bootId(), values })}\n`, { mode: MODE });
-      const put = recordedValues(folder, family) === undefined ? renameSync : linkSync;
+      writeFileSync(draft, `${JSON.stringify({ format: FORMAT, bootId: bootId(), values })}\n`, { mode: MODE });
+      const isFree = recordedValues(folder, family) === undefined && !isNewer(folder, family);
+      const put = isFree ? renameSync : linkSync;
       put(draft, path);
     } catch (cause) {
       if (!['EEXIST', ...UNWRITABLE].includes(errnoOf(cause) ?? '')) throw cause;
@@ -55,8 +57,14 @@ export function restoreSettings(folder: string): void {
     for (const setting of recordedValues(folder, family) ?? [])
       // Read in the loop, because a setting restored before may have changed this one.
       if (isDifferent(setting)) writeSysctl(setting, 'on the host');
-    rmSync(fileOf(folder, family), { force: true });
+    if (!isNewer(folder, family)) rmSync(fileOf(folder, family), { force: true });
   }
+}
+
+/** Whether a newer release has written the record, in a form that only it can restore. */
+function isNewer(folder: string, family: Family): boolean {
+  const schema = v.pipe(v.string(), v.parseJson(), v.looseObject({ format: v.pipe(v.number(), v.gtValue(FORMAT)) }));
+  return v.safeParse(schema, readRecord(folder, family)).success;
 }
 
 /** Returns the settings that the kernel or netplug changes when forwarding is enabled. */
@@ -76,16 +84,18 @@ function currentValues(family: Family): readonly (readonly [path: string, value:
 
 /** Returns the recorded settings; undefined without a record of this boot. They are optional, because interfaces may have been removed. */
 function recordedValues(folder: string, family: Family): readonly Sysctl[] | undefined {
-  let text: string;
+  const read = v.safeParse(v.pipe(v.string(), v.parseJson(), RecordSchema), readRecord(folder, family));
+  if (!read.success || read.output.bootId !== bootId()) return undefined;
+  return read.output.values.map(([path, value]) => optionalSysctl(path, value));
+}
+
+function readRecord(folder: string, family: Family): string | undefined {
   try {
-    text = readFileSync(fileOf(folder, family), 'utf8');
+    return readFileSync(fileOf(folder, family), 'utf8');
   } catch (cause) {
     if (isMissing(cause)) return undefined;
     throw cause;
   }
-  const read = v.safeParse(v.pipe(v.string(), v.parseJson(), RecordSchema), text);
-  if (!read.success || read.output.bootId !== bootId()) return undefined;
-  return read.output.values.map(([path, value]) => optionalSysctl(path, value));
 }
 
 function fileOf(folder: string, family: Family): string {
