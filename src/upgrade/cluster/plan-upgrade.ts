@@ -4,6 +4,7 @@ import { AGENT_SET } from '../../install/cluster/names.ts';
 import type { Step } from '../../plans/plan.ts';
 import { userCreated } from '../host-endpoints/all-interfaces.ts';
 import { detectInstallation } from './detect-installation.ts';
+import { agentNodes } from './agent-nodes.ts';
 import { chartStages } from './plan-chart.ts';
 import { metadataIn } from './objects-in.ts';
 import {
@@ -107,9 +108,10 @@ function manifestStages(facts: PlanFacts): readonly UpgradeStage[] {
 }
 
 function agentStages({ snapshot, isDone }: PlanFacts, agent: Manifest): readonly UpgradeStage[] {
-  const [canary] = snapshot.nodes.filter((node) => node.isReady && node.isSchedulable);
-  const minutes = Math.ceil((snapshot.nodes.length * ROLL_OUT_SECONDS_PER_NODE) / 60);
-  const rollOut = writeStep(`roll the agent out on ${String(snapshot.nodes.length)} nodes, one at a time`, {
+  const nodes = agentNodes(snapshot);
+  const [canary] = nodes.filter((node) => node.isReady && node.isSchedulable);
+  const minutes = Math.ceil((nodes.length * ROLL_OUT_SECONDS_PER_NODE) / 60);
+  const rollOut = writeStep(`roll the agent out on ${String(nodes.length)} nodes, one at a time`, {
     act: 'roll-out',
     agent,
     id: 'roll-out',

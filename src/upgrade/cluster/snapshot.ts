@@ -53,6 +53,8 @@ export interface ChartRelease {
   readonly values: Readonly<Record<string, unknown>>;
   /** Name of the Secret of the record. */
   readonly record: string;
+  /** Kinds of the objects of the chart; undefined when the snapshot does not tell. */
+  readonly kinds?: readonly string[] | undefined;
 }
 
 export interface NodeState {
@@ -83,6 +85,8 @@ export interface PodSnapshot {
   /** Of its containers. */
   readonly images: readonly string[];
   readonly restarts: number;
+  /** RFC 3339, of the last restart; undefined when it is unknown. */
+  readonly restartedAt?: string | undefined;
   /** Why a container waits, such as `ImagePullBackOff`. */
   readonly waiting: readonly string[];
 }
@@ -104,10 +108,20 @@ export interface DatastoreState {
   readonly preparation: readonly string[];
   /** Problems of `netplugctl ipam check`. */
   readonly addressProblems: number | undefined;
+  /** What these are about, as `leaked-address 10.0.0.7`; undefined in snapshots that only count them. */
+  readonly addressFaults?: readonly string[] | undefined;
   /** Records that the target cannot read, by name, with the reason. */
   readonly unreadable: readonly string[];
   /** CIDRs of pools, with the share that is in use. */
-  readonly pools: readonly { readonly name: string; readonly cidr: string; readonly used: number }[];
+  readonly pools: readonly PoolState[];
+}
+
+export interface PoolState {
+  readonly name: string;
+  readonly cidr: string;
+  readonly used: number;
+  /** Whether no further address is assigned from it. */
+  readonly isDisabled?: boolean;
 }
 
 export interface Rehearsed {

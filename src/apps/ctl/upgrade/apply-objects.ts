@@ -9,6 +9,7 @@ import { objectContent, findObject, locate, MANAGER } from '../cluster/api-objec
 import { listIn } from './read-nodes.ts';
 
 const RELEASE_FIELD = 'f:app.kubernetes.io/version';
+const PRODUCT_FIELD = 'f:app.kubernetes.io/part-of';
 
 /** Returns the managers that wrote the release into the labels: they have installed the object, and its fields are meant to change. */
 export function installersOf(live: ApiObject): ReadonlySet<string> {
@@ -24,11 +25,16 @@ export function managerFor(live: ApiObject | undefined): string {
   return applier === undefined ? MANAGER : textIn(applier, 'manager');
 }
 
+/** Somebody may have removed the label with the release; then the one that every object of netplug has tells. */
 function releaseWriters(live: ApiObject): readonly Readonly<Record<string, unknown>>[] {
-  return listIn(live.metadata, 'managedFields').filter((entry) => {
-    const metadata = recordIn(recordIn(entry, 'fieldsV1'), 'f:metadata');
-    return RELEASE_FIELD in recordIn(metadata, 'f:labels');
-  });
+  const entries = listIn(live.metadata, 'managedFields');
+  const writersOf = (label: string): typeof entries =>
+    entries.filter((entry) => {
+      const metadata = recordIn(recordIn(entry, 'fieldsV1'), 'f:metadata');
+      return label in recordIn(metadata, 'f:labels');
+    });
+  const writers = writersOf(RELEASE_FIELD);
+  return writers.length > 0 ? writers : writersOf(PRODUCT_FIELD);
 }
 
 /** Applies an object on the server with forced conflicts, or rehearses that. @throws upgrade/refused, store/* */

@@ -88,6 +88,7 @@ describe('a record of helm', () => {
         version: 'v3.22.1',
         values: { installation: { registry: 'registry.example' } },
         record: 'sh.helm.release.v1.calico.v3',
+        kinds: ['Deployment'],
       },
     });
   });

@@ -81,6 +81,7 @@ export async function decodeRecord(
     version: metadata.version.startsWith('v') ? metadata.version : `v${metadata.version}`,
     values: config ?? {},
     record,
+    kinds: [...new Set([...manifest.matchAll(/^kind: "?(\w+)/gm)].map(([, kind = '']) => kind))],
   };
   return { release, isOurs: OURS.test(`${manifest}\n`) };
 }

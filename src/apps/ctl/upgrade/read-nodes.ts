@@ -66,6 +66,11 @@ export function podOf(pod: ApiObject): PodSnapshot {
     containers: listIn(spec, 'containers').length,
     images: listIn(spec, 'containers').map((container) => textIn(container, 'image')),
     restarts: states.reduce((sum, state) => sum + Number(state['restartCount'] ?? 0), 0),
+    restartedAt: states
+      .map((state) => textIn(recordIn(recordIn(state, 'lastState'), 'terminated'), 'finishedAt'))
+      .filter((time) => time !== '')
+      .sort()
+      .at(-1),
     waiting,
   };
 }

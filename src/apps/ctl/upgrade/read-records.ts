@@ -79,12 +79,13 @@ export async function readRecordFacts(
       hostEndpoints: endpoints,
       preparation: policies.filter(({ spec }) => spec.selector === selector).map(({ metadata }) => metadata.name),
       addressProblems: faults?.length,
+      addressFaults: faults?.map(({ kind, subject }) => `${kind} ${subject}`),
       unreadable: [...new Set([...unreadable, ...(looked?.state.unreadable ?? [])])],
       pools: pools.map(({ metadata, spec }) => {
         const cidr = parseCidr(spec.cidr);
         const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
         const held = inside.reduce((sum, block) => sum + heldAddresses(block).length, 0);
-        return { name: metadata.name, cidr: spec.cidr, used: held / Number(cidrSize(cidr)) };
+        return { name: metadata.name, cidr: spec.cidr, used: held / Number(cidrSize(cidr)), isDisabled: spec.disabled };
       }),
     },
   };

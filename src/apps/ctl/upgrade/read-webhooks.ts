@@ -1,3 +1,4 @@
+import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { NAMESPACES, PODS } from '../../../kube/paths.ts';
@@ -8,6 +9,10 @@ import { listIn } from './read-nodes.ts';
 type Fields = Readonly<Record<string, unknown>>;
 const HOOKS = ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'] as const;
 const CONCERNED = new Set(['*', 'pods', '*/*', 'pods/*', 'nodes', 'daemonsets', 'deployments', 'serviceaccounts']);
+
+/** An upgrade needs no other operation while its agents start. */
+const WRITES = new Set(['*', 'CREATE', 'UPDATE']);
+const AGENT_LABELS = { 'app.kubernetes.io/name': AGENT_SET, 'app.kubernetes.io/part-of': 'netplug' };
 
 /** Reads the webhooks that the API server asks about pods, nodes and workloads of netplug. @throws store/* */
 export async function readWebhooks(api: OrchApi, signal: AbortSignal): Promise<readonly WebhookState[]> {
@@ -20,7 +25,10 @@ export async function readWebhooks(api: OrchApi, signal: AbortSignal): Promise<r
     for (const configuration of await api.list(collection, {}, signal)) {
       for (const hook of listIn(configuration, 'webhooks')) {
         const matches = resourcesOf(hook).filter((each) => CONCERNED.has(each));
-        if (matches.length === 0 || !selects(recordIn(hook, 'namespaceSelector'), labels)) continue;
+        const isAsked =
+          selects(recordIn(hook, 'namespaceSelector'), labels) &&
+          selects(recordIn(hook, 'objectSelector'), AGENT_LABELS);
+        if (matches.length === 0 || !isAsked) continue;
         found.push({
           name: `${configuration.metadata.name}/${textIn(hook, 'name')}`,
           failurePolicy: hook['failurePolicy'] === 'Ignore' ? 'Ignore' : 'Fail',
@@ -34,9 +42,9 @@ export async function readWebhooks(api: OrchApi, signal: AbortSignal): Promise<r
 }
 
 function resourcesOf(hook: Fields): readonly string[] {
-  return listIn(hook, 'rules').flatMap((rule) =>
-    Array.isArray(rule['resources']) ? rule['resources'].map(String) : [],
-  );
+  return listIn(hook, 'rules')
+    .filter((rule) => Array.isArray(rule['operations']) && rule['operations'].some((each) => WRITES.has(String(each))))
+    .flatMap((rule) => (Array.isArray(rule['resources']) ? rule['resources'].map(String) : []));
 }
 
 /** Reports whether a selector of namespaces matches the labels. */

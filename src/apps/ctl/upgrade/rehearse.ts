@@ -4,7 +4,7 @@ import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { objectName } from '../../../upgrade/cluster/objects-in.ts';
 import type { Rehearsed } from '../../../upgrade/cluster/snapshot.ts';
-import { objectContent, findObject, locate } from '../cluster/api-objects.ts';
+import { objectContent, findObject, locate, MANAGER } from '../cluster/api-objects.ts';
 import { installersOf, managerFor } from './apply-objects.ts';
 
 /**
@@ -37,7 +37,7 @@ export async function rehearseApply(
     const held = gentle.outcome === 'ok' ? [] : gentle.heldFields;
     const installers = installersOf(live);
     const lost = held
-      .filter(({ owner }) => !installers.has(owner))
+      .filter(({ owner }) => !installers.has(owner) && owner !== MANAGER)
       .map(({ field, owner }) => ({ field, manager: owner }));
     const isSame = isDeepStrictEqual(objectContent(live), objectContent(forced.value));
     return { ...as, outcome: isSame ? 'unchanged' : 'changed', message: '', lost };

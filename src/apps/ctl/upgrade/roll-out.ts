@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { NetplugError } from '../../../base/errors.ts';
 import { AGENT_SET, imageNames } from '../../../install/cluster/names.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import { agentNodes, runsOn } from '../../../upgrade/cluster/agent-nodes.ts';
 import { registryIn } from '../../../upgrade/cluster/installed-spec.ts';
 import { containersIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
@@ -51,7 +52,9 @@ export async function tryCanary(
   await applyRelease(run.api, { object: held }, run.signal);
   await replacePod(run, { node, image: mainImage(agent) });
   if (proof === 'skip') return;
-  const ready = (await readNodes(run.api, run.signal)).filter((each) => each.isReady && each.isSchedulable);
+  const ready = (await readNodes(run.api, run.signal)).filter(
+    (each) => each.isReady && each.isSchedulable && runsOn(agent, each),
+  );
   const others = ready.map((each) => each.name).filter((each) => each !== node);
   const { release } = target;
   const image = imageNames(release, registryIn(mainImage(agent))).tools;
@@ -65,7 +68,7 @@ export async function tryCanary(
     if (!(cause instanceof NetplugError)) throw cause;
     throw new NetplugError(
       'upgrade/not-verified',
-      `Stopped after node "${node}": ${cause.message}; the other ${String(snapshot.nodes.length - 1)} nodes have the old release`,
+      `Stopped after node "${node}": ${cause.message}; the other ${String(agentNodes(snapshot).length - 1)} nodes have the old release`,
       {
         hint: 'Correct the cause and run the command again, or go back with "netplugctl upgrade rollback"',
         facts: { node },

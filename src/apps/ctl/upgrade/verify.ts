@@ -3,6 +3,7 @@ import { VERSION } from '../../../base/version.ts';
 import { plainVersion } from '../../../base/compare-versions.ts';
 import { AGENT_SET, BIRD_SET, imageNames, OPERATOR } from '../../../install/cluster/names.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
+import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { registryIn } from '../../../upgrade/cluster/installed-spec.ts';
 import { containersIn, findNamed, objectName, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -35,7 +36,8 @@ export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): 
   const running = pods.filter(({ component }) => workloads.some(({ name }) => name === component));
   const others = running.filter(({ images }) => images.some((image) => releaseIn(image) !== release));
   const { clusterVersion } = datastore;
-  const without = snapshot.nodes.filter(
+  const nodes = agentNodes(snapshot);
+  const without = nodes.filter(
     ({ name }) => !running.some((pod) => pod.component === AGENT_SET && pod.node === name && isReady(pod)),
   );
   const isCurrent = clusterVersion !== undefined && plainVersion(clusterVersion) === plainVersion(release);
@@ -49,7 +51,7 @@ export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): 
     result(
       'every node has a ready agent',
       without.map(({ name }) => `node ${name} has none`),
-      `${String(snapshot.nodes.length)} nodes`,
+      `${String(nodes.length)} nodes`,
     ),
     {
       what: `cluster version ${release}`,
@@ -119,7 +121,9 @@ export async function verifyRelease(parts: UpgradeRun): Promise<readonly Verifie
   }
   if (proof === 'run' && detectInstallation(snapshot).variant !== 'policy-only') {
     const agent = findNamed(snapshot.objects, 'DaemonSet', AGENT_SET) ?? {};
-    const nodes = snapshot.nodes.filter((node) => node.isSchedulable).map(({ name }) => name);
+    const nodes = agentNodes(snapshot)
+      .filter((node) => node.isSchedulable)
+      .map(({ name }) => name);
     const image = imageNames(VERSION, registryIn(mainImage(agent))).tools;
     await proveNetwork(run, nodes, { release: target.release, image, pullSecrets: [] });
   }

@@ -1,6 +1,8 @@
 import { isNewerVersion } from '../../../base/compare-versions.ts';
-import { hazardOf, type PreflightCheck } from './check.ts';
-import { containersIn, findNamed, metadataIn, objectName, recordIn, textIn } from '../objects-in.ts';
+import type { Manifest } from '../../../datastore/orch/crd-manifests.ts';
+import { hazardOf, type HazardFacts, type PreflightCheck } from './check.ts';
+import { containersIn, findNamed, metadataIn, objectName, recordIn, releaseIn, textIn } from '../objects-in.ts';
+import type { ClusterSnapshot } from '../snapshot.ts';
 import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -8,7 +10,6 @@ const OLDEST_SOURCE = 'v3.0.0';
 const PORTMAP_NODES = 100;
 const PORTMAP_SERVICES = 4000;
 const GITOPS = /^(argocd\.argoproj\.io|kustomize\.toolkit\.fluxcd\.io|helm\.toolkit\.fluxcd\.io)\//;
-const GITOPS_LABELS = ['app.kubernetes.io/instance', 'argocd.argoproj.io/instance'];
 
 /** Checks of what is installed, against what the target installs. */
 export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
@@ -18,18 +19,22 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     expected: 'images whose tags name their release',
     judge: ({ installed, snapshot }) =>
       hazardOf(
-        installed.from === undefined ? snapshot.pods.flatMap(({ images }) => images) : [],
-        'no image tells the installed release',
-        'Set the tags of the release that runs, or name it with --from-release',
+        installed.from === undefined
+          ? workloadsIn(snapshot.objects).map((object) => `${objectName(object)} (${imageOf(object)})`)
+          : [],
+        'no image and no label app.kubernetes.io/version tells the installed release',
+        'Set that label of the DaemonSet to the release that runs, such as v3.26.4, or the tag of its image',
       ),
   },
   {
     id: 'release/too-old',
     severity: 'block',
     expected: `${OLDEST_SOURCE} or later`,
-    judge: ({ installed: { from } }) =>
+    judge: ({ snapshot, installed: { from } }) =>
       hazardOf(
-        from !== undefined && isNewerVersion(OLDEST_SOURCE, from) ? [from] : [],
+        releasesIn(snapshot)
+          .filter(({ release }) => isNewerVersion(OLDEST_SOURCE, release))
+          .map(({ name, release }) => `${name} (${release})`),
         `release ${from ?? ''} runs, from which there is no upgrade`,
         `Upgrade to ${OLDEST_SOURCE} first`,
       ),
@@ -38,10 +43,10 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     id: 'release/newer',
     severity: 'block',
     expected: 'a target that is not older than what runs',
-    judge: ({ installed: { from, releases }, target }) => {
-      const newer = Object.entries(releases).filter(([, release]) => isNewerVersion(release, target.release));
+    judge: ({ snapshot, installed: { from }, target }) => {
+      const newer = releasesIn(snapshot).filter(({ release }) => isNewerVersion(release, target.release));
       return hazardOf(
-        newer.map(([name, release]) => `${name} (${release})`),
+        newer.map(({ name, release }) => `${name} (${release})`),
         `the target ${target.release} is older than what runs${from === undefined ? '' : `, ${from}`}`,
         'Use the tool of the newer release, or "netplugctl upgrade rollback" to go back to a backup',
       );
@@ -51,18 +56,9 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     id: 'objects/selector-changed',
     severity: 'block',
     expected: 'selectors of workloads as in the target, because Kubernetes refuses another selector',
-    judge: ({ snapshot: { objects }, target }) =>
+    judge: (facts) =>
       hazardOf(
-        target.stages.flatMap(({ objects: wanted }) =>
-          wanted.flatMap((object) => {
-            const found = objects.find((each) => objectName(each) === objectName(object));
-            const [ours, theirs] = [object, found ?? object].map((each) =>
-              recordIn(recordIn(each, 'spec'), 'selector'),
-            );
-            const isWorkload = ['DaemonSet', 'Deployment'].includes(String(object['kind']));
-            return isWorkload && !isDeepStrictEqual(ours, theirs) ? [objectName(object)] : [];
-          }),
-        ),
+        otherSelectors(facts),
         'workloads have a selector that the target cannot keep',
         'Delete the workload without its pods ("kubectl delete --cascade=orphan"); the upgrade makes it again',
       ),
@@ -71,9 +67,10 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     id: 'objects/refused',
     severity: 'block',
     expected: 'an API server that accepts every object of the target',
-    judge: ({ snapshot: { rehearsal } }) =>
-      rehearsal
-        .filter(({ outcome }) => outcome === 'refused')
+    judge: (facts) =>
+      facts.snapshot.rehearsal
+        // Those with another selector have a check of their own.
+        .filter(({ outcome, object }) => outcome === 'refused' && !otherSelectors(facts).includes(object))
         .map(({ object, message }) => ({
           found: `the API server refuses ${object}: ${message}`,
           evidence: [object],
@@ -102,11 +99,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
         objects
           .filter((object) => {
             const { labels, annotations } = metadataIn(object);
-            const keys = [...Object.keys(labels), ...Object.keys(annotations)];
-            return (
-              keys.some((key) => GITOPS.test(key)) ||
-              GITOPS_LABELS.some((key) => key.startsWith('argocd') && labels[key] !== undefined)
-            );
+            return [...Object.keys(labels), ...Object.keys(annotations)].some((key) => GITOPS.test(key));
           })
           .map(objectName),
         'Argo CD or Flux manages objects of netplug, and would put their old state back',
@@ -119,18 +112,9 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     expected: 'no roll-out in progress',
     judge: ({ snapshot: { objects } }) =>
       hazardOf(
-        objects
-          .filter((object) => {
-            const [{ generation }, { observedGeneration }] = [recordIn(object, 'metadata'), recordIn(object, 'status')];
-            const { desiredNumberScheduled, updatedNumberScheduled } = recordIn(object, 'status');
-            return (
-              (observedGeneration !== undefined && generation !== undefined && observedGeneration !== generation) ||
-              (desiredNumberScheduled !== undefined && (updatedNumberScheduled ?? 0) !== desiredNumberScheduled)
-            );
-          })
-          .map(objectName),
+        objects.filter(isRolling).map(objectName),
         'a roll-out of netplug is in progress',
-        'Wait for it: "kubectl rollout status daemonset/netplug-node -n netplug-system"',
+        'Wait for it with "kubectl rollout status" for these objects in namespace netplug-system; see their pods if it does not end',
       ),
   },
   {
@@ -141,7 +125,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
       const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
       const strategy = recordIn(recordIn(agent ?? {}, 'spec'), 'updateStrategy');
       return hazardOf(
-        textIn(strategy, 'type') === 'OnDelete' ? [`DaemonSet/${AGENT_SET}`] : [],
+        textIn(strategy, 'type') === 'OnDelete' ? [`DaemonSet/netplug-system/${AGENT_SET}`] : [],
         'pods of the agent are replaced only when they are deleted: another upgrade was stopped, or a user wants it so',
         'The upgrade sets RollingUpdate after its canary; set it back afterwards if you need OnDelete',
       );
@@ -153,9 +137,12 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     expected: 'images from the registry of the target',
     judge: ({ snapshot: { objects }, target }) => {
       const wanted = registriesOf(target.stages.flatMap((stage) => stage.objects));
-      const present = registriesOf(objects).filter((registry) => !wanted.includes(registry));
+      const others = workloadsIn(objects).filter((object) =>
+        registriesOf([object]).some((each) => !wanted.includes(each)),
+      );
+      const present = registriesOf(others).filter((registry) => !wanted.includes(registry));
       return hazardOf(
-        present,
+        others.map((object) => `${objectName(object)} (${registriesOf([object]).join(', ')})`),
         `images come from ${present.join(', ')} now, and from ${wanted.join(', ')} after the upgrade`,
         'Give --registry to keep yours, and copy the images of the target to it first',
       );
@@ -208,7 +195,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     judge: ({ snapshot: { served }, installed: { chart } }) =>
       hazardOf(
         chart !== undefined &&
-          isNewerVersion('v3.25.0', chart.version) &&
+          (chart.kinds?.includes('PodSecurityPolicy') ?? isNewerVersion('v3.25.0', chart.version)) &&
           !served.includes('policy/podsecuritypolicies')
           ? [`Secret/${chart.namespace}/${chart.record}`]
           : [],
@@ -217,6 +204,53 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
       ),
   },
 ];
+
+function workloadsIn(objects: readonly Manifest[]): readonly Manifest[] {
+  return objects.filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
+}
+
+function imageOf(workload: Manifest): string {
+  return textIn(containersIn(workload)[0] ?? {}, 'image');
+}
+
+/** Returns the release of each workload and pod that tells one. */
+function releasesIn({
+  objects,
+  pods,
+}: ClusterSnapshot): readonly { readonly name: string; readonly release: string }[] {
+  const workloads = workloadsIn(objects).map((object) => ({
+    name: objectName(object),
+    release: releaseIn(imageOf(object)) ?? metadataIn(object).labels['app.kubernetes.io/version'],
+  }));
+  const running = pods.map(({ namespace, name, images: [image = ''] }) => ({
+    name: `Pod/${namespace}/${name}`,
+    release: releaseIn(image),
+  }));
+  return [...workloads, ...running].flatMap(({ name, release }) => (release === undefined ? [] : [{ name, release }]));
+}
+
+/** Returns the workloads whose selector differs from that of the target. */
+function otherSelectors({ snapshot: { objects }, target }: HazardFacts): readonly string[] {
+  const wanted = workloadsIn(target.stages.flatMap((stage) => stage.objects));
+  const selectorOf = (object: Manifest): unknown => recordIn(recordIn(object, 'spec'), 'selector');
+  return wanted.flatMap((object) => {
+    const found = objects.find((each) => objectName(each) === objectName(object));
+    return found === undefined || isDeepStrictEqual(selectorOf(object), selectorOf(found)) ? [] : [objectName(object)];
+  });
+}
+
+/** A DaemonSet that waits for its pods to be deleted is at rest. */
+function isRolling(object: Manifest): boolean {
+  const [spec, status] = [recordIn(object, 'spec'), recordIn(object, 'status')];
+  if (textIn(recordIn(spec, 'updateStrategy'), 'type') === 'OnDelete') return false;
+  const { generation } = recordIn(object, 'metadata');
+  const { observedGeneration, desiredNumberScheduled, updatedNumberScheduled = 0, updatedReplicas = 0 } = status;
+  const isSeen = observedGeneration === undefined || generation === undefined || observedGeneration === generation;
+  if (!isSeen) return true;
+  if (desiredNumberScheduled !== undefined) return updatedNumberScheduled !== desiredNumberScheduled;
+  const isDeployment = object['kind'] === 'Deployment' && observedGeneration !== undefined;
+  return isDeployment && updatedReplicas !== (spec['replicas'] ?? 1);
+}
 
 function registriesOf(objects: readonly Readonly<Record<string, unknown>>[]): readonly string[] {
   const images = objects.flatMap((object) => containersIn(object).map((container) => textIn(container, 'image')));

@@ -79,7 +79,7 @@ export const RECORD_CHECKS: readonly PreflightCheck[] = [
     expected: 'the API of the orchestrator as datastore, which is recommended',
     judge: ({ installed: { datastore } }) =>
       hazardOf(
-        datastore === 'kvv3' ? ['etcd'] : [],
+        datastore === 'kvv3' ? [`DaemonSet/netplug-system/${AGENT_SET} (etcd)`] : [],
         'the records are in etcd',
         'Consider "netplugctl datastore export" and "import" after the upgrade (docs/tasks.md)',
       ),
@@ -90,7 +90,7 @@ export const RECORD_CHECKS: readonly PreflightCheck[] = [
     expected: 'addresses and pods that agree',
     judge: ({ snapshot: { datastore } }) =>
       hazardOf(
-        (datastore.addressProblems ?? 0) > 0 ? [`${String(datastore.addressProblems)} problems`] : [],
+        shortened(datastore.addressFaults ?? countOf(datastore.addressProblems)),
         '"netplugctl ipam check" finds problems',
         'Run "netplugctl ipam check --fix" first, so that the check after the upgrade can be compared',
       ),
@@ -102,7 +102,7 @@ export const RECORD_CHECKS: readonly PreflightCheck[] = [
     judge: ({ snapshot: { datastore } }) =>
       hazardOf(
         datastore.pools
-          .filter(({ used }) => used >= NEARLY_FULL)
+          .filter(({ used, isDisabled }) => used >= NEARLY_FULL && isDisabled !== true)
           .map(({ name, used }) => `IPPool/${name} (${String(Math.round(100 * used))} %)`),
         'pools are nearly full, so that probe pods and restarted pods may get no address',
         'Add a pool, or release leaked addresses with "netplugctl ipam check --fix"',
@@ -114,7 +114,9 @@ export const RECORD_CHECKS: readonly PreflightCheck[] = [
     expected: 'pools that contain no address of a node',
     judge: ({ snapshot: { datastore, nodes } }) =>
       hazardOf(
-        datastore.pools.flatMap(({ name, cidr }) => {
+        datastore.pools.flatMap(({ name, cidr, used, isDisabled }) => {
+          // Nothing is routed for it.
+          if (isDisabled === true && used === 0) return [];
           const pool = tryReadCidr(cidr)?.cidr;
           const inside = nodes.filter(({ addresses }) =>
             addresses.some((address) => {
@@ -142,6 +144,17 @@ export const RECORD_CHECKS: readonly PreflightCheck[] = [
     judge: (facts) => (isBeforeStrict(facts) ? [] : allInterfaces(facts)),
   },
 ];
+
+const SHOWN_FAULTS = 20;
+
+function shortened(faults: readonly string[]): readonly string[] {
+  const more = faults.length - SHOWN_FAULTS;
+  return more > 0 ? [...faults.slice(0, SHOWN_FAULTS), `${String(more)} more`] : faults;
+}
+
+function countOf(problems: number | undefined): readonly string[] {
+  return problems === undefined || problems === 0 ? [] : [`${String(problems)} problems`];
+}
 
 function isBeforeStrict({ installed: { from } }: HazardFacts): boolean {
   return from === undefined || isNewerVersion(STRICT_FROM, from);

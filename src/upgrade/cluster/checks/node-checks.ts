@@ -1,5 +1,6 @@
 import { isNewerVersion, plainVersion } from '../../../base/compare-versions.ts';
 import { AGENT_SET } from '../../../install/cluster/names.ts';
+import { agentNodes } from '../agent-nodes.ts';
 import { hazardOf, type PreflightCheck } from './check.ts';
 
 const ARCHITECTURES = ['amd64', 'arm64'];
@@ -7,6 +8,10 @@ const ARCHITECTURES = ['amd64', 'arm64'];
 const OLDEST_KUBERNETES = 'v1.34.0';
 const OLDEST_KERNEL = '5.15';
 const OLDEST_CONTAINERD = '2.0';
+
+const MANY_RESTARTS = 5;
+/** Restarts before that were overcome. */
+const RECENT_MS = 3_600_000;
 
 /** Checks of nodes and of the orchestrator itself. */
 export const NODE_CHECKS: readonly PreflightCheck[] = [
@@ -16,7 +21,7 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
     expected: `an API server of ${OLDEST_KUBERNETES} or later`,
     judge: ({ snapshot: { kubernetes } }) =>
       hazardOf(
-        isNewerVersion(OLDEST_KUBERNETES, kubernetes) ? [kubernetes] : [],
+        isNewerVersion(OLDEST_KUBERNETES, kubernetes) ? [`API server (${kubernetes})`] : [],
         `the API server has version ${kubernetes}`,
         'Upgrade Kubernetes first; the present release of netplug keeps working meanwhile',
       ),
@@ -25,9 +30,11 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
     id: 'nodes/not-ready',
     severity: 'block',
     expected: 'every node ready',
-    judge: ({ snapshot: { nodes } }) =>
+    judge: ({ snapshot }) =>
       hazardOf(
-        nodes.filter(({ isReady }) => !isReady).map(({ name }) => `Node/${name}`),
+        agentNodes(snapshot)
+          .filter(({ isReady }) => !isReady)
+          .map(({ name }) => `Node/${name}`),
         'nodes are not ready, so that the roll-out would stop at them',
         'Repair the nodes, or remove them from the cluster',
       ),
@@ -36,9 +43,11 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
     id: 'nodes/cordoned',
     severity: 'warning',
     expected: 'every node schedulable',
-    judge: ({ snapshot: { nodes } }) =>
+    judge: ({ snapshot }) =>
       hazardOf(
-        nodes.filter(({ isSchedulable }) => !isSchedulable).map(({ name }) => `Node/${name}`),
+        agentNodes(snapshot)
+          .filter(({ isSchedulable }) => !isSchedulable)
+          .map(({ name }) => `Node/${name}`),
         'nodes are cordoned: their agents are replaced, but probe pods cannot verify them',
         'Uncordon the nodes with "kubectl uncordon", or verify them by hand afterwards',
       ),
@@ -47,9 +56,9 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
     id: 'nodes/kubelet-too-old',
     severity: 'block',
     expected: `every kubelet of ${OLDEST_KUBERNETES} or later`,
-    judge: ({ snapshot: { nodes } }) =>
+    judge: ({ snapshot }) =>
       hazardOf(
-        nodes
+        agentNodes(snapshot)
           .filter(({ kubelet }) => isNewerVersion(OLDEST_KUBERNETES, kubelet))
           .map(({ name, kubelet }) => `Node/${name} (${kubelet})`),
         'kubelets are older than the target supports',
@@ -60,9 +69,9 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
     id: 'nodes/runtime-too-old',
     severity: 'block',
     expected: `containerd ${OLDEST_CONTAINERD} or later on every node that runs containerd`,
-    judge: ({ snapshot: { nodes } }) =>
+    judge: ({ snapshot }) =>
       hazardOf(
-        nodes
+        agentNodes(snapshot)
           .filter(({ runtime }) => {
             const version = /^containerd:\/\/(.+)$/.exec(runtime)?.[1];
             return version !== undefined && isNewerVersion(OLDEST_CONTAINERD, version);
@@ -76,9 +85,9 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
     id: 'nodes/kernel-too-old',
     severity: 'warning',
     expected: `a kernel of ${OLDEST_KERNEL} or later on every node`,
-    judge: ({ snapshot: { nodes } }) =>
+    judge: ({ snapshot }) =>
       hazardOf(
-        nodes
+        agentNodes(snapshot)
           .filter(({ kernel }) => isNewerVersion(OLDEST_KERNEL, plainVersion(kernel).replace(/[^\d.].*$/, '')))
           .map(({ name, kernel }) => `Node/${name} (${kernel})`),
         'nodes have a kernel on which the target has not been tested',
@@ -89,9 +98,9 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
     id: 'nodes/architecture',
     severity: 'block',
     expected: `nodes of the architectures ${ARCHITECTURES.join(' and ')}`,
-    judge: ({ snapshot: { nodes } }) =>
+    judge: ({ snapshot }) =>
       hazardOf(
-        nodes
+        agentNodes(snapshot)
           .filter(({ architecture }) => !ARCHITECTURES.includes(architecture))
           .map(({ name, architecture }) => `Node/${name} (${architecture})`),
         'nodes have an architecture for which the target has no image',
@@ -102,12 +111,12 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
     id: 'nodes/agent-missing',
     severity: 'block',
     expected: 'a ready agent on every node',
-    judge: ({ snapshot: { nodes, pods } }) =>
+    judge: ({ snapshot }) =>
       hazardOf(
-        nodes
+        agentNodes(snapshot)
           .filter(
             ({ name }) =>
-              !pods.some(
+              !snapshot.pods.some(
                 ({ node, component, ready, containers }) =>
                   node === name && component === AGENT_SET && ready === containers,
               ),
@@ -135,10 +144,10 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
     id: 'nodes/pods-restarting',
     severity: 'warning',
     expected: 'pods of netplug that do not restart',
-    judge: ({ snapshot: { pods } }) =>
+    judge: ({ snapshot: { pods, at } }) =>
       hazardOf(
         pods
-          .filter(({ restarts, waiting }) => restarts >= 5 || waiting.length > 0)
+          .filter((pod) => pod.waiting.length > 0 || (pod.restarts >= MANY_RESTARTS && isRecent(pod.restartedAt, at)))
           .map(
             ({ namespace, name, waiting, restarts }) =>
               `Pod/${namespace}/${name} (${waiting[0] ?? `${String(restarts)} restarts`})`,
@@ -171,3 +180,8 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
       ),
   },
 ];
+
+/** A time that is unknown counts as recent. */
+function isRecent(time: string | undefined, now: string): boolean {
+  return time === undefined || Date.parse(now) - Date.parse(time) < RECENT_MS;
+}

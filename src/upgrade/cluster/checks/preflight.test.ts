@@ -177,6 +177,89 @@ describe('the preflight of an upgrade', () => {
     expect(isBlocked(runPreflight(snapshot, targetFor()))).toBe(true);
   });
 
+  const NO_AGENT = {
+    isReady: false,
+    isSchedulable: false,
+    architecture: 's390x',
+    kernel: '4.19.0',
+    kubelet: 'v1.20.0',
+  };
+  const keptOff =
+    (change: object): Change =>
+    (sound) => ({
+      ...object('netplug-node', ({ spec }) => {
+        const { template } = spec as { template: { spec: object } };
+        return { spec: { ...(spec as object), template: { ...template, spec: { ...template.spec, ...change } } } };
+      })(sound),
+      pods: sound.pods.filter(({ node: name, component }) => name !== 'node-2' || component !== 'netplug-node'),
+    });
+
+  it.each<[string, Change]>([
+    [
+      'by a selector',
+      (sound) =>
+        keptOff({ nodeSelector: { pool: 'pods' } })({
+          ...sound,
+          nodes: sound.nodes.map((each, index) => ({ ...each, labels: index === 1 ? {} : { pool: 'pods' } })),
+        }),
+    ],
+    ['by a taint', (sound) => keptOff({ tolerations: [] })(node({ taints: ['reserved=yes:NoSchedule'] })(sound))],
+  ])('finds nothing about a node that the agent is kept off %s', (_, keep) => {
+    expect(ids(keep(node(NO_AGENT)(soundCluster())))).toEqual([]);
+  });
+
+  it('does find a node whose taint the agent tolerates, and one with a taint of Kubernetes', () => {
+    const tainted = node({ ...NO_AGENT, taints: ['reserved=yes:NoSchedule'] })(soundCluster());
+    const tolerating = keptOff({ tolerations: [{ key: 'reserved', operator: 'Exists', effect: 'NoSchedule' }] });
+    expect(ids(tolerating(tainted))).toContain('nodes/architecture');
+    const byKubernetes = node({ ...NO_AGENT, taints: ['node.kubernetes.io/not-ready=:NoExecute'] })(soundCluster());
+    expect(ids(keptOff({ tolerations: [] })(byKubernetes))).toContain('nodes/not-ready');
+  });
+
+  it.each<[string, Change, string]>([
+    ['restarts of another day', pod({ restarts: 40, restartedAt: '2026-11-24T03:00:00Z' }), 'nodes/pods-restarting'],
+    [
+      'a full pool that is disabled',
+      datastore({ pools: [{ name: 'old', cidr: '192.168.0.0/16', used: 1, isDisabled: true }] }),
+      'addresses/pool-full',
+    ],
+    [
+      'an empty pool over the nodes that is disabled, as the remedy says',
+      datastore({ pools: [{ name: 'wide', cidr: '10.0.0.0/8', used: 0, isDisabled: true }] }),
+      'addresses/pool-overlaps-nodes',
+    ],
+    [
+      'a chart of an old version without the removed kind',
+      (sound) => ({ ...sound, charts: [{ ...CHART, kinds: ['Deployment', 'ServiceAccount'] }] }),
+      'chart/removed-kinds',
+    ],
+    [
+      'a DaemonSet that waits for its pods to be deleted',
+      object('netplug-node', ({ spec }) => ({
+        spec: { ...(spec as object), updateStrategy: { type: 'OnDelete' } },
+        status: { desiredNumberScheduled: 3, updatedNumberScheduled: 1 },
+      })),
+      'objects/rolling',
+    ],
+  ])('is silent about %s', (_, change, id) => {
+    expect(ids(change(soundCluster()))).not.toContain(id);
+  });
+
+  it('finds a Deployment that is rolled out, and restarts of the last hour', () => {
+    const rolling = object('netplug-orch-controllers', ({ spec }) => ({
+      spec: { ...(spec as object), replicas: 2 },
+      status: { observedGeneration: 3, updatedReplicas: 1 },
+    }));
+    expect(ids(rolling(soundCluster()))).toEqual(['objects/rolling']);
+    const restarted = pod({ restarts: 5, restartedAt: '2026-11-25T11:30:00Z' });
+    expect(ids(restarted(soundCluster()))).toEqual(['nodes/pods-restarting']);
+  });
+
+  it('names a workload with another selector once, not as refused as well', () => {
+    const other = HAZARDS['objects/selector-changed']!(rehearsed('refused')(soundCluster()));
+    expect(ids(other)).toEqual(['objects/selector-changed']);
+  });
+
   it('does not block for host endpoints that are prepared', () => {
     const prepared = datastore({ hostEndpoints: [ALL_INTERFACES], preparation: ['allow-all-upgrade'] })(
       agentOf('v3.13.5')(soundCluster()),

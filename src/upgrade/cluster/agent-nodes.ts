@@ -1,0 +1,40 @@
+import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import { AGENT_SET } from '../../install/cluster/names.ts';
+import { isRecord } from '../../model/read-schema.ts';
+import { findNamed, recordIn, textIn } from './objects-in.ts';
+import type { ClusterSnapshot, NodeState } from './snapshot.ts';
+
+/** Nodes with these taints get pods of every DaemonSet, which Kubernetes makes tolerate them. */
+const OF_THE_SYSTEM = 'node.kubernetes.io/';
+
+/** Returns the nodes on which the DaemonSet of the agent runs pods. A user may keep it off others by selector or taint. */
+export function agentNodes({ nodes, objects }: Pick<ClusterSnapshot, 'nodes' | 'objects'>): readonly NodeState[] {
+  const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
+  return agent === undefined ? nodes : nodes.filter((node) => runsOn(agent, node));
+}
+
+/** Reports whether a DaemonSet has a pod on the node. */
+export function runsOn(workload: Manifest, { labels, taints }: Pick<NodeState, 'labels' | 'taints'>): boolean {
+  const pod = recordIn(recordIn(recordIn(workload, 'spec'), 'template'), 'spec');
+  const selector = Object.entries(recordIn(pod, 'nodeSelector'));
+  const tolerations = Array.isArray(pod['tolerations']) ? pod['tolerations'].filter(isRecord) : [];
+  return (
+    // Every node that is read runs Linux, whether or not its kubelet has said so.
+    selector.every(([key, value]) => key === 'kubernetes.io/os' || labels[key] === value) &&
+    taints.every((taint) => tolerations.some((toleration) => isTolerated(taint, toleration)) || !isRepelling(taint))
+  );
+}
+
+function isRepelling(taint: string): boolean {
+  return !taint.startsWith(OF_THE_SYSTEM) && !taint.endsWith(':PreferNoSchedule');
+}
+
+/** Compares a taint, `key=value:effect`, with a toleration. */
+function isTolerated(taint: string, toleration: Readonly<Record<string, unknown>>): boolean {
+  const [, key = '', value = '', effect = ''] = /^([^=]*)=(.*):([^:]*)$/.exec(taint) ?? [];
+  const [ofKey, ofEffect] = [textIn(toleration, 'key'), textIn(toleration, 'effect')];
+  const isForAny = toleration['operator'] === 'Exists';
+  if (ofEffect !== '' && ofEffect !== effect) return false;
+  if (ofKey === '') return isForAny;
+  return ofKey === key && (isForAny || textIn(toleration, 'value') === value);
+}
