@@ -369,8 +369,7 @@ function webhook(name: string): object {
         sideEffects: 'None',
         admissionReviewVersions: ['v1'],
         clientConfig: { service: { name: 'policy', namespace: 'default' } },
-        // It is asked about nothing that the test itself writes.
-        rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CONNECT'], resources: ['pods'] }],
+        rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
       },
     ],
   };

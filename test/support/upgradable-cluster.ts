@@ -2,14 +2,13 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { expect } from 'vitest';
 import { accessOf } from '../../src/bin/open-orch.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { type ManifestKind, manifestObjects, RELEASE_MANIFESTS } from '../../src/install/cluster/release-manifests.ts';
-import { type ApiServer, startApiServer } from './kube.ts';
-import type { Json } from './node.ts';
+import { type ApiServer, POLL_MS, startApiServer } from './kube.ts';
+import { type Json, until } from './node.ts';
 import { type SimulatedRollout, startSimulatedRollout } from './simulated-rollout.ts';
 
 /** The built tool. */
@@ -103,17 +102,19 @@ export async function agentsOf(server: ApiServer): Promise<readonly Agent[]> {
 
 /** Waits until every node has the agent of the release, and the DaemonSet says so. */
 export async function settled(server: ApiServer, release: string, nodes: number): Promise<void> {
-  const running = Array.from({ length: nodes }, () => `netplug.io/netplug-node:${release} Running`);
-  await expect
-    .poll(async () => (await agentsOf(server)).map(({ image, phase }) => `${image} ${phase}`), { timeout: 60_000 })
-    .toEqual(running);
-  await expect
-    .poll(
-      async () =>
-        (await server.get('daemonset', 'netplug-node', '-n', 'netplug-system')).status?.updatedNumberScheduled,
-      { timeout: 60_000 },
-    )
-    .toBe(nodes);
+  let seen = '';
+  await until(
+    async () => {
+      const agents = (await agentsOf(server)).map(({ image, phase }) => `${image} ${phase}`);
+      const { status } = await server.get('daemonset', 'netplug-node', '-n', 'netplug-system');
+      seen = JSON.stringify({ agents, updated: status?.updatedNumberScheduled });
+      const isNew = agents.every((each) => each === `netplug.io/netplug-node:${release} Running`);
+      return isNew && agents.length === nodes && status?.updatedNumberScheduled === nodes;
+    },
+    () => `${String(nodes)} agents have ${release}: ${seen}`,
+    60_000,
+    POLL_MS,
+  );
 }
 
 export interface UpgradableCluster extends AsyncDisposable {
