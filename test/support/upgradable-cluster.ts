@@ -106,10 +106,13 @@ export async function settled(server: ApiServer, release: string, nodes: number)
   await until(
     async () => {
       const agents = (await agentsOf(server)).map(({ image, phase }) => `${image} ${phase}`);
-      const { status } = await server.get('daemonset', 'netplug-node', '-n', 'netplug-system');
-      seen = JSON.stringify({ agents, updated: status?.updatedNumberScheduled });
+      seen = agents.join(', ');
       const isNew = agents.every((each) => each === `netplug.io/netplug-node:${release} Running`);
-      return isNew && agents.length === nodes && status?.updatedNumberScheduled === nodes;
+      if (!isNew || agents.length !== nodes) return false;
+      // The operator may not have made it before.
+      const { status } = await server.get('daemonset', 'netplug-node', '-n', 'netplug-system');
+      seen = `its DaemonSet has updated ${String(status?.updatedNumberScheduled)}`;
+      return status?.updatedNumberScheduled === nodes;
     },
     () => `${String(nodes)} agents have ${release}: ${seen}`,
     60_000,
