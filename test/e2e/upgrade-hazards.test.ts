@@ -72,6 +72,6 @@ describe('the preflight of an upgrade, on a real API server', () => {
       }
       expect(await preflight()).toEqual({ status: 0, hazards: [] });
     },
-    30_000,
+    120_000,
   );
 });
