@@ -169,8 +169,14 @@ describe('node install', () => {
   });
 
   it('ignores an unreadable record', async () => {
-    await put('state/netplug/install.json', '{"format": 2}');
+    await put('state/netplug/install.json', '{"format": 1}');
     expect(await install()).toMatchObject({ status: 0, err: expect.stringContaining('cannot be decoded') });
+  });
+
+  it('installs nothing over a record of a newer release', async () => {
+    await put('state/netplug/install.json', '{"format": 2, "by": "v3.29.0"}');
+    expect(await install()).toMatchObject({ status: 79, err: expect.stringContaining('Use netplugctl of v3.29.0') });
+    expect([await names('bin'), await names('conf')]).toEqual([[], []]);
   });
 });
 
