@@ -65,9 +65,9 @@ describe('netplugctl install cluster on an API server', () => {
   };
   const kubelets = async (behaviour: KubeletBehaviour = {}): Promise<SimulatedKubelets> =>
     startSimulatedKubelets(server, { workloads: 'simulated', ...behaviour });
-  const purge = async (): Promise<void> => {
+  const purge = async (more: Readonly<Record<string, string>> = {}): Promise<void> => {
     await using _ = await kubelets();
-    const removal = ctl('uninstall cluster --purge --yes --timeout 90');
+    const removal = ctl('uninstall cluster --purge --yes --timeout 90', more);
     await finalize(removal);
     expect(await removal).toMatchObject({ status: 0 });
   };
@@ -249,9 +249,10 @@ describe('netplugctl install cluster on an API server', () => {
     await purge();
   });
 
-  it('installs and removes by chart', async () => {
+  it.each(['helm', 'helm-3'] as const)('installs and removes by chart, with %s', async (name) => {
     await using _ = await kubelets();
-    const { status, err } = await ctl('install cluster --method chart --yes --timeout 45');
+    const helm = { HELM: program(name) };
+    const { status, err } = await ctl('install cluster --method chart --yes --timeout 45', helm);
     // No operator works here, so the installation does not become available.
     expect({ status, err: err.slice(-600) }).toMatchObject({
       status: 75,
@@ -262,9 +263,9 @@ describe('netplugctl install cluster on an API server', () => {
     expect((await server.get('installation', 'default')).spec).toEqual({
       calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }] },
     });
-    const plan = await ctl('uninstall cluster --purge --dry-run');
+    const plan = await ctl('uninstall cluster --purge --dry-run', helm);
     expect(plan.out).toMatch(/^1\. Chart\n {3}helm uninstall netplug --namespace netplug-system\n/);
-    await purge();
+    await purge(helm);
     expect(await namesOf('namespaces,customresourcedefinitions,clusterroles,clusterrolebindings')).toEqual([]);
   });
 

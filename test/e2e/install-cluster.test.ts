@@ -5,16 +5,17 @@ import { type Cluster, NO_NETWORK, startCluster } from '../support/cluster.ts';
 import { program } from '../support/components.ts';
 import { builtImage } from '../support/images.ts';
 import { type Json, until } from '../support/node.ts';
+import { type SecureEtcd, startSecureEtcd } from '../support/secure-etcd.ts';
 
 const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+const IN_ETCD = ['--method', 'manifest', '--datastore', 'kvv3'];
 const METHODS: Readonly<Record<string, Method>> = {
-  manifest: { argv: ['--method', 'manifest'], env: () => ({}) },
-  operator: { argv: ['--method', 'operator'], env: () => ({}) },
-  chart: { argv: ['--method', 'chart'], env: () => ({}) },
-  'manifest in etcd': {
-    argv: ['--method', 'manifest', '--datastore', 'kvv3'],
-    env: (etcdUrl) => ({ KV_ENDPOINTS: etcdUrl }),
-  },
+  manifest: { argv: ['--method', 'manifest'] },
+  operator: { argv: ['--method', 'operator'] },
+  'chart of helm 4': { argv: ['--method', 'chart'], env: () => ({ HELM: program('helm') }) },
+  'chart of helm 3': { argv: ['--method', 'chart'], env: () => ({ HELM: program('helm-3') }) },
+  'manifest in etcd': { argv: IN_ETCD, env: ({ etcdUrl }) => ({ KV_ENDPOINTS: etcdUrl }) },
+  'manifest in etcd with certificates': { argv: IN_ETCD, env: ({ secureEtcd }) => secureEtcd.variables },
 };
 const TRIED = process.env['NETPLUG_SOAK'] === '1' ? Object.keys(METHODS) : ['manifest'];
 const THREE_MINUTES = 180_000;
@@ -64,16 +65,22 @@ const WEB = [
 /** A method of installation: arguments, and what the environment adds. */
 interface Method {
   readonly argv: readonly string[];
-  readonly env: (etcdUrl: string) => Readonly<Record<string, string>>;
+  readonly env?: (at: Datastores) => Readonly<Record<string, string>>;
+}
+
+interface Datastores {
+  readonly etcdUrl: string;
+  readonly secureEtcd: SecureEtcd;
 }
 
 describe('installation in an empty cluster', () => {
   let cluster: Cluster;
+  let secureEtcd: SecureEtcd;
   let environment: Readonly<Record<string, string>> = {};
 
   const must = async (...argv: string[]): Promise<string> => {
     const { status, stdout, stderr } = await cluster.control.run([NETPLUGCTL, ...argv], {
-      env: { KUBECONFIG: cluster.api.kubeconfig, HELM: program('helm'), HOME: cluster.api.dir, ...environment },
+      env: { KUBECONFIG: cluster.api.kubeconfig, HOME: cluster.api.dir, ...environment },
     });
     const pods = status === 0 ? '' : await cluster.kubectl('get', 'pods', '--all-namespaces', '--output=wide');
     expect({ status, stdout, stderr, pods }).toMatchObject({ status: 0 });
@@ -129,6 +136,15 @@ describe('installation in an empty cluster', () => {
     }
   };
 
+  /** Lets helm run the test of the chart. */
+  const expectChartTest = async (helm: string): Promise<void> => {
+    const test = [helm, 'test', 'netplug', '--namespace', 'netplug-system'];
+    const env = { KUBECONFIG: cluster.api.kubeconfig, HOME: cluster.api.dir };
+    const { status, stdout, stderr } = await cluster.control.run(test, { env });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout).toMatch(/TEST SUITE: +netplug-test\n[^]*Phase: +Succeeded/);
+  };
+
   beforeAll(async () => {
     cluster = await startCluster({
       conflist: NO_NETWORK,
@@ -138,14 +154,18 @@ describe('installation in an empty cluster', () => {
       // The nft of Debian 12, which kube-proxy would run here, crashes on tables that the newer one of the image has made.
       proxyMode: 'iptables',
     });
+    secureEtcd = await startSecureEtcd(cluster);
   }, 300_000);
-  afterAll(async () => cluster?.[Symbol.asyncDispose]());
+  afterAll(async () => {
+    secureEtcd?.[Symbol.dispose]();
+    await cluster?.[Symbol.asyncDispose]();
+  });
 
   it.each(TRIED)(
     'works by the method %s, keeps running pods connected when removed, and leaves no trace when purged',
     async (name) => {
       const { argv, env } = METHODS[name]!;
-      environment = env(cluster.etcdUrl);
+      environment = env?.({ etcdUrl: cluster.etcdUrl, secureEtcd }) ?? {};
       const before = [await traces(0), await traces(1)];
       const started = performance.now();
       const said = await must('install', 'cluster', ...argv, '--yes');
@@ -154,6 +174,7 @@ describe('installation in an empty cluster', () => {
       await expectConnected();
       expect(performance.now() - started).toBeLessThan(THREE_MINUTES);
       await cluster.waitForNodesReady();
+      if (argv.includes('chart')) await expectChartTest(environment['HELM']!);
       expect(await must('install', 'status')).toContain('netplug-node: ready');
 
       await must('uninstall', 'cluster', '--yes');

@@ -163,37 +163,42 @@ describe('netplugctl upgrade', () => {
     expect(await stateOfCluster()).toEqual(before);
   }, 180_000);
 
-  it('passes a chart from before v3.23 on to the namespace of the operator, with real helm [up-methods]', async () => {
-    const release = 'v3.22.1';
-    await applyByHand(server, [...crdManifests(), namespaceObject(release)]);
-    store = openRecords(server, 'orch');
-    await helmInstall(release);
-    rollout = startSimulatedRollout(server, { store });
-    await settled(release);
-    const records = await chartRecords();
-    expect(records).toEqual(['default/sh.helm.release.v1.calico.v1']);
-    const plan = await must('upgrade plan');
-    expect(plan).toContain('installed by the chart');
-    expect(plan).toContain('skip PodSecurityPolicy "netplug-operator": the API server does not serve this kind');
-    expect(plan).toContain('[optional] delete-records');
-    await must('upgrade apply --yes');
-    await settled(NEW);
-    expect(await chartRecords()).toEqual([...records, 'netplug-system/sh.helm.release.v1.calico.v1']);
-    const { metadata } = await server.get('deployment', 'netplug-operator', '-n', 'netplug-system');
-    expect(metadata.annotations['meta.helm.sh/release-namespace']).toBe('netplug-system');
-    expect((await server.get('installation', 'default')).spec.calicoNetwork.mtu).toBe(1400);
-    await must('upgrade verify');
+  it.each(['helm', 'helm-3'] as const)(
+    'passes a chart from before v3.23 on to the namespace of the operator, with real %s [up-methods]',
+    async (helm) => {
+      env = { ...env, HELM: program(helm) };
+      const release = 'v3.22.1';
+      await applyByHand(server, [...crdManifests(), namespaceObject(release)]);
+      store = openRecords(server, 'orch');
+      await helmInstall(release);
+      rollout = startSimulatedRollout(server, { store });
+      await settled(release);
+      const records = await chartRecords();
+      expect(records).toEqual(['default/sh.helm.release.v1.calico.v1']);
+      const plan = await must('upgrade plan');
+      expect(plan).toContain('installed by the chart');
+      expect(plan).toContain('skip PodSecurityPolicy "netplug-operator": the API server does not serve this kind');
+      expect(plan).toContain('[optional] delete-records');
+      await must('upgrade apply --yes');
+      await settled(NEW);
+      expect(await chartRecords()).toEqual([...records, 'netplug-system/sh.helm.release.v1.calico.v1']);
+      const { metadata } = await server.get('deployment', 'netplug-operator', '-n', 'netplug-system');
+      expect(metadata.annotations['meta.helm.sh/release-namespace']).toBe('netplug-system');
+      expect((await server.get('installation', 'default')).spec.calicoNetwork.mtu).toBe(1400);
+      await must('upgrade verify');
 
-    await must('upgrade rollback --yes');
-    await settled(release);
-    expect(await chartRecords()).toEqual(records);
-    const old = await server.get('deployment', 'netplug-operator', '-n', 'netplug-system');
-    expect(old.metadata.annotations['meta.helm.sh/release-namespace']).toBe('default');
+      await must('upgrade rollback --yes');
+      await settled(release);
+      expect(await chartRecords()).toEqual(records);
+      const old = await server.get('deployment', 'netplug-operator', '-n', 'netplug-system');
+      expect(old.metadata.annotations['meta.helm.sh/release-namespace']).toBe('default');
 
-    await must('upgrade apply --yes --with delete-records');
-    expect(await chartRecords()).toEqual(['netplug-system/sh.helm.release.v1.calico.v1']);
-    await must('upgrade verify');
-  }, 240_000);
+      await must('upgrade apply --yes --with delete-records');
+      expect(await chartRecords()).toEqual(['netplug-system/sh.helm.release.v1.calico.v1']);
+      await must('upgrade verify');
+    },
+    240_000,
+  );
 
   it('prepares host endpoints for all interfaces when it begins before v3.14, and restores them [up-hostendpoints]', async () => {
     const never = new AbortController().signal;
@@ -418,7 +423,7 @@ async function helmInstall(release: string): Promise<void> {
     );
   }
   await promisify(execFile)(
-    program('helm'),
+    env['HELM']!,
     ['install', 'calico', chart, '--namespace', 'default', '--set', 'installation.calicoNetwork.mtu=1400'],
     { env },
   );
