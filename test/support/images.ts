@@ -5,7 +5,8 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { VERSION } from '../../src/base/version.ts';
 import { archivePath } from '../../scripts/images/build-image.ts';
-import { DEFAULT_REGISTRY, type ImageName } from '../../scripts/images/declared.ts';
+import { DEFAULT_REGISTRY, IMAGE_NAMES, type ImageName } from '../../scripts/images/declared.ts';
+import { DEBIAN_NAMES } from '../../scripts/platform.ts';
 
 const run = promisify(execFile);
 const REPOSITORY = resolve(import.meta.dirname, '../..');
@@ -14,6 +15,8 @@ const OUTPUT = join(REPOSITORY, 'dist/images');
 const SOURCES = ['dist/bin', 'images', 'scripts/images'];
 /** Tests that run at the same time build once. */
 const LOCK = join(REPOSITORY, 'build/images.lock');
+/** In seconds since 1970; no commit of netplug is of this time. */
+const OTHER_TIME = '1700000000';
 
 /** Returns the path of the archive of the image for this machine, which `importImage` of a containerd takes. */
 export async function builtImage(name: ImageName): Promise<string> {
@@ -25,6 +28,18 @@ export async function builtImage(name: ImageName): Promise<string> {
     await run('flock', [LOCK, process.execPath, ...script], { cwd: REPOSITORY });
   }
   return archive;
+}
+
+/**
+ * Builds both images once more, with names of another registry and other times of netplug's files: what runs is the same, and
+ * digests and layers differ. Returns the archives, which are in the folder.
+ */
+export async function builtAgain(folder: string, registry: string): Promise<readonly string[]> {
+  const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
+  const options = ['--architecture', DEBIAN_NAMES[architecture], '--registry', registry, '--output', folder];
+  const env = { ...process.env, SOURCE_DATE_EPOCH: OTHER_TIME };
+  await run('flock', [LOCK, process.execPath, 'scripts/images.ts', ...options], { cwd: REPOSITORY, env });
+  return IMAGE_NAMES.map((name) => archivePath(folder, name, architecture));
 }
 
 /** Returns the folder of the OCI layout of the image. */
