@@ -1,7 +1,7 @@
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type CtlCluster, ctlCluster, podOf, policyOf } from '../../../../test/support/ctl-cluster.ts';
 import type { PolicyPlan } from './explain-plan.ts';
 
@@ -17,6 +17,8 @@ beforeEach(async () => {
     podOf('done', 'n2', []),
   ]);
 });
+
+afterEach(async () => rm(folder, { recursive: true }));
 
 async function fileOf(...documents: readonly object[]): Promise<string> {
   const file = join(folder, 'new.yaml');
