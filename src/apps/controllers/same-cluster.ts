@@ -14,9 +14,8 @@ export async function insistOnSameCluster(
   ports: Pick<ControllerPorts, 'api' | 'store' | 'clock' | 'random'>,
   signal: AbortSignal,
 ): Promise<void> {
-  const options = { fieldSelector: `metadata.name=${EVERLASTING}` };
-  const [namespace] = await ports.api.list(NAMESPACES, options, signal);
-  const uid = namespace?.metadata.uid;
+  const answer = await ports.api.get(NAMESPACES, EVERLASTING, signal);
+  const uid = answer.outcome === 'ok' ? answer.value.metadata.uid : undefined;
   await changeClusterInformation(
     ports,
     (cluster = newCluster()) => {
