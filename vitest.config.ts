@@ -33,7 +33,7 @@ const ONLY_ONCE = [
 ];
 /** The tool against a datastore; those that want an agent start one. */
 const TOOL = [
-  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks,upgrade}.test.ts',
+  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks,upgrade,upgrade-fleet,upgrade-hazards}.test.ts',
 ];
 /** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
 const SLOW = ['test/e2e/{cluster-datastores-*,orch-pods}.test.ts'];
