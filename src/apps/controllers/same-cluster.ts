@@ -1,6 +1,7 @@
 import { NetplugError } from '../../base/errors.ts';
 import { changeClusterInformation, newCluster } from '../../datastore/keep-cluster-information.ts';
 import { NAMESPACES } from '../../kube/paths.ts';
+import { isLocked } from '../../model/cluster-information.ts';
 import type { ControllerPorts } from './controller.ts';
 
 /** Exists as long as its cluster. */
@@ -8,7 +9,7 @@ const EVERLASTING = 'kube-system';
 
 /**
  * Refuses an API server of another cluster than the records are of: there, everything that lives would seem to be gone. Notes
- * the cluster in records that name none. @throws controllers/other-cluster, store/*, resource/changed
+ * the cluster in records that name none, unless they are locked. @throws controllers/other-cluster, store/*, resource/changed
  */
 export async function insistOnSameCluster(
   ports: Pick<ControllerPorts, 'api' | 'store' | 'clock' | 'random'>,
@@ -21,7 +22,9 @@ export async function insistOnSameCluster(
     (cluster = newCluster()) => {
       const { orchClusterUID: known } = cluster.spec;
       if (uid === undefined || (known !== undefined && known !== uid)) throw otherCluster(known, uid);
-      return known === uid ? undefined : { ...cluster, spec: { ...cluster.spec, orchClusterUID: uid } };
+      return known === uid || isLocked(cluster)
+        ? undefined
+        : { ...cluster, spec: { ...cluster.spec, orchClusterUID: uid } };
     },
     signal,
   );

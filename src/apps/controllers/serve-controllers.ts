@@ -75,15 +75,15 @@ export class ControllerServer {
     while (!signal.aborted) {
       try {
         await insistOnSameCluster(this.#ports, signal);
-        this.#clusterProblem = undefined;
-        return;
+        break;
       } catch (cause) {
-        if (signal.aborted) return;
+        if (signal.aborted) break;
         this.#clusterProblem = reasonOf(cause);
         if (backOff.fail(cause) === 1) log.warning('controllers not started', { reason: reasonOf(cause) });
       }
       await backOff.wait(signal);
     }
+    this.#clusterProblem = undefined;
   }
 
   async #publish(signal: AbortSignal): Promise<void> {
