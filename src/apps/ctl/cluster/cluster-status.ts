@@ -4,6 +4,7 @@ import { AGENT_SET, BIRD_SET, OPERATOR } from '../../../install/cluster/names.ts
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import type { Context, Status } from '../ports.ts';
+import { podRun } from './node-pods.ts';
 import { readClusterConnection } from './cluster-access.ts';
 import { DAEMON_SETS, DEPLOYMENTS, findMethod } from './read-preflight-facts.ts';
 import { type WorkloadName, waitForNodes, waitForWorkload, workloadLag } from './wait-ready.ts';
@@ -20,14 +21,7 @@ export async function clusterStatus(context: Context, { waits }: { readonly wait
   const { io, ports, signal } = context;
   const { api: access } = await readClusterConnection(context, undefined);
   await using api = ports.openApi(access);
-  const run = {
-    api,
-    clock: ports.clock,
-    signal,
-    onProgress: (text: string) => {
-      io.stderr(`${text}\n`);
-    },
-  };
+  const run = podRun(api, context, '');
   const method = await findMethod(api, signal);
   if (method === undefined) {
     throw new NetplugError(

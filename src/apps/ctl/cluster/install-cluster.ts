@@ -16,6 +16,7 @@ import { carryOut } from '../../../plans/carry-out.ts';
 import { renderPlan } from '../../../plans/plan.ts';
 import type { Context, Status } from '../ports.ts';
 import { locate, type ObjectState, stateOf } from './api-objects.ts';
+import { podRun } from './node-pods.ts';
 import { readClusterConnection } from './cluster-access.ts';
 import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts';
 import { confirm } from './confirm.ts';
@@ -90,14 +91,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   io.stdout(renderPlan(plan));
   if (mode === 'rehearse') return 0;
   if (mode === 'ask' && !(await confirm(context, 'Install netplug in this cluster?'))) return 1;
-  const run = {
-    api,
-    clock: ports.clock,
-    signal,
-    onProgress: (text: string) => {
-      io.stderr(`  ${text}\n`);
-    },
-  };
+  const run = podRun(api, context);
   const objects = new Map(
     targetStages(target).flatMap((stage) => stage.objects.map((object) => [locate(object).key, object])),
   );

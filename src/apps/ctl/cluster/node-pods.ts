@@ -5,6 +5,7 @@ import type { Clock } from '../../../base/clock.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { PODS } from '../../../kube/paths.ts';
+import type { Context } from '../ports.ts';
 import { applyObject, deleteObject, findObject, locate } from './api-objects.ts';
 
 const POLL_MS = 1000;
@@ -98,6 +99,18 @@ export interface PodRun {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly onProgress: (text: string) => void;
+}
+
+/** Returns what it takes to wait for pods: progress goes to standard error, behind the indent. */
+export function podRun(api: OrchApi, { ports, signal, io }: Context, indent = '  '): PodRun {
+  return {
+    api,
+    clock: ports.clock,
+    signal,
+    onProgress: (text) => {
+      io.stderr(`${indent}${text}\n`);
+    },
+  };
 }
 
 /** Creates the pods in place of earlier ones, and returns their states when each has reached one of the phases or has failed. */

@@ -14,7 +14,7 @@ import { readClusterConnection } from './cluster-access.ts';
 import { installationObject } from './cluster-plan.ts';
 import { confirm } from './confirm.ts';
 import { openHelm } from './helm.ts';
-import { type PodRun, SYSTEM_PODS } from './node-pods.ts';
+import { podRun, type PodRun, SYSTEM_PODS } from './node-pods.ts';
 import { DEFINITIONS, DEPLOYMENTS, helmReleaseOf } from './read-preflight-facts.ts';
 import {
   CLEANUP_NAME,
@@ -54,14 +54,7 @@ export async function uninstallCluster(
   io.stdout(renderPlan(plan));
   if (mode === 'rehearse' || isEmpty(plan)) return 0;
   if (mode === 'ask' && !(await confirm(context, 'Remove netplug from this cluster?'))) return 1;
-  const run = {
-    api,
-    clock: ports.clock,
-    signal,
-    onProgress: (text: string) => {
-      io.stderr(`  ${text}\n`);
-    },
-  };
+  const run = podRun(api, context);
   const act = async (step: RemovalAct): Promise<void> => {
     switch (step.act) {
       case 'helm':

@@ -25,7 +25,7 @@ export function managerFor(live: ApiObject | undefined): string {
   return applier === undefined ? MANAGER : textIn(applier, 'manager');
 }
 
-/** Somebody may have removed the label with the release; then the one that every object of netplug has tells. */
+/** A user may have removed the label with the release; then the one that every object of netplug has tells. */
 function releaseWriters(live: ApiObject): readonly Readonly<Record<string, unknown>>[] {
   const entries = listIn(live.metadata, 'managedFields');
   const writersOf = (label: string): typeof entries =>

@@ -4,7 +4,7 @@ import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { type PlanRecord, readPlanRecord } from '../../../plans/plan-records.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
 import type { FoundHazard } from '../../../upgrade/cluster/checks/check.ts';
-import { runPreflight } from '../../../upgrade/cluster/checks/preflight.ts';
+import { blockingChecks, runPreflight } from '../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
 import { renderHazards, renderUpgradePlan } from '../../../upgrade/cluster/render-upgrade.ts';
@@ -12,7 +12,7 @@ import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradePlan, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
 import { VERSION } from '../../../base/version.ts';
 import { confirm } from '../cluster/confirm.ts';
-import type { PodRun } from '../cluster/node-pods.ts';
+import { podRun } from '../cluster/node-pods.ts';
 import type { Context, Status } from '../ports.ts';
 import { executionOf, resumeIfSound } from '../run-plan.ts';
 import { AS_INSTALLED, targetReader, type UpgradeChoices, type UpgradeSession, withUpgrade } from './open-upgrade.ts';
@@ -41,7 +41,14 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
     const target = targetOf(snapshot);
     const name = await recordOf(session);
     const folder = options.backup ?? join(ports.machine.stateDir, 'backups', name);
-    const parts: UpgradeRun = { session, run: podRun(session), snapshot, target, folder, proof: options.proof };
+    const parts: UpgradeRun = {
+      session,
+      run: podRun(session.api, context),
+      snapshot,
+      target,
+      folder,
+      proof: options.proof,
+    };
     const execution = executionOf(context, { name, actor: upgradeActor(parts) }, io.stdout);
     const plan = planUpgrade(snapshot, target);
     if (options.mode !== 'rehearse') {
@@ -94,9 +101,8 @@ export function ownSteps(plan: UpgradePlan, chosen: readonly string[]): UpgradeP
 /** Shows the fields that others lose first. @throws upgrade/refused */
 function showHazards({ io }: Context, hazards: readonly FoundHazard[], accepted: readonly string[]): void {
   if (hazards.length > 0) io.stderr(renderHazards(hazards));
-  const open = hazards.filter(({ id, severity }) => severity === 'block' && !accepted.includes(id));
-  if (open.length === 0) return;
-  const ids = [...new Set(open.map(({ id }) => id))];
+  const ids = blockingChecks(hazards, accepted);
+  if (ids.length === 0) return;
   throw new NetplugError(
     'upgrade/refused',
     `Cannot upgrade: the preflight found ${ids.join(', ')}; nothing was changed`,
@@ -129,24 +135,13 @@ export async function ensureVerified(
     const target = targetOf(snapshot);
     const isSound = judgeRelease(snapshot, target).every(({ isOk }) => isOk);
     if (isSound && (await noteOf(session, NOTES.verified)) === target.release) return;
-    await verifyAndNote({ session, run: podRun(session), snapshot, target, folder: '', proof });
+    await verifyAndNote({ session, run: podRun(session.api, context), snapshot, target, folder: '', proof });
   });
 }
 
 /** Returns the name of the record of an upgrade of this cluster to this release. */
 export async function recordOf({ api, context: { signal } }: UpgradeSession): Promise<string> {
   return `upgrade-${VERSION}-${sha256Of(await api.origin(signal)).slice(0, 12)}`;
-}
-
-export function podRun({ api, context: { ports, signal, io } }: UpgradeSession): PodRun {
-  return {
-    api,
-    clock: ports.clock,
-    signal,
-    onProgress: (text) => {
-      io.stderr(`  ${text}\n`);
-    },
-  };
 }
 
 export interface VerifyOptions {
@@ -166,7 +161,8 @@ export async function verifyUpgrade(context: Context, { output, proof }: VerifyO
       output === 'json' ? `${JSON.stringify({ ok: isOk, results }, undefined, 2)}\n` : renderVerified(results),
     );
     if (!isOk) return 1;
-    if (proof === 'run') await verifyRelease({ session, run: podRun(session), snapshot, target, folder: '', proof });
+    if (proof === 'run')
+      await verifyRelease({ session, run: podRun(session.api, context), snapshot, target, folder: '', proof });
     return 0;
   });
 }

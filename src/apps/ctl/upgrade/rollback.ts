@@ -13,7 +13,8 @@ import { confirm } from '../cluster/confirm.ts';
 import { deleteObject, findObject, locate } from '../cluster/api-objects.ts';
 import { waitForWorkload } from '../cluster/wait-ready.ts';
 import type { Context, Status } from '../ports.ts';
-import { podRun, recordOf } from './apply-upgrade.ts';
+import { podRun } from '../cluster/node-pods.ts';
+import { recordOf } from './apply-upgrade.ts';
 import { annotate } from './apply-objects.ts';
 import { type Backup, readBackup } from './backup.ts';
 import { type UpgradeSession, withUpgrade } from './open-upgrade.ts';
@@ -130,7 +131,7 @@ function objectSteps(
     const kind = object['kind'] === 'DaemonSet' ? 'DaemonSet' : 'Deployment';
     return {
       text: `wait until ${name} runs everywhere`,
-      act: async () => waitForWorkload(podRun(session), { kind, name }),
+      act: async () => waitForWorkload(podRun(session.api, session.context), { kind, name }),
     };
   });
   const added = live.filter(

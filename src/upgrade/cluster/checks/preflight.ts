@@ -19,3 +19,9 @@ export function runPreflight(snapshot: ClusterSnapshot, target: UpgradeTarget): 
 export function isBlocked(hazards: readonly FoundHazard[]): boolean {
   return hazards.some(({ severity }) => severity === 'block');
 }
+
+/** Returns the ids of the checks whose blocking hazards are not accepted. */
+export function blockingChecks(hazards: readonly FoundHazard[], accepted: readonly string[]): readonly string[] {
+  const open = hazards.filter(({ id, severity }) => severity === 'block' && !accepted.includes(id));
+  return [...new Set(open.map(({ id }) => id))];
+}

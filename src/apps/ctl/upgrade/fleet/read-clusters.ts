@@ -1,7 +1,7 @@
 import { forEachLimit } from '../../../../base/for-each-limit.ts';
 import { NetplugError, toNetplugError } from '../../../../base/errors.ts';
 import type { FoundHazard } from '../../../../upgrade/cluster/checks/check.ts';
-import { runPreflight } from '../../../../upgrade/cluster/checks/preflight.ts';
+import { blockingChecks, runPreflight } from '../../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../../upgrade/cluster/detect-installation.ts';
 import { isAtTarget, planUpgrade } from '../../../../upgrade/cluster/plan-upgrade.ts';
 import type { ClusterSnapshot, DetectedInstallation } from '../../../../upgrade/cluster/snapshot.ts';
@@ -77,14 +77,8 @@ async function readCluster(
       const isSound = judgeRelease(snapshot, target).every(({ isOk }) => isOk);
       return { standing: { kind: isNoted && isSound ? 'verified' : 'unverified' }, facts };
     }
-    return { standing: { kind: 'behind', blocking: blockingOf(hazards, cluster.accept) }, facts };
+    return { standing: { kind: 'behind', blocking: blockingChecks(hazards, cluster.accept) }, facts };
   });
-}
-
-/** Returns the checks whose blocking hazards are not accepted. */
-function blockingOf(hazards: readonly FoundHazard[], accepted: readonly string[]): readonly string[] {
-  const open = hazards.filter(({ id, severity }) => severity === 'block' && !accepted.includes(id));
-  return [...new Set(open.map(({ id }) => id))];
 }
 
 /** Refuses two entries of the same API server: they would upgrade one cluster at the same time. @throws cli/usage */
