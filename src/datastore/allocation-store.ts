@@ -51,6 +51,18 @@ export interface Claim {
   readonly node: NodeName | undefined;
 }
 
+/** An endpoint as it was read. */
+export type EndpointBefore = Stored<WorkloadEndpoint> | 'none';
+
+/** Returns what a write of the endpoint expects; nothing while unreadable records may hide it. */
+export function endpointBefore(
+  endpoint: Stored<WorkloadEndpoint> | undefined,
+  { problems }: Pick<NodeView, 'problems'>,
+): { readonly over?: EndpointBefore } {
+  if (endpoint !== undefined) return { over: endpoint };
+  return problems.length > 0 ? {} : { over: 'none' };
+}
+
 /** One part of a commit. Every part names the state that it expects, so that of two concurrent writers one conflicts. */
 export type Change =
   /**
@@ -75,13 +87,13 @@ export type Change =
     }
   | { readonly kind: 'delete-block'; readonly before: Stored<IpBlock> }
   /**
-   * Last writer wins: an endpoint describes the newest attachment. With `over`, expects that the endpoint is as it was read,
-   * where endpoints are records.
+   * With `over`, expects that the endpoint is as it was read, or that there is none, where endpoints are records: a write of a
+   * process that died may arrive after its successor has written. Without it the last writer wins.
    */
   | {
       readonly kind: 'put-endpoint';
       readonly endpoint: WorkloadEndpoint;
-      readonly over?: Stored<WorkloadEndpoint>;
+      readonly over?: EndpointBefore;
     }
   | { readonly kind: 'delete-endpoint'; readonly before: Stored<WorkloadEndpoint> }
   /** Deletes the pool. Expects that it is unchanged. */

@@ -1,7 +1,13 @@
 import { isNetplugError, NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
-import type { AllocationStore, Change, NodeView, Outcome } from '../datastore/allocation-store.ts';
+import {
+  type AllocationStore,
+  type Change,
+  endpointBefore,
+  type NodeView,
+  type Outcome,
+} from '../datastore/allocation-store.ts';
 import { type Allocation, type ChosenBy, heldAddresses, MAX_HOLDER_BYTES } from '../model/ip-block.ts';
 import type { PoolUse } from '../model/ip-pool.ts';
 import { type Attachment, handleOf, isSameHolder, type NodeName } from '../model/names.ts';
@@ -277,7 +283,7 @@ function endpointChanges(request: AssignRequest, view: NodeView, assigned: reado
   const endpoint = request.endpoint?.(assigned);
   if (endpoint === undefined) return [];
   const isWritten = view.endpoint !== undefined && isSameSpec(view.endpoint.value, endpoint);
-  return isWritten ? [] : [{ kind: 'put-endpoint', endpoint }];
+  return isWritten ? [] : [{ kind: 'put-endpoint', endpoint, ...endpointBefore(view.endpoint, view) }];
 }
 
 function warnAbout(log: Log, { node }: AssignRequest, view: NodeView): void {

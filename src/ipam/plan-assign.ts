@@ -124,29 +124,30 @@ interface PlanState {
 
 type PlannedAddressOrRead = AssignedAddress | Exclude<AssignPlan, { kind: 'ready' }>;
 
+/**
+ * Returns the address that the attachment holds. It holds several when the write of a process that died arrived after its
+ * successor had answered; the answer is the one of the call that began last.
+ */
 function heldAddress({ blocks, input }: PlanState, request: AddressRequest): AssignedAddress | undefined {
+  let latest: { readonly address: Address; readonly allocation: Allocation; readonly block: Cidr } | undefined;
   for (const { block } of blocks.values()) {
     if (block.cidr.base.family !== request.family) continue;
     for (const [ordinal, allocation] of block.slots) {
       if (!isSameHolder(allocation, request.allocation)) continue;
-      const address = addressAt(block.cidr, ordinal);
-      if (request.address !== undefined && !sameAddress(address, request.address)) {
-        throw new NetplugError(
-          'ipam/address-taken',
-          `Cannot assign ${formatAddress(request.address)}: this attachment holds ${formatAddress(address)} already`,
-          { hint: 'Remove the pod from the network (DEL) before asking for another address' },
-        );
-      }
-      return {
-        address,
-        allocation,
-        block: block.cidr,
-        pool: poolAround(input.pools, address)?.name ?? '',
-        isNew: false,
-      };
+      if (latest !== undefined && latest.allocation.at >= allocation.at) continue;
+      latest = { address: addressAt(block.cidr, ordinal), allocation, block: block.cidr };
     }
   }
-  return undefined;
+  if (latest === undefined) return undefined;
+  const { address } = latest;
+  if (request.address !== undefined && !sameAddress(address, request.address)) {
+    throw new NetplugError(
+      'ipam/address-taken',
+      `Cannot assign ${formatAddress(request.address)}: this attachment holds ${formatAddress(address)} already`,
+      { hint: 'Remove the pod from the network (DEL) before asking for another address' },
+    );
+  }
+  return { ...latest, pool: poolAround(input.pools, address)?.name ?? '', isNew: false };
 }
 
 function planUnheld(state: PlanState, request: AddressRequest): PlannedAddressOrRead {

@@ -63,8 +63,10 @@ function planChange(keys: Keys, change: Change): Part {
     }
     case 'put-endpoint': {
       const key = keys.endpoint(endpointIdOf(change.endpoint));
+      const { over } = change;
+      const asRead = over === 'none' ? [absent(key)] : over === undefined ? [] : [unchanged(key, over.version)];
       return {
-        compare: change.over === undefined ? [] : [unchanged(key, change.over.version)],
+        compare: asRead,
         ops: [put(key, JSON.stringify(storedEndpoint(change.endpoint)))],
       };
     }

@@ -173,7 +173,8 @@ function isAsExpected(state: MemoryState, change: Change): boolean {
       return state.blocks.get(blockId(change.before.value.cidr))?.version === change.before.version;
     case 'put-endpoint': {
       const { endpoint, over } = change;
-      return over === undefined || state.endpoints.get(endpointKey(endpointIdOf(endpoint)))?.version === over.version;
+      const now = state.endpoints.get(endpointKey(endpointIdOf(endpoint)));
+      return over === undefined || (over === 'none' ? now === undefined : now?.version === over.version);
     }
     case 'delete-endpoint': {
       const key = endpointKey(endpointIdOf(change.before.value));

@@ -26,6 +26,10 @@ export class NodeCache {
     return this.#settings;
   }
 
+  get problems(): readonly string[] {
+    return this.#settings?.problems ?? [];
+  }
+
   get pools(): readonly Pool[] {
     return this.#pools;
   }

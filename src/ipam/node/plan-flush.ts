@@ -1,4 +1,4 @@
-import type { Change, Stored } from '../../datastore/allocation-store.ts';
+import { type Change, endpointBefore, type Stored } from '../../datastore/allocation-store.ts';
 import { type IpBlock, SLOTS_PER_WRITE } from '../../model/ip-block.ts';
 import { applyOperations, BlockDraft, insistOn, type SlotOperation } from '../../model/slot-operation.ts';
 import { endpointKey, isSameSpec, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
@@ -60,6 +60,8 @@ export function partsOf({ slots, endpoints }: Entry): readonly Entry[] {
 export interface KnownState {
   readonly blocks: ReadonlyMap<string, Stored<IpBlock>>;
   readonly endpoints: ReadonlyMap<string, Stored<WorkloadEndpoint>>;
+  /** Records that could not be understood and are missing above. */
+  readonly problems: readonly string[];
 }
 
 export interface Flush {
@@ -159,6 +161,6 @@ function endpointChanges(known: KnownState, endpoints: ReadonlyMap<string, Endpo
       return before !== undefined && isCleared(before.value, change) ? [{ kind: 'delete-endpoint', before }] : [];
     }
     const isWritten = before !== undefined && isSameSpec(before.value, change.endpoint);
-    return isWritten ? [] : [{ kind: 'put-endpoint', endpoint: change.endpoint }];
+    return isWritten ? [] : [{ kind: 'put-endpoint', endpoint: change.endpoint, ...endpointBefore(before, known) }];
   });
 }

@@ -205,13 +205,14 @@ async function flush(
 ): Promise<{ readonly lost: ReadonlySet<Entry>; readonly count: number }> {
   for (let attempt = 0; ; attempt += 1) {
     await backOffConflict(ports, attempt, signal);
-    const [view, { endpoints }] = await Promise.all([
+    const [view, { endpoints, problems }] = await Promise.all([
       store.readNodeView(node, undefined, signal),
       store.listEndpoints(node, signal),
     ]);
     const known = {
       blocks: new Map([...view.owned, ...view.borrowed].map((block) => [formatCidr(block.value.cidr), block])),
       endpoints: new Map(endpoints.map((endpoint) => [endpointKey(endpointIdOf(endpoint.value)), endpoint])),
+      problems,
     };
     const count = fittingEntries(entries, known.blocks);
     const { changes, lost } = planFlush(known, entries.slice(0, count), options);

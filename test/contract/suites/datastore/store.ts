@@ -322,6 +322,18 @@ export function storeContract(
 
       // A note on a pod is removed whoever wrote it last, as long as it is of the same container.
       if (traits.endpoints === 'alone') {
+        it('are written only over what the writer has read', async () => {
+          const first = await endpoint('e');
+          const newer = await endpoint('e', { mac: '0a:00:00:00:00:02' });
+          await commit({ kind: 'put-endpoint', endpoint: first, over: 'none' });
+          const { endpoint: over } = await view(a, endpointIdOf(first));
+          if (over === undefined) throw new Error('not stored');
+          expect(await store.commit([{ kind: 'put-endpoint', endpoint: newer, over: 'none' }], never)).toBe('conflict');
+          await commit({ kind: 'put-endpoint', endpoint: newer, over });
+          expect(await store.commit([{ kind: 'put-endpoint', endpoint: first, over }], never)).toBe('conflict');
+          expect((await view(a, endpointIdOf(first))).endpoint?.value).toEqual(newer);
+        });
+
         it('that were written again are not deleted by a late release', async () => {
           await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
           const { endpoint: before } = await view(a, endpointIdOf(await endpoint('e')));
