@@ -3,13 +3,19 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { IMAGE_NAMES } from '../../scripts/images/declared.ts';
+import { VERSION } from '../../src/base/version.ts';
 import { program } from '../support/components.ts';
+import { freePort } from '../support/etcd.ts';
 import { here } from '../support/here.ts';
 import { removeAtEnd } from '../support/janitor.ts';
 import type { RunResult } from '../support/node.ts';
+import { until } from '../support/until.ts';
 
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
 const IMAGES = resolve(import.meta.dirname, '../../dist/images');
+
+const PASSWORD = { COSIGN_PASSWORD: 'a password' };
 
 let dir: string;
 beforeAll(async () => {
@@ -81,9 +87,8 @@ describe.runIf(SOAK)('bills of materials and signatures (only with NETPLUG_SOAK=
   });
 
   it('verifies what was signed with the key, and refuses checksums that were changed', async () => {
-    const env = { COSIGN_PASSWORD: 'a password' };
-    await succeed([program('cosign'), 'generate-key-pair', '--output-key-prefix', join(dir, 'key')], env);
-    await succeed(script('images-sign', '--key', join(dir, 'key.key')), env);
+    await succeed([program('cosign'), 'generate-key-pair', '--output-key-prefix', join(dir, 'key')], PASSWORD);
+    await succeed(script('images-sign', '--key', join(dir, 'key.key')), PASSWORD);
     const bundle = join(IMAGES, 'SHA256SUMS.sigstore.json');
     const common = ['--key', join(dir, 'key.pub'), '--insecure-ignore-tlog', '--bundle', bundle];
     const verify = async (sums: string): Promise<RunResult> =>
@@ -96,5 +101,38 @@ describe.runIf(SOAK)('bills of materials and signatures (only with NETPLUG_SOAK=
       text.replace(/^[0-9a-f]/, (digit) => (digit === '0' ? '1' : '0')),
     );
     expect((await verify(join(dir, 'changed'))).status).not.toBe(0);
+  });
+
+  it('signs what was pushed to a registry, where only the key that signed verifies it', async () => {
+    const address = `127.0.0.1:${String(await freePort())}`;
+    const registry = await here.start([program('crane'), 'registry', 'serve', '--address', address]);
+    try {
+      const names = IMAGE_NAMES.map((name) => `${address}/net/${name}`);
+      await until(
+        async () =>
+          fetch(`http://${address}/v2/`).then(
+            ({ ok }) => ok,
+            () => false,
+          ),
+        'the registry answers',
+      );
+      for (const [index, name] of names.entries())
+        await succeed([program('crane'), 'push', join(IMAGES, IMAGE_NAMES[index]!), `${name}:${VERSION}`]);
+      const keys = ['ours', 'theirs'].map((name) => join(dir, name));
+      for (const key of keys)
+        await succeed([program('cosign'), 'generate-key-pair', '--output-key-prefix', key], PASSWORD);
+      const [ours, theirs] = keys;
+      await succeed(script('images-sign', '--key', `${ours!}.key`, '--registry', `${address}/net`), PASSWORD);
+      const verify = async (key: string, name: string): Promise<RunResult> =>
+        here.run([program('cosign'), 'verify', '--key', `${key}.pub`, '--insecure-ignore-tlog', name]);
+      for (const name of names) {
+        const digest = (await succeed([program('crane'), 'digest', `${name}:${VERSION}`])).trim();
+        const { status, stderr } = await verify(ours!, `${name}@${digest}`);
+        expect({ status, stderr }).toMatchObject({ status: 0 });
+        expect((await verify(theirs!, `${name}@${digest}`)).status).not.toBe(0);
+      }
+    } finally {
+      await registry.stop('KILL');
+    }
   });
 });
