@@ -58,8 +58,8 @@ export async function readClusterConnection(
   };
 }
 
-/** With records in etcd, the API is that of the kubeconfig. */
-async function findApi(context: Context): Promise<OrchSettings> {
+/** With records in etcd, the API is that of the kubeconfig. @throws netconf/needs-orchestrator */
+export async function findApi(context: Context): Promise<OrchSettings> {
   const { ORCHCONFIG: orchconfig, KUBERNETES_SERVICE_HOST: inCluster = '' } = context.env;
   const nothing = { apiRoot: undefined, nodeName: undefined };
   if (orchconfig !== undefined && orchconfig !== '') return { ...nothing, orchconfig };

@@ -3,7 +3,7 @@ import { type Command, command, flagOption, mandatory, value } from '../command.
 import { readInputs } from '../inputs.ts';
 import { exportDatastore } from './export-datastore.ts';
 import { type Exported, readExport } from './export-file.ts';
-import { acceptCluster } from './accept-cluster.ts';
+import { acceptCluster, readClusterUid } from './accept-cluster.ts';
 import { importDatastore } from './import-datastore.ts';
 import { lockDatastore, unlockDatastore } from './lock-datastore.ts';
 import { undoImport } from './undo-import.ts';
@@ -33,14 +33,23 @@ Afterwards an import can no longer be undone.`,
   }),
   command({
     path: ['datastore', 'accept-cluster'],
-    summary: 'Lets the records in etcd become those of another cluster.',
+    summary: 'Makes the records in etcd those of another cluster.',
+    options: {
+      uid: value('uid', 'uid of the namespace kube-system of that cluster (default: that of the API server)', {
+        read: readClusterUid,
+      }),
+    },
     details: `
 The controllers note in ClusterInformation which cluster the records are of, and change nothing while
 their API server is of another one: every pod and node would seem to be gone. Run this command after
-the cluster was built anew on the same etcd. The controllers then note the cluster that they find,
-and remove what it does not have.`,
-    examples: ['netplugctl datastore accept-cluster'],
-    run: async (context) => acceptCluster(context),
+the cluster was built anew on the same etcd. It reads the uid from the API server of ORCHCONFIG, else
+of KUBECONFIG, and prints the cluster before and after. The controllers of that cluster then begin to
+work, and remove what it does not have; those of any other cluster stop.`,
+    examples: [
+      'ORCHCONFIG=/etc/netplug/kubeconfig netplugctl datastore accept-cluster',
+      'netplugctl datastore accept-cluster --uid 3f0c7a52-e5b1-4f0c-9d7a-3b8de6c1a2f4',
+    ],
+    run: async (context, { options }) => acceptCluster(context, options),
   }),
   command({
     path: ['datastore', 'export'],
