@@ -6,12 +6,10 @@ import type { Store } from '../../src/datastore/store.ts';
 import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { launchControllers, type Replica } from '../support/controllers.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
-import { here } from '../support/here.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
 import { until } from '../support/until.ts';
 
 const FOREVER = new AbortController().signal;
-const NETPLUGCTL = join(import.meta.dirname, '../../dist/bin/netplugctl');
 const OWN = { 'netplug/created-by': 'netplug-orch-controllers' };
 
 let etcd: Etcd;
@@ -173,22 +171,6 @@ describe('controllers on etcd', () => {
     await wrong.ended;
     expect(wrong.log()).toContain('ENABLED_CONTROLLERS is "policy,pods"');
   });
-
-  it('change nothing with an API server of another cluster, until its records are accepted', async () => {
-    await until(async () => (await profile('kns.shop')) !== undefined, 'there is a copy that could be lost');
-    await replica.stop();
-    await using other = await startApiServer();
-    await using stranger = await launchControllers('stranger', { kubeconfig: other.kubeconfig, etcdUrl: etcd.url });
-    await until(async () => (await stranger.ask('/readyz')).body.includes('is of cluster'), 'it says why it waits');
-    expect(await profile('kns.shop')).toBeDefined();
-    const accepted = await here.run([NETPLUGCTL, 'datastore', 'accept-cluster'], { env: { KV_ENDPOINTS: etcd.url } });
-    expect(accepted).toMatchObject({
-      status: 0,
-      stdout: expect.stringContaining('no longer those of cluster') as string,
-    });
-    await until(async () => (await profile('kns.shop')) === undefined, 'the copy is gone', 60_000);
-    await stranger.ready();
-  }, 120_000);
 });
 
 function endpointOf(pod: string, podUID: string, profiles: readonly string[]): WorkloadEndpoint {

@@ -14,6 +14,11 @@ export interface ControllerPorts extends RetryPorts {
   /** The API of the orchestrator, on every datastore. */
   readonly api: OrchApi;
   readonly metrics: ControllerMetrics;
+  /**
+   * Expects an API server of the cluster that the records are of, and ends the leadership unless it is. Before what follows from
+   * the absence of objects is done: in another cluster everything is absent. @throws controllers/other-cluster, store/*
+   */
+  readonly confirmCluster: (signal: AbortSignal) => Promise<void>;
 }
 
 /** Brings one part of the datastore to the state that follows from what it observes. */

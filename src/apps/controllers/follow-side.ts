@@ -1,15 +1,17 @@
 import { BackOff, type RetryPorts } from '../../base/back-off.ts';
 import { reasonOf } from '../../base/errors.ts';
-import type { Log } from '../../base/log.ts';
 import { RecordCache } from '../../cache/record-cache.ts';
 import type { FollowStore } from '../../datastore/follow.ts';
+import type { ControllerPorts } from './controller.ts';
 import type { Feed, Observed, ObservedChange, Side } from './observed.ts';
 
 const BACK_OFF = { firstMs: 250, maxMs: 5000, maxRefusedMs: 30_000 };
 
+type FollowerPorts = Pick<ControllerPorts, 'log' | 'confirmCluster'> & RetryPorts & { readonly store: FollowStore };
+
 /** Follows the feeds of one side, in one stream, and keeps what it observes. */
 export class SideFollower {
-  readonly #ports: RetryPorts & { readonly log: Log; readonly store: FollowStore };
+  readonly #ports: FollowerPorts;
   readonly #side: Side;
   readonly #feeds: readonly Feed[];
   readonly #observed: Observed;
@@ -17,7 +19,7 @@ export class SideFollower {
   #problem: string | undefined;
 
   constructor(
-    ports: RetryPorts & { readonly log: Log; readonly store: FollowStore },
+    ports: FollowerPorts,
     side: Side,
     { feeds, observed }: { readonly feeds: readonly Feed[]; readonly observed: Observed },
   ) {
@@ -36,7 +38,7 @@ export class SideFollower {
   /** Reports changes, at first everything, until the signal aborts. */
   async run(onChanges: (changes: readonly ObservedChange[]) => void, signal: AbortSignal): Promise<void> {
     if (this.#feeds.length === 0) return;
-    const { store, log } = this.#ports;
+    const { store, log, confirmCluster } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
     const queries = this.#feeds.map(({ query }) => query);
     while (!signal.aborted) {
@@ -48,6 +50,8 @@ export class SideFollower {
           ...(from === undefined ? { isFresh: true } : { from }),
           signal,
         })) {
+          // It may have come from another server than the records before.
+          if (event.kind === 'snapshot') await confirmCluster(signal);
           const deltas = this.#cache.apply(event);
           this.#problem = undefined;
           onChanges(

@@ -44,15 +44,29 @@ it('reports what the datastore refuses for what it is, does all else, and tries 
   expect(done).toHaveLength(KEYS.length);
 });
 
+it('deletes nothing unless the cluster is confirmed directly before, and does all else', async () => {
+  const { run, done, confirmed } = start({ deleted: ['key-0', 'key-7'] });
+  confirmed.failure = new NetplugError('store/unavailable', 'no answer of the API server');
+  await expect(run.reconcile({ isFull: false }, never)).rejects.toThrow('no answer of the API server');
+  expect(done).not.toContain('key-0');
+  confirmed.failure = new NetplugError('store/corrupt', 'cannot be decoded');
+  run.note(KEYS.map(changeOf));
+  await expect(run.reconcile({ isFull: false }, never)).rejects.toThrow('cannot be decoded');
+  expect(new Set(done)).toEqual(new Set(KEYS.filter((key) => key !== 'key-0' && key !== 'key-7')));
+  confirmed.failure = undefined;
+  await run.reconcile({ isFull: false }, never);
+  expect(done.slice(-2).toSorted()).toEqual(['key-0', 'key-7']);
+});
+
 /** A controller with all keys due, which notes the keys that it has done. */
-function start() {
+function start({ deleted = [] }: { readonly deleted?: readonly string[] } = {}) {
   const done: string[] = [];
   const failWith = new Map<string, Error>();
-  const controller = keyedController<{ readonly kind: 'put'; readonly key: string }>({
+  const controller = keyedController<{ readonly kind: 'put' | 'delete'; readonly key: string }>({
     name: 'test',
     feeds: [FEED],
     keysOf: ({ id }) => [id],
-    plan: (key) => ({ changes: [{ kind: 'put', key }] }),
+    plan: (key) => ({ changes: [{ kind: deleted.includes(key) ? 'delete' : 'put', key }] }),
     apply: async ({ key }) => {
       await Promise.resolve();
       const failure = failWith.get(key);
@@ -64,9 +78,14 @@ function start() {
   const log = { ...silentLog, warning: (_: string, facts: Facts = {}) => problems.push(facts['problem']) };
   const metrics = { setProblems: () => undefined, countChange: () => undefined };
   const observed: Pick<Observed, 'find' | 'all'> = { find: () => undefined, all: () => [] };
-  const run = controller.start({ metrics, log } as unknown as ControllerPorts, observed as Observed);
+  const confirmed: { failure: Error | undefined } = { failure: undefined };
+  const confirmCluster = async (): Promise<void> => {
+    await Promise.resolve();
+    if (confirmed.failure !== undefined) throw confirmed.failure;
+  };
+  const run = controller.start({ metrics, log, confirmCluster } as unknown as ControllerPorts, observed as Observed);
   run.note(KEYS.map(changeOf));
-  return { run, done, failWith, problems };
+  return { run, done, failWith, problems, confirmed };
 }
 
 function changeOf(id: string): ObservedChange {

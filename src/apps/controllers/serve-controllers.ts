@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { BackOff } from '../../base/back-off.ts';
-import { reasonOf } from '../../base/errors.ts';
+import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { ControllerName } from '../../config/controller-names.ts';
 import type { ControllersSettings } from '../../config/controllers-settings.ts';
 import type { FollowStore } from '../../datastore/follow.ts';
@@ -10,14 +10,16 @@ import {
 } from '../../model/controllers-configuration.ts';
 import { lead } from '../../runtime/lead.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
+import { clusterController } from './cluster-controller.ts';
 import type { ControllerRegistry } from './controller.ts';
-import { insistOnSameCluster } from './same-cluster.ts';
+import { compareClusters, insistOnSameCluster } from './same-cluster.ts';
 import { publishLeader } from './publish-leader.ts';
-import { ControllerRun, type RunPorts } from './run-controllers.ts';
+import { ControllerRun, type RunPorts, type TimedController } from './run-controllers.ts';
 
 const BACK_OFF = { firstMs: 250, maxMs: 5000, maxRefusedMs: 30_000 };
+const CLUSTER_CONTROLLER: TimedController = { controller: clusterController(), periodMs: 300_000 };
 
-export interface ServePorts extends RunPorts {
+export interface ServePorts extends Omit<RunPorts, 'confirmCluster'> {
   readonly lease: LeaderLease;
   /** Shows in the orchestrator who leads, where the lease itself is not there. */
   readonly published?: LeaderLease;
@@ -46,44 +48,56 @@ export class ControllerServer {
     return [...own, ...(this.#run?.problems() ?? [])].flatMap((each) => each ?? []);
   }
 
-  /** Runs until the signal aborts. @throws cni/env-invalid */
+  /** Runs until the signal aborts. */
   async serve(stop: AbortSignal): Promise<void> {
-    const { metrics } = this.#ports;
+    const { log, isApart } = this.#ports;
     const ports = { ...this.#ports, lease: this.#watched(this.#ports.lease) };
-    await lead(
-      ports,
-      async ({ signal }) => {
-        metrics.setLeading(true);
-        const over = new AbortController();
-        const published = this.#publish(AbortSignal.any([signal, over.signal]));
-        try {
-          if (this.#ports.isApart) await this.#untilSameCluster(signal);
-          if (!signal.aborted) await this.#lead(signal);
-        } finally {
-          metrics.setLeading(false);
-          over.abort();
-          await published;
-        }
-      },
-      stop,
-    );
+    const backOff = new BackOff(this.#ports, BACK_OFF);
+    while (!stop.aborted) {
+      backOff.start();
+      try {
+        // The lease is for a replica that can work.
+        if (isApart) await compareClusters(this.#ports, stop);
+        this.#clusterProblem = undefined;
+        await lead(ports, async ({ signal }) => this.#serveTerm(signal), stop);
+      } catch (cause) {
+        if (stop.aborted) return;
+        if (!isNetplugError(cause)) throw cause;
+        backOff.fail(cause);
+        const reason = reasonOf(cause);
+        if (reason !== this.#clusterProblem) log.warning('not campaigning', { reason });
+        this.#clusterProblem = reason;
+      }
+      await backOff.wait(stop);
+    }
   }
 
-  async #untilSameCluster(signal: AbortSignal): Promise<void> {
-    const { log } = this.#ports;
-    const backOff = new BackOff(this.#ports, BACK_OFF);
-    while (!signal.aborted) {
+  /** Works until the signal aborts. @throws what prevents that the cluster is confirmed at first, controllers/other-cluster later */
+  async #serveTerm(signal: AbortSignal): Promise<void> {
+    const { metrics, isApart } = this.#ports;
+    metrics.setLeading(true);
+    const over = new AbortController();
+    const either = AbortSignal.any([signal, over.signal]);
+    const published = this.#publish(either);
+    const confirmCluster: RunPorts['confirmCluster'] = async (each) => {
       try {
-        await insistOnSameCluster(this.#ports, signal);
-        break;
+        if (isApart) await insistOnSameCluster(this.#ports, each);
       } catch (cause) {
-        if (signal.aborted) break;
-        this.#clusterProblem = reasonOf(cause);
-        if (backOff.fail(cause) === 1) log.warning('controllers not started', { reason: reasonOf(cause) });
+        if (isNetplugError(cause, 'controllers/other-cluster')) over.abort(cause);
+        throw cause;
       }
-      await backOff.wait(signal);
+    };
+    try {
+      await confirmCluster(either);
+      await this.#lead({ ...this.#ports, confirmCluster }, either);
+      over.signal.throwIfAborted();
+    } catch (cause) {
+      if (!signal.aborted) throw cause;
+    } finally {
+      metrics.setLeading(false);
+      over.abort();
+      await published;
     }
-    this.#clusterProblem = undefined;
   }
 
   async #publish(signal: AbortSignal): Promise<void> {
@@ -92,8 +106,8 @@ export class ControllerServer {
   }
 
   /** Runs the controllers, with other settings whenever those change. */
-  async #lead(signal: AbortSignal): Promise<void> {
-    const { log } = this.#ports;
+  async #lead(ports: RunPorts, signal: AbortSignal): Promise<void> {
+    const { log, registry, isApart } = this.#ports;
     let current: ControllersSettings | undefined;
     let running: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined;
     const failed = new AbortController();
@@ -110,7 +124,8 @@ export class ControllerServer {
         current = settings;
         await end();
         log.info('controllers started', { controllers: [...settings.controllers.keys()] });
-        const run = new ControllerRun(this.#ports, controllersFor(this.#ports.registry, settings));
+        const timed = [...controllersFor(registry, settings), ...(isApart ? [CLUSTER_CONTROLLER] : [])];
+        const run = new ControllerRun(ports, timed);
         const stop = new AbortController();
         const ended = run.run(AbortSignal.any([either, stop.signal]));
         running = { stop, ended };

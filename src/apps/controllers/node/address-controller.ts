@@ -104,8 +104,9 @@ class AddressCollection implements RunningController {
 
   /** The record is the last that goes: while it is there, the node is known to have been one of the orchestrator. */
   async #deleteRecord(node: NodeName, signal: AbortSignal): Promise<void> {
-    const { store } = this.#ports;
+    const { store, confirmCluster } = this.#ports;
     const which = { kind: 'Node', name: node } as const;
+    await confirmCluster(signal);
     const record = await store.findResource(which, signal);
     if (record === undefined || !isOfOrchestrator(record)) return;
     const { resourceVersion } = record.metadata;

@@ -25,7 +25,7 @@ const NodeParts = v.object({
 
 /** Asks the API, and for a node that it does not have the records of the datastore. */
 export function liveView(
-  { api, store }: Pick<ControllerPorts, 'api' | 'store'>,
+  { api, store, confirmCluster }: Pick<ControllerPorts, 'api' | 'store' | 'confirmCluster'>,
   records: NodeControllerSettings['nodeRecords'],
 ): LiveView {
   return {
@@ -34,6 +34,7 @@ export function liveView(
       return pod === undefined ? undefined : presenceOf(pod);
     },
     standingOf: async (name, signal) => {
+      await confirmCluster(signal);
       const node = isObjectName(name) ? found(await api.get(NODES, name, signal), `node "${name}"`) : undefined;
       if (node !== undefined) return isReady(node) ? 'ready' : 'unreachable';
       if (records !== 'own') return 'gone';

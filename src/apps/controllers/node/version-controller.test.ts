@@ -42,7 +42,16 @@ describe('the ClusterInformation, with controllers', () => {
     const log: Log = { debug: note, info: note, warning: note, error: note };
     // It asks the orchestrator nothing.
     const api = new OrchApi({ from: 'file', path: '/nonexistent' });
-    const ports = { clock: systemClock, random: systemRandom, log, store, api, metrics: createControllerMetrics() };
+    const confirmCluster = async (): Promise<void> => Promise.resolve();
+    const ports = {
+      clock: systemClock,
+      random: systemRandom,
+      log,
+      store,
+      api,
+      metrics: createControllerMetrics(),
+      confirmCluster,
+    };
     const run = new ControllerRun({ ...ports, followed: { datastore: store, orchestrator: store } }, [
       { controller: versionController(settings), periodMs: 60_000 },
     ]);

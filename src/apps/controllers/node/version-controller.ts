@@ -7,19 +7,19 @@ import { CLUSTER_INFORMATION_ID, clusterIdOf, isLocked } from '../../../model/cl
 import type { Node } from '../../../model/node.ts';
 import { showResourceId } from '../../../model/resource-id.ts';
 import type { Controller, ControllerPorts, RunningController } from '../controller.ts';
-import type { Feed, Observed, ObservedChange } from '../observed.ts';
+import type { Observed, ObservedChange } from '../observed.ts';
+import { CLUSTER_RECORDS } from '../cluster-controller.ts';
 import { NODE_RECORDS } from './node-controller.ts';
 import { clusterVersions, UNKNOWN_VERSION } from '../../../model/cluster-versions.ts';
 
 const NAME = 'node-versions';
-const CLUSTER: Feed = { side: 'datastore', query: { kind: 'resources', of: 'ClusterInformation' } };
 
 /** Keeps the ClusterInformation, and reports agents that are older than what else runs in the cluster. */
 export function versionController({ nodeRecords }: NodeControllerSettings): Controller {
   const types = [nodeRecords === 'own' ? 'kv' : 'orch'];
   return {
     name: NAME,
-    feeds: [NODE_RECORDS, CLUSTER],
+    feeds: [NODE_RECORDS, CLUSTER_RECORDS],
     start: (ports, observed) => new VersionRun(ports, observed, types),
   };
 }
@@ -66,7 +66,7 @@ class VersionRun implements RunningController {
 
   /** The agents remember the id of the cluster: a new one would be that of another cluster to them. */
   #judge(hasAgents: boolean): { readonly problems: readonly string[]; readonly isKept: boolean } {
-    const record = this.#observed.find(CLUSTER, showResourceId(CLUSTER_INFORMATION_ID));
+    const record = this.#observed.find(CLUSTER_RECORDS, showResourceId(CLUSTER_INFORMATION_ID));
     if (record?.problem !== undefined) return { problems: [record.problem], isKept: false };
     const cluster =
       record?.kind === 'resource' && record.value?.kind === 'ClusterInformation' ? record.value : undefined;
@@ -79,6 +79,8 @@ class VersionRun implements RunningController {
   }
 
   async #keep(version: string, signal: AbortSignal): Promise<void> {
+    // A record that is made anew names the cluster from the start.
+    await this.#ports.confirmCluster(signal);
     const id = this.#clusterId;
     const note = { version, types: this.#types, ...(id === undefined ? {} : { clusterId: id }) };
     await keepClusterInformation(this.#ports, note, signal);

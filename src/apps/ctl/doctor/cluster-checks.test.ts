@@ -44,9 +44,16 @@ const DATASTORE: DatastoreFacts = {
 const report = (more: Partial<DatastoreReport>): Partial<DatastoreFacts> => ({ report: { ...REPORT, ...more } });
 
 describe('doctor checks of the controllers', () => {
-  const facts: ControllerFacts = { type: 'kvv3', leader: 'one', namespaces: ['shop'], withoutProfile: [] };
+  const facts: ControllerFacts = {
+    type: 'kvv3',
+    leader: 'one',
+    clusterProblem: undefined,
+    namespaces: ['shop'],
+    withoutProfile: [],
+  };
   expectEachCheck(CONTROLLER_CHECKS, facts, {
     'not-running': { leader: undefined },
+    'cluster-unknown': { clusterProblem: 'ClusterInformation "default" cannot be understood' },
     'profile-missing': { withoutProfile: ['shop'] },
   });
 

@@ -1,8 +1,10 @@
+import { isNetplugError } from '../../../base/errors.ts';
 import { CONTROLLERS_ON } from '../../../config/controllers-settings.ts';
 import type { Datastore } from '../../../config/connection.ts';
 import { CONTROLLER_NAMES } from '../../../config/controller-names.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { namespaceProfile } from '../../../model/policy-names.ts';
+import { findCluster } from '../admit.ts';
 import type { Sources } from './sources.ts';
 import { type Check, topic } from './topic.ts';
 
@@ -10,6 +12,8 @@ export interface ControllerFacts {
   readonly type: Datastore['type'];
   /** The leader, where the datastore itself knows it. */
   readonly leader: string | undefined;
+  /** Why the records do not say of which cluster they are; undefined when they do, or name none yet. */
+  readonly clusterProblem: string | undefined;
   /** Namespaces with pods of networks with policy.type "orch", where those need profiles from controllers. */
   readonly namespaces: readonly string[];
   /** Those of them that have no profile. */
@@ -28,6 +32,22 @@ export const CONTROLLER_CHECKS: readonly Check<ControllerFacts>[] = [
             {
               found: `no ${CONTROLLERS} leads, and ${inNamespaces(namespaces)} have pods of networks with policy.type "orch": changes of NetworkPolicies, namespaces and labels of pods have no effect`,
               remedy: `Run ${CONTROLLERS} with the controllers policy, profile and workloadendpoint (docs/controllers.md)`,
+            },
+          ],
+  },
+  {
+    id: 'controllers/cluster-unknown',
+    severity: 'error',
+    expected:
+      'with etcd, a ClusterInformation that can be read: without it the controllers do not know whose records these are',
+    judge: ({ clusterProblem }) =>
+      clusterProblem === undefined
+        ? []
+        : [
+            {
+              found: `${clusterProblem}: no ${CONTROLLERS} begins to lead, and a leader removes nothing`,
+              remedy: 'Repair the record, or remove it and name the cluster (docs/controllers.md)',
+              command: 'netplugctl datastore accept-cluster',
             },
           ],
   },
@@ -64,10 +84,12 @@ export const CONTROLLERS_TOPIC = topic({
 
 async function gatherControllers(sources: Sources, signal: AbortSignal): Promise<ControllerFacts> {
   const { type } = (await sources.connection()).datastore;
-  if (type === 'orch') return { type, leader: undefined, namespaces: [], withoutProfile: [] };
+  if (type === 'orch')
+    return { type, leader: undefined, clusterProblem: undefined, namespaces: [], withoutProfile: [] };
   const store = await sources.store();
-  const [leader, { endpoints }, { resources }] = await Promise.all([
+  const [leader, clusterProblem, { endpoints }, { resources }] = await Promise.all([
     store.findLeader?.(CONTROLLERS, signal),
+    findCluster(store, signal).then(() => undefined, problemIn),
     store.listEndpoints(undefined, signal),
     store.listResources('Profile', signal),
   ]);
@@ -80,9 +102,15 @@ async function gatherControllers(sources: Sources, signal: AbortSignal): Promise
   return {
     type,
     leader,
+    clusterProblem,
     namespaces,
     withoutProfile: namespaces.filter((namespace) => !profiles.has(namespaceProfile(namespace))),
   };
+}
+
+function problemIn(cause: unknown): string {
+  if (isNetplugError(cause, 'store/corrupt')) return cause.message;
+  throw cause;
 }
 
 /** Names a few of them: there may be hundreds. */
