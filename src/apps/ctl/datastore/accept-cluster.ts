@@ -41,7 +41,7 @@ export function readClusterUid(text: string): string {
 
 async function readUid(context: Context): Promise<string> {
   await using api = context.ports.openApi(await findApi(context));
-  return orchClusterUid(api, context.signal);
+  return await orchClusterUid(api, context.signal);
 }
 
 function ownCluster(): NetplugError {
