@@ -361,45 +361,4 @@ describe('the operator, with exactly the rights of its account', () => {
     await cluster.api.apply([given]);
     await become(SERVES);
   }, 240_000);
-
-  it('leaves a definition of a newer release as it is, and restores one that lacks fields', async () => {
-    const place = '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties';
-    const patchPools = async (...operations: object[]): Promise<unknown> =>
-      cluster.api.kubectl('patch', 'crd', 'ippools.netplug.io', '--type=json', `--patch=${JSON.stringify(operations)}`);
-    const fields = async (): Promise<string> =>
-      JSON.stringify((await cluster.api.get('crd', 'ippools.netplug.io')).spec.versions[0].schema);
-    await patchPools(
-      { op: 'add', path: `${place}/weight`, value: { type: 'integer' } },
-      { op: 'remove', path: `${place}/natOutgoing` },
-    );
-    await until(
-      async () => JSON.stringify((await status()).warnings).includes('spec.weight'),
-      'a warning names the field',
-    );
-    expect(await fields()).not.toContain('natOutgoing');
-    await become(SERVES);
-    await patchPools({ op: 'remove', path: `${place}/weight` });
-    await until(async () => (await fields()).includes('natOutgoing'), 'the definition is restored');
-    await become(SERVES);
-  }, 120_000);
-
-  it('reports an older definition that it may not change', async () => {
-    const role = await cluster.api.get('clusterrole', 'netplug-operator');
-    const { name } = role.metadata;
-    const rules = role.rules.map((rule: { apiGroups: string[]; verbs: string[] }) =>
-      rule.apiGroups.includes('apiextensions.k8s.io') ? { ...rule, verbs: ['get', 'list', 'watch'] } : rule,
-    );
-    await cluster.api.apply([{ ...role, metadata: { name }, rules }]);
-    await cluster.api.kubectl(
-      'patch',
-      'crd',
-      'ippools.netplug.io',
-      '--type=json',
-      '--patch=[{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/natOutgoing"}]',
-    );
-    await become({ Degraded: 'True' });
-    expect((await condition('Degraded')).message).toMatch(/CustomResourceDefinition "ippools.netplug.io"/);
-    await cluster.api.apply([{ ...role, metadata: { name } }]);
-    await become(SERVES);
-  }, 120_000);
 });

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
+import { isNewerRelease } from '../../base/compare-versions.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
-import { compareDefinitions } from '../../install/cluster/checks/compare-definitions.ts';
+import { type Manifest, RELEASE_LABEL } from '../../datastore/orch/crd-manifests.ts';
+import { definitionRelease } from '../../install/cluster/checks/compare-definitions.ts';
 import { OPERATOR } from '../../install/cluster/names.ts';
 import { type ApiAnswer, isUnknownKind } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
@@ -21,7 +22,6 @@ import { hasApplied, withFieldsTakenOver } from './take-over-fields.ts';
 /** An annotation of an object that the operator must not write; its value is `unmanaged`. */
 export const MANAGED_ANNOTATION = 'netplug.io/operator';
 const UNMANAGED = 'unmanaged';
-const SHOWN_FIELDS = 5;
 
 /** Fields that the operator sets although another manager had written them. */
 export interface TakenFields {
@@ -90,8 +90,10 @@ export class ObjectApplier {
       const warning = `${showReference(which)} is left as it is: it has the annotation ${MANAGED_ANNOTATION}: ${UNMANAGED}`;
       return { outcome: 'unmanaged', object: live, warning };
     }
-    const further = which.kind === 'CustomResourceDefinition' ? compareDefinitions(live, desired).further : [];
-    if (further.length > 0) return ofNewerRelease(which, live, further);
+    if (which.kind === 'CustomResourceDefinition') {
+      const [theirs = '', ours = ''] = [definitionRelease(live), definitionRelease(desired)];
+      if (isNewerRelease(theirs, ours)) return ofNewerRelease(which, live, { theirs, ours });
+    }
     if (!hasApplied(live.metadata['managedFields'], OPERATOR)) return this.#takeOver(desired, live, signal);
     if (digest !== rendered) return this.#apply(desired, 'updated', signal);
     if (missingPaths(desired, live).length === 0) return { outcome: 'ok', uid: live.metadata.uid ?? '', object: live };
@@ -191,9 +193,12 @@ export function problemOf(which: ObjectReference, cause: unknown): ReportedProbl
 }
 
 /** An older definition would make the API server drop the fields from every record that is written from then on. */
-function ofNewerRelease(which: ObjectReference, live: ApiObject, further: readonly string[]): Ensured {
-  const shown = further.slice(0, SHOWN_FIELDS).join(', ');
-  const warning = `${showReference(which)} is left as it is: it has fields that this release does not know (${shown}), and an older definition would drop them. Run the operator of the release that the definition is from`;
+function ofNewerRelease(
+  which: ObjectReference,
+  live: ApiObject,
+  { theirs, ours }: { readonly theirs: string; readonly ours: string },
+): Ensured {
+  const warning = `${showReference(which)} is left as it is: it is of release ${theirs}, this operator is ${ours}, and an older definition would drop fields of every record. Run the operator of ${theirs}, or remove the label ${RELEASE_LABEL} of the definition to go back`;
   return { outcome: 'unmanaged', object: live, warning };
 }
 

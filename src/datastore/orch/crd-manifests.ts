@@ -1,4 +1,5 @@
 import { stringify } from 'yaml';
+import { VERSION as RELEASE } from '../../base/version.ts';
 import { KINDS } from '../../model/kinds.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import { NETPLUG_NODE, NETPLUG_NODES } from './netplug-nodes.ts';
@@ -27,6 +28,9 @@ interface Definition {
 const [GROUP = '', VERSION = ''] = API_VERSION.split('/');
 /** `kubectl get netplug` lists all kinds of the category. */
 const CATEGORY = 'netplug';
+/** The release that a definition is from: an older program leaves it alone. */
+export const RELEASE_LABEL = 'app.kubernetes.io/version';
+const LABELS = { 'app.kubernetes.io/part-of': 'netplug', [RELEASE_LABEL]: RELEASE };
 const AGE: PrinterColumn = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' };
 
 const BLOCK_COLUMNS: readonly PrinterColumn[] = [
@@ -81,7 +85,7 @@ function crd({ kind, plural, shortNames, scope, schema, columns }: Definition): 
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: `${plural}.${GROUP}` },
+    metadata: { name: `${plural}.${GROUP}`, labels: LABELS },
     spec: {
       group: GROUP,
       scope: scope === 'cluster' ? 'Cluster' : 'Namespaced',

@@ -1,11 +1,24 @@
 import { at } from '../../../base/problem.ts';
+import { RELEASE_LABEL } from '../../../datastore/orch/crd-manifests.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import type { DefinitionFact } from './preflight-facts.ts';
 
-/** Compares the fields of a definition in the cluster with those of this release. */
-export function compareDefinitions(live: unknown, own: unknown): Pick<DefinitionFact, 'further' | 'lacking'> {
+/** Compares a definition in the cluster with that of this release. */
+export function compareDefinitions(live: unknown, own: unknown): Omit<DefinitionFact, 'name'> {
   const [theirs, ours] = [fieldsOf(live), fieldsOf(own)];
-  return { further: [...theirs.difference(ours)].sort(), lacking: [...ours.difference(theirs)].sort() };
+  return {
+    release: definitionRelease(live),
+    further: [...theirs.difference(ours)].sort(),
+    lacking: [...ours.difference(theirs)].sort(),
+  };
+}
+
+/** Returns the release that a definition is from; undefined when it does not say. */
+export function definitionRelease(definition: unknown): string | undefined {
+  const metadata = isRecord(definition) ? definition['metadata'] : undefined;
+  const labels = isRecord(metadata) ? metadata['labels'] : undefined;
+  const release = isRecord(labels) ? labels[RELEASE_LABEL] : undefined;
+  return typeof release === 'string' ? release : undefined;
 }
 
 /** Returns the paths of all fields in the schemas of all versions. */

@@ -49,6 +49,8 @@ export interface NamedRange {
 /** A definition in the cluster, compared with that of this release. */
 export interface DefinitionFact {
   readonly name: string;
+  /** As its label says. */
+  readonly release: string | undefined;
   /** Fields that only the cluster has. */
   readonly further: readonly string[];
   /** Fields that only this release has. */

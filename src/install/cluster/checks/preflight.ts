@@ -1,4 +1,4 @@
-import { isNewerVersion } from '../../../base/compare-versions.ts';
+import { isNewerRelease, isNewerVersion } from '../../../base/compare-versions.ts';
 import { type Cidr, cidrsOverlap, tryReadCidr } from '../../../net/cidr.ts';
 import type { PreflightFacts, NodeFact, WantedInstallation } from './preflight-facts.ts';
 
@@ -72,21 +72,37 @@ const CHECKS: readonly PreflightCheck[] = [
     id: 'newer-definitions',
     severity: 'error',
     judge: ({ definitions }, { release }) =>
+      definitions.flatMap(({ name, release: theirs = '' }) =>
+        isNewerRelease(theirs, release)
+          ? [
+              {
+                field: `CustomResourceDefinition ${name}`,
+                found: `it is of release ${theirs}, this tool is ${release}`,
+                remedy: `Use netplugctl ${theirs}: an older definition would drop fields of every record`,
+              },
+            ]
+          : [],
+      ),
+  },
+  {
+    id: 'changed-definitions',
+    severity: 'warning',
+    judge: ({ definitions }, { release }) =>
       definitions
-        .filter(({ further }) => further.length > 0)
+        .filter(({ further, release: theirs = '' }) => further.length > 0 && !isNewerRelease(theirs, release))
         .map(({ name, further }) => ({
           field: `CustomResourceDefinition ${name}`,
-          found: `it has fields that ${release} does not know: ${further.slice(0, 5).join(', ')}`,
+          found: `it has fields that ${release} does not have: ${further.slice(0, 5).join(', ')}`,
           remedy:
-            'Use netplugctl of the release that the definitions are from: an older definition would drop the fields',
+            'The installation replaces it, and values of these fields are lost when their record is written next; nothing is to be done unless you need them',
         })),
   },
   {
     id: 'older-definitions',
     severity: 'warning',
-    judge: ({ definitions }) =>
+    judge: ({ definitions }, { release }) =>
       definitions
-        .filter(({ lacking, further }) => lacking.length > 0 && further.length === 0)
+        .filter(({ lacking, release: theirs = '' }) => lacking.length > 0 && !isNewerRelease(theirs, release))
         .map(({ name, lacking }) => ({
           field: `CustomResourceDefinition ${name}`,
           found: `it lacks ${lacking.slice(0, 5).join(', ')}`,
