@@ -159,6 +159,37 @@ describe('netplugctl install cluster on an API server', () => {
     expect((await ctl('uninstall cluster --purge --dry-run')).out).not.toContain('delete');
   });
 
+  /** Repeats the command without `--spec`, after edits of the installation by hand. */
+  const expectKept = async (features: () => Promise<unknown>): Promise<void> => {
+    const by = 'install cluster --method manifest';
+    const repeated = await ctl(`${by} --dry-run`);
+    expect(repeated).toMatchObject({ status: 0, out: expect.not.stringMatching(/create|change/) });
+    expect(repeated.err).toContain('what the command does not set stays as it is');
+    const inNamespace = '--namespace=netplug-system';
+    await server.kubectl('set', 'env', 'daemonset/netplug-node', 'NETPLUG_LOG_LEVEL=DEBUG', inNamespace);
+    expect((await ctl(`${by} --dry-run`)).out).not.toMatch(/create|change/);
+    const edit = '{"spec":{"updateStrategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":2}}}}';
+    await server.kubectl('patch', 'daemonset', 'netplug-node', inNamespace, `--patch=${edit}`);
+    const restored = await ctl(`${by} --registry registry.example/n --yes`);
+    expect({ status: restored.status, err: restored.err.slice(-700) }).toEqual({ status: 0, err: expect.anything() });
+    expect(restored.err).toContain(
+      'DaemonSet netplug-system/netplug-node: spec.updateStrategy.rollingUpdate.maxUnavailable: 0 (number) in place of 2',
+    );
+    const { spec } = await server.get('daemonset', inNamespace, 'netplug-node');
+    const [agent] = spec.template.spec.containers;
+    expect(agent.image).toBe('registry.example/n/netplug-node:v3.27.0');
+    expect(agent.env).toContainEqual({ name: 'NETPLUG_LOG_LEVEL', value: 'DEBUG' });
+    expect(await features()).toEqual({ ip_addrs_no_ipam: true });
+    expect((await server.get('ippools')).items).toHaveLength(2);
+    const variant = await ctl(`${by} --variant policy-only --interface-prefix cali --yes`);
+    expect(variant).toMatchObject({
+      status: 69,
+      err: expect.stringMatching(/--variant: .* Use --variant policy-and-/),
+    });
+    const datastore = await ctl(`${by} --yes`, { KV_ENDPOINTS: 'http://10.0.0.1:2379' });
+    expect(datastore).toMatchObject({ status: 69, err: expect.stringMatching(/--datastore: .* Use --datastore orch/) });
+  };
+
   it('takes every setting from the Installation of --spec, also when it is repeated with another one', async () => {
     await using _ = await kubelets();
     const written = async (calicoNetwork: object, more: object = {}): Promise<string> => {
@@ -195,6 +226,8 @@ describe('netplugctl install cluster on an API server', () => {
     // It lists no pools, so those that exist stay as they are.
     expect(changed.out).not.toContain('IPPool');
     expect(await features()).toEqual({ ip_addrs_no_ipam: true });
+
+    await expectKept(features);
     await purge();
 
     await written({ ipPools: [{ cidr: '10.81.0.0/16' }, { cidr: '10.96.128.0/24' }] });
@@ -225,6 +258,11 @@ describe('netplugctl install cluster on an API server', () => {
     await written('Enabled');
     expect((await ctl(`${by} --spec ${path} --dry-run`)).out).toContain('change Installation default');
     expect((await ctl(`${by} --dry-run`)).out).not.toContain('Installation default');
+    const moved = await ctl(`${by} --registry registry.example/n --dry-run`);
+    expect(moved.out).toContain('change Installation default');
+    expect(moved.err.match(/^Installation default: .*/gm)).toEqual([
+      'Installation default: spec.registry: "registry.example/n" (string) added',
+    ]);
     await purge();
   });
 
@@ -263,6 +301,12 @@ describe('netplugctl install cluster on an API server', () => {
     expect((await server.get('installation', 'default')).spec).toEqual({
       calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }] },
     });
+    const edit = '{"spec":{"calicoNetwork":{"mtu":1400}}}';
+    await server.kubectl('patch', 'installation', 'default', '--type=merge', `--patch=${edit}`);
+    expect(await ctl('install cluster --method chart --yes --timeout 20', helm)).toMatchObject({ status: 75 });
+    expect((await server.get('installation', 'default')).spec).toEqual({
+      calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }], mtu: 1400 },
+    });
     const plan = await ctl('uninstall cluster --purge --dry-run', helm);
     expect(plan.out).toMatch(/^1\. Chart\n {3}helm uninstall netplug --namespace netplug-system\n/);
     await purge(helm);
@@ -291,10 +335,17 @@ describe('netplugctl install cluster on an API server', () => {
     const [definition] = crdManifests() as Json[];
     const { schema } = definition.spec.versions[0];
     schema.openAPIV3Schema.properties.spec.properties.fromTheFuture = { type: 'string' };
+    definition.metadata.labels = { 'app.kubernetes.io/version': 'v3.28.0-rc.1' };
     await server.apply([definition]);
     await refused(
       by,
-      /error: CustomResourceDefinition ipblocks\.netplug\.io: it has fields that v3\.27\.0 does not know: spec\.fromTheFuture/,
+      /error: CustomResourceDefinition ipblocks\.netplug\.io: it is of release v3\.28\.0-rc\.1, this tool is v3\.27\.0. Use netplugctl v3\.28\.0-rc\.1/,
+    );
+    definition.metadata.labels = {};
+    await server.apply([definition]);
+    const edited = await ctl('install cluster --method manifest --dry-run');
+    expect(edited.err).toContain(
+      'warning: CustomResourceDefinition ipblocks.netplug.io: it has fields that v3.27.0 does not have: spec.fromTheFuture',
     );
     delete schema.openAPIV3Schema.properties.spec.properties.fromTheFuture;
     delete schema.openAPIV3Schema.properties.spec.properties.node;

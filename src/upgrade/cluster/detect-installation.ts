@@ -31,17 +31,16 @@ export function detectInstallation(snapshot: ClusterSnapshot): DetectedInstallat
     );
   }
   const recorded = charts.find(({ name }) => name === chartReleaseOf(operator)) ?? charts[0];
-  const releases = releasesOf(snapshot);
   const method = snapshot.method ?? methodOf(operator, recorded !== undefined);
   refuseOtherMethod(method, { operator, isRecorded: recorded !== undefined });
   // A record that is left over from another method is none of this one's concern.
   const chart = method === 'chart' ? recorded : undefined;
   return {
     method,
-    variant: agent === undefined ? 'policy-and-networking' : variantOf(agent),
+    variant: variantOf(objects),
     datastore: snapshot.datastore.type,
-    releases,
-    from: lowest([...Object.values(releases), ...podReleases(snapshot)]),
+    releases: releasesOf(snapshot),
+    from: oldestRelease(snapshot),
     chart,
   };
 }
@@ -72,14 +71,21 @@ function chartReleaseOf(operator: Manifest | undefined): string | undefined {
   return operator === undefined ? undefined : metadataIn(operator).annotations['meta.helm.sh/release-name'];
 }
 
-function variantOf(agent: Manifest): Variant {
-  const [container = {}] = containersIn(agent);
+/** Returns what of netplug is installed: everything, as long as there is no agent. */
+export function variantOf(objects: readonly Manifest[]): Variant {
+  const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
+  const [container = {}] = agent === undefined ? [] : containersIn(agent);
   if ((variableIn(container, 'NETPLUG_NETWORKING') ?? 'on') === 'on') return 'policy-and-networking';
   return variableIn(container, 'NETPLUG_CONFLIST_FILE') === undefined ? 'policy-only' : 'second-plugin';
 }
 
+/** Returns the oldest release that is installed or runs; undefined when nothing tells one. */
+export function oldestRelease(snapshot: Pick<ClusterSnapshot, 'objects' | 'pods'>): string | undefined {
+  return lowest([...Object.values(releasesOf(snapshot)), ...podReleases(snapshot)]);
+}
+
 /** The label of the object is what its writer meant; the tag of its first image is what runs. */
-function releasesOf({ objects }: ClusterSnapshot): Readonly<Record<string, string>> {
+function releasesOf({ objects }: Pick<ClusterSnapshot, 'objects'>): Readonly<Record<string, string>> {
   const found: Record<string, string> = {};
   for (const [kind, name] of WORKLOADS) {
     const object = findNamed(objects, kind, name);
@@ -91,7 +97,7 @@ function releasesOf({ objects }: ClusterSnapshot): Readonly<Record<string, strin
   return found;
 }
 
-function podReleases({ pods }: ClusterSnapshot): readonly string[] {
+function podReleases({ pods }: Pick<ClusterSnapshot, 'pods'>): readonly string[] {
   return pods.flatMap(({ images }) => images.flatMap((image) => releaseIn(image) ?? []));
 }
 

@@ -8,11 +8,16 @@ import type { ClusterDatastore } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import type { ComponentOverride, InstallationSpec } from '../../model/installation.ts';
 import { isRecord } from '../../model/read-schema.ts';
-import { detectInstallation } from './detect-installation.ts';
+import { oldestRelease, variantOf } from './detect-installation.ts';
 import { containersIn, findNamed, metadataIn, recordIn, textIn, variableIn } from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
+
+/** What of a cluster shows how netplug was installed. */
+export type InstalledObjects = Pick<ClusterSnapshot, 'objects' | 'pods' | 'tool'> & {
+  readonly nodes: readonly unknown[];
+};
 
 /** What an installation was made of, as far as its objects show. */
 export interface InstalledSettings {
@@ -24,14 +29,14 @@ export interface InstalledSettings {
  * Returns the settings from which the objects of the cluster can be rendered again, with the edits that users make most: of the
  * conflist, of variables, resources, tolerations and the registry. Pools are left out: they are the user's. Pure.
  */
-export function installedSettings(snapshot: ClusterSnapshot): InstalledSettings {
-  const { variant, from = snapshot.tool } = detectInstallation(snapshot);
+export function installedSettings(snapshot: InstalledObjects): InstalledSettings {
+  const from = oldestRelease(snapshot) ?? snapshot.tool;
   const agent = findNamed(snapshot.objects, 'DaemonSet', AGENT_SET) ?? {};
   const controllers = findNamed(snapshot.objects, 'Deployment', CONTROLLERS) ?? {};
   const [container = {}] = containersIn(agent);
   const prefix = variableIn(container, 'NETPLUG_INTERFACE_PREFIX');
   const circumstances = {
-    variant,
+    variant: variantOf(snapshot.objects),
     datastore: datastoreIn(container),
     defaultPools: [],
     nodes: snapshot.nodes.length,
@@ -64,7 +69,7 @@ function isWorkload({ kind }: Manifest): boolean {
   return kind === 'DaemonSet' || kind === 'Deployment';
 }
 
-function plainSpec(snapshot: ClusterSnapshot, agent: Manifest, controllers: Manifest): InstallationSpec {
+function plainSpec(snapshot: InstalledObjects, agent: Manifest, controllers: Manifest): InstallationSpec {
   const [container = {}] = containersIn(agent);
   const registry = registryIn(textIn(container, 'image'));
   const secrets = listIn(podOf(agent), 'imagePullSecrets').map((secret) => textIn(secret, 'name'));
@@ -81,7 +86,7 @@ function plainSpec(snapshot: ClusterSnapshot, agent: Manifest, controllers: Mani
 
 /** The conflist holds what concerns the plugin. Its absence, with another plugin, leaves everything at its default. */
 function conflistSpec(
-  { objects }: ClusterSnapshot,
+  { objects }: InstalledObjects,
   detection: { readonly isBgp: boolean; readonly v4: string | undefined; readonly v6: string | undefined },
 ): InstallationSpec {
   const text = textIn(recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data'), 'conflist');

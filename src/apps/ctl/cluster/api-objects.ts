@@ -2,7 +2,8 @@ import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { NetplugError } from '../../../base/errors.ts';
 import type { Mode } from '../../../base/mode.ts';
-import { manifestIdentity, manifestKey } from '../../../install/cluster/edits/edit.ts';
+import { editLine, manifestIdentity, manifestKey } from '../../../install/cluster/edits/edit.ts';
+import { findEdits } from '../../../install/cluster/edits/find-edits.ts';
 import { KINDS } from '../../../model/kinds.ts';
 import type { ApiAnswer } from '../../../kube/answers.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
@@ -50,15 +51,23 @@ export function locate(object: ClusterObject): Located {
 
 export type ObjectState = 'missing' | 'same' | 'different';
 
+export interface ComparedObject {
+  readonly state: ObjectState;
+  /** Lines for the user about each field that differs. */
+  readonly changes: readonly string[];
+}
+
 /**
  * Compares an object with that of the cluster by a dry run of its application. `missing` as well when its namespace or its kind
  * does not exist yet.
  */
-export async function stateOf(api: OrchApi, object: ClusterObject, signal: AbortSignal): Promise<ObjectState> {
+export async function compareObject(api: OrchApi, object: ClusterObject, signal: AbortSignal): Promise<ComparedObject> {
   const live = await findObject(api, locate(object), signal);
-  if (live === undefined) return 'missing';
+  if (live === undefined) return { state: 'missing', changes: [] };
   const after = await applyObject(api, { object, mode: 'rehearse' }, signal);
-  return isDeepStrictEqual(objectContent(live), objectContent(after)) ? 'same' : 'different';
+  const [was, is] = [objectContent(live), objectContent(after)];
+  if (isDeepStrictEqual(was, is)) return { state: 'same', changes: [] };
+  return { state: 'different', changes: findEdits([was], [is]).map((edit) => editLine(edit)) };
 }
 
 /** Returns the object; undefined when it, or its kind, does not exist. @throws store/* */

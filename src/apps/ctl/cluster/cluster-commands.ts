@@ -44,9 +44,10 @@ applies the objects on the server, waits, and has a pair of pods on each node re
 and a Service. Run it again after an interruption: the plan consists of what is left.
 
 --spec takes every setting from a file with an Installation, for each method; of the file only the spec is
-used. --pool and --registry set what the file leaves open, and are refused when it has the same field. An
-Installation that exists is changed only with --spec or --pool: give --spec again when you repeat the
-command.
+used. --pool and --registry set what the file leaves open, and are refused when it has the same field.
+Repeated without --spec, the command keeps the settings of the installation that runs and changes only
+what --pool and --registry set. What it would change of objects that exist is listed before the plan, also
+an edit by hand that no Installation can express. Another variant or datastore is refused.
 
 The kubeconfig decides the cluster. With KV_ENDPOINTS in the environment the datastore is etcd, which the
 method "manifest" supports; its certificates are copied into a Secret. The method "chart" runs helm, which

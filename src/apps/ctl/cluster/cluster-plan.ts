@@ -33,7 +33,7 @@ export interface ClusterTarget {
   readonly certificates: Readonly<Record<string, string>> | undefined;
   readonly proof: 'run' | 'skip';
   /** Kinds whose objects are left as they are when they exist, because the command line says nothing about them. */
-  readonly keptKinds: readonly ('IPPool' | 'Installation')[];
+  readonly keptKinds: readonly 'IPPool'[];
 }
 
 export interface TargetStage {

@@ -15,7 +15,7 @@ import { memoryPlanRecords } from '../../../plans/plan-records.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
 import { renderPlan } from '../../../plans/plan.ts';
 import type { Context, Status } from '../ports.ts';
-import { locate, type ObjectState, stateOf } from './api-objects.ts';
+import { type ComparedObject, compareObject, locate } from './api-objects.ts';
 import { podRun } from './node-pods.ts';
 import { readClusterConnection } from './cluster-access.ts';
 import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts';
@@ -26,7 +26,10 @@ import { probeServerPod, probeService } from '../../../install/cluster/probe-obj
 import { readPreflightFacts, rightsForObjects, type NeededRight } from './read-preflight-facts.ts';
 import { openHelm } from './helm.ts';
 import { withFlags } from './read-installation.ts';
+import { readStandingSettings } from './standing-settings.ts';
 
+/** Of one object. */
+const SHOWN_CHANGES = 10;
 const WRITE_VERBS = ['get', 'create', 'patch'];
 const READ_RIGHTS: readonly NeededRight[] = [
   { verb: 'list', group: '', resource: 'nodes' },
@@ -51,8 +54,13 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   const helm = method === 'chart' ? await openHelm(context, connection.api) : undefined;
   const rights = [...READ_RIGHTS, ...neededRights(options, connection.datastore)];
   const facts = await readPreflightFacts(api, { rights, certificateFaults: connection.certificateFaults }, signal);
-  const spec = withPools(given, options, { facts, datastore: connection.datastore.type });
-  const settings = settingsOf(spec, {
+  const standing = await readStandingSettings(api, { method, facts }, signal);
+  const keeps = options.spec === undefined && standing !== undefined;
+  const spec = keeps
+    ? withChanges(standing.spec, options)
+    : withPools(given, options, { facts, datastore: connection.datastore.type });
+  const keepsPools = keeps && method === 'manifest' && options.pools === undefined;
+  const made = settingsOf(spec, {
     release: VERSION,
     variant,
     datastore: connection.datastore,
@@ -60,32 +68,40 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     nodes: facts.nodes.length,
     ...(interfacePrefix === undefined ? {} : { interfacePrefix }),
   });
+  // The objects of a manifest tell the families of its pools alone.
+  const settings = keepsPools ? { ...made, pools: [] } : made;
   const wanted = {
     method,
     variant,
+    datastore: connection.datastore.type,
     usesPodCidrs: settings.ipam === 'HostLocal',
-    pools: rangesOf(spec, options.spec === undefined ? 'flags' : 'file'),
+    pools: keepsPools
+      ? []
+      : rangesOf(spec, options.spec === undefined && !(keeps && options.pools === undefined) ? 'flags' : 'file'),
     release: VERSION,
   };
   for (const { path, reason } of idleFields(options.spec ?? {}, options))
     io.stderr(`warning: ${path}: it has no effect with ${reason}.\n`);
-  refuseFindings(context, preflight(facts, wanted));
+  refuseFindings(context, preflight(facts, { ...wanted, runs: standing?.runs }));
   const target: ClusterTarget = {
     method,
     settings,
     spec,
     certificates: connection.certificates,
     proof,
-    keptKinds: keptKinds(options),
+    keptKinds: options.pools === undefined && options.spec?.calicoNetwork?.ipPools === undefined ? ['IPPool'] : [],
   };
   const nodes = facts.nodes.filter(({ os }) => os === 'linux').map(({ name }) => name);
-  const states = await readStates(api, target, { facts, signal });
+  const compared = await compareObjects(api, target, { facts, signal });
   const notes = [
     `${method}, ${variant}, records in ${connection.datastore.type === 'orch' ? 'the API of Kubernetes' : connection.datastore.endpoints}`,
     `${String(nodes.length)} nodes, Kubernetes ${facts.serverVersion}, images of ${spec.registry ?? 'netplug.io'}`,
     ...wanted.pools.map(({ cidr }) => `pool ${cidr}`),
     ...(helm === undefined ? [] : [`helm ${helm.version}`]),
+    ...(keeps ? ['what the command does not set stays as it is; --spec sets everything'] : []),
+    ...[...compared.values()].flatMap(({ changes }) => shortened(changes)),
   ];
+  const states = new Map([...compared].map(([key, { state }]) => [key, state]));
   const plan = clusterPlan(target, { states, notes });
   for (const note of plan.notes) io.stderr(`${note}\n`);
   io.stdout(renderPlan(plan));
@@ -154,9 +170,25 @@ function withPools(
   );
 }
 
-function keptKinds({ spec, pools }: ClusterInstallOptions): ClusterTarget['keptKinds'] {
-  if (pools !== undefined || spec?.calicoNetwork?.ipPools !== undefined) return [];
-  return spec === undefined ? ['IPPool', 'Installation'] : ['IPPool'];
+/** Returns the settings with what the command line sets in their place. */
+function withChanges({ registry, ...spec }: InstallationSpec, options: ClusterInstallOptions): InstallationSpec {
+  const { ipPools, ...network } = spec.calicoNetwork ?? {};
+  const [images, pools] = [options.registry ?? registry, options.pools ?? ipPools];
+  return {
+    ...spec,
+    ...(images === undefined ? {} : { registry: images }),
+    ...(spec.calicoNetwork === undefined && pools === undefined
+      ? {}
+      : { calicoNetwork: { ...network, ...(pools === undefined ? {} : { ipPools: pools }) } }),
+  };
+}
+
+function shortened(changes: readonly string[]): readonly string[] {
+  const left = changes.length - SHOWN_CHANGES;
+  return [
+    ...changes.slice(0, SHOWN_CHANGES),
+    ...(left > 0 ? [`and ${String(left)} more changes of the same object`] : []),
+  ];
 }
 
 function rangesOf({ calicoNetwork }: InstallationSpec, from: 'flags' | 'file'): readonly WantedPool[] {
@@ -212,22 +244,22 @@ function refuseFindings({ io }: Context, findings: readonly PreflightFinding[]):
 }
 
 /** Objects whose namespace or kind does not exist yet are missing. */
-async function readStates(
+async function compareObjects(
   api: OrchApi,
   target: ClusterTarget,
   { facts, signal }: { readonly facts: PreflightFacts; readonly signal: AbortSignal },
-): Promise<ReadonlyMap<string, ObjectState>> {
+): Promise<ReadonlyMap<string, ComparedObject>> {
   const served = new Set(facts.definitions.map(({ name }) => name));
   const own = new Set(definitionObjects().map((definition) => locate(definition).name));
-  const states = new Map<string, ObjectState>();
+  const states = new Map<string, ComparedObject>();
   for (const object of targetStages(target).flatMap((stage) => stage.objects)) {
     const { key, collection } = locate(object);
     const definition = `${collection.plural}.${collection.group}`;
     const isServed = !own.has(definition) || served.has(definition);
-    const state = isServed ? await stateOf(api, object, signal) : 'missing';
-    // Pools and settings that exist belong to the user, unless the command line names others.
+    const compared = isServed ? await compareObject(api, object, signal) : ({ state: 'missing', changes: [] } as const);
+    // Pools that exist belong to the user, unless the command line names others.
     const isKept = target.keptKinds.some((kind) => kind === object['kind']);
-    states.set(key, isKept && state === 'different' ? 'same' : state);
+    states.set(key, isKept && compared.state === 'different' ? { state: 'same', changes: [] } : compared);
   }
   return states;
 }

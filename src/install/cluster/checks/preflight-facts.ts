@@ -1,4 +1,4 @@
-import type { Variant } from '../settings.ts';
+import type { ClusterDatastore, Variant } from '../settings.ts';
 
 /** What the API of a cluster tells about it before an installation. */
 export interface PreflightFacts {
@@ -67,6 +67,9 @@ export interface WantedPool extends NamedRange {
 export interface WantedInstallation {
   readonly method: InstallMethod;
   readonly variant: Variant;
+  readonly datastore: ClusterDatastore['type'];
+  /** What an installation by manifest is already; undefined without one. */
+  readonly runs: { readonly variant: Variant; readonly datastore: ClusterDatastore } | undefined;
   readonly usesPodCidrs: boolean;
   readonly pools: readonly WantedPool[];
   /** Of the tool. */

@@ -123,6 +123,37 @@ const CHECKS: readonly PreflightCheck[] = [
             },
           ],
   },
+  {
+    id: 'other-variant',
+    severity: 'error',
+    judge: (_, { variant, runs }) =>
+      runs === undefined || runs.variant === variant
+        ? []
+        : [
+            {
+              field: '--variant',
+              found: `the variant ${runs.variant} is installed, and ${variant} would cut off pods that run`,
+              remedy: `Use --variant ${runs.variant}, or remove it first with: netplugctl uninstall cluster`,
+            },
+          ],
+  },
+  {
+    id: 'other-datastore',
+    severity: 'error',
+    judge: (_, { datastore, runs }) =>
+      runs === undefined || runs.datastore.type === datastore
+        ? []
+        : [
+            {
+              field: '--datastore',
+              found: `the installation keeps its records in ${runs.datastore.type === 'orch' ? 'the API of Kubernetes' : 'etcd'}`,
+              remedy:
+                runs.datastore.type === 'orch'
+                  ? 'Use --datastore orch, or remove it first with: netplugctl uninstall cluster'
+                  : `Set KV_ENDPOINTS to ${runs.datastore.endpoints}, or remove it first with: netplugctl uninstall cluster`,
+            },
+          ],
+  },
   { id: 'nodes', severity: 'error', judge: ({ nodes }) => noNodes(nodes) },
   { id: 'node-kernel', severity: 'error', judge: ({ nodes }) => linuxNodes(nodes).flatMap(kernelFaults) },
   {

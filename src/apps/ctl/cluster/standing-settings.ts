@@ -1,0 +1,65 @@
+import { problemsError } from '../../../base/problem.ts';
+import { VERSION } from '../../../base/version.ts';
+import type { InstallMethod, PreflightFacts } from '../../../install/cluster/checks/preflight-facts.ts';
+import { AGENT_SET, BIRD_SET, CONFIG_MAP } from '../../../install/cluster/names.ts';
+import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import type { ClusterDatastore, Variant } from '../../../install/cluster/settings.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
+import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
+import { decodeResource } from '../../../model/decode-resource.ts';
+import { INSTALLATION_NAME, type InstallationSpec } from '../../../model/installation.ts';
+import { API_VERSION } from '../../../model/resource.ts';
+import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
+import { findObject, locate } from './api-objects.ts';
+import { installationObject } from './cluster-plan.ts';
+
+/** Settings of the installation that runs. A repeated command keeps those that it does not set. */
+export interface StandingSettings {
+  readonly spec: InstallationSpec;
+  /** With a manifest, where nothing but its objects tells them. */
+  readonly runs: { readonly variant: Variant; readonly datastore: ClusterDatastore } | undefined;
+}
+
+/** Returns the settings of an installation by the same method; undefined without one. @throws resource/invalid, store/* */
+export async function readStandingSettings(
+  api: OrchApi,
+  { method, facts }: { readonly method: InstallMethod; readonly facts: PreflightFacts },
+  signal: AbortSignal,
+): Promise<StandingSettings | undefined> {
+  if (facts.installedBy !== method) return undefined;
+  return method === 'manifest' ? readManifestSettings(api, facts, signal) : readInstallationSettings(api, signal);
+}
+
+async function readManifestSettings(
+  api: OrchApi,
+  { nodes }: PreflightFacts,
+  signal: AbortSignal,
+): Promise<StandingSettings> {
+  const sources = [
+    ['apps/v1', 'DaemonSet', AGENT_SET],
+    ['apps/v1', 'DaemonSet', BIRD_SET],
+    ['apps/v1', 'Deployment', CONTROLLERS],
+    ['v1', 'ConfigMap', CONFIG_MAP],
+  ] as const;
+  const objects = await Promise.all(
+    sources.map(async ([apiVersion, kind, name]) => {
+      const object = { apiVersion, kind, metadata: { name, namespace: INSTALL_NAMESPACE } };
+      const live = await findObject(api, locate(object), signal);
+      return live === undefined ? [] : [{ ...live, apiVersion, kind }];
+    }),
+  );
+  const { spec, circumstances } = installedSettings({ objects: objects.flat(), pods: [], nodes, tool: VERSION });
+  const { variant, datastore } = circumstances;
+  return { spec, runs: { variant, datastore } };
+}
+
+async function readInstallationSettings(api: OrchApi, signal: AbortSignal): Promise<StandingSettings | undefined> {
+  const live = await findObject(api, locate(installationObject({})), signal);
+  if (live === undefined) return undefined;
+  const metadata = { name: INSTALLATION_NAME };
+  const decoded = decodeResource({ apiVersion: API_VERSION, kind: 'Installation', metadata, spec: live['spec'] ?? {} });
+  if ('problems' in decoded)
+    throw problemsError('the Installation in the cluster', decoded.problems, 'resource/invalid');
+  // The kind is that of an Installation.
+  return { spec: decoded.resource.spec as InstallationSpec, runs: undefined };
+}
