@@ -55,3 +55,9 @@ export function reasonOf(cause: unknown): string {
   if (cause instanceof AggregateError) return [...new Set(cause.errors.map(reasonOf))].join(', ');
   return cause instanceof Error ? cause.message : String(cause);
 }
+
+/** Returns the reason of a failure, and behind it what to do about it. */
+export function reasonAndRemedy(cause: unknown): string {
+  const remedy = cause instanceof NetplugError && cause.hint !== undefined ? ` (${cause.hint})` : '';
+  return `${reasonOf(cause)}${remedy}`;
+}

@@ -1,6 +1,6 @@
 import { errnoOf, NetplugError } from '../base/errors.ts';
 
-const ROOM = 'Free disk space, then run the same command again';
+const ROOM = 'Free disk space; a command is then to be repeated';
 const REASONS: Readonly<Record<string, readonly [reason: string, hint: string]>> = {
   ENOSPC: ['no space left on device', ROOM],
   EDQUOT: ['disk quota exceeded', ROOM],

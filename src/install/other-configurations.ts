@@ -19,5 +19,5 @@ export async function warningOfOthers(confDir: string, confName: string): Promis
   const names = (await onFile('read', confDir, async () => readdir(confDir).catch(ignoreMissing))) ?? [];
   const [first] = names.filter((name) => /\.(conf|conflist|json)$/.test(name)).sort();
   if (first === undefined || first >= confName) return undefined;
-  return `"${join(confDir, first)}" sorts before "${confName}": a runtime that reads one configuration reads that one`;
+  return `"${join(confDir, first)}" sorts before "${confName}": a runtime that reads one configuration reads that one; remove the file, or give the conflist of netplug a name before it`;
 }

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../base/clock.ts';
-import { reasonOf } from '../../base/errors.ts';
+import { reasonAndRemedy, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { AgentFiles } from '../../install/agent-files.ts';
 import { onFile } from '../../install/on-file.ts';
@@ -58,7 +58,7 @@ export class CertificateCopies {
         this.#problem = undefined;
       } catch (cause) {
         if (signal.aborted) return;
-        const problem = `the certificates of etcd are not copied from "${this.#from}": ${reasonOf(cause)}`;
+        const problem = `the certificates of etcd are not copied from "${this.#from}": ${reasonAndRemedy(cause)}`;
         if (problem !== this.#problem) log.error('certificates not copied', { reason: reasonOf(cause) });
         this.#problem = problem;
       }

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { RetryPorts } from '../../base/back-off.ts';
-import { reasonOf } from '../../base/errors.ts';
+import { reasonAndRemedy } from '../../base/errors.ts';
 import { failureFacts } from '../../cni/error-output.ts';
 import type { Log } from '../../base/log.ts';
 import { ignoreMissing } from '../../base/missing-file.ts';
@@ -108,7 +108,7 @@ export class CniCredentials {
         this.#problem = undefined;
       } catch (cause) {
         if (signal.aborted) return;
-        const problem = reasonOf(cause);
+        const problem = reasonAndRemedy(cause);
         if (problem !== this.#problem) log.warning('credentials of the plugin not renewed', failureFacts(cause));
         this.#problem = problem;
         waitMs = RETRY_MS.least + random.int(RETRY_MS.most - RETRY_MS.least);

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../base/clock.ts';
-import { reasonOf } from '../../base/errors.ts';
+import { reasonAndRemedy, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { AgentFiles } from '../../install/agent-files.ts';
 import { checkConflist } from '../../install/check-conflist.ts';
@@ -78,7 +78,7 @@ export class ConflistInstaller {
       this.#warning = warning;
     } catch (cause) {
       if (signal.aborted) return;
-      const problem = `the conflist of "${this.#place.source}" is not installed: ${reasonOf(cause)}`;
+      const problem = `the conflist of "${this.#place.source}" is not installed: ${reasonAndRemedy(cause)}`;
       if (problem !== this.#problem) log.error('conflist not installed', { reason: reasonOf(cause) });
       this.#problem = problem;
     }

@@ -54,6 +54,28 @@ describe('the state of a workload', () => {
     });
   });
 
+  it('shows what a failed container has said at last', () => {
+    const object = daemonSet({ ...done, numberAvailable: 1 });
+    const message =
+      'INFO started\nCannot write "/opt/cni/bin/netplug": the file system is read-only\n  hint: Mount it read-write\n  code: install/failed\n';
+    const terminated = { exitCode: 74, message };
+    const initial = (state: object): object => ({
+      initContainerStatuses: [{ name: 'install', ready: false, ...state }],
+    });
+    const waiting = { reason: 'CrashLoopBackOff', message: 'back-off 10s' };
+    const pods = [
+      pod('a', initial({ state: { waiting }, lastState: { terminated } })),
+      pod('b', initial({ state: { terminated } })),
+      pod('c', initial({ state: { waiting }, lastState: { terminated: { exitCode: 1 } } })),
+    ];
+    const said =
+      'Cannot write "/opt/cni/bin/netplug": the file system is read-only; hint: Mount it read-write; code: install/failed';
+    expect(workloadStatus(NAME, { object, pods, now: NOW }).component).toMatchObject({
+      state: 'Failing',
+      message: `3 of 3 updated, 1 available; node "a": container install waits: CrashLoopBackOff (${said}); node "c": container install waits: CrashLoopBackOff (back-off 10s); node "b": container install has failed (${said})`,
+    });
+  });
+
   it('is failing when a pod has not become ready for five minutes, without a reason', () => {
     const object = daemonSet({ ...done, numberAvailable: 2 });
     const since = (time: string) =>

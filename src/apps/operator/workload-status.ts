@@ -19,6 +19,7 @@ const workload = v.looseObject({
   ),
 });
 
+const terminated = v.nullish(v.looseObject({ exitCode: count, message: v.nullish(v.string(), '') }));
 const container = v.looseObject({
   name: v.nullish(v.string(), ''),
   ready: v.nullish(v.boolean(), false),
@@ -26,9 +27,11 @@ const container = v.looseObject({
     v.looseObject({
       waiting: v.nullish(v.looseObject({ reason: v.nullish(v.string(), ''), message: v.nullish(v.string(), '') })),
       running: v.nullish(v.looseObject({})),
+      terminated,
     }),
     {},
   ),
+  lastState: v.nullish(v.looseObject({ terminated }), {}),
 });
 const pod = v.looseObject({
   metadata: v.looseObject({
@@ -51,6 +54,7 @@ const pod = v.looseObject({
   ),
 });
 type Pod = v.InferOutput<typeof pod>;
+type Container = v.InferOutput<typeof container>;
 
 /** A workload, and whether it serves. */
 export interface WorkloadStatus {
@@ -75,6 +79,7 @@ const FAILING = [
 /** The startup probe gives a new agent two minutes. */
 const STALLED_MS = 5 * 60_000;
 const SHOWN = 3;
+const LONGEST_WORDS = 400;
 
 /** Returns the state of a DaemonSet or Deployment from what the API has of it and of its pods. Pure. */
 export function workloadStatus(
@@ -148,8 +153,9 @@ function waitOf({ metadata, spec, status }: Pod, now: number): WaitingPod {
   const since = Date.parse(metadata.creationTimestamp);
   const isStalled = now - since > STALLED_MS;
   if (reason !== undefined && reason !== null) {
-    const why = reason.message === '' ? '' : ` (${reason.message})`;
-    const text = `${where}: container ${waiting?.name ?? ''} waits: ${reason.reason}${why}`;
+    const said = waiting === undefined ? '' : lastWords(waiting);
+    const why = said === '' ? (reason.message ?? '') : said;
+    const text = `${where}: container ${waiting?.name ?? ''} waits: ${reason.reason}${why === '' ? '' : ` (${why})`}`;
     return { text, isFailing: FAILING.includes(reason.reason) || isStalled };
   }
   const unscheduled = (status.conditions ?? []).find(
@@ -157,9 +163,21 @@ function waitOf({ metadata, spec, status }: Pod, now: number): WaitingPod {
   );
   if (unscheduled !== undefined)
     return { text: `${where} is not scheduled: ${unscheduled.message}`, isFailing: isStalled };
+  const ended = containers.find(({ state }) => (state.terminated?.exitCode ?? 0) !== 0);
+  if (ended !== undefined) {
+    return { text: `${where}: container ${ended.name ?? ''} has failed (${lastWords(ended)})`, isFailing: isStalled };
+  }
   const unready = containers.find(({ ready, state }) => !ready && (state.running ?? undefined) !== undefined);
   const what = unready === undefined ? 'has not started' : `container ${unready.name} is not ready`;
   return { text: `${where}: ${what}${isStalled ? ' for more than 5 minutes' : ''}`, isFailing: isStalled };
+}
+
+/** Returns what a failed program has said at last, in one line: its last line with those indented below. */
+function lastWords({ state, lastState }: Container): string {
+  const { message } = state.terminated ?? lastState.terminated ?? {};
+  const [, last = ''] = /(?:^|\n)(\S[^\n]*(?:\n[ \t][^\n]*)*)$/.exec((message ?? '').trimEnd()) ?? [];
+  const line = last.replaceAll(/\n\s+/g, '; ');
+  return line.length > LONGEST_WORDS ? `${line.slice(0, LONGEST_WORDS - 1)}…` : line;
 }
 
 function describe(waits: readonly WaitingPod[]): readonly string[] {

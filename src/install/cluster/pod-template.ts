@@ -89,6 +89,8 @@ function container(
     image,
     // Images have the release as tag, and are never replaced under it.
     imagePullPolicy: 'IfNotPresent',
+    // The status of a failed container has the end of its output.
+    terminationMessagePolicy: 'FallbackToLogsOnError',
     command,
     env: variables,
     envFrom: [{ configMapRef: { name: SERVICES_ENDPOINT, optional: true } }],
