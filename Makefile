@@ -29,7 +29,7 @@ soak: build
 	NETPLUG_SOAK_CALLS=10000 $(NODE) scripts/test.ts --project e2e test/e2e/soak-orch
 	$(MAKE) images
 	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e test/e2e/images-signed
-	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters install-cluster image-roll
+	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters install-cluster install-hazards image-roll
 	KUBERNETES=1.34 $(NODE) scripts/build-components.ts test
 	KUBERNETES=1.34 $(NODE) scripts/test.ts --project 'e2e-agent-clusters' cluster playground
 	KUBERNETES=1.34 NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters install-cluster -t 'the method operator'

@@ -225,8 +225,6 @@ describe('netplugctl install cluster on an API server', () => {
     expect(changed.out).toContain('change ConfigMap netplug-system/netplug-config');
     // It lists no pools, so those that exist stay as they are.
     expect(changed.out).not.toContain('IPPool');
-    expect(await features()).toEqual({ ip_addrs_no_ipam: true });
-
     await expectKept(features);
     await purge();
 

@@ -2,19 +2,19 @@
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { VERSION } from '../../src/base/version.ts';
 import { CONF_DIR, CONF_NAME } from '../../src/install/places.ts';
-import { type Cluster, NO_NETWORK, startCluster } from '../support/cluster.ts';
+import type { Cluster } from '../support/cluster.ts';
 import type { ClusterNode } from '../support/cluster-node.ts';
-import { builtAgain, builtImage } from '../support/images.ts';
+import { builtAgain } from '../support/images.ts';
+import { mustRunCtl, startEmptyCluster } from '../support/install-scenes.ts';
 import { removeAtEnd } from '../support/janitor.ts';
 import { type Json, until } from '../support/node.ts';
 import { type StreamEnd, startUdpStream } from '../support/udp-stream.ts';
 
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 /** Where the images come from before and after. */
 const REGISTRIES = ['netplug.io', 'mirror.test/netplug'] as const;
 /** So many pods start, so many of them at the same time. */
@@ -33,15 +33,8 @@ describe.runIf(SOAK)('agents that get another image (only with NETPLUG_SOAK=1)',
     const folder = await mkdtemp(join(tmpdir(), 'netplug-roll-'));
     removeAtEnd('folder', folder);
     scope.defer(async () => rm(folder, { recursive: true, force: true }));
-    const images = [await builtImage('netplug-node'), await builtImage('netplug')];
-    images.push(...(await builtAgain(folder, REGISTRIES[1])));
-    cluster = scope.use(
-      await startCluster({ conflist: NO_NETWORK, networkWorks: 'later', images, pools: {}, proxyMode: 'iptables' }),
-    );
-    const env = { KUBECONFIG: cluster.api.kubeconfig, HOME: cluster.api.dir };
-    const install = [NETPLUGCTL, 'install', 'cluster', '--method', 'operator', '--yes'];
-    const { status, stderr } = await cluster.control.run(install, { env });
-    if (status !== 0) throw new Error(`netplugctl install cluster ended with ${String(status)}:\n${stderr}`);
+    cluster = scope.use(await startEmptyCluster({ images: await builtAgain(folder, REGISTRIES[1]) }));
+    await mustRunCtl(cluster, ['install', 'cluster', '--method', 'operator', '--yes']);
     await cluster.waitForNodesReady();
   }, 400_000);
   afterAll(async () => scope?.disposeAsync());

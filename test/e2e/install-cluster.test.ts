@@ -1,13 +1,11 @@
 // Each method of installation into an empty cluster by its one command, and its removal. `make soak` runs all methods.
-import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Cluster, NO_NETWORK, startCluster } from '../support/cluster.ts';
+import type { Cluster } from '../support/cluster.ts';
 import { program } from '../support/components.ts';
-import { builtImage } from '../support/images.ts';
+import { mustRunCtl, startEmptyCluster } from '../support/install-scenes.ts';
 import { type Json, until } from '../support/node.ts';
 import { type SecureEtcd, startSecureEtcd } from '../support/secure-etcd.ts';
 
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const IN_ETCD = ['--method', 'manifest', '--datastore', 'kvv3'];
 const METHODS: Readonly<Record<string, Method>> = {
   manifest: { argv: ['--method', 'manifest'] },
@@ -78,14 +76,7 @@ describe('installation in an empty cluster', () => {
   let secureEtcd: SecureEtcd;
   let environment: Readonly<Record<string, string>> = {};
 
-  const must = async (...argv: string[]): Promise<string> => {
-    const { status, stdout, stderr } = await cluster.control.run([NETPLUGCTL, ...argv], {
-      env: { KUBECONFIG: cluster.api.kubeconfig, HOME: cluster.api.dir, ...environment },
-    });
-    const pods = status === 0 ? '' : await cluster.kubectl('get', 'pods', '--all-namespaces', '--output=wide');
-    expect({ status, stdout, stderr, pods }).toMatchObject({ status: 0 });
-    return `${stdout}${stderr}`;
-  };
+  const must = async (...argv: string[]): Promise<string> => mustRunCtl(cluster, argv, environment);
   /** What netplug may leave on a node. */
   const traces = async (index: number): Promise<string> => {
     const commands = [
@@ -146,14 +137,7 @@ describe('installation in an empty cluster', () => {
   };
 
   beforeAll(async () => {
-    cluster = await startCluster({
-      conflist: NO_NETWORK,
-      networkWorks: 'later',
-      images: [await builtImage('netplug-node'), await builtImage('netplug')],
-      pools: {},
-      // The nft of Debian 12, which kube-proxy would run here, crashes on tables that the newer one of the image has made.
-      proxyMode: 'iptables',
-    });
+    cluster = await startEmptyCluster();
     secureEtcd = await startSecureEtcd(cluster);
   }, 300_000);
   afterAll(async () => {

@@ -1,0 +1,33 @@
+// Scenes that tests of installations share.
+import { resolve } from 'node:path';
+import { expect } from 'vitest';
+import { type Cluster, type ClusterOptions, NO_NETWORK, startCluster } from './cluster.ts';
+import { builtImage } from './images.ts';
+import type { RunResult } from './node.ts';
+
+const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+
+/** Starts a cluster without a network, with the images of netplug on each node. */
+export async function startEmptyCluster(more: ClusterOptions = {}): Promise<Cluster> {
+  const images = [await builtImage('netplug-node'), await builtImage('netplug'), ...(more.images ?? [])];
+  return startCluster({ conflist: NO_NETWORK, networkWorks: 'later', pools: {}, ...more, images });
+}
+
+/** Runs netplugctl as the administrator of the cluster. */
+export async function runCtl(
+  cluster: Cluster,
+  argv: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<RunResult> {
+  const env = { KUBECONFIG: cluster.api.kubeconfig, HOME: cluster.api.dir, ...environment };
+  return cluster.control.run([NETPLUGCTL, ...argv], { env });
+}
+
+/** Runs netplugctl, which must not fail, and returns what it prints. */
+export async function mustRunCtl(...of: Parameters<typeof runCtl>): Promise<string> {
+  const [cluster] = of;
+  const { status, stdout, stderr } = await runCtl(...of);
+  const pods = status === 0 ? '' : await cluster.kubectl('get', 'pods', '--all-namespaces', '--output=wide');
+  expect({ status, stdout, stderr, pods }).toMatchObject({ status: 0 });
+  return `${stdout}${stderr}`;
+}
