@@ -29,6 +29,8 @@ import { runResident } from './run-resident.ts';
 
 /** A leader that has died is replaced after at most 5/3 of this, and what it left is done within 15 s. */
 const LEASE_MS = 5000;
+/** The Lease object that only shows who leads: as long as the leases of Kubernetes' own controllers. */
+const SHOWN_LEASE_MS = 15_000;
 
 /** Runs the controllers until a signal stops them. */
 export async function runControllers(): Promise<void> {
@@ -96,7 +98,8 @@ function open(
 ): Opened {
   const holder = holderIn(env);
   const named = { name: CONTROLLERS, holder, durationMs: LEASE_MS };
-  const object = new ApiLease(api, systemClock, { ...named, namespace: readVariable(env, 'NETPLUG_NAMESPACE') });
+  const object = (durationMs: number): ApiLease =>
+    new ApiLease(api, systemClock, { ...named, namespace: readVariable(env, 'NETPLUG_NAMESPACE'), durationMs });
   if (datastore.type === 'kvv3') {
     const lease = openEtcdLease(datastore.connection, named);
     const store = openKvStore(datastore.connection, { fence: () => lease.held });
@@ -106,14 +109,15 @@ function open(
       store,
       orchestrator,
       lease,
-      published: object,
+      published: object(SHOWN_LEASE_MS),
       [Symbol.asyncDispose]: async () => {
         for (const each of [store, orchestrator, lease]) await each[Symbol.asyncDispose]();
       },
     };
   }
-  const store = openOrchStore(access, { ...shared, fence: async (signal) => object.confirm(signal) });
-  return { store, orchestrator: store, lease: object, [Symbol.asyncDispose]: async () => store[Symbol.asyncDispose]() };
+  const lease = object(LEASE_MS);
+  const store = openOrchStore(access, { ...shared, fence: async (signal) => lease.confirm(signal) });
+  return { store, orchestrator: store, lease, [Symbol.asyncDispose]: async () => store[Symbol.asyncDispose]() };
 }
 
 /** A pod has one container of this name at a time; a host may have several processes. */

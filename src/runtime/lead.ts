@@ -106,12 +106,14 @@ class Term implements Leadership {
 
   /** Renews the lease until the leadership ends. */
   async renew(): Promise<void> {
-    const { clock, random, lease } = this.#ports;
-    let waitMs = lease.durationMs / 5;
+    const { clock, lease } = this.#ports;
+    // Nothing else renews it, so there is nobody to keep out of step with.
+    const pauseMs = lease.durationMs / 3;
+    let waitMs = pauseMs;
     let problem = 'the process was paused';
     for (;;) {
       const leftMs = this.#untilMs - clock.monotonic();
-      await clock.sleep(Math.max(0, Math.min(leftMs, withJitter(waitMs, random))), this.signal).catch(() => undefined);
+      await clock.sleep(Math.max(0, Math.min(leftMs, waitMs)), this.signal).catch(() => undefined);
       const startMs = clock.monotonic();
       if (this.signal.aborted) return;
       if (startMs >= this.#untilMs) return this.#lose(problem);
@@ -120,7 +122,7 @@ class Term implements Leadership {
         if (!(await untilAborted(lease.hold(AbortSignal.any([this.signal, limit.signal])), limit.signal)))
           return this.#lose('another process holds the lease');
         this.#untilMs = this.#endAfter(startMs);
-        waitMs = lease.durationMs / 5;
+        waitMs = pauseMs;
       } catch (cause) {
         problem = `cannot renew the lease: ${reasonOf(cause)}`;
         waitMs = lease.durationMs / 30;

@@ -32,6 +32,8 @@ export const measureControllers: MeasureRow = async ({ candidates }) => {
   const api = scope.use(new OrchApi({ from: 'file', path: server.kubeconfig }, { limits: { connections: PARALLEL } }));
   const endpoints = { from: 'list', urls: [etcd.url] } as const;
   const store = scope.use(openKvStore({ endpoints, keyFile: undefined, certFile: undefined, caCertFile: undefined }));
+  // Of the Lease that shows who leads.
+  await api.create({ collection: NAMESPACES, object: { metadata: { name: 'netplug-system' } } }, FOREVER);
   await fill(api, store);
   const places = { kubeconfig: server.kubeconfig, etcdUrl: etcd.url };
   const first = scope.use(await launchControllers('first', places));

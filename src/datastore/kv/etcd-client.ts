@@ -1,4 +1,3 @@
-import { Code, ConnectError } from '@connectrpc/connect';
 import type { Channel as Queue } from '../../base/channel.ts';
 import { timeLimit } from '../../base/clock.ts';
 import type { NetplugError } from '../../base/errors.ts';
@@ -7,12 +6,13 @@ import { isUnencrypted } from '../../config/require-tls.ts';
 import { timedOut } from '../../base/timed-out.ts';
 import { notLeader } from '../not-leader.ts';
 import { findEndpoints } from './find-endpoints.ts';
-import {
-  type LeaseKeepAliveResponse,
-  type RangeResponse,
-  type TxnRequest,
-  type TxnResponse,
-  type WatchResponse,
+import type {
+  LeaseGrantResponse,
+  LeaseKeepAliveResponse,
+  RangeResponse,
+  TxnRequest,
+  TxnResponse,
+  WatchResponse,
 } from '../../../proto/gen/etcd_pb.js';
 import { followStream, type WatchInit } from './follow-stream.ts';
 import { type EtcdEndpoint, closeEndpoint, connectionFor, openEndpoint } from './etcd-endpoint.ts';
@@ -128,32 +128,19 @@ export class EtcdClient implements AsyncDisposable {
 
   /** Returns the id of a new lease of at least that long. */
   async grantLease(ttlS: number, signal: AbortSignal): Promise<bigint> {
-    const request = { TTL: BigInt(ttlS) };
-    return (
-      await this.#sendOnce(
-        'LeaseGrant',
-        async ({ lease }, limit) => lease.leaseGrant(request, { signal: limit }),
-        signal,
-      )
-    ).ID;
+    const send: Send<LeaseGrantResponse> = async ({ lease }, limit) => lease.grant(BigInt(ttlS), limit);
+    return (await this.#sendOnce('LeaseGrant', send, signal)).ID;
   }
 
   /** Renews a lease. Returns false when it does not exist. */
   async keepLeaseAlive(id: bigint, signal: AbortSignal): Promise<boolean> {
-    const send: Send<LeaseKeepAliveResponse> = async ({ lease }, limit) => {
-      for await (const response of lease.leaseKeepAlive(only({ ID: id }), { signal: limit })) return response;
-      throw new ConnectError('the stream ended without an answer', Code.Unavailable);
-    };
+    const send: Send<LeaseKeepAliveResponse> = async ({ lease }, limit) => lease.keepAlive(id, limit);
     return (await this.#sendOnce('LeaseKeepAlive', send, signal)).TTL > 0n;
   }
 
   /** Deletes a lease with its keys. @throws store/* also when there is no such lease */
   async revokeLease(id: bigint, signal: AbortSignal): Promise<void> {
-    await this.#sendOnce(
-      'LeaseRevoke',
-      async ({ lease }, limit) => lease.leaseRevoke({ ID: id }, { signal: limit }),
-      signal,
-    );
+    await this.#sendOnce('LeaseRevoke', async ({ lease }, limit) => lease.revoke(id, limit), signal);
   }
 
   /** Sends a request with effects once, over the first connection that stands. */
@@ -334,10 +321,6 @@ function summaryOf(failures: readonly Failure[]): NetplugError {
   const decisive = failures.find(({ verdict }) => verdict.code !== 'store/unavailable') ?? failures.at(-1);
   const where = `at ${[...new Set(failures.map(({ origin }) => origin))].join(', ')}`;
   return etcdError(decisive?.verdict ?? { code: 'store/unavailable', reason: 'it is closed' }, where, decisive?.cause);
-}
-
-async function* only<T>(item: T): AsyncGenerator<T> {
-  yield item;
 }
 
 /** Waits for shared work; undefined when the signal aborts. The work then continues for other callers. */

@@ -1,21 +1,20 @@
 import { type Client, createClient, type Transport } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
-import { Lease, Watch } from '../../../proto/gen/etcd_pb.js';
+import { Watch } from '../../../proto/gen/etcd_pb.js';
 import { Http2Connection } from './http2-connection.ts';
 import { unaryOver } from './http2-unary.ts';
 import type { EtcdTls } from './tls-files.ts';
 import type { OpenUnary, UnaryConnection } from './unary-connection.ts';
-import { type UnaryKv, unaryKv } from './unary-kv.ts';
+import { type UnaryKv, unaryKv, type UnaryLease, unaryLease } from './unary-kv.ts';
 
 /** One endpoint and the connections to it, made when first used and again when lost. */
 export interface EtcdEndpoint {
   readonly origin: string;
-  /** For the KV service. */
   readonly unary: UnaryConnection;
   readonly kv: UnaryKv;
-  /** For leases and watches. The same connection as `unary` unless the client has `openUnary`. */
+  readonly lease: UnaryLease;
+  /** For watches. The same connection as `unary` unless the client has `openUnary`. */
   readonly connection: Http2Connection;
-  readonly lease: Client<typeof Lease>;
   readonly watch: Client<typeof Watch>;
 }
 
@@ -30,23 +29,22 @@ export interface EndpointOptions {
 export function openEndpoint(origin: string, { tls, connectMs, openUnary }: EndpointOptions): EtcdEndpoint {
   const connection = new Http2Connection(origin, { tls, connectMs });
   const unary = openUnary?.(origin, { connectMs }) ?? unaryOver(connection);
-  return Object.assign(streamsOver(connection), { origin, connection, unary, kv: unaryKv(unary) });
-}
-
-/** The clients are made on first use: a client for one call needs none of them. */
-function streamsOver(connection: Http2Connection): Pick<EtcdEndpoint, 'lease' | 'watch'> {
-  const transport = (sessionManager: Http2Connection['forWatches']): Transport =>
-    createGrpcTransport({ baseUrl: connection.authority, acceptCompression: [], sessionManager });
-  let lease: EtcdEndpoint['lease'] | undefined;
   let watch: EtcdEndpoint['watch'] | undefined;
   return {
-    get lease() {
-      return (lease ??= createClient(Lease, transport(connection)));
-    },
+    origin,
+    connection,
+    unary,
+    kv: unaryKv(unary),
+    lease: unaryLease(unary),
+    // A client for one call needs none.
     get watch() {
-      return (watch ??= createClient(Watch, transport(connection.forWatches)));
+      return (watch ??= createClient(Watch, streamsOver(connection)));
     },
   };
+}
+
+function streamsOver({ authority, forWatches }: Http2Connection): Transport {
+  return createGrpcTransport({ baseUrl: authority, acceptCompression: [], sessionManager: forWatches });
 }
 
 /** Returns the connection that requests of that method use. */
@@ -54,7 +52,7 @@ export function connectionFor(
   method: string,
   { unary, connection }: EtcdEndpoint,
 ): Pick<UnaryConnection, 'connect' | 'suspect'> {
-  return method === 'Range' || method === 'Txn' ? unary : connection;
+  return method === 'Watch' ? connection : unary;
 }
 
 export function closeEndpoint({ unary, connection }: EtcdEndpoint): void {

@@ -10,6 +10,10 @@ import {
 import { Code, ConnectError } from '@connectrpc/connect';
 import {
   KV,
+  Lease,
+  type LeaseGrantResponse,
+  type LeaseKeepAliveResponse,
+  type LeaseRevokeResponse,
   type RangeRequestSchema,
   type RangeResponse,
   type TxnRequest,
@@ -21,6 +25,14 @@ import type { UnaryConnection, UnaryResponse } from './unary-connection.ts';
 export interface UnaryKv {
   range(request: MessageInitShape<typeof RangeRequestSchema>, signal: AbortSignal): Promise<RangeResponse>;
   txn(request: TxnRequest, signal: AbortSignal): Promise<TxnResponse>;
+}
+
+/** etcd's Lease service, likewise. */
+export interface UnaryLease {
+  grant(ttlS: bigint, signal: AbortSignal): Promise<LeaseGrantResponse>;
+  revoke(id: bigint, signal: AbortSignal): Promise<LeaseRevokeResponse>;
+  /** Renews once: opens the stream of renewals for a single one. */
+  keepAlive(id: bigint, signal: AbortSignal): Promise<LeaseKeepAliveResponse>;
 }
 
 type Connection = Pick<UnaryConnection, 'post'>;
@@ -36,12 +48,21 @@ export function unaryKv(connection: Connection): UnaryKv {
   };
 }
 
+export function unaryLease(connection: Connection): UnaryLease {
+  const { leaseGrant, leaseRevoke, leaseKeepAlive } = Lease.method;
+  return {
+    grant: async (ttlS, signal) => call(connection, leaseGrant, { request: { TTL: ttlS }, signal }),
+    revoke: async (id, signal) => call(connection, leaseRevoke, { request: { ID: id }, signal }),
+    keepAlive: async (id, signal) => call(connection, leaseKeepAlive, { request: { ID: id }, signal }),
+  };
+}
+
 /** Flags and length before each message of gRPC. */
 const PREFIX_BYTES = 5;
 
 async function call<I extends DescMessage, O extends DescMessage>(
   connection: Connection,
-  method: DescMethodUnary<I, O>,
+  method: Pick<DescMethodUnary<I, O>, 'parent' | 'name' | 'input' | 'output'>,
   { request, signal }: { readonly request: MessageInitShape<I>; readonly signal: AbortSignal },
 ): Promise<MessageShape<O>> {
   const message = toBinary(method.input, create(method.input, request));
