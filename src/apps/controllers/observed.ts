@@ -103,6 +103,14 @@ export function observedId(record: FollowedRecord): string {
   return record.key;
 }
 
+/** There are few feeds, and each change of a record asks for the key of its own several times. */
+const FEED_KEYS = new WeakMap<Feed, string>();
+
+/** Returns the same text for feeds of the same records. */
 export function feedKey(feed: Feed): string {
-  return JSON.stringify([feed.side, feed.query]);
+  const known = FEED_KEYS.get(feed);
+  if (known !== undefined) return known;
+  const key = JSON.stringify([feed.side, feed.query]);
+  FEED_KEYS.set(feed, key);
+  return key;
 }
