@@ -68,6 +68,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     nodes: facts.nodes.length,
     ...(interfacePrefix === undefined ? {} : { interfacePrefix }),
   });
+  const isWritten = options.spec !== undefined || (keeps && options.pools === undefined);
   // The objects of a manifest tell the families of its pools alone.
   const settings = keepsPools ? { ...made, pools: [] } : made;
   const wanted = {
@@ -75,9 +76,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     variant,
     datastore: connection.datastore.type,
     usesPodCidrs: settings.ipam === 'HostLocal',
-    pools: keepsPools
-      ? []
-      : rangesOf(spec, options.spec === undefined && !(keeps && options.pools === undefined) ? 'flags' : 'file'),
+    pools: keepsPools ? [] : rangesOf(spec, isWritten ? 'file' : 'flags'),
     release: VERSION,
   };
   for (const { path, reason } of idleFields(options.spec ?? {}, options))

@@ -13,6 +13,8 @@ import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
 import { findObject, locate } from './api-objects.ts';
 import { installationObject } from './cluster-plan.ts';
 
+const INSTALLATION_DEFINITION = 'installations.netplug.io';
+
 /** Settings of the installation that runs. A repeated command keeps those that it does not set. */
 export interface StandingSettings {
   readonly spec: InstallationSpec;
@@ -20,14 +22,19 @@ export interface StandingSettings {
   readonly runs: { readonly variant: Variant; readonly datastore: ClusterDatastore } | undefined;
 }
 
-/** Returns the settings of an installation by the same method; undefined without one. @throws resource/invalid, store/* */
+/**
+ * Returns the settings of the installation that the method finds; undefined without one. An Installation stands also while no
+ * operator runs. @throws resource/invalid, store/*
+ */
 export async function readStandingSettings(
   api: OrchApi,
   { method, facts }: { readonly method: InstallMethod; readonly facts: PreflightFacts },
   signal: AbortSignal,
 ): Promise<StandingSettings | undefined> {
-  if (facts.installedBy !== method) return undefined;
-  return method === 'manifest' ? readManifestSettings(api, facts, signal) : readInstallationSettings(api, signal);
+  if (method === 'manifest')
+    return facts.installedBy === 'manifest' ? readManifestSettings(api, facts, signal) : undefined;
+  const isServed = facts.definitions.some(({ name }) => name === INSTALLATION_DEFINITION);
+  return isServed ? readInstallationSettings(api, signal) : undefined;
 }
 
 async function readManifestSettings(
