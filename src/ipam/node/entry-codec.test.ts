@@ -20,7 +20,7 @@ function lineOf(text: string): string {
 
 describe('a segment of a journal', () => {
   it('is read as it was written', () => {
-    expect(decodeSegment(SEGMENT)).toEqual({ header: HEADER, entries: [ENTRY], damagedLines: 0 });
+    expect(decodeSegment(SEGMENT)).toEqual({ header: HEADER, entries: [ENTRY], damagedLines: 0, isNewer: false });
   });
 
   it('of the first release is read, and what it says applies to a block', () => {
@@ -54,6 +54,22 @@ describe('a segment of a journal', () => {
     expect(entries[1]!.endpoints).toEqual([{ kind: 'clear', id, containerId: 'c1', network: 'net' }]);
   });
 
+  it('of a newer release is left, whatever its entries look like', () => {
+    const newer = lineOf('{"format":3,"shards":2}') + encodeLine(ENTRY) + lineOf('{"slots":7}');
+    const { header, entries, damagedLines, isNewer } = decodeSegment(newer);
+    expect({ header, entries, damagedLines, isNewer }).toEqual({
+      header: undefined,
+      entries: [],
+      damagedLines: 0,
+      isNewer: true,
+    });
+  });
+
+  it.each(['0', '2.5', '"3"', 'null'])('of format %s is damaged', (format) => {
+    const { damagedLines, isNewer } = decodeSegment(lineOf(`{"format":${format}}`));
+    expect({ damagedLines, isNewer }).toEqual({ damagedLines: 1, isNewer: false });
+  });
+
   it('shows the damage of any single byte', () => {
     const whole = Buffer.from(SEGMENT + encodeLine(ENTRY));
     const unnoticed = [...whole.keys()].filter((at) =>
@@ -85,14 +101,14 @@ describe('a segment of a journal', () => {
     ['a change of a kind that is not known', '{"slots":[{"kind":"lend"}],"endpoints":[]}'],
   ])('counts a line as damaged that has a right checksum and is %s, and reads the others', (_, text) => {
     const damaged = SEGMENT + lineOf(text) + encodeLine(ENTRY);
-    expect(decodeSegment(damaged)).toEqual({ header: HEADER, entries: [ENTRY, ENTRY], damagedLines: 1 });
+    expect(decodeSegment(damaged)).toMatchObject({ header: HEADER, entries: [ENTRY, ENTRY], damagedLines: 1 });
   });
 
   it.each(['null', '{"format":1}', '{"format":2}', '{"format":2,"node":"n1","run":"r","datastore":{}}'])(
     'has no header where that makes no sense: %s',
     (text) => {
       const read = decodeSegment(lineOf(text) + encodeLine(ENTRY));
-      expect(read).toEqual({ header: undefined, entries: [ENTRY], damagedLines: 1 });
+      expect(read).toEqual({ header: undefined, entries: [ENTRY], damagedLines: 1, isNewer: false });
     },
   );
 });

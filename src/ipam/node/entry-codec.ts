@@ -4,7 +4,7 @@ import { tryParseJson } from '../../base/try-parse-json.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
 import type { Entry } from './entry.ts';
-import { ENTRY, HEADER } from './journal-shapes.ts';
+import { ENTRY, HEADER, NEWER_HEADER } from './journal-shapes.ts';
 import type { HolderOperation } from '../../model/slot-operation.ts';
 
 /** The owner of a journal: the first line of every segment. */
@@ -33,7 +33,11 @@ export interface ReadSegment {
    * line, before it returned to the caller.
    */
   readonly damagedLines: number;
+  /** Whether a newer release wrote it in a format that this one would misunderstand; then nothing of it is read. */
+  readonly isNewer: boolean;
 }
+
+const NOTHING_READ = { header: undefined, entries: [], damagedLines: 0, isNewer: true } as const;
 
 /**
  * Decodes every readable line. Each entry is valid on its own, because it names what the slot holds before. A line with a
@@ -45,9 +49,11 @@ export function decodeSegment(bytes: string): ReadSegment {
   // A complete line plus one character cannot be an unfinished write: its line end is damaged.
   if (readLine(tail.slice(0, -1)) !== undefined) lines.push(tail);
   const [first, ...rest] = lines.map(readLine);
+  if (v.is(NEWER_HEADER, first)) return NOTHING_READ;
   const header = readHeader(first);
   const entries = rest.flatMap((line) => readEntry(line) ?? []);
-  return { header, entries, damagedLines: rest.length - entries.length + (header === undefined ? 1 : 0) };
+  const damagedLines = rest.length - entries.length + (header === undefined ? 1 : 0);
+  return { header, entries, damagedLines, isNewer: false };
 }
 
 function readHeader(line: unknown): JournalHeader | undefined {

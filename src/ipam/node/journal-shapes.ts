@@ -42,10 +42,16 @@ export const ENTRY = v.looseObject({
   ),
 });
 
+/** Raised when an older release would misunderstand an entry. */
+const FORMAT = 2;
+
 /** The first line of a segment. */
 export const HEADER = v.looseObject({
-  format: v.literal(2),
+  format: v.literal(FORMAT),
   node: text,
   run: text,
   datastore: text,
 });
+
+/** The first line of a segment of a newer release. */
+export const NEWER_HEADER = v.looseObject({ format: v.pipe(v.number(), v.integer(), v.gtValue(FORMAT)) });

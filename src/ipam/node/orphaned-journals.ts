@@ -7,7 +7,7 @@ import { interfaceKey } from '../../model/names.ts';
 import { addressAt } from '../../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
 import type { Entry } from './entry.ts';
-import { decodeSegment } from './entry-codec.ts';
+import { decodeSegment, type ReadSegment } from './entry-codec.ts';
 import type { JournalPlace } from './journal.ts';
 import { damagedName, datastoreKey, parseSegmentName, type SegmentName } from './segment-name.ts';
 
@@ -66,15 +66,16 @@ export function damagedSegments(folder: string): readonly { readonly path: strin
   return listSegments(folder).filter(({ isDamaged }) => isDamaged);
 }
 
-/** Returns the entries of one run whose owner is alive. */
-export function readJournal(folder: string, run: string): readonly Entry[] {
-  return segmentsOf(folder, run).flatMap(({ path }) => readSegment(path));
+/** Returns the entries of one run whose owner is alive, or `newer` when a newer release wrote some of them. */
+export function readJournal(folder: string, run: string): readonly Entry[] | 'newer' {
+  const segments = segmentsOf(folder, run).map(({ path }) => readSegment(path));
+  return segments.some(({ isNewer }) => isNewer) ? 'newer' : segments.flatMap(({ entries }) => entries);
 }
 
 /** Returns the allocations that journals of the node record, written to the datastore or not. */
 export function allocationsInJournals(folder: string): readonly HeldAddress[] {
   return listSegments(folder).flatMap(({ path }) =>
-    readSegment(path).flatMap(({ slots }) =>
+    readSegment(path).entries.flatMap(({ slots }) =>
       slots.flatMap((slot) =>
         slot.kind === 'take' ? { address: addressAt(slot.block, slot.ordinal), allocation: slot.allocation } : [],
       ),
@@ -87,20 +88,23 @@ export function attachmentsInJournals(folder: string): ReadonlySet<string> {
   return new Set(allocationsInJournals(folder).map(({ allocation }) => interfaceKey(allocation)));
 }
 
-function readSegment(path: string): readonly Entry[] {
+function readSegment(path: string): Pick<ReadSegment, 'entries' | 'isNewer'> {
   try {
-    return decodeSegment(readFileSync(path, 'utf8')).entries;
+    return decodeSegment(readFileSync(path, 'utf8'));
   } catch (cause) {
-    if (errnoOf(cause) === 'ENOENT') return [];
+    if (errnoOf(cause) === 'ENOENT') return { entries: [], isNewer: false };
     throw cause;
   }
 }
 
 /**
- * Locks and reads the journal of a run. Returns undefined when another process has locked a segment, and `gone` when
- * another process has removed the journal.
+ * Locks and reads the journal of a run. Returns undefined when another process has locked a segment, `gone` when another
+ * process has removed the journal, and `newer` when a newer release wrote it, which stays as it is.
  */
-export function takeOverJournal({ folder, tryLock }: JournalPlace, run: string): OrphanedJournal | 'gone' | undefined {
+export function takeOverJournal(
+  { folder, tryLock }: JournalPlace,
+  run: string,
+): OrphanedJournal | 'gone' | 'newer' | undefined {
   const taken: { readonly path: string; readonly fd: number }[] = [];
   const unlock = (): void => {
     for (const { fd } of taken.splice(0)) closeSync(fd);
@@ -122,6 +126,10 @@ export function takeOverJournal({ folder, tryLock }: JournalPlace, run: string):
     if (segments.length === 0) {
       unlock();
       return 'gone';
+    }
+    if (segments.some(({ isNewer }) => isNewer)) {
+      unlock();
+      return 'newer';
     }
     const damaged = segments.filter(({ damagedLines }) => damagedLines > 0).map(({ path }) => path);
     return {

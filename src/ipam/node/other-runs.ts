@@ -25,7 +25,8 @@ export class OtherRuns {
   /** Recovers orphaned journals before this run begins. @throws store/* */
   async recover(signal: AbortSignal): Promise<void> {
     const { log, place } = this.#ports;
-    await recoverJournals(this.#ports, this.#scope, signal);
+    const newer = await recoverJournals(this.#ports, this.#scope, signal);
+    if (newer.length > 0) log.warning('journals of a newer release kept', { folder: place.folder, runs: newer });
     for (const path of outdatedDamagedSegments(this.#ports)) {
       rmSync(path, { force: true });
       log.info('damaged journal of an earlier boot removed', { path });

@@ -47,40 +47,45 @@ export interface RecoveryScope {
  * Replays the orphaned journals of the datastore, reclaims the addresses that their runs pre-allocated, and removes them.
  * Releases addresses of pods without a link in the kernel: their ADD did not complete. Replays the readable lines of a
  * damaged journal, and keeps it. The pre-allocated addresses of its run stay allocated until the machine restarts, because
- * the damaged lines may have assigned them. @throws store/*; then the journals stay
+ * the damaged lines may have assigned them. Leaves the journals of newer releases, and returns their runs.
+ * @throws store/*; then the journals stay
  */
 export async function recoverJournals(
   ports: RecoveryPorts,
   { datastore, node, ownRun }: RecoveryScope,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<readonly string[]> {
+  const newer: string[] = [];
   for (const run of runsToRecover(ports.place.folder, datastore)) {
     if (run === ownRun) continue;
-    await recoverRun(ports, { datastore, node, run, tries: LOCK_TRIES }, signal);
+    const outcome = await recoverRun(ports, { datastore, node, run, tries: LOCK_TRIES }, signal);
+    if (outcome === 'newer') newer.push(run);
   }
+  return newer;
 }
 
-/** Recovers the journal of a run. Returns false while its owner or another recovering process holds the lock. */
+/** Recovers the journal of a run. Returns `locked` while its owner or another recovering process holds the lock. */
 async function recoverRun(
   ports: RecoveryPorts,
   { node, run, tries }: RecoveryScope & { readonly run: string; readonly tries: number },
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<'recovered' | 'newer' | 'locked'> {
   for (let attempt = 1; attempt <= tries; attempt += 1) {
     const journal = takeOverJournal(ports.place, run);
-    if (journal === 'gone') return true;
+    if (journal === 'gone') return 'recovered';
+    if (journal === 'newer') return 'newer';
     if (journal === undefined) {
       if (attempt < tries) await backOffConflict(ports, attempt, signal);
       continue;
     }
     try {
       await replayJournal(ports, { journal, run, node: (journal.node ?? node) as NodeName }, signal);
-      return true;
+      return 'recovered';
     } finally {
       journal.unlock();
     }
   }
-  return false;
+  return 'locked';
 }
 
 /**
@@ -95,10 +100,14 @@ export async function recoverForCall(
 ): Promise<void> {
   const { folder } = ports.place;
   for (const run of runsToRecover(folder, scope.datastore)) {
-    if (await recoverRun(ports, { ...scope, run, tries: 1 }, signal)) continue;
-    const isMentioned = readJournal(folder, run).some(({ slots }) => slots.some((slot) => handleIn(slot) === handle));
+    if ((await recoverRun(ports, { ...scope, run, tries: 1 }, signal)) !== 'locked') continue;
+    const entries = readJournal(folder, run);
+    // What this release cannot read may be about it.
+    const isMentioned =
+      entries === 'newer' || entries.some(({ slots }) => slots.some((slot) => handleIn(slot) === handle));
     // The owner may be shutting down, as on an upgrade.
-    if (!isMentioned || (await recoverRun(ports, { ...scope, run, tries: LOCK_TRIES }, signal))) continue;
+    if (!isMentioned) continue;
+    if ((await recoverRun(ports, { ...scope, run, tries: LOCK_TRIES }, signal)) !== 'locked') continue;
     throw new NetplugError(
       'agent/busy',
       'Cannot serve this attachment now: an agent that does not answer has pending writes for it',

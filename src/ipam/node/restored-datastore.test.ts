@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Log } from '../../base/log.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
@@ -245,6 +246,46 @@ describe('the runs and journals of a node', () => {
     for (const other of ['e', 'f', 'g', 'h', 'i', 'j', 'k', 'l']) expect(await next.addPod(other)).not.toBe(lost);
     expect(events).toContain('journal damaged');
     expect(readdirSync(agent.folder)).toContainEqual(expect.stringMatching(/\.damaged$/));
+  });
+
+  it('leave the journal of a newer release, which goes on with it when it is back', async () => {
+    world = await worldWith('10.0.0.0/24', 26);
+    const newer = await residentOn(world, { warmPoolFloor: 8 });
+    await newer.addPod('first');
+    await until(() => world.preallocated() >= 8, 'addresses are pre-allocated');
+    world.isAway = true;
+    const told = await addPods(newer, ['a', 'b', 'c']);
+    await newer.kill();
+    world.isAway = false;
+    const [name = ''] = readdirSync(newer.folder);
+    const path = join(newer.folder, name);
+    const known = readFileSync(path, 'utf8');
+    const unknown = known.replace(/^\w{8} (.*)\n/, (_, header: string) => {
+      const text = header.replace('"format":2', '"format":3');
+      return `${crc32(text).toString(16).padStart(8, '0')} ${text}\n`;
+    });
+    writeFileSync(path, unknown);
+    const ids = [...(world.blocks()[0]?.preallocated.values() ?? [])];
+    const { log, events } = remembering();
+    const older = await residentOn(world, { of: newer, log });
+    const others: string[] = [];
+    for (const other of ['d', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l']) others.push(await older.addPod(other));
+    expect(others.filter((address) => told.some((each) => each.endsWith(` ${address}`)))).toEqual([]);
+    expect([...(world.blocks()[0]?.preallocated.values() ?? [])]).toEqual(expect.arrayContaining(ids.slice(3)));
+    expect(events).toContain('journals of a newer release kept');
+    expect(readFileSync(path, 'utf8')).toBe(unknown);
+    await older.kill();
+    writeFileSync(path, known);
+    const back = await residentOn(world, { of: older });
+    await published(told);
+    await until(
+      () => [...(world.blocks()[0]?.preallocated.values() ?? [])].every((id) => !ids.includes(id)),
+      'nothing is pre-allocated by the run that has ended',
+    );
+    expect(readdirSync(back.folder)).not.toContain(name);
+    const held = world.held();
+    expect(new Set(held).size).toBe(held.length);
+    expect(held).toHaveLength(1 + told.length + others.length);
   });
 
   it('refuse to write when the datastore holds the records of another cluster', async () => {
