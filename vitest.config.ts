@@ -15,7 +15,7 @@ const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
 /** With agents that keep the network, and so always with agents. */
 const ROUTED_CLUSTERS = [
-  'test/e2e/{cluster-features,cluster-networking,cyclonus,image-roll,install-cluster,install-hazards,playground,sig-network}.test.ts',
+  'test/e2e/{cluster-features,cluster-networking,cyclonus,image-roll,install-cluster,install-hazards,playground,sig-network,upgrade-cluster}.test.ts',
 ];
 const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', ...ROUTED_CLUSTERS];
 /** They run on the oldest etcd that netplug supports as well, which is Debian's. */
@@ -33,7 +33,7 @@ const ONLY_ONCE = [
 ];
 /** The tool against a datastore; those that want an agent start one. */
 const TOOL = [
-  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks,upgrade,upgrade-fleet,upgrade-hazards}.test.ts',
+  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks,upgrade,upgrade-fleet,upgrade-hazards,upgrade-identity}.test.ts',
 ];
 /** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
 const SLOW = ['test/e2e/{cluster-datastores-*,orch-pods}.test.ts'];

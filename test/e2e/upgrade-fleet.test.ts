@@ -1,10 +1,11 @@
 // The built tool upgrades a fleet of clusters, each with an API server of its own, in waves.
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { watch } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Json } from '../support/node.ts';
 import {
@@ -112,6 +113,10 @@ async function setReady(name: Name, isReady: boolean): Promise<void> {
 describe('netplugctl upgrade fleet', () => {
   it('shows plan and hazards of every cluster, and stops before a wave with a blocking hazard', async () => {
     await setReady('south', false);
+    expect(await fleet('apply', '--yes', '--cluster-timeout', '9999999')).toMatchObject({
+      status: 64,
+      stderr: expect.stringContaining('from 1 to 604800') as string,
+    });
     const plan = await fleet('plan');
     expect(plan.stdout).toMatch(new RegExp(`first +pilot +to upgrade +${OLD} +manifest +orch +2 +none`));
     expect(plan.stdout).toMatch(new RegExp(`second +south +blocked +${OLD} +manifest +orch +2 +1 blocking`));
@@ -179,6 +184,36 @@ describe('netplugctl upgrade fleet', () => {
     await backTo(OLD);
   }, 300_000);
 
+  it('says which cluster lost its API server in the middle, and goes on when it serves again', async () => {
+    const { server } = clusters.pilot;
+    let ended: Ran | undefined;
+    try {
+      // Backed up and applied, its first node is being tried.
+      ended = await applyUntil(9, async () => server.stop());
+    } finally {
+      await server.start();
+    }
+    expect(ended.status).toBe(1);
+    const { clusters: ends } = JSON.parse(ended.stdout);
+    expect(ends.map(({ cluster, result }: Json) => `${cluster}: ${result}`)).toEqual([
+      'pilot: failed',
+      'north: not begun',
+      'south: not begun',
+    ]);
+    expect(ends[0].reason).toMatch(/API server|does not (respond|answer)|cannot be reached/);
+    expect(ended.stderr).toMatch(/^pilot: .*/m);
+    expect(await releases('north')).toEqual(at(OLD));
+
+    const { results, ran } = await apply();
+    expect(ran.stderr).toContain('pilot: an interrupted upgrade of this cluster goes on');
+    expect(results).toEqual({ pilot: 'upgraded', north: 'upgraded', south: 'upgraded' });
+    for (const name of NAMES) {
+      expect(await releases(name)).toEqual(at(NEW));
+      expect(clusters[name].rollout.gaps()).toBe(0);
+    }
+    await backTo(OLD);
+  }, 300_000);
+
   it('does not begin a wave while a cluster before it does not answer', async () => {
     await apply('--through', 'first');
     const { server } = clusters.pilot;
@@ -196,19 +231,35 @@ describe('netplugctl upgrade fleet', () => {
 
 /** Calls the tool and kills it at the given record of its progress. Returns whether it was killed. */
 async function killAt(records: number): Promise<boolean> {
+  const { signal } = await atRecord(records, (child) => child.kill('SIGKILL'));
+  return signal === 'SIGKILL';
+}
+
+/** Lets the tool run to its end, with something done at the given record of its progress. */
+async function applyUntil(records: number, act: () => Promise<void>): Promise<Ran> {
+  const { status, stdout, stderr } = await atRecord(records, () => void act());
+  return { status: status ?? 0, stdout, stderr };
+}
+
+async function atRecord(
+  records: number,
+  act: (child: ChildProcess) => void,
+): Promise<{ status: number | null; signal: string | null; stdout: string; stderr: string }> {
   const plans = join(folder, 'state/plans');
   await mkdir(plans, { recursive: true });
   // The folder goes with the last record in it.
   await writeFile(join(plans, 'kept'), '');
-  const argv = ['upgrade', 'fleet', 'apply', '-f', join(folder, 'fleet.yaml'), '--yes'];
-  const child = spawn(NETPLUGCTL, argv, { env, stdio: 'ignore' });
+  const argv = ['upgrade', 'fleet', 'apply', '-f', join(folder, 'fleet.yaml'), '--yes', '-o', 'json'];
+  const child = spawn(NETPLUGCTL, argv, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const printed = [text(child.stdout), text(child.stderr)] as const;
   let left = records;
   const watcher = watch(plans, (event, name) => {
     if (event !== 'rename' || name?.endsWith('.json') !== true) return;
     left -= 1;
-    if (left === 0) child.kill('SIGKILL');
+    if (left === 0) act(child);
   });
-  const [, signal] = (await once(child, 'exit')) as [number | null, string | null];
+  const [status, signal] = (await once(child, 'exit')) as [number | null, string | null];
   watcher.close();
-  return signal === 'SIGKILL';
+  const [stdout, stderr] = await Promise.all(printed);
+  return { status, signal, stdout, stderr };
 }

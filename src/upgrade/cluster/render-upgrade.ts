@@ -78,3 +78,10 @@ export function renderHazards(hazards: readonly FoundHazard[]): string {
     : 'the upgrade may begin';
   return `${[...lines, verdict].join('\n')}\n`;
 }
+
+/** Returns the installation for JSON, without the values of the chart, in which users may keep secrets. */
+export function shownInstallation({ chart, ...installed }: DetectedInstallation): object {
+  if (chart === undefined) return installed;
+  const { values: _, ...shown } = chart;
+  return { ...installed, chart: shown };
+}

@@ -39,7 +39,7 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
   return withUpgrade(context, async (session) => {
     const snapshot = await readSnapshot(session, targetOf, options.method);
     const target = targetOf(snapshot);
-    const name = await recordOf(session);
+    const name = recordOf(session);
     const folder = options.backup ?? join(ports.machine.stateDir, 'backups', name);
     const parts: UpgradeRun = {
       session,
@@ -116,7 +116,7 @@ function showHazards({ io }: Context, hazards: readonly FoundHazard[], accepted:
 /** Returns the record of an upgrade of this cluster that an earlier call has begun on this machine and not ended. */
 export async function findInterrupted(session: UpgradeSession): Promise<PlanRecord<UpgradeStepData> | undefined> {
   const { planRecords } = session.context.ports;
-  const record = await readPlanRecord<UpgradeStepData>(planRecords, await recordOf(session)).catch((cause: unknown) => {
+  const record = await readPlanRecord<UpgradeStepData>(planRecords, recordOf(session)).catch((cause: unknown) => {
     // A damaged record is replaced.
     if (isNetplugError(cause, 'plan/outdated')) return undefined;
     throw cause;
@@ -140,8 +140,8 @@ export async function ensureVerified(
 }
 
 /** Returns the name of the record of an upgrade of this cluster to this release. */
-export async function recordOf({ api, context: { signal } }: UpgradeSession): Promise<string> {
-  return `upgrade-${VERSION}-${sha256Of(await api.origin(signal)).slice(0, 12)}`;
+export function recordOf({ uid }: UpgradeSession): string {
+  return `upgrade-${VERSION}-${sha256Of(uid).slice(0, 12)}`;
 }
 
 export interface VerifyOptions {

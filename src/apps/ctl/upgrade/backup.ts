@@ -13,9 +13,9 @@ import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { readContents } from '../datastore/contents.ts';
 import { type Exported, readExport, renderExport } from '../datastore/export-file.ts';
+import type { UpgradeSession } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
 import { readInstalledObjects } from './read-objects.ts';
-import type { SnapshotSources } from './read-snapshot.ts';
 
 const FORMAT = 'netplug-backup/1';
 const SUMS = 'SHA256SUMS';
@@ -30,6 +30,8 @@ const Header = v.looseObject({
   from: v.string(),
   to: v.string(),
   method: v.string(),
+  /** Uid of the cluster. */
+  cluster: v.optional(v.string()),
   /** Names of what the upgrade applies, so that a rollback removes what is new. */
   applied: v.array(v.string()),
 });
@@ -45,7 +47,7 @@ export interface Backup {
 
 /** Writes a backup into a new folder, and reads it back before the folder gets its name. @throws cli/usage, store/*, upgrade/backup-unusable */
 export async function writeBackup(
-  { context: { ports, signal }, api, store, datastore }: SnapshotSources,
+  { context: { ports, signal }, api, store, datastore, uid }: UpgradeSession,
   {
     snapshot,
     target,
@@ -58,7 +60,7 @@ export async function writeBackup(
   const applied = [...target.stages.flatMap(({ objects }) => objects), ...target.operator].map(objectName);
   const json = (value: unknown): string => `${JSON.stringify(value, undefined, 1)}\n`;
   const texts: Readonly<Record<FileName, string>> = {
-    'backup.json': json({ format: FORMAT, at, by: VERSION, from, to: target.release, method, applied }),
+    'backup.json': json({ format: FORMAT, at, by: VERSION, from, to: target.release, method, cluster: uid, applied }),
     'snapshot.json': json(snapshot),
     'objects.json': json(await readInstalledObjects(api, snapshot.served, signal)),
     'charts.json': json((await readChartRecords(api, signal)).secrets),

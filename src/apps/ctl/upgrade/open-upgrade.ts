@@ -14,6 +14,7 @@ import { upgradeTarget } from '../../../upgrade/cluster/upgrade-target.ts';
 import { readClusterConnection } from '../cluster/cluster-access.ts';
 import { readManifest } from '../cluster/print-manifest.ts';
 import type { Context } from '../ports.ts';
+import { readClusterUid, refuseOtherRecords } from './cluster-identity.ts';
 import { readSnapshot, type SnapshotSources } from './read-snapshot.ts';
 
 /** What of an upgrade the command line decides. */
@@ -36,16 +37,23 @@ export const AS_INSTALLED: UpgradeChoices = {
 
 export interface UpgradeSession extends SnapshotSources {
   readonly access: OrchSettings;
+  /** Identifies the cluster. */
+  readonly uid: string;
 }
 
-/** Opens the API and the datastore of the cluster, and closes them after `use`. @throws cli/usage, store/config-invalid */
+/**
+ * Opens the API and the datastore of the cluster, and closes them after `use`.
+ * @throws cli/usage, store/config-invalid, upgrade/refused for records of another cluster
+ */
 export async function withUpgrade<T>(context: Context, use: (session: UpgradeSession) => Promise<T>): Promise<T> {
   const { api: access, kv } = await readClusterConnection(context, undefined);
   const datastore =
     kv === undefined ? ({ type: 'orch', orch: access } as const) : ({ type: 'kvv3', connection: kv } as const);
   await using api = context.ports.openApi(access);
   await using store = context.ports.openStore(datastore);
-  return await use({ context, api, store, datastore, access });
+  const uid = await readClusterUid(api, context.signal);
+  if (datastore.type === 'kvv3') await refuseOtherRecords(store, uid, context.signal);
+  return await use({ context, api, store, datastore, access, uid });
 }
 
 export interface UpgradeFacts {

@@ -6,7 +6,7 @@ import { releaseFiles, textOf } from '../../../install/cluster/release-manifests
 import { isBlocked, runPreflight } from '../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
-import { renderHazards, renderUpgradePlan } from '../../../upgrade/cluster/render-upgrade.ts';
+import { renderHazards, renderUpgradePlan, shownInstallation } from '../../../upgrade/cluster/render-upgrade.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
@@ -35,7 +35,7 @@ export async function showUpgradePlan(context: Context, options: PlanOptions): P
   const plan = planUpgrade(snapshot, target);
   io.stdout(
     options.output === 'json'
-      ? `${JSON.stringify({ installed, plan }, undefined, 2)}\n`
+      ? `${JSON.stringify({ installed: shownInstallation(installed), plan }, undefined, 2)}\n`
       : renderUpgradePlan(plan, installed, target),
   );
   return 0;

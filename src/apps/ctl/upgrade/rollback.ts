@@ -55,7 +55,7 @@ interface Step {
 export async function rollBack(context: Context, { from, mode }: RollbackOptions): Promise<Status> {
   const { io, ports } = context;
   return withUpgrade(context, async (session) => {
-    const name = await recordOf(session);
+    const name = recordOf(session);
     const folder = from ?? join(ports.machine.stateDir, 'backups', name);
     const backup = await readBackup(folder);
     const { from: release, to, at } = backup.header;
@@ -88,10 +88,16 @@ export async function rollBack(context: Context, { from, mode }: RollbackOptions
 
 /** @throws upgrade/refused */
 async function refuseBeyondReturn(
-  { store, context: { signal } }: UpgradeSession,
+  { store, uid, context: { signal } }: UpgradeSession,
   { header, records }: Backup,
   live: readonly ClusterObject[],
 ): Promise<void> {
+  if (header.cluster !== undefined && header.cluster !== uid) {
+    throw beyond(
+      `the backup is of cluster ${header.cluster}, and this one is ${uid}`,
+      'Name the backup of this cluster, or the kubeconfig of that one',
+    );
+  }
   const known = [header.from, header.to];
   const foreign = live
     .filter(isWorkload)

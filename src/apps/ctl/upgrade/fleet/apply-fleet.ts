@@ -16,15 +16,19 @@ import type { Context, Status } from '../../ports.ts';
 import { limitTo } from '../../time-limit.ts';
 import { applyUpgrade, ensureVerified } from '../apply-upgrade.ts';
 import { contextOf } from './cluster-context.ts';
-import { readClusters, refuseSameServer } from './read-clusters.ts';
+import { LIMIT_FLAG, readClusters, refuseSameCluster } from './read-clusters.ts';
 import { readFleet } from './read-fleet.ts';
 import { renderClusters, renderSummary, summaryOf } from './render-fleet.ts';
+
+/** Longest time for one cluster unless given. */
+export const UPGRADE_SECONDS = 3600;
 
 export interface ApplyFleetOptions {
   readonly file: string;
   /** Name of the last wave that is upgraded; undefined for all. */
   readonly through: string | undefined;
-  readonly clusterTimeout: number;
+  /** Longest time for one cluster, in seconds; undefined for the time that each purpose has. */
+  readonly clusterTimeout: number | undefined;
   readonly mode: 'rehearse' | 'ask' | 'carry-out';
   readonly output: Output;
 }
@@ -32,18 +36,19 @@ export interface ApplyFleetOptions {
 /** Upgrades the clusters of a fleet wave by wave. Returns 1 unless every cluster that was asked for is verified. */
 export async function applyFleet(context: Context, options: ApplyFleetOptions): Promise<Status> {
   const { io } = context;
+  const { clusterTimeout } = options;
   const fleet = upTo(await readFleet(context, options.file), options);
-  await refuseSameServer(context, fleet);
+  await refuseSameCluster(context, fleet, clusterTimeout);
   if (options.mode === 'rehearse') {
-    io.stdout(renderClusters(await readClusters(context, fleet.waves)));
+    io.stdout(renderClusters(await readClusters(context, fleet.waves, clusterTimeout)));
     return 0;
   }
   const clusters = fleet.waves.reduce((sum, wave) => sum + wave.clusters.length, 0);
   const question = `Upgrade ${counted(clusters, 'cluster')} in ${counted(fleet.waves.length, 'wave')} to ${VERSION}?`;
-  if (options.mode === 'ask' && !(await confirm(context, question))) return 1;
+  if (options.mode === 'ask' && !(await confirm({ ...context, signal: context.stopped }, question))) return 1;
   const outcomes = await runFleet(fleet, {
     look: async (wave) => {
-      const read = await readClusters(context, [wave]);
+      const read = await readClusters(context, [wave], clusterTimeout);
       io.stderr(renderClusters(read));
       return new Map(read.map(({ cluster, standing }) => [cluster.name, standing]));
     },
@@ -72,9 +77,9 @@ function upTo({ waves }: Fleet, { through, file }: Pick<ApplyFleetOptions, 'thro
 async function upgradeCluster(
   context: Context,
   cluster: FleetCluster,
-  { clusterTimeout }: Pick<ApplyFleetOptions, 'clusterTimeout'>,
+  { clusterTimeout = UPGRADE_SECONDS }: Pick<ApplyFleetOptions, 'clusterTimeout'>,
 ): Promise<ClusterOutcome> {
-  const own = contextOf(context, cluster, limitTo(clusterTimeout, context.stopped, '--cluster-timeout'));
+  const own = contextOf(context, cluster, limitTo(clusterTimeout, context.stopped, LIMIT_FLAG));
   try {
     await applyUpgrade(own, { ...cluster, backup: undefined, mode: 'carry-out' });
     await ensureVerified(own, cluster);

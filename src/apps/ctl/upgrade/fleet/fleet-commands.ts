@@ -1,10 +1,12 @@
 import { NetplugError } from '../../../../base/errors.ts';
 import { type Command, command, flagOption, mandatory, notAllowed, one, value } from '../../command.ts';
 import { OUTPUT } from '../../common-options.ts';
-import { applyFleet } from './apply-fleet.ts';
+import { applyFleet, UPGRADE_SECONDS } from './apply-fleet.ts';
+import { READ_SECONDS } from './read-clusters.ts';
 import { showFleetPlan, showFleetPreflight } from './show-fleet.ts';
 
-const CLUSTER_SECONDS = 3600;
+/** A week: timers of Node last 24 days at most. */
+const MOST_SECONDS = 604_800;
 const ACTIONS = ['plan', 'preflight', 'apply'] as const;
 type Action = (typeof ACTIONS)[number];
 
@@ -21,7 +23,7 @@ export const FLEET_COMMANDS: readonly Command[] = [
       through: value('wave', 'apply: end after this wave'),
       clusterTimeout: value(
         'seconds',
-        `apply: longest time for one cluster (default: ${String(CLUSTER_SECONDS)}); --timeout limits all`,
+        `longest time for one cluster (default: ${String(READ_SECONDS)} to read it, ${String(UPGRADE_SECONDS)} to upgrade it); --timeout limits all`,
         { read: readSeconds },
       ),
       yes: flagOption('apply: do not ask for confirmation', { excludes: ['dryRun'] }),
@@ -42,15 +44,15 @@ release and verified at the end (apply).`,
       'netplugctl upgrade fleet apply -f examples/fleet.yaml --yes -o json',
     ],
     run: async (context, { args: [action], options: { file = '', output, ...given } }) => {
-      const { through, clusterTimeout = CLUSTER_SECONDS, yes, dryRun } = given;
+      const { through, clusterTimeout, yes, dryRun } = given;
       if (action === 'apply') {
         const mode = dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask';
         return applyFleet(context, { file, output, through, clusterTimeout, mode });
       }
       refuseOptions(action, given);
       return action === 'plan'
-        ? showFleetPlan(context, { file, output })
-        : showFleetPreflight(context, { file, output });
+        ? showFleetPlan(context, { file, output, clusterTimeout })
+        : showFleetPreflight(context, { file, output, clusterTimeout });
     },
   }),
 ];
@@ -60,14 +62,12 @@ function refuseOptions(
   action: Action,
   given: {
     readonly through: string | undefined;
-    readonly clusterTimeout: number | undefined;
     readonly yes: boolean;
     readonly dryRun: boolean;
   },
 ): void {
   const flags = {
     '--through': given.through !== undefined,
-    '--cluster-timeout': given.clusterTimeout !== undefined,
     '--yes': given.yes,
     '--dry-run': given.dryRun,
   };
@@ -84,5 +84,6 @@ function readAction(text: string): Action {
 
 function readSeconds(text: string): number {
   const seconds = /^\d{1,7}$/.test(text) ? Number(text) : 0;
-  return seconds > 0 ? seconds : notAllowed('Allowed is a whole number of seconds, 1 or more.');
+  if (seconds > 0 && seconds <= MOST_SECONDS) return seconds;
+  return notAllowed(`Allowed is a whole number of seconds from 1 to ${String(MOST_SECONDS)}.`);
 }

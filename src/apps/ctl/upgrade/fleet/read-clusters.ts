@@ -19,7 +19,9 @@ import { contextOf } from './cluster-context.ts';
 
 /** Clusters that are read at once. */
 const READS = 4;
-const READ_SECONDS = 120;
+/** Longest time to read one cluster unless given. */
+export const READ_SECONDS = 120;
+export const LIMIT_FLAG = '--cluster-timeout';
 
 /** A cluster of a fleet as it was read; undefined parts could not be. */
 export interface ReadCluster {
@@ -38,12 +40,16 @@ export interface FleetFacts {
 }
 
 /** Reads clusters. One that cannot be read has its reason in place of facts. */
-export async function readClusters(context: Context, waves: Fleet['waves']): Promise<readonly ReadCluster[]> {
+export async function readClusters(
+  context: Context,
+  waves: Fleet['waves'],
+  seconds = READ_SECONDS,
+): Promise<readonly ReadCluster[]> {
   const all = waves.flatMap((wave) => wave.clusters.map((cluster) => ({ cluster, wave: wave.name })));
   const read = new Map<FleetCluster, ReadCluster>();
   await forEachLimit(all, READS, async (one) => {
     const { cluster } = one;
-    const signal = limitTo(READ_SECONDS, context.stopped);
+    const signal = limitTo(seconds, context.stopped, LIMIT_FLAG);
     try {
       read.set(cluster, { ...one, ...(await readCluster(contextOf(context, cluster, signal), cluster)) });
     } catch (cause) {
@@ -81,26 +87,25 @@ async function readCluster(
   });
 }
 
-/** Refuses two entries of the same API server: they would upgrade one cluster at the same time. @throws cli/usage */
-export async function refuseSameServer(context: Context, { waves }: Fleet): Promise<void> {
-  const known = new Map<string, string>();
-  for (const cluster of waves.flatMap(({ clusters }) => clusters)) {
-    // What cannot be opened is found unreadable in its wave.
-    const origin = await originOf(contextOf(context, cluster, context.stopped)).catch(() => undefined);
+/** Refuses two entries of the same cluster: they would upgrade it at the same time. @throws cli/usage */
+export async function refuseSameCluster(context: Context, { waves }: Fleet, seconds = READ_SECONDS): Promise<void> {
+  const clusters = waves.flatMap((wave) => wave.clusters);
+  const uids = new Map<FleetCluster, string>();
+  await forEachLimit(clusters, READS, async (cluster) => {
+    const own = contextOf(context, cluster, limitTo(seconds, context.stopped, LIMIT_FLAG));
+    // What cannot be read is found unreadable in its wave.
+    const uid = await withUpgrade(own, async (session) => session.uid).catch(() => undefined);
     context.stopped.throwIfAborted();
-    if (origin === undefined) continue;
-    const other = known.get(origin);
-    if (other !== undefined) {
-      throw new NetplugError(
-        'cli/usage',
-        `Cannot upgrade the fleet: clusters "${other}" and "${cluster.name}" have the same API server, ${origin}`,
-        { hint: 'Name each cluster once' },
-      );
-    }
-    known.set(origin, cluster.name);
+    if (uid !== undefined) uids.set(cluster, uid);
+  });
+  for (const [index, cluster] of clusters.entries()) {
+    const uid = uids.get(cluster);
+    const other = uid === undefined ? undefined : clusters.slice(0, index).find((each) => uids.get(each) === uid);
+    if (other === undefined) continue;
+    throw new NetplugError(
+      'cli/usage',
+      `Cannot upgrade the fleet: "${other.name}" and "${cluster.name}" are one cluster, whose namespace kube-system has the uid ${uid ?? ''}`,
+      { hint: 'Name each cluster once' },
+    );
   }
-}
-
-async function originOf(context: Context): Promise<string> {
-  return withUpgrade(context, async ({ api }) => api.origin(context.signal));
 }

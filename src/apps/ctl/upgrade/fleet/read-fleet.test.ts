@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, machineIn, type Ran } from '../../../../../test/support/ctl.ts';
 import type { Context } from '../../ports.ts';
+import { applyFleet } from './apply-fleet.ts';
 import { decodeFleet, readFleet } from './read-fleet.ts';
 
 const EXAMPLE = resolve(import.meta.dirname, '../../../../../examples/fleet.yaml');
@@ -82,6 +83,31 @@ describe('netplugctl upgrade fleet', () => {
       status: 64,
       err: expect.stringContaining('Cannot use --yes with "plan"') as string,
     });
+  });
+
+  it.each(['0', '604801', '9999999', '1.5', '99999999999999999999'])('refuses %s s for a cluster', async (seconds) => {
+    for (const action of ['plan', 'preflight', 'apply']) {
+      const { status, err } = await fleet(action, ONE, '--cluster-timeout', seconds);
+      expect(status).toBe(64);
+      expect(err).toContain(`--cluster-timeout`);
+      expect(err).toContain('from 1 to 604800');
+    }
+  });
+
+  it('waits for the answer of the person longer than for a cluster', async () => {
+    const file = join(folder, 'fleet.yaml');
+    await writeFile(file, ONE);
+    const never = new AbortController().signal;
+    const asked: AbortSignal[] = [];
+    const stdin = async (signal: AbortSignal): Promise<string> => {
+      asked.push(signal);
+      return Promise.resolve('no');
+    };
+    const io = { stdin, stderr: () => undefined, stdout: () => undefined, isTty: true };
+    const context = { io, env: {}, signal: AbortSignal.timeout(1), stopped: never } as unknown as Context;
+    const options = { file, through: undefined, clusterTimeout: 1, mode: 'ask', output: 'table' } as const;
+    expect(await applyFleet(context, options)).toBe(1);
+    expect(asked).toEqual([never]);
   });
 
   it('refuses a wave that the file does not have', async () => {

@@ -1,7 +1,6 @@
-import type { DetectedInstallation } from '../../../../upgrade/cluster/snapshot.ts';
 import { counted } from '../../../../base/counted.ts';
 import { isBlocked } from '../../../../upgrade/cluster/checks/preflight.ts';
-import { renderHazards, renderUpgradePlan } from '../../../../upgrade/cluster/render-upgrade.ts';
+import { renderHazards, renderUpgradePlan, shownInstallation } from '../../../../upgrade/cluster/render-upgrade.ts';
 import type { Fleet, ClusterOutcome, ClusterStanding } from '../../../../upgrade/fleet/fleet.ts';
 import { refusalOf } from '../../../../upgrade/fleet/judge-wave.ts';
 import { renderTable } from '../../table.ts';
@@ -29,15 +28,10 @@ export function dataOf({ cluster, wave, standing, facts }: ReadCluster): Readonl
     cluster: cluster.name,
     state: wordOf(standing),
     ...(reason === undefined ? {} : { reason }),
-    ...(facts === undefined ? {} : { installed: shownOf(facts.installed), nodes: facts.snapshot.nodes.length }),
+    ...(facts === undefined
+      ? {}
+      : { installed: shownInstallation(facts.installed), nodes: facts.snapshot.nodes.length }),
   };
-}
-
-/** Leaves out the values of the chart, in which users may keep secrets. */
-function shownOf({ chart, ...installed }: DetectedInstallation): object {
-  if (chart === undefined) return installed;
-  const { values: _, ...shown } = chart;
-  return { ...installed, chart: shown };
 }
 
 /** Renders a line for each cluster. */
