@@ -1,0 +1,212 @@
+// Agents and tools of a release from an older commit of this repository share one etcd with those of this one, under load.
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Launcher, type Run, startLauncher } from '../../scripts/bench/launcher.ts';
+import { type Agent, launchAgent, startAgent } from '../support/agent.ts';
+import { type Lan, newLan } from '../support/lan.ts';
+import type { TestNetns } from '../support/netns.ts';
+import { type Json, startNode, type TestNode, until } from '../support/node.ts';
+import { buildRelease, type Release } from '../support/release.ts';
+
+const SOAK = process.env['NETPLUG_SOAK'] === '1';
+/** Of 2026-11-23, after which no format of a record or of a journal has changed. */
+const OLDER = { commit: 'b142f93', version: 'v3.26.4', parts: 'executables' } as const;
+const NEWER = resolve(import.meta.dirname, '../../dist/bin');
+const LANES = 6;
+const ROUNDS = 3;
+const STEP_MS = 1000;
+/** Small enough that nodes ask each other for addresses. */
+const POOL = '10.66.0.0/25';
+
+/** Calls that come again and again on a node, on the same pods. */
+interface Load {
+  stop(): Promise<readonly Run[]>;
+}
+
+describe.runIf(SOAK)('a release of an older commit beside this one (only with NETPLUG_SOAK=1)', () => {
+  let older: Release;
+  let scope: AsyncDisposableStack;
+  let lan: Lan;
+  let control: TestNode;
+  let endpoints: string;
+
+  beforeAll(async () => {
+    older = await buildRelease(OLDER);
+  }, 300_000);
+  afterAll(async () => older?.[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    scope = new AsyncDisposableStack();
+    lan = scope.use(await newLan());
+    control = scope.use(await startNode({ name: 'control', etcd: 'every-address', mode: 'standalone' }));
+    endpoints = `http://${(await lan.plugIn(control.host, 2)).ipv4}:2379`;
+    await control.seedPool('v4', POOL, { blockSize: 29 });
+  });
+  afterEach(async () => scope.disposeAsync());
+
+  const agentIn = (bin: string): { command: readonly string[]; env: Record<string, string> } => ({
+    command: [join(bin, 'netplug-agent')],
+    env: { KV_ENDPOINTS: endpoints },
+  });
+  const binOf = (release: 'older' | 'newer'): string => (release === 'older' ? older.bin : NEWER);
+
+  interface Worked {
+    readonly node: TestNode;
+    readonly lanes: readonly { readonly launcher: Launcher; readonly pod: TestNetns; readonly name: string }[];
+  }
+
+  /** A node that reaches etcd, with pods' namespaces. */
+  const startWorker = async (name: string, number: number): Promise<Worked> => {
+    const node = scope.use(await startNode({ name, etcd: 'nowhere' }));
+    await lan.plugIn(node.host, number);
+    const lanes: { launcher: Launcher; pod: TestNetns; name: string }[] = [];
+    for (let lane = 0; lane < LANES; lane += 1) {
+      const launcher = scope.use(await startLauncher(node, `${name}-${String(lane)}`));
+      lanes.push({ launcher, pod: await node.pod(), name: `${name}-${String(lane)}` });
+    }
+    return { node, lanes };
+  };
+
+  /** Who was told that it has an address, on every node. */
+  const holders = new Map<string, string>();
+  beforeEach(() => holders.clear());
+
+  /** By the plugin of that folder, as long as it is not told to stop. */
+  const load = ({ node, lanes }: Worked, bin: string): Load => {
+    const over = new AbortController();
+    const runs: Run[] = [];
+    const socket = join(node.dir, 'agent/cni.sock');
+    const call = async ({ launcher, pod }: Worked['lanes'][number], verb: string, container: string): Promise<Run> => {
+      const env = {
+        CNI_COMMAND: verb,
+        CNI_CONTAINERID: container,
+        CNI_NETNS: pod.path,
+        CNI_IFNAME: 'eth0',
+        CNI_PATH: node.cniPath,
+        NETPLUG_SOCKET: socket,
+      };
+      const stdin = JSON.stringify(node.netconf({ kv_endpoints: endpoints }));
+      const { runs: answers } = await launcher.run([{ argv: [join(bin, 'netplug')], env, stdin }]);
+      runs.push(answers[0]!);
+      return answers[0]!;
+    };
+    const work = Promise.all(
+      lanes.map(async (lane) => {
+        for (let round = 0; !over.signal.aborted; round += 1) {
+          const container = `${lane.name}-${String(round)}`;
+          const added = await call(lane, 'ADD', container);
+          const told: readonly { readonly address: string }[] = added.status === 0 ? JSON.parse(added.stdout).ips : [];
+          for (const { address } of told) {
+            const holder = holders.get(address);
+            if (holder !== undefined) throw new Error(`${address} was given to ${holder} and to ${container}`);
+            holders.set(address, container);
+          }
+          for (const { address } of told) holders.delete(address);
+          await call(lane, 'DEL', container);
+        }
+      }),
+    );
+    // Awaited by stop; until then another failure may come first.
+    work.catch(() => undefined);
+    return {
+      stop: async () => {
+        over.abort();
+        await work;
+        return runs;
+      },
+    };
+  };
+
+  const toolOf = async (bin: string, ...argv: string[]): Promise<{ status: number | undefined; text: string }> => {
+    const env = { KV_ENDPOINTS: endpoints, HOME: control.dir };
+    const { status, stdout, stderr } = await control.run([join(bin, 'netplugctl'), ...argv], { env });
+    return { status, text: `${stdout}${stderr}` };
+  };
+
+  /** Both tools read every record, and nothing is leaked. */
+  const expectSound = async (): Promise<void> => {
+    await until(async () => (await control.heldAddresses()).length === 0, 'every address is free');
+    expect(await control.endpoints()).toEqual([]);
+    for (const bin of [older.bin, NEWER]) {
+      const checked = await toolOf(bin, 'ipam', 'check', '-o', 'json', '--grace', '0');
+      expect(checked).toMatchObject({ status: 0 });
+    }
+  };
+
+  const failuresOf = (runs: readonly Run[]): readonly string[] =>
+    runs.filter(({ status }) => status !== 0).map(({ stdout }) => stdout);
+
+  it.each([
+    ['older', 'newer'],
+    ['newer', 'older'],
+  ] as const)('has addresses of its own beside it, with the %s one on the first node', async (first, second) => {
+    const [a, b] = [await startWorker('node-a', 11), await startWorker('node-b', 12)];
+    const agents = [
+      scope.use(await startAgent(a.node, agentIn(binOf(first)))),
+      scope.use(await startAgent(b.node, agentIn(binOf(second)))),
+    ];
+    const loads = [load(a, binOf(first)), load(b, binOf(second))];
+    await sleep(ROUNDS * STEP_MS);
+    const runs = (await Promise.all(loads.map(async (each) => each.stop()))).flat();
+    expect(failuresOf(runs)).toEqual([]);
+    expect(runs.length).toBeGreaterThan(4 * LANES);
+    for (const agent of agents) await agent.stop();
+    await expectSound();
+  });
+
+  it('follows it and is followed by it on one node while calls are in flight, and none fails', async () => {
+    const worked = await startWorker('node-a', 11);
+    let agent: Agent = await startAgent(worked.node, agentIn(binOf('older')));
+    const calls = load(worked, older.bin);
+    for (let round = 0; round < ROUNDS; round += 1) {
+      for (const release of ['newer', 'older'] as const) {
+        await sleep(STEP_MS / 2);
+        const next = await launchAgent(worked.node, agentIn(binOf(release)));
+        await agent.ended;
+        agent = next;
+        await agent.ready();
+      }
+    }
+    expect(failuresOf(await calls.stop())).toEqual([]);
+    await agent.stop();
+    await expectSound();
+    expect((await worked.node.run(['ls', '-A', '/var/lib/netplug/journal'])).stdout).toBe('');
+  });
+
+  it.each([
+    ['older', 'newer'],
+    ['newer', 'older'],
+  ] as const)('goes on with what the killed %s agent has left to the %s one', async (killed, heir) => {
+    const worked = await startWorker('node-a', 11);
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const agent = await startAgent(worked.node, agentIn(binOf(killed)));
+      const calls = load(worked, binOf(killed));
+      await sleep(STEP_MS);
+      await agent.stop('KILL');
+      const next = await startAgent(worked.node, agentIn(binOf(heir)));
+      await sleep(STEP_MS);
+      const failures = failuresOf(await calls.stop());
+      // Calls that the killed agent was serving are repeated by the runtime.
+      expect(failures.length).toBeLessThanOrEqual(LANES);
+      await next.stop();
+    }
+    await expectSound();
+  });
+
+  it('reads and keeps the records of a newer tool, and refuses to write', async () => {
+    const worked = await startWorker('node-a', 11);
+    const agent = await startAgent(worked.node, agentIn(NEWER));
+    await until(
+      async () => JSON.stringify(await toolOf(NEWER, 'version')).includes('v3.27.0'),
+      'the records have the version of the newer agent',
+    );
+    const listed: Json = JSON.parse(
+      (await toolOf(older.bin, 'get', 'ippools', '-o', 'json')).text.replace(/^warning.*\n/gm, ''),
+    );
+    expect(JSON.stringify(listed)).toContain(POOL);
+    const refused = await toolOf(older.bin, 'delete', 'ippool', 'v4');
+    expect(refused).toMatchObject({ text: expect.stringContaining('version') as string });
+    expect(refused.status).not.toBe(0);
+    await agent.stop();
+  });
+});
