@@ -7,12 +7,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { VERSION } from '../../src/base/version.ts';
 import { CONF_DIR, CONF_NAME } from '../../src/install/places.ts';
 import type { Cluster } from '../support/cluster.ts';
+import { isReady, sandboxFailures, startEnd, startWaves } from '../support/cluster-load.ts';
 import type { ClusterNode } from '../support/cluster-node.ts';
 import { builtAgain } from '../support/images.ts';
 import { mustRunCtl, startEmptyCluster } from '../support/install-scenes.ts';
 import { removeAtEnd } from '../support/janitor.ts';
 import { type Json, until } from '../support/node.ts';
-import { type StreamEnd, startUdpStream } from '../support/udp-stream.ts';
+import { startUdpStream } from '../support/udp-stream.ts';
 
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
 /** Where the images come from before and after. */
@@ -39,30 +40,6 @@ describe.runIf(SOAK)('agents that get another image (only with NETPLUG_SOAK=1)',
   }, 400_000);
   afterAll(async () => scope?.disposeAsync());
 
-  /** Starts a pod on the node, and returns where it is. */
-  const startEnd = async ({ name, machine }: ClusterNode): Promise<StreamEnd> => {
-    const pod = `end-${name}`;
-    await cluster.apply([
-      {
-        apiVersion: 'v1',
-        kind: 'Pod',
-        metadata: { name: pod, labels: { app: pod } },
-        spec: { nodeName: name, containers: [{ name: 'main', image: 'busybox:1.35', command: ['sleep', '10000'] }] },
-      },
-    ]);
-    const [started] = await cluster.waitForPodsReady({ selector: `app=${pod}`, count: 1 });
-    const address = started.status.podIP;
-    const search = `for one in /run/netns/*; do nsenter --net=$one ip -o addr | grep -qF " ${address}/" && echo $one; done`;
-    const found = await machine.run(['sh', '-c', search]);
-    return { machine, address, netns: found.stdout.trim() };
-  };
-  /** Pods that the runtime could not connect or disconnect, as often as it happened. */
-  const failures = async (): Promise<readonly string[]> => {
-    const { items } = await cluster.get('events', '--all-namespaces');
-    return items
-      .filter(({ reason }: Json) => ['FailedCreatePodSandBox', 'FailedKillPod'].includes(reason))
-      .map(({ reason, message, count, involvedObject: { name } }: Json) => `${name} ${reason} ${count}: ${message}`);
-  };
   /** Since when each node is ready. */
   const readySince = async (): Promise<readonly string[]> => {
     const { items } = await cluster.get('nodes');
@@ -90,27 +67,13 @@ describe.runIf(SOAK)('agents that get another image (only with NETPLUG_SOAK=1)',
     );
     return imageIdsOf(pods).join();
   };
-  /** Starts pods in waves, each after the one before has ended; returns how many have started. */
-  const startWaves = async (isOver: (started: number) => boolean): Promise<number> => {
-    const seen = new Set<string>();
-    for (let wave = 1; !isOver(seen.size); wave += 1) {
-      await cluster.apply([waveOf(wave)]);
-      await cluster.kubectl('rollout', 'status', 'deployment/wave', '--timeout=120s');
-      const { items } = await cluster.get('pods', `--selector=wave=${String(wave)}`);
-      for (const pod of items) {
-        expect(isReady(pod)).toBe(true);
-        seen.add(pod.metadata.uid);
-      }
-    }
-    return seen.size;
-  };
-
   it(`fail no start of a pod and lose no packet while ${String(STARTS)} pods start`, async () => {
-    const [a, b] = [await startEnd(cluster.node(0)), await startEnd(cluster.node(1))];
+    const a = await startEnd(cluster, cluster.node(0), 'end-node-a');
+    const b = await startEnd(cluster, cluster.node(1), 'end-node-b');
     expect(await a.machine.run(['nsenter', `--net=${a.netns}`, 'ping', '-c', '1', b.address])).toMatchObject({
       status: 0,
     });
-    const before = { failures: await failures(), ready: await readySince(), agents: await agentPods() };
+    const before = { failures: await sandboxFailures(cluster), ready: await readySince(), agents: await agentPods() };
     expect(before.agents.map(imageOf)).toEqual(Array(2).fill(`${REGISTRIES[0]}/netplug-node:${VERSION}`));
     using conflists = watchConflists(cluster.nodes);
     const stream = await startUdpStream([a, b], RATES);
@@ -121,7 +84,7 @@ describe.runIf(SOAK)('agents that get another image (only with NETPLUG_SOAK=1)',
     const rollOn = async (): Promise<void> => {
       for (; !state.areWavesOver; state.rolls += 1) imageIds.push(await roll(REGISTRIES[(state.rolls + 1) % 2]!));
     };
-    const waves = startWaves((so) => so >= STARTS && state.rolls > 0);
+    const waves = startWaves(cluster, AT_ONCE, (so) => so >= STARTS && state.rolls > 0);
     const [started] = await Promise.all([waves.finally(() => (state.areWavesOver = true)), rollOn()]);
     const { rolls } = state;
     const seconds = (performance.now() - began) / 1000;
@@ -138,7 +101,7 @@ describe.runIf(SOAK)('agents that get another image (only with NETPLUG_SOAK=1)',
       const rate = name.endsWith('lasting') ? RATES.lasting : RATES.fresh;
       expect(sent).toBeGreaterThan((rate * streamed) / 4);
     }
-    expect(await failures()).toEqual(before.failures);
+    expect(await sandboxFailures(cluster)).toEqual(before.failures);
     expect(await readySince()).toEqual(before.ready);
     expect(conflists.faults()).toEqual([]);
     const agents = await agentPods();
@@ -147,30 +110,6 @@ describe.runIf(SOAK)('agents that get another image (only with NETPLUG_SOAK=1)',
     expect(agents.map(({ status }) => status.containerStatuses[0].restartCount)).toEqual([0, 0]);
   }, 900_000);
 });
-
-function waveOf(wave: number): object {
-  const labels = { app: 'wave', wave: String(wave) };
-  const spread = { maxSkew: 1, topologyKey: 'kubernetes.io/hostname', whenUnsatisfiable: 'ScheduleAnyway' };
-  return {
-    apiVersion: 'apps/v1',
-    kind: 'Deployment',
-    metadata: { name: 'wave' },
-    spec: {
-      replicas: AT_ONCE,
-      selector: { matchLabels: { app: 'wave' } },
-      // All pods of a wave start at the same time, and those of the one before end when they run.
-      strategy: { rollingUpdate: { maxSurge: '100%', maxUnavailable: 0 } },
-      template: {
-        metadata: { labels },
-        spec: {
-          terminationGracePeriodSeconds: 0,
-          topologySpreadConstraints: [{ ...spread, labelSelector: { matchLabels: labels } }],
-          containers: [{ name: 'main', image: 'busybox:1.35', command: ['sleep', '10000'] }],
-        },
-      },
-    },
-  };
-}
 
 function describePod({ metadata: { name, deletionTimestamp = '' }, spec, status }: Json): string {
   const states = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
@@ -185,10 +124,6 @@ function imageOf({ spec }: Json): string {
 /** Those that the pods run. */
 function imageIdsOf(pods: readonly Json[]): readonly string[] {
   return [...new Set(pods.map(({ status }) => status.containerStatuses[0].imageID))];
-}
-
-function isReady({ status }: Json): boolean {
-  return status.conditions?.some(({ type, status: is }: Json) => type === 'Ready' && is === 'True') === true;
 }
 
 /** Reads the configuration of each node all the time, as the runtime does when it changes. */

@@ -1,0 +1,225 @@
+// A real cluster goes from an older release of netplug to this one and back, while pods start and datagrams flow.
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { VERSION } from '../../src/base/version.ts';
+import { type Cluster, NO_NETWORK, startCluster } from '../support/cluster.ts';
+import { isReady, sandboxFailures, startEnd, startWaves } from '../support/cluster-load.ts';
+import { program } from '../support/components.ts';
+import { builtImage } from '../support/images.ts';
+import { type Json, until } from '../support/node.ts';
+import { buildRelease, type Release } from '../support/release.ts';
+import { type StreamEnd, startUdpStream } from '../support/udp-stream.ts';
+
+const SOAK = process.env['NETPLUG_SOAK'] === '1';
+const OLD = 'v3.26.4';
+const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+const RATES = { lasting: 200, fresh: 20 };
+/** Pods that start at the same time. */
+const AT_ONCE = 8;
+const LOOK_MS = 250;
+const AGENTS = ['--namespace=netplug-system', '--selector=app.kubernetes.io/name=netplug-node'];
+
+interface Method {
+  readonly argv: readonly string[];
+  readonly env?: (cluster: Cluster) => Readonly<Record<string, string>>;
+  /** As the plan names it. */
+  readonly shown: string;
+  /** Whether the tool itself replaces agents, one node first, and is killed while it does. */
+  readonly canary?: boolean;
+}
+
+const METHODS: Readonly<Record<string, Method>> = {
+  manifest: { argv: ['--method', 'manifest'], shown: 'installed by manifest', canary: true },
+  operator: { argv: ['--method', 'operator'], shown: 'installed by the operator' },
+  chart: {
+    argv: ['--method', 'chart'],
+    env: () => ({ HELM: program('helm') }),
+    shown: 'installed by the chart',
+  },
+  'manifest in etcd': {
+    argv: ['--method', 'manifest', '--datastore', 'kvv3'],
+    env: ({ etcdUrl }) => ({ KV_ENDPOINTS: etcdUrl }),
+    shown: 'installed by manifest',
+    canary: true,
+  },
+};
+
+describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', () => {
+  let older: Release;
+  let images: readonly string[];
+
+  beforeAll(async () => {
+    images = [await builtImage('netplug-node'), await builtImage('netplug')];
+    older = await buildRelease({ version: OLD, parts: 'executables-and-images' });
+  }, 600_000);
+  afterAll(async () => older?.[Symbol.asyncDispose]());
+
+  it.each(Object.keys(METHODS))(
+    'by the method %s and back loses no packet and fails no start of a pod',
+    async (name) => {
+      const { argv, env: more, shown, canary = false } = METHODS[name]!;
+      await using cluster = await startCluster({
+        conflist: NO_NETWORK,
+        networkWorks: 'later',
+        images: [...images, ...older.images],
+        pools: {},
+        proxyMode: 'iptables',
+      });
+      const env = {
+        KUBECONFIG: cluster.api.kubeconfig,
+        HOME: cluster.api.dir,
+        NETPLUG_STATE_DIR: join(cluster.control.dir, 'state'),
+        ...more?.(cluster),
+      };
+      const must = async (tool: string, ...args: string[]): Promise<string> => {
+        const { status, stdout, stderr } = await cluster.control.run([tool, ...args], { env });
+        const pods = status === 0 ? '' : await cluster.kubectl('get', 'pods', '--all-namespaces', '--output=wide');
+        expect({ args, status, stdout, stderr, pods }).toMatchObject({ status: 0 });
+        return `${stdout}${stderr}`;
+      };
+      const upgrade = async (...args: string[]): Promise<string> => must(NETPLUGCTL, 'upgrade', ...args);
+      /** Starts a pod on each node. */
+      const startPods = async (what: string): Promise<readonly [StreamEnd, StreamEnd]> => [
+        await startEnd(cluster, cluster.node(0), `${what}-a`),
+        await startEnd(cluster, cluster.node(1), `${what}-b`),
+      ];
+
+      const olderTool = join(older.bin, 'netplugctl');
+      await must(olderTool, 'install', 'cluster', ...argv, '--yes');
+      await cluster.waitForNodesReady();
+      const before = await startPods('before');
+      await expectConnected(before);
+      const failed = await sandboxFailures(cluster);
+      const agents = watchAgents(cluster);
+      const stream = await startUdpStream(before, RATES);
+      const state = { isOver: false };
+      const waves = startWaves(cluster, AT_ONCE, () => state.isOver);
+      // Awaited below; until then another failure may come first.
+      waves.catch(() => undefined);
+      try {
+        expect(await upgrade('plan')).toContain(`Upgrade from ${OLD} to ${VERSION}: ${shown}`);
+        const { refused, hazards } = JSON.parse(await upgrade('preflight', '-o', 'json'));
+        expect({ refused, blocking: hazards.filter(({ severity }: Json) => severity === 'block') }).toEqual({
+          refused: false,
+          blocking: [],
+        });
+        if (canary) await killApply(cluster, env);
+        const applied = await upgrade('apply', '--yes');
+        expect(applied).toContain(`the cluster has release ${VERSION}`);
+        expect(applied.includes('an interrupted upgrade of this cluster goes on')).toBe(canary);
+        const order = await agents.inOrder(VERSION);
+        expect(canary ? order : order.toSorted()).toEqual(['node-a', 'node-b']);
+        const upgraded = await startPods('upgraded');
+        await expectConnected([...before, ...upgraded]);
+        expect(await upgrade('verify')).toContain(`cluster version ${VERSION}`);
+        expect(await agentImages(cluster)).toEqual(Array(2).fill(`netplug.io/netplug-node:${VERSION}`));
+        expect(await must(NETPLUGCTL, 'version')).toContain(VERSION);
+
+        expect(await upgrade('rollback', '--yes')).toContain(`the cluster has release ${OLD} again`);
+        await until(
+          async () => (await agentImages(cluster)).every((image) => image.endsWith(`:${OLD}`)),
+          `agents have ${OLD}`,
+          180_000,
+          LOOK_MS,
+        );
+        await expectConnected([...before, ...upgraded, ...(await startPods('back'))]);
+        const version = await must(olderTool, 'version');
+        expect(version).toContain(OLD);
+        expect(version).not.toContain(VERSION);
+      } finally {
+        state.isOver = true;
+      }
+      const started = await waves;
+      const { counts, refused, seconds } = await stream.stop();
+      const { restarts } = await agents.stop();
+      process.stdout.write(`${JSON.stringify({ name, started, seconds, counts })}\n`);
+      expect(started).toBeGreaterThan(0);
+      expect({ refused, lost: counts.filter(({ sent, arrived }) => sent !== arrived) }).toEqual({
+        refused: '',
+        lost: [],
+      });
+      for (const { name: flow, sent } of counts) {
+        const rate = flow.endsWith('lasting') ? RATES.lasting : RATES.fresh;
+        expect(sent).toBeGreaterThan((rate * seconds) / 4);
+      }
+      expect(await sandboxFailures(cluster)).toEqual(failed);
+      expect(restarts).toEqual([]);
+    },
+    1_500_000,
+  );
+});
+
+/** Kills the tool when the first agent of the new release is there: in the middle of the step that tries one node. */
+async function killApply(cluster: Cluster, env: Readonly<Record<string, string>>): Promise<void> {
+  const tool = await cluster.control.start([NETPLUGCTL, 'upgrade', 'apply', '--yes'], { env });
+  await until(
+    async () => (await agentImages(cluster)).some((image) => image.endsWith(`:${VERSION}`)),
+    () => `the first agent has ${VERSION}; the tool says:\n${tool.log()}`,
+    300_000,
+    LOOK_MS,
+  );
+  await tool.stop('KILL');
+  expect(tool.log()).not.toContain('the cluster has release');
+}
+
+async function agentImages(cluster: Cluster): Promise<readonly string[]> {
+  const { items } = await cluster.get('pods', ...AGENTS);
+  return items.map(({ spec }: Json) => spec.containers[0].image);
+}
+
+/** Every pod reaches every other one. */
+async function expectConnected(ends: readonly StreamEnd[]): Promise<void> {
+  for (const { machine, netns, address } of ends) {
+    for (const other of ends) {
+      if (other.address === address) continue;
+      const ping = ['nsenter', `--net=${netns}`, 'ping', '-c', '1', '-W', '2', other.address];
+      const { status } = await machine.run(ping);
+      expect({ from: address, to: other.address, status }).toMatchObject({ status: 0 });
+    }
+  }
+}
+
+interface AgentWatch {
+  /** Nodes in the order in which a ready agent of the release was first seen; each had to wait for the one before. */
+  inOrder(release: string): Promise<readonly string[]>;
+  stop(): Promise<{ readonly restarts: readonly string[] }>;
+}
+
+/** Looks at the agents all the time. */
+function watchAgents(cluster: Cluster): AgentWatch {
+  const [seen, ready, restarts] = [new Map<string, string[]>(), new Map<string, string[]>(), new Set<string>()];
+  const state = { isOver: false, early: [] as string[] };
+  const note = (all: Map<string, string[]>, image: string, node: string): void => {
+    const nodes = all.get(image) ?? [];
+    if (!nodes.includes(node)) all.set(image, [...nodes, node]);
+  };
+  const look = async (): Promise<void> => {
+    const { items } = await cluster.get('pods', ...AGENTS);
+    for (const pod of items) {
+      const { image } = pod.spec.containers[0];
+      const node = pod.spec.nodeName ?? '';
+      if (seen.get(image)?.includes(node) !== true && (seen.get(image)?.length ?? 0) > (ready.get(image)?.length ?? 0))
+        state.early.push(`${image} on ${node} before the node before was ready`);
+      note(seen, image, node);
+      if (isReady(pod)) note(ready, image, node);
+      const { restartCount = 0 } = pod.status.containerStatuses?.[0] ?? {};
+      if (restartCount > 0) restarts.add(`${pod.metadata.name} has restarted`);
+    }
+  };
+  const ended = (async (): Promise<void> => {
+    for (; !state.isOver; await new Promise((done) => setTimeout(done, LOOK_MS))) await look();
+  })();
+  ended.catch(() => undefined);
+  return {
+    inOrder: async (release) => {
+      await look();
+      expect(state.early).toEqual([]);
+      return ready.get(`netplug.io/netplug-node:${release}`) ?? [];
+    },
+    stop: async () => {
+      state.isOver = true;
+      await ended;
+      return { restarts: [...restarts] };
+    },
+  };
+}

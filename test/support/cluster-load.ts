@@ -1,0 +1,81 @@
+// What goes on in a cluster while something is done to netplug: pods that talk to each other, and pods that start.
+import { expect } from 'vitest';
+import type { Cluster } from './cluster.ts';
+import type { ClusterNode } from './cluster-node.ts';
+import type { Json } from './node.ts';
+import type { StreamEnd } from './udp-stream.ts';
+
+const WAVE_SECONDS = 180;
+const EVENTS = ['FailedCreatePodSandBox', 'FailedKillPod'];
+
+/** Starts a pod on the node, and returns where it is. */
+export async function startEnd(cluster: Cluster, { name, machine }: ClusterNode, pod: string): Promise<StreamEnd> {
+  await cluster.apply([
+    {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: pod, labels: { app: pod } },
+      spec: { nodeName: name, containers: [{ name: 'main', image: 'busybox:1.35', command: ['sleep', '10000'] }] },
+    },
+  ]);
+  const [started] = await cluster.waitForPodsReady({ selector: `app=${pod}`, count: 1 });
+  const address = started.status.podIP;
+  const search = `for one in /run/netns/*; do nsenter --net=$one ip -o addr | grep -qF " ${address}/" && echo $one; done`;
+  const found = await machine.run(['sh', '-c', search]);
+  return { machine, address, netns: found.stdout.trim() };
+}
+
+/** Pods that the runtime could not connect or disconnect, as often as it happened. */
+export async function sandboxFailures(cluster: Cluster): Promise<readonly string[]> {
+  const { items } = await cluster.get('events', '--all-namespaces');
+  return items
+    .filter(({ reason }: Json) => EVENTS.includes(reason))
+    .map(({ reason, message, count, involvedObject: { name } }: Json) => `${name} ${reason} ${count}: ${message}`);
+}
+
+/** Starts so many pods at the same time, again and again, each wave after the one before has ended; returns how many have started. */
+export async function startWaves(
+  cluster: Cluster,
+  atOnce: number,
+  isOver: (started: number) => boolean,
+): Promise<number> {
+  const seen = new Set<string>();
+  for (let wave = 1; !isOver(seen.size); wave += 1) {
+    await cluster.apply([waveOf(wave, atOnce)]);
+    await cluster.kubectl('rollout', 'status', 'deployment/wave', `--timeout=${String(WAVE_SECONDS)}s`);
+    const { items } = await cluster.get('pods', `--selector=wave=${String(wave)}`);
+    for (const pod of items) {
+      expect(isReady(pod)).toBe(true);
+      seen.add(pod.metadata.uid);
+    }
+  }
+  return seen.size;
+}
+
+export function isReady({ status }: Json): boolean {
+  return status.conditions?.some(({ type, status: is }: Json) => type === 'Ready' && is === 'True') === true;
+}
+
+function waveOf(wave: number, replicas: number): object {
+  const labels = { app: 'wave', wave: String(wave) };
+  const spread = { maxSkew: 1, topologyKey: 'kubernetes.io/hostname', whenUnsatisfiable: 'ScheduleAnyway' };
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'wave' },
+    spec: {
+      replicas,
+      selector: { matchLabels: { app: 'wave' } },
+      // All pods of a wave start at the same time, and those of the one before end when they run.
+      strategy: { rollingUpdate: { maxSurge: '100%', maxUnavailable: 0 } },
+      template: {
+        metadata: { labels },
+        spec: {
+          terminationGracePeriodSeconds: 0,
+          topologySpreadConstraints: [{ ...spread, labelSelector: { matchLabels: labels } }],
+          containers: [{ name: 'main', image: 'busybox:1.35', command: ['sleep', '10000'] }],
+        },
+      },
+    },
+  };
+}
