@@ -54,7 +54,8 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
     if (options.mode !== 'rehearse') {
       if ((await findInterrupted(session)) !== undefined) {
         io.stderr('an interrupted upgrade of this cluster goes on\n');
-        if ((await resumeIfSound(context, execution)) !== undefined) return finish(context, plan);
+        const outcome = await saysWhenUnfinished(context, async () => resumeIfSound(context, execution));
+        if (outcome !== undefined) return finish(context, plan);
       }
     }
     showHazards(context, runPreflight(snapshot, target), options.accept);
@@ -64,9 +65,21 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
     if (own.stages.every(({ steps }) => steps.length === 0)) return finish(context, plan);
     if (options.mode === 'ask' && !(await confirm(context, `Upgrade this cluster to ${VERSION}?`))) return 1;
     signal.throwIfAborted();
-    await carryOut(execution, own);
+    await saysWhenUnfinished(context, async () => carryOut(execution, own));
     return finish(context, plan);
   });
+}
+
+/** Whatever ends it, the cluster is between two releases then. */
+async function saysWhenUnfinished<T>({ io }: Context, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (cause) {
+    io.stderr(
+      'the upgrade is not finished: correct the cause and run the same command again, which goes on from here, or go back with "netplugctl upgrade rollback"\n',
+    );
+    throw cause;
+  }
 }
 
 function finish({ io }: Context, { stages }: UpgradePlan): Status {
