@@ -76,7 +76,7 @@ describe.runIf(SOAK)('a node that is not fit for netplug (only with NETPLUG_SOAK
     await onNode(1, `mount -t tmpfs -o size=16k tmpfs ${CONF_DIR}`);
     await cluster.node(1).machine.run(['dd', 'if=/dev/zero', `of=${CONF_DIR}/fill`]);
 
-    const install = runCtl(cluster, ['install', 'cluster', '--method', 'operator', '--yes']);
+    const install = runCtl(cluster, ['install', 'cluster', '--method', 'operator', '--yes', '--timeout', '400']);
     await becomeDegraded(
       /node "node-a": container install waits: CrashLoopBackOff \(Cannot write "\/opt\/cni\/bin\/[^"]*": the file system is read-only; hint: Mount it read-write/,
     );
@@ -129,5 +129,6 @@ describe.runIf(SOAK)('a node that is not fit for netplug (only with NETPLUG_SOAK
       60_000,
     );
     await until(async () => (await degraded())?.status === 'False', 'nothing is degraded', 60_000);
+    expect(await cluster.kubectl('get', 'networksets')).toBe('');
   }, 180_000);
 });
