@@ -36,7 +36,9 @@ export async function buildRelease({ version, commit = 'HEAD', parts }: ReleaseO
   const folder = await mkdtemp(join(tmpdir(), 'netplug-release-'));
   removeAtEnd('folder', folder);
   scope.defer(async () => rm(folder, { recursive: true, force: true }));
-  await run('sh', ['-c', 'git archive "$1" | tar -x -C "$2"', 'sh', commit, folder], { cwd: REPOSITORY });
+  const archive = join(folder, 'sources.tar');
+  await run('git', ['archive', `--output=${archive}`, commit], { cwd: REPOSITORY });
+  await run('tar', ['-x', '-f', archive, '-C', folder]);
   await symlink(join(REPOSITORY, 'node_modules'), join(folder, 'node_modules'));
   const own = await versionIn(folder);
   if (version !== undefined) await writeVersion(folder, { from: own, to: version });
