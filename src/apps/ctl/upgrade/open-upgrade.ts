@@ -5,6 +5,7 @@ import { VERSION } from '../../../base/version.ts';
 import type { OrchSettings } from '../../../config/connection.ts';
 import { reapplyEdits } from '../../../install/cluster/edits/like.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import { orchClusterUid } from '../../../kube/cluster-uid.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
@@ -14,7 +15,7 @@ import { upgradeTarget } from '../../../upgrade/cluster/upgrade-target.ts';
 import { readClusterConnection } from '../cluster/cluster-access.ts';
 import { readManifest } from '../cluster/print-manifest.ts';
 import type { Context } from '../ports.ts';
-import { readClusterUid, refuseOtherRecords } from './cluster-identity.ts';
+import { refuseOtherRecords } from './refuse-other-records.ts';
 import { readSnapshot, type SnapshotSources } from './read-snapshot.ts';
 
 /** What of an upgrade the command line decides. */
@@ -51,7 +52,7 @@ export async function withUpgrade<T>(context: Context, use: (session: UpgradeSes
     kv === undefined ? ({ type: 'orch', orch: access } as const) : ({ type: 'kvv3', connection: kv } as const);
   await using api = context.ports.openApi(access);
   await using store = context.ports.openStore(datastore);
-  const uid = await readClusterUid(api, context.signal);
+  const uid = await orchClusterUid(api, context.signal);
   if (datastore.type === 'kvv3') await refuseOtherRecords(store, uid, context.signal);
   return await use({ context, api, store, datastore, access, uid });
 }
