@@ -28,7 +28,7 @@ import { orchestratorIn } from './open-orch.ts';
 import { runResident } from './run-resident.ts';
 
 /** A leader that has died is replaced after at most 5/3 of this, and what it left is done within 15 s. */
-const LEASE_MS = 5000;
+const LEASE_MS = 6000;
 /** The Lease object that only shows who leads: as long as the leases of Kubernetes' own controllers. */
 const SHOWN_LEASE_MS = 15_000;
 

@@ -47,7 +47,7 @@ describe('the operator and the definitions of resources', () => {
       expect(await releaseOf()).toBe('v3.27.0');
     };
     const releaseOf = async (): Promise<string> =>
-      (await cluster.api.get('crd', 'ippools.netplug.io')).metadata.labels['app.kubernetes.io/version'];
+      (await cluster.api.get('crd', 'ippools.netplug.io')).metadata.labels['netplug.io/release'];
     const given = await fields();
     for (const release of ['v3.28.0', 'v3.27.1-rc.1']) {
       await patchPools({ op: 'add', path: label, value: release }, ...edits);

@@ -78,7 +78,7 @@ export class ControllerServer {
     metrics.setLeading(true);
     const over = new AbortController();
     const either = AbortSignal.any([signal, over.signal]);
-    const published = this.#publish(either);
+    let published: Promise<void> | undefined;
     const confirmCluster: RunPorts['confirmCluster'] = async (each) => {
       try {
         if (isApart) await insistOnSameCluster(this.#ports, each);
@@ -89,6 +89,7 @@ export class ControllerServer {
     };
     try {
       await confirmCluster(either);
+      published = this.#publish(either);
       await this.#lead({ ...this.#ports, confirmCluster }, either);
       over.signal.throwIfAborted();
     } catch (cause) {

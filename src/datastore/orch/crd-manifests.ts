@@ -28,8 +28,8 @@ interface Definition {
 const [GROUP = '', VERSION = ''] = API_VERSION.split('/');
 /** `kubectl get netplug` lists all kinds of the category. */
 const CATEGORY = 'netplug';
-/** The release that a definition is from: an older program leaves it alone. */
-export const RELEASE_LABEL = 'app.kubernetes.io/version';
+/** The release that a definition is from: an older program leaves it alone. The common label of versions is set by other tools as well. */
+export const RELEASE_LABEL = 'netplug.io/release';
 const LABELS = { 'app.kubernetes.io/part-of': 'netplug', [RELEASE_LABEL]: RELEASE };
 const AGE: PrinterColumn = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' };
 

@@ -70,13 +70,13 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
   });
 }
 
-/** Whatever ends it, the cluster is between two releases then. */
+/** Whatever ends it, the cluster may be between two releases then. */
 async function saysWhenUnfinished<T>({ io }: Context, act: () => Promise<T>): Promise<T> {
   try {
     return await act();
   } catch (cause) {
     io.stderr(
-      'the upgrade is not finished: correct the cause and run the same command again, which goes on from here, or go back with "netplugctl upgrade rollback"\n',
+      'the upgrade is not finished: correct the cause and run the same command again, which goes on from here; once there is a backup, "netplugctl upgrade rollback" goes back\n',
     );
     throw cause;
   }

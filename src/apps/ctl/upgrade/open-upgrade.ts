@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { NetplugError, reasonOf } from '../../../base/errors.ts';
+import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { OrchSettings } from '../../../config/connection.ts';
@@ -43,17 +43,24 @@ export interface UpgradeSession extends SnapshotSources {
 }
 
 /**
- * Opens the API and the datastore of the cluster, and closes them after `use`.
- * @throws cli/usage, store/config-invalid, upgrade/refused for records of another cluster
+ * Opens the API and the datastore of the cluster, and closes them after `use`. Only to read, records may be unreadable: the
+ * preflight reports them. @throws cli/usage, store/*, upgrade/refused for records of another cluster
  */
-export async function withUpgrade<T>(context: Context, use: (session: UpgradeSession) => Promise<T>): Promise<T> {
+export async function withUpgrade<T>(
+  context: Context,
+  use: (session: UpgradeSession) => Promise<T>,
+  purpose: 'read' | 'write' = 'write',
+): Promise<T> {
   const { api: access, kv } = await readClusterConnection(context, undefined);
   const datastore =
     kv === undefined ? ({ type: 'orch', orch: access } as const) : ({ type: 'kvv3', connection: kv } as const);
   await using api = context.ports.openApi(access);
   await using store = context.ports.openStore(datastore);
   const uid = await orchClusterUid(api, context.signal);
-  if (datastore.type === 'kvv3') await refuseOtherRecords(store, uid, context.signal);
+  if (datastore.type === 'kvv3')
+    await refuseOtherRecords(store, uid, context.signal).catch((cause: unknown) => {
+      if (purpose === 'write' || isNetplugError(cause, 'upgrade/refused') || context.signal.aborted) throw cause;
+    });
   return await use({ context, api, store, datastore, access, uid });
 }
 
@@ -73,10 +80,14 @@ export async function readUpgrade(
     const snapshot = choices.method === undefined ? saved : { ...saved, method: choices.method };
     return { snapshot, target: targetOf(snapshot) };
   }
-  return withUpgrade(context, async (session) => {
-    const snapshot = await readSnapshot(session, targetOf, choices.method);
-    return { snapshot, target: targetOf(snapshot) };
-  });
+  return withUpgrade(
+    context,
+    async (session) => {
+      const snapshot = await readSnapshot(session, targetOf, choices.method);
+      return { snapshot, target: targetOf(snapshot) };
+    },
+    'read',
+  );
 }
 
 /** Returns how a target is made of a snapshot, with the edits of an earlier manifest. @throws cli/usage */

@@ -2,13 +2,9 @@ import { NetplugError } from '../../../base/errors.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { findCluster } from '../admit.ts';
 
-/** Refuses an etcd whose records are of another cluster than the API server. @throws upgrade/refused */
+/** Refuses an etcd whose records are of another cluster than the API server. @throws upgrade/refused, store/* */
 export async function refuseOtherRecords(store: Store, uid: string, signal: AbortSignal): Promise<void> {
-  const cluster = await findCluster(store, signal).catch((cause: unknown) => {
-    // The preflight reports records that cannot be read.
-    if (cause instanceof NetplugError && !signal.aborted) return undefined;
-    throw cause;
-  });
+  const cluster = await findCluster(store, signal);
   const known = cluster?.spec.orchClusterUID;
   if (known === undefined || known === uid) return;
   throw new NetplugError(

@@ -1,4 +1,5 @@
 import { isNewerRelease, isNewerVersion } from '../../../base/compare-versions.ts';
+import { RELEASE_LABEL } from '../../../datastore/orch/crd-manifests.ts';
 import { type Cidr, cidrsOverlap, tryReadCidr } from '../../../net/cidr.ts';
 import type { PreflightFacts, NodeFact, WantedInstallation } from './preflight-facts.ts';
 
@@ -78,7 +79,7 @@ const CHECKS: readonly PreflightCheck[] = [
               {
                 field: `CustomResourceDefinition ${name}`,
                 found: `it is of release ${theirs}, this tool is ${release}`,
-                remedy: `Use netplugctl ${theirs}: an older definition would drop fields of every record`,
+                remedy: `Use netplugctl ${theirs}: an older definition would drop fields of every record. After a rollback, remove the mark: kubectl label crd ${name} ${RELEASE_LABEL}-`,
               },
             ]
           : [],

@@ -66,25 +66,29 @@ async function readCluster(
   cluster: FleetCluster,
 ): Promise<{ readonly standing: ClusterStanding; readonly facts: FleetFacts }> {
   const targetOf = await targetReader(context, cluster);
-  return withUpgrade(context, async (session) => {
-    const snapshot = await readSnapshot(session, targetOf, cluster.method);
-    const target = targetOf(snapshot);
-    const hazards = runPreflight(snapshot, target);
-    const facts = {
-      snapshot,
-      target,
-      hazards,
-      installed: detectInstallation(snapshot),
-      plan: planUpgrade(snapshot, target),
-    };
-    if ((await findInterrupted(session)) !== undefined) return { standing: { kind: 'interrupted' }, facts };
-    if (isAtTarget(snapshot, target)) {
-      const isNoted = (await noteOf(session, NOTES.verified)) === target.release;
-      const isSound = judgeRelease(snapshot, target).every(({ isOk }) => isOk);
-      return { standing: { kind: isNoted && isSound ? 'verified' : 'unverified' }, facts };
-    }
-    return { standing: { kind: 'behind', blocking: blockingChecks(hazards, cluster.accept) }, facts };
-  });
+  return withUpgrade(
+    context,
+    async (session) => {
+      const snapshot = await readSnapshot(session, targetOf, cluster.method);
+      const target = targetOf(snapshot);
+      const hazards = runPreflight(snapshot, target);
+      const facts = {
+        snapshot,
+        target,
+        hazards,
+        installed: detectInstallation(snapshot),
+        plan: planUpgrade(snapshot, target),
+      };
+      if ((await findInterrupted(session)) !== undefined) return { standing: { kind: 'interrupted' }, facts };
+      if (isAtTarget(snapshot, target)) {
+        const isNoted = (await noteOf(session, NOTES.verified)) === target.release;
+        const isSound = judgeRelease(snapshot, target).every(({ isOk }) => isOk);
+        return { standing: { kind: isNoted && isSound ? 'verified' : 'unverified' }, facts };
+      }
+      return { standing: { kind: 'behind', blocking: blockingChecks(hazards, cluster.accept) }, facts };
+    },
+    'read',
+  );
 }
 
 /** Refuses two entries of the same cluster: they would upgrade it at the same time. @throws cli/usage */
@@ -94,7 +98,7 @@ export async function refuseSameCluster(context: Context, { waves }: Fleet, seco
   await forEachLimit(clusters, READS, async (cluster) => {
     const own = contextOf(context, cluster, limitTo(seconds, context.stopped, LIMIT_FLAG));
     // What cannot be read is found unreadable in its wave.
-    const uid = await withUpgrade(own, async (session) => session.uid).catch(() => undefined);
+    const uid = await withUpgrade(own, async (session) => session.uid, 'read').catch(() => undefined);
     context.stopped.throwIfAborted();
     if (uid !== undefined) uids.set(cluster, uid);
   });
