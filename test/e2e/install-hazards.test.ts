@@ -75,6 +75,8 @@ describe.runIf(SOAK)('a node that is not fit for netplug (only with NETPLUG_SOAK
     const plugins = await listing(0, BIN_DIR);
     await onNode(1, `mount -t tmpfs -o size=16k tmpfs ${CONF_DIR}`);
     await cluster.node(1).machine.run(['dd', 'if=/dev/zero', `of=${CONF_DIR}/fill`]);
+    // It watches the folder that it finds when it starts.
+    await cluster.node(1).containerd.restart();
 
     const install = runCtl(cluster, ['install', 'cluster', '--method', 'operator', '--yes', '--timeout', '400']);
     await becomeDegraded(

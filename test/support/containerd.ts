@@ -169,9 +169,10 @@ export async function startContainerd(
       await cri.call('removePodSandbox', { podSandboxId });
     },
     restart: async () => {
+      const hadNetwork = await isNetworkReady(cri);
       await daemon.stop('KILL');
       daemon = await serve();
-      await becomeReady();
+      if (hadNetwork) await becomeReady();
     },
     sandboxIps: async (id) => {
       const { status } = await cri.call('podSandboxStatus', { podSandboxId: id });
