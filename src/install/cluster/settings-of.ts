@@ -18,7 +18,8 @@ export interface Circumstances {
 }
 
 const SEVERITIES = { Error: 'ERROR', Warning: 'WARNING', Info: 'INFO', Debug: 'DEBUG' } as const;
-const REPLICAS = 2;
+/** Of the controllers, with enough nodes. */
+export const REPLICAS = 2;
 
 /** Returns the settings of an installation, with every default. The spec has been validated. Pure. */
 export function settingsOf(spec: InstallationSpec, circumstances: Circumstances): ClusterSettings {

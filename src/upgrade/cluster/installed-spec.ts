@@ -3,7 +3,7 @@ import { tryParseJson } from '../../base/try-parse-json.ts';
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { AGENT_SET, BIRD_SET, CONFIG_MAP } from '../../install/cluster/names.ts';
-import { type Circumstances, settingsOf } from '../../install/cluster/settings-of.ts';
+import { type Circumstances, REPLICAS, settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterDatastore } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import type { ComponentOverride, InstallationSpec } from '../../model/installation.ts';
@@ -11,6 +11,9 @@ import { isRecord } from '../../model/read-schema.ts';
 import { oldestRelease, variantOf } from './detect-installation.ts';
 import { containersIn, findNamed, metadataIn, recordIn, textIn, variableIn } from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
+
+/** The moment of a "kubectl rollout restart", which is no setting. */
+const RESTARTED_AT = 'kubectl.kubernetes.io/restartedAt';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -27,7 +30,7 @@ export interface InstalledSettings {
 
 /**
  * Returns the settings from which the objects of the cluster can be rendered again, with the edits that users make most: of the
- * conflist, of variables, resources, tolerations and the registry. Pools are left out: they are the user's. Pure.
+ * conflist, of the registry, and what an override of a workload can say. Pools are left out: they are the user's. Pure.
  */
 export function installedSettings(snapshot: InstalledObjects): InstalledSettings {
   const from = oldestRelease(snapshot) ?? snapshot.tool;
@@ -80,7 +83,8 @@ function plainSpec(snapshot: InstalledObjects, agent: Manifest, controllers: Man
     ...conflistSpec(snapshot, { isBgp, v4, v6 }),
     ...(registry === undefined ? {} : { registry }),
     ...(secrets.length === 0 ? {} : { imagePullSecrets: secrets }),
-    ...(typeof replicas === 'number' ? { controlPlaneReplicas: replicas } : {}),
+    // Fewer follow from the number of nodes, which may have grown.
+    ...(typeof replicas === 'number' && replicas > REPLICAS ? { controlPlaneReplicas: replicas } : {}),
   };
 }
 
@@ -159,20 +163,36 @@ function overrideOf(live: Manifest, own: Manifest): ComponentOverride | undefine
     if (typeof value === 'string' && variableIn(mine, name) !== value) env[name] = value;
   }
   const resources = theirs['resources'];
-  const [tolerations, selector] = [podOf(live)['tolerations'], recordIn(podOf(live), 'nodeSelector')];
+  // The API leaves out an empty list.
+  const { tolerations = [] } = podOf(live);
+  const selector = recordIn(podOf(live), 'nodeSelector');
   const further = Object.entries(selector).filter(([key]) => key !== 'kubernetes.io/os');
+  const [labels, annotations] = [furtherOf('labels', live, own), furtherOf('annotations', live, own)];
   const override = {
     ...(Object.keys(env).length === 0 ? {} : { env }),
     ...(isRecord(resources) && Object.keys(resources).length > 0 ? { resources } : {}),
-    ...(tolerations === undefined || isDeepStrictEqual(tolerations, podOf(own)['tolerations']) ? {} : { tolerations }),
+    ...(isDeepStrictEqual(tolerations, podOf(own)['tolerations']) ? {} : { tolerations }),
     ...(further.length === 0 ? {} : { nodeSelector: Object.fromEntries(further) }),
+    ...(Object.keys(labels).length === 0 ? {} : { labels }),
+    ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
   };
   // They come from the API, which has checked them against the same schema.
   return Object.keys(override).length === 0 ? undefined : (override as ComponentOverride);
 }
 
+/** Returns what the pods of a workload have besides what netplug gives them. */
+function furtherOf(part: 'labels' | 'annotations', live: Manifest, own: Manifest): Readonly<Record<string, string>> {
+  const [theirs, mine] = [metadataIn(templateOf(live))[part], metadataIn(templateOf(own))[part]];
+  const further = Object.entries(theirs).filter(([key]) => !(key in mine) && key !== RESTARTED_AT);
+  return Object.fromEntries(further);
+}
+
+function templateOf(workload: Manifest): Fields {
+  return recordIn(recordIn(workload, 'spec'), 'template');
+}
+
 function podOf(workload: Manifest): Fields {
-  return recordIn(recordIn(recordIn(workload, 'spec'), 'template'), 'spec');
+  return recordIn(templateOf(workload), 'spec');
 }
 
 function listIn(object: Fields, key: string): readonly Fields[] {
