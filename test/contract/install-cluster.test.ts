@@ -4,9 +4,12 @@ import { systemClock } from '../../src/base/clock.ts';
 import type { OrchSettings } from '../../src/config/connection.ts';
 import { OrchApi } from '../../src/kube/orch-api.ts';
 import { accessOf } from '../../src/bin/open-orch.ts';
+import { openStoreIn } from '../../src/bin/open-store.ts';
+import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
 import { program } from '../support/components.ts';
 import { callCtl, type Ran } from '../support/ctl.ts';
+import { freePort, startEtcd } from '../support/etcd.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
 import type { Json } from '../support/node.ts';
 import {
@@ -14,6 +17,7 @@ import {
   type SimulatedKubelets,
   startSimulatedKubelets,
 } from '../support/simulated-kubelets.ts';
+import { makeTlsFolder } from '../support/tls.ts';
 
 describe('netplugctl install cluster on an API server', () => {
   let server: ApiServer;
@@ -27,7 +31,7 @@ describe('netplugctl install cluster on an API server', () => {
     const env = { KUBECONFIG: kubeconfig, HELM: program('helm'), HOME: server.dir, ...more };
     const openApi = (settings: OrchSettings): OrchApi =>
       new OrchApi(accessOf(settings, env), { env, manager: 'netplugctl' });
-    return callCtl(argv.split(' '), { env, clock: systemClock, openApi });
+    return callCtl(argv.split(' '), { env, clock: systemClock, openApi, openStore: openStoreIn(env) });
   };
   const addNode = async (name: string, address: string): Promise<void> => {
     await server.apply([
@@ -232,6 +236,58 @@ describe('netplugctl install cluster on an API server', () => {
     expect(overlapping.err).toMatch(/error: spec\.calicoNetwork\.ipPools\[1\]\.cidr: the pool overlaps .* services/);
     const unanswered = await ctl('install cluster --method manifest --spec -');
     expect(unanswered).toMatchObject({ status: 64, err: expect.stringContaining('Add --yes') });
+  });
+
+  it('keeps etcd and its certificates when it is repeated, and refuses an etcd that is silent or of another cluster', async () => {
+    await using _ = await kubelets();
+    using folder = makeTlsFolder();
+    const authority = folder.authority('etcd');
+    const pair = authority.issue('127.0.0.1', ['127.0.0.1']);
+    await using etcd = await startEtcd({ tls: { ...pair, clientCaFile: authority.certFile } });
+    await using other = await startEtcd();
+    const certificates = {
+      KV_CA_CERT_FILE: authority.certFile,
+      KV_CERT_FILE: pair.certFile,
+      KV_KEY_FILE: pair.keyFile,
+    };
+    const env = { KV_ENDPOINTS: etcd.url, ...certificates };
+    const by = 'install cluster --method manifest --yes';
+    const silent = await ctl(`${by} --timeout 10`, { KV_ENDPOINTS: `http://127.0.0.1:${String(await freePort())}` });
+    expect(silent).toMatchObject({ status: 75, out: '' });
+    expect(await namesOf('namespaces,customresourcedefinitions')).toEqual([]);
+
+    const first = await ctl(by, env);
+    expect({ status: first.status, err: first.err.slice(-700) }).toEqual({ status: 0, err: expect.anything() });
+    expect((await ctl('install cluster --method manifest --dry-run', env)).out).not.toMatch(/create|change/);
+    const plain = await ctl(by, { KV_ENDPOINTS: etcd.url });
+    expect(plain).toMatchObject({
+      status: 69,
+      out: '',
+      err: expect.stringMatching(/error: KV_CERT_FILE: it is not set/),
+    });
+    const moved = await ctl(by, { KV_ENDPOINTS: other.url });
+    expect(moved).toMatchObject({
+      status: 69,
+      out: '',
+      err: expect.stringContaining(`of the installation, ${etcd.url}`),
+    });
+
+    await using store = openKvStore({
+      endpoints: { from: 'list', urls: [etcd.url] },
+      caCertFile: authority.certFile,
+      certFile: pair.certFile,
+      keyFile: pair.keyFile,
+    });
+    const information = {
+      apiVersion: 'netplug.io/v3',
+      kind: 'ClusterInformation',
+      metadata: { name: 'default' },
+      spec: { orchClusterUID: 'uid-of-another' },
+    } as const;
+    await store.createResource(information, AbortSignal.timeout(10_000));
+    const foreign = await ctl(by, env);
+    expect(foreign).toMatchObject({ status: 69, out: '', err: expect.stringContaining('of cluster uid-of-another') });
+    await purge(env);
   });
 
   it('writes the Installation of --spec as it is for the operator, and changes one that exists only with --spec', async () => {

@@ -10,6 +10,7 @@ import { certificatesSecret } from '../../../install/cluster/release-manifests.t
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
 import { installationObject } from './cluster-plan.ts';
 import type { InstallationPool, InstallationSpec } from '../../../model/installation.ts';
+import { orchClusterUid } from '../../../kube/cluster-uid.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { memoryPlanRecords } from '../../../plans/plan-records.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
@@ -17,7 +18,7 @@ import { renderPlan } from '../../../plans/plan.ts';
 import type { Context, Status } from '../ports.ts';
 import { type ComparedObject, compareObject, locate } from './api-objects.ts';
 import { podRun } from './node-pods.ts';
-import { readClusterConnection } from './cluster-access.ts';
+import { type ClusterConnection, readClusterConnection } from './cluster-access.ts';
 import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts';
 import { confirm } from './confirm.ts';
 import { clusterActor } from './install-actor.ts';
@@ -26,6 +27,7 @@ import { probeServerPod, probeService } from '../../../install/cluster/probe-obj
 import { readPreflightFacts, rightsForObjects, type NeededRight } from './read-preflight-facts.ts';
 import { openHelm } from './helm.ts';
 import { withFlags } from './read-installation.ts';
+import { refuseOtherRecords } from './refuse-other-records.ts';
 import { readStandingSettings } from './standing-settings.ts';
 
 /** Of one object. */
@@ -74,7 +76,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   const wanted = {
     method,
     variant,
-    datastore: connection.datastore.type,
+    datastore: connection.datastore,
     usesPodCidrs: settings.ipam === 'HostLocal',
     pools: keepsPools ? [] : rangesOf(spec, isWritten ? 'file' : 'flags'),
     release: VERSION,
@@ -82,6 +84,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   for (const { path, reason } of idleFields(options.spec ?? {}, options))
     io.stderr(`warning: ${path}: it has no effect with ${reason}.\n`);
   refuseFindings(context, preflight(facts, { ...wanted, runs: standing?.runs }));
+  await refuseOtherEtcd(api, connection, context);
   const target: ClusterTarget = {
     method,
     settings,
@@ -225,6 +228,13 @@ function neededRights(
     ...rightsForObjects([...objects, ...more], WRITE_VERBS),
     ...rightsForObjects(probes, [...WRITE_VERBS, 'delete']),
   ];
+}
+
+/** Nothing else connects to etcd before agents are changed, unless pools are created. */
+async function refuseOtherEtcd(api: OrchApi, { kv }: ClusterConnection, { ports, signal }: Context): Promise<void> {
+  if (kv === undefined) return;
+  await using store = ports.openStore({ type: 'kvv3', connection: kv });
+  await refuseOtherRecords(store, { uid: await orchClusterUid(api, signal), task: 'install' }, signal);
 }
 
 function refuseFindings({ io }: Context, findings: readonly PreflightFinding[]): void {

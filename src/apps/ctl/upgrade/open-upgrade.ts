@@ -14,8 +14,8 @@ import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { upgradeTarget } from '../../../upgrade/cluster/upgrade-target.ts';
 import { readClusterConnection } from '../cluster/cluster-access.ts';
 import { readManifest } from '../cluster/print-manifest.ts';
+import { refuseOtherRecords } from '../cluster/refuse-other-records.ts';
 import type { Context } from '../ports.ts';
-import { refuseOtherRecords } from './refuse-other-records.ts';
 import { readSnapshot, type SnapshotSources } from './read-snapshot.ts';
 
 /** What of an upgrade the command line decides. */
@@ -58,7 +58,7 @@ export async function withUpgrade<T>(
   await using store = context.ports.openStore(datastore);
   const uid = await orchClusterUid(api, context.signal);
   if (datastore.type === 'kvv3')
-    await refuseOtherRecords(store, uid, context.signal).catch((cause: unknown) => {
+    await refuseOtherRecords(store, { uid, task: 'upgrade' }, context.signal).catch((cause: unknown) => {
       if (purpose === 'write' || isNetplugError(cause, 'upgrade/refused') || context.signal.aborted) throw cause;
     });
   return await use({ context, api, store, datastore, access, uid });

@@ -67,7 +67,7 @@ export interface WantedPool extends NamedRange {
 export interface WantedInstallation {
   readonly method: InstallMethod;
   readonly variant: Variant;
-  readonly datastore: ClusterDatastore['type'];
+  readonly datastore: ClusterDatastore;
   /** What an installation by manifest is already; undefined without one. */
   readonly runs: { readonly variant: Variant; readonly datastore: ClusterDatastore } | undefined;
   readonly usesPodCidrs: boolean;

@@ -1,6 +1,7 @@
 import { isNewerRelease, isNewerVersion } from '../../../base/compare-versions.ts';
 import { RELEASE_LABEL } from '../../../datastore/orch/crd-manifests.ts';
 import { type Cidr, cidrsOverlap, tryReadCidr } from '../../../net/cidr.ts';
+import { datastoreChanges } from './datastore-changes.ts';
 import type { PreflightFacts, NodeFact, WantedInstallation } from './preflight-facts.ts';
 
 export interface PreflightFinding {
@@ -141,19 +142,7 @@ const CHECKS: readonly PreflightCheck[] = [
   {
     id: 'other-datastore',
     severity: 'error',
-    judge: (_, { datastore, runs }) =>
-      runs === undefined || runs.datastore.type === datastore
-        ? []
-        : [
-            {
-              field: '--datastore',
-              found: `the installation keeps its records in ${runs.datastore.type === 'orch' ? 'the API of Kubernetes' : 'etcd'}`,
-              remedy:
-                runs.datastore.type === 'orch'
-                  ? 'Use --datastore orch, or remove it first with: netplugctl uninstall cluster'
-                  : `Set KV_ENDPOINTS to ${runs.datastore.endpoints}, or remove it first with: netplugctl uninstall cluster`,
-            },
-          ],
+    judge: (_, { datastore, runs }) => (runs === undefined ? [] : datastoreChanges(runs.datastore, datastore)),
   },
   { id: 'nodes', severity: 'error', judge: ({ nodes }) => noNodes(nodes) },
   { id: 'node-kernel', severity: 'error', judge: ({ nodes }) => linuxNodes(nodes).flatMap(kernelFaults) },
