@@ -238,6 +238,39 @@ describe('netplugctl install cluster on an API server', () => {
     expect(unanswered).toMatchObject({ status: 64, err: expect.stringContaining('Add --yes') });
   });
 
+  it('keeps the settings of a manifest when the operator takes over, and the address family that --pool does not name', async () => {
+    await using _ = await kubelets();
+    const path = `${server.dir}/dual.json`;
+    const ipPools = [{ cidr: '10.81.0.0/16', blockSize: 28 }, { cidr: 'fd00:81::/48' }];
+    const override = { env: { NETPLUG_LOG_LEVEL: 'debug' }, labels: { team: 'network' } };
+    const written = { registry: 'registry.example/n', calicoNetwork: { ipPools, mtu: 1400 }, node: override };
+    const installation = { apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' } };
+    await writeFile(path, JSON.stringify({ ...installation, spec: written }));
+    const first = await ctl(`install cluster --method manifest --spec ${path} --yes`);
+    expect({ status: first.status, err: first.err.slice(-700) }).toEqual({ status: 0, err: expect.anything() });
+
+    const pool = await ctl('install cluster --method manifest --pool 10.9.0.0/16 --yes');
+    expect({ status: pool.status, err: pool.err.slice(-700) }).toEqual({ status: 0, err: expect.anything() });
+    const { data } = await server.get('configmap', '--namespace=netplug-system', 'netplug-config');
+    expect(JSON.parse(data.conflist).plugins[0].ipam).toMatchObject({ assign_ipv4: 'true', assign_ipv6: 'true' });
+
+    const narrowed = await ctl('install cluster --method operator --pool 10.8.0.0/16 --yes');
+    expect(narrowed).toMatchObject({ status: 69, out: '', err: expect.stringContaining('(fd00:81::/48), and would') });
+    // No operator works here, so the installation does not become available.
+    await ctl('install cluster --method operator --yes --timeout 20');
+    const { spec } = await server.get('installation', 'default');
+    expect(spec).toMatchObject({ registry: 'registry.example/n', calicoNetwork: { mtu: 1400 }, node: override });
+    // The operator keeps the pools that exist, with all of their fields.
+    expect(spec.calicoNetwork).not.toHaveProperty('ipPools');
+    await server.kubectl('delete', 'deployment', '--namespace=netplug-system', 'netplug-operator');
+    const edit = '{"spec":{"calicoNetwork":{"mtu":1300}}}';
+    await server.kubectl('patch', 'installation', 'default', '--type=merge', `--patch=${edit}`);
+    // An Installation counts more than the objects that its operator made.
+    const again = await ctl('install cluster --method operator --dry-run');
+    expect(again).toMatchObject({ status: 0, out: expect.not.stringContaining('Installation default') });
+    await purge();
+  });
+
   it('keeps etcd and its certificates when it is repeated, and refuses an etcd that is silent or of another cluster', async () => {
     await using _ = await kubelets();
     using folder = makeTlsFolder();
@@ -266,6 +299,12 @@ describe('netplugctl install cluster on an API server', () => {
       err: expect.stringMatching(/error: KV_CERT_FILE: it is not set/),
     });
     const moved = await ctl(by, { KV_ENDPOINTS: other.url });
+    const adopted = await ctl('install cluster --method operator --datastore orch --yes', env);
+    expect(adopted).toMatchObject({
+      status: 69,
+      out: '',
+      err: expect.stringMatching(/error: --datastore: .* in etcd/),
+    });
     expect(moved).toMatchObject({
       status: 69,
       out: '',

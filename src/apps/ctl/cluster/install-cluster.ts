@@ -26,6 +26,7 @@ import { type ClusterInstallOptions, refuseCombination } from './install-options
 import { probeServerPod, probeService } from '../../../install/cluster/probe-objects.ts';
 import { readPreflightFacts, rightsForObjects, type NeededRight } from './read-preflight-facts.ts';
 import { openHelm } from './helm.ts';
+import { keptFamilies, withChanges } from './keep-settings.ts';
 import { withFlags } from './read-installation.ts';
 import { refuseOtherRecords } from './refuse-other-records.ts';
 import { readStandingSettings } from './standing-settings.ts';
@@ -59,9 +60,9 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   const standing = await readStandingSettings(api, { method, facts }, signal);
   const keeps = options.spec === undefined && standing !== undefined;
   const spec = keeps
-    ? withChanges(standing.spec, options)
+    ? withChanges(standing.spec, options, facts)
     : withPools(given, options, { facts, datastore: connection.datastore.type });
-  const keepsPools = keeps && method === 'manifest' && options.pools === undefined;
+  const keepsPools = keeps && standing.runs !== undefined && options.pools === undefined;
   const made = settingsOf(spec, {
     release: VERSION,
     variant,
@@ -72,7 +73,11 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   });
   const isWritten = options.spec !== undefined || (keeps && options.pools === undefined);
   // The objects of a manifest tell the families of its pools alone.
-  const settings = keepsPools ? { ...made, pools: [] } : made;
+  const settings = {
+    ...made,
+    ...(keepsPools ? { pools: [] } : {}),
+    ...(keeps && method === 'manifest' ? { families: keptFamilies(standing.spec, made.families) } : {}),
+  };
   const wanted = {
     method,
     variant,
@@ -170,19 +175,6 @@ function withPools(
       hint: 'Name a free range with --pool',
     },
   );
-}
-
-/** Returns the settings with what the command line sets in their place. */
-function withChanges({ registry, ...spec }: InstallationSpec, options: ClusterInstallOptions): InstallationSpec {
-  const { ipPools, ...network } = spec.calicoNetwork ?? {};
-  const [images, pools] = [options.registry ?? registry, options.pools ?? ipPools];
-  return {
-    ...spec,
-    ...(images === undefined ? {} : { registry: images }),
-    ...(spec.calicoNetwork === undefined && pools === undefined
-      ? {}
-      : { calicoNetwork: { ...network, ...(pools === undefined ? {} : { ipPools: pools }) } }),
-  };
 }
 
 function shortened(changes: readonly string[]): readonly string[] {

@@ -18,7 +18,7 @@ const INSTALLATION_DEFINITION = 'installations.netplug.io';
 /** Settings of the installation that runs. A repeated command keeps those that it does not set. */
 export interface StandingSettings {
   readonly spec: InstallationSpec;
-  /** With a manifest, where nothing but its objects tells them. */
+  /** Where a manifest has installed, and nothing but its objects tells them. */
   readonly runs: { readonly variant: Variant; readonly datastore: ClusterDatastore } | undefined;
 }
 
@@ -31,10 +31,19 @@ export async function readStandingSettings(
   { method, facts }: { readonly method: InstallMethod; readonly facts: PreflightFacts },
   signal: AbortSignal,
 ): Promise<StandingSettings | undefined> {
-  if (method === 'manifest')
-    return facts.installedBy === 'manifest' ? readManifestSettings(api, facts, signal) : undefined;
+  const shown = facts.installedBy === 'manifest' ? await readManifestSettings(api, facts, signal) : undefined;
+  if (method === 'manifest') return shown;
   const isServed = facts.definitions.some(({ name }) => name === INSTALLATION_DEFINITION);
-  return isServed ? readInstallationSettings(api, signal) : undefined;
+  const written = isServed ? await readInstallationSettings(api, signal) : undefined;
+  if (shown === undefined) return written;
+  return { spec: written?.spec ?? withoutPools(shown.spec), runs: shown.runs };
+}
+
+/** The operator keeps the pools that exist when none is listed. With host-local, pools tell nothing but families. */
+function withoutPools(spec: InstallationSpec): InstallationSpec {
+  if (spec.cni?.ipam?.type === 'HostLocal') return spec;
+  const { ipPools: _, ...calicoNetwork } = spec.calicoNetwork ?? {};
+  return { ...spec, calicoNetwork };
 }
 
 async function readManifestSettings(
