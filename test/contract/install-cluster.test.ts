@@ -321,7 +321,7 @@ describe('netplugctl install cluster on an API server', () => {
       apiVersion: 'netplug.io/v3',
       kind: 'ClusterInformation',
       metadata: { name: 'default' },
-      spec: { orchClusterUID: 'uid-of-another' },
+      spec: { datastoreReady: true, orchClusterUID: 'uid-of-another' },
     } as const;
     await store.createResource(information, AbortSignal.timeout(10_000));
     const foreign = await ctl(by, env);
