@@ -63,7 +63,9 @@ function etcdChanges(runs: Etcd, wanted: Etcd): readonly Change[] {
 function addressesIn(endpoints: string): readonly string[] {
   return endpointsIn(endpoints).map((endpoint) => {
     const url = URL.parse(endpoint);
-    return url === null ? endpoint : `${url.hostname}:${url.port || (DEFAULT_PORTS[url.protocol] ?? '')}`;
+    if (url === null) return endpoint;
+    const port = url.port === '' ? (DEFAULT_PORTS[url.protocol] ?? '') : url.port;
+    return `${url.hostname}:${port}`;
   });
 }
 
