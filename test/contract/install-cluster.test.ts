@@ -427,7 +427,7 @@ describe('netplugctl install cluster on an API server', () => {
     const [definition] = crdManifests() as Json[];
     const { schema } = definition.spec.versions[0];
     schema.openAPIV3Schema.properties.spec.properties.fromTheFuture = { type: 'string' };
-    definition.metadata.labels = { 'app.kubernetes.io/version': 'v3.28.0-rc.1' };
+    definition.metadata.labels = { 'netplug.io/release': 'v3.28.0-rc.1' };
     await server.apply([definition]);
     await refused(
       by,
