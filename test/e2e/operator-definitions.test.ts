@@ -35,7 +35,7 @@ describe('the operator and the definitions of resources', () => {
       cluster.api.kubectl('patch', 'crd', 'ippools.netplug.io', '--type=json', `--patch=${JSON.stringify(operations)}`);
     const fields = async (): Promise<string> =>
       JSON.stringify((await cluster.api.get('crd', 'ippools.netplug.io')).spec.versions[0].schema);
-    const label = '/metadata/labels/app.kubernetes.io~1version';
+    const label = '/metadata/labels/netplug.io~1release';
     const edits = [
       { op: 'add', path: `${place}/weight`, value: { type: 'integer' } },
       { op: 'add', path: `${place}/ipipMode/enum`, value: ['Never'] },
