@@ -1,10 +1,9 @@
 // One agent follows another while runtimes call without pause.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Launcher, type Run, startLauncher } from '../../scripts/bench/launcher.ts';
 import { type Agent, launchAgent, startAgent } from '../support/agent.ts';
-import type { TestNetns } from '../support/netns.ts';
-import { type Json, startNode, type TestNode, until } from '../support/node.ts';
+import { type CallLane, callWithoutPause, failuresOf, startLanes } from '../support/call-lanes.ts';
+import { startNode, type TestNode, until } from '../support/node.ts';
 
 const AT_ONCE = 8;
 const TAKEOVERS = 5;
@@ -18,72 +17,19 @@ let scope: AsyncDisposableStack;
 let node: TestNode;
 let env: Readonly<Record<string, string>>;
 let agent: Agent;
-let lanes: { readonly launcher: Launcher; readonly pod: TestNetns; readonly name: string }[];
+let lanes: readonly CallLane[];
 beforeEach(async () => {
   scope = new AsyncDisposableStack();
   node = scope.use(await startNode({ mode: 'standalone' }));
   await node.seedPool('v4', '10.65.0.0/24');
   agent = await startAgent(node);
   env = { NETPLUG_SOCKET: agent.socket };
-  lanes = [];
-  for (let lane = 0; lane < AT_ONCE; lane += 1) {
-    const name = `lane${String(lane)}`;
-    lanes.push({ launcher: scope.use(await startLauncher(node, name)), pod: await node.pod(), name });
-  }
+  lanes = await startLanes(node, { count: AT_ONCE, prefix: 'lane', scope });
 });
 afterEach(async () => scope.disposeAsync());
 
-/** Calls on all lanes until told to stop; returns what came of it. */
-function callWithoutPause(): { stop(): Promise<readonly Run[]> } {
-  const over = new AbortController();
-  const runs: Run[] = [];
-  const holders = new Map<string, string>();
-  const call = async ({ launcher, pod }: (typeof lanes)[number], verb: string, container: string): Promise<Run> => {
-    const { runs: answers } = await launcher.run([
-      {
-        argv: [`${node.cniPath}/netplug`],
-        env: {
-          ...env,
-          CNI_COMMAND: verb,
-          CNI_CONTAINERID: container,
-          CNI_NETNS: pod.path,
-          CNI_IFNAME: 'eth0',
-          CNI_PATH: node.cniPath,
-        },
-        stdin: JSON.stringify(node.netconf()),
-      },
-    ]);
-    runs.push(answers[0]!);
-    return answers[0]!;
-  };
-  const work = Promise.all(
-    lanes.map(async (lane) => {
-      for (let round = 0; !over.signal.aborted; round += 1) {
-        const container = `${lane.name}-${String(round)}`;
-        const added = await call(lane, 'ADD', container);
-        const told: Json = added.status === 0 ? JSON.parse(added.stdout) : {};
-        for (const { address } of told.ips ?? []) {
-          const holder = holders.get(address);
-          if (holder !== undefined) throw new Error(`${String(address)} was given to ${holder} and to ${container}`);
-          holders.set(address, container);
-        }
-        // Another ADD gets the address as soon as this DEL is under way.
-        for (const { address } of told.ips ?? []) holders.delete(address);
-        await call(lane, 'DEL', container);
-      }
-    }),
-  );
-  return {
-    stop: async () => {
-      over.abort();
-      await work;
-      return runs;
-    },
-  };
-}
-
-function failuresOf(runs: readonly Run[]): string[] {
-  return runs.filter(({ status }) => status !== 0).map(({ stdout }) => stdout);
+function callsInFlight(): ReturnType<typeof callWithoutPause> {
+  return callWithoutPause(node, { lanes, plugin: `${node.cniPath}/netplug`, env, netconf: node.netconf() });
 }
 
 async function expectNothingLeft(): Promise<void> {
@@ -99,7 +45,7 @@ async function expectNothingLeft(): Promise<void> {
 
 describe('a new agent', () => {
   it(`takes over ${String(TAKEOVERS)} times while ${String(AT_ONCE)} calls are always in flight, and none fails`, async () => {
-    const calls = callWithoutPause();
+    const calls = callsInFlight();
     for (let time = 0; time < TAKEOVERS; time += 1) {
       await sleep(300);
       const next = await launchAgent(node);
@@ -124,7 +70,7 @@ describe('a new agent', () => {
     ['settings that are wrong', { NETPLUG_WARM_POOL_SIZE: 'many' }, /NETPLUG_WARM_POOL_SIZE is "many"/],
     ['a datastore that is not there', { KV_ENDPOINTS: 'http://127.0.0.1:9' }, /127\.0\.0\.1:9/],
   ])('with %s leaves the old one in its place', async (_what, more, reason) => {
-    const calls = callWithoutPause();
+    const calls = callsInFlight();
     const broken = await launchAgent(node, { env: more });
     await broken.ended;
     expect(broken.log()).toMatch(reason);
@@ -140,7 +86,7 @@ describe('a new agent', () => {
   ])('says so when the old one hangs, calls are served meanwhile, and all is right when it %s', async (_how, end) => {
     await agent.pause();
     const next = await launchAgent(node);
-    const calls = callWithoutPause();
+    const calls = callsInFlight();
     await until(
       () => next.log().includes('takeover request failed'),
       () => `it says that the other hangs:\n${next.log()}`,
@@ -155,7 +101,7 @@ describe('a new agent', () => {
     );
     const before = (await calls.stop()).length;
     expect(before).toBeGreaterThan(AT_ONCE);
-    const runs = await callWithoutPause().stop();
+    const runs = await callsInFlight().stop();
     expect(failuresOf(runs)).toEqual([]);
     await expectNothingLeft();
   });

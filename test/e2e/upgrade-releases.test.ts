@@ -2,10 +2,9 @@
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type Launcher, type Run, startLauncher } from '../../scripts/bench/launcher.ts';
 import { type Agent, launchAgent, startAgent } from '../support/agent.ts';
+import { type CallLane, callWithoutPause, failuresOf, startLanes } from '../support/call-lanes.ts';
 import { type Lan, newLan } from '../support/lan.ts';
-import type { TestNetns } from '../support/netns.ts';
 import { type Json, startNode, type TestNode, until } from '../support/node.ts';
 import { buildRelease, type Release } from '../support/release.ts';
 
@@ -18,11 +17,6 @@ const ROUNDS = 3;
 const STEP_MS = 1000;
 /** Small enough that nodes ask each other for addresses. */
 const POOL = '10.66.0.0/25';
-
-/** Calls that come again and again on a node, on the same pods. */
-interface Load {
-  stop(): Promise<readonly Run[]>;
-}
 
 describe.runIf(SOAK)('a release of an older commit beside this one (only with NETPLUG_SOAK=1)', () => {
   let older: Release;
@@ -52,19 +46,14 @@ describe.runIf(SOAK)('a release of an older commit beside this one (only with NE
 
   interface Worked {
     readonly node: TestNode;
-    readonly lanes: readonly { readonly launcher: Launcher; readonly pod: TestNetns; readonly name: string }[];
+    readonly lanes: readonly CallLane[];
   }
 
   /** A node that reaches etcd, with pods' namespaces. */
   const startWorker = async (name: string, number: number): Promise<Worked> => {
     const node = scope.use(await startNode({ name, etcd: 'nowhere' }));
     await lan.plugIn(node.host, number);
-    const lanes: { launcher: Launcher; pod: TestNetns; name: string }[] = [];
-    for (let lane = 0; lane < LANES; lane += 1) {
-      const launcher = scope.use(await startLauncher(node, `${name}-${String(lane)}`));
-      lanes.push({ launcher, pod: await node.pod(), name: `${name}-${String(lane)}` });
-    }
-    return { node, lanes };
+    return { node, lanes: await startLanes(node, { count: LANES, prefix: `${name}-`, scope }) };
   };
 
   /** Who was told that it has an address, on every node. */
@@ -72,49 +61,10 @@ describe.runIf(SOAK)('a release of an older commit beside this one (only with NE
   beforeEach(() => holders.clear());
 
   /** By the plugin of that folder, as long as it is not told to stop. */
-  const load = ({ node, lanes }: Worked, bin: string): Load => {
-    const over = new AbortController();
-    const runs: Run[] = [];
-    const socket = join(node.dir, 'agent/cni.sock');
-    const call = async ({ launcher, pod }: Worked['lanes'][number], verb: string, container: string): Promise<Run> => {
-      const env = {
-        CNI_COMMAND: verb,
-        CNI_CONTAINERID: container,
-        CNI_NETNS: pod.path,
-        CNI_IFNAME: 'eth0',
-        CNI_PATH: node.cniPath,
-        NETPLUG_SOCKET: socket,
-      };
-      const stdin = JSON.stringify(node.netconf({ kv_endpoints: endpoints }));
-      const { runs: answers } = await launcher.run([{ argv: [join(bin, 'netplug')], env, stdin }]);
-      runs.push(answers[0]!);
-      return answers[0]!;
-    };
-    const work = Promise.all(
-      lanes.map(async (lane) => {
-        for (let round = 0; !over.signal.aborted; round += 1) {
-          const container = `${lane.name}-${String(round)}`;
-          const added = await call(lane, 'ADD', container);
-          const told: readonly { readonly address: string }[] = added.status === 0 ? JSON.parse(added.stdout).ips : [];
-          for (const { address } of told) {
-            const holder = holders.get(address);
-            if (holder !== undefined) throw new Error(`${address} was given to ${holder} and to ${container}`);
-            holders.set(address, container);
-          }
-          for (const { address } of told) holders.delete(address);
-          await call(lane, 'DEL', container);
-        }
-      }),
-    );
-    // Awaited by stop; until then another failure may come first.
-    work.catch(() => undefined);
-    return {
-      stop: async () => {
-        over.abort();
-        await work;
-        return runs;
-      },
-    };
+  const load = ({ node, lanes }: Worked, bin: string): ReturnType<typeof callWithoutPause> => {
+    const env = { NETPLUG_SOCKET: join(node.dir, 'agent/cni.sock') };
+    const netconf = node.netconf({ kv_endpoints: endpoints });
+    return callWithoutPause(node, { lanes, plugin: join(bin, 'netplug'), env, netconf, holders });
   };
 
   const toolOf = async (bin: string, ...argv: string[]): Promise<{ status: number | undefined; text: string }> => {
@@ -132,9 +82,6 @@ describe.runIf(SOAK)('a release of an older commit beside this one (only with NE
       expect(checked).toMatchObject({ status: 0 });
     }
   };
-
-  const failuresOf = (runs: readonly Run[]): readonly string[] =>
-    runs.filter(({ status }) => status !== 0).map(({ stdout }) => stdout);
 
   it.each([
     ['older', 'newer'],
