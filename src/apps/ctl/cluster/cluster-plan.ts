@@ -32,8 +32,8 @@ export interface ClusterTarget {
   /** Certificates of etcd in base64. */
   readonly certificates: Readonly<Record<string, string>> | undefined;
   readonly proof: 'run' | 'skip';
-  /** Kinds whose objects are left as they are when they exist, because the command line says nothing about them. */
-  readonly keptKinds: readonly 'IPPool'[];
+  /** Pools that exist are left as they are, because the command line says nothing about pools. */
+  readonly keepsPools: boolean;
 }
 
 export interface TargetStage {

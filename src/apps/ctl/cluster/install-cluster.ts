@@ -96,7 +96,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     spec,
     certificates: connection.certificates,
     proof,
-    keptKinds: options.pools === undefined && options.spec?.calicoNetwork?.ipPools === undefined ? ['IPPool'] : [],
+    keepsPools: options.pools === undefined && options.spec?.calicoNetwork?.ipPools === undefined,
   };
   const nodes = facts.nodes.filter(({ os }) => os === 'linux').map(({ name }) => name);
   const compared = await compareObjects(api, target, { facts, signal });
@@ -208,7 +208,7 @@ function neededRights(
     spec: {},
     certificates: datastore.type === 'kvv3' && datastore.tls === 'secret' ? {} : undefined,
     proof: 'run',
-    keptKinds: [],
+    keepsPools: false,
   };
   const objects = targetStages(target).flatMap((stage) => stage.objects);
   const image = { release: VERSION, image: '', pullSecrets: [], node: 'a' };
@@ -259,7 +259,7 @@ async function compareObjects(
     const isServed = !own.has(definition) || served.has(definition);
     const compared = isServed ? await compareObject(api, object, signal) : ({ state: 'missing', changes: [] } as const);
     // Pools that exist belong to the user, unless the command line names others.
-    const isKept = target.keptKinds.some((kind) => kind === object['kind']);
+    const isKept = target.keepsPools && object['kind'] === 'IPPool';
     states.set(key, isKept && compared.state === 'different' ? { state: 'same', changes: [] } : compared);
   }
   return states;
