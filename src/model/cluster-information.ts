@@ -74,3 +74,14 @@ export function clusterIdOf(cluster: ClusterInformation | undefined): string | u
 export function isLocked(cluster: ClusterInformation | undefined): boolean {
   return cluster?.spec.datastoreReady === false;
 }
+
+/** Returns the cluster that the records are of when it is not that of the uid; undefined also when they name none yet. */
+export function otherClusterOf(cluster: ClusterInformation | undefined, uid: string): string | undefined {
+  const known = cluster?.spec.orchClusterUID;
+  return known === uid ? undefined : known;
+}
+
+/** Says what to do about records of another cluster; `api` is the variable that names the API server. */
+export function otherClusterHint(api: string): string {
+  return `Correct ${api} or KV_ENDPOINTS. If the records are to be those of this cluster from now on, run "netplugctl datastore accept-cluster"`;
+}

@@ -1,7 +1,13 @@
 import { isNetplugError, NetplugError } from '../../base/errors.ts';
 import { changeClusterInformation, newCluster } from '../../datastore/keep-cluster-information.ts';
 import { orchClusterUid } from '../../kube/cluster-uid.ts';
-import { CLUSTER_INFORMATION_ID, type ClusterInformation, isLocked } from '../../model/cluster-information.ts';
+import {
+  CLUSTER_INFORMATION_ID,
+  type ClusterInformation,
+  isLocked,
+  otherClusterHint,
+  otherClusterOf,
+} from '../../model/cluster-information.ts';
 import type { ControllerPorts } from './controller.ts';
 
 /**
@@ -35,13 +41,13 @@ export async function insistOnSameCluster(
 }
 
 function expectCluster(uid: string, cluster: ClusterInformation | undefined): void {
-  const known = cluster?.spec.orchClusterUID;
-  if (known === undefined || known === uid) return;
+  const known = otherClusterOf(cluster, uid);
+  if (known === undefined) return;
   throw new NetplugError(
     'controllers/other-cluster',
     `Cannot work with this API server: it is of cluster ${uid}, and the records are of cluster ${known}`,
     {
-      hint: 'Correct ORCHCONFIG or KV_ENDPOINTS. If the records are to be those of this cluster from now on, run "netplugctl datastore accept-cluster"',
+      hint: otherClusterHint('ORCHCONFIG'),
     },
   );
 }

@@ -1,5 +1,6 @@
 import { NetplugError } from '../../../base/errors.ts';
 import type { Store } from '../../../datastore/store.ts';
+import { otherClusterHint, otherClusterOf } from '../../../model/cluster-information.ts';
 import { findCluster } from '../admit.ts';
 
 /** Refuses an etcd whose records are of another cluster than the API server. @throws upgrade/refused, install/refused, store/* */
@@ -8,14 +9,13 @@ export async function refuseOtherRecords(
   { uid, task }: { readonly uid: string; readonly task: 'install' | 'upgrade' },
   signal: AbortSignal,
 ): Promise<void> {
-  const cluster = await findCluster(store, signal);
-  const known = cluster?.spec.orchClusterUID;
-  if (known === undefined || known === uid) return;
+  const known = otherClusterOf(await findCluster(store, signal), uid);
+  if (known === undefined) return;
   throw new NetplugError(
     `${task}/refused`,
     `Cannot ${task} with these records: they are of cluster ${known}, and the API server is of cluster ${uid}`,
     {
-      hint: 'Correct KUBECONFIG or KV_ENDPOINTS. If the records are to be those of this cluster from now on, run "netplugctl datastore accept-cluster"',
+      hint: otherClusterHint('KUBECONFIG'),
       facts: { records: known, cluster: uid },
     },
   );

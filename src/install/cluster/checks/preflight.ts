@@ -2,7 +2,7 @@ import { isNewerRelease, isNewerVersion } from '../../../base/compare-versions.t
 import { RELEASE_LABEL } from '../../../datastore/orch/crd-manifests.ts';
 import { type Cidr, cidrsOverlap, tryReadCidr } from '../../../net/cidr.ts';
 import { datastoreChanges } from './datastore-changes.ts';
-import type { PreflightFacts, NodeFact, WantedInstallation } from './preflight-facts.ts';
+import type { DefinitionFact, PreflightFacts, NodeFact, WantedInstallation } from './preflight-facts.ts';
 
 export interface PreflightFinding {
   /** Stable, for tools. */
@@ -74,24 +74,20 @@ const CHECKS: readonly PreflightCheck[] = [
     id: 'newer-definitions',
     severity: 'error',
     judge: ({ definitions }, { release }) =>
-      definitions.flatMap(({ name, release: theirs = '' }) =>
-        isNewerRelease(theirs, release)
-          ? [
-              {
-                field: `CustomResourceDefinition ${name}`,
-                found: `it is of release ${theirs}, this tool is ${release}`,
-                remedy: `Use netplugctl ${theirs}: an older definition would drop fields of every record. After a rollback, remove the mark: kubectl label crd ${name} ${RELEASE_LABEL}-`,
-              },
-            ]
-          : [],
-      ),
+      definitions
+        .filter((definition) => isOfNewerRelease(definition, release))
+        .map(({ name, release: theirs = '' }) => ({
+          field: `CustomResourceDefinition ${name}`,
+          found: `it is of release ${theirs}, this tool is ${release}`,
+          remedy: `Use netplugctl ${theirs}: an older definition would drop fields of every record. After a rollback, remove the mark: kubectl label crd ${name} ${RELEASE_LABEL}-`,
+        })),
   },
   {
     id: 'changed-definitions',
     severity: 'warning',
     judge: ({ definitions }, { release }) =>
       definitions
-        .filter(({ further, release: theirs = '' }) => further.length > 0 && !isNewerRelease(theirs, release))
+        .filter((definition) => definition.further.length > 0 && !isOfNewerRelease(definition, release))
         .map(({ name, further }) => ({
           field: `CustomResourceDefinition ${name}`,
           found: `it has fields that ${release} does not have: ${further.slice(0, 5).join(', ')}`,
@@ -104,7 +100,7 @@ const CHECKS: readonly PreflightCheck[] = [
     severity: 'warning',
     judge: ({ definitions }, { release }) =>
       definitions
-        .filter(({ lacking, release: theirs = '' }) => lacking.length > 0 && !isNewerRelease(theirs, release))
+        .filter((definition) => definition.lacking.length > 0 && !isOfNewerRelease(definition, release))
         .map(({ name, lacking }) => ({
           field: `CustomResourceDefinition ${name}`,
           found: `it lacks ${lacking.slice(0, 5).join(', ')}`,
@@ -234,6 +230,10 @@ export function preflight(facts: PreflightFacts, wanted: WantedInstallation): re
     ...findings.filter(({ severity }) => severity === 'error'),
     ...findings.filter(({ severity }) => severity === 'warning'),
   ];
+}
+
+function isOfNewerRelease({ release = '' }: DefinitionFact, ours: string): boolean {
+  return isNewerRelease(release, ours);
 }
 
 function linuxNodes(nodes: readonly NodeFact[]): readonly NodeFact[] {
