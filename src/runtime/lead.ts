@@ -107,7 +107,7 @@ class Term implements Leadership {
   /** Renews the lease until the leadership ends. */
   async renew(): Promise<void> {
     const { clock, lease } = this.#ports;
-    // Nothing else renews it, so there is nobody to keep out of step with.
+    // No other process renews it, so there is no step to keep out of.
     const pauseMs = lease.durationMs / 3;
     let waitMs = pauseMs;
     let problem = 'the process was paused';
