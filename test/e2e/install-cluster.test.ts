@@ -76,7 +76,7 @@ describe('installation in an empty cluster', () => {
   let secureEtcd: SecureEtcd;
   let environment: Readonly<Record<string, string>> = {};
 
-  const must = async (...argv: string[]): Promise<string> => mustRunCtl(cluster, argv, environment);
+  const must = async (...argv: string[]): Promise<string> => mustRunCtl(cluster, argv, { env: environment });
   /** What netplug may leave on a node. */
   const traces = async (index: number): Promise<string> => {
     const commands = [

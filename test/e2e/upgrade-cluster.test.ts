@@ -1,18 +1,17 @@
 // A real cluster goes from an older release of netplug to this one and back, while pods start and datagrams flow.
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { VERSION } from '../../src/base/version.ts';
-import { type Cluster, NO_NETWORK, startCluster } from '../support/cluster.ts';
+import type { Cluster } from '../support/cluster.ts';
 import { isReady, sandboxFailures, startEnd, startWaves } from '../support/cluster-load.ts';
 import { program } from '../support/components.ts';
-import { builtImage } from '../support/images.ts';
+import { administratorOf, mustRunCtl, NETPLUGCTL, startEmptyCluster } from '../support/install-scenes.ts';
 import { type Json, until } from '../support/node.ts';
 import { buildRelease, type Release } from '../support/release.ts';
 import { type StreamEnd, startUdpStream } from '../support/udp-stream.ts';
 
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
 const OLD = 'v3.26.4';
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const RATES = { lasting: 200, fresh: 20 };
 /** Pods that start at the same time. */
 const AT_ONCE = 8;
@@ -46,10 +45,8 @@ const METHODS: Readonly<Record<string, Method>> = {
 
 describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', () => {
   let older: Release;
-  let images: readonly string[];
 
   beforeAll(async () => {
-    images = [await builtImage('netplug-node'), await builtImage('netplug')];
     older = await buildRelease({ version: OLD, parts: 'executables-and-images' });
   }, 600_000);
   afterAll(async () => older?.[Symbol.asyncDispose]());
@@ -58,25 +55,9 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
     'by the method %s and back loses no packet and fails no start of a pod',
     async (name) => {
       const { argv, env: more, shown, canary = false } = METHODS[name]!;
-      await using cluster = await startCluster({
-        conflist: NO_NETWORK,
-        networkWorks: 'later',
-        images: [...images, ...older.images],
-        pools: {},
-        proxyMode: 'iptables',
-      });
-      const env = {
-        KUBECONFIG: cluster.api.kubeconfig,
-        HOME: cluster.api.dir,
-        NETPLUG_STATE_DIR: join(cluster.control.dir, 'state'),
-        ...more?.(cluster),
-      };
-      const must = async (tool: string, ...args: string[]): Promise<string> => {
-        const { status, stdout, stderr } = await cluster.control.run([tool, ...args], { env });
-        const pods = status === 0 ? '' : await cluster.kubectl('get', 'pods', '--all-namespaces', '--output=wide');
-        expect({ args, status, stdout, stderr, pods }).toMatchObject({ status: 0 });
-        return `${stdout}${stderr}`;
-      };
+      await using cluster = await startEmptyCluster({ images: older.images, proxyMode: 'iptables' });
+      const env = { NETPLUG_STATE_DIR: join(cluster.control.dir, 'state'), ...more?.(cluster) };
+      const must = async (tool: string, ...args: string[]): Promise<string> => mustRunCtl(cluster, args, { env, tool });
       const upgrade = async (...args: string[]): Promise<string> => must(NETPLUGCTL, 'upgrade', ...args);
       /** Starts a pod on each node. */
       const startPods = async (what: string): Promise<readonly [StreamEnd, StreamEnd]> => [
@@ -151,7 +132,9 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
 
 /** Kills the tool when the first agent of the new release is there: in the middle of the step that tries one node. */
 async function killApply(cluster: Cluster, env: Readonly<Record<string, string>>): Promise<void> {
-  const tool = await cluster.control.start([NETPLUGCTL, 'upgrade', 'apply', '--yes'], { env });
+  const tool = await cluster.control.start([NETPLUGCTL, 'upgrade', 'apply', '--yes'], {
+    env: { ...administratorOf(cluster), ...env },
+  });
   await until(
     async () => (await agentImages(cluster)).some((image) => image.endsWith(`:${VERSION}`)),
     () => `the first agent has ${VERSION}; the tool says:\n${tool.log()}`,
@@ -195,13 +178,14 @@ function watchAgents(cluster: Cluster): AgentWatch {
   };
   const look = async (): Promise<void> => {
     const { items } = await cluster.get('pods', ...AGENTS);
-    for (const pod of items) {
-      const { image } = pod.spec.containers[0];
-      const node = pod.spec.nodeName ?? '';
-      if (seen.get(image)?.includes(node) !== true && (seen.get(image)?.length ?? 0) > (ready.get(image)?.length ?? 0))
+    const agents = items.map((pod: Json) => [pod, pod.spec.containers[0].image, pod.spec.nodeName ?? ''] as const);
+    // One look may show that an agent is ready and that the next one was started because of it, in any order.
+    for (const [pod, image, node] of agents) if (isReady(pod)) note(ready, image, node);
+    for (const [pod, image, node] of agents) {
+      const before = seen.get(image) ?? [];
+      if (!before.includes(node) && before.some((each) => ready.get(image)?.includes(each) !== true))
         state.early.push(`${image} on ${node} before the node before was ready`);
       note(seen, image, node);
-      if (isReady(pod)) note(ready, image, node);
       const { restartCount = 0 } = pod.status.containerStatuses?.[0] ?? {};
       if (restartCount > 0) restarts.add(`${pod.metadata.name} has restarted`);
     }

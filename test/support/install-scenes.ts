@@ -5,7 +5,7 @@ import { type Cluster, type ClusterOptions, NO_NETWORK, startCluster } from './c
 import { builtImage } from './images.ts';
 import type { RunResult } from './node.ts';
 
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+export const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 
 /** Starts a cluster without a network, with the images of netplug on each node. */
 export async function startEmptyCluster(more: ClusterOptions = {}): Promise<Cluster> {
@@ -13,21 +13,25 @@ export async function startEmptyCluster(more: ClusterOptions = {}): Promise<Clus
   return startCluster({ conflist: NO_NETWORK, networkWorks: 'later', pools: {}, ...more, images });
 }
 
-/** Runs netplugctl as the administrator of the cluster. */
+/** Runs netplugctl, or that of another release, as the administrator of the cluster. */
 export async function runCtl(
   cluster: Cluster,
   argv: readonly string[],
-  environment: Readonly<Record<string, string>> = {},
+  { env = {}, tool = NETPLUGCTL }: { readonly env?: Readonly<Record<string, string>>; readonly tool?: string } = {},
 ): Promise<RunResult> {
-  const env = { KUBECONFIG: cluster.api.kubeconfig, HOME: cluster.api.dir, ...environment };
-  return cluster.control.run([NETPLUGCTL, ...argv], { env });
+  return cluster.control.run([tool, ...argv], { env: { ...administratorOf(cluster), ...env } });
+}
+
+/** The environment in which netplugctl is the administrator's. */
+export function administratorOf({ api }: Cluster): Record<string, string> {
+  return { KUBECONFIG: api.kubeconfig, HOME: api.dir };
 }
 
 /** Runs netplugctl, which must not fail, and returns what it prints. */
 export async function mustRunCtl(...of: Parameters<typeof runCtl>): Promise<string> {
-  const [cluster] = of;
+  const [cluster, argv] = of;
   const { status, stdout, stderr } = await runCtl(...of);
   const pods = status === 0 ? '' : await cluster.kubectl('get', 'pods', '--all-namespaces', '--output=wide');
-  expect({ status, stdout, stderr, pods }).toMatchObject({ status: 0 });
+  expect({ argv, status, stdout, stderr, pods }).toMatchObject({ status: 0 });
   return `${stdout}${stderr}`;
 }
