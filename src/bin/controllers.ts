@@ -29,8 +29,10 @@ import { runResident } from './run-resident.ts';
 
 /** A leader that has died is replaced after at most 5/3 of this, and what it left is done within 15 s. */
 const LEASE_MS = 6000;
-/** The Lease object that only shows who leads: as long as the leases of Kubernetes' own controllers. */
-const SHOWN_LEASE_MS = 15_000;
+/** The Lease object that only shows who leads. */
+const SHOWN_LEASE_MS = 20_000;
+/** Watches hardly need to be probed: a server that is gone does not renew the lease either, which ends them. */
+const KV_LIMITS = { silenceMs: 30_000 };
 
 /** Runs the controllers until a signal stops them. */
 export async function runControllers(): Promise<void> {
@@ -102,7 +104,7 @@ function open(
     new ApiLease(api, systemClock, { ...named, namespace: readVariable(env, 'NETPLUG_NAMESPACE'), durationMs });
   if (datastore.type === 'kvv3') {
     const lease = openEtcdLease(datastore.connection, named);
-    const store = openKvStore(datastore.connection, { fence: () => lease.held });
+    const store = openKvStore(datastore.connection, { fence: () => lease.held, limits: KV_LIMITS });
     // It has no kind of netplug to ask for. A connection that is lost is noticed, and what is deleted is asked for before.
     const orchestrator = openOrchStore(access, { ...shared, isProbed: false });
     return {

@@ -19,8 +19,9 @@ const PODS_IN_ALL = 10_000;
 const NODES = 100;
 const SPACES = 50;
 const PARALLEL = 32;
-const SETTLE_MS = 60_000;
-const IDLE_MS = 60_000;
+/** The garbage of the start is collected in the first minutes. */
+const SETTLE_MS = 180_000;
+const IDLE_MS = 120_000;
 const CHANGES = 20;
 const FOREVER = new AbortController().signal;
 

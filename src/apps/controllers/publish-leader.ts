@@ -4,7 +4,7 @@ import type { Log } from '../../base/log.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
 
 /** Renewals during the duration of the lease. */
-const RENEWALS = 2.5;
+const RENEWALS = 2;
 const RELEASE_MS = 2000;
 
 /**

@@ -15,6 +15,7 @@ import type {
   WatchResponse,
 } from '../../../proto/gen/etcd_pb.js';
 import { followStream, type WatchInit } from './follow-stream.ts';
+import { type RenewalInit, renewalStream } from './renewal-stream.ts';
 import { type EtcdEndpoint, closeEndpoint, connectionFor, openEndpoint } from './etcd-endpoint.ts';
 import { get, leased, type LeasedKey, type RangeInit, rangesIn, txn } from './requests.ts';
 import { readTlsFiles } from './tls-files.ts';
@@ -132,12 +133,6 @@ export class EtcdClient implements AsyncDisposable {
     return (await this.#sendOnce('LeaseGrant', send, signal)).ID;
   }
 
-  /** Renews a lease. Returns false when it does not exist. */
-  async keepLeaseAlive(id: bigint, signal: AbortSignal): Promise<boolean> {
-    const send: Send<LeaseKeepAliveResponse> = async ({ lease }, limit) => lease.keepAlive(id, limit);
-    return (await this.#sendOnce('LeaseKeepAlive', send, signal)).TTL > 0n;
-  }
-
   /** Deletes a lease with its keys. @throws store/* also when there is no such lease */
   async revokeLease(id: bigint, signal: AbortSignal): Promise<void> {
     await this.#sendOnce('LeaseRevoke', async ({ lease }, limit) => lease.revoke(id, limit), signal);
@@ -170,16 +165,30 @@ export class EtcdClient implements AsyncDisposable {
     throw this.#giveUp(failures);
   }
 
-  /** One stream over the first connection that stands. It ends only with an error, also when the server stops responding. */
-  async *watch(requests: Queue<WatchInit>, signal: AbortSignal): AsyncGenerator<WatchResponse> {
+  /** One stream of watches. It ends only with an error, also when the server stops responding. */
+  watch(requests: Queue<WatchInit>, signal: AbortSignal): AsyncGenerator<WatchResponse> {
+    const { silenceMs } = this.#options.limits;
+    return this.#stream('Watch', (endpoint) => followStream(endpoint, { requests, silenceMs, signal }), signal);
+  }
+
+  /** One stream of renewals, a response for each request. It ends only with an error. */
+  renewals(requests: Queue<RenewalInit>, signal: AbortSignal): AsyncGenerator<LeaseKeepAliveResponse> {
+    return this.#stream('LeaseKeepAlive', (endpoint) => renewalStream(endpoint, { requests, signal }), signal);
+  }
+
+  /** Yields the responses of a stream over the first connection that stands. */
+  async *#stream<T extends Dated>(
+    method: string,
+    open: (endpoint: EtcdEndpoint) => AsyncIterable<T>,
+    signal: AbortSignal,
+  ): AsyncGenerator<T> {
     const failures: Failure[] = [];
     const endpoints = await this.#inOrder(signal);
     for (const endpoint of endpoints) {
-      const failure = await this.#connect(endpoint, { method: 'Watch', signal, endpoints });
+      const failure = await this.#connect(endpoint, { method, signal, endpoints });
       if (failure === undefined) {
-        this.#options.onRequest('Watch');
-        const { silenceMs } = this.#options.limits;
-        for await (const response of followStream(endpoint, { requests, silenceMs, signal })) {
+        this.#options.onRequest(method);
+        for await (const response of open(endpoint)) {
           this.#note(response);
           yield response;
         }

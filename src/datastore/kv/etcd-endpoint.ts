@@ -1,6 +1,6 @@
 import { type Client, createClient, type Transport } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
-import { Watch } from '../../../proto/gen/etcd_pb.js';
+import { Lease, Watch } from '../../../proto/gen/etcd_pb.js';
 import { Http2Connection } from './http2-connection.ts';
 import { unaryOver } from './http2-unary.ts';
 import type { EtcdTls } from './tls-files.ts';
@@ -13,9 +13,10 @@ export interface EtcdEndpoint {
   readonly unary: UnaryConnection;
   readonly kv: UnaryKv;
   readonly lease: UnaryLease;
-  /** For watches. The same connection as `unary` unless the client has `openUnary`. */
+  /** For streams. The same connection as `unary` unless the client has `openUnary`. */
   readonly connection: Http2Connection;
   readonly watch: Client<typeof Watch>;
+  readonly renewal: Pick<Client<typeof Lease>, 'leaseKeepAlive'>;
 }
 
 export interface EndpointOptions {
@@ -29,16 +30,20 @@ export interface EndpointOptions {
 export function openEndpoint(origin: string, { tls, connectMs, openUnary }: EndpointOptions): EtcdEndpoint {
   const connection = new Http2Connection(origin, { tls, connectMs });
   const unary = openUnary?.(origin, { connectMs }) ?? unaryOver(connection);
-  let watch: EtcdEndpoint['watch'] | undefined;
+  let transport: Transport | undefined;
+  // A client for one call needs none.
+  const streams = (): Transport => (transport ??= streamsOver(connection));
   return {
     origin,
     connection,
     unary,
     kv: unaryKv(unary),
     lease: unaryLease(unary),
-    // A client for one call needs none.
     get watch() {
-      return (watch ??= createClient(Watch, streamsOver(connection)));
+      return createClient(Watch, streams());
+    },
+    get renewal() {
+      return createClient(Lease, streams());
     },
   };
 }
@@ -52,7 +57,7 @@ export function connectionFor(
   method: string,
   { unary, connection }: EtcdEndpoint,
 ): Pick<UnaryConnection, 'connect' | 'suspect'> {
-  return method === 'Watch' ? connection : unary;
+  return method === 'Watch' || method === 'LeaseKeepAlive' ? connection : unary;
 }
 
 export function closeEndpoint({ unary, connection }: EtcdEndpoint): void {

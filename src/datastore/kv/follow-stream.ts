@@ -19,7 +19,7 @@ export interface WatchTarget {
 }
 
 /** Makes a member that has lost its leader, and so receives no changes, close the stream. */
-const HEADERS = { hasleader: 'true' };
+export const LEADER_ONLY = { hasleader: 'true' };
 
 /**
  * Probe: creates and cancels a watch. etcd leaves progress requests unanswered while a watch starts at a future revision.
@@ -52,7 +52,7 @@ export async function* followStream(
     either,
   );
   try {
-    for await (const response of watch.watch(requests, { signal: either, headers: HEADERS })) {
+    for await (const response of watch.watch(requests, { signal: either, headers: LEADER_ONLY })) {
       waitingSince = Number.POSITIVE_INFINITY;
       yield response;
       waitingSince = performance.now();

@@ -12,7 +12,6 @@ import {
   KV,
   Lease,
   type LeaseGrantResponse,
-  type LeaseKeepAliveResponse,
   type LeaseRevokeResponse,
   type RangeRequestSchema,
   type RangeResponse,
@@ -31,8 +30,6 @@ export interface UnaryKv {
 export interface UnaryLease {
   grant(ttlS: bigint, signal: AbortSignal): Promise<LeaseGrantResponse>;
   revoke(id: bigint, signal: AbortSignal): Promise<LeaseRevokeResponse>;
-  /** Renews once: opens the stream of renewals for a single one. */
-  keepAlive(id: bigint, signal: AbortSignal): Promise<LeaseKeepAliveResponse>;
 }
 
 type Connection = Pick<UnaryConnection, 'post'>;
@@ -49,11 +46,10 @@ export function unaryKv(connection: Connection): UnaryKv {
 }
 
 export function unaryLease(connection: Connection): UnaryLease {
-  const { leaseGrant, leaseRevoke, leaseKeepAlive } = Lease.method;
+  const { leaseGrant, leaseRevoke } = Lease.method;
   return {
     grant: async (ttlS, signal) => call(connection, leaseGrant, { request: { TTL: ttlS }, signal }),
     revoke: async (id, signal) => call(connection, leaseRevoke, { request: { ID: id }, signal }),
-    keepAlive: async (id, signal) => call(connection, leaseKeepAlive, { request: { ID: id }, signal }),
   };
 }
 
