@@ -21,7 +21,8 @@ test: build
 # What is too heavy for every day: long simulations, 50 000 calls while everything dies now and then, 10 000 on an API
 # server, a storm of a hundred pods while the API server dies, one of 200 pods and 50 policies, one of 500 pods while the
 # controllers die, Kubernetes' own tests of its networks, every case of cyclonus, every method of installation, another image of
-# agents while 200 pods start, an upgrade of a real cluster by every method, an older release beside this one.
+# agents while 200 pods start, an upgrade of a real cluster by every method, an older release beside this one, Kubernetes
+# upgraded beneath netplug.
 soak: build
 	$(NODE) scripts/build-components.ts soak
 	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 NETPLUG_CONTROLLERS_STORM=500 \
@@ -33,6 +34,7 @@ soak: build
 	KUBERNETES=1.34 $(NODE) scripts/build-components.ts test
 	KUBERNETES=1.34 $(NODE) scripts/test.ts --project 'e2e-agent-clusters' cluster playground
 	KUBERNETES=1.34 NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters install-cluster -t 'the method operator'
+	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters kubernetes-upgrade
 
 # What a hostile agent may say to the shim, with coverage, AddressSanitizer and UBSan.
 FUZZ_SECONDS := 180

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { VERSION } from '../../src/base/version.ts';
 import type { Cluster } from '../support/cluster.ts';
-import { isReady, sandboxFailures, startEnd, startWaves } from '../support/cluster-load.ts';
+import { expectConnected, isReady, sandboxFailures, startEnd, startWaves } from '../support/cluster-load.ts';
 import { program } from '../support/components.ts';
 import { administratorOf, mustRunCtl, NETPLUGCTL, startEmptyCluster } from '../support/install-scenes.ts';
 import { type Json, until } from '../support/node.ts';
@@ -148,18 +148,6 @@ async function killApply(cluster: Cluster, env: Readonly<Record<string, string>>
 async function agentImages(cluster: Cluster): Promise<readonly string[]> {
   const { items } = await cluster.get('pods', ...AGENTS);
   return items.map(({ spec }: Json) => spec.containers[0].image);
-}
-
-/** Every pod reaches every other one. */
-async function expectConnected(ends: readonly StreamEnd[]): Promise<void> {
-  for (const { machine, netns, address } of ends) {
-    for (const other of ends) {
-      if (other.address === address) continue;
-      const ping = ['nsenter', `--net=${netns}`, 'ping', '-c', '1', '-W', '2', other.address];
-      const { status } = await machine.run(ping);
-      expect({ from: address, to: other.address, status }).toMatchObject({ status: 0 });
-    }
-  }
 }
 
 interface AgentWatch {

@@ -18,11 +18,32 @@ export async function startEnd(cluster: Cluster, { name, machine }: ClusterNode,
       spec: { nodeName: name, containers: [{ name: 'main', image: 'busybox:1.35', command: ['sleep', '10000'] }] },
     },
   ]);
-  const [started] = await cluster.waitForPodsReady({ selector: `app=${pod}`, count: 1 });
+  return findEnd(cluster, { machine }, pod);
+}
+
+/** Waits until the pod of that name and label is ready on the machine, and returns where it is. */
+export async function findEnd(
+  cluster: Cluster,
+  { machine }: Pick<ClusterNode, 'machine'>,
+  pod: string,
+): Promise<StreamEnd> {
+  const [started] = await cluster.waitForPodsReady({ selector: `app=${pod}`, count: 1, deadlineMs: 180_000 });
   const address = started.status.podIP;
   const search = `for one in /run/netns/*; do nsenter --net=$one ip -o addr | grep -qF " ${address}/" && echo $one; done`;
   const found = await machine.run(['sh', '-c', search]);
   return { machine, address, netns: found.stdout.trim() };
+}
+
+/** Every pod reaches every other one. */
+export async function expectConnected(ends: readonly StreamEnd[]): Promise<void> {
+  for (const { machine, netns, address } of ends) {
+    for (const other of ends) {
+      if (other.address === address) continue;
+      const ping = ['nsenter', `--net=${netns}`, 'ping', '-c', '1', '-W', '2', other.address];
+      const { status } = await machine.run(ping);
+      expect({ from: address, to: other.address, status }).toMatchObject({ status: 0 });
+    }
+  }
 }
 
 /** Pods that the runtime could not connect or disconnect, as often as it happened. */

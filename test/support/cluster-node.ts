@@ -7,11 +7,12 @@ import { type Containerd, startContainerd } from './containerd.ts';
 import { kubeletUser, PROXY_USER } from './control-plane.ts';
 import type { ApiServer } from './kube.ts';
 import { CLUSTER_DOMAIN, DNS_ADDRESS } from './cluster-dns.ts';
-import { program } from './components.ts';
+import { type KubernetesRelease, kubernetesProgram } from './components.ts';
 import { addressesOf, type LanAddresses } from './lan.ts';
 import { logged } from './logged.ts';
 import type { Service, TestNode } from './node.ts';
 import { AGENT_KUBECONFIG } from './orch-access.ts';
+import { cutPower } from './power-cut.ts';
 import { installNetwork } from './runtime.ts';
 
 export interface ClusterNode {
@@ -23,6 +24,10 @@ export interface ClusterNode {
   /** Kills the kubelet; pods go on. */
   stopKubelet(): Promise<void>;
   startKubelet(): Promise<void>;
+  /** Replaces kubelet and kube-proxy by those of the release; pods go on. */
+  changeKubernetes(release: KubernetesRelease): Promise<void>;
+  /** Cuts its power, and starts what starts with a node: what was in memory is gone, what is on disk stays. */
+  reboot(): Promise<void>;
   /** Starts the agent anew, if there is to be one; without waiting, for it may lack access to its datastore yet. */
   startAgent(): Promise<void>;
   /** Who serves the calls of the runtime; undefined where nobody keeps a network in standalone mode, and without one. */
@@ -31,7 +36,8 @@ export interface ClusterNode {
 
 export interface ClusterNodeOptions {
   readonly machine: TestNode;
-  readonly addresses: LanAddresses;
+  /** Gives it its link to the others. */
+  readonly plugIn: () => Promise<LanAddresses>;
   readonly api: ApiServer;
   /** None for a network that is installed later. */
   readonly conflist: Conflist | undefined;
@@ -44,16 +50,21 @@ export interface ClusterNodeOptions {
   readonly logs: string;
   readonly networkWorks: 'at-once' | 'later';
   readonly proxyMode: ProxyMode;
+  readonly release: KubernetesRelease | undefined;
 }
 
 /** How kube-proxy makes services reachable. */
 export type ProxyMode = 'nftables' | 'iptables';
 
 export async function startClusterNode(options: ClusterNodeOptions): Promise<ClusterNode & AsyncDisposable> {
-  const { machine, addresses, api, conflist, networking, files, images, logs, networkWorks, proxyMode } = options;
+  const { machine, plugIn, api, conflist, networking, files, images, logs, networkWorks, proxyMode } = options;
   const { name } = machine;
   await using scope = new AsyncDisposableStack();
-  await machine.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
+  const startNetwork = async (): Promise<LanAddresses> => {
+    await machine.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
+    return plugIn();
+  };
+  const addresses = await startNetwork();
   // Nobody serves names there, and says so at once.
   await machine.exec('rm', '-f', '/etc/resolv.conf');
   await writeOn(machine, '/etc/resolv.conf', `nameserver ${addressesOf(1).ipv4}\n`);
@@ -78,8 +89,7 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
 
   const config = join(machine.dir, 'kubelet.json');
   await writeFile(config, JSON.stringify(kubeletConfiguration(api, containerd.socket)));
-  const command = [
-    program('kubelet'),
+  const kubeletArgs = [
     `--config=${config}`,
     `--kubeconfig=${await api.kubeconfigFor(api.userToken(kubeletUser(name)))}`,
     `--hostname-override=${name}`,
@@ -87,23 +97,34 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
     // On a disk: it cannot tell how much room an overlay has.
     `--root-dir=${join(machine.dir, 'kubelet')}`,
   ];
-  let kubelet: Service | undefined;
-  const startKubelet = async (): Promise<void> => {
-    kubelet = await logged(machine, logs, `${name}-kubelet`).start(command);
-  };
-  const stopKubelet = async (): Promise<void> => kubelet?.stop('KILL');
-  scope.defer(stopKubelet);
-  await startKubelet();
-  // It ends with the machine.
-  await logged(machine, logs, `${name}-kube-proxy`).start([
-    program('kube-proxy'),
+  const proxyArgs = [
     `--kubeconfig=${await api.kubeconfigFor(api.userToken(PROXY_USER))}`,
     `--hostname-override=${name}`,
     `--proxy-mode=${proxyMode}`,
     // The size of the table is the kernel's, not the node's.
     '--conntrack-max-per-core=0',
     '--conntrack-min=0',
-  ]);
+  ];
+  let { release } = options;
+  let kubelet: Service | undefined;
+  // It ends with the machine.
+  let proxy: Service | undefined;
+  const startKubelet = async (): Promise<void> => {
+    kubelet = await logged(machine, logs, `${name}-kubelet`).start([
+      kubernetesProgram('kubelet', release),
+      ...kubeletArgs,
+    ]);
+  };
+  const stopKubelet = async (): Promise<void> => kubelet?.stop('KILL');
+  const startProxy = async (): Promise<void> => {
+    proxy = await logged(machine, logs, `${name}-kube-proxy`).start([
+      kubernetesProgram('kube-proxy', release),
+      ...proxyArgs,
+    ]);
+  };
+  scope.defer(stopKubelet);
+  await startKubelet();
+  await startProxy();
   const kept = scope.move();
   return {
     name,
@@ -113,6 +134,22 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
     startKubelet,
     stopKubelet,
     startAgent,
+    changeKubernetes: async (next) => {
+      release = next;
+      await stopKubelet();
+      await proxy?.stop('KILL');
+      await startKubelet();
+      await startProxy();
+    },
+    reboot: async () => {
+      await stopKubelet();
+      await cutPower(machine);
+      await startNetwork();
+      await startAgent();
+      await containerd.restart();
+      await startKubelet();
+      await startProxy();
+    },
     agent: () => agent,
     [Symbol.asyncDispose]: async () => kept.disposeAsync(),
   };

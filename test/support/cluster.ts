@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Conflist } from './chain.ts';
 import { type ClusterNode, type ProxyMode, startClusterNode } from './cluster-node.ts';
+import type { KubernetesRelease } from './components.ts';
 import { startControlPlane } from './control-plane.ts';
 import { makeImage } from './image.ts';
 import { removeAtEnd } from './janitor.ts';
@@ -41,6 +42,8 @@ export interface ClusterOptions {
   readonly networkWorks?: 'at-once' | 'later';
   /** nftables unless given. */
   readonly proxyMode?: ProxyMode;
+  /** Of Kubernetes, on the control plane and on every node; that of the run of the tests unless given. */
+  readonly release?: KubernetesRelease;
   /** Told what is being done. */
   readonly onProgress?: (text: string) => void;
 }
@@ -61,6 +64,8 @@ export interface Cluster extends AsyncDisposable, Pick<ApiServer, 'kubectl' | 'g
   /** Of the etcd of the control plane. */
   readonly etcdUrl: string;
   node(index: number): ClusterNode;
+  /** Replaces the programs of the control plane by those of the release of Kubernetes. */
+  changeControlPlane(release: KubernetesRelease): Promise<void>;
   /** Waits until every node is ready. */
   waitForNodesReady(): Promise<void>;
   /** Waits until so many pods of the selection are ready, and returns them in order of their names. */
@@ -136,7 +141,7 @@ async function startParts(
   options: ClusterOptions,
   { scope, dir, logs, onProgress }: Making,
 ): Promise<Omit<Cluster, 'logs' | typeof Symbol.asyncDispose>> {
-  const { nodes: count = 2, conflist = defaultConflist, files = {}, images = [], names = [] } = options;
+  const { nodes: count = 2, conflist = defaultConflist, files = {}, images = [], names = [], release } = options;
   const { pools = POOLS, poolSpec = {}, networking, proxyMode = 'nftables', networkWorks = 'at-once' } = options;
   onProgress('making the control plane');
   const nodeNames = Array.from({ length: count }, (_, index) => `node-${String.fromCharCode(97 + index)}`);
@@ -150,7 +155,8 @@ async function startParts(
   );
   const addresses = await lan.plugIn(control.host, CONTROL);
   const etcdUrl = `http://${addresses.ipv4}:2379`;
-  const api = scope.use(await startControlPlane({ node: control, addresses, nodeNames, names, logs }));
+  const plane = scope.use(await startControlPlane({ node: control, addresses, nodeNames, names, logs, release }));
+  const { api } = plane;
   for (const [name, cidr] of Object.entries(pools)) await control.seedPool(name, cidr, poolSpec);
   // For HTTPS, which the wget of busybox does without checking certificates.
   const client = { '/bin/curl': '/usr/bin/curl' };
@@ -174,9 +180,10 @@ async function startParts(
       networking,
       networkWorks,
       proxyMode,
+      release,
+      plugIn: async () => lan.plugIn(machine.host, FIRST_NODE + index),
     };
-    const ownAddresses = await lan.plugIn(machine.host, FIRST_NODE + index);
-    nodes.push(scope.use(await startClusterNode({ ...common, addresses: ownAddresses })));
+    nodes.push(scope.use(await startClusterNode(common)));
   }
   onProgress('waiting for the nodes');
   await waitForNodes(api, { count, ready: awaited });
@@ -194,6 +201,7 @@ async function startParts(
       if (node === undefined) throw new Error(`the cluster has ${String(nodes.length)} nodes`);
       return node;
     },
+    changeControlPlane: async (next) => plane.changeKubernetes(next),
     waitForNodesReady: async () => waitForNodes(api, { count, ready: nodeNames }),
     waitForPodsReady: async (selection) => waitForPodsReady(api, selection),
   };

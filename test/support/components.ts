@@ -212,7 +212,10 @@ const RECIPES: Readonly<Record<string, Recipe>> = {
 
 /** Returns the release of the program's component that its go.mod pins, without the leading `v`. */
 export function releaseOf(name: ProgramName): string {
-  const { module, package: imported, releasedBy: path = imported } = goProgram(name);
+  return pinnedRelease(goProgram(name));
+}
+
+function pinnedRelease({ module, package: imported, releasedBy: path = imported }: GoProgram): string {
   const text = readFileSync(join(moduleFolder(module), 'go.mod'), 'utf8');
   const pins = [...text.matchAll(/^\s*(?:require )?(\S+) v(\S+?)(?: \/\/.*)?$/gm)];
   const pin = pins.find(([, required = '']) => path === required || path.startsWith(`${required}/`));
@@ -226,10 +229,21 @@ export function moduleFolder(module: string): string {
 }
 
 /** Returns the flags of `go build` for the program; the same for every program of its module. */
-export function buildFlags(name: ProgramName): { readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv } {
-  const { module, architecture } = goProgram(name);
+export function buildFlags(name: ProgramName): BuildFlags {
+  return flagsOf(goProgram(name));
+}
+
+interface BuildFlags {
+  readonly args: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+}
+
+function flagsOf(built: GoProgram): BuildFlags {
+  const { module, architecture } = built;
   const { tags = [], cgo = false, stamps }: Recipe = RECIPES[module] ?? {};
-  const linked = Object.entries(stamps?.(releaseOf(name)) ?? {}).map(([variable, value]) => `-X ${variable}=${value}`);
+  const linked = Object.entries(stamps?.(pinnedRelease(built)) ?? {}).map(
+    ([variable, value]) => `-X ${variable}=${value}`,
+  );
   const args = [
     '-trimpath',
     '-ldflags',
@@ -258,7 +272,7 @@ export function programPath(name: ProgramName): string {
   const named = process.env[PROGRAMS[name].variable] ?? '';
   if (named !== '') return named;
   const packaged = process.env['NETPLUG_COMPONENTS'] === 'debian' ? PACKAGED[name] : undefined;
-  return packaged ?? join(builtFolder(name), name);
+  return packaged ?? join(builtFolder(PROGRAMS[name]), name);
 }
 
 /** Returns the file of the program; throws when it has not been built. */
@@ -266,6 +280,25 @@ export function program(name: ProgramName): string {
   const path = programPath(name);
   if (existsSync(path)) return path;
   throw new Error(`${path} is missing: run "make components", or set ${PROGRAMS[name].variable}`);
+}
+
+/** A release of Kubernetes that its programs are built of. */
+export type KubernetesRelease = '1.34' | 'newest';
+export type KubernetesProgram =
+  | 'kube-apiserver'
+  | 'kube-controller-manager'
+  | 'kube-scheduler'
+  | 'kubelet'
+  | 'kube-proxy';
+
+/** Returns the file of the program in that release, or in the one that the run of the tests has. @throws when it has not been built */
+export function kubernetesProgram(name: KubernetesProgram, release?: KubernetesRelease): string {
+  if (release === undefined) return program(name);
+  const module = release === 'newest' ? 'kubernetes' : `kubernetes-${release}`;
+  const path = join(builtFolder({ ...goProgram(name), module }), name);
+  if (existsSync(path)) return path;
+  const variable = release === 'newest' ? '' : `KUBERNETES=${release} `;
+  throw new Error(`${path} is missing: run "${variable}make components"`);
 }
 
 /** Returns how the program is declared when it is built from a Go module; throws for a program of Debian. */
@@ -281,11 +314,10 @@ function goModuleOf(name: ProgramName): string | undefined {
 }
 
 /** Its name changes with the release, every dependency and every flag, so that no old program passes for a new one. */
-function builtFolder(name: ProgramName): string {
-  const given: Program = PROGRAMS[name];
+function builtFolder(given: Program): string {
   if ('debian' in given) return join(cacheFolder(), `debian-${given.suite}-${given.debian}`);
   const { module } = given;
-  const hash = createHash('sha256').update(JSON.stringify(buildFlags(name)));
+  const hash = createHash('sha256').update(JSON.stringify(flagsOf(given)));
   // Which of its packages are built does not change what the others become.
   hash.update(readFileSync(join(moduleFolder(module), 'go.mod'), 'utf8').replace(/^tool \([^)]*\)/m, ''));
   const sources = readdirSync(moduleFolder(module), { recursive: true, withFileTypes: true })
@@ -294,7 +326,7 @@ function builtFolder(name: ProgramName): string {
     .sort();
   for (const source of sources) hash.update(readFileSync(source));
   const component = basename(module).replace(/-[\d.]+$/, '');
-  return join(cacheFolder(), `${component}-${releaseOf(name)}-${hash.digest('hex').slice(0, 8)}`);
+  return join(cacheFolder(), `${component}-${pinnedRelease(given)}-${hash.digest('hex').slice(0, 8)}`);
 }
 
 function kubernetesVersion(release: string): Readonly<Record<string, string>> {

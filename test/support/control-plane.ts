@@ -1,9 +1,9 @@
 // API server, controller manager and scheduler on a test node that has etcd.
 import { type ApiServer, startApiServer } from './kube.ts';
-import { program } from './components.ts';
+import { type KubernetesRelease, kubernetesProgram } from './components.ts';
 import { logged } from './logged.ts';
 import type { LanAddresses } from './lan.ts';
-import type { TestNode } from './node.ts';
+import type { Service, TestNode } from './node.ts';
 
 const SERVICE_RANGES = '10.96.0.0/16,fd00:10:96::/112';
 /** From where the controller manager gives each node a part, in both families. */
@@ -18,6 +18,13 @@ export interface ControlPlaneOptions {
   /** Further addresses it is reached at. */
   readonly names: readonly string[];
   readonly logs: string;
+  readonly release: KubernetesRelease | undefined;
+}
+
+export interface ControlPlane extends AsyncDisposable {
+  readonly api: ApiServer;
+  /** Replaces its programs, the API server first, by those of the release. */
+  changeKubernetes(release: KubernetesRelease): Promise<void>;
 }
 
 /** The user that a kubelet is. */
@@ -25,8 +32,8 @@ export function kubeletUser(nodeName: string): string {
   return `system:node:${nodeName}`;
 }
 
-export async function startControlPlane(options: ControlPlaneOptions): Promise<ApiServer> {
-  const { node, addresses, nodeNames, names, logs } = options;
+export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
+  const { node, addresses, nodeNames, names, logs, release } = options;
   await using scope = new AsyncDisposableStack();
   const api = scope.use(
     await startApiServer({
@@ -36,6 +43,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<A
         address: addresses.ipv4,
         port: 6443,
       },
+      release,
       names: [addresses.ipv6, ...names],
       users: [
         { name: 'system:kube-controller-manager' },
@@ -55,23 +63,37 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<A
   const kubeconfig = async (user: string): Promise<string> =>
     `--kubeconfig=${await api.kubeconfigFor(api.userToken(user))}`;
   const alone = ['--leader-elect=false', '--bind-address=127.0.0.1', `--cert-dir=${api.dir}`];
-  await logged(node, logs, 'kube-controller-manager').start([
-    program('kube-controller-manager'),
-    await kubeconfig('system:kube-controller-manager'),
-    '--use-service-account-credentials',
-    `--service-account-private-key-file=${api.accountKeyFile}`,
-    `--root-ca-file=${api.caFile}`,
-    '--allocate-node-cidrs',
-    `--cluster-cidr=${NODE_RANGES}`,
-    `--service-cluster-ip-range=${SERVICE_RANGES}`,
-    ...alone,
-  ]);
-  await logged(node, logs, 'kube-scheduler').start([
-    program('kube-scheduler'),
-    await kubeconfig('system:kube-scheduler'),
-    ...alone,
-  ]);
+  const commands = {
+    'kube-controller-manager': [
+      await kubeconfig('system:kube-controller-manager'),
+      '--use-service-account-credentials',
+      `--service-account-private-key-file=${api.accountKeyFile}`,
+      `--root-ca-file=${api.caFile}`,
+      '--allocate-node-cidrs',
+      `--cluster-cidr=${NODE_RANGES}`,
+      `--service-cluster-ip-range=${SERVICE_RANGES}`,
+      ...alone,
+    ],
+    'kube-scheduler': [await kubeconfig('system:kube-scheduler'), ...alone],
+  } as const;
+  // They end with the node.
+  let running: readonly Service[] = [];
+  const start = async (of: KubernetesRelease | undefined): Promise<void> => {
+    const services: Service[] = [];
+    for (const name of ['kube-controller-manager', 'kube-scheduler'] as const)
+      services.push(await logged(node, logs, name).start([kubernetesProgram(name, of), ...commands[name]]));
+    running = services;
+  };
+  await start(release);
   const kept = scope.move();
-  // The other two end with the node.
-  return { ...api, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
+  return {
+    api,
+    changeKubernetes: async (next) => {
+      await api.stop();
+      await api.start(next);
+      for (const service of running) await service.stop('KILL');
+      await start(next);
+    },
+    [Symbol.asyncDispose]: async () => kept.disposeAsync(),
+  };
 }

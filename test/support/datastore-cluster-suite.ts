@@ -2,7 +2,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ClusterNode } from './cluster-node.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 import { type Json, until } from './node.ts';
 import { giveAccess, KUBECONFIG } from './orch-access.ts';
@@ -64,21 +63,6 @@ function workload(kind: 'Deployment' | 'StatefulSet' | 'DaemonSet', name: string
   const service = kind === 'StatefulSet' ? { serviceName: name, podManagementPolicy: 'Parallel' } : {};
   const spec = { ...counted, ...service, selector: { matchLabels: { app: name } }, template: podTemplate(name) };
   return { apiVersion: 'apps/v1', kind, metadata: { name }, spec };
-}
-
-/** What a power cut leaves of a node: its disk. */
-async function reboot(node: ClusterNode): Promise<void> {
-  const { machine, containerd } = node;
-  await node.stopKubelet();
-  // All processes of the node's own process namespace but its first one.
-  await machine.exec('sh', '-c', 'kill -9 -1; true').catch(() => undefined);
-  // What lies in memory, /run and its mounts, is gone too; links go with the namespaces of their pods.
-  const mounts = `awk '$5 ~ "^/run/containerd-state" {print $5}' /proc/self/mountinfo | sort -r`;
-  await machine.exec('sh', '-c', `${mounts} | xargs -r umount -l; rm -rf /run/containerd-state`);
-  await until(async () => (await machine.hostLinks()).length === 0, 'links went with their namespaces', 30_000);
-  await node.startAgent();
-  await containerd.restart();
-  await node.startKubelet();
 }
 
 /** What holds in a whole cluster, whichever datastore it keeps its records in. */
@@ -175,7 +159,7 @@ export function describeCluster(datastore: keyof typeof BENCHES): void {
     it('connects pods again after a power cut of their node, and leaks nothing of the old ones', async () => {
       await cluster.apply([workload('Deployment', 'survivor', 4)]);
       await cluster.waitForPodsReady({ selector: 'app=survivor', count: 4 });
-      await reboot(cluster.node(0));
+      await cluster.node(0).reboot();
       await until(
         async () => {
           const { items } = await cluster.get('pods', '--selector', 'app=survivor');

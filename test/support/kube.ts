@@ -3,7 +3,7 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePort, startEtcd } from './etcd.ts';
 import { here, type Place } from './here.ts';
-import { program } from './components.ts';
+import { type KubernetesRelease, kubernetesProgram, program } from './components.ts';
 import { type Json, type Service, until } from './node.ts';
 import { makeTlsFolder } from './tls.ts';
 
@@ -19,6 +19,8 @@ export interface ApiServerOptions {
   /** Further addresses and names that its certificate is good for. */
   readonly names?: readonly string[];
   readonly users?: readonly KubeUser[];
+  /** The release that it begins with; that of the run of the tests unless given. */
+  readonly release?: KubernetesRelease | undefined;
   /** Replaces flags or adds some, without the dashes. */
   readonly flags?: Readonly<Record<string, string>>;
 }
@@ -57,8 +59,8 @@ export interface ApiServer extends AsyncDisposable {
   tokenFor(account: string, options?: { readonly node?: string }): Promise<string>;
   /** Kills the server; clients find nobody until `start`. etcd stays. */
   stop(): Promise<void>;
-  /** Starts it after `stop` at the same address, and waits until it is ready. */
-  start(): Promise<void>;
+  /** Starts it after `stop` at the same address, from now on in the release if one is given, and waits until it is ready. */
+  start(release?: KubernetesRelease): Promise<void>;
   /** `stop` and `start`. */
   restart(): Promise<void>;
   /** Stops it where it is (SIGSTOP): connections stay, and nothing is answered, as long as it is not resumed. */
@@ -119,7 +121,7 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     'allow-privileged': 'true',
     ...options.flags,
   };
-  const command = [program('kube-apiserver'), ...Object.entries(flags).map(([name, value]) => `--${name}=${value}`)];
+  const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
   const { token: adminToken } = users[0]!;
   const writeKubeconfig = async (name: string, token: string, server: string): Promise<string> =>
     tls.write(name, kubeconfigOf({ server, token, authority: await readFile(authority.certFile) }));
@@ -137,13 +139,14 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
   };
 
   let running: Service | undefined;
+  let { release } = options;
   const stop = async (): Promise<void> => {
     await running?.stop('KILL');
     running = undefined;
   };
   scope.defer(stop);
   const start = async (): Promise<void> => {
-    const server = await at.place.start(command);
+    const server = await at.place.start([kubernetesProgram('kube-apiserver', release), ...args]);
     running = server;
     let hasEnded = false;
     void server.ended.then(() => (hasEnded = true));
@@ -201,7 +204,10 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
       return JSON.parse(await kubectl(['create', '--raw', path, '--filename=-'], JSON.stringify(request))).status.token;
     },
     stop,
-    start,
+    start: async (next) => {
+      release = next ?? release;
+      await start();
+    },
     restart: async () => {
       await stop();
       await start();
