@@ -2,7 +2,15 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Cluster } from '../support/cluster.ts';
-import { expectConnected, findEnd, isReady, sandboxFailures, startEnd, startWaves } from '../support/cluster-load.ts';
+import {
+  expectConnected,
+  findEnd,
+  isReady,
+  sandboxFailures,
+  startEnd,
+  startWaves,
+  unreachable,
+} from '../support/cluster-load.ts';
 import { kubernetesProgram } from '../support/components.ts';
 import { mustRunCtl, startEmptyCluster } from '../support/install-scenes.ts';
 import { type Json, until } from '../support/node.ts';
@@ -27,6 +35,8 @@ const METHODS: Readonly<Record<string, Method>> = {
     env: ({ etcdUrl }) => ({ KV_ENDPOINTS: etcdUrl }),
   },
 };
+
+const STATE = 'ip -br addr; ip route; ip rule; bridge fdb; ip neigh';
 
 /** Nobody reaches its pods. */
 const CLOSED = {
@@ -97,7 +107,7 @@ describe.runIf(SOAK)('Kubernetes beneath netplug (only with NETPLUG_SOAK=1)', ()
       expect(await restarts(cluster)).toEqual([0, 1, 1]);
       const afterOne = await Promise.all([findEnd(cluster, nodeA, 'a'), findEnd(cluster, nodeB, 'b')]);
       expect(afterOne[0].address).toBe(before[0].address);
-      await expectConnected(afterOne);
+      await untilConnected(cluster, afterOne);
       await expectClosed(afterOne, await findEnd(cluster, nodeB, 'closed'));
 
       await rebootAll(cluster, ['a', 'b', 'closed'], async () =>
@@ -105,7 +115,7 @@ describe.runIf(SOAK)('Kubernetes beneath netplug (only with NETPLUG_SOAK=1)', ()
       );
       expect(await restarts(cluster)).toEqual([1, 2, 2]);
       const afterAll = await Promise.all([findEnd(cluster, nodeA, 'a'), findEnd(cluster, nodeB, 'b')]);
-      await expectConnected(afterAll);
+      await untilConnected(cluster, afterAll);
       await expectClosed(afterAll, await findEnd(cluster, nodeB, 'closed'));
       await expectNothingLeaked(must);
     },
@@ -149,6 +159,25 @@ async function rebootAll(cluster: Cluster, pods: readonly string[], reboot: () =
     LOOK_MS,
   );
   await cluster.waitForNodesReady();
+}
+
+/** Routes between nodes come with their agents, which start as pods do. */
+async function untilConnected(cluster: Cluster, ends: readonly StreamEnd[]): Promise<void> {
+  const startMs = performance.now();
+  let missing: readonly string[] = [];
+  try {
+    await until(
+      async () => (missing = await unreachable(ends)).length === 0,
+      () => missing.join(', '),
+      60_000,
+      LOOK_MS,
+    );
+  } catch (cause) {
+    const pods = await cluster.kubectl('get', 'pods', '--all-namespaces', '--output=wide');
+    const states = await Promise.all(ends.map(async ({ machine }) => (await machine.run(['sh', '-c', STATE])).stdout));
+    throw new Error([pods, ...states].join('\n'), { cause });
+  }
+  process.stdout.write(`connected ${String(Math.round(performance.now() - startMs))} ms after the pods were ready\n`);
 }
 
 async function expectClosed(from: readonly StreamEnd[], closed: StreamEnd): Promise<void> {

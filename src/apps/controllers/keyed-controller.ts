@@ -1,10 +1,13 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import { forEachLimit } from '../../base/for-each-limit.ts';
 import type { Controller, ControllerPorts, RunningController } from './controller.ts';
-import type { Feed, Observed, ObservedChange } from './observed.ts';
+import type { Observed, ObservedChange } from './observed.ts';
 
 /** Writes at the same time. */
 const PARALLEL = 16;
+/** Records that a full run compares without a pause: about a millisecond. */
+const AT_A_TIME = 200;
 
 /** What is wrong with the state of one key. */
 export interface KeyPlan<C> {
@@ -51,7 +54,7 @@ class KeyedRun<C extends { readonly kind: string }> implements RunningController
   }
 
   async reconcile({ isFull }: { readonly isFull: boolean }, signal: AbortSignal): Promise<void> {
-    if (isFull) for (const key of allKeys(this.#keyed, this.#observed)) this.#due.add(key);
+    if (isFull) await this.#compareAll(signal);
     const failures: unknown[] = [];
     try {
       await forEachLimit([...this.#due], PARALLEL, async (key) => this.#settle(key, failures, signal));
@@ -59,6 +62,31 @@ class KeyedRun<C extends { readonly kind: string }> implements RunningController
       this.#ports.metrics.setProblems(this.#keyed.name, [...this.#problems.values()].flat().length);
     }
     if (failures.length > 0) throw failures[0];
+  }
+
+  /** Makes every key due that is not as it should be. Lets other work run in between. */
+  async #compareAll(signal: AbortSignal): Promise<void> {
+    const { feeds, keysOf } = this.#keyed;
+    const compared = new Set<string>();
+    let records = 0;
+    for (const feed of feeds) {
+      for (const [id, after] of this.#observed.all(feed)) {
+        for (const key of keysOf({ feed, id, before: undefined, after })) {
+          if (compared.has(key)) continue;
+          compared.add(key);
+          if (!this.#isSettled(key)) this.#due.add(key);
+        }
+        records += 1;
+        if (records % AT_A_TIME > 0) continue;
+        await nextTurn();
+        signal.throwIfAborted();
+      }
+    }
+  }
+
+  #isSettled(key: string): boolean {
+    const { changes, problems = [] } = this.#keyed.plan(key, this.#observed);
+    return changes.length === 0 && problems.length === 0 && !this.#problems.has(key);
   }
 
   /** A key stays due until all of it is done. Throws only what every other key would meet as well. */
@@ -103,13 +131,4 @@ class KeyedRun<C extends { readonly kind: string }> implements RunningController
     if (problems.length === 0) this.#problems.delete(key);
     else this.#problems.set(key, problems);
   }
-}
-
-function allKeys(
-  { feeds, keysOf }: Pick<KeyedController<never>, 'feeds' | 'keysOf'>,
-  observed: Observed,
-): readonly string[] {
-  const keysIn = (feed: Feed): readonly string[] =>
-    [...observed.all(feed)].flatMap(([id, after]) => keysOf({ feed, id, before: undefined, after }));
-  return feeds.flatMap(keysIn);
 }

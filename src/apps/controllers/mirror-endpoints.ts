@@ -45,10 +45,15 @@ export function planEndpointUpdate(pod: WorkloadEndpoint, over: Stored<WorkloadE
   const isOfPod = spec.node === pod.spec.node && spec.podUID === pod.spec.podUID;
   if (!isOfPod || !spec.profiles.includes(namespaceProfile(metadata.namespace ?? 'default'))) return undefined;
   const { serviceAccountName, ports, profiles } = pod.spec;
+  const labels = pod.metadata.labels ?? {};
+  const isSame =
+    serviceAccountName === spec.serviceAccountName &&
+    isDeepStrictEqual([labels, ports, profiles], [metadata.labels, spec.ports, spec.profiles]);
+  if (isSame) return undefined;
   const { serviceAccountName: _account, ports: _ports, ...kept } = spec;
   const endpoint: WorkloadEndpoint = {
     ...over.value,
-    metadata: { ...metadata, labels: pod.metadata.labels ?? {} },
+    metadata: { ...metadata, labels },
     spec: {
       ...kept,
       profiles,
@@ -56,7 +61,7 @@ export function planEndpointUpdate(pod: WorkloadEndpoint, over: Stored<WorkloadE
       ...(ports === undefined ? {} : { ports }),
     },
   };
-  return isDeepStrictEqual(endpoint, over.value) ? undefined : { kind: 'update', endpoint, over };
+  return { kind: 'update', endpoint, over };
 }
 
 function podsOf({ before, after }: ObservedChange): readonly string[] {
