@@ -15,7 +15,7 @@ const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
 /** With agents that keep the network, and so always with agents. */
 const ROUTED_CLUSTERS = [
-  'test/e2e/{cluster-features,cluster-networking,cyclonus,image-roll,install-cluster,install-hazards,playground,kubernetes-upgrade,sig-network,upgrade-cluster}.test.ts',
+  'test/e2e/{cluster-features,cluster-networking,cyclonus,image-roll,install-cluster,install-hazards,playground,kubernetes-upgrade,sig-network,upgrade-cluster,upgrade-cluster-hazards}.test.ts',
 ];
 const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', ...ROUTED_CLUSTERS];
 /** They run on the oldest etcd that netplug supports as well, which is Debian's. */
