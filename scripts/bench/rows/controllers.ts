@@ -20,8 +20,9 @@ const NODES = 100;
 const SPACES = 50;
 const PARALLEL = 32;
 /** The garbage of the start is collected in the first minutes. */
-const SETTLE_MS = 180_000;
-const IDLE_MS = 120_000;
+const SETTLE_MS = 240_000;
+/** With one comparison of everything. */
+const IDLE_MS = 300_000;
 const CHANGES = 20;
 const FOREVER = new AbortController().signal;
 
