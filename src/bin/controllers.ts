@@ -31,8 +31,8 @@ import { runResident } from './run-resident.ts';
 const LEASE_MS = 6000;
 /** The Lease object that only shows who leads. */
 const SHOWN_LEASE_MS = 20_000;
-/** Watches hardly need to be probed: a server that is gone does not renew the lease either, which ends them. */
-const KV_LIMITS = { silenceMs: 30_000 };
+/** Probes cost CPU, and what is decided by records that are outdated for so long is refused by their versions. */
+const KV_LIMITS = { silenceMs: 15_000 };
 
 /** Runs the controllers until a signal stops them. */
 export async function runControllers(): Promise<void> {

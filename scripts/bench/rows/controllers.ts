@@ -19,8 +19,8 @@ const PODS_IN_ALL = 10_000;
 const NODES = 100;
 const SPACES = 50;
 const PARALLEL = 32;
-/** The garbage of the start is collected in the first minutes. */
-const SETTLE_MS = 240_000;
+/** The garbage of the start, and of the first comparison of everything, is collected in the first minutes. */
+const SETTLE_MS = 360_000;
 /** With one comparison of everything. */
 const IDLE_MS = 300_000;
 const CHANGES = 20;

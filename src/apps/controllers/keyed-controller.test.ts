@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { type Facts, NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
+import type { FollowedRecord } from '../../datastore/follow.ts';
 import type { ControllerPorts } from './controller.ts';
 import { keyedController } from './keyed-controller.ts';
 import type { Observed, ObservedChange } from './observed.ts';
@@ -58,15 +59,44 @@ it('deletes nothing unless the cluster is confirmed directly before, and does al
   expect(done.slice(-2).toSorted()).toEqual(['key-0', 'key-7']);
 });
 
+it('compares everything in a full run, and does only what is not as it should be', async () => {
+  const { run, done, failWith, observedKeys } = start({ settled: KEYS.slice(2) });
+  for (const key of KEYS) observedKeys.add(key);
+  await run.reconcile({ isFull: false }, never);
+  expect(done).toEqual(['key-0', 'key-1']);
+  failWith.set('key-0', new NetplugError('resource/invalid', 'the name is too long'));
+  await run.reconcile({ isFull: true }, never);
+  expect(done).toEqual(['key-0', 'key-1', 'key-1']);
+  failWith.clear();
+  await run.reconcile({ isFull: true }, never);
+  expect(done).toEqual(['key-0', 'key-1', 'key-1', 'key-0', 'key-1']);
+});
+
+it('forgets in a full run what was refused and is as it should be since', async () => {
+  const settled: string[] = [];
+  const { run, failWith, observedKeys, problemCounts } = start({ settled });
+  for (const key of KEYS) observedKeys.add(key);
+  failWith.set('key-0', new NetplugError('resource/invalid', 'the name is too long'));
+  await run.reconcile({ isFull: false }, never);
+  settled.push('key-0');
+  await run.reconcile({ isFull: true }, never);
+  expect(problemCounts).toEqual([1, 0]);
+});
+
 /** A controller with all keys due, which notes the keys that it has done. */
-function start({ deleted = [] }: { readonly deleted?: readonly string[] } = {}) {
+function start({
+  deleted = [],
+  settled = [],
+}: { readonly deleted?: readonly string[]; readonly settled?: readonly string[] } = {}) {
   const done: string[] = [];
   const failWith = new Map<string, Error>();
   const controller = keyedController<{ readonly kind: 'put' | 'delete'; readonly key: string }>({
     name: 'test',
     feeds: [FEED],
     keysOf: ({ id }) => [id],
-    plan: (key) => ({ changes: [{ kind: deleted.includes(key) ? 'delete' : 'put', key }] }),
+    plan: (key) => ({
+      changes: settled.includes(key) ? [] : [{ kind: deleted.includes(key) ? 'delete' : 'put', key }],
+    }),
     apply: async ({ key }) => {
       await Promise.resolve();
       const failure = failWith.get(key);
@@ -76,8 +106,17 @@ function start({ deleted = [] }: { readonly deleted?: readonly string[] } = {}) 
   });
   const problems: unknown[] = [];
   const log = { ...silentLog, warning: (_: string, facts: Facts = {}) => problems.push(facts['problem']) };
-  const metrics = { setProblems: () => undefined, countChange: () => undefined };
-  const observed: Pick<Observed, 'find' | 'all'> = { find: () => undefined, all: () => [] };
+  const problemCounts: number[] = [];
+  const metrics = {
+    setProblems: (_: string, count: number) => problemCounts.push(count),
+    countChange: () => undefined,
+  };
+  const observedKeys = new Set<string>();
+  const record = { kind: 'resource' } as unknown as FollowedRecord;
+  const observed: Pick<Observed, 'find' | 'all'> = {
+    find: () => undefined,
+    all: () => [...observedKeys].map((key) => [key, record] as const),
+  };
   const confirmed: { failure: Error | undefined } = { failure: undefined };
   const confirmCluster = async (): Promise<void> => {
     await Promise.resolve();
@@ -85,7 +124,7 @@ function start({ deleted = [] }: { readonly deleted?: readonly string[] } = {}) 
   };
   const run = controller.start({ metrics, log, confirmCluster } as unknown as ControllerPorts, observed as Observed);
   run.note(KEYS.map(changeOf));
-  return { run, done, failWith, problems, confirmed };
+  return { run, done, failWith, problems, problemCounts, confirmed, observedKeys };
 }
 
 function changeOf(id: string): ObservedChange {

@@ -5,7 +5,7 @@ import { namespaceProfile } from '../../model/policy-names.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Controller } from './controller.ts';
 import { keyedController } from './keyed-controller.ts';
-import { endpointIn, type Feed, type ObservedChange, podKeyOf } from './observed.ts';
+import { type Feed, type ObservedChange, podIn } from './observed.ts';
 
 const PODS: Feed = { side: 'orchestrator', query: { kind: 'cluster-endpoints' } };
 const ENDPOINTS: Feed = { side: 'datastore', query: { kind: 'cluster-endpoints' } };
@@ -65,6 +65,7 @@ export function planEndpointUpdate(pod: WorkloadEndpoint, over: Stored<WorkloadE
 }
 
 function podsOf({ before, after }: ObservedChange): readonly string[] {
-  const endpoints = [before, after].flatMap((record) => endpointIn(record) ?? []);
-  return [...new Set(endpoints.flatMap(({ value }) => (value.spec.pod === undefined ? [] : podKeyOf(value))))];
+  const [old, now] = [podIn(before), podIn(after)];
+  if (now === undefined) return old === undefined ? [] : [old];
+  return old === undefined || old === now ? [now] : [old, now];
 }

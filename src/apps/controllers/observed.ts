@@ -39,10 +39,14 @@ export class Observed {
     return this.#feeds.get(feedKey(feed))?.size ?? 0;
   }
 
-  /** Returns the endpoints of a pod, named by `podKeyOf`. */
+  /** Returns the endpoints of a pod, named by `podIn`. */
   endpointsOf(feed: Feed, pod: string): readonly Stored<WorkloadEndpoint>[] {
-    const ids = this.#pods.get(feedKey(feed))?.get(pod) ?? [];
-    return [...ids].flatMap((id) => endpointIn(this.find(feed, id)) ?? []);
+    const found: Stored<WorkloadEndpoint>[] = [];
+    for (const id of this.#pods.get(feedKey(feed))?.get(pod) ?? []) {
+      const endpoint = endpointIn(this.find(feed, id));
+      if (endpoint !== undefined) found.push(endpoint);
+    }
+    return found;
   }
 
   /** Takes in how a record differs from the last time, and returns the changes by id: the id of a record may change. */
@@ -75,9 +79,8 @@ export class Observed {
       isThere,
     }: { readonly id: string; readonly record: FollowedRecord | undefined; readonly isThere: boolean },
   ): void {
-    const endpoint = endpointIn(record);
-    if (endpoint?.value.spec.pod === undefined) return;
-    const pod = podKeyOf(endpoint.value);
+    const pod = podIn(record);
+    if (pod === undefined) return;
     const pods = this.#pods.get(feed) ?? new Map<string, Set<string>>();
     this.#pods.set(feed, pods);
     const ids = pods.get(pod) ?? new Set<string>();
@@ -86,9 +89,11 @@ export class Observed {
   }
 }
 
-/** Returns a text that identifies the pod of an endpoint. */
-export function podKeyOf({ metadata, spec }: WorkloadEndpoint): string {
-  return `${metadata.namespace ?? 'default'}/${spec.pod ?? ''}`;
+/** Returns a text that identifies the pod of the endpoint, unless it is none of a pod. */
+export function podIn(record: FollowedRecord | undefined): string | undefined {
+  if (record?.kind !== 'endpoint' || record.value?.spec.pod === undefined) return undefined;
+  const { metadata, spec } = record.value;
+  return `${metadata.namespace ?? 'default'}/${spec.pod}`;
 }
 
 export function endpointIn(record: FollowedRecord | undefined): Stored<WorkloadEndpoint> | undefined {

@@ -188,9 +188,15 @@ export class EtcdClient implements AsyncDisposable {
       const failure = await this.#connect(endpoint, { method, signal, endpoints });
       if (failure === undefined) {
         this.#options.onRequest(method);
-        for await (const response of open(endpoint)) {
-          this.#note(response);
-          yield response;
+        try {
+          for await (const response of open(endpoint)) {
+            this.#note(response);
+            yield response;
+          }
+        } catch (cause) {
+          // It may be cut off from the other members: the next stream begins elsewhere.
+          if (!signal.aborted) this.#current = (this.#endpoints.indexOf(endpoint) + 1) % endpoints.length;
+          throw cause;
         }
         return;
       }
@@ -287,7 +293,7 @@ export class EtcdClient implements AsyncDisposable {
       return { answer };
     } catch (error) {
       const isLate = limit.signal.aborted && !signal.aborted;
-      if (isLate) connectionFor(method, endpoint).suspect();
+      if (isLate || signal.aborted) connectionFor(method, endpoint).suspect();
       const cause = isLate ? new Error(`no answer within ${String(limitMs)} ms`, { cause: error }) : error;
       return { origin: endpoint.origin, verdict: judge(cause), cause };
     }

@@ -1,6 +1,6 @@
 import type { KvConnection } from '../../config/connection.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
-import { ETCD_LIMITS, EtcdClient } from './etcd-client.ts';
+import { type ClientLimits, ETCD_LIMITS, EtcdClient } from './etcd-client.ts';
 import { Keys } from './keys.ts';
 import { LeaseRenewals } from './lease-renewals.ts';
 import { leased, type LeasedKey, put, txn } from './requests.ts';
@@ -15,9 +15,6 @@ export interface EtcdLeaseOptions {
   readonly durationMs: number;
 }
 
-/** Renewals, or reads of a candidate, notice a connection that is lost: its watch hardly needs to be probed. */
-const LIMITS = { ...ETCD_LIMITS, silenceMs: 90_000 };
-
 export interface FencingLease extends LeaderLease, AsyncDisposable {
   /** What a write must expect to be one of the leader; undefined while this candidate does not lead. */
   readonly held: LeasedKey | undefined;
@@ -25,8 +22,13 @@ export interface FencingLease extends LeaderLease, AsyncDisposable {
 
 /** A key bound to an etcd lease, over a connection of its own: etcd deletes it when the lease is not renewed. */
 export function openEtcdLease(connection: KvConnection, options: EtcdLeaseOptions): FencingLease {
-  const client = new EtcdClient(connection, { limits: LIMITS, onRequest: () => undefined });
+  const client = new EtcdClient(connection, { limits: limitsFor(options.durationMs), onRequest: () => undefined });
   return new EtcdLease(client, options);
+}
+
+/** An endpoint that does not respond must leave time for the next one before the lease ends. Reads of the key probe its watch. */
+function limitsFor(durationMs: number): ClientLimits {
+  return { ...ETCD_LIMITS, connectMs: durationMs / 4, firstTryMs: durationMs / 4, silenceMs: 90_000 };
 }
 
 class EtcdLease implements FencingLease {
@@ -42,7 +44,7 @@ class EtcdLease implements FencingLease {
   constructor(client: EtcdClient, { name, holder, durationMs }: EtcdLeaseOptions) {
     this.#client = client;
     this.#key = new Keys().leader(name);
-    this.#watched = new WatchedKey(client, this.#key);
+    this.#watched = new WatchedKey(client, this.#key, durationMs);
     this.#renewals = new LeaseRenewals(client);
     this.#holder = holder;
     this.durationMs = durationMs;

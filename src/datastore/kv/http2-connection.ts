@@ -48,11 +48,13 @@ export class Http2Connection {
 
   /** Resolves when the server is there. Callers at the same time share one attempt. */
   async connect(): Promise<ClientHttp2Session> {
-    if (this.#session !== undefined && this.isOpen) {
-      if (performance.now() - this.#receivedAtMs < QUIET_MS || (await this.#isAlive(this.#session)))
-        return this.#session;
-      this.#session.destroy();
-      this.#session = undefined;
+    const session = this.#session;
+    if (session !== undefined && this.isOpen) {
+      if (performance.now() - this.#receivedAtMs < QUIET_MS || (await this.#isAlive(session))) return session;
+      session.destroy();
+      // Another caller may have opened the next one meanwhile.
+      if (this.#session === session) this.#session = undefined;
+      else if (this.isOpen) return this.connect();
     }
     this.#opening ??= this.#open().finally(() => {
       this.#opening = undefined;

@@ -4,6 +4,9 @@ import { timedOut } from '../../base/timed-out.ts';
 import type { LeaseKeepAliveResponse } from '../../../proto/gen/etcd_pb.js';
 import type { EtcdClient } from './etcd-client.ts';
 import type { RenewalInit } from './renewal-stream.ts';
+import { etcdError } from './translate-error.ts';
+
+const UNANSWERED = { code: 'store/unavailable', reason: 'the renewal was not answered' } as const;
 
 interface Stream {
   readonly requests: Channel<RenewalInit>;
@@ -11,7 +14,7 @@ interface Stream {
   readonly stop: AbortController;
 }
 
-/** Renews leases over one stream, opened when it is first needed and again after a failure. */
+/** Renews leases over one stream, opened when it is first needed and again after a failure. Does not keep the process alive. */
 export class LeaseRenewals {
   readonly #client: EtcdClient;
   #stream: Stream | undefined;
@@ -26,7 +29,8 @@ export class LeaseRenewals {
     requests.push({ ID: id });
     try {
       const { value, done } = await untilAborted(answers.next(), signal);
-      return done !== true && value.TTL > 0n;
+      if (done === true || value.ID !== id) throw etcdError(UNANSWERED, 'renewing a lease');
+      return value.TTL > 0n;
     } catch (cause) {
       // An answer that comes later would be taken for that to the next request.
       this.close();

@@ -6,6 +6,8 @@ import { bytesOf } from './requests.ts';
 interface Seen {
   /** As it was when the key was last read. */
   lease: bigint | undefined;
+  /** When it was last read, on the monotonic clock. */
+  readAtMs: number;
   /** Aborts when something has happened to the key since, or the watch is lost. */
   readonly outdated: AbortSignal;
   /** Why the watch is lost. */
@@ -13,30 +15,39 @@ interface Seen {
   readonly stop: () => void;
 }
 
-/** Which lease a key is bound to: read once, and again only after something has happened to the key. */
+/**
+ * Which lease a key is bound to: read again when something has happened to the key, and from time to time, because a member
+ * that has fallen behind still answers on the stream of a watch.
+ */
 export class WatchedKey {
   readonly #client: EtcdClient;
   readonly #key: string;
+  readonly #trustMs: number;
   /** Undefined when the key is not watched. */
   #seen: Seen | undefined;
 
-  constructor(client: EtcdClient, key: string) {
+  /** `trustMs` is how long a read counts while the watch says nothing. */
+  constructor(client: EtcdClient, key: string, trustMs: number) {
     this.#client = client;
     this.#key = key;
+    this.#trustMs = trustMs;
   }
 
   /** Reports whether the key is bound to the lease. A change shows as soon as the watch has delivered it. @throws store/* */
   async isBoundTo(lease: bigint, signal: AbortSignal): Promise<boolean> {
-    return this.#seen?.lease === lease || (await this.read(signal)) === lease;
+    const { lease: seen, readAtMs = Number.NEGATIVE_INFINITY } = this.#seen ?? {};
+    const isFresh = performance.now() - readAtMs < this.#trustMs;
+    return isFresh && seen !== undefined ? seen === lease : (await this.read(signal)) === lease;
   }
 
   /** Returns the lease of the key, as it is now. @throws store/* */
   async read(signal: AbortSignal): Promise<bigint | undefined> {
+    const readAtMs = performance.now();
     const { kvs, header } = await this.#client.range({ key: bytesOf(this.#key) }, signal);
     this.#seen ??= this.#watch(header?.revision ?? 0n);
     // A key without a lease, as a copy of the keys leaves it, would never be released.
     const lease = kvs[0]?.lease === 0n ? undefined : kvs[0]?.lease;
-    this.#seen.lease = lease;
+    Object.assign(this.#seen, { lease, readAtMs });
     return lease;
   }
 
@@ -55,7 +66,7 @@ export class WatchedKey {
 
   #watch(revision: bigint): Seen {
     const [stop, outdated] = [new AbortController(), new AbortController()];
-    const seen: Seen = { lease: undefined, outdated: outdated.signal, stop: () => stop.abort() };
+    const seen: Seen = { lease: undefined, readAtMs: 0, outdated: outdated.signal, stop: () => stop.abort() };
     void this.#untilChanged(revision, stop.signal)
       .catch((cause: Error) => (seen.failure = cause))
       .finally(() => {
