@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import type { Cluster } from './cluster.ts';
 import type { ClusterNode } from './cluster-node.ts';
-import type { Json } from './node.ts';
+import { type Json, until } from './node.ts';
 import type { StreamEnd } from './udp-stream.ts';
 
 const WAVE_SECONDS = 180;
@@ -32,6 +32,35 @@ export async function findEnd(
   const search = `for one in /run/netns/*; do nsenter --net=$one ip -o addr | grep -qF " ${address}/" && echo $one; done`;
   const found = await machine.run(['sh', '-c', search]);
   return { machine, address, netns: found.stdout.trim() };
+}
+
+/** Does something after which the pods that are selected start anew, such as a reboot, and waits until all of them have. */
+export async function startedAgain(
+  cluster: Cluster,
+  selection: readonly string[],
+  act: () => Promise<unknown>,
+): Promise<void> {
+  const startsOf = async (): Promise<ReadonlyMap<string, string>> => {
+    const { items } = await cluster.get('pods', ...selection);
+    return new Map(
+      items.map((pod: Json) => [
+        pod.metadata.name,
+        isReady(pod) ? (pod.status.containerStatuses[0].state.running?.startedAt ?? '') : '',
+      ]),
+    );
+  };
+  const before = await startsOf();
+  await act();
+  let now = before;
+  await until(
+    async () => {
+      now = await startsOf();
+      return [...before].every(([pod, at]) => (now.get(pod) ?? '') !== '' && now.get(pod) !== at);
+    },
+    () => `pods run again: ${JSON.stringify([...now])}`,
+    300_000,
+    500,
+  );
 }
 
 /** Every pod reaches every other one. */

@@ -23,12 +23,13 @@ find /run -mindepth 1 -delete
 mkdir /run/lock
 # Those of pods; the one of the node is in use.
 find /sys/fs/cgroup -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null
-true
+left=$(ip -o link | grep -v ' lo:'; nft list ruleset; ip route; ls /run | grep -vx lock)
+[ -z "$left" ] || { echo "it has kept: $left" >&2; exit 1; }
 `;
 
 /**
  * Ends everything on the node and forgets what is not on its disk: links, addresses, routes, rules, /run, control groups.
- * The kernel keeps its boot id, and its settings of the network but forwarding.
+ * Less than a reboot: the kernel keeps its boot id, tracked connections, and its settings of the network but forwarding.
  */
 export async function cutPower(machine: Pick<TestNode, 'dir' | 'run'>): Promise<void> {
   const { status, stderr } = await machine.run(['sh', '-c', SCRIPT, machine.dir]);
