@@ -1,9 +1,10 @@
 // Hazards that are there at once in a real cluster: the preflight names each, nothing is upgraded, and pods keep their networks.
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { VERSION } from '../../src/base/version.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { expectConnected, startEnd } from '../support/cluster-load.ts';
-import { mustRunCtl, runCtl, NETPLUGCTL, startEmptyCluster } from '../support/install-scenes.ts';
+import { mustRunCtl, runCtl, startEmptyCluster } from '../support/install-scenes.ts';
 import { type Json, until } from '../support/node.ts';
 import { buildRelease, type Release } from '../support/release.ts';
 
@@ -28,6 +29,8 @@ const SEEDED = [
   'objects/on-delete',
   'server/webhooks',
 ];
+/** Stays a warning: a field that `kubectl set image` has set once is its own as well from then on, whatever its value. */
+const OWNED = 'objects/fields-lost';
 /** What a real cluster makes of them: pods of a node that is gone are not ready, and images cannot be pulled from nowhere. */
 const CONSEQUENCES = ['nodes/agent-missing', 'objects/rolling'];
 
@@ -39,7 +42,7 @@ describe.runIf(SOAK)('an upgrade of a real cluster with hazards (only with NETPL
   }, 600_000);
   afterAll(async () => release?.[Symbol.asyncDispose]());
 
-  it('names each of them, refuses without a change, and finds nothing when they are gone', async () => {
+  it('names each of them, refuses without a change, and goes when they are gone', async () => {
     await using cluster = await startEmptyCluster({ images: release.images, proxyMode: 'iptables' });
     const env = { NETPLUG_STATE_DIR: join(cluster.control.dir, 'state') };
     const older = async (...argv: string[]): Promise<string> =>
@@ -63,7 +66,7 @@ describe.runIf(SOAK)('an upgrade of a real cluster with hazards (only with NETPL
     const all = await found();
     expect(all.filter((id) => !sound.includes(id) && !CONSEQUENCES.includes(id))).toEqual(SEEDED);
     const before = await stateOf(cluster);
-    const refused = await runCtl(cluster, ['upgrade', 'apply', '--yes'], { env, tool: NETPLUGCTL });
+    const refused = await runCtl(cluster, ['upgrade', 'apply', '--yes'], { env });
     expect(refused.stderr).toContain('nothing was changed');
     expect(refused.status).not.toBe(0);
     expect(await stateOf(cluster)).toEqual(before);
@@ -78,10 +81,13 @@ describe.runIf(SOAK)('an upgrade of a real cluster with hazards (only with NETPL
     await cluster.kubectl('rollout', 'status', ...AGENT, '--timeout=180s');
     let left: readonly string[] = [];
     await until(
-      async () => (left = (await found()).filter((id) => !sound.includes(id))).length === 0,
+      async () => (left = (await found()).filter((id) => !sound.includes(id) && id !== OWNED)).length === 0,
       () => `the preflight finds nothing more: ${left.join(', ')}`,
       120_000,
       1000,
+    );
+    expect(await mustRunCtl(cluster, ['upgrade', 'apply', '--yes'], { env })).toContain(
+      `the cluster has release ${VERSION}`,
     );
     await expectConnected(ends);
   }, 900_000);
