@@ -10,7 +10,7 @@ import { controllersSettings } from '../config/controllers-settings.ts';
 import { readVariable } from '../config/environment.ts';
 import { openEtcdLease } from '../datastore/kv/etcd-lease.ts';
 import { openKvStore } from '../datastore/kv/kv-store.ts';
-import { ApiLease } from '../datastore/orch/api-lease.ts';
+import { ApiLease, type ApiLeaseOptions } from '../datastore/orch/api-lease.ts';
 import { openOrchStore } from '../datastore/orch/orch-store.ts';
 import type { Store } from '../datastore/store.ts';
 import type { OrchAccess } from '../kube/access.ts';
@@ -29,8 +29,8 @@ import { runResident } from './run-resident.ts';
 
 /** A leader that has died is replaced after at most 5/3 of this, and what it left is done within 15 s. */
 const LEASE_MS = 6000;
-/** The Lease object that only shows who leads. */
-const SHOWN_LEASE_MS = 20_000;
+/** The Lease object that only shows who leads. Writing it costs more than renewing the other one. */
+const SHOWN_LEASE_MS = 60_000;
 /** Probes cost CPU, and what is decided by records that are outdated for so long is refused by their versions. */
 const KV_LIMITS = { silenceMs: 15_000 };
 
@@ -100,8 +100,8 @@ function open(
 ): Opened {
   const holder = holderIn(env);
   const named = { name: CONTROLLERS, holder, durationMs: LEASE_MS };
-  const object = (durationMs: number): ApiLease =>
-    new ApiLease(api, systemClock, { ...named, namespace: readVariable(env, 'NETPLUG_NAMESPACE'), durationMs });
+  const object = (more: Partial<ApiLeaseOptions>): ApiLease =>
+    new ApiLease(api, systemClock, { ...named, namespace: readVariable(env, 'NETPLUG_NAMESPACE'), ...more });
   if (datastore.type === 'kvv3') {
     const lease = openEtcdLease(datastore.connection, named);
     const store = openKvStore(datastore.connection, { fence: () => lease.held, limits: KV_LIMITS });
@@ -111,13 +111,13 @@ function open(
       store,
       orchestrator,
       lease,
-      published: object(SHOWN_LEASE_MS),
+      published: object({ durationMs: SHOWN_LEASE_MS, isOnlyShown: true }),
       [Symbol.asyncDispose]: async () => {
         for (const each of [store, orchestrator, lease]) await each[Symbol.asyncDispose]();
       },
     };
   }
-  const lease = object(LEASE_MS);
+  const lease = object({});
   const store = openOrchStore(access, { ...shared, fence: async (signal) => lease.confirm(signal) });
   return { store, orchestrator: store, lease, [Symbol.asyncDispose]: async () => store[Symbol.asyncDispose]() };
 }

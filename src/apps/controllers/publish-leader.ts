@@ -3,8 +3,9 @@ import { reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
 
-/** Renewals during the duration of the lease. */
+/** Renewals during the duration of the lease, and tries after one that has failed. */
 const RENEWALS = 2;
+const TRIES = 12;
 const RELEASE_MS = 2000;
 
 /**
@@ -25,7 +26,7 @@ export async function publishLeader(
       if (!signal.aborted && !hasFailed) log.warning('leader not published', { reason: reasonOf(cause) });
       hasFailed = true;
     }
-    await clock.sleep(lease.durationMs / RENEWALS, signal).catch(() => undefined);
+    await clock.sleep(lease.durationMs / (hasFailed ? TRIES : RENEWALS), signal).catch(() => undefined);
   }
   using limit = timeLimit(RELEASE_MS);
   await lease.release(limit.signal).catch(() => undefined);

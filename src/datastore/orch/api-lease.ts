@@ -15,6 +15,8 @@ export interface ApiLeaseOptions {
   readonly holder: string;
   /** In whole seconds. */
   readonly durationMs: number;
+  /** The object only shows what another lease has decided: it is taken from its holder at once. */
+  readonly isOnlyShown?: boolean;
 }
 
 const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' } as const;
@@ -110,7 +112,7 @@ export class ApiLease implements LeaderLease {
   /** Reports whether the lease is this candidate's to acquire or renew. */
   #mayHold(object: ApiObject | undefined): boolean {
     const { holderIdentity, leaseDurationSeconds } = specOf(object);
-    if (holderIdentity === this.#options.holder) return true;
+    if (holderIdentity === this.#options.holder || this.#options.isOnlyShown === true) return true;
     if (this.#wasHeld) return false;
     if (holderIdentity === '') return true;
     const version = object?.metadata.resourceVersion;
