@@ -108,8 +108,6 @@ export const GOALS: readonly Goal[] = [
     text: 'CPU of the idle controllers at 10 000 pods',
     limit: { atMost: 0.2 },
     unit: '% of a core',
-    missed:
-      'two requests every 2 s renew the lease, which is most of it; one stream of renewals that stays open is not done yet',
   },
   { figure: 'convergence.block', text: 'new block to its route, 1000 nodes / 10', limit: { atMost: 1.5 } },
   { figure: 'convergence.node.changes', text: 'changes per added node / its routes and peers', limit: { atMost: 1 } },

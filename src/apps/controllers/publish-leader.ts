@@ -19,9 +19,8 @@ export async function publishLeader(
   let hasFailed = false;
   while (!signal.aborted) {
     try {
-      using limit = timeLimit(lease.durationMs);
-      await lease.hold(AbortSignal.any([signal, limit.signal]));
-      hasFailed = false;
+      using limit = timeLimit(lease.durationMs / TRIES);
+      hasFailed = !(await lease.hold(AbortSignal.any([signal, limit.signal])));
     } catch (cause) {
       if (!signal.aborted && !hasFailed) log.warning('leader not published', { reason: reasonOf(cause) });
       hasFailed = true;

@@ -293,7 +293,7 @@ export class EtcdClient implements AsyncDisposable {
       return { answer };
     } catch (error) {
       const isLate = limit.signal.aborted && !signal.aborted;
-      if (isLate || signal.aborted) connectionFor(method, endpoint).suspect();
+      if (isLate) connectionFor(method, endpoint).suspect();
       const cause = isLate ? new Error(`no answer within ${String(limitMs)} ms`, { cause: error }) : error;
       return { origin: endpoint.origin, verdict: judge(cause), cause };
     }

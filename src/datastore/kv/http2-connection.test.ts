@@ -46,3 +46,47 @@ it('can be closed in the moment in which it is connected', async () => {
     server.close();
   }
 });
+
+it('is tested once for all callers at the same time', async () => {
+  let pings = 0;
+  const server = createServer().listen(0, '127.0.0.1');
+  server.on('session', (session) => session.on('ping', () => (pings += 1)));
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const connection = new Http2Connection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs: 3000 });
+  try {
+    const session = await connection.connect();
+    connection.suspect();
+    // More than Node lets be on their way at once.
+    const sessions = await Promise.all(Array.from({ length: 16 }, async () => connection.connect()));
+    expect(new Set(sessions)).toEqual(new Set([session]));
+    expect(pings).toBe(1);
+  } finally {
+    connection.close();
+    server.close();
+  }
+});
+
+it('opens one connection for all callers that find the last one dead', async () => {
+  let opened = 0;
+  const server = createServer().listen(0, '127.0.0.1');
+  server.on('session', () => (opened += 1));
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const connection = new Http2Connection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs: 500 });
+  try {
+    const session = await connection.connect();
+    // As when nothing that is sent arrives.
+    session.ping = () => true;
+    connection.suspect();
+    const first = connection.connect();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const sessions = await Promise.all([first, connection.connect(), connection.connect()]);
+    expect(new Set(sessions).size).toBe(1);
+    expect(sessions).not.toContain(session);
+    expect(opened).toBe(2);
+  } finally {
+    connection.close();
+    server.close();
+  }
+});

@@ -32,6 +32,7 @@ export class Http2Connection {
   #opening: Promise<ClientHttp2Session> | undefined;
   #attempt: ClientHttp2Session | undefined;
   #receivedAtMs = 0;
+  #testing: { readonly session: ClientHttp2Session; readonly isAlive: Promise<boolean> } | undefined;
   /** Streams that keep the process alive, because a caller waits for their response. */
   readonly #awaited = new Set<ClientHttp2Stream>();
   readonly #streams = new Set<ClientHttp2Stream>();
@@ -50,7 +51,7 @@ export class Http2Connection {
   async connect(): Promise<ClientHttp2Session> {
     const session = this.#session;
     if (session !== undefined && this.isOpen) {
-      if (performance.now() - this.#receivedAtMs < QUIET_MS || (await this.#isAlive(session))) return session;
+      if (performance.now() - this.#receivedAtMs < QUIET_MS || (await this.#test(session))) return session;
       session.destroy();
       // Another caller may have opened the next one meanwhile.
       if (this.#session === session) this.#session = undefined;
@@ -138,6 +139,17 @@ export class Http2Connection {
     this.#session = session;
     this.notifyResponseByteRead();
     return session;
+  }
+
+  /** One PING for all callers: servers close a connection that sends several, and Node has ten at most on their way. */
+  async #test(session: ClientHttp2Session): Promise<boolean> {
+    if (this.#testing?.session !== session) {
+      const isAlive = this.#isAlive(session).finally(() => {
+        if (this.#testing?.session === session) this.#testing = undefined;
+      });
+      this.#testing = { session, isAlive };
+    }
+    return this.#testing.isAlive;
   }
 
   async #isAlive(session: ClientHttp2Session): Promise<boolean> {
