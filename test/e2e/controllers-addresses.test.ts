@@ -81,7 +81,9 @@ describe.each(CTL_DATASTORES)('garbage collection of addresses on $type', ({ typ
     await until(async () => (await metric('released_addresses_total')) === 2, 'both are released', 60_000);
     expect(await held()).toEqual([living, container, unreachable, foreign].sort());
     const events = await api.kubectl('get', 'events', '-n', 'default', '-o=jsonpath={.items[*].reason}');
-    expect(events.trim().split(' ').sort()).toEqual(['NetplugAddressesLeaked', 'NetplugAddressesReleased']);
+    // A busy API server tells of its own services there.
+    const own = events.split(' ').filter((reason) => reason.startsWith('Netplug'));
+    expect(own.sort()).toEqual(['NetplugAddressesLeaked', 'NetplugAddressesReleased']);
 
     await api.kubectl('delete', 'node', 'n2');
     const left = [living, container, foreign].sort().join();
