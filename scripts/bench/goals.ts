@@ -56,8 +56,6 @@ export const GOALS: readonly Goal[] = [
     figure: 'watches-orch.agent.1000.per-kind',
     text: 'watches of one kind that an agent holds',
     limit: { atMost: 1 },
-    missed:
-      'calls and the network of the node follow pools, blocks and the own Node each on their own; sharing one watch between them is not done yet',
   },
   {
     figure: 'watches-orch.agent.1000.heartbeat',
