@@ -167,6 +167,7 @@ describe.each(CTL_DATASTORES)('two replicas on $type', ({ type, start }) => {
       () => `the Lease has its name at once:\n${heir.log()}`,
       5000,
     );
+    expect(await holder()).toBe(heir.name);
     await heir.stop();
     await until(async () => (await holder()) === '', 'it is released', 30_000);
   });
