@@ -105,6 +105,6 @@ describe.each(CTL_DATASTORES)('garbage collection of addresses on $type', ({ typ
       'it has no record',
       60_000,
     );
-    expect(replica.log()).toContain('node retired');
+    await until(() => replica.log().includes('node retired'), 'it says so', 10_000);
   });
 });
