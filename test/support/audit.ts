@@ -15,7 +15,7 @@ export interface Asked {
   readonly allowed: ReadonlySet<string>;
   /** Likewise. */
   readonly refused: ReadonlySet<string>;
-  /** How many requests there were of each. */
+  /** How many requests there were of each that the server did not turn away: it may still be busy with a new kind. */
   readonly counts: ReadonlyMap<string, number>;
 }
 
@@ -25,7 +25,10 @@ interface Event {
   readonly user: { readonly username: string };
   readonly objectRef?: { readonly apiGroup?: string; readonly resource: string; readonly subresource?: string };
   readonly annotations?: Readonly<Record<string, string>>;
+  readonly responseStatus?: { readonly code?: number };
 }
+
+const TOO_MANY_REQUESTS = 429;
 
 /** Notes who asks for what in a file of the folder, before the answer is sent; of the accounts of one namespace. */
 export async function newAudit(dir: string, namespace: string): Promise<Audit> {
@@ -43,14 +46,14 @@ export async function newAudit(dir: string, namespace: string): Promise<Audit> {
       const requests = new Map<string, string>();
       for (const line of lines) {
         // As the API server writes it.
-        const { auditID, verb, user, objectRef, annotations = {} } = JSON.parse(line) as Event;
+        const { auditID, verb, user, objectRef, annotations = {}, responseStatus } = JSON.parse(line) as Event;
         if (user.username !== `system:serviceaccount:${namespace}:${account}` || objectRef === undefined) continue;
         const { apiGroup: group = '', resource, subresource } = objectRef;
         const path = subresource === undefined ? resource : `${resource}/${subresource}`;
         const isAllowed = annotations['authorization.k8s.io/decision'] === 'allow';
         const right = describeRight({ group, resource: path, verb });
         asked[isAllowed ? 'allowed' : 'refused'].add(right);
-        requests.set(auditID, right);
+        if (responseStatus?.code !== TOO_MANY_REQUESTS) requests.set(auditID, right);
       }
       const byRight = Map.groupBy(requests.values(), (right) => right);
       return { ...asked, counts: new Map([...byRight].map(([right, all]) => [right, all.length])) };
