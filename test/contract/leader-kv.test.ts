@@ -52,7 +52,7 @@ it('a leader whose key is deleted by hand learns it from the next renewal', asyn
   expect(await other.hold(never)).toBe(true);
 });
 
-it('a leader keeps its lease when etcd restarts and its renewals must begin anew', async () => {
+it('a leader keeps its lease when etcd restarts and the stream of its renewals is opened again', async () => {
   await using etcd = await startEtcd();
   const never = new AbortController().signal;
   await using lease = openLease({ etcd: etcd.url }, { name: 'restarted', holder: 'a', durationMs: 6000 });

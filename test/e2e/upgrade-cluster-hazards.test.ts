@@ -7,6 +7,7 @@ import { expectConnected, startEnd } from '../support/cluster-load.ts';
 import { mustRunCtl, runCtl, startEmptyCluster } from '../support/install-scenes.ts';
 import { type Json, until } from '../support/node.ts';
 import { buildRelease, type Release } from '../support/release.ts';
+import { webhook } from '../support/upgrade-hazards.ts';
 
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
 const OLD = 'v3.26.4';
@@ -103,7 +104,7 @@ async function seed(cluster: Cluster): Promise<() => Promise<void>> {
   await patch(cluster, AGENT, { spec: { minReadySeconds: minReadySeconds + 7 } }, '--field-manager=kubectl-edit');
   await patch(cluster, AGENT, { spec: { updateStrategy: { type: 'OnDelete', rollingUpdate: null } } });
   await cluster.kubectl('cordon', 'node-b');
-  await cluster.apply([webhook(), brokenRelease(), allInterfaces()]);
+  await cluster.apply([webhook('deny.policy.example'), brokenRelease(), allInterfaces()]);
   await setImage(cluster, `${name}=${image.replace('netplug.io/', 'registry.example:5000/netplug/')}`);
   await lock(cluster, true);
   await cluster.node(1).stopKubelet();
@@ -167,25 +168,6 @@ function poolPods(): readonly object[] {
       containers: [{ name: 'main', image: 'busybox:1.35', command: ['sleep', '10000'] }],
     },
   }));
-}
-
-function webhook(): object {
-  const name = 'deny.policy.example';
-  return {
-    apiVersion: 'admissionregistration.k8s.io/v1',
-    kind: 'ValidatingWebhookConfiguration',
-    metadata: { name },
-    webhooks: [
-      {
-        name,
-        failurePolicy: 'Fail',
-        sideEffects: 'None',
-        admissionReviewVersions: ['v1'],
-        clientConfig: { service: { name: 'policy', namespace: 'default' } },
-        rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
-      },
-    ],
-  };
 }
 
 function brokenRelease(): object {

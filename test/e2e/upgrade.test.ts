@@ -32,6 +32,7 @@ import {
   runTool,
   settled as clusterSettled,
 } from '../support/upgradable-cluster.ts';
+import { webhook } from '../support/upgrade-hazards.ts';
 
 const NODES = ['node-a', 'node-b', 'node-c'];
 
@@ -361,24 +362,6 @@ describe('netplugctl upgrade', () => {
     expect(await ctl(`upgrade rollback --yes --from ${backup}`)).toMatchObject({ status: 65 });
   }, 120_000);
 });
-
-function webhook(name: string): object {
-  return {
-    apiVersion: 'admissionregistration.k8s.io/v1',
-    kind: 'ValidatingWebhookConfiguration',
-    metadata: { name },
-    webhooks: [
-      {
-        name,
-        failurePolicy: 'Fail',
-        sideEffects: 'None',
-        admissionReviewVersions: ['v1'],
-        clientConfig: { service: { name: 'policy', namespace: 'default' } },
-        rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
-      },
-    ],
-  };
-}
 
 /** Reads everything that a plan needs, and writes nothing but a rehearsal of workloads. */
 async function limitedToken(): Promise<string> {

@@ -34,7 +34,7 @@ export async function findEnd(
   return { machine, address, netns: found.stdout.trim() };
 }
 
-/** Does something after which the pods that are selected start anew, such as a reboot, and waits until all of them have. */
+/** Does something after which the pods that are selected start again, such as a reboot, and waits until all of them have. */
 export async function startedAgain(
   cluster: Cluster,
   selection: readonly string[],
@@ -74,11 +74,18 @@ export async function unreachable(ends: readonly StreamEnd[]): Promise<readonly 
   for (const { machine, netns, address } of ends) {
     for (const other of ends) {
       if (other.address === address) continue;
-      const { status } = await machine.run(['nsenter', `--net=${netns}`, 'ping', '-c', '1', '-W', '2', other.address]);
-      if (status !== 0) pairs.push(`${address} -> ${other.address}`);
+      if ((await pingStatus({ machine, netns }, other.address)) !== 0) pairs.push(`${address} -> ${other.address}`);
     }
   }
   return pairs;
+}
+
+/** Sends one ping, and returns its exit status: 0 when it was answered, 1 when it was not. */
+export async function pingStatus(
+  { machine, netns }: Pick<StreamEnd, 'machine' | 'netns'>,
+  address: string,
+): Promise<number | undefined> {
+  return (await machine.run(['nsenter', `--net=${netns}`, 'ping', '-c', '1', '-W', '2', address])).status;
 }
 
 /** Pods that the runtime could not connect or disconnect, as often as it happened. */

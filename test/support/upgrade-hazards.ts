@@ -72,26 +72,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     },
     /^Pod\/netplug-system\/netplug-node-node-b-\S+ \(7 restarts\)$/,
   ),
-  'server/webhooks': objectHazard(
-    [
-      {
-        apiVersion: 'admissionregistration.k8s.io/v1',
-        kind: 'ValidatingWebhookConfiguration',
-        metadata: { name: 'deny.policy.example' },
-        webhooks: [
-          {
-            name: 'deny.policy.example',
-            failurePolicy: 'Fail',
-            sideEffects: 'None',
-            admissionReviewVersions: ['v1'],
-            clientConfig: { service: { name: 'policy', namespace: 'default' } },
-            rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
-          },
-        ],
-      },
-    ],
-    /^deny\.policy\.example\/deny\.policy\.example$/,
-  ),
+  'server/webhooks': objectHazard([webhook('deny.policy.example')], /^deny\.policy\.example\/deny\.policy\.example$/),
   'server/rights': {
     evidence: /clusterroles/,
     seed: async () => Promise.resolve(async () => Promise.resolve()),
@@ -556,4 +537,23 @@ function exactly(text: string): RegExp {
 
 function base64(text: string): string {
   return Buffer.from(text).toString('base64');
+}
+
+/** Fails for every new pod, because its service does not exist. */
+export function webhook(name: string): Json {
+  return {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'ValidatingWebhookConfiguration',
+    metadata: { name },
+    webhooks: [
+      {
+        name,
+        failurePolicy: 'Fail',
+        sideEffects: 'None',
+        admissionReviewVersions: ['v1'],
+        clientConfig: { service: { name: 'policy', namespace: 'default' } },
+        rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
+      },
+    ],
+  };
 }
