@@ -68,6 +68,8 @@ describe('controllers of two clusters on one etcd', () => {
     const { status, body } = (await replica?.ask('/readyz')) ?? { status: 0, body: '' };
     return status === 503 && body.includes(reason);
   };
+  const isReady = async (replica: Replica | undefined): Promise<boolean> =>
+    (await replica?.ask('/readyz'))?.status === 200;
   const etcdctl = async (...words: string[]): Promise<void> => {
     const { status, stderr } = await here.run([program('etcdctl'), '--endpoints', etcd.url, ...words]);
     if (status !== 0) throw new Error(stderr);
@@ -106,6 +108,20 @@ describe('controllers of two clusters on one etcd', () => {
     await store.deleteResource(CLUSTER_INFORMATION_ID, FOREVER);
     await until(async () => (await recorded()) === ownUid, 'the cluster is named');
     await until(async () => says(stranger, 'it is of cluster'), 'the other one still waits');
+    expect(await leader()).toBe('owner-thrice');
+  });
+
+  it('stop waiting for the lease when the records are named as those of the other cluster', async () => {
+    const named = await store.findResource(CLUSTER_INFORMATION_ID, FOREVER);
+    const { orchClusterUID, ...spec } = named!.spec;
+    expect(orchClusterUID).toBe(ownUid);
+    // No leader names a cluster in locked records.
+    await store.updateResource({ ...named!, spec: { ...spec, datastoreReady: false } }, FOREVER);
+    await until(async () => isReady(stranger), 'the other one waits for the lease', COMPARED_MS);
+    const unnamed = await store.findResource(CLUSTER_INFORMATION_ID, FOREVER);
+    await store.updateResource({ ...unnamed!, spec: { ...unnamed!.spec, datastoreReady: true } }, FOREVER);
+    await until(async () => (await recorded()) === ownUid, 'the cluster is named');
+    await until(async () => says(stranger, 'it is of cluster'), 'the other one does not wait any more');
     expect(await leader()).toBe('owner-thrice');
   });
 

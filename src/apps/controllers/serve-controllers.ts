@@ -37,6 +37,7 @@ export class ControllerServer {
   #run: ControllerRun | undefined;
   #settingsProblem: string | undefined;
   #clusterProblem: string | undefined;
+  #isLeading = false;
 
   constructor(ports: ServePorts) {
     this.#ports = ports;
@@ -50,16 +51,16 @@ export class ControllerServer {
 
   /** Runs until the signal aborts. */
   async serve(stop: AbortSignal): Promise<void> {
-    const { log, isApart } = this.#ports;
-    const ports = { ...this.#ports, lease: this.#watched(this.#ports.lease) };
+    const { log } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
     while (!stop.aborted) {
       backOff.start();
+      const withdrawn = new AbortController();
       try {
-        // The lease is for a replica that can work.
-        if (isApart) await compareClusters(this.#ports, stop);
-        this.#clusterProblem = undefined;
-        await lead(ports, async ({ signal }) => this.#serveTerm(signal), stop);
+        const ports = { ...this.#ports, lease: this.#watched(this.#ports.lease, withdrawn) };
+        const either = AbortSignal.any([stop, withdrawn.signal]);
+        await lead(ports, async ({ signal }) => this.#serveTerm(signal), either);
+        withdrawn.signal.throwIfAborted();
       } catch (cause) {
         if (stop.aborted) return;
         if (!isNetplugError(cause)) throw cause;
@@ -76,6 +77,7 @@ export class ControllerServer {
   async #serveTerm(signal: AbortSignal): Promise<void> {
     const { metrics, isApart } = this.#ports;
     metrics.setLeading(true);
+    this.#isLeading = true;
     const over = new AbortController();
     const either = AbortSignal.any([signal, over.signal]);
     let published: Promise<void> | undefined;
@@ -96,6 +98,7 @@ export class ControllerServer {
       if (!signal.aborted) throw cause;
     } finally {
       metrics.setLeading(false);
+      this.#isLeading = false;
       over.abort();
       await published;
     }
@@ -162,11 +165,15 @@ export class ControllerServer {
     }
   }
 
-  /** Notes whether the lease can be read and written, also while another process holds it. */
-  #watched(lease: LeaderLease): LeaderLease {
+  /**
+   * Notes whether the lease can be read and written, also while another process holds it. Withdraws a candidate that cannot
+   * work, however long it has waited: the records may have been given to another cluster since.
+   */
+  #watched(lease: LeaderLease, withdrawn: AbortController): LeaderLease {
     return {
       durationMs: lease.durationMs,
       hold: async (signal) => {
+        if (!this.#isLeading) await this.#compareClusters(signal, withdrawn);
         try {
           const isHeld = await lease.hold(signal);
           this.#leaseProblem = undefined;
@@ -179,6 +186,16 @@ export class ControllerServer {
       release: async (signal) => lease.release(signal),
       released: async (signal) => lease.released(signal),
     };
+  }
+
+  async #compareClusters(signal: AbortSignal, withdrawn: AbortController): Promise<void> {
+    try {
+      if (this.#ports.isApart) await compareClusters(this.#ports, signal);
+      this.#clusterProblem = undefined;
+    } catch (cause) {
+      if (isNetplugError(cause)) withdrawn.abort(cause);
+      throw cause;
+    }
   }
 }
 
