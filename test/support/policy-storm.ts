@@ -44,6 +44,18 @@ export interface Storm {
 const NETWORKS = ['red', 'green', 'blue'];
 const NAMESPACES = ['x', 'y', 'z'];
 const TEAMS = ['a', 'b'];
+/** Whatever the dice say, connections from namespace y to namespace x are denied. */
+const CLOSED: AnyResource = {
+  apiVersion: 'netplug.io/v3',
+  kind: 'GlobalNetworkPolicy',
+  metadata: { name: 'closed' },
+  spec: {
+    order: -1,
+    selector: "netplug/namespace == 'x'",
+    types: ['Ingress'],
+    ingress: [{ action: 'Deny', source: { selector: "netplug/namespace == 'y'" } }],
+  },
+};
 const AT_ONCE = 4;
 const TRIES = 5;
 const RETRY_MS = 500;
@@ -157,6 +169,7 @@ export async function startStorm({
   };
 
   for (const network of NETWORKS) await put(profileOf(dice, network));
+  await put(CLOSED);
   return {
     pods,
     policies,
