@@ -44,18 +44,11 @@ export interface Storm {
 const NETWORKS = ['red', 'green', 'blue'];
 const NAMESPACES = ['x', 'y', 'z'];
 const TEAMS = ['a', 'b'];
-/** Whatever the dice say, connections from namespace y to namespace x are denied. */
-const CLOSED: AnyResource = {
-  apiVersion: 'netplug.io/v3',
-  kind: 'GlobalNetworkPolicy',
-  metadata: { name: 'closed' },
-  spec: {
-    order: -1,
-    selector: "netplug/namespace == 'x'",
-    types: ['Ingress'],
-    ingress: [{ action: 'Deny', source: { selector: "netplug/namespace == 'y'" } }],
-  },
-};
+/** Whatever the dice say, connections from namespace y to namespace x are denied, and those within namespace z allowed. */
+const CERTAIN: readonly AnyResource[] = [
+  certainPolicy('closed', { selector: "netplug/namespace == 'x'", action: 'Deny', peer: "netplug/namespace == 'y'" }),
+  certainPolicy('open', { selector: "netplug/namespace == 'z'", action: 'Allow', peer: "netplug/namespace == 'z'" }),
+];
 const AT_ONCE = 4;
 const TRIES = 5;
 const RETRY_MS = 500;
@@ -169,7 +162,7 @@ export async function startStorm({
   };
 
   for (const network of NETWORKS) await put(profileOf(dice, network));
-  await put(CLOSED);
+  for (const policy of CERTAIN) await put(policy);
   return {
     pods,
     policies,
@@ -205,6 +198,25 @@ function profileOf(dice: Dice, name: string): AnyResource {
     kind: 'Profile',
     metadata: { name },
     spec: { labelsToApply: { team: pickOf(dice, TEAMS) }, ingress: rules, egress: rules },
+  };
+}
+
+/** A policy before all others, in both directions. */
+function certainPolicy(
+  name: string,
+  { selector, action, peer }: { readonly selector: string; readonly action: 'Allow' | 'Deny'; readonly peer: string },
+): AnyResource {
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'GlobalNetworkPolicy',
+    metadata: { name },
+    spec: {
+      order: -1,
+      selector,
+      types: ['Ingress', 'Egress'],
+      ingress: [{ action, source: { selector: peer } }],
+      egress: [{ action, destination: { selector: peer } }],
+    },
   };
 }
 
