@@ -348,6 +348,12 @@ export const ERRORS = {
     retry: true,
     about: 'The cluster is not as it should be after a step of an upgrade, which has stopped.',
   },
+  'upgrade/packets-lost': {
+    cni: 187,
+    exit: 1,
+    retry: true,
+    about: 'Packets between pods were lost while the cluster was upgraded, which has stopped.',
+  },
   'install/incomplete': {
     cni: 11,
     exit: 69,

@@ -1,12 +1,17 @@
 // A real cluster goes from an older release of netplug to this one and back, while pods start and datagrams flow.
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { VERSION } from '../../src/base/version.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster } from '../support/cluster.ts';
+import { startClusterDns } from '../support/cluster-dns.ts';
+import type { ClusterNode } from '../support/cluster-node.ts';
 import { expectConnected, isReady, sandboxFailures, startEnd, startWaves } from '../support/cluster-load.ts';
 import { program } from '../support/components.ts';
-import { administratorOf, mustRunCtl, NETPLUGCTL, startEmptyCluster } from '../support/install-scenes.ts';
+import { administratorOf, mustRunCtl, NETPLUGCTL, runCtl, startEmptyCluster } from '../support/install-scenes.ts';
 import { type Json, until } from '../support/node.ts';
+import { diceOf } from '../support/soak/dice.ts';
 import { buildRelease, type Release } from '../support/release.ts';
 import { type StreamEnd, startUdpStream } from '../support/udp-stream.ts';
 
@@ -16,6 +21,8 @@ const RATES = { lasting: 200, fresh: 20 };
 /** Pods that start at the same time. */
 const AT_ONCE = 8;
 const LOOK_MS = 250;
+const LOSS_MS = 2000;
+const SEED = 20261127;
 const AGENTS = ['--namespace=netplug-system', '--selector=app.kubernetes.io/name=netplug-node'];
 
 interface Method {
@@ -23,7 +30,7 @@ interface Method {
   readonly env?: (cluster: Cluster) => Readonly<Record<string, string>>;
   /** As the plan names it. */
   readonly shown: string;
-  /** Whether the tool itself replaces agents, one node first, and is killed while it does. */
+  /** Whether the tool itself replaces agents, one node first. */
   readonly canary?: boolean;
 }
 
@@ -68,6 +75,7 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
       const olderTool = join(older.bin, 'netplugctl');
       await must(olderTool, 'install', 'cluster', ...argv, '--yes');
       await cluster.waitForNodesReady();
+      await startClusterDns(cluster);
       const before = await startPods('before');
       await expectConnected(before);
       const failed = await sandboxFailures(cluster);
@@ -84,10 +92,13 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
           refused: false,
           blocking: [],
         });
-        if (canary) await killApply(cluster, env);
-        const applied = await upgrade('apply', '--yes');
-        expect(applied).toContain(`the cluster has release ${VERSION}`);
-        expect(applied.includes('an interrupted upgrade of this cluster goes on')).toBe(canary);
+        const { steps, kills, said } = await applyWhileKilled(cluster, env);
+        process.stdout.write(`${JSON.stringify({ name, steps, kills })}\n`);
+        expect(kills).toBeGreaterThanOrEqual(steps);
+        expect(said).toContain('an interrupted upgrade of this cluster goes on');
+        expect(said).toContain(`the cluster has release ${VERSION}`);
+        expect(said).toMatch(/network proved: 2 nodes, .*, packets of full size, Service .*, DNS, policy, addresses\n/);
+        expect(said).toContain('packets between pods of 2 nodes: none lost');
         const order = await agents.inOrder(VERSION);
         expect(canary ? order : order.toSorted()).toEqual(['node-a', 'node-b']);
         const upgraded = await startPods('upgraded');
@@ -128,21 +139,90 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
     },
     1_500_000,
   );
+
+  it('stops after the first node when packets are lost, and goes on when it is asked to', async () => {
+    await using cluster = await startEmptyCluster({ images: older.images, proxyMode: 'iptables' });
+    const env = { NETPLUG_STATE_DIR: join(cluster.control.dir, 'state') };
+    await mustRunCtl(cluster, ['install', 'cluster', '--method', 'manifest', '--yes'], {
+      env,
+      tool: join(older.bin, 'netplugctl'),
+    });
+    await cluster.waitForNodesReady();
+    const apply = ['upgrade', 'apply', '--yes'];
+    const stopping = runCtl(cluster, apply, { env });
+    await until(async () => (await agentImages(cluster)).some(isNew), 'the first agent is new', 300_000, LOOK_MS);
+    await dropWatched(cluster.node(1));
+    const { status, stderr } = await stopping;
+    expect({ status, stderr }).toMatchObject({ status: 1 });
+    expect(stderr).toContain('upgrade/packets-lost');
+    expect(stderr).toMatch(/node-[ab]: udp:.*: \d+ of \d+ datagrams lost within \d\.\d s from /);
+    expect((await agentImages(cluster)).filter(isNew)).toHaveLength(1);
+    expect(await mustRunCtl(cluster, apply, { env })).toContain('packets between pods of 2 nodes: none lost');
+    expect((await agentImages(cluster)).filter(isNew)).toHaveLength(2);
+  }, 600_000);
 });
 
-/** Kills the tool when the first agent of the new release is there: in the middle of the step that tries one node. */
-async function killApply(cluster: Cluster, env: Readonly<Record<string, string>>): Promise<void> {
-  const tool = await cluster.control.start([NETPLUGCTL, 'upgrade', 'apply', '--yes'], {
-    env: { ...administratorOf(cluster), ...env },
-  });
-  await until(
-    async () => (await agentImages(cluster)).some((image) => image.endsWith(`:${VERSION}`)),
-    () => `the first agent has ${VERSION}; the tool says:\n${tool.log()}`,
-    300_000,
-    LOOK_MS,
-  );
-  await tool.stop('KILL');
-  expect(tool.log()).not.toContain('the cluster has release');
+function isNew(image: string): boolean {
+  return image.endsWith(`:${VERSION}`);
+}
+
+/** Drops the datagrams that `apply` watches, at a node of the cluster, for a while. */
+async function dropWatched({ machine }: ClusterNode): Promise<void> {
+  await machine.exec('nft', 'add table inet loss; add chain inet loss c { type filter hook forward priority -300; }');
+  await machine.exec('nft', 'add rule inet loss c udp dport 8080 drop');
+  await sleep(LOSS_MS);
+  await machine.exec('nft', 'delete table inet loss');
+}
+
+/** Kills the tool in every step, a moment after a record of its progress, until it has nothing left to do. */
+async function applyWhileKilled(
+  cluster: Cluster,
+  env: Readonly<Record<string, string>>,
+): Promise<{ readonly steps: number; readonly kills: number; readonly said: string }> {
+  const dice = diceOf(SEED);
+  const seen = new Set<string>();
+  const all = { steps: 0, kills: 0, said: '' };
+  const hasNewRecord = async (): Promise<boolean> => {
+    const record = await readProgress(join(env['NETPLUG_STATE_DIR']!, 'plans'));
+    if (record === undefined || seen.has(record.progress)) return false;
+    seen.add(record.progress);
+    all.steps = record.steps;
+    return true;
+  };
+  for (;;) {
+    const tool = await cluster.control.start([NETPLUGCTL, 'upgrade', 'apply', '--yes'], {
+      env: { ...administratorOf(cluster), ...env },
+    });
+    const state = { hasEnded: false };
+    void tool.ended.then(() => (state.hasEnded = true));
+    await until(
+      async () => state.hasEnded || (await hasNewRecord()),
+      () => `a step begins or ends; the tool says:\n${all.said}${tool.log()}`,
+      600_000,
+      20,
+    );
+    if (!state.hasEnded) {
+      all.kills += 1;
+      await sleep(dice.between(0, 1500));
+      await tool.stop('KILL');
+    }
+    all.said += tool.log();
+    if (state.hasEnded) return all;
+  }
+}
+
+/** Returns how far the plan in the folder is; undefined without one. */
+async function readProgress(
+  folder: string,
+): Promise<{ readonly progress: string; readonly steps: number } | undefined> {
+  const [name] = (await readdir(folder).catch(() => [])).filter((each) => each.endsWith('.json'));
+  const text = name === undefined ? '' : await readFile(join(folder, name), 'utf8').catch(() => '');
+  if (text === '') return undefined;
+  const { plan, steps } = JSON.parse(text);
+  return {
+    progress: JSON.stringify(steps),
+    steps: plan.stages.flatMap((stage: Json) => stage.steps).filter(({ kind }: Json) => kind === 'write').length,
+  };
 }
 
 async function agentImages(cluster: Cluster): Promise<readonly string[]> {

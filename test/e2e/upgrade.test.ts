@@ -18,6 +18,7 @@ import { program } from '../support/components.ts';
 import { hostEndpointOf, poolOf } from '../support/fixtures.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
 import type { Json } from '../support/node.ts';
+import { until } from '../support/until.ts';
 import { type SimulatedRollout, startSimulatedRollout } from '../support/simulated-rollout.ts';
 import {
   addNode,
@@ -89,6 +90,16 @@ async function installOld(
   await settled(release);
 }
 
+/** Names of the pods that prove the network or send packets. */
+async function probePods(): Promise<readonly string[]> {
+  const { items } = await server.get('pods', '-n', 'netplug-system');
+  return items.map(({ metadata }: Json) => metadata.name).filter((name: string) => /^netplug-(probe|flow)/.test(name));
+}
+
+async function phaseOf(pod: string): Promise<string> {
+  return (await server.get('pod', pod, '-n', 'netplug-system')).status.phase;
+}
+
 async function settled(release: string): Promise<void> {
   return clusterSettled(server, release, NODES.length);
 }
@@ -110,7 +121,7 @@ async function stateOfCluster(): Promise<readonly string[]> {
 }
 
 /** Every record in `make soak`, which takes half a minute each; some of them every day. */
-const STRIDE = process.env['NETPLUG_SOAK'] === '1' ? 1 : 6;
+const STRIDE = process.env['NETPLUG_SOAK'] === '1' ? 1 : 8;
 
 describe('netplugctl upgrade', () => {
   it.each(RELEASE_MANIFESTS)(
@@ -129,7 +140,17 @@ describe('netplugctl upgrade', () => {
       expect(preflight.status).toBe(0);
       expect(await ctl('upgrade verify --no-proof')).toMatchObject({ status: 1 });
 
-      expect(await must('upgrade apply --yes')).toContain(`the cluster has release ${NEW}`);
+      const applied = await ctl('upgrade apply --yes');
+      expect(applied).toMatchObject({
+        status: 0,
+        stdout: expect.stringContaining(`the cluster has release ${NEW}`) as string,
+      });
+      expect(applied.stderr).toMatch(/packets between pods of 3 nodes: none lost in \d\.\d minutes/);
+      const isWhole = kind.variant === 'policy-and-networking';
+      expect(applied.stderr).toMatch(
+        isWhole ? /network proved: 3 nodes, .* policy, addresses\n/ : /network proved: 3 nodes, .* policy\n/,
+      );
+      expect(await probePods()).toEqual([]);
       const [first, ...others] = rollout.started.slice(NODES.length);
       expect(first).toEqual({ node: 'node-a', release: NEW });
       expect(others.map(({ node }) => node)).toEqual(['node-b', 'node-c']);
@@ -233,7 +254,9 @@ describe('netplugctl upgrade', () => {
 
   it('stops after the first node when its network fails, and goes on when it works', async () => {
     let isBroken = true;
-    await installOld(RELEASE_MANIFESTS[0], OLD, () => (isBroken ? 'http://10.244.0.7:8080/: timed out' : undefined));
+    await installOld(RELEASE_MANIFESTS[0], OLD, (pod) =>
+      isBroken && pod.startsWith('netplug-probe-client') ? 'http://10.244.0.7:8080/: timed out' : undefined,
+    );
     const stopped = await ctl('upgrade apply --yes');
     expect(stopped).toMatchObject({
       status: 1,
@@ -249,6 +272,64 @@ describe('netplugctl upgrade', () => {
     await settled(NEW);
     await must('upgrade rollback --yes');
     await settled(OLD);
+  }, 180_000);
+
+  it('stops the roll-out when packets are lost, and goes on when it is asked to', async () => {
+    const loss = 'udp://10.0.0.1:8080: 40 of 900 datagrams lost within 1.9 s from 2026-11-27T00:00:00.000Z';
+    let isLosing = (): boolean => rollout.started.some(({ node, release }) => node === 'node-b' && release === NEW);
+    await installOld(RELEASE_MANIFESTS[0], OLD, (pod) =>
+      pod.startsWith('netplug-flow-client') && isLosing() ? loss : undefined,
+    );
+    const stopped = await ctl('upgrade apply --yes');
+    expect(stopped).toMatchObject({ status: 1, stderr: expect.stringContaining(`node-b: ${loss}`) as string });
+    expect(stopped.stderr).toContain('upgrade/packets-lost');
+    const { spec } = await server.get('daemonset', 'netplug-node', '-n', 'netplug-system');
+    expect(spec.updateStrategy.type).toBe('OnDelete');
+    expect(await probePods()).toEqual([]);
+
+    isLosing = () => false;
+    expect((await ctl('upgrade apply --yes')).stderr).toContain('none lost');
+    await settled(NEW);
+    await must('upgrade rollback --yes');
+    await settled(OLD);
+  }, 180_000);
+
+  it('reports packets that were lost while it was not there', async () => {
+    const loss = 'udp://10.0.0.1:8080: none of 400 datagrams was answered';
+    let isLosing = false;
+    await installOld(RELEASE_MANIFESTS[0], OLD, (pod) =>
+      isLosing && pod.startsWith('netplug-flow-client') ? loss : undefined,
+    );
+    const child = spawn(NETPLUGCTL, ['upgrade', 'apply', '--yes'], { env, stdio: 'ignore' });
+    const isFirstReplaced = (): boolean => rollout.started.some(({ release }) => release === NEW);
+    await until(async () => Promise.resolve(isFirstReplaced()), 'the first agent is replaced', 60_000);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    expect(await probePods()).toContain('netplug-flow-client-node-b');
+    isLosing = true;
+    await until(async () => (await phaseOf('netplug-flow-client-node-b')) === 'Failed', 'packets are lost');
+    isLosing = false;
+    expect(await ctl('upgrade apply --yes')).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining(`node-b: ${loss}`) as string,
+    });
+    await must('upgrade apply --yes');
+    expect(await probePods()).toEqual([]);
+  }, 180_000);
+
+  it('removes the pods that send packets when it goes back, and needs none without proof', async () => {
+    await installOld(RELEASE_MANIFESTS[0]);
+    await must('upgrade apply --yes --no-proof');
+    expect(rollout.started.length).toBe(2 * NODES.length);
+    expect(rollout.probes()).toEqual([]);
+    await must('upgrade rollback --yes');
+    await settled(OLD);
+    const child = spawn(NETPLUGCTL, ['upgrade', 'apply', '--yes'], { env, stdio: 'ignore' });
+    await until(async () => (await probePods()).includes('netplug-flow-client-node-b'), 'packets flow', 60_000);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await must('upgrade rollback --yes');
+    expect(await probePods()).toEqual([]);
   }, 180_000);
 
   it('finds ten hazards that are there at once', async () => {

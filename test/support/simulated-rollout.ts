@@ -5,24 +5,33 @@ import { systemClock } from '../../src/base/clock.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { keepClusterInformation } from '../../src/datastore/keep-cluster-information.ts';
 import type { Store } from '../../src/datastore/store.ts';
+import { handleOf } from '../../src/model/names.ts';
+import { formatAddress } from '../../src/net/address.ts';
+import { assign } from '../../src/ipam/assign.ts';
+import { release } from '../../src/ipam/release.ts';
+import { silentLog } from '../../src/base/log.ts';
 import { clusterObjects } from '../../src/install/cluster/cluster-objects.ts';
 import { settingsOf } from '../../src/install/cluster/settings-of.ts';
 import type { ApiObject } from '../../src/kube/objects.ts';
 import { OrchApi } from '../../src/kube/orch-api.ts';
 import { locate } from '../../src/apps/ctl/cluster/api-objects.ts';
+import { nodeName, poolOf } from './fixtures.ts';
+import { attachmentOf, requestOf } from './ipam-bench.ts';
 import type { ApiServer } from './kube.ts';
 import type { Json } from './node.ts';
 
 export interface RolloutBehaviour {
   /** Where the agents of the cluster keep their records. */
   readonly store: Store;
-  /** Returns what a probe pod prints before it fails; undefined when it does not fail. */
+  /** Returns what a pod that probes the network prints before it fails; undefined when it does not fail. */
   readonly failure?: (pod: string) => string | undefined;
 }
 
 export interface SimulatedRollout extends AsyncDisposable {
   /** Agents of which node ran in which release, in the order in which they started. */
   readonly started: readonly { readonly node: string; readonly release: string }[];
+  /** Names of all pods that have probed the network. */
+  readonly probes: () => readonly string[];
   /** How often a node had no agent at all. */
   readonly gaps: () => number;
 }
@@ -38,6 +47,8 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
   const stop = new AbortController();
   const api = new OrchApi({ from: 'file', path: server.kubeconfig }, { manager: 'simulated-controllers' });
   const started: { node: string; release: string }[] = [];
+  const addresses = podAddresses(behaviour.store);
+  const probes = new Set<string>();
   let gaps = 0;
   const step = async (): Promise<void> => {
     const nodes = (await api.list({ group: '', version: 'v1', plural: 'nodes' }, {}, never)).map(
@@ -46,6 +57,7 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
     const pods = await api.list(PODS, {}, never);
     for (const pod of pods) {
       const { name, deletionTimestamp } = pod.metadata;
+      if (isProbe(pod)) probes.add(name);
       // As a kubelet does once the containers have ended.
       if (typeof deletionTimestamp === 'string') {
         await server.kubectl(
@@ -59,7 +71,8 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
           '--wait=false',
           '--ignore-not-found',
         );
-      } else await settle(api, pod, behaviour);
+        await addresses.release(pod);
+      } else await settle(api, pod, { ...behaviour, addresses });
     }
     for (const plural of ['daemonsets', 'deployments'] as const) {
       const collection = { group: 'apps', version: 'v1', plural, namespace: NAMESPACE };
@@ -130,6 +143,7 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
   })();
   return {
     started,
+    probes: () => [...probes],
     gaps: () => gaps,
     [Symbol.asyncDispose]: async () => {
       stop.abort();
@@ -161,35 +175,81 @@ async function remove(api: OrchApi, pod: ApiObject): Promise<void> {
   );
 }
 
-async function settle(api: OrchApi, pod: ApiObject, { failure }: RolloutBehaviour): Promise<void> {
+interface PodAddresses {
+  assign(pod: ApiObject): Promise<string>;
+  release(pod: ApiObject): Promise<void>;
+}
+
+/** Assigns addresses of the datastore to pods, as the plugin does. */
+function podAddresses(store: Store): PodAddresses {
+  const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
+  const attachmentIn = ({ metadata }: ApiObject) => attachmentOf(metadata.uid ?? '');
+  return {
+    assign: async (pod) => {
+      const { name, uid } = pod.metadata;
+      const { resources: pools } = await store.listResources('IPPool', never);
+      if (pools.length === 0) await store.createResource(poolOf('pods', '192.168.0.0/16'), never);
+      const request = {
+        ...requestOf('', { node: (pod as Json).spec.nodeName }),
+        attachment: attachmentIn(pod),
+        pod: { namespace: NAMESPACE, name, uid },
+      };
+      const [assigned] = await assign(ports, request, { signal: never, cleanupSignal: never });
+      return formatAddress(assigned!.address);
+    },
+    release: async (pod) => {
+      if (!isProbe(pod)) return;
+      const handle = handleOf(attachmentIn(pod));
+      const node = nodeName((pod as Json).spec.nodeName);
+      await release(ports, { node, which: (held) => held.handle === handle }, never);
+    },
+  };
+}
+
+function isProbe({ metadata: { name } }: ApiObject): boolean {
+  return /^netplug-(probe|flow)-/.test(name);
+}
+
+async function settle(
+  api: OrchApi,
+  pod: ApiObject,
+  { failure, addresses }: RolloutBehaviour & { readonly addresses: PodAddresses },
+): Promise<void> {
   const { name } = pod.metadata;
   const { containers } = (pod as Json).spec;
-  const state = { running: { startedAt: null } };
-  const ready = containers.map((container: Json) => ({
-    name: container.name,
-    image: container.image,
-    imageID: '',
-    ready: true,
-    restartCount: 0,
-    state,
-  }));
-  let status: Json = {
-    phase: 'Running',
-    podIP: '10.244.0.7',
-    podIPs: [{ ip: '10.244.0.7' }],
-    conditions: [{ type: 'Ready', status: 'True' }],
-    containerStatuses: ready,
-  };
-  if (name.startsWith('netplug-probe-client')) {
-    const printed = failure?.(name);
+  const stateOf = (state: Json, ready: boolean) =>
+    containers.map((container: Json) => ({
+      name: container.name,
+      image: container.image,
+      imageID: '',
+      ready,
+      restartCount: 0,
+      state,
+    }));
+  const { phase } = (pod as Json).status;
+  if (phase === 'Succeeded' || phase === 'Failed') return;
+  const printed = isProbe(pod) ? failure?.(name) : undefined;
+  const isOver = printed !== undefined || name.startsWith('netplug-probe-client');
+  if (isOver) {
     const exitCode = printed === undefined ? 0 : 1;
     const terminated = { exitCode, message: printed ?? '', startedAt: null, finishedAt: null };
-    status = {
+    const status = {
       phase: exitCode === 0 ? 'Succeeded' : 'Failed',
-      containerStatuses: ready.map((each: Json) => ({ ...each, ready: false, state: { terminated } })),
+      conditions: [{ type: 'Ready', status: 'False' }],
+      containerStatuses: stateOf({ terminated }, false),
     };
+    await api.patch({ collection: PODS, name, subresource: 'status' }, { kind: 'merge', body: { status } }, never);
+    return;
   }
-  if ((pod as Json).status?.phase === status.phase) return;
+  if (phase === 'Running') return;
+  const podIP = isProbe(pod) ? await addresses.assign(pod) : '172.20.0.7';
+  const status = {
+    phase: 'Running',
+    podIP,
+    podIPs: [{ ip: podIP }],
+    conditions: [{ type: 'Ready', status: 'True' }],
+    containerStatuses: stateOf({ running: { startedAt: null } }, true),
+  };
   await api.patch({ collection: PODS, name, subresource: 'status' }, { kind: 'merge', body: { status } }, never);
 }
 

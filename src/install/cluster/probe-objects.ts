@@ -9,6 +9,13 @@ export const PROBE = 'netplug-probe';
 /** Name of the pods that check the nodes before an installation. */
 export const NODE_CHECK = 'netplug-node-check';
 export const PROBE_PORT_NUMBER = 8080;
+/** The servers answer on this port as well, unless the policy of the proof is in force. */
+const CLOSED_PORT = 8081;
+/** Name of the pods through which datagrams flow during an upgrade. */
+export const FLOW = 'netplug-flow';
+export const FLOW_CLIENT = `${FLOW}-client`;
+/** How long datagrams flow at most. */
+const FLOW_SECONDS = 4 * 3600;
 const USER = 65_532;
 
 export interface ProbeImage {
@@ -42,23 +49,87 @@ export function nodeCheckPod(
 
 /** Returns the pod on a node that others connect to. */
 export function probeServerPod(on: OnNode): Manifest {
-  return pod(PROBE, on, {
+  return serverPod(PROBE, on);
+}
+
+function serverPod(name: string, on: OnNode): Manifest {
+  const ports = ['--port', String(PROBE_PORT_NUMBER), '--closed-port', String(CLOSED_PORT)];
+  return pod(name, on, {
     container: {
-      command: ['netplugctl', 'probe', 'serve', '--port', String(PROBE_PORT_NUMBER)],
-      readinessProbe: { httpGet: { path: '/', port: PROBE_PORT_NUMBER }, periodSeconds: 1 },
+      command: ['netplugctl', 'probe', 'serve', ...ports],
+      // The kubelet reaches this port whatever the policy is, and so shows that there is something to close.
+      readinessProbe: { httpGet: { path: '/', port: CLOSED_PORT }, periodSeconds: 1 },
       securityContext: UNPRIVILEGED,
     },
   });
 }
 
+/** What a client connects to, and what it must not reach. */
+export interface ProbeTargets {
+  readonly open: readonly string[];
+  readonly closed: readonly string[];
+}
+
+/** Returns the URLs of a server: it answers requests and datagrams; with a policy in force, one port is closed. */
+export function probeTargets(address: string, { hasPolicy }: { readonly hasPolicy: boolean }): ProbeTargets {
+  const host = address.includes(':') ? `[${address}]` : address;
+  return {
+    open: [`http://${host}:${String(PROBE_PORT_NUMBER)}/`, flowUrl(address)],
+    closed: hasPolicy ? [`http://${host}:${String(CLOSED_PORT)}/`] : [],
+  };
+}
+
+/** Returns the URL of a host that is no pod, such as a Service: by address or name. */
+export function probeUrl(host: string): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${String(PROBE_PORT_NUMBER)}/`;
+}
+
 /** Returns the pod on a node that connects to all URLs. */
-export function probeClientPod(on: OnNode, urls: readonly string[], seconds: number): Manifest {
+export function probeClientPod(on: OnNode, { open, closed }: ProbeTargets, seconds: number): Manifest {
+  const forbidden = closed.flatMap((url) => ['--closed', url]);
   return pod(`${PROBE}-client`, on, {
     container: {
-      command: ['netplugctl', 'probe', 'connect', '--timeout', String(seconds), ...urls],
+      command: ['netplugctl', 'probe', 'connect', '--timeout', String(seconds), ...forbidden, ...open],
       securityContext: UNPRIVILEGED,
     },
   });
+}
+
+/** Returns the policy that lets other pods reach the servers on one of their two ports alone. */
+export function probePolicy(release: string): Manifest {
+  const ports = ['TCP', 'UDP'].map((protocol) => ({ protocol, port: PROBE_PORT_NUMBER }));
+  return {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: { name: PROBE, namespace: SYSTEM_NAMESPACE, labels: objectLabels(PROBE, release) },
+    spec: { podSelector: { matchLabels: selectorOf(PROBE) }, policyTypes: ['Ingress'], ingress: [{ ports }] },
+  };
+}
+
+/** Returns the pod on a node that answers datagrams. */
+export function flowServerPod(on: OnNode): Manifest {
+  return limited(serverPod(FLOW, on));
+}
+
+/** Returns the pod on a node that sends datagrams to the addresses all the time. It fails when one is lost. */
+export function flowClientPod(on: OnNode, addresses: readonly string[]): Manifest {
+  const client = pod(FLOW_CLIENT, on, {
+    container: {
+      command: ['netplugctl', 'probe', 'flow', '--port', String(PROBE_PORT_NUMBER), ...addresses.map(flowUrl)],
+      readinessProbe: { httpGet: { path: '/', port: PROBE_PORT_NUMBER }, periodSeconds: 1 },
+      securityContext: UNPRIVILEGED,
+    },
+  });
+  return limited(client);
+}
+
+function flowUrl(address: string): string {
+  return `udp://${address.includes(':') ? `[${address}]` : address}:${String(PROBE_PORT_NUMBER)}`;
+}
+
+/** Nobody may come back for it. */
+function limited(flow: Manifest): Manifest {
+  return { ...flow, spec: { ...(flow['spec'] as Manifest), activeDeadlineSeconds: FLOW_SECONDS } };
 }
 
 /** Returns the Service in front of all servers. */

@@ -63,8 +63,9 @@ async function carryOutStep(step: ClusterAct, parts: InstallParts): Promise<void
     case 'await-nodes':
       return waitForNodes(run);
     case 'prove': {
-      const { release, images } = target.settings;
-      return proveNetwork(run, nodes, { release, image: images.tools, pullSecrets: images.pullSecrets });
+      const { release, images, policy } = target.settings;
+      const image = { release, image: images.tools, pullSecrets: images.pullSecrets };
+      return proveNetwork(run, { nodes, image, hasPolicy: policy });
     }
     default:
       return never(step);

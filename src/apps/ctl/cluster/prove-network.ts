@@ -1,53 +1,101 @@
+import * as v from 'valibot';
 import { NetplugError } from '../../../base/errors.ts';
 import {
+  PROBE,
   probeClientPod,
   type ProbeImage,
-  PROBE_PORT_NUMBER,
+  probePolicy,
   probeServerPod,
   probeService,
+  probeTargets,
+  probeUrl,
 } from '../../../install/cluster/probe-objects.ts';
-import * as v from 'valibot';
+import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
+import { ENDPOINT_SLICES } from '../../../kube/paths.ts';
 import { applyObject, deleteObject, locate } from './api-objects.ts';
 import { type PodRun, type PodState, removePods, runPods } from './node-pods.ts';
 
 const CLIENT_SECONDS = 60;
+const SERVICES = { group: '', version: 'v1', plural: 'services', namespace: 'kube-system' } as const;
 const ServiceSpec = v.object({ spec: v.looseObject({ clusterIP: v.string() }) });
+const Slice = v.object({
+  endpoints: v.nullish(
+    v.array(v.looseObject({ conditions: v.optional(v.looseObject({ ready: v.optional(v.boolean()) })) })),
+  ),
+});
+
+export interface Proof {
+  readonly nodes: readonly string[];
+  readonly image: ProbeImage;
+  /** Whether NetworkPolicies are in force. */
+  readonly hasPolicy: boolean;
+  /** Returns what is wrong with the addresses of running pods, a sentence each. */
+  readonly addressFaults?: (pods: readonly PodState[]) => Promise<readonly string[]>;
+}
 
 /**
- * Starts a pair of pods on each node, which reach the pods of every node and a Service in front of them, and removes them
- * again. @throws install/not-ready naming the connections that failed
+ * Starts a pair of pods on each node and removes them again. They reach the pods of every node with requests and with datagrams
+ * that fill a packet, and a Service by its address and by its name; a NetworkPolicy keeps them from one port.
+ * @throws install/not-ready naming what failed
  */
-export async function proveNetwork(run: PodRun, nodes: readonly string[], image: ProbeImage): Promise<void> {
+export async function proveNetwork(run: PodRun, { nodes, image, hasPolicy, addressFaults }: Proof): Promise<void> {
   const { api, signal, onProgress } = run;
   const servers = nodes.map((node) => probeServerPod({ ...image, node }));
-  const service = probeService(image.release);
+  const [service, policy] = [probeService(image.release), probePolicy(image.release)];
   const clients: ReturnType<typeof probeClientPod>[] = [];
   try {
     const applied = await applyObject(api, { object: service }, signal);
+    if (hasPolicy) await applyObject(api, { object: policy }, signal);
     const running = await runPods(run, { pods: servers, until: 'ready', what: 'probe pods' });
     refuseFailed(running, 'start probe pods');
-    const read = v.safeParse(ServiceSpec, applied);
-    const addresses = running.flatMap((server) => server.addresses);
-    const targets = [...addresses, ...(read.success ? [read.output.spec.clusterIP] : [])].map(urlOf);
+    refuseFaults((await addressFaults?.(running)) ?? []);
+    const { clusterIP } = v.parse(ServiceSpec, applied).spec;
+    const hasDns = await isDnsReady(api, signal);
+    const named = hasDns ? [probeUrl(`${PROBE}.${INSTALL_NAMESPACE}.svc`)] : [];
+    const each = running.flatMap((server) => server.addresses).map((address) => probeTargets(address, { hasPolicy }));
+    const open = [...each.flatMap((target) => target.open), probeUrl(clusterIP), ...named];
+    const targets = { open, closed: each.flatMap((target) => target.closed) };
     clients.push(...nodes.map((node) => probeClientPod({ ...image, node }, targets, CLIENT_SECONDS)));
     const done = await runPods(run, { pods: clients, until: 'succeeded', what: 'connections' });
     refuseFailed(done, 'reach every pod');
-    onProgress(
-      `network proved: ${String(nodes.length)} nodes, ${String(targets.length * nodes.length)} connections, Service ${read.success ? read.output.spec.clusterIP : ''}`,
-    );
+    const proved = [
+      `${String(nodes.length)} nodes`,
+      `${String(open.length * nodes.length)} connections`,
+      'packets of full size',
+      `Service ${clusterIP}`,
+      ...(hasDns ? ['DNS'] : []),
+      ...(hasPolicy ? ['policy'] : []),
+      ...(addressFaults === undefined ? [] : ['addresses']),
+    ];
+    onProgress(`network proved: ${proved.join(', ')}`);
+    if (!hasDns) onProgress('DNS not proved: the cluster has no Service of it with a ready pod');
+    if (!hasPolicy) onProgress('policy not proved: it is disabled');
   } finally {
     // Also when the command is interrupted.
     const left = { ...run, signal: AbortSignal.timeout(30_000) };
     await removePods(left, [...clients, ...servers]);
     await deleteObject(api, locate(service), left.signal);
+    await deleteObject(api, locate(policy), left.signal);
   }
 }
 
-function urlOf(address: string): string {
-  return `http://${address.includes(':') ? `[${address}]` : address}:${String(PROBE_PORT_NUMBER)}/`;
+/** Reports whether the name service of the cluster has a pod that answers. */
+async function isDnsReady(api: OrchApi, signal: AbortSignal): Promise<boolean> {
+  const services = await api.list(SERVICES, { labelSelector: 'k8s-app=kube-dns' }, signal);
+  for (const { metadata } of services) {
+    const labelSelector = `kubernetes.io/service-name=${metadata.name}`;
+    const slices = await api.list({ ...ENDPOINT_SLICES, namespace: SERVICES.namespace }, { labelSelector }, signal);
+    const endpoints = slices.flatMap((slice) => {
+      const read = v.safeParse(Slice, slice);
+      return read.success ? (read.output.endpoints ?? []) : [];
+    });
+    if (endpoints.some(({ conditions }) => conditions?.ready !== false)) return true;
+  }
+  return false;
 }
 
-function refuseFailed(states: readonly PodState[], what: string): void {
+export function refuseFailed(states: readonly PodState[], what: string): void {
   const failed = states.filter(({ phase }) => phase === 'failed');
   if (failed.length === 0) return;
   const lines = failed.map(
@@ -61,4 +109,11 @@ function refuseFailed(states: readonly PodState[], what: string): void {
       facts: { nodes: failed.map(({ node }) => node) },
     },
   );
+}
+
+function refuseFaults(faults: readonly string[]): void {
+  if (faults.length === 0) return;
+  throw new NetplugError('install/not-ready', `Cannot prove the addresses of pods: ${faults.join('; ')}`, {
+    hint: 'Run "netplugctl ipam check"',
+  });
 }

@@ -1,6 +1,7 @@
-import { type Command, command, flagOption, notAllowed, some, valueOr, values } from '../command.ts';
+import { type Command, command, flagOption, notAllowed, some, value, valueOr, values } from '../command.ts';
 import { CONF_DIR, CONF_NAME } from '../../../install/places.ts';
 import { connectToAll } from './connect.ts';
+import { watchFlow } from './flow.ts';
 import { examineNode } from './examine-node.ts';
 import { PROBE_PORT, serveProbe } from './serve-probe.ts';
 
@@ -9,22 +10,49 @@ const CONNECT_SECONDS = 60;
 export const PROBE_COMMANDS: readonly Command[] = [
   command({
     path: ['probe', 'serve'],
-    summary: 'Answers HTTP requests, as the other end of "probe connect".',
-    options: { port: valueOr('port', 'TCP port', { byDefault: PROBE_PORT, read: port }) },
+    summary: 'Answers HTTP requests and datagrams, as the other end of "probe connect" and "probe flow".',
+    options: {
+      port: valueOr('port', 'TCP and UDP port', { byDefault: PROBE_PORT, read: port }),
+      closedPort: value('port', 'another port that answers, for what a policy keeps from it', { read: port }),
+    },
     details: `
-Runs until it is interrupted. "netplugctl install cluster" starts it in a pod on each node.`,
+Runs until it is interrupted. HTTP requests are answered with the name of the host, UDP datagrams with the
+same datagram. "netplugctl install cluster" starts it in a pod on each node.`,
     examples: ['netplugctl probe serve'],
     run: async (context, { options }) => serveProbe(context, options),
   }),
   command({
     path: ['probe', 'connect'],
-    summary: 'Sends an HTTP request to each URL, and reports which do not answer.',
-    arguments: [some('url', 'URLs to send a request to')],
+    summary: 'Sends a request to each URL, and reports which do not answer.',
+    arguments: [some('url', 'URLs that must answer: http://HOST:PORT or udp://HOST:PORT')],
+    options: { closed: values('url', 'URL that a policy must keep from answering; may be repeated') },
     details: `
-A request is repeated until the timeout of the command. The exit status is 1 if a URL has not answered.`,
-    examples: ['netplugctl probe connect http://10.244.1.7:8080 http://10.96.3.4:8080'],
+Each URL is tried until the timeout of the command. A datagram to a udp:// URL fills a packet of the MTU of
+this network namespace, and must come back whole. The exit status is 1 if a URL is not as it should be.`,
+    examples: [
+      'netplugctl probe connect http://10.244.1.7:8080 http://10.96.3.4:8080',
+      'netplugctl probe connect udp://10.244.1.7:8080 --closed http://10.244.1.7:8081',
+    ],
     timeoutSeconds: CONNECT_SECONDS,
-    run: async (context, { args: [urls] }) => connectToAll(context, urls),
+    run: async (context, { args: [urls], options: { closed } }) => connectToAll(context, { open: urls, closed }),
+  }),
+  command({
+    path: ['probe', 'flow'],
+    summary: 'Sends datagrams to each URL all the time, and ends when one has no answer.',
+    arguments: [some('url', 'udp://HOST:PORT of "probe serve"')],
+    options: {
+      port: valueOr('port', 'TCP port on which it says whether every URL answers', {
+        byDefault: PROBE_PORT,
+        read: port,
+      }),
+    },
+    details: `
+Of 20 datagrams per second to each URL, every fifth is of a port of its own and so a new connection. Runs
+until it is interrupted. When a datagram has no answer within 5 seconds, the command waits until all are
+answered again, prints how many were lost and for how long, and its exit status is 1. "netplugctl upgrade
+apply" starts it in pods on the nodes.`,
+    examples: ['netplugctl probe flow udp://10.244.1.7:8080'],
+    run: async (context, { args: [urls], options }) => watchFlow(context, urls, options),
   }),
   command({
     path: ['probe', 'node'],

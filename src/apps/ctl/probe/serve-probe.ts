@@ -1,27 +1,66 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { aborted } from '../../../base/until-aborted.ts';
 import type { Context, Status } from '../ports.ts';
 
 export const PROBE_PORT = 8080;
 
-/** Answers every HTTP request with the name of the host, until the command is stopped. */
+export interface ServedPorts {
+  readonly port: number;
+  /** Another port with the same answers, for what a policy is to keep from it. */
+  readonly closedPort: number | undefined;
+}
+
+/**
+ * Answers every HTTP request with the name of the host, and every UDP datagram with the same one, until the command is
+ * stopped.
+ */
 export async function serveProbe(
   { io, ports, stopped }: Pick<Context, 'io' | 'stopped'> & { readonly ports: Pick<Context['ports'], 'hostname'> },
-  { port }: { readonly port: number },
+  { port, closedPort }: ServedPorts,
 ): Promise<Status> {
-  const server = createServer((_, response) => {
-    response.writeHead(200, { 'content-type': 'text/plain', connection: 'close' }).end(`${ports.hostname}\n`);
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, '::', () => {
-      io.stdout(`serving on port ${String(port)}\n`);
-    });
-    stopped.addEventListener('abort', () => {
-      server.closeAllConnections();
-      server.close(() => {
-        resolve();
-      });
-    });
-  });
+  await using scope = new AsyncDisposableStack();
+  for (const each of [port, ...(closedPort === undefined ? [] : [closedPort])]) {
+    scope.use(await answerHttp(each, () => ({ status: 200, body: `${ports.hostname}\n` })));
+    scope.use(await echoDatagrams(each));
+    io.stdout(`serving on port ${String(each)}\n`);
+  }
+  await aborted(stopped);
   return 0;
+}
+
+/** Answers HTTP requests until it is disposed. */
+export async function answerHttp(
+  port: number,
+  answer: () => { readonly status: number; readonly body: string },
+): Promise<AsyncDisposable> {
+  const server = createServer((_, response) => {
+    const { status, body } = answer();
+    response.writeHead(status, { 'content-type': 'text/plain', connection: 'close' }).end(body);
+  });
+  server.listen(port, '::');
+  await once(server, 'listening');
+  return {
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+async function echoDatagrams(port: number): Promise<AsyncDisposable> {
+  const socket = createSocket('udp6');
+  // An error of one datagram, such as a port that is closed again, concerns no other.
+  socket.on('message', (data, { address, port: from }) => socket.send(data, from, address, () => undefined));
+  socket.bind(port, '::');
+  await once(socket, 'listening');
+  socket.on('error', () => undefined);
+  return {
+    [Symbol.asyncDispose]: async () => {
+      socket.close();
+      await once(socket, 'close');
+    },
+  };
 }

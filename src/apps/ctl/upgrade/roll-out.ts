@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import { NetplugError } from '../../../base/errors.ts';
-import { AGENT_SET, imageNames } from '../../../install/cluster/names.ts';
-import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import { isNetplugError, NetplugError } from '../../../base/errors.ts';
+import { AGENT_SET } from '../../../install/cluster/names.ts';
+import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import { agentNodes, runsOn } from '../../../upgrade/cluster/agent-nodes.ts';
-import { registryIn } from '../../../upgrade/cluster/installed-spec.ts';
 import { containersIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import { objectContent, findObject, locate } from '../cluster/api-objects.ts';
@@ -12,7 +11,9 @@ import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { applyRelease } from './apply-objects.ts';
 import { isLeaving, podOf, readNodes } from './read-nodes.ts';
+import { proofOf } from './proof.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
+import { settleFlow } from './watch-packets.ts';
 
 const POLL_MS = 1000;
 /** Nodes that prove their network with the first one: those still have the old release. */
@@ -41,13 +42,10 @@ export async function rollOut(run: PodRun, agent: ClusterObject): Promise<void> 
  * DaemonSet does not replace pods by itself until the roll-out. @throws upgrade/not-verified
  */
 export async function tryCanary(
-  { run, target, proof, snapshot }: UpgradeRun,
+  { session, run, target, proof, snapshot }: UpgradeRun,
   { node, agent }: { readonly node: string; readonly agent: ClusterObject },
 ): Promise<void> {
-  const { collection, name } = locate(agent);
-  // Applied alone, the type would contradict the parameters of a rolling update that another manager owns.
-  const onDelete = { spec: { updateStrategy: { type: 'OnDelete', rollingUpdate: null } } };
-  await run.api.patch({ collection, name }, { kind: 'merge', body: onDelete }, run.signal);
+  await holdAgents(run);
   const held = { ...agent, spec: { ...recordIn(agent, 'spec'), updateStrategy: { type: 'OnDelete' } } };
   await applyRelease(run.api, { object: held }, run.signal);
   await replacePod(run, { node, image: mainImage(agent) });
@@ -56,18 +54,14 @@ export async function tryCanary(
     (each) => each.isReady && each.isSchedulable && runsOn(agent, each),
   );
   const others = ready.map((each) => each.name).filter((each) => each !== node);
-  const { release } = target;
-  const image = imageNames(release, registryIn(mainImage(agent))).tools;
-  const secrets = recordIn(recordIn(recordIn(agent, 'spec'), 'template'), 'spec')['imagePullSecrets'];
-  const pullSecrets = Array.isArray(secrets)
-    ? secrets.map((secret) => textIn(secret as object as Record<string, unknown>, 'name'))
-    : [];
   try {
-    await proveNetwork(run, [node, ...others.slice(0, COMPANIONS)], { release, image, pullSecrets });
+    const wanted = await proofOf(session, { snapshot, release: target.release });
+    await proveNetwork(run, { ...wanted, nodes: [node, ...others.slice(0, COMPANIONS)] });
+    await settleFlow(run);
   } catch (cause) {
     if (!(cause instanceof NetplugError)) throw cause;
     throw new NetplugError(
-      'upgrade/not-verified',
+      isNetplugError(cause, 'upgrade/packets-lost') ? cause.code : 'upgrade/not-verified',
       `Stopped after node "${node}": ${cause.message}; the other ${String(agentNodes(snapshot).length - 1)} nodes have the old release`,
       {
         hint: 'Correct the cause and run the command again, or go back with "netplugctl upgrade rollback"',
@@ -76,6 +70,19 @@ export async function tryCanary(
       },
     );
   }
+}
+
+/** Keeps the DaemonSet from replacing agents by itself. */
+export async function holdAgents({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<void> {
+  // Applied alone, the type would contradict the parameters of a rolling update that another manager owns.
+  const body = { spec: { updateStrategy: { type: 'OnDelete', rollingUpdate: null } } };
+  const object: ClusterObject = {
+    apiVersion: 'apps/v1',
+    kind: 'DaemonSet',
+    metadata: { name: AGENT_SET, namespace: INSTALL_NAMESPACE },
+  };
+  const { collection, name } = locate(object);
+  await api.patch({ collection, name }, { kind: 'merge', body }, signal);
 }
 
 async function replacePod(

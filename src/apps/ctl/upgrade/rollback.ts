@@ -23,6 +23,7 @@ import { readInstalledObjects } from './read-objects.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { mainImage } from './roll-out.ts';
 import { NAMESPACE_OBJECT, NOTES } from './upgrade-actor.ts';
+import { stopFlow } from './watch-packets.ts';
 
 export interface RollbackOptions {
   /** Folder of the backup; that of the last upgrade unless given. */
@@ -71,6 +72,7 @@ export async function rollBack(context: Context, { from, mode }: RollbackOptions
     if (steps.length === 0) io.stdout('   nothing: the cluster is as in the backup\n');
     if (mode === 'rehearse') return 0;
     if (mode === 'ask' && !(await confirm(context, `Go back to ${release}?`))) return 1;
+    await stopFlow(podRun(session.api, context));
     for (const { text, act } of steps) {
       await act();
       io.stderr(`  done: ${text}\n`);

@@ -1,7 +1,8 @@
-import { NetplugError, never } from '../../../base/errors.ts';
+import { isNetplugError, NetplugError, never } from '../../../base/errors.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import type { Actor, Standing } from '../../../plans/carry-out.ts';
+import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
 import { planPreparation } from '../../../upgrade/host-endpoints/plan-preparation.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
 import { memoryPlanRecords } from '../../../plans/plan-records.ts';
@@ -20,8 +21,10 @@ import type { UpgradeSession } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
 import { readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
-import { isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
+import { toolsImage } from './proof.ts';
+import { holdAgents, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
 import { verifyRelease } from './verify.ts';
+import { endFlow, startFlow, whilePacketsFlow } from './watch-packets.ts';
 
 export const NAMESPACE_OBJECT: ClusterObject = {
   apiVersion: 'v1',
@@ -48,8 +51,41 @@ export interface UpgradeRun {
 export function upgradeActor(parts: UpgradeRun): Actor<UpgradeStepData> {
   return {
     inspect: async (step): Promise<Standing> => ((await isDone(step, parts)) ? 'after' : 'before'),
-    apply: async (step) => carryOutStep(step, parts),
+    apply: async (step) => {
+      if (parts.proof === 'skip' || UNNOTICED.has(step.act)) await carryOutStep(step, parts);
+      else await carryOutWatched(step, parts);
+    },
   };
+}
+
+/** Steps of which no node notices anything. */
+const UNNOTICED: ReadonlySet<UpgradeStepData['act']> = new Set([
+  'back-up',
+  'prepare-host-endpoints',
+  'pass-release-on',
+  'delete-records',
+  'restart',
+]);
+
+/** Packets between pods show whether the step disturbs them. @throws upgrade/packets-lost */
+async function carryOutWatched(step: UpgradeStepData, parts: UpgradeRun): Promise<void> {
+  const { run, snapshot, target } = parts;
+  const nodes = agentNodes(snapshot).filter((node) => node.isReady && node.isSchedulable);
+  await startFlow(run, { nodes: nodes.map(({ name }) => name), image: toolsImage(snapshot, target.release) });
+  try {
+    await whilePacketsFlow(run, async (watched) => carryOutStep(step, { ...parts, run: watched }));
+  } catch (cause) {
+    if (!isNetplugError(cause, 'upgrade/packets-lost')) throw cause;
+    if (step.act === 'roll-out') {
+      await holdAgents(run);
+      run.onProgress('the DaemonSet of the agent is held: nodes that have the old release keep it');
+    } else if (step.act === 'await-operator') {
+      run.onProgress(
+        'the operator goes on with the other nodes; "netplugctl upgrade rollback" brings the old one back',
+      );
+    }
+    throw cause;
+  }
 }
 
 async function isDone(step: UpgradeStepData, parts: UpgradeRun): Promise<boolean> {
@@ -179,6 +215,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
 /** Verifies the release, and notes in the cluster that it was. @throws upgrade/not-verified */
 export async function verifyAndNote(parts: UpgradeRun): Promise<void> {
   await verifyRelease(parts);
+  if (parts.proof === 'run') await endFlow(parts.run);
   await annotate(
     parts.session.api,
     { object: NAMESPACE_OBJECT, annotations: { [NOTES.verified]: parts.target.release, [NOTES.canary]: null } },

@@ -22,7 +22,7 @@ const TARGET_OPTIONS = {
 };
 const FROM = value('file', 'use a saved snapshot instead of the cluster', { completes: 'file' });
 const YES = flagOption('do not ask for confirmation', { excludes: ['dryRun'] });
-const PROOF = unless('do not start probe pods');
+const PROOF = unless('do not start pods that prove the network or watch packets');
 
 function readMethod(text: string): UpgradeMethod {
   return UPGRADE_METHODS.find((method) => method === text) ?? notAllowed(`Allowed is ${UPGRADE_METHODS.join(', ')}.`);
@@ -101,8 +101,10 @@ datastore is not locked.`,
     },
     details: `
 The command runs the preflight, backs up, and carries out the plan step by step. One node gets the new
-agent first, and proves its network with nodes of the old release before any other node follows. The
-command stops with the reason when a step fails. Repeated after an interruption, it goes on where it was.`,
+agent first, and proves its network with nodes of the old release before any other node follows: pods,
+Services, DNS, policy, MTU and addresses. Pods on the nodes send each other datagrams all the way; one that
+is lost stops the upgrade, as does a step that fails. Repeated after an interruption, the command goes on
+where it was.`,
     examples: [
       'netplugctl upgrade apply --dry-run',
       'netplugctl upgrade apply --yes',
@@ -122,8 +124,8 @@ command stops with the reason when a step fails. Repeated after an interruption,
     options: { proof: PROOF, output: OUTPUT },
     details: `
 Checks releases of workloads and pods, roll-outs, ready counts against what the manifests contain, the
-version of the cluster, and records; then pods on every node reach each other. The exit status is 1 if
-something is not as it should be.`,
+version of the cluster, and records; then pods on every node prove the network as in "upgrade apply". The
+exit status is 1 if something is not as it should be.`,
     examples: ['netplugctl upgrade verify'],
     timeoutSeconds: 900,
     run: async (context, { options: { proof, output } }) =>

@@ -1,11 +1,8 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { VERSION } from '../../../base/version.ts';
 import { plainVersion } from '../../../base/compare-versions.ts';
-import { AGENT_SET, BIRD_SET, imageNames, OPERATOR } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
-import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
-import { registryIn } from '../../../upgrade/cluster/installed-spec.ts';
 import { containersIn, findNamed, objectName, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
@@ -14,6 +11,7 @@ import type { ApiObject } from '../../../kube/objects.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { workloadLag } from '../cluster/wait-ready.ts';
 import { isReady, mainImage } from './roll-out.ts';
+import { proofOf } from './proof.ts';
 import { readSnapshot } from './read-snapshot.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
 
@@ -119,13 +117,11 @@ export async function verifyRelease(parts: UpgradeRun): Promise<readonly Verifie
       { hint: 'Correct the cause and run the command again, or go back with "netplugctl upgrade rollback"' },
     );
   }
-  if (proof === 'run' && detectInstallation(snapshot).variant !== 'policy-only') {
-    const agent = findNamed(snapshot.objects, 'DaemonSet', AGENT_SET) ?? {};
+  if (proof === 'run') {
     const nodes = agentNodes(snapshot)
       .filter((node) => node.isSchedulable)
       .map(({ name }) => name);
-    const image = imageNames(VERSION, registryIn(mainImage(agent))).tools;
-    await proveNetwork(run, nodes, { release: target.release, image, pullSecrets: [] });
+    await proveNetwork(run, { ...(await proofOf(session, { snapshot, release: target.release })), nodes });
   }
   return results;
 }

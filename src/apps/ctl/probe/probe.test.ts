@@ -1,0 +1,130 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { systemClock } from '../../../base/clock.ts';
+import type { Context } from '../ports.ts';
+import { connectToAll } from './connect.ts';
+import { watchFlow } from './flow.ts';
+import { serveProbe } from './serve-probe.ts';
+
+/** What a command of this folder uses of its context. */
+function contextOf({ stopped, signal }: { stopped?: AbortSignal; signal?: AbortSignal }) {
+  const lines: string[] = [];
+  const context = {
+    io: { stdout: (text: string) => lines.push(text.trim()) },
+    ports: { clock: systemClock, hostname: 'pod-a' },
+    stopped: stopped ?? new AbortController().signal,
+    signal: signal ?? new AbortController().signal,
+  };
+  return { context: context as unknown as Context, lines };
+}
+
+/** Answers datagrams unless it is told to lose them. */
+async function startEcho() {
+  const socket = createSocket('udp4');
+  const echo = { isLosing: false, losesLarge: false, ports: new Set<number>() };
+  socket.on('message', (data, { address, port }) => {
+    echo.ports.add(port);
+    if (!echo.isLosing && !(echo.losesLarge && data.length > 100)) socket.send(data, port, address);
+  });
+  socket.bind(0, '127.0.0.1');
+  await once(socket, 'listening');
+  return {
+    echo,
+    url: `udp://127.0.0.1:${String(socket.address().port)}`,
+    [Symbol.dispose]: () => void socket.close(),
+  };
+}
+
+async function freePorts(count: number): Promise<readonly number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer();
+      server.listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      return server;
+    }),
+  );
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  for (const server of servers) server.close();
+  return ports;
+}
+
+it('connects to HTTP and to datagrams that fill a packet, and says which closed URL answers', async () => {
+  const [port = 0, closedPort = 0] = await freePorts(2);
+  const stop = new AbortController();
+  const serving = serveProbe(contextOf({ stopped: stop.signal }).context, { port, closedPort });
+  const open = [`http://127.0.0.1:${String(port)}/`, `udp://127.0.0.1:${String(port)}`, `udp://[::1]:${String(port)}`];
+  const good = contextOf({});
+  expect(await connectToAll(good.context, { open, closed: [] })).toBe(0);
+  expect(good.lines).toEqual(['3 of 3 URLs answer']);
+
+  const closed = `http://127.0.0.1:${String(closedPort)}/`;
+  const bad = contextOf({ signal: AbortSignal.timeout(1500) });
+  expect(await connectToAll(bad.context, { open, closed: [closed] })).toBe(1);
+  expect(bad.lines).toEqual([`${closed}: it answers although a policy forbids it`]);
+  stop.abort();
+  expect(await serving).toBe(0);
+});
+
+it('takes a URL that stays silent as closed', async () => {
+  const silent = createServer().listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const { context, lines } = contextOf({});
+  const url = `http://127.0.0.1:${String((silent.address() as AddressInfo).port)}/`;
+  expect(await connectToAll(context, { open: [], closed: [url] })).toBe(0);
+  expect(lines).toEqual(['0 of 0 URLs answer, 1 of 1 closed ones do not']);
+  silent.close();
+});
+
+it('tells a lost packet of full size from a target that answers nothing', async () => {
+  using large = await startEcho();
+  using none = await startEcho();
+  large.echo.losesLarge = true;
+  none.echo.isLosing = true;
+  const { context, lines } = contextOf({ signal: AbortSignal.timeout(4500) });
+  expect(await connectToAll(context, { open: [large.url, none.url], closed: [] })).toBe(1);
+  expect(lines).toEqual([
+    expect.stringMatching(/: a datagram that fills a packet \(\d+ bytes\) is lost although a small one is answered/),
+    `${none.url}: no datagram is answered`,
+  ]);
+});
+
+it('sends datagrams from lasting and new ports until it is stopped', async () => {
+  using target = await startEcho();
+  const [port = 0] = await freePorts(1);
+  const stop = new AbortController();
+  const { context, lines } = contextOf({ stopped: stop.signal });
+  target.echo.isLosing = true;
+  const flowing = watchFlow(context, [target.url], { port });
+  const ready = async () => (await fetch(`http://127.0.0.1:${String(port)}/`)).status;
+  await sleep(500);
+  expect(await ready()).toBe(503);
+  target.echo.isLosing = false;
+  // What was sent before the first answer does not count, also when its time is over.
+  await sleep(6000);
+  expect(await ready()).toBe(200);
+  stop.abort();
+  expect(await flowing).toBe(0);
+  expect(lines).toEqual([expect.stringMatching(/^udp:.*: \d+ datagrams sent, none lost$/)]);
+  expect(target.echo.ports.size).toBeGreaterThan(10);
+});
+
+it('ends with what was lost when everything is answered again', async () => {
+  using good = await startEcho();
+  using bad = await startEcho();
+  const [port = 0] = await freePorts(1);
+  const { context, lines } = contextOf({});
+  const flowing = watchFlow(context, [good.url, bad.url], { port });
+  await sleep(1000);
+  bad.echo.isLosing = true;
+  await sleep(1000);
+  bad.echo.isLosing = false;
+  expect(await flowing).toBe(1);
+  expect(lines).toEqual([
+    expect.stringMatching(/: \d+ datagrams sent, none lost$/),
+    expect.stringMatching(/: \d+ of \d+ datagrams lost within [01]\.\d s from \d{4}-\d\d-\d\dT.*Z$/),
+  ]);
+});
