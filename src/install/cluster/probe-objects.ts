@@ -4,16 +4,18 @@ import { CONF_DIR } from '../places.ts';
 import { HEALTH_PORTS } from './names.ts';
 import { objectLabels, selectorOf } from './pod-template.ts';
 
-/** Name of the pods and the Service that prove the network. */
+/** Name of the pods, the Service and the policy that prove the network. */
 export const PROBE = 'netplug-probe';
+export const PROBE_CLIENT = `${PROBE}-client`;
 /** Name of the pods that check the nodes before an installation. */
 export const NODE_CHECK = 'netplug-node-check';
 export const PROBE_PORT_NUMBER = 8080;
 /** The servers answer on this port as well, unless the policy of the proof is in force. */
 const CLOSED_PORT = 8081;
-/** Name of the pods through which datagrams flow during an upgrade. */
-export const FLOW = 'netplug-flow';
-export const FLOW_CLIENT = `${FLOW}-client`;
+/** Names of the pods between which datagrams flow during an upgrade. */
+const FLOW = 'netplug-flow';
+const FLOW_CLIENT = `${FLOW}-client`;
+export const FLOW_PODS = [FLOW, FLOW_CLIENT];
 /** How long datagrams flow at most. */
 const FLOW_SECONDS = 4 * 3600;
 const USER = 65_532;
@@ -87,7 +89,7 @@ export function probeUrl(host: string): string {
 /** Returns the pod on a node that connects to all URLs. */
 export function probeClientPod(on: OnNode, { open, closed }: ProbeTargets, seconds: number): Manifest {
   const forbidden = closed.flatMap((url) => ['--closed', url]);
-  return pod(`${PROBE}-client`, on, {
+  return pod(PROBE_CLIENT, on, {
     container: {
       command: ['netplugctl', 'probe', 'connect', '--timeout', String(seconds), ...forbidden, ...open],
       securityContext: UNPRIVILEGED,

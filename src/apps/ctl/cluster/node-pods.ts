@@ -159,6 +159,18 @@ export async function removePods(
   }
 }
 
+/** Deletes all pods of netplug with one of the names as label, whoever has created them, and waits until they are gone. */
+export async function removePodsNamed(run: Omit<PodRun, 'onProgress'>, names: readonly string[]): Promise<void> {
+  const labelSelector = `app.kubernetes.io/name in (${names.join(',')})`;
+  const pods = await run.api.list(SYSTEM_PODS, { labelSelector, only: 'names' }, run.signal);
+  const objects = pods.map(({ metadata: { name } }) => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: INSTALL_NAMESPACE },
+  }));
+  await removePods(run, objects);
+}
+
 async function readState(api: OrchApi, pod: ClusterObject, signal: AbortSignal): Promise<PodState> {
   const located = locate(pod);
   const found = await findObject(api, located, signal);

@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { NetplugError } from '../../../base/errors.ts';
 import {
   PROBE,
+  PROBE_CLIENT,
   probeClientPod,
   type ProbeImage,
   probePolicy,
@@ -14,7 +15,7 @@ import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { ENDPOINT_SLICES } from '../../../kube/paths.ts';
 import { applyObject, deleteObject, locate } from './api-objects.ts';
-import { type PodRun, type PodState, removePods, runPods } from './node-pods.ts';
+import { type PodRun, type PodState, removePodsNamed, runPods } from './node-pods.ts';
 
 const CLIENT_SECONDS = 60;
 const SERVICES = { group: '', version: 'v1', plural: 'services', namespace: 'kube-system' } as const;
@@ -42,11 +43,10 @@ export interface Proof {
 export async function proveNetwork(run: PodRun, { nodes, image, hasPolicy, addressFaults }: Proof): Promise<void> {
   const { api, signal, onProgress } = run;
   const servers = nodes.map((node) => probeServerPod({ ...image, node }));
-  const [service, policy] = [probeService(image.release), probePolicy(image.release)];
-  const clients: ReturnType<typeof probeClientPod>[] = [];
+  await removeProof(run);
   try {
-    const applied = await applyObject(api, { object: service }, signal);
-    if (hasPolicy) await applyObject(api, { object: policy }, signal);
+    const applied = await applyObject(api, { object: probeService(image.release) }, signal);
+    if (hasPolicy) await applyObject(api, { object: probePolicy(image.release) }, signal);
     const running = await runPods(run, { pods: servers, until: 'ready', what: 'probe pods' });
     refuseFailed(running, 'start probe pods');
     refuseFaults((await addressFaults?.(running)) ?? []);
@@ -56,7 +56,7 @@ export async function proveNetwork(run: PodRun, { nodes, image, hasPolicy, addre
     const each = running.flatMap((server) => server.addresses).map((address) => probeTargets(address, { hasPolicy }));
     const open = [...each.flatMap((target) => target.open), probeUrl(clusterIP), ...named];
     const targets = { open, closed: each.flatMap((target) => target.closed) };
-    clients.push(...nodes.map((node) => probeClientPod({ ...image, node }, targets, CLIENT_SECONDS)));
+    const clients = nodes.map((node) => probeClientPod({ ...image, node }, targets, CLIENT_SECONDS));
     const done = await runPods(run, { pods: clients, until: 'succeeded', what: 'connections' });
     refuseFailed(done, 'reach every pod');
     const proved = [
@@ -73,11 +73,14 @@ export async function proveNetwork(run: PodRun, { nodes, image, hasPolicy, addre
     if (!hasPolicy) onProgress('policy not proved: it is disabled');
   } finally {
     // Also when the command is interrupted.
-    const left = { ...run, signal: AbortSignal.timeout(30_000) };
-    await removePods(left, [...clients, ...servers]);
-    await deleteObject(api, locate(service), left.signal);
-    await deleteObject(api, locate(policy), left.signal);
+    await removeProof({ ...run, signal: AbortSignal.timeout(30_000) });
   }
+}
+
+/** Removes what proves the network, also what a program that was killed has left. */
+export async function removeProof(run: Omit<PodRun, 'onProgress'>): Promise<void> {
+  await removePodsNamed(run, [PROBE, PROBE_CLIENT]);
+  for (const object of [probeService(''), probePolicy('')]) await deleteObject(run.api, locate(object), run.signal);
 }
 
 /** Reports whether the name service of the cluster has a pod that answers. */

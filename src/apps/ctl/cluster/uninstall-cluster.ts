@@ -2,6 +2,7 @@ import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/
 import { never, NetplugError } from '../../../base/errors.ts';
 import { namespaceObject } from '../../../install/cluster/cluster-objects.ts';
 import { OPERATOR } from '../../../install/cluster/names.ts';
+import { FLOW_PODS } from '../../../install/cluster/probe-objects.ts';
 import type { ClusterSettings } from '../../../install/cluster/settings.ts';
 import { NODES } from '../../../kube/paths.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
@@ -14,7 +15,8 @@ import { readClusterConnection } from './cluster-access.ts';
 import { installationObject } from './cluster-plan.ts';
 import { confirm } from './confirm.ts';
 import { openHelm } from './helm.ts';
-import { podRun, type PodRun, SYSTEM_PODS } from './node-pods.ts';
+import { podRun, type PodRun, removePodsNamed, SYSTEM_PODS } from './node-pods.ts';
+import { removeProof } from './prove-network.ts';
 import { DEFINITIONS, DEPLOYMENTS, helmReleaseOf } from './read-preflight-facts.ts';
 import {
   CLEANUP_NAME,
@@ -79,6 +81,9 @@ export async function uninstallCluster(
         return never(step);
     }
   };
+  // What a killed program has left has an address of netplug.
+  await removeProof(run);
+  await removePodsNamed(run, FLOW_PODS);
   await carryOut(
     {
       name: 'uninstall-cluster',

@@ -1,21 +1,14 @@
 import { NetplugError } from '../../../base/errors.ts';
-import {
-  FLOW,
-  FLOW_CLIENT,
-  flowClientPod,
-  flowServerPod,
-  type ProbeImage,
-} from '../../../install/cluster/probe-objects.ts';
-import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { FLOW_PODS, flowClientPod, flowServerPod, type ProbeImage } from '../../../install/cluster/probe-objects.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
-import { type PodRun, type PodState, podStateOf, removePods, runPods, SYSTEM_PODS } from '../cluster/node-pods.ts';
+import { type PodRun, type PodState, podStateOf, removePodsNamed, runPods, SYSTEM_PODS } from '../cluster/node-pods.ts';
 
 /** Through more nodes, the pods themselves would be a load. */
 const MOST_NODES = 100;
 const POLL_MS = 2000;
 /** Until a lost datagram shows: it is waited for, then until everything is answered again, and then its pod has to be seen. */
 const SHOWN_MS = 10_000;
-const SELECTOR = { labelSelector: `app.kubernetes.io/name in (${FLOW},${FLOW_CLIENT})` };
+const SELECTOR = { labelSelector: `app.kubernetes.io/name in (${FLOW_PODS.join(',')})` };
 const AGAIN =
   'Look at the log of the agents of these nodes from that time; run the command again to go on, or go back with "netplugctl upgrade rollback"';
 
@@ -108,13 +101,7 @@ export async function settleFlow(run: PodRun): Promise<void> {
 
 /** Removes the pods, whoever has started them. */
 export async function stopFlow(run: Omit<PodRun, 'onProgress'>): Promise<void> {
-  const pods = await run.api.list(SYSTEM_PODS, SELECTOR, run.signal);
-  const objects = pods.map(({ metadata: { name } }) => ({
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name, namespace: INSTALL_NAMESPACE },
-  }));
-  await removePods(run, objects);
+  await removePodsNamed(run, FLOW_PODS);
 }
 
 async function flowPods({ api, signal }: PodRun): Promise<readonly PodState[]> {
