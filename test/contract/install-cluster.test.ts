@@ -136,8 +136,8 @@ describe('netplugctl install cluster on an API server', () => {
       'netplug-node-check-node-b',
       'netplug-probe-client-node-a',
       'netplug-probe-client-node-b',
-      'netplug-probe-node-a',
-      'netplug-probe-node-b',
+      'netplug-probe-server-node-a',
+      'netplug-probe-server-node-b',
     ]);
     expect(await namesOf('pods,services')).toEqual([]);
     expect(await namesOf('daemonsets,deployments,ippools')).toEqual([

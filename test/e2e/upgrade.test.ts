@@ -36,6 +36,9 @@ import {
 import { webhook } from '../support/upgrade-hazards.ts';
 
 const NODES = ['node-a', 'node-b', 'node-c'];
+/** What the pod that sends datagrams prints, and what the tool makes of it. */
+const LOSS = 'udp://SERVER:8080: 40 of 900 datagrams lost within 1.9 s from 2026-11-27T00:00:00.000Z';
+const SAID = /node-b: udp:\/\/192\.168\.[\d.]+:8080: 40 of 900 datagrams lost within 1\.9 s/;
 
 let folder: string;
 let server: ApiServer;
@@ -275,13 +278,12 @@ describe('netplugctl upgrade', () => {
   }, 180_000);
 
   it('stops the roll-out when packets are lost, and goes on when it is asked to', async () => {
-    const loss = 'udp://10.0.0.1:8080: 40 of 900 datagrams lost within 1.9 s from 2026-11-27T00:00:00.000Z';
     let isLosing = (): boolean => rollout.started.some(({ node, release }) => node === 'node-b' && release === NEW);
     await installOld(RELEASE_MANIFESTS[0], OLD, (pod) =>
-      pod.startsWith('netplug-flow-client') && isLosing() ? loss : undefined,
+      pod.startsWith('netplug-flow-client') && isLosing() ? LOSS : undefined,
     );
     const stopped = await ctl('upgrade apply --yes');
-    expect(stopped).toMatchObject({ status: 1, stderr: expect.stringContaining(`node-b: ${loss}`) as string });
+    expect(stopped).toMatchObject({ status: 1, stderr: expect.stringMatching(SAID) as string });
     expect(stopped.stderr).toContain('upgrade/packets-lost');
     const { spec } = await server.get('daemonset', 'netplug-node', '-n', 'netplug-system');
     expect(spec.updateStrategy.type).toBe('OnDelete');
@@ -295,10 +297,9 @@ describe('netplugctl upgrade', () => {
   }, 180_000);
 
   it('reports packets that were lost while it was not there', async () => {
-    const loss = 'udp://10.0.0.1:8080: none of 400 datagrams was answered';
     let isLosing = false;
     await installOld(RELEASE_MANIFESTS[0], OLD, (pod) =>
-      isLosing && pod.startsWith('netplug-flow-client') ? loss : undefined,
+      isLosing && pod.startsWith('netplug-flow-client') ? LOSS : undefined,
     );
     const child = spawn(NETPLUGCTL, ['upgrade', 'apply', '--yes'], { env, stdio: 'ignore' });
     const isFirstReplaced = (): boolean => rollout.started.some(({ release }) => release === NEW);
@@ -311,7 +312,7 @@ describe('netplugctl upgrade', () => {
     isLosing = false;
     expect(await ctl('upgrade apply --yes')).toMatchObject({
       status: 1,
-      stderr: expect.stringContaining(`node-b: ${loss}`) as string,
+      stderr: expect.stringMatching(SAID) as string,
     });
     await must('upgrade apply --yes');
     expect(await probePods()).toEqual([]);

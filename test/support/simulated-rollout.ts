@@ -23,7 +23,10 @@ import type { Json } from './node.ts';
 export interface RolloutBehaviour {
   /** Where the agents of the cluster keep their records. */
   readonly store: Store;
-  /** Returns what a pod that probes the network prints before it fails; undefined when it does not fail. */
+  /**
+   * Returns what a pod that probes the network prints before it fails; undefined when it does not fail. `SERVER` stands for the
+   * address of a pod that answers datagrams.
+   */
   readonly failure?: (pod: string) => string | undefined;
 }
 
@@ -72,7 +75,7 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
           '--ignore-not-found',
         );
         await addresses.release(pod);
-      } else await settle(api, pod, { ...behaviour, addresses });
+      } else await settle(api, pod, { ...behaviour, addresses, pods });
     }
     for (const plural of ['daemonsets', 'deployments'] as const) {
       const collection = { group: 'apps', version: 'v1', plural, namespace: NAMESPACE };
@@ -213,7 +216,11 @@ function isProbe({ metadata: { name } }: ApiObject): boolean {
 async function settle(
   api: OrchApi,
   pod: ApiObject,
-  { failure, addresses }: RolloutBehaviour & { readonly addresses: PodAddresses },
+  {
+    failure,
+    addresses,
+    pods,
+  }: RolloutBehaviour & { readonly addresses: PodAddresses; readonly pods: readonly ApiObject[] },
 ): Promise<void> {
   const { name } = pod.metadata;
   const { containers } = (pod as Json).spec;
@@ -228,7 +235,8 @@ async function settle(
     }));
   const { phase } = (pod as Json).status;
   if (phase === 'Succeeded' || phase === 'Failed') return;
-  const printed = isProbe(pod) ? failure?.(name) : undefined;
+  const server = pods.find(({ metadata }) => metadata.name.startsWith('netplug-flow-server-'));
+  const printed = isProbe(pod) ? failure?.(name)?.replace('SERVER', (server as Json)?.status?.podIP) : undefined;
   const isOver = printed !== undefined || name.startsWith('netplug-probe-client');
   if (isOver) {
     const exitCode = printed === undefined ? 0 : 1;

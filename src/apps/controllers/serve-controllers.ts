@@ -37,6 +37,8 @@ export class ControllerServer {
   #run: ControllerRun | undefined;
   #settingsProblem: string | undefined;
   #clusterProblem: string | undefined;
+  /** When the clusters were last found to be the same, on the monotonic clock. */
+  #comparedMs = Number.NEGATIVE_INFINITY;
   #isLeading = false;
 
   constructor(ports: ServePorts) {
@@ -57,6 +59,7 @@ export class ControllerServer {
       backOff.start();
       const withdrawn = new AbortController();
       try {
+        await this.#compareClusters(stop);
         const ports = { ...this.#ports, lease: this.#watched(this.#ports.lease, withdrawn) };
         const either = AbortSignal.any([stop, withdrawn.signal]);
         await lead(ports, async ({ signal }) => this.#serveTerm(signal), either);
@@ -173,7 +176,7 @@ export class ControllerServer {
     return {
       durationMs: lease.durationMs,
       hold: async (signal) => {
-        if (!this.#isLeading) await this.#compareClusters(signal, withdrawn);
+        await this.#compareAgain(signal, withdrawn);
         try {
           const isHeld = await lease.hold(signal);
           this.#leaseProblem = undefined;
@@ -188,14 +191,22 @@ export class ControllerServer {
     };
   }
 
-  async #compareClusters(signal: AbortSignal, withdrawn: AbortController): Promise<void> {
+  /** A leader compares in its own time. */
+  async #compareAgain(signal: AbortSignal, withdrawn: AbortController): Promise<void> {
+    const { clock, lease } = this.#ports;
+    if (this.#isLeading || clock.monotonic() - this.#comparedMs < lease.durationMs) return;
     try {
-      if (this.#ports.isApart) await compareClusters(this.#ports, signal);
-      this.#clusterProblem = undefined;
+      await this.#compareClusters(signal);
     } catch (cause) {
       if (isNetplugError(cause)) withdrawn.abort(cause);
       throw cause;
     }
+  }
+
+  async #compareClusters(signal: AbortSignal): Promise<void> {
+    if (this.#ports.isApart) await compareClusters(this.#ports, signal);
+    this.#comparedMs = this.#ports.clock.monotonic();
+    this.#clusterProblem = undefined;
   }
 }
 

@@ -4,20 +4,26 @@ import { CONF_DIR } from '../places.ts';
 import { HEALTH_PORTS } from './names.ts';
 import { objectLabels, selectorOf } from './pod-template.ts';
 
-/** Name of the pods, the Service and the policy that prove the network. */
+/** Name of the Service and the policy that prove the network. */
 export const PROBE = 'netplug-probe';
-export const PROBE_CLIENT = `${PROBE}-client`;
+const PROBE_SERVER = `${PROBE}-server`;
+const PROBE_CLIENT = `${PROBE}-client`;
+/** Names of the pods that prove the network. */
+export const PROBE_PODS = [PROBE_CLIENT, PROBE_SERVER];
 /** Name of the pods that check the nodes before an installation. */
 export const NODE_CHECK = 'netplug-node-check';
 export const PROBE_PORT_NUMBER = 8080;
 /** The servers answer on this port as well, unless the policy of the proof is in force. */
 const CLOSED_PORT = 8081;
 /** Names of the pods between which datagrams flow during an upgrade. */
-const FLOW = 'netplug-flow';
-const FLOW_CLIENT = `${FLOW}-client`;
-export const FLOW_PODS = [FLOW, FLOW_CLIENT];
+const FLOW_SERVER = 'netplug-flow-server';
+const FLOW_CLIENT = 'netplug-flow-client';
+/** The clients end first: without a server they would have lost something. */
+export const FLOW_PODS = [FLOW_CLIENT, FLOW_SERVER];
 /** How long datagrams flow at most. */
 const FLOW_SECONDS = 4 * 3600;
+/** Servers start before their clients, and must end after them. */
+const OUTLIVED_SECONDS = 1800;
 const USER = 65_532;
 
 export interface ProbeImage {
@@ -49,9 +55,14 @@ export function nodeCheckPod(
   });
 }
 
+/** Returns one of each kind of object that proves the network, for the rights that it takes. */
+export function probeObjects(image: ProbeImage): readonly Manifest[] {
+  return [probeServerPod({ ...image, node: '' }), probeService(image.release), probePolicy(image.release)];
+}
+
 /** Returns the pod on a node that others connect to. */
 export function probeServerPod(on: OnNode): Manifest {
-  return serverPod(PROBE, on);
+  return serverPod(PROBE_SERVER, on);
 }
 
 function serverPod(name: string, on: OnNode): Manifest {
@@ -104,13 +115,13 @@ export function probePolicy(release: string): Manifest {
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
     metadata: { name: PROBE, namespace: SYSTEM_NAMESPACE, labels: objectLabels(PROBE, release) },
-    spec: { podSelector: { matchLabels: selectorOf(PROBE) }, policyTypes: ['Ingress'], ingress: [{ ports }] },
+    spec: { podSelector: { matchLabels: selectorOf(PROBE_SERVER) }, policyTypes: ['Ingress'], ingress: [{ ports }] },
   };
 }
 
 /** Returns the pod on a node that answers datagrams. */
 export function flowServerPod(on: OnNode): Manifest {
-  return limited(serverPod(FLOW, on));
+  return limited(serverPod(FLOW_SERVER, on), FLOW_SECONDS + OUTLIVED_SECONDS);
 }
 
 /** Returns the pod on a node that sends datagrams to the addresses all the time. It fails when one is lost. */
@@ -122,7 +133,7 @@ export function flowClientPod(on: OnNode, addresses: readonly string[]): Manifes
       securityContext: UNPRIVILEGED,
     },
   });
-  return limited(client);
+  return limited(client, FLOW_SECONDS);
 }
 
 function flowUrl(address: string): string {
@@ -130,8 +141,8 @@ function flowUrl(address: string): string {
 }
 
 /** Nobody may come back for it. */
-function limited(flow: Manifest): Manifest {
-  return { ...flow, spec: { ...(flow['spec'] as Manifest), activeDeadlineSeconds: FLOW_SECONDS } };
+function limited(flow: Manifest, seconds: number): Manifest {
+  return { ...flow, spec: { ...(flow['spec'] as Manifest), activeDeadlineSeconds: seconds } };
 }
 
 /** Returns the Service in front of all servers. */
@@ -140,7 +151,7 @@ export function probeService(release: string): Manifest {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { name: PROBE, namespace: SYSTEM_NAMESPACE, labels: objectLabels(PROBE, release) },
-    spec: { selector: selectorOf(PROBE), ports: [{ port: PROBE_PORT_NUMBER, targetPort: PROBE_PORT_NUMBER }] },
+    spec: { selector: selectorOf(PROBE_SERVER), ports: [{ port: PROBE_PORT_NUMBER, targetPort: PROBE_PORT_NUMBER }] },
   };
 }
 
@@ -163,7 +174,13 @@ function pod(name: string, { release, image, pullSecrets, node }: OnNode, parts:
   return {
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: { name: podNameOn(name, node), namespace: SYSTEM_NAMESPACE, labels: objectLabels(name, release) },
+    metadata: {
+      name: podNameOn(name, node),
+      namespace: SYSTEM_NAMESPACE,
+      labels: objectLabels(name, release),
+      // It keeps no autoscaler from removing the node.
+      annotations: { 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'true' },
+    },
     spec: {
       nodeName: node,
       restartPolicy: 'Never',

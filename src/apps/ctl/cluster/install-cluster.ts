@@ -23,7 +23,7 @@ import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts
 import { confirm } from './confirm.ts';
 import { clusterActor } from './install-actor.ts';
 import { type ClusterInstallOptions, refuseCombination } from './install-options.ts';
-import { probePolicy, probeServerPod, probeService } from '../../../install/cluster/probe-objects.ts';
+import { probeObjects } from '../../../install/cluster/probe-objects.ts';
 import { readPreflightFacts, rightsForObjects, type NeededRight } from './read-preflight-facts.ts';
 import { openHelm } from './helm.ts';
 import { keptFamilies, withChanges } from './keep-settings.ts';
@@ -211,8 +211,7 @@ function neededRights(
     keepsPools: false,
   };
   const objects = targetStages(target).flatMap((stage) => stage.objects);
-  const image = { release: VERSION, image: '', pullSecrets: [], node: 'a' };
-  const probes = [probeServerPod(image), probeService(VERSION), probePolicy(VERSION)];
+  const probes = probeObjects({ release: VERSION, image: '', pullSecrets: [] });
   const images = { ...settings.images, pullSecrets: [] };
   const operator = operatorObjects({ release: VERSION, images, replicas: 1, override: {} });
   const more = method === 'chart' ? [...operator, certificatesSecret({}, VERSION), installationObject({})] : [];

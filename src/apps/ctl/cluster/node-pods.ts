@@ -9,6 +9,10 @@ import type { Context } from '../ports.ts';
 import { applyObject, deleteObject, findObject, locate } from './api-objects.ts';
 
 const POLL_MS = 1000;
+/** Time for the kubelet to end a pod. One that does not answer would keep the pod for ever. */
+const END_MS = 30_000;
+/** Time for a pull to be retried before it counts as failed. */
+export const PULL_MS = 30_000;
 const EVENTS = { group: '', version: 'v1', plural: 'events' } as const;
 export const SYSTEM_PODS = { ...PODS, namespace: INSTALL_NAMESPACE };
 
@@ -53,16 +57,19 @@ export interface PodState {
   readonly addresses: readonly string[];
   /** Why it is not ready, or what it has printed when it failed. */
   readonly reason: string | undefined;
+  /** Of a container that has failed. */
+  readonly exitCode: number | undefined;
   /** Whether the image cannot be pulled. */
   readonly isWithoutImage: boolean;
 }
+
+const UNKNOWN = { node: '', addresses: [], reason: undefined, exitCode: undefined, isWithoutImage: false };
 
 /** Reads the state of a pod. */
 export function podStateOf(pod: ApiObject): PodState {
   const read = v.safeParse(PodStatus, pod);
   const { name } = pod.metadata;
-  if (!read.success)
-    return { name, node: '', phase: 'pending', addresses: [], reason: undefined, isWithoutImage: false };
+  if (!read.success) return { ...UNKNOWN, name, phase: 'pending' };
   const { spec, status } = read.output;
   const containers = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
   const waiting = containers.map(({ state }) => state?.waiting).find((each) => each !== undefined);
@@ -90,6 +97,7 @@ export function podStateOf(pod: ApiObject): PodState {
     phase: isReady ? 'ready' : (phases[status.phase ?? ''] ?? 'pending'),
     addresses: status.podIPs?.map(({ ip }) => ip) ?? (status.podIP === undefined ? [] : [status.podIP]),
     reason: reasons.find((text) => text !== undefined && text !== ''),
+    exitCode: ended?.exitCode,
     isWithoutImage: /^(ErrImage|ImagePull|InvalidImageName)/.test(waiting?.reason ?? ''),
   };
 }
@@ -126,6 +134,7 @@ export async function runPods(
   await removePods(run, pods);
   for (const object of pods) await applyObject(api, { object }, signal);
   let said = '';
+  let pullableMs = clock.monotonic();
   for (;;) {
     const states = await Promise.all(
       pods.map(async (pod) => withEvent(api, await readState(api, pod, signal), signal)),
@@ -138,7 +147,8 @@ export async function runPods(
     said = line;
     if (open === undefined) return states;
     const without = states.find(({ isWithoutImage }) => isWithoutImage);
-    if (without !== undefined) throw noImage(without);
+    if (without === undefined) pullableMs = clock.monotonic();
+    else if (clock.monotonic() - pullableMs > PULL_MS) throw noImage(without);
     await clock.sleep(POLL_MS, signal).catch(() => {
       throw new NetplugError('install/not-ready', `Timed out while waiting for the pods of "${what}": ${line}`, {
         hint: `Look at the pod: kubectl -n ${INSTALL_NAMESPACE} describe pod ${open.name}`,
@@ -148,14 +158,23 @@ export async function runPods(
   }
 }
 
-/** Deletes the pods and waits until they are gone. */
+/** Deletes the pods and waits until they are gone. Nothing keeps those of a node that does not answer. */
 export async function removePods(
   { api, clock, signal }: Omit<PodRun, 'onProgress'>,
   pods: readonly ClusterObject[],
 ): Promise<void> {
-  for (const pod of pods) await deleteObject(api, locate(pod), signal);
-  for (const pod of pods) {
-    while ((await findObject(api, locate(pod), signal)) !== undefined) await clock.sleep(POLL_MS, signal);
+  const located = pods.map(locate);
+  await Promise.all(located.map(async (pod) => deleteObject(api, pod, signal)));
+  const endMs = clock.monotonic() + END_MS;
+  let left = located;
+  for (;;) {
+    const found = await Promise.all(left.map(async (pod) => findObject(api, pod, signal)));
+    left = left.filter((_, at) => found[at] !== undefined);
+    if (left.length === 0) return;
+    if (clock.monotonic() > endMs)
+      for (const { collection, name } of left)
+        await api.delete({ collection, name, preconditions: {}, graceSeconds: 0 }, signal);
+    await clock.sleep(POLL_MS, signal);
   }
 }
 
@@ -175,14 +194,7 @@ async function readState(api: OrchApi, pod: ClusterObject, signal: AbortSignal):
   const located = locate(pod);
   const found = await findObject(api, located, signal);
   if (found !== undefined) return podStateOf(found);
-  return {
-    name: located.name,
-    node: '',
-    phase: 'failed',
-    addresses: [],
-    reason: 'the pod was deleted',
-    isWithoutImage: false,
-  };
+  return { ...UNKNOWN, name: located.name, phase: 'failed', reason: 'the pod was deleted' };
 }
 
 const Event = v.looseObject({ reason: v.optional(v.string()), message: v.optional(v.string()) });

@@ -1,8 +1,8 @@
 import * as v from 'valibot';
-import { NetplugError } from '../../../base/errors.ts';
+import { NetplugError, reasonOf } from '../../../base/errors.ts';
 import {
   PROBE,
-  PROBE_CLIENT,
+  PROBE_PODS,
   probeClientPod,
   type ProbeImage,
   probePolicy,
@@ -18,6 +18,7 @@ import { applyObject, deleteObject, locate } from './api-objects.ts';
 import { type PodRun, type PodState, removePodsNamed, runPods } from './node-pods.ts';
 
 const CLIENT_SECONDS = 60;
+const REMOVAL_MS = 90_000;
 const SERVICES = { group: '', version: 'v1', plural: 'services', namespace: 'kube-system' } as const;
 const ServiceSpec = v.object({ spec: v.looseObject({ clusterIP: v.string() }) });
 const Slice = v.object({
@@ -29,7 +30,7 @@ const Slice = v.object({
 export interface Proof {
   readonly nodes: readonly string[];
   readonly image: ProbeImage;
-  /** Whether NetworkPolicies are in force. */
+  /** Whether NetworkPolicies come into force. */
   readonly hasPolicy: boolean;
   /** Returns what is wrong with the addresses of running pods, a sentence each. */
   readonly addressFaults?: (pods: readonly PodState[]) => Promise<readonly string[]>;
@@ -70,17 +71,19 @@ export async function proveNetwork(run: PodRun, { nodes, image, hasPolicy, addre
     ];
     onProgress(`network proved: ${proved.join(', ')}`);
     if (!hasDns) onProgress('DNS not proved: the cluster has no Service of it with a ready pod');
-    if (!hasPolicy) onProgress('policy not proved: it is disabled');
+    if (!hasPolicy) onProgress('policy not proved: nothing brings NetworkPolicies into force in this installation');
   } finally {
     // Also when the command is interrupted.
-    await removeProof({ ...run, signal: AbortSignal.timeout(30_000) });
+    await removeProof({ ...run, signal: AbortSignal.timeout(REMOVAL_MS) }).catch((cause: unknown) => {
+      onProgress(`what proved the network is not removed: ${reasonOf(cause)}`);
+    });
   }
 }
 
 /** Removes what proves the network, also what a program that was killed has left. */
 export async function removeProof(run: Omit<PodRun, 'onProgress'>): Promise<void> {
-  await removePodsNamed(run, [PROBE, PROBE_CLIENT]);
   for (const object of [probeService(''), probePolicy('')]) await deleteObject(run.api, locate(object), run.signal);
+  await removePodsNamed(run, PROBE_PODS);
 }
 
 /** Reports whether the name service of the cluster has a pod that answers. */
@@ -98,7 +101,7 @@ async function isDnsReady(api: OrchApi, signal: AbortSignal): Promise<boolean> {
   return false;
 }
 
-export function refuseFailed(states: readonly PodState[], what: string): void {
+function refuseFailed(states: readonly PodState[], what: string): void {
   const failed = states.filter(({ phase }) => phase === 'failed');
   if (failed.length === 0) return;
   const lines = failed.map(

@@ -54,9 +54,13 @@ export async function uninstallCluster(
   const plan = removalPlan(settings, facts, extent);
   for (const note of plan.notes) io.stderr(`${note}\n`);
   io.stdout(renderPlan(plan));
-  if (mode === 'rehearse' || isEmpty(plan)) return 0;
-  if (mode === 'ask' && !(await confirm(context, 'Remove netplug from this cluster?'))) return 1;
+  if (mode === 'rehearse') return 0;
+  if (!isEmpty(plan) && mode === 'ask' && !(await confirm(context, 'Remove netplug from this cluster?'))) return 1;
   const run = podRun(api, context);
+  // What a killed program has left has an address of netplug.
+  await removeProof(run);
+  await removePodsNamed(run, FLOW_PODS);
+  if (isEmpty(plan)) return 0;
   const act = async (step: RemovalAct): Promise<void> => {
     switch (step.act) {
       case 'helm':
@@ -81,9 +85,6 @@ export async function uninstallCluster(
         return never(step);
     }
   };
-  // What a killed program has left has an address of netplug.
-  await removeProof(run);
-  await removePodsNamed(run, FLOW_PODS);
   await carryOut(
     {
       name: 'uninstall-cluster',

@@ -5,12 +5,10 @@ import { INSTALLATION_NAME } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import { NODES } from '../../../kube/paths.ts';
-import { firstLine, noImage, podStateOf, type PodRun, SYSTEM_PODS } from './node-pods.ts';
+import { firstLine, noImage, podStateOf, type PodRun, PULL_MS, SYSTEM_PODS } from './node-pods.ts';
 import { DAEMON_SETS, DEFINITIONS, DEPLOYMENTS } from './read-preflight-facts.ts';
 
 const POLL_MS = 1500;
-/** Time for a pull to be retried before it counts as failed. */
-const PULL_MS = 30_000;
 
 const Conditions = v.optional(
   v.array(

@@ -23,9 +23,12 @@ export async function connectToAll(context: Context, { open, closed }: Connectio
   const { io } = context;
   const tryAll = async (urls: readonly string[], attemptOf: (url: string) => Attempt): Promise<readonly string[]> =>
     (await Promise.all(urls.map(async (url) => retry(context, url, attemptOf(url))))).flat();
-  const unanswered = await tryAll(open, (url) => (url.startsWith('udp:') ? exchangeFullSize : request));
-  // The silence of a network that is not there yet would say nothing about policy.
-  const lines = unanswered.length > 0 ? unanswered : await tryAll(closed, () => expectSilence);
+  const openAll = async (): Promise<readonly string[]> =>
+    tryAll(open, (url) => (url.startsWith('udp:') ? exchangeFullSize : request));
+  // The silence of a network that is not there yet would say nothing about policy, nor would that of one which has none any more.
+  let lines = await openAll();
+  if (lines.length === 0) lines = await tryAll(closed, () => expectSilence);
+  if (lines.length === 0 && closed.length > 0) lines = await openAll();
   for (const line of lines) io.stdout(`${line}\n`);
   if (lines.length > 0) return 1;
   const silent = closed.length === 0 ? '' : `, ${String(closed.length)} of ${String(closed.length)} closed ones do not`;

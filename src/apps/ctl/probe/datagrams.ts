@@ -1,36 +1,56 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
-import { join } from 'node:path';
 
 export interface UdpTarget {
   readonly host: string;
   readonly port: number;
 }
 
-const INTERFACES = '/sys/class/net';
 const HEADERS = { 4: 20 + 8, 6: 40 + 8 };
 /** Where no interface tells its MTU. */
 const SMALLEST_MTU = 1280;
 
-/** Returns how many bytes fill a packet to the address: the smallest MTU of this network namespace without the headers. */
+/** Returns how many bytes fill a packet to the address: the MTU of the interface of the default route without the headers. */
 export async function fullSize({ host }: UdpTarget): Promise<number> {
-  const names = (await readdir(INTERFACES).catch(() => [])).filter((name) => name !== 'lo');
-  const mtus = await Promise.all(
-    names.map(async (name) => Number(await readFile(join(INTERFACES, name, 'mtu'), 'utf8').catch(() => Number.NaN))),
-  );
-  const known = mtus.filter((mtu) => mtu >= SMALLEST_MTU);
-  return (known.length === 0 ? SMALLEST_MTU : Math.min(...known)) - HEADERS[isIPv6(host) ? 6 : 4];
+  const family = isIPv6(host) ? 6 : 4;
+  const name = await defaultInterface(family);
+  const mtu = name === undefined ? Number.NaN : Number(await textOf(`/sys/class/net/${name}/mtu`));
+  return (mtu >= SMALLEST_MTU ? mtu : SMALLEST_MTU) - HEADERS[family];
 }
 
-/** Opens a socket of its own, and so of a port of its own, to the target. */
+/** Other interfaces of a pod, such as those that kernel modules add to every network namespace, have other MTUs. */
+async function defaultInterface(family: 4 | 6): Promise<string | undefined> {
+  const lines = (await textOf(family === 4 ? '/proc/net/route' : '/proc/net/ipv6_route'))
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/));
+  const isDefault = (line: readonly string[]): boolean =>
+    family === 4 ? line[1] === '00000000' && line[7] === '00000000' : line[0] === '0'.repeat(32) && line[1] === '00';
+  const nameIn = (line: readonly string[]): string | undefined => (family === 4 ? line[0] : line.at(-1));
+  return lines
+    .filter(isDefault)
+    .map(nameIn)
+    .find((name) => name !== 'lo');
+}
+
+async function textOf(path: string): Promise<string> {
+  return readFile(path, 'utf8').catch(() => '');
+}
+
+/** Opens a socket of its own, and so of a port of its own, to the target. @throws the error of the system */
 export async function openTo({ host, port }: UdpTarget): Promise<Socket> {
   const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4');
+  try {
+    socket.connect(port, host);
+    await once(socket, 'connect');
+  } catch (cause) {
+    // An open socket keeps the process alive.
+    socket.close();
+    throw cause;
+  }
   // Errors of the network count as datagrams without an answer.
   socket.on('error', () => undefined);
-  socket.connect(port, host);
-  await once(socket, 'connect');
   return socket;
 }
 

@@ -26,8 +26,8 @@ export interface FlowOptions {
 }
 
 /**
- * Sends datagrams to each target, `udp://HOST:PORT`, until the command is stopped or one of them has no answer. Then it prints
- * what was lost and for how long, and returns 1.
+ * Sends datagrams to each target, `udp://HOST:PORT`, until the command is stopped or some of them are lost. Then it prints how
+ * many and for how long, and returns 1. An answer that comes late, as from a node that was paused, is no loss.
  */
 export async function watchFlow(
   {
@@ -40,10 +40,10 @@ export async function watchFlow(
 ): Promise<Status> {
   const flows = urls.map((url) => new Flow(url, udpTargetOf(url), clock));
   await using _ = await answerHttp(port, () => {
-    const silent = flows.filter(({ isAnswered }) => !isAnswered).map(({ url }) => url);
+    const silent = flows.filter(({ isAnswering }) => !isAnswering).map(({ url }) => url);
     return silent.length === 0
       ? { status: 200, body: 'every target answers\n' }
-      : { status: 503, body: `no answer yet: ${silent.join(', ')}\n` };
+      : { status: 503, body: `no answer: ${silent.join(', ')}\n` };
   });
   let isBroken = false;
   for (let tick = 0, atMs = clock.monotonic(); !isBroken && !stopped.aborted; tick += 1) {
@@ -60,7 +60,7 @@ export async function watchFlow(
     io.stdout(`${flow.summary()}\n`);
     flow.close();
   }
-  return isBroken ? 1 : 0;
+  return isBroken || flows.some(({ hasOverdue }) => hasOverdue) ? 1 : 0;
 }
 
 /** A datagram without an answer so far. */
@@ -78,13 +78,12 @@ class Flow {
   readonly #startedMs: number;
   /** By the number of the datagram, in the order in which they were sent. */
   readonly #waiting = new Map<bigint, Waiting>();
+  /** Those that have waited too long. */
+  readonly #overdue = new Map<bigint, Waiting>();
   #lasting: Socket | undefined;
   #sent = 0n;
-  #lost = 0;
   /** When the first answer came. What was sent before does not count: the network of a new pod may not be there yet. */
   #answeredMs: number | undefined;
-  /** When the first and the last lost datagram were sent, on the monotonic clock. */
-  #outage: { readonly fromMs: number; readonly at: string; lastMs: number } | undefined;
 
   constructor(url: string, target: UdpTarget, clock: Clock) {
     this.url = url;
@@ -93,26 +92,37 @@ class Flow {
     this.#startedMs = clock.monotonic();
   }
 
-  get isAnswered(): boolean {
-    return this.#answeredMs !== undefined;
+  get isAnswering(): boolean {
+    return this.#answeredMs !== undefined && !this.hasOverdue;
+  }
+
+  get hasOverdue(): boolean {
+    return this.#overdue.size > 0;
   }
 
   /** Reports whether an outage has ended or lasts too long, or the target has never answered. */
   isOver(): boolean {
     const nowMs = this.#clock.monotonic();
-    if (!this.isAnswered) return nowMs - this.#startedMs > FIRST_MS;
-    if (this.#outage === undefined) return false;
-    const { fromMs, lastMs } = this.#outage;
-    return nowMs - lastMs > ANSWER_MS + QUIET_MS || nowMs - fromMs > OUTAGE_MS;
+    if (this.#answeredMs === undefined) return nowMs - this.#startedMs > FIRST_MS;
+    const bounds = this.#outage();
+    return bounds !== undefined && (nowMs - bounds.lastMs > ANSWER_MS + QUIET_MS || nowMs - bounds.fromMs > OUTAGE_MS);
   }
 
   summary(): string {
     const sent = String(this.#sent);
-    if (!this.isAnswered) return `${this.url}: none of ${sent} datagrams was answered`;
-    if (this.#outage === undefined) return `${this.url}: ${sent} datagrams sent, none lost`;
-    const { at, fromMs, lastMs } = this.#outage;
+    if (this.#answeredMs === undefined) return `${this.url}: none of ${sent} datagrams was answered`;
+    const bounds = this.#outage();
+    if (bounds === undefined) return `${this.url}: ${sent} datagrams sent, none lost`;
+    const { fromMs, lastMs } = bounds;
+    const at = new Date(this.#clock.now() - (this.#clock.monotonic() - fromMs)).toISOString();
     const seconds = ((lastMs - fromMs) / 1000).toFixed(1);
-    return `${this.url}: ${String(this.#lost)} of ${sent} datagrams lost within ${seconds} s from ${at}`;
+    return `${this.url}: ${String(this.#overdue.size)} of ${sent} datagrams lost within ${seconds} s from ${at}`;
+  }
+
+  /** When the first and the last of the lost datagrams were sent, on the monotonic clock. */
+  #outage(): { readonly fromMs: number; readonly lastMs: number } | undefined {
+    const times = [...this.#overdue.values()].map(({ sentMs }) => sentMs);
+    return times.length === 0 ? undefined : { fromMs: Math.min(...times), lastMs: Math.max(...times) };
   }
 
   /** Sends one datagram. An error of the network leaves it without an answer. */
@@ -135,31 +145,27 @@ class Flow {
   /** Notes which datagrams have waited too long. */
   judge(): void {
     const nowMs = this.#clock.monotonic();
-    for (const [number, { sentMs }] of this.#waiting) {
-      if (nowMs - sentMs <= ANSWER_MS) return;
-      this.#end(number);
-      if (this.#answeredMs === undefined || sentMs < this.#answeredMs) continue;
-      this.#lost += 1;
-      const at = new Date(this.#clock.now() - (nowMs - sentMs)).toISOString();
-      this.#outage ??= { fromMs: sentMs, at, lastMs: sentMs };
-      this.#outage.lastMs = sentMs;
+    for (const [number, waiting] of this.#waiting) {
+      if (nowMs - waiting.sentMs <= ANSWER_MS) return;
+      this.#waiting.delete(number);
+      if (this.#answeredMs !== undefined && waiting.sentMs >= this.#answeredMs) this.#overdue.set(number, waiting);
+      else waiting.own?.close();
     }
   }
 
   close(): void {
-    for (const number of this.#waiting.keys()) this.#end(number);
+    for (const { own } of [...this.#waiting.values(), ...this.#overdue.values()]) own?.close();
     this.#lasting?.close();
   }
 
   #noteAnswer(data: Buffer): void {
-    if (data.length !== COUNTER_BYTES || !this.#end(data.readBigUInt64BE())) return;
+    if (data.length !== COUNTER_BYTES) return;
+    const number = data.readBigUInt64BE();
+    const waiting = this.#waiting.get(number) ?? this.#overdue.get(number);
+    if (waiting === undefined) return;
+    waiting.own?.close();
+    this.#waiting.delete(number);
+    this.#overdue.delete(number);
     this.#answeredMs ??= this.#clock.monotonic();
-  }
-
-  /** Reports whether the datagram was still waiting. */
-  #end(number: bigint): boolean {
-    const waiting = this.#waiting.get(number);
-    waiting?.own?.close();
-    return this.#waiting.delete(number);
   }
 }

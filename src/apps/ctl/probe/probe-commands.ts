@@ -38,7 +38,7 @@ this network namespace, and must come back whole. The exit status is 1 if a URL 
   }),
   command({
     path: ['probe', 'flow'],
-    summary: 'Sends datagrams to each URL all the time, and ends when one has no answer.',
+    summary: 'Sends datagrams to each URL until some are lost.',
     arguments: [some('url', 'udp://HOST:PORT of "probe serve"')],
     options: {
       port: valueOr('port', 'TCP port on which it says whether every URL answers', {
@@ -48,8 +48,8 @@ this network namespace, and must come back whole. The exit status is 1 if a URL 
     },
     details: `
 Of 20 datagrams per second to each URL, every fifth is of a port of its own and so a new connection. Runs
-until it is interrupted. When a datagram has no answer within 5 seconds, the command waits until all are
-answered again, prints how many were lost and for how long, and its exit status is 1. "netplugctl upgrade
+until it is interrupted. When datagrams are not answered within 5 seconds, the command waits until new ones
+are, prints how many were lost and for how long, and its exit status is 1. Late answers count. "netplugctl upgrade
 apply" starts it in pods on the nodes.`,
     examples: ['netplugctl probe flow udp://10.244.1.7:8080'],
     run: async (context, { args: [urls], options }) => watchFlow(context, urls, options),

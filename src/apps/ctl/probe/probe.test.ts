@@ -1,5 +1,6 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
@@ -21,13 +22,26 @@ function contextOf({ stopped, signal }: { stopped?: AbortSignal; signal?: AbortS
   return { context: context as unknown as Context, lines };
 }
 
-/** Answers datagrams unless it is told to lose them. */
+/** Answers datagrams unless it is told to lose them, or to wait. */
 async function startEcho() {
   const socket = createSocket('udp4');
-  const echo = { isLosing: false, losesLarge: false, ports: new Set<number>() };
+  const held: (() => void)[] = [];
+  const echo = {
+    isLosing: false,
+    losesLarge: false,
+    isPaused: false,
+    ports: new Set<number>(),
+    resume: () => {
+      echo.isPaused = false;
+      for (const answer of held.splice(0)) answer();
+    },
+  };
   socket.on('message', (data, { address, port }) => {
     echo.ports.add(port);
-    if (!echo.isLosing && !(echo.losesLarge && data.length > 100)) socket.send(data, port, address);
+    if (echo.isLosing || (echo.losesLarge && data.length > 100)) return;
+    const answer = (): void => socket.send(data, port, address);
+    if (echo.isPaused) held.push(answer);
+    else answer();
   });
   socket.bind(0, '127.0.0.1');
   await once(socket, 'listening');
@@ -38,22 +52,14 @@ async function startEcho() {
   };
 }
 
-async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer();
-      server.listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      return server;
-    }),
-  );
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  for (const server of servers) server.close();
-  return ports;
+/** Below those that the kernel gives to sockets of other tests. */
+function portsForTest(): readonly [number, number] {
+  const port = 20_000 + Math.floor(Math.random() * 5000) * 2;
+  return [port, port + 1];
 }
 
 it('connects to HTTP and to datagrams that fill a packet, and says which closed URL answers', async () => {
-  const [port = 0, closedPort = 0] = await freePorts(2);
+  const [port, closedPort] = portsForTest();
   const stop = new AbortController();
   const serving = serveProbe(contextOf({ stopped: stop.signal }).context, { port, closedPort });
   const open = [`http://127.0.0.1:${String(port)}/`, `udp://127.0.0.1:${String(port)}`, `udp://[::1]:${String(port)}`];
@@ -79,6 +85,32 @@ it('takes a URL that stays silent as closed', async () => {
   silent.close();
 });
 
+it('does not take a network that answers nothing any more for a policy', async () => {
+  const open = createHttpServer((_, response) => response.end()).listen(0, '127.0.0.1');
+  const silent = createServer(() => {
+    open.closeAllConnections();
+    open.close();
+  }).listen(0, '127.0.0.1');
+  await Promise.all([once(open, 'listening'), once(silent, 'listening')]);
+  const urlOf = (server: { address(): unknown }): string =>
+    `http://127.0.0.1:${String((server.address() as AddressInfo).port)}/`;
+  const urls = { open: [urlOf(open)], closed: [urlOf(silent)] };
+  const { context, lines } = contextOf({ signal: AbortSignal.timeout(5000) });
+  expect(await connectToAll(context, urls)).toBe(1);
+  expect(lines).toEqual([expect.stringContaining(`${urls.open[0] ?? ''}: `)]);
+  silent.close();
+});
+
+it('leaves no socket open to what it cannot connect to', async () => {
+  const sockets = (): number => process.getActiveResourcesInfo().filter((name) => name === 'UDPWrap').length;
+  const before = sockets();
+  const { context, lines } = contextOf({ signal: AbortSignal.timeout(1200) });
+  // Only a socket that may broadcast connects to it.
+  expect(await connectToAll(context, { open: ['udp://255.255.255.255:9'], closed: [] })).toBe(1);
+  expect(lines).toEqual(['udp://255.255.255.255:9: no datagram is answered']);
+  expect(sockets()).toBe(before);
+});
+
 it('tells a lost packet of full size from a target that answers nothing', async () => {
   using large = await startEcho();
   using none = await startEcho();
@@ -94,7 +126,7 @@ it('tells a lost packet of full size from a target that answers nothing', async 
 
 it('sends datagrams from lasting and new ports until it is stopped', async () => {
   using target = await startEcho();
-  const [port = 0] = await freePorts(1);
+  const [port] = portsForTest();
   const stop = new AbortController();
   const { context, lines } = contextOf({ stopped: stop.signal });
   target.echo.isLosing = true;
@@ -112,10 +144,29 @@ it('sends datagrams from lasting and new ports until it is stopped', async () =>
   expect(target.echo.ports.size).toBeGreaterThan(10);
 });
 
+it('takes answers that come late for answers', async () => {
+  using target = await startEcho();
+  const [port] = portsForTest();
+  const stop = new AbortController();
+  const { context, lines } = contextOf({ stopped: stop.signal });
+  const flowing = watchFlow(context, [target.url], { port });
+  const ready = async () => (await fetch(`http://127.0.0.1:${String(port)}/`)).status;
+  await sleep(500);
+  target.echo.isPaused = true;
+  await sleep(5600);
+  expect(await ready()).toBe(503);
+  target.echo.resume();
+  await sleep(300);
+  expect(await ready()).toBe(200);
+  stop.abort();
+  expect(await flowing).toBe(0);
+  expect(lines).toEqual([expect.stringMatching(/none lost$/)]);
+});
+
 it('ends with what was lost when everything is answered again', async () => {
   using good = await startEcho();
   using bad = await startEcho();
-  const [port = 0] = await freePorts(1);
+  const [port] = portsForTest();
   const { context, lines } = contextOf({});
   const flowing = watchFlow(context, [good.url, bad.url], { port });
   await sleep(1000);

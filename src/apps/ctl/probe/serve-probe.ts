@@ -1,4 +1,4 @@
-import { createSocket } from 'node:dgram';
+import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { aborted } from '../../../base/until-aborted.ts';
@@ -39,7 +39,7 @@ export async function answerHttp(
     const { status, body } = answer();
     response.writeHead(status, { 'content-type': 'text/plain', connection: 'close' }).end(body);
   });
-  server.listen(port, '::');
+  server.listen(port);
   await once(server, 'listening');
   return {
     [Symbol.asyncDispose]: async () => {
@@ -51,11 +51,10 @@ export async function answerHttp(
 }
 
 async function echoDatagrams(port: number): Promise<AsyncDisposable> {
-  const socket = createSocket('udp6');
+  // A kernel without IPv6 has sockets of IPv4 alone.
+  const socket = await bound('udp6', port).catch(async () => bound('udp4', port));
   // An error of one datagram, such as a port that is closed again, concerns no other.
   socket.on('message', (data, { address, port: from }) => socket.send(data, from, address, () => undefined));
-  socket.bind(port, '::');
-  await once(socket, 'listening');
   socket.on('error', () => undefined);
   return {
     [Symbol.asyncDispose]: async () => {
@@ -63,4 +62,16 @@ async function echoDatagrams(port: number): Promise<AsyncDisposable> {
       await once(socket, 'close');
     },
   };
+}
+
+async function bound(type: 'udp4' | 'udp6', port: number): Promise<Socket> {
+  const socket = createSocket(type);
+  try {
+    socket.bind(port);
+    await once(socket, 'listening');
+    return socket;
+  } catch (cause) {
+    socket.close();
+    throw cause;
+  }
 }

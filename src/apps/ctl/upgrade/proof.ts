@@ -1,46 +1,63 @@
-import { imageNames } from '../../../install/cluster/names.ts';
+import type { Env } from '../../../config/environment.ts';
+import { controllersSettings } from '../../../config/controllers-settings.ts';
+import { AGENT_SET, imageNames } from '../../../install/cluster/names.ts';
+import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import type { ProbeImage } from '../../../install/cluster/probe-objects.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
-import {
-  CONTROLLERS_CONFIGURATION_NAME,
-  type ControllersConfigurationSpec,
-} from '../../../model/controllers-configuration.ts';
-import { controllersSettings } from '../../../config/controllers-settings.ts';
+import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
+import { CONTROLLERS_CONFIGURATION_NAME } from '../../../model/controllers-configuration.ts';
 import { holderOf } from '../../../model/ip-block.ts';
 import { parseAddress } from '../../../net/address.ts';
-import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
+import { installedSettings, registryIn } from '../../../upgrade/cluster/installed-spec.ts';
+import { containersIn, findNamed, recordIn, textIn, variableIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
-import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { PodState } from '../cluster/node-pods.ts';
 import type { Proof } from '../cluster/prove-network.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
+import { listIn } from './read-nodes.ts';
 
-/** Returns the image of the release's tools, from where the cluster pulls its images. */
-export function toolsImage(snapshot: ClusterSnapshot, release: string): ProbeImage {
-  const { registry, imagePullSecrets = [] } = installedSettings(snapshot).spec;
-  return { release, image: imageNames(release, registry).tools, pullSecrets: imagePullSecrets };
+/** Returns the image of the target's tools, from where the agents of the target are pulled. */
+export function toolsImage({ release, stages }: UpgradeTarget): ProbeImage {
+  const agent = findNamed(
+    stages.flatMap(({ objects }) => objects),
+    'DaemonSet',
+    AGENT_SET,
+  );
+  const [container = {}] = agent === undefined ? [] : containersIn(agent);
+  const pod = recordIn(recordIn(recordIn(agent ?? {}, 'spec'), 'template'), 'spec');
+  return {
+    release,
+    image: imageNames(release, registryIn(textIn(container, 'image'))).tools,
+    pullSecrets: listIn(pod, 'imagePullSecrets').map((secret) => textIn(secret, 'name')),
+  };
 }
 
 /** Returns what the network of a cluster must show: policy and addresses only where netplug is in charge of them. */
 export async function proofOf(
   session: UpgradeSession,
-  { snapshot, release }: { readonly snapshot: ClusterSnapshot; readonly release: string },
+  { snapshot, target }: { readonly snapshot: ClusterSnapshot; readonly target: UpgradeTarget },
 ): Promise<Omit<Proof, 'nodes'>> {
   const { spec, circumstances } = installedSettings(snapshot);
-  const { policy, ipam } = settingsOf(spec, { ...circumstances, release });
+  const { policy, ipam } = settingsOf(spec, { ...circumstances, release: target.release });
+  const [controllers = {}] = containersIn(findNamed(snapshot.objects, 'Deployment', CONTROLLERS) ?? {});
+  const named = variableIn(controllers, 'ENABLED_CONTROLLERS');
   return {
-    image: toolsImage(snapshot, release),
-    hasPolicy: policy && (await arePoliciesRead(session)),
+    image: toolsImage(target),
+    hasPolicy: policy && (await arePoliciesCopied(session, named === undefined ? {} : { ENABLED_CONTROLLERS: named })),
     ...(ipam === 'netplug-ipam' ? { addressFaults: async (pods) => addressFaults(session, pods) } : {}),
   };
 }
 
-/** With etcd, NetworkPolicies are in force once a controller has copied them. */
-async function arePoliciesRead({ store, datastore, context: { signal } }: UpgradeSession): Promise<boolean> {
+/** With etcd, a NetworkPolicy comes into force once a controller has copied it. */
+async function arePoliciesCopied(
+  { store, datastore, context: { signal } }: UpgradeSession,
+  env: Env,
+): Promise<boolean> {
   if (datastore.type !== 'kvv3') return true;
   const id = { kind: 'ControllersConfiguration', name: CONTROLLERS_CONFIGURATION_NAME } as const;
-  const spec: ControllersConfigurationSpec | undefined = (await store.findResource(id, signal))?.spec;
-  return controllersSettings({}, datastore.type, spec).controllers.has('policy');
+  const configuration = await store.findResource(id, signal);
+  return controllersSettings(env, datastore.type, configuration?.spec).controllers.has('policy');
 }
 
 /** Compares the addresses of pods with what the datastore has as their holders. */

@@ -4,6 +4,7 @@ import { NODES } from '../../../kube/paths.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { NodeState, PodSnapshot, SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
+import { FLOW_PODS, PROBE_PODS } from '../../../install/cluster/probe-objects.ts';
 import { SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { isLinux } from '../cluster/wait-ready.ts';
 
@@ -37,10 +38,15 @@ function nodeStateOf(node: ApiObject): NodeState {
   };
 }
 
-/** Reads the pods of netplug. @throws store/* */
+const PROBES: readonly string[] = [...PROBE_PODS, ...FLOW_PODS];
+
+/** Reads the pods of netplug, without those that probe the network: they are of no release that is installed. @throws store/* */
 export async function readPods(api: OrchApi, signal: AbortSignal): Promise<readonly PodSnapshot[]> {
   const pods = await api.list(SYSTEM_PODS, { labelSelector: 'app.kubernetes.io/part-of=netplug' }, signal);
-  return pods.filter(({ metadata }) => !isLeaving(metadata)).map(podOf);
+  return pods
+    .filter(({ metadata }) => !isLeaving(metadata))
+    .map(podOf)
+    .filter(({ component }) => !PROBES.includes(component));
 }
 
 /** Reports whether an object is being deleted. */

@@ -1,3 +1,4 @@
+import { probeObjects } from '../../../install/cluster/probe-objects.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
@@ -26,8 +27,10 @@ export interface SnapshotSources {
 const SERVICES = { group: '', version: 'v1', plural: 'services' } as const;
 const WRITE_VERBS = ['get', 'create', 'patch', 'update'];
 const FURTHER_RIGHTS = [
-  { verb: 'delete', group: '', resource: 'pods', namespace: 'netplug-system' },
+  { verb: 'list', group: '', resource: 'pods', namespace: 'netplug-system' },
   { verb: 'list', group: '', resource: 'secrets' },
+  { verb: 'list', group: '', resource: 'services', namespace: 'kube-system' },
+  { verb: 'list', group: 'discovery.k8s.io', resource: 'endpointslices', namespace: 'kube-system' },
 ] as const;
 
 /** Reads the cluster. The target, which depends on what is installed, is rehearsed. @throws store/*, upgrade/not-installed */
@@ -77,7 +80,12 @@ export async function readSnapshot(
   const rehearsal = await attempt('rehearsal', [], async () =>
     Promise.all(applied.map(async (object) => rehearseApply(api, { object, served: kinds }, signal))),
   );
-  const rights = [...rightsForObjects(applied, WRITE_VERBS), ...FURTHER_RIGHTS];
+  const probes = probeObjects({ release: VERSION, image: '', pullSecrets: [] });
+  const rights = [
+    ...rightsForObjects(applied, WRITE_VERBS),
+    ...rightsForObjects(probes, [...WRITE_VERBS, 'delete']),
+    ...FURTHER_RIGHTS,
+  ];
   const missingRights = await attempt('rights', [], async () => findMissingRights(api, rights, signal));
   return {
     ...first,

@@ -55,7 +55,7 @@ export async function tryCanary(
   );
   const others = ready.map((each) => each.name).filter((each) => each !== node);
   try {
-    const wanted = await proofOf(session, { snapshot, release: target.release });
+    const wanted = await proofOf(session, { snapshot, target });
     await proveNetwork(run, { ...wanted, nodes: [node, ...others.slice(0, COMPANIONS)] });
     await settleFlow(run);
   } catch (cause) {

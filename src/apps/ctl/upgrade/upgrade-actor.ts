@@ -3,6 +3,7 @@ import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import type { Actor, Standing } from '../../../plans/carry-out.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
+import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { planPreparation } from '../../../upgrade/host-endpoints/plan-preparation.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
 import { memoryPlanRecords } from '../../../plans/plan-records.ts';
@@ -19,12 +20,12 @@ import { annotate, applyRelease, areApplied } from './apply-objects.ts';
 import { findBackup, writeBackup } from './backup.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
-import { readPods } from './read-nodes.ts';
+import { readNodes, readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { toolsImage } from './proof.ts';
 import { holdAgents, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
 import { verifyRelease } from './verify.ts';
-import { endFlow, startFlow, whilePacketsFlow } from './watch-packets.ts';
+import { endFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
 export const NAMESPACE_OBJECT: ClusterObject = {
   apiVersion: 'v1',
@@ -61,7 +62,6 @@ export function upgradeActor(parts: UpgradeRun): Actor<UpgradeStepData> {
 /** Steps of which no node notices anything. */
 const UNNOTICED: ReadonlySet<UpgradeStepData['act']> = new Set([
   'back-up',
-  'prepare-host-endpoints',
   'pass-release-on',
   'delete-records',
   'restart',
@@ -70,21 +70,30 @@ const UNNOTICED: ReadonlySet<UpgradeStepData['act']> = new Set([
 /** Packets between pods show whether the step disturbs them. @throws upgrade/packets-lost */
 async function carryOutWatched(step: UpgradeStepData, parts: UpgradeRun): Promise<void> {
   const { run, snapshot, target } = parts;
-  const nodes = agentNodes(snapshot).filter((node) => node.isReady && node.isSchedulable);
-  await startFlow(run, { nodes: nodes.map(({ name }) => name), image: toolsImage(snapshot, target.release) });
+  const agents = new Set(agentNodes(snapshot).map(({ name }) => name));
+  const nodes = (await readNodes(run.api, run.signal)).filter(
+    (node) => agents.has(node.name) && node.isReady && node.isSchedulable,
+  );
   try {
+    await startFlow(run, { nodes: nodes.map(({ name }) => name), image: toolsImage(target) });
     await whilePacketsFlow(run, async (watched) => carryOutStep(step, { ...parts, run: watched }));
   } catch (cause) {
     if (!isNetplugError(cause, 'upgrade/packets-lost')) throw cause;
-    if (step.act === 'roll-out') {
-      await holdAgents(run);
-      run.onProgress('the DaemonSet of the agent is held: nodes that have the old release keep it');
-    } else if (step.act === 'await-operator') {
-      run.onProgress(
-        'the operator goes on with the other nodes; "netplugctl upgrade rollback" brings the old one back',
-      );
-    }
+    run.onProgress(cause.message);
+    await holdBack(parts);
+    // Only now: until here, the next call finds the losses as well.
+    await stopFlow(run);
     throw cause;
+  }
+}
+
+/** Keeps more nodes from following, where that is in the hands of this program. */
+async function holdBack({ run, snapshot }: UpgradeRun): Promise<void> {
+  if (detectInstallation(snapshot).method === 'manifest') {
+    await holdAgents(run);
+    run.onProgress('the DaemonSet of the agent is held: nodes with the old release keep it');
+  } else {
+    run.onProgress('the operator goes on with the other nodes; "netplugctl upgrade rollback" brings the old one back');
   }
 }
 
@@ -216,6 +225,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
 export async function verifyAndNote(parts: UpgradeRun): Promise<void> {
   await verifyRelease(parts);
   if (parts.proof === 'run') await endFlow(parts.run);
+  else await stopFlow(parts.run);
   await annotate(
     parts.session.api,
     { object: NAMESPACE_OBJECT, annotations: { [NOTES.verified]: parts.target.release, [NOTES.canary]: null } },

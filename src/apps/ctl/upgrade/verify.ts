@@ -121,7 +121,7 @@ export async function verifyRelease(parts: UpgradeRun): Promise<readonly Verifie
     const nodes = agentNodes(snapshot)
       .filter((node) => node.isSchedulable)
       .map(({ name }) => name);
-    await proveNetwork(run, { ...(await proofOf(session, { snapshot, release: target.release })), nodes });
+    await proveNetwork(run, { ...(await proofOf(session, { snapshot, target })), nodes });
   }
   return results;
 }

@@ -1,36 +1,50 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { FLOW_PODS, flowClientPod, flowServerPod, type ProbeImage } from '../../../install/cluster/probe-objects.ts';
-import type { ApiObject } from '../../../kube/objects.ts';
 import { type PodRun, type PodState, podStateOf, removePodsNamed, runPods, SYSTEM_PODS } from '../cluster/node-pods.ts';
+import { isLeaving, readNodes } from './read-nodes.ts';
 
-/** Through more nodes, the pods themselves would be a load. */
+/** Between the pods of more nodes, the datagrams themselves would be a load. */
 const MOST_NODES = 100;
 const POLL_MS = 2000;
-/** Until a lost datagram shows: it is waited for, then until everything is answered again, and then its pod has to be seen. */
+/** Until an outage shows: its first datagram has waited too long, and a pod of the flow is not ready any more. */
 const SHOWN_MS = 10_000;
+/** Until an outage that shows has ended, or has lasted too long to wait for its end, and its pod has failed. */
+const ENDED_MS = 60_000;
 const SELECTOR = { labelSelector: `app.kubernetes.io/name in (${FLOW_PODS.join(',')})` };
-const AGAIN =
-  'Look at the log of the agents of these nodes from that time; run the command again to go on, or go back with "netplugctl upgrade rollback"';
 
-/** Through which nodes datagrams flow. */
+/** Between which nodes datagrams flow. */
 export interface PacketFlow {
+  /** Nodes that are ready and take pods. */
   readonly nodes: readonly string[];
   readonly image: ProbeImage;
 }
 
 /**
  * Starts pods on the nodes that send each other datagrams, unless they are there: they outlive the program that started them.
- * @throws upgrade/packets-lost when datagrams were lost since an earlier program started them, upgrade/not-verified when the
- *   datagrams do not flow
+ * @throws upgrade/packets-lost when some were lost since an earlier program started them, upgrade/not-verified when none flow
  */
 export async function startFlow(run: PodRun, { nodes: all, image }: PacketFlow): Promise<void> {
   const nodes = all.slice(0, MOST_NODES);
   const found = await flowPods(run);
-  await refuseLosses(run, found);
   const flowing = new Set(found.filter(({ phase }) => phase === 'ready').map(({ node }) => node));
   if (found.every(({ phase }) => phase === 'ready') && nodes.every((node) => flowing.has(node))) return;
+  if (found.length > 0) {
+    await settleFlow(run);
+    run.onProgress(`packets are watched anew: ${describeEnd(found) ?? 'there are other nodes'}`);
+  }
   await stopFlow(run);
-  // Neighbours in the list send to each other, so that each node is at one end of a flow.
+  if (nodes.length < all.length)
+    run.onProgress(`packets are watched between ${String(nodes.length)} of ${String(all.length)} nodes`);
+  try {
+    await startPods(run, { nodes, image });
+  } catch (cause) {
+    await stopFlow({ ...run, signal: AbortSignal.timeout(ENDED_MS) });
+    throw cause;
+  }
+}
+
+/** Neighbours in the list send to each other, so that each node is at one end of a flow. */
+async function startPods(run: PodRun, { nodes, image }: PacketFlow): Promise<void> {
   const [serving, sending] = [nodes.filter((_, at) => at % 2 === 0), nodes.filter((_, at) => at % 2 === 1)];
   const servers = await runPods(run, {
     pods: serving.map((node) => flowServerPod({ ...image, node })),
@@ -50,84 +64,112 @@ export async function startFlow(run: PodRun, { nodes: all, image }: PacketFlow):
   refuseSilent(clients);
 }
 
-/**
- * Does the work while datagrams flow, and interrupts it when some are lost. @throws upgrade/packets-lost after which nothing flows
- * any more
- */
+/** Does the work while datagrams flow, and interrupts it when some are lost. @throws upgrade/packets-lost */
 export async function whilePacketsFlow(run: PodRun, work: (run: PodRun) => Promise<void>): Promise<void> {
-  const [lost, over] = [new AbortController(), new AbortController()];
+  const [interrupted, over] = [new AbortController(), new AbortController()];
+  let losses: readonly string[] = [];
   const watching = (async () => {
-    while (!over.signal.aborted) {
+    while (!over.signal.aborted && losses.length === 0) {
       await run.clock.sleep(POLL_MS, over.signal).catch(() => undefined);
       // An API server that is upgraded itself does not answer at times.
-      const losses = await flowPods(run).then(lossesIn, () => []);
-      if (losses.length > 0) {
-        lost.abort();
-        return;
-      }
+      losses = await findLosses(run).catch(() => []);
     }
+    if (losses.length > 0) interrupted.abort();
   })();
   try {
-    await work({ ...run, signal: AbortSignal.any([run.signal, lost.signal]) });
+    await work({ ...run, signal: AbortSignal.any([run.signal, interrupted.signal]) });
   } catch (cause) {
-    if (!lost.signal.aborted) throw cause;
+    if (!interrupted.signal.aborted) throw cause;
   } finally {
     over.abort();
     await watching;
   }
-  await refuseLosses(run, await flowPods(run));
+  refuseLosses(losses);
+}
+
+/** Waits until losses up to now would show. @throws upgrade/packets-lost */
+export async function settleFlow(run: PodRun): Promise<void> {
+  await run.clock.sleep(SHOWN_MS, run.signal);
+  const endMs = run.clock.monotonic() + ENDED_MS;
+  for (;;) {
+    refuseLosses(await findLosses(run));
+    const silent = (await flowPods(run)).filter(({ phase }) => phase === 'running');
+    if (silent.length === 0) return;
+    if (run.clock.monotonic() > endMs)
+      return refuseLosses(
+        silent.map(({ name, node }) => `${node}: pod ${name} does not say that datagrams are answered`),
+      );
+    await run.clock.sleep(POLL_MS, run.signal);
+  }
 }
 
 /**
- * Waits until losses up to now would show, and ends the flow. Says through how many nodes it went. Does nothing when nothing flows.
+ * Waits until losses up to now would show, and ends the flow. Says between how many nodes it went. Does nothing when nothing flows.
  * @throws upgrade/packets-lost
  */
 export async function endFlow(run: PodRun): Promise<void> {
   if ((await flowPods(run)).length === 0) return;
   await settleFlow(run);
   const pods = await run.api.list(SYSTEM_PODS, SELECTOR, run.signal);
-  const nodes = new Set(pods.map((pod) => podStateOf(pod).node));
+  const states = pods.map(podStateOf);
+  const nodes = new Set(states.map(({ node }) => node));
   const startedMs = Math.min(...pods.map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? '')));
-  await stopFlow(run);
   const minutes = ((run.clock.now() - startedMs) / 60_000).toFixed(1);
-  run.onProgress(`packets between pods of ${String(nodes.size)} nodes: none lost in ${minutes} minutes`);
-}
-
-/** Waits until losses up to now would show. @throws upgrade/packets-lost */
-export async function settleFlow(run: PodRun): Promise<void> {
-  await run.clock.sleep(SHOWN_MS, run.signal);
-  await refuseLosses(run, await flowPods(run));
-}
-
-/** Removes the pods, whoever has started them. */
-export async function stopFlow(run: Omit<PodRun, 'onProgress'>): Promise<void> {
-  await removePodsNamed(run, FLOW_PODS);
-}
-
-async function flowPods({ api, signal }: PodRun): Promise<readonly PodState[]> {
-  const pods: readonly ApiObject[] = await api.list(SYSTEM_PODS, SELECTOR, signal);
-  return pods.map(podStateOf);
-}
-
-/** Pods that were evicted or deleted have lost nothing. */
-function lossesIn(pods: readonly PodState[]): readonly string[] {
-  return pods.flatMap(({ node, phase, reason = '' }) =>
-    phase === 'failed'
-      ? reason
-          .split('\n')
-          .filter((line) => / datagrams lost |was answered/.test(line))
-          .map((line) => `${node}: ${line.trim()}`)
-      : [],
+  const ended = describeEnd(states);
+  await stopFlow(run);
+  run.onProgress(
+    `packets between pods of ${String(nodes.size)} nodes: none lost in ${minutes} minutes${ended === undefined ? '' : `; not watched to the end: ${ended}`}`,
   );
 }
 
-/** Removes the pods when there are losses, so that these are reported once. @throws upgrade/packets-lost */
-async function refuseLosses(run: PodRun, pods: readonly PodState[]): Promise<void> {
-  const losses = lossesIn(pods);
+/** Removes the pods of the flow. */
+export async function stopFlow(run: Omit<PodRun, 'onProgress'>): Promise<void> {
+  for (const name of FLOW_PODS) await removePodsNamed(run, [name]);
+}
+
+async function flowPods({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<readonly PodState[]> {
+  const pods = await api.list(SYSTEM_PODS, SELECTOR, signal);
+  return pods.filter(({ metadata }) => !isLeaving(metadata)).map(podStateOf);
+}
+
+/** Returns what has ended without a loss, as by eviction; undefined when nothing has. */
+function describeEnd(pods: readonly PodState[]): string | undefined {
+  const ended = pods.find(({ phase }) => phase !== 'ready');
+  return ended === undefined ? undefined : `pod ${ended.name} is ${ended.phase} (${ended.reason ?? 'not ready'})`;
+}
+
+/** A client fails when datagrams are lost. Those to a pod that has ended, or to a node that is down, are no loss of the network. */
+async function findLosses(run: PodRun): Promise<readonly string[]> {
+  const pods = await flowPods(run);
+  const failed = pods.filter(({ phase, exitCode }) => phase === 'failed' && exitCode === 1);
+  if (failed.length === 0) return [];
+  const ready = new Set(
+    (await readNodes(run.api, run.signal)).filter(({ isReady }) => isReady).map(({ name }) => name),
+  );
+  const running = new Set(
+    pods
+      .filter(({ phase, node }) => (phase === 'ready' || phase === 'running') && ready.has(node))
+      .flatMap(({ addresses }) => addresses),
+  );
+  return failed.flatMap(({ name, node, reason = '' }) => {
+    const lines = reason.split('\n').filter((line) => line.includes(' datagrams '));
+    // Its output is not always there to be read.
+    if (lines.length === 0) return [`${node}: pod ${name} failed without a reason`];
+    return lines
+      .filter((line) => / datagrams lost /.test(line) && running.has(addressIn(line)))
+      .map((line) => `${node}: ${line.trim()}`);
+  });
+}
+
+/** Reads the address of `udp://ADDRESS:PORT: …`. */
+function addressIn(line: string): string {
+  return /udp:\/\/\[?([0-9a-f.:]+?)\]?:\d+: /.exec(line)?.[1] ?? '';
+}
+
+function refuseLosses(losses: readonly string[]): void {
   if (losses.length === 0) return;
-  await stopFlow(run);
   throw new NetplugError('upgrade/packets-lost', `Packets between pods were lost:\n  ${losses.join('\n  ')}`, {
-    hint: AGAIN,
+    hint: 'Look at the log of the agents of these nodes from that time; run the command again to go on, or go back with "netplugctl upgrade rollback"',
     facts: { losses },
   });
 }
