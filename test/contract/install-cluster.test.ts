@@ -130,7 +130,9 @@ describe('netplugctl install cluster on an API server', () => {
     const first = await ctl('install cluster --method manifest --yes');
     expect({ status: first.status, err: first.err.slice(-700) }).toEqual({ status: 0, err: expect.anything() });
     expect(first.out).toContain('netplug v3.27.0 is installed on 2 nodes');
-    expect(first.err).toContain('network proved: 2 nodes, 6 connections, Service 10.96.');
+    expect(first.err).toMatch(
+      /network proved: 2 nodes, 10 connections, packets of full size, Service 10\.96\.[\d.]+, policy\n/,
+    );
     expect([...running.pods].sort()).toEqual([
       'netplug-node-check-node-a',
       'netplug-node-check-node-b',
@@ -139,7 +141,7 @@ describe('netplugctl install cluster on an API server', () => {
       'netplug-probe-server-node-a',
       'netplug-probe-server-node-b',
     ]);
-    expect(await namesOf('pods,services')).toEqual([]);
+    expect(await namesOf('pods,services,networkpolicies')).toEqual([]);
     expect(await namesOf('daemonsets,deployments,ippools')).toEqual([
       'DaemonSet/netplug-node',
       'Deployment/netplug-orch-controllers',
@@ -375,7 +377,7 @@ describe('netplugctl install cluster on an API server', () => {
       failure: (pod) => (pod.includes('client-node-a') ? 'http://10.244.1.7:8080/: timed out' : undefined),
     });
     expect(failed).toContain('node-a: http://10.244.1.7:8080/: timed out');
-    expect(await namesOf('pods,services')).toEqual([]);
+    expect(await namesOf('pods,services,networkpolicies')).toEqual([]);
     await purge();
   });
 
@@ -468,6 +470,23 @@ describe('netplugctl install cluster on an API server', () => {
     await refused(by, /error: Node node-a: its clock is 1\d\d s ahead of that of the API server/);
     await server.kubectl('delete', 'lease', '--namespace=kube-node-lease', 'node-a');
     expect(await namesOf('namespaces,customresourcedefinitions')).toEqual([]);
+  });
+
+  it('removes what a killed upgrade has left, also from a node that does not answer', async () => {
+    const metadata = { name: 'netplug-system' };
+    const labels = { 'app.kubernetes.io/name': 'netplug-flow-client', 'app.kubernetes.io/part-of': 'netplug' };
+    await server.apply([
+      { apiVersion: 'v1', kind: 'Namespace', metadata },
+      {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name: 'netplug-flow-client-node-a', namespace: metadata.name, labels },
+        spec: { nodeName: 'node-a', containers: [{ name: 'probe', image: 'netplug' }] },
+      },
+    ]);
+    const { status, err } = await ctl('uninstall cluster --yes --timeout 100');
+    expect({ status, err }).toMatchObject({ status: 0 });
+    expect(await namesOf('pods')).toEqual([]);
   });
 
   it('refuses certificates of etcd that cannot be read, and methods that cannot use etcd', async () => {

@@ -200,13 +200,14 @@ async function applyWhileKilled(
       600_000,
       20,
     );
-    if (!state.hasEnded) {
+    const isKilled = !state.hasEnded;
+    if (isKilled) {
       all.kills += 1;
       await sleep(dice.between(0, 1500));
       await tool.stop('KILL');
     }
     all.said += tool.log();
-    if (!state.hasEnded) continue;
+    if (isKilled) continue;
     expect(all.said).toContain(`the cluster has release ${VERSION}`);
     return all;
   }

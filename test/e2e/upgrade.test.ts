@@ -275,7 +275,7 @@ describe('netplugctl upgrade', () => {
     await settled(NEW);
     await must('upgrade rollback --yes');
     await settled(OLD);
-  }, 180_000);
+  }, 300_000);
 
   it('stops the roll-out when packets are lost, and goes on when it is asked to', async () => {
     let isLosing = (): boolean => rollout.started.some(({ node, release }) => node === 'node-b' && release === NEW);
@@ -294,7 +294,7 @@ describe('netplugctl upgrade', () => {
     await settled(NEW);
     await must('upgrade rollback --yes');
     await settled(OLD);
-  }, 180_000);
+  }, 300_000);
 
   it('reports packets that were lost while it was not there', async () => {
     let isLosing = false;
@@ -316,7 +316,7 @@ describe('netplugctl upgrade', () => {
     });
     await must('upgrade apply --yes');
     expect(await probePods()).toEqual([]);
-  }, 180_000);
+  }, 300_000);
 
   it('removes the pods that send packets when it goes back, and needs none without proof', async () => {
     await installOld(RELEASE_MANIFESTS[0]);
@@ -331,7 +331,7 @@ describe('netplugctl upgrade', () => {
     await once(child, 'exit');
     await must('upgrade rollback --yes');
     expect(await probePods()).toEqual([]);
-  }, 180_000);
+  }, 300_000);
 
   it('finds ten hazards that are there at once', async () => {
     await installOld(RELEASE_MANIFESTS[0]);

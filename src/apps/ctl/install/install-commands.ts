@@ -8,6 +8,8 @@ import { uninstall } from './uninstall.ts';
 const FOLDER = { read: absolutePath, completes: 'folder' } as const;
 
 /** The agent may take most of a minute to shut down, and so may the datastore. */
+/** A busy node takes long to write the executables. */
+const INSTALL_SECONDS = 300;
 const PURGE_SECONDS = 180;
 
 /** Options that a conflist of the user excludes. */
@@ -64,6 +66,7 @@ netplug-standalone is run before it replaces the installed one: with --prove-on-
       'netplugctl node install --conf my.conflist --bin-dir /host/opt/cni/bin --conf-dir /host/etc/cni/net.d \\\n    --host-conf-dir /etc/cni/net.d',
       'netplugctl node install --executables-only --prove-on-host',
     ],
+    timeoutSeconds: INSTALL_SECONDS,
     run: async (context, { options }) => {
       const { binDir, confDir, hostConfDir, confName, from, executablesOnly, proveOnHost, dryRun, output } = options;
       const conflist = conflistChoice(options);
