@@ -150,7 +150,7 @@ describe('netplugctl upgrade fleet', () => {
       ran: { status: 0 },
     });
     await backTo(OLD);
-  }, 300_000);
+  }, 600_000);
 
   it('goes on where it was when it is killed in the middle, and upgrades no cluster twice', async () => {
     expect(await killAt(16 + 9)).toBe(true);
@@ -166,7 +166,7 @@ describe('netplugctl upgrade fleet', () => {
       expect(clusters[name].rollout.gaps()).toBe(0);
     }
     await backTo(OLD);
-  }, 300_000);
+  }, 600_000);
 
   it('carries the others of a wave to their end when one fails, and ends after the wave that is asked for', async () => {
     broken.add('pilot');
@@ -183,7 +183,7 @@ describe('netplugctl upgrade fleet', () => {
     broken.clear();
     expect((await apply()).results).toEqual({ pilot: 'at target', north: 'upgraded', south: 'at target' });
     await backTo(OLD);
-  }, 300_000);
+  }, 600_000);
 
   it('says which cluster lost its API server in the middle, and goes on when it serves again', async () => {
     const { server } = clusters.pilot;
@@ -215,7 +215,7 @@ describe('netplugctl upgrade fleet', () => {
       expect(clusters[name].rollout.gaps()).toBe(0);
     }
     await backTo(OLD);
-  }, 300_000);
+  }, 600_000);
 
   it('does not begin a wave while a cluster before it does not answer', async () => {
     await apply('--through', 'first');
@@ -229,7 +229,7 @@ describe('netplugctl upgrade fleet', () => {
       await server.start();
     }
     await backTo(OLD);
-  }, 300_000);
+  }, 600_000);
 });
 
 /** Calls the tool and kills it at the given record of its progress. Returns whether it was killed. */

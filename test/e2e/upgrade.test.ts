@@ -171,7 +171,7 @@ describe('netplugctl upgrade', () => {
       expect(resources[0]?.spec.netplugVersion).toBe(OLD);
       expect(rollout.gaps()).toBe(0);
     },
-    180_000,
+    400_000,
   );
 
   it('replaces the operator, waits for what it rolls out, and goes back [up-methods]', async () => {
@@ -186,7 +186,7 @@ describe('netplugctl upgrade', () => {
     await must('upgrade rollback --yes');
     await settled(OLD);
     expect(await stateOfCluster()).toEqual(before);
-  }, 180_000);
+  }, 400_000);
 
   it.each(['helm', 'helm-3'] as const)(
     'passes a chart from before v3.23 on to the namespace of the operator, with real %s [up-methods]',
@@ -222,7 +222,7 @@ describe('netplugctl upgrade', () => {
       expect(await chartRecords()).toEqual(['netplug-system/sh.helm.release.v1.calico.v1']);
       await must('upgrade verify');
     },
-    240_000,
+    400_000,
   );
 
   it('prepares host endpoints for all interfaces when it begins before v3.14, and restores them [up-hostendpoints]', async () => {
@@ -253,7 +253,7 @@ describe('netplugctl upgrade', () => {
       status: 69,
       stderr: expect.stringContaining('HostEndpoint "all" has been replaced') as string,
     });
-  }, 180_000);
+  }, 400_000);
 
   it('stops after the first node when its network fails, and goes on when it works', async () => {
     let isBroken = true;
@@ -275,7 +275,7 @@ describe('netplugctl upgrade', () => {
     await settled(NEW);
     await must('upgrade rollback --yes');
     await settled(OLD);
-  }, 300_000);
+  }, 400_000);
 
   it('stops the roll-out when packets are lost, and goes on when it is asked to', async () => {
     let isLosing = (): boolean => rollout.started.some(({ node, release }) => node === 'node-b' && release === NEW);
@@ -294,7 +294,7 @@ describe('netplugctl upgrade', () => {
     await settled(NEW);
     await must('upgrade rollback --yes');
     await settled(OLD);
-  }, 300_000);
+  }, 400_000);
 
   it('reports packets that were lost while it was not there', async () => {
     let isLosing = false;
@@ -303,7 +303,7 @@ describe('netplugctl upgrade', () => {
     );
     const child = spawn(NETPLUGCTL, ['upgrade', 'apply', '--yes'], { env, stdio: 'ignore' });
     const isFirstReplaced = (): boolean => rollout.started.some(({ release }) => release === NEW);
-    await until(async () => Promise.resolve(isFirstReplaced()), 'the first agent is replaced', 60_000);
+    await until(async () => Promise.resolve(isFirstReplaced()), 'the first agent is replaced', 120_000);
     child.kill('SIGKILL');
     await once(child, 'exit');
     expect(await probePods()).toContain('netplug-flow-client-node-b');
@@ -316,7 +316,7 @@ describe('netplugctl upgrade', () => {
     });
     await must('upgrade apply --yes');
     expect(await probePods()).toEqual([]);
-  }, 300_000);
+  }, 400_000);
 
   it('removes the pods that send packets when it goes back, and needs none without proof', async () => {
     await installOld(RELEASE_MANIFESTS[0]);
@@ -326,12 +326,12 @@ describe('netplugctl upgrade', () => {
     await must('upgrade rollback --yes');
     await settled(OLD);
     const child = spawn(NETPLUGCTL, ['upgrade', 'apply', '--yes'], { env, stdio: 'ignore' });
-    await until(async () => (await probePods()).includes('netplug-flow-client-node-b'), 'packets flow', 60_000);
+    await until(async () => (await probePods()).includes('netplug-flow-client-node-b'), 'packets flow', 120_000);
     child.kill('SIGKILL');
     await once(child, 'exit');
     await must('upgrade rollback --yes');
     expect(await probePods()).toEqual([]);
-  }, 300_000);
+  }, 400_000);
 
   it('finds ten hazards that are there at once', async () => {
     await installOld(RELEASE_MANIFESTS[0]);
@@ -428,7 +428,7 @@ describe('netplugctl upgrade', () => {
     // Each of the eight steps is recorded before and after it.
     expect(kills).toBeGreaterThanOrEqual(Math.ceil(16 / STRIDE));
     expect(rollout.gaps()).toBe(0);
-  }, 900_000);
+  }, 1_200_000);
 
   it('backs up without changing anything, and detects a damaged backup', async () => {
     await installOld(RELEASE_MANIFESTS[0]);
