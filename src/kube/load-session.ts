@@ -2,6 +2,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { never } from '../base/errors.ts';
 import { CNI_TOKEN_NAME } from '../model/cni-token.ts';
 import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
+import { urlHost } from '../net/address.ts';
 import { type AccessInputs, accessInvalid, type OrchAccess, readServerUrl } from './access.ts';
 import { runExecPlugin } from './exec-plugin.ts';
 import { type ClusterEntry, type KubeconfigOrigin, type UserEntry, wrong } from './parse-kubeconfig.ts';
@@ -44,7 +45,7 @@ async function loadPodSession(dir: string, { env }: AccessInputs): Promise<Sessi
   const [token, ca] = [await readToken(tokenFile, 'the token of the pod'), await readNamedFile(caFile, 'ca.crt')];
   checkTls({ ca }, `"${caFile}"`);
   return {
-    server: readServerUrl(`https://${host.includes(':') ? `[${host}]` : host}:${port}`, 'KUBERNETES_SERVICE_HOST'),
+    server: readServerUrl(`https://${urlHost(host)}:${port}`, 'KUBERNETES_SERVICE_HOST'),
     tls: { ca },
     credential: { kind: 'token', token, from: `file "${tokenFile}"` },
     files: [tokenFile, caFile],

@@ -128,3 +128,8 @@ function longestZeroRun(groups: readonly bigint[]): { start: number; length: num
   }
   return best;
 }
+
+/** Returns a host name or the text of an address as it stands in a URL: an IPv6 address in brackets (RFC 3986 3.2.2). */
+export function urlHost(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}

@@ -1,5 +1,6 @@
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import { urlHost } from '../../net/address.ts';
 import { CONF_DIR } from '../places.ts';
 import { HEALTH_PORTS } from './names.ts';
 import { objectLabels, selectorOf } from './pod-template.ts';
@@ -85,16 +86,15 @@ export interface ProbeTargets {
 
 /** Returns the URLs of a server: it answers requests and datagrams; with a policy in force, one port is closed. */
 export function probeTargets(address: string, { hasPolicy }: { readonly hasPolicy: boolean }): ProbeTargets {
-  const host = address.includes(':') ? `[${address}]` : address;
   return {
-    open: [`http://${host}:${String(PROBE_PORT_NUMBER)}/`, flowUrl(address)],
-    closed: hasPolicy ? [`http://${host}:${String(CLOSED_PORT)}/`] : [],
+    open: [probeUrl(address), flowUrl(address)],
+    closed: hasPolicy ? [`http://${urlHost(address)}:${String(CLOSED_PORT)}/`] : [],
   };
 }
 
-/** Returns the URL of a host that is no pod, such as a Service: by address or name. */
+/** Returns the URL of a pod or Service, by address or name. */
 export function probeUrl(host: string): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${String(PROBE_PORT_NUMBER)}/`;
+  return `http://${urlHost(host)}:${String(PROBE_PORT_NUMBER)}/`;
 }
 
 /** Returns the pod on a node that connects to all URLs. */
@@ -137,10 +137,10 @@ export function flowClientPod(on: OnNode, addresses: readonly string[]): Manifes
 }
 
 function flowUrl(address: string): string {
-  return `udp://${address.includes(':') ? `[${address}]` : address}:${String(PROBE_PORT_NUMBER)}`;
+  return `udp://${urlHost(address)}:${String(PROBE_PORT_NUMBER)}`;
 }
 
-/** Nobody may come back for it. */
+/** The pod ends by itself when no program removes it. */
 function limited(flow: Manifest, seconds: number): Manifest {
   return { ...flow, spec: { ...(flow['spec'] as Manifest), activeDeadlineSeconds: seconds } };
 }

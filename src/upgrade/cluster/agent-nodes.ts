@@ -1,7 +1,7 @@
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { AGENT_SET } from '../../install/cluster/names.ts';
 import { isRecord } from '../../model/read-schema.ts';
-import { findNamed, recordIn, textIn } from './objects-in.ts';
+import { findNamed, podSpecIn, recordIn, textIn } from './objects-in.ts';
 import type { ClusterSnapshot, NodeState } from './snapshot.ts';
 
 /** Nodes with these taints get pods of every DaemonSet, which Kubernetes makes tolerate them. */
@@ -15,7 +15,7 @@ export function agentNodes({ nodes, objects }: Pick<ClusterSnapshot, 'nodes' | '
 
 /** Reports whether a DaemonSet has a pod on the node. */
 export function runsOn(workload: Manifest, { labels, taints }: Pick<NodeState, 'labels' | 'taints'>): boolean {
-  const pod = recordIn(recordIn(recordIn(workload, 'spec'), 'template'), 'spec');
+  const pod = podSpecIn(workload);
   const selector = Object.entries(recordIn(pod, 'nodeSelector'));
   const tolerations = Array.isArray(pod['tolerations']) ? pod['tolerations'].filter(isRecord) : [];
   return (

@@ -9,7 +9,17 @@ import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import type { ComponentOverride, InstallationSpec } from '../../model/installation.ts';
 import { isRecord } from '../../model/read-schema.ts';
 import { oldestRelease, variantOf } from './detect-installation.ts';
-import { containersIn, findNamed, metadataIn, recordIn, textIn, variableIn } from './objects-in.ts';
+import {
+  containersIn,
+  findNamed,
+  listIn,
+  metadataIn,
+  podSpecIn,
+  recordIn,
+  templateIn,
+  textIn,
+  variableIn,
+} from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
 
 /** The moment of a "kubectl rollout restart", which is no setting. */
@@ -75,7 +85,7 @@ function isWorkload({ kind }: Manifest): boolean {
 function plainSpec(snapshot: InstalledObjects, agent: Manifest, controllers: Manifest): InstallationSpec {
   const [container = {}] = containersIn(agent);
   const registry = registryIn(textIn(container, 'image'));
-  const secrets = listIn(podOf(agent), 'imagePullSecrets').map((secret) => textIn(secret, 'name'));
+  const secrets = listIn(podSpecIn(agent), 'imagePullSecrets').map((secret) => textIn(secret, 'name'));
   const replicas = recordIn(controllers, 'spec')['replicas'];
   const isBgp = findNamed(snapshot.objects, 'DaemonSet', BIRD_SET) !== undefined;
   const [v4, v6] = [variableIn(container, 'NETPLUG_IP'), variableIn(container, 'NETPLUG_IP6')];
@@ -164,14 +174,14 @@ function overrideOf(live: Manifest, own: Manifest): ComponentOverride | undefine
   }
   const resources = theirs['resources'];
   // The API leaves out an empty list.
-  const { tolerations = [] } = podOf(live);
-  const selector = recordIn(podOf(live), 'nodeSelector');
+  const { tolerations = [] } = podSpecIn(live);
+  const selector = recordIn(podSpecIn(live), 'nodeSelector');
   const further = Object.entries(selector).filter(([key]) => key !== 'kubernetes.io/os');
   const [labels, annotations] = [furtherOf('labels', live, own), furtherOf('annotations', live, own)];
   const override = {
     ...(Object.keys(env).length === 0 ? {} : { env }),
     ...(isRecord(resources) && Object.keys(resources).length > 0 ? { resources } : {}),
-    ...(isDeepStrictEqual(tolerations, podOf(own)['tolerations']) ? {} : { tolerations }),
+    ...(isDeepStrictEqual(tolerations, podSpecIn(own)['tolerations']) ? {} : { tolerations }),
     ...(further.length === 0 ? {} : { nodeSelector: Object.fromEntries(further) }),
     ...(Object.keys(labels).length === 0 ? {} : { labels }),
     ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
@@ -182,20 +192,7 @@ function overrideOf(live: Manifest, own: Manifest): ComponentOverride | undefine
 
 /** Returns what the pods of a workload have besides what netplug gives them. */
 function furtherOf(part: 'labels' | 'annotations', live: Manifest, own: Manifest): Readonly<Record<string, string>> {
-  const [theirs, mine] = [metadataIn(templateOf(live))[part], metadataIn(templateOf(own))[part]];
+  const [theirs, mine] = [metadataIn(templateIn(live))[part], metadataIn(templateIn(own))[part]];
   const further = Object.entries(theirs).filter(([key]) => !(key in mine) && key !== RESTARTED_AT);
   return Object.fromEntries(further);
-}
-
-function templateOf(workload: Manifest): Fields {
-  return recordIn(recordIn(workload, 'spec'), 'template');
-}
-
-function podOf(workload: Manifest): Fields {
-  return recordIn(templateOf(workload), 'spec');
-}
-
-function listIn(object: Fields, key: string): readonly Fields[] {
-  const value = object[key];
-  return Array.isArray(value) ? value.filter(isRecord) : [];
 }

@@ -28,16 +28,21 @@ export function findNamed(objects: readonly Manifest[], kind: string, name: stri
 
 /** Returns the containers of a workload's template. */
 export function containersIn(workload: Manifest): readonly Readonly<Record<string, unknown>>[] {
-  const pod = recordIn(recordIn(recordIn(workload, 'spec'), 'template'), 'spec');
-  const containers = pod['containers'];
-  return Array.isArray(containers) ? containers.filter(isRecord) : [];
+  return listIn(podSpecIn(workload), 'containers');
+}
+
+/** Returns the template of a workload's pods. */
+export function templateIn(workload: Manifest): Readonly<Record<string, unknown>> {
+  return recordIn(recordIn(workload, 'spec'), 'template');
+}
+
+export function podSpecIn(workload: Manifest): Readonly<Record<string, unknown>> {
+  return recordIn(templateIn(workload), 'spec');
 }
 
 /** Returns the value of a container's environment variable; undefined also for one that comes from elsewhere. */
 export function variableIn(container: Readonly<Record<string, unknown>>, name: string): string | undefined {
-  const variables = container['env'];
-  if (!Array.isArray(variables)) return undefined;
-  const found = variables.filter(isRecord).find((variable) => variable['name'] === name);
+  const found = listIn(container, 'env').find((variable) => variable['name'] === name);
   return typeof found?.['value'] === 'string' ? found['value'] : undefined;
 }
 
@@ -49,6 +54,15 @@ export function releaseIn(image: string): string | undefined {
 export function recordIn(object: Readonly<Record<string, unknown>>, key: string): Readonly<Record<string, unknown>> {
   const value = object[key];
   return isRecord(value) ? value : {};
+}
+
+/** Returns the objects of a list; others in it are left out. */
+export function listIn(
+  object: Readonly<Record<string, unknown>>,
+  key: string,
+): readonly Readonly<Record<string, unknown>>[] {
+  const value = object[key];
+  return Array.isArray(value) ? value.filter(isRecord) : [];
 }
 
 export function textIn(object: Readonly<Record<string, unknown>>, key: string): string {

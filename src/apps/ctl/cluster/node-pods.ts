@@ -178,10 +178,14 @@ export async function removePods(
   }
 }
 
-/** Deletes all pods of netplug with one of the names as label, whoever has created them, and waits until they are gone. */
+/** Selects the pods of netplug with one of the names as label. */
+export function podsNamed(names: readonly string[]): { readonly labelSelector: string } {
+  return { labelSelector: `app.kubernetes.io/name in (${names.join(',')})` };
+}
+
+/** Deletes all pods of netplug with one of the names as label, also those of other programs, and waits until they are gone. */
 export async function removePodsNamed(run: Omit<PodRun, 'onProgress'>, names: readonly string[]): Promise<void> {
-  const labelSelector = `app.kubernetes.io/name in (${names.join(',')})`;
-  const pods = await run.api.list(SYSTEM_PODS, { labelSelector, only: 'names' }, run.signal);
+  const pods = await run.api.list(SYSTEM_PODS, { ...podsNamed(names), only: 'names' }, run.signal);
   const objects = pods.map(({ metadata: { name } }) => ({
     apiVersion: 'v1',
     kind: 'Pod',

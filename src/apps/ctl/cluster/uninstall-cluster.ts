@@ -15,7 +15,7 @@ import { readClusterConnection } from './cluster-access.ts';
 import { installationObject } from './cluster-plan.ts';
 import { confirm } from './confirm.ts';
 import { openHelm } from './helm.ts';
-import { podRun, type PodRun, removePodsNamed, SYSTEM_PODS } from './node-pods.ts';
+import { podRun, podsNamed, type PodRun, removePodsNamed, SYSTEM_PODS } from './node-pods.ts';
 import { removeProof } from './prove-network.ts';
 import { DEFINITIONS, DEPLOYMENTS, helmReleaseOf } from './read-preflight-facts.ts';
 import {
@@ -173,10 +173,9 @@ async function retryDeletion(
 }
 
 async function waitUntilNoPods({ api, clock, signal, onProgress }: PodRun, names: readonly string[]): Promise<void> {
-  const labelSelector = `app.kubernetes.io/name in (${names.join(',')})`;
   let said = -1;
   for (;;) {
-    const left = (await api.list(SYSTEM_PODS, { labelSelector, only: 'names' }, signal)).length;
+    const left = (await api.list(SYSTEM_PODS, { ...podsNamed(names), only: 'names' }, signal)).length;
     if (left === 0) return;
     if (left !== said) onProgress(`${String(left)} pods still end`);
     said = left;

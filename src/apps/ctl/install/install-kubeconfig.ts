@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { NetplugError } from '../../../base/errors.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { isHttpUrl, URL_RULE } from '../../../config/url.ts';
+import { urlHost } from '../../../net/address.ts';
 import { fromFile } from '../connection.ts';
 import { isBoundToPod } from '../../../kube/jwt.ts';
 import { readSource } from '../inputs.ts';
@@ -112,7 +113,7 @@ async function fromPod({ env, ports }: Context, report: Report): Promise<Kubecon
     );
   }
   return {
-    server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    server: `https://${urlHost(host)}:${port}`,
     caPem: await readCa(join(serviceAccountDir, 'ca.crt')),
     user: { by: 'token', token },
   };

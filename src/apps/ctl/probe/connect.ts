@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { isNetplugError, reasonOf } from '../../../base/errors.ts';
+import { bareHost } from '../../../kube/transport.ts';
 import type { Context, Status } from '../ports.ts';
 import { fullSize, isAnswered, type UdpTarget } from './datagrams.ts';
 
@@ -81,8 +82,8 @@ const exchangeFullSize: Attempt = async (url, signal) => {
 
 /** Reads `udp://HOST:PORT`. */
 export function udpTargetOf(url: string): UdpTarget {
-  const { hostname, port } = new URL(url);
-  return { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port) };
+  const target = new URL(url);
+  return { host: bareHost(target), port: Number(target.port) };
 }
 
 function causeOf(cause: unknown): string {

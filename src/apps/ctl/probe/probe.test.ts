@@ -22,7 +22,7 @@ function contextOf({ stopped, signal }: { stopped?: AbortSignal; signal?: AbortS
   return { context: context as unknown as Context, lines };
 }
 
-/** Answers datagrams unless it is told to lose them, or to wait. */
+/** Answers datagrams unless a test makes it lose or hold them. */
 async function startEcho() {
   const socket = createSocket('udp4');
   const held: (() => void)[] = [];

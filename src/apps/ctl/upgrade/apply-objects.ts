@@ -4,9 +4,8 @@ import type { Mode } from '../../../base/mode.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import { listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { objectContent, findObject, locate, MANAGER } from '../cluster/api-objects.ts';
-import { listIn } from './read-nodes.ts';
 
 const RELEASE_FIELD = 'f:app.kubernetes.io/version';
 const PRODUCT_FIELD = 'f:app.kubernetes.io/part-of';

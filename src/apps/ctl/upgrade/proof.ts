@@ -9,13 +9,12 @@ import { CONTROLLERS_CONFIGURATION_NAME } from '../../../model/controllers-confi
 import { holderOf } from '../../../model/ip-block.ts';
 import { parseAddress } from '../../../net/address.ts';
 import { installedSettings, registryIn } from '../../../upgrade/cluster/installed-spec.ts';
-import { containersIn, findNamed, recordIn, textIn, variableIn } from '../../../upgrade/cluster/objects-in.ts';
+import { containersIn, findNamed, listIn, podSpecIn, textIn, variableIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { PodState } from '../cluster/node-pods.ts';
 import type { Proof } from '../cluster/prove-network.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
-import { listIn } from './read-nodes.ts';
 
 /** Returns the image of the target's tools, from where the agents of the target are pulled. */
 export function toolsImage({ release, stages }: UpgradeTarget): ProbeImage {
@@ -25,11 +24,10 @@ export function toolsImage({ release, stages }: UpgradeTarget): ProbeImage {
     AGENT_SET,
   );
   const [container = {}] = agent === undefined ? [] : containersIn(agent);
-  const pod = recordIn(recordIn(recordIn(agent ?? {}, 'spec'), 'template'), 'spec');
   return {
     release,
     image: imageNames(release, registryIn(textIn(container, 'image'))).tools,
-    pullSecrets: listIn(pod, 'imagePullSecrets').map((secret) => textIn(secret, 'name')),
+    pullSecrets: listIn(podSpecIn(agent ?? {}), 'imagePullSecrets').map((secret) => textIn(secret, 'name')),
   };
 }
 

@@ -1,14 +1,11 @@
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { NODES } from '../../../kube/paths.ts';
-import { isRecord } from '../../../model/read-schema.ts';
-import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import { containersIn, listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { NodeState, PodSnapshot, SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 import { FLOW_PODS, PROBE_PODS } from '../../../install/cluster/probe-objects.ts';
 import { SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { isLinux } from '../cluster/wait-ready.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** Reads the nodes that run Linux. @throws store/* */
 export async function readNodes(api: OrchApi, signal: AbortSignal): Promise<readonly NodeState[]> {
@@ -107,11 +104,5 @@ export async function readMesh(api: OrchApi, signal: AbortSignal): Promise<MeshS
 }
 
 function imagesOf(workload: ApiObject): readonly string[] {
-  const pod = recordIn(recordIn(recordIn(workload, 'spec'), 'template'), 'spec');
-  return listIn(pod, 'containers').map((container) => textIn(container, 'image'));
-}
-
-export function listIn(object: Fields, key: string): readonly Fields[] {
-  const value = object[key];
-  return Array.isArray(value) ? value.filter(isRecord) : [];
+  return containersIn(workload).map((container) => textIn(container, 'image'));
 }

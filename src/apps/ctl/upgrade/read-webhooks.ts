@@ -2,9 +2,8 @@ import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { NAMESPACES, PODS } from '../../../kube/paths.ts';
-import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import { listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { WebhookState } from '../../../upgrade/cluster/snapshot.ts';
-import { listIn } from './read-nodes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 const HOOKS = ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'] as const;

@@ -1,6 +1,14 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { FLOW_PODS, flowClientPod, flowServerPod, type ProbeImage } from '../../../install/cluster/probe-objects.ts';
-import { type PodRun, type PodState, podStateOf, removePodsNamed, runPods, SYSTEM_PODS } from '../cluster/node-pods.ts';
+import {
+  type PodRun,
+  podsNamed,
+  type PodState,
+  podStateOf,
+  removePodsNamed,
+  runPods,
+  SYSTEM_PODS,
+} from '../cluster/node-pods.ts';
 import { isLeaving, readNodes } from './read-nodes.ts';
 
 /** Between the pods of more nodes, the datagrams themselves would be a load. */
@@ -10,7 +18,7 @@ const POLL_MS = 2000;
 const SHOWN_MS = 10_000;
 /** Until an outage that shows has ended, or has lasted too long to wait for its end, and its pod has failed. */
 const ENDED_MS = 60_000;
-const SELECTOR = { labelSelector: `app.kubernetes.io/name in (${FLOW_PODS.join(',')})` };
+const SELECTOR = podsNamed(FLOW_PODS);
 
 /** Between which nodes datagrams flow. */
 export interface PacketFlow {
@@ -72,7 +80,9 @@ export async function whilePacketsFlow(run: PodRun, work: (run: PodRun) => Promi
     while (!over.signal.aborted && losses.length === 0) {
       await run.clock.sleep(POLL_MS, over.signal).catch(() => undefined);
       // An API server that is upgraded itself does not answer at times.
-      losses = await findLosses(run).catch(() => []);
+      losses = await flowPods(run)
+        .then(async (pods) => findLosses(run, pods))
+        .catch(() => []);
     }
     if (losses.length > 0) interrupted.abort();
   })();
@@ -92,8 +102,9 @@ export async function settleFlow(run: PodRun): Promise<void> {
   await run.clock.sleep(SHOWN_MS, run.signal);
   const endMs = run.clock.monotonic() + ENDED_MS;
   for (;;) {
-    refuseLosses(await findLosses(run));
-    const silent = (await flowPods(run)).filter(({ phase }) => phase === 'running');
+    const pods = await flowPods(run);
+    refuseLosses(await findLosses(run, pods));
+    const silent = pods.filter(({ phase }) => phase === 'running');
     if (silent.length === 0) return;
     if (run.clock.monotonic() > endMs)
       return refuseLosses(
@@ -139,8 +150,7 @@ function describeEnd(pods: readonly PodState[]): string | undefined {
 }
 
 /** A client fails when datagrams are lost. Those to a pod that has ended, or to a node that is down, are no loss of the network. */
-async function findLosses(run: PodRun): Promise<readonly string[]> {
-  const pods = await flowPods(run);
+async function findLosses(run: PodRun, pods: readonly PodState[]): Promise<readonly string[]> {
   const failed = pods.filter(({ phase, exitCode }) => phase === 'failed' && exitCode === 1);
   if (failed.length === 0) return [];
   const ready = new Set(
