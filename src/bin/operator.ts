@@ -1,5 +1,4 @@
 import { hostname } from 'node:os';
-import * as v from 'valibot';
 import { createOperatorMetrics } from '../apps/operator/metrics.ts';
 import { OperatorServer } from '../apps/operator/serve-operator.ts';
 import { systemClock } from '../base/clock.ts';
@@ -20,8 +19,6 @@ import { runResident } from './run-resident.ts';
 
 /** An operator that has died is replaced after at most 5/3 of this. Nothing waits for it meanwhile. */
 const LEASE_MS = 15_000;
-const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' } as const;
-const leaseObject = v.looseObject({ spec: v.looseObject({ holderIdentity: v.nullish(v.string(), '') }) });
 
 /** Runs the operator until a signal stops it. */
 export async function runOperator(): Promise<void> {
@@ -64,11 +61,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     },
     lease,
     release: VERSION,
-    leaseHolder: async (signal) => {
-      const answer = await leaseApi.get({ ...LEASES, namespace }, OPERATOR, signal);
-      const read = v.safeParse(leaseObject, answer.outcome === 'ok' ? answer.value : undefined);
-      return read.success ? (read.output.spec.holderIdentity ?? '') : undefined;
-    },
+    leaseHolder: async (signal) => lease.findHolder(signal),
   });
   const notReady = async (): Promise<readonly string[]> => Promise.resolve(server.notReady());
   await using _health = address === 'off' ? undefined : await startHealthServer(address, { notReady, metrics, log });

@@ -271,7 +271,7 @@ export class OrchApi implements AsyncDisposable {
       readonly preconditions: Preconditions;
       readonly mode?: Mode | undefined;
       /** Time for a pod to end; the time in its spec unless given. */
-      readonly graceSeconds?: number;
+      readonly graceSeconds?: number | undefined;
     },
     signal: AbortSignal,
   ): Promise<ApiAnswer<undefined>> {

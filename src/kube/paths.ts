@@ -15,6 +15,7 @@ export const NAMESPACES = { group: '', version: 'v1', plural: 'namespaces' } as 
 export const SERVICE_ACCOUNTS = { group: '', version: 'v1', plural: 'serviceaccounts' } as const;
 export const KUBERNETES_POLICIES = { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies' } as const;
 export const ENDPOINT_SLICES = { group: 'discovery.k8s.io', version: 'v1', plural: 'endpointslices' } as const;
+export const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' } as const;
 export const NODES = { group: '', version: 'v1', plural: 'nodes' } as const;
 
 export function collectionPath({ group, version, plural, namespace }: Collection): string {

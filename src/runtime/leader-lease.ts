@@ -1,3 +1,14 @@
+/** Identifies a lease and one candidate for it. */
+export interface LeaseOptions {
+  /** Of the Lease object. */
+  readonly namespace: string;
+  readonly name: string;
+  /** Different for each process. */
+  readonly holder: string;
+  /** In whole seconds. */
+  readonly durationMs: number;
+}
+
 /** One candidate's view of a lease in the datastore, which at most one candidate holds at a time. */
 export interface LeaderLease {
   /** How long the lease lasts without being renewed, in milliseconds of the monotonic clock. */
@@ -12,4 +23,10 @@ export interface LeaderLease {
   readonly release: (signal: AbortSignal) => Promise<void>;
   /** Resolves when the lease may have become free. May not resolve when the lease only expires. @throws store/* */
   readonly released: (signal: AbortSignal) => Promise<void>;
+}
+
+/** A lease whose holder others can read. */
+export interface NamedLease extends LeaderLease {
+  /** Returns the holder by its own word, possibly one that is gone: empty when nobody, undefined when there is no lease. @throws store/* */
+  readonly findHolder: (signal: AbortSignal) => Promise<string | undefined>;
 }

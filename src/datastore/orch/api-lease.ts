@@ -3,23 +3,15 @@ import type { Clock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
-import type { Collection } from '../../kube/paths.ts';
+import { type Collection, LEASES } from '../../kube/paths.ts';
 import { notLeader } from '../not-leader.ts';
-import type { LeaderLease } from '../../runtime/leader-lease.ts';
+import type { LeaseOptions, NamedLease } from '../../runtime/leader-lease.ts';
 
-export interface ApiLeaseOptions {
-  /** Of the Lease object. */
-  readonly namespace: string;
-  readonly name: string;
-  /** Different for each process. */
-  readonly holder: string;
-  /** In whole seconds. */
-  readonly durationMs: number;
+export interface ApiLeaseOptions extends LeaseOptions {
   /** The object only shows what another lease has decided: it is taken from its holder at once. */
   readonly isOnlyShown?: boolean;
 }
 
-const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' } as const;
 /** Writes by other processes that are tolerated during one `hold`. */
 const TRIES = 4;
 
@@ -35,7 +27,7 @@ type LeaseSpec = v.InferOutput<typeof spec>;
  * A Lease object. Its times are for display: another candidate acquires it when its version has not changed for the
  * lease's duration on that candidate's own monotonic clock.
  */
-export class ApiLease implements LeaderLease {
+export class ApiLease implements NamedLease {
   readonly durationMs: number;
   readonly #api: OrchApi;
   readonly #clock: Clock;
@@ -68,6 +60,11 @@ export class ApiLease implements LeaderLease {
     const { holderIdentity, leaseTransitions } = specOf(await this.#get(signal));
     // The process may have been paused while it waited for the answer.
     if (!isFresh() || holderIdentity !== this.#options.holder || leaseTransitions !== this.#term) throw notLeader();
+  }
+
+  async findHolder(signal: AbortSignal): Promise<string | undefined> {
+    const object = await this.#get(signal);
+    return object === undefined ? undefined : (specOf(object).holderIdentity ?? '');
   }
 
   async hold(signal: AbortSignal): Promise<boolean> {

@@ -12,7 +12,7 @@ import { AGENT_SET, HEALTH_PORTS, OPERATOR } from '../../../install/cluster/name
 import { API_VERSION } from '../../../model/resource.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { NODES, PODS } from '../../../kube/paths.ts';
+import { LEASES, NODES, PODS } from '../../../kube/paths.ts';
 import { locate } from './api-objects.ts';
 
 export const DEFINITIONS = {
@@ -22,7 +22,7 @@ export const DEFINITIONS = {
 } as const;
 export const DAEMON_SETS = { group: 'apps', version: 'v1', plural: 'daemonsets' } as const;
 export const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments' } as const;
-const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespace: 'kube-node-lease' } as const;
+const NODE_LEASES = { ...LEASES, namespace: 'kube-node-lease' } as const;
 const SERVICE_CIDRS = { group: 'networking.k8s.io', version: 'v1', plural: 'servicecidrs' } as const;
 const REVIEWS = { group: 'authorization.k8s.io', version: 'v1', plural: 'selfsubjectaccessreviews' } as const;
 const HOOKS = ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'] as const;
@@ -150,7 +150,7 @@ const LeaseShape = v.object({
 });
 
 async function readNodes(api: OrchApi, signal: AbortSignal): Promise<readonly NodeFact[]> {
-  const [nodes, leases] = await Promise.all([api.list(NODES, {}, signal), api.list(LEASES, {}, signal)]);
+  const [nodes, leases] = await Promise.all([api.list(NODES, {}, signal), api.list(NODE_LEASES, {}, signal)]);
   const ahead = new Map(leases.map((lease) => [lease.metadata.name, aheadOf(lease)]));
   return nodes.flatMap((node): NodeFact[] => {
     const read = v.safeParse(NodeShape, node);
