@@ -56,6 +56,7 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
     'install',
     'install/cluster',
     'kube',
+    'runtime',
     'datastore',
     'cache',
     'ipam',

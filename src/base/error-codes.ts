@@ -354,6 +354,12 @@ export const ERRORS = {
     retry: true,
     about: 'Packets between pods were lost while the cluster was upgraded, which has stopped.',
   },
+  'upgrade/in-progress': {
+    cni: 188,
+    exit: 75,
+    retry: true,
+    about: 'Another call of the tool changes the release of this cluster, perhaps from another machine.',
+  },
   'install/incomplete': {
     cni: 11,
     exit: 69,

@@ -19,7 +19,9 @@ import type { Datastore, OrchSettings } from '../config/connection.ts';
 import { openKvInspector } from '../datastore/kv/kv-inspector.ts';
 import { openOrchInspector } from '../datastore/orch/orch-inspector.ts';
 import { listEnforcedPolicies } from '../kube/admission-policies.ts';
+import { ApiLease } from '../datastore/orch/api-lease.ts';
 import { OrchApi } from '../kube/orch-api.ts';
+import type { LeaseOptions } from '../runtime/leader-lease.ts';
 import { readVariable } from '../config/environment.ts';
 import { interruptions } from './interruptions.ts';
 import { birdIn } from './bird-in.ts';
@@ -59,6 +61,7 @@ export async function runCtl(name: string): Promise<void> {
       datastore.type === 'kvv3'
         ? openKvInspector(datastore.connection)
         : openOrchInspector(accessOf(datastore.orch, env), { env }),
+    openLease: (api: OrchApi, options: LeaseOptions) => new ApiLease(api, systemClock, options),
     openApi: (settings: OrchSettings) => new OrchApi(accessOf(settings, env), { env, manager: 'netplugctl' }),
     listEnforcedPolicies: async (settings: OrchSettings, signal: AbortSignal) => {
       await using api = new OrchApi(accessOf(settings, env), { env });

@@ -78,6 +78,7 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     }),
     host: { uid: 1000, procDir: '/proc' },
     openApi: missing,
+    openLease: missing,
     listEnforcedPolicies: missing,
     openKernel: missing,
     openHostNetwork: missing,

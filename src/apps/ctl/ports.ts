@@ -9,6 +9,7 @@ import type { HostPorts } from '../../install/host/host-ports.ts';
 import type { EnforcedPolicy } from '../../kube/admission-policies.ts';
 import type { PacketProbe } from '../../dataplane/packet-probe.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
+import type { LeaseOptions, NamedLease } from '../../runtime/leader-lease.ts';
 import type { Allowances } from './admit.ts';
 import type { KubeconfigFlags } from '../../config/choose-connection.ts';
 import type { Screen } from './screen.ts';
@@ -21,6 +22,8 @@ export interface CtlPorts extends HostPorts, RetryPorts {
   readonly openPacketProbe: () => PacketProbe;
   /** Opens the API of the cluster, which connects on the first request. */
   readonly openApi: (settings: OrchSettings) => OrchApi;
+  /** Opens a Lease of the cluster. */
+  readonly openLease: (api: OrchApi, options: LeaseOptions) => NamedLease;
   /** Lists the admission policies of the orchestrator that refuse requests. @throws store/* */
   readonly listEnforcedPolicies: (settings: OrchSettings, signal: AbortSignal) => Promise<readonly EnforcedPolicy[]>;
   /** The progress of the plans of earlier calls. */

@@ -10,6 +10,7 @@ import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
 import { renderHazards, renderUpgradePlan } from '../../../upgrade/cluster/render-upgrade.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradePlan, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
+import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { VERSION } from '../../../base/version.ts';
 import { confirm } from '../cluster/confirm.ts';
 import { podRun } from '../cluster/node-pods.ts';
@@ -19,6 +20,7 @@ import { AS_INSTALLED, targetReader, type UpgradeChoices, type UpgradeSession, w
 import { readSnapshot } from './read-snapshot.ts';
 import { noteOf, NOTES, upgradeActor, type UpgradeRun, verifyAndNote } from './upgrade-actor.ts';
 import { judgeRelease, renderVerified, verifyRelease } from './verify.ts';
+import { whileAlone } from './while-alone.ts';
 import { type Backup, readBackup, writeBackup } from './backup.ts';
 import { describeCounts } from '../datastore/export-file.ts';
 
@@ -34,40 +36,48 @@ export interface ApplyOptions extends UpgradeChoices {
 
 /** Upgrades the cluster, or goes on with an upgrade that was interrupted. */
 export async function applyUpgrade(context: Context, options: ApplyOptions): Promise<Status> {
-  const { io, ports, signal } = context;
   const targetOf = await targetReader(context, options);
   return withUpgrade(context, async (session) => {
-    const snapshot = await readSnapshot(session, targetOf, options.method);
-    const target = targetOf(snapshot);
-    const name = recordOf(session);
-    const folder = options.backup ?? join(ports.machine.stateDir, 'backups', name);
-    const parts: UpgradeRun = {
-      session,
-      run: podRun(session.api, context),
-      snapshot,
-      target,
-      folder,
-      proof: options.proof,
-    };
-    const execution = executionOf(context, { name, actor: upgradeActor(parts) }, io.stdout);
-    const plan = planUpgrade(snapshot, target);
-    if (options.mode !== 'rehearse') {
-      if ((await findInterrupted(session)) !== undefined) {
-        io.stderr('an interrupted upgrade of this cluster goes on\n');
-        const outcome = await saysWhenUnfinished(context, async () => resumeIfSound(context, execution));
-        if (outcome !== undefined) return finish(context, plan);
-      }
-    }
-    showHazards(context, runPreflight(snapshot, target), options.accept);
-    io.stdout(renderUpgradePlan(plan, detectInstallation(snapshot), target));
-    if (options.mode === 'rehearse') return 0;
-    const own = ownSteps(plan, options.with);
-    if (own.stages.every(({ steps }) => steps.length === 0)) return finish(context, plan);
-    if (options.mode === 'ask' && !(await confirm(context, `Upgrade this cluster to ${VERSION}?`))) return 1;
-    signal.throwIfAborted();
-    await saysWhenUnfinished(context, async () => carryOut(execution, own));
-    return finish(context, plan);
+    if (options.mode === 'rehearse') return applyIn(session, targetOf, options);
+    return whileAlone(session, async (alone) => applyIn(alone, targetOf, options));
   });
+}
+
+async function applyIn(
+  session: UpgradeSession,
+  targetOf: (snapshot: ClusterSnapshot) => UpgradeTarget,
+  options: ApplyOptions,
+): Promise<Status> {
+  const { context } = session;
+  const { io, ports, signal } = context;
+  const snapshot = await readSnapshot(session, targetOf, options.method);
+  const target = targetOf(snapshot);
+  const name = recordOf(session);
+  const folder = options.backup ?? join(ports.machine.stateDir, 'backups', name);
+  const parts: UpgradeRun = {
+    session,
+    run: podRun(session.api, context),
+    snapshot,
+    target,
+    folder,
+    proof: options.proof,
+  };
+  const execution = executionOf(context, { name, actor: upgradeActor(parts) }, io.stdout);
+  const plan = planUpgrade(snapshot, target);
+  if (options.mode !== 'rehearse' && (await findInterrupted(session)) !== undefined) {
+    io.stderr('an interrupted upgrade of this cluster goes on\n');
+    const outcome = await saysWhenUnfinished(context, async () => resumeIfSound(context, execution));
+    if (outcome !== undefined) return finish(context, plan);
+  }
+  showHazards(context, runPreflight(snapshot, target), options.accept);
+  io.stdout(renderUpgradePlan(plan, detectInstallation(snapshot), target));
+  if (options.mode === 'rehearse') return 0;
+  const own = ownSteps(plan, options.with);
+  if (own.stages.every(({ steps }) => steps.length === 0)) return finish(context, plan);
+  if (options.mode === 'ask' && !(await confirm(context, `Upgrade this cluster to ${VERSION}?`))) return 1;
+  signal.throwIfAborted();
+  await saysWhenUnfinished(context, async () => carryOut(execution, own));
+  return finish(context, plan);
 }
 
 /** Whatever ends it, the cluster may be between two releases then. */

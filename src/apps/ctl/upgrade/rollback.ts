@@ -24,6 +24,7 @@ import { UPGRADE_NAMES } from './read-records.ts';
 import { mainImage } from './roll-out.ts';
 import { NAMESPACE_OBJECT, NOTES } from './upgrade-actor.ts';
 import { stopFlow } from './watch-packets.ts';
+import { whileAlone } from './while-alone.ts';
 
 export interface RollbackOptions {
   /** Folder of the backup; that of the last upgrade unless given. */
@@ -53,39 +54,45 @@ interface Step {
 }
 
 /** Puts the state of a backup back: it compares the cluster with it each time, so that it goes on after an interruption. */
-export async function rollBack(context: Context, { from, mode }: RollbackOptions): Promise<Status> {
-  const { io, ports } = context;
+export async function rollBack(context: Context, options: RollbackOptions): Promise<Status> {
   return withUpgrade(context, async (session) => {
-    const name = recordOf(session);
-    const folder = from ?? join(ports.machine.stateDir, 'backups', name);
-    const backup = await readBackup(folder);
-    const { from: release, to, at } = backup.header;
-    const live = await readInstalledObjects(session.api, await session.api.servedKinds(context.signal), context.signal);
-    await refuseBeyondReturn(session, backup, live);
-    const steps = [
-      ...objectSteps(session, { backup, live }),
-      ...(await chartSteps(session, backup)),
-      ...(await recordSteps(session, backup)),
-    ];
-    io.stdout(`back from ${to} to ${release}, as backed up at ${at}\n`);
-    for (const { text } of steps) io.stdout(`   ${text}\n`);
-    if (steps.length === 0) io.stdout('   nothing: the cluster is as in the backup\n');
-    if (mode === 'rehearse') return 0;
-    if (mode === 'ask' && !(await confirm(context, `Go back to ${release}?`))) return 1;
-    await stopFlow(podRun(session.api, context));
-    for (const { text, act } of steps) {
-      await act();
-      io.stderr(`  done: ${text}\n`);
-    }
-    await annotate(
-      session.api,
-      { object: NAMESPACE_OBJECT, annotations: { [NOTES.canary]: null, [NOTES.verified]: null } },
-      context.signal,
-    );
-    await ports.planRecords.remove(name);
-    io.stdout(`the cluster has release ${release} again; pods kept running\n`);
-    return 0;
+    if (options.mode === 'rehearse') return rollBackIn(session, options);
+    return whileAlone(session, async (alone) => rollBackIn(alone, options));
   });
+}
+
+async function rollBackIn(session: UpgradeSession, { from, mode }: RollbackOptions): Promise<Status> {
+  const { context } = session;
+  const { io, ports } = context;
+  const name = recordOf(session);
+  const folder = from ?? join(ports.machine.stateDir, 'backups', name);
+  const backup = await readBackup(folder);
+  const { from: release, to, at } = backup.header;
+  const live = await readInstalledObjects(session.api, await session.api.servedKinds(context.signal), context.signal);
+  await refuseBeyondReturn(session, backup, live);
+  const steps = [
+    ...objectSteps(session, { backup, live }),
+    ...(await chartSteps(session, backup)),
+    ...(await recordSteps(session, backup)),
+  ];
+  io.stdout(`back from ${to} to ${release}, as backed up at ${at}\n`);
+  for (const { text } of steps) io.stdout(`   ${text}\n`);
+  if (steps.length === 0) io.stdout('   nothing: the cluster is as in the backup\n');
+  if (mode === 'rehearse') return 0;
+  if (mode === 'ask' && !(await confirm(context, `Go back to ${release}?`))) return 1;
+  await stopFlow(podRun(session.api, context));
+  for (const { text, act } of steps) {
+    await act();
+    io.stderr(`  done: ${text}\n`);
+  }
+  await annotate(
+    session.api,
+    { object: NAMESPACE_OBJECT, annotations: { [NOTES.canary]: null, [NOTES.verified]: null } },
+    context.signal,
+  );
+  await ports.planRecords.remove(name);
+  io.stdout(`the cluster has release ${release} again; pods kept running\n`);
+  return 0;
 }
 
 /** @throws upgrade/refused */
