@@ -63,17 +63,7 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
       if (isProbe(pod)) probes.add(name);
       // As a kubelet does once the containers have ended.
       if (typeof deletionTimestamp === 'string') {
-        await server.kubectl(
-          'delete',
-          'pod',
-          name,
-          '-n',
-          NAMESPACE,
-          '--grace-period=0',
-          '--force',
-          '--wait=false',
-          '--ignore-not-found',
-        );
+        await remove(api, pod, 0);
         await addresses.release(pod);
       } else await settle(api, pod, { ...behaviour, addresses, pods });
     }
@@ -171,11 +161,10 @@ function podOf(workload: Json, { node, hash }: { node: string; hash: string }): 
   };
 }
 
-async function remove(api: OrchApi, pod: ApiObject): Promise<void> {
-  await api.delete(
-    { collection: PODS, name: pod.metadata.name, preconditions: { uid: pod.metadata.uid ?? '' } },
-    never,
-  );
+/** The time for it to end is that of its spec unless given. */
+async function remove(api: OrchApi, { metadata }: ApiObject, graceSeconds?: number): Promise<void> {
+  const preconditions = { uid: metadata.uid ?? '' };
+  await api.delete({ collection: PODS, name: metadata.name, preconditions, graceSeconds }, never);
 }
 
 interface PodAddresses {
