@@ -15,6 +15,8 @@ import type { Resource } from './resource.ts';
 import { CidrText, SelectorText, Switch, wholeNumber } from './spec-types.ts';
 
 export const INSTALLATION_NAME = 'default';
+/** Annotation, with any value, of an Installation whose operator leaves it to others when an agent is replaced by a new one. */
+export const HOLD_AGENTS = 'netplug.io/hold-agents';
 
 const ENCAPSULATIONS = ['VXLAN', 'VXLANCrossSubnet', 'IPIP', 'IPIPCrossSubnet', 'None'] as const;
 export type PoolEncapsulation = (typeof ENCAPSULATIONS)[number];

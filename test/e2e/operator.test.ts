@@ -9,6 +9,7 @@ import {
   SERVES,
   startOperatorCluster,
 } from '../support/operator.ts';
+import { HOLD_AGENTS } from '../../src/model/installation.ts';
 import { until } from '../support/until.ts';
 
 const scope = new AsyncDisposableStack();
@@ -85,6 +86,20 @@ describe('the operator, with exactly the rights of its account', () => {
       before.status.conditions[2].lastTransitionTime,
     );
   }, 120_000);
+
+  it('leaves it to others when agents are replaced, as long as an annotation says so', async () => {
+    const strategy = async (): Promise<string> => (await node()).spec.updateStrategy.type;
+    await cluster.api.kubectl('annotate', 'installation', 'default', `${HOLD_AGENTS}=v3.27.0`);
+    await until(async () => (await strategy()) === 'OnDelete', 'agents are held', 10_000);
+    await until(
+      async () => (await status()).warnings?.some((each) => each.includes(HOLD_AGENTS)) === true,
+      'it says so',
+    );
+    await cluster.api.kubectl('annotate', 'installation', 'default', `${HOLD_AGENTS}-`);
+    await until(async () => (await strategy()) === 'RollingUpdate', 'agents are replaced one by one again', 10_000);
+    expect((await node()).spec.updateStrategy.rollingUpdate).toEqual({ maxSurge: 1, maxUnavailable: 0 });
+    await become(SERVES);
+  }, 60_000);
 
   it('restores objects that are edited or deleted, within seconds, and says which fields it wrote over', async () => {
     const uid = (await node()).metadata.uid;

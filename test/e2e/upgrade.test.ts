@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Store } from '../../src/datastore/store.ts';
+import { HOLD_AGENTS } from '../../src/model/installation.ts';
 import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
 import { chartFiles } from '../../src/install/cluster/chart/chart-files.ts';
 import { namespaceObject } from '../../src/install/cluster/cluster-objects.ts';
@@ -99,6 +100,11 @@ async function probePods(): Promise<readonly string[]> {
   return items.map(({ metadata }: Json) => metadata.name).filter((name: string) => /^netplug-(probe|flow)/.test(name));
 }
 
+/** Node and release of each agent. */
+async function releases(): Promise<readonly string[]> {
+  return (await agentsOf(server)).map(({ node, image }) => `${node} ${image.split(':')[1] ?? ''}`).sort();
+}
+
 async function phaseOf(pod: string): Promise<string> {
   return (await server.get('pod', pod, '-n', 'netplug-system')).status.phase;
 }
@@ -179,14 +185,25 @@ describe('netplugctl upgrade', () => {
     400_000,
   );
 
-  it('replaces the operator, waits for what it rolls out, and goes back [up-methods]', async () => {
-    await installOperator(OLD);
+  it('replaces the operator, which holds the agents while one node is tried, and goes back [up-methods]', async () => {
+    let isBroken = true;
+    await installOperator(OLD, (pod) =>
+      isBroken && pod.startsWith('netplug-probe-client') ? 'http://10.244.0.7:8080/: timed out' : undefined,
+    );
     const before = await stateOfCluster();
     const plan = await must('upgrade plan');
     expect(plan).toContain('installed by the operator');
     expect(plan).toContain('netplug-operator.yaml');
+    const stopped = await ctl('upgrade apply --yes');
+    expect(stopped).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('Stopped after node "node-a"') as string,
+    });
+    expect(await releases()).toEqual([`node-a ${NEW}`, `node-b ${OLD}`, `node-c ${OLD}`]);
+    isBroken = false;
     await must('upgrade apply --yes');
     await settled(NEW);
+    expect((await server.get('installation', 'default')).metadata.annotations ?? {}).not.toHaveProperty([HOLD_AGENTS]);
     expect(await must('upgrade verify')).toContain('Deployment/netplug-system/netplug-operator has the release');
     await must('upgrade rollback --yes');
     await settled(OLD);
@@ -270,11 +287,7 @@ describe('netplugctl upgrade', () => {
       status: 1,
       stderr: expect.stringContaining('Stopped after node "node-a"') as string,
     });
-    expect((await agentsOf(server)).map(({ node, image }) => `${node} ${image.split(':')[1] ?? ''}`).sort()).toEqual([
-      `node-a ${NEW}`,
-      `node-b ${OLD}`,
-      `node-c ${OLD}`,
-    ]);
+    expect(await releases()).toEqual([`node-a ${NEW}`, `node-b ${OLD}`, `node-c ${OLD}`]);
     isBroken = false;
     await must('upgrade apply --yes');
     await settled(NEW);
@@ -282,24 +295,29 @@ describe('netplugctl upgrade', () => {
     await settled(OLD);
   }, 400_000);
 
-  it('stops the roll-out when packets are lost, and goes on when it is asked to', async () => {
-    let isLosing = (): boolean => rollout.started.some(({ node, release }) => node === 'node-b' && release === NEW);
-    await installOld(RELEASE_MANIFESTS[0], OLD, (pod) =>
-      pod.startsWith('netplug-flow-client') && isLosing() ? LOSS : undefined,
-    );
-    const stopped = await ctl('upgrade apply --yes');
-    expect(stopped).toMatchObject({ status: 1, stderr: expect.stringMatching(SAID) as string });
-    expect(stopped.stderr).toContain('upgrade/packets-lost');
-    const { spec } = await server.get('daemonset', 'netplug-node', '-n', 'netplug-system');
-    expect(spec.updateStrategy.type).toBe('OnDelete');
-    expect(await probePods()).toEqual([]);
+  it.each(['manifest', 'operator'])(
+    'stops the roll-out by %s when packets are lost, and goes on when it is asked to',
+    async (method) => {
+      let isLosing = (): boolean => rollout.started.some(({ node, release }) => node === 'node-b' && release === NEW);
+      const failure = (pod: string): string | undefined =>
+        pod.startsWith('netplug-flow-client') && isLosing() ? LOSS : undefined;
+      await (method === 'manifest' ? installOld(RELEASE_MANIFESTS[0], OLD, failure) : installOperator(OLD, failure));
+      const stopped = await ctl('upgrade apply --yes');
+      expect(stopped).toMatchObject({ status: 1, stderr: expect.stringMatching(SAID) as string });
+      expect(stopped.stderr).toContain('upgrade/packets-lost');
+      const isHeld = async (): Promise<boolean> =>
+        (await server.get('daemonset', 'netplug-node', '-n', 'netplug-system')).spec.updateStrategy.type === 'OnDelete';
+      await until(isHeld, 'no agent is replaced any more');
+      expect(await probePods()).toEqual([]);
 
-    isLosing = () => false;
-    expect((await ctl('upgrade apply --yes')).stderr).toContain('none lost');
-    await settled(NEW);
-    await must('upgrade rollback --yes');
-    await settled(OLD);
-  }, 400_000);
+      isLosing = () => false;
+      expect((await ctl('upgrade apply --yes')).stderr).toContain('none lost');
+      await settled(NEW);
+      await must('upgrade rollback --yes');
+      await settled(OLD);
+    },
+    400_000,
+  );
 
   it('reports packets that were lost while it was not there', async () => {
     let isLosing = false;
@@ -478,14 +496,14 @@ async function limitedToken(): Promise<string> {
   return token;
 }
 
-async function installOperator(release: string): Promise<void> {
+async function installOperator(release: string, failure?: (pod: string) => string | undefined): Promise<void> {
   const images = { ...imageNames(release), pullSecrets: [] };
   await applyByHand(server, [...crdManifests(), ...operatorObjects({ release, images, replicas: 1, override: {} })]);
   await applyByHand(server, [
     { apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' }, spec: {} },
   ]);
   store = openRecords(server, 'orch');
-  rollout = startSimulatedRollout(server, { store });
+  rollout = startSimulatedRollout(server, { store, ...(failure === undefined ? {} : { failure }) });
   await settled(release);
 }
 

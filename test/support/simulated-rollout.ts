@@ -2,6 +2,8 @@
 // exist as objects, are replaced as their workload's strategy says, and become ready.
 import { createHash } from 'node:crypto';
 import { systemClock } from '../../src/base/clock.ts';
+import { VERSION } from '../../src/base/version.ts';
+import { HOLD_AGENTS } from '../../src/model/installation.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { keepClusterInformation } from '../../src/datastore/keep-cluster-information.ts';
 import type { Store } from '../../src/datastore/store.ts';
@@ -264,7 +266,9 @@ async function operate(api: OrchApi, operator: Json, nodes: number): Promise<voi
     defaultPools: [{ cidr: '192.168.0.0/16' }],
     nodes,
   });
-  for (const { stage, objects } of clusterObjects(settings)) {
+  // Older operators do not know the annotation.
+  const areAgentsHeld = release === VERSION && HOLD_AGENTS in (answer.value.metadata.annotations ?? {});
+  for (const { stage, objects } of clusterObjects({ ...settings, areAgentsHeld })) {
     if (stage === 'definitions') continue;
     for (const object of objects) {
       const { collection, name } = locate(object);

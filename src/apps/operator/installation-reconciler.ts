@@ -15,7 +15,7 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import { PODS } from '../../kube/paths.ts';
 import { recordEvent } from '../../kube/record-event.ts';
 import { decodeResource } from '../../model/decode-resource.ts';
-import { INSTALLATION_NAME, type InstallationSpec } from '../../model/installation.ts';
+import { HOLD_AGENTS, INSTALLATION_NAME, type InstallationSpec } from '../../model/installation.ts';
 import { type InstallationStatus, readInstallationStatus } from '../../model/installation-status.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import { acceptSpec, type ObservedCluster } from './accept-spec.ts';
@@ -37,6 +37,7 @@ const FINALIZER = 'netplug.io/operator';
 const EVENT_PAUSE_MS = 5 * 60_000;
 const SHUT_DOWN_MS = 3000;
 const SHOWN_CHANGES = 10;
+const HELD = `Agents are held by the annotation ${HOLD_AGENTS}: a node gets a new one only when the pod of its agent is deleted`;
 
 export interface InstallationPorts extends RetryPorts {
   readonly api: OrchApi;
@@ -111,7 +112,8 @@ export class InstallationReconciler {
     const settings = isAccepted ? wanted.settings : accepted === undefined ? undefined : settingsAgain(accepted, facts);
     const all = [...problems, ...refused];
     if (settings === undefined) return { ...base, problems: all, isServing: false };
-    const result = await this.#apply(settings, { mayPrune: all.length === 0 }, signal);
+    const areAgentsHeld = HOLD_AGENTS in (object.metadata.annotations ?? {});
+    const result = await this.#apply({ ...settings, areAgentsHeld }, { mayPrune: all.length === 0 }, signal);
     const serving = result.workloads.map(({ isServing }) => isServing);
     return {
       ...base,
@@ -122,6 +124,7 @@ export class InstallationReconciler {
         ...(isAccepted ? wanted.warnings : []),
         ...facts.unreadablePools,
         ...result.warnings,
+        ...(areAgentsHeld ? [HELD] : []),
         ...this.#ports.versions.problems(),
         ...this.#taken,
       ],

@@ -43,6 +43,8 @@ export const KV_FILES = { ca: `${KV_DIR}/ca.crt`, cert: `${KV_DIR}/tls.crt`, key
 /** Finishing calls takes 20 s at most, flushing pending writes 5 s. */
 const GRACE_SECONDS = 30;
 const READY_SECONDS = 5;
+/** The new agent takes over beside the old one, so no call of the runtime fails. */
+const ROLLING = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
 const PRIVILEGED = { securityContext: { privileged: true } };
 
 /** Returns the DaemonSet of the agent, which also installs the plugin on its node. */
@@ -100,8 +102,7 @@ export function agentDaemonSet(settings: ClusterSettings): Manifest {
     metadata: metadataOf(AGENT_SET, release),
     spec: {
       selector: { matchLabels: selectorOf(AGENT_SET) },
-      // The new agent takes over beside the old one, so no call of the runtime fails.
-      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+      updateStrategy: settings.areAgentsHeld ? { type: 'OnDelete' } : ROLLING,
       minReadySeconds: READY_SECONDS,
       template,
     },

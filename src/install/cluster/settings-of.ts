@@ -51,6 +51,7 @@ export function settingsOf(spec: InstallationSpec, circumstances: Circumstances)
     containerIpForwarding: isOn(network.containerIPForwarding, false),
     floatingIps: isOn(network.floatingIPs, false),
     ipAddrsNoIpam: isOn(network.ipAddrsNoIpam, false),
+    areAgentsHeld: false,
     detection: { 4: network.nodeAddressDetectionV4, 6: network.nodeAddressDetectionV6 },
     log: logOf(spec),
     interfacePrefix,

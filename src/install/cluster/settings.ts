@@ -61,6 +61,8 @@ export interface ClusterSettings {
   /** Beginning of the names of pod interfaces, for policies on the interfaces of another plugin. */
   readonly interfacePrefix: string | undefined;
   readonly node: ComponentOverride;
+  /** Whether agents get what has changed only when their pods are deleted. */
+  readonly areAgentsHeld: boolean;
   readonly controllers: ComponentOverride;
   /** Replicas of the controllers. */
   readonly replicas: number;

@@ -3,6 +3,7 @@ import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
 import type { Step, WriteStep } from '../../plans/plan.ts';
 import { OPERATOR_NAME } from './detect-installation.ts';
 import { metadataIn } from './objects-in.ts';
+import { operatorStages } from './plan-agents.ts';
 import { applyStep, type PlanFacts, type UpgradeStage, writeStep } from './plan-steps.ts';
 import type { StepObject, UpgradeStepData } from './upgrade-action.ts';
 
@@ -49,7 +50,7 @@ export function chartStages(facts: PlanFacts): readonly UpgradeStage[] {
         }),
       ],
     },
-    {
+    ...operatorStages(facts, {
       title: verb === 'install' ? 'Install the chart into the namespace of the operator' : 'Upgrade the chart',
       steps: [
         writeStep(`${verb} release "${release}" in namespace "${namespace}", with the values of the present release`, {
@@ -65,16 +66,8 @@ export function chartStages(facts: PlanFacts): readonly UpgradeStage[] {
           ],
           downtime: 'none',
         }),
-        writeStep(`wait until the operator has rolled out ${target.release} on every node`, {
-          act: 'await-operator',
-          release: target.release,
-          id: 'operator-rollout',
-          isDone,
-          commands: ['kubectl wait installation default --for=condition=Available --timeout=30m'],
-          downtime: 'none',
-        }),
       ],
-    },
+    }),
     {
       title: 'Delete the old records of the release, if wanted',
       steps: isMigrated ? [] : [deleteRecordsStep(facts)],

@@ -81,6 +81,30 @@ describe('the plan of an upgrade', () => {
     ]);
   });
 
+  it('has the operator hold the agents while one node is tried', () => {
+    const installation = { apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' }, spec: {} };
+    const sound = withOperator(soundCluster(), OLD);
+    const snapshot = { ...sound, objects: [...sound.objects, installation] };
+    const rollOut = ['canary', 'operator-rollout', 'verify', 'tool'];
+    expect(idsOf(planUpgrade(snapshot, targetWithOperator()))).toEqual([
+      'back-up',
+      'hold-agents',
+      'apply-definitions',
+      'apply-operator',
+      ...rollOut,
+    ]);
+    const chart = { ...CHART, namespace: 'netplug-system', version: 'v3.26.4' };
+    expect(idsOf(planUpgrade({ ...snapshot, charts: [chart] }, targetWithOperator()))).toEqual([
+      'back-up',
+      'apply-definitions',
+      'hold-agents',
+      'chart',
+      ...rollOut,
+    ]);
+    const cordoned = { ...snapshot, nodes: snapshot.nodes.map((node) => ({ ...node, isSchedulable: false })) };
+    expect(idsOf(planUpgrade(cordoned, targetWithOperator()))).not.toContain('hold-agents');
+  });
+
   it('passes ownership on before a chart from before v3.23, and deletes old records only when asked', () => {
     const snapshot = { ...withOperator(soundCluster({ release: 'v3.22.1' }), 'v3.22.1'), charts: [CHART] };
     const plan = planUpgrade(snapshot, targetWithOperator());

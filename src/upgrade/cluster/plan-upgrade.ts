@@ -4,7 +4,7 @@ import { AGENT_SET } from '../../install/cluster/names.ts';
 import type { Step } from '../../plans/plan.ts';
 import { userCreated } from '../host-endpoints/all-interfaces.ts';
 import { detectInstallation } from './detect-installation.ts';
-import { agentNodes } from './agent-nodes.ts';
+import { agentStages, operatorStages } from './plan-agents.ts';
 import { chartStages } from './plan-chart.ts';
 import { metadataIn } from './objects-in.ts';
 import {
@@ -22,8 +22,6 @@ import type { UpgradePlan, UpgradeStepData } from './upgrade-action.ts';
 
 /** From this release on, host endpoints for all interfaces drop what no policy allows. */
 const STRICT_HOST_ENDPOINTS = 'v3.14.0';
-/** A DaemonSet replaces one agent at a time; a new one takes over beside the old one. */
-const ROLL_OUT_SECONDS_PER_NODE = 20;
 
 /** Plans the upgrade of an installation to the target. A cluster that has the target's release gets the same steps, all done. Pure. */
 export function planUpgrade(snapshot: ClusterSnapshot, target: UpgradeTarget): UpgradePlan {
@@ -57,33 +55,18 @@ export function isAtTarget(snapshot: ClusterSnapshot, { release }: UpgradeTarget
  * The specification replaces the operator's manifest. Replacing cannot create objects that are new in the target, so it is an
  * apply with forced conflicts, and the removal of what the target does not have any more.
  */
-function operatorStages(facts: PlanFacts): readonly UpgradeStage[] {
+function operatorManifestStages(facts: PlanFacts): readonly UpgradeStage[] {
   const { target, isDone } = facts;
   const command = `kubectl apply --server-side --force-conflicts -f ${target.source}/${target.manifest}`;
   const definitions = target.stages.flatMap(({ stage, objects }) => (stage === 'definitions' ? objects : []));
-  return [
-    {
-      title: 'Apply the operator',
-      steps: [
-        applyStep('definitions', definitions, { isDone, commands: [command] }),
-        applyStep('operator', target.operator, { isDone, commands: [command] }),
-        ...pruneSteps(facts, [...definitions, ...target.operator], isOperators),
-      ],
-    },
-    {
-      title: 'Wait for the operator',
-      steps: [
-        writeStep(`wait until the operator has rolled out ${target.release} on every node`, {
-          act: 'await-operator',
-          release: target.release,
-          id: 'operator-rollout',
-          isDone,
-          commands: ['kubectl wait installation default --for=condition=Available --timeout=30m'],
-          downtime: NO_DOWNTIME,
-        }),
-      ],
-    },
-  ];
+  return operatorStages(facts, {
+    title: 'Apply the operator',
+    steps: [
+      applyStep('definitions', definitions, { isDone, commands: [command] }),
+      applyStep('operator', target.operator, { isDone, commands: [command] }),
+      ...pruneSteps(facts, [...definitions, ...target.operator], isOperators),
+    ],
+  });
 }
 
 function manifestStages(facts: PlanFacts): readonly UpgradeStage[] {
@@ -107,43 +90,6 @@ function manifestStages(facts: PlanFacts): readonly UpgradeStage[] {
   ];
 }
 
-function agentStages({ snapshot, isDone }: PlanFacts, agent: Manifest): readonly UpgradeStage[] {
-  const nodes = agentNodes(snapshot);
-  const [canary] = nodes.filter((node) => node.isReady && node.isSchedulable);
-  const minutes = Math.ceil((nodes.length * ROLL_OUT_SECONDS_PER_NODE) / 60);
-  const rollOut = writeStep(`roll the agent out on ${String(nodes.length)} nodes, one at a time`, {
-    act: 'roll-out',
-    agent,
-    id: 'roll-out',
-    isDone,
-    commands: [
-      `kubectl rollout status daemonset/${AGENT_SET} -n netplug-system --timeout=${String(Math.max(10, 3 * minutes))}m`,
-    ],
-    downtime: `none for pods and calls; about ${String(minutes)} minutes in all`,
-  });
-  if (canary === undefined) return [{ title: 'Roll out the agent', steps: [rollOut] }];
-  return [
-    {
-      title: 'Try one node',
-      steps: [
-        writeStep(`replace the agent of node "${canary.name}" and verify its network`, {
-          act: 'canary',
-          node: canary.name,
-          agent,
-          id: 'canary',
-          isDone,
-          commands: [
-            `kubectl patch daemonset ${AGENT_SET} -n netplug-system --type merge -p '{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}'`,
-            `kubectl delete pod -n netplug-system -l app.kubernetes.io/name=${AGENT_SET} --field-selector spec.nodeName=${canary.name}`,
-          ],
-          downtime: 'none: the program without an agent serves calls on that node meanwhile',
-        }),
-      ],
-    },
-    { title: 'Roll out the agent', steps: [rollOut] },
-  ];
-}
-
 function backUpStep({ isDone }: PlanFacts): Step<UpgradeStepData> {
   return writeStep('back up resources, records, objects and chart records, with checksums', {
     act: 'back-up',
@@ -156,7 +102,7 @@ function backUpStep({ isDone }: PlanFacts): Step<UpgradeStepData> {
 
 /** Stages of each method of installation. */
 const METHODS: Readonly<Record<UpgradeMethod, (facts: PlanFacts) => readonly UpgradeStage[]>> = {
-  operator: operatorStages,
+  operator: operatorManifestStages,
   chart: chartStages,
   manifest: manifestStages,
 };

@@ -22,8 +22,15 @@ export type UpgradeAction =
       readonly namespace: string;
     }
   | { readonly act: 'prune'; readonly objects: readonly StepObject[] }
-  /** The first node that gets the new agent; its network is verified before other nodes follow. */
-  | { readonly act: 'canary'; readonly node: string; readonly agent: Manifest }
+  /** Keeps the operator from replacing agents by itself. */
+  | { readonly act: 'hold-agents' }
+  /** The first node that gets the new agent; its network is verified before other nodes follow, which who applies the DaemonSet holds. */
+  | {
+      readonly act: 'canary';
+      readonly node: string;
+      readonly agent: Manifest;
+      readonly heldBy: 'tool' | 'operator';
+    }
   | { readonly act: 'roll-out'; readonly agent: Manifest }
   | { readonly act: 'await-operator'; readonly release: string }
   | { readonly act: 'verify' }

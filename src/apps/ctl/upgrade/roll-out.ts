@@ -3,8 +3,9 @@ import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import { agentNodes, runsOn } from '../../../upgrade/cluster/agent-nodes.ts';
-import { containersIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
+import type { UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
 import { objectContent, findObject, locate } from '../cluster/api-objects.ts';
 import { type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
@@ -18,6 +19,11 @@ import { settleFlow } from './watch-packets.ts';
 const POLL_MS = 1000;
 /** Nodes that prove their network with the first one: those still have the old release. */
 const COMPANIONS = 2;
+const AGENTS: ClusterObject = {
+  apiVersion: 'apps/v1',
+  kind: 'DaemonSet',
+  metadata: { name: AGENT_SET, namespace: INSTALL_NAMESPACE },
+};
 
 /** Returns the image of a workload's main container. */
 export function mainImage(workload: ClusterObject): string {
@@ -43,12 +49,15 @@ export async function rollOut(run: PodRun, agent: ClusterObject): Promise<void> 
  */
 export async function tryCanary(
   { session, run, target, proof, snapshot }: UpgradeRun,
-  { node, agent }: { readonly node: string; readonly agent: ClusterObject },
+  { node, agent, heldBy }: UpgradeStepData & { readonly act: 'canary' },
 ): Promise<void> {
-  await holdAgents(run);
-  const held = { ...agent, spec: { ...recordIn(agent, 'spec'), updateStrategy: { type: 'OnDelete' } } };
-  await applyRelease(run.api, { object: held }, run.signal);
-  await replacePod(run, { node, image: mainImage(agent) });
+  if (heldBy === 'tool') {
+    await holdAgents(run);
+    const held = { ...agent, spec: { ...recordIn(agent, 'spec'), updateStrategy: { type: 'OnDelete' } } };
+    await applyRelease(run.api, { object: held }, run.signal);
+  }
+  const image = heldBy === 'tool' ? mainImage(agent) : await heldImage(run, target.release);
+  await replacePod(run, { node, image });
   if (proof === 'skip') return;
   const ready = (await readNodes(run.api, run.signal)).filter(
     (each) => each.isReady && each.isSchedulable && runsOn(agent, each),
@@ -72,16 +81,30 @@ export async function tryCanary(
   }
 }
 
+/** Waits until the operator has written the DaemonSet of the release, which holds its pods, and returns the image of the agent. */
+async function heldImage({ api, clock, signal, onProgress }: PodRun, release: string): Promise<string> {
+  let said: string | undefined;
+  for (;;) {
+    const found = await findObject(api, locate(AGENTS), signal);
+    const image = found === undefined ? '' : mainImage(found);
+    const strategy = recordIn(recordIn(found ?? {}, 'spec'), 'updateStrategy');
+    if (releaseIn(image) === release && textIn(strategy, 'type') === 'OnDelete') return image;
+    const line = `waiting until the operator holds the agents: ${image === '' ? `no DaemonSet ${AGENT_SET}` : image}`;
+    if (line !== said) onProgress(line);
+    said = line;
+    await clock.sleep(POLL_MS, signal).catch(() => {
+      throw new NetplugError('upgrade/not-verified', `Stopped before the first node: ${line}`, {
+        hint: 'See "kubectl describe installation default" and the log of the operator; then run the command again',
+      });
+    });
+  }
+}
+
 /** Keeps the DaemonSet from replacing agents by itself. */
 export async function holdAgents({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<void> {
   // Applied alone, the type would contradict the parameters of a rolling update that another manager owns.
   const body = { spec: { updateStrategy: { type: 'OnDelete', rollingUpdate: null } } };
-  const object: ClusterObject = {
-    apiVersion: 'apps/v1',
-    kind: 'DaemonSet',
-    metadata: { name: AGENT_SET, namespace: INSTALL_NAMESPACE },
-  };
-  const { collection, name } = locate(object);
+  const { collection, name } = locate(AGENTS);
   await api.patch({ collection, name }, { kind: 'merge', body }, signal);
 }
 

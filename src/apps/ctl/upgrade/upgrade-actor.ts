@@ -1,6 +1,8 @@
 import { isNetplugError, NetplugError, never } from '../../../base/errors.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
+import { API_VERSION } from '../../../model/resource.ts';
 import type { Actor, Standing } from '../../../plans/carry-out.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
@@ -34,6 +36,11 @@ export const NAMESPACE_OBJECT: ClusterObject = {
 };
 /** Notes on the namespace, which survive the program that carries out an upgrade. */
 export const NOTES = { canary: 'netplug.io/upgrade-canary', verified: 'netplug.io/upgrade-verified' } as const;
+const INSTALLATION: ClusterObject = {
+  apiVersion: API_VERSION,
+  kind: 'Installation',
+  metadata: { name: INSTALLATION_NAME },
+};
 const OWNERSHIP = 'meta.helm.sh/release-namespace';
 const RESTARTED = 'netplug.io/restarted-for';
 
@@ -87,14 +94,23 @@ async function carryOutWatched(step: UpgradeStepData, parts: UpgradeRun): Promis
   }
 }
 
-/** Keeps more nodes from following, where that is in the hands of this program. */
-async function holdBack({ run, snapshot }: UpgradeRun): Promise<void> {
-  if (detectInstallation(snapshot).method === 'manifest') {
-    await holdAgents(run);
-    run.onProgress('the DaemonSet of the agent is held: nodes with the old release keep it');
-  } else {
-    run.onProgress('the operator goes on with the other nodes; "netplugctl upgrade rollback" brings the old one back');
-  }
+/** Keeps more nodes from following. */
+async function holdBack({ run, snapshot, target }: UpgradeRun): Promise<void> {
+  if (detectInstallation(snapshot).method === 'manifest') await holdAgents(run);
+  else if ((await findObject(run.api, locate(INSTALLATION), run.signal)) !== undefined)
+    await annotate(run.api, { object: INSTALLATION, annotations: { [HOLD_AGENTS]: target.release } }, run.signal);
+  run.onProgress('the DaemonSet of the agent is held: nodes with the old release keep it');
+}
+
+/** Whether one node has the new agent, and has proved its network. */
+async function isTried({ session, target }: UpgradeRun): Promise<boolean> {
+  return (await noteOf(session, NOTES.canary)) === target.release;
+}
+
+/** Whether the operator is told not to replace agents. */
+async function areHeld({ api, signal }: PodRun): Promise<boolean> {
+  const found = await findObject(api, locate(INSTALLATION), signal);
+  return HOLD_AGENTS in (found?.metadata.annotations ?? {});
 }
 
 async function isDone(step: UpgradeStepData, parts: UpgradeRun): Promise<boolean> {
@@ -121,12 +137,15 @@ async function isDone(step: UpgradeStepData, parts: UpgradeRun): Promise<boolean
       for (const object of step.objects)
         if ((await findReference(session, object, parts.snapshot)) !== undefined) return false;
       return true;
+    case 'hold-agents':
+      return (await isTried(parts)) || (await areHeld(run)) || (await operatorLag(parts)) === undefined;
     case 'canary':
-      return (await noteOf(session, NOTES.canary)) === target.release || isRolledOut(run, step.agent);
+      if (await isTried(parts)) return true;
+      return step.heldBy === 'tool' ? isRolledOut(run, step.agent) : (await operatorLag(parts)) === undefined;
     case 'roll-out':
       return isRolledOut(run, step.agent);
     case 'await-operator':
-      return (await operatorLag(parts)) === undefined;
+      return !(await areHeld(run)) && (await operatorLag(parts)) === undefined;
     case 'verify':
       return (await noteOf(session, NOTES.verified)) === target.release;
     case 'delete-records':
@@ -195,6 +214,8 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
         if (found !== undefined) await deleteObject(api, locate(found), signal);
       }
       return;
+    case 'hold-agents':
+      return annotate(api, { object: INSTALLATION, annotations: { [HOLD_AGENTS]: target.release } }, signal);
     case 'canary':
       await tryCanary(parts, step);
       await annotate(api, { object: NAMESPACE_OBJECT, annotations: { [NOTES.canary]: target.release } }, signal);
@@ -202,6 +223,8 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
     case 'roll-out':
       return rollOut(run, step.agent);
     case 'await-operator':
+      if (await areHeld(run))
+        await annotate(api, { object: INSTALLATION, annotations: { [HOLD_AGENTS]: null } }, signal);
       return awaitOperator(parts);
     case 'verify':
       return verifyAndNote(parts);
