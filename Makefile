@@ -18,7 +18,7 @@ demo: build
 test: build
 	$(NODE) scripts/test.ts
 
-# What is too heavy for every day: long simulations, 50 000 calls while everything dies now and then, 10 000 on an API
+# What is too heavy for every day: clusters with every workload and feature, on both datastores, long simulations, 50 000 calls while everything dies now and then, 10 000 on an API
 # server, a storm of a hundred pods while the API server dies, one of 200 pods and 50 policies, one of 500 pods while the
 # controllers die, Kubernetes' own tests of its networks, every case of cyclonus, every method of installation, another image of
 # agents while 200 pods start, an upgrade of a real cluster by every method, an older release beside this one, Kubernetes
@@ -26,13 +26,14 @@ test: build
 soak: build
 	$(NODE) scripts/build-components.ts soak
 	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 NETPLUG_CONTROLLERS_STORM=500 \
-	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim cluster-datastores orch-pods sig-network cyclonus agent-policy-storm controllers-storm test/e2e/upgrade.test upgrade-releases test/e2e/soak.test
+	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim test/e2e/cluster orch-pods images-reproducible playground sig-network cyclonus agent-policy-storm controllers-storm test/e2e/upgrade.test upgrade-fleet upgrade-releases test/e2e/soak.test
 	NETPLUG_SOAK_CALLS=10000 $(NODE) scripts/test.ts --project e2e test/e2e/soak-orch
 	$(MAKE) images
 	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e test/e2e/images-signed
+	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project contract test/contract/install-cluster
 	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters install-cluster install-hazards image-roll upgrade-cluster
 	KUBERNETES=1.34 $(NODE) scripts/build-components.ts test
-	KUBERNETES=1.34 $(NODE) scripts/test.ts --project 'e2e-agent-clusters' cluster playground
+	KUBERNETES=1.34 NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project 'e2e-agent-clusters' test/e2e/cluster playground
 	KUBERNETES=1.34 NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters install-cluster -t 'the method operator'
 	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters kubernetes-upgrade
 

@@ -35,8 +35,10 @@ const ONLY_ONCE = [
 const TOOL = [
   'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks,upgrade,upgrade-fleet,upgrade-hazards,upgrade-identity}.test.ts',
 ];
-/** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
-const SLOW = ['test/e2e/{cluster-datastores-*,orch-pods}.test.ts'];
+/** Minutes each, for what smaller tests show as well, or what seldom changes: only in `make soak`. test/e2e/README.md has what runs where. */
+const HEAVY = isSoak
+  ? []
+  : ['test/e2e/{cluster,cluster-datastores-*,cluster-features,images-reproducible,orch-pods,playground}.test.ts'];
 
 export default defineConfig({
   test: {
@@ -55,7 +57,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: [...ONLY_AGENT, ...TIMED, ...BETWEEN_NODES, ...ROUTED_CLUSTERS, ...(isSoak ? [] : SLOW)],
+          exclude: [...ONLY_AGENT, ...TIMED, ...BETWEEN_NODES, ...ROUTED_CLUSTERS, ...HEAVY],
           ...together,
         },
       },
@@ -68,7 +70,7 @@ export default defineConfig({
           ...together,
         },
       },
-      { test: { name: 'e2e-agent-clusters', include: CLUSTERS, env: inAgentMode, ...together } },
+      { test: { name: 'e2e-agent-clusters', include: CLUSTERS, exclude: HEAVY, env: inAgentMode, ...together } },
       { test: { name: 'e2e-between-nodes', include: BETWEEN_NODES, ...together } },
     ],
   },

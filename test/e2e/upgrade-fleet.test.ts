@@ -97,6 +97,9 @@ async function releases(name: Name): Promise<readonly string[]> {
     .sort();
 }
 
+/** What takes minutes and repeats steps of the tests above with another cause. */
+const inSoak = it.runIf(process.env['NETPLUG_SOAK'] === '1');
+
 const at = (release: string): readonly string[] => NODES.map((node) => `${node} ${release}`);
 
 async function backTo(release: string): Promise<void> {
@@ -191,51 +194,59 @@ describe('netplugctl upgrade fleet', () => {
     await backTo(OLD);
   }, 600_000);
 
-  it('says which cluster lost its API server in the middle, and goes on when it serves again', async () => {
-    const { server } = clusters.pilot;
-    let ended: Ran | undefined;
-    try {
-      // Backed up and applied, its first node is being tried.
-      ended = await applyUntil(9, async () => server.stop());
-    } finally {
-      await server.start();
-    }
-    expect(ended.status).toBe(1);
-    const { clusters: ends } = JSON.parse(ended.stdout);
-    expect(ends.map(({ cluster, result }: Json) => `${cluster}: ${result}`)).toEqual([
-      'pilot: failed',
-      'north: not begun',
-      'south: not begun',
-    ]);
-    expect(ends[0].reason).toContain(server.url);
-    expect(ended.stderr).toContain(
-      'pilot: the upgrade is not finished: correct the cause and run the same command again',
-    );
-    expect(await releases('north')).toEqual(at(OLD));
+  inSoak(
+    'says which cluster lost its API server in the middle, and goes on when it serves again',
+    async () => {
+      const { server } = clusters.pilot;
+      let ended: Ran | undefined;
+      try {
+        // Backed up and applied, its first node is being tried.
+        ended = await applyUntil(9, async () => server.stop());
+      } finally {
+        await server.start();
+      }
+      expect(ended.status).toBe(1);
+      const { clusters: ends } = JSON.parse(ended.stdout);
+      expect(ends.map(({ cluster, result }: Json) => `${cluster}: ${result}`)).toEqual([
+        'pilot: failed',
+        'north: not begun',
+        'south: not begun',
+      ]);
+      expect(ends[0].reason).toContain(server.url);
+      expect(ended.stderr).toContain(
+        'pilot: the upgrade is not finished: correct the cause and run the same command again',
+      );
+      expect(await releases('north')).toEqual(at(OLD));
 
-    const { results, ran } = await apply();
-    expect(ran.stderr).toContain('pilot: an interrupted upgrade of this cluster goes on');
-    expect(results).toEqual({ pilot: 'upgraded', north: 'upgraded', south: 'upgraded' });
-    for (const name of NAMES) {
-      expect(await releases(name)).toEqual(at(NEW));
-      expect(clusters[name].rollout.gaps()).toBe(0);
-    }
-    await backTo(OLD);
-  }, 600_000);
+      const { results, ran } = await apply();
+      expect(ran.stderr).toContain('pilot: an interrupted upgrade of this cluster goes on');
+      expect(results).toEqual({ pilot: 'upgraded', north: 'upgraded', south: 'upgraded' });
+      for (const name of NAMES) {
+        expect(await releases(name)).toEqual(at(NEW));
+        expect(clusters[name].rollout.gaps()).toBe(0);
+      }
+      await backTo(OLD);
+    },
+    600_000,
+  );
 
-  it('does not begin a wave while a cluster before it does not answer', async () => {
-    await apply('--through', 'first');
-    const { server } = clusters.pilot;
-    await server.stop();
-    try {
-      const { results, reasons } = await apply();
-      expect(results).toEqual({ pilot: 'refused', north: 'not begun', south: 'not begun' });
-      expect(reasons.pilot).toMatch(/does not answer|ECONNREFUSED|Cannot/);
-    } finally {
-      await server.start();
-    }
-    await backTo(OLD);
-  }, 600_000);
+  inSoak(
+    'does not begin a wave while a cluster before it does not answer',
+    async () => {
+      await apply('--through', 'first');
+      const { server } = clusters.pilot;
+      await server.stop();
+      try {
+        const { results, reasons } = await apply();
+        expect(results).toEqual({ pilot: 'refused', north: 'not begun', south: 'not begun' });
+        expect(reasons.pilot).toMatch(/does not answer|ECONNREFUSED|Cannot/);
+      } finally {
+        await server.start();
+      }
+      await backTo(OLD);
+    },
+    600_000,
+  );
 });
 
 /** Calls the tool and kills it at the given record of its progress. Returns whether it was killed. */

@@ -173,7 +173,7 @@ export const PROGRAMS = {
     variable: 'PROMTOOL',
     neededBy: 'test',
   },
-  'helm-3': { module: 'helm-3', package: 'helm.sh/helm/v3/cmd/helm', variable: 'HELM_3', neededBy: 'test' },
+  'helm-3': { module: 'helm-3', package: 'helm.sh/helm/v3/cmd/helm', variable: 'HELM_3', neededBy: 'soak' },
   kwok: { module: 'kwok', package: 'sigs.k8s.io/kwok/cmd/kwok', variable: 'KWOK', neededBy: 'named' },
 } as const satisfies Readonly<Record<string, Program>>;
 
