@@ -29,12 +29,6 @@ const WRITE_VERBS = ['get', 'create', 'patch', 'update'];
 const FURTHER_RIGHTS = [
   { verb: 'list', group: '', resource: 'pods', namespace: 'netplug-system' },
   { verb: 'list', group: '', resource: 'secrets' },
-  ...['get', 'create', 'update'].map((verb) => ({
-    verb,
-    group: 'coordination.k8s.io',
-    resource: 'leases',
-    namespace: 'netplug-system',
-  })),
   { verb: 'list', group: '', resource: 'services', namespace: 'kube-system' },
   { verb: 'list', group: 'discovery.k8s.io', resource: 'endpointslices', namespace: 'kube-system' },
 ] as const;
