@@ -20,7 +20,7 @@ import { openKvInspector } from '../datastore/kv/kv-inspector.ts';
 import { openOrchInspector } from '../datastore/orch/orch-inspector.ts';
 import { listEnforcedPolicies } from '../kube/admission-policies.ts';
 import { ApiLease } from '../datastore/orch/api-lease.ts';
-import { OrchApi } from '../kube/orch-api.ts';
+import { OrchApi, type OrchApiOptions } from '../kube/orch-api.ts';
 import type { LeaseOptions } from '../runtime/leader-lease.ts';
 import { readVariable } from '../config/environment.ts';
 import { interruptions } from './interruptions.ts';
@@ -62,7 +62,8 @@ export async function runCtl(name: string): Promise<void> {
         ? openKvInspector(datastore.connection)
         : openOrchInspector(accessOf(datastore.orch, env), { env }),
     openLease: (api: OrchApi, options: LeaseOptions) => new ApiLease(api, systemClock, options),
-    openApi: (settings: OrchSettings) => new OrchApi(accessOf(settings, env), { env, manager: 'netplugctl' }),
+    openApi: (settings: OrchSettings, fence?: OrchApiOptions['fence']) =>
+      new OrchApi(accessOf(settings, env), { env, manager: 'netplugctl', ...(fence === undefined ? {} : { fence }) }),
     listEnforcedPolicies: async (settings: OrchSettings, signal: AbortSignal) => {
       await using api = new OrchApi(accessOf(settings, env), { env });
       return await listEnforcedPolicies(api, signal);

@@ -97,8 +97,8 @@ async function releases(name: Name): Promise<readonly string[]> {
     .sort();
 }
 
-/** What takes minutes and repeats steps of the tests above with another cause. */
-const inSoak = it.runIf(process.env['NETPLUG_SOAK'] === '1');
+/** Minutes more, for steps of the other tests that stop for another cause. */
+const SOAK = process.env['NETPLUG_SOAK'] === '1';
 
 const at = (release: string): readonly string[] => NODES.map((node) => `${node} ${release}`);
 
@@ -194,7 +194,7 @@ describe('netplugctl upgrade fleet', () => {
     await backTo(OLD);
   }, 600_000);
 
-  inSoak(
+  it.runIf(SOAK)(
     'says which cluster lost its API server in the middle, and goes on when it serves again',
     async () => {
       const { server } = clusters.pilot;
@@ -230,7 +230,7 @@ describe('netplugctl upgrade fleet', () => {
     600_000,
   );
 
-  inSoak(
+  it.runIf(SOAK)(
     'does not begin a wave while a cluster before it does not answer',
     async () => {
       await apply('--through', 'first');

@@ -129,9 +129,8 @@ async function stateOfCluster(): Promise<readonly string[]> {
     .sort();
 }
 
+/** With it, also what another test of this file shows in another way. */
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
-/** Half a minute and more each, for what another test of this file shows in another way. */
-const inSoak = it.runIf(SOAK);
 /** Each of the eight steps is recorded before and after it. */
 const RECORDS = 16;
 const KILLED_AT = SOAK ? Array.from({ length: RECORDS }, (_, at) => at + 1) : [RECORDS / 2 + 1];
@@ -277,7 +276,7 @@ describe('netplugctl upgrade', () => {
     });
   }, 400_000);
 
-  inSoak(
+  it.runIf(SOAK)(
     'stops after the first node when its network fails, and goes on when it works',
     async () => {
       let isBroken = true;

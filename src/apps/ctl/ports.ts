@@ -20,8 +20,8 @@ export interface CtlPorts extends HostPorts, RetryPorts {
   /** Opens an inspector of the datastore's health. */
   readonly openInspector: (datastore: Datastore) => Inspector;
   readonly openPacketProbe: () => PacketProbe;
-  /** Opens the API of the cluster, which connects on the first request. */
-  readonly openApi: (settings: OrchSettings) => OrchApi;
+  /** Opens the API of the cluster, which connects on the first request. A fence that rejects keeps writes back. */
+  readonly openApi: (settings: OrchSettings, fence?: (signal: AbortSignal) => Promise<void>) => OrchApi;
   /** Opens a Lease of the cluster. */
   readonly openLease: (api: OrchApi, options: LeaseOptions) => NamedLease;
   /** Lists the admission policies of the orchestrator that refuse requests. @throws store/* */

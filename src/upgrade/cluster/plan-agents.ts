@@ -59,7 +59,7 @@ export function operatorStages(facts: PlanFacts, bring: UpgradeStage): readonly 
     isDone,
     commands: [
       ...(tries.length === 0 ? [] : [`${annotate} ${HOLD_AGENTS}-`]),
-      `kubectl wait installation ${INSTALLATION_NAME} --for=condition=Available --timeout=30m`,
+      `kubectl wait installation ${INSTALLATION_NAME} --for=condition=Progressing=False --timeout=30m`,
     ],
     downtime: NO_DOWNTIME,
   });

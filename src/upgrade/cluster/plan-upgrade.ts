@@ -3,6 +3,7 @@ import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { AGENT_SET } from '../../install/cluster/names.ts';
 import type { Step } from '../../plans/plan.ts';
 import { userCreated } from '../host-endpoints/all-interfaces.ts';
+import { areAgentsHeld } from './agent-nodes.ts';
 import { detectInstallation } from './detect-installation.ts';
 import { agentStages, operatorStages } from './plan-agents.ts';
 import { chartStages } from './plan-chart.ts';
@@ -41,9 +42,10 @@ export function planUpgrade(snapshot: ClusterSnapshot, target: UpgradeTarget): U
   };
 }
 
-/** Reports whether every workload and every running pod has the target's release. */
+/** Reports whether every workload and every running pod has the target's release, and agents are not held by a stopped upgrade. */
 export function isAtTarget(snapshot: ClusterSnapshot, { release }: UpgradeTarget): boolean {
   const { releases } = detectInstallation(snapshot);
+  if (areAgentsHeld(snapshot)) return false;
   const images = snapshot.pods.flatMap((pod) => pod.images.slice(0, 1));
   return (
     Object.values(releases).every((found) => found === release) &&

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { sha256Of } from '../../../base/atomic-file.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { type PlanRecord, readPlanRecord } from '../../../plans/plan-records.ts';
-import { carryOut } from '../../../plans/carry-out.ts';
+import { carryOut, type Execution } from '../../../plans/carry-out.ts';
+import { isEmpty } from '../../../plans/plan.ts';
 import type { FoundHazard } from '../../../upgrade/cluster/checks/check.ts';
 import { blockingChecks, runPreflight } from '../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
@@ -38,46 +39,62 @@ export interface ApplyOptions extends UpgradeChoices {
 export async function applyUpgrade(context: Context, options: ApplyOptions): Promise<Status> {
   const targetOf = await targetReader(context, options);
   return withUpgrade(context, async (session) => {
-    if (options.mode === 'rehearse') return applyIn(session, targetOf, options);
-    return whileAlone(session, async (alone) => applyIn(alone, targetOf, options));
+    const goesOn = options.mode !== 'rehearse' && (await findInterrupted(session)) !== undefined;
+    if (options.mode !== 'carry-out' && !goesOn) {
+      const plan = showUpgrade(await readRun(session, targetOf, options), options);
+      if (options.mode === 'rehearse') return 0;
+      if (isEmpty(ownSteps(plan, options.with))) return finish(context, plan);
+      // Nobody is kept out by a question that is not answered.
+      if (!(await confirm(context, `Upgrade this cluster to ${VERSION}?`))) return 1;
+    }
+    return whileAlone(session, async (alone) => {
+      const parts = await readRun(alone, targetOf, options);
+      if (goesOn) return goOn(parts, options);
+      const isShown = options.mode === 'ask';
+      const plan = isShown ? planUpgrade(parts.snapshot, parts.target) : showUpgrade(parts, options);
+      return carryOutUpgrade(parts, plan, options);
+    });
   });
 }
 
-async function applyIn(
+/** Reads the cluster, and what its upgrade leads to. */
+async function readRun(
   session: UpgradeSession,
   targetOf: (snapshot: ClusterSnapshot) => UpgradeTarget,
-  options: ApplyOptions,
-): Promise<Status> {
-  const { context } = session;
-  const { io, ports, signal } = context;
-  const snapshot = await readSnapshot(session, targetOf, options.method);
-  const target = targetOf(snapshot);
-  const name = recordOf(session);
-  const folder = options.backup ?? join(ports.machine.stateDir, 'backups', name);
-  const parts: UpgradeRun = {
-    session,
-    run: podRun(session.api, context),
-    snapshot,
-    target,
-    folder,
-    proof: options.proof,
-  };
-  const execution = executionOf(context, { name, actor: upgradeActor(parts) }, io.stdout);
+  { method, backup, proof }: ApplyOptions,
+): Promise<UpgradeRun> {
+  const snapshot = await readSnapshot(session, targetOf, method);
+  const folder = backup ?? join(session.context.ports.machine.stateDir, 'backups', recordOf(session));
+  return { session, run: podRun(session.api, session.context), snapshot, target: targetOf(snapshot), folder, proof };
+}
+
+/** Shows hazards and plan. @throws upgrade/refused */
+function showUpgrade({ session, snapshot, target }: UpgradeRun, { accept }: ApplyOptions): UpgradePlan {
   const plan = planUpgrade(snapshot, target);
-  if (options.mode !== 'rehearse' && (await findInterrupted(session)) !== undefined) {
-    io.stderr('an interrupted upgrade of this cluster goes on\n');
-    const outcome = await saysWhenUnfinished(context, async () => resumeIfSound(context, execution));
-    if (outcome !== undefined) return finish(context, plan);
-  }
-  showHazards(context, runPreflight(snapshot, target), options.accept);
-  io.stdout(renderUpgradePlan(plan, detectInstallation(snapshot), target));
-  if (options.mode === 'rehearse') return 0;
+  showHazards(session.context, runPreflight(snapshot, target), accept);
+  session.context.io.stdout(renderUpgradePlan(plan, detectInstallation(snapshot), target));
+  return plan;
+}
+
+/** Goes on with an interrupted upgrade, by a new plan when the cluster has changed. */
+async function goOn(parts: UpgradeRun, options: ApplyOptions): Promise<Status> {
+  const { context } = parts.session;
+  context.io.stderr('an interrupted upgrade of this cluster goes on\n');
+  const outcome = await saysWhenUnfinished(context, async () => resumeIfSound(context, executionIn(parts)));
+  if (outcome !== undefined) return finish(context, planUpgrade(parts.snapshot, parts.target));
+  return carryOutUpgrade(parts, showUpgrade(parts, options), options);
+}
+
+async function carryOutUpgrade(parts: UpgradeRun, plan: UpgradePlan, options: ApplyOptions): Promise<Status> {
+  const { context } = parts.session;
   const own = ownSteps(plan, options.with);
-  if (own.stages.every(({ steps }) => steps.length === 0)) return finish(context, plan);
-  if (options.mode === 'ask' && !(await confirm(context, `Upgrade this cluster to ${VERSION}?`))) return 1;
-  signal.throwIfAborted();
-  await saysWhenUnfinished(context, async () => carryOut(execution, own));
+  if (!isEmpty(own)) await saysWhenUnfinished(context, async () => carryOut(executionIn(parts), own));
   return finish(context, plan);
+}
+
+function executionIn(parts: UpgradeRun): Execution<UpgradeStepData> {
+  const { context } = parts.session;
+  return executionOf(context, { name: recordOf(parts.session), actor: upgradeActor(parts) }, context.io.stdout);
 }
 
 /** Whatever ends it, the cluster may be between two releases then. */
@@ -153,13 +170,15 @@ export async function ensureVerified(
   { proof, ...choices }: UpgradeChoices & { readonly proof: 'run' | 'skip' },
 ): Promise<void> {
   const targetOf = await targetReader(context, choices);
-  await withUpgrade(context, async (session) => {
-    const snapshot = await readSnapshot(session, targetOf, choices.method);
-    const target = targetOf(snapshot);
-    const isSound = judgeRelease(snapshot, target).every(({ isOk }) => isOk);
-    if (isSound && (await noteOf(session, NOTES.verified)) === target.release) return;
-    await verifyAndNote({ session, run: podRun(session.api, context), snapshot, target, folder: '', proof });
-  });
+  await withUpgrade(context, async (open) =>
+    whileAlone(open, async (session) => {
+      const snapshot = await readSnapshot(session, targetOf, choices.method);
+      const target = targetOf(snapshot);
+      const isSound = judgeRelease(snapshot, target).every(({ isOk }) => isOk);
+      if (isSound && (await noteOf(session, NOTES.verified)) === target.release) return;
+      await verifyAndNote({ session, run: podRun(session.api, session.context), snapshot, target, folder: '', proof });
+    }),
+  );
 }
 
 /** Returns the name of the record of an upgrade of this cluster to this release. */

@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { AGENT_SET } from '../../../install/cluster/names.ts';
+import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
+import { API_VERSION } from '../../../model/resource.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import { agentNodes, runsOn } from '../../../upgrade/cluster/agent-nodes.ts';
 import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -19,6 +21,12 @@ import { settleFlow } from './watch-packets.ts';
 const POLL_MS = 1000;
 /** Nodes that prove their network with the first one: those still have the old release. */
 const COMPANIONS = 2;
+const RELEASED = `somebody has removed the annotation ${HOLD_AGENTS} of the Installation`;
+export const INSTALLATION: ClusterObject = {
+  apiVersion: API_VERSION,
+  kind: 'Installation',
+  metadata: { name: INSTALLATION_NAME },
+};
 const AGENTS: ClusterObject = {
   apiVersion: 'apps/v1',
   kind: 'DaemonSet',
@@ -49,7 +57,7 @@ export async function rollOut(run: PodRun, agent: ClusterObject): Promise<void> 
  */
 export async function tryCanary(
   { session, run, target, proof, snapshot }: UpgradeRun,
-  { node, agent, heldBy }: UpgradeStepData & { readonly act: 'canary' },
+  { node: planned, agent, heldBy }: UpgradeStepData & { readonly act: 'canary' },
 ): Promise<void> {
   if (heldBy === 'tool') {
     await holdAgents(run);
@@ -57,12 +65,14 @@ export async function tryCanary(
     await applyRelease(run.api, { object: held }, run.signal);
   }
   const image = heldBy === 'tool' ? mainImage(agent) : await heldImage(run, target.release);
+  const ready = (await readNodes(run.api, run.signal))
+    .filter((each) => each.isReady && each.isSchedulable && runsOn(agent, each))
+    .map((each) => each.name);
+  // The one that was planned may have failed since.
+  const [node = planned] = ready.includes(planned) ? [planned] : ready;
   await replacePod(run, { node, image });
   if (proof === 'skip') return;
-  const ready = (await readNodes(run.api, run.signal)).filter(
-    (each) => each.isReady && each.isSchedulable && runsOn(agent, each),
-  );
-  const others = ready.map((each) => each.name).filter((each) => each !== node);
+  const others = ready.filter((each) => each !== node);
   try {
     const wanted = await proofOf(session, { snapshot, target });
     await proveNetwork(run, { ...wanted, nodes: [node, ...others.slice(0, COMPANIONS)] });
@@ -81,6 +91,12 @@ export async function tryCanary(
   }
 }
 
+/** Whether the operator is told not to replace agents. */
+export async function areHeld({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<boolean> {
+  const found = await findObject(api, locate(INSTALLATION), signal);
+  return HOLD_AGENTS in (found?.metadata.annotations ?? {});
+}
+
 /** Waits until the operator has written the DaemonSet of the release, which holds its pods, and returns the image of the agent. */
 async function heldImage({ api, clock, signal, onProgress }: PodRun, release: string): Promise<string> {
   let said: string | undefined;
@@ -89,7 +105,11 @@ async function heldImage({ api, clock, signal, onProgress }: PodRun, release: st
     const image = found === undefined ? '' : mainImage(found);
     const strategy = recordIn(recordIn(found ?? {}, 'spec'), 'updateStrategy');
     if (releaseIn(image) === release && textIn(strategy, 'type') === 'OnDelete') return image;
-    const line = `waiting until the operator holds the agents: ${image === '' ? `no DaemonSet ${AGENT_SET}` : image}`;
+    if (!(await areHeld({ api, signal })))
+      throw new NetplugError('upgrade/not-verified', `Stopped before the first node: ${RELEASED}`, {
+        hint: 'Find out who did so, and run the command again, or go back with "netplugctl upgrade rollback"',
+      });
+    const line = `waiting until the operator holds the agents: ${image === '' ? `no DaemonSet ${AGENT_SET}` : image}, ${textIn(strategy, 'type')}`;
     if (line !== said) onProgress(line);
     said = line;
     await clock.sleep(POLL_MS, signal).catch(() => {
@@ -100,12 +120,12 @@ async function heldImage({ api, clock, signal, onProgress }: PodRun, release: st
   }
 }
 
-/** Keeps the DaemonSet from replacing agents by itself. */
-export async function holdAgents({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<void> {
+/** Keeps the DaemonSet from replacing agents by itself. Returns false when there is none. */
+export async function holdAgents({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<boolean> {
   // Applied alone, the type would contradict the parameters of a rolling update that another manager owns.
   const body = { spec: { updateStrategy: { type: 'OnDelete', rollingUpdate: null } } };
   const { collection, name } = locate(AGENTS);
-  await api.patch({ collection, name }, { kind: 'merge', body }, signal);
+  return (await api.patch({ collection, name }, { kind: 'merge', body }, signal)).outcome === 'ok';
 }
 
 async function replacePod(
@@ -119,11 +139,11 @@ async function replacePod(
     const all = await api.list(SYSTEM_PODS, { labelSelector, fieldSelector: `spec.nodeName=${node}` }, signal);
     const pods = all.filter(({ metadata }) => !isLeaving(metadata));
     const states = pods.map(podOf);
-    const old = states.find(({ images }) => images[0] !== image);
+    const old = states.find((state) => !hasImage(state, image));
     if (old !== undefined) {
       await api.delete({ collection: SYSTEM_PODS, name: old.name, preconditions: {} }, signal);
     }
-    const fresh = states.find(({ images }) => images[0] === image);
+    const fresh = states.find((state) => hasImage(state, image));
     if (old === undefined && fresh !== undefined && isReady(fresh)) return;
     const line = fresh === undefined ? 'waiting for its new agent' : lineOf(fresh);
     if (line !== said) run.onProgress(`node ${node}: ${line}`);
@@ -139,6 +159,12 @@ async function replacePod(
       );
     });
   }
+}
+
+/** A webhook may have pods pull the release from elsewhere. */
+function hasImage({ images: [own = ''] }: PodSnapshot, image: string): boolean {
+  const release = releaseIn(image);
+  return own === image || (release !== undefined && releaseIn(own) === release);
 }
 
 export function isReady({ ready, containers, phase }: PodSnapshot): boolean {

@@ -5,6 +5,7 @@ import { VERSION } from '../../../base/version.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
+import { HOLD_AGENTS } from '../../../model/installation.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { userCreated } from '../../../upgrade/host-endpoints/all-interfaces.ts';
 import { metadataIn, objectName, recordIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -32,6 +33,8 @@ export interface RollbackOptions {
   readonly mode: 'rehearse' | 'ask' | 'carry-out';
 }
 
+/** Writes by others that are tolerated while one object is put back. */
+const TRIES = 5;
 /** Kinds in the order in which they are put back: what pods use before the pods. Pools and the like are records. */
 const ORDER = [
   'Namespace',
@@ -56,19 +59,41 @@ interface Step {
 /** Puts the state of a backup back: it compares the cluster with it each time, so that it goes on after an interruption. */
 export async function rollBack(context: Context, options: RollbackOptions): Promise<Status> {
   return withUpgrade(context, async (session) => {
-    if (options.mode === 'rehearse') return rollBackIn(session, options);
-    return whileAlone(session, async (alone) => rollBackIn(alone, options));
+    if (options.mode !== 'carry-out') {
+      const { release } = await showSteps(session, options);
+      if (options.mode === 'rehearse') return 0;
+      if (!(await confirm(context, `Go back to ${release}?`))) return 1;
+    }
+    return whileAlone(session, async (alone) => putStateBack(alone, options));
   });
 }
 
-async function rollBackIn(session: UpgradeSession, { from, mode }: RollbackOptions): Promise<Status> {
-  const { context } = session;
-  const { io, ports } = context;
-  const name = recordOf(session);
-  const folder = from ?? join(ports.machine.stateDir, 'backups', name);
-  const backup = await readBackup(folder);
+async function putStateBack(session: UpgradeSession, options: RollbackOptions): Promise<Status> {
+  const { api, context } = session;
+  const { io, ports, signal } = context;
+  const { release, steps } = await showSteps(session, options);
+  await stopFlow(podRun(api, context));
+  for (const { text, act } of steps) {
+    await act();
+    io.stderr(`  done: ${text}\n`);
+  }
+  const annotations = { [NOTES.canary]: null, [NOTES.verified]: null };
+  await annotate(api, { object: NAMESPACE_OBJECT, annotations }, signal);
+  await ports.planRecords.remove(recordOf(session));
+  io.stdout(`the cluster has release ${release} again; pods kept running\n`);
+  return 0;
+}
+
+/** Compares the cluster with the backup, and shows what differs. @throws upgrade/refused, upgrade/backup-unusable */
+async function showSteps(
+  session: UpgradeSession,
+  { from }: RollbackOptions,
+): Promise<{ readonly release: string; readonly steps: readonly Step[] }> {
+  const { api, context } = session;
+  const { io, ports, signal } = context;
+  const backup = await readBackup(from ?? join(ports.machine.stateDir, 'backups', recordOf(session)));
   const { from: release, to, at } = backup.header;
-  const live = await readInstalledObjects(session.api, await session.api.servedKinds(context.signal), context.signal);
+  const live = await readInstalledObjects(api, await api.servedKinds(signal), signal);
   await refuseBeyondReturn(session, backup, live);
   const steps = [
     ...objectSteps(session, { backup, live }),
@@ -78,21 +103,7 @@ async function rollBackIn(session: UpgradeSession, { from, mode }: RollbackOptio
   io.stdout(`back from ${to} to ${release}, as backed up at ${at}\n`);
   for (const { text } of steps) io.stdout(`   ${text}\n`);
   if (steps.length === 0) io.stdout('   nothing: the cluster is as in the backup\n');
-  if (mode === 'rehearse') return 0;
-  if (mode === 'ask' && !(await confirm(context, `Go back to ${release}?`))) return 1;
-  await stopFlow(podRun(session.api, context));
-  for (const { text, act } of steps) {
-    await act();
-    io.stderr(`  done: ${text}\n`);
-  }
-  await annotate(
-    session.api,
-    { object: NAMESPACE_OBJECT, annotations: { [NOTES.canary]: null, [NOTES.verified]: null } },
-    context.signal,
-  );
-  await ports.planRecords.remove(name);
-  io.stdout(`the cluster has release ${release} again; pods kept running\n`);
-  return 0;
+  return { release, steps };
 }
 
 /** @throws upgrade/refused */
@@ -134,21 +145,27 @@ function objectSteps(
   const { signal } = session.context;
   const there = new Map(live.map((object) => [objectName(object), object]));
   const before = new Set(backup.objects.map(objectName));
-  const restored = [...backup.objects]
+  const restored = backup.objects
+    .map(withoutHold)
     .sort((a, b) => rank(a) - rank(b))
     .filter((object) => !isDeepStrictEqual(contentOf(there.get(objectName(object)) ?? {}), contentOf(object)));
-  const put = restored.map((object): Step => ({
+  const put = (object: ClusterObject): Step => ({
     text: `${there.has(objectName(object)) ? 'put back' : 'create'} ${objectName(object)}`,
     act: async () => putBack(session, object),
-  }));
-  const waits = restored.filter(isWorkload).map((object): Step => {
+  });
+  const wait = (object: ClusterObject): Step => {
     const { name } = metadataIn(object);
     const kind = object['kind'] === 'DaemonSet' ? 'DaemonSet' : 'Deployment';
     return {
       text: `wait until ${name} runs everywhere`,
       act: async () => waitForWorkload(podRun(session.api, session.context), { kind, name }),
     };
-  });
+  };
+  // As long as the newer operator works, it would undo what follows, and roll its agents out once nothing holds them.
+  const putBackInOrder = restored.flatMap((object) =>
+    isOperator(object) ? [put(object), wait(object)] : [put(object)],
+  );
+  const waits = restored.filter((object) => isWorkload(object) && !isOperator(object)).map(wait);
   const added = live.filter(
     (object) => !before.has(objectName(object)) && backup.header.applied.includes(objectName(object)),
   );
@@ -160,7 +177,7 @@ function objectSteps(
         await deleteObject(session.api, locate(object), signal);
       },
     }));
-  return [...put, ...waits, ...removed];
+  return [...putBackInOrder, ...waits, ...removed];
 }
 
 /** Replaces the object by that of the backup, with the managers of its fields; creates it when it is gone. @throws upgrade/refused */
@@ -168,28 +185,27 @@ async function putBack({ api, context: { signal } }: UpgradeSession, object: Clu
   const { collection, name, key } = locate(object);
   const { status: _, ...content } = object;
   const { resourceVersion: _version, uid: _uid, ...metadata } = recordIn(object, 'metadata');
-  const present = await findObject(api, { collection, name }, signal);
   const written = { ...content, metadata: { ...metadata, name } };
-  const version = present?.metadata.resourceVersion;
-  const answer =
-    present === undefined
-      ? await api.create({ collection, object: written }, signal)
-      : // Custom resources are replaced by the version that was read only.
-        await api.replace(
-          {
-            collection,
-            object: {
-              ...written,
-              metadata: { ...written.metadata, ...(version === undefined ? {} : { resourceVersion: version }) },
-            },
-          },
-          signal,
-        );
-  if (answer.outcome === 'ok') return;
-  throw new NetplugError('upgrade/refused', `Cannot put back ${key}: ${answer.message}`, {
-    hint: 'Correct what the API server names, and run the command again: it goes on from here',
-    facts: { object: key },
-  });
+  for (let attempt = 1; ; attempt += 1) {
+    const present = await findObject(api, { collection, name }, signal);
+    // Custom resources are replaced by the version that was read only.
+    const version = present?.metadata.resourceVersion;
+    const replaced = version === undefined ? {} : { resourceVersion: version };
+    const answer =
+      present === undefined
+        ? await api.create({ collection, object: written }, signal)
+        : await api.replace(
+            { collection, object: { ...written, metadata: { ...written.metadata, ...replaced } } },
+            signal,
+          );
+    if (answer.outcome === 'ok') return;
+    // Controllers write their status in between.
+    if (['conflict', 'exists', 'not-found'].includes(answer.outcome) && attempt < TRIES) continue;
+    throw new NetplugError('upgrade/refused', `Cannot put back ${key}: ${answer.message}`, {
+      hint: 'Correct what the API server names, and run the command again: it goes on from here',
+      facts: { object: key },
+    });
+  }
 }
 
 /** Records of helm that the upgrade has made go, and those that it has deleted come back. */
@@ -257,11 +273,21 @@ function isWorkload({ kind }: ClusterObject): boolean {
   return kind === 'DaemonSet' || kind === 'Deployment';
 }
 
+function isOperator(object: ClusterObject): boolean {
+  return object['kind'] === 'Deployment' && metadataIn(object).name === OPERATOR;
+}
+
 /** The operator first: the newer one would undo everything else. */
 function rank(object: ClusterObject): number {
   const place = ORDER.indexOf(String(object['kind']));
-  if (object['kind'] === 'Deployment' && metadataIn(object).name === OPERATOR) return ORDER.indexOf('APIServer') - 0.5;
+  if (isOperator(object)) return ORDER.indexOf('APIServer') - 0.5;
   return metadataIn(object).name === AGENT_SET ? ORDER.length : place;
+}
+
+/** A hold on the agents that a stopped upgrade has left would keep those of the backup from coming back. */
+function withoutHold(object: ClusterObject): ClusterObject {
+  const { [HOLD_AGENTS]: hold, ...annotations } = metadataIn(object).annotations;
+  return hold === undefined ? object : { ...object, metadata: { ...recordIn(object, 'metadata'), annotations } };
 }
 
 /** What a rollback restores of an object. */

@@ -1,8 +1,7 @@
 import { isNetplugError, NetplugError, never } from '../../../base/errors.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
-import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
-import { API_VERSION } from '../../../model/resource.ts';
+import { HOLD_AGENTS } from '../../../model/installation.ts';
 import type { Actor, Standing } from '../../../plans/carry-out.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
@@ -25,7 +24,7 @@ import { readChartRecords } from './read-charts.ts';
 import { readNodes, readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { toolsImage } from './proof.ts';
-import { holdAgents, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
+import { areHeld, holdAgents, INSTALLATION, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
 import { verifyRelease } from './verify.ts';
 import { endFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
@@ -36,11 +35,6 @@ export const NAMESPACE_OBJECT: ClusterObject = {
 };
 /** Notes on the namespace, which survive the program that carries out an upgrade. */
 export const NOTES = { canary: 'netplug.io/upgrade-canary', verified: 'netplug.io/upgrade-verified' } as const;
-const INSTALLATION: ClusterObject = {
-  apiVersion: API_VERSION,
-  kind: 'Installation',
-  metadata: { name: INSTALLATION_NAME },
-};
 const OWNERSHIP = 'meta.helm.sh/release-namespace';
 const RESTARTED = 'netplug.io/restarted-for';
 
@@ -94,23 +88,18 @@ async function carryOutWatched(step: UpgradeStepData, parts: UpgradeRun): Promis
   }
 }
 
-/** Keeps more nodes from following. */
+/** Keeps more nodes from following. An operator may be down, or one that does not know the annotation. */
 async function holdBack({ run, snapshot, target }: UpgradeRun): Promise<void> {
-  if (detectInstallation(snapshot).method === 'manifest') await holdAgents(run);
-  else if ((await findObject(run.api, locate(INSTALLATION), run.signal)) !== undefined)
-    await annotate(run.api, { object: INSTALLATION, annotations: { [HOLD_AGENTS]: target.release } }, run.signal);
-  run.onProgress('the DaemonSet of the agent is held: nodes with the old release keep it');
+  const { api, signal } = run;
+  const hasInstallation = (await findObject(api, locate(INSTALLATION), signal)) !== undefined;
+  if (detectInstallation(snapshot).method !== 'manifest' && hasInstallation)
+    await annotate(api, { object: INSTALLATION, annotations: { [HOLD_AGENTS]: target.release } }, signal);
+  if (await holdAgents(run)) run.onProgress('the DaemonSet of the agent is held: nodes with the old release keep it');
 }
 
 /** Whether one node has the new agent, and has proved its network. */
 async function isTried({ session, target }: UpgradeRun): Promise<boolean> {
   return (await noteOf(session, NOTES.canary)) === target.release;
-}
-
-/** Whether the operator is told not to replace agents. */
-async function areHeld({ api, signal }: PodRun): Promise<boolean> {
-  const found = await findObject(api, locate(INSTALLATION), signal);
-  return HOLD_AGENTS in (found?.metadata.annotations ?? {});
 }
 
 async function isDone(step: UpgradeStepData, parts: UpgradeRun): Promise<boolean> {

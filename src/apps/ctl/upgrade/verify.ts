@@ -2,7 +2,7 @@ import { NetplugError } from '../../../base/errors.ts';
 import { plainVersion } from '../../../base/compare-versions.ts';
 import { AGENT_SET, BIRD_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
-import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
+import { agentNodes, areAgentsHeld } from '../../../upgrade/cluster/agent-nodes.ts';
 import { containersIn, findNamed, objectName, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
@@ -45,6 +45,13 @@ export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): 
       'every pod has the release',
       others.map(({ name, node, images: [image = ''] }) => `${name} on ${node} has ${releaseIn(image) ?? image}`),
       `${String(running.length)} pods have ${release}`,
+    ),
+    result(
+      'agents follow their DaemonSet',
+      areAgentsHeld(snapshot)
+        ? ['they are held, so that "netplugctl upgrade apply" was stopped, or a user wants it so']
+        : [],
+      'they are not held',
     ),
     result(
       'every node has a ready agent',

@@ -8,40 +8,56 @@ import type { UpgradeSession } from './open-upgrade.ts';
 const NAME = 'netplug-upgrade';
 /** A call that was killed keeps others out for so long. */
 const DURATION_MS = 6000;
+/** A write that comes later after the last renewal renews first, as after a pause of the process. */
+const FRESH_MS = DURATION_MS / 2;
 const POLL_MS = 500;
 const RELEASE_MS = 3000;
 
 /**
- * Does the work while no other call changes the release of the cluster, from whichever machine. The signal of the context
- * aborts when another call has taken over, as after a pause of this one. Who may not write Leases is warned, and goes on.
+ * Does the work while no other call changes the release of the cluster, from whichever machine. Once another call has taken
+ * over, as after a pause of this one, the signal of the context aborts and nothing more is written. Who may not write Leases is
+ * warned, and goes on.
  * @throws upgrade/in-progress
  */
 export async function whileAlone<T>(
   session: UpgradeSession,
   work: (session: UpgradeSession) => Promise<T>,
 ): Promise<T> {
-  const { api, context } = session;
-  const { clock, hostname, openLease, random } = context.ports;
-  const lease = openLease(api, {
+  const { context, access } = session;
+  const { clock, hostname, openApi, openLease, random } = context.ports;
+  const lease = openLease(session.api, {
     namespace: INSTALL_NAMESPACE,
     name: NAME,
     holder: `${hostname}_${random.id()}`,
     durationMs: DURATION_MS,
   });
-  await acquire(lease, session);
+  if (!(await acquire(lease, session))) return work(session);
   const [lost, over] = [new AbortController(), new AbortController()];
+  let heldFromMs = clock.monotonic();
+  const renew = async (signal: AbortSignal): Promise<void> => {
+    const startMs = clock.monotonic();
+    if (!lost.signal.aborted && (await lease.hold(signal))) heldFromMs = startMs;
+    else lost.abort(await inProgress(lease, 'has taken over'));
+    lost.signal.throwIfAborted();
+  };
   const renewing = (async () => {
     while (!over.signal.aborted && !lost.signal.aborted) {
       await clock.sleep(DURATION_MS / 3, over.signal).catch(() => undefined);
+      using limit = timeLimit(DURATION_MS / 3);
       // An API server that is upgraded itself does not answer at times.
-      if (!(await lease.hold(over.signal).catch(() => true))) lost.abort();
+      await renew(AbortSignal.any([over.signal, limit.signal])).catch(() => undefined);
     }
   })();
-  const signal = AbortSignal.any([context.signal, lost.signal]);
+  const fence = async (signal: AbortSignal): Promise<void> => {
+    if (lost.signal.aborted || clock.monotonic() - heldFromMs > FRESH_MS) await renew(signal);
+  };
   try {
-    return await work({ ...session, context: { ...context, signal } });
+    await using api = openApi(access, fence);
+    const signal = AbortSignal.any([context.signal, lost.signal]);
+    return await work({ ...session, api, context: { ...context, signal } });
   } catch (cause) {
-    throw lost.signal.aborted && !context.signal.aborted ? await inProgress(lease, 'has taken over') : cause;
+    if (!context.signal.aborted) lost.signal.throwIfAborted();
+    throw cause;
   } finally {
     over.abort();
     await renewing;
@@ -50,19 +66,22 @@ export async function whileAlone<T>(
   }
 }
 
-/** Waits for the end of a call that was killed. @throws upgrade/in-progress */
-async function acquire(lease: NamedLease, session: UpgradeSession): Promise<void> {
+/** Waits for the end of a call that was killed. Returns false when Leases cannot be written. @throws upgrade/in-progress */
+async function acquire(lease: NamedLease, session: UpgradeSession): Promise<boolean> {
   const { io, ports, signal } = session.context;
-  const endMs = ports.clock.monotonic() + DURATION_MS + 2 * POLL_MS;
+  let endMs: number | undefined;
   try {
     while (!(await lease.hold(signal))) {
+      endMs ??= ports.clock.monotonic() + DURATION_MS + 2 * POLL_MS;
       if (ports.clock.monotonic() > endMs) throw await inProgress(lease, 'is at work');
       await ports.clock.sleep(POLL_MS, signal);
     }
+    return true;
   } catch (cause) {
-    // Its namespace is missing, or a right; what needs them says so.
+    // Its namespace is missing, or a right.
     if (!isNetplugError(cause, 'store/refused')) throw cause;
     io.stderr(`warning: no other call is kept out: ${cause.message}\n`);
+    return false;
   }
 }
 

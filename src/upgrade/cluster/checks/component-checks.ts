@@ -127,7 +127,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
       return hazardOf(
         textIn(strategy, 'type') === 'OnDelete' ? [`DaemonSet/netplug-system/${AGENT_SET}`] : [],
         'pods of the agent are replaced only when they are deleted: another upgrade was stopped, or a user wants it so',
-        'The upgrade sets RollingUpdate after its canary; set it back afterwards if you need OnDelete',
+        'The upgrade ends this after its first node; to have it again, set OnDelete, or with an operator the annotation netplug.io/hold-agents of the Installation',
       );
     },
   },
