@@ -1,8 +1,7 @@
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { AGENT_SET } from '../../install/cluster/names.ts';
 import { isRecord } from '../../model/read-schema.ts';
-import { HOLD_AGENTS, INSTALLATION_NAME } from '../../model/installation.ts';
-import { findNamed, metadataIn, podSpecIn, recordIn, textIn } from './objects-in.ts';
+import { findNamed, podSpecIn, recordIn, textIn } from './objects-in.ts';
 import type { ClusterSnapshot, NodeState } from './snapshot.ts';
 
 /** Nodes with these taints get pods of every DaemonSet, which Kubernetes makes tolerate them. */
@@ -12,13 +11,6 @@ const OF_THE_SYSTEM = 'node.kubernetes.io/';
 export function agentNodes({ nodes, objects }: Pick<ClusterSnapshot, 'nodes' | 'objects'>): readonly NodeState[] {
   const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
   return agent === undefined ? nodes : nodes.filter((node) => runsOn(agent, node));
-}
-
-/** Reports whether agents are replaced only when their pods are deleted: an upgrade was stopped, or a user wants it so. */
-export function areAgentsHeld({ objects }: Pick<ClusterSnapshot, 'objects'>): boolean {
-  const strategy = recordIn(recordIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {}, 'spec'), 'updateStrategy');
-  const installation = findNamed(objects, 'Installation', INSTALLATION_NAME) ?? {};
-  return textIn(strategy, 'type') === 'OnDelete' || HOLD_AGENTS in metadataIn(installation).annotations;
 }
 
 /** Reports whether a DaemonSet has a pod on the node. */

@@ -6,7 +6,7 @@ import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import { isNetplugError } from '../../base/errors.ts';
 import { detectInstallation } from './detect-installation.ts';
 import { metadataIn } from './objects-in.ts';
-import { planUpgrade } from './plan-upgrade.ts';
+import { isAtTarget, planUpgrade } from './plan-upgrade.ts';
 import { renderUpgradePlan } from './render-upgrade.ts';
 import type { ChartRelease, ClusterSnapshot } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
@@ -103,6 +103,27 @@ describe('the plan of an upgrade', () => {
     ]);
     const cordoned = { ...snapshot, nodes: snapshot.nodes.map((node) => ({ ...node, isSchedulable: false })) };
     expect(idsOf(planUpgrade(cordoned, targetWithOperator()))).not.toContain('hold-agents');
+  });
+
+  it('is not done as long as a stopped upgrade holds the agents', () => {
+    const done = soundCluster({ release: NEW });
+    const note = {
+      kind: 'Namespace',
+      metadata: { name: 'netplug-system', annotations: { 'netplug.io/upgrade-canary': NEW } },
+    };
+    const onDelete = done.objects.map((object) =>
+      object['kind'] === 'DaemonSet'
+        ? { ...object, spec: { ...(object['spec'] as object), updateStrategy: { type: 'OnDelete' } } }
+        : object,
+    );
+    const hold = {
+      kind: 'Installation',
+      metadata: { name: 'default', annotations: { 'netplug.io/hold-agents': NEW } },
+    };
+    // A user may want it so.
+    expect(isAtTarget({ ...done, objects: onDelete }, targetFor())).toBe(true);
+    expect(isAtTarget({ ...done, objects: [note, ...onDelete] }, targetFor())).toBe(false);
+    expect(isAtTarget({ ...done, objects: [...done.objects, hold] }, targetFor())).toBe(false);
   });
 
   it('passes ownership on before a chart from before v3.23, and deletes old records only when asked', () => {

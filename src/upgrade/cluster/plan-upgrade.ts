@@ -3,7 +3,7 @@ import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { AGENT_SET } from '../../install/cluster/names.ts';
 import type { Step } from '../../plans/plan.ts';
 import { userCreated } from '../host-endpoints/all-interfaces.ts';
-import { areAgentsHeld } from './agent-nodes.ts';
+import { areAgentsHeld } from './held-agents.ts';
 import { detectInstallation } from './detect-installation.ts';
 import { agentStages, operatorStages } from './plan-agents.ts';
 import { chartStages } from './plan-chart.ts';

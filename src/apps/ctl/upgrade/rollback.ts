@@ -8,6 +8,7 @@ import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
 import { HOLD_AGENTS } from '../../../model/installation.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { userCreated } from '../../../upgrade/host-endpoints/all-interfaces.ts';
+import { NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import { metadataIn, objectName, recordIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { confirm } from '../cluster/confirm.ts';
@@ -23,7 +24,7 @@ import { readChartRecords } from './read-charts.ts';
 import { readInstalledObjects } from './read-objects.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { mainImage } from './roll-out.ts';
-import { NAMESPACE_OBJECT, NOTES } from './upgrade-actor.ts';
+import { NAMESPACE_OBJECT } from './upgrade-actor.ts';
 import { stopFlow } from './watch-packets.ts';
 import { whileAlone } from './while-alone.ts';
 

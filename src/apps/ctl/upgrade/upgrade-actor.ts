@@ -10,6 +10,7 @@ import { carryOut } from '../../../plans/carry-out.ts';
 import { memoryPlanRecords } from '../../../plans/plan-records.ts';
 import { resourceActor } from '../../../upgrade/resource-steps.ts';
 import { metadataIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
+import { NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { StepObject, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
@@ -33,8 +34,6 @@ export const NAMESPACE_OBJECT: ClusterObject = {
   kind: 'Namespace',
   metadata: { name: INSTALL_NAMESPACE },
 };
-/** Notes on the namespace, which survive the program that carries out an upgrade. */
-export const NOTES = { canary: 'netplug.io/upgrade-canary', verified: 'netplug.io/upgrade-verified' } as const;
 const OWNERSHIP = 'meta.helm.sh/release-namespace';
 const RESTARTED = 'netplug.io/restarted-for';
 

@@ -2,7 +2,8 @@ import { NetplugError } from '../../../base/errors.ts';
 import { plainVersion } from '../../../base/compare-versions.ts';
 import { AGENT_SET, BIRD_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
-import { agentNodes, areAgentsHeld } from '../../../upgrade/cluster/agent-nodes.ts';
+import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
+import { areAgentsHeld } from '../../../upgrade/cluster/held-agents.ts';
 import { containersIn, findNamed, objectName, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
@@ -48,9 +49,7 @@ export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): 
     ),
     result(
       'agents follow their DaemonSet',
-      areAgentsHeld(snapshot)
-        ? ['they are held, so that "netplugctl upgrade apply" was stopped, or a user wants it so']
-        : [],
+      areAgentsHeld(snapshot) ? ['a stopped upgrade holds them: run "netplugctl upgrade apply" again'] : [],
       'they are not held',
     ),
     result(

@@ -3,6 +3,7 @@ import { NetplugError, toNetplugError } from '../../../../base/errors.ts';
 import type { FoundHazard } from '../../../../upgrade/cluster/checks/check.ts';
 import { blockingChecks, runPreflight } from '../../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../../upgrade/cluster/detect-installation.ts';
+import { NOTES } from '../../../../upgrade/cluster/held-agents.ts';
 import { isAtTarget, planUpgrade } from '../../../../upgrade/cluster/plan-upgrade.ts';
 import type { ClusterSnapshot, DetectedInstallation } from '../../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../../upgrade/cluster/target.ts';
@@ -13,7 +14,7 @@ import { limitTo } from '../../time-limit.ts';
 import { findInterrupted } from '../apply-upgrade.ts';
 import { targetReader, withUpgrade } from '../open-upgrade.ts';
 import { readSnapshot } from '../read-snapshot.ts';
-import { noteOf, NOTES } from '../upgrade-actor.ts';
+import { noteOf } from '../upgrade-actor.ts';
 import { judgeRelease } from '../verify.ts';
 import { contextOf } from './cluster-context.ts';
 

@@ -1,0 +1,17 @@
+import { AGENT_SET } from '../../install/cluster/names.ts';
+import { INSTALL_NAMESPACE } from '../../install/cluster/objects.ts';
+import { HOLD_AGENTS, INSTALLATION_NAME } from '../../model/installation.ts';
+import { findNamed, metadataIn, recordIn, textIn } from './objects-in.ts';
+import type { ClusterSnapshot } from './snapshot.ts';
+
+/** Notes on the namespace, which survive the program that carries out an upgrade: which release one node has proved, and all have. */
+export const NOTES = { canary: 'netplug.io/upgrade-canary', verified: 'netplug.io/upgrade-verified' } as const;
+
+/** Reports whether an upgrade that was stopped keeps agents from following. A user may have a DaemonSet `OnDelete` for ever. */
+export function areAgentsHeld({ objects }: Pick<ClusterSnapshot, 'objects'>): boolean {
+  const named = (kind: string, name: string) => findNamed(objects, kind, name) ?? {};
+  const strategy = recordIn(recordIn(named('DaemonSet', AGENT_SET), 'spec'), 'updateStrategy');
+  const isUnderWay = NOTES.canary in metadataIn(named('Namespace', INSTALL_NAMESPACE)).annotations;
+  const isHeldByOperator = HOLD_AGENTS in metadataIn(named('Installation', INSTALLATION_NAME)).annotations;
+  return isHeldByOperator || (isUnderWay && textIn(strategy, 'type') === 'OnDelete');
+}
