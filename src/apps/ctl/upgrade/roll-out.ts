@@ -91,6 +91,11 @@ export async function tryCanary(
   }
 }
 
+/** Whether the DaemonSet leaves it to others when its pods are replaced. */
+export function isHeld(agents: ClusterObject): boolean {
+  return textIn(recordIn(recordIn(agents, 'spec'), 'updateStrategy'), 'type') === 'OnDelete';
+}
+
 /** Whether the operator is told not to replace agents. */
 export async function areHeld({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<boolean> {
   const found = await findObject(api, locate(INSTALLATION), signal);
@@ -103,13 +108,12 @@ async function heldImage({ api, clock, signal, onProgress }: PodRun, release: st
   for (;;) {
     const found = await findObject(api, locate(AGENTS), signal);
     const image = found === undefined ? '' : mainImage(found);
-    const strategy = recordIn(recordIn(found ?? {}, 'spec'), 'updateStrategy');
-    if (releaseIn(image) === release && textIn(strategy, 'type') === 'OnDelete') return image;
+    if (found !== undefined && releaseIn(image) === release && isHeld(found)) return image;
     if (!(await areHeld({ api, signal })))
       throw new NetplugError('upgrade/not-verified', `Stopped before the first node: ${RELEASED}`, {
         hint: 'Find out who did so, and run the command again, or go back with "netplugctl upgrade rollback"',
       });
-    const line = `waiting until the operator holds the agents: ${image === '' ? `no DaemonSet ${AGENT_SET}` : image}, ${textIn(strategy, 'type')}`;
+    const line = `waiting until the operator holds the agents: ${image === '' ? `no DaemonSet ${AGENT_SET}` : image}`;
     if (line !== said) onProgress(line);
     said = line;
     await clock.sleep(POLL_MS, signal).catch(() => {

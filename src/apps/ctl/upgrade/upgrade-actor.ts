@@ -25,7 +25,7 @@ import { readChartRecords } from './read-charts.ts';
 import { readNodes, readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { toolsImage } from './proof.ts';
-import { areHeld, holdAgents, INSTALLATION, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
+import { areHeld, holdAgents, INSTALLATION, isHeld, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
 import { verifyRelease } from './verify.ts';
 import { endFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
@@ -327,6 +327,7 @@ async function operatorLag({ run, target, session }: UpgradeRun): Promise<string
     );
     const release = found === undefined ? undefined : releaseIn(mainImage(found));
     if (release !== target.release) return `${kind} ${name} has release ${release ?? 'none'}`;
+    if (found !== undefined && isHeld(found)) return `${kind} ${name} is held`;
   }
   const pods = await readPods(session.api, run.signal);
   const old = pods.find(
