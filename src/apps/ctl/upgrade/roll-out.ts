@@ -22,7 +22,7 @@ const POLL_MS = 1000;
 /** Nodes that prove their network with the first one: those still have the old release. */
 const COMPANIONS = 2;
 const RELEASED = `somebody has removed the annotation ${HOLD_AGENTS} of the Installation`;
-export const INSTALLATION: ClusterObject = {
+export const INSTALLATION_OBJECT: ClusterObject = {
   apiVersion: API_VERSION,
   kind: 'Installation',
   metadata: { name: INSTALLATION_NAME },
@@ -98,7 +98,7 @@ export function isHeld(agents: ClusterObject): boolean {
 
 /** Whether the operator is told not to replace agents. */
 export async function areHeld({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<boolean> {
-  const found = await findObject(api, locate(INSTALLATION), signal);
+  const found = await findObject(api, locate(INSTALLATION_OBJECT), signal);
   return HOLD_AGENTS in (found?.metadata.annotations ?? {});
 }
 

@@ -25,7 +25,16 @@ import { readChartRecords } from './read-charts.ts';
 import { readNodes, readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { toolsImage } from './proof.ts';
-import { areHeld, holdAgents, INSTALLATION, isHeld, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
+import {
+  areHeld,
+  holdAgents,
+  INSTALLATION_OBJECT,
+  isHeld,
+  isRolledOut,
+  mainImage,
+  rollOut,
+  tryCanary,
+} from './roll-out.ts';
 import { verifyRelease } from './verify.ts';
 import { endFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
@@ -90,9 +99,9 @@ async function carryOutWatched(step: UpgradeStepData, parts: UpgradeRun): Promis
 /** Keeps more nodes from following. An operator may be down, or one that does not know the annotation. */
 async function holdBack({ run, snapshot, target }: UpgradeRun): Promise<void> {
   const { api, signal } = run;
-  const hasInstallation = (await findObject(api, locate(INSTALLATION), signal)) !== undefined;
+  const hasInstallation = (await findObject(api, locate(INSTALLATION_OBJECT), signal)) !== undefined;
   if (detectInstallation(snapshot).method !== 'manifest' && hasInstallation)
-    await annotate(api, { object: INSTALLATION, annotations: { [HOLD_AGENTS]: target.release } }, signal);
+    await annotate(api, { object: INSTALLATION_OBJECT, annotations: { [HOLD_AGENTS]: target.release } }, signal);
   if (await holdAgents(run)) run.onProgress('the DaemonSet of the agent is held: nodes with the old release keep it');
 }
 
@@ -203,7 +212,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
       }
       return;
     case 'hold-agents':
-      return annotate(api, { object: INSTALLATION, annotations: { [HOLD_AGENTS]: target.release } }, signal);
+      return annotate(api, { object: INSTALLATION_OBJECT, annotations: { [HOLD_AGENTS]: target.release } }, signal);
     case 'canary':
       await tryCanary(parts, step);
       await annotate(api, { object: NAMESPACE_OBJECT, annotations: { [NOTES.canary]: target.release } }, signal);
@@ -212,7 +221,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
       return rollOut(run, step.agent);
     case 'await-operator':
       if (await areHeld(run))
-        await annotate(api, { object: INSTALLATION, annotations: { [HOLD_AGENTS]: null } }, signal);
+        await annotate(api, { object: INSTALLATION_OBJECT, annotations: { [HOLD_AGENTS]: null } }, signal);
       return awaitOperator(parts);
     case 'verify':
       return verifyAndNote(parts);
