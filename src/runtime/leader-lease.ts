@@ -27,6 +27,6 @@ export interface LeaderLease {
 
 /** A lease whose holder others can read. */
 export interface NamedLease extends LeaderLease {
-  /** Returns the holder by its own word, possibly one that is gone: empty when nobody, undefined when there is no lease. @throws store/* */
+  /** Returns the identity of the last holder, also of one that has ended: empty when the lease is free, undefined when there is none. @throws store/* */
   readonly findHolder: (signal: AbortSignal) => Promise<string | undefined>;
 }

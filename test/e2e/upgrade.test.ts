@@ -105,6 +105,20 @@ async function releases(): Promise<readonly string[]> {
   return (await agentsOf(server)).map(({ node, image }) => `${node} ${image.split(':')[1] ?? ''}`).sort();
 }
 
+/** Returns what a pod prints that does not reach another one. */
+function unreached(pod: string): string | undefined {
+  return pod.startsWith('netplug-probe-client') ? 'http://10.244.0.7:8080/: timed out' : undefined;
+}
+
+/** Applies while no node can prove its network. */
+async function expectStoppedAfterFirst(): Promise<void> {
+  expect(await ctl('upgrade apply --yes')).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining('Stopped after node "node-a"') as string,
+  });
+  expect(await releases()).toEqual([`node-a ${NEW}`, `node-b ${OLD}`, `node-c ${OLD}`]);
+}
+
 async function phaseOf(pod: string): Promise<string> {
   return (await server.get('pod', pod, '-n', 'netplug-system')).status.phase;
 }
@@ -186,19 +200,12 @@ describe('netplugctl upgrade', () => {
 
   it('replaces the operator, which holds the agents while one node is tried, and goes back [up-methods]', async () => {
     let isBroken = true;
-    await installOperator(OLD, (pod) =>
-      isBroken && pod.startsWith('netplug-probe-client') ? 'http://10.244.0.7:8080/: timed out' : undefined,
-    );
+    await installOperator(OLD, (pod) => (isBroken ? unreached(pod) : undefined));
     const before = await stateOfCluster();
     const plan = await must('upgrade plan');
     expect(plan).toContain('installed by the operator');
     expect(plan).toContain('netplug-operator.yaml');
-    const stopped = await ctl('upgrade apply --yes');
-    expect(stopped).toMatchObject({
-      status: 1,
-      stderr: expect.stringContaining('Stopped after node "node-a"') as string,
-    });
-    expect(await releases()).toEqual([`node-a ${NEW}`, `node-b ${OLD}`, `node-c ${OLD}`]);
+    await expectStoppedAfterFirst();
     isBroken = false;
     await must('upgrade apply --yes');
     await settled(NEW);
@@ -280,15 +287,8 @@ describe('netplugctl upgrade', () => {
     'stops after the first node when its network fails, and goes on when it works',
     async () => {
       let isBroken = true;
-      await installOld(RELEASE_MANIFESTS[0], OLD, (pod) =>
-        isBroken && pod.startsWith('netplug-probe-client') ? 'http://10.244.0.7:8080/: timed out' : undefined,
-      );
-      const stopped = await ctl('upgrade apply --yes');
-      expect(stopped).toMatchObject({
-        status: 1,
-        stderr: expect.stringContaining('Stopped after node "node-a"') as string,
-      });
-      expect(await releases()).toEqual([`node-a ${NEW}`, `node-b ${OLD}`, `node-c ${OLD}`]);
+      await installOld(RELEASE_MANIFESTS[0], OLD, (pod) => (isBroken ? unreached(pod) : undefined));
+      await expectStoppedAfterFirst();
       isBroken = false;
       await must('upgrade apply --yes');
       await settled(NEW);

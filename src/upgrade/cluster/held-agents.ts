@@ -7,11 +7,15 @@ import type { ClusterSnapshot } from './snapshot.ts';
 /** Notes on the namespace, which survive the program that carries out an upgrade: which release one node has proved, and all have. */
 export const NOTES = { canary: 'netplug.io/upgrade-canary', verified: 'netplug.io/upgrade-verified' } as const;
 
+/** Reports whether a DaemonSet replaces its pods only when they are deleted. */
+export function isOnDelete(agents: Readonly<Record<string, unknown>>): boolean {
+  return textIn(recordIn(recordIn(agents, 'spec'), 'updateStrategy'), 'type') === 'OnDelete';
+}
+
 /** Reports whether an upgrade that was stopped keeps agents from following. A user may have a DaemonSet `OnDelete` for ever. */
 export function areAgentsHeld({ objects }: Pick<ClusterSnapshot, 'objects'>): boolean {
   const named = (kind: string, name: string) => findNamed(objects, kind, name) ?? {};
-  const strategy = recordIn(recordIn(named('DaemonSet', AGENT_SET), 'spec'), 'updateStrategy');
   const isUnderWay = NOTES.canary in metadataIn(named('Namespace', INSTALL_NAMESPACE)).annotations;
   const isHeldByOperator = HOLD_AGENTS in metadataIn(named('Installation', INSTALLATION_NAME)).annotations;
-  return isHeldByOperator || (isUnderWay && textIn(strategy, 'type') === 'OnDelete');
+  return isHeldByOperator || (isUnderWay && isOnDelete(named('DaemonSet', AGENT_SET)));
 }

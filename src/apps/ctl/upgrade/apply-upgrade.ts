@@ -45,7 +45,7 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
       const plan = showUpgrade(await readRun(session, targetOf, options), options);
       if (options.mode === 'rehearse') return 0;
       if (isEmpty(ownSteps(plan, options.with))) return finish(context, plan);
-      // Nobody is kept out by a question that is not answered.
+      // A question without an answer keeps no other call out.
       if (!(await confirm(context, `Upgrade this cluster to ${VERSION}?`))) return 1;
     }
     return whileAlone(session, async (alone) => {

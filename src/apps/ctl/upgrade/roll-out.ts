@@ -5,6 +5,7 @@ import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import { agentNodes, runsOn } from '../../../upgrade/cluster/agent-nodes.ts';
+import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
@@ -12,7 +13,7 @@ import { objectContent, findObject, locate } from '../cluster/api-objects.ts';
 import { type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
-import { applyRelease } from './apply-objects.ts';
+import { annotate, applyRelease } from './apply-objects.ts';
 import { isLeaving, podOf, readNodes } from './read-nodes.ts';
 import { proofOf } from './proof.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
@@ -21,7 +22,7 @@ import { settleFlow } from './watch-packets.ts';
 const POLL_MS = 1000;
 /** Nodes that prove their network with the first one: those still have the old release. */
 const COMPANIONS = 2;
-const RELEASED = `somebody has removed the annotation ${HOLD_AGENTS} of the Installation`;
+const RELEASED = `a user or another program has removed the annotation ${HOLD_AGENTS} of the Installation`;
 export const INSTALLATION_OBJECT: ClusterObject = {
   apiVersion: API_VERSION,
   kind: 'Installation',
@@ -91,12 +92,15 @@ export async function tryCanary(
   }
 }
 
-/** Whether the DaemonSet leaves it to others when its pods are replaced. */
-export function isHeld(agents: ClusterObject): boolean {
-  return textIn(recordIn(recordIn(agents, 'spec'), 'updateStrategy'), 'type') === 'OnDelete';
+/** Holds the agents of an operator, or lets go of them. */
+export async function annotateHold(
+  { api, signal }: Pick<PodRun, 'api' | 'signal'>,
+  hold: string | null,
+): Promise<void> {
+  await annotate(api, { object: INSTALLATION_OBJECT, annotations: { [HOLD_AGENTS]: hold } }, signal);
 }
 
-/** Whether the operator is told not to replace agents. */
+/** Reports whether the Installation has the annotation that holds the agents. */
 export async function areHeld({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<boolean> {
   const found = await findObject(api, locate(INSTALLATION_OBJECT), signal);
   return HOLD_AGENTS in (found?.metadata.annotations ?? {});
@@ -108,10 +112,10 @@ async function heldImage({ api, clock, signal, onProgress }: PodRun, release: st
   for (;;) {
     const found = await findObject(api, locate(AGENTS), signal);
     const image = found === undefined ? '' : mainImage(found);
-    if (found !== undefined && releaseIn(image) === release && isHeld(found)) return image;
+    if (found !== undefined && releaseIn(image) === release && isOnDelete(found)) return image;
     if (!(await areHeld({ api, signal })))
       throw new NetplugError('upgrade/not-verified', `Stopped before the first node: ${RELEASED}`, {
-        hint: 'Find out who did so, and run the command again, or go back with "netplugctl upgrade rollback"',
+        hint: 'Find out what removes it, and run the command again, or go back with "netplugctl upgrade rollback"',
       });
     const line = `waiting until the operator holds the agents: ${image === '' ? `no DaemonSet ${AGENT_SET}` : image}`;
     if (line !== said) onProgress(line);

@@ -61,7 +61,8 @@ interface Step {
 export async function rollBack(context: Context, options: RollbackOptions): Promise<Status> {
   return withUpgrade(context, async (session) => {
     if (options.mode !== 'carry-out') {
-      const { release } = await showSteps(session, options);
+      const { release, shown } = await readSteps(session, options);
+      context.io.stdout(shown);
       if (options.mode === 'rehearse') return 0;
       if (!(await confirm(context, `Go back to ${release}?`))) return 1;
     }
@@ -72,7 +73,8 @@ export async function rollBack(context: Context, options: RollbackOptions): Prom
 async function putStateBack(session: UpgradeSession, options: RollbackOptions): Promise<Status> {
   const { api, context } = session;
   const { io, ports, signal } = context;
-  const { release, steps } = await showSteps(session, options);
+  const { release, steps, shown } = await readSteps(session, options);
+  if (options.mode === 'carry-out') io.stdout(shown);
   await stopFlow(podRun(api, context));
   for (const { text, act } of steps) {
     await act();
@@ -85,13 +87,13 @@ async function putStateBack(session: UpgradeSession, options: RollbackOptions): 
   return 0;
 }
 
-/** Compares the cluster with the backup, and shows what differs. @throws upgrade/refused, upgrade/backup-unusable */
-async function showSteps(
+/** Compares the cluster with the backup: what differs, and how it is shown. @throws upgrade/refused, upgrade/backup-unusable */
+async function readSteps(
   session: UpgradeSession,
   { from }: RollbackOptions,
-): Promise<{ readonly release: string; readonly steps: readonly Step[] }> {
+): Promise<{ readonly release: string; readonly steps: readonly Step[]; readonly shown: string }> {
   const { api, context } = session;
-  const { io, ports, signal } = context;
+  const { ports, signal } = context;
   const backup = await readBackup(from ?? join(ports.machine.stateDir, 'backups', recordOf(session)));
   const { from: release, to, at } = backup.header;
   const live = await readInstalledObjects(api, await api.servedKinds(signal), signal);
@@ -101,10 +103,9 @@ async function showSteps(
     ...(await chartSteps(session, backup)),
     ...(await recordSteps(session, backup)),
   ];
-  io.stdout(`back from ${to} to ${release}, as backed up at ${at}\n`);
-  for (const { text } of steps) io.stdout(`   ${text}\n`);
-  if (steps.length === 0) io.stdout('   nothing: the cluster is as in the backup\n');
-  return { release, steps };
+  const lines = steps.length === 0 ? ['nothing: the cluster is as in the backup'] : steps.map(({ text }) => text);
+  const shown = [`back from ${to} to ${release}, as backed up at ${at}\n`, ...lines.map((line) => `   ${line}\n`)];
+  return { release, steps, shown: shown.join('') };
 }
 
 /** @throws upgrade/refused */

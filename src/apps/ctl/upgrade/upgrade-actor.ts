@@ -1,7 +1,6 @@
 import { isNetplugError, NetplugError, never } from '../../../base/errors.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
-import { HOLD_AGENTS } from '../../../model/installation.ts';
 import type { Actor, Standing } from '../../../plans/carry-out.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
@@ -10,7 +9,7 @@ import { carryOut } from '../../../plans/carry-out.ts';
 import { memoryPlanRecords } from '../../../plans/plan-records.ts';
 import { resourceActor } from '../../../upgrade/resource-steps.ts';
 import { metadataIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
-import { NOTES } from '../../../upgrade/cluster/held-agents.ts';
+import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { StepObject, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
@@ -26,10 +25,10 @@ import { readNodes, readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { toolsImage } from './proof.ts';
 import {
+  annotateHold,
   areHeld,
   holdAgents,
   INSTALLATION_OBJECT,
-  isHeld,
   isRolledOut,
   mainImage,
   rollOut,
@@ -99,9 +98,9 @@ async function carryOutWatched(step: UpgradeStepData, parts: UpgradeRun): Promis
 /** Keeps more nodes from following. An operator may be down, or one that does not know the annotation. */
 async function holdBack({ run, snapshot, target }: UpgradeRun): Promise<void> {
   const { api, signal } = run;
-  const hasInstallation = (await findObject(api, locate(INSTALLATION_OBJECT), signal)) !== undefined;
-  if (detectInstallation(snapshot).method !== 'manifest' && hasInstallation)
-    await annotate(api, { object: INSTALLATION_OBJECT, annotations: { [HOLD_AGENTS]: target.release } }, signal);
+  const isOperated = detectInstallation(snapshot).method !== 'manifest';
+  if (isOperated && (await findObject(api, locate(INSTALLATION_OBJECT), signal)) !== undefined)
+    await annotateHold(run, target.release);
   if (await holdAgents(run)) run.onProgress('the DaemonSet of the agent is held: nodes with the old release keep it');
 }
 
@@ -212,7 +211,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
       }
       return;
     case 'hold-agents':
-      return annotate(api, { object: INSTALLATION_OBJECT, annotations: { [HOLD_AGENTS]: target.release } }, signal);
+      return annotateHold(run, target.release);
     case 'canary':
       await tryCanary(parts, step);
       await annotate(api, { object: NAMESPACE_OBJECT, annotations: { [NOTES.canary]: target.release } }, signal);
@@ -220,8 +219,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
     case 'roll-out':
       return rollOut(run, step.agent);
     case 'await-operator':
-      if (await areHeld(run))
-        await annotate(api, { object: INSTALLATION_OBJECT, annotations: { [HOLD_AGENTS]: null } }, signal);
+      if (await areHeld(run)) await annotateHold(run, null);
       return awaitOperator(parts);
     case 'verify':
       return verifyAndNote(parts);
@@ -336,7 +334,7 @@ async function operatorLag({ run, target, session }: UpgradeRun): Promise<string
     );
     const release = found === undefined ? undefined : releaseIn(mainImage(found));
     if (release !== target.release) return `${kind} ${name} has release ${release ?? 'none'}`;
-    if (found !== undefined && isHeld(found)) return `${kind} ${name} is held`;
+    if (found !== undefined && isOnDelete(found)) return `${kind} ${name} is held`;
   }
   const pods = await readPods(session.api, run.signal);
   const old = pods.find(

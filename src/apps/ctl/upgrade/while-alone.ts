@@ -15,8 +15,8 @@ const RELEASE_MS = 3000;
 
 /**
  * Does the work while no other call changes the release of the cluster, from whichever machine. Once another call has taken
- * over, as after a pause of this one, the signal of the context aborts and nothing more is written. Who may not write Leases is
- * warned, and goes on.
+ * over, as after a pause of this one, the signal of the context aborts and nothing more is written. A user
+ * without rights on Leases gets a warning, and the work goes on.
  * @throws upgrade/in-progress
  */
 export async function whileAlone<T>(

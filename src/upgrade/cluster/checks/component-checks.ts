@@ -1,3 +1,4 @@
+import { isOnDelete } from '../held-agents.ts';
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import type { Manifest } from '../../../datastore/orch/crd-manifests.ts';
 import { hazardOf, type HazardFacts, type PreflightCheck } from './check.ts';
@@ -123,9 +124,8 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     expected: 'a DaemonSet that replaces its pods by itself',
     judge: ({ snapshot: { objects } }) => {
       const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
-      const strategy = recordIn(recordIn(agent ?? {}, 'spec'), 'updateStrategy');
       return hazardOf(
-        textIn(strategy, 'type') === 'OnDelete' ? [`DaemonSet/netplug-system/${AGENT_SET}`] : [],
+        agent !== undefined && isOnDelete(agent) ? [`DaemonSet/netplug-system/${AGENT_SET}`] : [],
         'pods of the agent are replaced only when they are deleted: another upgrade was stopped, or a user wants it so',
         'The upgrade ends this after its first node; to have it again, set OnDelete, or with an operator the annotation netplug.io/hold-agents of the Installation',
       );
