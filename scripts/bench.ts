@@ -17,8 +17,14 @@ const findings: Finding[] = [];
 for (const name of chooseRows(process.env['NETPLUG_BENCH_ROWS'])) {
   const startMs = performance.now();
   process.stderr.write(`${name} … `);
-  const finding = await ROWS[name]?.({ samples, candidates });
-  if (finding !== undefined) findings.push(finding);
+  try {
+    const finding = await ROWS[name]?.({ samples, candidates });
+    if (finding !== undefined) findings.push(finding);
+  } catch (error) {
+    // The other rows are worth their time all the same.
+    process.exitCode = 1;
+    process.stderr.write(`not measured: ${error instanceof Error ? error.stack : String(error)}\n`);
+  }
   process.stderr.write(`${((performance.now() - startMs) / 1000).toFixed(0)} s\n`);
 }
 report(findings);
