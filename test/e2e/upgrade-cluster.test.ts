@@ -9,6 +9,7 @@ import { startClusterDns } from '../support/cluster-dns.ts';
 import type { ClusterNode } from '../support/cluster-node.ts';
 import { expectConnected, isReady, sandboxFailures, startEnd, startWaves } from '../support/cluster-load.ts';
 import { program } from '../support/components.ts';
+import { connectByPtp, PTP_PREFIX, routePodCidrs } from '../support/other-plugin.ts';
 import { administratorOf, mustRunCtl, NETPLUGCTL, runCtl, startEmptyCluster } from '../support/install-scenes.ts';
 import { type Json, until } from '../support/node.ts';
 import { diceOf } from '../support/soak/dice.ts';
@@ -30,21 +31,45 @@ interface Method {
   readonly env?: (cluster: Cluster) => Readonly<Record<string, string>>;
   /** As the plan names it. */
   readonly shown: string;
-  /** Whether the tool itself replaces agents, one node first. */
+  /** What another plugin does before netplug is there. */
+  readonly prepare?: (cluster: Cluster) => Promise<void>;
+  /** Whether pods have addresses of netplug, which are proved then. */
+  readonly hasAddresses: boolean;
 }
 
+const MANIFEST = ['--method', 'manifest'];
+const ETCD = {
+  argv: [...MANIFEST, '--datastore', 'kvv3'],
+  env: ({ etcdUrl }: Cluster) => ({ KV_ENDPOINTS: etcdUrl }),
+};
 const METHODS: Readonly<Record<string, Method>> = {
-  manifest: { argv: ['--method', 'manifest'], shown: 'installed by manifest' },
-  operator: { argv: ['--method', 'operator'], shown: 'installed by the operator' },
+  manifest: { argv: MANIFEST, shown: 'by manifest, policy-and-networking', hasAddresses: true },
+  operator: { argv: ['--method', 'operator'], shown: 'by the operator, policy-and-networking', hasAddresses: true },
   chart: {
     argv: ['--method', 'chart'],
     env: () => ({ HELM: program('helm') }),
-    shown: 'installed by the chart',
+    shown: 'by the chart, policy-and-networking',
+    hasAddresses: true,
   },
-  'manifest in etcd': {
-    argv: ['--method', 'manifest', '--datastore', 'kvv3'],
-    env: ({ etcdUrl }) => ({ KV_ENDPOINTS: etcdUrl }),
-    shown: 'installed by manifest',
+  'manifest in etcd': { ...ETCD, shown: 'by manifest, policy-and-networking', hasAddresses: true },
+  'manifest with a second plugin': {
+    argv: [...MANIFEST, '--variant', 'second-plugin'],
+    shown: 'by manifest, second-plugin',
+    prepare: routePodCidrs,
+    hasAddresses: false,
+  },
+  'manifest in etcd with a second plugin': {
+    ...ETCD,
+    argv: [...ETCD.argv, '--variant', 'second-plugin'],
+    shown: 'by manifest, second-plugin',
+    prepare: routePodCidrs,
+    hasAddresses: false,
+  },
+  'manifest with policy only': {
+    argv: [...MANIFEST, '--variant', 'policy-only', '--interface-prefix', PTP_PREFIX],
+    shown: 'by manifest, policy-only',
+    prepare: connectByPtp,
+    hasAddresses: false,
   },
 };
 
@@ -59,8 +84,9 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
   it.each(Object.keys(METHODS))(
     'by the method %s and back loses no packet and fails no start of a pod',
     async (name) => {
-      const { argv, env: more, shown } = METHODS[name]!;
+      const { argv, env: more, shown, prepare, hasAddresses } = METHODS[name]!;
       await using cluster = await startEmptyCluster({ images: older.images, proxyMode: 'iptables' });
+      await prepare?.(cluster);
       const env = { NETPLUG_STATE_DIR: join(cluster.control.dir, 'state'), ...more?.(cluster) };
       const must = async (tool: string, ...args: string[]): Promise<string> => mustRunCtl(cluster, args, { env, tool });
       const upgrade = async (...args: string[]): Promise<string> => must(NETPLUGCTL, 'upgrade', ...args);
@@ -84,7 +110,7 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
       // Awaited below; until then another failure may come first.
       waves.catch(() => undefined);
       try {
-        expect(await upgrade('plan')).toContain(`Upgrade from ${OLD} to ${VERSION}: ${shown}`);
+        expect(await upgrade('plan')).toContain(`Upgrade from ${OLD} to ${VERSION}: installed ${shown},`);
         const { refused, hazards } = JSON.parse(await upgrade('preflight', '-o', 'json'));
         expect({ refused, blocking: hazards.filter(({ severity }: Json) => severity === 'block') }).toEqual({
           refused: false,
@@ -94,7 +120,10 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
         process.stdout.write(`${JSON.stringify({ name, steps, kills })}\n`);
         expect(kills).toBeGreaterThanOrEqual(steps);
         expect(said).toContain('an interrupted upgrade of this cluster goes on');
-        expect(said).toMatch(/network proved: 2 nodes, .*, packets of full size, Service .*, DNS, policy, addresses\n/);
+        expect(said).toMatch(
+          /network proved: 2 nodes, .*, packets of full size, Service .*, DNS, policy(, addresses)?\n/,
+        );
+        expect(said.includes(', policy, addresses\n')).toBe(hasAddresses);
         expect(said).toContain('packets between pods of 2 nodes: none lost');
         const order = await agents.inOrder(VERSION);
         expect(order).toEqual(['node-a', 'node-b']);

@@ -136,6 +136,30 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
       return undo;
     },
   },
+  'objects/plugins-lost': {
+    evidence: /^ConfigMap\/netplug-system\/netplug-config$/,
+    seed: async ({ server }) => {
+      const { data } = await server.get('configmap', 'netplug-config', ...SYSTEM);
+      const write = async (conflist: string): Promise<string> =>
+        server.kubectl(
+          'patch',
+          'configmap',
+          'netplug-config',
+          ...SYSTEM,
+          '--type=merge',
+          `--patch=${JSON.stringify({ data: { conflist } })}`,
+        );
+      await write(data.conflist.replace('"plugins": [', '"plugins": [{ "type": "tuning" },'));
+      return async () => write(data.conflist);
+    },
+  },
+  'objects/parts-lost': workloadHazard(
+    AGENT,
+    ({ spec }) => {
+      spec.template.spec.volumes.push({ name: 'of-mine', emptyDir: {} });
+    },
+    /^DaemonSet\/netplug-system\/netplug-node \(volume of-mine\)$/,
+  ),
   'objects/gitops': {
     evidence: /^DaemonSet\/netplug-system\/netplug-node$/,
     seed: async ({ server }) => {

@@ -15,7 +15,8 @@ export const SERVICES_ENDPOINT = 'kubernetes-services-endpoint';
 /** Ports of the health servers, on the loopback address of the node. */
 export const HEALTH_PORTS = { agent: 9098, controllers: 9094, operator: 9095 } as const;
 
-const DEFAULT_REGISTRY = 'netplug.io';
+/** Of the images of the project. */
+export const DEFAULT_REGISTRY = 'netplug.io';
 
 export interface ImageNames {
   readonly node: string;

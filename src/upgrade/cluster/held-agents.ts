@@ -4,8 +4,15 @@ import { HOLD_AGENTS, INSTALLATION_NAME } from '../../model/installation.ts';
 import { findNamed, metadataIn, recordIn, textIn } from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
 
-/** Notes on the namespace, which survive the program that carries out an upgrade: which release one node has proved, and all have. */
-export const NOTES = { canary: 'netplug.io/upgrade-canary', verified: 'netplug.io/upgrade-verified' } as const;
+/**
+ * Notes on the namespace, which survive the program that carries out an upgrade: when the backup of the upgrade under way was
+ * written, which release one node has proved, and which one all have.
+ */
+export const NOTES = {
+  backup: 'netplug.io/upgrade-backup',
+  canary: 'netplug.io/upgrade-canary',
+  verified: 'netplug.io/upgrade-verified',
+} as const;
 
 /** Reports whether a DaemonSet replaces its pods only when they are deleted. */
 export function isOnDelete(agents: Readonly<Record<string, unknown>>): boolean {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
-import { AGENT_SET, BIRD_SET, CONFIG_MAP } from '../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, CONFIG_MAP, DEFAULT_REGISTRY } from '../../install/cluster/names.ts';
 import { type Circumstances, REPLICAS, settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterDatastore } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
@@ -75,7 +75,12 @@ export function installedSettings(snapshot: InstalledObjects): InstalledSettings
 /** Returns the registry of an image's name; undefined for that of the project. */
 export function registryIn(image: string): string | undefined {
   const registry = image.replace(/\/[^/]*$/, '');
-  return registry === image || registry === 'netplug.io' ? undefined : registry;
+  return registry === image || registry === DEFAULT_REGISTRY ? undefined : registry;
+}
+
+/** Returns the names of the Secrets with which a workload's images are pulled. */
+export function pullSecretsIn(workload: Manifest): readonly string[] {
+  return listIn(podSpecIn(workload), 'imagePullSecrets').map((secret) => textIn(secret, 'name'));
 }
 
 function isWorkload({ kind }: Manifest): boolean {
@@ -85,7 +90,7 @@ function isWorkload({ kind }: Manifest): boolean {
 function plainSpec(snapshot: InstalledObjects, agent: Manifest, controllers: Manifest): InstallationSpec {
   const [container = {}] = containersIn(agent);
   const registry = registryIn(textIn(container, 'image'));
-  const secrets = listIn(podSpecIn(agent), 'imagePullSecrets').map((secret) => textIn(secret, 'name'));
+  const secrets = pullSecretsIn(agent);
   const replicas = recordIn(controllers, 'spec')['replicas'];
   const isBgp = findNamed(snapshot.objects, 'DaemonSet', BIRD_SET) !== undefined;
   const [v4, v6] = [variableIn(container, 'NETPLUG_IP'), variableIn(container, 'NETPLUG_IP6')];
@@ -164,8 +169,8 @@ function datastoreIn(container: Fields): ClusterDatastore {
   return { type: 'kvv3', endpoints: variableIn(container, 'KV_ENDPOINTS') ?? '', tls };
 }
 
-/** What the user changed in a workload and an Installation can express. */
-function overrideOf(live: Manifest, own: Manifest): ComponentOverride | undefined {
+/** Returns what the user changed in a workload, as far as an Installation can express it. Pure. */
+export function overrideOf(live: Manifest, own: Manifest): ComponentOverride | undefined {
   const [[mine = {}], [theirs = {}]] = [containersIn(own), containersIn(live)];
   const env: Record<string, string> = {};
   for (const variable of listIn(theirs, 'env')) {

@@ -79,7 +79,9 @@ function canarySteps(
     commands,
   }: { readonly agent: Manifest; readonly by: 'tool' | 'operator'; readonly commands: readonly string[] },
 ): readonly Step<UpgradeStepData>[] {
-  const canary = agentNodes(snapshot).find((node) => node.isReady && node.isSchedulable);
+  const ready = agentNodes(snapshot).filter(({ isReady }) => isReady);
+  // One that is cordoned may be about to go down.
+  const canary = ready.find(({ isSchedulable }) => isSchedulable) ?? ready[0];
   if (canary === undefined) return [];
   return [
     writeStep(`replace the agent of node "${canary.name}" and verify its network`, {

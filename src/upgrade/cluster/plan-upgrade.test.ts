@@ -102,7 +102,9 @@ describe('the plan of an upgrade', () => {
       ...rollOut,
     ]);
     const cordoned = { ...snapshot, nodes: snapshot.nodes.map((node) => ({ ...node, isSchedulable: false })) };
-    expect(idsOf(planUpgrade(cordoned, targetWithOperator()))).not.toContain('hold-agents');
+    expect(idsOf(planUpgrade(cordoned, targetWithOperator()))).toContain('hold-agents');
+    const down = { ...snapshot, nodes: snapshot.nodes.map((node) => ({ ...node, isReady: false })) };
+    expect(idsOf(planUpgrade(down, targetWithOperator()))).not.toContain('hold-agents');
   });
 
   it('is not done as long as a stopped upgrade holds the agents', () => {

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { NEW, OLD, type SoundCluster, soundCluster } from '../../../test/support/sound-cluster.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
-import { containersIn, findNamed, objectName, textIn, variableIn } from './objects-in.ts';
+import { imageNames } from '../../install/cluster/names.ts';
+import { operatorObjects } from '../../install/cluster/operator-deployment.ts';
+import { containersIn, findNamed, objectName, recordIn, textIn, variableIn } from './objects-in.ts';
 import { upgradeTarget } from './upgrade-target.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 
@@ -66,6 +68,32 @@ describe('the target of an upgrade', () => {
       objects: objects.filter(({ kind }) => kind !== 'IPPool'),
     }));
     expect(upgradeTarget(soundCluster({ ...cluster, release: OLD }), { release: NEW }).stages).toEqual(expected);
+  });
+
+  it('keeps what a user has set of the operator: pull secrets, resources and proxies', () => {
+    const settings = {
+      release: OLD,
+      images: { ...imageNames(OLD, 'registry.example'), pullSecrets: ['pull'] },
+      replicas: 2,
+      override: { resources: { limits: { memory: '1Gi' } }, env: { HTTPS_PROXY: 'http://10.0.0.9:3128' } },
+    } as const;
+    const snapshot = soundCluster();
+    const { operator } = upgradeTarget(
+      { ...snapshot, objects: [...snapshot.objects, ...operatorObjects(settings)] },
+      { release: NEW },
+    );
+    const images = { ...imageNames(NEW, 'registry.example'), pullSecrets: ['pull'] };
+    expect(operator).toEqual(operatorObjects({ ...settings, release: NEW, images }));
+  });
+
+  it('replaces agents by itself, also with an edited manifest that leaves it to a user', () => {
+    const snapshot = soundCluster();
+    const agent = findNamed(snapshot.objects, 'DaemonSet', 'netplug-node') ?? {};
+    const edited = { ...agent, spec: { ...recordIn(agent, 'spec'), updateStrategy: { type: 'OnDelete' } } };
+    const { stages } = upgradeTarget(snapshot, { release: NEW, edited: [edited] });
+    const objects = stages.flatMap((stage) => stage.objects);
+    const found = findNamed(objects, 'DaemonSet', 'netplug-node') ?? {};
+    expect(recordIn(found, 'spec')['updateStrategy']).toMatchObject({ type: 'RollingUpdate' });
   });
 
   it('keeps a variable that a user added to the DaemonSet by hand', () => {

@@ -1,12 +1,14 @@
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
-import { imageNames, OPERATOR } from '../../install/cluster/names.ts';
+import { AGENT_SET, imageNames, OPERATOR } from '../../install/cluster/names.ts';
+import type { ComponentOverride } from '../../model/installation.ts';
 import { operatorObjects } from '../../install/cluster/operator-deployment.ts';
 import { CRDS_FILE, OPERATOR_FILE, RELEASE_MANIFESTS } from '../../install/cluster/release-manifests.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import { detectInstallation } from './detect-installation.ts';
-import { installedSettings, registryIn } from './installed-spec.ts';
-import { containersIn, findNamed, metadataIn, objectName, recordIn, textIn } from './objects-in.ts';
+import { isOnDelete } from './held-agents.ts';
+import { installedSettings, overrideOf, pullSecretsIn, registryIn } from './installed-spec.ts';
+import { containersIn, findNamed, metadataIn, objectName, recordIn, releaseIn, textIn } from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
 
@@ -33,7 +35,9 @@ export function upgradeTarget(snapshot: ClusterSnapshot, options: TargetOptions)
   const stages = clusterObjects(settings).map(({ stage, objects }) => ({
     stage,
     // Pools are the user's: an upgrade never writes them.
-    objects: objects.filter(({ kind }) => kind !== 'IPPool').map((object) => own.get(objectName(object)) ?? object),
+    objects: objects
+      .filter(({ kind }) => kind !== 'IPPool')
+      .map((object) => rollingLike(object, own.get(objectName(object)) ?? object)),
   }));
   const operator = findNamed(snapshot.objects, 'Deployment', OPERATOR);
   const file = RELEASE_MANIFESTS.find((each) => each.datastore === datastore && each.variant === variant)?.file ?? '';
@@ -49,11 +53,28 @@ export function upgradeTarget(snapshot: ClusterSnapshot, options: TargetOptions)
   };
 }
 
+/** An agent that is replaced only when its pod is deleted would never follow: the edit has its effect until the upgrade. */
+function rollingLike(rendered: Manifest, edited: Manifest): Manifest {
+  if (metadataIn(edited).name !== AGENT_SET || !isOnDelete(edited)) return edited;
+  return {
+    ...edited,
+    spec: { ...recordIn(edited, 'spec'), updateStrategy: recordIn(rendered, 'spec')['updateStrategy'] },
+  };
+}
+
+/** The operator of the release with the pull secrets, resources and the like of the one that runs. */
 function operatorOf(live: Manifest, release: string, registry: string | undefined): readonly Manifest[] {
   const [container = {}] = containersIn(live);
-  const images = imageNames(release, registry ?? registryIn(textIn(container, 'image')));
-  const replicas = recordIn(live, 'spec')['replicas'] === 2 ? 2 : 1;
+  const image = textIn(container, 'image');
   const { namespace } = metadataIn(live);
-  const place = namespace === undefined ? {} : { namespace };
-  return operatorObjects({ release, images: { ...images, pullSecrets: [] }, replicas, override: {}, ...place });
+  const render = (of: string, override: ComponentOverride): readonly Manifest[] =>
+    operatorObjects({
+      release: of,
+      images: { ...imageNames(of, registry ?? registryIn(image)), pullSecrets: pullSecretsIn(live) },
+      replicas: recordIn(live, 'spec')['replicas'] === 2 ? 2 : 1,
+      override,
+      ...(namespace === undefined ? {} : { namespace }),
+    });
+  const plain = findNamed(render(releaseIn(image) ?? release, {}), 'Deployment', OPERATOR) ?? {};
+  return render(release, overrideOf(live, plain) ?? {});
 }

@@ -43,6 +43,11 @@ export interface Proof {
  */
 export async function proveNetwork(run: PodRun, { nodes, image, hasPolicy, addressFaults }: Proof): Promise<void> {
   const { api, signal, onProgress } = run;
+  if (nodes.length === 0) {
+    throw new NetplugError('install/not-ready', 'Cannot prove the network: no node is ready', {
+      hint: 'See "kubectl get nodes", and run the command again once a node is ready',
+    });
+  }
   const servers = nodes.map((node) => probeServerPod({ ...image, node }));
   await removeProof(run);
   try {

@@ -66,7 +66,8 @@ function conditionLag(type: string): Judge {
   };
 }
 
-async function waitFor(run: PodRun, what: string, lag: () => Promise<string | undefined>): Promise<void> {
+/** Waits until nothing lags, and says what does. @throws install/not-ready */
+export async function waitFor(run: PodRun, what: string, lag: () => Promise<string | undefined>): Promise<void> {
   const { clock, signal, onProgress } = run;
   let said: string | undefined;
   for (;;) {

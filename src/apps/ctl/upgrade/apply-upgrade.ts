@@ -77,11 +77,15 @@ function showUpgrade({ session, snapshot, target }: UpgradeRun, { accept }: Appl
   return plan;
 }
 
-/** Goes on with an interrupted upgrade, by a new plan when the cluster has changed. */
+/** Goes on with an interrupted upgrade, by a new plan when the cluster has changed or options say what to install. */
 async function goOn(parts: UpgradeRun, options: ApplyOptions): Promise<Status> {
   const { context } = parts.session;
   context.io.stderr('an interrupted upgrade of this cluster goes on\n');
-  const outcome = await saysWhenUnfinished(context, async () => resumeIfSound(context, executionIn(parts)));
+  // The recorded plan has the objects of the options that were given then.
+  const isChosenAnew = options.registry !== undefined || options.like !== undefined || options.with.length > 0;
+  const outcome = isChosenAnew
+    ? undefined
+    : await saysWhenUnfinished(context, async () => resumeIfSound(context, executionIn(parts)));
   if (outcome !== undefined) return finish(context, planUpgrade(parts.snapshot, parts.target));
   return carryOutUpgrade(parts, showUpgrade(parts, options), options);
 }

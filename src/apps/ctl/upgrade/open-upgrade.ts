@@ -3,7 +3,9 @@ import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts'
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { OrchSettings } from '../../../config/connection.ts';
+import { editLine } from '../../../install/cluster/edits/edit.ts';
 import { reapplyEdits } from '../../../install/cluster/edits/like.ts';
+import { DEFAULT_REGISTRY } from '../../../install/cluster/names.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import { orchClusterUid } from '../../../kube/cluster-uid.ts';
 import { isRecord } from '../../../model/read-schema.ts';
@@ -96,7 +98,12 @@ export async function targetReader(
   { registry, like, pristine }: UpgradeChoices,
 ): Promise<(snapshot: ClusterSnapshot) => UpgradeTarget> {
   if (like === undefined) {
-    if (pristine === undefined) return (snapshot) => upgradeTarget(snapshot, { release: VERSION, registry });
+    if (pristine === undefined) {
+      return (snapshot) => {
+        refuseRegistry(snapshot, registry);
+        return upgradeTarget(snapshot, { release: VERSION, registry });
+      };
+    }
     throw new NetplugError('cli/usage', 'Cannot use --pristine: it is the manifest that --like is compared with', {
       hint: 'Give the edited manifest with --like',
     });
@@ -105,17 +112,33 @@ export async function targetReader(
     edited: await readManifest(context, like),
     pristine: pristine === undefined ? undefined : await readManifest(context, pristine),
   };
+  let isToldWhatIsLost = false;
   return (snapshot) => {
+    refuseRegistry(snapshot, registry);
     const { circumstances } = installedSettings(snapshot);
     const { variant, datastore } = detectInstallation(snapshot);
     const endpoints = circumstances.datastore.type === 'kvv3' ? circumstances.datastore.endpoints : undefined;
-    const { objects } = reapplyEdits(earlier, {
+    const { objects, refused } = reapplyEdits(earlier, {
       wanted: variant === 'policy-only' ? { variant } : { variant, datastore },
       options: { release: VERSION, endpoints, ...(registry === undefined ? {} : { spec: { registry } }) },
     });
+    if (!isToldWhatIsLost)
+      for (const { edit, reason } of refused) context.io.stderr(`not kept: ${editLine(edit)}: ${reason}\n`);
+    isToldWhatIsLost = true;
     const edited: readonly ClusterObject[] = objects;
     return upgradeTarget(snapshot, { release: VERSION, registry, edited });
   };
+}
+
+/** With an operator, the Installation names the registry of the agents. @throws cli/usage */
+function refuseRegistry(snapshot: ClusterSnapshot, registry: string | undefined): void {
+  const present = installedSettings(snapshot).spec.registry ?? DEFAULT_REGISTRY;
+  if (registry === undefined || registry === present || detectInstallation(snapshot).method === 'manifest') return;
+  throw new NetplugError(
+    'cli/usage',
+    `Cannot use --registry ${registry}: the agents are pulled from ${present}, as the Installation says`,
+    { hint: `Copy the images of ${VERSION} to ${present}, or set spec.registry of the Installation first` },
+  );
 }
 
 /** Reads a snapshot that `upgrade plan --save` wrote. @throws cli/usage */

@@ -8,8 +8,8 @@ import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { CONTROLLERS_CONFIGURATION_NAME } from '../../../model/controllers-configuration.ts';
 import { holderOf } from '../../../model/ip-block.ts';
 import { parseAddress } from '../../../net/address.ts';
-import { installedSettings, registryIn } from '../../../upgrade/cluster/installed-spec.ts';
-import { containersIn, findNamed, listIn, podSpecIn, textIn, variableIn } from '../../../upgrade/cluster/objects-in.ts';
+import { installedSettings, pullSecretsIn, registryIn } from '../../../upgrade/cluster/installed-spec.ts';
+import { containersIn, findNamed, textIn, variableIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { PodState } from '../cluster/node-pods.ts';
@@ -27,7 +27,7 @@ export function toolsImage({ release, stages }: UpgradeTarget): ProbeImage {
   return {
     release,
     image: imageNames(release, registryIn(textIn(container, 'image'))).tools,
-    pullSecrets: listIn(podSpecIn(agent ?? {}), 'imagePullSecrets').map((secret) => textIn(secret, 'name')),
+    pullSecrets: pullSecretsIn(agent ?? {}),
   };
 }
 

@@ -4,17 +4,18 @@ import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
-import { agentNodes, runsOn } from '../../../upgrade/cluster/agent-nodes.ts';
+import { runsOn } from '../../../upgrade/cluster/agent-nodes.ts';
+import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
 import { objectContent, findObject, locate } from '../cluster/api-objects.ts';
-import { type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
+import { noImage, podStateOf, type PodRun, PULL_MS, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { annotate, applyRelease } from './apply-objects.ts';
-import { isLeaving, podOf, readNodes } from './read-nodes.ts';
+import { isLeaving, podOf, readNodes, readPods } from './read-nodes.ts';
 import { proofOf } from './proof.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
 import { settleFlow } from './watch-packets.ts';
@@ -57,9 +58,10 @@ export async function rollOut(run: PodRun, agent: ClusterObject): Promise<void> 
  * DaemonSet does not replace pods by itself until the roll-out. @throws upgrade/not-verified
  */
 export async function tryCanary(
-  { session, run, target, proof, snapshot }: UpgradeRun,
+  parts: UpgradeRun,
   { node: planned, agent, heldBy }: UpgradeStepData & { readonly act: 'canary' },
 ): Promise<void> {
+  const { session, run, target, proof, snapshot } = parts;
   if (heldBy === 'tool') {
     await holdAgents(run);
     const held = { ...agent, spec: { ...recordIn(agent, 'spec'), updateStrategy: { type: 'OnDelete' } } };
@@ -67,22 +69,31 @@ export async function tryCanary(
   }
   const image = heldBy === 'tool' ? mainImage(agent) : await heldImage(run, target.release);
   const ready = (await readNodes(run.api, run.signal))
-    .filter((each) => each.isReady && each.isSchedulable && runsOn(agent, each))
+    .filter((each) => each.isReady && runsOn(agent, each))
+    // One that is cordoned may be about to go down.
+    .sort((a, b) => Number(b.isSchedulable) - Number(a.isSchedulable))
     .map((each) => each.name);
   // The one that was planned may have failed since.
   const [node = planned] = ready.includes(planned) ? [planned] : ready;
   await replacePod(run, { node, image });
   if (proof === 'skip') return;
-  const others = ready.filter((each) => each !== node);
+  const upgraded = await nodesWith(run, target.release);
+  const others = ready
+    .filter((each) => each !== node)
+    .sort((a, b) => Number(upgraded.includes(a)) - Number(upgraded.includes(b)));
   try {
     const wanted = await proofOf(session, { snapshot, target });
     await proveNetwork(run, { ...wanted, nodes: [node, ...others.slice(0, COMPANIONS)] });
     await settleFlow(run);
+    await refuseLetGo(run, heldBy);
   } catch (cause) {
     if (!(cause instanceof NetplugError)) throw cause;
+    const isInterrupted = run.signal.aborted;
+    if (!isInterrupted) await holdBack(parts);
+    const reached = isInterrupted ? upgraded : await nodesWith(run, target.release);
     throw new NetplugError(
       isNetplugError(cause, 'upgrade/packets-lost') ? cause.code : 'upgrade/not-verified',
-      `Stopped after node "${node}": ${cause.message}; the other ${String(agentNodes(snapshot).length - 1)} nodes have the old release`,
+      `Stopped after node "${node}": ${cause.message}; nodes with ${target.release}: ${reached.join(', ')}; the others have the old release`,
       {
         hint: 'Correct the cause and run the command again, or go back with "netplugctl upgrade rollback"',
         facts: { node },
@@ -90,6 +101,32 @@ export async function tryCanary(
       },
     );
   }
+}
+
+/** @throws upgrade/not-verified when the agents of other nodes were no longer held while one proved its network */
+async function refuseLetGo(run: PodRun, heldBy: 'tool' | 'operator'): Promise<void> {
+  const found = await findObject(run.api, locate(AGENTS), run.signal);
+  const isLetGo = found === undefined || !isOnDelete(found);
+  if (!isLetGo && (heldBy === 'tool' || (await areHeld(run)))) return;
+  const why = heldBy === 'tool' ? `a user or another program has changed DaemonSet ${AGENT_SET}` : RELEASED;
+  throw new NetplugError('upgrade/not-verified', `${why} meanwhile`, { hint: 'Find out what changes it' });
+}
+
+/** Keeps more nodes from following. An operator may be down, or one that does not know the annotation. */
+export async function holdBack({ run, snapshot, target }: UpgradeRun): Promise<void> {
+  const { api, signal } = run;
+  const isOperated = detectInstallation(snapshot).method !== 'manifest';
+  if (isOperated && (await findObject(api, locate(INSTALLATION_OBJECT), signal)) !== undefined)
+    await annotateHold(run, target.release);
+  if (await holdAgents(run)) run.onProgress('the DaemonSet of the agent is held: nodes with the old release keep it');
+}
+
+/** Returns the nodes whose agent has the release. */
+async function nodesWith({ api, signal }: PodRun, release: string): Promise<readonly string[]> {
+  return (await readPods(api, signal))
+    .filter(({ component, images: [own = ''] }) => component === AGENT_SET && releaseIn(own) === release)
+    .map(({ node }) => node)
+    .sort();
 }
 
 /** Holds the agents of an operator, or lets go of them. */
@@ -129,7 +166,7 @@ async function heldImage({ api, clock, signal, onProgress }: PodRun, release: st
 }
 
 /** Keeps the DaemonSet from replacing agents by itself. Returns false when there is none. */
-export async function holdAgents({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<boolean> {
+async function holdAgents({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<boolean> {
   // Applied alone, the type would contradict the parameters of a rolling update that another manager owns.
   const body = { spec: { updateStrategy: { type: 'OnDelete', rollingUpdate: null } } };
   const { collection, name } = locate(AGENTS);
@@ -143,6 +180,7 @@ async function replacePod(
   const { api, clock, signal } = run;
   const labelSelector = `app.kubernetes.io/name=${AGENT_SET}`;
   let said = '';
+  let pullableMs = clock.monotonic();
   for (;;) {
     const all = await api.list(SYSTEM_PODS, { labelSelector, fieldSelector: `spec.nodeName=${node}` }, signal);
     const pods = all.filter(({ metadata }) => !isLeaving(metadata));
@@ -153,6 +191,9 @@ async function replacePod(
     }
     const fresh = states.find((state) => hasImage(state, image));
     if (old === undefined && fresh !== undefined && isReady(fresh)) return;
+    const without = pods.map(podStateOf).find(({ isWithoutImage }) => isWithoutImage);
+    if (without === undefined) pullableMs = clock.monotonic();
+    else if (clock.monotonic() - pullableMs > PULL_MS) throw noImage(without);
     const line = fresh === undefined ? 'waiting for its new agent' : lineOf(fresh);
     if (line !== said) run.onProgress(`node ${node}: ${line}`);
     said = line;

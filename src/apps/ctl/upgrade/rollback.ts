@@ -6,14 +6,16 @@ import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
 import { HOLD_AGENTS } from '../../../model/installation.ts';
+import type { ApiObject } from '../../../kube/objects.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { userCreated } from '../../../upgrade/host-endpoints/all-interfaces.ts';
-import { NOTES } from '../../../upgrade/cluster/held-agents.ts';
+import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import { metadataIn, objectName, recordIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
+import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { confirm } from '../cluster/confirm.ts';
 import { deleteObject, findObject, locate } from '../cluster/api-objects.ts';
-import { waitForWorkload } from '../cluster/wait-ready.ts';
+import { waitFor, waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import type { Context, Status } from '../ports.ts';
 import { podRun } from '../cluster/node-pods.ts';
 import { recordOf } from './apply-upgrade.ts';
@@ -21,6 +23,7 @@ import { annotate } from './apply-objects.ts';
 import { type Backup, readBackup } from './backup.ts';
 import { type UpgradeSession, withUpgrade } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
+import { readNodes, readPods } from './read-nodes.ts';
 import { readInstalledObjects } from './read-objects.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { mainImage } from './roll-out.ts';
@@ -80,7 +83,7 @@ async function putStateBack(session: UpgradeSession, options: RollbackOptions): 
     await act();
     io.stderr(`  done: ${text}\n`);
   }
-  const annotations = { [NOTES.canary]: null, [NOTES.verified]: null };
+  const annotations = { [NOTES.backup]: null, [NOTES.canary]: null, [NOTES.verified]: null };
   await annotate(api, { object: NAMESPACE_OBJECT, annotations }, signal);
   await ports.planRecords.remove(recordOf(session));
   io.stdout(`the cluster has release ${release} again; pods kept running\n`);
@@ -99,7 +102,7 @@ async function readSteps(
   const live = await readInstalledObjects(api, await api.servedKinds(signal), signal);
   await refuseBeyondReturn(session, backup, live);
   const steps = [
-    ...objectSteps(session, { backup, live }),
+    ...objectSteps(session, { backup, live, pods: await readPods(api, signal) }),
     ...(await chartSteps(session, backup)),
     ...(await recordSteps(session, backup)),
   ];
@@ -142,7 +145,11 @@ async function refuseBeyondReturn(
 
 function objectSteps(
   session: UpgradeSession,
-  { backup, live }: { readonly backup: Backup; readonly live: readonly ClusterObject[] },
+  {
+    backup,
+    live,
+    pods,
+  }: { readonly backup: Backup; readonly live: readonly ClusterObject[]; readonly pods: readonly PodSnapshot[] },
 ): readonly Step[] {
   const { signal } = session.context;
   const there = new Map(live.map((object) => [objectName(object), object]));
@@ -155,19 +162,29 @@ function objectSteps(
     text: `${there.has(objectName(object)) ? 'put back' : 'create'} ${objectName(object)}`,
     act: async () => putBack(session, object),
   });
-  const wait = (object: ClusterObject): Step => {
+  const wait = (object: ClusterObject): readonly Step[] => {
     const { name } = metadataIn(object);
     const kind = object['kind'] === 'DaemonSet' ? 'DaemonSet' : 'Deployment';
-    return {
-      text: `wait until ${name} runs everywhere`,
-      act: async () => waitForWorkload(podRun(session.api, session.context), { kind, name }),
-    };
+    const workload = { kind, name, release: releaseIn(mainImage(object)) } as const;
+    // An earlier rollback may have put the object back, and not have waited to the end.
+    const now = there.get(objectName(object));
+    const hasFollowed =
+      !restored.includes(object) &&
+      now !== undefined &&
+      workloadLag(now as ApiObject) === undefined &&
+      !hasOther(pods, workload);
+    if (hasFollowed || isOnDelete(object)) return [];
+    return [{ text: `wait until ${name} runs everywhere`, act: async () => waitForRelease(session, workload) }];
   };
+  const workloads = backup.objects.map(withoutHold).filter(isWorkload);
   // As long as the newer operator works, it would undo what follows, and roll its agents out once nothing holds them.
-  const putBackInOrder = restored.flatMap((object) =>
-    isOperator(object) ? [put(object), wait(object)] : [put(object)],
-  );
-  const waits = restored.filter((object) => isWorkload(object) && !isOperator(object)).map(wait);
+  const isEarly = (object: ClusterObject): boolean => rank(object) < ORDER.indexOf('APIServer');
+  const putBackInOrder = [
+    ...restored.filter(isEarly).map(put),
+    ...workloads.filter(isOperator).flatMap(wait),
+    ...restored.filter((object) => !isEarly(object)).map(put),
+  ];
+  const waits = workloads.filter((object) => !isOperator(object)).flatMap(wait);
   const added = live.filter(
     (object) => !before.has(objectName(object)) && backup.header.applied.includes(objectName(object)),
   );
@@ -180,6 +197,32 @@ function objectSteps(
       },
     }));
   return [...putBackInOrder, ...waits, ...removed];
+}
+
+interface ReleasedWorkload {
+  readonly kind: 'DaemonSet' | 'Deployment';
+  readonly name: string;
+  /** Undefined when its image does not tell. */
+  readonly release: string | undefined;
+}
+
+/** Waits until the workload runs everywhere, and no pod of another release is left. */
+async function waitForRelease({ api, context }: UpgradeSession, workload: ReleasedWorkload): Promise<void> {
+  const run = podRun(api, context);
+  const down = (await readNodes(api, run.signal)).filter(({ isReady }) => !isReady).map(({ name }) => name);
+  if (workload.kind === 'DaemonSet' && down.length > 0)
+    run.onProgress(`not ready: ${down.join(', ')}; repair or delete these nodes, or the others do not all follow`);
+  await waitForWorkload(run, workload);
+  await waitFor(run, workload.name, async () =>
+    hasOther(await readPods(api, run.signal), workload) ? 'pods of another release are left' : undefined,
+  );
+}
+
+function hasOther(pods: readonly PodSnapshot[], { name, release }: ReleasedWorkload): boolean {
+  return (
+    release !== undefined &&
+    pods.some(({ component, images: [own = ''] }) => component === name && releaseIn(own) !== release)
+  );
 }
 
 /** Replaces the object by that of the backup, with the managers of its fields; creates it when it is gone. @throws upgrade/refused */

@@ -3,12 +3,11 @@ import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import type { Actor, Standing } from '../../../plans/carry-out.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
-import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { planPreparation } from '../../../upgrade/host-endpoints/plan-preparation.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
 import { memoryPlanRecords } from '../../../plans/plan-records.ts';
 import { resourceActor } from '../../../upgrade/resource-steps.ts';
-import { metadataIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
+import { metadataIn, objectName, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
 import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
@@ -24,16 +23,7 @@ import { readChartRecords } from './read-charts.ts';
 import { readNodes, readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { toolsImage } from './proof.ts';
-import {
-  annotateHold,
-  areHeld,
-  holdAgents,
-  INSTALLATION_OBJECT,
-  isRolledOut,
-  mainImage,
-  rollOut,
-  tryCanary,
-} from './roll-out.ts';
+import { annotateHold, areHeld, holdBack, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
 import { verifyRelease } from './verify.ts';
 import { endFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
@@ -79,9 +69,7 @@ const UNNOTICED: ReadonlySet<UpgradeStepData['act']> = new Set([
 async function carryOutWatched(step: UpgradeStepData, parts: UpgradeRun): Promise<void> {
   const { run, snapshot, target } = parts;
   const agents = new Set(agentNodes(snapshot).map(({ name }) => name));
-  const nodes = (await readNodes(run.api, run.signal)).filter(
-    (node) => agents.has(node.name) && node.isReady && node.isSchedulable,
-  );
+  const nodes = (await readNodes(run.api, run.signal)).filter((node) => agents.has(node.name) && node.isReady);
   try {
     await startFlow(run, { nodes: nodes.map(({ name }) => name), image: toolsImage(target) });
     await whilePacketsFlow(run, async (watched) => carryOutStep(step, { ...parts, run: watched }));
@@ -93,15 +81,6 @@ async function carryOutWatched(step: UpgradeStepData, parts: UpgradeRun): Promis
     await stopFlow(run);
     throw cause;
   }
-}
-
-/** Keeps more nodes from following. An operator may be down, or one that does not know the annotation. */
-async function holdBack({ run, snapshot, target }: UpgradeRun): Promise<void> {
-  const { api, signal } = run;
-  const isOperated = detectInstallation(snapshot).method !== 'manifest';
-  if (isOperated && (await findObject(api, locate(INSTALLATION_OBJECT), signal)) !== undefined)
-    await annotateHold(run, target.release);
-  if (await holdAgents(run)) run.onProgress('the DaemonSet of the agent is held: nodes with the old release keep it');
 }
 
 /** Whether one node has the new agent, and has proved its network. */
@@ -158,20 +137,12 @@ async function isDone(step: UpgradeStepData, parts: UpgradeRun): Promise<boolean
 }
 
 async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<void> {
-  const { session, run, snapshot, target, folder } = parts;
+  const { session, run, snapshot, target } = parts;
   const { api, context, access } = session;
   const { signal } = context;
   switch (step.act) {
-    case 'back-up': {
-      // Half upgraded, the cluster has nothing that is worth a backup in place of the one from before.
-      const isUnderWay = snapshot.pods.some(({ images }) =>
-        images.some((image) => releaseIn(image) === target.release),
-      );
-      if (isUnderWay && (await findBackup(folder)) !== undefined) return;
-      await writeBackup(session, { snapshot, target, folder });
-      run.onProgress(`backup written and read back: ${folder}`);
-      return;
-    }
+    case 'back-up':
+      return backUpOnce(parts);
     case 'prepare-host-endpoints':
       await carryOut(
         {
@@ -199,6 +170,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
         );
       return;
     case 'chart': {
+      await endPending(parts, step);
       const values = snapshot.charts.find(({ name }) => name === step.release)?.values ?? {};
       const helm = await openHelm(context, access);
       await helm.install({ name: step.release, namespace: step.namespace }, values);
@@ -239,6 +211,44 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
   }
 }
 
+/** Half upgraded, the cluster has nothing that is worth a backup in place of the one from before. */
+async function backUpOnce({ session, run, snapshot, target, folder }: UpgradeRun): Promise<void> {
+  const present = await findBackup(folder);
+  const isUnderWay =
+    (await noteOf(session, NOTES.backup)) === present?.header.at ||
+    snapshot.pods.some(({ images }) => images.some((image) => releaseIn(image) === target.release));
+  const isOfThisUpgrade = present?.header.cluster === session.uid && present.header.to === target.release;
+  if (isOfThisUpgrade && isUnderWay) {
+    run.onProgress(`the backup from before is kept: ${folder}`);
+    return;
+  }
+  const { header } = await writeBackup(session, { snapshot, target, folder });
+  const annotations = { [NOTES.backup]: header.at };
+  await annotate(session.api, { object: NAMESPACE_OBJECT, annotations }, session.context.signal);
+  run.onProgress(`backup written and read back: ${folder}`);
+}
+
+/** Helm refuses every operation while the record of one that was interrupted is pending: it may still be at work, or be gone. */
+async function endPending(
+  { session: { api }, run, folder }: UpgradeRun,
+  { release, namespace }: { readonly release: string; readonly namespace: string },
+): Promise<void> {
+  const before = new Set((await findBackup(folder))?.charts.map(objectName));
+  const pending = async (): Promise<ClusterObject | undefined> => {
+    const { releases, secrets } = await readChartRecords(api, run.signal);
+    const newest = releases.find((each) => each.name === release && each.namespace === namespace);
+    if (newest?.status.startsWith('pending-') !== true) return undefined;
+    return secrets.find((each) => metadataIn(each).name === newest.record && !before.has(objectName(each)));
+  };
+  const endMs = run.clock.monotonic() + PENDING_MS;
+  while ((await pending()) !== undefined && run.clock.monotonic() < endMs) {
+    run.onProgress(`chart ${release}: waiting for an operation of helm that has begun before`);
+    await run.clock.sleep(PENDING_MS / 10, run.signal);
+  }
+  const left = await pending();
+  if (left !== undefined) await deleteObject(api, locate(left), run.signal);
+}
+
 /** Verifies the release, and notes in the cluster that it was. @throws upgrade/not-verified */
 export async function verifyAndNote(parts: UpgradeRun): Promise<void> {
   await verifyRelease(parts);
@@ -246,7 +256,10 @@ export async function verifyAndNote(parts: UpgradeRun): Promise<void> {
   else await stopFlow(parts.run);
   await annotate(
     parts.session.api,
-    { object: NAMESPACE_OBJECT, annotations: { [NOTES.verified]: parts.target.release, [NOTES.canary]: null } },
+    {
+      object: NAMESPACE_OBJECT,
+      annotations: { [NOTES.verified]: parts.target.release, [NOTES.canary]: null, [NOTES.backup]: null },
+    },
     parts.session.context.signal,
   );
 }
@@ -300,6 +313,8 @@ function recordSecret(name: string, namespace: string): ClusterObject {
   return { apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace } };
 }
 
+/** An operation of helm that a killed call has begun may go on for so long. */
+const PENDING_MS = 30_000;
 const POLL_MS = 1000;
 
 /** Waits for the operator of the release, and for what it rolls out. */

@@ -124,9 +124,7 @@ export async function verifyRelease(parts: UpgradeRun): Promise<readonly Verifie
     );
   }
   if (proof === 'run') {
-    const nodes = agentNodes(snapshot)
-      .filter((node) => node.isSchedulable)
-      .map(({ name }) => name);
+    const nodes = agentNodes(snapshot).map(({ name }) => name);
     await proveNetwork(run, { ...(await proofOf(session, { snapshot, target })), nodes });
   }
   return results;

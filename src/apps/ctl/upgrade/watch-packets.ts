@@ -22,7 +22,7 @@ const SELECTOR = podsNamed(FLOW_PODS);
 
 /** Between which nodes datagrams flow. */
 export interface PacketFlow {
-  /** Nodes that are ready and take pods. */
+  /** Nodes that are ready. */
   readonly nodes: readonly string[];
   readonly image: ProbeImage;
 }
@@ -104,7 +104,8 @@ export async function settleFlow(run: PodRun): Promise<void> {
   for (;;) {
     const pods = await flowPods(run);
     refuseLosses(await findLosses(run, pods));
-    const silent = pods.filter(({ phase }) => phase === 'running');
+    const ready = await readyNodes(run);
+    const silent = pods.filter(({ phase, node }) => phase === 'running' && ready.has(node));
     if (silent.length === 0) return;
     if (run.clock.monotonic() > endMs)
       return refuseLosses(
@@ -153,9 +154,7 @@ function describeEnd(pods: readonly PodState[]): string | undefined {
 async function findLosses(run: PodRun, pods: readonly PodState[]): Promise<readonly string[]> {
   const failed = pods.filter(({ phase, exitCode }) => phase === 'failed' && exitCode === 1);
   if (failed.length === 0) return [];
-  const ready = new Set(
-    (await readNodes(run.api, run.signal)).filter(({ isReady }) => isReady).map(({ name }) => name),
-  );
+  const ready = await readyNodes(run);
   const running = new Set(
     pods
       .filter(({ phase, node }) => (phase === 'ready' || phase === 'running') && ready.has(node))
@@ -169,6 +168,10 @@ async function findLosses(run: PodRun, pods: readonly PodState[]): Promise<reado
       .filter((line) => / datagrams lost /.test(line) && running.has(addressIn(line)))
       .map((line) => `${node}: ${line.trim()}`);
   });
+}
+
+async function readyNodes({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<ReadonlySet<string>> {
+  return new Set((await readNodes(api, signal)).filter(({ isReady }) => isReady).map(({ name }) => name));
 }
 
 /** Reads the address of `udp://ADDRESS:PORT: …`. */

@@ -1,6 +1,7 @@
 import { timeLimit } from '../../../base/clock.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import type { Store } from '../../../datastore/store.ts';
 import type { NamedLease } from '../../../runtime/leader-lease.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 
@@ -54,7 +55,8 @@ export async function whileAlone<T>(
   try {
     await using api = openApi(access, fence);
     const signal = AbortSignal.any([context.signal, lost.signal]);
-    return await work({ ...session, api, context: { ...context, signal } });
+    const store = fenced(session.store, async () => fence(signal));
+    return await work({ ...session, api, store, context: { ...context, signal } });
   } catch (cause) {
     if (!context.signal.aborted) lost.signal.throwIfAborted();
     throw cause;
@@ -64,6 +66,27 @@ export async function whileAlone<T>(
     using limit = timeLimit(RELEASE_MS);
     await lease.release(limit.signal).catch(() => undefined);
   }
+}
+
+const RECORD_WRITES: ReadonlySet<unknown> = new Set<keyof Store>([
+  'createResource',
+  'updateResource',
+  'deleteResource',
+]);
+
+/** Returns the store with the fence before every write of an upgrade. */
+function fenced(store: Store, fence: () => Promise<void>): Store {
+  return new Proxy(store, {
+    get: (target, key): unknown => {
+      const member: unknown = Reflect.get(target, key, target);
+      if (typeof member !== 'function') return member;
+      if (!RECORD_WRITES.has(key)) return member.bind(target);
+      return async (...args: readonly unknown[]): Promise<unknown> => {
+        await fence();
+        return Reflect.apply(member, target, args);
+      };
+    },
+  });
 }
 
 /** Waits for the end of a call that was killed. Returns false when Leases cannot be written. @throws upgrade/in-progress */

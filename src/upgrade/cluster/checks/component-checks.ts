@@ -2,9 +2,22 @@ import { isOnDelete } from '../held-agents.ts';
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import type { Manifest } from '../../../datastore/orch/crd-manifests.ts';
 import { hazardOf, type HazardFacts, type PreflightCheck } from './check.ts';
-import { containersIn, findNamed, metadataIn, objectName, recordIn, releaseIn, textIn } from '../objects-in.ts';
+import {
+  containersIn,
+  findNamed,
+  listIn,
+  metadataIn,
+  objectName,
+  podSpecIn,
+  recordIn,
+  releaseIn,
+  textIn,
+} from '../objects-in.ts';
 import type { ClusterSnapshot } from '../snapshot.ts';
-import { AGENT_SET } from '../../../install/cluster/names.ts';
+import { AGENT_SET, CONFIG_MAP } from '../../../install/cluster/names.ts';
+import { tryParseJson } from '../../../base/try-parse-json.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import type { UpgradeTarget } from '../target.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 const OLDEST_SOURCE = 'v3.0.0';
@@ -92,6 +105,39 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
         })),
   },
   {
+    id: 'objects/plugins-lost',
+    severity: 'block',
+    expected: 'a conflist whose plugins the target has too',
+    judge: ({ snapshot: { objects }, target }) => {
+      const wanted = pluginsIn(objectsOf(target));
+      const lost = pluginsIn(objects).filter((type) => !wanted.includes(type));
+      return hazardOf(
+        lost.length === 0 ? [] : [`ConfigMap/netplug-system/${CONFIG_MAP}`],
+        `the conflist has plugins that new pods would do without: ${lost.join(', ')}`,
+        'Give the manifest in which you added them with --like',
+      );
+    },
+  },
+  {
+    id: 'objects/parts-lost',
+    severity: 'warning',
+    expected: 'workloads with no containers, volumes and variables but those of the target',
+    judge: ({ snapshot: { objects }, target }) => {
+      const lost = workloadsIn(objectsOf(target)).flatMap((wanted) => {
+        const found = objects.find((each) => objectName(each) === objectName(wanted));
+        const kept = partsIn(wanted);
+        return partsIn(found ?? {})
+          .filter((part) => !kept.includes(part))
+          .map((part) => `${objectName(wanted)} (${part})`);
+      });
+      return hazardOf(
+        lost,
+        'the upgrade removes what the target does not have',
+        'Give the manifest in which you added them with --like, unless the older release had them',
+      );
+    },
+  },
+  {
     id: 'objects/gitops',
     severity: 'warning',
     expected: 'no GitOps tool that would undo the upgrade',
@@ -136,7 +182,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     severity: 'note',
     expected: 'images from the registry of the target',
     judge: ({ snapshot: { objects }, target }) => {
-      const wanted = registriesOf(target.stages.flatMap((stage) => stage.objects));
+      const wanted = registriesOf(objectsOf(target));
       const others = workloadsIn(objects).filter((object) =>
         registriesOf([object]).some((each) => !wanted.includes(each)),
       );
@@ -153,10 +199,9 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     severity: 'warning',
     expected: `no portmap on a cluster of ${String(PORTMAP_NODES)} nodes and ${String(PORTMAP_SERVICES)} services [spec: Limits]`,
     judge: ({ snapshot: { objects, nodes, services } }) => {
-      const config = recordIn(findNamed(objects, 'ConfigMap', 'netplug-config') ?? {}, 'data');
       const isLarge = nodes.length >= PORTMAP_NODES && services >= PORTMAP_SERVICES;
       return hazardOf(
-        isLarge && textIn(config, 'conflist').includes('"portmap"') ? ['ConfigMap/netplug-system/netplug-config'] : [],
+        isLarge && pluginsIn(objects).includes('portmap') ? ['ConfigMap/netplug-system/netplug-config'] : [],
         `portmap is chained on ${String(nodes.length)} nodes with ${String(services)} services: draining a node can take a long time`,
         'Set calicoNetwork.hostPorts to Disabled if no pod uses host ports',
       );
@@ -205,6 +250,29 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
   },
 ];
 
+function objectsOf({ stages }: UpgradeTarget): readonly Manifest[] {
+  return stages.flatMap(({ objects }) => objects);
+}
+
+/** Returns the types of the plugins in the conflist of the installation. */
+function pluginsIn(objects: readonly Manifest[]): readonly string[] {
+  const data = recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data');
+  const conflist = tryParseJson(textIn(data, 'conflist'));
+  return isRecord(conflist) ? listIn(conflist, 'plugins').map((plugin) => textIn(plugin, 'type')) : [];
+}
+
+/** Returns what the pods of a workload consist of, by name. */
+function partsIn(workload: Manifest): readonly string[] {
+  const spec = podSpecIn(workload);
+  const named = (what: string, all: readonly Readonly<Record<string, unknown>>[]): readonly string[] =>
+    all.map((each) => `${what} ${textIn(each, 'name')}`);
+  return [
+    ...named('container', [...listIn(spec, 'initContainers'), ...listIn(spec, 'containers')]),
+    ...named('volume', listIn(spec, 'volumes')),
+    ...listIn(spec, 'containers').flatMap((container) => named('variable', listIn(container, 'env'))),
+  ];
+}
+
 function workloadsIn(objects: readonly Manifest[]): readonly Manifest[] {
   return objects.filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
 }
@@ -231,7 +299,7 @@ function releasesIn({
 
 /** Returns the workloads whose selector differs from that of the target. */
 function otherSelectors({ snapshot: { objects }, target }: HazardFacts): readonly string[] {
-  const wanted = workloadsIn(target.stages.flatMap((stage) => stage.objects));
+  const wanted = workloadsIn(objectsOf(target));
   const selectorOf = (object: Manifest): unknown => recordIn(recordIn(object, 'spec'), 'selector');
   return wanted.flatMap((object) => {
     const found = objects.find((each) => objectName(each) === objectName(object));

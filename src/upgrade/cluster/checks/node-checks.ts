@@ -48,8 +48,8 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
         agentNodes(snapshot)
           .filter(({ isSchedulable }) => !isSchedulable)
           .map(({ name }) => `Node/${name}`),
-        'nodes are cordoned: their agents are replaced, but probe pods cannot verify them',
-        'Uncordon the nodes with "kubectl uncordon", or verify them by hand afterwards',
+        'nodes are cordoned, as before maintenance: the roll-out waits for one that goes down meanwhile',
+        'End the maintenance of these nodes first; "kubectl uncordon" lets them take pods again',
       ),
   },
   {

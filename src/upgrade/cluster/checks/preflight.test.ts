@@ -91,6 +91,14 @@ const HAZARDS: Readonly<Record<string, Change>> = {
   'objects/fields-lost': rehearsed('changed', [
     { field: 'spec.template.spec.containers[agent].resources', manager: 'kubectl-edit' },
   ]),
+  'objects/plugins-lost': object('netplug-config', ({ data }) => ({
+    data: JSON.parse(JSON.stringify(data).replaceAll('portmap', 'tuning')),
+  })),
+  'objects/parts-lost': object('netplug-node', (found) =>
+    JSON.parse(
+      JSON.stringify(found).replace('"volumes":[', '"volumes":[{"name":"certificates-of-mine","emptyDir":{}},'),
+    ),
+  ),
   'objects/gitops': object('netplug-node', ({ metadata }) => ({
     metadata: { ...(metadata as object), annotations: { 'argocd.argoproj.io/tracking-id': 'netplug:apps/DaemonSet' } },
   })),
