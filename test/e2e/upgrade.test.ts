@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Store } from '../../src/datastore/store.ts';
 import { HOLD_AGENTS } from '../../src/model/installation.ts';
@@ -45,11 +46,13 @@ let folder: string;
 let server: ApiServer;
 let store: Store;
 let rollout: SimulatedRollout;
+let isPaused: boolean;
 let env: Record<string, string>;
 beforeAll(() => {
   requireBuild();
 });
 beforeEach(async () => {
+  isPaused = false;
   folder = await mkdtemp(join(tmpdir(), 'netplug-upgrade-'));
   server = await startApiServer();
   env = {
@@ -90,7 +93,7 @@ async function installOld(
   if (datastore === 'kvv3') env = { ...env, KV_ENDPOINTS: server.etcdUrl };
   await applyByHand(server, manifestObjects(kind, { release, endpoints: server.etcdUrl }));
   store = openRecords(server, datastore);
-  rollout = startSimulatedRollout(server, { store, failure });
+  rollout = startSimulatedRollout(server, { store, failure, isPaused: () => isPaused });
   await settled(release);
 }
 
@@ -200,13 +203,30 @@ describe('netplugctl upgrade', () => {
 
   it('replaces the operator, which holds the agents while one node is tried, and goes back [up-methods]', async () => {
     let isBroken = true;
-    await installOperator(OLD, (pod) => (isBroken ? unreached(pod) : undefined));
+    let isLetGo = false;
+    await installOperator(OLD, (pod) => {
+      if (!isBroken && !isLetGo && pod.startsWith('netplug-probe-server')) {
+        isLetGo = true;
+        void server.kubectl('annotate', 'installation', 'default', `${HOLD_AGENTS}-`);
+      }
+      return isBroken ? unreached(pod) : undefined;
+    });
     const before = await stateOfCluster();
     const plan = await must('upgrade plan');
     expect(plan).toContain('installed by the operator');
     expect(plan).toContain('netplug-operator.yaml');
     await expectStoppedAfterFirst();
     isBroken = false;
+    const letGo = await ctl('upgrade apply --yes');
+    expect(letGo).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining(
+        `has removed the annotation ${HOLD_AGENTS} of the Installation meanwhile`,
+      ) as string,
+    });
+    expect(letGo.stderr).toMatch(new RegExp(`nodes with ${NEW}: node-a.*; the others have the old release`));
+    const annotated = await server.get('installation', 'default');
+    expect(annotated.metadata.annotations).toHaveProperty([HOLD_AGENTS]);
     await must('upgrade apply --yes');
     await settled(NEW);
     expect((await server.get('installation', 'default')).metadata.annotations ?? {}).not.toHaveProperty([HOLD_AGENTS]);
@@ -322,7 +342,7 @@ describe('netplugctl upgrade', () => {
     400_000,
   );
 
-  it('reports packets that were lost while it was not there', async () => {
+  it('reports packets that were lost while it was not there, and none of a node that goes down', async () => {
     let isLosing = false;
     await installOld(RELEASE_MANIFESTS[0], OLD, (pod) =>
       isLosing && pod.startsWith('netplug-flow-client') ? LOSS : undefined,
@@ -340,7 +360,12 @@ describe('netplugctl upgrade', () => {
       status: 1,
       stderr: expect.stringMatching(SAID) as string,
     });
-    await must('upgrade apply --yes');
+    const last = ctl('upgrade apply --yes');
+    await until(async () => (await probePods()).includes('netplug-flow-client-node-b'), 'packets flow', 120_000);
+    await goDown('node-c', 'netplug-flow-server-node-c');
+    const { status, stderr } = await last;
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    expect(stderr).toContain('packets are watched anew');
     expect(await probePods()).toEqual([]);
   }, 400_000);
 
@@ -458,6 +483,65 @@ describe('netplugctl upgrade', () => {
     expect(rollout.gaps()).toBe(0);
   }, 1_200_000);
 
+  it('takes the options of the last call when it goes on, and goes back to the backup of the first one', async () => {
+    await installOld(RELEASE_MANIFESTS[0]);
+    await server.kubectl('cordon', 'node-c');
+    const before = await stateOfCluster();
+    expect(await killAt(6, 'upgrade apply --yes --registry wrong.example')).toBe(true);
+    const { status, stderr } = await ctl('upgrade apply --yes --registry netplug.io');
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    expect(stderr).toContain('the backup from before is kept');
+    expect(stderr).toMatch(/network proved: 3 nodes, .*\n[^]*network proved: 3 nodes, /);
+    await settled(NEW);
+    const { spec } = await server.get('deployment', 'netplug-orch-controllers', '-n', 'netplug-system');
+    expect(spec.template.spec.containers[0].image).toBe(imageNames(NEW).tools);
+
+    isPaused = true;
+    const unfinished = await ctl('upgrade rollback --yes --timeout 8');
+    expect(unfinished.status).not.toBe(0);
+    const again = await ctl('upgrade rollback --yes --timeout 8');
+    expect(again.status).not.toBe(0);
+    expect(again.stdout).toContain('wait until netplug-node runs everywhere');
+    isPaused = false;
+    await must('upgrade rollback --yes');
+    expect(new Set((await releases()).map((each) => each.split(' ')[1]))).toEqual(new Set([OLD]));
+    expect(await stateOfCluster()).toEqual(before);
+  }, 400_000);
+
+  it.runIf(SOAK)(
+    'ends an operation of helm that was killed with it',
+    async () => {
+      const release = 'v3.22.1';
+      await applyByHand(server, [...crdManifests(), namespaceObject(release)]);
+      store = openRecords(server, 'orch');
+      await helmInstall(release);
+      rollout = startSimulatedRollout(server, { store });
+      await settled(release);
+      expect(await killAt(4, 'upgrade apply --yes')).toBe(true);
+      const [record] = (await server.get('secrets', '-A', '-l', 'owner=helm')).items;
+      const packed = Buffer.from(Buffer.from(record.data.release, 'base64').toString('latin1'), 'base64');
+      const held = JSON.parse(gunzipSync(packed).toString('utf8'));
+      const pending = { ...held, namespace: 'netplug-system', info: { ...held.info, status: 'pending-install' } };
+      const name = 'sh.helm.release.v1.calico.v1';
+      const labels = { ...record.metadata.labels, status: 'pending-install', version: '1' };
+      await server.apply([
+        {
+          apiVersion: 'v1',
+          kind: 'Secret',
+          type: 'helm.sh/release.v1',
+          metadata: { name, namespace: 'netplug-system', labels },
+          stringData: { release: gzipSync(JSON.stringify(pending)).toString('base64') },
+        },
+      ]);
+      const { status, stderr } = await ctl('upgrade apply --yes');
+      expect({ status, stderr }).toMatchObject({ status: 0 });
+      expect(stderr).toContain('waiting for an operation of helm that has begun before');
+      await settled(NEW);
+      await must('upgrade verify');
+    },
+    400_000,
+  );
+
   it('backs up without changing anything, and detects a damaged backup', async () => {
     await installOld(RELEASE_MANIFESTS[0]);
     const backup = join(folder, 'backup');
@@ -472,6 +556,14 @@ describe('netplugctl upgrade', () => {
     expect(await ctl(`upgrade rollback --yes --from ${backup}`)).toMatchObject({ status: 65 });
   }, 120_000);
 });
+
+/** Reports a node and its pod as not ready, as when its kubelet is gone. */
+async function goDown(node: string, pod: string): Promise<void> {
+  const conditions = [{ type: 'Ready', status: 'False', reason: 'NodeStatusUnknown' }];
+  const patch = ['--subresource=status', '--type=merge', `--patch=${JSON.stringify({ status: { conditions } })}`];
+  await server.kubectl('patch', 'node', node, ...patch);
+  await server.kubectl('patch', 'pod', pod, '-n', 'netplug-system', ...patch);
+}
 
 /** Reads everything that a plan needs, and writes nothing but a rehearsal of workloads. */
 async function limitedToken(): Promise<string> {

@@ -30,6 +30,8 @@ export interface RolloutBehaviour {
    * address of a pod that answers datagrams.
    */
   readonly failure?: (pod: string) => string | undefined;
+  /** Whether no pod of a workload is replaced at the moment. */
+  readonly isPaused?: () => boolean;
 }
 
 export interface SimulatedRollout extends AsyncDisposable {
@@ -86,7 +88,7 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
             for (const old of here) if (old !== fresh) await remove(api, old);
             continue;
           }
-          if ((here.length > 0 && isHeld) || changed) continue;
+          if ((here.length > 0 && isHeld) || changed || behaviour.isPaused?.() === true) continue;
           changed = true;
           await api.create({ collection: PODS, object: podOf(workload, { node, hash }) }, never);
           const release = /:(v[\d.]+)/.exec(workload.spec.template.spec.containers[0].image)?.[1] ?? '';

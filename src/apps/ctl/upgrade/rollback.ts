@@ -154,10 +154,10 @@ function objectSteps(
   const { signal } = session.context;
   const there = new Map(live.map((object) => [objectName(object), object]));
   const before = new Set(backup.objects.map(objectName));
-  const restored = backup.objects
-    .map(withoutHold)
-    .sort((a, b) => rank(a) - rank(b))
-    .filter((object) => !isDeepStrictEqual(contentOf(there.get(objectName(object)) ?? {}), contentOf(object)));
+  const wanted = backup.objects.map(withoutHold).sort((a, b) => rank(a) - rank(b));
+  const restored = wanted.filter(
+    (object) => !isDeepStrictEqual(contentOf(there.get(objectName(object)) ?? {}), contentOf(object)),
+  );
   const put = (object: ClusterObject): Step => ({
     text: `${there.has(objectName(object)) ? 'put back' : 'create'} ${objectName(object)}`,
     act: async () => putBack(session, object),
@@ -176,7 +176,7 @@ function objectSteps(
     if (hasFollowed || isOnDelete(object)) return [];
     return [{ text: `wait until ${name} runs everywhere`, act: async () => waitForRelease(session, workload) }];
   };
-  const workloads = backup.objects.map(withoutHold).filter(isWorkload);
+  const workloads = wanted.filter(isWorkload);
   // As long as the newer operator works, it would undo what follows, and roll its agents out once nothing holds them.
   const isEarly = (object: ClusterObject): boolean => rank(object) < ORDER.indexOf('APIServer');
   const putBackInOrder = [

@@ -182,7 +182,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     severity: 'note',
     expected: 'images from the registry of the target',
     judge: ({ snapshot: { objects }, target }) => {
-      const wanted = registriesOf(objectsOf(target));
+      const wanted = registriesOf([...objectsOf(target), ...target.operator]);
       const others = workloadsIn(objects).filter((object) =>
         registriesOf([object]).some((each) => !wanted.includes(each)),
       );
@@ -190,7 +190,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
       return hazardOf(
         others.map((object) => `${objectName(object)} (${registriesOf([object]).join(', ')})`),
         `images come from ${present.join(', ')} now, and from ${wanted.join(', ')} after the upgrade`,
-        'Give --registry to keep yours, and copy the images of the target to it first',
+        'Copy the images of the target there; with an installation by manifest, --registry names another one',
       );
     },
   },
