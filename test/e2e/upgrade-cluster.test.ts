@@ -1,5 +1,5 @@
 // A real cluster goes from an older release of netplug to this one and back, while pods start and datagrams flow.
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { VERSION } from '../../src/base/version.ts';
@@ -28,11 +28,13 @@ const AGENTS = ['--namespace=netplug-system', '--selector=app.kubernetes.io/name
 
 interface Method {
   readonly argv: readonly string[];
+  /** Pools of the Installation from which it is installed. */
+  readonly pools?: readonly object[];
   readonly env?: (cluster: Cluster) => Readonly<Record<string, string>>;
   /** As the plan names it. */
   readonly shown: string;
   /** What another plugin does before netplug is there. */
-  readonly prepare?: (cluster: Cluster) => Promise<void>;
+  readonly prepare?: (cluster: Cluster) => Promise<unknown>;
   /** Whether pods have addresses of netplug, which are proved then. */
   readonly hasAddresses: boolean;
 }
@@ -52,6 +54,12 @@ const METHODS: Readonly<Record<string, Method>> = {
     hasAddresses: true,
   },
   'manifest in etcd': { ...ETCD, shown: 'by manifest, policy-and-networking', hasAddresses: true },
+  'manifest with BGP': {
+    argv: MANIFEST,
+    pools: [{ cidr: '10.87.0.0/16', encapsulation: 'None' }],
+    shown: 'by manifest, policy-and-networking',
+    hasAddresses: true,
+  },
   'manifest with a second plugin': {
     argv: [...MANIFEST, '--variant', 'second-plugin'],
     shown: 'by manifest, second-plugin',
@@ -84,7 +92,7 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
   it.each(Object.keys(METHODS))(
     'by the method %s and back loses no packet and fails no start of a pod',
     async (name) => {
-      const { argv, env: more, shown, prepare, hasAddresses } = METHODS[name]!;
+      const { argv, pools, env: more, shown, prepare, hasAddresses } = METHODS[name]!;
       await using cluster = await startEmptyCluster({ images: older.images, proxyMode: 'iptables' });
       await prepare?.(cluster);
       const env = { NETPLUG_STATE_DIR: join(cluster.control.dir, 'state'), ...more?.(cluster) };
@@ -97,7 +105,8 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
       ];
 
       const olderTool = join(older.bin, 'netplugctl');
-      await must(olderTool, 'install', 'cluster', ...argv, '--yes');
+      const written = pools === undefined ? [] : ['--spec', await writeInstallation(cluster, pools)];
+      await must(olderTool, 'install', 'cluster', ...argv, ...written, '--yes');
       await cluster.waitForNodesReady();
       await startClusterDns(cluster);
       const before = await startPods('before');
@@ -187,6 +196,14 @@ describe.runIf(SOAK)('an upgrade of a real cluster (only with NETPLUG_SOAK=1)', 
     expect((await agentImages(cluster)).filter(isNew)).toHaveLength(2);
   }, 600_000);
 });
+
+/** Returns the file with an Installation of these pools. */
+async function writeInstallation({ control }: Cluster, ipPools: readonly object[]): Promise<string> {
+  const path = join(control.dir, 'installation.json');
+  const installation = { apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' } };
+  await writeFile(path, JSON.stringify({ ...installation, spec: { calicoNetwork: { ipPools } } }));
+  return path;
+}
 
 function isNew(image: string): boolean {
   return image.endsWith(`:${VERSION}`);

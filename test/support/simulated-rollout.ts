@@ -43,6 +43,8 @@ export interface SimulatedRollout extends AsyncDisposable {
   readonly gaps: () => number;
 }
 
+/** From which no image can be pulled. */
+export const NO_REGISTRY = 'nowhere.example';
 const EVERY_MS = 100;
 const NAMESPACE = 'netplug-system';
 const PODS = { group: '', version: 'v1', plural: 'pods', namespace: NAMESPACE };
@@ -227,6 +229,12 @@ async function settle(
       state,
     }));
   const { phase } = (pod as Json).status;
+  if (containers.some(({ image }: Json) => image.startsWith(`${NO_REGISTRY}/`))) {
+    const waiting = { reason: 'ImagePullBackOff', message: 'there is no such registry' };
+    const status = { phase: 'Pending', containerStatuses: stateOf({ waiting }, false) };
+    await api.patch({ collection: PODS, name, subresource: 'status' }, { kind: 'merge', body: { status } }, never);
+    return;
+  }
   if (phase === 'Succeeded' || phase === 'Failed') return;
   const server = pods.find(({ metadata }) => metadata.name.startsWith('netplug-flow-server-'));
   const printed = isProbe(pod) ? failure?.(name)?.replace('SERVER', (server as Json)?.status?.podIP) : undefined;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { BIRD_SET } from '../../install/cluster/names.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import { workloadStatus } from './workload-status.ts';
 
@@ -35,6 +36,17 @@ describe('the state of a workload', () => {
       isInUse: false,
     });
     expect(workloadStatus(NAME, { object: daemonSet({}), pods: [], now: NOW })).toMatchObject({ isServing: false });
+  });
+
+  it('is ready while BIRD has pods of the template before, which are replaced only when they are deleted', () => {
+    const object = daemonSet({ ...done, updatedNumberScheduled: 0 });
+    expect(workloadStatus(NAME, { object, pods: [], now: NOW })).toMatchObject({ isInUse: false });
+    expect(workloadStatus(BIRD_SET, { object, pods: [], now: NOW })).toMatchObject({
+      component: { state: 'Ready' },
+      isInUse: true,
+    });
+    const unavailable = daemonSet({ ...done, numberAvailable: 2 });
+    expect(workloadStatus(BIRD_SET, { object: unavailable, pods: [], now: NOW })).toMatchObject({ isInUse: false });
   });
 
   it('names the nodes that fail first, with the reason of the kubelet', () => {

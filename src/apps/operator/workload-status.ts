@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import type { ApiObject } from '../../kube/objects.ts';
+import { hasFollowingPods } from '../../install/cluster/names.ts';
 import type { InstallationComponent } from '../../model/installation-status.ts';
 
 const count = v.nullish(v.number(), 0);
@@ -95,7 +96,8 @@ export function workloadStatus(
   const available = (isDaemonSet ? status.numberAvailable : status.availableReplicas) ?? 0;
   const counts = { desired, updated, available };
   const isObserved = (status.observedGeneration ?? 0) >= metadata.generation;
-  const isRolledOut = isObserved && updated >= desired && available >= desired;
+  const isUpdated = updated >= desired || !hasFollowingPods(name);
+  const isRolledOut = isObserved && isUpdated && available >= desired;
   const waits = isRolledOut ? [] : waitingPods(name, pods, now);
   const isFailing = waits.some((wait) => wait.isFailing);
   const state = isRolledOut ? 'Ready' : isFailing ? 'Failing' : 'Progressing';

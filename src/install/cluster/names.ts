@@ -1,6 +1,12 @@
 /** Names of the objects in a cluster. Selectors consist of them and cannot change: Kubernetes refuses another selector. */
 export const AGENT_SET = 'netplug-node';
 export const BIRD_SET = 'netplug-bird';
+
+/** Reports whether the pods of a workload follow its template. Those of BIRD keep their sessions until they are deleted. */
+export function hasFollowingPods(workload: string): boolean {
+  return workload !== BIRD_SET;
+}
+
 export const OPERATOR = 'netplug-operator';
 /** Exists only while an installation is removed. */
 export const CLEANUP_SET = 'netplug-cleanup';
@@ -15,7 +21,7 @@ export const SERVICES_ENDPOINT = 'kubernetes-services-endpoint';
 /** Ports of the health servers, on the loopback address of the node. */
 export const HEALTH_PORTS = { agent: 9098, controllers: 9094, operator: 9095 } as const;
 
-/** Of the images of the project. */
+/** Where the images of the project are. */
 export const DEFAULT_REGISTRY = 'netplug.io';
 
 export interface ImageNames {

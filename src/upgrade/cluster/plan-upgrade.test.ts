@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { NEW, OLD, type SoundCluster, soundCluster, targetFor } from '../../../test/support/sound-cluster.ts';
-import { imageNames } from '../../install/cluster/names.ts';
+import { BIRD_SET, imageNames } from '../../install/cluster/names.ts';
 import { operatorObjects } from '../../install/cluster/operator-deployment.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import { isNetplugError } from '../../base/errors.ts';
@@ -105,6 +105,27 @@ describe('the plan of an upgrade', () => {
     expect(idsOf(planUpgrade(cordoned, targetWithOperator()))).toContain('hold-agents');
     const down = { ...snapshot, nodes: snapshot.nodes.map((node) => ({ ...node, isReady: false })) };
     expect(idsOf(planUpgrade(down, targetWithOperator()))).not.toContain('hold-agents');
+  });
+
+  it('is done with BIRD of an older release, which nothing replaces by itself, and says how to replace it', () => {
+    const cluster = { spec: { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16', encapsulation: 'None' }] } } } as const;
+    const done = soundCluster({ ...cluster, release: NEW });
+    const pods = done.pods.map((pod) =>
+      pod.component === BIRD_SET ? { ...pod, images: pod.images.map((image) => image.replace(NEW, OLD)) } : pod,
+    );
+    expect(pods).not.toEqual(done.pods);
+    expect(isAtTarget({ ...done, pods }, targetFor(cluster))).toBe(true);
+    expect(detectInstallation({ ...done, pods }).from).toBe(NEW);
+    expect(idsOf(planUpgrade({ ...done, pods }, targetFor(cluster)))).toContain('replace-bird');
+    expect(idsOf(planUpgrade(done, targetFor(cluster)))).not.toContain('replace-bird');
+  });
+
+  it('is done while a pod of an older release that was evicted is kept', () => {
+    const done = soundCluster({ release: NEW });
+    const [pod] = soundCluster().pods;
+    const withPod = (phase: string) => ({ ...done, pods: [...done.pods, { ...pod!, phase }] });
+    expect(isAtTarget(withPod('Failed'), targetFor())).toBe(true);
+    expect(isAtTarget(withPod('Running'), targetFor())).toBe(false);
   });
 
   it('is not done as long as a stopped upgrade holds the agents', () => {

@@ -1,13 +1,13 @@
 import { isNewerVersion } from '../../base/compare-versions.ts';
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
-import { AGENT_SET } from '../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET } from '../../install/cluster/names.ts';
 import type { Step } from '../../plans/plan.ts';
 import { userCreated } from '../host-endpoints/all-interfaces.ts';
 import { areAgentsHeld } from './held-agents.ts';
-import { detectInstallation } from './detect-installation.ts';
+import { detectInstallation, followingPods } from './detect-installation.ts';
 import { agentStages, operatorStages } from './plan-agents.ts';
 import { chartStages } from './plan-chart.ts';
-import { metadataIn } from './objects-in.ts';
+import { metadataIn, releaseIn } from './objects-in.ts';
 import {
   applyStep,
   isOperators,
@@ -35,6 +35,7 @@ export function planUpgrade(snapshot: ClusterSnapshot, target: UpgradeTarget): U
       ...METHODS[installed.method](facts),
       { title: 'Verify', steps: [verifyStep(facts)] },
       toolStage(facts),
+      birdStage(facts),
       sidecarStage(facts),
       finishStage(facts),
     ],
@@ -46,7 +47,7 @@ export function planUpgrade(snapshot: ClusterSnapshot, target: UpgradeTarget): U
 export function isAtTarget(snapshot: ClusterSnapshot, { release }: UpgradeTarget): boolean {
   const { releases } = detectInstallation(snapshot);
   if (areAgentsHeld(snapshot)) return false;
-  const images = snapshot.pods.flatMap((pod) => pod.images.slice(0, 1));
+  const images = followingPods(snapshot.pods).flatMap((pod) => pod.images.slice(0, 1));
   return (
     Object.values(releases).every((found) => found === release) &&
     images.every((image) => image.endsWith(`:${release}`))
@@ -147,6 +148,28 @@ function toolStage({ target, isDone }: PlanFacts): UpgradeStage {
     downtime: NO_DOWNTIME,
   };
   return { title: 'Replace the management tool', steps: [{ kind: 'command', text, command, ...data }] };
+}
+
+/** Nothing replaces BIRD by itself, because its sessions would end. */
+function birdStage({ snapshot, target }: PlanFacts): UpgradeStage {
+  const title = 'Replace BIRD';
+  const old = snapshot.pods.filter(
+    ({ component, images: [image = ''] }) => component === BIRD_SET && releaseIn(image) !== target.release,
+  );
+  if (old.length === 0) return { title, steps: [] };
+  const command = `kubectl delete pod -n netplug-system -l app.kubernetes.io/name=${BIRD_SET} --field-selector spec.nodeName=NODE`;
+  const step = {
+    kind: 'command',
+    text: `replace BIRD on ${String(old.length)} nodes, one after the other, when it suits you: it works on until then`,
+    command: command.split(' '),
+    act: 'verify',
+    id: 'replace-bird',
+    isDone: false,
+    isOptional: true,
+    commands: [command],
+    downtime: 'sessions of the node end and come back; peers that restart gracefully keep its routes meanwhile',
+  } as const;
+  return { title, steps: [step] };
 }
 
 function sidecarStage({ snapshot: { mesh, sidecars }, target }: PlanFacts): UpgradeStage {

@@ -12,7 +12,7 @@ const POLL_MS = 1000;
 /** Time for the kubelet to end a pod. One that does not answer would keep the pod for ever. */
 const END_MS = 30_000;
 /** Time for a pull to be retried before it counts as failed. */
-export const PULL_MS = 30_000;
+const PULL_MS = 30_000;
 const EVENTS = { group: '', version: 'v1', plural: 'events' } as const;
 export const SYSTEM_PODS = { ...PODS, namespace: INSTALL_NAMESPACE };
 
@@ -134,7 +134,7 @@ export async function runPods(
   await removePods(run, pods);
   for (const object of pods) await applyObject(api, { object }, signal);
   let said = '';
-  let pullableMs = clock.monotonic();
+  const refuseWithoutImage = imageWatch(clock);
   for (;;) {
     const states = await Promise.all(
       pods.map(async (pod) => withEvent(api, await readState(api, pod, signal), signal)),
@@ -146,9 +146,7 @@ export async function runPods(
     if (line !== said) onProgress(line);
     said = line;
     if (open === undefined) return states;
-    const without = states.find(({ isWithoutImage }) => isWithoutImage);
-    if (without === undefined) pullableMs = clock.monotonic();
-    else if (clock.monotonic() - pullableMs > PULL_MS) throw noImage(without);
+    refuseWithoutImage(states);
     await clock.sleep(POLL_MS, signal).catch(() => {
       throw new NetplugError('install/not-ready', `Timed out while waiting for the pods of "${what}": ${line}`, {
         hint: `Look at the pod: kubectl -n ${INSTALL_NAMESPACE} describe pod ${open.name}`,
@@ -213,7 +211,17 @@ async function withEvent(api: OrchApi, state: PodState, signal: AbortSignal): Pr
   return message === undefined ? state : { ...state, reason: message };
 }
 
-export function noImage({ name, node, reason }: PodState): NetplugError {
+/** Returns a function that looks at pods again and again. @throws install/refused once one has been without its image for too long */
+export function imageWatch(clock: Clock): (states: readonly PodState[]) => void {
+  let pullableMs = clock.monotonic();
+  return (states) => {
+    const without = states.find(({ isWithoutImage }) => isWithoutImage);
+    if (without === undefined) pullableMs = clock.monotonic();
+    else if (clock.monotonic() - pullableMs > PULL_MS) throw noImage(without);
+  };
+}
+
+function noImage({ name, node, reason }: PodState): NetplugError {
   return new NetplugError('install/refused', `Cannot start pod ${name} on node ${node}: ${firstLine(reason ?? '')}`, {
     hint: 'Name the registry that has the images with --registry, or import the images on each node',
     facts: { pod: name, node },

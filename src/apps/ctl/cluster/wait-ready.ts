@@ -5,7 +5,8 @@ import { INSTALLATION_NAME } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import { NODES } from '../../../kube/paths.ts';
-import { firstLine, noImage, podStateOf, type PodRun, PULL_MS, SYSTEM_PODS } from './node-pods.ts';
+import { firstLine, imageWatch, podStateOf, type PodRun, SYSTEM_PODS } from './node-pods.ts';
+import { hasFollowingPods } from '../../../install/cluster/names.ts';
 import { DAEMON_SETS, DEFINITIONS, DEPLOYMENTS } from './read-preflight-facts.ts';
 
 const POLL_MS = 1500;
@@ -49,7 +50,7 @@ export function workloadLag(object: ApiObject): string | undefined {
   const wanted = isSet ? (status.desiredNumberScheduled ?? 0) : (spec.replicas ?? 1);
   const available = isSet ? status.numberAvailable : status.availableReplicas;
   const updated = isSet ? status.updatedNumberScheduled : status.updatedReplicas;
-  const ready = Math.min(available, updated);
+  const ready = hasFollowingPods(object.metadata.name) ? Math.min(available, updated) : available;
   if (wanted === 0) return isSet ? 'scheduled to no node' : undefined;
   return ready >= wanted ? undefined : `${String(ready)} of ${String(wanted)} ready`;
 }
@@ -66,7 +67,7 @@ function conditionLag(type: string): Judge {
   };
 }
 
-/** Waits until nothing lags, and says what does. @throws install/not-ready */
+/** Waits until the function returns nothing that is missing, and shows what is. @throws install/not-ready */
 export async function waitFor(run: PodRun, what: string, lag: () => Promise<string | undefined>): Promise<void> {
   const { clock, signal, onProgress } = run;
   let said: string | undefined;
@@ -105,17 +106,15 @@ export interface WorkloadName {
 /** Waits until the workload runs everywhere. Fails early when its image cannot be pulled. */
 export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName): Promise<void> {
   const { api, clock, signal } = run;
+  const refuseWithoutImage = imageWatch(clock);
   const collection = { ...(kind === 'DaemonSet' ? DAEMON_SETS : DEPLOYMENTS), namespace: INSTALL_NAMESPACE };
-  let withoutImageSince: number | undefined;
   await waitFor(run, name, async () => {
     const answer = await api.get(collection, name, signal);
     const open = answer.outcome === 'ok' ? workloadLag(answer.value) : 'missing';
     if (open === undefined) return undefined;
     const pods = await api.list(SYSTEM_PODS, { labelSelector: `app.kubernetes.io/name=${name}` }, signal);
     const states = pods.map(podStateOf);
-    const without = states.find(({ isWithoutImage }) => isWithoutImage);
-    withoutImageSince = without === undefined ? undefined : (withoutImageSince ?? clock.monotonic());
-    if (without !== undefined && clock.monotonic() - (withoutImageSince ?? 0) > PULL_MS) throw noImage(without);
+    refuseWithoutImage(states);
     const failing = states.find(({ phase, reason }) => phase !== 'ready' && reason !== undefined);
     return failing?.reason === undefined
       ? open

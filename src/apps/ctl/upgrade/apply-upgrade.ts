@@ -77,6 +77,9 @@ function showUpgrade({ session, snapshot, target }: UpgradeRun, { accept }: Appl
   return plan;
 }
 
+/** What an interrupted upgrade may leave, and a new plan ends. */
+const LEFT_BEHIND = ['objects/rolling', 'chart/pending'];
+
 /** Goes on with an interrupted upgrade, by a new plan when the cluster has changed or options say what to install. */
 async function goOn(parts: UpgradeRun, options: ApplyOptions): Promise<Status> {
   const { context } = parts.session;
@@ -87,7 +90,10 @@ async function goOn(parts: UpgradeRun, options: ApplyOptions): Promise<Status> {
     ? undefined
     : await saysWhenUnfinished(context, async () => resumeIfSound(context, executionIn(parts)));
   if (outcome !== undefined) return finish(context, planUpgrade(parts.snapshot, parts.target));
-  return carryOutUpgrade(parts, showUpgrade(parts, options), options);
+  const plan = showUpgrade(parts, { ...options, accept: [...options.accept, ...LEFT_BEHIND] });
+  if (isChosenAnew && options.mode === 'ask' && !(await confirm(context, `Upgrade this cluster to ${VERSION}?`)))
+    return 1;
+  return carryOutUpgrade(parts, plan, options);
 }
 
 async function carryOutUpgrade(parts: UpgradeRun, plan: UpgradePlan, options: ApplyOptions): Promise<Status> {

@@ -137,7 +137,9 @@ function refuseRegistry(snapshot: ClusterSnapshot, registry: string | undefined)
   throw new NetplugError(
     'cli/usage',
     `Cannot use --registry ${registry}: the agents are pulled from ${present}, as the Installation says`,
-    { hint: `Copy the images of ${VERSION} to ${present}, or set spec.registry of the Installation first` },
+    {
+      hint: `Copy the images of ${VERSION} to ${present}, or those of both releases to the other registry, and set spec.registry of the Installation first`,
+    },
   );
 }
 

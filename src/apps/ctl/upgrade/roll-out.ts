@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isNetplugError, NetplugError } from '../../../base/errors.ts';
+import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
 import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
@@ -11,7 +11,7 @@ import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/clus
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
 import { objectContent, findObject, locate } from '../cluster/api-objects.ts';
-import { noImage, podStateOf, type PodRun, PULL_MS, SYSTEM_PODS } from '../cluster/node-pods.ts';
+import { imageWatch, podStateOf, type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { annotate, applyRelease } from './apply-objects.ts';
@@ -88,12 +88,15 @@ export async function tryCanary(
     await refuseLetGo(run, heldBy);
   } catch (cause) {
     if (!(cause instanceof NetplugError)) throw cause;
-    const isInterrupted = run.signal.aborted;
-    if (!isInterrupted) await holdBack(parts);
-    const reached = isInterrupted ? upgraded : await nodesWith(run, target.release);
+    if (!run.signal.aborted) {
+      await holdBack(parts).catch((failure: unknown) => {
+        run.onProgress(`the agents of other nodes are not held: ${reasonOf(failure)}`);
+      });
+    }
+    const reached = await nodesWith(run, target.release).catch(() => upgraded);
     throw new NetplugError(
       isNetplugError(cause, 'upgrade/packets-lost') ? cause.code : 'upgrade/not-verified',
-      `Stopped after node "${node}": ${cause.message}; nodes with ${target.release}: ${reached.join(', ')}; the others have the old release`,
+      `Stopped after node "${node}": ${cause.message}; nodes with ${target.release}: ${reached.join(', ')}`,
       {
         hint: 'Correct the cause and run the command again, or go back with "netplugctl upgrade rollback"',
         facts: { node },
@@ -109,7 +112,7 @@ async function refuseLetGo(run: PodRun, heldBy: 'tool' | 'operator'): Promise<vo
   const isLetGo = found === undefined || !isOnDelete(found);
   if (!isLetGo && (heldBy === 'tool' || (await areHeld(run)))) return;
   const why = heldBy === 'tool' ? `a user or another program has changed DaemonSet ${AGENT_SET}` : RELEASED;
-  throw new NetplugError('upgrade/not-verified', `${why} meanwhile`, { hint: 'Find out what changes it' });
+  throw new NetplugError('upgrade/not-verified', `${why} while the node was tried`);
 }
 
 /** Keeps more nodes from following. An operator may be down, or one that does not know the annotation. */
@@ -180,20 +183,25 @@ async function replacePod(
   const { api, clock, signal } = run;
   const labelSelector = `app.kubernetes.io/name=${AGENT_SET}`;
   let said = '';
-  let pullableMs = clock.monotonic();
+  const refuseWithoutImage = imageWatch(clock);
+  let isStuckReplaced = false;
   for (;;) {
     const all = await api.list(SYSTEM_PODS, { labelSelector, fieldSelector: `spec.nodeName=${node}` }, signal);
     const pods = all.filter(({ metadata }) => !isLeaving(metadata));
     const states = pods.map(podOf);
-    const old = states.find((state) => !hasImage(state, image));
+    // One of an earlier call may wait for ever for an image from another registry; its successor may have it from a webhook.
+    const details = pods.map(podStateOf);
+    const stuck = details.find(({ isWithoutImage }) => isWithoutImage)?.name;
+    const old = states.find(
+      (state) => !hasImage(state, image) || (state.name === stuck && state.images[0] !== image && !isStuckReplaced),
+    );
     if (old !== undefined) {
       await api.delete({ collection: SYSTEM_PODS, name: old.name, preconditions: {} }, signal);
+      isStuckReplaced ||= old.name === stuck;
     }
     const fresh = states.find((state) => hasImage(state, image));
     if (old === undefined && fresh !== undefined && isReady(fresh)) return;
-    const without = pods.map(podStateOf).find(({ isWithoutImage }) => isWithoutImage);
-    if (without === undefined) pullableMs = clock.monotonic();
-    else if (clock.monotonic() - pullableMs > PULL_MS) throw noImage(without);
+    refuseWithoutImage(details);
     const line = fresh === undefined ? 'waiting for its new agent' : lineOf(fresh);
     if (line !== said) run.onProgress(`node ${node}: ${line}`);
     said = line;

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { join } from 'node:path';
 import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
+import { ROLLING } from '../../../install/cluster/agent-daemon-set.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
@@ -9,6 +10,7 @@ import { HOLD_AGENTS } from '../../../model/installation.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { userCreated } from '../../../upgrade/host-endpoints/all-interfaces.ts';
+import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import { metadataIn, objectName, recordIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
@@ -162,29 +164,31 @@ function objectSteps(
     text: `${there.has(objectName(object)) ? 'put back' : 'create'} ${objectName(object)}`,
     act: async () => putBack(session, object),
   });
-  const wait = (object: ClusterObject): readonly Step[] => {
-    const { name } = metadataIn(object);
-    const kind = object['kind'] === 'DaemonSet' ? 'DaemonSet' : 'Deployment';
-    const workload = { kind, name, release: releaseIn(mainImage(object)) } as const;
-    // An earlier rollback may have put the object back, and not have waited to the end.
+  // An earlier rollback may have put the object back, and not have waited to the end.
+  const hasFollowed = (object: ClusterObject): boolean => {
     const now = there.get(objectName(object));
-    const hasFollowed =
-      !restored.includes(object) &&
-      now !== undefined &&
-      workloadLag(now as ApiObject) === undefined &&
-      !hasOther(pods, workload);
-    if (hasFollowed || isOnDelete(object)) return [];
-    return [{ text: `wait until ${name} runs everywhere`, act: async () => waitForRelease(session, workload) }];
+    const isBack = !restored.includes(object) && now !== undefined && workloadLag(now as ApiObject) === undefined;
+    return isBack && !hasOther(pods, releasedWorkload(object));
   };
-  const workloads = wanted.filter(isWorkload);
+  const wait = (object: ClusterObject): Step => ({
+    text: `wait until ${metadataIn(object).name} runs everywhere`,
+    act: async () => waitForRelease(session, releasedWorkload(object)),
+  });
+  const followers = wanted.filter((object) => isWorkload(object) && !hasFollowed(object));
+  const byHand = followers.filter((object) => metadataIn(object).name === AGENT_SET && isOnDelete(object));
   // As long as the newer operator works, it would undo what follows, and roll its agents out once nothing holds them.
   const isEarly = (object: ClusterObject): boolean => rank(object) < ORDER.indexOf('APIServer');
   const putBackInOrder = [
     ...restored.filter(isEarly).map(put),
-    ...workloads.filter(isOperator).flatMap(wait),
-    ...restored.filter((object) => !isEarly(object)).map(put),
+    ...followers.filter(isOperator).map(wait),
+    ...restored.filter((object) => !isEarly(object) && !byHand.includes(object)).map(put),
+    // Agents that are replaced only by hand would stay those of the newer release.
+    ...byHand.map((object) => put({ ...object, spec: { ...recordIn(object, 'spec'), updateStrategy: ROLLING } })),
   ];
-  const waits = workloads.filter((object) => !isOperator(object)).flatMap(wait);
+  const waits = [
+    ...followers.filter((object) => !isOperator(object)).map(wait),
+    ...byHand.map((object) => ({ ...put(object), text: `put back the strategy of ${objectName(object)}` })),
+  ];
   const added = live.filter(
     (object) => !before.has(objectName(object)) && backup.header.applied.includes(objectName(object)),
   );
@@ -206,6 +210,11 @@ interface ReleasedWorkload {
   readonly release: string | undefined;
 }
 
+function releasedWorkload(object: ClusterObject): ReleasedWorkload {
+  const kind = object['kind'] === 'DaemonSet' ? 'DaemonSet' : 'Deployment';
+  return { kind, name: metadataIn(object).name, release: releaseIn(mainImage(object)) };
+}
+
 /** Waits until the workload runs everywhere, and no pod of another release is left. */
 async function waitForRelease({ api, context }: UpgradeSession, workload: ReleasedWorkload): Promise<void> {
   const run = podRun(api, context);
@@ -221,7 +230,7 @@ async function waitForRelease({ api, context }: UpgradeSession, workload: Releas
 function hasOther(pods: readonly PodSnapshot[], { name, release }: ReleasedWorkload): boolean {
   return (
     release !== undefined &&
-    pods.some(({ component, images: [own = ''] }) => component === name && releaseIn(own) !== release)
+    followingPods(pods).some(({ component, images: [own = ''] }) => component === name && releaseIn(own) !== release)
   );
 }
 

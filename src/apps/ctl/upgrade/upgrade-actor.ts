@@ -3,6 +3,7 @@ import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import type { Actor, Standing } from '../../../plans/carry-out.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
+import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
 import { planPreparation } from '../../../upgrade/host-endpoints/plan-preparation.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
 import { memoryPlanRecords } from '../../../plans/plan-records.ts';
@@ -17,7 +18,7 @@ import { openHelm } from '../cluster/helm.ts';
 import type { PodRun } from '../cluster/node-pods.ts';
 import { waitForDefinitions, waitForInstallation, waitForWorkload } from '../cluster/wait-ready.ts';
 import { annotate, applyRelease, areApplied } from './apply-objects.ts';
-import { findBackup, writeBackup } from './backup.ts';
+import { type Backup, findBackup, writeBackup } from './backup.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
 import { readNodes, readPods } from './read-nodes.ts';
@@ -89,12 +90,12 @@ async function isTried({ session, target }: UpgradeRun): Promise<boolean> {
 }
 
 async function isDone(step: UpgradeStepData, parts: UpgradeRun): Promise<boolean> {
-  const { session, run, target, folder } = parts;
+  const { session, run, target } = parts;
   const { api, context } = session;
   const { signal } = context;
   switch (step.act) {
     case 'back-up':
-      return (await findBackup(folder)) !== undefined;
+      return (await findOwnBackup(parts)) !== undefined;
     case 'prepare-host-endpoints':
       return (await preparation(session)).stages.every(({ steps }) => steps.length === 0);
     case 'pass-release-on': {
@@ -212,20 +213,30 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
 }
 
 /** Half upgraded, the cluster has nothing that is worth a backup in place of the one from before. */
-async function backUpOnce({ session, run, snapshot, target, folder }: UpgradeRun): Promise<void> {
-  const present = await findBackup(folder);
-  const isUnderWay =
-    (await noteOf(session, NOTES.backup)) === present?.header.at ||
-    snapshot.pods.some(({ images }) => images.some((image) => releaseIn(image) === target.release));
-  const isOfThisUpgrade = present?.header.cluster === session.uid && present.header.to === target.release;
-  if (isOfThisUpgrade && isUnderWay) {
+async function backUpOnce(parts: UpgradeRun): Promise<void> {
+  const { session, run, snapshot, target, folder } = parts;
+  if ((await findOwnBackup(parts)) !== undefined) {
     run.onProgress(`the backup from before is kept: ${folder}`);
     return;
   }
+  if (isUnderWay(parts))
+    run.onProgress('pods have the new release already: this backup is of a cluster between two releases');
   const { header } = await writeBackup(session, { snapshot, target, folder });
   const annotations = { [NOTES.backup]: header.at };
   await annotate(session.api, { object: NAMESPACE_OBJECT, annotations }, session.context.signal);
   run.onProgress(`backup written and read back: ${folder}`);
+}
+
+/** Returns the backup of the upgrade that is under way; undefined when the folder has none, or an older one. */
+async function findOwnBackup(parts: UpgradeRun): Promise<Backup | undefined> {
+  const { session, target, folder } = parts;
+  const found = await findBackup(folder);
+  if (found?.header.cluster !== session.uid || found.header.to !== target.release) return undefined;
+  return (await noteOf(session, NOTES.backup)) === found.header.at || isUnderWay(parts) ? found : undefined;
+}
+
+function isUnderWay({ snapshot, target }: UpgradeRun): boolean {
+  return followingPods(snapshot.pods).some(({ images }) => images.some((image) => releaseIn(image) === target.release));
 }
 
 /** Helm refuses every operation while the record of one that was interrupted is pending: it may still be at work, or be gone. */
@@ -233,12 +244,15 @@ async function endPending(
   { session: { api }, run, folder }: UpgradeRun,
   { release, namespace }: { readonly release: string; readonly namespace: string },
 ): Promise<void> {
-  const before = new Set((await findBackup(folder))?.charts.map(objectName));
+  const backup = await findBackup(folder);
+  if (backup === undefined) return;
+  const before = new Set(backup.charts.map(objectName));
   const pending = async (): Promise<ClusterObject | undefined> => {
     const { releases, secrets } = await readChartRecords(api, run.signal);
     const newest = releases.find((each) => each.name === release && each.namespace === namespace);
     if (newest?.status.startsWith('pending-') !== true) return undefined;
-    return secrets.find((each) => metadataIn(each).name === newest.record && !before.has(objectName(each)));
+    const record = objectName(recordSecret(newest.record, namespace));
+    return before.has(record) ? undefined : secrets.find((each) => objectName(each) === record);
   };
   const endMs = run.clock.monotonic() + PENDING_MS;
   while ((await pending()) !== undefined && run.clock.monotonic() < endMs) {

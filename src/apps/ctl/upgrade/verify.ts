@@ -1,8 +1,9 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { plainVersion } from '../../../base/compare-versions.ts';
-import { AGENT_SET, BIRD_SET, OPERATOR } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, hasFollowingPods, OPERATOR } from '../../../install/cluster/names.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
+import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
 import { areAgentsHeld } from '../../../upgrade/cluster/held-agents.ts';
 import { containersIn, findNamed, objectName, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
@@ -33,7 +34,7 @@ export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): 
     return object === undefined ? [] : [{ name, object }];
   });
   const running = pods.filter(({ component }) => workloads.some(({ name }) => name === component));
-  const others = running.filter(({ images }) => images.some((image) => releaseIn(image) !== release));
+  const others = followingPods(running).filter(({ images }) => images.some((image) => releaseIn(image) !== release));
   const { clusterVersion } = datastore;
   const nodes = agentNodes(snapshot);
   const without = nodes.filter(
@@ -88,7 +89,13 @@ function workloadResults(
   const found = releaseIn(mainImage(object));
   return [
     { what: `${objectName(object)} has the release`, isOk: found === release, found: found ?? mainImage(object) },
-    { what: `${name} is rolled out`, isOk: lag === undefined, found: lag ?? 'every pod is the newest' },
+    {
+      what: `${name} is rolled out`,
+      isOk: lag === undefined,
+      found:
+        lag ??
+        (hasFollowingPods(name) ? 'every pod is the newest' : 'on every node; a pod is replaced when it is deleted'),
+    },
     result(
       `pods of ${name} are ready`,
       unready.map((pod) => `${pod.name}: ${String(pod.ready)}/${String(pod.containers)}`),

@@ -122,8 +122,10 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     id: 'objects/parts-lost',
     severity: 'warning',
     expected: 'workloads with no containers, volumes and variables but those of the target',
-    judge: ({ snapshot: { objects }, target }) => {
-      const lost = workloadsIn(objectsOf(target)).flatMap((wanted) => {
+    judge: ({ snapshot: { objects }, target, installed: { method } }) => {
+      // The chart renders the operator itself.
+      const operator = method === 'operator' ? target.operator : [];
+      const lost = workloadsIn([...objectsOf(target), ...operator]).flatMap((wanted) => {
         const found = objects.find((each) => objectName(each) === objectName(wanted));
         const kept = partsIn(wanted);
         return partsIn(found ?? {})
@@ -132,8 +134,8 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
       });
       return hazardOf(
         lost,
-        'the upgrade removes what the target does not have',
-        'Give the manifest in which you added them with --like, unless the older release had them',
+        'the upgrade removes parts of workloads that are not in the target',
+        'Give the manifest in which you added them with --like, unless they are of the older release; add those of the operator again afterwards',
       );
     },
   },
@@ -201,7 +203,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     judge: ({ snapshot: { objects, nodes, services } }) => {
       const isLarge = nodes.length >= PORTMAP_NODES && services >= PORTMAP_SERVICES;
       return hazardOf(
-        isLarge && pluginsIn(objects).includes('portmap') ? ['ConfigMap/netplug-system/netplug-config'] : [],
+        isLarge && pluginsIn(objects).includes('portmap') ? [`ConfigMap/netplug-system/${CONFIG_MAP}`] : [],
         `portmap is chained on ${String(nodes.length)} nodes with ${String(services)} services: draining a node can take a long time`,
         'Set calicoNetwork.hostPorts to Disabled if no pod uses host ports',
       );

@@ -1,0 +1,44 @@
+import { describe, expect, it } from 'vitest';
+import { NEW, OLD, soundCluster, targetFor } from '../../../../test/support/sound-cluster.ts';
+import { BIRD_SET } from '../../../install/cluster/names.ts';
+import { metadataIn } from '../../../upgrade/cluster/objects-in.ts';
+import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
+import { judgeRelease } from './verify.ts';
+
+const BGP = { spec: { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16', encapsulation: 'None' }] } } } as const;
+
+/** A cluster whose agents and controllers have the new release; pods of BIRD have the one that is given. */
+function upgraded(bird: string, updated: number): ClusterSnapshot {
+  const cluster = soundCluster({ ...BGP, release: NEW });
+  return {
+    ...cluster,
+    objects: cluster.objects.map((object) => {
+      const isBird = metadataIn(object).name === BIRD_SET;
+      const set = { desiredNumberScheduled: 3, updatedNumberScheduled: isBird ? updated : 3, numberAvailable: 3 };
+      const deployment = { updatedReplicas: 2, availableReplicas: 2 };
+      return { ...object, status: object['kind'] === 'DaemonSet' ? set : deployment };
+    }),
+    pods: cluster.pods.map((pod) =>
+      pod.component === BIRD_SET ? { ...pod, images: pod.images.map((image) => image.replace(NEW, bird)) } : pod,
+    ),
+  };
+}
+
+function failed(snapshot: ClusterSnapshot): readonly string[] {
+  return judgeRelease(snapshot, targetFor(BGP)).flatMap(({ isOk, what }) => (isOk ? [] : [what]));
+}
+
+describe('the verification of an upgrade', () => {
+  it('accepts BIRD of the release before, whose sessions last until its pods are deleted', () => {
+    expect(failed(upgraded(NEW, 3))).toEqual([]);
+    expect(failed(upgraded(OLD, 0))).toEqual([]);
+  });
+
+  it('does not accept an agent of the release before', () => {
+    const { pods, ...cluster } = upgraded(NEW, 3);
+    const older = pods.map((pod, index) =>
+      index === 0 ? { ...pod, images: pod.images.map((image) => image.replace(NEW, OLD)) } : pod,
+    );
+    expect(failed({ ...cluster, pods: older })).toEqual(['every pod has the release']);
+  });
+});
