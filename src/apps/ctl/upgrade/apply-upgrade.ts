@@ -78,7 +78,7 @@ function showUpgrade({ session, snapshot, target }: UpgradeRun, { accept }: Appl
 }
 
 /** What an interrupted upgrade may leave, and a new plan ends. */
-const LEFT_BEHIND = ['objects/rolling', 'chart/pending'];
+const LEFT_BEHIND = ['nodes/agent-missing', 'objects/rolling', 'chart/pending'];
 
 /** Goes on with an interrupted upgrade, by a new plan when the cluster has changed or options say what to install. */
 async function goOn(parts: UpgradeRun, options: ApplyOptions): Promise<Status> {
