@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { copyFile, link, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { copyFile, link, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { EXECUTABLE_NAMES } from '../../src/install/places.ts';
@@ -277,13 +277,17 @@ export async function startNode({
 
 async function installPlugins(folder: string, which: 'all' | 'standard'): Promise<void> {
   await mkdir(folder, { recursive: true });
-  for (const name of STANDARD_PLUGINS) await symlink(program(name), join(folder, name));
+  for (const name of STANDARD_PLUGINS) await placeProgram(program(name), join(folder, name));
   for (const name of which === 'all' ? EXECUTABLE_NAMES : []) {
     const built = join(BUILT, name);
     if (!existsSync(built)) throw new Error(`${built} is missing: run "make build" first`);
-    // A build during the test replaces the file; a link keeps what was there.
-    await link(built, join(folder, name)).catch(async () => copyFile(built, join(folder, name)));
+    await placeProgram(built, join(folder, name));
   }
+}
+
+/** A file of its own: containers of the node do not see where a symbolic link leads. A build meanwhile does not change it. */
+async function placeProgram(from: string, to: string): Promise<void> {
+  await link(from, to).catch(async () => copyFile(from, to));
 }
 
 async function startService(child: ChildProcess, run: TestNode['run']): Promise<Service> {
