@@ -26,7 +26,7 @@ test: build
 soak: build
 	$(NODE) scripts/build-components.ts soak
 	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 NETPLUG_CONTROLLERS_STORM=500 \
-	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim test/e2e/cluster orch-pods images-reproducible playground sig-network cyclonus agent-policy-storm controllers-storm test/e2e/upgrade.test upgrade-fleet upgrade-releases test/e2e/soak.test
+	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim test/e2e/cluster orch-pods images-reproducible playground sig-network cyclonus agent-policy-storm controllers-storm test/e2e/upgrade.test upgrade-trouble upgrade-fleet upgrade-releases test/e2e/soak.test
 	NETPLUG_SOAK_CALLS=10000 $(NODE) scripts/test.ts --project e2e test/e2e/soak-orch
 	$(MAKE) images
 	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e test/e2e/images-signed

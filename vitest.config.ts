@@ -33,7 +33,7 @@ const ONLY_ONCE = [
 ];
 /** The tool against a datastore; those that want an agent start one. */
 const TOOL = [
-  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks,upgrade,upgrade-fleet,upgrade-hazards,upgrade-identity}.test.ts',
+  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks,upgrade,upgrade-fleet,upgrade-hazards,upgrade-identity,upgrade-trouble}.test.ts',
 ];
 /** Minutes each, for what smaller tests show as well, or what seldom changes: only in `make soak`. test/e2e/README.md has what runs where. */
 const HEAVY = isSoak

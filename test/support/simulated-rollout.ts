@@ -229,7 +229,8 @@ async function settle(
       state,
     }));
   const { phase } = (pod as Json).status;
-  if (containers.some(({ image }: Json) => image.startsWith(`${NO_REGISTRY}/`))) {
+  const images: readonly string[] = containers.map(({ image }: Json) => image);
+  if (images.some((image) => image.startsWith(`${NO_REGISTRY}/`))) {
     const waiting = { reason: 'ImagePullBackOff', message: 'there is no such registry' };
     const status = { phase: 'Pending', containerStatuses: stateOf({ waiting }, false) };
     await api.patch({ collection: PODS, name, subresource: 'status' }, { kind: 'merge', body: { status } }, never);

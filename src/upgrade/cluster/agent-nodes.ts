@@ -13,6 +13,11 @@ export function agentNodes({ nodes, objects }: Pick<ClusterSnapshot, 'nodes' | '
   return agent === undefined ? nodes : nodes.filter((node) => runsOn(agent, node));
 }
 
+/** Returns the nodes that are ready, in the order in which they are chosen to try something: one that is cordoned may be about to go down. */
+export function triedFirst(nodes: readonly NodeState[]): readonly NodeState[] {
+  return nodes.filter(({ isReady }) => isReady).toSorted((a, b) => Number(b.isSchedulable) - Number(a.isSchedulable));
+}
+
 /** Reports whether a DaemonSet has a pod on the node. */
 export function runsOn(workload: Manifest, { labels, taints }: Pick<NodeState, 'labels' | 'taints'>): boolean {
   const pod = podSpecIn(workload);

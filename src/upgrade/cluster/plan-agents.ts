@@ -2,7 +2,7 @@ import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { AGENT_SET } from '../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../model/installation.ts';
 import type { Step } from '../../plans/plan.ts';
-import { agentNodes } from './agent-nodes.ts';
+import { agentNodes, triedFirst } from './agent-nodes.ts';
 import { findNamed } from './objects-in.ts';
 import { NO_DOWNTIME, type PlanFacts, type UpgradeStage, writeStep } from './plan-steps.ts';
 import type { UpgradeStepData } from './upgrade-action.ts';
@@ -79,9 +79,7 @@ function canarySteps(
     commands,
   }: { readonly agent: Manifest; readonly by: 'tool' | 'operator'; readonly commands: readonly string[] },
 ): readonly Step<UpgradeStepData>[] {
-  const ready = agentNodes(snapshot).filter(({ isReady }) => isReady);
-  // One that is cordoned may be about to go down.
-  const canary = ready.find(({ isSchedulable }) => isSchedulable) ?? ready[0];
+  const [canary] = triedFirst(agentNodes(snapshot));
   if (canary === undefined) return [];
   return [
     writeStep(`replace the agent of node "${canary.name}" and verify its network`, {

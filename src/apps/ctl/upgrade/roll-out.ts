@@ -4,7 +4,7 @@ import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
-import { runsOn } from '../../../upgrade/cluster/agent-nodes.ts';
+import { runsOn, triedFirst } from '../../../upgrade/cluster/agent-nodes.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -68,10 +68,8 @@ export async function tryCanary(
     await applyRelease(run.api, { object: held }, run.signal);
   }
   const image = heldBy === 'tool' ? mainImage(agent) : await heldImage(run, target.release);
-  const ready = (await readNodes(run.api, run.signal))
-    .filter((each) => each.isReady && runsOn(agent, each))
-    // One that is cordoned may be about to go down.
-    .sort((a, b) => Number(b.isSchedulable) - Number(a.isSchedulable))
+  const ready = triedFirst(await readNodes(run.api, run.signal))
+    .filter((each) => runsOn(agent, each))
     .map((each) => each.name);
   // The one that was planned may have failed since.
   const [node = planned] = ready.includes(planned) ? [planned] : ready;
