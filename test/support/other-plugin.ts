@@ -5,13 +5,14 @@ import { until } from './node.ts';
 /** Beginning of the names that the plugin `ptp` gives to the interfaces of pods on their node. */
 export const PTP_PREFIX = 'veth';
 
-/** Routes the pod CIDR of each node from the others. Returns the CIDRs in the order of the nodes. */
+/** Routes the pod CIDR of each node from the others and from the control plane. Returns the CIDRs in the order of the nodes. */
 export async function routePodCidrs(cluster: Cluster): Promise<readonly string[]> {
   const cidrs: string[] = [];
   for (const { name, addresses } of cluster.nodes) {
     const cidr = await podCidrOf(cluster, name);
-    for (const other of cluster.nodes)
-      if (other.name !== name) await other.machine.exec('ip', 'route', 'add', cidr, 'via', addresses.ipv4);
+    const others = cluster.nodes.filter((node) => node.name !== name).map(({ machine }) => machine);
+    for (const machine of [cluster.control, ...others])
+      await machine.exec('ip', 'route', 'add', cidr, 'via', addresses.ipv4);
     cidrs.push(cidr);
   }
   return cidrs;

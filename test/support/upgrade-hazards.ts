@@ -139,18 +139,10 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
   'objects/plugins-lost': {
     evidence: /^ConfigMap\/netplug-system\/netplug-config$/,
     seed: async ({ server }) => {
-      const { data } = await server.get('configmap', 'netplug-config', ...SYSTEM);
-      const write = async (conflist: string): Promise<string> =>
-        server.kubectl(
-          'patch',
-          'configmap',
-          'netplug-config',
-          ...SYSTEM,
-          '--type=merge',
-          `--patch=${JSON.stringify({ data: { conflist } })}`,
-        );
-      await write(data.conflist.replace('"plugins": [', '"plugins": [{ "type": "tuning" },'));
-      return async () => write(data.conflist);
+      const sound = installed().find(({ kind }) => kind === 'ConfigMap');
+      const conflist = sound.data.conflist.replace('"plugins": [', '"plugins": [{ "type": "tuning" },');
+      await server.applyOnServer([{ ...sound, data: { ...sound.data, conflist } }]);
+      return async () => server.applyOnServer([sound]);
     },
   },
   'objects/parts-lost': workloadHazard(
