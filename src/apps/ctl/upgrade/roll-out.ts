@@ -187,7 +187,7 @@ async function replacePod(
     const all = await api.list(SYSTEM_PODS, { labelSelector, fieldSelector: `spec.nodeName=${node}` }, signal);
     const pods = all.filter(({ metadata }) => !isLeaving(metadata));
     const states = pods.map(podOf);
-    // One of an earlier call may wait for ever for an image from another registry; its successor may have it from a webhook.
+    // One of an earlier call may wait for an image from another registry. It is replaced once: a webhook may rewrite every image.
     const details = pods.map(podStateOf);
     const stuck = details.find(({ isWithoutImage }) => isWithoutImage)?.name;
     const old = states.find(
