@@ -17,6 +17,7 @@ import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { confirm } from '../cluster/confirm.ts';
 import { deleteObject, findObject, locate } from '../cluster/api-objects.ts';
+import { removeProof } from '../cluster/prove-network.ts';
 import { waitFor, waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import type { Context, Status } from '../ports.ts';
 import { podRun } from '../cluster/node-pods.ts';
@@ -80,7 +81,10 @@ async function putStateBack(session: UpgradeSession, options: RollbackOptions): 
   const { io, ports, signal } = context;
   const { release, steps, shown } = await readSteps(session, options);
   if (options.mode === 'carry-out') io.stdout(shown);
-  await stopFlow(podRun(api, context));
+  const run = podRun(api, context);
+  await stopFlow(run);
+  // A call that was overtaken while it proved the network writes nothing more.
+  await removeProof(run);
   for (const { text, act } of steps) {
     await act();
     io.stderr(`  done: ${text}\n`);
