@@ -3,18 +3,16 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
 import { describe, expect, it } from 'vitest';
-import { namespaceObject } from '../../src/install/cluster/cluster-objects.ts';
 import { imageNames } from '../../src/install/cluster/names.ts';
 import { RELEASE_MANIFESTS } from '../../src/install/cluster/release-manifests.ts';
 import { until } from '../support/until.ts';
-import { NO_REGISTRY, startSimulatedRollout } from '../support/simulated-rollout.ts';
-import { applyByHand, NETPLUGCTL, NEW, OLD, openRecords, runTool } from '../support/upgradable-cluster.ts';
+import { NO_REGISTRY } from '../support/simulated-rollout.ts';
+import { NETPLUGCTL, NEW, OLD, runTool } from '../support/upgradable-cluster.ts';
 import {
   ctl,
   expectStoppedAfterFirst,
-  helmInstall,
+  installChart,
   installOld,
   installOperator,
   killAt,
@@ -177,11 +175,7 @@ describe('an upgrade in trouble', () => {
     'ends an operation of helm that was killed with it',
     async () => {
       const release = 'v3.22.1';
-      await applyByHand(scene.server, [...crdManifests(), namespaceObject(release)]);
-      scene.store = openRecords(scene.server, 'orch');
-      await helmInstall(release);
-      scene.rollout = startSimulatedRollout(scene.server, { store: scene.store });
-      await settled(release);
+      await installChart(release);
       expect(await killAt(4, 'upgrade apply --yes')).toBe(true);
       const [record] = (await scene.server.get('secrets', '-A', '-l', 'owner=helm')).items;
       const packed = Buffer.from(Buffer.from(record.data.release, 'base64').toString('latin1'), 'base64');

@@ -1,22 +1,19 @@
 // The built tool upgrades clusters on a real API server by every method, and goes back.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
 import { describe, expect, it } from 'vitest';
 import { HOLD_AGENTS } from '../../src/model/installation.ts';
-import { namespaceObject } from '../../src/install/cluster/cluster-objects.ts';
 import { RELEASE_MANIFESTS } from '../../src/install/cluster/release-manifests.ts';
 import { program } from '../support/components.ts';
 import { hostEndpointOf, poolOf } from '../support/fixtures.ts';
 import { type Json } from '../support/node.ts';
-import { startSimulatedRollout } from '../support/simulated-rollout.ts';
-import { applyByHand, NEW, OLD, openRecords } from '../support/upgradable-cluster.ts';
+import { NEW, OLD } from '../support/upgradable-cluster.ts';
 import { webhook } from '../support/upgrade-hazards.ts';
 import {
   chartRecords,
   ctl,
   expectStoppedAfterFirst,
-  helmInstall,
+  installChart,
   installOld,
   installOperator,
   must,
@@ -123,11 +120,7 @@ describe('netplugctl upgrade', () => {
     async (helm) => {
       scene.env = { ...scene.env, HELM: program(helm) };
       const release = 'v3.22.1';
-      await applyByHand(scene.server, [...crdManifests(), namespaceObject(release)]);
-      scene.store = openRecords(scene.server, 'orch');
-      await helmInstall(release);
-      scene.rollout = startSimulatedRollout(scene.server, { store: scene.store });
-      await settled(release);
+      await installChart(release);
       const records = await chartRecords();
       expect(records).toEqual(['default/sh.helm.release.v1.calico.v1']);
       const plan = await must('upgrade plan');

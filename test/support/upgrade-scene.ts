@@ -11,6 +11,7 @@ import { type Store } from '../../src/datastore/store.ts';
 import { chartFiles } from '../../src/install/cluster/chart/chart-files.ts';
 import { type ManifestKind, manifestObjects } from '../../src/install/cluster/release-manifests.ts';
 import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
+import { namespaceObject } from '../../src/install/cluster/cluster-objects.ts';
 import { imageNames } from '../../src/install/cluster/names.ts';
 import { operatorObjects } from '../../src/install/cluster/operator-deployment.ts';
 import { program } from './components.ts';
@@ -153,8 +154,17 @@ export async function installOperator(release: string, failure?: (pod: string) =
   await settled(release);
 }
 
+/** Brings up the older release by the chart. */
+export async function installChart(release: string): Promise<void> {
+  await applyByHand(scene.server, [...crdManifests(), namespaceObject(release)]);
+  scene.store = openRecords(scene.server, 'orch');
+  await helmInstall(release);
+  scene.rollout = startSimulatedRollout(scene.server, { store: scene.store });
+  await settled(release);
+}
+
 /** Installs the chart as charts before v3.23 were: into the default namespace. */
-export async function helmInstall(release: string): Promise<void> {
+async function helmInstall(release: string): Promise<void> {
   const chart = join(scene.folder, 'chart');
   for (const [path, text] of Object.entries(chartFiles(release))) {
     await mkdir(dirname(join(chart, path)), { recursive: true });

@@ -18,7 +18,7 @@ import {
   writeStep,
 } from './plan-steps.ts';
 import type { ClusterSnapshot, UpgradeMethod } from './snapshot.ts';
-import type { UpgradeTarget } from './target.ts';
+import { objectsOf, type UpgradeTarget } from './target.ts';
 import type { UpgradePlan, UpgradeStepData } from './upgrade-action.ts';
 
 /** From this release on, host endpoints for all interfaces drop what no policy allows. */
@@ -89,7 +89,7 @@ function manifestStages(facts: PlanFacts): readonly UpgradeStage[] {
       ],
     },
     ...(agent === undefined ? [] : agentStages(facts, agent)),
-    { title: 'Remove what the release no longer has', steps: pruneSteps(facts, allOf(target), isInstallations) },
+    { title: 'Remove what the release no longer has', steps: pruneSteps(facts, objectsOf(target), isInstallations) },
   ];
 }
 
@@ -255,10 +255,6 @@ function notesOf({ snapshot, installed, target }: PlanFacts): readonly string[] 
 /** Whether the manifest of an installation made the object: it has its label, and is not the operator's. */
 function isInstallations(object: Manifest): boolean {
   return metadataIn(object).labels['app.kubernetes.io/part-of'] === 'netplug' && !isOperators(object);
-}
-
-function allOf({ stages }: UpgradeTarget): readonly Manifest[] {
-  return stages.flatMap(({ objects }) => objects);
 }
 
 function isBefore(release: string | undefined, limit: string): boolean {

@@ -20,3 +20,8 @@ export interface UpgradeTarget {
   /** Full versions of the mesh for which there is an injector template. */
   readonly injectors: readonly string[];
 }
+
+/** Returns what the target installs, without its operator. */
+export function objectsOf({ stages }: UpgradeTarget): readonly Manifest[] {
+  return stages.flatMap(({ objects }) => objects);
+}

@@ -17,7 +17,7 @@ import type { ClusterSnapshot } from '../snapshot.ts';
 import { AGENT_SET, CONFIG_MAP } from '../../../install/cluster/names.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { isRecord } from '../../../model/read-schema.ts';
-import type { UpgradeTarget } from '../target.ts';
+import { objectsOf } from '../target.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 const OLDEST_SOURCE = 'v3.0.0';
@@ -251,10 +251,6 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
       ),
   },
 ];
-
-function objectsOf({ stages }: UpgradeTarget): readonly Manifest[] {
-  return stages.flatMap(({ objects }) => objects);
-}
 
 /** Returns the types of the plugins in the conflist of the installation. */
 function pluginsIn(objects: readonly Manifest[]): readonly string[] {
