@@ -11,7 +11,9 @@ import { type RunResult, startNode, type TestNode, until } from '../support/node
 
 const BUILT = resolve(import.meta.dirname, '../../dist/bin');
 const PROGRAM = join(BUILT, 'netplugctl');
-const ENV = { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'http://127.0.0.1:2379' };
+/** For temporary files: /tmp is shared with other tests, and /run is compared. */
+const TMPDIR = '/run/temporary';
+const ENV = { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'http://127.0.0.1:2379', TMPDIR };
 const NAME = 'leaving';
 const PODS = ['pod-1', 'pod-2'];
 /** For BIRD to learn what its peer announces. */
@@ -45,6 +47,7 @@ beforeAll(async () => {
   await sh("nft 'table inet t { chain c { type nat hook postrouting priority 100; ct state new masquerade; }; }'");
   await sh('nft delete table inet t');
   for (const pod of PODS) await sh(`ip netns add ${pod}`);
+  await sh(`mkdir ${TMPDIR}`);
   await sh('rm -r /etc/cni /opt/cni/bin/netplug*; sysctl -q -w net.ipv4.conf.all.accept_redirects=0');
   await until(async () => (await sh('ip -6 address show tentative')) === '', 'its addresses are settled');
   before = await snapshotOf(node);
@@ -58,7 +61,7 @@ const purge = async (...flags: string[]): Promise<RunResult> => ctl('node', 'uni
 /** Installs netplug, and returns when the node routes, translates and speaks BGP for its pods. */
 async function settleIn(): Promise<void> {
   expect(await ctl('node', 'install', '--from', BUILT)).toMatchObject({ status: 0 });
-  agent = await startAgent(node, { socket: '/run/netplug/cni.sock', env: { NETPLUG_POLICY: 'on' } });
+  agent = await startAgent(node, { socket: '/run/netplug/cni.sock', env: { NETPLUG_POLICY: 'on', TMPDIR } });
   const pools = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' };
   for (const [index, containerId] of PODS.entries()) {
     const conf = node.netconf({ ipam: { ...pools, ipv4_pools: [index === 0 ? 'tunnelled' : 'announced'] } });

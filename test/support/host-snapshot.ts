@@ -5,7 +5,7 @@ import type { Json, TestNode } from './node.ts';
 export type HostSnapshot = Readonly<Record<string, unknown>>;
 
 /** Where programs keep files on a host; what an etcd of the test writes is elsewhere. */
-const PLACES = ['/etc/cni', '/opt/cni', '/run', '/var/lib', '/var/log', '/var/run', '/tmp/netplug-nft*'];
+const PLACES = ['/etc/cni', '/opt/cni', '/run', '/var/lib', '/var/log', '/var/run'];
 /** They differ from one moment to the next, whatever anybody does. */
 const MOVING =
   /^net\.(netfilter\.nf_conntrack_count|ipv4\.tcp_fastopen_key|core\.netdev_rss_key)|^net\.ipv6\.conf\..*stable_secret/;

@@ -20,6 +20,8 @@ export const HOST_ADDRESSES = ['192.0.2.1', '2001:db8::1'] as const;
 /** A denied connection is one that was not answered for so long. */
 const SILENCE_MS = 350;
 const DEADLINE_MS = 4000;
+/** Source ports of probes over UDP. None is used twice: to connection tracking it would be the flow that was allowed before. */
+let nextUdpPort = 10_000;
 
 export interface Probe {
   readonly from: TestNetns;
@@ -194,7 +196,7 @@ async function askTcp({ to, port }: Probe, signal: AbortSignal): Promise<boolean
 async function askUdp({ to, port }: Probe, signal: AbortSignal): Promise<boolean> {
   const socket = createSocket(to.includes(':') ? 'udp6' : 'udp4');
   try {
-    socket.bind(0);
+    socket.bind(nextUdpPort++);
     await once(socket, 'listening', { signal });
     socket.send('hello', port, to);
     await once(socket, 'message', { signal });
