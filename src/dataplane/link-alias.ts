@@ -12,6 +12,8 @@ const PREFIX = 'netplug';
  */
 export function encodeAlias({ containerId, ifName, network }: LinkOwner): string {
   const start = [PREFIX, escape(containerId), escape(ifName), ''].join(' ');
+  const whole = start + escape(network);
+  if (Buffer.byteLength(whole) <= ALIAS_BYTES) return whole;
   let alias = start;
   for (const character of network) {
     const longer = alias + escape(character);

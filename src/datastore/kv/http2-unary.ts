@@ -1,4 +1,5 @@
 import { type ClientHttp2Stream, constants, type IncomingHttpHeaders } from 'node:http2';
+import { untilAborted } from '../../base/until-aborted.ts';
 import type { Http2Connection } from './http2-connection.ts';
 import type { UnaryConnection, UnaryResponse } from './unary-connection.ts';
 
@@ -22,19 +23,11 @@ export function unaryOver(connection: Http2Connection): UnaryConnection {
 
 /** Rejects when the signal aborts first; a stream that opens after that is closed. */
 async function unlessAborted(opening: Promise<ClientHttp2Stream>, signal: AbortSignal): Promise<ClientHttp2Stream> {
-  const leave = new AbortController();
-  const aborted = new Promise<never>((_resolve, reject) => {
-    const abort = (): void => reject(reasonOf(signal));
-    if (signal.aborted) abort();
-    signal.addEventListener('abort', abort, { once: true, signal: leave.signal });
-  });
   try {
-    return await Promise.race([opening, aborted]);
+    return await untilAborted(opening, signal);
   } catch (cause) {
     opening.then(cancel, () => undefined);
-    throw cause;
-  } finally {
-    leave.abort();
+    throw signal.aborted ? reasonOf(signal) : cause;
   }
 }
 

@@ -7,9 +7,11 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import { isObjectName } from '../../kube/paths.ts';
 import type { Change, Outcome, Stored } from '../allocation-store.ts';
 import { blockAfter } from '../block-after.ts';
+import { blockObjectName } from './names.ts';
 import { NoteWrites } from './note-writes.ts';
 import { clearEndpoint, writeEndpoint } from './pod-writes.ts';
 import { type BlockWrite, revertWrite, type Written, writeBlock } from './write-block.ts';
+import type { WrittenBlocks } from './written-blocks.ts';
 
 /** The revert has its own timeout: the caller's deadline may be over. */
 const UNDO_MS = 10_000;
@@ -34,16 +36,21 @@ interface Parts {
  * that cannot be written is logged and skipped.
  */
 export async function commitChanges(
-  parts: { readonly api: OrchApi; readonly newId: () => string; readonly log: Log },
+  parts: {
+    readonly api: OrchApi;
+    readonly newId: () => string;
+    readonly log: Log;
+    readonly writtenBlocks: WrittenBlocks;
+  },
   changes: readonly Change[],
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const { api, newId } = parts;
+  const { api, newId, writtenBlocks } = parts;
   const { blocks, pools, gonePools, endpoints, goneEndpoints } = partsOf(changes);
   const notes = new NoteWrites(parts, signal);
   await notes.write(goneEndpoints, async ({ before }, limit) => clearEndpoint(api, before, limit));
   const written: Written[] = [];
-  const outcome = await decide(api, { blocks, pools, gonePools, written }, signal);
+  const outcome = await decide({ api, writtenBlocks }, { blocks, pools, gonePools, written }, signal);
   if (outcome === 'conflict') {
     const undoSignal = AbortSignal.timeout(UNDO_MS);
     for (const write of written.reverse()) await revertWrite(api, write, undoSignal);
@@ -55,7 +62,7 @@ export async function commitChanges(
 }
 
 async function decide(
-  api: OrchApi,
+  { api, writtenBlocks }: { readonly api: OrchApi; readonly writtenBlocks: WrittenBlocks },
   {
     blocks,
     pools,
@@ -65,7 +72,7 @@ async function decide(
   signal: AbortSignal,
 ): Promise<Outcome> {
   for (const write of blocks.sort((a, b) => compareCidrs(a.cidr, b.cidr))) {
-    const done = await writeBlock(api, write, signal);
+    const done = await writtenBlocks.remember(blockObjectName(write.cidr), writeBlock(api, write, signal));
     if (done === 'conflict') return 'conflict';
     written.push(done);
   }

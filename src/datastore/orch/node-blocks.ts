@@ -4,10 +4,11 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import type { ObjectChange } from '../../kube/shared-watches.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { FollowedRecord } from '../follow.ts';
-import { BLOCKS, type BlockVersion, readBlock, versionOf } from './block-objects.ts';
+import { BLOCKS, type BlockVersion, isAtLeast, readBlock, versionOf } from './block-objects.ts';
 import { holderLabel } from './names.ts';
 import { type Source, type SourceEvent, watchedSource } from './source.ts';
 import { found, Unreadable } from './unreadable.ts';
+import type { WrittenBlocks } from './written-blocks.ts';
 
 const READS_AT_ONCE = 4;
 
@@ -24,19 +25,27 @@ export function nodeBlockSource(node: NodeName, query: number): Source {
 
 /**
  * Returns the same source without a watch of its own: from the watch of the metadata of all blocks, which routes need. It
- * reads a block when the metadata shows a version that it does not have. Blocks are always read afresh.
+ * reads a block when the metadata shows a version that it does not have and this process has not written. Blocks are always
+ * read afresh.
  */
-export function sharedBlockSource(node: NodeName, query: number): Source {
-  return { follow: (api, _options, signal) => followMetadata({ api, node, query }, signal), resume: undefined };
+export function sharedBlockSource(node: NodeName, query: number, writtenBlocks: WrittenBlocks): Source {
+  return {
+    follow: (api, _options, signal) => followMetadata({ api, node, query, writtenBlocks }, signal),
+    resume: undefined,
+  };
 }
 
 interface Followed {
   readonly api: OrchApi;
   readonly node: NodeName;
   readonly query: number;
+  readonly writtenBlocks: WrittenBlocks;
 }
 
-async function* followMetadata({ api, node, query }: Followed, signal: AbortSignal): AsyncGenerator<SourceEvent> {
+async function* followMetadata(
+  { api, node, query, writtenBlocks }: Followed,
+  signal: AbortSignal,
+): AsyncGenerator<SourceEvent> {
   const label = holderLabel(node);
   /** The versions that were yielded, by name. They may be ahead of the watch. */
   const known = new Map<string, BlockVersion>();
@@ -52,9 +61,11 @@ async function* followMetadata({ api, node, query }: Followed, signal: AbortSign
     const { name } = object.metadata;
     const have = known.get(name);
     if (after === undefined) return have?.uid === versionOf(object).uid ? forget(name) : [];
-    if (have !== undefined && isForward({ before, after }) && isAtLeast(have, versionOf(after))) return [];
+    const isNext = isForward({ before, after });
+    if (have !== undefined && isNext && isAtLeast(have, versionOf(after))) return [];
     if (!isHolder(after, label)) return forget(name);
-    const [now] = found(await api.get(BLOCKS, name, signal));
+    const ours = await writtenBlocks.take(after);
+    const now = (isNext ? ours : undefined) ?? found(await api.get(BLOCKS, name, signal))[0];
     return now !== undefined && isHolder(now, label) ? [remember(now)] : forget(name);
   };
   for await (const event of api.sharedWatch(BLOCKS, { only: 'names' }, signal)) {
@@ -86,10 +97,6 @@ function isHolder({ metadata }: ApiObject, label: string): boolean {
 /** Reports whether the version increased. That of a restored API server may decrease, and be used again. */
 function isForward({ before, after }: ObjectChange): boolean {
   return before === undefined || after === undefined || !isAtLeast(versionOf(before), versionOf(after));
-}
-
-function isAtLeast(one: BlockVersion, other: BlockVersion): boolean {
-  return one.uid === other.uid && Number(one.resourceVersion) >= Number(other.resourceVersion);
 }
 
 function blockRecord(object: ApiObject, query: number): FollowedRecord {

@@ -26,6 +26,7 @@ import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
 import { listPodEndpoints, readNodeView } from './read-node.ts';
 import { reportNetwork } from './report-network.ts';
 import { collectionOf } from './resource-objects.ts';
+import { WrittenBlocks } from './written-blocks.ts';
 
 export interface OrchStoreOptions extends OrchApiOptions {
   /** Hears of notes on pods that could not be written. */
@@ -51,12 +52,14 @@ class OrchStore implements Store {
   readonly #newId: () => string;
   readonly #log: Log;
   readonly #following: { readonly isProbed: boolean; readonly sharesBlocks: boolean };
+  readonly #writtenBlocks: WrittenBlocks;
 
   constructor(access: OrchAccess, options: OrchStoreOptions) {
     const { random = systemRandom, clock = systemClock, log = silentLog } = options;
     this.#log = log;
     this.#following = { isProbed: options.isProbed ?? true, sharesBlocks: options.sharesBlocks ?? false };
     this.#clock = clock;
+    this.#writtenBlocks = new WrittenBlocks(clock);
     this.#api = new OrchApi(access, options);
     this.#newId = (): string => random.id();
   }
@@ -75,7 +78,7 @@ class OrchStore implements Store {
     queries: readonly Query[],
     { from, isFresh = false, signal }: FollowOptions,
   ): AsyncGenerator<FollowEvent> {
-    const events = follow({ api: this.#api, ...this.#following }, { queries, from, isFresh }, signal);
+    const events = follow({ api: this.#api, ...this.#following, writtenBlocks: this.#writtenBlocks }, { queries, from, isFresh }, signal);
     yield* eventsUntilAborted(events, signal);
   }
 
@@ -92,7 +95,11 @@ class OrchStore implements Store {
   }
 
   async commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {
-    return commitChanges({ api: this.#api, newId: this.#newId, log: this.#log }, changes, signal);
+    return commitChanges(
+      { api: this.#api, newId: this.#newId, log: this.#log, writtenBlocks: this.#writtenBlocks },
+      changes,
+      signal,
+    );
   }
 
   async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<EndpointListing> {

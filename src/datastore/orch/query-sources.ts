@@ -16,21 +16,23 @@ import { endpointTexts, readEndpoint } from './pod-endpoints.ts';
 import { collectionOf, seenBy } from './resource-objects.ts';
 import { type Source, type Watched, watchedSource } from './source.ts';
 import { Unreadable } from './unreadable.ts';
+import type { WrittenBlocks } from './written-blocks.ts';
 
 export interface SourceOptions {
   /** Whether blocks of nodes come from the watch of the metadata of all blocks, which another follower needs. */
   readonly sharesBlocks: boolean;
+  readonly writtenBlocks: WrittenBlocks;
 }
 
 /** Returns the watches that answer a query. */
-export function sourcesOf(query: Query, index: number, { sharesBlocks }: SourceOptions): readonly Source[] {
+export function sourcesOf(query: Query, index: number, { sharesBlocks, writtenBlocks }: SourceOptions): readonly Source[] {
   switch (query.kind) {
     case 'resources':
       return [resourceSource(query.of, index, query.name)];
     case 'other-nodes':
       return [otherNodesSource(query.self, index)];
     case 'node-blocks':
-      return [(sharesBlocks ? sharedBlockSource : nodeBlockSource)(query.node, index)];
+      return [sharesBlocks ? sharedBlockSource(query.node, index, writtenBlocks) : nodeBlockSource(query.node, index)];
     case 'block-routes':
       return [routeSource(index)];
     case 'endpoints':

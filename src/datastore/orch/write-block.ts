@@ -10,7 +10,6 @@ import type { Outcome, Stored } from '../allocation-store.ts';
 import {
   blockObject,
   BLOCKS,
-  type BlockVersion,
   formatVersion,
   parseVersion,
   readBlock,
@@ -28,9 +27,9 @@ export interface BlockWrite {
   readonly returned?: ReadonlySet<string>;
 }
 
-/** What reverting a write needs: the version that was written, none when the block is gone. */
+/** What reverting a write needs: the object as the API has it now, none when the block is gone. */
 export interface Written extends BlockWrite {
-  readonly version: BlockVersion | undefined;
+  readonly object: ApiObject | undefined;
 }
 
 /** How often the revert is tried while other writers change the block. */
@@ -40,11 +39,11 @@ const UNDO_TRIES = 16;
 export async function writeBlock(api: OrchApi, write: BlockWrite, signal: AbortSignal): Promise<Written | 'conflict'> {
   const { cidr, before, after } = write;
   if (after === undefined) {
-    if (before === undefined) return { ...write, version: undefined };
+    if (before === undefined) return { ...write, object: undefined };
     const name = blockObjectName(cidr);
     const answer = await api.delete({ collection: BLOCKS, name, preconditions: parseVersion(before.version) }, signal);
     const isGone = answer.outcome === 'ok' || (answer.outcome === 'not-found' && answer.mayBeOurs);
-    return isGone ? { ...write, version: undefined } : decided(answer, 'conflict');
+    return isGone ? { ...write, object: undefined } : decided(answer, 'conflict');
   }
   if (before === undefined) {
     return settle(
@@ -108,11 +107,13 @@ export function revertSlots(
 
 async function undoExactly(
   api: OrchApi,
-  { cidr, before, after, version }: Written,
+  { cidr, before, after, object }: Written,
   signal: AbortSignal,
 ): Promise<Outcome> {
   const now =
-    after === undefined || version === undefined ? undefined : { value: after, version: formatVersion(version) };
+    after === undefined || object === undefined
+      ? undefined
+      : { value: after, version: formatVersion(versionOf(object)) };
   const undone = await writeBlock(api, { cidr, before: now, after: before?.value }, signal);
   return undone === 'conflict' ? 'conflict' : 'committed';
 }
@@ -126,11 +127,11 @@ async function settle(
   { answer, ...write }: BlockWrite & { readonly after: IpBlock; readonly answer: ApiAnswer<ApiObject> },
   signal: AbortSignal,
 ): Promise<Written | 'conflict'> {
-  if (answer.outcome === 'ok') return { ...write, version: versionOf(answer.value) };
+  if (answer.outcome === 'ok') return { ...write, object: answer.value };
   if (!answer.mayBeOurs) return decided(answer, 'conflict');
   const now = await api.get(BLOCKS, blockObjectName(write.cidr), signal);
   if (now.outcome !== 'ok' || !isDeepStrictEqual(now.value['spec'], encodeBlock(write.after))) return 'conflict';
-  return { ...write, version: versionOf(now.value) };
+  return { ...write, object: now.value };
 }
 
 /** Lost races are outcomes; an object that the API finds invalid is our mistake. */
