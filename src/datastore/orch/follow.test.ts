@@ -32,7 +32,11 @@ it('the version of a snapshot is before the changes that follow it', async () =>
     { kind: 'resources', of: 'BGPPeer' },
   ] as const;
   const options = { queries, isFresh: false, from: undefined };
-  const stream = follow({ api, isProbed: false, sharesBlocks: false, writtenBlocks: new WrittenBlocks(systemClock) }, options, stop.signal);
+  const stream = follow(
+    { api, isProbed: false, sharesBlocks: false, writtenBlocks: new WrittenBlocks(systemClock) },
+    options,
+    stop.signal,
+  );
   const first = stream.next();
   await expect.poll(() => api.feeds.length).toBe(2);
   const [pools, peers] = api.feeds;

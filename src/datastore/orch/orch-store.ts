@@ -78,7 +78,11 @@ class OrchStore implements Store {
     queries: readonly Query[],
     { from, isFresh = false, signal }: FollowOptions,
   ): AsyncGenerator<FollowEvent> {
-    const events = follow({ api: this.#api, ...this.#following, writtenBlocks: this.#writtenBlocks }, { queries, from, isFresh }, signal);
+    const events = follow(
+      { api: this.#api, ...this.#following, writtenBlocks: this.#writtenBlocks },
+      { queries, from, isFresh },
+      signal,
+    );
     yield* eventsUntilAborted(events, signal);
   }
 

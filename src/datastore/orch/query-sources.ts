@@ -25,7 +25,11 @@ export interface SourceOptions {
 }
 
 /** Returns the watches that answer a query. */
-export function sourcesOf(query: Query, index: number, { sharesBlocks, writtenBlocks }: SourceOptions): readonly Source[] {
+export function sourcesOf(
+  query: Query,
+  index: number,
+  { sharesBlocks, writtenBlocks }: SourceOptions,
+): readonly Source[] {
   switch (query.kind) {
     case 'resources':
       return [resourceSource(query.of, index, query.name)];

@@ -7,14 +7,7 @@ import type { ApiAnswer } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import type { Outcome, Stored } from '../allocation-store.ts';
-import {
-  blockObject,
-  BLOCKS,
-  formatVersion,
-  parseVersion,
-  readBlock,
-  versionOf,
-} from './block-objects.ts';
+import { blockObject, BLOCKS, formatVersion, parseVersion, readBlock, versionOf } from './block-objects.ts';
 import { blockObjectName } from './names.ts';
 import { Unreadable } from './unreadable.ts';
 
