@@ -2,7 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import { assign, rehearseAssign } from '../ipam/assign.ts';
 import type { AssignedAddress } from '../ipam/plan-assign.ts';
 import { release, releaseForGood } from '../ipam/release.ts';
-import { type Allocation, heldAddresses } from '../model/ip-block.ts';
+import { type Allocation, heldAddresses, isHeldBy } from '../model/ip-block.ts';
 import { handleOf, isSameHolder } from '../model/names.ts';
 import { formatAddress } from '../net/address.ts';
 import type { AddressSource, EndpointOf, AssignedAddresses } from './address-source.ts';
@@ -34,7 +34,8 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
       const handle = handleOf(call.attachment);
       const [view] = await Promise.all([store.readNodeView(call.node, call.endpointId, call.signal), unlinked]);
       const which = (allocation: Allocation): boolean => allocation.handle === handle;
-      const freed = await releaseForGood(ports, { node: call.node, which, view, ...ownEndpoint(call) }, call.signal);
+      const request = { node: call.node, which, handle, view, ...ownEndpoint(call) };
+      const freed = await releaseForGood(ports, request, call.signal);
       for (const { id } of freed) ports.log.debug('address released', { handle, id });
     },
 
@@ -42,6 +43,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
       const view = await store.readNodeView(call.node, undefined, call.signal);
       const holder = { node: call.node, handle: handleOf(call.attachment) };
       const held = [...view.owned, ...view.borrowed]
+        .filter(({ value }) => isHeldBy(value, holder.handle))
         .flatMap(({ value }) => heldAddresses(value, (allocation) => isSameHolder(allocation, holder)))
         .map(({ address }) => formatAddress(address));
       const difference = describeDifference(addresses.map(formatAddress), held);

@@ -1,8 +1,8 @@
 import { isNetplugError } from '../base/errors.ts';
 import { backOffConflict } from '../base/back-off.ts';
 import type { Change, NodeView } from '../datastore/allocation-store.ts';
-import type { Allocation } from '../model/ip-block.ts';
-import type { Attachment, NodeName } from '../model/names.ts';
+import { type Allocation, isHeldBy } from '../model/ip-block.ts';
+import type { Attachment, Handle, NodeName } from '../model/names.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { IpamPorts } from './assign.ts';
 import { lockedError } from './locked.ts';
@@ -17,6 +17,8 @@ export interface ReleaseRequest {
   readonly node: NodeName;
   /** Selects the allocations of this node to release. */
   readonly which: (allocation: Allocation) => boolean;
+  /** The handle of all that `which` selects, where it is known: saves reading every allocation of the node. */
+  readonly handle?: Handle;
   /** The endpoint to delete with them, if it still describes the same attachment. */
   readonly endpoint?: ReleasedEndpoint;
   /** A view that was read already, to save the first read. */
@@ -98,8 +100,10 @@ async function releaseFrom(
   }
 }
 
-function planChanges({ node, which, endpoint }: Omit<ReleaseRequest, 'view'>, view: NodeView): ReleasePlan {
-  const blocks = [...view.owned, ...view.borrowed];
+function planChanges({ node, which, handle, endpoint }: Omit<ReleaseRequest, 'view'>, view: NodeView): ReleasePlan {
+  const blocks = [...view.owned, ...view.borrowed].filter(
+    ({ value }) => handle === undefined || isHeldBy(value, handle),
+  );
   const plan = planRelease(blocks, (allocation) => allocation.node === node && which(allocation));
   if (view.endpoint !== undefined && endpoint?.isSame(view.endpoint.value) === true) {
     plan.changes.push({ kind: 'delete-endpoint', before: view.endpoint });

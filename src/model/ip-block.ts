@@ -98,6 +98,19 @@ export function holderOf(block: IpBlock, address: Address): Allocation | undefin
   return cidrContains(block.cidr, address) ? block.slots.get(ordinalOf(block.cidr, address)) : undefined;
 }
 
+/** Handles by the slots of a block, which never change: of the thousands of a node nearly all are the same at the next call. */
+const handles = new WeakMap<IpBlock['slots'], ReadonlySet<Handle>>();
+
+/** Reports whether an attachment with the handle holds an address of the block, on whatever node. */
+export function isHeldBy({ slots }: IpBlock, handle: Handle): boolean {
+  let known = handles.get(slots);
+  if (known === undefined) {
+    known = new Set([...slots.values()].map((allocation) => allocation.handle));
+    handles.set(slots, known);
+  }
+  return known.has(handle);
+}
+
 /** Returns the inconsistencies of a block. */
 export function blockFaults(block: IpBlock): string[] {
   const size = Number(cidrSize(block.cidr));

@@ -43,7 +43,8 @@ export interface WarmPoolPlan {
  */
 export function planWarmPool(plan: WarmPoolPlan): ReadonlyMap<string, BlockDraft> {
   const drafts = new Map<string, BlockDraft>();
-  const byPool = Map.groupBy(plan.blocks.values(), ({ cidr }) => poolAround(plan.pools, cidr));
+  const open = [...plan.blocks.values()].filter(hasUnassigned);
+  const byPool = Map.groupBy(open, ({ cidr }) => poolAround(plan.pools, cidr));
   for (const pool of [...plan.pools, undefined]) {
     const inPool = (byPool.get(pool) ?? []).toSorted((a, b) => compareCidrs(a.cidr, b.cidr)).map(draftOf(plan));
     for (const draft of inPool) drafts.set(formatCidr(draft.block.cidr), draft);
@@ -54,6 +55,11 @@ export function planWarmPool(plan: WarmPoolPlan): ReadonlyMap<string, BlockDraft
     else if (mayGrow) grow(inPool, { ready, target }, plan);
   }
   return new Map([...drafts].filter(([, { operations }]) => operations.length > 0));
+}
+
+/** Reports whether a warm pool may change the block: of a full one it neither takes an address nor returns one. */
+function hasUnassigned({ queue, preallocated, requested }: IpBlock): boolean {
+  return queue.length > 0 || preallocated.size > 0 || requested.size > 0;
 }
 
 /** Returns a function that drafts a block without the addresses that must be reclaimed. */

@@ -42,7 +42,8 @@ export class PreallocatedAddresses {
 
   /** Restricts assignment to the addresses that these blocks still pre-allocate, even when their write fails. */
   keep(blocks: Iterable<IpBlock>): void {
-    const kept = new Set([...blocks].flatMap(({ preallocated }) => [...preallocated.values()]).filter(this.owns));
+    const kept = new Set<string>();
+    for (const { preallocated } of blocks) for (const id of preallocated.values()) if (this.owns(id)) kept.add(id);
     if (kept.size === this.#ready.size) return;
     this.#ready = kept;
     this.version += 1;

@@ -126,7 +126,8 @@ export class WarmPool {
   }
 
   #endedRuns(own: Iterable<IpBlock>): ReadonlySet<string> {
-    const runs = new Set([...own].flatMap(({ preallocated }) => [...preallocated.values()].map(runOf)));
+    const runs = new Set<string>();
+    for (const { preallocated } of own) for (const id of preallocated.values()) runs.add(runOf(id));
     return this.#ports.otherRuns.ended(runs);
   }
 
