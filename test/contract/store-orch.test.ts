@@ -22,7 +22,11 @@ for (const program of ['plugin', 'agent'] as const) {
       const paths = [program, 'agent', 'admin tool'] as const;
       const [worker, agent, tool] = await Promise.all(paths.map(async (caller) => server.callerConfig(caller)));
       const open = (path = ''): Store => openOrchStore({ from: 'file', path }, { pageSize: 2, sharesBlocks });
-      return fixtureOn(server, () => sharedWork({ worker: open(worker), agent: open(agent), tool: open(tool) }));
+      return fixtureOn(server, () => {
+        // An agent follows what it writes itself.
+        const follower = open(agent);
+        return sharedWork({ worker: sharesBlocks ? follower : open(worker), agent: follower, tool: open(tool) });
+      });
     },
     ON_THE_ORCHESTRATOR,
   );
@@ -65,7 +69,7 @@ function sharedWork({ worker, agent, tool }: Workers): Store {
     ping: async (...args) => worker.ping(...args),
     servers: async (...args) => worker.servers(...args),
     [Symbol.asyncDispose]: async () => {
-      for (const store of [worker, agent, tool]) await store[Symbol.asyncDispose]();
+      for (const store of new Set([worker, agent, tool])) await store[Symbol.asyncDispose]();
     },
   };
 }

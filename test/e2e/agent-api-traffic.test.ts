@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inside } from '../../scripts/bench/inside.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { type Agent, startAgent } from '../support/agent.ts';
-import { addedWatches, trafficDuring, type Watches, watchesOf } from '../support/api-traffic.ts';
+import { addedWatches, requestsOf, trafficDuring, type Watches, watchesOf } from '../support/api-traffic.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
 import { startNode, type TestNode } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
@@ -18,6 +18,7 @@ const merge = 'application/merge-patch+json';
 const NODE_BYTES = 10_000;
 const WINDOW_MS = 12_000;
 const HEARTBEATS = 20;
+const PODS = 12;
 
 const scope = new AsyncDisposableStack();
 let server: OrchApiServer;
@@ -94,6 +95,17 @@ describe('an agent on the API datastore', () => {
     expect(await add('web')).toMatch(/^10\.65\./);
     const route = async (): Promise<string> => node.exec('ip', 'route', 'show', 'proto', '118');
     await expect.poll(route, { timeout: 10_000 }).toContain('blackhole 10.65.');
+  });
+
+  it('reads back hardly any of the blocks that it writes', async () => {
+    const count = async (verb: 'GET' | 'PUT'): Promise<number> => requestsOf(server, { verb, resource: 'ipblocks' });
+    const [reads, writes] = [await count('GET'), await count('PUT')];
+    for (let pod = 0; pod < PODS; pod += 1) await add(`pod-${String(pod)}`);
+    await agent.settled();
+    const written = (await count('PUT')) - writes;
+    expect(written).toBeGreaterThanOrEqual(PODS / 2);
+    // Some answers come later than the watch, on a busy machine.
+    expect((await count('GET')) - reads).toBeLessThan((3 * written) / 4);
   });
 
   it('has at most one watch of each kind without policies, and of other nodes only of their NetplugNodes', async () => {

@@ -16,6 +16,18 @@ export async function watchesOf(server: Pick<ApiServer, 'kubectl'>): Promise<Wat
   return watches;
 }
 
+/** Returns how often the API server was asked to do that with one object of the resource. */
+export async function requestsOf(
+  server: Pick<ApiServer, 'kubectl'>,
+  { verb, resource }: { readonly verb: 'GET' | 'PUT'; readonly resource: string },
+): Promise<number> {
+  const metrics = await server.kubectl('get', '--raw', '/metrics');
+  const counts = [...metrics.matchAll(/^apiserver_request_total\{(.*)\} (\d+)$/gm)].filter(([, labels = '']) =>
+    [`verb="${verb}"`, `resource="${resource}"`, 'scope="resource"'].every((label) => labels.includes(label)),
+  );
+  return counts.reduce((sum, [, , count]) => sum + Number(count), 0);
+}
+
 /** Returns the watches that have been added since, by resource. */
 export function addedWatches(before: Watches, now: Watches): Readonly<Record<string, number>> {
   const added = [...now].map(([resource, count]) => [resource, count - (before.get(resource) ?? 0)] as const);

@@ -111,9 +111,8 @@ export function versionOf({ metadata }: ApiObject): BlockVersion {
   return { uid: metadata.uid ?? '', resourceVersion: metadata.resourceVersion ?? '' };
 }
 
-/** Reports whether the version is of the same object as the other, and not before it. */
-export function isAtLeast(one: BlockVersion, other: BlockVersion): boolean {
-  return one.uid === other.uid && Number(one.resourceVersion) >= Number(other.resourceVersion);
+export function isSameVersion(one: BlockVersion, other: BlockVersion): boolean {
+  return one.uid === other.uid && one.resourceVersion === other.resourceVersion;
 }
 
 export function formatVersion({ uid, resourceVersion }: BlockVersion): string {

@@ -40,7 +40,8 @@ export async function commitChanges(
     readonly api: OrchApi;
     readonly newId: () => string;
     readonly log: Log;
-    readonly writtenBlocks: WrittenBlocks;
+    /** Where this process follows the blocks that it writes. */
+    readonly writtenBlocks: WrittenBlocks | undefined;
   },
   changes: readonly Change[],
   signal: AbortSignal,
@@ -53,7 +54,10 @@ export async function commitChanges(
   const outcome = await decide({ api, writtenBlocks }, { blocks, pools, gonePools, written }, signal);
   if (outcome === 'conflict') {
     const undoSignal = AbortSignal.timeout(UNDO_MS);
-    for (const write of written.reverse()) await revertWrite(api, write, undoSignal);
+    for (const write of written.reverse()) {
+      writtenBlocks?.forget(blockObjectName(write.cidr));
+      await revertWrite(api, write, undoSignal);
+    }
     return 'conflict';
   }
   await notes.write(endpoints, async ({ endpoint }, limit) => writeEndpoint(api, { endpoint, id: newId() }, limit));
@@ -62,7 +66,7 @@ export async function commitChanges(
 }
 
 async function decide(
-  { api, writtenBlocks }: { readonly api: OrchApi; readonly writtenBlocks: WrittenBlocks },
+  { api, writtenBlocks }: { readonly api: OrchApi; readonly writtenBlocks: WrittenBlocks | undefined },
   {
     blocks,
     pools,
@@ -72,7 +76,8 @@ async function decide(
   signal: AbortSignal,
 ): Promise<Outcome> {
   for (const write of blocks.sort((a, b) => compareCidrs(a.cidr, b.cidr))) {
-    const done = await writtenBlocks.remember(blockObjectName(write.cidr), writeBlock(api, write, signal));
+    const writing = writeBlock(api, write, signal);
+    const done = await (writtenBlocks?.remember(blockObjectName(write.cidr), writing) ?? writing);
     if (done === 'conflict') return 'conflict';
     written.push(done);
   }

@@ -1,14 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { Channel } from '../../base/channel.ts';
-import { systemClock } from '../../base/clock.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import { OrchApi, type SharedWatchOptions } from '../../kube/orch-api.ts';
 import type { Collection } from '../../kube/paths.ts';
 import type { SharedEvent } from '../../kube/shared-watches.ts';
 import type { FollowEvent } from '../follow.ts';
 import { follow } from './follow.ts';
-import { WrittenBlocks } from './written-blocks.ts';
 
 /** An API whose watches the test feeds. */
 class FedApi extends OrchApi {
@@ -32,11 +30,7 @@ it('the version of a snapshot is before the changes that follow it', async () =>
     { kind: 'resources', of: 'BGPPeer' },
   ] as const;
   const options = { queries, isFresh: false, from: undefined };
-  const stream = follow(
-    { api, isProbed: false, sharesBlocks: false, writtenBlocks: new WrittenBlocks(systemClock) },
-    options,
-    stop.signal,
-  );
+  const stream = follow({ api, isProbed: false, writtenBlocks: undefined }, options, stop.signal);
   const first = stream.next();
   await expect.poll(() => api.feeds.length).toBe(2);
   const [pools, peers] = api.feeds;

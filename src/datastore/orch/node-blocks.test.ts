@@ -99,11 +99,19 @@ it('a block is read whose write fails, or is not answered', async () => {
   expect(await shows('11', '12')).toEqual([['u/12'], 1]);
 });
 
-it('an earlier version than the one that was written last is passed over', async () => {
+it('a version is read that another write has followed, and that one is passed over', async () => {
   await write(blockAt('11'));
   await write(blockAt('12'));
-  expect(await shows('10', '11')).toEqual([['u/12'], 0]);
+  api.version = '12';
+  expect(await shows('10', '11')).toEqual([['u/12'], 1]);
   expect(await shows('11', '12')).toEqual([[], 0]);
+});
+
+it('a block is read that was written in another way since', async () => {
+  await write(blockAt('11'));
+  written.forget('10-65-0-0-26');
+  api.version = '12';
+  expect(await shows('10', '11')).toEqual([['u/12'], 1]);
 });
 
 it('a block that another writer changed is read', async () => {

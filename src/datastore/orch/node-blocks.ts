@@ -4,7 +4,7 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import type { ObjectChange } from '../../kube/shared-watches.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { FollowedRecord } from '../follow.ts';
-import { BLOCKS, type BlockVersion, isAtLeast, readBlock, versionOf } from './block-objects.ts';
+import { BLOCKS, type BlockVersion, readBlock, versionOf } from './block-objects.ts';
 import { holderLabel } from './names.ts';
 import { type Source, type SourceEvent, watchedSource } from './source.ts';
 import { found, Unreadable } from './unreadable.ts';
@@ -64,8 +64,8 @@ async function* followMetadata(
     const isNext = isForward({ before, after });
     if (have !== undefined && isNext && isAtLeast(have, versionOf(after))) return [];
     if (!isHolder(after, label)) return forget(name);
-    const ours = await writtenBlocks.take(after);
-    const now = (isNext ? ours : undefined) ?? found(await api.get(BLOCKS, name, signal))[0];
+    const ours = isNext ? await writtenBlocks.find(after, signal) : undefined;
+    const now = ours ?? found(await api.get(BLOCKS, name, signal))[0];
     return now !== undefined && isHolder(now, label) ? [remember(now)] : forget(name);
   };
   for await (const event of api.sharedWatch(BLOCKS, { only: 'names' }, signal)) {
@@ -97,6 +97,10 @@ function isHolder({ metadata }: ApiObject, label: string): boolean {
 /** Reports whether the version increased. That of a restored API server may decrease, and be used again. */
 function isForward({ before, after }: ObjectChange): boolean {
   return before === undefined || after === undefined || !isAtLeast(versionOf(before), versionOf(after));
+}
+
+function isAtLeast(one: BlockVersion, other: BlockVersion): boolean {
+  return one.uid === other.uid && Number(one.resourceVersion) >= Number(other.resourceVersion);
 }
 
 function blockRecord(object: ApiObject, query: number): FollowedRecord {

@@ -51,15 +51,15 @@ class OrchStore implements Store {
   readonly #clock: Clock;
   readonly #newId: () => string;
   readonly #log: Log;
-  readonly #following: { readonly isProbed: boolean; readonly sharesBlocks: boolean };
-  readonly #writtenBlocks: WrittenBlocks;
+  readonly #isProbed: boolean;
+  readonly #writtenBlocks: WrittenBlocks | undefined;
 
   constructor(access: OrchAccess, options: OrchStoreOptions) {
     const { random = systemRandom, clock = systemClock, log = silentLog } = options;
     this.#log = log;
-    this.#following = { isProbed: options.isProbed ?? true, sharesBlocks: options.sharesBlocks ?? false };
+    this.#isProbed = options.isProbed ?? true;
     this.#clock = clock;
-    this.#writtenBlocks = new WrittenBlocks(clock);
+    this.#writtenBlocks = options.sharesBlocks === true ? new WrittenBlocks(clock) : undefined;
     this.#api = new OrchApi(access, options);
     this.#newId = (): string => random.id();
   }
@@ -79,7 +79,7 @@ class OrchStore implements Store {
     { from, isFresh = false, signal }: FollowOptions,
   ): AsyncGenerator<FollowEvent> {
     const events = follow(
-      { api: this.#api, ...this.#following, writtenBlocks: this.#writtenBlocks },
+      { api: this.#api, isProbed: this.#isProbed, writtenBlocks: this.#writtenBlocks },
       { queries, from, isFresh },
       signal,
     );

@@ -19,24 +19,23 @@ import { Unreadable } from './unreadable.ts';
 import type { WrittenBlocks } from './written-blocks.ts';
 
 export interface SourceOptions {
-  /** Whether blocks of nodes come from the watch of the metadata of all blocks, which another follower needs. */
-  readonly sharesBlocks: boolean;
-  readonly writtenBlocks: WrittenBlocks;
+  /** What this process writes; given where blocks of nodes come from the watch of the metadata of all blocks. */
+  readonly writtenBlocks: WrittenBlocks | undefined;
 }
 
 /** Returns the watches that answer a query. */
-export function sourcesOf(
-  query: Query,
-  index: number,
-  { sharesBlocks, writtenBlocks }: SourceOptions,
-): readonly Source[] {
+export function sourcesOf(query: Query, index: number, { writtenBlocks }: SourceOptions): readonly Source[] {
   switch (query.kind) {
     case 'resources':
       return [resourceSource(query.of, index, query.name)];
     case 'other-nodes':
       return [otherNodesSource(query.self, index)];
     case 'node-blocks':
-      return [sharesBlocks ? sharedBlockSource(query.node, index, writtenBlocks) : nodeBlockSource(query.node, index)];
+      return [
+        writtenBlocks === undefined
+          ? nodeBlockSource(query.node, index)
+          : sharedBlockSource(query.node, index, writtenBlocks),
+      ];
     case 'block-routes':
       return [routeSource(index)];
     case 'endpoints':

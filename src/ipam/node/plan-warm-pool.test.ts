@@ -95,6 +95,14 @@ describe('the warm pool of an IP pool', () => {
   });
 });
 
+describe('a request of another node', () => {
+  it('is removed when a pod of this node has taken the address, also with nothing else pre-allocated', () => {
+    block = { ...takeSlot(block, 5, allocation), requested: new Set([5]) };
+    expect(sizeAt(60_000, ['v4'])).toBe(0);
+    expect(block.requested.size).toBe(0);
+  });
+});
+
 describe('a block', () => {
   const ahead = (held: number, nowMs: number, limit = 0): string | undefined => {
     for (let ordinal = 0; ordinal < held; ordinal += 1)

@@ -66,7 +66,7 @@ function hasUnassigned({ queue, preallocated, requested }: IpBlock): boolean {
 function draftOf(plan: WarmPoolPlan): (block: IpBlock) => BlockDraft {
   return (block) => {
     const draft = new BlockDraft(block);
-    if (block.preallocated.size === 0) return draft;
+    if (block.preallocated.size === 0 && block.requested.size === 0) return draft;
     draft.apply(answers(draft.block, plan));
     draft.apply(reclaimOperations(draft.block, orphanedIn(draft.block, plan)));
     draft.apply(reclaimOperations(draft.block, reservedIn(draft.block, plan)));
