@@ -1,13 +1,14 @@
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { AGENT_SET } from '../../install/cluster/names.ts';
 import { isRecord } from '../../model/read-schema.ts';
+import { fitsAffinity } from './node-affinity.ts';
 import { findNamed, podSpecIn, recordIn, textIn } from './objects-in.ts';
 import type { ClusterSnapshot, NodeState } from './snapshot.ts';
 
 /** Nodes with these taints get pods of every DaemonSet, which Kubernetes makes tolerate them. */
 const OF_THE_SYSTEM = 'node.kubernetes.io/';
 
-/** Returns the nodes on which the DaemonSet of the agent runs pods. A user may keep it off others by selector or taint. */
+/** Returns the nodes on which the DaemonSet of the agent runs pods. A user may keep it off others by selector, affinity or taint. */
 export function agentNodes({ nodes, objects }: Pick<ClusterSnapshot, 'nodes' | 'objects'>): readonly NodeState[] {
   const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
   return agent === undefined ? nodes : nodes.filter((node) => runsOn(agent, node));
@@ -19,13 +20,18 @@ export function triedFirst(nodes: readonly NodeState[]): readonly NodeState[] {
 }
 
 /** Reports whether a DaemonSet has a pod on the node. */
-export function runsOn(workload: Manifest, { labels, taints }: Pick<NodeState, 'labels' | 'taints'>): boolean {
+export function runsOn(
+  workload: Manifest,
+  { name, taints, ...node }: Pick<NodeState, 'name' | 'labels' | 'taints'>,
+): boolean {
+  // Every node that is read runs Linux, whether or not its kubelet has said so.
+  const labels: NodeState['labels'] = { ...node.labels, 'kubernetes.io/os': 'linux' };
   const pod = podSpecIn(workload);
   const selector = Object.entries(recordIn(pod, 'nodeSelector'));
   const tolerations = Array.isArray(pod['tolerations']) ? pod['tolerations'].filter(isRecord) : [];
   return (
-    // Every node that is read runs Linux, whether or not its kubelet has said so.
-    selector.every(([key, value]) => key === 'kubernetes.io/os' || labels[key] === value) &&
+    selector.every(([key, value]) => labels[key] === value) &&
+    fitsAffinity(pod, { name, labels }) &&
     taints.every((taint) => tolerations.some((toleration) => isTolerated(taint, toleration)) || !isRepelling(taint))
   );
 }

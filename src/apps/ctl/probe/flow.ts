@@ -20,7 +20,7 @@ const OUTAGE_MS = 30_000;
 const FIRST_MS = 20_000;
 const COUNTER_BYTES = 8;
 
-export interface FlowOptions {
+export interface DatagramFlowOptions {
   /** TCP port on which status 200 says that every target has answered. */
   readonly port: number;
 }
@@ -36,7 +36,7 @@ export async function watchFlow(
     stopped,
   }: Pick<Context, 'io' | 'stopped'> & { readonly ports: Pick<Context['ports'], 'clock'> },
   urls: readonly string[],
-  { port }: FlowOptions,
+  { port }: DatagramFlowOptions,
 ): Promise<Status> {
   const flows = urls.map((url) => new Flow(url, udpTargetOf(url), clock));
   await using _ = await answerHttp(port, () => {

@@ -26,7 +26,7 @@ import { UPGRADE_NAMES } from './read-records.ts';
 import { toolsImage } from './proof.ts';
 import { annotateHold, areHeld, holdBack, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
 import { verifyRelease } from './verify.ts';
-import { endFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
+import { finishFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
 export const NAMESPACE_OBJECT: ClusterObject = {
   apiVersion: 'v1',
@@ -266,7 +266,7 @@ async function endPending(
 /** Verifies the release, and notes in the cluster that it was. @throws upgrade/not-verified */
 export async function verifyAndNote(parts: UpgradeRun): Promise<void> {
   await verifyRelease(parts);
-  if (parts.proof === 'run') await endFlow(parts.run);
+  if (parts.proof === 'run') await finishFlow(parts.run);
   else await stopFlow(parts.run);
   await annotate(
     parts.session.api,

@@ -119,7 +119,7 @@ export async function settleFlow(run: PodRun): Promise<void> {
  * Waits until losses up to now would show, and ends the flow. Says between how many nodes it went. Does nothing when nothing flows.
  * @throws upgrade/packets-lost
  */
-export async function endFlow(run: PodRun): Promise<void> {
+export async function finishFlow(run: PodRun): Promise<void> {
   if ((await flowPods(run)).length === 0) return;
   await settleFlow(run);
   const pods = await run.api.list(SYSTEM_PODS, SELECTOR, run.signal);
