@@ -1,7 +1,11 @@
+import { mkdtempDisposable, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { refusalOf } from '../contract/suites/dataplane/kernel.ts';
 import { NftPacketFilter } from '../../src/dataplane/linux/nft-packet-filter.ts';
 import { packetFilterContract, tableWith } from '../contract/suites/dataplane/packet-filter.ts';
+import type { NftTable } from '../../src/dataplane/packet-filter.ts';
 import { enterNetns, newNetns } from '../support/netns.ts';
 
 const signal = new AbortController().signal;
@@ -55,6 +59,44 @@ describe('nftables', () => {
       );
       expect(await new NftPacketFilter().replace(tableWith('192.0.2.1'), signal)).toBe('changed');
       expect(await host.exec('nft', 'list', 'ruleset')).toBe(wanted);
+    } finally {
+      inside.leave();
+    }
+  });
+
+  it('does not start nft while no table has changed, and compares after a change of any', async () => {
+    await using host = await newNetns();
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'netplug-counted-'));
+    const [program, runs] = ['nft', 'runs'].map((name) => join(folder.path, name)) as [string, string];
+    await writeFile(program, `#!/bin/sh\necho >> ${runs}\nexec nft "$@"\n`, { mode: 0o755 });
+    const inside = enterNetns(host);
+    try {
+      const filter = new NftPacketFilter({ program });
+      const started = async (table: NftTable): Promise<readonly [string, boolean]> => {
+        const before = (await readFile(runs, 'utf8').catch(() => '')).length;
+        const answer = await filter.replace(table, signal);
+        return [answer, (await readFile(runs, 'utf8')).length > before];
+      };
+      const [wanted, none, optional] = [
+        tableWith('192.0.2.1'),
+        { name: 'none', objects: [] },
+        { ...tableWith('192.0.2.1'), name: 'optional', onlyIfExists: true },
+      ];
+      expect(await started(wanted)).toEqual(['changed', true]);
+      expect(await started(wanted)).toEqual(['unchanged', false]);
+      for (const missing of [none, optional]) {
+        expect(await started(missing)).toEqual(['unchanged', true]);
+        expect(await started(missing)).toEqual(['unchanged', false]);
+      }
+      expect(await started({ ...optional, onlyIfExists: false })).toEqual(['changed', true]);
+      expect(await started(wanted)).toEqual(['unchanged', true]);
+      expect(await started(wanted)).toEqual(['unchanged', false]);
+      await host.exec('nft', 'add', 'rule', 'inet', 'wanted', 'postrouting', 'counter');
+      expect(await started(wanted)).toEqual(['changed', true]);
+      await host.exec('nft', 'delete', 'table', 'inet', 'wanted');
+      expect(await started(wanted)).toEqual(['changed', true]);
+      expect(await started(tableWith('192.0.2.9'))).toEqual(['changed', true]);
+      expect(await started(tableWith('192.0.2.9'))).toEqual(['unchanged', false]);
     } finally {
       inside.leave();
     }

@@ -5,8 +5,11 @@ import { timeLimit } from '../../base/clock.ts';
 import { NetplugError, errnoOf } from '../../base/errors.ts';
 import { type ExecResult, exec } from '../../base/exec.ts';
 import type { NftTable, PacketFilter } from '../packet-filter.ts';
+import { loadAddon } from './addon.ts';
 import { replacementBatch } from './nft-batch.ts';
 import { readListing } from './nft-listing.ts';
+import { decodeGeneration, getGeneration } from './nft-messages.ts';
+import { NftSocket } from './nft-socket.ts';
 
 export interface NftOptions {
   /** Name of a program in PATH, or a path. */
@@ -18,10 +21,13 @@ export interface NftOptions {
 /** A run of nft that takes longer is considered hung. */
 const RUN_MS = 20_000;
 
-/** The last replacement of a table: the desired state, and what nft printed right after. */
+/** A table as it was last found to be as desired. */
 interface Applied {
   readonly wanted: string;
-  readonly printed: string;
+  /** What nft printed of it; undefined when there was none, and none was needed. */
+  readonly printed: string | undefined;
+  /** Of all tables at that time or before; undefined when the kernel does not tell. */
+  readonly generation: number | undefined;
 }
 
 /** The nftables of the network namespace of the process, through the program `nft`. */
@@ -37,32 +43,31 @@ export class NftPacketFilter implements PacketFilter {
 
   async replace(table: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'> {
     const { name, objects, onlyIfExists = objects.length === 0 } = table;
-    const printed = await this.#print(name, signal);
+    using socket = NftSocket.open(loadAddon());
+    const generation = await readGeneration(socket);
     const wanted = JSON.stringify(objects);
-    if (printed === undefined ? onlyIfExists : this.#isUnchanged(name, wanted, printed)) return 'unchanged';
+    const applied = this.#applied.get(name);
+    const isAsWanted = applied?.wanted === wanted && (applied.printed !== undefined || onlyIfExists);
+    if (isAsWanted && generation !== undefined && applied.generation === generation) return 'unchanged';
+    const printed = await this.#print(name, signal);
+    if (printed === undefined ? onlyIfExists : isUnchanged(applied, wanted, printed)) {
+      this.#applied.set(name, { wanted, printed, generation });
+      return 'unchanged';
+    }
     this.#applied.delete(name);
     // Without the elements of sets, which may be thousands and are replaced anyway.
     const listing = printed === undefined ? undefined : await this.#print(name, signal, '--terse');
     const batch = replacementBatch(table, listing === undefined ? [] : readListing(listing));
     const result = await this.#apply(batch, signal);
     if (result.status !== 0) throw nftFailure(`replace the nftables table "${name}"`, result);
+    const replaced = await readGeneration(socket);
     const after = await this.#print(name, signal);
-    if (after !== undefined) this.#applied.set(name, { wanted, printed: after });
+    if (after !== undefined) this.#applied.set(name, { wanted, printed: after, generation: replaced });
     return 'changed';
   }
 
   async has(name: string, signal: AbortSignal): Promise<boolean> {
     return (await this.#print(name, signal, '--terse')) !== undefined;
-  }
-
-  #isUnchanged(name: string, wanted: string, printed: string): boolean {
-    const applied = this.#applied.get(name);
-    if (applied?.wanted !== wanted) return false;
-    // Usually even the order of elements is the same, and nothing has to be parsed.
-    if (applied.printed === printed) return true;
-    const isSame = JSON.stringify(readListing(applied.printed)) === JSON.stringify(readListing(printed));
-    if (isSame) this.#applied.set(name, { wanted, printed });
-    return isSame;
   }
 
   /** Returns the table as JSON; undefined when there is none of that name. */
@@ -114,6 +119,19 @@ export class NftPacketFilter implements PacketFilter {
       });
     }
   }
+}
+
+/** Returns the generation of all tables; undefined when the kernel does not tell, of which nft says why. */
+async function readGeneration(socket: NftSocket): Promise<number | undefined> {
+  const bodies = await socket.list('read the generation of nftables', getGeneration()).catch(() => []);
+  return bodies[0] === undefined ? undefined : decodeGeneration(bodies[0]);
+}
+
+function isUnchanged(applied: Applied | undefined, wanted: string, printed: string): boolean {
+  if (applied?.wanted !== wanted || applied.printed === undefined) return false;
+  // Usually even the order of elements is the same, and nothing has to be parsed.
+  if (applied.printed === printed) return true;
+  return JSON.stringify(readListing(applied.printed)) === JSON.stringify(readListing(printed));
 }
 
 function nftFailure(what: string, { status, stderr }: ExecResult): NetplugError {
