@@ -2,7 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import { assign, rehearseAssign } from '../ipam/assign.ts';
 import type { AssignedAddress } from '../ipam/plan-assign.ts';
 import { release, releaseForGood } from '../ipam/release.ts';
-import { type Allocation, heldAddresses, isHeldBy } from '../model/ip-block.ts';
+import { type Allocation, heldAddresses, hasAddressOf } from '../model/ip-block.ts';
 import { handleOf, isSameHolder } from '../model/names.ts';
 import { formatAddress } from '../net/address.ts';
 import type { AddressSource, EndpointOf, AssignedAddresses } from './address-source.ts';
@@ -43,7 +43,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
       const view = await store.readNodeView(call.node, undefined, call.signal);
       const holder = { node: call.node, handle: handleOf(call.attachment) };
       const held = [...view.owned, ...view.borrowed]
-        .filter(({ value }) => isHeldBy(value, holder.handle))
+        .filter(({ value }) => hasAddressOf(value, holder.handle))
         .flatMap(({ value }) => heldAddresses(value, (allocation) => isSameHolder(allocation, holder)))
         .map(({ address }) => formatAddress(address));
       const difference = describeDifference(addresses.map(formatAddress), held);

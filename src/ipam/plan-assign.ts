@@ -1,6 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Change, Claim, NodeView, Stored } from '../datastore/allocation-store.ts';
-import { type Allocation, emptyBlock, holderOf, type IpBlock, isHeldBy, isIdle } from '../model/ip-block.ts';
+import { type Allocation, emptyBlock, holderOf, type IpBlock, hasAddressOf, isIdle } from '../model/ip-block.ts';
 import { reservedCidrs } from '../model/ip-reservation.ts';
 import { isSameHolder, type NodeName } from '../model/names.ts';
 import { BlockDraft } from '../model/slot-operation.ts';
@@ -131,7 +131,7 @@ type PlannedAddressOrRead = AssignedAddress | Exclude<AssignPlan, { kind: 'ready
 function heldAddress({ blocks, input }: PlanState, request: AddressRequest): AssignedAddress | undefined {
   let latest: { readonly address: Address; readonly allocation: Allocation; readonly block: Cidr } | undefined;
   for (const { block } of blocks.values()) {
-    if (block.cidr.base.family !== request.family || !isHeldBy(block, request.allocation.handle)) continue;
+    if (block.cidr.base.family !== request.family || !hasAddressOf(block, request.allocation.handle)) continue;
     for (const [ordinal, allocation] of block.slots) {
       if (!isSameHolder(allocation, request.allocation)) continue;
       if (latest !== undefined && latest.allocation.at >= allocation.at) continue;

@@ -1,7 +1,7 @@
 import { isNetplugError } from '../base/errors.ts';
 import { backOffConflict } from '../base/back-off.ts';
 import type { Change, NodeView } from '../datastore/allocation-store.ts';
-import { type Allocation, isHeldBy } from '../model/ip-block.ts';
+import { type Allocation, hasAddressOf } from '../model/ip-block.ts';
 import type { Attachment, Handle, NodeName } from '../model/names.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { IpamPorts } from './assign.ts';
@@ -102,7 +102,7 @@ async function releaseFrom(
 
 function planChanges({ node, which, handle, endpoint }: Omit<ReleaseRequest, 'view'>, view: NodeView): ReleasePlan {
   const blocks = [...view.owned, ...view.borrowed].filter(
-    ({ value }) => handle === undefined || isHeldBy(value, handle),
+    ({ value }) => handle === undefined || hasAddressOf(value, handle),
   );
   const plan = planRelease(blocks, (allocation) => allocation.node === node && which(allocation));
   if (view.endpoint !== undefined && endpoint?.isSame(view.endpoint.value) === true) {

@@ -102,7 +102,7 @@ export function holderOf(block: IpBlock, address: Address): Allocation | undefin
 const handles = new WeakMap<IpBlock['slots'], ReadonlySet<Handle>>();
 
 /** Reports whether an attachment with the handle holds an address of the block, on whatever node. */
-export function isHeldBy({ slots }: IpBlock, handle: Handle): boolean {
+export function hasAddressOf({ slots }: IpBlock, handle: Handle): boolean {
   let known = handles.get(slots);
   if (known === undefined) {
     known = new Set([...slots.values()].map((allocation) => allocation.handle));

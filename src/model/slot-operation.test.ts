@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { freeSlots, preallocate, takeSlot } from '../../test/support/block-edits.ts';
 import { parseCidr } from '../net/cidr.ts';
-import { type Allocation, blockFaults, emptyBlock, isHeldBy } from './ip-block.ts';
+import { type Allocation, blockFaults, emptyBlock, hasAddressOf } from './ip-block.ts';
 import { handleOf, type NodeName } from './names.ts';
 import {
   applyOperations,
@@ -105,6 +105,6 @@ it('a block knows the handles that hold its addresses, after each operation', ()
   const held = takeSlot(empty, 0, allocation('x'));
   const shown = { ...held, queue: [] };
   const freed = freeSlots(held, new Set(['x']));
-  expect([empty, held, shown, freed].map((each) => isHeldBy(each, handle))).toEqual([false, true, true, false]);
-  expect(isHeldBy(held, allocation('y').handle)).toBe(false);
+  expect([empty, held, shown, freed].map((each) => hasAddressOf(each, handle))).toEqual([false, true, true, false]);
+  expect(hasAddressOf(held, allocation('y').handle)).toBe(false);
 });
