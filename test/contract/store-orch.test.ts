@@ -83,7 +83,7 @@ function fixtureOn(server: OrchApiServer, open: () => Store): StoreFixture {
     labelNode: async (name, labels) => server.labelNode(name, labels),
     removeNode: async (name) => void (await server.call('DELETE', `/api/v1/nodes/${name}`)),
     podOf: async (endpoint) => server.podOf(endpoint),
-    // What somebody with kubectl could do: the schema lets it pass, netplug cannot use it.
+    // What a user of kubectl could write: the schema lets it pass, netplug cannot use it.
     damage: async (which) => {
       const type = 'application/merge-patch+json';
       if ('block' in which) {

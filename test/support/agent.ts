@@ -11,7 +11,7 @@ export type Mode = 'agent' | 'standalone';
 export interface Agent extends Service, AsyncDisposable {
   /** For NETPLUG_SOCKET of the programs that shall find it. */
   readonly socket: string;
-  /** Asks its health endpoint; `body` is empty when nobody answers. */
+  /** Asks its health endpoint; `body` is empty without an answer. */
   ask(
     path: '/healthz' | '/readyz' | `/readyz?pod=${string}` | '/metrics',
   ): Promise<{ readonly status: number; readonly body: string }>;

@@ -13,7 +13,7 @@ import { quantile, type Sample, summarise } from '../statistics.ts';
 const WARM_UP = 3;
 /** The kernel and the shim of containerd clear up after a sandbox has gone. */
 const SETTLE_MS = 150;
-/** Where the shim looks when nobody tells it, as on a node. */
+/** Where the shim looks by default, as on a node. */
 const SOCKET = '/run/netplug/cni.sock';
 
 interface Runtime {
