@@ -36,10 +36,8 @@ const NFT_MSG = {
   NEWSETELEM: 12,
   GETSETELEM: 13,
   DELSETELEM: 14,
-  GETGEN: 16,
 } as const;
 
-const NFTA_GEN_ID = 1;
 const NFTA_TABLE = { NAME: 1, FLAGS: 2 } as const;
 /** The table is removed with the socket that made it. */
 const NFT_TABLE_F_OWNER = 0x2;
@@ -239,16 +237,6 @@ function elementAttributes(table: string, set: string, { id, elements }: Element
 
 export function getTable(name: string): Message {
   return message('GETTABLE', NLM_F_ACK, [textAttribute(NFTA_TABLE.NAME, name)]);
-}
-
-/** Asks for the generation of all tables. */
-export function getGeneration(): Message {
-  return message('GETGEN', NLM_F_ACK, []);
-}
-
-/** Returns the number that the kernel increases whenever any table changes; undefined for an answer without it. */
-export function decodeGeneration(body: Buffer): number | undefined {
-  return decodeAttributes(body.subarray(NFGENMSG_BYTES)).get(NFTA_GEN_ID)?.readUInt32BE();
 }
 
 /** Lists the chains of every `inet` table. */

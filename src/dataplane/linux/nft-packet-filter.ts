@@ -8,7 +8,7 @@ import type { NftTable, PacketFilter } from '../packet-filter.ts';
 import { loadAddon } from './addon.ts';
 import { replacementBatch } from './nft-batch.ts';
 import { readListing } from './nft-listing.ts';
-import { decodeGeneration, getGeneration } from './nft-messages.ts';
+import { readGeneration } from './nft-generation.ts';
 import { NftSocket } from './nft-socket.ts';
 
 export interface NftOptions {
@@ -119,12 +119,6 @@ export class NftPacketFilter implements PacketFilter {
       });
     }
   }
-}
-
-/** Returns the generation of all tables; undefined when the kernel does not tell, of which nft says why. */
-async function readGeneration(socket: NftSocket): Promise<number | undefined> {
-  const bodies = await socket.list('read the generation of nftables', getGeneration()).catch(() => []);
-  return bodies[0] === undefined ? undefined : decodeGeneration(bodies[0]);
 }
 
 function isUnchanged(applied: Applied | undefined, wanted: string, printed: string): boolean {
