@@ -2,6 +2,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } f
 import { isIP } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { repeat } from '../base/clock.ts';
+import { untilAborted } from '../base/until-aborted.ts';
 import type { Session, TlsMaterial } from './session.ts';
 import {
   type AnswerBody,
@@ -112,7 +113,8 @@ class Server {
     this.#opening ??= this.#connect(server).finally(() => {
       this.#opening = undefined;
     });
-    return unlessAborted(this.#opening, signal);
+    // The work continues for its other callers.
+    return untilAborted(this.#opening, signal);
   }
 
   async #connect(server: URL): Promise<Connection | undefined> {
@@ -272,15 +274,6 @@ async function negotiate(server: URL, tls: TlsMaterial, closed: AbortSignal): Pr
   } finally {
     limit.removeEventListener('abort', stop);
   }
-}
-
-/** Rejects with the signal's reason when it aborts first. The work continues for its other callers. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }
 
 /** The server says that it has not begun to process the request. */

@@ -8,7 +8,7 @@ const KNOWN_MS = 2000;
 /** The watch often shows a write a moment before the API has answered it. */
 const ANSWER_MS = 100;
 
-/** Blocks as the API answered our writes of them, so that whoever sees their versions in a watch need not read them back. */
+/** Blocks as the API answered our writes of them. A follower whose watch shows such a version need not read the block back. */
 export class WrittenBlocks {
   readonly #clock: Clock;
   /** By name. */
