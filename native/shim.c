@@ -194,7 +194,7 @@ static void find_standalone(char *path) { // empty when that fails
 
 static int become_standalone(const char *path, char *program) { // returns only when that fails
   char shown[PATH_MAX + sizeof STANDALONE], message[PATH_MAX + 256];
-  tune_memory();
+  clear_runtime_options();
   if (restore_input()) execve(path, (char *[]){program, NULL}, environ);
   int reason = errno;
   strcpy(shown, path);

@@ -110,9 +110,13 @@ static int listen_at(const char *path) {
   return -1;
 }
 
-// Has the C library of the program back large allocations with huge pages: its snapshot is 11 MB, which the kernel would
-// otherwise hand out in 4 kB pages. The program removes the variable, so that no plugin inherits it. A value of the caller stays.
-void tune_memory(void) { setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0); }
+// Removes the options of the runtime inside the program: what a caller has set for programs of its own must not change it.
+void clear_runtime_options(void) {
+  char **kept = environ;
+  for (char **entry = environ; *entry != NULL; entry++)
+    if (!starts_with(*entry, "BUN_")) *kept++ = *entry;
+  *kept = NULL;
+}
 
 // Becomes the server. Returns when that fails.
 static void become_server(const struct standalone *call, const struct places *places, int listener, int lock) {
@@ -134,7 +138,7 @@ static void become_server(const struct standalone *call, const struct places *pl
     for (int fd = FIRST_FREE_FD; fd < MOST_FDS; fd++) close(fd);
   char *arguments[] = {"netplug-standalone", "serve",        identity,
                        agent,                (char *)places->socket, (char *)places->lock, NULL};
-  tune_memory();
+  clear_runtime_options();
   execve(call->program, arguments, environ);
 }
 

@@ -25,8 +25,8 @@ struct standalone {
 int64_t now_ms(void);
 int reach(const char *path);
 
-// Adjusts the environment of netplug-standalone before it is executed.
-void tune_memory(void);
+// Prepares the environment of netplug-standalone before it is executed.
+void clear_runtime_options(void);
 
 // Returns whether the call may use a server. `program` is the path of netplug-standalone.
 int describe_standalone(struct standalone *call, const char *program, const char *agent_path);

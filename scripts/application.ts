@@ -1,5 +1,4 @@
-// Single-executable applications: a bundle put into the binary of Node, with a snapshot of its heap or a cache of its
-// compiled code. The same inputs give the same file.
+// Single-executable applications: a bundle put into the binary of a runtime. The same inputs give the same file.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -13,19 +12,16 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, join } from 'node:path';
-import { inject } from 'postject';
 import type { Platform } from './platform.ts';
 
 export interface Application {
   readonly bundle: string;
   readonly names: readonly string[];
-  /** Of `node --experimental-sea-config`. */
-  readonly sea: {
-    readonly useSnapshot?: boolean;
-    readonly useCodeCache?: boolean;
-    readonly execArgv: readonly string[];
-  };
+  readonly pack: Pack;
 }
+
+/** Makes an executable from the files `MAIN` and `ADDON` of the folder, and returns its path. */
+export type Pack = (folder: string, platform: Platform) => Promise<string>;
 
 export interface Assembly {
   readonly platform: Platform;
@@ -37,58 +33,41 @@ export interface Assembly {
   readonly inputs: readonly Uint8Array[];
 }
 
-/** Marks where Node looks for the application inside its own binary. */
-const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
+export const MAIN = 'main.cjs';
+export const ADDON = 'netns.node';
+
 /**
- * Runs a command in /mnt, which is the folder. A snapshot contains the path of its script and the id of the process that
- * made it, and the port of a server that it has called: with namespaces for each, and addresses that are not random, none differs
- * from one build to the next.
+ * Runs a command in /mnt, which is the folder. What is packed may contain the path of its script and depend on the id of the
+ * process that made it: with namespaces for each, and addresses that are not random, none differs from one build to the next.
  */
-const ALONE = 'mount --bind "$0" /mnt && ip link set dev lo up && cd /mnt && exec setarch --addr-no-randomize "$@"';
+const ALONE = 'mount --bind "$0" /mnt && cd /mnt && exec setarch --addr-no-randomize "$@"';
 const NAMESPACES = ['--mount', '--net', '--pid', '--fork', '--kill-child'];
-/**
- * Seeds what would be random otherwise. One thread allocates in the same order every time; V8 refuses a cache of compiled code
- * made with that flag, and needs it for snapshots only.
- */
-const SEEDED = ['--no-warnings', '--random-seed=1'];
-const SNAPSHOT = ['--single-threaded'];
 
 /** Puts the application into the folder under its names; does nothing when nothing has changed since the last time. */
-export async function assemble({ bundle: main, names, sea }: Application, assembly: Assembly): Promise<void> {
+export async function assemble({ bundle, names, pack }: Application, assembly: Assembly): Promise<void> {
   const { platform, addon, folder, inputs } = assembly;
-  const work = join(platform.buildFolder, basename(main, '.cjs'));
-  const node = platform.node();
+  const work = join(platform.buildFolder, basename(bundle, '.cjs'));
   const digest = createHash('sha256');
-  for (const input of [readFileSync(main), readFileSync(addon), ...inputs]) digest.update(input);
+  for (const input of [readFileSync(bundle), readFileSync(addon), ...inputs]) digest.update(input);
   const stamp = digest.digest('hex');
   const isBuilt = existsSync(join(work, 'stamp')) && names.every((name) => existsSync(join(folder, name)));
   if (isBuilt && readFileSync(join(work, 'stamp'), 'utf8') === stamp) return;
   rmSync(work, { recursive: true, force: true });
   mkdirSync(work, { recursive: true });
-  copyFileSync(main, join(work, 'main.cjs'));
-  copyFileSync(addon, join(work, 'netns.node'));
-  copyFileSync(node, join(work, 'node'));
-  const config = {
-    main: '/mnt/main.cjs',
-    output: '/mnt/blob',
-    disableExperimentalSEAWarning: true,
-    execArgvExtension: 'none',
-    assets: { 'netns.node': '/mnt/netns.node' },
-    ...sea,
-  };
-  writeFileSync(join(work, 'sea.json'), JSON.stringify(config));
-  // Node warns that it has not verified some modules in snapshots; the tests of the programs do, for those in use.
-  const flags = [...SEEDED, ...(sea.useSnapshot === true ? SNAPSHOT : [])];
-  const command = [...platform.run, '/mnt/node', ...flags, '--experimental-sea-config', '/mnt/sea.json'];
-  const user = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
-  execFileSync('unshare', [...user, ...NAMESPACES, 'sh', '-c', ALONE, work, ...command], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
-  const executable = join(work, 'node');
-  await inject(executable, 'NODE_SEA_BLOB', readFileSync(join(work, 'blob')), { sentinelFuse: FUSE });
+  copyFileSync(bundle, join(work, MAIN));
+  copyFileSync(addon, join(work, ADDON));
+  const executable = await pack(work, platform);
   putUnder(names, executable, folder);
   rmSync(executable);
   writeFileSync(join(work, 'stamp'), stamp);
+}
+
+/** Runs a command in the folder, which it sees as /mnt, without a network. */
+export function runAlone(folder: string, command: readonly string[]): void {
+  const user = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
+  execFileSync('unshare', [...user, ...NAMESPACES, 'sh', '-c', ALONE, folder, ...command], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
 }
 
 /** Gives the file these names in the folder, each replaced at once: what is executed from an old one goes on undisturbed. */

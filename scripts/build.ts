@@ -7,23 +7,20 @@ import { parseArgs } from 'node:util';
 import { type Application, assemble, putUnder } from './application.ts';
 import { buildHealthProbe, buildNative, buildShim } from './build-native.ts';
 import { bundle } from './bundle.ts';
+import { packIntoBun } from './pack-into-bun.ts';
+import { packIntoNode } from './pack-into-node.ts';
 import { ARCHITECTURES, executablesFolder, isArchitecture, platformOf } from './platform.ts';
 
 const SHIMS = ['netplug', 'netplug-ipam'];
 
 const APPLICATIONS: readonly Application[] = [
+  // Serves one call and ends, so that what counts is how soon it starts.
+  { bundle: 'build/standalone.cjs', names: ['netplug-standalone'], pack: packIntoBun },
   {
-    // Serves one call and ends: it starts from a snapshot of the heap, has room for most of what it allocates, and neither
-    // starts threads nor compiles code that pays off only later.
-    bundle: 'build/standalone.cjs',
-    names: ['netplug-standalone'],
-    sea: { useSnapshot: true, execArgv: ['--min-semi-space-size=4', '--v8-pool-size=1', '--no-sparkplug'] },
-  },
-  {
-    // Memory matters more than the last bit of speed: an agent lives on every node.
     bundle: 'build/netplug.cjs',
     names: ['netplugctl', 'netplug-agent', 'netplug-bird', 'netplug-orch-controllers', 'netplug-operator'],
-    sea: { useCodeCache: true, execArgv: ['--max-semi-space-size=2'] },
+    // Memory matters more than the last bit of speed: an agent lives on every node.
+    pack: packIntoNode({ execArgv: ['--max-semi-space-size=2'] }),
   },
 ];
 
@@ -38,9 +35,10 @@ mkdirSync(folder, { recursive: true });
 const addon = buildNative(platform);
 await bundle({ write: true });
 
-const inputs = ['scripts/build.ts', 'scripts/application.ts', 'scripts/platform.ts', 'package.json'].map((path) =>
-  readFileSync(path),
+const SCRIPTS = ['build', 'application', 'pack-into-bun', 'pack-into-node', 'platform'].map(
+  (name) => `scripts/${name}.ts`,
 );
+const inputs = [...SCRIPTS, 'package.json'].map((path) => readFileSync(path));
 for (const application of APPLICATIONS) await assemble(application, { platform, addon, folder, inputs });
 
 const shim = buildShim(platform);

@@ -1,8 +1,8 @@
-// How the programs become two files: the plugin for a snapshot, and everything.
+// How the programs become two files: the plugin for calls without an agent, and everything.
 import { build, type BuildOptions, type Plugin } from 'esbuild';
 
-/** Modules of Node that cannot be in a snapshot of the heap. */
-const NOT_IN_SNAPSHOTS = /^node:(http|https|http2|tls)$/;
+/** What most calls do without: TLS, the API of the orchestrator, streams of etcd, traces. */
+const SELDOM_USED = /^(node:(http|https|http2|tls)|yaml|@opentelemetry\/.+)$/;
 
 const LATER = 'load-later';
 
@@ -10,13 +10,16 @@ const LATER = 'load-later';
 const loadLater: Plugin = {
   name: LATER,
   setup: (builder) => {
-    builder.onResolve({ filter: NOT_IN_SNAPSHOTS }, ({ path }) => ({ path, namespace: LATER }));
-    builder.onLoad({ filter: NOT_IN_SNAPSHOTS, namespace: LATER }, async ({ path }) => {
+    builder.onResolve({ filter: SELDOM_USED }, ({ path, namespace, resolveDir }) =>
+      namespace === LATER ? undefined : { path, namespace: LATER, pluginData: resolveDir },
+    );
+    builder.onLoad({ filter: SELDOM_USED, namespace: LATER }, async ({ path, pluginData: resolveDir }) => {
       const names = Object.keys((await import(path)) as object).filter(
         (name) => /^\w+$/.test(name) && name !== 'default',
       );
-      const getters = names.map((name) => `get ${name}() { return process.getBuiltinModule('${path}').${name}; }`);
-      return { contents: `module.exports = { ${getters.join(', ')} };`, loader: 'js' };
+      const getters = names.map((name) => `get ${name}() { return load().${name}; }`);
+      const contents = `let loaded; const load = () => (loaded ??= require('${path}')); module.exports = { ${getters.join(', ')} };`;
+      return { contents, loader: 'js', resolveDir: String(resolveDir) };
     });
   },
 };
@@ -38,8 +41,6 @@ const BUNDLES = [
   {
     entryPoints: ['src/bin/standalone.ts'],
     outfile: 'build/standalone.cjs',
-    // A snapshot cannot import modules later: bundled ones are loaded by a function call.
-    supported: { 'dynamic-import': false },
     plugins: [loadLater],
   },
 ] satisfies BuildOptions[];

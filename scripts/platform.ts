@@ -17,6 +17,8 @@ export interface Platform {
   readonly buildFolder: string;
   /** Returns the binary of Node without its symbols. */
   readonly node: () => string;
+  /** Returns Bun for this machine, which compiles, and for the platform. */
+  readonly bun: () => { readonly compiler: string; readonly target: string };
   /** Starts of the commands that run a program of the platform. */
   readonly run: readonly string[];
   /** C compiler for glibc. */
@@ -36,6 +38,12 @@ export interface MuslCompiler {
 const GNU: Readonly<Record<Architecture, string>> = { x64: 'x86_64', arm64: 'aarch64' };
 /** Debian's names of architectures, which are Go's as well. */
 export const DEBIAN_NAMES: Readonly<Record<Architecture, 'amd64' | 'arm64'>> = { x64: 'amd64', arm64: 'arm64' };
+/** Packages of Bun by architecture; that of x64 needs no AVX. */
+const BUN: Readonly<Record<Architecture, string>> = {
+  x64: '@oven/bun-linux-x64-baseline',
+  arm64: '@oven/bun-linux-aarch64',
+};
+const BUN_FILE = 'bin/bun';
 const ROOT = join(import.meta.dirname, '..');
 // musl-gcc knows no -static-pie: it would ask for the loader of shared libraries.
 const STATIC_PIE = ['-fPIE', '-static', '-nostartfiles', '-Wl,-pie,--no-dynamic-linker,-z,text'];
@@ -67,13 +75,14 @@ function nativePlatform(architecture: Architecture): Platform {
     architecture,
     buildFolder,
     node: () => strippedNode('strip', process.execPath, buildFolder),
+    bun: () => ({ compiler: installedBun(architecture), target: installedBun(architecture) }),
     run: [],
     compiler: 'gcc',
     musl: () => ({ compiler: 'musl-gcc', flags: [...STATIC_PIE, ...startFiles(musl)], libraries: [] }),
   };
 }
 
-/** Cross compilers of Debian, and an emulator to make snapshots and caches of compiled code, which only Node itself can. */
+/** Cross compilers of Debian, and an emulator to make caches of compiled code, which only Node itself can. */
 function crossPlatform(architecture: Architecture): Platform {
   const buildFolder = join(ROOT, `build/${architecture}`);
   const triplet = `${GNU[architecture]}-linux-gnu`;
@@ -81,7 +90,8 @@ function crossPlatform(architecture: Architecture): Platform {
   return {
     architecture,
     buildFolder,
-    node: () => strippedNode(`${triplet}-strip`, nodeFor(architecture), buildFolder),
+    node: () => strippedNode(`${triplet}-strip`, fetchedFile(`node-linux-${architecture}`, 'bin/node'), buildFolder),
+    bun: () => ({ compiler: installedBun(ownArchitecture()), target: fetchedFile(BUN[architecture], BUN_FILE) }),
     run: [`qemu-${GNU[architecture]}-static`, '-L', `/usr/${triplet}`],
     compiler,
     musl: () => {
@@ -114,18 +124,21 @@ function strippedNode(strip: string, node: string, folder: string): string {
   return stripped;
 }
 
-/** Fetches the npm package of the architecture, which npm does not install here, and checks it against the lock. */
-function nodeFor(architecture: Architecture): string {
-  const name = `node-linux-${architecture}`;
+function installedBun(architecture: Architecture): string {
+  return join(ROOT, 'node_modules', BUN[architecture], BUN_FILE);
+}
+
+/** Fetches an npm package for another architecture, which npm does not install here, and checks it against the lock. */
+function fetchedFile(name: string, file: string): string {
   const lock = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
     readonly packages: Readonly<Record<string, { readonly version: string; readonly integrity: string }>>;
   };
   const locked = lock.packages[`node_modules/${name}`];
   if (locked === undefined) throw new Error(`package-lock.json has no ${name}`);
-  const folder = join(cacheFolder(), `${name}-${locked.version}`);
-  const node = join(folder, 'package/bin/node');
-  if (existsSync(node)) return node;
-  const dir = mkdtempSync(join(tmpdir(), 'netplug-node-'));
+  const folder = join(cacheFolder(), `${name.replace(/^@.*\//, '')}-${locked.version}`);
+  const path = join(folder, 'package', file);
+  if (existsSync(path)) return path;
+  const dir = mkdtempSync(join(tmpdir(), 'netplug-package-'));
   try {
     const pack = ['pack', `${name}@${locked.version}`, '--json', '--pack-destination', dir];
     const [packed] = JSON.parse(execFileSync('npm', pack, { encoding: 'utf8', cwd: dir })) as [{ filename: string }];
@@ -140,5 +153,5 @@ function nodeFor(architecture: Architecture): string {
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
-  return node;
+  return path;
 }

@@ -1,14 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { isSea } from 'node:sea';
 import type { FromNetwork } from '../apps/agent/network-channel.ts';
 import type { LaunchedNetwork } from '../apps/agent/network-process.ts';
 import { reasonOf } from '../base/errors.ts';
+import { isExecutable } from '../base/executable.ts';
 
 const PROGRAM = 'netplug-network';
 
 /** Starts this executable again as the network process of the node. */
 export function launchNetwork(onMessage: (message: FromNetwork) => void): LaunchedNetwork {
-  const script = isSea() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
+  const script = isExecutable() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
   let child: ChildProcess;
   try {
     // /proc/self/exe, because an upgrade may have replaced the file at the path.

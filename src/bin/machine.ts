@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { isSea } from 'node:sea';
 import type { Machine } from '../apps/ctl/ports.ts';
 import { readVariable } from '../config/environment.ts';
+import { isExecutable } from '../base/executable.ts';
 import { stateDir } from './registration.ts';
 
 /** Returns the path of the file that the agent of this node locks. */
@@ -12,7 +12,7 @@ export function agentLockPath(env: NodeJS.ProcessEnv): string {
 /** Returns the files and folders of netplug on this machine. */
 export function machineOf(env: NodeJS.ProcessEnv): Machine {
   return {
-    executable: isSea() ? process.execPath : undefined,
+    executable: isExecutable() ? process.execPath : undefined,
     stateDir: stateDir(env),
     runDir: readVariable(env, 'NETPLUG_RUN_DIR'),
     agentLock: agentLockPath(env),

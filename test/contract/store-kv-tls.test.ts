@@ -2,7 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Follower } from './suites/datastore/follower.ts';
-import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
+import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-store.ts';
+import { openLean } from '../../src/datastore/kv/lean-connection.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { program } from '../support/components.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
@@ -17,7 +18,12 @@ interface Files {
   readonly caCertFile?: string;
 }
 
-describe('a kv datastore behind TLS', () => {
+const WAYS: readonly (readonly [string, KvStoreOptions])[] = [
+  ["over Node's HTTP/2", {}],
+  ['over a lean connection', { openUnary: openLean }],
+];
+
+describe.each(WAYS)('a kv datastore behind TLS, %s', (_way, options) => {
   let folder: TlsFolder;
   let ours: Authority;
   let foreign: Authority;
@@ -44,12 +50,15 @@ describe('a kv datastore behind TLS', () => {
   });
 
   const store = (urls: readonly string[], files: Files): Store =>
-    openKvStore({
-      endpoints: { from: 'list', urls },
-      keyFile: files.keyFile,
-      certFile: files.certFile,
-      caCertFile: files.caCertFile,
-    });
+    openKvStore(
+      {
+        endpoints: { from: 'list', urls },
+        keyFile: files.keyFile,
+        certFile: files.certFile,
+        caCertFile: files.caCertFile,
+      },
+      options,
+    );
   const failure = async (urls: readonly string[], files: Files): Promise<{ code?: string; message?: string }> => {
     await using opened = store(urls, files);
     return await opened.ping(never).then(
@@ -138,7 +147,7 @@ describe('a kv datastore behind TLS', () => {
     // While nothing changes, the watch of a user with just these rights stays.
     const limits = { connectMs: 1000, firstTryMs: 1000, answerMs: 2000, silenceMs: 1000 };
     const endpoints = { from: 'list', urls: [guarded.url] } as const;
-    await using quiet = openKvStore({ endpoints, ...client, caCertFile }, { limits });
+    await using quiet = openKvStore({ endpoints, ...client, caCertFile }, { ...options, limits });
     const follower = new Follower(quiet, nodeName('n1'));
     await follower.started();
     await expect(Promise.race([follower.ended, sleep(3 * limits.silenceMs, 'still there')])).resolves.toBe(

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { blockObject, readBlock, readRouting } from '../../src/datastore/orch/block-objects.ts';
 import { Unreadable as UnreadableObject } from '../../src/datastore/orch/unreadable.ts';
-import type { KeyValue } from '../../proto/gen/etcd_pb.js';
+import type { KeyValue } from '../../proto/gen/etcd.ts';
 import { Keys } from '../../src/datastore/kv/keys.ts';
 import { blockReader, endpointReader, readClaim, resourceReader, Unreadable } from '../../src/datastore/kv/records.ts';
 import { decodeResource, decodeStoredResource } from '../../src/model/decode-resource.ts';

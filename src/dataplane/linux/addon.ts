@@ -1,8 +1,8 @@
 import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { getRawAsset, isSea } from 'node:sea';
 import { NetplugError, errnoOf, reasonOf } from '../../base/errors.ts';
+import { embeddedFile } from '../../base/executable.ts';
 
 /** The functions of native/*.c. A negative number is a negative errno. */
 export interface Addon {
@@ -55,7 +55,8 @@ export function loadAddon(path?: string): Addon {
 }
 
 function loadFrom(path: string | undefined): Addon {
-  if (path === undefined && isSea()) return loadEmbedded(Buffer.from(getRawAsset(ASSET)));
+  const embedded = path === undefined ? embeddedFile(ASSET) : undefined;
+  if (embedded !== undefined) return loadEmbedded(embedded);
   const file = path ?? fromSources();
   try {
     return open(file);

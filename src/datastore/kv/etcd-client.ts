@@ -8,16 +8,18 @@ import { notLeader } from '../not-leader.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import type {
   LeaseGrantResponse,
+  LeaseKeepAliveRequest,
   LeaseKeepAliveResponse,
   RangeResponse,
   TxnRequest,
   TxnResponse,
+  WatchRequest,
   WatchResponse,
-} from '../../../proto/gen/etcd_pb.js';
-import { followStream, type WatchInit } from './follow-stream.ts';
-import { type RenewalInit, renewalStream } from './renewal-stream.ts';
+} from '../../../proto/gen/etcd.ts';
+import { followStream } from './follow-stream.ts';
+import { renewalStream } from './renewal-stream.ts';
 import { type EtcdEndpoint, closeEndpoint, connectionFor, openEndpoint } from './etcd-endpoint.ts';
-import { get, leased, type LeasedKey, type RangeInit, rangesIn, txn } from './requests.ts';
+import { get, leased, type LeasedKey, type RangeInit, rangeRequest, rangesIn, txn } from './requests.ts';
 import { readTlsFiles } from './tls-files.ts';
 import { etcdError, judge, type EtcdFailure } from './translate-error.ts';
 import type { OpenUnary } from './unary-connection.ts';
@@ -96,7 +98,9 @@ export class EtcdClient implements AsyncDisposable {
   }
 
   async range(request: RangeInit, signal: AbortSignal): Promise<RangeResponse> {
-    return this.#dated(async () => this.#read('Range', async ({ kv }, limit) => kv.range(request, limit), signal));
+    return this.#dated(async () =>
+      this.#read('Range', async ({ kv }, limit) => kv.range(rangeRequest(request), limit), signal),
+    );
   }
 
   /** A transaction without effects: may be asked of several endpoints. */
@@ -166,13 +170,13 @@ export class EtcdClient implements AsyncDisposable {
   }
 
   /** One stream of watches. It ends only with an error, also when the server stops responding. */
-  watch(requests: Queue<WatchInit>, signal: AbortSignal): AsyncGenerator<WatchResponse> {
+  watch(requests: Queue<WatchRequest>, signal: AbortSignal): AsyncGenerator<WatchResponse> {
     const { silenceMs } = this.#options.limits;
     return this.#stream('Watch', (endpoint) => followStream(endpoint, { requests, silenceMs, signal }), signal);
   }
 
   /** One stream of renewals, a response for each request. It ends only with an error. */
-  renewals(requests: Queue<RenewalInit>, signal: AbortSignal): AsyncGenerator<LeaseKeepAliveResponse> {
+  renewals(requests: Queue<LeaseKeepAliveRequest>, signal: AbortSignal): AsyncGenerator<LeaseKeepAliveResponse> {
     return this.#stream('LeaseKeepAlive', (endpoint) => renewalStream(endpoint, { requests, signal }), signal);
   }
 

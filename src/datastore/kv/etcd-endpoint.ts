@@ -1,10 +1,6 @@
-import { type Client, createClient, type Transport } from '@connectrpc/connect';
-import { createGrpcTransport } from '@connectrpc/connect-node';
-import { Lease, Watch } from '../../../proto/gen/etcd_pb.js';
 import { Http2Connection } from './http2-connection.ts';
 import { unaryOver } from './http2-unary.ts';
-import type { EtcdTls } from './tls-files.ts';
-import type { OpenUnary, UnaryConnection } from './unary-connection.ts';
+import type { OpenUnary, UnaryConnection, UnaryOptions } from './unary-connection.ts';
 import { type UnaryKv, unaryKv, type UnaryLease, unaryLease } from './unary-kv.ts';
 
 /** One endpoint and the connections to it, made when first used and again when lost. */
@@ -15,41 +11,17 @@ export interface EtcdEndpoint {
   readonly lease: UnaryLease;
   /** For streams. The same connection as `unary` unless the client has `openUnary`. */
   readonly connection: Http2Connection;
-  readonly watch: Client<typeof Watch>;
-  readonly renewal: Pick<Client<typeof Lease>, 'leaseKeepAlive'>;
 }
 
-export interface EndpointOptions {
-  /** Empty for an unencrypted origin. */
-  readonly tls: EtcdTls;
-  readonly connectMs: number;
+export interface EndpointOptions extends UnaryOptions {
   readonly openUnary: OpenUnary | undefined;
 }
 
 /** Returns the endpoint with that origin, which connects on first use. */
 export function openEndpoint(origin: string, { tls, connectMs, openUnary }: EndpointOptions): EtcdEndpoint {
   const connection = new Http2Connection(origin, { tls, connectMs });
-  const unary = openUnary?.(origin, { connectMs }) ?? unaryOver(connection);
-  let transport: Transport | undefined;
-  // A client for one call needs none.
-  const streams = (): Transport => (transport ??= streamsOver(connection));
-  return {
-    origin,
-    connection,
-    unary,
-    kv: unaryKv(unary),
-    lease: unaryLease(unary),
-    get watch() {
-      return createClient(Watch, streams());
-    },
-    get renewal() {
-      return createClient(Lease, streams());
-    },
-  };
-}
-
-function streamsOver({ authority, forWatches }: Http2Connection): Transport {
-  return createGrpcTransport({ baseUrl: authority, acceptCompression: [], sessionManager: forWatches });
+  const unary = openUnary?.(origin, { tls, connectMs }) ?? unaryOver(connection);
+  return { origin, connection, unary, kv: unaryKv(unary), lease: unaryLease(unary) };
 }
 
 /** Returns the connection that requests of that method use. */

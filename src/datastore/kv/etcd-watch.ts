@@ -1,10 +1,9 @@
-import { Code, ConnectError } from '@connectrpc/connect';
 import { Channel } from '../../base/channel.ts';
 import type { EtcdClient } from './etcd-client.ts';
-import type { WatchInit } from './follow-stream.ts';
-import { type Event, Event_EventType, type WatchResponse } from '../../../proto/gen/etcd_pb.js';
+import { type Event, Event_EventType, type WatchRequest, type WatchResponse } from '../../../proto/gen/etcd.ts';
+import { GrpcCode, GrpcError } from './grpc.ts';
 import type { KeyRange } from './keys.ts';
-import { bytesOf, rangeOf } from './requests.ts';
+import { bytesOf, cancelWatch, createWatch, rangeOf } from './requests.ts';
 import { etcdError, judgeText } from './translate-error.ts';
 
 /** Changes of one followed range at one revision or several, in their order; none when etcd says that there were none. */
@@ -21,7 +20,7 @@ const REFUSED_ID = -1n;
 /** Several ranges followed over one stream, each under a topic. */
 export class EtcdWatch<T> {
   readonly #client: EtcdClient;
-  readonly #requests = new Channel<WatchInit>();
+  readonly #requests = new Channel<WatchRequest>();
   readonly #topics = new Map<bigint, T>();
   #lastId = 0n;
 
@@ -34,14 +33,13 @@ export class EtcdWatch<T> {
     this.#lastId += 1n;
     this.#topics.set(this.#lastId, topic);
     const range = typeof keys === 'string' ? { key: bytesOf(keys) } : rangeOf(keys);
-    const value = { ...range, startRevision: after + 1n, watchId: this.#lastId, progressNotify: true };
-    this.#requests.push({ requestUnion: { case: 'createRequest', value } });
+    this.#requests.push(createWatch({ ...range, startRevision: after + 1n, watchId: this.#lastId }));
     return this.#lastId;
   }
 
   leave(id: bigint): void {
     if (!this.#topics.delete(id)) return;
-    this.#requests.push({ requestUnion: { case: 'cancelRequest', value: { watchId: id } } });
+    this.#requests.push(cancelWatch(id));
   }
 
   /** What happens, until it throws: store/unavailable also when etcd has forgotten the revision to begin at. */
@@ -70,5 +68,5 @@ export function isPut({ type }: Event): boolean {
 function lost({ compactRevision, cancelReason }: WatchResponse): Error {
   const compacted = `the history that the watch needs is compacted up to revision ${String(compactRevision)}`;
   if (compactRevision === 0n) return etcdError(judgeText(cancelReason), 'for a watch');
-  return etcdError(judgeText(compacted), 'for a watch', new ConnectError(compacted, Code.OutOfRange));
+  return etcdError(judgeText(compacted), 'for a watch', new GrpcError(compacted, GrpcCode.OutOfRange));
 }

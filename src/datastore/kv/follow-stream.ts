@@ -1,34 +1,22 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { Client } from '@connectrpc/connect';
 import type { Channel } from '../../base/channel.ts';
 import { repeat } from '../../base/clock.ts';
 import { timedOut } from '../../base/timed-out.ts';
-import type { Watch, WatchRequestSchema, WatchResponse } from '../../../proto/gen/etcd_pb.js';
-import type { Http2Connection } from './http2-connection.ts';
+import type { WatchRequest, WatchResponse } from '../../../proto/gen/etcd.ts';
+import type { EtcdEndpoint } from './etcd-endpoint.ts';
+import { WATCH } from './etcd-methods.ts';
+import { grpcStream } from './grpc-stream.ts';
 import { DEFAULT_PREFIX } from './keys.ts';
-import { bytesOf } from './requests.ts';
+import { bytesOf, cancelWatch, createWatch } from './requests.ts';
 import { etcdError, judge } from './translate-error.ts';
-
-export type WatchInit = MessageInitShape<typeof WatchRequestSchema>;
-
-/** The server and connection of a stream of watches. */
-export interface WatchTarget {
-  readonly origin: string;
-  readonly connection: Http2Connection;
-  readonly watch: Client<typeof Watch>;
-}
-
-/** Makes a member that has lost its leader, and so receives no changes, close the stream. */
-export const LEADER_ONLY = { hasleader: 'true' };
 
 /**
  * Probe: creates and cancels a watch. etcd leaves progress requests unanswered while a watch starts at a future revision.
  * The user may read the key, because etcd does not say which watch of a stream it has refused.
  */
 const PROBE_ID = 1n << 62n;
-const PROBE: readonly WatchInit[] = [
-  { requestUnion: { case: 'createRequest', value: { key: bytesOf(`${DEFAULT_PREFIX}/probe`), watchId: PROBE_ID } } },
-  { requestUnion: { case: 'cancelRequest', value: { watchId: PROBE_ID } } },
+const PROBE: readonly WatchRequest[] = [
+  createWatch({ key: bytesOf(`${DEFAULT_PREFIX}/probe`), watchId: PROBE_ID }),
+  cancelWatch(PROBE_ID),
 ];
 
 /**
@@ -37,8 +25,8 @@ const PROBE: readonly WatchInit[] = [
  * @throws store/unavailable, store/refused
  */
 export async function* followStream(
-  { origin, connection, watch }: WatchTarget,
-  { requests, silenceMs, signal }: { requests: Channel<WatchInit>; silenceMs: number; signal: AbortSignal },
+  { origin, connection }: Pick<EtcdEndpoint, 'origin' | 'connection'>,
+  { requests, silenceMs, signal }: { requests: Channel<WatchRequest>; silenceMs: number; signal: AbortSignal },
 ): AsyncGenerator<WatchResponse> {
   const over = new AbortController();
   const either = AbortSignal.any([signal, over.signal]);
@@ -52,7 +40,7 @@ export async function* followStream(
     either,
   );
   try {
-    for await (const response of watch.watch(requests, { signal: either, headers: LEADER_ONLY })) {
+    for await (const response of grpcStream(connection, WATCH, { requests, signal: either })) {
       waitingSince = Number.POSITIVE_INFINITY;
       yield response;
       waitingSince = performance.now();

@@ -3,7 +3,7 @@ import type { ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { FollowedRecord, FollowEvent, Query } from '../follow.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
-import type { Event, KeyValue, ResponseOp } from '../../../proto/gen/etcd_pb.js';
+import type { Event, KeyValue, ResponseOp } from '../../../proto/gen/etcd.ts';
 import { FollowedBlocks } from './followed-blocks.ts';
 import { FollowedRouting } from './followed-routing.ts';
 import type { KeyRange } from './keys.ts';
@@ -113,7 +113,7 @@ async function readAll(
 }
 
 function pageIn(part: ResponseOp | undefined): { readonly kvs: readonly KeyValue[]; readonly more: boolean } {
-  return part?.response.case === 'responseRange' ? part.response.value : { kvs: [], more: false };
+  return part?.response?.$case === 'responseRange' ? part.response.value : { kvs: [], more: false };
 }
 
 function rangeAt(keys: string | KeyRange): RangeInit {

@@ -3,7 +3,7 @@ import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import { borrowersOf } from '../borrowers.ts';
 import type { FollowedRecord } from '../follow.ts';
 import { isPut } from './etcd-watch.ts';
-import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
+import type { Event, KeyValue } from '../../../proto/gen/etcd.ts';
 import type { FollowedRange } from './follow.ts';
 import { cidrOfKey } from './keys.ts';
 import { borrowedKeys } from './read-node.ts';

@@ -4,7 +4,7 @@ import { addressesOf } from '../borrowers.ts';
 import type { FollowedRecord } from '../follow.ts';
 import { type BorrowedRecord, decodeBorrowed } from './borrowed-records.ts';
 import { isPut } from './etcd-watch.ts';
-import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
+import type { Event, KeyValue } from '../../../proto/gen/etcd.ts';
 import { cidrOfKey, type Keys } from './keys.ts';
 import { readClaim, Unreadable } from './records.ts';
 import { decodeText } from './requests.ts';

@@ -139,6 +139,7 @@ class Reader {
 const MOST_SHIFT = 21;
 
 function decodeHuffman(bytes: Buffer): string {
+  const rows = (huffman ??= codesByLength());
   let text = '';
   let code = 0;
   let length = 0;
@@ -146,9 +147,8 @@ function decodeHuffman(bytes: Buffer): string {
     for (let bit = 7; bit >= 0; bit -= 1) {
       code = code * 2 + ((byte >> bit) & 1);
       length += 1;
-      const row = HUFFMAN[length];
-      if (row === undefined) continue;
-      const symbol = row.symbols[code - row.first];
+      const row = rows[length];
+      const symbol = row?.symbols[code - row.first];
       if (symbol === END_OF_STRING) throw new HpackError('a string holds the end-of-string symbol');
       if (symbol === undefined) continue;
       text += String.fromCharCode(symbol);
@@ -175,18 +175,18 @@ const CODE_BITS: readonly number[] = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, 15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
 ];
 
-/** By length in bits. */
-const HUFFMAN: readonly (CodesOfLength | undefined)[] = codesByLength();
+/** By length in bits; made when first needed. */
+let huffman: readonly CodesOfLength[] | undefined;
 
-function codesByLength(): readonly (CodesOfLength | undefined)[] {
-  const rows: (CodesOfLength | undefined)[] = [];
-  let first = 0;
-  for (let bits = 0; bits <= Math.max(...CODE_BITS); bits += 1) {
-    const symbols = [...CODE_BITS.keys()].filter((symbol) => CODE_BITS[symbol] === bits);
-    rows.push(symbols.length === 0 ? undefined : { first, symbols });
-    first = (first + symbols.length) * 2;
-  }
-  return rows;
+function codesByLength(): readonly CodesOfLength[] {
+  const byLength = Array.from({ length: Math.max(...CODE_BITS) + 1 }, (): number[] => []);
+  for (const [symbol, bits] of CODE_BITS.entries()) byLength[bits]?.push(symbol);
+  let next = 0;
+  return byLength.map((symbols) => {
+    const first = next;
+    next = (first + symbols.length) * 2;
+    return { first, symbols };
+  });
 }
 
 /** RFC 7541, appendix A. Indices begin at 1. */

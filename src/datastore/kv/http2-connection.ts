@@ -1,31 +1,22 @@
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
-  type ClientSessionRequestOptions,
   connect,
   type OutgoingHttpHeaders,
   type SecureClientSessionOptions,
 } from 'node:http2';
 import { systemClock } from '../../base/clock.ts';
+import { EndedAfterHandshake } from './ended-after-handshake.ts';
 
 /** After this long without data from the server, a connection is tested before the next request. */
 const QUIET_MS = 10_000;
 
 /**
- * The server closed a TLS connection before its HTTP/2 preface. With TLS 1.3 it verifies the client certificate after the
- * client has finished the handshake, and the alert with the reason may get lost.
- */
-export class EndedAfterHandshake extends Error {
-  override readonly name = 'EndedAfterHandshake';
-}
-
-/**
  * One HTTP/2 connection to one endpoint, opened when first needed and again when lost. It counts as open only when
- * the server has sent its settings, so that no request goes to one that accepts connections and never answers. (The manager that
- * comes with the transport does neither, and drops its error listener too early: late errors end the process.)
+ * the server has sent its settings, so that no request goes to one that accepts connections and never answers.
  */
 export class Http2Connection {
-  readonly authority: string;
+  readonly #origin: string;
   readonly #options: SecureClientSessionOptions;
   readonly #connectMs: number;
   #session: ClientHttp2Session | undefined;
@@ -38,7 +29,7 @@ export class Http2Connection {
   readonly #streams = new Set<ClientHttp2Stream>();
 
   constructor(origin: string, options: { readonly tls: SecureClientSessionOptions; readonly connectMs: number }) {
-    this.authority = origin;
+    this.#origin = origin;
     this.#options = options.tls;
     this.#connectMs = options.connectMs;
   }
@@ -63,14 +54,9 @@ export class Http2Connection {
     return this.#opening;
   }
 
-  // oxlint-disable-next-line max-params -- the interface of the transport
-  async request(
-    method: string,
-    path: string,
-    headers: OutgoingHttpHeaders,
-    options: ClientSessionRequestOptions,
-  ): Promise<ClientHttp2Stream> {
-    const stream = await this.#request({ ...headers, ':method': method, ':path': path }, options);
+  /** Opens a request that a caller waits for: it keeps the process running. */
+  async request(path: string, headers: OutgoingHttpHeaders): Promise<ClientHttp2Stream> {
+    const stream = await this.stream(path, headers);
     const { session } = stream;
     this.#awaited.add(stream);
     session?.ref();
@@ -81,15 +67,14 @@ export class Http2Connection {
     return stream;
   }
 
-  /** The same connection for streams that last: they do not keep a process from ending. */
-  get forWatches(): Pick<Http2Connection, 'authority' | 'request' | 'notifyResponseByteRead'> {
-    return {
-      authority: this.authority,
-      // oxlint-disable-next-line max-params -- the interface of the transport
-      request: async (method, path, headers, options) =>
-        this.#request({ ...headers, ':method': method, ':path': path }, options),
-      notifyResponseByteRead: () => this.notifyResponseByteRead(),
-    };
+  /** Opens a request that lasts: it does not keep a process from ending. */
+  async stream(path: string, headers: OutgoingHttpHeaders): Promise<ClientHttp2Stream> {
+    const session = await this.connect();
+    const stream = session.request({ ...headers, ':method': 'POST', ':path': path });
+    this.#streams.add(stream);
+    stream.once('response', () => this.notifyResponseByteRead());
+    stream.once('close', () => this.#streams.delete(stream));
+    return stream;
   }
 
   notifyResponseByteRead(): void {
@@ -107,20 +92,11 @@ export class Http2Connection {
     this.#session = undefined;
   }
 
-  async #request(headers: OutgoingHttpHeaders, options: ClientSessionRequestOptions): Promise<ClientHttp2Stream> {
-    const session = await this.connect();
-    const stream = session.request(headers, options);
-    this.#streams.add(stream);
-    stream.once('response', () => this.notifyResponseByteRead());
-    stream.once('close', () => this.#streams.delete(stream));
-    return stream;
-  }
-
   async #open(): Promise<ClientHttp2Session> {
-    const session = connect(this.authority, this.#options);
+    const session = connect(this.#origin, this.#options);
     this.#attempt = session;
     try {
-      await introduced(session, { isTls: this.authority.startsWith('https:'), limitMs: this.#connectMs });
+      await introduced(session, { isTls: this.#origin.startsWith('https:'), limitMs: this.#connectMs });
     } catch (cause) {
       session.destroy();
       throw cause;
@@ -182,7 +158,7 @@ async function introduced(
   const limit = AbortSignal.timeout(limitMs);
   return new Promise((resolve, reject) => {
     let isEncrypted = false;
-    const fail = (error: Error): void => reject(isEncrypted ? afterHandshake(error) : error);
+    const fail = (error: Error): void => reject(isEncrypted ? new EndedAfterHandshake(error) : error);
     session.once('connect', () => {
       // Node emits it for a session that was destroyed just before, which has no socket.
       if (session.destroyed) return;
@@ -203,10 +179,4 @@ async function introduced(
 function onSocketEnd(session: ClientHttp2Session, ended: (error: Error) => void): void {
   session.socket.once('error', ended);
   session.socket.once('close', () => ended(new Error('the server closed the connection')));
-}
-
-function afterHandshake(error: Error): Error {
-  return new EndedAfterHandshake(`the server ended the connection right after the TLS handshake (${error.message})`, {
-    cause: error,
-  });
 }

@@ -11,7 +11,7 @@ export function unaryOver(connection: Http2Connection): UnaryConnection {
     },
     connect: async () => connection.connect(),
     post: async (path, { headers, body, signal }) => {
-      const stream = await unlessAborted(connection.request('POST', path, { ...headers }, {}), signal);
+      const stream = await unlessAborted(connection.request(path, headers), signal);
       const response = responseOf(stream, () => connection.notifyResponseByteRead(), signal);
       stream.end(body);
       return response;
@@ -22,7 +22,10 @@ export function unaryOver(connection: Http2Connection): UnaryConnection {
 }
 
 /** Rejects when the signal aborts first; a stream that opens after that is closed. */
-async function unlessAborted(opening: Promise<ClientHttp2Stream>, signal: AbortSignal): Promise<ClientHttp2Stream> {
+export async function unlessAborted(
+  opening: Promise<ClientHttp2Stream>,
+  signal: AbortSignal,
+): Promise<ClientHttp2Stream> {
   try {
     return await untilAborted(opening, signal);
   } catch (cause) {
@@ -57,11 +60,11 @@ async function responseOf(stream: ClientHttp2Stream, onBytes: () => void, signal
   });
 }
 
-function fieldsOf(headers: IncomingHttpHeaders): ReadonlyMap<string, string> {
+export function fieldsOf(headers: IncomingHttpHeaders): ReadonlyMap<string, string> {
   return new Map(Object.entries(headers).map(([name, value]) => [name, String(value)]));
 }
 
-function cancel(stream: ClientHttp2Stream): void {
+export function cancel(stream: ClientHttp2Stream): void {
   stream.close(constants.NGHTTP2_CANCEL);
 }
 

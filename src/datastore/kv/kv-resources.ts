@@ -7,7 +7,7 @@ import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { resourceChanged, resourceContested, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion } from '../stored-resource.ts';
 import type { EtcdClient } from './etcd-client.ts';
-import type { TxnResponse } from '../../../proto/gen/etcd_pb.js';
+import type { TxnResponse } from '../../../proto/gen/etcd.ts';
 import type { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
 import { insist, jsonOf, resourceReader, sortOut, versionOf } from './records.ts';

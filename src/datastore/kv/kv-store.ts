@@ -39,7 +39,7 @@ export interface KvStoreOptions {
   readonly onRequest?: (method: string) => void;
   /** Returns the leader's key; then every write is part of a transaction that expects it. */
   readonly fence?: () => LeasedKey | undefined;
-  /** For stores that serve few requests and follow nothing; `openH2c` spares them Node's HTTP/2 client. */
+  /** For stores that serve few requests and follow nothing; `openLean` spares them the HTTP/2 client of the runtime. */
   readonly openUnary?: OpenUnary;
 }
 

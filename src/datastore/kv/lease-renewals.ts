@@ -1,15 +1,14 @@
 import { Channel } from '../../base/channel.ts';
 import { untilAborted } from '../../base/until-aborted.ts';
 import { timedOut } from '../../base/timed-out.ts';
-import type { LeaseKeepAliveResponse } from '../../../proto/gen/etcd_pb.js';
+import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../../../proto/gen/etcd.ts';
 import type { EtcdClient } from './etcd-client.ts';
-import type { RenewalInit } from './renewal-stream.ts';
 import { etcdError } from './translate-error.ts';
 
 const UNANSWERED = { code: 'store/unavailable', reason: 'the renewal was not answered' } as const;
 
 interface Stream {
-  readonly requests: Channel<RenewalInit>;
+  readonly requests: Channel<LeaseKeepAliveRequest>;
   readonly answers: AsyncIterator<LeaseKeepAliveResponse, unknown>;
   readonly stop: AbortController;
 }
@@ -45,7 +44,7 @@ export class LeaseRenewals {
   }
 
   #open(): Stream {
-    const requests = new Channel<RenewalInit>();
+    const requests = new Channel<LeaseKeepAliveRequest>();
     const stop = new AbortController();
     return { requests, stop, answers: this.#client.renewals(requests, stop.signal) };
   }

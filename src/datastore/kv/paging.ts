@@ -1,6 +1,6 @@
-import { Code, ConnectError } from '@connectrpc/connect';
 import type { EtcdClient } from './etcd-client.ts';
-import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
+import type { KeyValue } from '../../../proto/gen/etcd.ts';
+import { GrpcCode, GrpcError } from './grpc.ts';
 import type { KeyRange } from './keys.ts';
 import { bytesOf, rangeOf } from './requests.ts';
 
@@ -28,7 +28,7 @@ export async function listRange(
 
 export function isCompacted(cause: unknown): boolean {
   const answer = cause instanceof Error ? cause.cause : undefined;
-  return answer instanceof ConnectError && answer.code === Code.OutOfRange;
+  return answer instanceof GrpcError && answer.code === GrpcCode.OutOfRange;
 }
 
 async function listOnce(

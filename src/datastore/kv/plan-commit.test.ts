@@ -15,8 +15,8 @@ const update = (after: IpBlock): Change => updateTo({ value: block, version: '7'
 
 function writes(...changes: Change[]): string[] {
   return planCommit(keys, changes).success.map(({ request }) => {
-    if (request.case === 'requestPut') return `put ${decodeText(request.value.key)}`;
-    return request.case === 'requestDeleteRange' ? `delete ${decodeText(request.value.key)}` : 'read';
+    if (request?.$case === 'requestPut') return `put ${decodeText(request.value.key)}`;
+    return request?.$case === 'requestDeleteRange' ? `delete ${decodeText(request.value.key)}` : 'read';
   });
 }
 
@@ -48,7 +48,7 @@ describe('the transaction of a commit', () => {
     const values = (before: IpBlock, after: IpBlock): string[] =>
       planCommit(keys, [updateTo({ value: before, version: '7' }, after)])
         .success.slice(1)
-        .map(({ request }) => (request.case === 'requestPut' ? decodeText(request.value.value) : 'delete'));
+        .map(({ request }) => (request?.$case === 'requestPut' ? decodeText(request.value.value) : 'delete'));
     const lent = takeSlot(block, 2, holder('x', 'n2'));
     expect(values(block, lent)).toEqual(['{"owner":"n1","ordinals":[2]}']);
     expect(values(lent, takeSlot(lent, 0, holder('y', 'n2')))).toEqual(['{"owner":"n1","ordinals":[0,2]}']);

@@ -7,7 +7,7 @@ import { borrowerChange } from '../borrowers.ts';
 import { encodeBorrowed } from './borrowed-records.ts';
 import { storedEndpoint } from '../stored-resource.ts';
 import type { Change } from '../allocation-store.ts';
-import type { TxnRequest } from '../../../proto/gen/etcd_pb.js';
+import type { TxnRequest } from '../../../proto/gen/etcd.ts';
 import type { Keys } from './keys.ts';
 import { absent, type Condition, MAX_OPS, type Op, put, remove, txn, unchanged } from './requests.ts';
 

@@ -2,7 +2,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import type { Stored } from '../allocation-store.ts';
 import type { EtcdClient } from './etcd-client.ts';
-import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
+import type { KeyValue } from '../../../proto/gen/etcd.ts';
 import type { Keys } from './keys.ts';
 import { isCompacted, type RangeListing } from './paging.ts';
 import { blockReader, insist, readClaim } from './records.ts';

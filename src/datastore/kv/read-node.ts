@@ -4,7 +4,7 @@ import { compareCidrs } from '../../net/cidr.ts';
 import type { NodeView } from '../allocation-store.ts';
 import { settingQueries, settingsFrom } from '../node-settings.ts';
 import { decodeBorrowed } from './borrowed-records.ts';
-import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
+import type { KeyValue } from '../../../proto/gen/etcd.ts';
 import { cidrOfKey, type Keys } from './keys.ts';
 import { retryOnCompaction, fetchBlocks, type EtcdReader } from './read-blocks.ts';
 import { blockReader, endpointReader, resourceRecord, sortOut } from './records.ts';

@@ -8,7 +8,7 @@ import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoi
 import type { ResourceRecord } from '../follow.ts';
 import { decodeEndpoint, decodeFollowedResource, decodeRecordedResource } from '../stored-resource.ts';
 import type { Claim, Stored } from '../allocation-store.ts';
-import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
+import type { KeyValue } from '../../../proto/gen/etcd.ts';
 import { cidrOfKey, keyOrNone, type Keys } from './keys.ts';
 import { decodeText } from './requests.ts';
 

@@ -1,20 +1,18 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Channel } from '../../base/channel.ts';
 import { timedOut } from '../../base/timed-out.ts';
-import type { LeaseKeepAliveRequestSchema, LeaseKeepAliveResponse } from '../../../proto/gen/etcd_pb.js';
+import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../../../proto/gen/etcd.ts';
 import type { EtcdEndpoint } from './etcd-endpoint.ts';
-import { LEADER_ONLY } from './follow-stream.ts';
+import { LEASE_KEEP_ALIVE } from './etcd-methods.ts';
+import { grpcStream } from './grpc-stream.ts';
 import { etcdError, judge } from './translate-error.ts';
-
-export type RenewalInit = MessageInitShape<typeof LeaseKeepAliveRequestSchema>;
 
 /** Yields the responses to the renewals on a stream, one each. It ends only with an error. @throws store/unavailable, store/refused */
 export async function* renewalStream(
-  { origin, connection, renewal }: Pick<EtcdEndpoint, 'origin' | 'connection' | 'renewal'>,
-  { requests, signal }: { readonly requests: Channel<RenewalInit>; readonly signal: AbortSignal },
+  { origin, connection }: Pick<EtcdEndpoint, 'origin' | 'connection'>,
+  { requests, signal }: { readonly requests: Channel<LeaseKeepAliveRequest>; readonly signal: AbortSignal },
 ): AsyncGenerator<LeaseKeepAliveResponse> {
   try {
-    yield* renewal.leaseKeepAlive(requests, { signal, headers: LEADER_ONLY });
+    yield* grpcStream(connection, LEASE_KEEP_ALIVE, { requests, signal });
   } catch (cause) {
     if (!signal.aborted) throw etcdError(judge(cause), `at ${origin}`, cause);
     connection.suspect();

@@ -1,25 +1,28 @@
-import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
+  type Compare,
   Compare_CompareResult,
   Compare_CompareTarget,
-  type CompareSchema,
   type KeyValue,
-  type RangeRequestSchema,
-  type RequestOpSchema,
+  type RangeRequest,
+  type RequestOp,
   type TxnRequest,
-  TxnRequestSchema,
   type TxnResponse,
-} from '../../../proto/gen/etcd_pb.js';
+  type WatchCreateRequest,
+  type WatchRequest,
+} from '../../../proto/gen/etcd.ts';
 import type { KeyRange } from './keys.ts';
 
-export type Op = MessageInitShape<typeof RequestOpSchema>;
-export type Condition = MessageInitShape<typeof CompareSchema>;
+export type Op = RequestOp;
+export type Condition = Compare;
 /** A key and the etcd lease that it ends with. A lease has one holder, and its number is never used again. */
 export interface LeasedKey {
   readonly key: string;
   readonly lease: bigint;
 }
-export type RangeInit = MessageInitShape<typeof RangeRequestSchema>;
+/** What is left out is empty or zero, as in the protocol. */
+export type RangeInit = Partial<RangeRequest>;
+
+const EMPTY = new Uint8Array();
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -35,16 +38,20 @@ export function get(key: string, revision?: bigint): Op {
 }
 
 export function getRange(range: RangeInit): Op {
-  return { request: { case: 'requestRange', value: range } };
+  return { request: { $case: 'requestRange', value: rangeRequest(range) } };
+}
+
+export function rangeRequest(init: RangeInit): RangeRequest {
+  return { key: EMPTY, rangeEnd: EMPTY, limit: 0n, revision: 0n, keysOnly: false, ...init };
 }
 
 /** With a lease, the key is deleted when the lease ends. */
 export function put(key: string, value: string, lease = 0n): Op {
-  return { request: { case: 'requestPut', value: { key: bytesOf(key), value: bytesOf(value), lease } } };
+  return { request: { $case: 'requestPut', value: { key: bytesOf(key), value: bytesOf(value), lease } } };
 }
 
 export function remove(key: string): Op {
-  return { request: { case: 'requestDeleteRange', value: { key: bytesOf(key) } } };
+  return { request: { $case: 'requestDeleteRange', value: { key: bytesOf(key), rangeEnd: EMPTY } } };
 }
 
 /** The key holds what was read at that version. */
@@ -53,7 +60,7 @@ export function unchanged(key: string, version: string): Condition {
     result: Compare_CompareResult.EQUAL,
     target: Compare_CompareTarget.MOD,
     key: bytesOf(key),
-    targetUnion: { case: 'modRevision', value: revisionOf(version) },
+    targetUnion: { $case: 'modRevision', value: revisionOf(version) },
   };
 }
 
@@ -62,7 +69,7 @@ export function absent(key: string): Condition {
     result: Compare_CompareResult.EQUAL,
     target: Compare_CompareTarget.CREATE,
     key: bytesOf(key),
-    targetUnion: { case: 'createRevision', value: 0n },
+    targetUnion: { $case: 'createRevision', value: 0n },
   };
 }
 
@@ -72,12 +79,23 @@ export function leased({ key, lease }: LeasedKey): Condition {
     result: Compare_CompareResult.EQUAL,
     target: Compare_CompareTarget.LEASE,
     key: bytesOf(key),
-    targetUnion: { case: 'lease', value: lease },
+    targetUnion: { $case: 'lease', value: lease },
   };
 }
 
 export function present(key: string): Condition {
   return { ...absent(key), result: Compare_CompareResult.GREATER };
+}
+
+/** A watch of one key, or of a range, from a revision on. */
+export function createWatch(
+  init: Pick<WatchCreateRequest, 'key' | 'watchId'> & Partial<WatchCreateRequest>,
+): WatchRequest {
+  return { requestUnion: { $case: 'createRequest', value: { rangeEnd: EMPTY, startRevision: 0n, ...init } } };
+}
+
+export function cancelWatch(watchId: bigint): WatchRequest {
+  return { requestUnion: { $case: 'cancelRequest', value: { watchId } } };
 }
 
 /** What etcd takes in one transaction unless it is started with another limit. */
@@ -88,16 +106,12 @@ export function txn(parts: {
   readonly success: readonly Op[];
   readonly failure?: readonly Op[];
 }): TxnRequest {
-  return create(TxnRequestSchema, {
-    compare: [...(parts.compare ?? [])],
-    success: [...parts.success],
-    failure: [...(parts.failure ?? [])],
-  });
+  return { compare: [...(parts.compare ?? [])], success: [...parts.success], failure: [...(parts.failure ?? [])] };
 }
 
 /** What each range of a transaction found, in the order asked for. */
 export function rangesIn(response: TxnResponse): KeyValue[][] {
-  return response.responses.map(({ response: part }) => (part.case === 'responseRange' ? part.value.kvs : []));
+  return response.responses.map(({ response: part }) => (part?.$case === 'responseRange' ? part.value.kvs : []));
 }
 
 /** Converts a version to a revision. A version that is not from etcd becomes -1, which matches no record. */

@@ -1,10 +1,10 @@
-import { Code, ConnectError } from '@connectrpc/connect';
 import { describe, expect, it } from 'vitest';
-import { EndedAfterHandshake } from './http2-connection.ts';
+import { GrpcCode, GrpcError } from './grpc.ts';
+import { EndedAfterHandshake } from './ended-after-handshake.ts';
 import { etcdError, judge, judgeText } from './translate-error.ts';
 
 const failed = (code: string, message = code): Error => Object.assign(new Error(message), { code });
-const answered = (code: Code, message: string): ConnectError => new ConnectError(message, code);
+const answered = (code: number, message: string): GrpcError => new GrpcError(message, code);
 
 describe('an error of the kv transport', () => {
   it.each([
@@ -18,19 +18,19 @@ describe('an error of the kv transport', () => {
     [failed('ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED'), 'store/refused'],
     [new Error('outer', { cause: failed('CERT_HAS_EXPIRED') }), 'store/refused'],
     [new AggregateError([failed('ECONNREFUSED'), failed('ECONNREFUSED')]), 'store/unavailable'],
-    [new EndedAfterHandshake('ended'), 'store/refused'],
+    [new EndedAfterHandshake(new Error('ended')), 'store/refused'],
     ['not even an error', 'store/unavailable'],
     [undefined, 'store/unavailable'],
-    [answered(Code.Unavailable, 'etcdserver: no leader'), 'store/unavailable'],
-    [answered(Code.DeadlineExceeded, 'late'), 'store/unavailable'],
-    [answered(Code.ResourceExhausted, 'etcdserver: mvcc: database space exceeded'), 'store/unavailable'],
-    [answered(Code.PermissionDenied, 'etcdserver: permission denied'), 'store/refused'],
-    [answered(Code.Unauthenticated, 'etcdserver: invalid auth token'), 'store/refused'],
-    [answered(Code.InvalidArgument, 'etcdserver: user name is empty'), 'store/refused'],
-    [answered(Code.FailedPrecondition, 'etcdserver: user name not found'), 'store/refused'],
-    [answered(Code.InvalidArgument, 'etcdserver: too many operations in txn request'), 'internal/invariant'],
-    [answered(Code.Unimplemented, 'unknown service'), 'store/unavailable'],
-    [answered(Code.Canceled, 'http/2 stream closed with error code CANCEL (0x8)'), 'store/unavailable'],
+    [answered(GrpcCode.Unavailable, 'etcdserver: no leader'), 'store/unavailable'],
+    [answered(GrpcCode.DeadlineExceeded, 'late'), 'store/unavailable'],
+    [answered(GrpcCode.ResourceExhausted, 'etcdserver: mvcc: database space exceeded'), 'store/unavailable'],
+    [answered(GrpcCode.PermissionDenied, 'etcdserver: permission denied'), 'store/refused'],
+    [answered(GrpcCode.Unauthenticated, 'etcdserver: invalid auth token'), 'store/refused'],
+    [answered(GrpcCode.InvalidArgument, 'etcdserver: user name is empty'), 'store/refused'],
+    [answered(GrpcCode.FailedPrecondition, 'etcdserver: user name not found'), 'store/refused'],
+    [answered(GrpcCode.InvalidArgument, 'etcdserver: too many operations in txn request'), 'internal/invariant'],
+    [answered(GrpcCode.Unimplemented, 'unknown service'), 'store/unavailable'],
+    [answered(GrpcCode.Canceled, 'http/2 stream closed with error code CANCEL (0x8)'), 'store/unavailable'],
   ])('%s becomes %s', (cause, code) => {
     expect(judge(cause).code).toBe(code);
   });
@@ -42,14 +42,8 @@ describe('an error of the kv transport', () => {
     expect(judgeText(reason).code).toBe(code);
   });
 
-  it('carries the innermost reason and where it happened', () => {
-    const cause = new ConnectError(
-      'outer',
-      Code.Unavailable,
-      undefined,
-      undefined,
-      failed('ECONNREFUSED', 'connect refused'),
-    );
+  it('carries the reason and where it happened', () => {
+    const cause = failed('ECONNREFUSED', 'connect refused');
     expect(etcdError(judge(cause), 'at http://a:1', cause)).toMatchObject({
       message: 'Cannot use the kv datastore at http://a:1: connect refused',
       cause,

@@ -1,7 +1,7 @@
-import { Code, ConnectError } from '@connectrpc/connect';
 import type { ErrorCode } from '../../base/error-codes.ts';
 import { errnoOf, NetplugError } from '../../base/errors.ts';
-import { EndedAfterHandshake } from './http2-connection.ts';
+import { GrpcCode, GrpcError } from './grpc.ts';
+import { EndedAfterHandshake } from './ended-after-handshake.ts';
 
 /** What a failed request means. */
 export interface EtcdFailure {
@@ -16,9 +16,9 @@ export function judge(cause: unknown): EtcdFailure {
   const chain = chainOf(cause);
   const tls = chain.find(isTlsFailure);
   if (tls !== undefined) return refused(tls.message.trim(), false);
-  const answer = chain.find((error) => error instanceof ConnectError && isAnswer(error));
-  if (answer instanceof ConnectError) return judgeAnswer(answer);
-  const root = chain.find((error) => !(error instanceof ConnectError) && error.message !== '') ?? chain[0];
+  const answer = chain.find((error) => error instanceof GrpcError && isAnswer(error));
+  if (answer instanceof GrpcError) return judgeAnswer(answer);
+  const root = chain.find((error) => !(error instanceof GrpcError) && error.message !== '') ?? chain[0];
   return { code: 'store/unavailable', reason: root?.message ?? String(cause), isFinal: false };
 }
 
@@ -43,15 +43,14 @@ const HINTS: Readonly<Record<EtcdFailure['code'], string>> = {
   'internal/invariant': 'Report this as a bug of netplug, with the log of the call',
 };
 
-function judgeAnswer(error: ConnectError): EtcdFailure {
-  const reason = error.rawMessage;
-  const { code } = error;
-  if (code === Code.Unauthenticated || code === Code.PermissionDenied) return refused(reason, true);
-  if (code === Code.InvalidArgument || code === Code.FailedPrecondition) {
+function judgeAnswer(error: GrpcError): EtcdFailure {
+  const { code, message: reason } = error;
+  if (code === GrpcCode.Unauthenticated || code === GrpcCode.PermissionDenied) return refused(reason, true);
+  if (code === GrpcCode.InvalidArgument || code === GrpcCode.FailedPrecondition) {
     // etcd says "user name is empty" this way when authentication is on and the caller shows no certificate.
     return isAuthText(reason) ? refused(reason, true) : { code: 'internal/invariant', reason, isFinal: true };
   }
-  if (code === Code.Unimplemented) {
+  if (code === GrpcCode.Unimplemented) {
     return { code: 'store/unavailable', reason: `this is no etcd v3 (${reason})`, isFinal: false };
   }
   return { code: 'store/unavailable', reason, isFinal: false };
@@ -84,8 +83,7 @@ function isTlsFailure(error: Error): boolean {
 const TLS_CODES =
   /^(CERT_|UNABLE_TO_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_|HOSTNAME_|PATH_LENGTH|EPROTO)/;
 
-/** Whether etcd answered, rather than the client noticing that something broke. */
-function isAnswer(error: ConnectError): boolean {
-  const isLocal = error.cause !== undefined || error.rawMessage.startsWith('http/2');
-  return !isLocal && error.code !== Code.Aborted && error.code !== Code.Canceled;
+/** Whether the call ended because of what was asked, and not because someone ended it. */
+function isAnswer({ code }: GrpcError): boolean {
+  return code !== GrpcCode.Aborted && code !== GrpcCode.Canceled;
 }

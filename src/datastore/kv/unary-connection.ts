@@ -1,3 +1,5 @@
+import type { EtcdTls } from './tls-files.ts';
+
 /** One request with one message, and its response, over whatever speaks HTTP/2. */
 export interface UnaryRequest {
   readonly headers: Readonly<Record<string, string>>;
@@ -25,5 +27,11 @@ export interface UnaryConnection {
   close(): void;
 }
 
-/** Returns a connection for the KV service of the endpoint alone, or undefined to use that of watches and leases. */
-export type OpenUnary = (origin: string, limits: { readonly connectMs: number }) => UnaryConnection | undefined;
+export interface UnaryOptions {
+  /** Empty for an unencrypted endpoint. */
+  readonly tls: EtcdTls;
+  readonly connectMs: number;
+}
+
+/** Returns a connection for requests with one message, beside that of streams. */
+export type OpenUnary = (origin: string, options: UnaryOptions) => UnaryConnection;

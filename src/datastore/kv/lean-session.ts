@@ -1,4 +1,6 @@
-import { connect, type Socket } from 'node:net';
+import { connect, isIP, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { EndedAfterHandshake } from './ended-after-handshake.ts';
 import {
   contentOf,
   decodeSettings,
@@ -18,6 +20,7 @@ import {
   SETTING,
 } from './http2-frames.ts';
 import { encodeHeaders, HeaderDecoder, HpackError } from './hpack.ts';
+import type { EtcdTls } from './tls-files.ts';
 import type { UnaryRequest, UnaryResponse } from './unary-connection.ts';
 
 const NOTHING = Buffer.alloc(0);
@@ -50,12 +53,12 @@ interface OpenBlock {
 }
 
 /**
- * One unencrypted HTTP/2 connection for requests with one message each. Loading Node's HTTP/2 client, which brings HTTP/1
- * and TLS along, takes a program that serves one CNI call longer than the rest of its work.
+ * One HTTP/2 connection for requests with one message each. Loading the HTTP/2 client of the runtime, which brings HTTP/1
+ * along, takes a program that serves one CNI call longer than the rest of its work.
  */
-export class H2cSession {
+export class LeanSession {
   readonly #socket: Socket;
-  readonly #authority: string;
+  readonly #url: URL;
   readonly #onData: () => void;
   readonly #frames = new FrameReader();
   readonly #decoder = new HeaderDecoder();
@@ -73,21 +76,19 @@ export class H2cSession {
   #maxStreams = Number.POSITIVE_INFINITY;
   #credit = 0;
   #isLeaving = false;
+  /** Whether a TLS handshake is over and the server has sent nothing since. */
+  #isUnanswered = false;
   #error: Error | undefined;
 
   /** Connects. `onData` is called whenever something arrives. */
-  constructor(origin: string, onData: () => void) {
-    const { hostname, host, port } = new URL(origin);
-    this.#authority = host;
+  constructor(origin: string, { tls, onData }: { readonly tls: EtcdTls; readonly onData: () => void }) {
+    this.#url = new URL(origin);
     this.#onData = onData;
-    this.#socket = connect({
-      host: hostname.replace(/^\[(.*)\]$/, '$1'),
-      port: port === '' ? 80 : Number(port),
-      noDelay: true,
-    });
+    this.#socket = socketTo(this.#url, tls);
+    this.#socket.once('secureConnect', () => (this.#isUnanswered = true));
     this.#socket.on('data', (chunk) => this.#receive(chunk));
-    this.#socket.on('error', (error) => this.destroy(error));
-    this.#socket.on('close', () => this.destroy());
+    this.#socket.on('error', (error) => this.#onEnd(error));
+    this.#socket.on('close', () => this.#onEnd(closed()));
     const settings = encodeSettings([
       [SETTING.enablePush, 0],
       [SETTING.initialWindowSize, MAX_WINDOW],
@@ -129,9 +130,9 @@ export class H2cSession {
     this.#nextStream += 2;
     const payload = encodeHeaders([
       [':method', 'POST'],
-      [':scheme', 'http'],
+      [':scheme', this.#url.protocol.slice(0, -1)],
       [':path', path],
-      [':authority', this.#authority],
+      [':authority', this.#url.host],
       ...Object.entries(headers),
     ]);
     let abort = (): void => undefined;
@@ -194,7 +195,12 @@ export class H2cSession {
     if (this.#error !== undefined) throw this.#error;
   }
 
+  #onEnd(error: Error): void {
+    this.destroy(this.#isUnanswered ? new EndedAfterHandshake(error) : error);
+  }
+
   #receive(chunk: Buffer): void {
+    this.#isUnanswered = false;
     this.#onData();
     try {
       for (const frame of this.#frames.read(chunk)) {
@@ -328,6 +334,19 @@ export class H2cSession {
   #write(frame: Frame): void {
     if (this.#error === undefined) this.#socket.write(encodeFrame(frame));
   }
+}
+
+function socketTo({ protocol, hostname, port }: URL, tls: EtcdTls): Socket {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  if (protocol === 'http:') return connect({ host, port: port === '' ? 80 : Number(port), noDelay: true });
+  const name = isIP(host) === 0 ? { servername: host } : {};
+  return connectTls({
+    ...tls,
+    ...name,
+    host,
+    port: port === '' ? 443 : Number(port),
+    ALPNProtocols: ['h2'],
+  }).setNoDelay();
 }
 
 function finish(stream: Stream, last: ReadonlyMap<string, string>): void {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Stream } from 'node:http2';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
-import { H2cConnection, openH2c } from './h2c-connection.ts';
+import { LeanConnection } from './lean-connection.ts';
 import { encodeHeaders } from './hpack.ts';
 import { encodeFrame, encodeSettings, FLAG, FRAME, SETTING } from './http2-frames.ts';
 
@@ -11,10 +11,10 @@ afterEach(() => {
   for (const close of scope.splice(0)) close();
 });
 
-async function connectTo(server: Http2Server | Server, connectMs = 3000): Promise<H2cConnection> {
+async function connectTo(server: Http2Server | Server, connectMs = 3000): Promise<LeanConnection> {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
-  const connection = new H2cConnection(`http://127.0.0.1:${String(port)}`, { connectMs });
+  const connection = new LeanConnection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs });
   scope.push(() => {
     connection.close();
     server.close();
@@ -198,9 +198,4 @@ it('can be closed while it connects', async () => {
   await new Promise((resolve) => setImmediate(resolve));
   connection.close();
   await expect(connecting).rejects.toThrow('closed the connection');
-});
-
-it('is for unencrypted endpoints only', () => {
-  expect(openH2c('https://127.0.0.1:1', { connectMs: 1 })).toBe(undefined);
-  expect(openH2c('http://127.0.0.1:1', { connectMs: 1 })).toBeInstanceOf(H2cConnection);
 });

@@ -1,33 +1,30 @@
 import { timeLimit } from '../../base/clock.ts';
-import { H2cSession } from './h2c-session.ts';
-import { isUnencrypted } from '../../config/require-tls.ts';
-import type { OpenUnary, UnaryConnection, UnaryRequest, UnaryResponse } from './unary-connection.ts';
+import { LeanSession } from './lean-session.ts';
+import type { OpenUnary, UnaryConnection, UnaryOptions, UnaryRequest, UnaryResponse } from './unary-connection.ts';
 
 /** After this long without data from the server, a connection is tested before the next request. */
 const QUIET_MS = 10_000;
 
-/** Returns an `H2cConnection` for an unencrypted endpoint. */
-export const openH2c: OpenUnary = (origin, limits) =>
-  isUnencrypted(origin) ? new H2cConnection(origin, limits) : undefined;
+export const openLean: OpenUnary = (origin, options) => new LeanConnection(origin, options);
 
-/** An unencrypted HTTP/2 connection for programs that send few requests. Does not keep the process running between them. */
-export class H2cConnection implements UnaryConnection {
+/** An HTTP/2 connection for programs that send few requests. Does not keep the process running between them. */
+export class LeanConnection implements UnaryConnection {
   readonly #origin: string;
-  readonly #connectMs: number;
-  #session: H2cSession | undefined;
-  #opening: Promise<H2cSession> | undefined;
+  readonly #options: UnaryOptions;
+  #session: LeanSession | undefined;
+  #opening: Promise<LeanSession> | undefined;
   #receivedAtMs = 0;
 
-  constructor(origin: string, { connectMs }: { readonly connectMs: number }) {
+  constructor(origin: string, options: UnaryOptions) {
     this.#origin = origin;
-    this.#connectMs = connectMs;
+    this.#options = options;
   }
 
   get isOpen(): boolean {
     return this.#session?.isOpen === true;
   }
 
-  async connect(): Promise<H2cSession> {
+  async connect(): Promise<LeanSession> {
     this.#opening ??= this.#connect().finally(() => {
       this.#opening = undefined;
     });
@@ -47,7 +44,7 @@ export class H2cConnection implements UnaryConnection {
     this.#session = undefined;
   }
 
-  async #connect(): Promise<H2cSession> {
+  async #connect(): Promise<LeanSession> {
     const known = this.#session;
     if (known?.isOpen === true) {
       if (performance.now() - this.#receivedAtMs < QUIET_MS) return known;
@@ -57,7 +54,10 @@ export class H2cConnection implements UnaryConnection {
       );
       if (isAlive) return known;
     }
-    const session = new H2cSession(this.#origin, () => (this.#receivedAtMs = performance.now()));
+    const session = new LeanSession(this.#origin, {
+      tls: this.#options.tls,
+      onData: () => (this.#receivedAtMs = performance.now()),
+    });
     // Known from the beginning, so that it can be closed while it opens.
     this.#session = session;
     await this.#withinLimit(session, session.introduced());
@@ -65,9 +65,10 @@ export class H2cConnection implements UnaryConnection {
   }
 
   /** Waits for the server, and ends the connection when that takes too long. */
-  async #withinLimit(session: H2cSession, awaited: Promise<void>): Promise<void> {
-    using limit = timeLimit(this.#connectMs);
-    const late = (): void => session.destroy(new Error(`no connection within ${String(this.#connectMs)} ms`));
+  async #withinLimit(session: LeanSession, awaited: Promise<void>): Promise<void> {
+    const { connectMs } = this.#options;
+    using limit = timeLimit(connectMs);
+    const late = (): void => session.destroy(new Error(`no connection within ${String(connectMs)} ms`));
     limit.signal.addEventListener('abort', late, { once: true });
     await awaited;
   }

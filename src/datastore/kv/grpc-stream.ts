@@ -1,0 +1,55 @@
+import type { ClientHttp2Stream } from 'node:http2';
+import { expectGrpc, expectSuccess, framed, GRPC_HEADERS, GrpcFrames, type GrpcMethod } from './grpc.ts';
+import type { Http2Connection } from './http2-connection.ts';
+import { cancel, fieldsOf, unlessAborted } from './http2-unary.ts';
+
+/** Makes a member that has lost its leader, and so receives no changes, close the stream. */
+const LEADER_ONLY = { hasleader: 'true' };
+
+/**
+ * Sends the requests over one stream until there are no more, and yields the responses until the server ends the stream.
+ * Stops sending when it ends, but takes one more request. @throws GrpcError
+ */
+export async function* grpcStream<I, O>(
+  connection: Http2Connection,
+  { path, encode, decode }: GrpcMethod<I, O>,
+  { requests, signal }: { readonly requests: AsyncIterable<I>; readonly signal: AbortSignal },
+): AsyncGenerator<O> {
+  const stream = await unlessAborted(connection.stream(path, { ...GRPC_HEADERS, ...LEADER_ONLY }), signal);
+  let headers: ReadonlyMap<string, string> = new Map();
+  let trailers: ReadonlyMap<string, string> = new Map();
+  stream.on('response', (received) => (headers = fieldsOf(received)));
+  stream.on('trailers', (received) => (trailers = fieldsOf(received)));
+  // The reader below reports errors; one that comes after it must not crash the process.
+  stream.on('error', () => undefined);
+  const abort = (): void => cancel(stream);
+  signal.addEventListener('abort', abort, { once: true });
+  if (signal.aborted) abort();
+  const frames = new GrpcFrames();
+  void send(stream, requests, encode);
+  try {
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      connection.notifyResponseByteRead();
+      expectGrpc(headers);
+      for (const message of frames.take(chunk)) yield decode(message);
+    }
+    expectGrpc(headers);
+    expectSuccess(headers, trailers);
+    frames.end();
+  } finally {
+    signal.removeEventListener('abort', abort);
+    cancel(stream);
+  }
+}
+
+async function send<I>(
+  stream: ClientHttp2Stream,
+  requests: AsyncIterable<I>,
+  encode: (request: I) => Uint8Array,
+): Promise<void> {
+  for await (const request of requests) {
+    if (stream.closed || stream.destroyed) return;
+    stream.write(framed(encode(request)));
+  }
+  stream.end();
+}
