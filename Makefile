@@ -75,7 +75,7 @@ images: build $(if $(filter-out $(shell dpkg --print-architecture),$(ARCHITECTUR
 	  $(if $(filter arm64,$(ARCHITECTURES)),host-local-arm64 loopback-arm64 portmap-arm64 bandwidth-arm64)
 	$(NODE) scripts/images.ts $(addprefix --architecture ,$(ARCHITECTURES)) --registry $(REGISTRY)
 
-# What it takes to build for arm64 on amd64: compilers, and an emulator for the snapshots that only Node makes.
+# What it takes to build for arm64 on amd64: compilers, and an emulator for the cache of compiled code that only Node makes.
 CROSS_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross libstdc++6-arm64-cross qemu-user-static
 build/.cross: Makefile
 	@mkdir -p build

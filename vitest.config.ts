@@ -29,7 +29,7 @@ const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
 const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
 /** Without an agent of the node, or with agents that they start themselves. */
 const ONLY_ONCE = [
-  'test/e2e/{controllers*,deb-package,images*,install-executables,network-process,operator*,rights,shim,snapshot,soak*,standalone-server,takeover,trace,uninstall-purge,upgrade-releases}.test.ts',
+  'test/e2e/{controllers*,deb-package,images*,install-executables,network-process,operator*,rights,shim,soak*,standalone-server,standalone-tls,takeover,trace,uninstall-purge,upgrade-releases}.test.ts',
 ];
 /** The tool against a datastore; those that want an agent start one. */
 const TOOL = [

@@ -18,8 +18,6 @@ const NO_FILE: Readonly<Record<string, readonly string[]>> = {
     `Copyright 2021-2026 Buf Technologies, Inc. ${APACHE}\n`,
     readText('native/licenses/protobuf.txt'),
   ],
-  '@connectrpc/connect': [`Copyright 2021-2026 The Connect Authors. ${APACHE}`],
-  '@connectrpc/connect-node': [`Copyright 2021-2026 The Connect Authors. ${APACHE}`],
 };
 const HEAD = `Third-party software in the executables of netplug
 
@@ -39,7 +37,7 @@ if (process.argv.includes('--write')) {
 async function render(): Promise<string> {
   const packages = await bundledPackages();
   if (packages.length === 0) throw new Error('the bundler names no packages');
-  const notices = [nodeNotice(), ...packages.map(packageNotice), muslNotice()];
+  const notices = [nodeNotice(), ...bunNotices(), ...packages.map(packageNotice), muslNotice()];
   // Many packages have the very same text.
   const groups = Map.groupBy(notices, ({ texts }) => texts.join('\n\n'));
   const all = [...groups].map(([texts, group]) =>
@@ -66,6 +64,19 @@ function nodeNotice(): Notice {
   if (file === undefined) throw new Error('Node brings no license');
   const { version } = JSON.parse(readText(join(dirname(file), 'package.json'))) as { readonly version: string };
   return { title: `Node.js ${version}`, texts: [readText(file)] };
+}
+
+/** Bun is the executable of the program for calls without an agent. Its npm package brings no license. */
+function bunNotices(): readonly Notice[] {
+  const [file] = globSync('node_modules/@oven/bun-linux-*/package.json');
+  if (file === undefined) throw new Error('Bun is not installed');
+  const { version } = JSON.parse(readText(file)) as { readonly version: string };
+  const notice = (title: string, name: string): Notice => ({ title, texts: [readText(`native/licenses/${name}.txt`)] });
+  return [
+    notice(`Bun ${version} (MIT), in "netplug-standalone", with what it contains`, 'bun'),
+    notice('JavaScriptCore (LGPL-2), in Bun', 'lgpl-2'),
+    notice('tinycc (LGPL-2.1), in Bun', 'lgpl-2.1'),
+  ];
 }
 
 /** The shim is linked statically. */

@@ -13,7 +13,7 @@ let status = 0;
 reportNpm();
 for (const architecture of ['amd64', 'arm64'] as const) reportDebian(architecture);
 lines.push(
-  'not asked: vulnerabilities of Node.js itself and of libraries inside it (see the security releases of Node.js)',
+  'not asked: vulnerabilities of Node.js, Bun and libraries inside them (see the security releases of both)',
   'not asked: vulnerabilities of the Go modules of the standard CNI plugins (govulncheck needs the database of Go)',
   "not asked: vulnerabilities of Debian's packages that have no fixed package yet (Debian's security tracker)",
 );

@@ -39,7 +39,7 @@ const GNU: Readonly<Record<Architecture, string>> = { x64: 'x86_64', arm64: 'aar
 /** Debian's names of architectures, which are Go's as well. */
 export const DEBIAN_NAMES: Readonly<Record<Architecture, 'amd64' | 'arm64'>> = { x64: 'amd64', arm64: 'arm64' };
 /** Packages of Bun by architecture; that of x64 needs no AVX. */
-const BUN: Readonly<Record<Architecture, string>> = {
+export const BUN: Readonly<Record<Architecture, string>> = {
   x64: '@oven/bun-linux-x64-baseline',
   arm64: '@oven/bun-linux-aarch64',
 };

@@ -1,8 +1,10 @@
-// Software inside netplug's executables, as CycloneDX: scanners find neither npm packages in a bundle nor Node in an executable.
+// Software inside netplug's executables, as CycloneDX: scanners find neither npm packages in a bundle nor runtimes in an
+// executable.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { VERSION } from '../../src/base/version.ts';
 import { bundledPackages } from '../bundle.ts';
+import { BUN, platformOf } from '../platform.ts';
 import type { Entry } from './entry.ts';
 
 interface Component {
@@ -28,22 +30,23 @@ export async function bundledSoftware(): Promise<Entry> {
       licenses: [{ expression: license }],
     };
   });
-  const { version: nodeVersion } = readJson(join('node_modules', `node-linux-${process.arch}`, 'package.json'));
-  const node: Component = {
-    type: 'framework',
-    name: 'node',
-    version: nodeVersion,
-    purl: `pkg:generic/node@${nodeVersion}`,
-    licenses: [{ license: { name: 'Node.js' } }],
-  };
+  const runtimes = [
+    runtime('node', `node-linux-${process.arch}`, { name: 'Node.js' }),
+    runtime('bun', BUN[platformOf().architecture], { name: 'Bun' }),
+  ];
   const document = {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
     version: 1,
     metadata: { component: { type: 'application', name: 'netplug', version: VERSION } },
-    components: [node, ...packages],
+    components: [...runtimes, ...packages],
   };
   return { path: PATH, mode: 0o644, text: `${JSON.stringify(document, undefined, 2)}\n` };
+}
+
+function runtime(name: string, folder: string, license: object): Component {
+  const { version } = readJson(join('node_modules', folder, 'package.json'));
+  return { type: 'framework', name, version, purl: `pkg:generic/${name}@${version}`, licenses: [{ license }] };
 }
 
 function readJson(path: string): { readonly name: string; readonly version: string; readonly license: string } {

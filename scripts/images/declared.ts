@@ -49,7 +49,7 @@ export const EXECUTABLES: Readonly<Record<'executable' | 'plugin', readonly (rea
 /** Standard plugins that configurations of netplug name, in /usr/lib/cni, for hosts that lack them. */
 export const CNI_PLUGINS = ['host-local', 'loopback', 'portmap', 'bandwidth'] as const;
 
-/** Libraries that Node needs, whichever bundle is inside. */
+/** Libraries that Node needs, whichever bundle is inside. Bun needs some of them. */
 const NODE_LIBRARIES: readonly string[] = [
   'libc.so.6',
   'libdl.so.2',

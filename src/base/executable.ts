@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { getRawAsset, isSea } from 'node:sea';
 
 /** Where Bun shows the files of an executable. */
 const FILES_IN_BUN = '/$bunfs/root';
@@ -21,6 +22,6 @@ function isBun(): boolean {
 }
 
 /** Bun has no such module. */
-function sea(): typeof import('node:sea') | undefined {
+function sea(): { readonly getRawAsset: typeof getRawAsset; readonly isSea: typeof isSea } | undefined {
   return process.getBuiltinModule('node:sea');
 }

@@ -23,12 +23,16 @@ export async function takeAwayEtcd(
     isOver = true;
     if (how === 'is killed') await node.start(command);
     else {
-      await node.exec('kill', '-CONT', pid);
-      // nsenter stops itself with its child, and nobody would bury the child later.
-      await promisify(execFile)('pkill', ['-CONT', '-P', String(process.pid), '-x', 'nsenter']);
+      await resumeProcess(node, pid);
     }
     const health = ['etcdctl', '--endpoints=http://127.0.0.1:2379', 'endpoint', 'health'];
     await until(async () => (await node.run(health, { env: { ETCDCTL_API: '3' } })).status === 0, 'etcd is back');
   };
   return { end, [Symbol.asyncDispose]: end };
+}
+
+/** Lets a stopped process of the node go on, with the nsenter that stopped itself with its child and would never end. */
+export async function resumeProcess(node: Pick<TestNode, 'run'>, pid: string): Promise<void> {
+  await node.run(['kill', '-CONT', pid]);
+  await promisify(execFile)('pkill', ['-CONT', '-P', String(process.pid), '-x', 'nsenter']);
 }
