@@ -1,7 +1,8 @@
 import type { ClientHttp2Stream } from 'node:http2';
+import { errnoOf } from '../../base/errors.ts';
 import { expectGrpc, expectSuccess, framed, GRPC_HEADERS, GrpcFrames, type GrpcMethod } from './grpc.ts';
 import type { Http2Connection } from './http2-connection.ts';
-import { cancel, fieldsOf, unlessAborted } from './http2-unary.ts';
+import { cancel, closedStream, fieldsOf, unlessAborted } from './http2-unary.ts';
 
 /** Makes a member that has lost its leader, and so receives no changes, close the stream. */
 const LEADER_ONLY = { hasleader: 'true' };
@@ -36,6 +37,8 @@ export async function* grpcStream<I, O>(
     expectGrpc(headers);
     expectSuccess(headers, trailers);
     frames.end();
+  } catch (cause) {
+    throw errnoOf(cause) === 'ERR_STREAM_PREMATURE_CLOSE' ? closedStream(stream, cause) : cause;
   } finally {
     signal.removeEventListener('abort', abort);
     cancel(stream);

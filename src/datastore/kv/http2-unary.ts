@@ -55,13 +55,17 @@ async function responseOf(stream: ClientHttp2Stream, onBytes: () => void, signal
     stream.on('error', reject);
     stream.on('close', () => {
       signal.removeEventListener('abort', abort);
-      reject(new Error(`the server closed the stream with code ${String(stream.rstCode)}`));
+      reject(closedStream(stream));
     });
   });
 }
 
 export function fieldsOf(headers: IncomingHttpHeaders): ReadonlyMap<string, string> {
   return new Map(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+}
+
+export function closedStream({ rstCode }: ClientHttp2Stream, cause?: unknown): Error {
+  return new Error(`the server closed the stream with code ${String(rstCode)}`, { cause });
 }
 
 export function cancel(stream: ClientHttp2Stream): void {
