@@ -17,6 +17,16 @@
 
 #include "addon.h"
 
+// The oldest version of these symbols, so that hosts with an older C library than that of the build can load the addon.
+#ifdef __x86_64__
+#define FIRST_GLIBC "GLIBC_2.2.5"
+#else
+#define FIRST_GLIBC "GLIBC_2.17"
+#endif
+__asm__(".symver pthread_create,pthread_create@" FIRST_GLIBC);
+__asm__(".symver pthread_detach,pthread_detach@" FIRST_GLIBC);
+__asm__(".symver pthread_sigmask,pthread_sigmask@" FIRST_GLIBC);
+
 // A datagram of the kernel is far smaller than the space reserved for it.
 enum { NOTE_BYTES = 64 * 1024, DATAGRAM_BYTES = 16 * 1024, WAITING_NOTES = 16, SOCKET_BYTES = 4 * 1024 * 1024 };
 

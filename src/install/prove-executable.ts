@@ -24,7 +24,7 @@ const CALL = {
   env: { CNI_COMMAND: 'VERSION', PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
   stdin: '{"cniVersion":"1.0.0"}',
 };
-const NEEDED = 'netplug-standalone needs glibc 2.28 or later and libstdc++.so.6';
+const NEEDED = 'netplug-standalone needs glibc 2.28 or later';
 
 /** Runs `netplug-standalone` with a call that changes nothing. @throws install/failed */
 export async function proveExecutable(path: string, where: ProvenIn, signal: AbortSignal): Promise<void> {
@@ -80,7 +80,7 @@ async function explain(
 ): Promise<NetplugError> {
   const [library] = /[\w.+-]+\.so[\w.]*(?=: cannot open shared object)/.exec(text) ?? [];
   if (library !== undefined) {
-    const hint = `Install it on the host, for example from the package libstdc++6; ${NEEDED}`;
+    const hint = `Install it on the host, for example with the package libc6; ${NEEDED}`;
     return failed(path, `the host lacks the library ${library}`, hint);
   }
   const [version] = /GLIBC(?:XX)?_[\d.]+/.exec(text) ?? [];
