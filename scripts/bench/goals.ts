@@ -43,8 +43,6 @@ export const GOALS: readonly Goal[] = [
     figure: 'ADD.p50.alone',
     text: 'ADD p50, a program for each call / ptp',
     limit: { atMost: 6 },
-    missed:
-      'two thirds of its CPU are the start of Node with the heap of the plugin; a snapshot with compiled functions and an HTTP/2 client of its own are in',
   },
   { figure: 'claims.agent', text: '64 processes on one block, rate / naive', limit: { atLeast: 20 } },
   { figure: 'first-blocks.conflicts', text: '1000 nodes, conflicts per claim', limit: { atMost: 0.1 } },
