@@ -20,8 +20,12 @@ export interface Application {
   readonly pack: Pack;
 }
 
-/** Makes an executable from the files `MAIN` and `ADDON` of the folder, and returns its path. */
-export type Pack = (folder: string, platform: Platform) => Promise<string>;
+export interface Pack {
+  /** Returns the path of the runtime that the bundle is put into. */
+  readonly runtime: (platform: Platform) => string;
+  /** Makes an executable from the files `MAIN` and `ADDON` of the folder, and returns its path. */
+  readonly make: (folder: string, platform: Platform) => Promise<string>;
+}
 
 export interface Assembly {
   readonly platform: Platform;
@@ -48,7 +52,8 @@ export async function assemble({ bundle, names, pack }: Application, assembly: A
   const { platform, addon, folder, inputs } = assembly;
   const work = join(platform.buildFolder, basename(bundle, '.cjs'));
   const digest = createHash('sha256');
-  for (const input of [readFileSync(bundle), readFileSync(addon), ...inputs]) digest.update(input);
+  const files = [bundle, addon, pack.runtime(platform)].map((path) => readFileSync(path));
+  for (const input of [...files, ...inputs]) digest.update(input);
   const stamp = digest.digest('hex');
   const isBuilt = existsSync(join(work, 'stamp')) && names.every((name) => existsSync(join(folder, name)));
   if (isBuilt && readFileSync(join(work, 'stamp'), 'utf8') === stamp) return;
@@ -56,7 +61,7 @@ export async function assemble({ bundle, names, pack }: Application, assembly: A
   mkdirSync(work, { recursive: true });
   copyFileSync(bundle, join(work, MAIN));
   copyFileSync(addon, join(work, ADDON));
-  const executable = await pack(work, platform);
+  const executable = await pack.make(work, platform);
   putUnder(names, executable, folder);
   rmSync(executable);
   writeFileSync(join(work, 'stamp'), stamp);

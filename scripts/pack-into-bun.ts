@@ -9,19 +9,14 @@ const ISOLATED = ['dotenv', 'bunfig', 'tsconfig', 'package-json'].map((name) => 
 const JIT_POLICY = 10;
 
 /** Puts bundle and addon into Bun, with the bytecode of all functions. */
-export const packIntoBun: Pack = async (folder, platform) => {
-  const { compiler, target } = platform.bun();
-  const runtime = [`--target=bun-linux-${platform.architecture}`, `--compile-executable-path=${target}`];
-  const output = [`--asset=/mnt/${ADDON}`, `--outfile=/mnt/${EXECUTABLE}`, `/mnt/${MAIN}`];
-  runAlone(folder, [
-    compiler,
-    'build',
-    '--compile',
-    '--bytecode',
-    `--compile-jit-policy=${String(JIT_POLICY)}`,
-    ...ISOLATED,
-    ...runtime,
-    ...output,
-  ]);
-  return Promise.resolve(join(folder, EXECUTABLE));
+export const packIntoBun: Pack = {
+  runtime: (platform) => platform.bun().target,
+  make: async (folder, platform) => {
+    const { compiler, target } = platform.bun();
+    const runtime = [`--target=bun-linux-${platform.architecture}`, `--compile-executable-path=${target}`];
+    const code = ['--bytecode', `--compile-jit-policy=${String(JIT_POLICY)}`];
+    const output = [`--asset=/mnt/${ADDON}`, `--outfile=/mnt/${EXECUTABLE}`, `/mnt/${MAIN}`];
+    runAlone(folder, [compiler, 'build', '--compile', ...code, ...ISOLATED, ...runtime, ...output]);
+    return Promise.resolve(join(folder, EXECUTABLE));
+  },
 };

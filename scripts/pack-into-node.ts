@@ -10,21 +10,24 @@ const SEEDED = ['--no-warnings', '--random-seed=1'];
 
 /** Puts bundle and addon into Node, with a cache of compiled code. `execArgv` are options of Node that it starts with. */
 export function packIntoNode({ execArgv }: { readonly execArgv: readonly string[] }): Pack {
-  return async (folder, platform) => {
-    const executable = join(folder, 'node');
-    copyFileSync(platform.node(), executable);
-    const config = {
-      main: `/mnt/${MAIN}`,
-      output: '/mnt/blob',
-      disableExperimentalSEAWarning: true,
-      useCodeCache: true,
-      execArgv,
-      execArgvExtension: 'none',
-      assets: { [ADDON]: `/mnt/${ADDON}` },
-    };
-    writeFileSync(join(folder, 'sea.json'), JSON.stringify(config));
-    runAlone(folder, [...platform.run, '/mnt/node', ...SEEDED, '--experimental-sea-config', '/mnt/sea.json']);
-    await inject(executable, 'NODE_SEA_BLOB', readFileSync(join(folder, 'blob')), { sentinelFuse: FUSE });
-    return executable;
+  return {
+    runtime: (platform) => platform.node(),
+    make: async (folder, platform) => {
+      const executable = join(folder, 'node');
+      copyFileSync(platform.node(), executable);
+      const config = {
+        main: `/mnt/${MAIN}`,
+        output: '/mnt/blob',
+        disableExperimentalSEAWarning: true,
+        useCodeCache: true,
+        execArgv,
+        execArgvExtension: 'none',
+        assets: { [ADDON]: `/mnt/${ADDON}` },
+      };
+      writeFileSync(join(folder, 'sea.json'), JSON.stringify(config));
+      runAlone(folder, [...platform.run, '/mnt/node', ...SEEDED, '--experimental-sea-config', '/mnt/sea.json']);
+      await inject(executable, 'NODE_SEA_BLOB', readFileSync(join(folder, 'blob')), { sentinelFuse: FUSE });
+      return executable;
+    },
   };
 }

@@ -24,6 +24,7 @@ interface Conversation {
 async function converse(
   serve: (stream: ServerHttp2Stream) => void,
   talk: (conversation: Conversation) => Promise<void>,
+  method = ECHO,
 ): Promise<void> {
   const server = createServer().on('stream', (stream) => {
     stream.on('error', () => undefined);
@@ -35,7 +36,7 @@ async function converse(
   const requests = new Channel<string>();
   const abort = new AbortController();
   try {
-    await talk({ requests, abort, responses: grpcStream(connection, ECHO, { requests, signal: abort.signal }) });
+    await talk({ requests, abort, responses: grpcStream(connection, method, { requests, signal: abort.signal }) });
   } finally {
     requests.close();
     connection.close();
@@ -107,6 +108,17 @@ it.each([
   });
 });
 
+it('joins a message of many megabytes once', async () => {
+  const large = 'x'.repeat(24 * 1024 * 1024);
+  await converse(answer(framed(Buffer.from(large)), { 'grpc-status': '0' }), async ({ responses }) => {
+    const began = process.cpuUsage();
+    expect((await all(responses))[0]?.length).toBe(large.length);
+    const { user, system } = process.cpuUsage(began);
+    // Joined for each piece, it takes twenty seconds.
+    expect((user + system) / 1e6).toBeLessThan(5);
+  });
+});
+
 it('throws for an answer that is not gRPC, before it reads its body as messages', async () => {
   await converse(
     (stream) => {
@@ -142,6 +154,23 @@ it.each([
       await leave(conversation);
       await cancelled;
     },
+  );
+});
+
+it('throws when a request cannot be encoded', async () => {
+  const failing: GrpcMethod<string, string> = {
+    ...ECHO,
+    encode: () => {
+      throw new RangeError('too large');
+    },
+  };
+  await converse(
+    (stream) => stream.respond(HEADERS),
+    async ({ requests, responses }) => {
+      requests.push('request');
+      await expect(responses.next()).rejects.toThrow('too large');
+    },
+    failing,
   );
 });
 

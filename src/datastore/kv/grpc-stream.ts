@@ -27,7 +27,9 @@ export async function* grpcStream<I, O>(
   signal.addEventListener('abort', abort, { once: true });
   if (signal.aborted) abort();
   const frames = new GrpcFrames();
-  void send(stream, requests, encode);
+  send(stream, requests, encode).catch((cause: unknown) => {
+    stream.destroy(cause instanceof Error ? cause : new Error(String(cause)));
+  });
   try {
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       connection.notifyResponseByteRead();
@@ -51,8 +53,10 @@ async function send<I>(
   encode: (request: I) => Uint8Array,
 ): Promise<void> {
   for await (const request of requests) {
+    const bytes = framed(encode(request));
+    // Calls back also when the stream is over; the reader reports why.
+    await new Promise<void>((resolve) => stream.write(bytes, () => resolve()));
     if (stream.closed || stream.destroyed) return;
-    stream.write(framed(encode(request)));
   }
   stream.end();
 }

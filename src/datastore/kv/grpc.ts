@@ -53,25 +53,34 @@ export function framed(message: Uint8Array): Buffer {
 
 /** Splits what a server sends into messages. */
 export class GrpcFrames {
-  #rest: Buffer = Buffer.alloc(0);
+  /** Not joined before a message is complete: one of many megabytes arrives in thousands of pieces. */
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  /** What the next message takes with its prefix, or the prefix while it is incomplete. */
+  #wanted = PREFIX_BYTES;
 
   /** Returns the messages that the next bytes complete. @throws GrpcError for a compressed message */
   take(chunk: Buffer): Buffer[] {
-    this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
     const messages: Buffer[] = [];
-    while (this.#rest.length >= PREFIX_BYTES) {
-      const end = PREFIX_BYTES + this.#rest.readUInt32BE(1);
-      if (this.#rest[0] !== 0) throw new GrpcError('protocol error: the message is compressed', GrpcCode.Internal);
-      if (this.#rest.length < end) break;
-      messages.push(this.#rest.subarray(PREFIX_BYTES, end));
-      this.#rest = this.#rest.subarray(end);
+    while (this.#bytes >= this.#wanted) {
+      const joined = this.#chunks.length === 1 ? (this.#chunks[0] ?? chunk) : Buffer.concat(this.#chunks);
+      const end = PREFIX_BYTES + joined.readUInt32BE(1);
+      if (joined[0] !== 0) throw new GrpcError('protocol error: the message is compressed', GrpcCode.Internal);
+      const isComplete = joined.length >= end;
+      if (isComplete) messages.push(joined.subarray(PREFIX_BYTES, end));
+      const rest = isComplete ? joined.subarray(end) : joined;
+      this.#chunks = rest.length === 0 ? [] : [rest];
+      this.#bytes = rest.length;
+      this.#wanted = isComplete ? PREFIX_BYTES : end;
     }
     return messages;
   }
 
   /** @throws GrpcError when the last message is incomplete */
   end(): void {
-    if (this.#rest.length > 0) throw new GrpcError('protocol error: the message is cut off', GrpcCode.Internal);
+    if (this.#bytes > 0) throw new GrpcError('protocol error: the message is cut off', GrpcCode.Internal);
   }
 }
 
@@ -88,7 +97,7 @@ export function expectSuccess(headers: Fields, trailers: Fields): void {
   const status = trailers.get('grpc-status') ?? headers.get('grpc-status');
   if (status === undefined) throw new GrpcError('protocol error: missing status', GrpcCode.Internal);
   if (status === '0') return;
-  const reason = trailers.get('grpc-message') ?? headers.get('grpc-message') ?? '';
+  const reason = trailers.get('grpc-message') ?? headers.get('grpc-message') ?? `the status is ${status}`;
   const code = Number(status);
   const isDefined = Number.isInteger(code) && code > 0 && code <= LAST_CODE;
   throw new GrpcError(decoded(reason), isDefined ? code : GrpcCode.Internal);

@@ -1,5 +1,6 @@
 import { type ClientHttp2Stream, constants, type IncomingHttpHeaders } from 'node:http2';
 import { untilAborted } from '../../base/until-aborted.ts';
+import { errorName } from './http2-frames.ts';
 import type { Http2Connection } from './http2-connection.ts';
 import type { UnaryConnection, UnaryResponse } from './unary-connection.ts';
 
@@ -65,7 +66,7 @@ export function fieldsOf(headers: IncomingHttpHeaders): ReadonlyMap<string, stri
 }
 
 export function closedStream({ rstCode }: ClientHttp2Stream, cause?: unknown): Error {
-  return new Error(`the server closed the stream with code ${String(rstCode)}`, { cause });
+  return new Error(`the server closed the stream with ${errorName(rstCode ?? 0)}`, { cause });
 }
 
 export function cancel(stream: ClientHttp2Stream): void {

@@ -199,3 +199,17 @@ it('can be closed while it connects', async () => {
   connection.close();
   await expect(connecting).rejects.toThrow('closed the connection');
 });
+
+it('ends a connection whose server demands acknowledgements without end and reads none', async () => {
+  const pings = Buffer.concat(Array.from({ length: 10_000 }, () => frame(FRAME.ping, 0, Buffer.alloc(8), 0)));
+  const server = createServer((socket: Socket) => {
+    socket.on('error', () => undefined);
+    socket.write(frame(FRAME.settings, 0, Buffer.alloc(0), 0));
+    const flood = (): void => {
+      if (!socket.destroyed) socket.write(pings, flood);
+    };
+    flood();
+  });
+  const connection = await connectTo(server);
+  await expect(connection.post('/path', REQUEST)).rejects.toThrow('ENHANCE_YOUR_CALM');
+});

@@ -29,6 +29,8 @@ const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 const MAX_HEADER_BYTES = 65_536;
 /** What a frame of a header block counts at least, also when it is empty. */
 const FRAME_BYTES = 32;
+/** A server that demands more of them than it reads would fill the memory. */
+const MAX_UNSENT_ACKS = 1000;
 /** Received data after which the window of the connection grows again. */
 const CREDIT_BYTES = 2 ** 20;
 
@@ -76,6 +78,7 @@ export class LeanSession {
   #maxStreams = Number.POSITIVE_INFINITY;
   #credit = 0;
   #isLeaving = false;
+  #unsentAcks = 0;
   /** Whether a TLS handshake is over and the server has sent nothing since. */
   #isUnanswered = false;
   #error: Error | undefined;
@@ -230,7 +233,7 @@ export class LeanSession {
         return this.#onSettingsFrame(frame);
       case FRAME.ping:
         if ((frame.flags & FLAG.ack) !== 0) this.#pings.shift()?.();
-        else this.#write({ ...frame, flags: FLAG.ack });
+        else this.#acknowledge({ ...frame, flags: FLAG.ack });
         return undefined;
       case FRAME.goAway:
         return this.#onGoAway(readUInt32(frame));
@@ -281,7 +284,7 @@ export class LeanSession {
     this.#streamWindow = window;
     this.#maxFrameBytes = settings.get(SETTING.maxFrameSize) ?? this.#maxFrameBytes;
     this.#maxStreams = settings.get(SETTING.maxConcurrentStreams) ?? this.#maxStreams;
-    this.#write({ type: FRAME.settings, flags: FLAG.ack, stream: 0, payload: NOTHING });
+    this.#acknowledge({ type: FRAME.settings, flags: FLAG.ack, stream: 0, payload: NOTHING });
     for (const resume of this.#waiting.splice(0)) resume();
     this.#sendAll();
     this.#onSettings?.();
@@ -329,6 +332,13 @@ export class LeanSession {
       this.#window -= length;
       this.#write({ type: FRAME.data, flags: isLast ? FLAG.endStream : 0, stream: id, payload });
     }
+  }
+
+  #acknowledge(frame: Frame): void {
+    this.#unsentAcks += 1;
+    if (this.#unsentAcks > MAX_UNSENT_ACKS)
+      throw new Http2Error(ERROR.calm, 'acknowledgements are requested, and not read');
+    this.#socket.write(encodeFrame(frame), () => (this.#unsentAcks -= 1));
   }
 
   #write(frame: Frame): void {

@@ -71,6 +71,7 @@ describe.each(CONNECTIONS)('over %s', (_name, open) => {
       GrpcCode.Internal,
       '100%',
     ],
+    ['a status without a message', answer(EMPTY, { 'grpc-status': '14' }), GrpcCode.Unavailable, 'the status is 14'],
     ['no status', answer(EMPTY, {}), GrpcCode.Internal, 'missing status'],
     ['HTTP 404', answer(EMPTY, {}, { ':status': 404 }), GrpcCode.Unimplemented, 'HTTP 404'],
     ['a page', answer(EMPTY, {}, { ':status': 200, 'content-type': 'text/html' }), GrpcCode.Unknown, 'text/html'],
