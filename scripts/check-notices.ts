@@ -71,9 +71,12 @@ function bunNotices(): readonly Notice[] {
   const [file] = globSync('node_modules/@oven/bun-linux-*/package.json');
   if (file === undefined) throw new Error('Bun is not installed');
   const { version } = JSON.parse(readText(file)) as { readonly version: string };
+  if (!readText('native/licenses/bun.txt').includes(`Bun ${version} is commit`))
+    throw new Error(`native/licenses/bun.txt names the sources of another release than Bun ${version}`);
   const notice = (title: string, name: string): Notice => ({ title, texts: [readText(`native/licenses/${name}.txt`)] });
   return [
     notice(`Bun ${version} (MIT), in "netplug-standalone", with what it contains`, 'bun'),
+    notice('Libraries in Bun', 'bun-libraries'),
     notice('JavaScriptCore (LGPL-2), in Bun', 'lgpl-2'),
     notice('tinycc (LGPL-2.1), in Bun', 'lgpl-2.1'),
   ];

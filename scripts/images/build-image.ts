@@ -64,7 +64,8 @@ export async function buildImage(name: ImageName, options: BuildOptions): Promis
       'org.opencontainers.image.title': title,
       'org.opencontainers.image.version': VERSION,
       'org.opencontainers.image.created': new Date(time * 1000).toISOString().replace('.000Z', 'Z'),
-      'org.opencontainers.image.licenses': 'Apache-2.0 AND GPL-2.0-or-later AND LGPL-2.1-or-later',
+      'org.opencontainers.image.licenses':
+        'Apache-2.0 AND GPL-2.0-or-later AND LGPL-2.0-or-later AND LGPL-2.1-or-later',
       ...(revision === undefined ? {} : { 'org.opencontainers.image.revision': revision }),
     },
     platforms,
