@@ -90,7 +90,8 @@ describe('installation in an empty cluster', () => {
       'ip route show table all | grep -v "table local"',
       'ip -6 route show table all | grep -v "table local"',
       'sysctl -a | grep -E "^net.ipv[46].(conf|neigh)" | grep -E "forwarding|rp_filter|proxy|accept_ra|arp_"',
-      'cat /proc/*/comm | grep -E "^(netplug|bird)"',
+      // Node renames its main thread, and so its command.
+      'readlink /proc/[0-9]*/exe | grep -E "/(netplug|bird)[^/]*$"',
     ];
     const { stdout } = await cluster.node(index).machine.run(['sh', '-c', `exec 2>/dev/null; ${commands.join('; ')}`]);
     return stdout;

@@ -21,8 +21,6 @@ export async function* grpcStream<I, O>(
   let trailers: ReadonlyMap<string, string> = new Map();
   stream.on('response', (received) => (headers = fieldsOf(received)));
   stream.on('trailers', (received) => (trailers = fieldsOf(received)));
-  // The reader below reports errors; one that comes after it must not crash the process.
-  stream.on('error', () => undefined);
   const abort = (): void => cancel(stream);
   signal.addEventListener('abort', abort, { once: true });
   if (signal.aborted) abort();

@@ -90,3 +90,22 @@ it('opens one connection for all callers that find the last one dead', async () 
     server.close();
   }
 });
+
+it('survives that its session ends before a request has begun', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const connection = new Http2Connection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs: 3000 });
+  try {
+    const session = await connection.connect();
+    const opening = connection.stream('/path', {});
+    session.destroy();
+    const stream = await opening;
+    // An error without a listener fails the run of the tests.
+    await new Promise((resolve) => stream.once('close', resolve));
+    expect(stream.errored).not.toBe(null);
+  } finally {
+    connection.close();
+    server.close();
+  }
+});

@@ -71,6 +71,8 @@ export class Http2Connection {
   async stream(path: string, headers: OutgoingHttpHeaders): Promise<ClientHttp2Stream> {
     const session = await this.connect();
     const stream = session.request({ ...headers, ':method': 'POST', ':path': path });
+    // For a session that ends in this moment the error comes later, and without a listener would crash the process.
+    stream.on('error', () => undefined);
     this.#streams.add(stream);
     stream.once('response', () => this.notifyResponseByteRead());
     stream.once('close', () => this.#streams.delete(stream));

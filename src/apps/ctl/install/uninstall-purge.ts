@@ -38,7 +38,8 @@ export async function purge(
     (subject: string): void =>
       report.step({ kind, subject, done: mode === 'rehearse' ? 'would be stopped' : 'stopped' });
   await using _noOther = await stopAgent(context, { mode, onStopped: onStopped('agent') });
-  await stopStandaloneServer(context, { mode, onStopped: onStopped('server') });
+  const stopServer = async (): Promise<void> => stopStandaloneServer(context, { mode, onStopped: onStopped('server') });
+  await stopServer();
   const isClean = await removeParts(context, partsOf(context), {
     mode,
     report: {
@@ -52,6 +53,8 @@ export async function purge(
   });
   if (isClean) await releaseNode(context, { mode, registration }, report);
   await removeFiles();
+  // Until its files were gone, a call of the runtime may have started another one.
+  if (mode === 'carry-out') await stopServer();
   if (!isClean) {
     report.warn('the folders of netplug are kept, so that the command can be repeated');
     return false;
