@@ -2,7 +2,7 @@ import type { ClientHttp2Stream } from 'node:http2';
 import { errnoOf } from '../../base/errors.ts';
 import { expectGrpc, expectSuccess, framed, GRPC_HEADERS, GrpcFrames, type GrpcMethod } from './grpc.ts';
 import type { Http2Connection } from './http2-connection.ts';
-import { cancel, closedStream, fieldsOf, unlessAborted } from './http2-unary.ts';
+import { cancel, closedStream, headerFieldsOf, unlessAborted } from './http2-unary.ts';
 
 /** Makes a member that has lost its leader, and so receives no changes, close the stream. */
 const LEADER_ONLY = { hasleader: 'true' };
@@ -19,8 +19,8 @@ export async function* grpcStream<I, O>(
   const stream = await unlessAborted(connection.stream(path, { ...GRPC_HEADERS, ...LEADER_ONLY }), signal);
   let headers: ReadonlyMap<string, string> = new Map();
   let trailers: ReadonlyMap<string, string> = new Map();
-  stream.on('response', (received) => (headers = fieldsOf(received)));
-  stream.on('trailers', (received) => (trailers = fieldsOf(received)));
+  stream.on('response', (received) => (headers = headerFieldsOf(received)));
+  stream.on('trailers', (received) => (trailers = headerFieldsOf(received)));
   const abort = (): void => cancel(stream);
   signal.addEventListener('abort', abort, { once: true });
   if (signal.aborted) abort();

@@ -46,8 +46,8 @@ async function responseOf(stream: ClientHttp2Stream, onBytes: () => void, signal
     };
     if (signal.aborted) abort();
     signal.addEventListener('abort', abort, { once: true });
-    stream.on('response', (received) => (headers = fieldsOf(received)));
-    stream.on('trailers', (received) => (trailers = fieldsOf(received)));
+    stream.on('response', (received) => (headers = headerFieldsOf(received)));
+    stream.on('trailers', (received) => (trailers = headerFieldsOf(received)));
     stream.on('data', (chunk: Buffer) => {
       onBytes();
       chunks.push(chunk);
@@ -61,7 +61,7 @@ async function responseOf(stream: ClientHttp2Stream, onBytes: () => void, signal
   });
 }
 
-export function fieldsOf(headers: IncomingHttpHeaders): ReadonlyMap<string, string> {
+export function headerFieldsOf(headers: IncomingHttpHeaders): ReadonlyMap<string, string> {
   return new Map(Object.entries(headers).map(([name, value]) => [name, String(value)]));
 }
 
