@@ -83,7 +83,7 @@ function isTlsFailure(error: Error): boolean {
 const TLS_CODES =
   /^(CERT_|UNABLE_TO_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_|HOSTNAME_|PATH_LENGTH|EPROTO)/;
 
-/** Whether the call ended because of what was asked, and not because someone ended it. */
+/** Whether the call ended because of what was asked, and not because it was cancelled. */
 function isAnswer({ code }: GrpcError): boolean {
   return code !== GrpcCode.Aborted && code !== GrpcCode.Canceled;
 }
