@@ -2,7 +2,7 @@ import type { ClientHttp2Stream } from 'node:http2';
 import { errnoOf } from '../../base/errors.ts';
 import { expectGrpc, expectSuccess, framed, GRPC_HEADERS, GrpcFrames, type GrpcMethod } from './grpc.ts';
 import type { Http2Connection } from './http2-connection.ts';
-import { cancel, closedStream, headerFieldsOf, unlessAborted } from './http2-unary.ts';
+import { cancel, closedStream, receiveFields, unlessAborted } from './http2-unary.ts';
 
 /** Makes a member that has lost its leader, and so receives no changes, close the stream. */
 const LEADER_ONLY = { hasleader: 'true' };
@@ -17,10 +17,7 @@ export async function* grpcStream<I, O>(
   { requests, signal }: { readonly requests: AsyncIterable<I>; readonly signal: AbortSignal },
 ): AsyncGenerator<O> {
   const stream = await unlessAborted(connection.stream(path, { ...GRPC_HEADERS, ...LEADER_ONLY }), signal);
-  let headers: ReadonlyMap<string, string> = new Map();
-  let trailers: ReadonlyMap<string, string> = new Map();
-  stream.on('response', (received) => (headers = headerFieldsOf(received)));
-  stream.on('trailers', (received) => (trailers = headerFieldsOf(received)));
+  const fields = receiveFields(stream);
   const abort = (): void => cancel(stream);
   signal.addEventListener('abort', abort, { once: true });
   if (signal.aborted) abort();
@@ -31,11 +28,11 @@ export async function* grpcStream<I, O>(
   try {
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       connection.notifyResponseByteRead();
-      expectGrpc(headers);
+      expectGrpc(fields.headers);
       for (const message of frames.take(chunk)) yield decode(message);
     }
-    expectGrpc(headers);
-    expectSuccess(headers, trailers);
+    expectGrpc(fields.headers);
+    expectSuccess(fields);
     frames.end();
   } catch (cause) {
     throw errnoOf(cause) === 'ERR_STREAM_PREMATURE_CLOSE' ? closedStream(stream, cause) : cause;

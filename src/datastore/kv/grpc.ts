@@ -93,7 +93,7 @@ export function expectGrpc(headers: Fields): void {
 }
 
 /** @throws GrpcError with the status that the server gave, or without one */
-export function expectSuccess(headers: Fields, trailers: Fields): void {
+export function expectSuccess({ headers, trailers }: { readonly headers: Fields; readonly trailers: Fields }): void {
   const status = trailers.get('grpc-status') ?? headers.get('grpc-status');
   if (status === undefined) throw new GrpcError('protocol error: missing status', GrpcCode.Internal);
   if (status === '0') return;

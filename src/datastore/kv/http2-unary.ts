@@ -37,8 +37,7 @@ export async function unlessAborted(
 
 async function responseOf(stream: ClientHttp2Stream, onBytes: () => void, signal: AbortSignal): Promise<UnaryResponse> {
   const chunks: Buffer[] = [];
-  let headers: UnaryResponse['headers'] = new Map();
-  let trailers: UnaryResponse['trailers'] = new Map();
+  const fields = receiveFields(stream);
   return new Promise((resolve, reject) => {
     const abort = (): void => {
       cancel(stream);
@@ -46,13 +45,11 @@ async function responseOf(stream: ClientHttp2Stream, onBytes: () => void, signal
     };
     if (signal.aborted) abort();
     signal.addEventListener('abort', abort, { once: true });
-    stream.on('response', (received) => (headers = headerFieldsOf(received)));
-    stream.on('trailers', (received) => (trailers = headerFieldsOf(received)));
     stream.on('data', (chunk: Buffer) => {
       onBytes();
       chunks.push(chunk);
     });
-    stream.on('end', () => resolve({ body: Buffer.concat(chunks), headers, trailers }));
+    stream.on('end', () => resolve({ body: Buffer.concat(chunks), ...fields }));
     stream.on('error', reject);
     stream.on('close', () => {
       signal.removeEventListener('abort', abort);
@@ -61,7 +58,15 @@ async function responseOf(stream: ClientHttp2Stream, onBytes: () => void, signal
   });
 }
 
-export function headerFieldsOf(headers: IncomingHttpHeaders): ReadonlyMap<string, string> {
+/** Returns the headers and trailers of the response, which are empty until they arrive. */
+export function receiveFields(stream: ClientHttp2Stream): Pick<UnaryResponse, 'headers' | 'trailers'> {
+  const fields = { headers: new Map<string, string>(), trailers: new Map<string, string>() };
+  stream.on('response', (received) => (fields.headers = mapOf(received)));
+  stream.on('trailers', (received) => (fields.trailers = mapOf(received)));
+  return fields;
+}
+
+function mapOf(headers: IncomingHttpHeaders): Map<string, string> {
   return new Map(Object.entries(headers).map(([name, value]) => [name, String(value)]));
 }
 

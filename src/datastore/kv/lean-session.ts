@@ -55,8 +55,8 @@ interface OpenBlock {
 }
 
 /**
- * One HTTP/2 connection for requests with one message each. Loading the HTTP/2 client of the runtime, which brings HTTP/1
- * along, takes a program that serves one CNI call longer than the rest of its work.
+ * One HTTP/2 connection for requests with one message each. Spares a program that serves one CNI call the time to load the
+ * HTTP/2 client of its runtime.
  */
 export class LeanSession {
   readonly #socket: Socket;

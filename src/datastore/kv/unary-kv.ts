@@ -58,11 +58,11 @@ async function call<I, O>(
 }
 
 /** @throws GrpcError with the status that the server gave, or for an answer that is not one message of gRPC */
-function messageIn({ body, headers, trailers }: UnaryResponse): Uint8Array {
-  expectGrpc(headers);
-  expectSuccess(headers, trailers);
+function messageIn(response: UnaryResponse): Uint8Array {
+  expectGrpc(response.headers);
+  expectSuccess(response);
   const frames = new GrpcFrames();
-  const [message, ...more] = frames.take(body);
+  const [message, ...more] = frames.take(response.body);
   frames.end();
   if (message === undefined || more.length > 0)
     throw new GrpcError('protocol error: the answer is not one message', GrpcCode.Internal);
