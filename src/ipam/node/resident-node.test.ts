@@ -66,6 +66,22 @@ describe('a resident node', () => {
     expect(world.calls.filter((call) => call === 'commit').length).toBeLessThan(10);
   });
 
+  it('makes few writes of ADDs that come one after another', async () => {
+    world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world, { warmPoolFloor: 40 });
+    await agent.add('first');
+    await until(() => world.preallocated() >= 40, 'addresses are pre-allocated');
+    world.calls.length = 0;
+    const startMs = systemClock.monotonic();
+    for (let index = 0; index < 40; index += 1) {
+      await agent.add(`c${String(index)}`);
+      await systemClock.sleep(10, signal);
+    }
+    await until(() => world.held().length === 41, 'all are written');
+    const tenths = (systemClock.monotonic() - startMs) / 100;
+    expect(world.calls.filter((call) => call === 'commit').length).toBeLessThanOrEqual(1 + Math.ceil(tenths));
+  });
+
   it('serves calls from the warm pool while the datastore is unavailable, fails ADD when it is empty, and always releases', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);

@@ -16,8 +16,10 @@ import { type AdjustBlocks, fittingEntries, planFlush } from './plan-flush.ts';
 import { isOfOwnView, isCached } from './cached-changes.ts';
 import { undoEntry } from './undo-entry.ts';
 
-/** How long entries without a waiting caller gather, so that a burst of pods becomes few writes. */
+/** How long entries without a waiting caller gather, so that pods that start together become one write. */
 const GATHER_MS = 20;
+/** How long after a write the next one begins unless a caller waits: what a write costs grows little with its entries. */
+const APART_MS = 100;
 const WRITE_MS = 15_000;
 const BACK_OFF = { firstMs: 100, maxMs: 2000, maxRefusedMs: 10_000 };
 const LONGEST_LAG_MS = 64;
@@ -71,6 +73,7 @@ export class WriteBehind {
   #isStale = false;
   #singles = 0;
   #failures = 0;
+  #roundEndedMs = -Infinity;
   #idle: (() => void)[] = [];
   readonly #ended: Promise<void>;
 
@@ -196,10 +199,11 @@ export class WriteBehind {
   /** Lets entries gather, unless one is urgent. */
   async #gather(): Promise<void> {
     const hurry = new AbortController();
+    const gatherMs = Math.max(GATHER_MS, this.#roundEndedMs + APART_MS - this.#now());
     this.#wake = (): void => {
       if (this.#isUrgent || this.#stop.signal.aborted) hurry.abort(TRIGGERED);
     };
-    await this.#ports.clock.sleep(GATHER_MS, hurry.signal).catch(() => undefined);
+    await this.#ports.clock.sleep(gatherMs, hurry.signal).catch(() => undefined);
     this.#wake = undefined;
   }
 
@@ -212,6 +216,7 @@ export class WriteBehind {
       this.#isStale = false;
     }
     const batch = this.#nextBatch();
+    const isPart = batch.length < this.#queue.length;
     await this.#untilEndpointsCached(batch);
     const { changes, lost, unproven } = planFlush(
       cache,
@@ -269,7 +274,8 @@ export class WriteBehind {
       this.#ports.onWritten(this.#now() - enqueuedMs);
     }
     if (this.#singles > 0) this.#singles -= 1;
-    if (this.#queue.length > 0 || batch.some(({ otherChanges }) => otherChanges.length > 0)) this.#isUrgent = true;
+    if (isPart || batch.some(({ otherChanges }) => otherChanges.length > 0)) this.#isUrgent = true;
+    this.#roundEndedMs = this.#now();
     return true;
   }
 
