@@ -86,9 +86,9 @@ export class Conversation {
     this.#socket.destroy();
   }
 
-  /** Aborts the request, once: the caller may close in two steps, and the agent may shut down as well. */
+  /** Aborts a request that is being served, once: the caller may close in two steps, and the agent may shut down as well. */
   #giveUp(): void {
-    if (!this.#callerClosed.signal.aborted) this.#callerClosed.abort(callerGone());
+    if (this.#stage === 'serving' && !this.#callerClosed.signal.aborted) this.#callerClosed.abort(callerGone());
   }
 
   #take(bytes: Buffer): void {
