@@ -77,6 +77,11 @@ export class DesiredNetwork {
     return this.#plan.kinds;
   }
 
+  /** Reports whether routes or peers may lead through the device. */
+  usesDevice(device: string): boolean {
+    return TUNNEL_DEVICES.includes(device) || [...this.#own.addresses.values()].some((own) => own.device === device);
+  }
+
   /** Sets the addresses and tunnels of this node. Returns the changes for the kernel. */
   setOwnNetwork(own: OwnNetwork): readonly HostChange[] {
     if (sameOwnNetwork(this.#own, own)) return [];

@@ -33,8 +33,9 @@ export function diffTables(desired: Tables, actual: Tables): readonly HostChange
   return changes;
 }
 
-/** Reports whether an event on the host may mean that another program has changed desired routes or peers. */
-export function isDrift(event: HostEvent, { routes, peers }: Tables): boolean {
+/** Reports whether an event on the host may mean that desired routes or peers have been changed, or lost with their link. */
+export function isDrift(event: HostEvent, desired: Tables & { usesDevice(device: string): boolean }): boolean {
+  const { routes, peers } = desired;
   switch (event.kind) {
     case 'route-put': {
       const wanted = routes.get(routeKey(event.route));
@@ -51,6 +52,7 @@ export function isDrift(event: HostEvent, { routes, peers }: Tables): boolean {
     case 'forwarding-deleted':
       return isWantedForwarding(event, peers);
     case 'links':
+      return event.device !== undefined && desired.usesDevice(event.device);
     case 'unknown':
       return true;
     case 'paths':

@@ -64,7 +64,7 @@ class EventReader {
         return this.#eventOfLink(type, body);
       case RTM_NEWADDR:
       case RTM_DELADDR:
-        return decodeAddress(body)?.isGlobal === true ? { kind: 'links' } : undefined;
+        return this.#eventOfAddress(body);
       case RTM_NEWROUTE:
         return this.#eventOfRoute('route-put', body);
       case RTM_DELROUTE:
@@ -82,9 +82,17 @@ class EventReader {
     // Bridges report changes of their ports in messages of their own family; the links themselves stay.
     if (body.readUInt8(0) !== AF_UNSPEC) return undefined;
     const link = decodeLink(body);
+    const device = this.#links.get(link.index)?.name ?? link.name;
     if (type === RTM_NEWLINK) this.#links.set(link.index, link);
     else this.#links.delete(link.index);
-    return isHostSide(link) ? undefined : { kind: 'links' };
+    return isHostSide(link) ? undefined : { kind: 'links', device };
+  }
+
+  #eventOfAddress(body: Buffer): HostEvent | undefined {
+    const address = decodeAddress(body);
+    return address?.isGlobal === true
+      ? { kind: 'links', device: this.#links.get(address.deviceIndex)?.name }
+      : undefined;
   }
 
   #eventOfPeer(change: 'put' | 'deleted', body: Buffer): HostEvent | undefined {

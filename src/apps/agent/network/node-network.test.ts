@@ -192,6 +192,22 @@ describe('the network of a node', () => {
     await until(async () => (await a.host.listRoutes()).length === routes.length, 'and the routes over it');
   });
 
+  it('compares its routes when its own link changes, and not when links of other plugins come and go', async () => {
+    const { store } = await worldWith(VXLAN);
+    const { host, network } = await neighbours(store);
+    const { comparisons } = network.standing();
+    for (let index = 0; index < 20; index += 1) {
+      const name = `veth${String(index)}`;
+      host.putInterface({ name, mtu: 1500, isUp: true, isLoopback: false, addresses: [] });
+      await systemClock.sleep(30, never);
+      host.removeInterface(name);
+    }
+    expect(network.standing().comparisons).toBe(comparisons);
+    const [own] = (await host.listInterfaces()).filter(({ name }) => name === 'eth0');
+    host.putInterface({ ...own!, mtu: 1400 });
+    await until(() => network.standing().comparisons > comparisons, 'routes are compared');
+  });
+
   it('reports changes that the kernel refuses, applies the rest, and retries', async () => {
     const { store } = await worldWith(VXLAN);
     const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });

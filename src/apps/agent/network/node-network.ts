@@ -32,7 +32,7 @@ import { type AttachmentPorts, AttachmentReader } from './read-attachments.ts';
 import { Registration, type RegistrationPorts } from './registration.ts';
 import { ownFacts } from './own-facts.ts';
 import { shownNetwork } from './shown-network.ts';
-import { findOwnAddresses, assertNoConflict } from './own-addresses.ts';
+import { ADDRESSES_PAUSE_MS, findOwnAddresses, assertNoConflict } from './own-addresses.ts';
 import { TunnelFilter } from './tunnel-filter.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
@@ -115,7 +115,10 @@ export class NodeNetwork {
         timing,
       ),
       tunnelFilter: reconciler('tunnel filter', async (signal) => this.#tunnelFilter.reconcile(signal), timing),
-      addresses: reconciler('addresses', async () => this.#reconcileAddresses(), timing),
+      addresses: reconciler('addresses', async () => this.#reconcileAddresses(), {
+        ...timing,
+        pauseMs: ADDRESSES_PAUSE_MS,
+      }),
       tunnels: reconciler('tunnels', async (signal) => this.#reconcileTunnels(signal), { resyncMs: SLOW_RESYNC_MS }),
       facts: reconciler(
         'node facts',
@@ -260,8 +263,11 @@ export class NodeNetwork {
 
   #handleHostEvent(event: HostEvent): void {
     if (!this.#state.hasSnapshot) return;
-    if (event.kind === 'links' || event.kind === 'unknown') this.#trigger('addresses', 'tunnels');
-    if (this.#routes.handleHostEvent(event)) this.#trigger('routes');
+    const isOfLinks = event.kind === 'links' || event.kind === 'unknown';
+    const isDrift = this.#routes.handleHostEvent(event);
+    if (isOfLinks) this.#trigger('addresses');
+    if (isDrift) this.#trigger('routes');
+    if (isOfLinks && isDrift) this.#trigger('tunnels');
   }
 
   /** Expires replaced modes of pools. */

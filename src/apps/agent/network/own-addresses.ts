@@ -8,6 +8,12 @@ import type { Detection } from '../../../routing/detect-address-method.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { isTunnelDevice } from '../../../routing/tunnels.ts';
 
+/**
+ * The pause between two searches for the node's own addresses: links of other plugins may come and go all the time, and
+ * each could have such an address.
+ */
+export const ADDRESSES_PAUSE_MS = 500;
+
 export interface AddressQuestion {
   readonly node: NodeName;
   /** The addresses detected last. One that is still on its link is kept when detection fails. */

@@ -11,7 +11,7 @@ import { renderPodTable } from '../../../routing/pod-table.ts';
 import { Reconciler } from '../../../runtime/reconciler.ts';
 import type { NodeNetwork } from './node-network.ts';
 import type { NetworkSettings } from './network-settings.ts';
-import { findOwnAddresses } from './own-addresses.ts';
+import { ADDRESSES_PAUSE_MS, findOwnAddresses } from './own-addresses.ts';
 import { ownFacts, subnetAddress } from './own-facts.ts';
 import { RetainedAddresses } from './retained-addresses.ts';
 
@@ -59,6 +59,7 @@ export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' 
       name: 'addresses',
       reconcile: async (signal) => this.#reconcileAddresses(signal),
       resyncMs: ADDRESSES_MS,
+      pauseMs: ADDRESSES_PAUSE_MS,
     });
     this.#facts = new Reconciler({
       ...base,
