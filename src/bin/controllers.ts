@@ -31,8 +31,6 @@ import { runResident } from './run-resident.ts';
 const LEASE_MS = 6000;
 /** The Lease object that only shows who leads. Writing it costs more than renewing the other one. */
 const SHOWN_LEASE_MS = 60_000;
-/** Probes cost CPU, and what is decided by records that are outdated for so long is refused by their versions. */
-const KV_LIMITS = { silenceMs: 15_000 };
 
 /** Runs the controllers until a signal stops them. */
 export async function runControllers(): Promise<void> {
@@ -104,7 +102,7 @@ function open(
     new ApiLease(api, systemClock, { ...named, namespace: readVariable(env, 'NETPLUG_NAMESPACE'), ...more });
   if (datastore.type === 'kvv3') {
     const lease = openEtcdLease(datastore.connection, named);
-    const store = openKvStore(datastore.connection, { fence: () => lease.held, limits: KV_LIMITS });
+    const store = openKvStore(datastore.connection, { fence: () => lease.held });
     // It has no kind of netplug to ask for. A connection that is lost is noticed, and what is deleted is asked for before.
     const orchestrator = openOrchStore(access, { ...shared, isProbed: false });
     return {

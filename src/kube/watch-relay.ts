@@ -10,23 +10,22 @@ const SILENCE_MS = 4 * RELAY_BEAT_MS;
 /** The objects that another process of the node watches and sends, so that this one needs no watch of them. */
 export class WatchRelay implements Relay, Disposable {
   readonly #clock: Clock;
-  readonly #over = new AbortController();
   readonly #objects = new Map<string, ApiObject>();
   /** Undefined until all objects were received. */
   #version: string | undefined;
   #isOpen = false;
-  #isCurrent = false;
+  /** Set while the objects are current; stops the check whether they still are. */
+  #currency: AbortController | undefined;
   #receivedAtMs = Number.NEGATIVE_INFINITY;
   #listener: RelayListener | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    repeat(() => this.#check(), RELAY_BEAT_MS, this.#over.signal);
   }
 
   get current(): Relay['current'] {
     const version = this.#version;
-    if (!this.#isCurrent || !this.#isOpen || version === undefined) return undefined;
+    if (this.#currency === undefined || !this.#isOpen || version === undefined) return undefined;
     return { objects: [...this.#objects.values()], version };
   }
 
@@ -38,8 +37,8 @@ export class WatchRelay implements Relay, Disposable {
     this.#receivedAtMs = this.#clock.monotonic();
     if (event.kind === 'stream') this.#isOpen = event.state === 'opened';
     else this.#apply(event);
-    this.#isCurrent ||= this.#isOpen && this.#version !== undefined;
-    if (this.#isCurrent) this.#listener?.onEvent(event);
+    if (this.#isOpen && this.#version !== undefined) this.#begin();
+    if (this.#currency !== undefined) this.#listener?.onEvent(event);
   }
 
   /** The other process has ended. */
@@ -51,7 +50,7 @@ export class WatchRelay implements Relay, Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#over.abort();
+    this.#currency?.abort();
   }
 
   #apply(event: SharedEvent): void {
@@ -71,9 +70,16 @@ export class WatchRelay implements Relay, Disposable {
     if (this.#clock.monotonic() - this.#receivedAtMs >= SILENCE_MS) this.#lose();
   }
 
+  #begin(): void {
+    if (this.#currency !== undefined) return;
+    this.#currency = new AbortController();
+    repeat(() => this.#check(), RELAY_BEAT_MS, this.#currency.signal);
+  }
+
   #lose(): void {
-    if (!this.#isCurrent) return;
-    this.#isCurrent = false;
+    if (this.#currency === undefined) return;
+    this.#currency.abort();
+    this.#currency = undefined;
     this.#listener?.onLost();
   }
 }

@@ -15,7 +15,7 @@ export type MetricTable = Readonly<Record<string, DeclaredMetric>>;
 
 export const EVENT_LOOP_DELAY = {
   kind: 'gauge',
-  help: 'How late the event loop ran a timer of once a second, since the last scrape.',
+  help: 'How late the event loop ran a timer of every five seconds, since the last scrape.',
   note: '`percentile` is `50`, `99` or `100`. It includes garbage collection, system calls and waiting for a CPU, but no delay that ends before the timer is due.',
   labels: ['percentile'],
 } as const;

@@ -1,8 +1,9 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { createHistogram } from 'node:perf_hooks';
 import type { Gauge } from '@prometheus-io/client';
+import { repeat, systemClock } from '../base/clock.ts';
 
 /** The sampling interval, which is long so that an idle agent rarely wakes up. */
-const RESOLUTION_MS = 1000;
+const PERIOD_MS = 5000;
 const PERCENTILES = ['50', '99', '100'] as const;
 
 export interface EventLoopDelay extends Disposable {
@@ -10,21 +11,23 @@ export interface EventLoopDelay extends Disposable {
   report(): void;
 }
 
-/** Samples the event-loop lag once per second until disposed of. Does not observe shorter delays between samples. */
+/** Samples the event-loop lag every five seconds until disposed of. Does not observe delays between samples. */
 export function eventLoopDelay(gauge: Gauge<'percentile'>): EventLoopDelay {
-  const measured = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
-  measured.enable();
+  const measured = createHistogram();
+  const over = new AbortController();
+  let beforeMs = Number.POSITIVE_INFINITY;
+  const sample = (): void => {
+    const nowMs = systemClock.monotonic();
+    // The histogram takes whole numbers from 1.
+    measured.record(1 + Math.round(1e6 * Math.max(0, nowMs - beforeMs - PERIOD_MS)));
+    beforeMs = nowMs;
+  };
+  repeat(sample, PERIOD_MS, over.signal);
   return {
     report: () => {
-      for (const percentile of PERCENTILES) {
-        // The measured value includes the sampling interval.
-        const lateMs = measured.percentile(Number(percentile)) / 1e6 - RESOLUTION_MS;
-        gauge.set({ percentile }, Math.max(0, lateMs) / 1000);
-      }
+      for (const percentile of PERCENTILES) gauge.set({ percentile }, measured.percentile(Number(percentile)) / 1e9);
       measured.reset();
     },
-    [Symbol.dispose]: () => {
-      measured.disable();
-    },
+    [Symbol.dispose]: () => over.abort(),
   };
 }

@@ -1,4 +1,5 @@
 import { BackOff, type RetryPorts } from '../base/back-off.ts';
+import { untilBeat } from '../base/clock.ts';
 import { isNetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 
@@ -30,6 +31,7 @@ export class Reconciler {
   #lastError: string | undefined;
   #isStoreUnavailable = false;
   #wake: (() => void) | undefined;
+  #endedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
@@ -71,15 +73,16 @@ export class Reconciler {
 
   /** Runs the reconcile function whenever it is due, until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, pauseMs, onRun } = this.#options;
+    const { clock, onRun } = this.#options;
     while (!signal.aborted) {
       if (this.#lastError !== undefined) await this.#backOff.wait(signal);
       else await this.#waitForTrigger(signal);
+      await this.#waitForPause(signal);
       if (signal.aborted) return;
       this.#isTriggered = false;
       await this.#runOnce(signal);
+      this.#endedMs = clock.monotonic();
       onRun?.();
-      if (pauseMs !== undefined) await clock.sleep(pauseMs, signal).catch(() => undefined);
     }
   }
 
@@ -102,16 +105,22 @@ export class Reconciler {
     }
   }
 
-  /** Resolves `COALESCE_MS` after a trigger or the resync period, or when the signal aborts. */
+  /** Resolves `COALESCE_MS` after a trigger, when a resync is due, or when the signal aborts. */
   async #waitForTrigger(signal: AbortSignal): Promise<void> {
-    const { clock, resyncMs = LONGEST_TIMER_MS } = this.#options;
+    const { clock, resyncMs } = this.#options;
     if (!this.#isTriggered) {
       const woken = new AbortController();
       this.#wake = () => woken.abort();
-      const waitMs = this.#hasSucceeded ? resyncMs : LONGEST_TIMER_MS;
+      const waitMs = this.#hasSucceeded && resyncMs !== undefined ? untilBeat(resyncMs, clock) : LONGEST_TIMER_MS;
       await clock.sleep(waitMs, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
       this.#wake = undefined;
     }
-    await clock.sleep(COALESCE_MS, signal).catch(() => undefined);
+    if (this.#isTriggered) await clock.sleep(COALESCE_MS, signal).catch(() => undefined);
+  }
+
+  async #waitForPause(signal: AbortSignal): Promise<void> {
+    const { clock, pauseMs = 0 } = this.#options;
+    const leftMs = this.#endedMs + pauseMs - clock.monotonic();
+    if (leftMs > 0) await clock.sleep(leftMs, signal).catch(() => undefined);
   }
 }

@@ -4,7 +4,7 @@ import { lstatSync } from 'node:fs';
 import { chmod, lstat, mkdir, rename, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { dirname } from 'node:path';
-import type { Clock } from '../../base/clock.ts';
+import { type Clock, untilBeat } from '../../base/clock.ts';
 import { errnoOf, invariant, isNetplugError, NetplugError } from '../../base/errors.ts';
 import { isMissing } from '../../base/missing-file.ts';
 import type { Log } from '../../base/log.ts';
@@ -29,7 +29,7 @@ export interface CallServerOptions {
 
 const REPLACED_MS = 2000;
 const REPLACED_PERIOD_MS = 5;
-const DISPLACED_PERIOD_MS = 1000;
+const DISPLACED_PERIOD_MS = 5000;
 
 interface Place {
   readonly path: string;
@@ -122,7 +122,8 @@ export class CallServer {
 
   /** Resolves when the socket at the path was removed or replaced. Rejects with the signal's reason. */
   async displaced(signal: AbortSignal): Promise<void> {
-    while (this.#isInPlace()) await this.#listener.clock.sleep(DISPLACED_PERIOD_MS, signal);
+    const { clock } = this.#listener;
+    while (this.#isInPlace()) await clock.sleep(untilBeat(DISPLACED_PERIOD_MS, clock), signal);
   }
 
   /**

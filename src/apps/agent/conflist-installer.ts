@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Clock } from '../../base/clock.ts';
+import { type Clock, untilBeat } from '../../base/clock.ts';
 import { reasonAndRemedy, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { AgentFiles } from '../../install/agent-files.ts';
@@ -9,8 +9,10 @@ import { onFile } from '../../install/on-file.ts';
 import { NODE_NAME_PLACEHOLDER } from '../../install/places.ts';
 import { refuseForeign, warningOfOthers } from '../../install/other-configurations.ts';
 
+/** How often to check whether the node can serve pods. */
+const OBSTACLES_MS = 1000;
 /** How often source and installed file are compared. A mounted ConfigMap follows its object within a minute or so. */
-const PERIOD_MS = 1000;
+const COMPARE_MS = 5000;
 
 export interface ConflistPorts {
   readonly clock: Clock;
@@ -61,7 +63,7 @@ export class ConflistInstaller {
     while (!signal.aborted) {
       mayInstall ||= (await obstacles()).length === 0;
       await this.#step(mayInstall, signal);
-      await clock.sleep(PERIOD_MS, signal).catch(() => undefined);
+      await clock.sleep(untilBeat(mayInstall ? COMPARE_MS : OBSTACLES_MS, clock), signal).catch(() => undefined);
     }
   }
 

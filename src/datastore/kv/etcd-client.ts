@@ -31,14 +31,14 @@ export interface ClientLimits {
   readonly firstTryMs: number;
   /** For a read from the last endpoint, and for every write. */
   readonly answerMs: number;
-  /** Maximum silence of a watch; probed three times as often. */
+  /** Maximum silence of a watch; probed three times as often, which costs CPU on both sides. */
   readonly silenceMs: number;
 }
 export const ETCD_LIMITS: ClientLimits = {
   connectMs: 3000,
   firstTryMs: 3000,
   answerMs: 10_000,
-  silenceMs: 9000,
+  silenceMs: 15_000,
 };
 
 export interface ClientOptions {

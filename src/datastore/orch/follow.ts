@@ -1,4 +1,5 @@
-import { setInterval } from 'node:timers/promises';
+import { setTimeout } from 'node:timers/promises';
+import { systemClock, untilBeat } from '../../base/clock.ts';
 import { mergeStreams } from '../../base/merge-streams.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
@@ -11,7 +12,7 @@ import { Forgotten, type SourceEvent, type SourceFollowing } from './source.ts';
 
 /** The API is asked whether it serves when nothing has come from it for that long. */
 const PROBE_AFTER_MS = 9000;
-const PROBE_CHECK_MS = 1000;
+const PROBE_CHECK_MS = 5000;
 const PROBE_MS = 4000;
 
 export interface FollowParts extends SourceOptions {
@@ -116,6 +117,8 @@ async function probe(api: OrchApi, signal: AbortSignal): Promise<void> {
  */
 // oxlint-disable-next-line require-yield -- It only throws.
 async function* probeWhileSilent(api: OrchApi, signal: AbortSignal): AsyncGenerator<never> {
-  for await (const _ of setInterval(PROBE_CHECK_MS, undefined, { signal, ref: false }))
+  for (;;) {
+    await setTimeout(untilBeat(PROBE_CHECK_MS, systemClock), undefined, { signal, ref: false });
     if (isSilent(api)) await probe(api, signal);
+  }
 }

@@ -3,6 +3,7 @@ import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../../base/errors.ts';
 import { BackOff } from '../../../base/back-off.ts';
+import { untilBeat } from '../../../base/clock.ts';
 import type { HostEvent, HostNetwork } from '../../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
 import type { FollowStore, RoutedBlock } from '../../../datastore/follow.ts';
@@ -42,7 +43,7 @@ const SLOW_RESYNC_MS = 60_000;
 const RESYNC_MS = 10_000;
 const ENDPOINTS_MS = 5000;
 const ENDPOINTS_PAUSE_MS = 200;
-const EXPIRE_MS = 1000;
+const EXPIRE_MS = 5000;
 const FACTS_PAUSE_MS = 1000;
 
 export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts {
@@ -274,7 +275,7 @@ export class NodeNetwork {
   async #expire(signal: AbortSignal): Promise<void> {
     const { clock } = this.#ports;
     while (!signal.aborted) {
-      await clock.sleep(EXPIRE_MS, signal).catch(() => undefined);
+      await clock.sleep(untilBeat(EXPIRE_MS, clock), signal).catch(() => undefined);
       if (!this.#state.expire(clock.monotonic())) continue;
       this.#isTunnelAddressDue = true;
       this.#tunnelFilter.markChanged('all');

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../base/clock.ts';
+import { type Clock, untilBeat } from '../../../base/clock.ts';
 import type { Log } from '../../../base/log.ts';
 import { problemLine } from '../../../base/problem.ts';
 import { bgpSettingsOf } from '../../../bgp/bgp-settings.ts';
@@ -18,7 +18,9 @@ import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { isByBgp } from '../../../routing/pool-modes.ts';
 
 /** How often to check whether BIRD is needed or has exited. */
-const BIRD_CHECK_MS = 1000;
+/** How often to check whether a pool needs BIRD. */
+const NEEDED_CHECK_MS = 5000;
+const RESTART_MS = 1000;
 
 export interface BgpPorts {
   readonly bird: Pick<Bird, 'apply' | 'status' | 'ended'>;
@@ -91,11 +93,13 @@ export class BgpReconciler {
   async watchBird(onEnded: () => void, signal: AbortSignal): Promise<void> {
     const { bird, clock } = this.#ports;
     while (!signal.aborted) {
-      if (this.#isNeeded()) {
+      const isNeeded = this.#isNeeded();
+      if (isNeeded) {
         await bird.ended(signal).catch(() => undefined);
         onEnded();
       }
-      await clock.sleep(BIRD_CHECK_MS, signal).catch(() => undefined);
+      const pauseMs = isNeeded ? RESTART_MS : untilBeat(NEEDED_CHECK_MS, clock);
+      await clock.sleep(pauseMs, signal).catch(() => undefined);
     }
   }
 
