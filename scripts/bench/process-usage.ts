@@ -1,24 +1,17 @@
 // What an agent inside a node has used so far, with its network process.
 import type { TestNode } from '../../test/support/node.ts';
 
-/** Fields of /proc/PID/stat, counted from the one after the name. */
-const UTIME = 11;
-const STIME = 12;
-/** USER_HZ, which is the same on every machine Linux runs on today. */
-const MS_PER_TICK = 10;
-
 type UsedNode = Pick<TestNode, 'exec' | 'run'>;
 
-/** User and system time, of all its threads. */
+/** User and system time of all its threads, in nanoseconds at their source: /proc/PID/stat counts in steps of 10 ms. */
 export async function cpuMsOf(node: UsedNode, pid: number): Promise<number> {
   return sumOver(await processesOf(node, pid), async (each) => cpuMsOfOne(node, each));
 }
 
 async function cpuMsOfOne(node: UsedNode, pid: number): Promise<number> {
-  const stat = await node.exec('cat', `/proc/${String(pid)}/stat`);
-  // The name may hold blanks and brackets.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[UTIME]) + Number(fields[STIME])) * MS_PER_TICK;
+  const threads = await node.exec('sh', '-c', `cat /proc/${String(pid)}/task/*/schedstat`);
+  const nanoseconds = threads.split('\n').map((line) => Number(line.split(' ')[0]));
+  return nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6;
 }
 
 export interface Memory {

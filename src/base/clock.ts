@@ -51,11 +51,15 @@ export function untilBeat(periodMs: number, { monotonic }: Pick<Clock, 'monotoni
   return Math.ceil(periodMs - (monotonic() % periodMs)) + 1;
 }
 
-/** Calls `beat` periodically, first after a whole period, until the signal aborts. Does not keep the process alive. */
+/**
+ * Calls `beat` periodically until the signal aborts, first after a whole period, and never twice within half a period. Does
+ * not keep the process alive.
+ */
 export function repeat(beat: () => void, everyMs: number, signal: AbortSignal): void {
   if (signal.aborted) return;
   const onBeat = (): void => {
-    timer = setTimeout(onBeat, untilBeat(everyMs, systemClock)).unref();
+    const leftMs = untilBeat(everyMs, systemClock);
+    timer = setTimeout(onBeat, leftMs < everyMs / 2 ? leftMs + everyMs : leftMs).unref();
     beat();
   };
   let timer = setTimeout(onBeat, everyMs + untilBeat(everyMs, systemClock)).unref();

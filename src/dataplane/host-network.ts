@@ -100,10 +100,10 @@ export type HostEvent =
   | { readonly kind: 'route-put'; readonly route: HostRoute }
   | { readonly kind: 'route-deleted'; readonly route: HostRoute }
   /**
-   * A link or an address was added, removed or changed: interfaces and tunnels must be listed again. `device` is the name
-   * of the link before the change, undefined for an address of a link that has gone.
+   * A link or an address was added, removed or changed: interfaces and tunnels must be listed again. `devices` are the names
+   * of the link before and after the change, none for an address of a link that has gone.
    */
-  | { readonly kind: 'links'; readonly device: string | undefined }
+  | { readonly kind: 'links'; readonly devices: readonly string[] }
   /** A route to a single address through a link that is not netplug's was added, changed or removed by another program. */
   | { readonly kind: 'paths' }
   /** The neighbour entry of a tunnel peer … */

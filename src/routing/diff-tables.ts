@@ -52,7 +52,7 @@ export function isDrift(event: HostEvent, desired: Tables & { usesDevice(device:
     case 'forwarding-deleted':
       return isWantedForwarding(event, peers);
     case 'links':
-      return event.device !== undefined && desired.usesDevice(event.device);
+      return event.devices.some((device) => desired.usesDevice(device));
     case 'unknown':
       return true;
     case 'paths':

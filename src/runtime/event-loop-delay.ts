@@ -1,8 +1,8 @@
-import { createHistogram } from 'node:perf_hooks';
+import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import type { Gauge } from '@prometheus-io/client';
-import { repeat, systemClock } from '../base/clock.ts';
+import { systemClock } from '../base/clock.ts';
 
-/** The sampling interval, which is long so that an idle agent rarely wakes up. */
+/** The sampling interval, which is long so that an idle process rarely wakes up. */
 const PERIOD_MS = 5000;
 const PERCENTILES = ['50', '99', '100'] as const;
 
@@ -15,14 +15,7 @@ export interface EventLoopDelay extends Disposable {
 export function eventLoopDelay(gauge: Gauge<'percentile'>): EventLoopDelay {
   const measured = createHistogram();
   const over = new AbortController();
-  let beforeMs = Number.POSITIVE_INFINITY;
-  const sample = (): void => {
-    const nowMs = systemClock.monotonic();
-    // The histogram takes whole numbers from 1.
-    measured.record(1 + Math.round(1e6 * Math.max(0, nowMs - beforeMs - PERIOD_MS)));
-    beforeMs = nowMs;
-  };
-  repeat(sample, PERIOD_MS, over.signal);
+  void sample(measured, over.signal);
   return {
     report: () => {
       for (const percentile of PERCENTILES) gauge.set({ percentile }, measured.percentile(Number(percentile)) / 1e9);
@@ -30,4 +23,14 @@ export function eventLoopDelay(gauge: Gauge<'percentile'>): EventLoopDelay {
     },
     [Symbol.dispose]: () => over.abort(),
   };
+}
+
+async function sample(measured: RecordableHistogram, signal: AbortSignal): Promise<void> {
+  const { monotonic, sleep } = systemClock;
+  while (!signal.aborted) {
+    const dueMs = monotonic() + PERIOD_MS;
+    await sleep(PERIOD_MS, signal).catch(() => undefined);
+    // The histogram takes whole numbers from 1.
+    if (!signal.aborted) measured.record(1 + Math.round(1e6 * Math.max(0, monotonic() - dueMs)));
+  }
 }

@@ -6,10 +6,10 @@ import type { MeasureRow } from '../report.ts';
 
 const TAKEN = 10_000;
 const PODS = 10;
-/** The agent has read what is new, and has cleared up after the pods and in its own memory. */
-const SETTLE_MS = 120_000;
+/** The agent has cleared up after the pods and in its memory, and V8 has compiled what runs from time to time. */
+const SETTLE_MS = 360_000;
 /** What it looks at from time to time, it looks at every minute at the latest. */
-const IDLE_MS = 60_000;
+const IDLE_MS = 120_000;
 
 export const measureFootprint: MeasureRow = async ({ candidates }) => {
   if (!candidates.includes('agent')) return {};

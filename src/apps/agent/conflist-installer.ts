@@ -9,8 +9,8 @@ import { onFile } from '../../install/on-file.ts';
 import { NODE_NAME_PLACEHOLDER } from '../../install/places.ts';
 import { refuseForeign, warningOfOthers } from '../../install/other-configurations.ts';
 
-/** How often to check whether the node can serve pods. */
-const OBSTACLES_MS = 1000;
+/** How often to check whether the node can serve pods, and to try again. */
+const RETRY_MS = 1000;
 /** How often source and installed file are compared. A mounted ConfigMap follows its object within a minute or so. */
 const COMPARE_MS = 5000;
 
@@ -63,7 +63,8 @@ export class ConflistInstaller {
     while (!signal.aborted) {
       mayInstall ||= (await obstacles()).length === 0;
       await this.#step(mayInstall, signal);
-      await clock.sleep(untilBeat(mayInstall ? COMPARE_MS : OBSTACLES_MS, clock), signal).catch(() => undefined);
+      const isInstalled = mayInstall && this.#problem === undefined;
+      await clock.sleep(untilBeat(isInstalled ? COMPARE_MS : RETRY_MS, clock), signal).catch(() => undefined);
     }
   }
 

@@ -100,7 +100,8 @@ export class ControllerRun {
         let failed = true;
         try {
           this.#insistOnCompleteness();
-          const isFull = startMs >= fullAtMs + fullMs;
+          // Resyncs come on multiples of the period, a little more or less late.
+          const isFull = Math.floor(startMs / fullMs) > Math.floor(fullAtMs / fullMs);
           await running.reconcile({ isFull }, signal);
           if (isFull) fullAtMs = startMs;
           failed = false;

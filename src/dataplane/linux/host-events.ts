@@ -82,17 +82,17 @@ class EventReader {
     // Bridges report changes of their ports in messages of their own family; the links themselves stay.
     if (body.readUInt8(0) !== AF_UNSPEC) return undefined;
     const link = decodeLink(body);
-    const device = this.#links.get(link.index)?.name ?? link.name;
+    const devices = [...new Set([this.#links.get(link.index)?.name ?? link.name, link.name])];
     if (type === RTM_NEWLINK) this.#links.set(link.index, link);
     else this.#links.delete(link.index);
-    return isHostSide(link) ? undefined : { kind: 'links', device };
+    return isHostSide(link) ? undefined : { kind: 'links', devices };
   }
 
   #eventOfAddress(body: Buffer): HostEvent | undefined {
     const address = decodeAddress(body);
-    return address?.isGlobal === true
-      ? { kind: 'links', device: this.#links.get(address.deviceIndex)?.name }
-      : undefined;
+    if (address?.isGlobal !== true) return undefined;
+    const link = this.#links.get(address.deviceIndex);
+    return { kind: 'links', devices: link === undefined ? [] : [link.name] };
   }
 
   #eventOfPeer(change: 'put' | 'deleted', body: Buffer): HostEvent | undefined {

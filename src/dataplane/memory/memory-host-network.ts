@@ -55,7 +55,7 @@ export class MemoryHostNetwork implements HostNetwork {
   /** Adds a link, or replaces the one of that name. */
   putInterface(link: HostInterface): void {
     this.#interfaces.set(link.name, link);
-    this.#notify({ kind: 'links', device: link.name });
+    this.#notify({ kind: 'links', devices: [link.name] });
   }
 
   /** Removes a link with its routes and tunnels. */
@@ -65,7 +65,7 @@ export class MemoryHostNetwork implements HostNetwork {
     for (const { name: tunnel, encapsulation } of this.tunnels) {
       if (encapsulation.kind === 'vxlan' && encapsulation.uplink === name) this.#dropTunnel(tunnel);
     }
-    this.#notify({ kind: 'links', device: name });
+    this.#notify({ kind: 'links', devices: [name] });
   }
 
   /** Adds a link that is not a tunnel and not listed. */
@@ -206,7 +206,7 @@ export class MemoryHostNetwork implements HostNetwork {
     if (isReplaced) this.#forgetDevice(name);
     if (before !== undefined && macOf(before) !== macOf(tunnel)) this.#neighbours.delete(name);
     this.#tunnels.set(name, tunnel);
-    this.#notify({ kind: 'links', device: name });
+    this.#notify({ kind: 'links', devices: [name] });
     return isReplaced || (before !== undefined && macOf(before) !== macOf(tunnel)) ? 'replaced' : 'changed';
   }
 
@@ -324,7 +324,7 @@ export class MemoryHostNetwork implements HostNetwork {
   #dropTunnel(name: string): boolean {
     if (!this.#tunnels.delete(name)) return false;
     this.#forgetDevice(name);
-    this.#notify({ kind: 'links', device: name });
+    this.#notify({ kind: 'links', devices: [name] });
     return true;
   }
 

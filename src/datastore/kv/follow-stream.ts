@@ -29,14 +29,16 @@ export async function* followStream(
   { requests, silenceMs, signal }: { requests: Channel<WatchRequest>; silenceMs: number; signal: AbortSignal },
 ): AsyncGenerator<WatchResponse> {
   const over = new AbortController();
+  const probeMs = silenceMs / 3;
   const either = AbortSignal.any([signal, over.signal]);
   let waitingSince = performance.now();
   repeat(
     () => {
       for (const request of PROBE) requests.push(request);
-      if (performance.now() - waitingSince >= silenceMs) over.abort();
+      // The last answer came shortly after a probe.
+      if (performance.now() - waitingSince >= silenceMs - probeMs / 2) over.abort();
     },
-    silenceMs / 3,
+    probeMs,
     either,
   );
   try {

@@ -11,7 +11,7 @@ import { collectionOf } from './resource-objects.ts';
 import { Forgotten, type SourceEvent, type SourceFollowing } from './source.ts';
 
 /** The API is asked whether it serves when nothing has come from it for that long. */
-const PROBE_AFTER_MS = 9000;
+const PROBE_AFTER_MS = 5000;
 const PROBE_CHECK_MS = 5000;
 const PROBE_MS = 4000;
 

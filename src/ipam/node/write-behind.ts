@@ -171,7 +171,7 @@ export class WriteBehind {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       if (this.#queue.length === 0 && !this.#isUrgent) await this.#nextCall();
-      if (!this.#isUrgent && !signal.aborted) await this.#gather();
+      if (!this.#isUrgent && this.#idle.length === 0 && !signal.aborted) await this.#gather();
       this.#isUrgent = false;
       try {
         const isWritten = await this.#round();

@@ -17,7 +17,6 @@ import type { ClusterState } from '../../../routing/cluster-state.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { isByBgp } from '../../../routing/pool-modes.ts';
 
-/** How often to check whether BIRD is needed or has exited. */
 /** How often to check whether a pool needs BIRD. */
 const NEEDED_CHECK_MS = 5000;
 const RESTART_MS = 1000;

@@ -319,7 +319,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       const events: HostEvent[] = [];
       using watch = fixture.host.watch((event) => events.push(event));
       await fixture.host.putTunnel(vxlan());
-      await fixture.until(() => hasEvent(events, { kind: 'links', device: 'tun0' }), 'the tunnel is reported');
+      await fixture.until(() => hasEvent(events, { kind: 'links', devices: ['tun0'] }), 'the tunnel is reported');
       await fixture.host.change([putPeer(peer())], never);
       const { device, mac, gateway, remote } = peer();
       const isTold = async (event: HostEvent): Promise<void> =>
