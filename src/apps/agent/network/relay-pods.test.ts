@@ -62,7 +62,8 @@ it('sends pods of the node alone, and the version of all of them', async () => {
     changes: [{ before: undefined, after: pod('other', 'b', '8') }],
     version: '8',
   });
-  await expect.poll(() => relay.current?.version).toBe('8');
+  // With the next beat.
+  await expect.poll(() => relay.current?.version, { timeout: 5000 }).toBe('8');
   stop.abort();
 });
 
