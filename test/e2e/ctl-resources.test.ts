@@ -41,7 +41,7 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     expect((await apply(stdout)).stdout).toMatch(/^(IPPool "[^"]+" unchanged\n)+$/);
   });
 
-  it('prints the same on both datastores', async () => {
+  it('prints the same on both datastores', { timeout: 240_000 }, async () => {
     await datastore.store.createResource(CLUSTER, never);
     const said: string[] = [];
     const session: readonly [words: readonly string[], stdin?: string][] = [
