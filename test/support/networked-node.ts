@@ -6,6 +6,7 @@ import type { AttachmentPorts } from '../../src/apps/agent/network/read-attachme
 import { NodeNetwork } from '../../src/apps/agent/network/node-network.ts';
 import type { NetworkSettings } from '../../src/apps/agent/network/network-settings.ts';
 import type { BgpPorts } from '../../src/apps/agent/network/reconcile-bgp.ts';
+import { assign } from '../../src/ipam/assign.ts';
 import { memoryRecords } from '../../src/cni/attachment-records.ts';
 import { MemoryHostNetwork } from '../../src/dataplane/memory/memory-host-network.ts';
 import type { PacketFilter } from '../../src/dataplane/packet-filter.ts';
@@ -17,6 +18,7 @@ import type { IpPool } from '../../src/model/ip-pool.ts';
 import { formatAddress, parseAddress } from '../../src/net/address.ts';
 import { formatCidr } from '../../src/net/cidr.ts';
 import { nodeName } from './fixtures.ts';
+import { requestOf } from './ipam-bench.ts';
 import { until } from './until.ts';
 
 const never = new AbortController().signal;
@@ -177,4 +179,21 @@ export async function works(...nodes: RunningNode[]): Promise<void> {
       () => network.problems().join('\n'),
     );
   }
+}
+
+/** Starts a pod on the node, and returns its block. */
+export async function podOn(store: Store, node: string): Promise<string> {
+  const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
+  const limits = { signal: never, cleanupSignal: never };
+  const [lease] = await assign(ports, requestOf(`pod-${node}`, { node }), limits);
+  return formatCidr(lease!.block);
+}
+
+/** Node `a`, which routes to the block of a pod on its neighbour `b`. */
+export async function neighbours(store: Store, host = hostAt('192.0.2.1/24')): Promise<RunningNode> {
+  const [a, b] = [startNode('a', { store, host }), startNode('b', { store, host: hostAt('192.0.2.2/24') })];
+  const block = await podOn(store, 'b');
+  await works(a, b);
+  await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+  return a;
 }

@@ -2,6 +2,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
 import {
   hostAt,
+  neighbours,
+  podOn,
   routesOf,
   type RunningNode,
   startNode,
@@ -11,39 +13,18 @@ import {
 } from '../../../../test/support/networked-node.ts';
 import { until } from '../../../../test/support/until.ts';
 import { systemClock } from '../../../base/clock.ts';
-import { silentLog } from '../../../base/log.ts';
-import { systemRandom } from '../../../base/random.ts';
 import { MemoryPacketFilter, type MemoryTables } from '../../../dataplane/memory/memory-packet-filter.ts';
 import type { NftObject, PacketFilter } from '../../../dataplane/packet-filter.ts';
 import { type StoreFault, openMemoryStore, type Operation } from '../../../datastore/memory/memory-store.ts';
-import type { Store } from '../../../datastore/store.ts';
-import { assign } from '../../../ipam/assign.ts';
 import { formatAddress, parseAddress } from '../../../net/address.ts';
-import { formatCidr, parseCidr } from '../../../net/cidr.ts';
+import { parseCidr } from '../../../net/cidr.ts';
 import { POD_TABLE, renderPodTable } from '../../../routing/pod-table.ts';
 import { TUNNEL_TABLE } from '../../../routing/tunnel-table.ts';
-import { requestOf } from '../../../../test/support/ipam-bench.ts';
 
 const never = new AbortController().signal;
 const VXLAN = poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' });
 
 afterEach(stopNodes);
-
-async function podOn(store: Store, node: string): Promise<string> {
-  const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
-  const limits = { signal: never, cleanupSignal: never };
-  const [lease] = await assign(ports, requestOf(`pod-${node}`, { node }), limits);
-  return formatCidr(lease!.block);
-}
-
-/** Node `a`, which routes to the block of a pod on its neighbour `b`. */
-async function neighbours(store: Store, host = hostAt('192.0.2.1/24')): Promise<RunningNode> {
-  const [a, b] = [startNode('a', { store, host }), startNode('b', { store, host: hostAt('192.0.2.2/24') })];
-  const block = await podOn(store, 'b');
-  await works(a, b);
-  await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
-  return a;
-}
 
 /** Addresses from which the table takes tunnel packets. */
 function admittedBy(objects: readonly NftObject[]): readonly unknown[] {

@@ -3,7 +3,7 @@ import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../../base/errors.ts';
 import { BackOff } from '../../../base/back-off.ts';
-import { untilBeat } from '../../../base/clock.ts';
+import { repeat } from '../../../base/clock.ts';
 import type { HostEvent, HostNetwork } from '../../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
 import type { FollowStore, RoutedBlock } from '../../../datastore/follow.ts';
@@ -108,6 +108,7 @@ export class NodeNetwork {
         },
       });
     const timing = { resyncMs: RESYNC_MS };
+    const searching = { ...timing, pauseMs: ADDRESSES_PAUSE_MS };
     const podTable = renderPodTable(settings.sourceCheck);
     this.#reconcilers = {
       podFilter: reconciler(
@@ -116,10 +117,7 @@ export class NodeNetwork {
         timing,
       ),
       tunnelFilter: reconciler('tunnel filter', async (signal) => this.#tunnelFilter.reconcile(signal), timing),
-      addresses: reconciler('addresses', async () => this.#reconcileAddresses(), {
-        ...timing,
-        pauseMs: ADDRESSES_PAUSE_MS,
-      }),
+      addresses: reconciler('addresses', async () => this.#reconcileAddresses(), searching),
       tunnels: reconciler('tunnels', async (signal) => this.#reconcileTunnels(signal), { resyncMs: SLOW_RESYNC_MS }),
       facts: reconciler(
         'node facts',
@@ -197,9 +195,9 @@ export class NodeNetwork {
     const reconcilers = [...Object.values(this.#reconcilers), this.#registration];
     // The pod filter does not depend on the datastore.
     this.#reconcilers.podFilter.trigger();
+    repeat(() => this.#expire(), EXPIRE_MS, signal);
     const work = [
       this.#follow(signal),
-      this.#expire(signal),
       // Restarts a BIRD that exits at once.
       this.#bgp.watchBird(() => this.#trigger('bgp'), signal),
       ...reconcilers.map(async (each) => each.run(signal)),
@@ -265,23 +263,17 @@ export class NodeNetwork {
   #handleHostEvent(event: HostEvent): void {
     if (!this.#state.hasSnapshot) return;
     const isOfLinks = event.kind === 'links' || event.kind === 'unknown';
-    const isDrift = this.#routes.handleHostEvent(event);
     if (isOfLinks) this.#trigger('addresses');
-    if (isDrift) this.#trigger('routes');
-    if (isOfLinks && isDrift) this.#trigger('tunnels');
+    if (this.#routes.handleHostEvent(event)) this.#trigger('routes', ...(isOfLinks ? (['tunnels'] as const) : []));
   }
 
   /** Expires replaced modes of pools. */
-  async #expire(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#ports;
-    while (!signal.aborted) {
-      await clock.sleep(untilBeat(EXPIRE_MS, clock), signal).catch(() => undefined);
-      if (!this.#state.expire(clock.monotonic())) continue;
-      this.#isTunnelAddressDue = true;
-      this.#tunnelFilter.markChanged('all');
-      this.#trigger('tunnelFilter', 'tunnels', 'nat', 'bgp');
-      this.#routes.replan('all');
-    }
+  #expire(): void {
+    if (!this.#state.expire(this.#ports.clock.monotonic())) return;
+    this.#isTunnelAddressDue = true;
+    this.#tunnelFilter.markChanged('all');
+    this.#trigger('tunnelFilter', 'tunnels', 'nat', 'bgp');
+    this.#routes.replan('all');
   }
 
   async #reconcileAddresses(): Promise<void> {
