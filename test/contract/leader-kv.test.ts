@@ -21,7 +21,7 @@ leaderProcessContract('etcd', async () => {
   const etcd = await startEtcd();
   return {
     server: { etcd: etcd.url },
-    pause: async () => Promise.resolve(etcd.pause()),
+    pause: async () => etcd.pause(),
     resume: async () => Promise.resolve(etcd.resume()),
     [Symbol.asyncDispose]: async () => etcd[Symbol.asyncDispose](),
   };
@@ -79,7 +79,7 @@ it('a renewal that is given up does not answer the next one', async () => {
   await using lease = openLease({ etcd: etcd.url }, { name: 'given-up', holder: 'a', durationMs: 9000 });
   expect(await lease.hold(never)).toBe(true);
   expect(await lease.hold(never)).toBe(true);
-  etcd.pause();
+  await etcd.pause();
   await expect(lease.hold(AbortSignal.timeout(300))).rejects.toMatchObject({ code: 'store/unavailable' });
   etcd.resume();
   for (let times = 0; times < 3; times += 1) expect(await lease.hold(never)).toBe(true);
@@ -103,7 +103,7 @@ it('a lease that ended at etcd is lost although the stream of its renewals stand
 it('a candidate leads over the second endpoint while the first does not respond', async () => {
   await using silent = await startEtcd();
   await using etcd = await startEtcd();
-  silent.pause();
+  await silent.pause();
   const endpoints = { from: 'list', urls: [silent.url, etcd.url] } as const;
   const connection = { endpoints, keyFile: undefined, certFile: undefined, caCertFile: undefined };
   await using lease = openEtcdLease(connection, { name: 'second', holder: 'a', durationMs: 6000 });

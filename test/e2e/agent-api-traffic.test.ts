@@ -100,8 +100,11 @@ describe('an agent on the API datastore', () => {
   it('reads back hardly any of the blocks that it writes', async () => {
     const count = async (verb: 'GET' | 'PUT'): Promise<number> => requestsOf(server, { verb, resource: 'ipblocks' });
     const [reads, writes] = [await count('GET'), await count('PUT')];
-    for (let pod = 0; pod < PODS; pod += 1) await add(`pod-${String(pod)}`);
-    await agent.settled();
+    for (let pod = 0; pod < PODS; pod += 1) {
+      await add(`pod-${String(pod)}`);
+      // Pods that come in quick succession share a write.
+      await agent.settled();
+    }
     const written = (await count('PUT')) - writes;
     expect(written).toBeGreaterThanOrEqual(PODS / 2);
     // Some answers come later than the watch, on a busy machine.

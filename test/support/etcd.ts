@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { program } from './components.ts';
 import { removeAtEnd } from './janitor.ts';
+import { stopThreads } from './stop-threads.ts';
 
 export interface EtcdTls {
   readonly keyFile: string;
@@ -22,7 +23,7 @@ export interface Etcd extends AsyncDisposable {
   /** Kills it and starts it again with its data at the same ports. */
   restart(): Promise<void>;
   /** Stops it where it is (SIGSTOP): connections stay, and nothing is answered, as long as it is not resumed. */
-  pause(): void;
+  pause(): Promise<void>;
   resume(): void;
 }
 
@@ -68,14 +69,15 @@ export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host
       await running?.kill();
       running = await run(command);
     },
-    pause: () => running?.signal('SIGSTOP'),
-    resume: () => running?.signal('SIGCONT'),
+    pause: async () => running?.pause(),
+    resume: () => running?.resume(),
     [Symbol.asyncDispose]: stop,
   };
 }
 
 interface Running {
-  signal(name: 'SIGSTOP' | 'SIGCONT'): void;
+  pause(): Promise<void>;
+  resume(): void;
   kill(): Promise<void>;
 }
 
@@ -100,7 +102,8 @@ async function run(command: readonly string[]): Promise<Running> {
     gone.then(() => 'gone'),
     sleep(20_000, 'late', { ref: false }),
   ]);
-  if (outcome === 'ready') return { kill, signal: (name) => child.kill(name) };
+  if (outcome === 'ready')
+    return { kill, pause: async () => stopThreads(child.pid!), resume: () => child.kill('SIGCONT') };
   await kill();
   throw new Error(`etcd did not start: ${outcome}\n${log}`);
 }

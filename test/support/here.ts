@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { RunOptions, RunResult, Service, TestNode } from './node.ts';
+import { stopThreads } from './stop-threads.ts';
 
 /** Where programs run: a test node, or `here`. */
 export type Place = Pick<TestNode, 'run' | 'start'>;
@@ -40,7 +41,7 @@ export const here: Place = {
         child.kill(`SIG${signal}`);
         await gone;
       },
-      pause: async () => Promise.resolve(void child.kill('SIGSTOP')),
+      pause: async () => stopThreads(child.pid!),
       resume: async () => Promise.resolve(void child.kill('SIGCONT')),
     };
   },
