@@ -34,6 +34,10 @@ export class Bird {
   readonly #socket: string;
   readonly #config: string;
   readonly #pidFile: string;
+  /** There once BIRD was asked to exit gracefully, until it starts. */
+  readonly #gracefulFile: string;
+  /** Holds the index of the newest link of the host when it was first known to the BIRD that runs. */
+  readonly #firstLinkFile: string;
   /** Whether BIRD may have loaded another configuration than `bird.conf`: one that was replaced while it started. */
   #isLoadUnknown: boolean;
 
@@ -44,6 +48,8 @@ export class Bird {
     this.#socket = join(places.folder, 'bird.ctl');
     this.#config = join(places.folder, 'bird.conf');
     this.#pidFile = join(places.folder, 'bird.pid');
+    this.#gracefulFile = join(places.folder, 'bird.graceful');
+    this.#firstLinkFile = join(places.folder, 'bird.first-link');
     this.#isLoadUnknown = places.program === 'external';
   }
 
@@ -69,7 +75,7 @@ export class Bird {
       await this.#start(this.#program, signal);
       return 'started';
     }
-    refuseRefusal(reply);
+    refuseRefusal(reply, 'its configuration');
     // Last, so that a crash before it makes the next call load the configuration again.
     await rename(candidate, this.#config);
     this.#isLoadUnknown = false;
@@ -85,6 +91,28 @@ export class Bird {
   /** Resolves when the BIRD process has exited. */
   async ended(signal: AbortSignal): Promise<void> {
     await birdEnds(this.#socket, signal);
+  }
+
+  /**
+   * Makes BIRD exit without closing its sessions, to be started again: as after a kill, peers and kernel keep its routes.
+   * @throws bgp/bird-failed
+   */
+  async exitGracefully(signal: AbortSignal): Promise<void> {
+    await writeFileAtomically(this.#gracefulFile, { text: '', mode: CONFIG_MODE });
+    const reply = await this.#ask('graceful restart', signal);
+    refuseRefusal(reply ?? [], 'a graceful restart');
+    await this.ended(signal);
+  }
+
+  /**
+   * Returns how many links the host has got since BIRD started, or since the first call after that. The kernel numbers links in
+   * the order in which they are made; `newest` is the highest number.
+   */
+  async linksSinceStart(newest: number): Promise<number> {
+    const first = Number((await readIfThere(this.#firstLinkFile)) ?? Number.NaN);
+    if (first <= newest) return newest - first;
+    await writeFileAtomically(this.#firstLinkFile, { text: `${String(newest)}\n`, mode: CONFIG_MODE });
+    return 0;
   }
 
   /** Closes all sessions, stops BIRD and removes its routes from the kernel. Returns false when BIRD does not run. */
@@ -118,16 +146,18 @@ export class Bird {
     while ((await readIfThere(this.#config)) === undefined) await this.#clock.sleep(CONFIGURED_PERIOD_MS, signal);
   }
 
-  /** Returns the arguments with which BIRD starts. */
-  async startArguments(): Promise<readonly string[]> {
+  /** Prepares a start of BIRD. Returns its arguments. */
+  async prepareStart(): Promise<readonly string[]> {
     // BIRD removes its pid file on a clean exit.
-    const wasKilled = (await readIfThere(this.#pidFile)) !== undefined;
-    return ['-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(wasKilled ? ['-R'] : [])];
+    const evidence = await Promise.all([this.#pidFile, this.#gracefulFile].map(readIfThere));
+    for (const file of [this.#gracefulFile, this.#firstLinkFile]) await rm(file, { force: true });
+    const hasRoutes = evidence.some((text) => text !== undefined);
+    return ['-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(hasRoutes ? ['-R'] : [])];
   }
 
   /** BIRD daemonizes once it listens on its socket. */
   async #start([file, ...before]: readonly [string, ...string[]], signal: AbortSignal): Promise<void> {
-    const args = [...before, ...(await this.startArguments())];
+    const args = [...before, ...(await this.prepareStart())];
     using limit = timeLimit(ANSWER_MS, () => birdFailed('timed out while starting BIRD'));
     const either = AbortSignal.any([signal, limit.signal]);
     const { status, stdout, stderr } = await exec(file, args, { signal: either }).catch((cause: unknown) => {
@@ -143,9 +173,9 @@ export class Bird {
 }
 
 /** @throws bgp/bird-failed for an answer that is a refusal */
-function refuseRefusal(reply: BirdReply): void {
+function refuseRefusal(reply: BirdReply, what: string): void {
   const last = reply.at(-1);
-  if (last !== undefined && last.code >= REFUSED) throw birdFailed(`BIRD refuses its configuration: ${last.text}`);
+  if (last !== undefined && last.code >= REFUSED) throw birdFailed(`BIRD refuses ${what}: ${last.text}`);
 }
 
 function notStarted(): NetplugError {

@@ -10,6 +10,14 @@ const ANSWER = `2002 Name       Proto      Table      State  Since         Info
 1006   BGP state:          Established
 1006     Neighbor address: 172.31.0.3
 1006     Neighbor AS:      64512
+1006     Local capabilities
+1006       Graceful restart
+1006         Restart time: 120
+1006     Neighbor capabilities
+1006       Route refresh
+1006       Graceful restart
+1006         Restart time: 90
+1006     Session:          internal multihop
 1006   Channel ipv4
 1006     Routes:         2 imported, 1 filtered, 3 exported, 1 preferred
 1002 peer_172_31_0_9_179 BGP        ---        start  2026-11-21T13:04:01.070+0000  Active        Socket: Connection refused
@@ -17,6 +25,13 @@ const ANSWER = `2002 Name       Proto      Table      State  Since         Info
 1006   BGP state:          Active
 1006     Neighbor address: 172.31.0.9
 1006     Neighbor AS:      65001
+1006     Local capabilities
+1006       Graceful restart
+1006         Restart time: 120
+1006     Neighbor capabilities
+1006       Route refresh
+1006     Session:          internal multihop
+1006       Graceful restart
 1006   Channel ipv4
 1006     State:          DOWN
 1002 unrelated  BGP        ---        start  2026-11-21T13:04:01.070+0000  Idle
@@ -39,6 +54,7 @@ it('sessions are read with kind, state, time, last error and routes, and foreign
       info: '',
       routesImported: 2,
       routesExported: 3,
+      keepsRoutesS: 120,
     },
     {
       name: 'peer_172_31_0_9_179',
@@ -51,6 +67,7 @@ it('sessions are read with kind, state, time, last error and routes, and foreign
       info: 'Socket: Connection refused',
       routesImported: 0,
       routesExported: 0,
+      keepsRoutesS: 0,
     },
   ]);
 });

@@ -19,6 +19,8 @@ export interface SessionStatus {
   readonly info: string;
   readonly routesImported: number;
   readonly routesExported: number;
+  /** How long the peer of an established session keeps routes while BIRD restarts (RFC 4724), in seconds. */
+  readonly keepsRoutesS: number;
 }
 
 const ROW = /^(?<name>\S+)\s+BGP\s+\S+\s+\S+\s+(?<since>\S+)\s*(?<state>\S*)\s*(?<info>.*)$/;
@@ -58,7 +60,27 @@ function readSession(row: Readonly<Record<string, string>>, details: readonly st
     info: (row['info'] ?? '').trim(),
     routesImported: Number(routes?.[1] ?? 0),
     routesExported: Number(routes?.[2] ?? 0),
+    keepsRoutesS: restartTimeOf(details),
   };
+}
+
+/** Returns the restart time that BIRD has announced, 0 unless the peer supports graceful restart. */
+function restartTimeOf(details: readonly string[]): number {
+  if (!capabilitiesOf('Neighbor', details).includes('Graceful restart')) return 0;
+  return Number(detailOf(capabilitiesOf('Local', details), 'Restart time') ?? 0);
+}
+
+function capabilitiesOf(side: 'Local' | 'Neighbor', details: readonly string[]): readonly string[] {
+  const start = details.findIndex((line) => line.trim() === `${side} capabilities`);
+  if (start === -1) return [];
+  const depth = indentOf(details[start] ?? '');
+  const rest = details.slice(start + 1);
+  const end = rest.findIndex((line) => indentOf(line) <= depth);
+  return rest.slice(0, end === -1 ? undefined : end).map((line) => line.trim());
+}
+
+function indentOf(line: string): number {
+  return line.search(/\S/);
 }
 
 function detailOf(details: readonly string[], name: string): string | undefined {

@@ -56,7 +56,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
  * friendlier signal, while peers and kernel keep the routes of a killed one for the next.
  */
 async function runToItsEnd(bird: Bird, stop: AbortSignal): Promise<string> {
-  const child = spawn(PROGRAM, ['-f', ...(await bird.startArguments())], { stdio: ['ignore', 'inherit', 'inherit'] });
+  const child = spawn(PROGRAM, ['-f', ...(await bird.prepareStart())], { stdio: ['ignore', 'inherit', 'inherit'] });
   const kill = (): void => void child.kill('SIGKILL');
   stop.addEventListener('abort', kill, { once: true });
   if (stop.aborted) kill();

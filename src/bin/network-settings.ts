@@ -13,5 +13,6 @@ export function networkSettingsIn(env: NodeJS.ProcessEnv, node: NodeName): Netwo
     },
     blockSource: readVariable(env, 'USE_POD_CIDR') === 'true' ? 'pod-cidrs' : 'claims',
     sourceCheck: readVariable(env, 'NETPLUG_POD_SOURCE_CHECK'),
+    birdLinks: readVariable(env, 'NETPLUG_BIRD_LINKS'),
   };
 }

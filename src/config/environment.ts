@@ -105,6 +105,16 @@ export const ENVIRONMENT = {
     'netplug-agent':
       '`external`: another process, [`netplug-bird`](networking.md#bird-in-a-pod-of-its-own), runs BIRD in `bird/` below `NETPLUG_RUN_DIR`; the agent only configures it. `own`: the agent starts BIRD.',
   }),
+  NETPLUG_BIRD_LINKS: variable({
+    byDefault: '5000',
+    ifEmpty: 'default',
+    allowed: 'a whole number, 0 for never',
+    meaning: {
+      'netplug-agent':
+        'Links that the host may get before the agent [restarts BIRD](networking.md#restarts-of-bird) gracefully; `0`: never.',
+    },
+    decode: (text) => numberFrom(text, (count) => Number.isSafeInteger(count)),
+  }),
   NETPLUG_CALL_TIMEOUT: variable({
     byDefault: '60',
     ifEmpty: 'default',

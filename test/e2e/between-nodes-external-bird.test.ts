@@ -1,6 +1,8 @@
 // BIRD in a container of its own: what becomes of sessions, routes and packets when it or the agent is replaced.
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { Bird } from '../../src/bgp/bird.ts';
 import { type Fabric, type FabricNode, resourceOf, startFabric } from '../support/fabric.ts';
 import type { Service } from '../support/node.ts';
 import { startFlows, stopFlows } from '../support/traffic-flow.ts';
@@ -95,5 +97,17 @@ it('is restarted when it is killed', async () => {
   await n2.machine.exec('kill', '-KILL', pid);
   await until(async () => /^\d+$/.test((await birdOf(n2)).replace(pid, '').trim()), 'another BIRD runs');
   await untilSessions(n2);
+  expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
+});
+
+it('is restarted when it exits gracefully', async () => {
+  const flows = await startFlows(pairs);
+  const n3 = fabric.node('n3');
+  const before = await sessionsOf(n3);
+  const places = { folder: join(n3.machine.dir, 'run', 'bird'), program: 'external' } as const;
+  await new Bird({ places, clock: systemClock }).exitGracefully(new AbortController().signal);
+  await until(async () => (await sessionsOf(n3)).length < before.length, 'the sessions are new');
+  await untilSessions(n3);
+  await n3.agent().ready();
   expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
 });

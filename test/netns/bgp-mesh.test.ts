@@ -37,7 +37,13 @@ describe('the mesh', () => {
     expect(await a.netns.ip('route', 'show', 'proto', 'bird')).toHaveLength(2);
     expect(await a.follow(world)).toBe('unchanged');
     expect(await a.bird.status(new AbortController().signal)).toEqual([
-      expect.objectContaining({ kind: 'mesh', peerNode: 'node-3', state: 'Established', routesImported: 2 }),
+      expect.objectContaining({
+        kind: 'mesh',
+        peerNode: 'node-3',
+        state: 'Established',
+        routesImported: 2,
+        keepsRoutesS: 120,
+      }),
       expect.objectContaining({ kind: 'mesh', peerNode: 'node-3', routesImported: 1, routesExported: 0 }),
     ]);
   });
@@ -62,9 +68,11 @@ describe('the mesh', () => {
   });
 
   it.each([
-    ['dials', 2, 3],
-    ['waits', 3, 2],
-  ])('loses no route when BIRD of a node that %s is killed, and takes it up again', async (_role, victim, witness) => {
+    ['dials', 'is killed', 2, 3],
+    ['waits', 'is killed', 3, 2],
+    ['dials', 'exits gracefully', 2, 3],
+    ['waits', 'exits gracefully', 3, 2],
+  ])('keeps routes when BIRD of a node that %s %s, and takes them up again', async (_role, end, victim, witness) => {
     await using lab = await newBgpNodes(2);
     const { nodes } = lab;
     const [killed, other] = [nodes[victim - 2]!, nodes[witness - 2]!];
@@ -76,7 +84,7 @@ describe('the mesh', () => {
     using monitor = await RouteMonitor.start(other.netns);
     using ownMonitor = await RouteMonitor.start(killed.netns);
     const since = (await other.sessionWith(victim))?.sinceMs ?? 0;
-    await killed.kill();
+    await (end === 'is killed' ? killed.kill() : killed.bird.exitGracefully(new AbortController().signal));
     expect(await killed.follow(world)).toBe('started');
     await expect
       .poll(async () => (await other.sessionWith(victim))?.sinceMs ?? 0, { timeout: 15_000 })
@@ -106,6 +114,26 @@ describe('the mesh', () => {
     await a.follow(moved);
     await a.untilRoute('10.65.5.0/26');
     await a.untilNoRoute(BLOCK);
+  });
+
+  it('counts the links that the host gets while the same BIRD runs', async () => {
+    await using lab = await newBgpNodes(1);
+    const node = lab.nodes[0]!;
+    const newest = async (...numbers: number[]): Promise<number[]> => {
+      const counts: number[] = [];
+      for (const number of numbers) counts.push(await node.bird.linksSinceStart(number));
+      return counts;
+    };
+    await node.follow(worldOf([2]));
+    expect(await newest(10, 17)).toEqual([0, 7]);
+    // The host has a network namespace of another boot.
+    expect(await newest(4, 5)).toEqual([0, 1]);
+    await node.bird.exitGracefully(new AbortController().signal);
+    await node.follow(worldOf([2]));
+    expect(await newest(9, 10)).toEqual([0, 1]);
+    await node.kill();
+    await node.follow(worldOf([2]));
+    expect(await newest(12)).toEqual([0]);
   });
 
   it('needs the same password on both sides', async () => {

@@ -32,6 +32,20 @@ protocol bgp peer_node2 {
 `;
 
 describe('a router of the site', () => {
+  it.each([
+    ['graceful restart; graceful restart time 90;', 120],
+    ['graceful restart aware;', 120],
+    ['graceful restart off;', 0],
+  ])('with "%s" keeps routes for %i s while BIRD restarts', async (setting, keepsRoutesS) => {
+    await using lab = await newBgpNodes(3);
+    const [node, , router] = [lab.nodes[0]!, lab.nodes[1]!, lab.nodes[2]!];
+    await router.beRouter(ROUTER.replace('graceful restart;', setting));
+    const peers = [bgpPeerOf('router', { node: 'node-2', peerIP: '172.31.0.4', asNumber: 65_001 })];
+    await node.follow({ nodes: [bgpNodeOf(2)], configurations: [], peers, pools, held: {} });
+    await node.untilEstablished(4);
+    expect(await node.sessionWith(4)).toMatchObject({ keepsRoutesS });
+  });
+
   it('receives blocks with their communities, and its routes are accepted', async () => {
     await using lab = await newBgpNodes(3);
     const [node, other, router] = [lab.nodes[0]!, lab.nodes[1]!, lab.nodes[2]!];

@@ -6,6 +6,7 @@ import type { AttachmentPorts } from '../../src/apps/agent/network/read-attachme
 import { NodeNetwork } from '../../src/apps/agent/network/node-network.ts';
 import type { NetworkSettings } from '../../src/apps/agent/network/network-settings.ts';
 import type { BgpPorts } from '../../src/apps/agent/network/reconcile-bgp.ts';
+import type { SessionStatus } from '../../src/bgp/read-status.ts';
 import { assign } from '../../src/ipam/assign.ts';
 import { memoryRecords } from '../../src/cni/attachment-records.ts';
 import { MemoryHostNetwork } from '../../src/dataplane/memory/memory-host-network.ts';
@@ -47,13 +48,16 @@ export function hostAt(address: string, mtu = 1500): MemoryHostNetwork {
   return host;
 }
 
-/** A BIRD that remembers what it was configured with, and has no sessions. */
+/** A BIRD that remembers what it was configured with, and has sessions that the test chose. */
 export class MemoryBird {
   /** As last started with or loaded. */
   text = '';
+  starts = 0;
+  sessions: readonly SessionStatus[] = [];
   /** Why it does not take a configuration. */
   refusal: Error | undefined;
   #life: PromiseWithResolvers<void> | undefined;
+  #firstLink: number | undefined;
 
   get isRunning(): boolean {
     return this.#life !== undefined;
@@ -63,6 +67,8 @@ export class MemoryBird {
     if (this.refusal !== undefined) throw this.refusal;
     if (this.#life === undefined) {
       this.#life = Promise.withResolvers();
+      this.#firstLink = undefined;
+      this.starts += 1;
       this.text = text;
       return Promise.resolve('started');
     }
@@ -71,8 +77,17 @@ export class MemoryBird {
     return Promise.resolve(applied);
   }
 
-  async status(): Promise<readonly [] | undefined> {
-    return Promise.resolve(this.isRunning ? [] : undefined);
+  async status(): Promise<readonly SessionStatus[] | undefined> {
+    return Promise.resolve(this.isRunning ? this.sessions : undefined);
+  }
+
+  async linksSinceStart(newest: number): Promise<number> {
+    return Promise.resolve(newest - (this.#firstLink ??= newest));
+  }
+
+  async exitGracefully(): Promise<void> {
+    this.die();
+    await Promise.resolve();
   }
 
   async ended(signal: AbortSignal): Promise<void> {
@@ -134,6 +149,7 @@ export function startNode(
       detection: { 4: { kind: 'first-found' }, 6: { kind: 'first-found' } },
       blockSource,
       sourceCheck,
+      birdLinks: 0,
     },
   );
   const ended = network.run(stop.signal);

@@ -55,6 +55,11 @@ export async function listLinkAddresses(socket: RouteSocket): Promise<readonly L
   return links.map(({ index, name }) => ({ name, addresses: (found.get(index) ?? []).map(({ address }) => address) }));
 }
 
+/** See HostNetwork.newestLink. */
+export async function newestLink(socket: RouteSocket): Promise<number> {
+  return Math.max(...(await listLinksOnWorker(socket)).map(({ index }) => index));
+}
+
 async function listAllAddresses(socket: RouteSocket): Promise<readonly LinkAddress[]> {
   const addresses: LinkAddress[] = [];
   for (const family of FAMILIES) {

@@ -41,6 +41,7 @@ export class MemoryHostNetwork implements HostNetwork {
   readonly #sourceChecks = new Set<string>();
   readonly #missingModules = new Set<Tunnel['encapsulation']['kind']>();
   #changesMade = 0;
+  #newestLink = 1;
 
   /** The number of requested changes, including refused ones. */
   get changesMade(): number {
@@ -54,6 +55,7 @@ export class MemoryHostNetwork implements HostNetwork {
 
   /** Adds a link, or replaces the one of that name. */
   putInterface(link: HostInterface): void {
+    if (!this.#interfaces.has(link.name)) this.#newestLink += 1;
     this.#interfaces.set(link.name, link);
     this.#notify({ kind: 'links', devices: [link.name] });
   }
@@ -70,6 +72,7 @@ export class MemoryHostNetwork implements HostNetwork {
 
   /** Adds a link that is not a tunnel and not listed. */
   addOrdinaryLink(name: string): void {
+    if (!this.#ordinaryLinks.has(name)) this.#newestLink += 1;
     this.#ordinaryLinks.add(name);
   }
 
@@ -132,6 +135,10 @@ export class MemoryHostNetwork implements HostNetwork {
 
   async listInterfaces(): Promise<readonly HostInterface[]> {
     return [...this.#interfaces.values()];
+  }
+
+  async newestLink(): Promise<number> {
+    return this.#newestLink;
   }
 
   async listAddresses(): Promise<readonly LinkAddresses[]> {
@@ -204,6 +211,7 @@ export class MemoryHostNetwork implements HostNetwork {
     if (this.#missingModules.has(encapsulation.kind)) throw missingModule(name, encapsulation.kind);
     const isReplaced = before !== undefined && fixedPartOf(before) !== fixedPartOf(tunnel);
     if (isReplaced) this.#forgetDevice(name);
+    if (isReplaced || before === undefined) this.#newestLink += 1;
     if (before !== undefined && macOf(before) !== macOf(tunnel)) this.#neighbours.delete(name);
     this.#tunnels.set(name, tunnel);
     this.#notify({ kind: 'links', devices: [name] });

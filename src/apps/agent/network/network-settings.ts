@@ -10,4 +10,6 @@ export interface NetworkSettings {
   readonly detection: Readonly<Record<Family, Detection>>;
   readonly blockSource: BlockSource;
   readonly sourceCheck: SourceCheck;
+  /** Links that the host may get before BIRD is restarted; 0 for never. */
+  readonly birdLinks: number;
 }

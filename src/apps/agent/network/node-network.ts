@@ -88,7 +88,7 @@ export class NodeNetwork {
     this.#desired = new DesiredNetwork(settings.node, this.#state);
     this.#routes = new RouteReconciler(ports, this.#desired, () => this.#trigger('routes'));
     this.#attachments = new AttachmentReader(ports, () => this.#trigger('endpoints'));
-    this.#bgp = new BgpReconciler(ports, settings.node, this.#state);
+    this.#bgp = new BgpReconciler(ports, settings, this.#state);
     this.#tunnelFilter = new TunnelFilter(ports.filter, settings.node, this.#state);
     const reconciler = (
       name: string,
@@ -200,6 +200,7 @@ export class NodeNetwork {
       this.#follow(signal),
       // Restarts a BIRD that exits at once.
       this.#bgp.watchBird(() => this.#trigger('bgp'), signal),
+      this.#bgp.renewBird(signal),
       ...reconcilers.map(async (each) => each.run(signal)),
     ];
     await Promise.race([Promise.all(work), this.#fatal.promise]);

@@ -35,6 +35,7 @@ function start(
     node: nodeName('a'),
     detection: { 4: { kind: method }, 6: { kind: 'none' } },
     blockSource: 'pod-cidrs',
+    birdLinks: 0,
     sourceCheck: 'strict',
   };
   const ports = { store, host, filter, clock: systemClock, random: systemRandom, log: silentLog };

@@ -1,5 +1,4 @@
-import { type Clock, untilBeat } from '../../../base/clock.ts';
-import type { Log } from '../../../base/log.ts';
+import { untilBeat } from '../../../base/clock.ts';
 import { problemLine } from '../../../base/problem.ts';
 import { bgpSettingsOf } from '../../../bgp/bgp-settings.ts';
 import type { Bird } from '../../../bgp/bird.ts';
@@ -16,18 +15,18 @@ import { type Cidr, cidrContains, hostCidr } from '../../../net/cidr.ts';
 import type { ClusterState } from '../../../routing/cluster-state.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { isByBgp } from '../../../routing/pool-modes.ts';
+import type { NetworkSettings } from './network-settings.ts';
+import { BirdRenewal, type RenewalPorts } from './renew-bird.ts';
 
 /** How often to check whether a pool needs BIRD. */
 const NEEDED_CHECK_MS = 5000;
 const RESTART_MS = 1000;
 
-export interface BgpPorts {
-  readonly bird: Pick<Bird, 'apply' | 'status' | 'ended'>;
+export interface BgpPorts extends RenewalPorts {
+  readonly bird: RenewalPorts['bird'] & Pick<Bird, 'apply' | 'ended'>;
   /** Where BIRD writes its log. */
   readonly birdLog: string;
   readonly readSecret: ReadSecret;
-  readonly clock: Clock;
-  readonly log: Log;
 }
 
 interface BgpQuestion {
@@ -42,11 +41,13 @@ export class BgpReconciler {
   readonly #node: NodeName;
   readonly #state: ClusterState;
   readonly #passwords: Passwords;
+  readonly #renewal: BirdRenewal;
 
-  constructor(ports: BgpPorts, node: NodeName, state: ClusterState) {
+  constructor(ports: BgpPorts, { node, birdLinks }: Pick<NetworkSettings, 'node' | 'birdLinks'>, state: ClusterState) {
     this.#ports = ports;
     this.#node = node;
     this.#state = state;
+    this.#renewal = new BirdRenewal(ports, birdLinks);
     this.#passwords = new Passwords(ports.readSecret);
   }
 
@@ -100,6 +101,11 @@ export class BgpReconciler {
       const pauseMs = isNeeded ? RESTART_MS : untilBeat(NEEDED_CHECK_MS, clock);
       await clock.sleep(pauseMs, signal).catch(() => undefined);
     }
+  }
+
+  /** Restarts BIRD when it has seen too many links. */
+  async renewBird(signal: AbortSignal): Promise<void> {
+    await this.#renewal.run(signal);
   }
 
   /** Reports whether BIRD must be configured: a pool needs it, or it still runs. */

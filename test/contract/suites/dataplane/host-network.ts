@@ -63,6 +63,19 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(listed.map((one) => one.name)).not.toContain('tun0');
     });
 
+    it('numbers links in the order in which they are made', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      const numbers = [await host.newestLink()];
+      await host.putTunnel(vxlan());
+      numbers.push(await host.newestLink());
+      await fixture.addOrdinaryLink('up1');
+      numbers.push(await host.newestLink());
+      await host.removeTunnel('tun0');
+      expect(await host.newestLink()).toBe(numbers[2]);
+      expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
+    });
+
     it.each([
       ['192.0.2.77', '192.0.2.1'],
       ['2001:db8::77', '2001:db8::1'],

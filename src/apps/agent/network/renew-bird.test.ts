@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryBird } from '../../../../test/support/networked-node.ts';
+import { type Clock, virtualClock } from '../../../base/clock.ts';
+import { silentLog } from '../../../base/log.ts';
+import type { SessionStatus } from '../../../bgp/read-status.ts';
+import { MemoryHostNetwork } from '../../../dataplane/memory/memory-host-network.ts';
+import { systemRandom } from '../../../base/random.ts';
+import { parseAddress } from '../../../net/address.ts';
+import { BirdRenewal, reasonToWait } from './renew-bird.ts';
+
+const MINUTE_MS = 60_000;
+const session = {
+  name: 'peer_192_0_2_2_179',
+  kind: 'mesh' as const,
+  peerNode: 'b',
+  peerAddress: parseAddress('192.0.2.2'),
+  peerAs: 64_512,
+  state: 'Established',
+  sinceMs: 0,
+  info: '',
+  routesImported: 0,
+  routesExported: 0,
+  keepsRoutesS: 60,
+};
+
+describe('a restart of BIRD', () => {
+  it('need not wait while all sessions stand and all peers keep routes, or without sessions', () => {
+    expect(reasonToWait([session, session], 5 * MINUTE_MS)).toBeUndefined();
+    expect(reasonToWait([], 0)).toBeUndefined();
+  });
+
+  it.each([
+    ['a session that is down', { state: 'Active' }, 'the session with 192.0.2.2 is not established'],
+    ['a session that waits to be dialled', { state: 'Passive' }, 'the session with 192.0.2.2 is not established'],
+    ['a peer that drops routes', { keepsRoutesS: 0 }, '192.0.2.2 does not support graceful restart'],
+    ['a peer that drops routes soon', { keepsRoutesS: 59 }, '192.0.2.2 keeps routes for 59 s only'],
+    ['a new session', { sinceMs: 1 }, 'the session with 192.0.2.2 is younger than 5 minutes'],
+    ['a session from the future', { sinceMs: 60 * MINUTE_MS }, 'the session with 192.0.2.2 is younger than 5 minutes'],
+    ['a session without a time', { sinceMs: Number.NaN }, 'the session with 192.0.2.2 is younger than 5 minutes'],
+  ])('waits for %s', (_case, change, reason) => {
+    expect(reasonToWait([session, { ...session, ...change }], 5 * MINUTE_MS)).toBe(reason);
+  });
+});
+
+describe('the renewal of BIRD', () => {
+  it('restarts it each time that the host has got so many links', async () => {
+    expect(await startsIn(60, { afterLinks: 20 })).toBe(1 + 2);
+    expect(await startsIn(60, { afterLinks: 61 })).toBe(1);
+    expect(await startsIn(600, { afterLinks: 0 })).toBe(1);
+  });
+
+  it('waits for the peers', async () => {
+    expect(await startsIn(60, { afterLinks: 20, sessions: [{ ...session, keepsRoutesS: 0 }] })).toBe(1);
+    expect(await startsIn(60, { afterLinks: 20, sessions: [{ ...session, sinceMs: 40 * MINUTE_MS }] })).toBe(1 + 1);
+  });
+});
+
+/** Returns how often BIRD starts in so many minutes, while the host gets a link per minute. */
+async function startsIn(
+  minutes: number,
+  { afterLinks, sessions = [] }: { readonly afterLinks: number; readonly sessions?: readonly SessionStatus[] },
+): Promise<number> {
+  const stop = new AbortController();
+  const host = new MemoryHostNetwork();
+  const bird = new MemoryBird();
+  bird.sessions = sessions;
+  await bird.apply('');
+  const time = virtualClock();
+  const sleep: Clock['sleep'] = async (ms, signal) => {
+    const before = time.now();
+    await time.sleep(ms, signal);
+    // As the reconciler of BGP does within a second.
+    await bird.apply('');
+    for (let at = before; at < time.now(); at += MINUTE_MS) host.addOrdinaryLink(`pod${String(at)}`);
+    if (time.now() >= minutes * MINUTE_MS) stop.abort();
+  };
+  const ports = { bird, host, clock: { ...time, sleep }, random: { ...systemRandom, int: () => 0 }, log: silentLog };
+  await new BirdRenewal(ports, afterLinks).run(stop.signal);
+  return bird.starts;
+}
