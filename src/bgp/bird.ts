@@ -19,6 +19,8 @@ export type Applied = 'unchanged' | 'reloaded' | 'started';
 const CONFIG_MODE = 0o600;
 const ANSWER_MS = 10_000;
 const REFUSED = 8000;
+/** The answer to `configure` of a BIRD that was asked to exit. */
+const SHUTTING_DOWN = 6;
 const CONFIGURED_PERIOD_MS = 250;
 /** Pattern of the names of BGP protocols. */
 const SESSIONS = '"peer_*"';
@@ -61,19 +63,17 @@ export class Bird {
    */
   async apply(text: string, signal: AbortSignal): Promise<Applied> {
     const isRunning = (await this.#ask('show status', signal)) !== undefined;
-    if (isRunning && !this.#isLoadUnknown && (await readIfThere(this.#config)) === text) return 'unchanged';
+    const isWritten = (await readIfThere(this.#config)) === text;
+    if (isRunning && isWritten && !this.#isLoadUnknown) return 'unchanged';
+    // Needs no space on a disk that has become full.
+    if (!isRunning && isWritten) return await this.#start(signal);
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const candidate = `${this.#config}.next`;
     await writeFileAtomically(candidate, { text, mode: CONFIG_MODE });
     const reply = isRunning ? await this.#ask(`configure "${candidate}"`, signal) : undefined;
     if (reply === undefined) {
       await rename(candidate, this.#config);
-      if (this.#program === 'external') {
-        this.#isLoadUnknown = true;
-        throw notStarted();
-      }
-      await this.#start(this.#program, signal);
-      return 'started';
+      return await this.#start(signal);
     }
     refuseRefusal(reply, 'its configuration');
     // Last, so that a crash before it makes the next call load the configuration again.
@@ -94,19 +94,17 @@ export class Bird {
   }
 
   /**
-   * Makes BIRD exit without closing its sessions, to be started again: as after a kill, peers and kernel keep its routes.
+   * Makes BIRD exit soon, without closing its sessions, to be started again: as after a kill, peers and kernel keep its routes.
    * @throws bgp/bird-failed
    */
   async exitGracefully(signal: AbortSignal): Promise<void> {
     await writeFileAtomically(this.#gracefulFile, { text: '', mode: CONFIG_MODE });
-    const reply = await this.#ask('graceful restart', signal);
-    refuseRefusal(reply ?? [], 'a graceful restart');
-    await this.ended(signal);
+    refuseRefusal((await this.#ask('graceful restart', signal)) ?? [], 'a graceful restart');
   }
 
   /**
    * Returns how many links the host has got since BIRD started, or since the first call after that. The kernel numbers links in
-   * the order in which they are made; `newest` is the highest number.
+   * the order in which they are made; `newest` is the number of the newest.
    */
   async linksSinceStart(newest: number): Promise<number> {
     const first = Number((await readIfThere(this.#firstLinkFile)) ?? Number.NaN);
@@ -148,15 +146,20 @@ export class Bird {
 
   /** Prepares a start of BIRD. Returns its arguments. */
   async prepareStart(): Promise<readonly string[]> {
-    // BIRD removes its pid file on a clean exit.
-    const evidence = await Promise.all([this.#pidFile, this.#gracefulFile].map(readIfThere));
-    for (const file of [this.#gracefulFile, this.#firstLinkFile]) await rm(file, { force: true });
-    const hasRoutes = evidence.some((text) => text !== undefined);
-    return ['-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(hasRoutes ? ['-R'] : [])];
+    await rm(this.#firstLinkFile, { force: true });
+    // BIRD removes its pid file on a clean exit. After a graceful one there are routes to keep, as after a kill.
+    await renameIfThere(this.#gracefulFile, this.#pidFile);
+    const wasKilled = (await readIfThere(this.#pidFile)) !== undefined;
+    return ['-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(wasKilled ? ['-R'] : [])];
   }
 
-  /** BIRD daemonizes once it listens on its socket. */
-  async #start([file, ...before]: readonly [string, ...string[]], signal: AbortSignal): Promise<void> {
+  /** Starts BIRD with `bird.conf`. It daemonizes once it listens on its socket. */
+  async #start(signal: AbortSignal): Promise<'started'> {
+    if (this.#program === 'external') {
+      this.#isLoadUnknown = true;
+      throw notStarted();
+    }
+    const [file, ...before] = this.#program;
     const args = [...before, ...(await this.prepareStart())];
     using limit = timeLimit(ANSWER_MS, () => birdFailed('timed out while starting BIRD'));
     const either = AbortSignal.any([signal, limit.signal]);
@@ -164,6 +167,7 @@ export class Bird {
       throw errnoOf(cause) === 'ENOENT' ? birdMissing(file, cause) : cause;
     });
     if (status !== 0) throw birdFailed(`starting BIRD failed: ${`${stderr}${stdout}`.trim()}`);
+    return 'started';
   }
 
   async #ask(command: string, signal: AbortSignal): Promise<BirdReply | undefined> {
@@ -175,6 +179,7 @@ export class Bird {
 /** @throws bgp/bird-failed for an answer that is a refusal */
 function refuseRefusal(reply: BirdReply, what: string): void {
   const last = reply.at(-1);
+  if (last?.code === SHUTTING_DOWN) throw birdFailed('BIRD is exiting');
   if (last !== undefined && last.code >= REFUSED) throw birdFailed(`BIRD refuses ${what}: ${last.text}`);
 }
 
@@ -189,6 +194,14 @@ export function birdMissing(file: string, cause: unknown): NetplugError {
     hint: 'Install BIRD 2 (on Debian the package bird2)',
     cause,
   });
+}
+
+async function renameIfThere(from: string, to: string): Promise<void> {
+  try {
+    await rename(from, to);
+  } catch (cause) {
+    if (errnoOf(cause) !== 'ENOENT') throw cause;
+  }
 }
 
 async function readIfThere(path: string): Promise<string | undefined> {

@@ -127,8 +127,11 @@ export interface HostNetwork {
   /** Returns every link of the host with all its addresses: also link-local, deprecated and tentative ones. @throws kernel/failed */
   listAddresses(): Promise<readonly LinkAddresses[]>;
 
-  /** Returns the highest number of a link of the host, of pods too; the kernel gives them in rising order. @throws kernel/failed */
-  newestLink(): Promise<number>;
+  /**
+   * Returns the number of the newest link of a pod; undefined without pods. The kernel numbers the links that are made on the
+   * host in rising order, and keeps the numbers of those that come from elsewhere. @throws kernel/failed
+   */
+  newestPodLink(): Promise<number | undefined>;
 
   /** Returns the link and the source address that the host uses for packets to the address; undefined without a route. */
   lookUp(address: Address): Promise<{ readonly device: string; readonly source: Address | undefined } | undefined>;

@@ -28,6 +28,9 @@ hostContract('memory', async () => {
     addOrdinaryLink: async (name) => {
       host.addOrdinaryLink(name);
     },
+    addPodLink: async () => {
+      host.addPodLink();
+    },
     until: async (isTrue, what) => until(isTrue, what, 1000, 1),
     [Symbol.asyncDispose]: async () => {},
   };

@@ -84,7 +84,7 @@ describe('the mesh', () => {
     using monitor = await RouteMonitor.start(other.netns);
     using ownMonitor = await RouteMonitor.start(killed.netns);
     const since = (await other.sessionWith(victim))?.sinceMs ?? 0;
-    await (end === 'is killed' ? killed.kill() : killed.bird.exitGracefully(new AbortController().signal));
+    await (end === 'is killed' ? killed.kill() : killed.exitGracefully());
     expect(await killed.follow(world)).toBe('started');
     await expect
       .poll(async () => (await other.sessionWith(victim))?.sinceMs ?? 0, { timeout: 15_000 })
@@ -128,7 +128,7 @@ describe('the mesh', () => {
     expect(await newest(10, 17)).toEqual([0, 7]);
     // The host has a network namespace of another boot.
     expect(await newest(4, 5)).toEqual([0, 1]);
-    await node.bird.exitGracefully(new AbortController().signal);
+    await node.exitGracefully();
     await node.follow(worldOf([2]));
     expect(await newest(9, 10)).toEqual([0, 1]);
     await node.kill();

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { hostContract } from '../contract/suites/dataplane/host-network.ts';
 import { readHostLinks } from '../../src/apps/agent/network/read-host-links.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
+import { HOST_LINK_PREFIX } from '../../src/dataplane/kernel.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { formatCidr } from '../../src/net/cidr.ts';
 import { enterNetns, newNetns } from '../support/netns.ts';
@@ -14,6 +15,7 @@ hostContract('linux', async () => {
   scope.defer(() => {
     inside.leave();
   });
+  let pods = 0;
   return {
     host: linuxHostNetwork(),
     addInterface: async (name, addresses) => {
@@ -62,6 +64,10 @@ hostContract('linux', async () => {
     },
     addOrdinaryLink: async (name) => {
       await netns.exec('ip', 'link', 'add', 'name', name, 'type', 'bridge');
+    },
+    addPodLink: async () => {
+      const name = `${HOST_LINK_PREFIX}${String((pods += 1))}`;
+      await netns.exec('ip', 'link', 'add', 'name', name, 'type', 'veth', 'peer', 'name', `pod${String(pods)}`);
     },
     until: async (isTrue, what) => until(isTrue, what, 5000, 5),
     [Symbol.asyncDispose]: async () => scope.disposeAsync(),

@@ -202,6 +202,11 @@ export class BgpNode implements AsyncDisposable {
     await this.bird.ended(signal);
   }
 
+  async exitGracefully(): Promise<void> {
+    await this.bird.exitGracefully(signal);
+    await this.bird.ended(signal);
+  }
+
   /** Runs BIRD with a configuration that is none of ours, as a router of the site would. */
   async beRouter(text: string): Promise<void> {
     await this.bird.apply(text, signal);

@@ -58,6 +58,12 @@ export class MemoryBird {
   refusal: Error | undefined;
   #life: PromiseWithResolvers<void> | undefined;
   #firstLink: number | undefined;
+  #counts = 0;
+
+  /** How often links were counted since it has started. */
+  get counts(): number {
+    return this.#counts;
+  }
 
   get isRunning(): boolean {
     return this.#life !== undefined;
@@ -68,6 +74,7 @@ export class MemoryBird {
     if (this.#life === undefined) {
       this.#life = Promise.withResolvers();
       this.#firstLink = undefined;
+      this.#counts = 0;
       this.starts += 1;
       this.text = text;
       return Promise.resolve('started');
@@ -82,6 +89,7 @@ export class MemoryBird {
   }
 
   async linksSinceStart(newest: number): Promise<number> {
+    this.#counts += 1;
     return Promise.resolve(newest - (this.#firstLink ??= newest));
   }
 
@@ -113,9 +121,10 @@ export function startNode(
     sourceCheck = 'strict',
     attachments = { ...memoryRecords(), watch: () => ({ [Symbol.dispose]: () => undefined }) },
     attached = new Set(),
+    birdLinks = 0,
   }: { store: Store; host: MemoryHostNetwork } & Partial<
     Pick<BgpPorts, 'readSecret' | 'clock'> &
-      Pick<NetworkSettings, 'blockSource' | 'sourceCheck'> &
+      Pick<NetworkSettings, 'blockSource' | 'sourceCheck' | 'birdLinks'> &
       Pick<AttachmentPorts, 'attachments'> & {
         readonly filter: Pick<PacketFilter, 'replace'>;
         readonly attached: ReadonlySet<string>;
@@ -149,7 +158,7 @@ export function startNode(
       detection: { 4: { kind: 'first-found' }, 6: { kind: 'first-found' } },
       blockSource,
       sourceCheck,
-      birdLinks: 0,
+      birdLinks,
     },
   );
   const ended = network.run(stop.signal);

@@ -14,7 +14,7 @@ import {
   listPeers,
   listRoutes,
   lookUp,
-  newestLink,
+  newestPodLink,
 } from './host-tables.ts';
 import { RouteSocket } from './route-socket.ts';
 import { sysctl, sysctlName } from '../link-sysctls.ts';
@@ -42,7 +42,7 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
   return {
     listInterfaces: async () => withSocket(addon(), listInterfaces),
     listAddresses: async () => withSocket(addon(), listLinkAddresses),
-    newestLink: async () => withSocket(addon(), newestLink),
+    newestPodLink: async () => withSocket(addon(), newestPodLink),
     lookUp: async (address) => withSocket(addon(), async (socket) => lookUp(socket, address)),
     listPaths: async () => withSocket(addon(), listPaths),
     findSourceChecks,

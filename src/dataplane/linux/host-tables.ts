@@ -55,9 +55,10 @@ export async function listLinkAddresses(socket: RouteSocket): Promise<readonly L
   return links.map(({ index, name }) => ({ name, addresses: (found.get(index) ?? []).map(({ address }) => address) }));
 }
 
-/** See HostNetwork.newestLink. */
-export async function newestLink(socket: RouteSocket): Promise<number> {
-  return Math.max(...(await listLinksOnWorker(socket)).map(({ index }) => index));
+/** See HostNetwork.newestPodLink. */
+export async function newestPodLink(socket: RouteSocket): Promise<number | undefined> {
+  const indexes = (await listLinksOnWorker(socket)).filter(isHostSide).map(({ index }) => index);
+  return indexes.length === 0 ? undefined : Math.max(...indexes);
 }
 
 async function listAllAddresses(socket: RouteSocket): Promise<readonly LinkAddress[]> {

@@ -41,7 +41,7 @@ export class MemoryHostNetwork implements HostNetwork {
   readonly #sourceChecks = new Set<string>();
   readonly #missingModules = new Set<Tunnel['encapsulation']['kind']>();
   #changesMade = 0;
-  #newestLink = 1;
+  #newestPodLink: number | undefined;
 
   /** The number of requested changes, including refused ones. */
   get changesMade(): number {
@@ -55,7 +55,6 @@ export class MemoryHostNetwork implements HostNetwork {
 
   /** Adds a link, or replaces the one of that name. */
   putInterface(link: HostInterface): void {
-    if (!this.#interfaces.has(link.name)) this.#newestLink += 1;
     this.#interfaces.set(link.name, link);
     this.#notify({ kind: 'links', devices: [link.name] });
   }
@@ -72,8 +71,12 @@ export class MemoryHostNetwork implements HostNetwork {
 
   /** Adds a link that is not a tunnel and not listed. */
   addOrdinaryLink(name: string): void {
-    if (!this.#ordinaryLinks.has(name)) this.#newestLink += 1;
     this.#ordinaryLinks.add(name);
+  }
+
+  /** Adds the link of a pod, which has the next number. */
+  addPodLink(): void {
+    this.#newestPodLink = (this.#newestPodLink ?? 0) + 1;
   }
 
   /** Removes a tunnel as another program would. */
@@ -137,8 +140,8 @@ export class MemoryHostNetwork implements HostNetwork {
     return [...this.#interfaces.values()];
   }
 
-  async newestLink(): Promise<number> {
-    return this.#newestLink;
+  async newestPodLink(): Promise<number | undefined> {
+    return this.#newestPodLink;
   }
 
   async listAddresses(): Promise<readonly LinkAddresses[]> {
@@ -211,7 +214,6 @@ export class MemoryHostNetwork implements HostNetwork {
     if (this.#missingModules.has(encapsulation.kind)) throw missingModule(name, encapsulation.kind);
     const isReplaced = before !== undefined && fixedPartOf(before) !== fixedPartOf(tunnel);
     if (isReplaced) this.#forgetDevice(name);
-    if (isReplaced || before === undefined) this.#newestLink += 1;
     if (before !== undefined && macOf(before) !== macOf(tunnel)) this.#neighbours.delete(name);
     this.#tunnels.set(name, tunnel);
     this.#notify({ kind: 'links', devices: [name] });

@@ -3,8 +3,14 @@ import { bgpPeerOf } from '../../../../test/support/bgp.ts';
 import { poolOf } from '../../../../test/support/fixtures.ts';
 import { hostAt, startNode, stopNodes, worldWith } from '../../../../test/support/networked-node.ts';
 import { until } from '../../../../test/support/until.ts';
+import { type Clock, systemClock } from '../../../base/clock.ts';
 
 const never = new AbortController().signal;
+/** Of which the periods of minutes last a moment. */
+const hurried: Clock = {
+  ...systemClock,
+  sleep: async (ms, signal) => systemClock.sleep(ms < 60_000 ? ms : 10, signal),
+};
 
 afterEach(stopNodes);
 
@@ -40,4 +46,23 @@ it('restarts a BIRD that was killed with the cached passwords while their Secret
     'it says so',
   );
   expect(node.bird.text).toBe(before);
+});
+
+it('restarts BIRD after so many links of pods, unless it would not start BIRD again', async () => {
+  const { store } = await worldWith(poolOf('routed', '10.65.0.0/16'));
+  const host = hostAt('192.0.2.1/24');
+  host.addPodLink();
+  const { bird } = startNode('a', { store, host, clock: hurried, birdLinks: 3 });
+  await until(() => bird.isRunning, 'BIRD runs');
+  await until(() => bird.counts > 0, 'links are counted');
+  for (let pod = 0; pod < 3; pod += 1) host.addPodLink();
+  await until(() => bird.starts === 2, 'BIRD is restarted');
+
+  await store.deleteResource({ kind: 'IPPool', name: 'routed' }, never);
+  await until(() => !bird.text.includes('10.65.'), 'BIRD needs no pool');
+  await until(() => bird.counts > 0, 'links are counted');
+  for (let pod = 0; pod < 3; pod += 1) host.addPodLink();
+  const counted = bird.counts;
+  await until(() => bird.counts > counted + 3, 'links are counted again');
+  expect([bird.isRunning, bird.starts]).toEqual([true, 2]);
 });

@@ -42,12 +42,15 @@ export class BgpReconciler {
   readonly #state: ClusterState;
   readonly #passwords: Passwords;
   readonly #renewal: BirdRenewal;
+  /** Whether BIRD has loaded what was last wanted. */
+  #isApplied = false;
 
   constructor(ports: BgpPorts, { node, birdLinks }: Pick<NetworkSettings, 'node' | 'birdLinks'>, state: ClusterState) {
     this.#ports = ports;
     this.#node = node;
     this.#state = state;
-    this.#renewal = new BirdRenewal(ports, birdLinks);
+    const isInForce = (): boolean => this.#isNeeded() && this.#isApplied;
+    this.#renewal = new BirdRenewal(ports, { afterLinks: birdLinks, isInForce });
     this.#passwords = new Passwords(ports.readSecret);
   }
 
@@ -62,6 +65,7 @@ export class BgpReconciler {
     signal: AbortSignal,
   ): Promise<readonly string[] | 'unread'> {
     const { bird, birdLog, log } = this.#ports;
+    this.#isApplied = false;
     const { pools: all, bgpConfigurations: configurations } = this.#state;
     if (!(await this.#isInUse(signal))) return [];
     const pools = all.map((pool) => (isByBgp(pool) ? unencapsulated(pool.pool) : pool.pool));
@@ -79,6 +83,7 @@ export class BgpReconciler {
       podLinkPrefix: HOST_LINK_PREFIX,
     });
     const applied = await bird.apply(rendered.text, signal);
+    this.#isApplied = true;
     if (applied !== 'unchanged') log.info('BIRD configured', { how: applied, sessions: ready.sessions.length });
     const parts = [planned.problems, ready.problems, announced.problems, rendered.problems];
     return parts.flat().map(problemLine);

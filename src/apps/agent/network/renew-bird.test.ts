@@ -25,20 +25,30 @@ const session = {
 
 describe('a restart of BIRD', () => {
   it('need not wait while all sessions stand and all peers keep routes, or without sessions', () => {
-    expect(reasonToWait([session, session], 5 * MINUTE_MS)).toBeUndefined();
+    expect(reasonToWait([session, session], 2 * MINUTE_MS)).toBeUndefined();
     expect(reasonToWait([], 0)).toBeUndefined();
   });
 
+  it('need not wait for a peer that has been away for long', () => {
+    const away = { ...session, state: 'Active', keepsRoutesS: 0 };
+    expect(reasonToWait([session, away], 2 * MINUTE_MS)).toBeUndefined();
+  });
+
   it.each([
-    ['a session that is down', { state: 'Active' }, 'the session with 192.0.2.2 is not established'],
-    ['a session that waits to be dialled', { state: 'Passive' }, 'the session with 192.0.2.2 is not established'],
-    ['a peer that drops routes', { keepsRoutesS: 0 }, '192.0.2.2 does not support graceful restart'],
-    ['a peer that drops routes soon', { keepsRoutesS: 59 }, '192.0.2.2 keeps routes for 59 s only'],
-    ['a new session', { sinceMs: 1 }, 'the session with 192.0.2.2 is younger than 5 minutes'],
-    ['a session from the future', { sinceMs: 60 * MINUTE_MS }, 'the session with 192.0.2.2 is younger than 5 minutes'],
-    ['a session without a time', { sinceMs: Number.NaN }, 'the session with 192.0.2.2 is younger than 5 minutes'],
-  ])('waits for %s', (_case, change, reason) => {
-    expect(reasonToWait([session, { ...session, ...change }], 5 * MINUTE_MS)).toBe(reason);
+    ['has come up', { sinceMs: 1 }, 'has changed its state within 2 minutes'],
+    ['has gone down', { state: 'Active', sinceMs: 1 }, 'has changed its state within 2 minutes'],
+    ['will come up', { sinceMs: 60 * MINUTE_MS }, 'has changed its state within 2 minutes'],
+    ['came up without a time', { sinceMs: Number.NaN }, 'has changed its state within 2 minutes'],
+    ['may end soon', { keepsRoutesS: 59 }, 'has a graceful restart time of 59 s, less than 60 s'],
+  ])('waits for a session that %s', (_case, change, reason) => {
+    const expected = `the session with 192.0.2.2 ${reason}`;
+    expect(reasonToWait([session, { ...session, ...change }], 2 * MINUTE_MS)).toBe(expected);
+  });
+
+  it('waits for a peer that drops routes', () => {
+    expect(reasonToWait([session, { ...session, keepsRoutesS: 0 }], 2 * MINUTE_MS)).toBe(
+      'the peer of the session with 192.0.2.2 does not support graceful restart',
+    );
   });
 });
 
@@ -47,6 +57,10 @@ describe('the renewal of BIRD', () => {
     expect(await startsIn(60, { afterLinks: 20 })).toBe(1 + 2);
     expect(await startsIn(60, { afterLinks: 61 })).toBe(1);
     expect(await startsIn(600, { afterLinks: 0 })).toBe(1);
+  });
+
+  it('waits until what the agent wants is in force', async () => {
+    expect(await startsIn(60, { afterLinks: 20, isInForce: false })).toBe(1);
   });
 
   it('waits for the peers', async () => {
@@ -58,7 +72,11 @@ describe('the renewal of BIRD', () => {
 /** Returns how often BIRD starts in so many minutes, while the host gets a link per minute. */
 async function startsIn(
   minutes: number,
-  { afterLinks, sessions = [] }: { readonly afterLinks: number; readonly sessions?: readonly SessionStatus[] },
+  {
+    afterLinks,
+    sessions = [],
+    isInForce = true,
+  }: { readonly afterLinks: number; readonly sessions?: readonly SessionStatus[]; readonly isInForce?: boolean },
 ): Promise<number> {
   const stop = new AbortController();
   const host = new MemoryHostNetwork();
@@ -71,10 +89,10 @@ async function startsIn(
     await time.sleep(ms, signal);
     // As the reconciler of BGP does within a second.
     await bird.apply('');
-    for (let at = before; at < time.now(); at += MINUTE_MS) host.addOrdinaryLink(`pod${String(at)}`);
+    for (let at = before; at < time.now(); at += MINUTE_MS) host.addPodLink();
     if (time.now() >= minutes * MINUTE_MS) stop.abort();
   };
   const ports = { bird, host, clock: { ...time, sleep }, random: { ...systemRandom, int: () => 0 }, log: silentLog };
-  await new BirdRenewal(ports, afterLinks).run(stop.signal);
+  await new BirdRenewal(ports, { afterLinks, isInForce: () => isInForce }).run(stop.signal);
   return bird.starts;
 }

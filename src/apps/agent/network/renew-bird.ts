@@ -9,7 +9,7 @@ import { formatAddress } from '../../../net/address.ts';
 
 export interface RenewalPorts {
   readonly bird: Pick<Bird, 'status' | 'linksSinceStart' | 'exitGracefully'>;
-  readonly host: Pick<HostNetwork, 'newestLink'>;
+  readonly host: Pick<HostNetwork, 'newestPodLink'>;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -17,51 +17,62 @@ export interface RenewalPorts {
 
 /** Between two checks; up to twice as long, so that nodes do not restart together. */
 const CHECK_MS = 300_000;
-/** How long all sessions must stand: the recovery of this node and of its peers from an earlier restart is over by then. */
-const SETTLED_MS = 300_000;
+/** How long sessions must stand: the recovery of this node and of its peers from an earlier restart is over by then. */
+const SETTLED_MS = 120_000;
 /** Time for a restart, until the sessions are back. */
 const RESTART_S = 60;
+/** Multiple of the links from which on a restart that must wait is a warning. */
+const OVERDUE = 2;
+
+export interface RenewalOptions {
+  /** BIRD is restarted when the host has got so many links since it started; 0 for never. */
+  readonly afterLinks: number;
+  /** Reports whether BIRD has loaded what this agent wants, and would be started again with it. */
+  readonly isInForce: () => boolean;
+}
 
 /**
- * Restarts BIRD gracefully when the host has got `afterLinks` links since it started, because BIRD 2 keeps an entry of every
- * interface until it exits and searches all of them for each message of the kernel. Waits while a peer would drop its routes.
+ * Restarts BIRD gracefully before it has seen too many links: BIRD 2 keeps an entry of every interface until it exits, and
+ * searches all of them for each message of the kernel. Waits while a peer would drop its routes.
  */
 export class BirdRenewal {
   readonly #ports: RenewalPorts;
-  readonly #afterLinks: number;
+  readonly #options: RenewalOptions;
   #reported: string | undefined;
 
-  /** Never restarts BIRD with `afterLinks` 0. */
-  constructor(ports: RenewalPorts, afterLinks: number) {
+  constructor(ports: RenewalPorts, options: RenewalOptions) {
     this.#ports = ports;
-    this.#afterLinks = afterLinks;
+    this.#options = options;
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, log } = this.#ports;
-    while (this.#afterLinks > 0) {
+    while (this.#options.afterLinks > 0) {
       await clock.sleep(CHECK_MS + random.int(CHECK_MS), signal).catch(() => undefined);
       if (signal.aborted) return;
       try {
         await this.#check(signal);
       } catch (cause) {
-        if (!signal.aborted) log.warning('BIRD not checked for a restart', { reason: reasonOf(cause) });
+        if (!signal.aborted) log.warning('graceful restart of BIRD failed', { reason: reasonOf(cause) });
       }
     }
   }
 
   async #check(signal: AbortSignal): Promise<void> {
     const { bird, host, clock, log } = this.#ports;
-    const sessions = await bird.status(signal);
-    if (sessions === undefined) return;
-    const links = await bird.linksSinceStart(await host.newestLink());
-    if (links < this.#afterLinks) return;
-    const reason = reasonToWait(sessions, clock.now());
+    const { afterLinks, isInForce } = this.#options;
+    const [sessions, newest] = [await bird.status(signal), await host.newestPodLink()];
+    if (sessions === undefined || newest === undefined) return;
+    const links = await bird.linksSinceStart(newest);
+    if (links < afterLinks) return;
+    const reason = isInForce()
+      ? reasonToWait(sessions, clock.now())
+      : 'BIRD has not loaded what this agent wants, or no pool needs it';
     if (reason === undefined) {
       log.info('BIRD is restarted gracefully', { links, why: 'it keeps an entry of each link since its start' });
       await bird.exitGracefully(signal);
     } else if (reason !== this.#reported) {
-      log.info('BIRD is not restarted yet', { links, reason });
+      log[links < OVERDUE * afterLinks ? 'info' : 'warning']('BIRD is not restarted yet', { links, reason });
     }
     this.#reported = reason;
   }
@@ -73,11 +84,13 @@ export function reasonToWait(
   nowMs: number,
 ): string | undefined {
   for (const { peerAddress, state, sinceMs, keepsRoutesS } of sessions) {
-    const peer = formatAddress(peerAddress);
-    if (state !== 'Established') return `the session with ${peer} is not established`;
-    if (keepsRoutesS === 0) return `${peer} does not support graceful restart`;
-    if (keepsRoutesS < RESTART_S) return `${peer} keeps routes for ${String(keepsRoutesS)} s only`;
-    if (!(nowMs - sinceMs >= SETTLED_MS)) return `the session with ${peer} is younger than 5 minutes`;
+    const session = `the session with ${formatAddress(peerAddress)}`;
+    if (!(nowMs - sinceMs >= SETTLED_MS)) return `${session} has changed its state within 2 minutes`;
+    // A peer that has been away for longer has no routes that it could drop.
+    if (state !== 'Established') continue;
+    if (keepsRoutesS === 0) return `the peer of ${session} does not support graceful restart`;
+    if (keepsRoutesS < RESTART_S)
+      return `${session} has a graceful restart time of ${String(keepsRoutesS)} s, less than ${String(RESTART_S)} s`;
   }
   return undefined;
 }
