@@ -153,7 +153,9 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     await until(
       async () => {
         if (hasEnded) throw new Error(`the API server ended:\n${server.log()}`);
-        return (await tryKubectl(['get', '--raw', '/readyz'])).stdout === 'ok';
+        return (
+          (await at.place.run(['curl', '--silent', '--cacert', authority.certFile, `${url}/readyz`])).stdout === 'ok'
+        );
       },
       () => `the API server is ready:\n${server.log().slice(-8000)}`,
       120_000,

@@ -5,6 +5,7 @@ import { OrchApi } from '../../src/kube/orch-api.ts';
 import { type Collection, NODES, PODS } from '../../src/kube/paths.ts';
 import type { ApiServer } from './kube.ts';
 import type { Json } from './node.ts';
+import { putStatus } from './put-status.ts';
 
 const POLL_MS = 150;
 /** Pods that end by themselves. */
@@ -153,8 +154,8 @@ async function settleWorkloads(api: OrchApi, signal: AbortSignal): Promise<void>
   for (const plural of ['daemonsets', 'deployments']) {
     const collection = { group: 'apps', version: 'v1', plural, namespace };
     for (const workload of await api.list(collection, {}, signal)) {
-      const { name } = workload.metadata;
-      await writeStatus(api, { collection, name, status: workloadStatus(plural, workload, nodes) }, signal);
+      const status = workloadStatus(plural, workload, nodes);
+      await putStatus(api, { collection, object: workload, status }, signal);
     }
   }
 }

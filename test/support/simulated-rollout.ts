@@ -21,6 +21,7 @@ import { nodeName, poolOf } from './fixtures.ts';
 import { attachmentOf, requestOf } from './ipam-bench.ts';
 import type { ApiServer } from './kube.ts';
 import type { Json } from './node.ts';
+import { putStatus } from './put-status.ts';
 
 export interface RolloutBehaviour {
   /** Where the agents of the cluster keep their records. */
@@ -45,9 +46,11 @@ export interface SimulatedRollout extends AsyncDisposable {
 
 /** From which no image can be pulled. */
 export const NO_REGISTRY = 'nowhere.example';
-const EVERY_MS = 100;
+const EVERY_MS = 200;
+const RESYNC_MS = 2000;
 const NAMESPACE = 'netplug-system';
 const PODS = { group: '', version: 'v1', plural: 'pods', namespace: NAMESPACE };
+const INSTALLATIONS = { group: 'netplug.io', version: 'v3', plural: 'installations' };
 const HASH = 'simulated/template';
 const never = new AbortController().signal;
 
@@ -56,6 +59,7 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
   const stop = new AbortController();
   const api = new OrchApi({ from: 'file', path: server.kubeconfig }, { manager: 'simulated-controllers' });
   const started: { node: string; release: string }[] = [];
+  const operator = new SimulatedOperator(api);
   const addresses = podAddresses(behaviour.store);
   const probes = new Set<string>();
   let gaps = 0;
@@ -128,8 +132,8 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
                 readyReplicas: available,
                 availableReplicas: available,
               };
-        await api.patch({ collection, name, subresource: 'status' }, { kind: 'merge', body: { status } }, never);
-        if (name === 'netplug-operator' && available > 0 && updated > 0) await operate(api, workload, nodes.length);
+        await putStatus(api, { collection, object: workload as ApiObject, status }, never);
+        if (name === 'netplug-operator' && available > 0 && updated > 0) await operator.work(workload, nodes.length);
       }
     }
   };
@@ -233,7 +237,7 @@ async function settle(
   if (images.some((image) => image.startsWith(`${NO_REGISTRY}/`))) {
     const waiting = { reason: 'ImagePullBackOff', message: 'there is no such registry' };
     const status = { phase: 'Pending', containerStatuses: stateOf({ waiting }, false) };
-    await api.patch({ collection: PODS, name, subresource: 'status' }, { kind: 'merge', body: { status } }, never);
+    await putStatus(api, { collection: PODS, object: pod, status }, never);
     return;
   }
   if (phase === 'Succeeded' || phase === 'Failed') return;
@@ -263,13 +267,39 @@ async function settle(
   await api.patch({ collection: PODS, name, subresource: 'status' }, { kind: 'merge', body: { status } }, never);
 }
 
-/** Applies what an operator of that release would. */
-async function operate(api: OrchApi, operator: Json, nodes: number): Promise<void> {
-  const installations = { group: 'netplug.io', version: 'v3', plural: 'installations' };
-  const answer = await api.get(installations, 'default', never);
-  if (answer.outcome !== 'ok') return;
-  const release = /:(v[\d.]+)/.exec(operator.spec.template.spec.containers[0].image)?.[1] ?? '';
-  const { spec } = answer.value as Json;
+/** Applies what an operator would: at once when something has changed, and now and then what is as before. */
+class SimulatedOperator {
+  readonly #api: OrchApi;
+  #applied = '';
+  #appliedAtMs = 0;
+
+  constructor(api: OrchApi) {
+    this.#api = api;
+  }
+
+  async work(operator: Json, nodes: number): Promise<void> {
+    const answer = await this.#api.get(INSTALLATIONS, 'default', never);
+    if (answer.outcome !== 'ok') return;
+    const { metadata, spec } = answer.value as Json;
+    const release = /:(v[\d.]+)/.exec(operator.spec.template.spec.containers[0].image)?.[1] ?? '';
+    const wanted = JSON.stringify([release, nodes, spec, metadata.annotations, metadata.uid]);
+    if (wanted === this.#applied && Date.now() - this.#appliedAtMs < RESYNC_MS) return;
+    await operate(this.#api, { release, nodes, installation: answer.value });
+    this.#applied = wanted;
+    this.#appliedAtMs = Date.now();
+  }
+}
+
+/** Applies what an operator of that release does. */
+async function operate(
+  api: OrchApi,
+  {
+    release,
+    nodes,
+    installation,
+  }: { readonly release: string; readonly nodes: number; readonly installation: ApiObject },
+): Promise<void> {
+  const { spec } = installation as Json;
   const settings = settingsOf(spec ?? {}, {
     release,
     variant: 'policy-and-networking',
@@ -278,7 +308,7 @@ async function operate(api: OrchApi, operator: Json, nodes: number): Promise<voi
     nodes,
   });
   // Older operators do not know the annotation.
-  const areAgentsHeld = release === VERSION && HOLD_AGENTS in (answer.value.metadata.annotations ?? {});
+  const areAgentsHeld = release === VERSION && HOLD_AGENTS in (installation.metadata.annotations ?? {});
   for (const { stage, objects } of clusterObjects({ ...settings, areAgentsHeld })) {
     if (stage === 'definitions') continue;
     for (const object of objects) {
@@ -293,9 +323,5 @@ async function operate(api: OrchApi, operator: Json, nodes: number): Promise<voi
   const conditions = [
     { type: 'Available', status: 'True', reason: 'AllReady', message: '', lastTransitionTime: '2026-01-02T00:00:00Z' },
   ];
-  await api.patch(
-    { collection: installations, name: 'default', subresource: 'status' },
-    { kind: 'merge', body: { status: { conditions } } },
-    never,
-  );
+  await putStatus(api, { collection: INSTALLATIONS, object: installation, status: { conditions } }, never);
 }
