@@ -66,14 +66,14 @@ export class Bird {
     const isWritten = (await readIfThere(this.#config)) === text;
     if (isRunning && isWritten && !this.#isLoadUnknown) return 'unchanged';
     // Needs no space on a disk that has become full.
-    if (!isRunning && isWritten) return await this.#start(signal);
+    if (!isRunning && isWritten) return this.#start(signal);
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const candidate = `${this.#config}.next`;
     await writeFileAtomically(candidate, { text, mode: CONFIG_MODE });
     const reply = isRunning ? await this.#ask(`configure "${candidate}"`, signal) : undefined;
     if (reply === undefined) {
       await rename(candidate, this.#config);
-      return await this.#start(signal);
+      return this.#start(signal);
     }
     refuseRefusal(reply, 'its configuration');
     // Last, so that a crash before it makes the next call load the configuration again.
