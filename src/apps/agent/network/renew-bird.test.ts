@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryBird } from '../../../../test/support/networked-node.ts';
 import { type Clock, virtualClock } from '../../../base/clock.ts';
-import { silentLog } from '../../../base/log.ts';
+import { createLog, type Log, silentLog } from '../../../base/log.ts';
 import type { SessionStatus } from '../../../bgp/read-status.ts';
 import { MemoryHostNetwork } from '../../../dataplane/memory/memory-host-network.ts';
 import { systemRandom } from '../../../base/random.ts';
@@ -63,6 +63,16 @@ describe('the renewal of BIRD', () => {
     expect(await startsIn(60, { afterLinks: 20, isInForce: false })).toBe(1);
   });
 
+  it('says once why it waits, and warns once when BIRD has seen twice as many links', async () => {
+    const lines: string[] = [];
+    const sessions = [{ ...session, keepsRoutesS: 0 }];
+    await startsIn(100, { afterLinks: 20, sessions, log: createLog('INFO', [(line) => lines.push(line)], () => 0) });
+    expect(lines).toEqual([
+      expect.stringMatching(/ INFO +BIRD is not restarted yet links=20 reason=".*not support graceful restart"/),
+      expect.stringMatching(/ WARNING +BIRD is not restarted yet links=40 reason=/),
+    ]);
+  });
+
   it('waits for the peers', async () => {
     expect(await startsIn(60, { afterLinks: 20, sessions: [{ ...session, keepsRoutesS: 0 }] })).toBe(1);
     expect(await startsIn(60, { afterLinks: 20, sessions: [{ ...session, sinceMs: 40 * MINUTE_MS }] })).toBe(1 + 1);
@@ -76,7 +86,13 @@ async function startsIn(
     afterLinks,
     sessions = [],
     isInForce = true,
-  }: { readonly afterLinks: number; readonly sessions?: readonly SessionStatus[]; readonly isInForce?: boolean },
+    log = silentLog,
+  }: {
+    readonly afterLinks: number;
+    readonly sessions?: readonly SessionStatus[];
+    readonly isInForce?: boolean;
+    readonly log?: Log;
+  },
 ): Promise<number> {
   const stop = new AbortController();
   const host = new MemoryHostNetwork();
@@ -92,7 +108,7 @@ async function startsIn(
     for (let at = before; at < time.now(); at += MINUTE_MS) host.addPodLink();
     if (time.now() >= minutes * MINUTE_MS) stop.abort();
   };
-  const ports = { bird, host, clock: { ...time, sleep }, random: { ...systemRandom, int: () => 0 }, log: silentLog };
+  const ports = { bird, host, clock: { ...time, sleep }, random: { ...systemRandom, int: () => 0 }, log };
   await new BirdRenewal(ports, { afterLinks, isInForce: () => isInForce }).run(stop.signal);
   return bird.starts;
 }

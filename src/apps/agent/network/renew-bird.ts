@@ -38,7 +38,8 @@ export interface RenewalOptions {
 export class BirdRenewal {
   readonly #ports: RenewalPorts;
   readonly #options: RenewalOptions;
-  #reported: string | undefined;
+  /** What was last logged, so that the same is logged once. */
+  #logged = '';
 
   constructor(ports: RenewalPorts, options: RenewalOptions) {
     this.#ports = ports;
@@ -71,10 +72,12 @@ export class BirdRenewal {
     if (reason === undefined) {
       log.info('BIRD is restarted gracefully', { links, why: 'it keeps an entry of each link since its start' });
       await bird.exitGracefully(signal);
-    } else if (reason !== this.#reported) {
-      log[links < OVERDUE * afterLinks ? 'info' : 'warning']('BIRD is not restarted yet', { links, reason });
+      return;
     }
-    this.#reported = reason;
+    const level = links < OVERDUE * afterLinks ? 'info' : 'warning';
+    if (this.#logged === `${level} ${reason}`) return;
+    log[level]('BIRD is not restarted yet', { links, reason });
+    this.#logged = `${level} ${reason}`;
   }
 }
 
