@@ -1,6 +1,12 @@
 import { defineConfig } from 'vitest/config';
 
-const patient = { pool: 'forks', testTimeout: 120_000, hookTimeout: 120_000 } as const;
+/** An API server puts a watch of a kind that is new to it off for a second. */
+const patient = {
+  pool: 'forks',
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 10_000 } },
+} as const;
 
 /** They share nothing but the processor: pure, or with files of their own. */
 const light = { pool: 'threads', isolate: false, maxWorkers: 4 } as const;

@@ -1,7 +1,7 @@
 // The measuring program inside a node: it starts other programs there, one after the other or many at once.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, renameSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestNode, until } from '../../test/support/node.ts';
@@ -83,7 +83,10 @@ export function buildProgram(name: string): string {
   if (built.has(name)) return output;
   mkdirSync(join(output, '..'), { recursive: true });
   const flags = ['-std=gnu11', '-O2', '-static', '-s', '-Wall', '-Wextra', '-Werror'];
-  execFileSync('gcc', [...flags, '-o', output, join(import.meta.dirname, `${name}.c`)], { stdio: 'inherit' });
+  // Another process may be about to start it.
+  const candidate = `${output}.${String(process.pid)}`;
+  execFileSync('gcc', [...flags, '-o', candidate, join(import.meta.dirname, `${name}.c`)], { stdio: 'inherit' });
+  renameSync(candidate, output);
   built.add(name);
   return output;
 }
