@@ -4,6 +4,7 @@ import { writeFileAtomically } from '../base/atomic-file.ts';
 import { type Clock, timeLimit } from '../base/clock.ts';
 import { errnoOf, NetplugError } from '../base/errors.ts';
 import { exec } from '../base/exec.ts';
+import { ignoreMissing } from '../base/missing-file.ts';
 import { askBird, birdEnds, birdFailed, type BirdReply } from './control-socket.ts';
 import { readSessions, type SessionStatus } from './read-status.ts';
 
@@ -38,7 +39,7 @@ export class Bird {
   readonly #pidFile: string;
   /** There once BIRD was asked to exit gracefully, until it starts. */
   readonly #gracefulFile: string;
-  /** Holds the index of the newest link of the host when it was first known to the BIRD that runs. */
+  /** Holds the number of the newest link of a pod at the first count since BIRD started. */
   readonly #firstLinkFile: string;
   /** Whether BIRD may have loaded another configuration than `bird.conf`: one that was replaced while it started. */
   #isLoadUnknown: boolean;
@@ -148,7 +149,7 @@ export class Bird {
   async prepareStart(): Promise<readonly string[]> {
     await rm(this.#firstLinkFile, { force: true });
     // BIRD removes its pid file on a clean exit. After a graceful one there are routes to keep, as after a kill.
-    await renameIfThere(this.#gracefulFile, this.#pidFile);
+    await rename(this.#gracefulFile, this.#pidFile).catch(ignoreMissing);
     const wasKilled = (await readIfThere(this.#pidFile)) !== undefined;
     return ['-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(wasKilled ? ['-R'] : [])];
   }
@@ -196,19 +197,6 @@ export function birdMissing(file: string, cause: unknown): NetplugError {
   });
 }
 
-async function renameIfThere(from: string, to: string): Promise<void> {
-  try {
-    await rename(from, to);
-  } catch (cause) {
-    if (errnoOf(cause) !== 'ENOENT') throw cause;
-  }
-}
-
 async function readIfThere(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (cause) {
-    if (errnoOf(cause) === 'ENOENT') return undefined;
-    throw cause;
-  }
+  return readFile(path, 'utf8').catch(ignoreMissing);
 }

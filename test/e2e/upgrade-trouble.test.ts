@@ -6,6 +6,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { imageNames } from '../../src/install/cluster/names.ts';
 import { RELEASE_MANIFESTS } from '../../src/install/cluster/release-manifests.ts';
+import { stopThreads } from '../support/stop-threads.ts';
 import { until } from '../support/until.ts';
 import { NO_REGISTRY } from '../support/simulated-rollout.ts';
 import { NETPLUGCTL, NEW, OLD, runTool } from '../support/upgradable-cluster.ts';
@@ -120,7 +121,7 @@ describe('an upgrade in trouble', () => {
     const others = ['apply', 'rollback'].map(async (action) => runTool(['upgrade', action, '--yes'], elsewhere));
     const stderr = expect.stringMatching(/another call of netplugctl is at work on \S+/) as string;
     for (const other of await Promise.all(others)) expect(other).toMatchObject({ status: 75, stderr });
-    child.kill('SIGSTOP');
+    await stopThreads(child.pid!);
     await must('upgrade rollback --yes');
     child.kill('SIGCONT');
     expect(await ended).toEqual([75, null]);

@@ -38,7 +38,7 @@ describe('a router of the site', () => {
     ['graceful restart off;', 0],
   ])('with "%s" keeps routes for %i s while BIRD restarts', async (setting, keepsRoutesS) => {
     await using lab = await newBgpNodes(3);
-    const [node, , router] = [lab.nodes[0]!, lab.nodes[1]!, lab.nodes[2]!];
+    const [node, router] = [lab.nodes[0]!, lab.nodes[2]!];
     await router.beRouter(ROUTER.replace('graceful restart;', setting));
     const peers = [bgpPeerOf('router', { node: 'node-2', peerIP: '172.31.0.4', asNumber: 65_001 })];
     await node.follow({ nodes: [bgpNodeOf(2)], configurations: [], peers, pools, held: {} });

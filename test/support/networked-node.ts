@@ -53,17 +53,13 @@ export class MemoryBird {
   /** As last started with or loaded. */
   text = '';
   starts = 0;
+  /** How often links were counted since it has started. */
+  counts = 0;
   sessions: readonly SessionStatus[] = [];
   /** Why it does not take a configuration. */
   refusal: Error | undefined;
   #life: PromiseWithResolvers<void> | undefined;
   #firstLink: number | undefined;
-  #counts = 0;
-
-  /** How often links were counted since it has started. */
-  get counts(): number {
-    return this.#counts;
-  }
 
   get isRunning(): boolean {
     return this.#life !== undefined;
@@ -74,7 +70,7 @@ export class MemoryBird {
     if (this.#life === undefined) {
       this.#life = Promise.withResolvers();
       this.#firstLink = undefined;
-      this.#counts = 0;
+      this.counts = 0;
       this.starts += 1;
       this.text = text;
       return Promise.resolve('started');
@@ -89,7 +85,7 @@ export class MemoryBird {
   }
 
   async linksSinceStart(newest: number): Promise<number> {
-    this.#counts += 1;
+    this.counts += 1;
     return Promise.resolve(newest - (this.#firstLink ??= newest));
   }
 

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { isNetplugError } from '../../src/base/errors.ts';
 import { OrchApi } from '../../src/kube/orch-api.ts';
-import { type Collection, NODES, PODS } from '../../src/kube/paths.ts';
+import { NODES, PODS } from '../../src/kube/paths.ts';
 import type { ApiServer } from './kube.ts';
 import type { Json } from './node.ts';
 import { putStatus } from './put-status.ts';
@@ -49,17 +49,15 @@ export async function startSimulatedKubelets(
     made += 1;
     const labels = { 'kubernetes.io/os': 'linux', 'kubernetes.io/hostname': name };
     const spec = podCidr === undefined ? {} : { podCIDR: podCidr, podCIDRs: [podCidr] };
-    await api.create(
-      { collection: NODES, object: { apiVersion: 'v1', kind: 'Node', metadata: { name, labels }, spec } },
-      signal,
-    );
+    const object = { apiVersion: 'v1', kind: 'Node', metadata: { name, labels }, spec };
+    await api.create({ collection: NODES, object }, signal);
     const status = {
       addresses: [{ type: 'InternalIP', address: `192.168.33.${String(made)}` }],
       conditions: [{ type: 'Ready', status: 'True', reason: 'KubeletReady', message: '' }],
       capacity: { cpu: '8', memory: '32Gi', pods: '110' },
       allocatable: { cpu: '8', memory: '32Gi', pods: '110' },
     };
-    await writeStatus(api, { collection: NODES, name, status }, signal);
+    await putStatus(api, { collection: NODES, object, status }, signal);
   };
   for (let index = 1; index <= nodes; index += 1) await addNode(`n${String(index)}`);
 
@@ -78,7 +76,7 @@ export async function startSimulatedKubelets(
     const reason = failing.get(node) ?? waiting?.(name);
     if (reason !== undefined && JSON.stringify(pod.status).includes(reason)) return;
     const status = reason === undefined ? startedStatus(pod, pods.size, failure?.(name)) : waitingStatus(pod, reason);
-    await writeStatus(api, { collection, name, status }, signal);
+    await putStatus(api, { collection, object: pod, status }, signal);
   };
 
   const ended = (async () => {
@@ -181,12 +179,4 @@ function workloadStatus(plural: string, { metadata, spec }: Json, nodes: number)
     updatedNumberScheduled: nodes,
     numberAvailable: nodes,
   };
-}
-
-async function writeStatus(
-  api: OrchApi,
-  { collection, name, status }: { readonly collection: Collection; readonly name: string; readonly status: Json },
-  signal: AbortSignal,
-): Promise<void> {
-  await api.patch({ collection, name, subresource: 'status' }, { kind: 'merge', body: { status } }, signal);
 }

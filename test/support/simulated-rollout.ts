@@ -252,7 +252,7 @@ async function settle(
       conditions: [{ type: 'Ready', status: 'False' }],
       containerStatuses: stateOf({ terminated }, false),
     };
-    await api.patch({ collection: PODS, name, subresource: 'status' }, { kind: 'merge', body: { status } }, never);
+    await putStatus(api, { collection: PODS, object: pod, status }, never);
     return;
   }
   if (phase === 'Running') return;
@@ -264,7 +264,7 @@ async function settle(
     conditions: [{ type: 'Ready', status: 'True' }],
     containerStatuses: stateOf({ running: { startedAt: null } }, true),
   };
-  await api.patch({ collection: PODS, name, subresource: 'status' }, { kind: 'merge', body: { status } }, never);
+  await putStatus(api, { collection: PODS, object: pod, status }, never);
 }
 
 /** Applies what an operator would: at once when something has changed, and now and then what is as before. */

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { LeaseServer } from '../../../support/leader-candidate.ts';
+import { stopThreads } from '../../../support/stop-threads.ts';
 
 export interface ProcessFixture extends AsyncDisposable {
   readonly server: LeaseServer;
@@ -57,7 +58,7 @@ export function leaderProcessContract(name: string, start: () => Promise<Process
 
     it('take over from a leader that is paused, which does not lead when it is resumed', async () => {
       await using both = await pair();
-      both.a.child.kill('SIGSTOP');
+      await stopThreads(both.a.child.pid!);
       await both.b.leads();
       await sleep(200);
       both.a.child.kill('SIGCONT');
