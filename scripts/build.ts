@@ -13,14 +13,20 @@ import { ARCHITECTURES, executablesFolder, isArchitecture, platformOf } from './
 
 const SHIMS = ['netplug', 'netplug-ipam'];
 
+const NODE_OPTIONS = [
+  // Memory matters more than the last bit of speed: an agent lives on every node.
+  '--max-semi-space-size=2',
+  // Trusts the system's root certificates, as netplug-standalone does. Node's own would be parsed at every start.
+  '--use-openssl-ca',
+];
+
 const APPLICATIONS: readonly Application[] = [
   // Serves one call and ends, so that what counts is how soon it starts.
   { bundle: 'build/standalone.cjs', names: ['netplug-standalone'], pack: packIntoBun },
   {
     bundle: 'build/netplug.cjs',
     names: ['netplugctl', 'netplug-agent', 'netplug-bird', 'netplug-orch-controllers', 'netplug-operator'],
-    // Memory matters more than the last bit of speed: an agent lives on every node.
-    pack: packIntoNode({ execArgv: ['--max-semi-space-size=2'] }),
+    pack: packIntoNode({ execArgv: NODE_OPTIONS }),
   },
 ];
 

@@ -1,4 +1,5 @@
 // How the programs become two files: the plugin for calls without an agent, and everything.
+import { readFileSync } from 'node:fs';
 import { build, type BuildOptions, type Plugin } from 'esbuild';
 
 /** What most calls do without: TLS, the API of the orchestrator, streams of etcd, traces. */
@@ -48,11 +49,21 @@ const BUNDLES = [
 /** Bundles to `build/*.cjs`, or only finds out what would be in them. Returns the files of which code is in them. */
 export async function bundle({ write }: { readonly write: boolean }): Promise<readonly string[]> {
   const results = await Promise.all(BUNDLES.map(async (one) => build({ ...OPTIONS, ...one, write })));
+  if (write) for (const { outfile } of BUNDLES) assertAscii(outfile);
   const inputs = results.flatMap(({ metafile }) =>
     Object.values(metafile.outputs).flatMap((output) => Object.entries(output.inputs)),
   );
   const paths = inputs.flatMap(([path, { bytesInOutput }]) => (bytesInOutput === 0 ? [] : path));
   return [...new Set(paths)].filter((path) => !path.startsWith(LATER));
+}
+
+/**
+ * With one other character Node keeps a bundle in memory with two bytes for each of its characters, which is 3 MB more for each
+ * process. esbuild escapes such characters, but not in regular expressions.
+ */
+function assertAscii(path: string): void {
+  const found = /.{0,40}\P{ASCII}.{0,40}/u.exec(readFileSync(path, 'utf8'));
+  if (found !== null) throw new Error(`${path} has a character outside ASCII, write it as an escape: ${found[0]}`);
 }
 
 /** Returns the folders of the npm packages of which code is in the bundles. */

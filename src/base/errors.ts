@@ -50,10 +50,13 @@ export function errnoOf(cause: unknown): string | undefined {
   return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
 }
 
-/** Returns the message of an error; of an AggregateError, each different message once. */
+/** What Node appends to some errors of TLS: advice for its own command line. */
+const NODE_ADVICE = /; if the root CA is installed locally, try running Node\.js with --use-system-ca$/;
+
+/** Returns the message of an error without Node's own advice; of an AggregateError, each different message once. */
 export function reasonOf(cause: unknown): string {
   if (cause instanceof AggregateError) return [...new Set(cause.errors.map(reasonOf))].join(', ');
-  return cause instanceof Error ? cause.message : String(cause);
+  return cause instanceof Error ? cause.message.replace(NODE_ADVICE, '') : String(cause);
 }
 
 /** Returns the reason of a failure, and behind it what to do about it. */

@@ -281,7 +281,10 @@ export const DATASTORE_VARIABLES = {
   },
   KV_KEY_FILE: { byDefault: '', meaning: 'Private key for mutual TLS, together with `KV_CERT_FILE`.' },
   KV_CERT_FILE: { byDefault: '', meaning: 'Client certificate for mutual TLS, together with `KV_KEY_FILE`.' },
-  KV_CA_CERT_FILE: { byDefault: '', meaning: 'Root certificates trusted for the server.' },
+  KV_CA_CERT_FILE: {
+    byDefault: '',
+    meaning: 'Root certificates trusted for the server, in place of those of the system.',
+  },
   KV_AUTHORITY: { byDefault: '', meaning: 'Deprecated: host and port of the only endpoint.' },
   KV_SCHEME: { byDefault: '', meaning: 'Deprecated: `http` or `https`, for `KV_AUTHORITY`.' },
   ORCHCONFIG: { byDefault: '', meaning: 'Kubeconfig for `orch`, as an absolute path.' },

@@ -69,7 +69,7 @@ export const COMMON_FIELDS = {
   kv_ca_cert_file: v.pipe(
     OptionalText,
     v.description(
-      'Root certificates trusted for the server; the file may hold several. No TLS file goes with `http` endpoints.',
+      'Root certificates trusted for the server, in place of those of the system; the file may hold several. No TLS file goes with `http` endpoints.',
     ),
   ),
   kv_authority: v.pipe(

@@ -6,6 +6,7 @@ import { resumeProcess } from '../support/node-etcd.ts';
 import { type Authority, makeTlsFolder, type TlsFolder } from '../support/tls.ts';
 import { until } from '../support/until.ts';
 
+const CTL = join(import.meta.dirname, '../../dist/bin/netplugctl');
 const URL_OF_ETCD = 'https://127.0.0.1:3379';
 /** How long a call may take that waits for a datastore without an answer: the time that etcd has to respond, and some more. */
 const GIVES_UP_MS = 30_000;
@@ -57,13 +58,13 @@ afterAll(async () => {
 });
 
 /** Without the agent and without the server of several calls, whose folder is missing. */
-async function call(command: string, more: Json, url = URL_OF_ETCD): Promise<CniAnswer> {
+async function call(command: string, more: Json, { url = URL_OF_ETCD, env = {} } = {}): Promise<CniAnswer> {
   const pod = await node.pod();
   return node.cni(command, {
     containerId: 'c',
     netns: pod.path,
     conf: node.netconf({ kv_endpoints: url, ...more }),
-    env: { NETPLUG_SOCKET: '/nowhere/cni.sock' },
+    env: { NETPLUG_SOCKET: '/nowhere/cni.sock', ...env },
   });
 }
 
@@ -71,10 +72,10 @@ describe('netplug without an agent, and an etcd with TLS', () => {
   it.each([URL_OF_ETCD, URL_OF_ETCD.replace('127.0.0.1', 'localhost')])(
     'attaches and releases a pod over %s',
     async (url) => {
-      const added = await call('ADD', trusted, url);
+      const added = await call('ADD', trusted, { url });
       expect(added.stderr + added.stdout).toContain('10.65.');
       expect(added.status).toBe(0);
-      expect((await call('DEL', trusted, url)).status).toBe(0);
+      expect((await call('DEL', trusted, { url })).status).toBe(0);
     },
   );
 
@@ -92,6 +93,24 @@ describe('netplug without an agent, and an etcd with TLS', () => {
     const { status, json } = await call('ADD', settings(folder.authority('other')));
     expect(status).not.toBe(0);
     expect(json).toMatchObject({ details: expect.stringContaining('store/refused') as unknown });
+  });
+
+  it('trusts the root certificates of the system without kv_ca_cert_file, as netplugctl does', async () => {
+    const { kv_cert_file: KV_CERT_FILE, kv_key_file: KV_KEY_FILE } = trusted as Record<string, string>;
+    const answersWith = async (SSL_CERT_FILE: string): Promise<readonly string[]> => {
+      const system = { SSL_CERT_FILE };
+      const status = await call('STATUS', { kv_cert_file: KV_CERT_FILE, kv_key_file: KV_KEY_FILE }, { env: system });
+      const env = { KV_ENDPOINTS: URL_OF_ETCD, KV_CERT_FILE: KV_CERT_FILE!, KV_KEY_FILE: KV_KEY_FILE!, ...system };
+      const version = await node.run([CTL, 'version'], { env });
+      return [status.stdout, version.stdout + version.stderr];
+    };
+    const [status, version] = await answersWith(ours.certFile);
+    expect(status).toBe('');
+    expect(version).toContain('datastore: kvv3 reachable');
+    for (const answer of await answersWith(folder.authority('other').certFile)) {
+      expect(answer).toMatch(/Cannot use the kv datastore at .*: unable to verify the first certificate\W/);
+      expect(answer).not.toContain('Node.js');
+    }
   });
 
   it('ends with an error while a datastore accepts connections and never answers', async () => {

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../../base/error-codes.ts';
-import { errnoOf, NetplugError } from '../../base/errors.ts';
+import { errnoOf, NetplugError, reasonOf } from '../../base/errors.ts';
 import { GrpcCode, GrpcError } from './grpc.ts';
 import { EndedAfterHandshake } from './ended-after-handshake.ts';
 
@@ -15,11 +15,11 @@ export interface EtcdFailure {
 export function judge(cause: unknown): EtcdFailure {
   const chain = chainOf(cause);
   const tls = chain.find(isTlsFailure);
-  if (tls !== undefined) return refused(tls.message.trim(), false);
+  if (tls !== undefined) return refused(reasonOf(tls).trim(), false);
   const answer = chain.find((error) => error instanceof GrpcError && isAnswer(error));
   if (answer instanceof GrpcError) return judgeAnswer(answer);
   const root = chain.find((error) => !(error instanceof GrpcError) && error.message !== '') ?? chain[0];
-  return { code: 'store/unavailable', reason: root?.message ?? String(cause), isFinal: false };
+  return { code: 'store/unavailable', reason: reasonOf(root ?? cause), isFinal: false };
 }
 
 /** What it means that etcd ends a watch with these words. */

@@ -212,7 +212,7 @@ export class LocalView {
     const warm = new Set<string | undefined>();
     for (const [key, block] of this.#blocks) {
       if (block.preallocated.size === 0 || block.node !== this.#cache.node) continue;
-      if (this.#preallocated.in(block).length > 0) warm.add(this.#cache.poolOf(key, block.cidr)?.name);
+      if (this.#preallocated.isIn(block)) warm.add(this.#cache.poolOf(key, block.cidr)?.name);
     }
     return warm;
   }

@@ -35,6 +35,12 @@ export class PreallocatedAddresses {
     return ownedOrdinals(block, this.owns);
   }
 
+  /** Reports whether any address of the block may be assigned. */
+  isIn({ preallocated }: IpBlock): boolean {
+    for (const id of preallocated.values()) if (this.owns(id)) return true;
+    return false;
+  }
+
   /** Marks the id as assigned. */
   spend(preallocationId: string): void {
     if (this.#ready.delete(preallocationId)) this.version += 1;

@@ -22,7 +22,7 @@ function adviceOnList(value: string, path: string): Advice {
   const words = value
     .replaceAll(/^\s*\[|\]\s*$/g, '')
     .split(',')
-    .map((word) => word.trim().replaceAll(/^["'“”‘’]+|["'“”‘’]+$/g, ''));
+    .map((word) => word.trim().replaceAll(/^["'\u2018\u2019\u201C\u201D]+|["'\u2018\u2019\u201C\u201D]+$/g, ''));
   if (words.some((word) => !/^[\w.:/-]+$/.test(word))) return { hint: 'write a list such as ["10.0.0.1"]' };
   const text = JSON.stringify(words);
   return { hint: `write ${text}`, fix: [{ kind: 'set', path, value: text }] };
