@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, hash, randomBytes } from 'node:crypto';
 import { type FileHandle, link, lstat, open, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errnoOf } from './errors.ts';
@@ -109,7 +109,7 @@ export async function readFileState(path: string, signal: AbortSignal): Promise<
 }
 
 export function sha256Of(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+  return hash('sha256', text);
 }
 
 /** Returns the paths of temporary files that killed processes left in the folder before the given time. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { HOST_LINK_PREFIX } from '../dataplane/kernel.ts';
 import type { PodIdentity } from '../ipam/assign.ts';
 import type { Attachment } from '../model/names.ts';
@@ -17,10 +17,10 @@ export function hostLinkName(
 ): string {
   const workload = pod === undefined ? containerId : `${pod.namespace}.${pod.name}`;
   const seed = ifName === MAIN_INTERFACE ? workload : `${workload}.${ifName}`;
-  return HOST_LINK_PREFIX + createHash('sha1').update(seed).digest('hex').slice(0, 11);
+  return HOST_LINK_PREFIX + hash('sha1', seed).slice(0, 11);
 }
 
 /** Returns the MAC address of the pod's interface, which depends on the attachment alone. */
 export function podMacOf(attachment: Attachment): Mac {
-  return macFromHash(createHash('sha256').update(handleOf(attachment)).digest());
+  return macFromHash(hash('sha256', handleOf(attachment), 'buffer'));
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { isLabelValue } from '../../model/metadata.ts';
 import type { NodeName } from '../../model/names.ts';
 import { addressBytes, addressFromBytes } from '../../net/address.ts';
@@ -47,7 +47,7 @@ export function sameBlockName(name: string, cidr: Cidr): boolean {
 }
 
 function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 40);
+  return hash('sha256', text).slice(0, 40);
 }
 
 function groupsOf(bytes: readonly number[]): string[] {

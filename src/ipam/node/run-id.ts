@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Random } from '../../base/random.ts';
 
 /** The machine and boot of a run of the agent. */
@@ -25,5 +25,5 @@ export function isOfBoot(run: string, { machine, boot }: Host): boolean {
 }
 
 function digest(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 8);
+  return hash('sha256', text).slice(0, 8);
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { isNetplugError, reasonOf } from '../../../base/errors.ts';
 import type { HostNetwork, Tunnel } from '../../../dataplane/host-network.ts';
 import type { IpamPorts } from '../../../ipam/assign.ts';
@@ -91,7 +91,7 @@ async function ensureTunnel(
     ports.log.warning('tunnel address not assigned', { device, reason: reasonOf(cause) });
     return undefined;
   });
-  const mac = macFromHash(createHash('sha256').update(`${device} ${node}`).digest());
+  const mac = macFromHash(hash('sha256', `${device} ${node}`, 'buffer'));
   const tunnel: Tunnel = {
     name: device,
     mtu: own.mtu - ENCAPSULATION_BYTES[TUNNELS[kind].encapsulation],
