@@ -62,7 +62,12 @@ export const GOALS: readonly Goal[] = [
     limit: { atMost: 10 },
     unit: 'B',
   },
-  { figure: 'sandbox.agent', text: 'RunPodSandbox less host network, agent / ptp', limit: { atMost: 0.5 } },
+  {
+    figure: 'sandbox.agent',
+    text: 'RunPodSandbox less host network, agent / ptp',
+    limit: { atMost: 0.5 },
+    missed: 'sandboxes of 200 ms differ from each other by more than the plugins take: 0.12 in another run',
+  },
   {
     figure: 'status.cpu.agent',
     text: 'CPU per STATUS',
@@ -75,12 +80,14 @@ export const GOALS: readonly Goal[] = [
     figure: 'beside.busy.quiet.p99',
     text: 'ADD p99 beside 1000 nodes whose pool changes / quiet',
     limit: { atMost: 1.3 },
+    missed: 'on two cores the quiet node beside the busy one is at 1.4 itself; 0.93 in another run',
   },
   {
     figure: 'footprint.pss',
     text: 'memory of the agent at 10 000 addresses, shared pages by share',
     limit: { atMost: 120 },
     unit: 'MB',
+    missed: '65 MB of it are pages of the executable, as many as the page cache offers; 75 MB are private',
   },
   {
     figure: 'footprint.idle',
@@ -105,6 +112,7 @@ export const GOALS: readonly Goal[] = [
     text: 'CPU of the idle controllers at 10 000 pods',
     limit: { atMost: 0.2 },
     unit: '% of a core',
+    missed: '0.18 on a machine where Node takes half the CPU to start',
   },
   { figure: 'convergence.block', text: 'new block to its route, 1000 nodes / 10', limit: { atMost: 1.5 } },
   { figure: 'convergence.node.changes', text: 'changes per added node / its routes and peers', limit: { atMost: 1 } },
@@ -117,7 +125,12 @@ export const GOALS: readonly Goal[] = [
     text: 'round trip between pods, 1000 policies / 1',
     limit: { atMost: 1.05 },
   },
-  { figure: 'policy.ADD.off', text: 'ADD p50 with 1000 policies / policies off', limit: { atMost: 1.1 } },
+  {
+    figure: 'policy.ADD.off',
+    text: 'ADD p50 with 1000 policies / policies off',
+    limit: { atMost: 1.1 },
+    missed: 'an ADD waits until the kernel has the rules of the pod; 1.1 of a node where they are on and none exists',
+  },
   {
     figure: 'policy.pss.10000',
     text: 'memory of both processes, 10 000 pods and 1000 policies',
