@@ -62,8 +62,12 @@ export async function bundle({ write }: { readonly write: boolean }): Promise<re
  * process. esbuild escapes such characters, but not in regular expressions.
  */
 function assertAscii(path: string): void {
-  const found = /.{0,40}\P{ASCII}.{0,40}/u.exec(readFileSync(path, 'utf8'));
-  if (found !== null) throw new Error(`${path} has a character outside ASCII, write it as an escape: ${found[0]}`);
+  const text = readFileSync(path, 'utf8');
+  const at = text.search(/\P{ASCII}/u);
+  if (at === -1) return;
+  throw new Error(
+    `${path} has a character outside ASCII, write it as an escape: ${text.slice(Math.max(0, at - 40), at + 40)}`,
+  );
 }
 
 /** Returns the folders of the npm packages of which code is in the bundles. */
