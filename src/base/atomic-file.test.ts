@@ -7,9 +7,9 @@ import {
   linkFileAtomically,
   readFileState,
   removeAbandoned,
-  sha256Of,
   writeFileAtomically,
 } from './atomic-file.ts';
+import { sha256Of } from './sha256.ts';
 
 const never = new AbortController().signal;
 

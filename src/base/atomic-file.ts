@@ -1,4 +1,4 @@
-import { createHash, hash, randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { type FileHandle, link, lstat, open, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errnoOf } from './errors.ts';
@@ -106,10 +106,6 @@ export async function readFileState(path: string, signal: AbortSignal): Promise<
     if (isMissing(cause)) return undefined;
     throw cause;
   }
-}
-
-export function sha256Of(text: string): string {
-  return hash('sha256', text);
 }
 
 /** Returns the paths of temporary files that killed processes left in the folder before the given time. */

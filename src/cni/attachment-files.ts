@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { sha256Of } from '../base/sha256.ts';
 import { existsSync, mkdirSync, watch } from 'node:fs';
 import { chmod, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -100,7 +100,7 @@ export class AttachmentFiles implements AttachmentRecords {
 
 /** Returns the file name: a hash, because the name of a network may contain any character. */
 function fileOf(attachment: Attachment): string {
-  return `${hash('sha256', handleOf(attachment)).slice(0, 32)}${SUFFIX}`;
+  return `${sha256Of(handleOf(attachment)).slice(0, 32)}${SUFFIX}`;
 }
 
 async function doing<T>(what: string, path: string, work: () => Promise<T>): Promise<T> {

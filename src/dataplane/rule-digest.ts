@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { sha256Of } from '../base/sha256.ts';
 import type { TableRule } from './policy-filter.ts';
 
 const DIGEST_CHARACTERS = 24;
@@ -12,5 +12,5 @@ export function digestOfRules(rules: readonly TableRule[]): string {
 
 /** Returns 96 bits of a hash, in hexadecimal digits. */
 export function digestOfText(text: string): string {
-  return hash('sha256', text, 'hex').slice(0, DIGEST_CHARACTERS);
+  return sha256Of(text).slice(0, DIGEST_CHARACTERS);
 }

@@ -1,4 +1,5 @@
-import { readFileState, sha256Of, writeFileAtomically } from '../base/atomic-file.ts';
+import { readFileState, writeFileAtomically } from '../base/atomic-file.ts';
+import { sha256Of } from '../base/sha256.ts';
 import { isNetplugError } from '../base/errors.ts';
 import { onFile } from './on-file.ts';
 import { agentRecordPath, type RecordedFile, readRecordAt, writeRecordAt } from './record.ts';

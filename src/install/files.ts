@@ -7,9 +7,9 @@ import {
   listAbandoned,
   readFileState,
   removeAbandoned,
-  sha256Of,
   writeFileAtomically,
 } from '../base/atomic-file.ts';
+import { sha256Of } from '../base/sha256.ts';
 import { errnoOf, NetplugError } from '../base/errors.ts';
 import { ignoreMissing } from '../base/missing-file.ts';
 import type { Mode } from '../base/mode.ts';

@@ -1,7 +1,8 @@
 import { mkdir, readFile, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as v from 'valibot';
-import { sha256Of, removeDrafts, writeFileAtomically } from '../base/atomic-file.ts';
+import { removeDrafts, writeFileAtomically } from '../base/atomic-file.ts';
+import { sha256Of } from '../base/sha256.ts';
 import { errnoOf, NetplugError } from '../base/errors.ts';
 import { ignoreMissing } from '../base/missing-file.ts';
 import { tryParseJson } from '../base/try-parse-json.ts';

@@ -1,4 +1,4 @@
-import { sha256Of } from '../../base/atomic-file.ts';
+import { sha256Of } from '../../base/sha256.ts';
 import { errnoOf, isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Mode } from '../../base/mode.ts';
 import { type Actor, carryOut, type Execution, resume } from '../../plans/carry-out.ts';

@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { sha256Of } from '../../base/sha256.ts';
 import { isNewerRelease } from '../../base/compare-versions.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import { type Manifest, RELEASE_LABEL } from '../../datastore/orch/crd-manifests.ts';
@@ -176,7 +176,7 @@ export class ObjectApplier {
 
 /** Returns a digest of a rendered object. */
 export function digestOf(desired: Manifest): string {
-  return hash('sha256', JSON.stringify(desired)).slice(0, 16);
+  return sha256Of(JSON.stringify(desired)).slice(0, 16);
 }
 
 /** Returns the problem that a failed write shows; undefined for a failure that passes by itself. */

@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { sha256Of } from '../../base/sha256.ts';
 import { isLabelValue } from '../../model/metadata.ts';
 import type { NodeName } from '../../model/names.ts';
 import { addressBytes, addressFromBytes } from '../../net/address.ts';
@@ -47,7 +47,7 @@ export function sameBlockName(name: string, cidr: Cidr): boolean {
 }
 
 function hashOf(text: string): string {
-  return hash('sha256', text).slice(0, 40);
+  return sha256Of(text).slice(0, 40);
 }
 
 function groupsOf(bytes: readonly number[]): string[] {

@@ -1,5 +1,5 @@
 import { tryParseJson } from '../../base/try-parse-json.ts';
-import { hash } from 'node:crypto';
+import { sha256Of } from '../../base/sha256.ts';
 import * as v from 'valibot';
 import { isContainerId, isInterfaceName } from '../../model/interface-name.ts';
 import { isLabelValue } from '../../model/metadata.ts';
@@ -76,7 +76,7 @@ export function isMainInterface(ifName: string): boolean {
 /** The annotation of one interface; a name with characters that no annotation may have is hashed. */
 export function annotationKey(ifName: string): string {
   const isPlain = isLabelValue(ifName) && !ifName.startsWith('sha256-');
-  const part = isPlain ? ifName : `sha256-${hash('sha256', ifName).slice(0, 40)}`;
+  const part = isPlain ? ifName : `sha256-${sha256Of(ifName).slice(0, 40)}`;
   return `${ENDPOINT}${part}`;
 }
 

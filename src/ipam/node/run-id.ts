@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { sha256Of } from '../../base/sha256.ts';
 import type { Random } from '../../base/random.ts';
 
 /** The machine and boot of a run of the agent. */
@@ -25,5 +25,5 @@ export function isOfBoot(run: string, { machine, boot }: Host): boolean {
 }
 
 function digest(text: string): string {
-  return hash('sha256', text).slice(0, 8);
+  return sha256Of(text).slice(0, 8);
 }

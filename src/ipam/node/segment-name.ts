@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { sha256Of } from '../../base/sha256.ts';
 import type { DatastoreId } from './datastore-id.ts';
 import type { JournalHeader } from './entry-codec.ts';
 
@@ -34,5 +34,5 @@ export function parseSegmentName(name: string): SegmentName | undefined {
 
 /** Returns the digest of the datastore id for file names. */
 export function datastoreKey(datastore: DatastoreId): string {
-  return hash('sha256', datastore).slice(0, 16);
+  return sha256Of(datastore).slice(0, 16);
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, type CtlWorld, type Ran } from '../../../../test/support/ctl.ts';
 import { nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
-import { sha256Of } from '../../../base/atomic-file.ts';
+import { sha256Of } from '../../../base/sha256.ts';
 import { seededRandom } from '../../../base/random.ts';
 import { cniEndpoint, holder } from '../../../../test/contract/suites/datastore/bench.ts';
 import { newCluster } from '../../../datastore/keep-cluster-information.ts';

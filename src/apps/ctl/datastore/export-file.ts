@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { sha256Of } from '../../../base/atomic-file.ts';
+import { sha256Of } from '../../../base/sha256.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { decodeEndpoint } from '../../../datastore/stored-resource.ts';

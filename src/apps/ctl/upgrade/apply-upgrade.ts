@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { sha256Of } from '../../../base/atomic-file.ts';
+import { sha256Of } from '../../../base/sha256.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { type PlanRecord, readPlanRecord } from '../../../plans/plan-records.ts';
 import { carryOut, type Execution } from '../../../plans/carry-out.ts';

@@ -1,7 +1,8 @@
 import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as v from 'valibot';
-import { sha256Of, writeFileAtomically } from '../../../base/atomic-file.ts';
+import { writeFileAtomically } from '../../../base/atomic-file.ts';
+import { sha256Of } from '../../../base/sha256.ts';
 import { errnoOf, NetplugError, reasonOf } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { VERSION } from '../../../base/version.ts';

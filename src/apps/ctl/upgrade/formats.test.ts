@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, machineIn } from '../../../../test/support/ctl.ts';
 import { soundCluster } from '../../../../test/support/sound-cluster.ts';
-import { sha256Of } from '../../../base/atomic-file.ts';
+import { sha256Of } from '../../../base/sha256.ts';
 import { filePlanRecords, readPlanRecord } from '../../../plans/plan-records.ts';
 import { readBackup } from './backup.ts';
 import { decodeRecord } from './read-charts.ts';
