@@ -1,6 +1,5 @@
 // The specification's migration to automatic host endpoints on a node with a real agent, and with controllers that run: the
 // node is neither open nor closed in between.
-import { resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { launchControllers, type Replica } from '../support/controllers.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
@@ -8,8 +7,8 @@ import { newNetns, type TestNetns } from '../support/netns.ts';
 import { globalPolicy, type PolicedNode, startPolicedNode } from '../support/policed-node.ts';
 import { answerInside, askFrom, converseFrom } from '../support/tcp-echo.ts';
 import { until } from '../support/until.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const NODE_ADDRESS = '198.51.100.1';
 const ETCD_URL = 'http://127.0.0.1:2379';
 

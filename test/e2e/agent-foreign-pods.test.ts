@@ -1,5 +1,4 @@
 // Policies of Kubernetes for pods that the standard plugins ptp and host-local connect, with real packets.
-import { resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { inside } from '../../scripts/bench/inside.ts';
 import { type Agent, startAgent } from '../support/agent.ts';
@@ -8,8 +7,8 @@ import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastor
 import { becomesReachable, isReached, type PolicedPod } from '../support/policed-node.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const NODE = 'node-a';
 const MERGE = 'application/merge-patch+json';
 const CONF = {

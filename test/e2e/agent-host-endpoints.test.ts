@@ -1,7 +1,6 @@
 // Host endpoints on a node with a real agent: the specification's review of an upgrade, with the kernel log.
 import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -9,9 +8,9 @@ import { newNetns, type TestNetns } from '../support/netns.ts';
 import { globalPolicy, type PolicedNode, startPolicedNode } from '../support/policed-node.ts';
 import { answerInside, askFrom, converseFrom } from '../support/tcp-echo.ts';
 import { until } from '../support/until.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
 const run = promisify(execFile);
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const ALL_NETNS = '/proc/sys/net/netfilter/nf_log_all_netns';
 const NODE_ADDRESS = '198.51.100.1';
 const FLOOD = 60;

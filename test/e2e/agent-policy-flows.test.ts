@@ -1,4 +1,3 @@
-import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ShownFlows } from '../../src/model/shown-flows.ts';
@@ -13,8 +12,8 @@ import {
 } from '../support/policed-node.ts';
 import { answerInside, converseFrom } from '../support/tcp-echo.ts';
 import { until } from '../support/until.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const SHOP_ONLY = globalPolicy('shop-only', {
   selector: "netplug/namespace == 'shop'",
   types: ['Ingress'],

@@ -1,5 +1,4 @@
 // Policies while agents die, restart and cannot read the datastore, with real packets.
-import { resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import {
   ALLOW_ALL,
@@ -13,8 +12,8 @@ import {
 } from '../support/policed-node.ts';
 import { answerInside } from '../support/tcp-echo.ts';
 import { until } from '../support/until.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const SHOP_ONLY = globalPolicy('shop-only', {
   selector: "netplug/namespace == 'shop'",
   types: ['Ingress'],

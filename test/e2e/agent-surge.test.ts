@@ -1,10 +1,11 @@
 // Two pods of agents on one node, as during an upgrade with maxSurge: which one serves, which one is ready, which one ends.
-import { resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type Agent, launchAgent, startAgent } from '../support/agent.ts';
 import { startNode, type TestNode, until } from '../support/node.ts';
+import { BUILT } from '../support/built.ts';
 
-const PROBE = resolve(import.meta.dirname, '../../dist/bin/netplug-probe');
+const PROBE = join(BUILT, 'netplug-probe');
 /** Longer than an agent waits for another one. */
 const STAND_BY_MS = 10_000;
 

@@ -1,12 +1,10 @@
 // The agent as a process: how it starts, ends and is replaced, and what it says of itself.
-import { resolve } from 'node:path';
 import { VERSION } from '../../src/base/version.ts';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { coveredMs } from '../support/phases.ts';
 import { type Agent, launchAgent, startAgent, traceOn } from '../support/agent.ts';
 import { type CniAnswer, type Json, startNode, type TestNode, until } from '../support/node.ts';
-
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+import { NETPLUGCTL } from '../support/built.ts';
 
 let node: TestNode;
 beforeEach(async () => {

@@ -1,5 +1,5 @@
 // BIRD in a container of its own: what becomes of sessions, routes and packets when it or the agent is replaced.
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { Bird } from '../../src/bgp/bird.ts';
@@ -8,9 +8,9 @@ import type { Service } from '../support/node.ts';
 import { startFlows, stopFlows } from '../support/traffic-flow.ts';
 import { type Pair, pairsOf, untilReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
+import { BUILT, NETPLUGCTL } from '../support/built.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplug-bird');
-const CTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+const PROGRAM = join(BUILT, 'netplug-bird');
 const EXTERNAL = { NETPLUG_BIRD: 'external' };
 const AT_LEAST = 50;
 
@@ -45,7 +45,7 @@ async function birdOf({ machine }: FabricNode): Promise<string> {
 
 /** Also with problems, when its exit status is 1. */
 async function statusOf({ machine }: FabricNode): Promise<string> {
-  return (await machine.run([CTL, 'node', 'status', '--socket', machine.socket])).stdout;
+  return (await machine.run([NETPLUGCTL, 'node', 'status', '--socket', machine.socket])).stdout;
 }
 
 /** Returns each session with its state, and since when, in milliseconds since 1970: reckoned from its age, and so not exact. */

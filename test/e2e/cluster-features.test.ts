@@ -1,5 +1,4 @@
 // What current Kubernetes and containerd do with pods, as far as it concerns their network.
-import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../support/cluster.ts';
 import { startClusterDns } from '../support/cluster-dns.ts';
@@ -7,9 +6,9 @@ import type { ClusterNode } from '../support/cluster-node.ts';
 import { type Json, until } from '../support/node.ts';
 import { giveAccess, KUBECONFIG } from '../support/orch-access.ts';
 import { startRoutedCluster } from '../support/routed-cluster.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
 const VXLAN = { vxlanMode: 'Always', natOutgoing: true };
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const PORT = 8080;
 
 /** The answer of a pod is its name. */

@@ -1,6 +1,6 @@
 // Pods of two nodes of a real Kubernetes reach each other, services and the world, with agents that keep the network.
 import { writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAddress } from '../../src/net/address.ts';
 import { cidrContains, parseCidr } from '../../src/net/cidr.ts';
@@ -8,11 +8,11 @@ import { releaseOf } from '../support/components.ts';
 import { type Cluster, startCluster } from '../support/cluster.ts';
 import { type Json, until } from '../support/node.ts';
 import { startRoutedCluster } from '../support/routed-cluster.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
 /** What the API server says of itself. */
 const VERSION = `"gitVersion": "v${releaseOf('kube-apiserver')}"`;
 
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const VXLAN = { vxlanMode: 'Always', natOutgoing: true };
 const CURL = ['curl', '--silent', '--show-error', '--max-time', '3'] as const;
 const PORT = 8080;

@@ -11,9 +11,9 @@ import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { here } from '../support/here.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
 import { until } from '../support/until.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
 const FOREVER = new AbortController().signal;
-const NETPLUGCTL = join(import.meta.dirname, '../../dist/bin/netplugctl');
 const LEASE = 'netplug-orch-controllers';
 const RECORD = '/netplug/v3/resources/clusterinformations/default';
 /** Longer than the pause between two comparisons. */

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join, resolve } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
@@ -24,8 +24,8 @@ import { program } from '../support/components.ts';
 import { startNode, type TestNode } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { until } from '../support/until.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const never = new AbortController().signal;
 const [a, b, gone] = ['node-a', 'node-b', 'node-gone'] as [NodeName, NodeName, NodeName];
 /** Enough blocks to kill an import halfway. */
@@ -53,7 +53,7 @@ const openKv = ({ url }: Etcd): Store =>
   );
 
 beforeAll(async () => {
-  if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
+  if (!existsSync(NETPLUGCTL)) throw new Error(`${NETPLUGCTL} is missing: run "make build" first`);
   etcd = scope.use(await startEtcd());
   empty = scope.use(await startEtcd());
   server = scope.use(await startOrchApiServer());
@@ -80,7 +80,7 @@ function places(): Record<string, string> {
 
 async function ctl(env: Record<string, string>, ...args: string[]): Promise<Ran> {
   return new Promise((done) => {
-    execFile(PROGRAM, args, { env: { ...places(), ...env }, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => {
+    execFile(NETPLUGCTL, args, { env: { ...places(), ...env }, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => {
       done({ status: error === null ? 0 : Number(error.code), stdout, stderr });
     });
   });
@@ -280,7 +280,7 @@ describe('the API datastore through the kubeconfig of kubectl', () => {
     await writeFile(file, JSON.stringify(kubeconfig));
     const bin = join(folder, 'bin');
     await mkdir(bin);
-    await symlink(PROGRAM, join(bin, 'kubectl-netplug'));
+    await symlink(NETPLUGCTL, join(bin, 'kubectl-netplug'));
     env = { KUBECONFIG: [join(folder, 'no-such-file'), file].join(delimiter), PATH: bin };
   });
   const reached = {
@@ -320,7 +320,7 @@ describe('the API datastore through the kubeconfig of kubectl', () => {
 /** Kills an import when some, but not all, of its blocks are written. */
 async function killInTheMiddle(env: Record<string, string>, store: Store, path: string): Promise<void> {
   for (let attempt = 0; attempt < 5; attempt += 1) {
-    const child = spawn(PROGRAM, ['datastore', 'import', '-f', path], {
+    const child = spawn(NETPLUGCTL, ['datastore', 'import', '-f', path], {
       env: { ...places(), ...env },
       stdio: 'ignore',
     });
@@ -342,7 +342,7 @@ describe('a node whose datastore is locked', () => {
   });
   afterAll(async () => node[Symbol.asyncDispose]());
   const tool = async (...args: string[]): Promise<Ran> =>
-    node.run([PROGRAM, ...args], { env: { KV_ENDPOINTS: String(node.netconf()['kv_endpoints']) } });
+    node.run([NETPLUGCTL, ...args], { env: { KV_ENDPOINTS: String(node.netconf()['kv_endpoints']) } });
 
   it('keeps its pods, and neither assigns nor releases addresses until it is unlocked', async () => {
     const call = { containerId: 'c1', netns: (await node.pod()).path, conf: node.netconf() };

@@ -1,10 +1,9 @@
 // The archive that netplugctl diags writes on a real node, and its failure on a full disk.
-import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Agent, startAgent } from '../support/agent.ts';
 import { type RunResult, startNode, type TestNode } from '../support/node.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const SECRET = 'correct-horse-battery';
 
 let node: TestNode;
@@ -29,7 +28,7 @@ afterAll(async () => {
 async function diags(output: string): Promise<RunResult> {
   const where = ['--socket', node.socket, '--health', '127.0.0.1:9199', '--output', output];
   const env = { KV_ENDPOINTS: 'http://127.0.0.1:2379', NETPLUG_RUN_DIR: `${node.dir}/agent` };
-  return node.run([PROGRAM, 'diags', ...where], { env });
+  return node.run([NETPLUGCTL, 'diags', ...where], { env });
 }
 
 const fileIn = async (archive: string, path: string): Promise<string> =>

@@ -1,11 +1,11 @@
 // Causes faults on a real node, and checks that exactly the expected findings appear and disappear.
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Agent, startAgent } from '../support/agent.ts';
 import { type RunResult, startNode, type TestNode } from '../support/node.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const CONFLIST = '/etc/cni/net.d/10-netplug.conflist';
 
 let node: TestNode;
@@ -42,7 +42,7 @@ interface FoundOnNode {
 /** Runs the doctor against the agent of the node; the node shares /run with the machine. */
 async function runDoctor(env: Readonly<Record<string, string>>, ...more: readonly string[]): Promise<RunResult> {
   const where = ['--socket', node.socket, '--health', '127.0.0.1:9199'];
-  return node.run([PROGRAM, 'doctor', ...where, ...more], { env: { NETPLUG_RUN_DIR: `${node.dir}/agent`, ...env } });
+  return node.run([NETPLUGCTL, 'doctor', ...where, ...more], { env: { NETPLUG_RUN_DIR: `${node.dir}/agent`, ...env } });
 }
 
 async function diagnose(): Promise<FoundOnNode> {
@@ -165,7 +165,7 @@ const BREAKAGES: readonly Breakage[] = [
       const [link = ''] = await node.hostLinks();
       await node.exec('ip', 'link', 'delete', 'dev', link);
     },
-    repair: async () => node.exec(PROGRAM, 'ipam', 'check', '--fix'),
+    repair: async () => node.exec(NETPLUGCTL, 'ipam', 'check', '--fix'),
     status: 0,
   },
   {

@@ -1,15 +1,15 @@
 // Compares `why` and `plan add` with the changes of a real ADD in a real kernel, etcd and API server.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { never } from '../../src/base/errors.ts';
 import type { AddPlan } from '../../src/apps/ctl/explain/plan-add.ts';
 import type { KernelStep } from '../../src/apps/ctl/explain/kernel-steps.ts';
 import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
 import { type Json, startNode, type TestNode } from '../support/node.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const CALL = { containerId: 'c1', args: 'K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0' };
 
 describe('plan add on a node', () => {
@@ -26,7 +26,7 @@ describe('plan add on a node', () => {
     await writeFile(file, JSON.stringify(conf));
     const argv = ['plan', 'add', '--netconf', file, '--args', CALL.args, '--container', 'c1', '--netns', netns];
     // The node shares /run with the machine, where another agent may listen.
-    const { stdout, stderr, status } = await node.run([PROGRAM, ...argv, '-o', 'json'], {
+    const { stdout, stderr, status } = await node.run([NETPLUGCTL, ...argv, '-o', 'json'], {
       env: { NETPLUG_SOCKET: node.socket },
     });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });

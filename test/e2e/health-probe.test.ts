@@ -2,10 +2,11 @@
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { resolve } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { BUILT } from '../support/built.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplug-probe');
+const PROGRAM = join(BUILT, 'netplug-probe');
 
 interface Outcome {
   readonly status: number;

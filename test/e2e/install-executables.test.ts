@@ -4,9 +4,8 @@ import { cp, mkdir, mkdtemp, open, readdir, readFile, rm } from 'node:fs/promise
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { BUILT, NETPLUGCTL } from '../support/built.ts';
 
-const BUILT = resolve(import.meta.dirname, '../../dist/bin');
-const CTL = join(BUILT, 'netplugctl');
 const LIBRARIES = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu`;
 /** Of a program for the other architecture of the two, in the header of an ELF file. */
 const OTHER_MACHINE = process.arch === 'arm64' ? 0x3e : 0xb7;
@@ -32,7 +31,9 @@ async function inContainer(
   flags: readonly string[],
   { host = 'true', container = 'true' }: { readonly host?: string; readonly container?: string } = {},
 ): Promise<Ended> {
-  const command = [CTL, 'node', 'install', '--executables-only', '--bin-dir', join(dir, 'bin'), ...flags].join(' ');
+  const command = [NETPLUGCTL, 'node', 'install', '--executables-only', '--bin-dir', join(dir, 'bin'), ...flags].join(
+    ' ',
+  );
   const inner = `${container} && NETPLUG_STATE_DIR=${dir}/state ${command}`;
   const outer = `${host} || exit 99; unshare --mount sh -c '${inner}'; exit $?`;
   const args = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', 'sh', '-c', outer];
@@ -113,7 +114,7 @@ describe('netplugctl node install --executables-only', () => {
   });
 
   it('refuses to prove anything on a host whose processes the container does not see', async () => {
-    const args = ['--mount', '--pid', '--fork', '--mount-proc', CTL, 'node', 'install', '--executables-only'];
+    const args = ['--mount', '--pid', '--fork', '--mount-proc', NETPLUGCTL, 'node', 'install', '--executables-only'];
     const flags = ['--prove-on-host', '--bin-dir', join(dir, 'bin')];
     const stderr = await new Promise<string>((done) => {
       const env = { ...process.env, NETPLUG_STATE_DIR: join(dir, 'state') };

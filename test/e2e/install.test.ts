@@ -1,14 +1,13 @@
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MODE } from '../support/agent.ts';
 import { chainAdd, chainCheck, chainDel, type Conflist } from '../support/chain.ts';
 import { type RunResult, startNode, type TestNode, until } from '../support/node.ts';
+import { BUILT, NETPLUGCTL } from '../support/built.ts';
 
-const BUILT = resolve(import.meta.dirname, '../../dist/bin');
-const PROGRAM = join(BUILT, 'netplugctl');
 const BIN = '/opt/cni/bin/netplug';
 const STANDALONE = `${BIN}-standalone`;
 const INSTALLED = [BIN, `${BIN}-ipam`, STANDALONE];
@@ -21,7 +20,7 @@ const CA = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n';
 
 let node: TestNode;
 beforeAll(async () => {
-  if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
+  if (!existsSync(NETPLUGCTL)) throw new Error(`${NETPLUGCTL} is missing: run "make build" first`);
   node = await startNode({ name: hostname(), ownRun: true });
   await node.seedPool('v4', '10.65.0.0/24');
   // The test, not the installer, provides what the node itself brings along.
@@ -31,7 +30,7 @@ afterAll(async () => node[Symbol.asyncDispose]());
 
 const sh = async (script: string): Promise<string> => node.exec('sh', '-c', script);
 const ctl = async (args: readonly string[], env: Record<string, string> = ENV): Promise<RunResult> =>
-  node.run([PROGRAM, ...args], { env });
+  node.run([NETPLUGCTL, ...args], { env });
 const install = async (...flags: string[]): Promise<RunResult> => ctl(['node', 'install', ...flags]);
 const uninstall = async (...flags: string[]): Promise<RunResult> => ctl(['node', 'uninstall', ...flags]);
 

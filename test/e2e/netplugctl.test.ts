@@ -3,7 +3,7 @@ import { execFile, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
@@ -14,15 +14,15 @@ import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { AS_OTHER_NODE, startNode } from '../support/node.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const never = new AbortController().signal;
 
 let etcd: Etcd;
 let store: Store;
 let folder: string;
 beforeAll(async () => {
-  if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
+  if (!existsSync(NETPLUGCTL)) throw new Error(`${NETPLUGCTL} is missing: run "make build" first`);
   etcd = await startEtcd();
   store = openKvStore({
     endpoints: { from: 'list', urls: [etcd.url] },
@@ -47,7 +47,7 @@ interface Ran {
 async function ctl(args: readonly string[], more: { stdin?: string; env?: Record<string, string> } = {}): Promise<Ran> {
   const env = more.env ?? { KV_ENDPOINTS: etcd.url };
   return new Promise((done) => {
-    const child = execFile(PROGRAM, args, { env }, (error, stdout, stderr) => {
+    const child = execFile(NETPLUGCTL, args, { env }, (error, stdout, stderr) => {
       done({ status: error === null ? 0 : Number(error.code), stdout, stderr });
     });
     child.stdin?.end(more.stdin ?? '');
@@ -139,7 +139,7 @@ describe('netplugctl', () => {
   });
 
   it('prints no stack trace when the reader of its output exits', async () => {
-    const child = spawn('sh', ['-c', `"${PROGRAM}" --help | true; exit 0`], {
+    const child = spawn('sh', ['-c', `"${NETPLUGCTL}" --help | true; exit 0`], {
       env: {},
       stdio: ['ignore', 'ignore', 'pipe'],
     });
@@ -162,7 +162,7 @@ describe('netplugctl ipam check on a node', () => {
     const check = async (...flags: string[]): Promise<Ran> => {
       await node.settled();
       const { status, ...said } = await node.run([
-        PROGRAM,
+        NETPLUGCTL,
         'ipam',
         'check',
         '--node',
@@ -202,7 +202,7 @@ describe('netplugctl ipam check on a node', () => {
     expect(await node.cni('ADD', call)).toMatchObject({ status: 0 });
     await node.exec('ip', 'link', 'del', (await node.endpoints())[0].spec.interfaceName);
     const { status, stderr } = await node.run([
-      PROGRAM,
+      NETPLUGCTL,
       'ipam',
       'check',
       '--node',

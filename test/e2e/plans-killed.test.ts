@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, watch } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
@@ -13,9 +13,8 @@ import type { Store } from '../../src/datastore/store.ts';
 import { program } from '../support/components.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { hostEndpointOf, nodeOf, poolOf } from '../support/fixtures.ts';
+import { BUILT, NETPLUGCTL } from '../support/built.ts';
 
-const BUILT = resolve(import.meta.dirname, '../../dist/bin');
-const PROGRAM = join(BUILT, 'netplugctl');
 const never = new AbortController().signal;
 
 const scope = new AsyncDisposableStack();
@@ -24,7 +23,7 @@ let plans: string;
 let etcd: Etcd;
 let store: Store;
 beforeAll(async () => {
-  if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
+  if (!existsSync(NETPLUGCTL)) throw new Error(`${NETPLUGCTL} is missing: run "make build" first`);
   folder = await mkdtemp(join(tmpdir(), 'netplug-plans-'));
   scope.defer(async () => rm(folder, { recursive: true, force: true }));
   plans = join(folder, 'state/plans');
@@ -54,7 +53,7 @@ interface Ran {
 
 async function run(args: readonly string[]): Promise<Ran> {
   return new Promise((done) => {
-    execFile(PROGRAM, args, { env: environment() }, (error, stdout, stderr) => {
+    execFile(NETPLUGCTL, args, { env: environment() }, (error, stdout, stderr) => {
       done({ status: error === null ? 0 : Number(error.code), stdout, stderr });
     });
   });
@@ -63,7 +62,7 @@ async function run(args: readonly string[]): Promise<Ran> {
 /** Calls the tool and kills it after `count` records. Returns whether it was killed. */
 async function killAt(records: number, args: readonly string[]): Promise<boolean> {
   await mkdir(plans, { recursive: true });
-  const child = spawn(PROGRAM, args, { env: environment(), stdio: 'ignore' });
+  const child = spawn(NETPLUGCTL, args, { env: environment(), stdio: 'ignore' });
   let left = records;
   using _watching = disposable(
     watch(plans, (event, name) => {

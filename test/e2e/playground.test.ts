@@ -11,9 +11,9 @@ import { makeImage } from '../support/image.ts';
 import { removeAtEnd } from '../support/janitor.ts';
 import { newNetns, type TestNetns } from '../support/netns.ts';
 import { type RunResult, until } from '../support/node.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
 const SCRIPT = resolve(import.meta.dirname, '../../scripts/cluster.ts');
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 
 /** Two minutes on a quiet machine, and more when the images have to be built. */
 const TEN_MINUTES = 600_000;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { chmod, copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type ServerOpts, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CallServer } from '../../src/apps/agent/call-server.ts';
@@ -13,8 +13,8 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { Json, RunResult } from '../support/node.ts';
 import { until } from '../support/until.ts';
+import { BUILT } from '../support/built.ts';
 
-const BUILT = resolve(import.meta.dirname, '../../dist/bin');
 const MIB = 1024 * 1024;
 
 let scope: AsyncDisposableStack;

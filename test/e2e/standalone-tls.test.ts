@@ -5,8 +5,8 @@ import { type CniAnswer, type Json, startNode, type TestNode } from '../support/
 import { resumeProcess } from '../support/node-etcd.ts';
 import { type Authority, makeTlsFolder, type TlsFolder } from '../support/tls.ts';
 import { until } from '../support/until.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 
-const CTL = join(import.meta.dirname, '../../dist/bin/netplugctl');
 const URL_OF_ETCD = 'https://127.0.0.1:3379';
 /** How long a call may take that waits for a datastore without an answer: the time that etcd has to respond, and some more. */
 const GIVES_UP_MS = 30_000;
@@ -101,7 +101,7 @@ describe('netplug without an agent, and an etcd with TLS', () => {
       const system = { SSL_CERT_FILE };
       const status = await call('STATUS', { kv_cert_file: KV_CERT_FILE, kv_key_file: KV_KEY_FILE }, { env: system });
       const env = { KV_ENDPOINTS: URL_OF_ETCD, KV_CERT_FILE: KV_CERT_FILE!, KV_KEY_FILE: KV_KEY_FILE!, ...system };
-      const version = await node.run([CTL, 'version'], { env });
+      const version = await node.run([NETPLUGCTL, 'version'], { env });
       return [status.stdout, version.stdout + version.stderr];
     };
     const [status, version] = await answersWith(ours.certFile);

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { AS_OTHER_NODE } from '../support/node.ts';
 import { durationMs, startOtlpReceiver, textsOf } from '../support/otlp-receiver.ts';
+import { BUILT } from '../support/built.ts';
 
 const [traceId, spanId] = ['4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7'];
 const TRACEPARENT = `00-${traceId}-${spanId}-01`;
@@ -22,7 +23,7 @@ interface Ran {
   readonly ms: number;
 }
 
-const NETPLUG = join(import.meta.dirname, '../../dist/bin/netplug');
+const NETPLUG = join(BUILT, 'netplug');
 
 /** Without a datastore: the time is limited, so that STATUS fails soon. */
 async function call(verb: string, env: Record<string, string>): Promise<Ran> {

@@ -1,16 +1,15 @@
 // `node uninstall --purge` restores a host to its state before the installation, whatever the state of netplug.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Agent, startAgent } from '../support/agent.ts';
 import { type FabricNode, startFabricNode } from '../support/fabric-node.ts';
 import { newSegments } from '../support/fabric-segments.ts';
 import { type HostSnapshot, snapshotOf } from '../support/host-snapshot.ts';
 import { type RunResult, startNode, type TestNode, until } from '../support/node.ts';
+import { BUILT, NETPLUGCTL } from '../support/built.ts';
 
-const BUILT = resolve(import.meta.dirname, '../../dist/bin');
-const PROGRAM = join(BUILT, 'netplugctl');
 /** For temporary files: /tmp is shared with other tests, and /run is compared. */
 const TMPDIR = '/run/temporary';
 const ENV = { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'http://127.0.0.1:2379', TMPDIR };
@@ -55,7 +54,7 @@ beforeAll(async () => {
 afterAll(async () => scope?.disposeAsync());
 
 const sh = async (script: string): Promise<string> => node.exec('sh', '-c', script);
-const ctl = async (...args: string[]): Promise<RunResult> => node.run([PROGRAM, ...args], { env: ENV });
+const ctl = async (...args: string[]): Promise<RunResult> => node.run([NETPLUGCTL, ...args], { env: ENV });
 const purge = async (...flags: string[]): Promise<RunResult> => ctl('node', 'uninstall', '--purge', ...flags);
 
 /** Installs netplug, and returns when the node routes, translates and speaks BGP for its pods. */
@@ -164,7 +163,7 @@ describe('netplugctl node uninstall --purge', () => {
 
   it('finishes a purge that was killed at any moment', async () => {
     for (const seconds of ['0.15', '0.25', '0.35', '0.5', '0.7'])
-      await node.run(['timeout', '-s', 'KILL', seconds, PROGRAM, 'node', 'uninstall', '--purge', '--force'], {
+      await node.run(['timeout', '-s', 'KILL', seconds, NETPLUGCTL, 'node', 'uninstall', '--purge', '--force'], {
         env: ENV,
       });
     expect(await purge('--force')).toMatchObject({ status: 0, stderr: '' });
@@ -174,7 +173,7 @@ describe('netplugctl node uninstall --purge', () => {
   });
 
   it('continues without the rights to change the network, and keeps what a repetition needs', async () => {
-    const bounded = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin', PROGRAM];
+    const bounded = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin', NETPLUGCTL];
     const first = await node.run([...bounded, 'node', 'uninstall', '--purge', '--force'], { env: ENV });
     expect(first.status).toBe(1);
     expect(first.stderr).toContain('warning: tunnel "vxlan.netplug" was not removed: ');

@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Json } from '../support/node.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 import {
   agentsOf,
-  NETPLUGCTL,
   NEW,
   nodeStatus,
   OLD,

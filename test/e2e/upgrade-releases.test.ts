@@ -1,5 +1,5 @@
 // Agents and tools of a release from an older commit of this repository share one etcd with those of this one, under load.
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Agent, launchAgent, startAgent } from '../support/agent.ts';
@@ -7,11 +7,11 @@ import { type CallLane, callWithoutPause, failuresOf, startLanes } from '../supp
 import { type Lan, newLan } from '../support/lan.ts';
 import { type Json, startNode, type TestNode, until } from '../support/node.ts';
 import { buildRelease, type Release } from '../support/release.ts';
+import { BUILT } from '../support/built.ts';
 
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
 /** Of 2026-11-23, after which no format of a record or of a journal has changed. */
 const OLDER = { commit: 'b142f93', version: 'v3.26.4', parts: 'executables' } as const;
-const NEWER = resolve(import.meta.dirname, '../../dist/bin');
 const LANES = 6;
 const ROUNDS = 3;
 const STEP_MS = 1000;
@@ -42,7 +42,7 @@ describe.runIf(SOAK)('a release of an older commit beside this one (only with NE
     command: [join(bin, 'netplug-agent')],
     env: { KV_ENDPOINTS: endpoints },
   });
-  const binOf = (release: 'older' | 'newer'): string => (release === 'older' ? older.bin : NEWER);
+  const binOf = (release: 'older' | 'newer'): string => (release === 'older' ? older.bin : BUILT);
 
   interface Worked {
     readonly node: TestNode;
@@ -77,7 +77,7 @@ describe.runIf(SOAK)('a release of an older commit beside this one (only with NE
   const expectSound = async (): Promise<void> => {
     await until(async () => (await control.heldAddresses()).length === 0, 'every address is free');
     expect(await control.endpoints()).toEqual([]);
-    for (const bin of [older.bin, NEWER]) {
+    for (const bin of [older.bin, BUILT]) {
       const checked = await toolOf(bin, 'ipam', 'check', '-o', 'json', '--grace', '0');
       expect(checked).toMatchObject({ status: 0 });
     }
@@ -142,9 +142,9 @@ describe.runIf(SOAK)('a release of an older commit beside this one (only with NE
 
   it('reads and keeps the records of a newer tool, and refuses to write', async () => {
     const worked = await startWorker('node-a', 11);
-    const agent = await startAgent(worked.node, agentIn(NEWER));
+    const agent = await startAgent(worked.node, agentIn(BUILT));
     await until(
-      async () => JSON.stringify(await toolOf(NEWER, 'version')).includes('v3.27.0'),
+      async () => JSON.stringify(await toolOf(BUILT, 'version')).includes('v3.27.0'),
       'the records have the version of the newer agent',
     );
     const listed: Json = JSON.parse(

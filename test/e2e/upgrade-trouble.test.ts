@@ -9,7 +9,8 @@ import { RELEASE_MANIFESTS } from '../../src/install/cluster/release-manifests.t
 import { stopThreads } from '../support/stop-threads.ts';
 import { until } from '../support/until.ts';
 import { NO_REGISTRY } from '../support/simulated-rollout.ts';
-import { NETPLUGCTL, NEW, OLD, runTool } from '../support/upgradable-cluster.ts';
+import { NETPLUGCTL } from '../support/built.ts';
+import { NEW, OLD, runTool } from '../support/upgradable-cluster.ts';
 import {
   ctl,
   expectStoppedAfterFirst,

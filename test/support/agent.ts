@@ -1,9 +1,10 @@
 // The resident agent of a test node.
 import { existsSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { RunResult, Service, TestNode } from './node.ts';
 import { until } from './until.ts';
 import { ensureUplink } from './uplink.ts';
+import { BUILT, NETPLUGCTL } from './built.ts';
 
 /** Whether calls are served by an agent, or by the standalone program that the shim executes when there is none. */
 export type Mode = 'agent' | 'standalone';
@@ -30,7 +31,7 @@ export interface AgentOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplug-agent');
+const PROGRAM = join(BUILT, 'netplug-agent');
 const HEALTH = '127.0.0.1:9199';
 
 /** The mode of this run of the tests. */
@@ -95,8 +96,7 @@ export async function launchAgent(
 
 /** Shows the last calls that the agent has served. */
 export async function traceOn(node: Pick<TestNode, 'run'>, { socket }: Agent, ...flags: string[]): Promise<RunResult> {
-  const program = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
-  return node.run([program, 'trace', '--socket', socket, ...flags]);
+  return node.run([NETPLUGCTL, 'trace', '--socket', socket, ...flags]);
 }
 
 function isIdle(metrics: string): boolean {

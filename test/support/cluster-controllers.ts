@@ -1,15 +1,16 @@
 // The controllers in a cluster, as a Deployment of two replicas.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import type { Cluster } from './cluster.ts';
 import { makeImage } from './image.ts';
+import { BUILT } from './built.ts';
 
 export const CONTROLLERS_NAMESPACE = 'netplug-system';
 export const CONTROLLERS_LABEL = 'app.kubernetes.io/name=netplug-orch-controllers';
 
 const NAME = 'netplug-orch-controllers';
-const PROGRAM = resolve(import.meta.dirname, `../../dist/bin/${NAME}`);
+const PROGRAM = join(BUILT, NAME);
 const IMAGE = 'netplug.test/netplug:1';
 const LABELS = { 'app.kubernetes.io/name': NAME };
 const REPLICAS = 2;

@@ -1,12 +1,13 @@
 // Replicas of netplug-orch-controllers on this host, with datastore and API server of the test.
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join } from 'node:path';
 import { freePort } from './etcd.ts';
 import { here } from './here.ts';
 import type { Service, TestNode } from './node.ts';
 import { until } from './until.ts';
+import { BUILT } from './built.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplug-orch-controllers');
+const PROGRAM = join(BUILT, 'netplug-orch-controllers');
 
 export interface Replica extends Service, AsyncDisposable {
   readonly name: string;

@@ -1,13 +1,13 @@
 // Real kubelets on both datastores: workloads of every kind, restarts, a power cut, an API server that dies in a storm.
 import { writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Cluster, startCluster } from './cluster.ts';
 import { startedAgain } from './cluster-load.ts';
 import { type Json, until } from './node.ts';
 import { giveAccess, KUBECONFIG } from './orch-access.ts';
+import { NETPLUGCTL } from './built.ts';
 
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const IPAM = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' };
 /** Pods of the storm; `make soak` starts a hundred. */
 const STORM = Number(process.env['NETPLUG_STORM'] ?? 20);

@@ -1,12 +1,13 @@
 // A node of a fabric: its agent, its pods, and what the kernel says of its side of the network.
 import { randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { type Agent, type AgentOptions, launchAgent, startAgent } from './agent.ts';
 import type { Segment, Segments } from './fabric-segments.ts';
 import type { LanAddresses } from './lan.ts';
 import type { TestNetns } from './netns.ts';
 import { type Json, startNode, type TestNode } from './node.ts';
+import { NETPLUGCTL } from './built.ts';
 
 /** Something with addresses that packets can be sent from and to. */
 export interface Peer {
@@ -54,7 +55,6 @@ export interface FabricNodeOptions {
   readonly stateDir: string;
 }
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 /** By which the agent knows its routes. */
 const PROTOCOL = '118';
 
@@ -108,7 +108,7 @@ export async function startFabricNode(options: FabricNodeOptions): Promise<Fabri
         },
       };
     },
-    nodeStatus: async () => machine.exec(PROGRAM, 'node', 'status', '--socket', machine.socket),
+    nodeStatus: async () => machine.exec(NETPLUGCTL, 'node', 'status', '--socket', machine.socket),
     routes: async () => {
       const families = ['-4', '-6'].map(async (family) => machine.host.ip(family, 'route', 'show', 'proto', PROTOCOL));
       return (await Promise.all(families)).flat();

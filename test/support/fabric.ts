@@ -1,13 +1,14 @@
 // Nodes in two subnets with a router between them, an etcd of their own, and the world beyond the router.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { type FabricNode, type FabricPod, type Peer, startFabricNode } from './fabric-node.ts';
 import { newSegments, type Segment } from './fabric-segments.ts';
 import { removeAtEnd } from './janitor.ts';
 import type { LanAddresses } from './lan.ts';
 import { newNetns, type TestNetns } from './netns.ts';
 import { type RunResult, startNode, type TestNode } from './node.ts';
+import { NETPLUGCTL } from './built.ts';
 
 export type { FabricNode, FabricPod, Peer } from './fabric-node.ts';
 
@@ -48,7 +49,6 @@ export interface FabricOptions {
 
 export const POOLS: LanAddresses = { ipv4: '10.65.0.0/16', ipv6: 'fd00:65::/64' };
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const STORE = 2;
 const WORLD = 10;
 const FIRST_NODE = 11;
@@ -88,7 +88,7 @@ export async function startFabric({ mtu = 1500, nodes: wanted = NODES }: FabricO
     return found;
   };
   const netplugctl: Fabric['netplugctl'] = async (args, stdin = '') =>
-    store.run([PROGRAM, ...args], { stdin, env: { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'http://127.0.0.1:2379' } });
+    store.run([NETPLUGCTL, ...args], { stdin, env: { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'http://127.0.0.1:2379' } });
   const apply: Fabric['apply'] = async (...resources) => {
     const stdin = resources.map((resource) => JSON.stringify(resource)).join('\n---\n');
     const { status, stdout, stderr } = await netplugctl(['apply', '-f', '-'], stdin);

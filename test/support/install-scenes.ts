@@ -1,11 +1,9 @@
 // Scenes that tests of installations share.
-import { resolve } from 'node:path';
 import { expect } from 'vitest';
 import { type Cluster, type ClusterOptions, NO_NETWORK, startCluster } from './cluster.ts';
 import { builtImage } from './images.ts';
 import type { RunResult } from './node.ts';
-
-export const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+import { NETPLUGCTL } from './built.ts';
 
 /** Starts a cluster without a network, with the images of netplug on each node. */
 export async function startEmptyCluster(more: ClusterOptions = {}): Promise<Cluster> {

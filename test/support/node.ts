@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { copyFile, link, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { EXECUTABLE_NAMES } from '../../src/install/places.ts';
 import { decodeResource } from '../../src/model/decode-resource.ts';
 import { decodeBlock } from '../../src/model/ip-block-codec.ts';
@@ -17,6 +17,7 @@ import { program, STANDARD_PLUGINS } from './components.ts';
 import { removeAtEnd } from './janitor.ts';
 import { newNetns, type TestNetns } from './netns.ts';
 import { until } from './until.ts';
+import { BUILT } from './built.ts';
 
 export { until };
 
@@ -149,7 +150,6 @@ export const AS_OTHER_NODE = { NETPLUG_SOCKET: '/dev/null', NETPLUG_STATE_DIR: '
 
 const ETCD = 'http://127.0.0.1:2379';
 const PREFIX = '/netplug/v3/';
-const BUILT = resolve(import.meta.dirname, '../../dist/bin');
 
 /** Starts a node, ready to serve. */
 export async function startNode({

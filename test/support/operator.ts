@@ -1,6 +1,6 @@
 // A control plane with simulated nodes, and operators on this host, each with the account of the operator and nothing more.
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join } from 'node:path';
 import type { InstallationStatus } from '../../src/model/installation-status.ts';
 import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
 import { operatorObjects } from '../../src/install/cluster/operator-deployment.ts';
@@ -11,8 +11,9 @@ import { type ApiServer, startApiServer } from './kube.ts';
 import type { Service } from './node.ts';
 import { type SimulatedKubelets, startSimulatedKubelets } from './simulated-kubelets.ts';
 import { until } from './until.ts';
+import { BUILT } from './built.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplug-operator');
+const PROGRAM = join(BUILT, 'netplug-operator');
 export const IN_NAMESPACE = '--namespace=netplug-system';
 export const SERVES = { Available: 'True', Progressing: 'False', Degraded: 'False' };
 export const PATIENCE_MS = 90_000;

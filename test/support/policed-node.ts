@@ -1,13 +1,12 @@
 // A node whose agent enforces policies, on etcd, where policies are records.
-import { resolve } from 'node:path';
 import { type Agent, launchAgent, startAgent } from './agent.ts';
 import type { TestNetns } from './netns.ts';
 import { type CniCall, startNode, type TestNode } from './node.ts';
 import { askFrom } from './tcp-echo.ts';
 import { pingOnce } from './traffic.ts';
 import { until } from './until.ts';
+import { NETPLUGCTL } from './built.ts';
 
-const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 /** A ping that is not answered takes a second itself, and so does a change. */
 const CHANGE_MS = 3500;
 /** Without an orchestrator, the profile of a pod is named like its network. */

@@ -1,10 +1,9 @@
 // A node whose agent is down, with a list of all starts of netplug-standalone.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { ignoreMissing } from '../../src/base/missing-file.ts';
 import { type CniAnswer, type Json, startNode, type TestNode } from './node.ts';
-
-const BUILT = resolve(import.meta.dirname, '../../dist/bin');
+import { BUILT } from './built.ts';
 
 export interface AgentlessNode extends AsyncDisposable {
   readonly node: TestNode;

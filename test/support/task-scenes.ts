@@ -3,7 +3,7 @@ import { takeSlot } from './block-edits.ts';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { VERSION } from '../../src/base/version.ts';
 import type { Change } from '../../src/datastore/allocation-store.ts';
@@ -23,8 +23,8 @@ import { removeAtEnd } from './janitor.ts';
 import { startApiServer } from './kube.ts';
 import { startNode, type TestNode } from './node.ts';
 import { until } from './until.ts';
+import { BUILT } from './built.ts';
 
-const PROGRAMS = resolve(import.meta.dirname, '../../dist/bin');
 const never = new AbortController().signal;
 
 /** Where commands are typed. */
@@ -127,7 +127,7 @@ class NodeShell implements Shell {
   async type(command: string): Promise<Typed> {
     const { stdout, status } = await this.#node.run(['bash', '-c', withBoth(command, this.#node.dir)], {
       env: {
-        PATH: `${PROGRAMS}:${searchPath(this.#node.dir)}`,
+        PATH: `${BUILT}:${searchPath(this.#node.dir)}`,
         NETPLUG_SOCKET: this.#node.socket,
         KV_ENDPOINTS: 'http://127.0.0.1:2379',
       },
@@ -158,7 +158,7 @@ async function twoDatastores(): Promise<Shell> {
   const [enter, ...inside] = await openBox(box, scope);
   const type = async (command: string): Promise<Typed> => {
     const words = [...inside, 'bash', '-c', withBoth(command, dir)];
-    const run = promisify(execFile)(enter, words, { env: { PATH: `${PROGRAMS}:${searchPath(box.dir)}` } });
+    const run = promisify(execFile)(enter, words, { env: { PATH: `${BUILT}:${searchPath(box.dir)}` } });
     const ended = run.then(({ stdout }) => ({ stdout, code: 0 }));
     const { stdout, code } = await ended.catch((cause: unknown) => cause as { stdout: string; code: number });
     return { output: stdout.replaceAll(dir, '.'), status: code };
@@ -191,7 +191,7 @@ async function clusterWithControllers(): Promise<Shell> {
   const type = async (command: string): Promise<Typed> => {
     const { stdout, status } = await here.run(['bash', '-c', withBoth(command, dir)], {
       env: {
-        PATH: `${PROGRAMS}:${kubectl}:${process.env['PATH'] ?? ''}`,
+        PATH: `${BUILT}:${kubectl}:${process.env['PATH'] ?? ''}`,
         HOME: dir,
         KUBECONFIG: server.kubeconfig,
         KV_ENDPOINTS: etcdUrl,

@@ -1,7 +1,6 @@
 // What tests of upgrades have in common: nodes as objects, an installation by hand, and agents that are simulated.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
 import { accessOf } from '../../src/bin/open-orch.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
@@ -10,9 +9,9 @@ import { type ManifestKind, manifestObjects, RELEASE_MANIFESTS } from '../../src
 import { type ApiServer, POLL_MS, startApiServer } from './kube.ts';
 import { type Json, until } from './node.ts';
 import { type SimulatedRollout, startSimulatedRollout } from './simulated-rollout.ts';
+import { NETPLUGCTL } from './built.ts';
 
 /** The built tool. */
-export const NETPLUGCTL = join(resolve(import.meta.dirname, '../../dist/bin'), 'netplugctl');
 export const [OLD, NEW] = ['v3.26.4', 'v3.27.0'];
 
 export interface Ran {

@@ -18,11 +18,11 @@ import { program } from './components.ts';
 import { type ApiServer, startApiServer } from './kube.ts';
 import { type Json } from './node.ts';
 import { type SimulatedRollout, startSimulatedRollout } from './simulated-rollout.ts';
+import { NETPLUGCTL } from './built.ts';
 import {
   addNode,
   agentsOf,
   applyByHand,
-  NETPLUGCTL,
   NEW,
   OLD,
   openRecords,

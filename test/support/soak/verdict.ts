@@ -1,5 +1,4 @@
 // What has to be true when everything is up and nothing is under way.
-import { resolve } from 'node:path';
 import { type HeldAddress, heldAddresses } from '../../../src/model/ip-block.ts';
 import { formatAddress } from '../../../src/net/address.ts';
 import { cidrContains, parseCidr } from '../../../src/net/cidr.ts';
@@ -7,8 +6,7 @@ import type { SoakCluster, SoakNode } from './cluster.ts';
 import { until } from '../until.ts';
 import type { Oracle } from './oracle.ts';
 import { addressesIn, containerOf, expectBare, type Pod } from './runtime.ts';
-
-const NETPLUGCTL = resolve(import.meta.dirname, '../../../dist/bin/netplugctl');
+import { NETPLUGCTL } from '../built.ts';
 
 export interface Situation {
   readonly cluster: SoakCluster;
