@@ -28,7 +28,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
   shutdown(ends[1], SHUT_WR);
   // The same as ask(), without standard input.
   struct answer answer = {0, 0, 0, NULL};
-  head.environment_length = 0;
   if (says(ends[0], HELLO, sizeof HELLO, now_ms() + HELLO_MS) && pack_environment() &&
       receive_answer(ends[0], &answer, now_ms() + GRACE_MS) == DONE) {
     size_t heard = 4 + 12 + (size_t)answer.stdout_length + answer.stderr_length;

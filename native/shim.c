@@ -33,10 +33,12 @@ struct answer {
   char *text;
 };
 
-// One byte more than allowed, so that the standalone program detects that its own limit is exceeded.
-static char input[MOST_INPUT + 1];
-static char environment[MOST_ENVIRONMENT];
-static struct { uint32_t kind, environment_length, input_length; } head;
+// A request as it is sent. The body holds the environment, then standard input, of which it has room for one byte more than
+// allowed, so that the standalone program detects that its own limit is exceeded.
+static struct {
+  uint32_t kind, environment_length, input_length;
+  char body[MOST_ENVIRONMENT + MOST_INPUT + 1];
+} request;
 static int asked = -1;
 static volatile sig_atomic_t is_interrupted;
 
@@ -97,24 +99,28 @@ static int says(int peer, const void *hello, size_t length, int64_t deadline) {
 }
 
 static int pack_environment(void) {
-  head.environment_length = 0;
+  request.environment_length = 0;
   for (char **entry = environ; *entry != NULL; entry++) {
     size_t size = strlen(*entry) + 1;
-    if (size > sizeof environment - head.environment_length) return 0;
-    memcpy(environment + head.environment_length, *entry, size);
-    head.environment_length += (uint32_t)size;
+    if (size > MOST_ENVIRONMENT - request.environment_length) return 0;
+    memcpy(request.body + request.environment_length, *entry, size);
+    request.environment_length += (uint32_t)size;
   }
   return 1;
 }
 
+static char *input(void) {
+  return request.body + request.environment_length;
+}
+
 static enum outcome read_input(int64_t deadline) {
-  while (head.input_length < sizeof input) {
+  while (request.input_length <= MOST_INPUT) {
     enum outcome ready = await(STDIN_FILENO, POLLIN, deadline);
     if (ready != DONE) return ready;
-    ssize_t got = read(STDIN_FILENO, input + head.input_length, sizeof input - head.input_length);
+    ssize_t got = read(STDIN_FILENO, input() + request.input_length, MOST_INPUT + 1 - request.input_length);
     if (got == 0) return DONE;
     if (got < 0 && errno != EAGAIN && errno != EINTR) return GONE;
-    if (got > 0) head.input_length += (uint32_t)got;
+    if (got > 0) request.input_length += (uint32_t)got;
   }
   return GONE;
 }
@@ -139,12 +145,11 @@ static enum outcome ask(int agent, uint32_t kind, struct answer *answer, int64_t
   if (!pack_environment()) return GONE;
   enum outcome outcome = read_input(deadline - GRACE_MS);
   if (outcome != DONE) return outcome;
-  head.kind = kind, asked = agent;
+  request.kind = kind, asked = agent;
   signal(SIGTERM, interrupt), signal(SIGINT, interrupt);
   if (is_interrupted) return GONE;
-  outcome = move(agent, POLLOUT, &head, sizeof head, deadline);
-  if (outcome == DONE) outcome = move(agent, POLLOUT, environment, head.environment_length, deadline);
-  if (outcome == DONE) outcome = move(agent, POLLOUT, input, head.input_length, deadline);
+  size_t length = offsetof(typeof(request), body) + request.environment_length + request.input_length;
+  outcome = move(agent, POLLOUT, &request, length, deadline);
   return outcome == DONE ? receive_answer(agent, answer, deadline) : outcome;
 }
 
@@ -166,10 +171,10 @@ static int fail(const char *message, const char *details) {
 
 // Restores standard input, so that the standalone program can read it from the start.
 static int restore_input(void) {
-  if (head.input_length == 0) return 1;
+  if (request.input_length == 0) return 1;
   int file = memfd_create("stdin", MFD_CLOEXEC | NOEXEC_SEAL);
   if (file < 0 && errno == EINVAL) file = memfd_create("stdin", MFD_CLOEXEC);
-  return file >= 0 && print(file, input, head.input_length) && lseek(file, 0, SEEK_SET) == 0 && dup2(file, STDIN_FILENO) == 0;
+  return file >= 0 && print(file, input(), request.input_length) && lseek(file, 0, SEEK_SET) == 0 && dup2(file, STDIN_FILENO) == 0;
 }
 
 // Asks the server of standalone calls. ADD and DEL start one, because more of them follow in most cases.
