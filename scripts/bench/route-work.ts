@@ -34,8 +34,8 @@ export async function routeWorkOf(agent: Agent): Promise<RouteWork> {
   return {
     routes: hops.reduce((sum, hop) => sum + gauge(body, `netplug_routes{hop="${hop}"}`), 0),
     peers: gauge(body, 'netplug_tunnel_peers'),
-    changes: gauge(body, 'netplug_route_changes'),
-    comparisons: gauge(body, 'netplug_route_comparisons'),
+    changes: gauge(body, 'netplug_route_changes_total'),
+    comparisons: gauge(body, 'netplug_route_comparisons_total'),
   };
 }
 

@@ -174,7 +174,7 @@ export const ERRORS = {
     about: 'The host has a route to the address of the pod that netplug did not create.',
   },
   'kernel/address-in-use': {
-    cni: 111,
+    cni: 119,
     exit: 73,
     retry: true,
     about: 'The host routes the address of the pod to the link of another running pod.',
@@ -198,7 +198,7 @@ export const ERRORS = {
     about: 'The kernel refused a change of links, addresses or routes.',
   },
   'kernel/nft-missing': {
-    cni: 113,
+    cni: 118,
     exit: 72,
     retry: false,
     about: 'The program `nft` is not installed where the agent runs, so the agent cannot set up address translation.',
@@ -325,7 +325,7 @@ export const ERRORS = {
       'A file or folder of the node could not be written or removed (disk full, no permission, read-only), or the host cannot run an executable.',
   },
   'upgrade/not-installed': {
-    cni: 100,
+    cni: 189,
     exit: 78,
     retry: false,
     about: 'The cluster has no installation of netplug that could be upgraded.',
@@ -346,7 +346,7 @@ export const ERRORS = {
     cni: 186,
     exit: 1,
     retry: true,
-    about: 'The cluster is not as it should be after a step of an upgrade, which has stopped.',
+    about: 'A verification failed after a step of an upgrade; the upgrade has stopped.',
   },
   'upgrade/packets-lost': {
     cni: 187,

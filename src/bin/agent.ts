@@ -63,7 +63,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   let settings: CallSettings = agentSettings(env, node, []).settings;
   const log = openLog({ ...AGENT_LOG, level: () => logLevelOf(settings) });
   const { datastore, warnings } = readOwnVariables(env);
-  for (const warning of warnings) log.warning('configuration', { warning });
+  for (const warning of warnings) log.warning('configuration problem found', { problem: warning });
   const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS');
   const metricsAddress = readVariable(env, 'NETPLUG_METRICS_ADDRESS');
   const networking = readVariable(env, 'NETPLUG_NETWORKING');
@@ -204,12 +204,13 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
  * ends, and an agent that it restarts would replace its successor in turn.
  */
 async function standBy(env: NodeJS.ProcessEnv, log: Log, stop: AbortSignal): Promise<void> {
-  log.info('agent standing by', { reason: 'another agent serves the node' });
+  log.info('agent suspended', { reason: 'another agent serves the node' });
   for (let periods = 0; periods < ALONE_PERIODS && !stop.aborted;) {
     await systemClock.sleep(STAND_BY_MS, stop).catch(() => undefined);
     const lock = openSync(agentLockPath(env), constants.O_RDWR | constants.O_CREAT, 0o600);
     periods = tryLockFile(lock) ? periods + 1 : 0;
     closeSync(lock);
   }
-  if (!stop.aborted) log.warning('agent ends', { reason: 'no agent serves the node; a restart of this one will' });
+  if (!stop.aborted)
+    log.warning('agent exited', { reason: 'no other agent serves the node, so this one must be restarted' });
 }

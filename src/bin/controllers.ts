@@ -41,7 +41,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const log = openLog(AGENT_LOG);
   const stop = interruptions();
   const { datastore, warnings } = readOwnVariables(env);
-  for (const warning of warnings) log.warning('configuration', { warning });
+  for (const warning of warnings) log.warning('configuration problem found', { problem: warning });
   // Refuses bad settings before anything is done.
   controllersSettings(env, datastore.type);
   const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS', CONTROLLERS);

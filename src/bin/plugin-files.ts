@@ -48,7 +48,9 @@ export function pluginFilesIn(
   ports: PluginFilesPorts,
   { node, datastore }: { readonly node: string; readonly datastore: Datastore },
 ): PluginFiles {
-  const files = new AgentFiles(stateDir(env), (warning) => ports.log.warning('record', { warning }));
+  const files = new AgentFiles(stateDir(env), (warning) =>
+    ports.log.warning('record problem found', { problem: warning }),
+  );
   const confDir = readVariable(env, 'NETPLUG_CNI_CONF_DIR');
   const account = readVariable(env, 'NETPLUG_CNI_ACCOUNT');
   const source = readVariable(env, 'NETPLUG_CONFLIST_FILE');

@@ -137,7 +137,7 @@ async function answerCall(context: CallContext): Promise<{ answer: PluginAnswer;
       progress.version = config.cniVersion;
       assertVerbAllowed(invocation.command, config.cniVersion);
       progress.log = dependencies.openLog(config.log);
-      for (const warning of config.warnings) progress.log.warning('configuration', { warning });
+      for (const warning of config.warnings) progress.log.warning('configuration problem found', { problem: warning });
       if (progress.parent === undefined && (dependencies.env['TRACEPARENT'] ?? '') !== '')
         progress.log.debug('malformed TRACEPARENT ignored', { traceparent: dependencies.env['TRACEPARENT'] });
       const result = await serve({ ...context, invocation, raw, config, limits });

@@ -137,7 +137,8 @@ export const ENVIRONMENT = {
     // On the network of a node, beside its agent.
     otherDefaults: { 'netplug-orch-controllers': '127.0.0.1:9094', 'netplug-operator': '127.0.0.1:9095' },
     ifEmpty: 'value',
-    allowed: 'an IP address and a port, such as 127.0.0.1:9098 or [::1]:9098, or to nothing to switch the server off',
+    allowed:
+      'an IP address and a port, such as 127.0.0.1:9098 or [::1]:9098, or to an empty string to disable the server',
     meaning: {
       'netplug-agent': 'IP address and port of the [health](netplug-agent.md#health) server; empty switches it off.',
       'netplug-orch-controllers':
@@ -150,7 +151,8 @@ export const ENVIRONMENT = {
   NETPLUG_METRICS_ADDRESS: variable<HealthAddress | 'off'>({
     byDefault: '',
     ifEmpty: 'value',
-    allowed: 'an IP address and a port, such as 10.0.0.5:9097 or [::]:9097, or to nothing to switch the server off',
+    allowed:
+      'an IP address and a port, such as 10.0.0.5:9097 or [::]:9097, or to an empty string to disable the server',
     meaning: {
       'netplug-agent':
         'IP address and port of a second server, of `/metrics` alone, for a Prometheus on another host; see [monitoring](monitoring.md).',

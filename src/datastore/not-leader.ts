@@ -2,7 +2,5 @@ import { NetplugError } from '../base/errors.ts';
 
 /** The error of a write that only the leader may make. */
 export function notLeader(): NetplugError {
-  return new NetplugError('store/not-leader', 'Cannot write: another process leads by now, or none does', {
-    hint: 'None needed: the leader does this work',
-  });
+  return new NetplugError('store/not-leader', 'Cannot write: this process no longer holds the leader lease');
 }

@@ -33,7 +33,7 @@ export function addressTakenError(asked: RequestedAddress, holder: Allocation): 
     'ipam/address-taken',
     `Cannot assign ${describeAsked(asked)}: held by ${describeHolder(holder)}`,
     {
-      hint: 'Ask for another address, or wait until the holder is gone; "netplugctl ipam check" reports whether it is a leak',
+      hint: 'Request another address, or delete the pod that holds this one; run "netplugctl ipam check" to find out whether it is leaked',
       facts: { address: formatAddress(address), holder: holder.containerId, node: holder.node },
     },
   );

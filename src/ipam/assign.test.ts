@@ -176,7 +176,13 @@ describe('pools', () => {
     expect((await ipam.assign('c2', { pools: ['10.1.0.0/24'] }))[0]?.pool).toBe('blue');
   });
 
-  it('that do not exist are an error that lists those that do [err-pool-missing]', async () => {
+  it('named by annotations give way to an address that is requested [ann-priority]', async () => {
+    const ipam = await IpamBench.with(poolOf('blue', '10.1.0.0/24'), poolOf('green', '10.2.0.0/24'));
+    const [assigned] = await ipam.assign('c1', { pools: ['blue'], ip: '10.2.0.9' });
+    expect([assigned?.pool, assigned && formatAddress(assigned.address)]).toEqual(['green', '10.2.0.9']);
+  });
+
+  it('that do not exist are an error that lists those that do [ann-exists] [err-pool-missing]', async () => {
     const ipam = await IpamBench.with(poolOf('blue', '10.1.0.0/24'));
     await expect(ipam.assign('c1', { pools: ['bleu'] })).rejects.toMatchObject({
       code: 'ipam/pool-not-found',
@@ -184,7 +190,7 @@ describe('pools', () => {
     });
   });
 
-  it('cannot be asked for in part, and the error names the whole', async () => {
+  it('cannot be asked for in part, and the error names the whole [ann-exists]', async () => {
     const ipam = await IpamBench.with(poolOf('blue', '10.1.0.0/24'));
     await expect(ipam.assign('c1', { pools: ['10.1.0.0/25'] })).rejects.toMatchObject({
       code: 'ipam/pool-not-found',

@@ -73,13 +73,13 @@ export const AGENT_METRICS = {
     labels: ['hop'],
   },
   netplug_tunnel_peers: { kind: 'gauge', help: 'Remote nodes of the VXLAN devices.' },
-  netplug_route_changes: {
-    kind: 'gauge',
-    help: 'Changes of routes and peers sent to the kernel since the start.',
+  netplug_route_changes_total: {
+    kind: 'counter',
+    help: 'Changes of routes and peers sent to the kernel since the network process started.',
   },
-  netplug_route_comparisons: {
-    kind: 'gauge',
-    help: 'Full comparisons of routes with the kernel since the start.',
+  netplug_route_comparisons_total: {
+    kind: 'counter',
+    help: 'Full comparisons of routes with the kernel since the network process started.',
   },
   netplug_network_problems: { kind: 'gauge', help: 'Node networking components that are failing.' },
   netplug_policy_enforcements_total: {

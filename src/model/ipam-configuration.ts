@@ -27,7 +27,7 @@ export const IPAM_CONFIGURATION: KindDeclaration<IpamConfiguration> = {
   plural: 'ipamconfigurations',
   shortNames: ['ipamconfig', 'ipamconfigs'],
   scope: 'cluster',
-  about: 'Settings of the address manager for the whole cluster.',
+  about: 'Settings of address management (IPAM) for the whole cluster.',
   enforced: true,
   writtenBy: 'user',
   names: 'default',

@@ -78,7 +78,7 @@ describe('the health endpoint', () => {
     expect((await ask(server, '/metrics', 'POST'))[0]).toBe(405);
     await expect(startMetricsServer({ ...LOOPBACK, port: server.port }, WELL)).rejects.toMatchObject({
       code: 'agent/health-failed',
-      hint: 'Set NETPLUG_METRICS_ADDRESS to another address and port, or to nothing to switch it off',
+      hint: 'Set NETPLUG_METRICS_ADDRESS to another address and port, or to an empty string to disable the server',
     });
   });
 

@@ -38,6 +38,7 @@ const LIMITS = {
   connectionsCheckingInterval: 5000,
 };
 const MAX_CONNECTIONS = 64;
+const ADDRESS_VARIABLES = { health: 'NETPLUG_HEALTH_ADDRESS', metrics: 'NETPLUG_METRICS_ADDRESS' } as const;
 const NO_METHOD: Page = { status: 405, text: 'only GET and HEAD\n' };
 const NO_PAGE: Page = { status: 404, text: 'there is only /metrics\n' };
 
@@ -48,7 +49,7 @@ interface ListenAddress {
 
 /** Serves /healthz, /readyz and /metrics over HTTP. @throws agent/health-failed when it cannot listen on the address */
 export async function startHealthServer(address: ListenAddress, ports: HealthPorts): Promise<HealthServer> {
-  return listen(address, { ports, variable: 'NETPLUG_HEALTH_ADDRESS', pageFor: async (url) => healthPage(ports, url) });
+  return listen(address, { ports, server: 'health', pageFor: async (url) => healthPage(ports, url) });
 }
 
 /** Serves /metrics and nothing else. @throws agent/health-failed when it cannot listen on the address */
@@ -58,13 +59,12 @@ export async function startMetricsServer(
 ): Promise<HealthServer> {
   const pageFor = async (url: string): Promise<Page> =>
     url.split('?')[0] === '/metrics' ? metricsPage(ports.metrics) : NO_PAGE;
-  return listen(address, { ports, variable: 'NETPLUG_METRICS_ADDRESS', pageFor });
+  return listen(address, { ports, server: 'metrics', pageFor });
 }
 
 interface Served {
   readonly ports: Pick<HealthPorts, 'log'>;
-  /** The variable that names the address. */
-  readonly variable: string;
+  readonly server: keyof typeof ADDRESS_VARIABLES;
   /** Returns the page of a path with its query. */
   readonly pageFor: (url: string) => Promise<Page>;
 }
@@ -78,23 +78,27 @@ async function listen({ host, port }: ListenAddress, served: Served): Promise<He
   } catch (cause) {
     const why = errnoOf(cause) === 'EADDRINUSE' ? 'another process uses this port' : String(cause);
     throw new NetplugError('agent/health-failed', `Cannot listen on ${host} port ${String(port)}: ${why}`, {
-      hint: `Set ${served.variable} to another address and port, or to nothing to switch it off`,
+      hint: `Set ${ADDRESS_VARIABLES[served.server]} to another address and port, or to an empty string to disable the server`,
       cause,
     });
   }
   server.on('error', (cause) => {
-    served.ports.log.warning('health endpoint failed', { reason: cause.message });
+    served.ports.log.warning('HTTP server failed', { server: served.server, reason: cause.message });
   });
   return { port: portOf(server), [Symbol.asyncDispose]: async () => stop(server) };
 }
 
-async function serve({ ports, pageFor }: Served, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function serve(
+  { ports, server, pageFor }: Served,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const { method, url = '/' } = request;
   const isReading = method === 'GET' || method === 'HEAD';
   const found = isReading ? pageFor(url) : Promise.resolve(NO_METHOD);
   const page = await found.catch((cause: unknown): Page => {
     const reason = reasonOf(cause);
-    ports.log.warning('health endpoint failed', { reason });
+    ports.log.warning('HTTP request failed', { server, reason });
     return { status: 500, text: `${reason}\n` };
   });
   const { status, text, type = 'text/plain; charset=utf-8' } = page;

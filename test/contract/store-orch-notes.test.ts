@@ -127,7 +127,7 @@ describe('notes on pods', () => {
     expect(await delayed.commit([await takeOne(), ...endpoints.map(put)], never)).toBe('committed');
     expect((await noted()).map(({ value }) => value.spec.pod)).toEqual(['good']);
     expect(await held()).toBe(1);
-    expect(lines.join('')).toContain('endpoint note not written');
+    expect(lines.join('')).toContain('endpoint annotation not written');
     // Those that go likewise.
     proxy.fate = () => 'pass';
     await delayed.commit([put(endpoints[0]!)], never);

@@ -46,25 +46,25 @@ async function surge(): Promise<Agent> {
 it('the next agent becomes ready and serves while the old one stands by', async () => {
   const next = await surge();
   expect(await readyOf('old')).toBe(503);
-  await until(() => old.log().includes('agent standing by'), 'the old agent stands by');
+  await until(() => old.log().includes('agent suspended'), 'the old agent stands by');
   await addPod('by-next');
   const probe = async (pod: string) =>
     node.run([PROBE, '/readyz'], { env: { POD_NAME: pod, NETPLUG_HEALTH_ADDRESS: '127.0.0.1:9199' } });
   expect(await probe('next')).toMatchObject({ status: 0, stdout: 'ok\n' });
   expect(await probe('old')).toMatchObject({ status: 1, stdout: expect.stringContaining('this is pod "next"') });
   await old.stop();
-  expect(old.log()).not.toContain('agent ends');
+  expect(old.log()).not.toContain('agent exited');
   expect(next.log()).not.toContain('takeover requested');
 });
 
-it('the old agent ends, so that its container is restarted and serves, when the next one dies and does not return', async () => {
+it('the old agent exited, so that its container is restarted and serves, when the next one dies and does not return', async () => {
   const next = await surge();
-  await until(() => old.log().includes('agent standing by'), 'the old agent stands by');
+  await until(() => old.log().includes('agent suspended'), 'the old agent stands by');
   await next.stop('KILL');
   let hasEnded = false;
   void old.ended.then(() => (hasEnded = true));
   await addPod('without-agent');
-  await until(() => hasEnded, 'the old agent ends', STAND_BY_MS);
+  await until(() => hasEnded, 'the old agent exited', STAND_BY_MS);
   old = scope.use(await startAgent(node, { env: { POD_NAME: 'old' } }));
   expect(await readyOf('old')).toBe(200);
 });

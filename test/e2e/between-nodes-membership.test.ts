@@ -33,7 +33,7 @@ describe('a node', () => {
     const before = await countOf(n1, 'netplug_routes{hop="tunnelled"}', (count) => count >= ADDED);
     // Its work for the added nodes is done.
     await sleep(1000);
-    const comparisons = await gaugeOf(n1, 'netplug_route_comparisons');
+    const comparisons = await gaugeOf(n1, 'netplug_route_comparisons_total');
     const monitor = await n1.machine.start(['ip', '-ts', 'monitor', 'route', 'neigh']);
     const n4 = await fabric.addNode('n4');
     await n4.startAgent();
@@ -49,7 +49,7 @@ describe('a node', () => {
       .filter((line) => /proto 118|dev vxlan6?\.netplug/.test(line));
     expect(own.length).toBeGreaterThan(0);
     expect(own.slice(2 * blocks + 4)).toEqual([]);
-    expect(await gaugeOf(n1, 'netplug_route_comparisons')).toBe(comparisons);
+    expect(await gaugeOf(n1, 'netplug_route_comparisons_total')).toBe(comparisons);
   });
 
   it('that was powered off returns with its tunnel address, and runs pods', async () => {

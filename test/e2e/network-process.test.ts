@@ -35,7 +35,7 @@ it('the agent serves every ADD and DEL while its network process is killed repea
   expect(await calls).toBeGreaterThanOrEqual(KILLS);
   await agent.ready();
   expect(await routesOf(node)).toEqual(before);
-  expect(agent.log()).toContain('network process ended, kernel state kept');
+  expect(agent.log()).toContain('network process exited, kernel state kept');
   expect(agent.log()).toContain('SIGKILL');
 });
 
@@ -51,7 +51,7 @@ it('the agent is not ready, reports why and keeps the routes while its network p
       const pid = await findNetworkPid(node, agent);
       if (pid !== undefined) await node.run(['kill', '-KILL', pid]);
       ({ body } = await agent.ask('/readyz'));
-      return body.includes('network: its process ended: SIGKILL');
+      return body.includes('network: its process exited: SIGKILL');
     },
     () => `/readyz names the death:\n${body}`,
   );
@@ -69,7 +69,10 @@ it('the agent serves ADD and DEL while its network process hangs, and reports th
   await node.exec('kill', '-STOP', pid);
   const course = { isOver: false, served: 0 };
   const calls = callUntil(node, agent, course);
-  await until(async () => (await notReady(node)).includes('network: no answer within 5 s'), '/readyz says so');
+  await until(
+    async () => (await notReady(node)).includes('network: its process did not answer within 5 s'),
+    '/readyz says so',
+  );
   course.isOver = true;
   await node.exec('kill', '-CONT', pid);
   expect(await calls).toBeGreaterThan(1);

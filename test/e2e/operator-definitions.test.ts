@@ -28,7 +28,7 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(async () => scope.disposeAsync());
 
-describe('the operator and the definitions of resources', () => {
+describe('the operator and CRDs', () => {
   it('leaves a definition of a newer release as it is, and restores one that lacks fields, has others, or tells no release', async () => {
     const place = '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties';
     const patchPools = async (...operations: object[]): Promise<unknown> =>

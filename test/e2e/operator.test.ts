@@ -326,8 +326,8 @@ describe('the operator, with exactly the rights of its account', () => {
   it('leads alone: a second operator says who leads, and takes over', async () => {
     const second = await launchOperator('operator-2', cluster.kubeconfig);
     scope.use(second);
-    await until(() => second.log().includes('another operator leads'), 'it says so');
-    expect(second.log()).toMatch(/another operator leads holder=operator-1_/);
+    await until(() => second.log().includes('leadership held by another operator'), 'it says so');
+    expect(second.log()).toMatch(/leadership held by another operator holder=operator-1_/);
     expect(await second.metric('netplug_operator_leading')).toBe(0);
     await operator.stop('TERM');
     operator = second;

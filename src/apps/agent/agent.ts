@@ -70,8 +70,9 @@ export interface AgentSettings {
 }
 
 /**
- * Serves the node's calls until the signal aborts or another agent replaces this one. Returns which. Takes over from another agent that runs already, after it has proven
- * that it can reach the datastore: new calls wait here until the other agent has finished its own.
+ * Serves the node's calls until the signal aborts or another agent replaces this one, and returns which of the two
+ * happened. Takes over from an agent that is already running, after this one has proven that it can reach the datastore.
+ * Meanwhile new calls wait here until the other agent has finished its own.
  * @throws agent/socket-unusable, agent/not-alone, agent/journal-failed, store/* when it cannot take over what works
  */
 export async function serveNode(
@@ -88,7 +89,7 @@ export async function serveNode(
     clock,
     log,
     onCount: ports.onCount,
-    serve: async (request, gone) => {
+    serve: async (request, callerClosed) => {
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
       if (request.kind === 'show-network') return showNetwork(network);
       if (request.kind === 'show-flows') return showFlows(network, request.stdin);
@@ -98,7 +99,7 @@ export async function serveNode(
         ending.abort();
         return DONE;
       }
-      if (request.kind !== 'take-over') return ports.serveCall(request, gone);
+      if (request.kind !== 'take-over') return ports.serveCall(request, callerClosed);
       log.info('takeover requested by another agent');
       isReplaced = true;
       void server.replaced().then(() => ending.abort());
@@ -124,8 +125,8 @@ export async function serveNode(
         await endWhenDisplaced(server, log, signal);
         isReplaced ||= !signal.aborted;
       },
-      async (signal) => serveHttp(ports, ports.startHealth, signal),
-      async (signal) => serveHttp(ports, ports.startMetrics, signal),
+      async (signal) => serveHttp(ports, 'health', signal),
+      async (signal) => serveHttp(ports, 'metrics', signal),
       async (signal) => ports.pluginFiles.run(signal),
     ];
     if (network !== undefined) parts.push(async (signal) => network.run(signal));
@@ -140,9 +141,9 @@ export async function serveNode(
   return isReplaced && !stop.aborted ? 'replaced' : 'stopped';
 }
 
-/** Closes pods before the first call is served. A failure is logged: the network process goes on trying. */
+/** Blocks the traffic of pods whose policies are not in force, before the first call is served. Logs a failure, because the network process retries. */
 async function closePods({ closePods: close, log }: AgentPorts, signal: AbortSignal): Promise<void> {
-  await close(signal).catch((cause: unknown) => log.warning('pods not closed', { reason: reasonOf(cause) }));
+  await close(signal).catch((cause: unknown) => log.warning('pod traffic not blocked', { reason: reasonOf(cause) }));
 }
 
 /** Returns when another agent has taken over the socket without a request, because this one hung. */
@@ -152,21 +153,22 @@ async function endWhenDisplaced(server: CallServer, log: Log, signal: AbortSigna
 }
 
 /**
- * Serves a health endpoint. Tries again while it cannot listen, because the agent of the pod that this one replaces may
- * still do so. Calls are served without it.
+ * Runs an HTTP server. Retries while it cannot listen, because the agent of the pod that this one replaces may still
+ * hold the port. Calls are served without it.
  */
 async function serveHttp(
-  { clock, log }: AgentPorts,
-  start: AgentPorts['startHealth'],
+  { clock, log, startHealth, startMetrics }: AgentPorts,
+  server: 'health' | 'metrics',
   signal: AbortSignal,
 ): Promise<void> {
+  const start = server === 'health' ? startHealth : startMetrics;
   for (let failures = 0; !signal.aborted; failures += 1) {
     try {
       await using _server = await start();
-      if (failures > 0) log.info('health endpoint started');
+      if (failures > 0) log.info('HTTP server started', { server });
       return await aborted(signal);
     } catch (cause) {
-      if (failures === 0) log.error('health endpoint not started', failureFacts(cause));
+      if (failures === 0) log.error('HTTP server not started', { server, ...failureFacts(cause) });
     }
     await clock.sleep(HEALTH_RETRY_MS, signal).catch(() => undefined);
   }

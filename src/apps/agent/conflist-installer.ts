@@ -77,7 +77,7 @@ export class ConflistInstaller {
       if (this.#problem !== undefined) log.info('conflist problem resolved');
       this.#problem = undefined;
       const warning = mayInstall ? await warningOfOthers(confDir, confName) : undefined;
-      if (warning !== undefined && warning !== this.#warning) log.warning('conflist not first', { reason: warning });
+      if (warning !== undefined && warning !== this.#warning) log.warning('conflist shadowed', { reason: warning });
       this.#warning = warning;
     } catch (cause) {
       if (signal.aborted) return;
@@ -94,7 +94,7 @@ export class ConflistInstaller {
     const text = template.replaceAll(NODE_NAME_PLACEHOLDER, JSON.stringify(node).slice(1, -1));
     if (text === this.#checked) return text;
     const warnings = checkConflist(text, `file "${source}"`);
-    for (const warning of warnings) this.#ports.log.warning('conflist', { warning });
+    for (const warning of warnings) this.#ports.log.warning('conflist problem found', { problem: warning });
     this.#checked = text;
     return text;
   }

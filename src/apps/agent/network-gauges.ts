@@ -19,7 +19,10 @@ export interface NetworkStanding {
 /** Further policies are counted together as `other`, so that the number of series is bounded. */
 const COUNTED_POLICIES = 500;
 
-/** Sets the metrics of the network. Counts a network process that is down as one problem. */
+/**
+ * Sets the metrics of the network. Counts a network process that is down as one problem. A restarted network process
+ * counts from 0, as counters may.
+ */
 export function setNetwork(
   metrics: Registered<typeof AGENT_METRICS>,
   standing: NetworkStanding | 'down' | undefined,
@@ -29,10 +32,11 @@ export function setNetwork(
   if (standing === 'down') return;
   for (const [hop, count] of Object.entries(standing.routes)) metrics.netplug_routes.set({ hop }, count);
   metrics.netplug_tunnel_peers.set(standing.peers);
-  metrics.netplug_route_changes.set(standing.changes);
-  metrics.netplug_route_comparisons.set(standing.comparisons);
+  metrics.netplug_route_changes_total.reset();
+  metrics.netplug_route_changes_total.inc(standing.changes);
+  metrics.netplug_route_comparisons_total.reset();
+  metrics.netplug_route_comparisons_total.inc(standing.comparisons);
   const { packets, lostReports } = standing.flows;
-  // A restarted network process counts from 0, as counters may.
   metrics.netplug_policy_packets_total.reset();
   for (const [index, { verdict, policy, direction, packets: count }] of packets.entries()) {
     const labels = { verdict, policy: index < COUNTED_POLICIES ? policy : 'other', direction };

@@ -73,7 +73,7 @@ it('goes on and names the reason when a later process crashes or refuses its nod
   const { network, starts, restarts } = networkOf(['crash', 'refusal']);
   const stop = new AbortController();
   const running = network.run(stop.signal);
-  await expect.poll(async () => network.failures()).toEqual(['network: its process ended: SIGKILL']);
+  await expect.poll(async () => network.failures()).toEqual(['network: its process exited: SIGKILL']);
   await expect.poll(async () => network.failures()).toEqual(['network: Cannot register node "a"']);
   await expect.poll(starts).toBe(3);
   expect(restarts()).toBe(2);
@@ -88,7 +88,7 @@ it('reports an outage when the process keeps crashing for 30 s, and not before',
   const running = [short, long].map(async ({ network }) => network.run(stop.signal));
   await expect.poll(() => [short.starts(), long.starts()]).toEqual([6, 15]);
   expect(short.outages).toEqual([]);
-  expect(long.outages).toContain('its process ended: SIGKILL');
+  expect(long.outages).toContain('its process exited: SIGKILL');
   stop.abort();
   await Promise.all(running);
 });

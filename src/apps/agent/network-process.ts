@@ -51,8 +51,8 @@ export class NetworkProcess {
   readonly #questions = new Map<number, Question>();
   #lastId = 0;
   #current: LaunchedNetwork | undefined;
-  /** Why there is no process now. */
-  #down = 'it is being started';
+  /** Why no process runs; the subject of the clause is the network. */
+  #down = 'its process is starting';
   #refusal: unknown;
   #isRestarted = false;
 
@@ -101,15 +101,15 @@ export class NetworkProcess {
       const startedMs = clock.monotonic();
       const ended = await this.#runOnce(signal);
       if (signal.aborted) return;
-      const cause = this.#refusal ?? new Error(`its process ended: ${ended}`);
+      const cause = this.#refusal ?? new Error(`its process exited: ${ended}`);
       this.#refusal = undefined;
-      // A node that runs keeps what it has, and only a node that begins stays out.
+      // A refused first start ends the agent. After that a refusal is retried, because pods use the network.
       if (!this.#isRestarted && isNetplugError(cause)) throw cause;
       this.#isRestarted = true;
       this.#ports.onRestart();
       this.#down = reasonOf(cause);
       backOff.fail(cause);
-      log.error('network process ended, kernel state kept', { reason: this.#down });
+      log.error('network process exited, kernel state kept', { reason: this.#down });
       const nowMs = clock.monotonic();
       if (nowMs - startedMs > OUTAGE_MS) outageSinceMs = undefined;
       outageSinceMs ??= nowMs;
@@ -140,7 +140,7 @@ export class NetworkProcess {
     this.#current = undefined;
     this.#ports.isolator.disconnect();
     this.#ports.pods.disconnect();
-    for (const { reject } of this.#questions.values()) reject(new Error(`its process ended: ${ended}`));
+    for (const { reject } of this.#questions.values()) reject(new Error(`its process exited: ${ended}`));
     return ended;
   }
 
@@ -159,7 +159,7 @@ export class NetworkProcess {
     const id = this.#lastId;
     const { promise, resolve, reject } = Promise.withResolvers<FromNetwork>();
     this.#questions.set(id, { resolve, reject });
-    const late = new Error(`no answer within ${String(ANSWER_MS / 1000)} s`);
+    const late = new Error(`its process did not answer within ${String(ANSWER_MS / 1000)} s`);
     void this.#after(ANSWER_MS, promise, () => reject(late));
     try {
       current.send({ ...asked, id });

@@ -59,7 +59,7 @@ it('deletes nothing unless the cluster is confirmed directly before, and does al
   expect(done.slice(-2).toSorted()).toEqual(['key-0', 'key-7']);
 });
 
-it('compares everything in a full run, and does only what is not as it should be', async () => {
+it('compares everything in a full run, and acts only on what differs from the desired state', async () => {
   const { run, done, failWith, observedKeys } = start({ settled: KEYS.slice(2) });
   for (const key of KEYS) observedKeys.add(key);
   await run.reconcile({ isFull: false }, never);
@@ -72,7 +72,7 @@ it('compares everything in a full run, and does only what is not as it should be
   expect(done).toEqual(['key-0', 'key-1', 'key-1', 'key-0', 'key-1']);
 });
 
-it('forgets in a full run what was refused and is as it should be since', async () => {
+it('forgets in a full run what was refused and is in the desired state since', async () => {
   const settled: string[] = [];
   const { run, failWith, observedKeys, problemCounts } = start({ settled });
   for (const key of KEYS) observedKeys.add(key);

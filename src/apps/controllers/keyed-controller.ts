@@ -64,7 +64,7 @@ class KeyedRun<C extends { readonly kind: string }> implements RunningController
     if (failures.length > 0) throw failures[0];
   }
 
-  /** Makes every key due that is not as it should be. Lets other work run in between. */
+  /** Makes every key due whose state differs from the desired one. Lets other work run in between. */
   async #compareAll(signal: AbortSignal): Promise<void> {
     const { feeds, keysOf } = this.#keyed;
     const compared = new Set<string>();
@@ -127,7 +127,7 @@ class KeyedRun<C extends { readonly kind: string }> implements RunningController
   #report(key: string, problems: readonly string[]): void {
     const known = this.#problems.get(key) ?? [];
     for (const problem of problems.filter((each) => !known.includes(each)))
-      this.#ports.log.warning('controller problem', { controller: this.#keyed.name, problem });
+      this.#ports.log.warning('controller problem found', { controller: this.#keyed.name, problem });
     if (problems.length === 0) this.#problems.delete(key);
     else this.#problems.set(key, problems);
   }

@@ -69,7 +69,7 @@ export class ControllerServer {
         if (!isNetplugError(cause)) throw cause;
         backOff.fail(cause);
         const reason = reasonOf(cause);
-        if (reason !== this.#clusterProblem) log.warning('not campaigning', { reason });
+        if (reason !== this.#clusterProblem) log.warning('leader election paused', { reason });
         this.#clusterProblem = reason;
       }
       await backOff.wait(stop);

@@ -300,7 +300,7 @@ export class InstallationReconciler {
     const more = changes.length - shown.length;
     const list = [...shown, ...(more > 0 ? [`${String(more)} more`] : [])].join('; ');
     const message = `Fields of ${showReference(of)} are ${why}: ${list}`;
-    log.warning('fields written over', { object: showReference(of), changes: shown });
+    log.warning('fields overwritten', { object: showReference(of), changes: shown });
     this.#taken = [...this.#taken.filter((each) => each !== message), message].slice(-SHOWN_CHANGES);
     const key = `${referenceKey(of)} ${shown.map((change) => change.replace(/: .*/, '')).join(' ')}`;
     const lastMs = this.#eventAtMs.get(key) ?? Number.NEGATIVE_INFINITY;

@@ -118,7 +118,7 @@ export class OperatorServer {
     const holder = await this.#ports.leaseHolder(signal);
     if (holder === undefined || holder === '' || holder === this.#otherHolder) return;
     this.#otherHolder = holder;
-    this.#ports.log.info('another operator leads', { holder, lease: `${SYSTEM_NAMESPACE}/${OPERATOR}` });
+    this.#ports.log.info('leadership held by another operator', { holder, lease: `${SYSTEM_NAMESPACE}/${OPERATOR}` });
   }
 
   /** The lease is in the namespace of netplug, which the first operator of a cluster makes. */

@@ -31,7 +31,7 @@ export function openNetnsBehind(addon: Addon, interfaceName: string): Netns {
     'kernel/netns-invalid',
     `Cannot find the network namespace behind interface "${interfaceName}"`,
     {
-      hint: 'Run the command among the processes and files of the host, where the namespaces of pods are',
+      hint: 'Run the command in the mount and PID namespaces of the host, such as by "nsenter --target 1 --mount --pid COMMAND"',
       facts: { link: interfaceName },
     },
   );

@@ -40,7 +40,8 @@ export class NoteWrites {
   settle({ isServed }: { readonly isServed: boolean }): void {
     const isAway = !isServed && this.#written === 0 && !this.#failures.every(isRefusal);
     if (isAway) throw this.#failures[0];
-    for (const cause of this.#failures) this.#log.warning('endpoint note not written', { reason: reasonOf(cause) });
+    for (const cause of this.#failures)
+      this.#log.warning('endpoint annotation not written', { reason: reasonOf(cause) });
   }
 }
 

@@ -91,14 +91,14 @@ export function operatorRoles(systemNamespace: string): {
           group: 'apiextensions.k8s.io',
           resources: ['customresourcedefinitions'],
           verbs: READ,
-          why: 'Whether the definitions are served and of its release',
+          why: 'Whether the CRDs are served and of its release',
         },
         {
           group: 'apiextensions.k8s.io',
           resources: ['customresourcedefinitions'],
           verbs: ['create', 'patch'],
           names: DEFINITIONS,
-          why: 'Definitions of the kinds of netplug; it never deletes one',
+          why: 'CRDs of netplug; it never deletes one',
         },
         { group: RBAC, resources: ['clusterroles', 'clusterrolebindings'], verbs: READ, why: 'Changes of its roles' },
         {

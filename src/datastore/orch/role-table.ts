@@ -85,7 +85,7 @@ const SHOWN: readonly RoleRule[] = [
     group: 'apiextensions.k8s.io',
     resources: ['customresourcedefinitions'],
     verbs: ['get'],
-    why: 'The doctor compares the definitions of kinds with those of its release',
+    why: 'The doctor compares the CRDs with those of its release',
   },
   {
     group: 'admissionregistration.k8s.io',
@@ -142,7 +142,7 @@ export const ROLES = {
         group: GROUP,
         resources: ['ipamconfigurations', 'clusterinformations'],
         verbs: ['get'],
-        why: 'Settings of the address manager, and whether the datastore is locked',
+        why: 'Settings of IPAM, and whether the datastore is locked',
       },
       {
         group: GROUP,
@@ -335,7 +335,7 @@ export const ROLES = {
         group: GROUP,
         resources: ['ipamconfigurations'],
         verbs: READ,
-        why: 'A read that proves that the API answers, and settings of the address manager',
+        why: 'A read that proves that the API answers, and settings of IPAM',
       },
       {
         group: GROUP,

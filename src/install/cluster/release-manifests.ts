@@ -107,16 +107,16 @@ interface OperatorManifestOptions {
   readonly registry?: string | undefined;
 }
 
-/** Returns the manifest of the operator, with the definitions of resources that it needs. */
+/** Returns the manifest of the operator, with the CRDs that it needs. */
 export function operatorManifestText({ release, registry }: OperatorManifestOptions): string {
   const images = { ...imageNames(release, registry), pullSecrets: [] };
   const objects = [...crdManifests(), ...operatorObjects({ release, images, replicas: 1, override: {} })];
   return textOf(objects, [`netplug ${release}: the operator. Afterwards create an Installation named "default".`]);
 }
 
-/** Returns the manifest of the definitions of resources alone. */
+/** Returns the manifest of the CRDs alone. */
 export function crdsManifestText(release: string): string {
-  return textOf(crdManifests(), [`netplug ${release}: definitions of resources.`]);
+  return textOf(crdManifests(), [`netplug ${release}: CustomResourceDefinitions.`]);
 }
 
 const APPLY = 'Apply with: kubectl apply --server-side --force-conflicts -f FILE';

@@ -72,7 +72,7 @@ const AGENT_ALERTS: readonly Alert[] = [
     summary: 'The network process of node {{ $labels.node }} ends again and again.',
     description: 'The kernel keeps routes and policies meanwhile, but changes reach the node late.',
     runbook: [
-      "The agent's log has `network process ended, kernel state kept` with the reason.",
+      "The agent's log has `network process exited, kernel state kept` with the reason.",
       'Check the memory limit of the container: a process that the kernel ended for want of memory has no reason of its own.',
     ],
   },

@@ -127,8 +127,8 @@ export const PANEL_SECTIONS: readonly { readonly title: string; readonly panels:
         [`sum by (node) (${agent('netplug_tunnel_peers')})`, '{{node}} tunnel peers'],
       ]),
       series('Changes of routes', { about: 'Sent to the kernel, and full comparisons with it.', unit: 'ops' }, [
-        [`sum(${rate('netplug_route_changes')})`, 'changes'],
-        [`sum(${rate('netplug_route_comparisons')})`, 'comparisons'],
+        [`sum(${rate('netplug_route_changes_total')})`, 'changes'],
+        [`sum(${rate('netplug_route_comparisons_total')})`, 'comparisons'],
       ]),
       series('Restarts of the network process', { about: 'In the last hour.', unit: 'short' }, [
         [`increase(${agent('netplug_network_restarts_total')}[1h])`, '{{node}}'],

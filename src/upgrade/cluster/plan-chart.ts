@@ -42,7 +42,7 @@ export function chartStages(facts: PlanFacts): readonly UpgradeStage[] {
       steps: isMigrated ? [] : [...PASSED_ON.map((object) => passOnStep(facts, object)), ...furtherSteps(facts)],
     },
     {
-      title: 'Apply the definitions of resources',
+      title: 'Apply the CustomResourceDefinitions',
       steps: [
         applyStep('definitions', definitions, {
           isDone,

@@ -35,7 +35,7 @@ export function applyStep(
 }
 
 const TITLES: Readonly<Record<(UpgradeAction & { readonly act: 'apply' })['stage'], string>> = {
-  definitions: 'the definitions of resources',
+  definitions: 'the CustomResourceDefinitions',
   rights: 'accounts and rights',
   configuration: 'the configuration',
   controllers: 'the controllers',

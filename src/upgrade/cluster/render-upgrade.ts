@@ -51,7 +51,7 @@ function stepLines(step: UpgradeStepData & { readonly text: string; readonly kin
 export function cannotBeUndone(step: UpgradeStepData): string | undefined {
   if (step.act === 'delete-records') return 'the records are in the backup only';
   const isDefinitions = step.act === 'apply' && step.stage === 'definitions';
-  return isDefinitions ? 'definitions stay, because older releases ignore new fields' : undefined;
+  return isDefinitions ? 'CRDs stay, because older releases ignore new fields' : undefined;
 }
 
 /** Fields that an upgrade takes from others cannot be guessed from its steps. */

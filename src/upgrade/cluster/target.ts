@@ -13,7 +13,7 @@ export interface UpgradeTarget {
   readonly source: string;
   /** Name of the file for the installed method and variant. */
   readonly manifest: string;
-  /** Name of the file with the definitions of resources. */
+  /** Name of the file with the CRDs. */
   readonly definitions: string;
   /** Folder of the chart. */
   readonly chart: string;

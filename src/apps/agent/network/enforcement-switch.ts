@@ -54,8 +54,7 @@ export class EnforcementSwitch {
       this.#ports.rememberOn();
       this.#isRemembered = true;
     } catch (cause) {
-      if (!this.#isMemoryFailing)
-        this.#ports.log.warning('enforcement of policies not remembered', { reason: reasonOf(cause) });
+      if (!this.#isMemoryFailing) this.#ports.log.warning('policy setting not saved', { reason: reasonOf(cause) });
       this.#isMemoryFailing = true;
     }
   }

@@ -68,8 +68,8 @@ describe('the renewal of BIRD', () => {
     const sessions = [{ ...session, keepsRoutesS: 0 }];
     await startsIn(100, { afterLinks: 20, sessions, log: createLog('INFO', [(line) => lines.push(line)], () => 0) });
     expect(lines).toEqual([
-      expect.stringMatching(/ INFO +BIRD is not restarted yet links=20 reason=".*not support graceful restart"/),
-      expect.stringMatching(/ WARNING +BIRD is not restarted yet links=40 reason=/),
+      expect.stringMatching(/ INFO +BIRD restart postponed links=20 reason=".*not support graceful restart"/),
+      expect.stringMatching(/ WARNING +BIRD restart postponed links=40 reason=/),
     ]);
   });
 

@@ -70,13 +70,13 @@ export class BirdRenewal {
       ? reasonToWait(sessions, clock.now())
       : 'BIRD has not loaded what this agent wants, or no pool needs it';
     if (reason === undefined) {
-      log.info('BIRD is restarted gracefully', { links, why: 'it keeps an entry of each link since its start' });
+      log.info('BIRD restarted', { links, reason: 'BIRD keeps an entry of each link since its start' });
       await bird.exitGracefully(signal);
       return;
     }
     const level = links < OVERDUE * afterLinks ? 'info' : 'warning';
     if (this.#logged === `${level} ${reason}`) return;
-    log[level]('BIRD is not restarted yet', { links, reason });
+    log[level]('BIRD restart postponed', { links, reason });
     this.#logged = `${level} ${reason}`;
   }
 }

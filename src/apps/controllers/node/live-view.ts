@@ -53,7 +53,7 @@ function found(answer: ApiAnswer<ApiObject>, what: string): ApiObject | undefine
 
 function unreadable(what: string, why: string): NetplugError {
   return new NetplugError('store/unavailable', `Cannot read ${what} from the orchestrator: ${why}`, {
-    hint: 'None needed: it is asked again',
+    hint: 'Check that the API server is available; the controller retries',
   });
 }
 

@@ -58,7 +58,7 @@ class VersionRun implements RunningController {
     const all = [...skews, ...own, ...problems];
     metrics.setProblems(NAME, all.length);
     for (const problem of all.filter((each) => !this.#reported.includes(each)))
-      log.warning('controller problem', { controller: NAME, problem });
+      log.warning('controller problem found', { controller: NAME, problem });
     this.#reported = all;
     if (isKept) await this.#keep(newest, signal);
     this.#isDue = false;

@@ -38,7 +38,7 @@ export const CLUSTER_COMMANDS: readonly Command[] = [
     },
     details: `
 The command checks the cluster first: rights of the user for every object, releases of Kubernetes and of
-the definitions, kernels, clocks and state of the nodes, other network plugins, ports, and ranges of pods
+the CRDs, kernels, clocks and state of the nodes, other network plugins, ports, and ranges of pods
 and services. Nothing is changed if a check fails. It then shows the plan, checks each node with a pod,
 applies the objects on the server, waits, and has a pair of pods on each node reach the pods of every node
 and a Service. Run it again after an interruption: the plan consists of what is left.
@@ -93,7 +93,7 @@ The exit status is 1 if a part of the installation is not ready.`,
     path: ['uninstall', 'cluster'],
     summary: 'Removes netplug from a Kubernetes cluster.',
     options: {
-      purge: flagOption('also remove everything on the nodes, all resources, the definitions and the namespace'),
+      purge: flagOption('also remove everything on the nodes, all resources, the CRDs and the namespace'),
       registry: REGISTRY_OPTION,
       yes: flagOption('do not ask for confirmation', { excludes: ['dryRun'] }),
       dryRun: flagOption('show the plan, and change nothing'),

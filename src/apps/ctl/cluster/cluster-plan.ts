@@ -46,7 +46,7 @@ export function targetStages({ method, settings, spec, certificates }: ClusterTa
   const { release, images } = settings;
   const namespace = namespaceObject(release);
   if (method !== 'manifest') {
-    const definitions = { title: 'Definitions of resources', objects: definitionObjects() };
+    const definitions = { title: 'CustomResourceDefinitions', objects: definitionObjects() };
     if (method === 'chart') return [{ title: 'Namespace', objects: [namespace] }, definitions];
     const operator = operatorObjects({ release, images, replicas: 1, override: {} }).filter(
       ({ kind }) => kind !== 'Namespace',
@@ -60,7 +60,7 @@ export function targetStages({ method, settings, spec, certificates }: ClusterTa
   }
   const secret = certificates === undefined ? [] : [certificatesSecret(certificates, release)];
   const titles = {
-    definitions: 'Definitions of resources',
+    definitions: 'CustomResourceDefinitions',
     rights: 'Accounts and rights',
     configuration: 'Configuration',
     controllers: 'Controllers',

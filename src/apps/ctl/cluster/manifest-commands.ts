@@ -50,8 +50,8 @@ export const MANIFEST_COMMANDS: readonly Command[] = [
       pristine: value('file', 'unedited manifest of the release of --like', { completes: 'file' }),
     },
     details: `
-"network" is the network itself, without an operator; "operator" is the operator with the definitions
-that it needs; "crds" is the definitions alone. The output depends only on the release and the options.
+"network" is the network itself, without an operator; "operator" is the operator with the CRDs
+that it needs; "crds" is the CRDs alone. The output depends only on the release and the options.
 
 Manifests for etcd have the placeholder ${ENDPOINTS_PLACEHOLDER} in three places, and a Secret with placeholders for
 certificates. That of the variant policy-only has a placeholder for --interface-prefix.

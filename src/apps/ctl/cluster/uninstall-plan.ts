@@ -140,7 +140,7 @@ export function removalPlan(
     steps: [...deletions(kept.deleted), ...(extent === 'everything' ? deletions(plugin) : [])],
   });
   if (extent === 'everything') {
-    stages.push({ title: 'Definitions and all resources of netplug', steps: deletions(definitions) });
+    stages.push({ title: 'CRDs and all resources of netplug', steps: deletions(definitions) });
     const namespace = locate(namespaceObject(settings.release)).key;
     stages.push({ title: 'Namespace', steps: deletions([namespaceObject(settings.release)]) });
     const gone = [...definitions.map((object) => locate(object).key), namespace].filter((key) => existing.has(key));
@@ -154,7 +154,7 @@ export function removalPlan(
     extent === 'everything'
       ? ['running pods lose their network; records in etcd, if any, are left']
       : [
-          'kept for running pods: plugin, configuration and interfaces on the nodes, the account netplug-cni, definitions and records',
+          'kept for running pods: plugin, configuration and interfaces on the nodes, the account netplug-cni, CRDs and records',
           '"netplugctl uninstall cluster --purge" removes these as well',
         ];
   return { stages: stages.filter(({ steps }) => steps.length > 0), notes };

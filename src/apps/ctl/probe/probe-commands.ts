@@ -28,7 +28,7 @@ same datagram. "netplugctl install cluster" starts it in a pod on each node.`,
     options: { closed: values('url', 'URL that a policy must keep from answering; may be repeated') },
     details: `
 Each URL is tried until the timeout of the command. A datagram to a udp:// URL fills a packet of the MTU of
-this network namespace, and must come back whole. The exit status is 1 if a URL is not as it should be.`,
+this network namespace, and must come back whole. The exit status is 1 if a check fails.`,
     examples: [
       'netplugctl probe connect http://10.244.1.7:8080 http://10.96.3.4:8080',
       'netplugctl probe connect udp://10.244.1.7:8080 --closed http://10.244.1.7:8081',

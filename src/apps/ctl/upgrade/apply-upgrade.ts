@@ -202,7 +202,7 @@ export interface VerifyOptions {
   readonly proof: 'run' | 'skip';
 }
 
-/** Verifies that the cluster has this release. Returns 1 when something is not as it should be. */
+/** Verifies that the cluster has this release. Returns 1 if a check fails. */
 export async function verifyUpgrade(context: Context, { output, proof }: VerifyOptions): Promise<Status> {
   const targetOf = await targetReader(context, AS_INSTALLED);
   return withUpgrade(context, async (session) => {

@@ -61,8 +61,8 @@ The target has the settings of the cluster; --like repeats edits that the cluste
       output: choice('format', 'output format', { short: 'o', choices: ['text', 'json', 'sarif'] }),
     },
     details: `
-Each hazard has a severity, the objects by name, and a remedy. Every object of the target is rehearsed on
-the API server, which names the fields that other managers lose. The exit status is 1 if a hazard blocks
+Each hazard has a severity, the objects by name, and a remedy. The command applies every object of
+the target with a server-side dry run and lists the fields that other field managers would lose. The exit status is 1 if a hazard blocks
 the upgrade.`,
     examples: ['netplugctl upgrade preflight', 'netplugctl upgrade preflight -o sarif > preflight.sarif'],
     timeoutSeconds: READ_SECONDS,
@@ -125,7 +125,7 @@ where it was.`,
     details: `
 Checks releases of workloads and pods, roll-outs, ready counts against what the manifests contain, the
 version of the cluster, and records; then pods on every node prove the network as in "upgrade apply". The
-exit status is 1 if something is not as it should be.`,
+exit status is 1 if a check fails.`,
     examples: ['netplugctl upgrade verify'],
     timeoutSeconds: 900,
     run: async (context, { options: { proof, output } }) =>

@@ -199,7 +199,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
   {
     id: 'objects/portmap-scale',
     severity: 'warning',
-    expected: `no portmap on a cluster of ${String(PORTMAP_NODES)} nodes and ${String(PORTMAP_SERVICES)} services [spec: Limits]`,
+    expected: `no portmap on a cluster of ${String(PORTMAP_NODES)} nodes and ${String(PORTMAP_SERVICES)} services`,
     judge: ({ snapshot: { objects, nodes, services } }) => {
       const isLarge = nodes.length >= PORTMAP_NODES && services >= PORTMAP_SERVICES;
       return hazardOf(
