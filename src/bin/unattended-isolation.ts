@@ -25,6 +25,7 @@ export function unattendedIsolation(
     isolate: async (_endpoint, signal) =>
       isRemembered() ? isolateAlone(signal, { ...options, isOn: isRemembered }) : NOT_ENFORCED,
     release: async () => Promise.resolve(),
+    collect: async () => Promise.resolve(),
     findObstacle: async () => Promise.resolve(undefined),
   };
 }

@@ -48,16 +48,15 @@ export function policyQueries(): readonly Query[] {
 }
 
 /**
- * Follows what decides which traffic endpoints may have. The first change has every record that differs from the cache. A
- * cache of an earlier call makes the stream resume after it.
+ * Follows what decides which traffic endpoints may have. The first change has every record that differs from the cache,
+ * which may be that of an earlier call.
  */
 export async function* followPolicyRecords(
   store: FollowStore,
   cache: RecordCache,
   signal: AbortSignal,
 ): AsyncGenerator<PolicyRecordChange> {
-  const from = cache.version;
-  for await (const event of store.follow(policyQueries(), { ...(from === undefined ? {} : { from }), signal })) {
+  for await (const event of store.follow(policyQueries(), { signal })) {
     const deltas = cache.apply(event);
     if (deltas.length === 0 && event.kind === 'changes') continue;
     yield {

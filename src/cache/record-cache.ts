@@ -14,7 +14,7 @@ export class RecordCache {
   readonly #records = new Map<string, FollowedRecord>();
   #version: string | undefined;
 
-  /** The version to resume from; undefined before the first event. */
+  /** The version of the last event; undefined before the first one. */
   get version(): string | undefined {
     return this.#version;
   }

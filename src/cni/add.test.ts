@@ -15,6 +15,7 @@ it('releases the endpoint of a pod whose link cannot be created', async () => {
       endpoints.delete(metadata.name);
       return Promise.resolve();
     },
+    collect: async () => Promise.resolve(),
     findObstacle: async () => Promise.resolve(undefined),
   };
   node.kernel.failAt('create-link');

@@ -1,6 +1,6 @@
 import type { Kernel } from '../dataplane/kernel.ts';
 import { isLinkOf } from '../dataplane/link-alias.ts';
-import { interfaceKey } from '../model/names.ts';
+import { type Attachment, interfaceKey } from '../model/names.ts';
 import type { AddressSource, IsKept } from './address-source.ts';
 import type { CniCall, CniPorts } from './call.ts';
 
@@ -13,7 +13,10 @@ export async function gc(ports: CniPorts, source: AddressSource, call: CniCall):
   if (isKept === undefined) return;
   const failures: unknown[] = [];
   const links = await removeLinks(ports.kernel, { call, isKept, failures });
-  const addresses = await collect(ports, source, { call, isKept }).catch((cause: unknown) => {
+  const isRemoved = (attachment: Attachment): boolean =>
+    attachment.network === call.attachment.network && !isKept(attachment);
+  await ports.isolation.collect(isRemoved, call.signal);
+  const addresses = await collect(ports, source, { call, isKept, isRemoved }).catch((cause: unknown) => {
     failures.push(cause);
     return 0;
   });
@@ -28,17 +31,15 @@ export async function gc(ports: CniPorts, source: AddressSource, call: CniCall):
   if (failures.length > 1) throw new AggregateError(failures, 'Cannot release everything');
 }
 
-/** Releases addresses first, then removes records: a delegated address manager needs the record to release by name. */
+/** Releases addresses first, then removes records: a delegated IPAM plugin needs the record to release by name. */
 async function collect(
   { attachments }: CniPorts,
   source: AddressSource,
-  { call, isKept }: { call: CniCall; isKept: IsKept },
+  { call, isKept, isRemoved }: { call: CniCall; isKept: IsKept; isRemoved: (attachment: Attachment) => boolean },
 ): Promise<number> {
   const addresses = await source.collect(call, isKept);
   const { records } = await attachments.list();
-  for (const { attachment } of records) {
-    if (attachment.network === call.attachment.network && !isKept(attachment)) await attachments.remove(attachment);
-  }
+  for (const { attachment } of records) if (isRemoved(attachment)) await attachments.remove(attachment);
   return addresses;
 }
 

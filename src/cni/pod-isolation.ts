@@ -1,5 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import type { PodNetwork } from '../dataplane/kernel.ts';
+import type { Attachment } from '../model/names.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { planEndpoint } from './pod-network.ts';
@@ -29,6 +30,8 @@ export interface PodIsolation {
   isolate(endpoint: WorkloadEndpoint, signal: AbortSignal): Promise<Isolation>;
   /** Removes the endpoint, so that a later holder of its addresses inherits nothing. Waits for a limited time. Never rejects. */
   release(endpoint: SandboxEndpoint, signal: AbortSignal): Promise<void>;
+  /** Removes the endpoints whose attachment was removed, as `release` does. */
+  collect(isRemoved: (attachment: Attachment) => boolean, signal: AbortSignal): Promise<void>;
   /** Returns why no pod has its policies enforced although it asks for them; undefined when pods have. @throws store/* */
   findObstacle(signal: AbortSignal): Promise<string | undefined>;
 }
@@ -86,6 +89,7 @@ export function noIsolation(reason: string): PodIsolation {
     isOn: false,
     isolate: async () => Promise.resolve({ state: 'not enforced', reason }),
     release: async () => Promise.resolve(),
+    collect: async () => Promise.resolve(),
     findObstacle: async () => Promise.resolve(undefined),
   };
 }
@@ -102,6 +106,7 @@ export function countedIsolation(inner: PodIsolation, onIsolated: (state: Isolat
       return isolation;
     },
     release: async (endpoint, signal) => inner.release(endpoint, signal),
+    collect: async (isRemoved, signal) => inner.collect(isRemoved, signal),
     findObstacle: async (...args) => inner.findObstacle(...args),
   };
 }

@@ -29,7 +29,7 @@ export type Query =
   /** The endpoints of the orchestrator's services. */
   | { readonly kind: 'service-endpoints' };
 
-/** The objects of the orchestrator from which the API datastore derives resources. Other datastores store these only. */
+/** The objects of the orchestrator from which the API datastore derives resources. Other datastores store only the derived resources. */
 export type DerivedFrom = 'NetworkPolicy' | 'Namespace' | 'ServiceAccount';
 
 /** The fields of a block that routes need. */
@@ -76,9 +76,13 @@ export type FollowEvent =
   | { readonly kind: 'bookmark'; readonly version: string };
 
 export interface FollowOptions {
-  /** The version of an event of an earlier stream of the same queries, to resume after it. */
+  /**
+   * The version of an event of an earlier stream of the same queries, to resume after it. A datastore that was restored
+   * from a backup meanwhile, and has reached that version again, goes unnoticed: a cache that must survive a restore begins
+   * with a snapshot.
+   */
   readonly from?: string;
-  /** Whether no record of the snapshot may be older than the call. Otherwise it may come from a watch that has fallen behind. */
+  /** Requires every record of the snapshot to be as new as the call. Otherwise it may come from a watch that has fallen behind. */
   readonly isFresh?: boolean;
   readonly signal: AbortSignal;
 }

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,6 +22,8 @@ export interface Etcd extends AsyncDisposable {
   readonly port: number;
   /** Kills it and starts it again with its data at the same ports. */
   restart(): Promise<void>;
+  /** Copies its data while it is stopped. Returns what puts the copy back, and starts it again at the same ports. */
+  backUp(): Promise<() => Promise<void>>;
   /** Stops it where it is (SIGSTOP): connections stay, and nothing is answered, as long as it is not resumed. */
   pause(): Promise<void>;
   resume(): void;
@@ -52,6 +54,11 @@ export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host
     ...(tls?.clientCaFile === undefined ? [] : ['--client-cert-auth', `--trusted-ca-file=${tls.clientCaFile}`]),
   ];
   let running: Running | undefined;
+  const restart = async (whileStopped?: () => Promise<void>): Promise<void> => {
+    await running?.kill();
+    await whileStopped?.();
+    running = await run(command);
+  };
   const stop = async (): Promise<void> => {
     await running?.kill();
     await rm(dir, { recursive: true, force: true });
@@ -65,9 +72,15 @@ export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host
   return {
     url,
     port,
-    restart: async () => {
-      await running?.kill();
-      running = await run(command);
+    restart,
+    backUp: async () => {
+      const [data, backup] = [join(dir, 'data'), join(dir, 'backup')];
+      await restart(async () => cp(data, backup, { recursive: true }));
+      return async () =>
+        restart(async () => {
+          await rm(data, { recursive: true });
+          await cp(backup, data, { recursive: true });
+        });
     },
     pause: async () => running?.pause(),
     resume: () => running?.resume(),

@@ -16,12 +16,20 @@ export type ToNetwork =
   /** Requests flows of the node's pods. */
   | { readonly kind: 'flows'; readonly id: number; readonly question: FlowsQuestion }
   /** Requests that the policies of an endpoint of this node, as its ADD knows it, are enforced. */
-  | { readonly kind: 'isolate'; readonly id: number; readonly endpoint: WorkloadEndpoint }
+  | ({ readonly kind: 'isolate'; readonly id: number; readonly endpoint: WorkloadEndpoint } & AddTime)
   /** Requests that nothing matches the endpoint any more. */
   | { readonly kind: 'release'; readonly id: number; readonly endpoint: SandboxEndpoint }
   /** Requests shutdown. The kernel keeps its state. */
   | { readonly kind: 'stop' }
   | FollowAnswer;
+
+/** When an endpoint was added. */
+export interface AddTime {
+  /** RFC 3339. */
+  readonly addedAt: string;
+  /** Whether its ADD has ended, so that a pod without a record in the datastore was deleted. */
+  readonly isPast: boolean;
+}
 
 /** What the network process sends. It reads attachments from files, which the standalone program writes as well. */
 export type FromNetwork =

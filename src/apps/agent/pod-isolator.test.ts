@@ -83,6 +83,43 @@ it('asks a new network process for all pods, and answers a call that waits since
   expect(await pending).toEqual({ state: 'in force' });
 });
 
+it('passes the time of the ADD to a new process, and whether the ADD has ended', async () => {
+  const clock = virtualClock();
+  const isolator = isolatorOf('on', clock);
+  const addedAt = new Date(clock.now()).toISOString();
+  const passed: unknown[] = [];
+  const record = (message: ToNetwork): void => void passed.push(message);
+  isolator.connect(record);
+  const pending = isolator.isolate(endpointOf('c'), open);
+  isolator.disconnect();
+  isolator.connect(record);
+  await pending;
+  await clock.sleep(60_000, open);
+  isolator.connect(record);
+  expect(passed).toMatchObject([
+    { addedAt, isPast: false },
+    { addedAt, isPast: false },
+    { addedAt, isPast: true },
+  ]);
+});
+
+it('forgets the pods that garbage collection has removed', async () => {
+  const isolator = isolatorOf('on');
+  const answer = (message: ToNetwork): void => {
+    if (message.kind === 'isolate')
+      isolator.receive({ kind: 'isolate', id: message.id, isolation: { state: 'in force' } });
+    if (message.kind === 'release') isolator.receive({ kind: 'release', id: message.id });
+  };
+  isolator.connect(answer);
+  const other = endpointOf('kept');
+  await isolator.isolate({ ...other, metadata: { ...other.metadata, name: 'a-orch-db-eth0' } }, open);
+  await isolator.isolate(endpointOf('removed'), open);
+  await isolator.collect(({ containerId }) => containerId === 'removed', open);
+  const passed: unknown[] = [];
+  isolator.connect((message) => void passed.push(message));
+  expect(passed).toMatchObject([{ endpoint: { spec: { containerID: 'kept' } } }]);
+});
+
 it('does not pass a released pod to a new process, but keeps the newer sandbox of the same pod', async () => {
   const isolator = isolatorOf('on');
   isolator.connect((message) => {

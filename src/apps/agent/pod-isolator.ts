@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Isolation, PodIsolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
-import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { Attachment } from '../../model/names.ts';
+import { attachmentOf, endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { FromNetwork, ToNetwork } from './network-channel.ts';
 
 /** How long an ADD waits until its policies are in force. Then it returns, and the pod stays closed until they are. */
@@ -31,7 +32,7 @@ type Answer = Extract<FromNetwork, { readonly kind: 'isolate' | 'release' }>;
  */
 export class PodIsolator implements PodIsolation {
   readonly #ports: IsolatorPorts;
-  readonly #endpoints = new Map<string, WorkloadEndpoint>();
+  readonly #endpoints = new Map<string, { readonly endpoint: WorkloadEndpoint; readonly addedAt: string }>();
   readonly #questions = new Map<number, (answer: Answer) => void>();
   /** The last question about each endpoint, whose answer a new process gives. */
   readonly #isolating = new Map<string, number>();
@@ -55,10 +56,11 @@ export class PodIsolator implements PodIsolation {
     if (obstacle !== undefined) return { state: 'not enforced', reason: obstacle };
     this.#isOn = true;
     const key = keyOf(endpoint);
-    this.#endpoints.set(key, endpoint);
+    const added = { endpoint, addedAt: new Date(this.#ports.clock.now()).toISOString() };
+    this.#endpoints.set(key, added);
     const id = this.#nextId();
     this.#isolating.set(key, id);
-    const answer = await this.#ask({ kind: 'isolate', id, endpoint }, { limitMs: IN_FORCE_MS, signal });
+    const answer = await this.#ask({ kind: 'isolate', id, ...added, isPast: false }, { limitMs: IN_FORCE_MS, signal });
     if (this.#isolating.get(key) === id) this.#isolating.delete(key);
     if (answer?.kind === 'isolate') return answer.isolation;
     const reason = this.#send === undefined ? 'the network process is down' : 'the network process is late';
@@ -67,12 +69,17 @@ export class PodIsolator implements PodIsolation {
 
   async release(endpoint: SandboxEndpoint, signal: AbortSignal): Promise<void> {
     const key = keyOf(endpoint);
-    const known = this.#endpoints.get(key);
+    const known = this.#endpoints.get(key)?.endpoint;
     const isNewer = known !== undefined && known.spec.containerID !== endpoint.spec.containerID;
     if (!isNewer) this.#endpoints.delete(key);
     // A process that is down reads the endpoints anew when it starts.
     if (this.#send === undefined) return;
     await this.#ask({ kind: 'release', id: this.#nextId(), endpoint }, { limitMs: RELEASE_MS, signal });
+  }
+
+  async collect(isRemoved: (attachment: Attachment) => boolean, signal: AbortSignal): Promise<void> {
+    const removed = [...this.#endpoints.values()].filter(({ endpoint }) => isRemoved(attachmentOf(endpoint)));
+    await Promise.all(removed.map(async ({ endpoint }) => this.release(endpoint, signal)));
   }
 
   async findObstacle(signal: AbortSignal): Promise<string | undefined> {
@@ -82,8 +89,10 @@ export class PodIsolator implements PodIsolation {
   /** A network process has started: passes it all endpoints. */
   connect(send: Send): void {
     this.#send = send;
-    for (const [key, endpoint] of this.#endpoints)
-      send({ kind: 'isolate', id: this.#isolating.get(key) ?? this.#nextId(), endpoint });
+    for (const [key, added] of this.#endpoints) {
+      const id = this.#isolating.get(key);
+      send({ kind: 'isolate', id: id ?? this.#nextId(), ...added, isPast: id === undefined });
+    }
   }
 
   disconnect(): void {

@@ -43,13 +43,9 @@ export class SideFollower {
     const queries = this.#feeds.map(({ query }) => query);
     while (!signal.aborted) {
       backOff.start();
-      const from = this.#cache.version;
       try {
         // A leader must not decide by what another process, or an earlier watch, had cached.
-        for await (const event of store.follow(queries, {
-          ...(from === undefined ? { isFresh: true } : { from }),
-          signal,
-        })) {
+        for await (const event of store.follow(queries, { isFresh: true, signal })) {
           // It may have come from another server than the records before.
           if (event.kind === 'snapshot') await confirmCluster(signal);
           const deltas = this.#cache.apply(event);

@@ -77,10 +77,8 @@ export class SettingsFollower {
     const backOff = new BackOff(this.#ports, BACK_OFF);
     while (!signal.aborted) {
       backOff.start();
-      const from = this.#cache.version;
-      const options = { ...(from === undefined ? {} : { from }), signal };
       try {
-        for await (const event of store.follow([{ kind: 'resources', of: 'AgentConfiguration' }], options)) {
+        for await (const event of store.follow([{ kind: 'resources', of: 'AgentConfiguration' }], { signal })) {
           for (const { after } of this.#cache.apply(event))
             if (after.problem !== undefined) log.warning('record skipped', { problem: after.problem });
           this.#take();

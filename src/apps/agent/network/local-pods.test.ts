@@ -4,6 +4,7 @@ import { endpointIdOf, endpointKey, endpointName, type WorkloadEndpoint } from '
 import { type ListedEndpoint, LocalPods } from './local-pods.ts';
 
 const AT = '2026-01-01T00:00:00Z';
+const ADDED = { addedAt: AT, isPast: false };
 
 interface Sketch {
   readonly node?: string;
@@ -60,7 +61,7 @@ const ofPod = (sketch: Sketch = {}): WorkloadEndpoint =>
 
 it('takes labels from the record, and interface and addresses from the ADD of the pod', () => {
   const pods = new LocalPods('a');
-  pods.add(endpointOf({ labels: { app: 'old' } }), AT);
+  pods.add(endpointOf({ labels: { app: 'old' } }), ADDED);
   const [joined] = pods.join([record(ofPod({ labels: { app: 'new' } }))]);
   expect(joined?.value).toMatchObject({
     metadata: { labels: { app: 'new' } },
@@ -85,23 +86,38 @@ it('passes records of other nodes unchanged', () => {
 it('keeps the rules of a finished pod until its DEL, without addresses', () => {
   const pods = new LocalPods('a');
   const added = endpointOf({});
-  pods.add(added, AT);
+  pods.add(added, ADDED);
   pods.join([record(ofPod())]);
   const [finished] = pods.join([record(ofPod(), false)]);
   expect(finished?.value).toMatchObject({ spec: { interfaceName: 'npl1', ipNetworks: [] } });
   expect(pods.remove(added).records).toEqual([{ kind: 'endpoint', key: keyOf(added), value: undefined }]);
 });
 
+it('gives an earlier pod no addresses unless the datastore has its record', () => {
+  const pods = new LocalPods('a');
+  const earlier = { addedAt: AT, isPast: true };
+  const [deleted] = pods.add(endpointOf({}), earlier);
+  expect(deleted?.value).toMatchObject({ spec: { interfaceName: 'npl1', ipNetworks: [] } });
+  const [present] = pods.join([record(ofPod())]);
+  expect(present?.value).toMatchObject({
+    metadata: { creationTimestamp: AT },
+    spec: { interfaceName: 'npl1', ipNetworks: ['10.0.0.1/32'] },
+  });
+  const { pod: _pod, ...container } = endpointOf({ endpoint: 'net1' }).spec;
+  const [without] = pods.add({ ...endpointOf({ endpoint: 'net1' }), spec: container }, earlier);
+  expect(without?.value).toMatchObject({ spec: { ipNetworks: ['10.0.0.1/32'] } });
+});
+
 it('ignores the record of an earlier pod of the same name', () => {
   const pods = new LocalPods('a');
   pods.join([record(ofPod({ podUID: 'u0', labels: { app: 'old' } }))]);
-  const [added] = pods.add(endpointOf({ labels: { app: 'new' } }), AT);
+  const [added] = pods.add(endpointOf({ labels: { app: 'new' } }), ADDED);
   expect(added?.value).toMatchObject({ metadata: { labels: { app: 'new' } }, spec: { ipNetworks: ['10.0.0.1/32'] } });
 });
 
 it('takes the record of a later pod of the same name, whose ADD it did not see', () => {
   const pods = new LocalPods('a');
-  pods.add(endpointOf({ labels: { app: 'old' } }), AT);
+  pods.add(endpointOf({ labels: { app: 'old' } }), ADDED);
   const later = ofPod({ podUID: 'u2', labels: { app: 'new' } });
   const created = { ...later, metadata: { ...later.metadata, creationTimestamp: '2026-01-01T00:00:05Z' } };
   const [joined] = pods.join([record(created)]);
@@ -114,15 +130,15 @@ it('takes the record of a later pod of the same name, whose ADD it did not see',
 
 it('keeps a pod when the DEL is of its earlier sandbox', () => {
   const pods = new LocalPods('a');
-  pods.add(endpointOf({ containerID: 'c1' }), AT);
-  pods.add(endpointOf({ containerID: 'c2' }), AT);
+  pods.add(endpointOf({ containerID: 'c1' }), ADDED);
+  pods.add(endpointOf({ containerID: 'c2' }), ADDED);
   expect(pods.remove(endpointOf({ containerID: 'c1' })).records).toEqual([]);
 });
 
 it('gives further interfaces of a pod the labels of the pod', () => {
   const pods = new LocalPods('a');
   const second = endpointOf({ endpoint: 'net1', interfaceName: 'npl2', ipNetworks: ['10.1.0.1/32'] });
-  pods.add(second, AT);
+  pods.add(second, ADDED);
   const joined = pods.join([record(ofPod({ labels: { app: 'new' } }))]);
   const value = joined.flatMap((each) =>
     each.kind === 'endpoint' && each.key === keyOf(second) ? [each.value] : [],
@@ -194,7 +210,7 @@ describe('endpoints that the node has recorded', () => {
   it('prefers the later one of two sandboxes, and an ADD that has not recorded anything yet', () => {
     const pods = new LocalPods('a');
     const later = endpointOf({ endpoint: 'net1', containerID: 'c2', interfaceName: 'npl2' });
-    pods.add(later, '2026-01-02T00:00:00Z');
+    pods.add(later, { addedAt: '2026-01-02T00:00:00Z', isPast: false });
     expect(take(pods, [listed])).toEqual([]);
     const latest = { endpoint: { ...later, spec: { ...later.spec, containerID: 'c3' } }, at: '2026-01-03T00:00:00Z' };
     expect(take(pods, [listed, { ...latest, isLinked: true }])).toMatchObject([

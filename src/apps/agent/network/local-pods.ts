@@ -9,6 +9,7 @@ import {
   MAIN_INTERFACE,
   type WorkloadEndpoint,
 } from '../../../model/workload-endpoint.ts';
+import type { AddTime } from '../network-channel.ts';
 import { RoutedPods } from './routed-pods.ts';
 
 type EndpointRecord = Extract<PolicyRecord, { readonly kind: 'endpoint' }>;
@@ -67,11 +68,11 @@ export class LocalPods {
     return known.find(({ metadata, spec }) => metadata.namespace === namespace && spec.pod === pod)?.spec.podUID;
   }
 
-  /** `at` is the time of the ADD, RFC 3339: a record of an earlier holder of its addresses is older. */
-  add(endpoint: WorkloadEndpoint, at: string): readonly EndpointRecord[] {
+  /** The time decides between holders of one address: the record of an earlier holder is older. */
+  add(endpoint: WorkloadEndpoint, { addedAt, isPast }: AddTime): readonly EndpointRecord[] {
     const key = keyOf(endpoint);
-    const added = { ...endpoint, metadata: { ...endpoint.metadata, creationTimestamp: at } };
-    this.#pods.set(key, { added, isRecorded: false, isListed: false });
+    const added = { ...endpoint, metadata: { ...endpoint.metadata, creationTimestamp: addedAt } };
+    this.#pods.set(key, { added, isRecorded: isPast && endpoint.spec.pod !== undefined, isListed: false });
     this.#removed.delete(sandboxOf(endpoint));
     return [this.#joined(key)];
   }

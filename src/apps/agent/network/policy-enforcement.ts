@@ -11,6 +11,7 @@ import { PolicyState } from '../../../policy/policy-state.ts';
 import { closedInterfaces, closedTable, closesUnknown } from '../../../policy/ruleset/base-chains.ts';
 import { enforcesHosts, serverSets } from '../../../policy/ruleset/host-chains.ts';
 import { POLICY_TABLE, type PolicyRuleset } from '../../../policy/ruleset/policy-ruleset.ts';
+import type { AddTime } from '../network-channel.ts';
 import { CompiledPolicies } from './compiled-policies.ts';
 import type { EnforcementPorts, EnforcementSettings, PolicySettings, PolicyStart } from './enforcement-ports.ts';
 import { EnforcementSwitch } from './enforcement-switch.ts';
@@ -111,10 +112,11 @@ export class PolicyEnforcement {
     return [...missing, ...[...this.#state.problems.values()].flat()];
   }
 
-  /** Resolves when the policies of the pod are in force, or it is known why they are not. */
-  async isolate(endpoint: WorkloadEndpoint): Promise<Isolation> {
+  /** Resolves when the policies of the pod are in force, or it is known why they are not. Its ADD is of now unless given. */
+  async isolate(endpoint: WorkloadEndpoint, time?: AddTime): Promise<Isolation> {
     this.#turnOn();
-    this.#take(this.#pods.add(endpoint, new Date(this.#ports.clock.now()).toISOString()));
+    const now = new Date(this.#ports.clock.now()).toISOString();
+    this.#take(this.#pods.add(endpoint, time ?? { addedAt: now, isPast: false }));
     if (!this.#hasSnapshot || !this.#isClosed) await this.#attempted();
     if (!this.#isClosed) return { state: 'not enforced', reason: this.#writeProblem ?? 'policies cannot be written' };
     if (!this.#hasSnapshot && this.#watchProblem !== undefined)

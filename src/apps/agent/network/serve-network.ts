@@ -78,7 +78,7 @@ async function answer(
       case 'flows':
         return { kind: 'flows', id, flows: await flows.show(message.question) };
       case 'isolate':
-        return { kind: 'isolate', id, isolation: await policy.isolate(message.endpoint) };
+        return { kind: 'isolate', id, isolation: await policy.isolate(message.endpoint, message) };
       case 'release':
         await policy.release(message.endpoint);
         return { kind: 'release', id };

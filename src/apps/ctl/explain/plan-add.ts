@@ -113,6 +113,7 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
       isOn: false,
       isolate: async () => Promise.resolve({ state: 'in force' }),
       release: async () => Promise.resolve(),
+      collect: async () => Promise.resolve(),
       findObstacle: async () => Promise.resolve(undefined),
     },
     orch: {
