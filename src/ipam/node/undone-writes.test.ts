@@ -3,8 +3,10 @@ import { fstatSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../base/clock.ts';
+import { NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
@@ -45,6 +47,9 @@ class Bench {
   isFirstHeldBack = false;
   /** How often the watch has told of the first block. */
   shown = 0;
+  /** Whether the datastore becomes unavailable with the commit that claims a block. */
+  isLostAfterClaim = false;
+  isUnavailable = false;
   #watches = 0;
 
   private constructor(database: MemoryDatabase, folder: string) {
@@ -52,10 +57,16 @@ class Bench {
     const store = this.#replace(this.plain, 'commit', async (changes: readonly Change[], signal: AbortSignal) =>
       this.#commit(changes, signal),
     );
-    const watched = this.#replace(
+    const read = this.#replace(
       piecewiseStore(store),
-      'follow',
-      (queries: readonly Query[], options: FollowOptions) => this.#watch(queries, options),
+      'readNodeView',
+      async (...args: Parameters<Store['readNodeView']>) => {
+        this.#assertAvailable();
+        return this.plain.readNodeView(...args);
+      },
+    );
+    const watched = this.#replace(read, 'follow', (queries: readonly Query[], options: FollowOptions) =>
+      this.#watch(queries, options),
     );
     const ports = {
       clock: systemClock,
@@ -72,7 +83,7 @@ class Bench {
     this.node = new ResidentNode(watched, ports, { datastore, node: NODE, warmPoolFloor: () => 4 });
   }
 
-  static async start(): Promise<Bench> {
+  static async start(...more: readonly Parameters<Store['createResource']>[0][]): Promise<Bench> {
     const database = new MemoryDatabase();
     const folder = await mkdtemp(join(tmpdir(), 'netplug-undone-'));
     const bench = new Bench(database, folder);
@@ -82,23 +93,28 @@ class Bench {
     });
     await bench.plain.createResource(poolOf('v4', FIRST), never);
     await bench.plain.createResource(poolOf('v6', SECOND), never);
+    for (const resource of more) await bench.plain.createResource(resource, never);
     await bench.plain.createResource(ipamConfigurationOf({ strictAffinity: false }), never);
     await bench.add('first', []);
     await until(() => bench.node.state.waiting === 0, 'it is written');
     return bench;
   }
 
-  async add(container: string, addresses: readonly string[]): Promise<string[]> {
+  async add(
+    container: string,
+    addresses: readonly string[],
+    { families = '46', signal = never }: { readonly families?: '4' | '46'; readonly signal?: AbortSignal } = {},
+  ): Promise<string[]> {
     const store = callStore(
       { inner: this.node.inner, resolve: async () => Promise.resolve(this.node) },
       async (_phase, work) => work(),
     );
     const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
     const request = {
-      ...requestOf(container, { node: NODE, families: '46' }),
+      ...requestOf(container, { node: NODE, families }),
       requested: { addresses: addresses.map(parseAddress), rule: 'request' as const },
     };
-    const assigned = await assign(ports, request, { signal: never, cleanupSignal: never });
+    const assigned = await assign(ports, request, { signal, cleanupSignal: signal });
     return assigned.map(({ address }) => formatAddress(address));
   }
 
@@ -118,6 +134,7 @@ class Bench {
   }
 
   async #commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {
+    this.#assertAvailable();
     const [change] = changes;
     const isSecond = change?.kind === 'update-block' && formatCidr(change.before.value.cidr) === SECOND;
     const between = this.betweenBlocks;
@@ -125,12 +142,19 @@ class Bench {
       this.betweenBlocks = undefined;
       await between();
     }
+    this.isUnavailable ||= this.isLostAfterClaim && changes.some(({ kind }) => kind === 'create-block');
     return this.plain.commit(changes, signal);
+  }
+
+  #assertAvailable(): void {
+    if (this.isUnavailable) throw new NetplugError('store/unavailable', 'The datastore is unavailable');
   }
 
   async *#watch(queries: readonly Query[], options: FollowOptions): AsyncGenerator<FollowEvent> {
     const watch = (this.#watches += 1);
+    this.#assertAvailable();
     for await (const event of this.plain.follow(queries, options)) {
+      this.#assertAvailable();
       const isFirst =
         event.kind === 'changes' && event.records.some(({ kind, key }) => kind === 'block' && key === FIRST);
       if (isFirst && this.isFirstHeldBack && watch === 1) continue;
@@ -164,5 +188,35 @@ describe('an agent whose watch still shows a write that was taken back', () => {
     expect(told).toEqual(['10.0.0.60', 'fd00::3c']);
     expect(bench.isFirstHeldBack).toBe(true);
     expect(await bench.heldBy('second')).toEqual(told);
+  });
+});
+
+describe('a claimed block that the cache does not show yet', () => {
+  const start = async (): Promise<Bench> => {
+    const bench = await Bench.start(poolOf('more', '10.1.0.0/26', { nodeSelector: "zone == 'other'" }));
+    bench.isLostAfterClaim = true;
+    return bench;
+  };
+
+  it('leaves no address behind when the caller gives up', async () => {
+    const bench = await start();
+    const signal = AbortSignal.timeout(200);
+    await expect(bench.add('second', ['10.1.0.9'], { families: '4', signal })).rejects.toMatchObject({
+      name: 'TimeoutError',
+    });
+    expect(await bench.heldBy('second')).toEqual(['10.1.0.9']);
+    // By now the cache was awaited in vain.
+    await sleep(800);
+    bench.isUnavailable = false;
+    await expect.poll(async () => bench.heldBy('second'), { timeout: 10_000 }).toEqual([]);
+  });
+
+  it('is returned to a caller that waits, and used afterwards', async () => {
+    const bench = await start();
+    expect(await bench.add('second', ['10.1.0.9'], { families: '4' })).toEqual(['10.1.0.9']);
+    bench.isUnavailable = false;
+    expect(await bench.add('third', ['10.1.0.10'], { families: '4' })).toEqual(['10.1.0.10']);
+    expect(await bench.heldBy('second')).toEqual(['10.1.0.9']);
+    expect(await bench.heldBy('third')).toEqual(['10.1.0.10']);
   });
 });

@@ -247,14 +247,14 @@ export class WriteBehind {
       using limit = timeLimit(WRITE_MS);
       outcome = all.length === 0 ? 'committed' : await store.commit(all, limit.signal);
     } catch (cause) {
+      this.#writing = new Set();
       this.#ports.onResult(cause);
       this.#fail(batch, cause);
       throw cause;
-    } finally {
-      this.#writing = new Set();
     }
     this.#ports.onResult(undefined);
     if (outcome === 'conflict') {
+      this.#writing = new Set();
       await this.#afterConflict(batch);
       return false;
     }
@@ -263,10 +263,19 @@ export class WriteBehind {
     const losers = batch.filter(({ entry, caller }) => caller !== undefined && lost.has(entry));
     const written = batch.filter((item) => !losers.includes(item));
     this.#conflict(losers);
-    for (const item of written.filter(({ otherChanges }) => otherChanges.length === 0)) this.#resolve(item);
-    await this.#untilCached(all);
-    // Blocks of other nodes appear in the view only when the cache has them.
-    for (const item of written.filter(({ otherChanges }) => otherChanges.length > 0)) this.#resolve(item);
+    const isAlone = written.some(({ otherChanges }) => otherChanges.length > 0);
+    if (!isAlone) for (const item of written) this.#resolve(item);
+    try {
+      await this.#untilCached(all);
+    } catch (cause) {
+      this.#isStale = true;
+      if (isAlone) this.#remove(written);
+      throw cause;
+    } finally {
+      this.#writing = new Set();
+      // Blocks of other nodes appear in the view only when the cache has them.
+      if (isAlone) for (const item of written) this.#resolve(item);
+    }
     this.#remove(written);
     for (const { segment, entry, enqueuedMs } of written) {
       if (segment !== undefined) this.#ports.journal.complete(segment);

@@ -67,6 +67,20 @@ it('sends pods of the node alone, and the version of all of them', async () => {
   stop.abort();
 });
 
+it('removes a pod whose successor of the same name runs on another node', async () => {
+  const { feeds, note, pods, stop } = relayed();
+  note('opened');
+  feeds[0]?.push({ kind: 'all', objects: [pod('db-0', 'a', '3')], version: '5' });
+  await expect.poll(pods).toEqual(['db-0 3']);
+  const moved = { before: pod('db-0', 'a', '3'), after: pod('db-0', 'b', '9') };
+  feeds[0]?.push({ kind: 'changes', changes: [moved], version: '9' });
+  await expect.poll(pods).toEqual([]);
+  const back = { before: pod('db-0', 'b', '9'), after: pod('db-0', 'a', '12') };
+  feeds[0]?.push({ kind: 'changes', changes: [back], version: '12' });
+  await expect.poll(pods).toEqual(['db-0 12']);
+  stop.abort();
+});
+
 it('is not current while the watch is broken, and lists again after the watch has failed', async () => {
   const { feeds, note, pods, stop } = relayed();
   note('opened');

@@ -25,6 +25,7 @@ export async function relayPods(
 ): Promise<void> {
   const backOff = new BackOff(ports, BACK_OFF);
   const isOwn = (pod: ApiObject | undefined): boolean => nodeOf(pod) === node;
+  const ifOwn = (pod: ApiObject | undefined): ApiObject | undefined => (isOwn(pod) ? pod : undefined);
   let isOpen = false;
   /** The version of the last event; undefined before the pods are listed. */
   let version: string | undefined;
@@ -44,7 +45,10 @@ export async function relayPods(
         version = event.version;
         if (event.kind === 'all') send({ ...event, objects: event.objects.filter(isOwn) });
         else {
-          const changes = event.changes.filter(({ before, after }) => isOwn(after ?? before));
+          // A list shows the next pod of the same name, on another node, as a change of the one before.
+          const changes = event.changes
+            .filter(({ before, after }) => isOwn(before) || isOwn(after))
+            .map(({ before, after }) => ({ before: ifOwn(before), after: ifOwn(after) }));
           if (changes.length > 0) send({ ...event, changes });
         }
       }
