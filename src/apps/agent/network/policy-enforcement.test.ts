@@ -360,6 +360,16 @@ it('enforces host endpoints only with settings that were read, and keeps those o
   const next = await start(fresh.host.tables);
   expect([isClosed(next.host), next.host.isRemembered, next.host.examinations]).toEqual([true, false, 0]);
   expect(next.policy.failures()).toContainEqual(expect.stringContaining('AgentConfigurations have not been read'));
+  for (const name of ['later', 'last']) {
+    const resource = {
+      apiVersion: 'netplug.io/v3',
+      kind: 'HostEndpoint',
+      metadata: { name },
+      spec: { node: 'b' },
+    } as const;
+    await next.host.store.createResource(resource, never);
+  }
+  await expect.poll(() => next.policy.state.endpoints.size).toBe(3);
   next.read();
   await next.host.clock.pass(0);
   await next.host.clock.pass(100);

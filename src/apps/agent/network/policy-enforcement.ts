@@ -48,7 +48,9 @@ export class PolicyEnforcement {
   readonly #node: string;
   #hostProblem: string | undefined;
   #isOn = false;
+  /** Whether policies may be written: the datastore was read, and the settings allow it. */
   #hasSnapshot = false;
+  #begun: Promise<void> | undefined;
   /** Resolved when all slices of a change are in the state. Until then nothing is compiled, written or judged. */
   #taking: Promise<void> | undefined;
   #watchProblem: string | undefined;
@@ -190,13 +192,9 @@ export class PolicyEnforcement {
           for (const problem of problems) log.warning('record skipped', { problem });
           this.#watchProblem = undefined;
           await this.#takeInSlices(records);
-          if (this.#hasSnapshot) {
-            if (records.length > 0) void this.#wakeLater(signal);
-            continue;
-          }
-          await this.#gate.pass(() => this.#hasHostEndpoints, signal);
-          this.#hasSnapshot = true;
-          this.#trigger();
+          if (this.#hasSnapshot && records.length > 0) void this.#wakeLater(signal);
+          // Changes are taken meanwhile: they must not queue up while the settings cannot be read.
+          this.#begun ??= this.#begin(signal);
         }
       } catch (cause) {
         if (signal.aborted) return;
@@ -206,6 +204,13 @@ export class PolicyEnforcement {
       }
       await backOff.wait(signal);
     }
+  }
+
+  /** Writes the first policies when the settings allow it. */
+  async #begin(signal: AbortSignal): Promise<void> {
+    await this.#gate.pass(() => this.#hasHostEndpoints, signal);
+    this.#hasSnapshot = true;
+    this.#trigger();
   }
 
   async #takeSettings(): Promise<void> {
