@@ -99,6 +99,8 @@ export class OrchApi implements AsyncDisposable {
   readonly #ownTransport: Transport | undefined;
   readonly #watches: SharedWatches;
   readonly #access: OrchAccess;
+  /** The version of the API, as it was read for a watch that had ended, and when that read began. */
+  #versionRead: { readonly beganMs: number; readonly version: number } | undefined;
 
   constructor(access: OrchAccess, options: OrchApiOptions = {}) {
     const { env = {}, clock = systemClock, random = systemRandom, limits, pageSize = 500, onRequest } = options;
@@ -177,7 +179,9 @@ export class OrchApi implements AsyncDisposable {
         version = listing.version;
         yield { kind: 'all', objects: listing.items, version };
       }
-      const request = { ...call('watch', collection), ...headers, path, version, watchFlow, onStream };
+      const isBehind = async (seen: string, sinceMs: number, over: AbortSignal): Promise<boolean> =>
+        (await this.#versionSince(sinceMs, collection, over)) < Number(seen);
+      const request = { ...call('watch', collection), ...headers, path, version, watchFlow, onStream, isBehind };
       yield* followChanges(this.#requester, request, signal);
       if (!signal.aborted) await this.#requester.rest('forgotten', signal);
     }
@@ -347,6 +351,22 @@ export class OrchApi implements AsyncDisposable {
       next = page.next;
     } while (next !== undefined);
     return { items, version };
+  }
+
+  /** Returns the version of the API, from an answer that began after the given time; one read serves all watches. */
+  async #versionSince(sinceMs: number, collection: Collection, signal: AbortSignal): Promise<number> {
+    const known = this.#versionRead;
+    if (known !== undefined && known.beganMs >= sinceMs) return known.version;
+    const beganMs = this.#requester.monotonicMs();
+    const request = {
+      ...call('list', collection),
+      path: `${collectionPath(collection)}?limit=1`,
+      headers: { accept: namesOnly('PartialObjectMetadataList') },
+      watchFlow: collection.plural,
+    };
+    const { version } = await this.#insist(await this.#requester.ask(request, signal), readPage, signal);
+    this.#versionRead = { beganMs, version: Number(version) };
+    return this.#versionRead.version;
   }
 
   async #object(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer<ApiObject>> {

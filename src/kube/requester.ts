@@ -90,6 +90,11 @@ export class Requester {
     this.#watches = new SharedBackOff(parts);
   }
 
+  /** Milliseconds of the clock by which requests and watches are timed. */
+  monotonicMs(): number {
+    return this.#parts.clock.monotonic();
+  }
+
   /** Returns for how many milliseconds the API has neither answered a request nor sent data of a watch. */
   silentMs(): number {
     return this.#parts.clock.monotonic() - this.#servedAtMs;

@@ -17,24 +17,34 @@ export type StreamState = 'opened' | 'received' | 'broken';
 
 const event = v.looseObject({ type: v.string(), object: v.unknown() });
 
-/** Yields changes after a version and reconnects as needed; returns when the version has expired (410). */
+/** A stream that ends so long before its time was ended by a server that shuts down. */
+const EARLY_MS = 5000;
+
+/**
+ * Yields changes after a version and reconnects as needed; returns when the version has expired (410), or when the API
+ * server that takes over has not reached it, as after a restored backup: it would leave out changes until then.
+ */
 export async function* followChanges(
   requester: Requester,
   {
     version: from,
     path,
     onStream,
+    isBehind,
     ...call
   }: ApiRequest & {
     readonly version: string;
     readonly onStream: (state: StreamState) => void;
+    /** Reports whether the API has an older version now, by an answer that began after the given time. */
+    readonly isBehind: (version: string, sinceMs: number, signal: AbortSignal) => Promise<boolean>;
   },
   signal: AbortSignal,
 ): AsyncGenerator<WatchEvent> {
   let version = from;
   while (!signal.aborted) {
-    const timeoutSeconds = String(requester.watchTimeoutS());
-    const query = new URLSearchParams({ watch: '1', allowWatchBookmarks: 'true', timeoutSeconds });
+    const timeoutS = requester.watchTimeoutS();
+    const dueMs = requester.monotonicMs() + timeoutS * 1000 - EARLY_MS;
+    const query = new URLSearchParams({ watch: '1', allowWatchBookmarks: 'true', timeoutSeconds: String(timeoutS) });
     const url = `${path}${path.endsWith('?') ? '' : '&'}${query.toString()}&resourceVersion=${encodeURIComponent(version)}`;
     const answer = await requester.open({ ...call, path: url }, signal);
     if (answer.outcome !== 'ok') return;
@@ -60,7 +70,10 @@ export async function* followChanges(
       onStream('broken');
       answer.value.destroy();
     }
-    if (!signal.aborted) await requester.rest(end, signal);
+    if (signal.aborted) return;
+    const endedMs = requester.monotonicMs();
+    await requester.rest(end, signal);
+    if ((end === 'broken' || endedMs < dueMs) && (await isBehind(version, endedMs, signal))) return;
   }
 }
 

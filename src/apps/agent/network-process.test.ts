@@ -14,8 +14,8 @@ import { PodIsolator } from './pod-isolator.ts';
 
 const CONFLICT = new NetplugError('agent/address-conflict', 'Cannot register node "a"', { hint: 'Change it' });
 
-/** A process that ends as requested: it refuses its node, or crashes. */
-type Death = 'refusal' | 'crash';
+/** A process that ends as requested: it refuses its node, crashes, or answers nothing until it is killed. */
+type Death = 'refusal' | 'crash' | 'hang';
 
 function networkOf(
   deaths: readonly Death[],
@@ -54,8 +54,9 @@ function networkOf(
       starts += 1;
       const { promise: ended, resolve } = Promise.withResolvers<string>();
       if (death === 'refusal') onMessage({ kind: 'refused', error: errorData(CONFLICT) });
-      if (death !== undefined) resolve('SIGKILL');
-      return { send: ({ kind }) => (kind === 'stop' ? resolve('status 0') : undefined), ended, kill: () => undefined };
+      if (death === 'refusal' || death === 'crash') resolve('SIGKILL');
+      const kill = (): void => resolve('SIGKILL');
+      return { send: ({ kind }) => (kind === 'stop' ? resolve('status 0') : undefined), ended, kill };
     },
   });
   return { network, outages, starts: () => starts, restarts: () => restarts };
@@ -91,4 +92,19 @@ it('reports an outage when the process keeps crashing for 30 s, and not before',
   expect(long.outages).toContain('its process exited: SIGKILL');
   stop.abort();
   await Promise.all(running);
+});
+
+it('kills a process that answers no question for two minutes, and not before', async () => {
+  const clock = virtualClock();
+  const { network, restarts } = networkOf(['hang'], clock);
+  const stop = new AbortController();
+  const running = network.run(stop.signal);
+  const unanswered = ['network: its process did not answer within 5 s'];
+  const begunMs = clock.monotonic();
+  while (clock.monotonic() - begunMs < 115_000) expect(await network.failures()).toEqual(unanswered);
+  expect(restarts()).toBe(0);
+  await network.failures();
+  await expect.poll(restarts).toBe(1);
+  stop.abort();
+  await running;
 });

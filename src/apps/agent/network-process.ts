@@ -13,6 +13,8 @@ import type { CallSettings, FromNetwork, NetworkStatus, ToNetwork } from './netw
 const BACK_OFF = { firstMs: 100, maxMs: 10_000, maxRefusedMs: 30_000 };
 /** The time limit for one answer. The process may plan thousands of routes first. */
 const ANSWER_MS = 5000;
+/** How long a process may leave questions unanswered and send nothing else before it is killed. */
+const HUNG_MS = 120_000;
 const STOP_MS = 3000;
 /** A process that lasts longer ends an outage; an outage that lasts longer is reported. */
 const OUTAGE_MS = 30_000;
@@ -55,6 +57,8 @@ export class NetworkProcess {
   #down = 'its process is starting';
   #refusal: unknown;
   #isRestarted = false;
+  /** When the first question since the last message was asked, in milliseconds of the monotonic clock. */
+  #silentSinceMs: number | undefined;
 
   constructor(ports: NetworkProcessPorts) {
     this.#ports = ports;
@@ -138,6 +142,7 @@ export class NetworkProcess {
     signal.removeEventListener('abort', stop);
     follows.close();
     this.#current = undefined;
+    this.#silentSinceMs = undefined;
     this.#ports.isolator.disconnect();
     this.#ports.pods.disconnect();
     for (const { reject } of this.#questions.values()) reject(new Error(`its process exited: ${ended}`));
@@ -159,14 +164,26 @@ export class NetworkProcess {
     const id = this.#lastId;
     const { promise, resolve, reject } = Promise.withResolvers<FromNetwork>();
     this.#questions.set(id, { resolve, reject });
-    const late = new Error(`its process did not answer within ${String(ANSWER_MS / 1000)} s`);
-    void this.#after(ANSWER_MS, promise, () => reject(late));
+    this.#silentSinceMs ??= this.#ports.clock.monotonic();
+    void this.#after(ANSWER_MS, promise, () => {
+      reject(new Error(`its process did not answer within ${String(ANSWER_MS / 1000)} s`));
+      this.#killIfHung(current);
+    });
     try {
       current.send({ ...asked, id });
       return await promise;
     } finally {
       this.#questions.delete(id);
     }
+  }
+
+  /** The kernel keeps its state meanwhile; a new process reads everything again. */
+  #killIfHung(asked: LaunchedNetwork): void {
+    const { clock, log } = this.#ports;
+    if (asked !== this.#current || this.#silentSinceMs === undefined) return;
+    if (clock.monotonic() - this.#silentSinceMs < HUNG_MS) return;
+    log.error('network process killed', { reason: `it sent nothing for ${String(HUNG_MS / 1000)} s` });
+    asked.kill();
   }
 
   /** Calls `act` unless the work ends within the limit. */
@@ -178,6 +195,7 @@ export class NetworkProcess {
   }
 
   #receive(message: FromNetwork, follows: FollowServer): void {
+    this.#silentSinceMs = undefined;
     switch (message.kind) {
       case 'status':
       case 'show':
