@@ -20,27 +20,15 @@ const WRITES = 8;
 
 /** Something that follows one record, on and off. */
 interface Following {
-  /** Runs until it holds what is expected, and stops. */
-  until(expected: readonly string[]): Promise<void>;
+  /** The names of what it holds of that record. */
+  readonly names: () => readonly string[];
+  readonly run: (signal: AbortSignal) => Promise<void>;
 }
 
 function open({ port }: Etcd): Store {
   const urls = [`http://127.0.0.1:${String(port)}`];
   const files = { keyFile: undefined, certFile: undefined, caCertFile: undefined };
   return openKvStore({ endpoints: { from: 'list', urls }, ...files });
-}
-
-/** Runs the work until the names are as expected, and ends it. */
-async function runUntil(
-  work: (signal: AbortSignal) => Promise<void>,
-  names: () => readonly string[],
-  expected: readonly string[],
-): Promise<void> {
-  const stop = new AbortController();
-  const running = work(stop.signal).catch(() => undefined);
-  await expect.poll(names).toEqual(expected);
-  stop.abort();
-  await running;
 }
 
 const policy: AnyResource = {
@@ -59,18 +47,14 @@ const settings: AnyResource = {
 function policies(store: Store): Following {
   const cache = new RecordCache();
   return {
-    until: async (expected) =>
-      runUntil(
-        async (signal) => {
-          for await (const _change of followPolicyRecords(store, cache, signal));
-        },
-        () =>
-          [...cache.records()].flatMap((record) => {
-            const name = record.kind === 'resource' ? record.which.name : '';
-            return name === policy.metadata.name ? [name] : [];
-          }),
-        expected,
-      ),
+    names: () =>
+      [...cache.records()].flatMap((record) => {
+        const name = record.kind === 'resource' ? record.which.name : '';
+        return name === policy.metadata.name ? [name] : [];
+      }),
+    run: async (signal) => {
+      for await (const _change of followPolicyRecords(store, cache, signal));
+    },
   };
 }
 
@@ -88,27 +72,26 @@ function settingsOfNode(store: Store): Following {
     },
   });
   return {
-    until: async (expected) =>
-      runUntil(
-        async (signal) => follower.run(signal),
-        () => (prefix === 'removed-by-restore' ? [prefix] : []),
-        expected,
-      ),
+    names: () => (prefix === 'removed-by-restore' ? [prefix] : []),
+    run: async (signal) => follower.run(signal),
   };
 }
 
 function mirrored(store: Store): Following {
   const feed: Feed = { side: 'datastore', query: { kind: 'resources', of: 'GlobalNetworkPolicy' } };
   const observed = new Observed();
-  const ports = { clock: systemClock, random: systemRandom, log: silentLog, store, confirmCluster: async () => {} };
+  const ports = {
+    clock: systemClock,
+    random: systemRandom,
+    log: silentLog,
+    store,
+    confirmCluster: async () => Promise.resolve(),
+  };
   const follower = new SideFollower(ports, 'datastore', { feeds: [feed], observed });
   return {
-    until: async (expected) =>
-      runUntil(
-        async (signal) => follower.run(() => undefined, signal),
-        () => [...observed.all(feed)].flatMap(([, record]) => (record.kind === 'resource' ? [record.which.name] : [])),
-        expected,
-      ),
+    names: () =>
+      [...observed.all(feed)].flatMap(([, record]) => (record.kind === 'resource' ? [record.which.name] : [])),
+    run: async (signal) => follower.run(() => undefined, signal),
   };
 }
 
@@ -123,14 +106,22 @@ it.each([
     const restore = await etcd.backUp();
     await using store = open(etcd);
     await store.createResource(record, never);
-    const follower = following(store);
-    await follower.until(['removed-by-restore']);
+    const { names, run } = following(store);
+    const first = new AbortController();
+    const before = run(first.signal).catch(() => undefined);
+    await expect.poll(names).toEqual(['removed-by-restore']);
+    first.abort();
+    await before;
     await restore();
     for (let index = 0; index < WRITES; index += 1) {
       const name = `node-${String(index)}`;
       await store.createResource({ apiVersion: 'netplug.io/v3', kind: 'Node', metadata: { name }, spec: {} }, never);
     }
-    await follower.until([]);
+    const second = new AbortController();
+    const after = run(second.signal).catch(() => undefined);
+    await expect.poll(names).toEqual([]);
+    second.abort();
+    await after;
   },
   60_000,
 );

@@ -50,7 +50,7 @@ export class PolicyEnforcement {
   #isOn = false;
   /** Whether policies may be written: the datastore was read, and the settings allow it. */
   #hasSnapshot = false;
-  #begun: Promise<void> | undefined;
+  #hasBegun = false;
   /** Resolved when all slices of a change are in the state. Until then nothing is compiled, written or judged. */
   #taking: Promise<void> | undefined;
   #watchProblem: string | undefined;
@@ -194,7 +194,7 @@ export class PolicyEnforcement {
           await this.#takeInSlices(records);
           if (this.#hasSnapshot && records.length > 0) void this.#wakeLater(signal);
           // Changes are taken meanwhile: they must not queue up while the settings cannot be read.
-          this.#begun ??= this.#begin(signal);
+          if (!this.#hasBegun) void this.#begin(signal);
         }
       } catch (cause) {
         if (signal.aborted) return;
@@ -208,6 +208,7 @@ export class PolicyEnforcement {
 
   /** Writes the first policies when the settings allow it. */
   async #begin(signal: AbortSignal): Promise<void> {
+    this.#hasBegun = true;
     await this.#gate.pass(() => this.#hasHostEndpoints, signal);
     this.#hasSnapshot = true;
     this.#trigger();
