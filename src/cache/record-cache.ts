@@ -44,7 +44,7 @@ export class RecordCache {
 }
 
 function isSame(a: FollowedRecord, b: FollowedRecord): boolean {
-  // The version of a route may be that of its block, which changes with every pod. All others carry it to a commit.
+  // The version of a route may be that of its block, which changes with every pod. Commits need the versions of all others.
   const isSameVersion = a.kind === 'route' || a.version === b.version;
   return isSameVersion && a.problem === b.problem && isDeepStrictEqual(a.value, b.value);
 }

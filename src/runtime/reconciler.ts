@@ -42,7 +42,7 @@ export class Reconciler {
     return this.#options.name;
   }
 
-  /** The last error, or why there is none yet; undefined when the desired state is in place. */
+  /** The last error, or that no run has ended yet; undefined when the desired state is in place. */
   get lastError(): string | undefined {
     return this.#lastError ?? (this.#hasSucceeded ? undefined : 'not reconciled yet');
   }

@@ -24,12 +24,14 @@ import type { CallAnswer } from './wire.ts';
 const HANDOVER_MS = 90_000;
 const LOCK_PERIOD_MS = 10;
 /** How long calls in flight may take at shutdown. */
-const CALLS_MS = 20_000;
+const FINISH_CALLS_MS = 20_000;
 const DRAIN_MS = 5000;
 /** How often the registration of the node is checked. */
 const REGISTERED_MS = 60_000;
 const REGISTRATION_BACK_OFF = { firstMs: 1000, maxMs: 10_000, maxRefusedMs: 60_000 };
+/** How long the datastore may take to answer before a takeover. */
 const PROOF_MS = 10_000;
+/** How long the agent may take to read its node before it serves calls. */
 const READY_MS = 10_000;
 const HEALTH_RETRY_MS = 500;
 const DONE: CallAnswer = { status: 0, stdout: '', stderr: '' };
@@ -102,7 +104,7 @@ export async function serveNode(
       if (request.kind !== 'take-over') return ports.serveCall(request, callerClosed);
       log.info('takeover requested by another agent');
       isReplaced = true;
-      void server.replaced().then(() => ending.abort());
+      void server.waitForTakeover().then(() => ending.abort());
       return DONE;
     },
   });
@@ -112,9 +114,9 @@ export async function serveNode(
     if (ports.tryBecomeOnly()) await server.publish();
     else await takeOver(ports, settings, { server, signal: ending.signal });
     ports.onLockWait(clock.monotonic() - startMs);
-    const resident = nodes.get(datastore);
-    await resident.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
-    resident.assertJournal();
+    const named = nodes.get(datastore);
+    await named.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
+    named.assertJournal();
     if (!ports.isConnecting) await registerName(settings.namePath, node);
     await closePods(ports, ending.signal);
     server.start();
@@ -122,7 +124,7 @@ export async function serveNode(
     const parts: SupervisedPart[] = [
       async (signal) => keepRegistered(ports, settings, signal),
       async (signal) => {
-        await endWhenDisplaced(server, log, signal);
+        await endWhenSuperseded(server, log, signal);
         isReplaced ||= !signal.aborted;
       },
       async (signal) => serveHttp(ports, 'health', signal),
@@ -134,7 +136,7 @@ export async function serveNode(
   } finally {
     ending.abort();
     log.info('shutdown started');
-    await server.stop(CALLS_MS);
+    await server.stop(FINISH_CALLS_MS);
     await nodes.drain(AbortSignal.timeout(DRAIN_MS));
     await nodes[Symbol.asyncDispose]();
   }
@@ -147,8 +149,8 @@ async function closePods({ closePods: close, log }: AgentPorts, signal: AbortSig
 }
 
 /** Returns when another agent has taken over the socket without a request, because this one hung. */
-async function endWhenDisplaced(server: CallServer, log: Log, signal: AbortSignal): Promise<void> {
-  await server.displaced(signal);
+async function endWhenSuperseded(server: CallServer, log: Log, signal: AbortSignal): Promise<void> {
+  await server.waitUntilSuperseded(signal);
   log.warning('agent superseded', { reason: 'its socket was removed or replaced by another agent' });
 }
 

@@ -99,12 +99,12 @@ describe('the socket of the agent', () => {
 
   it('is detected as displaced when it is replaced or removed', async () => {
     const [old] = [await serving(), await serving()];
-    await old.displaced(signal);
+    await old.waitUntilSuperseded(signal);
     const lost = await serving();
     await rm(path);
-    await lost.displaced(signal);
+    await lost.waitUntilSuperseded(signal);
     const stop = new AbortController();
-    const kept = (await serving()).displaced(stop.signal);
+    const kept = (await serving()).waitUntilSuperseded(stop.signal);
     stop.abort(new Error('told to stop'));
     await expect(kept).rejects.toThrow('told to stop');
   });

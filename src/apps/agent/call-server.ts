@@ -27,9 +27,9 @@ export interface CallServerOptions {
   readonly answerMs?: number;
 }
 
-const REPLACED_MS = 2000;
-const REPLACED_PERIOD_MS = 5;
-const DISPLACED_PERIOD_MS = 5000;
+const TAKEOVER_MS = 2000;
+const TAKEOVER_PERIOD_MS = 5;
+const SUPERSEDED_PERIOD_MS = 5000;
 
 interface Place {
   readonly path: string;
@@ -113,17 +113,17 @@ export class CallServer {
   }
 
   /** Resolves when another agent has replaced the socket, at the latest after two seconds. */
-  async replaced(): Promise<void> {
-    for (let waitedMs = 0; waitedMs < REPLACED_MS; waitedMs += REPLACED_PERIOD_MS) {
+  async waitForTakeover(): Promise<void> {
+    for (let waitedMs = 0; waitedMs < TAKEOVER_MS; waitedMs += TAKEOVER_PERIOD_MS) {
       if (!this.#isInPlace()) return;
-      await this.#listener.clock.sleep(REPLACED_PERIOD_MS, new AbortController().signal);
+      await this.#listener.clock.sleep(TAKEOVER_PERIOD_MS, new AbortController().signal);
     }
   }
 
   /** Resolves when the socket at the path was removed or replaced. Rejects with the signal's reason. */
-  async displaced(signal: AbortSignal): Promise<void> {
+  async waitUntilSuperseded(signal: AbortSignal): Promise<void> {
     const { clock } = this.#listener;
-    while (this.#isInPlace()) await clock.sleep(untilBeat(DISPLACED_PERIOD_MS, clock), signal);
+    while (this.#isInPlace()) await clock.sleep(untilBeat(SUPERSEDED_PERIOD_MS, clock), signal);
   }
 
   /**
