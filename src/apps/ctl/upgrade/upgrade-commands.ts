@@ -62,8 +62,8 @@ The target has the settings of the cluster; --like repeats edits that the cluste
     },
     details: `
 Each hazard has a severity, the objects by name, and a remedy. The command applies every object of
-the target with a server-side dry run and lists the fields that other field managers would lose. The exit status is 1 if a hazard blocks
-the upgrade.`,
+the target with a server-side dry run and lists the fields that other field managers would lose. The exit
+status is 1 if a hazard blocks the upgrade.`,
     examples: ['netplugctl upgrade preflight', 'netplugctl upgrade preflight -o sarif > preflight.sarif'],
     timeoutSeconds: READ_SECONDS,
     run: async (context, { options }) => showPreflight(context, options),
