@@ -1,6 +1,8 @@
-import { type Clock, systemClock } from '../base/clock.ts';
+import { type Clock, systemClock, timeLimit } from '../base/clock.ts';
+import { isNetplugError } from '../base/errors.ts';
 import type { Mode } from '../base/mode.ts';
 import { type Random, systemRandom } from '../base/random.ts';
+import { untilAborted } from '../base/until-aborted.ts';
 import { isRecord } from '../model/read-schema.ts';
 import type { AccessInputs, OrchAccess } from './access.ts';
 import type { ApiAnswer } from './answers.ts';
@@ -80,6 +82,9 @@ const PATCH_TYPES: Readonly<Record<Patch['kind'], string>> = {
  */
 const WATCHED_PAGE_SIZE = { all: 25, names: 250 };
 
+/** The time limit of a read of the version for a watch that is open already. */
+const VERSION_MS = 10_000;
+
 /** Only the object that was read is deleted. */
 export interface Preconditions {
   readonly uid?: string;
@@ -99,8 +104,11 @@ export class OrchApi implements AsyncDisposable {
   readonly #ownTransport: Transport | undefined;
   readonly #watches: SharedWatches;
   readonly #access: OrchAccess;
-  /** The version of the API, as it was read for a watch that had ended, and when that read began. */
-  #versionRead: { readonly beganMs: number; readonly version: number } | undefined;
+  /**
+   * The last read of the version of the API for a watch, and when it began. All kinds share it: where they are in different
+   * stores, a watch may list again without need.
+   */
+  #versionRead: { readonly beganMs: number; readonly version: Promise<number> } | undefined;
 
   constructor(access: OrchAccess, options: OrchApiOptions = {}) {
     const { env = {}, clock = systemClock, random = systemRandom, limits, pageSize = 500, onRequest } = options;
@@ -173,16 +181,22 @@ export class OrchApi implements AsyncDisposable {
     const path = `${collectionPath(collection)}?${selectorsOf(selectors).toString()}`;
     const watchFlow = collection.plural;
     for (let version = from; !signal.aborted; version = undefined) {
+      const isListed = version === undefined;
       if (version === undefined) {
         const beginning = { ...options, watchFlow, pageSize: WATCHED_PAGE_SIZE[only ?? 'all'] };
         const listing = await this.#listing(collection, beginning, signal);
         version = listing.version;
         yield { kind: 'all', objects: listing.items, version };
       }
-      const isBehind = async (seen: string, sinceMs: number, over: AbortSignal): Promise<boolean> =>
-        (await this.#versionSince(sinceMs, collection, over)) < Number(seen);
-      const request = { ...call('watch', collection), ...headers, path, version, watchFlow, onStream, isBehind };
-      yield* followChanges(this.#requester, request, signal);
+      const isBehind = async (seen: string, sinceMs: number, over: AbortSignal): Promise<boolean> => {
+        const list = { ...call('list', collection), path: `${path}${path.endsWith('?') ? '' : '&'}limit=1` };
+        return untilAborted(this.#versionSince(sinceMs, list), over).then(
+          (current) => current < Number(seen),
+          () => false,
+        );
+      };
+      const begin = { version, isListed, watchFlow, onStream, isBehind };
+      yield* followChanges(this.#requester, { ...call('watch', collection), ...headers, path, ...begin }, signal);
       if (!signal.aborted) await this.#requester.rest('forgotten', signal);
     }
   }
@@ -353,20 +367,25 @@ export class OrchApi implements AsyncDisposable {
     return { items, version };
   }
 
-  /** Returns the version of the API, from an answer that began after the given time; one read serves all watches. */
-  async #versionSince(sinceMs: number, collection: Collection, signal: AbortSignal): Promise<number> {
-    const known = this.#versionRead;
-    if (known !== undefined && known.beganMs >= sinceMs) return known.version;
-    const beganMs = this.#requester.monotonicMs();
-    const request = {
-      ...call('list', collection),
-      path: `${collectionPath(collection)}?limit=1`,
-      headers: { accept: namesOnly('PartialObjectMetadataList') },
-      watchFlow: collection.plural,
-    };
-    const { version } = await this.#insist(await this.#requester.ask(request, signal), readPage, signal);
-    this.#versionRead = { beganMs, version: Number(version) };
+  /**
+   * Returns the version of the API by a read that began after the given time: the lowest number when it failed, so that the
+   * watch lists again, and the highest when the account may not read.
+   */
+  async #versionSince(sinceMs: number, request: ApiRequest): Promise<number> {
+    if (this.#versionRead === undefined || this.#versionRead.beganMs < sinceMs)
+      this.#versionRead = { beganMs: this.#requester.monotonicMs(), version: this.#readVersion(request) };
     return this.#versionRead.version;
+  }
+
+  async #readVersion(request: ApiRequest): Promise<number> {
+    using limit = timeLimit(VERSION_MS);
+    try {
+      const headers = { accept: namesOnly('PartialObjectMetadataList') };
+      const answer = await this.#requester.ask({ ...request, headers }, limit.signal);
+      return answer.outcome === 'ok' ? Number(readPage(answer.value)?.version) : Number.NEGATIVE_INFINITY;
+    } catch (cause) {
+      return isNetplugError(cause, 'store/refused') ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY;
+    }
   }
 
   async #object(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer<ApiObject>> {

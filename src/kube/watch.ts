@@ -19,6 +19,8 @@ const event = v.looseObject({ type: v.string(), object: v.unknown() });
 
 /** A stream that ends so long before its time was ended by a server that shuts down. */
 const EARLY_MS = 5000;
+/** An API that takes longer to open a stream may have been replaced meanwhile. */
+const SLOW_MS = 1000;
 
 /**
  * Yields changes after a version and reconnects as needed; returns when the version has expired (410), or when the API
@@ -29,25 +31,37 @@ export async function* followChanges(
   {
     version: from,
     path,
+    isListed,
     onStream,
     isBehind,
     ...call
   }: ApiRequest & {
     readonly version: string;
+    /** Whether the version is that of a list that has just been read. */
+    readonly isListed: boolean;
     readonly onStream: (state: StreamState) => void;
-    /** Reports whether the API has an older version now, by an answer that began after the given time. */
+    /** Reports whether the API is known to have an older version, by an answer that began after the given time. */
     readonly isBehind: (version: string, sinceMs: number, signal: AbortSignal) => Promise<boolean>;
   },
   signal: AbortSignal,
 ): AsyncGenerator<WatchEvent> {
   let version = from;
+  /** When the version may have been lost, on the monotonic clock; undefined when it cannot have been. */
+  let lostMs = isListed ? undefined : requester.monotonicMs();
   while (!signal.aborted) {
+    const beganMs = requester.monotonicMs();
     const timeoutS = requester.watchTimeoutS();
-    const dueMs = requester.monotonicMs() + timeoutS * 1000 - EARLY_MS;
+    const dueMs = beganMs + timeoutS * 1000 - EARLY_MS;
     const query = new URLSearchParams({ watch: '1', allowWatchBookmarks: 'true', timeoutSeconds: String(timeoutS) });
     const url = `${path}${path.endsWith('?') ? '' : '&'}${query.toString()}&resourceVersion=${encodeURIComponent(version)}`;
     const answer = await requester.open({ ...call, path: url }, signal);
     if (answer.outcome !== 'ok') return;
+    const openedMs = requester.monotonicMs();
+    if (openedMs - beganMs >= SLOW_MS) lostMs = openedMs;
+    if (lostMs !== undefined && (await isBehind(version, lostMs, signal))) {
+      answer.value.destroy();
+      return;
+    }
     onStream('opened');
     let end: StreamEnd = 'ended';
     try {
@@ -72,8 +86,8 @@ export async function* followChanges(
     }
     if (signal.aborted) return;
     const endedMs = requester.monotonicMs();
+    lostMs = end === 'broken' || endedMs < dueMs ? endedMs : undefined;
     await requester.rest(end, signal);
-    if ((end === 'broken' || endedMs < dueMs) && (await isBehind(version, endedMs, signal))) return;
   }
 }
 

@@ -184,6 +184,7 @@ export class NetworkProcess {
     if (clock.monotonic() - this.#silentSinceMs < HUNG_MS) return;
     log.error('network process killed', { reason: `it sent nothing for ${String(HUNG_MS / 1000)} s` });
     asked.kill();
+    this.#silentSinceMs = undefined;
   }
 
   /** Calls `act` unless the work ends within the limit. */

@@ -20,6 +20,8 @@ import { MISSING_LOGS } from './missing-logs.ts';
 import { SettingsGate } from './settings-gate.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
+/** Nodes that lose the datastore together read all policies again within this time, while the kernel enforces those before. */
+const SPREAD_MS = 3000;
 /** Changes within this time are written together. A pod that waits is not delayed. */
 const COALESCE_MS = 20;
 /** How many records are applied before other work may run. */
@@ -183,7 +185,7 @@ export class PolicyEnforcement {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    const { policyStore, log } = this.#ports;
+    const { policyStore, log, clock, random } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
     while (!signal.aborted) {
       backOff.start();
@@ -203,6 +205,7 @@ export class PolicyEnforcement {
           log.warning('policy watch lost, keeping existing policies', { reason: this.#watchProblem });
       }
       await backOff.wait(signal);
+      if (this.#hasSnapshot) await clock.sleep(random.int(SPREAD_MS), signal).catch(() => undefined);
     }
   }
 
