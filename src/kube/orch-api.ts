@@ -83,7 +83,7 @@ const PATCH_TYPES: Readonly<Record<Patch['kind'], string>> = {
 const WATCHED_PAGE_SIZE = { all: 25, names: 250 };
 
 /** The time limit of a read of the version for a watch that is open already. */
-const VERSION_MS = 10_000;
+const VERSION_MS = 30_000;
 
 /** Only the object that was read is deleted. */
 export interface Preconditions {

@@ -40,7 +40,7 @@ export async function* followChanges(
     /** Whether the version is that of a list that has just been read. */
     readonly isListed: boolean;
     readonly onStream: (state: StreamState) => void;
-    /** Reports whether the API is known to have an older version, by an answer that began after the given time. */
+    /** Reports whether the API has an older version, by a read that began after the given time. Never rejects. */
     readonly isBehind: (version: string, sinceMs: number, signal: AbortSignal) => Promise<boolean>;
   },
   signal: AbortSignal,
@@ -58,10 +58,12 @@ export async function* followChanges(
     if (answer.outcome !== 'ok') return;
     const openedMs = requester.monotonicMs();
     if (openedMs - beganMs >= SLOW_MS) lostMs = openedMs;
-    if (lostMs !== undefined && (await isBehind(version, lostMs, signal))) {
-      answer.value.destroy();
-      return;
-    }
+    let hasLost = false;
+    if (lostMs !== undefined)
+      void isBehind(version, lostMs, signal).then((isOlder) => {
+        hasLost = isOlder;
+        if (isOlder) answer.value.destroy();
+      });
     onStream('opened');
     let end: StreamEnd = 'ended';
     try {
@@ -84,7 +86,7 @@ export async function* followChanges(
       onStream('broken');
       answer.value.destroy();
     }
-    if (signal.aborted) return;
+    if (signal.aborted || hasLost) return;
     const endedMs = requester.monotonicMs();
     lostMs = end === 'broken' || endedMs < dueMs ? endedMs : undefined;
     await requester.rest(end, signal);
