@@ -59,11 +59,11 @@ export async function* followChanges(
     const openedMs = requester.monotonicMs();
     if (openedMs - beganMs >= SLOW_MS) lostMs = openedMs;
     let hasLost = false;
-    if (lostMs !== undefined)
-      void isBehind(version, lostMs, signal).then((isOlder) => {
-        hasLost = isOlder;
-        if (isOlder) answer.value.destroy();
-      });
+    const compare = async (sinceMs: number): Promise<void> => {
+      hasLost = await isBehind(version, sinceMs, signal);
+      if (hasLost) answer.value.destroy();
+    };
+    if (lostMs !== undefined) void compare(lostMs);
     onStream('opened');
     let end: StreamEnd = 'ended';
     try {

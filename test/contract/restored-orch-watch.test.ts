@@ -1,10 +1,12 @@
 // The etcd of an API server is restored from a backup. The API server accepts a watch from a version that it has not
 // reached, and is silent until it has.
+import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Http2Transport } from '../../src/kube/http2-transport.ts';
 import { OrchApi } from '../../src/kube/orch-api.ts';
 import { LEASES } from '../../src/kube/paths.ts';
 import type { WatchEvent } from '../../src/kube/watch.ts';
+import { program } from '../support/components.ts';
 import { type Etcd, freePort, startEtcd } from '../support/etcd.ts';
 import { poolOf } from '../support/fixtures.ts';
 import { here } from '../support/here.ts';
@@ -13,6 +15,7 @@ import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
 const POOLS = { group: 'netplug.io', version: 'v3', plural: 'ippools' } as const;
 const KINDS = ['ippools', 'ipreservations', 'bgppeers', 'networksets', 'profiles'];
+const WRITES = 300;
 const never = new AbortController().signal;
 const scope = new AsyncDisposableStack();
 const transport = new Http2Transport();
@@ -77,6 +80,9 @@ it('lists again when the API server has not reached the version of the watch', a
   const ending = new AbortController();
   const watch = api.watch(POOLS, {}, ending.signal);
   expect(await next(watch)).toEqual(['all', 'later']);
+  // An API server writes something itself when it starts, which must not bring the backup to the version of the watch.
+  const put = [`--endpoints=${etcd.url}`, 'put', '/elsewhere', 'x'];
+  for (let write = 0; write < WRITES; write += 1) execFileSync(program('etcdctl'), put, { stdio: 'ignore' });
   const changed = watch.next();
   await create(api, 'after-the-backup');
   const { value: later } = await changed;
