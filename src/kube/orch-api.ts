@@ -189,7 +189,9 @@ export class OrchApi implements AsyncDisposable {
         yield { kind: 'all', objects: listing.items, version };
       }
       const isBehind = async (seen: string, sinceMs: number, over: AbortSignal): Promise<boolean> => {
-        const list = { ...call('list', collection), path: `${path}${path.endsWith('?') ? '' : '&'}limit=1` };
+        const query = selectorsOf(selectors);
+        query.set('limit', '1');
+        const list = { ...call('list', collection), path: `${collectionPath(collection)}?${query.toString()}` };
         return untilAborted(this.#versionSince(sinceMs, list), over).then(
           (current) => current < Number(seen),
           () => false,
