@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { BackOff, backOffConflict, backOffMs } from './back-off.ts';
+import { BackOff, backOffConflict, backOffMs, keepRunning } from './back-off.ts';
 import { virtualClock } from './clock.ts';
 import { NetplugError } from './errors.ts';
 import { seededRandom } from './random.ts';
@@ -72,5 +72,28 @@ describe('work that is restarted whenever it ends', () => {
   it('waits as after the first failure once it had lasted longer than the longest wait', async () => {
     const waits = await waitsOf([10, 10, 10, 10, 11_000]);
     expect(waits.at(-1)).toBeLessThanOrEqual(100);
+  });
+});
+
+describe('work that is kept running', () => {
+  it('is restarted after a failure and after an end, and reports failures in a row until the signal aborts', async () => {
+    const clock = virtualClock();
+    const stop = new AbortController();
+    const startedMs: number[] = [];
+    const failures: number[] = [];
+    const work = async (): Promise<void> => {
+      startedMs.push(clock.monotonic());
+      await clock.sleep(startedMs.length === 3 ? 60_000 : 1, stop.signal);
+      if (startedMs.length === 5) stop.abort();
+      if (startedMs.length !== 4) throw unavailable;
+    };
+    await keepRunning(
+      { clock, random: seededRandom(1) },
+      { work, onFailure: (_, count) => failures.push(count) },
+      stop.signal,
+    );
+    expect(failures).toEqual([1, 2, 1]);
+    expect(startedMs).toHaveLength(5);
+    expect(Math.min(...startedMs.slice(1).map((at, index) => at - (startedMs[index] ?? 0)))).toBeGreaterThanOrEqual(50);
   });
 });

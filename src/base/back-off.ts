@@ -17,6 +17,8 @@ export interface BackOffPolicy {
   readonly maxRefusedMs?: number;
 }
 
+/** For long-lived work. */
+const WATCHES: BackOffPolicy = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 /** For writes that a concurrent write invalidated. */
 const CONFLICT: BackOffPolicy = { firstMs: 2, maxMs: 2000 };
 
@@ -82,5 +84,31 @@ export class BackOff {
     const { clock, random } = this.#ports;
     const failed = { failures: Math.max(1, this.#failures), cause: this.#cause };
     await clock.sleep(backOffMs(this.#policy, failed, random), signal).catch(() => undefined);
+  }
+}
+
+/** Long-lived work such as a watch. It may also return. */
+export interface LastingWork {
+  readonly work: () => Promise<void>;
+  /** Receives the cause and the number of failures in a row. */
+  readonly onFailure: (cause: unknown, failures: number) => void;
+}
+
+/** Restarts the work whenever it ends, after a wait, until the signal aborts. */
+export async function keepRunning(
+  ports: RetryPorts,
+  { work, onFailure }: LastingWork,
+  signal: AbortSignal,
+): Promise<void> {
+  const backOff = new BackOff(ports, WATCHES);
+  while (!signal.aborted) {
+    backOff.start();
+    try {
+      await work();
+    } catch (cause) {
+      if (signal.aborted) return;
+      onFailure(cause, backOff.fail(cause));
+    }
+    await backOff.wait(signal);
   }
 }

@@ -1,7 +1,6 @@
 import { reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { BackOff } from '../base/back-off.ts';
-import type { RetryPorts } from '../base/back-off.ts';
+import { keepRunning, type RetryPorts } from '../base/back-off.ts';
 import type { ApiObject } from './objects.ts';
 import type { ListOptions, OrchApi } from './orch-api.ts';
 import type { Collection } from './paths.ts';
@@ -11,8 +10,6 @@ import type { StreamState } from './watch.ts';
 
 /** Missed changes arrive right after the stream opens. Until then the cache may be stale. */
 const CATCH_UP_MS = 1000;
-/** Delay before a failed watch restarts. */
-const BACK_OFF = { firstMs: 1000, maxMs: 5000, maxRefusedMs: 30_000 };
 
 /** The objects of one kind to cache, and what is kept of each. */
 export interface CachedKind<T> {
@@ -50,21 +47,19 @@ export class ObjectMirror<T> {
   /** Watches until the signal aborts, and restarts the watch after failures. */
   async run(signal: AbortSignal): Promise<void> {
     const { api, log } = this.#ports;
-    const backOff = new BackOff(this.#ports, BACK_OFF);
     const { collection, options } = this.#mirrored;
     const onStream = (state: StreamState): void => this.#note(state);
-    while (!signal.aborted) {
-      backOff.start();
+    const work = async (): Promise<void> => {
       try {
         for await (const event of api.sharedWatch(collection, { ...options, onStream }, signal)) this.#apply(event);
-      } catch (cause) {
-        if (signal.aborted) return;
-        backOff.fail(cause);
-        log.warning('watch failed', { kind: collection.plural, reason: reasonOf(cause) });
+      } finally {
+        this.#forget();
       }
-      this.#forget();
-      await backOff.wait(signal);
-    }
+    };
+    const onFailure = (cause: unknown, failures: number): void => {
+      if (failures === 1) log.warning('watch failed', { kind: collection.plural, reason: reasonOf(cause) });
+    };
+    await keepRunning(this.#ports, { work, onFailure }, signal);
   }
 
   #apply(event: SharedEvent): void {

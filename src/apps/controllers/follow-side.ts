@@ -1,11 +1,9 @@
-import { BackOff, type RetryPorts } from '../../base/back-off.ts';
+import { keepRunning, type RetryPorts } from '../../base/back-off.ts';
 import { reasonOf } from '../../base/errors.ts';
 import { RecordCache } from '../../cache/record-cache.ts';
 import type { FollowStore } from '../../datastore/follow.ts';
 import type { ControllerPorts } from './controller.ts';
 import type { Feed, Observed, ObservedChange, Side } from './observed.ts';
-
-const BACK_OFF = { firstMs: 250, maxMs: 5000, maxRefusedMs: 30_000 };
 
 type FollowerPorts = Pick<ControllerPorts, 'log' | 'confirmCluster'> & RetryPorts & { readonly store: FollowStore };
 
@@ -39,31 +37,27 @@ export class SideFollower {
   async run(onChanges: (changes: readonly ObservedChange[]) => void, signal: AbortSignal): Promise<void> {
     if (this.#feeds.length === 0) return;
     const { store, log, confirmCluster } = this.#ports;
-    const backOff = new BackOff(this.#ports, BACK_OFF);
     const queries = this.#feeds.map(({ query }) => query);
-    while (!signal.aborted) {
-      backOff.start();
-      try {
-        // A leader must not decide by what another process, or an earlier watch, had cached.
-        for await (const event of store.follow(queries, { isFresh: true, signal })) {
-          // It may have come from another server than the records before.
-          if (event.kind === 'snapshot') await confirmCluster(signal);
-          const deltas = this.#cache.apply(event);
-          this.#problem = undefined;
-          onChanges(
-            deltas.flatMap((delta) => {
-              const feed = this.#feeds[delta.after.query];
-              return feed === undefined ? [] : this.#observed.take(feed, delta);
-            }),
-          );
-        }
-      } catch (cause) {
-        if (signal.aborted) return;
-        const reason = reasonOf(cause);
-        this.#problem = `the watch of the ${this.#side} is interrupted: ${reason}`;
-        if (backOff.fail(cause) === 1) log.warning('watch lost', { side: this.#side, reason });
+    const work = async (): Promise<void> => {
+      // A leader must not decide by what another process, or an earlier watch, had cached.
+      for await (const event of store.follow(queries, { isFresh: true, signal })) {
+        // It may have come from another server than the records before.
+        if (event.kind === 'snapshot') await confirmCluster(signal);
+        const deltas = this.#cache.apply(event);
+        this.#problem = undefined;
+        onChanges(
+          deltas.flatMap((delta) => {
+            const feed = this.#feeds[delta.after.query];
+            return feed === undefined ? [] : this.#observed.take(feed, delta);
+          }),
+        );
       }
-      await backOff.wait(signal);
-    }
+    };
+    const onFailure = (cause: unknown, failures: number): void => {
+      const reason = reasonOf(cause);
+      this.#problem = `the watch of the ${this.#side} is interrupted: ${reason}`;
+      if (failures === 1) log.warning('watch lost', { side: this.#side, reason });
+    };
+    await keepRunning(this.#ports, { work, onFailure }, signal);
   }
 }

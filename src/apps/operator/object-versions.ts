@@ -1,4 +1,4 @@
-import { BackOff, type RetryPorts } from '../../base/back-off.ts';
+import { keepRunning, type RetryPorts } from '../../base/back-off.ts';
 import { reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { objectKey } from '../../kube/objects.ts';
@@ -6,8 +6,6 @@ import type { ListOptions, OrchApi } from '../../kube/orch-api.ts';
 import { type Collection, collectionPath } from '../../kube/paths.ts';
 import type { WatchEvent } from '../../kube/watch.ts';
 import { supervise } from '../../runtime/supervise.ts';
-
-const BACK_OFF = { firstMs: 500, maxMs: 5000, maxRefusedMs: 30_000 };
 
 /** Objects of one kind that are watched. */
 export interface WatchedKind {
@@ -70,22 +68,17 @@ export class ObjectVersions {
   async #watch(kind: WatchedKind, signal: AbortSignal): Promise<void> {
     const { api, log } = this.#ports;
     const { collection, options } = kind;
-    const backOff = new BackOff(this.#ports, BACK_OFF);
-    while (!signal.aborted) {
-      backOff.start();
-      try {
-        for await (const event of api.watch(collection, { ...options, only: 'names' }, signal)) {
-          this.#problems.delete(collection.plural);
-          if (event.kind !== 'bookmark') this.#note(kind, event);
-        }
-      } catch (cause) {
-        if (signal.aborted) return;
-        if (backOff.fail(cause) === 1)
-          log.warning('watch failed', { kind: collection.plural, reason: reasonOf(cause) });
-        this.#problems.set(collection.plural, reasonOf(cause));
+    const work = async (): Promise<void> => {
+      for await (const event of api.watch(collection, { ...options, only: 'names' }, signal)) {
+        this.#problems.delete(collection.plural);
+        if (event.kind !== 'bookmark') this.#note(kind, event);
       }
-      await backOff.wait(signal);
-    }
+    };
+    const onFailure = (cause: unknown, failures: number): void => {
+      if (failures === 1) log.warning('watch failed', { kind: collection.plural, reason: reasonOf(cause) });
+      this.#problems.set(collection.plural, reasonOf(cause));
+    };
+    await keepRunning(this.#ports, { work, onFailure }, signal);
   }
 
   #note({ collection, names, triggers }: WatchedKind, event: NotedEvent): void {

@@ -1,4 +1,4 @@
-import { BackOff, type RetryPorts } from '../../../base/back-off.ts';
+import { keepRunning, type RetryPorts } from '../../../base/back-off.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
 import type { FlowTable, TrackedFlow } from '../../../dataplane/flow-table.ts';
@@ -25,7 +25,6 @@ import { packetOf } from './judge-flow.ts';
 import { localPodAddresses } from './local-pod-addresses.ts';
 import { RuleCounters } from './rule-counters.ts';
 
-const BACK_OFF = { firstMs: 100, maxMs: 30_000 };
 const COUNTERS_MS = 5000;
 const TRACKED_MS = 30_000;
 /** A reading is followed by a pause so many times as long, which bounds the share of the processor. */
@@ -151,23 +150,19 @@ export class FlowObserver {
 
   async #listen(signal: AbortSignal): Promise<void> {
     const { reports, log } = this.#ports;
-    const backOff = new BackOff(this.#ports, BACK_OFF);
-    while (!signal.aborted) {
-      backOff.start();
-      try {
-        const { promise: ended, reject, resolve } = Promise.withResolvers<void>();
-        signal.addEventListener('abort', () => resolve(), { once: true });
-        using _watch = reports.watch(REPORT_GROUP, (report) => {
-          if (report.kind === 'ended') reject(new Error(report.reason));
-          else this.#take(report);
-        });
-        await ended;
-      } catch (cause) {
-        if (backOff.fail(cause) === 1)
-          log.warning('reports of denied packets not received', { reason: reasonOf(cause) });
-        await backOff.wait(signal);
-      }
-    }
+    const work = async (): Promise<void> => {
+      const { promise: ended, reject, resolve } = Promise.withResolvers<void>();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+      using _watch = reports.watch(REPORT_GROUP, (report) => {
+        if (report.kind === 'ended') reject(new Error(report.reason));
+        else this.#take(report);
+      });
+      await ended;
+    };
+    const onFailure = (cause: unknown, failures: number): void => {
+      if (failures === 1) log.warning('reports of denied packets not received', { reason: reasonOf(cause) });
+    };
+    await keepRunning(this.#ports, { work, onFailure }, signal);
   }
 
   #take(report: Exclude<PacketReport, { readonly kind: 'ended' }>): void {

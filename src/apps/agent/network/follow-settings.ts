@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { BackOff, type RetryPorts } from '../../../base/back-off.ts';
+import { keepRunning, type RetryPorts } from '../../../base/back-off.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
 import { RecordCache } from '../../../cache/record-cache.ts';
@@ -13,8 +13,6 @@ import type { Env } from '../../../config/environment.ts';
 import type { FollowStore } from '../../../datastore/follow.ts';
 import type { AgentConfiguration } from '../../../model/agent-configuration.ts';
 import type { NodeName } from '../../../model/names.ts';
-
-const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 
 interface SettingsPorts extends RetryPorts {
   readonly store: FollowStore;
@@ -74,26 +72,21 @@ export class SettingsFollower {
   /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { store, log } = this.#ports;
-    const backOff = new BackOff(this.#ports, BACK_OFF);
-    while (!signal.aborted) {
-      backOff.start();
-      try {
-        for await (const event of store.follow([{ kind: 'resources', of: 'AgentConfiguration' }], { signal })) {
-          for (const { after } of this.#cache.apply(event))
-            if (after.problem !== undefined) log.warning('record skipped', { problem: after.problem });
-          this.#take();
-          if ([...this.#problems.keys()].every((key) => this.#lastRead.has(key))) {
-            this.#isRead = true;
-            this.#read.resolve();
-          }
+    const work = async (): Promise<void> => {
+      for await (const event of store.follow([{ kind: 'resources', of: 'AgentConfiguration' }], { signal })) {
+        for (const { after } of this.#cache.apply(event))
+          if (after.problem !== undefined) log.warning('record skipped', { problem: after.problem });
+        this.#take();
+        if ([...this.#problems.keys()].every((key) => this.#lastRead.has(key))) {
+          this.#isRead = true;
+          this.#read.resolve();
         }
-      } catch (cause) {
-        if (signal.aborted) return;
-        if (backOff.fail(cause) === 1)
-          log.warning('settings watch lost, keeping settings', { reason: reasonOf(cause) });
       }
-      await backOff.wait(signal);
-    }
+    };
+    const onFailure = (cause: unknown, failures: number): void => {
+      if (failures === 1) log.warning('settings watch lost, keeping settings', { reason: reasonOf(cause) });
+    };
+    await keepRunning(this.#ports, { work, onFailure }, signal);
   }
 
   #take(): void {

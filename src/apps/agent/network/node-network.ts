@@ -2,7 +2,7 @@ import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../../base/errors.ts';
-import { BackOff } from '../../../base/back-off.ts';
+import { keepRunning } from '../../../base/back-off.ts';
 import { repeat } from '../../../base/clock.ts';
 import type { HostEvent, HostNetwork } from '../../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
@@ -36,7 +36,6 @@ import { shownNetwork } from './shown-network.ts';
 import { ADDRESSES_PAUSE_MS, findOwnAddresses, assertNoConflict } from './own-addresses.ts';
 import { TunnelFilter } from './tunnel-filter.ts';
 
-const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 /** How often the node is compared with its desired state without a trigger. */
 const SLOW_RESYNC_MS = 60_000;
 /** The same for what the kernel does not report: forwarding, and nftables. */
@@ -208,22 +207,18 @@ export class NodeNetwork {
 
   async #follow(signal: AbortSignal): Promise<void> {
     const { followed, log } = this.#ports;
-    const backOff = new BackOff(this.#ports, BACK_OFF);
-    while (!signal.aborted) {
-      backOff.start();
-      try {
-        for await (const change of followCluster(followed, this.#settings.node, signal)) {
-          this.#applyChange(change);
-          this.#watchProblem = undefined;
-        }
-      } catch (cause) {
-        if (signal.aborted) return;
-        const reason = reasonOf(cause);
-        this.#watchProblem = `the cluster watch is lost: ${reason}`;
-        if (backOff.fail(cause) === 1) log.warning('cluster watch lost, keeping existing routes', { reason });
+    const work = async (): Promise<void> => {
+      for await (const change of followCluster(followed, this.#settings.node, signal)) {
+        this.#applyChange(change);
+        this.#watchProblem = undefined;
       }
-      await backOff.wait(signal);
-    }
+    };
+    const onFailure = (cause: unknown, failures: number): void => {
+      const reason = reasonOf(cause);
+      this.#watchProblem = `the cluster watch is lost: ${reason}`;
+      if (failures === 1) log.warning('cluster watch lost, keeping existing routes', { reason });
+    };
+    await keepRunning(this.#ports, { work, onFailure }, signal);
   }
 
   #applyChange(change: ClusterChange): void {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { BackOff } from '../../../base/back-off.ts';
+import { BackOff, keepRunning } from '../../../base/back-off.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import { followPolicyRecords, type PolicyRecord } from '../../../cache/policy-records.ts';
 import { RecordCache } from '../../../cache/record-cache.ts';
@@ -186,27 +186,22 @@ export class PolicyEnforcement {
 
   async #follow(signal: AbortSignal): Promise<void> {
     const { policyStore, log, clock, random } = this.#ports;
-    const backOff = new BackOff(this.#ports, BACK_OFF);
-    while (!signal.aborted) {
-      backOff.start();
-      try {
-        for await (const { records, problems } of followPolicyRecords(policyStore, this.#cache, signal)) {
-          for (const problem of problems) log.warning('record skipped', { problem });
-          this.#watchProblem = undefined;
-          await this.#takeInSlices(records);
-          if (this.#hasSnapshot && records.length > 0) void this.#wakeLater(signal);
-          // Changes are taken meanwhile: they must not queue up while the settings cannot be read.
-          if (!this.#hasBegun) void this.#begin(signal);
-        }
-      } catch (cause) {
-        if (signal.aborted) return;
-        this.#watchProblem = reasonOf(cause);
-        if (backOff.fail(cause) === 1)
-          log.warning('policy watch lost, keeping existing policies', { reason: this.#watchProblem });
+    const work = async (): Promise<void> => {
+      if (this.#hasSnapshot) await clock.sleep(random.int(SPREAD_MS), signal);
+      for await (const { records, problems } of followPolicyRecords(policyStore, this.#cache, signal)) {
+        for (const problem of problems) log.warning('record skipped', { problem });
+        this.#watchProblem = undefined;
+        await this.#takeInSlices(records);
+        if (this.#hasSnapshot && records.length > 0) void this.#wakeLater(signal);
+        // Changes are taken meanwhile: they must not queue up while the settings cannot be read.
+        if (!this.#hasBegun) void this.#begin(signal);
       }
-      await backOff.wait(signal);
-      if (this.#hasSnapshot) await clock.sleep(random.int(SPREAD_MS), signal).catch(() => undefined);
-    }
+    };
+    const onFailure = (cause: unknown, failures: number): void => {
+      this.#watchProblem = reasonOf(cause);
+      if (failures === 1) log.warning('policy watch lost, keeping existing policies', { reason: this.#watchProblem });
+    };
+    await keepRunning(this.#ports, { work, onFailure }, signal);
   }
 
   /** Writes the first policies when the settings allow it. */

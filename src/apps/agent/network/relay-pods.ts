@@ -1,4 +1,4 @@
-import { BackOff, type RetryPorts } from '../../../base/back-off.ts';
+import { keepRunning, type RetryPorts } from '../../../base/back-off.ts';
 import { repeat } from '../../../base/clock.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
@@ -6,8 +6,6 @@ import { PODS } from '../../../kube/paths.ts';
 import type { RelayedEvent } from '../../../kube/shared-watches.ts';
 import { RELAY_BEAT_MS } from '../../../kube/watch-relay.ts';
 import type { NodeName } from '../../../model/names.ts';
-
-const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 
 interface RelayPorts extends RetryPorts {
   readonly api: Pick<OrchApi, 'sharedWatch'>;
@@ -23,7 +21,6 @@ export async function relayPods(
   node: NodeName,
   signal: AbortSignal,
 ): Promise<void> {
-  const backOff = new BackOff(ports, BACK_OFF);
   const isOwn = (pod: ApiObject | undefined): boolean => nodeOf(pod) === node;
   const ifOwn = (pod: ApiObject | undefined): ApiObject | undefined => (isOwn(pod) ? pod : undefined);
   let isOpen = false;
@@ -38,8 +35,7 @@ export async function relayPods(
     if (isOpen && version !== undefined) send({ kind: 'changes', changes: [], version });
   };
   repeat(beat, RELAY_BEAT_MS, signal);
-  while (!signal.aborted) {
-    backOff.start();
+  const work = async (): Promise<void> => {
     try {
       for await (const event of api.sharedWatch(PODS, { onStream }, signal)) {
         version = event.version;
@@ -52,14 +48,12 @@ export async function relayPods(
           if (changes.length > 0) send({ ...event, changes });
         }
       }
-    } catch (cause) {
-      if (signal.aborted) return;
-      // Logged by the follower of policies, which has the same watch.
-      backOff.fail(cause);
+    } finally {
+      version = undefined;
     }
-    version = undefined;
-    await backOff.wait(signal);
-  }
+  };
+  // The follower of policies, which has the same watch, logs failures.
+  await keepRunning(ports, { work, onFailure: () => undefined }, signal);
 }
 
 function nodeOf(pod: ApiObject | undefined): unknown {
