@@ -2,12 +2,11 @@ import { BackOff, type RetryPorts } from '../base/back-off.ts';
 import { untilBeat } from '../base/clock.ts';
 import { isNetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { Trigger } from '../base/trigger.ts';
 
 /** Triggers within this time cause a single run. */
 const COALESCE_MS = 20;
 const BACK_OFF = { firstMs: 250, maxMs: 10_000, maxRefusedMs: 30_000 };
-/** Node's longest timer, 24 days; stands for 'never'. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export interface ReconcilerOptions extends RetryPorts {
   readonly name: string;
@@ -26,11 +25,10 @@ export interface ReconcilerOptions extends RetryPorts {
 export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #backOff: BackOff;
-  #isTriggered = false;
+  readonly #trigger = new Trigger();
   #hasSucceeded = false;
   #lastError: string | undefined;
   #isStoreUnavailable = false;
-  #wake: (() => void) | undefined;
   #endedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ReconcilerOptions) {
@@ -67,8 +65,7 @@ export class Reconciler {
 
   /** Requests a run. Resyncs begin after the first success. A trigger does not shorten the back-off after a failure. */
   trigger(): void {
-    this.#isTriggered = true;
-    this.#wake?.();
+    this.#trigger.set();
   }
 
   /** Runs the reconcile function whenever it is due, until the signal aborts. */
@@ -79,7 +76,7 @@ export class Reconciler {
       else await this.#waitForTrigger(signal);
       await this.#waitForPause(signal);
       if (signal.aborted) return;
-      this.#isTriggered = false;
+      this.#trigger.clear();
       await this.#runOnce(signal);
       this.#endedMs = clock.monotonic();
       onRun?.();
@@ -108,14 +105,9 @@ export class Reconciler {
   /** Resolves `COALESCE_MS` after a trigger, when a resync is due, or when the signal aborts. */
   async #waitForTrigger(signal: AbortSignal): Promise<void> {
     const { clock, resyncMs } = this.#options;
-    if (!this.#isTriggered) {
-      const woken = new AbortController();
-      this.#wake = () => woken.abort();
-      const waitMs = this.#hasSucceeded && resyncMs !== undefined ? untilBeat(resyncMs, clock) : LONGEST_TIMER_MS;
-      await clock.sleep(waitMs, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
-      this.#wake = undefined;
-    }
-    if (this.#isTriggered) await clock.sleep(COALESCE_MS, signal).catch(() => undefined);
+    const isResynced = this.#hasSucceeded && resyncMs !== undefined;
+    await this.#trigger.wait(signal, isResynced ? { limitMs: untilBeat(resyncMs, clock), clock } : undefined);
+    if (this.#trigger.isSet) await clock.sleep(COALESCE_MS, signal).catch(() => undefined);
   }
 
   async #waitForPause(signal: AbortSignal): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../base/clock.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
+import { Trigger } from '../../../base/trigger.ts';
 import type { FlowTable, TrackedFlow } from '../../../dataplane/flow-table.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { tryReadCidr } from '../../../net/cidr.ts';
@@ -35,8 +36,7 @@ export class DeniedFlows {
   readonly #ports: FlowPorts;
   readonly #node: string;
   readonly #view: Pick<PolicyView, 'endpoints' | 'hostEndpoints'>;
-  #isDue = false;
-  #wake: () => void = () => undefined;
+  readonly #due = new Trigger();
 
   constructor(ports: FlowPorts, node: string, view: Pick<PolicyView, 'endpoints' | 'hostEndpoints'>) {
     this.#ports = ports;
@@ -46,8 +46,7 @@ export class DeniedFlows {
 
   /** Requests an examination. Call it when the kernel has the changed policies: an ended flow is judged anew. */
   trigger(): void {
-    this.#isDue = true;
-    this.#wake();
+    this.#due.set();
   }
 
   /** @throws kernel/failed */
@@ -60,15 +59,15 @@ export class DeniedFlows {
     const { clock, log } = this.#ports;
     let failure: string | undefined;
     while (!signal.aborted) {
-      await this.#untilDue(signal);
+      await this.#due.wait(signal);
       if (signal.aborted) return;
-      this.#isDue = false;
+      this.#due.clear();
       let pauseMs = PAUSE_MS;
       try {
         await this.#examine();
         failure = undefined;
       } catch (cause) {
-        this.#isDue = true;
+        this.#due.set();
         pauseMs = RETRY_MS;
         if (reasonOf(cause) !== failure) log.warning('flows not examined', { reason: reasonOf(cause) });
         failure = reasonOf(cause);
@@ -97,14 +96,5 @@ export class DeniedFlows {
       log.warning('packets of ended flows not dropped', { reason: reasonOf(cause) });
     });
     log.info('denied flows ended', { flows: await flowTable.end(denied) });
-  }
-
-  async #untilDue(signal: AbortSignal): Promise<void> {
-    if (this.#isDue || signal.aborted) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#wake = resolve;
-    signal.addEventListener('abort', () => resolve(), { once: true });
-    await promise;
-    this.#wake = () => undefined;
   }
 }

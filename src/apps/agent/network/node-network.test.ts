@@ -213,7 +213,7 @@ describe('the network of a node', () => {
       () => a.network.problems().join('\n'),
     );
     expect(a.network.problems()[0]).toMatch(/ipip/);
-    expect(a.registered).toEqual([]);
+    await until(() => a.registered.length > 0, 'the node is registered');
   });
 
   it('releases the address of a tunnel that no pool needs any more', async () => {
@@ -273,8 +273,9 @@ describe('the network of a node', () => {
     const { store } = await worldWith(VXLAN);
     const [host, link] = [hostAt('192.0.2.1/24'), (await hostAt('192.0.2.1/24').listInterfaces())[1]!];
     const [a, b] = [startNode('a', { store, host }), startNode('b', { store, host: hostAt('192.0.2.2/24') })];
-    await podOn(store, 'b');
+    const block = await podOn(store, 'b');
     await works(a, b);
+    await until(async () => (await routesOf(a))[block] !== undefined, 'the block of b is routed');
     const before = [await routesOf(a), host.tunnels, await store.findResource({ kind: 'Node', name: 'a' }, never)];
     await store.createResource(poolOf('around', '192.0.2.0/24'), never);
     await settled();

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { BackOff, keepRunning } from '../../../base/back-off.ts';
 import { reasonOf } from '../../../base/errors.ts';
+import { Trigger } from '../../../base/trigger.ts';
 import { followPolicyRecords, type PolicyRecord } from '../../../cache/policy-records.ts';
 import { RecordCache } from '../../../cache/record-cache.ts';
 import type { Isolation, SandboxEndpoint } from '../../../cni/pod-isolation.ts';
@@ -65,9 +66,7 @@ export class PolicyEnforcement {
   #waiting: (() => void)[] = [];
   /** Resolved after the next attempt to write. */
   #attempting: (() => void)[] = [];
-  #isDue = false;
-  #wake: () => void = () => undefined;
-  #settle: AbortController = new AbortController();
+  readonly #due = new Trigger();
 
   constructor(ports: EnforcementPorts, { node, start, policy }: EnforcementSettings) {
     this.#ports = ports;
@@ -154,18 +153,18 @@ export class PolicyEnforcement {
   /** Compiles all policies anew with other settings. */
   configure(policy: PolicySettings): void {
     this.#compiled.configure(policy);
-    this.#trigger();
+    this.#due.set();
   }
 
   /** Takes the interfaces of pods that another plugin has connected, by the text of an address. */
   useLinks(links: ReadonlyMap<string, string>): void {
     this.#take(this.#pods.useLinks(links));
-    this.#trigger();
+    this.#due.set();
   }
 
   /** Takes a change of the host without delay. */
   noteHostChange(): void {
-    this.#trigger();
+    this.#due.set();
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -209,12 +208,12 @@ export class PolicyEnforcement {
     this.#hasBegun = true;
     await this.#gate.pass(() => this.#hasHostEndpoints, signal);
     this.#hasSnapshot = true;
-    this.#trigger();
+    this.#due.set();
   }
 
   async #takeSettings(): Promise<void> {
     await this.#gate.open();
-    this.#trigger();
+    this.#due.set();
   }
 
   #take(records: readonly PolicyRecord[]): void {
@@ -248,7 +247,7 @@ export class PolicyEnforcement {
   async #written(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push(resolve);
-    this.#trigger();
+    this.#due.set();
     return promise;
   }
 
@@ -256,18 +255,13 @@ export class PolicyEnforcement {
   async #attempted(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#attempting.push(resolve);
-    this.#trigger();
+    this.#due.set();
     return promise;
-  }
-
-  #trigger(): void {
-    this.#isDue = true;
-    this.#wake();
   }
 
   async #wakeLater(signal: AbortSignal): Promise<void> {
     await this.#ports.clock.sleep(COALESCE_MS, signal).catch(() => undefined);
-    this.#trigger();
+    this.#due.set();
   }
 
   async #write(signal: AbortSignal): Promise<void> {
@@ -275,7 +269,7 @@ export class PolicyEnforcement {
     const backOff = new BackOff(this.#ports, BACK_OFF);
     let readMs = Number.NEGATIVE_INFINITY;
     while (!signal.aborted) {
-      this.#isDue = false;
+      this.#due.clear();
       const waiting = this.#hasSnapshot ? this.#waiting.splice(0) : [];
       const attempting = this.#attempting.splice(0);
       const startMs = clock.monotonic();
@@ -306,7 +300,7 @@ export class PolicyEnforcement {
       for (const resolve of attempting) resolve();
       if (this.#writeProblem === undefined) {
         const limitMs = RESYNC_MS - (clock.monotonic() - readMs);
-        await this.#untilDue(signal, this.#hasHostEndpoints ? Math.min(limitMs, HOST_MS) : limitMs);
+        await this.#due.wait(signal, { limitMs: this.#hasHostEndpoints ? Math.min(limitMs, HOST_MS) : limitMs, clock });
       } else await backOff.wait(signal);
     }
   }
@@ -391,13 +385,5 @@ export class PolicyEnforcement {
 
   async #apply(table: FilterTable, options: Parameters<PolicyFilter['apply']>[1]): ReturnType<PolicyFilter['apply']> {
     return this.#ports.policyFilter().apply(table, options);
-  }
-
-  /** Resolves when a change is due, at the latest after `limitMs`. */
-  async #untilDue(signal: AbortSignal, limitMs: number): Promise<void> {
-    if (this.#isDue || limitMs <= 0) return;
-    this.#settle = new AbortController();
-    this.#wake = () => this.#settle.abort();
-    await this.#ports.clock.sleep(limitMs, AbortSignal.any([signal, this.#settle.signal])).catch(() => undefined);
   }
 }
