@@ -1,5 +1,4 @@
 import type { AssignRequest } from '../ipam/assign.ts';
-import type { AssignedAddress } from '../ipam/plan-assign.ts';
 import type { Address } from '../net/address.ts';
 import type { Netconf } from '../config/netconf.ts';
 import { effectivePools } from '../config/precedence.ts';
@@ -21,9 +20,14 @@ export function requestOf(call: CniCall, ipam: OwnIpam, endpointOf: EndpointOf |
       annotated === undefined
         ? { addresses: requestedAddresses(config, args.ips), rule: 'request' }
         : { addresses: annotated.addresses, rule: 'pod-annotation', text: annotated.askedBy },
-    ...(endpointOf === undefined
+    ...(endpointOf === undefined || call.endpointId === undefined
       ? {}
-      : { endpoint: (assigned: readonly AssignedAddress[]) => endpointOf(assigned.map(({ address }) => address)) }),
+      : {
+          endpoint: {
+            id: call.endpointId,
+            withAddresses: (assigned) => endpointOf(assigned.map(({ address }) => address)),
+          },
+        }),
   };
 }
 

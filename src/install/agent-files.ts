@@ -1,4 +1,5 @@
 import { readFileState, writeFileAtomically } from '../base/atomic-file.ts';
+import { SerialQueue } from '../base/serial-queue.ts';
 import { sha256Of } from '../base/sha256.ts';
 import { isNetplugError } from '../base/errors.ts';
 import { onFile } from './on-file.ts';
@@ -17,7 +18,7 @@ export interface AgentFile {
 export class AgentFiles {
   readonly #recordPath: string;
   readonly #warn: (text: string) => void;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #writes = new SerialQueue();
 
   constructor(stateDir: string, warn: (text: string) => void) {
     this.#recordPath = agentRecordPath(stateDir);
@@ -29,9 +30,7 @@ export class AgentFiles {
     const { path, text } = file;
     const state = await onFile('read', path, async () => readFileState(path, signal));
     if (state?.sha256 === sha256Of(text) && state.mode === PRIVATE_MODE) return false;
-    const done = this.#last.then(async () => this.#write(file));
-    this.#last = done.catch(() => undefined);
-    await done;
+    await this.#writes.run(async () => this.#write(file));
     return true;
   }
 

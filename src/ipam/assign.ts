@@ -11,7 +11,7 @@ import {
 import { type Allocation, type ChosenBy, heldAddresses, MAX_HOLDER_BYTES } from '../model/ip-block.ts';
 import type { PoolUse } from '../model/ip-pool.ts';
 import { type Attachment, handleOf, isSameHolder, type NodeName } from '../model/names.ts';
-import { endpointIdOf, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type EndpointId, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../config/netconf.ts';
@@ -35,8 +35,14 @@ export interface AssignRequest {
   readonly pools: Readonly<Record<Family, PoolChoice>>;
   /** Specific addresses, at most one per family; `rule` and `text` say where the user requested them. */
   readonly requested: { readonly addresses: readonly Address[]; readonly rule: ChosenBy; readonly text?: string };
-  /** The record to write in the same transaction, once the addresses are known. */
-  readonly endpoint?: (assigned: readonly AssignedAddress[]) => WorkloadEndpoint;
+  /** The endpoint to write in the same transaction. */
+  readonly endpoint?: RequestedEndpoint;
+}
+
+export interface RequestedEndpoint {
+  readonly id: EndpointId;
+  /** Returns the record of the endpoint, which has this id. */
+  readonly withAddresses: (assigned: readonly AssignedAddress[]) => WorkloadEndpoint;
 }
 
 export interface PodIdentity {
@@ -69,13 +75,11 @@ export async function assign(
   limits: Limits,
 ): Promise<readonly AssignedAddress[]> {
   const { signal } = limits;
-  const endpoint = request.endpoint?.([]);
-  const endpointId = endpoint === undefined ? undefined : endpointIdOf(endpoint);
   const allocations = draftAllocations(ports, request);
   for (let attempt = 0; ; attempt += 1) {
     await backOffOrTimeOut(ports, attempt, signal);
     using turn = await ports.store.takeTurn?.(signal);
-    const view = await ports.store.readNodeView(request.node, endpointId, signal);
+    const view = await ports.store.readNodeView(request.node, request.endpoint?.id, signal);
     if (attempt === 0) warnAbout(ports.log, request, view);
     const plan = await planWithReads(ports.store, { request, view, allocations }, signal);
     if (plan.kind === 'need-request') {
@@ -147,16 +151,15 @@ async function releaseUnknown(
   { request, allocations }: PendingAssignment,
   signal: AbortSignal,
 ): Promise<void> {
-  const { node, attachment } = request;
+  const { node, attachment, endpoint } = request;
   const ids = new Set([...allocations.values()].map(({ id }) => id));
-  const endpoint = request.endpoint?.([]);
   try {
     await release(
       ports,
       {
         node,
         which: ({ id }) => ids.has(id),
-        ...(endpoint === undefined ? {} : endpointOf(endpointIdOf(endpoint), attachment)),
+        ...(endpoint === undefined ? {} : endpointOf(endpoint.id, attachment)),
       },
       signal,
     );
@@ -280,7 +283,7 @@ function assertFits(holder: Omit<Allocation, 'id' | 'chosenBy'>): void {
 }
 
 function endpointChanges(request: AssignRequest, view: NodeView, assigned: readonly AssignedAddress[]): Change[] {
-  const endpoint = request.endpoint?.(assigned);
+  const endpoint = request.endpoint?.withAddresses(assigned);
   if (endpoint === undefined) return [];
   const isWritten = view.endpoint !== undefined && isSameSpec(view.endpoint.value, endpoint);
   return isWritten ? [] : [{ kind: 'put-endpoint', endpoint, ...endpointBefore(view.endpoint, view) }];

@@ -16,6 +16,8 @@ const endpoint = (assigned: readonly AssignedAddress[]): ReturnType<typeof podOf
     assigned.map(({ address }) => `${formatAddress(address)}/32`),
   );
 
+const REQUESTED = { id: endpointIdOf(endpoint([])), withAddresses: endpoint };
+
 const ask = (pool?: string): AssignRequest => requestOf('c1', pool === undefined ? {} : { pools: [pool] });
 
 /** Assigns from one pool and writes only after the same attachment was assigned an address from the other pool. */
@@ -27,7 +29,7 @@ async function lateWrite(
   const arrival = Promise.withResolvers<undefined>();
   const killed = new AbortController();
   const cleanupSignal = ipam.signal;
-  const extra = withEndpoint ? { endpoint } : {};
+  const extra = withEndpoint ? { endpoint: REQUESTED } : {};
   ipam.faulty({
     pause: async (operation) => {
       if (operation !== 'commit') return;
@@ -70,8 +72,8 @@ describe('the write of a process that died, after its successor has answered', (
   it('is not what hinders a write over an endpoint that cannot be understood', async () => {
     const ipam = await IpamBench.with(...pools);
     await ipam.ports().store.commit([{ kind: 'put-endpoint', endpoint: endpoint([]) }], ipam.signal);
-    ipam.database.damage({ endpoint: endpointIdOf(endpoint([])) });
+    ipam.database.damage({ endpoint: REQUESTED.id });
     const limits = { signal: ipam.signal, cleanupSignal: ipam.signal };
-    expect(await assign(ipam.ports(), { ...ask('blue'), endpoint }, limits)).toHaveLength(1);
+    expect(await assign(ipam.ports(), { ...ask('blue'), endpoint: REQUESTED }, limits)).toHaveLength(1);
   });
 });

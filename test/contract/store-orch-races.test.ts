@@ -7,11 +7,11 @@ import { systemRandom } from '../../src/base/random.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Change } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
-import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
+import { assign, type IpamPorts, type RequestedEndpoint } from '../../src/ipam/assign.ts';
 import { release } from '../../src/ipam/release.ts';
 import { emptyBlock, heldAddresses } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
-import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
+import { endpointIdOf, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { formatCidr, hostCidr, parseCidr } from '../../src/net/cidr.ts';
 import { program } from '../support/components.ts';
@@ -272,12 +272,15 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       },
     });
     const addPod = async (uid: string, container = 'c'): Promise<string> => {
-      const endpoint = (assigned: readonly { address: Parameters<typeof hostCidr>[0] }[]): WorkloadEndpoint =>
-        endpointOf(
-          uid,
-          container,
-          assigned.map(({ address }) => formatCidr(hostCidr(address))),
-        );
+      const endpoint: RequestedEndpoint = {
+        id: endpointIdOf(endpointOf(uid, container, [])),
+        withAddresses: (assigned) =>
+          endpointOf(
+            uid,
+            container,
+            assigned.map(({ address }) => formatCidr(hostCidr(address))),
+          ),
+      };
       const assigned = await assign(portsOf(straight), { ...requestOf(container, { node: 'n1' }), endpoint }, limits);
       return assigned.map(({ address }) => formatAddress(address)).join();
     };

@@ -1,7 +1,7 @@
 // One node of a simulated cluster: an agent, crashes of it, and the standalone program, on one database. Its kernel is a
 // set of links. Everything random comes from the cluster's seed, and time is simulated.
 import { readlinkSync } from 'node:fs';
-import { SerialQueue } from '../../src/runtime/serial-queue.ts';
+import { SerialQueue } from '../../src/base/serial-queue.ts';
 import { ResidentNodes } from '../../src/apps/agent/resident-nodes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { isNetplugError } from '../../src/base/errors.ts';
@@ -291,11 +291,14 @@ export class SimulatedNode {
   #requestOf(container: string): AssignRequest {
     return {
       ...requestOf(container, { node: this.name }),
-      endpoint: (assigned) =>
-        this.#endpointOf(
-          container,
-          assigned.map(({ address }) => address),
-        ),
+      endpoint: {
+        id: endpointIdOf(this.#endpointOf(container, [])),
+        withAddresses: (assigned) =>
+          this.#endpointOf(
+            container,
+            assigned.map(({ address }) => address),
+          ),
+      },
     };
   }
 

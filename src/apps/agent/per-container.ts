@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import { SerialQueue } from '../../runtime/serial-queue.ts';
+import { SerialQueue } from '../../base/serial-queue.ts';
 import type { ServeCall } from './conversation.ts';
 
 /**

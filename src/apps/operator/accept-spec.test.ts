@@ -10,6 +10,7 @@ const CLUSTER: ObservedCluster = {
   nodes: ['1', '2'].map((last) => ({ name: `n${last}`, addresses: [`192.168.33.${last}`], podCidrs: [] })),
   serviceCidrs: ['10.96.0.0/16'],
   pools: [],
+  unreadablePools: [],
 };
 const OWNED = { [OWNER_LABEL]: 'netplug-operator' };
 
@@ -93,6 +94,34 @@ describe('an accepted installation', () => {
     const ofUser = existing('10.2.0.0/16', 'mine');
     expect(accepted({}, { pools: [ofUser] }).settings.pools).toEqual([]);
     expect(accepted({}, { pools: [ofUser] }).computed.calicoNetwork?.ipPools).toMatchObject([{ name: 'mine' }]);
+  });
+
+  it.each<[string, Partial<IpPool['spec']>]>([
+    ['disabled', { disabled: true }],
+    ['left to tunnels', { allowedUses: ['Tunnel'] }],
+  ])('neither changes nor replaces the only pool once it is %s: pods may use it', (_, change) => {
+    const own = existing('192.168.0.0/16', 'default-ipv4', { labels: OWNED });
+    const { settings, warnings } = accepted({}, { pools: [{ ...own, spec: { ...own.spec, ...change } }] });
+    expect({ pools: settings.pools, warnings }).toEqual({ pools: [], warnings: [] });
+  });
+
+  it('keeps BIRD and address families of pools that are disabled', () => {
+    const [v4, v6] = [existing('10.1.0.0/16', 'a'), existing('fd00::/48', 'b')];
+    const routed = poolOf({ cidr: '10.1.0.0/16', encapsulation: 'None' }, 'a');
+    const disabled = { ...routed, spec: { ...routed.spec, disabled: true } };
+    expect(accepted({}, { pools: [disabled, v6] }).settings).toMatchObject({ bgp: true, families: [4, 6] });
+    expect(accepted({}, { pools: [v4] }).settings).toMatchObject({ bgp: false, families: [4] });
+  });
+
+  it('creates no pool beside one that it cannot read, and does not list another range under its name', () => {
+    const unreadablePools = [{ name: 'default-ipv4', cidr: '10.1.0.0/16', problem: 'no selector' }];
+    expect(accepted({}, { unreadablePools }).settings.pools).toEqual([]);
+    expect(
+      accepted({ calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16' }] } }, { unreadablePools }).settings.pools,
+    ).toHaveLength(1);
+    expect(problems({ calicoNetwork: { ipPools: [{ cidr: '10.2.0.0/16' }] } }, { unreadablePools })).toEqual([
+      'spec.calicoNetwork.ipPools[0]: would replace pool "default-ipv4", which cannot be used (no selector), and its range 10.1.0.0/16',
+    ]);
   });
 
   it('keeps the block size of a pool that exists, unless the spec names another, which is refused', () => {

@@ -2,7 +2,7 @@ import type { Problem } from '../../base/problem.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { chooseDefaultPool } from '../../install/cluster/choose-default-pool.ts';
 import { OPERATOR } from '../../install/cluster/names.ts';
-import { inInstallation, installationPoolOf, poolOf, problemsOfPool } from '../../install/cluster/pool-of.ts';
+import { inInstallation, installationPoolOf, problemsOfPool } from '../../install/cluster/pool-of.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import { type InstallationPool, type InstallationSpec, poolName } from '../../model/installation.ts';
@@ -22,6 +22,14 @@ export interface ObservedCluster {
   readonly nodes: readonly InstallationNode[];
   readonly serviceCidrs: readonly string[];
   readonly pools: readonly IpPool[];
+  readonly unreadablePools: readonly UnreadablePool[];
+}
+
+export interface UnreadablePool {
+  readonly name: string;
+  readonly cidr: string | undefined;
+  /** Why it cannot be used. */
+  readonly problem: string;
 }
 
 export interface InstallationNode {
@@ -44,8 +52,14 @@ export function acceptSpec(
 ): AcceptedSpec | { readonly problems: readonly Problem[] } {
   const listed = listPools(spec, facts);
   if (listed === undefined) return { problems: [noFreeRange()] };
+  const isListed = spec.calicoNetwork?.ipPools !== undefined;
+  // Pods may still use a pool that has been disabled, or left to tunnels.
+  const isRouted = !isListed && facts.pools.some((pool) => installationPoolOf(pool).encapsulation === 'None');
   const settings = settingsOf(
-    { ...spec, calicoNetwork: { ...spec.calicoNetwork, ipPools: listed } },
+    {
+      ...spec,
+      calicoNetwork: { ...(isRouted ? { bgp: 'Enabled' } : {}), ...spec.calicoNetwork, ipPools: listed },
+    },
     {
       release: facts.release,
       variant: 'policy-and-networking',
@@ -57,33 +71,36 @@ export function acceptSpec(
   const problems = settings.pools.flatMap((pool, index) =>
     problemsInCluster(pool, { ...facts, at: `spec.calicoNetwork.ipPools[${String(index)}]`, beside: settings.pools }),
   );
-  // Pools that the user has made and the installation does not list stay as they are.
-  const isListed = spec.calicoNetwork?.ipPools !== undefined;
-  if (problems.length > 0 && isListed) return { problems };
-  const applied = settings.pools.filter((pool) => isListed || mayOwn(pool, facts.pools));
+  const isNew = hasNoPool(facts);
+  if (problems.length > 0 && (isListed || isNew)) return { problems };
+  const applied = settings.pools.filter((pool) => isListed || isNew || isOwn(pool, facts.pools));
   return {
     settings: {
       ...settings,
       pools: applied.map((pool) => ({ ...pool, metadata: { ...pool.metadata, labels: OWNED } })),
     },
     computed: computedSpec(spec, listed, settings),
-    warnings: warningsOf(settings, facts),
+    warnings: warningsOf(settings, facts, isListed),
   };
 }
 
-/** The pools of the spec; else those that exist; else a free range. Undefined when no range is free. */
+function hasNoPool({ pools, unreadablePools }: ObservedCluster): boolean {
+  return pools.length === 0 && unreadablePools.length === 0;
+}
+
+/**
+ * The pools of the spec; else those that exist for pods, also disabled ones; in a cluster without any pool, a free range.
+ * Undefined when no range is free.
+ */
 function listPools(spec: InstallationSpec, facts: ObservedCluster): readonly InstallationPool[] | undefined {
   const { ipPools } = spec.calicoNetwork ?? {};
   const isOwnIpam = spec.cni?.ipam?.type !== 'HostLocal';
   if (ipPools !== undefined)
     return isOwnIpam ? ipPools.map((pool, index) => withBlockSize(pool, poolName(ipPools, index), facts)) : ipPools;
   if (!isOwnIpam) return [];
-  const existing = facts.pools.filter(
-    ({ spec: { disabled, allowedUses } }) => !disabled && allowedUses.includes('Workload'),
-  );
-  if (existing.length > 0) return existing.map(installationPoolOf);
+  if (!hasNoPool(facts))
+    return facts.pools.filter(({ spec: { allowedUses } }) => allowedUses.includes('Workload')).map(installationPoolOf);
   const chosen = chooseDefaultPool([
-    ...facts.pools.map(({ spec: { cidr } }) => cidr),
     ...facts.serviceCidrs,
     ...facts.nodes.flatMap(({ addresses, podCidrs }) => [...addresses.flatMap(hostRange), ...podCidrs]),
   ]);
@@ -102,8 +119,11 @@ interface Place extends ObservedCluster {
   readonly beside: readonly IpPool[];
 }
 
-function problemsInCluster(pool: IpPool, { at, pools, beside, nodes, serviceCidrs }: Place): readonly Problem[] {
+function problemsInCluster(pool: IpPool, place: Place): readonly Problem[] {
+  const { at, pools, unreadablePools, beside, nodes, serviceCidrs } = place;
   const { name } = pool.metadata;
+  const unreadable = unreadablePools.find((each) => each.name === name && each.cidr !== pool.spec.cidr);
+  if (unreadable !== undefined) return [unreadableProblem(unreadable, at)];
   const existing = pools.find(({ metadata }) => metadata.name === name);
   const listed = new Set(beside.map(({ metadata }) => metadata.name));
   const conflicts = poolProblems(
@@ -137,41 +157,43 @@ function problemsInCluster(pool: IpPool, { at, pools, beside, nodes, serviceCidr
 
 /** A pool that the operator does not own is not edited. */
 function foreignProblems(pool: IpPool, existing: IpPool, at: string): readonly Problem[] {
-  if (isOwned(existing)) return [];
-  const fields = Object.entries(pool.spec).filter(
-    ([field, value]) => !isDeepStrictEqual(value, Object.getOwnPropertyDescriptor(existing.spec, field)?.value),
-  );
-  if (fields.length === 0) return [];
+  const fields = changedFields(pool, existing);
+  if (isOwned(existing) || fields.length === 0) return [];
   const { name } = pool.metadata;
   return [
     {
       path: at,
-      message: `differs from pool "${name}", which the operator does not own, in ${fields.map(([field]) => field).join(', ')}`,
+      message: `differs from pool "${name}", which the operator does not own, in ${fields.join(', ')}`,
       hint: `write what the pool has, or hand it over: kubectl label ippool ${name} ${OWNER_LABEL}=${OPERATOR}`,
       code: 'resource/invalid',
     },
   ];
 }
 
+function changedFields(pool: IpPool, existing: IpPool): readonly string[] {
+  return Object.entries(pool.spec)
+    .filter(([field, value]) => !isDeepStrictEqual(value, Object.getOwnPropertyDescriptor(existing.spec, field)?.value))
+    .map(([field]) => field);
+}
+
 function isOwned({ metadata }: IpPool): boolean {
   return metadata.labels?.[OWNER_LABEL] === OPERATOR;
 }
 
-/** Of pools that the spec does not list: new ones, own ones, and those of a manifest. */
-function mayOwn(pool: IpPool, pools: readonly IpPool[]): boolean {
+/** Reports whether a pool that the spec does not list is the operator's, or from a manifest, and stays as it is when applied. */
+function isOwn(pool: IpPool, pools: readonly IpPool[]): boolean {
   const existing = pools.find(({ metadata }) => metadata.name === pool.metadata.name);
-  if (existing === undefined || isOwned(existing)) return true;
-  const { cidr } = existing.spec;
-  const isNamedByDefault = poolName([{ cidr }], 0) === pool.metadata.name;
-  return (
-    isNamedByDefault &&
-    foreignProblems(poolOf(installationPoolOf(existing), pool.metadata.name), existing, '').length === 0
-  );
+  if (existing === undefined || changedFields(pool, existing).length > 0) return false;
+  return isOwned(existing) || poolName([{ cidr: existing.spec.cidr }], 0) === pool.metadata.name;
 }
 
-function warningsOf(settings: ClusterSettings, { pools, nodes }: ObservedCluster): readonly string[] {
+function warningsOf(
+  settings: ClusterSettings,
+  { pools, nodes }: ObservedCluster,
+  isListed: boolean,
+): readonly string[] {
   const listed = new Set(settings.pools.map(({ metadata }) => metadata.name));
-  const left = pools.filter((pool) => isOwned(pool) && !listed.has(pool.metadata.name));
+  const left = pools.filter((pool) => isListed && isOwned(pool) && !listed.has(pool.metadata.name));
   const without = settings.ipam === 'HostLocal' ? nodes.filter(({ podCidrs }) => podCidrs.length === 0) : [];
   return [
     ...left.map(
@@ -184,6 +206,16 @@ function warningsOf(settings: ClusterSettings, { pools, nodes }: ObservedCluster
           `${String(without.length)} of ${String(nodes.length)} nodes have no pod CIDR, such as "${without[0].name}": start kube-controller-manager with --allocate-node-cidrs`,
         ]),
   ];
+}
+
+/** Pods may have addresses of its range. */
+function unreadableProblem({ name, cidr, problem }: UnreadablePool, at: string): Problem {
+  return {
+    path: at,
+    message: `would replace pool "${name}", which cannot be used (${problem}), and its range ${cidr ?? 'of unknown size'}`,
+    hint: `correct IPPool "${name}", or list its range`,
+    code: 'resource/invalid',
+  };
 }
 
 function hostRange(text: string): readonly string[] {

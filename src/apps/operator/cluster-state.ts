@@ -20,17 +20,13 @@ const node = v.looseObject({
 const serviceCidr = v.looseObject({ spec: v.looseObject({ cidrs: v.nullish(v.array(v.string()), []) }) });
 
 /** Reads what an installation depends on in the cluster. @throws store/* */
-export async function observeCluster(
-  api: OrchApi,
-  release: string,
-  signal: AbortSignal,
-): Promise<ObservedCluster & { readonly unreadablePools: readonly string[] }> {
+export async function observeCluster(api: OrchApi, release: string, signal: AbortSignal): Promise<ObservedCluster> {
   const [nodes, services, pools] = await Promise.all([
     api.list(NODES, {}, signal),
     listServed(api, SERVICE_CIDRS, signal),
     listServed(api, IP_POOLS, signal),
   ]);
-  const read = pools.map((object) => ({ name: object.metadata.name, decoded: poolIn(object) }));
+  const read = pools.map((object) => ({ object, decoded: poolIn(object) }));
   return {
     release,
     nodes: nodes.map(nodeFacts),
@@ -39,8 +35,8 @@ export async function observeCluster(
       return decoded.success ? (decoded.output.spec.cidrs ?? []) : [];
     }),
     pools: read.flatMap(({ decoded }) => (typeof decoded === 'string' ? [] : [decoded])),
-    unreadablePools: read.flatMap(({ name, decoded }) =>
-      typeof decoded === 'string' ? [`IPPool "${name}" cannot be used: ${decoded}`] : [],
+    unreadablePools: read.flatMap(({ object, decoded }) =>
+      typeof decoded === 'string' ? [{ name: object.metadata.name, cidr: cidrIn(object), problem: decoded }] : [],
     ),
   };
 }
@@ -75,4 +71,9 @@ function poolIn(object: ApiObject): IpPool | string {
   const decoded = decodeStoredResource(object);
   if (typeof decoded === 'string') return decoded;
   return decoded.kind === 'IPPool' ? decoded : 'it is no IPPool';
+}
+
+function cidrIn(object: ApiObject): string | undefined {
+  const read = v.safeParse(v.looseObject({ spec: v.looseObject({ cidr: v.string() }) }), object);
+  return read.success ? read.output.spec.cidr : undefined;
 }

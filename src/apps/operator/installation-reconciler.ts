@@ -97,7 +97,7 @@ export class InstallationReconciler {
     if (isDeleted(object)) return this.#delete(object, { deletionPolicy, spec: accepted ?? spec ?? {} }, signal);
     await this.#setFinalizer(object, deletionPolicy === 'Remove', signal);
     const base = this.#baseReport(object);
-    let facts: ObservedCluster & { readonly unreadablePools: readonly string[] };
+    let facts: ObservedCluster;
     try {
       facts = await observeCluster(this.#ports.api, this.#ports.release, signal);
     } catch (cause) {
@@ -122,7 +122,7 @@ export class InstallationReconciler {
       isServing: serving.includes(false) ? false : serving.includes(undefined) ? undefined : serving.length > 0,
       warnings: [
         ...(isAccepted ? wanted.warnings : []),
-        ...facts.unreadablePools,
+        ...facts.unreadablePools.map(({ name, problem }) => `IPPool "${name}" cannot be used: ${problem}`),
         ...result.warnings,
         ...(areAgentsHeld ? [HELD] : []),
         ...this.#ports.versions.problems(),
@@ -174,7 +174,7 @@ export class InstallationReconciler {
     const { api, log, release, clock } = this.#ports;
     if (!finalizersOf(object).includes(FINALIZER)) return undefined;
     if (deletionPolicy === 'Remove') {
-      const facts = { release, nodes: [], serviceCidrs: [], pools: [] };
+      const facts = { release, nodes: [] };
       const ports = {
         api,
         applier: this.#applier,
@@ -348,7 +348,10 @@ function invalid(problem: Parameters<typeof problemLine>[0]): ReportedProblem {
 }
 
 /** Returns the settings of a spec that was accepted before. Pools are left as they are. */
-function settingsAgain(computed: InstallationSpec, { release, nodes }: ObservedCluster): ClusterSettings {
+function settingsAgain(
+  computed: InstallationSpec,
+  { release, nodes }: Pick<ObservedCluster, 'release' | 'nodes'>,
+): ClusterSettings {
   const circumstances = {
     release,
     variant: 'policy-and-networking',

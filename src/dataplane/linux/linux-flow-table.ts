@@ -1,4 +1,6 @@
 import { isNetplugError } from '../../base/errors.ts';
+import { SerialQueue } from '../../base/serial-queue.ts';
+import { slices } from '../../base/slices.ts';
 import type { Address } from '../../net/address.ts';
 import type { FlowTable, TrackedFlow } from '../flow-table.ts';
 import { loadAddon } from './addon.ts';
@@ -15,7 +17,8 @@ export class LinuxFlowTable implements FlowTable, Disposable {
   readonly #socket: NftSocket;
   /** Whether the kernel ends flows by address, which older ones do not. */
   #endsByAddress: boolean;
-  #last: Promise<unknown> = Promise.resolve();
+  /** A reply does not name its request across threads: one exchange at a time. */
+  readonly #exchanges = new SerialQueue();
 
   private constructor(socket: NftSocket, endsByAddress: boolean) {
     this.#socket = socket;
@@ -28,15 +31,15 @@ export class LinuxFlowTable implements FlowTable, Disposable {
   }
 
   async list(addresses: readonly Address[] | 'all'): Promise<readonly TrackedFlow[]> {
-    return this.#inTurn(async () => this.#list(addresses));
+    return this.#exchanges.run(async () => this.#list(addresses));
   }
 
   async end(flows: readonly TrackedFlow[]): Promise<number> {
-    return this.#inTurn(async () => this.#end(flows));
+    return this.#exchanges.run(async () => this.#end(flows));
   }
 
   async endAll(addresses: readonly Address[]): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#exchanges.run(async () => {
       const v4 = addresses.filter(isV4);
       const left = (await this.#endByAddress(v4)) ? addresses.filter((address) => !isV4(address)) : addresses;
       await this.#end(await this.#list(left));
@@ -47,25 +50,16 @@ export class LinuxFlowTable implements FlowTable, Disposable {
     this.#socket[Symbol.dispose]();
   }
 
-  /** A reply does not name its request across threads: one exchange at a time. */
-  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(work);
-    this.#last = turn.catch(() => undefined);
-    return turn;
-  }
-
   async #list(addresses: readonly Address[] | 'all'): Promise<readonly TrackedFlow[]> {
     if (addresses.length === 0) return [];
     const read = flowReader(addresses);
     const found: TrackedFlow[] = [];
     const bodies = await this.#socket.list('list tracked flows', listFlows());
-    for (let at = 0; at < bodies.length; at += READ_AT_ONCE) {
-      for (const body of bodies.slice(at, at + READ_AT_ONCE)) {
+    for await (const slice of slices(bodies, READ_AT_ONCE))
+      for (const body of slice) {
         const flow = read(body);
         if (flow !== undefined) found.push(flow);
       }
-      await new Promise((resolve) => setImmediate(resolve));
-    }
     return found;
   }
 

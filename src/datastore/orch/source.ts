@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { slices } from '../../base/slices.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { ListOptions, OrchApi } from '../../kube/orch-api.ts';
 import type { Collection } from '../../kube/paths.ts';
@@ -68,10 +68,7 @@ async function recordsOfAll(
   recordsIn: Watched['recordsIn'],
 ): Promise<readonly FollowedRecord[]> {
   const records: FollowedRecord[] = [];
-  for (let start = 0; start < objects.length; start += SLICE) {
-    if (start > 0) await setImmediate();
-    for (const object of objects.slice(start, start + SLICE)) records.push(...recordsIn(object));
-  }
+  for await (const slice of slices(objects, SLICE)) for (const object of slice) records.push(...recordsIn(object));
   return records;
 }
 

@@ -22,7 +22,8 @@ const GATHER_MS = 20;
 const APART_MS = 100;
 const WRITE_MS = 15_000;
 const BACK_OFF = { firstMs: 100, maxMs: 2000, maxRefusedMs: 10_000 };
-const LONGEST_LAG_MS = 64;
+/** How long the cache may take to show what a conflict was about. */
+const LAG = { firstMs: 2, maxMs: 64 };
 /** Without a reason, one with a stack would be made each time. */
 const TRIGGERED = new Error('a write is urgent');
 
@@ -316,7 +317,7 @@ export class WriteBehind {
     this.#conflict(batch.filter(({ otherChanges }) => otherChanges.length > 0));
     const { cacheChanged, clock, random } = this.#ports;
     this.#failures += 1;
-    await cacheChanged.next(Math.min(LONGEST_LAG_MS, 2 ** this.#failures));
+    await cacheChanged.next(backOffMs(LAG, { failures: this.#failures }, random));
     await backOffConflict({ clock, random }, this.#failures, this.#stop.signal);
     this.#isStale = this.#failures > 2;
     this.#isUrgent = true;

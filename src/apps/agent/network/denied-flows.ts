@@ -1,6 +1,7 @@
 import type { Clock } from '../../../base/clock.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
+import { slices } from '../../../base/slices.ts';
 import { Trigger } from '../../../base/trigger.ts';
 import type { FlowTable, TrackedFlow } from '../../../dataplane/flow-table.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
@@ -85,10 +86,9 @@ export class DeniedFlows {
     const flows = await flowTable.list(isAll ? 'all' : localPodAddresses(this.#view, this.#node));
     const isAllowed = await judge();
     const denied: TrackedFlow[] = [];
-    for (let at = 0; at < flows.length; at += JUDGED_AT_ONCE) {
+    for await (const slice of slices(flows, JUDGED_AT_ONCE)) {
       await whole();
-      denied.push(...flows.slice(at, at + JUDGED_AT_ONCE).filter((flow) => !isAllowed(flow)));
-      await new Promise((resolve) => setImmediate(resolve));
+      denied.push(...slice.filter((flow) => !isAllowed(flow)));
     }
     if (denied.length === 0) return;
     // The set of the kernel may be full.

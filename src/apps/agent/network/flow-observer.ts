@@ -1,6 +1,7 @@
 import { keepRunning, type RetryPorts } from '../../../base/back-off.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
+import { slices } from '../../../base/slices.ts';
 import type { FlowTable, TrackedFlow } from '../../../dataplane/flow-table.ts';
 import type { PacketHeaders } from '../../../dataplane/packet-headers.ts';
 import type { PacketReport, PacketReports } from '../../../dataplane/packet-reports.ts';
@@ -227,14 +228,12 @@ export class FlowObserver {
     const { flowTable, clock } = this.#ports;
     const flows = await flowTable().list(localPodAddresses(this.#policies.state, this.#node));
     const tracked = new Set<string>();
-    for (let at = 0; at < flows.length; at += RECORDED_AT_ONCE) {
-      for (const flow of flows.slice(at, at + RECORDED_AT_ONCE)) {
+    for await (const slice of slices(flows, RECORDED_AT_ONCE))
+      for (const flow of slice) {
         const key = Buffer.from(flow.handle).toString('latin1');
         tracked.add(key);
         this.#recordTracked(flow, { isNew: !this.#lastTracked.has(key), atMs: clock.now() });
       }
-      await new Promise((resolve) => setImmediate(resolve));
-    }
     this.#lastTracked = tracked;
   }
 

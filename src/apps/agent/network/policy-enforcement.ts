@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { BackOff, keepRunning } from '../../../base/back-off.ts';
 import { reasonOf } from '../../../base/errors.ts';
+import { slices } from '../../../base/slices.ts';
 import { Trigger } from '../../../base/trigger.ts';
 import { followPolicyRecords, type PolicyRecord } from '../../../cache/policy-records.ts';
 import { RecordCache } from '../../../cache/record-cache.ts';
@@ -227,11 +228,8 @@ export class PolicyEnforcement {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#taking = promise;
     try {
-      for (let at = 0; at < records.length; at += AT_ONCE) {
-        if (at > 0) await new Promise((next) => setImmediate(next));
-        // A pod may have come or gone meanwhile.
-        this.#take(this.#pods.join(records.slice(at, at + AT_ONCE)));
-      }
+      // A pod may have come or gone between two slices.
+      for await (const slice of slices(records, AT_ONCE)) this.#take(this.#pods.join(slice));
     } finally {
       this.#taking = undefined;
       resolve();

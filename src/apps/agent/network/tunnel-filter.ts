@@ -1,4 +1,4 @@
-import { SerialQueue } from '../../../runtime/serial-queue.ts';
+import { SerialQueue } from '../../../base/serial-queue.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
 import type { NodeName } from '../../../model/names.ts';
 import type { Address } from '../../../net/address.ts';
