@@ -6,6 +6,7 @@ import type { NodeName } from '../model/names.ts';
 import type { SlotOperation } from '../model/slot-operation.ts';
 import type { Node } from '../model/node.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 
 /** A record that was read, with the opaque version that a later change expects. */
@@ -37,6 +38,8 @@ export interface NodeView {
   readonly problems: readonly string[];
   /** Reads the view again from the datastore. Set on a view that may lag behind it. */
   readonly latest?: (signal: AbortSignal) => Promise<NodeView>;
+  /** Reports whether the address was assigned and will be written to the datastore. Set together with `latest`. */
+  readonly isPending?: (address: Address) => boolean;
 }
 
 /** The part of a view that users write. */

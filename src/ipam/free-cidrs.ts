@@ -13,11 +13,25 @@ export function* freeCidrs(
 ): Generator<Cidr> {
   const count = placesIn(pool);
   const start = firstPlace(pool, node);
-  for (let offset = 0n; offset < count; offset += 1n) {
-    const cidr = cidrAtPlace(pool, (start + offset) % count);
-    if (isClaimed(cidr) || reserved.some((whole) => cidrContains(whole, cidr))) continue;
-    yield cidr;
+  for (let offset = 0n; offset < count;) {
+    const place = (start + offset) % count;
+    const cidr = cidrAtPlace(pool, place);
+    const reservation = reserved.find((whole) => cidrContains(whole, cidr));
+    if (reservation !== undefined) {
+      offset += placeAfter(pool, reservation) - place;
+      continue;
+    }
+    if (!isClaimed(cidr)) yield cidr;
+    offset += 1n;
   }
+}
+
+/** Returns the first place after a range that contains a block of the pool, at most the number of places. */
+function placeAfter(pool: Pool, { base, prefixBits }: Cidr): bigint {
+  const end = base.value + (1n << BigInt(bitsOf(base.family) - prefixBits));
+  const place = (end - pool.cidr.base.value) >> BigInt(bitsOf(base.family) - pool.stored.value.spec.blockSize);
+  const count = placesIn(pool);
+  return place < count ? place : count;
 }
 
 /** Returns a function that reports whether a CIDR overlaps one of these blocks, which may be of another size. */

@@ -304,20 +304,28 @@ function planFromOtherNodes(
   const inPools = claims.filter(({ cidr }) => eligible.some((pool) => cidrContains(pool.cidr, cidr)));
   const unread = unreadBlocks(state, inPools).slice(0, BLOCKS_PER_READ);
   if (unread.length > 0) return { kind: 'need-blocks', cidrs: unread };
-  const preallocated = input.view.config.strictAffinity ? undefined : preallocatedOnOtherNodes(state, eligible);
+  const preallocated = preallocatedByAgent(state, eligible);
   if (preallocated !== undefined) return preallocated;
   throw exhaustedError({ request, node, input, atLimit });
 }
 
-/** Returns the request for a pre-allocated address, from the block of another node that has the most of them. */
-function preallocatedOnOtherNodes(
-  { blocks, node }: PlanState,
+/**
+ * Returns the request for a pre-allocated address: from a block of this node if another process of it has pre-allocated any,
+ * else from the block of another node that has the most of them.
+ */
+function preallocatedByAgent(
+  { blocks, node, input: { view } }: PlanState,
   eligible: readonly Pool[],
 ): PlannedAddressOrRead | undefined {
+  const isAgent = view.isPending !== undefined;
+  const isOwn = (block: IpBlock): boolean => block.node === node;
   const [mostPreallocated] = [...blocks.values()]
-    .filter(({ block }) => block.node !== node && eligible.some((pool) => cidrContains(pool.cidr, block.cidr)))
-    .filter(({ block }) => block.preallocated.size > 0)
-    .sort((a, b) => b.block.preallocated.size - a.block.preallocated.size);
+    .filter(({ block }) => (isOwn(block) ? !isAgent : !view.config.strictAffinity))
+    .filter(({ block }) => block.preallocated.size > 0 && eligible.some((pool) => cidrContains(pool.cidr, block.cidr)))
+    .sort(
+      (a, b) =>
+        Number(isOwn(b.block)) - Number(isOwn(a.block)) || b.block.preallocated.size - a.block.preallocated.size,
+    );
   const [ordinal] = mostPreallocated?.block.preallocated.keys() ?? [];
   if (mostPreallocated?.stored === undefined || ordinal === undefined) return undefined;
   return { kind: 'need-request', block: mostPreallocated.stored, ordinal };

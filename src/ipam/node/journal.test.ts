@@ -22,7 +22,7 @@ beforeEach(() => {
   journal = Journal.open({ folder, tryLock: () => canBegin }, HEADER);
 });
 afterEach(() => {
-  journal.close();
+  journal.close({ isNeeded: false });
   rmSync(folder, { recursive: true });
 });
 
@@ -79,5 +79,26 @@ describe('a journal', () => {
     journal.complete(first);
     journal.complete(first);
     expect(found()).toEqual(['e']);
+  });
+
+  it('keeps no completed entry after an entry that could not be appended', async () => {
+    const syncs = [Promise.resolve(), Promise.reject(new Error('no space left'))];
+    const other = Journal.open(
+      { folder, tryLock: () => true, syncData: async () => syncs.shift() },
+      { ...HEADER, run: 'other' },
+    );
+    const segment = await other.add(entryOf('written'));
+    const refused = other.add(entryOf('refused'));
+    other.complete(segment);
+    await expect(refused).rejects.toMatchObject({ code: 'agent/journal-failed' });
+    expect(found()).toEqual([]);
+    other.close({ isNeeded: false });
+  });
+
+  it('stays when it is closed while the run has pre-allocated addresses', () => {
+    const other = Journal.open({ folder, tryLock: () => true }, { ...HEADER, run: 'other' });
+    expect(readdirSync(folder)).toHaveLength(2);
+    other.close({ isNeeded: true });
+    expect(readdirSync(folder)).toHaveLength(2);
   });
 });

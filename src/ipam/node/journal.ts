@@ -93,9 +93,12 @@ export class Journal {
     }
   }
 
-  /** Closes the journal. Pending entries stay on disk for the next process. */
-  close(): void {
-    if (this.#current.open === 0) discard(this.#current);
+  /**
+   * Closes the journal. Pending entries stay on disk for the next process, and so does an empty journal that is needed: a
+   * process that finds it reclaims what the run has pre-allocated.
+   */
+  close({ isNeeded }: { readonly isNeeded: boolean }): void {
+    if (this.#current.open === 0 && !isNeeded) discard(this.#current);
     else closeSync(this.#current.fd);
   }
 
@@ -146,6 +149,8 @@ async function append(
   } catch (cause) {
     // The callers receive an error, so the lines must not reappear after a crash.
     segment.open -= lines.length;
+    // Nor must lines that were completed meanwhile.
+    if (segment.open === 0) segment.size = segment.headerBytes;
     ftruncateSync(segment.fd, segment.size);
     throw cannotWrite(segment.path, cause);
   }

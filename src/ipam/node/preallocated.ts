@@ -16,6 +16,11 @@ export class PreallocatedAddresses {
     this.run = run;
   }
 
+  /** Whether the run has pre-allocated any address. */
+  get hasAny(): boolean {
+    return this.#count > 0;
+  }
+
   /** Returns an id that was never used before. */
   readonly newId = (): string => {
     const id = `${this.run}#${String((this.#count += 1))}`;
@@ -58,7 +63,11 @@ export class PreallocatedAddresses {
 
 /** Returns the pre-allocated ordinals whose ids are owned, in the order in which they were pre-allocated. */
 export function ownedOrdinals({ preallocated }: IpBlock, owns: (preallocationId: string) => boolean): number[] {
-  return [...preallocated].filter(([, id]) => owns(id)).map(([ordinal]) => ordinal);
+  return [...preallocated]
+    .filter(([, id]) => owns(id))
+    .map(([ordinal, id]) => ({ ordinal, count: Number(id.slice(id.indexOf('#') + 1)) }))
+    .sort((a, b) => a.count - b.count)
+    .map(({ ordinal }) => ordinal);
 }
 
 export function isOfRun(preallocationId: string, run: string): boolean {

@@ -9,6 +9,7 @@ import type { Store } from '../../datastore/store.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { AddressInUse } from '../plan-assertion.ts';
 import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { sameAddress } from '../../net/address.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import { clusterIdIn, type DatastoreId, datastoreIdOf, datastoreReplaced } from './datastore-id.ts';
 import { NodeAssertion } from './assertion.ts';
@@ -23,7 +24,7 @@ import { OtherRuns } from './other-runs.ts';
 import { partsOf } from './plan-flush.ts';
 import { WriteBehind } from './write-behind.ts';
 import { type Host, newRunId } from './run-id.ts';
-import { isReleaseBesideView, isDecidedLocally, sortChanges, takesAddresses } from './sort-changes.ts';
+import { asStored, isReleaseBesideView, isDecidedLocally, sortChanges, takesAddresses } from './sort-changes.ts';
 import { PreallocatedAddresses } from './preallocated.ts';
 import type { ResidentState } from './resident-state.ts';
 import { WarmPool } from './warm-pool.ts';
@@ -103,6 +104,8 @@ export class ResidentNode {
   #isUntried = true;
   /** The datastore holds the records of another cluster. */
   #isReplaced = false;
+  /** Whether nothing is pending and nothing pre-allocated, until the process ends. */
+  #isDrained = false;
   readonly #following: Promise<void>;
 
   constructor(inner: Store, ports: ResidentPorts, options: ResidentOptions) {
@@ -168,7 +171,11 @@ export class ResidentNode {
     await this.#ready(signal);
     const view = this.#view.nodeView(endpoint, { isUnavailable: this.#isWatchDown || this.#isUnreachable });
     if (view === undefined) throw this.#problem;
-    return { ...view, latest: async (limit) => this.inner.readNodeView(node, endpoint, limit) };
+    return {
+      ...view,
+      latest: async (limit) => this.inner.readNodeView(node, endpoint, limit),
+      isPending: (address) => this.#view.pending().some((each) => sameAddress(each.address, address)),
+    };
   }
 
   /** Returns the own blocks as they are offered to calls now. */
@@ -194,7 +201,7 @@ export class ResidentNode {
     if (isReleaseBesideView(changes)) return this.inner.commit(changes, signal);
     const writeBehind = this.#writeBehind;
     const sorted = sortChanges(changes, { ...this.#options, preallocated: this.#preallocated, view: this.#view });
-    if (writeBehind === undefined || sorted === undefined) return this.inner.commit(changes, signal);
+    if (writeBehind === undefined || sorted === undefined) return this.inner.commit(changes.map(asStored), signal);
     if (sorted === 'conflict') return 'conflict';
     const { entry, otherChanges } = sorted;
     // Planned before the lock was observed. The next plan is refused.
@@ -248,9 +255,12 @@ export class ResidentNode {
   /** Flushes pending writes and reclaims the warm pools until the signal aborts. The rest stays in the journal. */
   async drain(signal: AbortSignal): Promise<void> {
     this.#warmPool.close();
-    await this.#writeBehind?.drained(signal).catch((cause: unknown) => {
+    try {
+      await this.#writeBehind?.drained(signal);
+      this.#isDrained = true;
+    } catch (cause) {
       this.#ports.log.warning('pending writes left in the journal', { reason: reasonOf(cause) });
-    });
+    }
   }
 
   /** Shuts down; pending writes stay in the journal. Idempotent. */
@@ -259,7 +269,7 @@ export class ResidentNode {
     this.#stop.abort();
     await this.#writeBehind?.close();
     await this.#following;
-    this.#journal?.close();
+    this.#journal?.close({ isNeeded: !this.#isDrained && this.#preallocated.hasAny });
     await this.inner[Symbol.asyncDispose]();
   }
 

@@ -15,7 +15,7 @@ export interface Decision {
   readonly view: LocalView;
 }
 
-/** Operations on slots and endpoints of this node, and all other changes, which go to the datastore unchanged. */
+/** Operations on slots and endpoints of this node, and all other changes, with versions of the datastore. */
 export interface SortedChanges {
   readonly entry: Entry;
   readonly otherChanges: readonly Change[];
@@ -44,8 +44,8 @@ export function isReleaseBesideView(changes: readonly Change[]): boolean {
   );
 }
 
-/** Returns the change with the version of the datastore in place of the version of the view. */
-function asStored(change: Change): Change {
+/** Returns the change with the version of the datastore in place of the version of the view, which the datastore refuses. */
+export function asStored(change: Change): Change {
   if (change.kind !== 'update-block' && change.kind !== 'delete-block') return change;
   const { value, version } = change.before;
   return { ...change, before: { value, version: datastoreVersion(version) ?? version } };
