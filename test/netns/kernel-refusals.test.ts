@@ -2,6 +2,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { networkOf, refusalOf } from '../contract/suites/dataplane/kernel.ts';
+import { encodeAlias } from '../../src/dataplane/link-alias.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
 import { until } from '../support/until.ts';
@@ -130,6 +131,22 @@ describe('removal', () => {
     expect(await kernel.remove('npl2', { containerId: 'c', ifName: 'eth0' })).toBe(false);
     expect((await linkNames(host)).sort()).toEqual(['lo', 'npl2', 'peer2']);
     await onHost('link', 'delete', 'dev', 'npl2');
+  });
+
+  it('leaves a link alone that an ADD of another process is making: its owner is set a moment later', async () => {
+    await onHost('link', 'add', 'name', 'npl1', 'type', 'veth', 'peer', 'name', 'peer1');
+    const removed = kernel.remove('npl1', { containerId: 'old', ifName: 'eth0' });
+    await onHost(
+      'link',
+      'set',
+      'dev',
+      'npl1',
+      'alias',
+      encodeAlias({ containerId: 'new', ifName: 'eth0', network: 'n' }),
+    );
+    expect(await removed).toBe(false);
+    expect(await linkNames(host)).toContain('npl1');
+    await onHost('link', 'delete', 'dev', 'npl1');
   });
 
   it('of 32 pods at once leaves nothing and is faster than one after the other', async () => {

@@ -7,8 +7,9 @@ import type { Addon } from './addon.ts';
 import type { LinkDeleter } from './delete-links.ts';
 import { ensureIpv6Forwarding, type ForwardingOptions } from './host-forwarding.ts';
 import { addHostRoute, clearHostRoute } from './host-routes.ts';
-import { encodeAlias } from '../link-alias.ts';
+import { decodeAlias, encodeAlias } from '../link-alias.ts';
 import { familiesOf, hostSysctls, sourceCheckSysctls, type Sysctl } from '../link-sysctls.ts';
+import { refuseOtherInterface } from '../other-interface.ts';
 import {
   type Link,
   createVethPair,
@@ -80,7 +81,10 @@ export async function applyPodNetwork(
     ...network.addresses.map((address) => lookUpRoute(address)),
   ]);
   const leftover = linkIn(found, network.hostLinkName);
-  if (leftover !== undefined) refuseTakenName(context, leftover);
+  if (leftover !== undefined) {
+    refuseOtherInterface(network.hostLinkName, decodeAlias(leftover.alias), network.owner);
+    refuseTakenName(context, leftover);
+  }
   const own = network.hostLinkName;
   const routed = network.addresses.filter((address, index) => {
     const reply = routes[index];
@@ -190,7 +194,9 @@ async function untilCarrier({ network, host, inside, signal }: ApplyContext): Pr
   let carrying = 0;
   for (let waitedMs = 0; waitedMs < CARRIER_TIMEOUT_MS; waitedMs += CARRIER_PERIOD_MS) {
     for (const [socket, name] of waiting.slice(carrying)) {
-      if (findLink(socket, name)?.hasCarrier === false) break;
+      const link = findLink(socket, name);
+      if (link === undefined) throw kernelFailure(`find interface "${name}" after connecting it`, ENODEV);
+      if (!link.hasCarrier) break;
       carrying += 1;
     }
     if (carrying === waiting.length) return;

@@ -1,14 +1,19 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel, LinkOwner, SourceCheck } from '../kernel.ts';
 import { type Addon, loadAddon } from './addon.ts';
 import { type ApplyPorts, applyPodNetwork } from './apply.ts';
 import { LinkDeleter } from './delete-links.ts';
 import type { ForwardingRecorder } from './forwarding-record.ts';
 import { decodeAlias } from '../link-alias.ts';
-import { findLinkOnWorker, isHostSide, listHostLinks } from './links.ts';
+import { getLinkByIndex, type Link } from './link-messages.ts';
+import { findLinkOnWorker, isHostSide, linkIn, listHostLinks } from './links.ts';
 import { openNetns } from './netns.ts';
 import { observePodNetwork } from './observe.ts';
 import { listPodAddresses } from './pod-addresses.ts';
 import { RouteSocket } from './route-socket.ts';
+
+/** An ADD sets the owner of a link within microseconds of its creation, unless the host is busy. */
+const OWNED_MS = 1000;
 
 export interface LinuxKernelOptions {
   /** Accepts the plugin's own namespace as that of a pod, as a runtime requests with CNI_NETNS_OVERRIDE. */
@@ -65,13 +70,21 @@ async function removeLink(
   owner: Pick<LinkOwner, 'containerId' | 'ifName'>,
 ): Promise<boolean> {
   using host = RouteSocket.open(addon);
-  const link = await findLinkOnWorker(host, hostLinkName);
+  const found = await findLinkOnWorker(host, hostLinkName);
+  const link = found?.alias === '' ? await withOwner(host, found) : found;
   if (link === undefined || !isHostSide(link)) return false;
   const holder = decodeAlias(link.alias);
-  // A link without an alias was left by an ADD that was killed before it could set the owner.
-  const isUnowned = link.alias === '';
   const isOwned = holder?.containerId === owner.containerId && holder.ifName === owner.ifName;
-  if (!isUnowned && !isOwned) return false;
+  if (link.alias !== '' && !isOwned) return false;
   await deleter.delete(link);
   return true;
+}
+
+/**
+ * Reads a link without an alias again. An ADD, of another process perhaps, has just created it and is about to set the
+ * owner. If it was killed in between, the link still has none.
+ */
+async function withOwner(host: RouteSocket, { index, name }: Link): Promise<Link | undefined> {
+  await sleep(OWNED_MS);
+  return linkIn(host.ask(getLinkByIndex(index)), name);
 }

@@ -37,6 +37,7 @@ export class MemoryHostNetwork implements HostNetwork {
   readonly #watchers = new Set<(event: HostEvent) => void>();
   readonly #forwards: Record<Family, boolean> = { 4: false, 6: false };
   readonly #settingsBefore = new Map<Family, string>();
+  #failure: Error | undefined;
   readonly #refusals: { readonly matches: (change: HostChange) => boolean; readonly reason: string }[] = [];
   readonly #sourceChecks = new Set<string>();
   readonly #missingModules = new Set<Tunnel['encapsulation']['kind']>();
@@ -119,6 +120,11 @@ export class MemoryHostNetwork implements HostNetwork {
   /** Makes the host refuse the next change that matches; several calls queue up. */
   refuseNext(matches: (change: HostChange) => boolean, reason = 'the kernel says ENOBUFS'): void {
     this.#refusals.push({ matches, reason });
+  }
+
+  /** Makes the next changes fail before any of them is applied, as without memory for them. */
+  failNextChanges(cause: Error): void {
+    this.#failure = cause;
   }
 
   /** Makes the host refuse tunnels of that kind. */
@@ -229,6 +235,9 @@ export class MemoryHostNetwork implements HostNetwork {
   }
 
   async change(changes: readonly HostChange[], signal: AbortSignal): Promise<readonly Refused[]> {
+    const failure = this.#failure;
+    this.#failure = undefined;
+    if (failure !== undefined) throw failure;
     const refusals: Refused[] = [];
     // Asynchronous, like the real host.
     await Promise.resolve();

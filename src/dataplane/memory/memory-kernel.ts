@@ -11,6 +11,7 @@ import {
   type PodAddress,
   type PodNetwork,
 } from '../kernel.ts';
+import { refuseOtherInterface } from '../other-interface.ts';
 
 /** The steps of `apply` and `remove` at which a fault can be injected, in order. */
 export const MEMORY_STEPS = [
@@ -84,6 +85,7 @@ export class MemoryKernel implements Kernel {
     signal.throwIfAborted();
     const netns = this.#netnsAt(network.netns);
     const leftover = this.#attachments.get(network.hostLinkName);
+    refuseOtherInterface(network.hostLinkName, leftover?.network.owner, network.owner);
     this.#refuseTakenName(network, netns, leftover);
     for (const address of network.addresses) this.#refuseRoute(address, network);
     if (leftover !== undefined) {

@@ -52,3 +52,19 @@ it('reconciles changes that arrive while it compares everything with the kernel'
   if (isDue) await routes.reconcile(never);
   expect(await host.listRoutes()).toHaveLength(known);
 });
+
+it('writes changes again after the kernel could not take them', async () => {
+  const state = new ClusterState('claims');
+  const host = new MemoryHostNetwork();
+  const desired = new DesiredNetwork(SELF, state);
+  const routes = new RouteReconciler({ host, log: silentLog, clock: systemClock }, desired, () => undefined);
+  routes.replan(state.apply({ kind: 'all', resources: [POOL, nodeOf('a')], blocks: [], problems: [] }, 0));
+  routes.setOwnNetwork(OWN);
+  await routes.reconcile(never);
+  const late = block(0);
+  routes.replan(state.apply({ kind: 'block', cidr: late.cidr, block: late }, 0));
+  host.failNextChanges(new Error('the kernel says ENOBUFS'));
+  await expect(routes.reconcile(never)).rejects.toThrow('ENOBUFS');
+  await routes.reconcile(never);
+  expect(await host.listRoutes()).toHaveLength(1);
+});

@@ -79,7 +79,11 @@ export class RouteReconciler {
     if (this.#clock.monotonic() - this.#comparedAtMs >= COMPARE_MS) this.requireComparison();
     const changes = this.#isCompared ? this.#takePending() : await this.#compare();
     if (changes.length === 0) return;
-    const refused = await this.#host.change(changes, signal);
+    const refused = await this.#host.change(changes, signal).catch((cause: unknown) => {
+      // Some of them may have been applied.
+      this.requireComparison();
+      throw cause;
+    });
     this.#changes += changes.length;
     this.#log.debug('routes changed', { changes: changes.length, refused: refused.length });
     const [first] = refused;

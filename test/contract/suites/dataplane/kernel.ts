@@ -81,6 +81,20 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
       expect(host.kernel.observe(later).hostRoutes).toHaveLength(2);
     });
 
+    it('keeps the link of another interface that has the same name on the host', async () => {
+      await using host = await makeFixture();
+      const living = networkOf(await host.newPod(), { containerId: 'web' });
+      await host.kernel.apply(living, never);
+      const same = networkOf(await host.newPod(), { containerId: 'other', addresses: ['10.65.0.2'] });
+      const secondary = { ...same, owner: { ...same.owner, ifName: 'net1' } };
+      const refusal = await refusalOf(host.kernel.apply(secondary, never));
+      expect([refusal.code, refusal.message]).toEqual([
+        'kernel/interface-exists',
+        `Cannot make interface "${living.hostLinkName}" on the host: interface "eth0" of container "web" has that name`,
+      ]);
+      expect(host.kernel.observe(living).hostRoutes).toHaveLength(2);
+    });
+
     it('replaces its own link when the same sandbox is applied again', async () => {
       await using host = await makeFixture();
       const network = networkOf(await host.newPod());
