@@ -33,7 +33,7 @@ describe('a trigger', () => {
     const stop = new AbortController();
     const waited = new Trigger().wait(stop.signal);
     stop.abort();
-    await waited;
-    await new Trigger().wait(stop.signal);
+    await expect(waited).resolves.toBeUndefined();
+    await expect(new Trigger().wait(stop.signal)).resolves.toBeUndefined();
   });
 });

@@ -1,5 +1,10 @@
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { podFactsOf } from '../../test/support/memory-orch.ts';
 import { memoryNode } from '../../test/support/memory-node.ts';
+import type { ExecDelegate } from './delegate.ts';
 import type { PodIsolation } from './pod-isolation.ts';
 
 it('releases the endpoint of a pod whose link cannot be created', async () => {
@@ -23,4 +28,31 @@ it('releases the endpoint of a pod whose link cannot be created', async () => {
   expect(endpoints.size).toBe(0);
   expect(await node.call('ADD', { isolation })).toMatchObject({ status: 0 });
   expect(endpoints.size).toBe(1);
+});
+
+it('sets the bandwidth limits of a pod again when ADD is repeated: the first call may have been killed before', async () => {
+  const node = await memoryNode();
+  await using scope = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), 'npl-add-'));
+  scope.defer(async () => rm(folder, { recursive: true }));
+  await writeFile(join(folder, 'bandwidth'), '');
+  await chmod(join(folder, 'bandwidth'), 0o755);
+  const commands: string[] = [];
+  const exec: ExecDelegate = async (_file, { command }) => {
+    commands.push(command);
+    return Promise.resolve({ status: 0, stdout: '', stderr: '' });
+  };
+  const pods = [podFactsOf('shop', 'web', { annotations: { 'orch/ingress-bandwidth': '10M' } })];
+  const call = async (listed: readonly string[]): Promise<unknown> =>
+    node.call('ADD', {
+      conf: { policy: { type: 'orch' }, orch: { orch_api_root: 'http://127.0.0.1:1' } },
+      env: { CNI_PATH: folder },
+      pods,
+      plugins: { listed, exec },
+    });
+  const first = await call(['netplug']);
+  expect(commands).toEqual([]);
+  const again = await call(['netplug', 'bandwidth']);
+  expect(commands).toEqual(['DEL', 'ADD']);
+  expect(again).toMatchObject({ status: 0, stdout: (first as { stdout: string }).stdout });
 });

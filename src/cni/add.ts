@@ -8,7 +8,7 @@ import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } fr
 import { withPodFacts } from './with-pod-facts.ts';
 import { startEnforcement, logEnforcement, stopEnforcement } from './pod-isolation.ts';
 import { recordAttachment } from './record-attachment.ts';
-import { shapeBandwidth } from './shape-bandwidth.ts';
+import { bandwidthOf, shapeBandwidth } from './shape-bandwidth.ts';
 import { warnAboutFloatingIps } from './warn-floating.ts';
 import type { CniResult } from './result.ts';
 
@@ -44,12 +44,16 @@ export async function add(ports: CniPorts, source: AddressSource, call: CniCall)
   const restoreRecord = await recordAttachment(ports, callWithPod, network);
   undo.defer(restoreRecord);
 
-  const { mtu, isNew } = await ensureLink(ports, network, signal).catch(async (cause: unknown) => {
+  const bandwidth = bandwidthOf(ports, callWithPod);
+  const { mtu, isNew, isRecreated } = await ensureLink(ports, network, {
+    isLimited: bandwidth !== undefined,
+    signal,
+  }).catch(async (cause: unknown) => {
     throw await explainAddressConflict(ports, callWithPod, cause);
   });
   if (isNew) undo.defer(async () => void (await kernel.remove(network.hostLinkName, network.owner)));
   const result = resultOf(network, { mtu, dns: assigned.dns });
-  if (isNew) await shapeBandwidth(ports, callWithPod, result);
+  if (isNew && bandwidth !== undefined) await shapeBandwidth(ports, callWithPod, { bandwidth, result, isRecreated });
   logEnforcement(ports, callWithPod, await enforcement);
   undo.disarm();
   // Runs after the point of no return; logs its own failures.
@@ -64,20 +68,32 @@ export async function add(ports: CniPorts, source: AddressSource, call: CniCall)
   return result;
 }
 
-/** Returns the pod's link, creating it unless it is there as planned. `isNew` reports whether this call created it. */
+/** `isNew` reports whether the call created the link, `isRecreated` also whether the pod had one. */
+interface EnsuredLink {
+  readonly mtu: number;
+  readonly isNew: boolean;
+  readonly isRecreated: boolean;
+}
+
+/**
+ * Returns the pod's link, creating it unless it is there as planned. A link with limits is created again, because an ADD that
+ * was killed may have set none.
+ */
 async function ensureLink(
   { kernel, log, readOfferedMtu }: CniPorts,
   network: PodNetwork,
-  signal: AbortSignal,
-): Promise<{ mtu: number; isNew: boolean }> {
+  { isLimited, signal }: { readonly isLimited: boolean; readonly signal: AbortSignal },
+): Promise<EnsuredLink> {
   const state = kernel.observe(network);
   const { hostLink } = state;
-  if (hostLink !== undefined && isOwnLink(hostLink, network)) {
-    const difference = firstDifference(network, state);
-    if (difference === undefined) return { mtu: hostLink.mtu, isNew: false };
+  const isRecreated = hostLink !== undefined && isOwnLink(hostLink, network);
+  if (isRecreated) {
+    const difference =
+      firstDifference(network, state) ?? (isLimited ? 'its bandwidth limits may be missing' : undefined);
+    if (difference === undefined) return { mtu: hostLink.mtu, isNew: false, isRecreated: false };
     log.warning('pod network recreated', { difference });
     await kernel.remove(network.hostLinkName, network.owner);
   }
   const { mtu } = await kernel.apply({ ...network, mtu: network.mtu ?? readOfferedMtu() }, signal);
-  return { mtu, isNew: true };
+  return { mtu, isNew: true, isRecreated };
 }

@@ -9,28 +9,37 @@ const PLUGIN = 'bandwidth';
 const BURST = 4_294_967_295;
 
 /**
- * Calls the standard bandwidth plugin for `orch/*-bandwidth` annotations, which runtimes do not know. Does nothing
- * unless the network's configuration list contains that plugin: the runtime then calls its DEL with that of the list.
+ * Returns the limits of the pod's `orch/*-bandwidth` annotations. None apply unless the network's configuration list
+ * contains the standard bandwidth plugin: the runtime then calls its DEL with that of the list.
  */
-export async function shapeBandwidth(ports: CniPorts, call: CniCall, result: CniResult): Promise<void> {
+export function bandwidthOf({ readPluginList, log }: CniPorts, call: CniCall): Bandwidth | undefined {
   const wanted = call.orchPod === undefined ? undefined : decodeBandwidth(call.orchPod.facts);
-  if (wanted === undefined) return;
-  const listed = ports.readPluginList(call.attachment.network);
-  if (listed?.includes(PLUGIN) !== true) {
-    const reason = listed === undefined ? 'the network has no configuration list' : 'its list has no bandwidth plugin';
-    ports.log.info('bandwidth annotations ignored', { network: call.attachment.network, reason });
-    return;
-  }
+  if (wanted === undefined) return undefined;
+  const listed = readPluginList(call.attachment.network);
+  if (listed?.includes(PLUGIN) === true) return wanted;
+  const reason = listed === undefined ? 'the network has no configuration list' : 'its list has no bandwidth plugin';
+  log.info('bandwidth annotations ignored', { network: call.attachment.network, reason });
+  return undefined;
+}
+
+/** Calls the bandwidth plugin for a new link, because runtimes do not know the annotations. */
+export async function shapeBandwidth(
+  ports: CniPorts,
+  call: CniCall,
+  { bandwidth, result, isRecreated }: { bandwidth: Bandwidth; result: CniResult; isRecreated: boolean },
+): Promise<void> {
   const ask = async (command: string, signal: AbortSignal): Promise<unknown> =>
     callDelegate(ports.execDelegate, {
       plugin: PLUGIN,
       path: call.path,
       command,
-      conf: confOf(call, wanted, result),
+      conf: confOf(call, bandwidth, result),
       signal,
     });
   await using undo = new Undo();
   undo.defer(async () => void (await ask('DEL', call.cleanupSignal)));
+  // Removes the device that the plugin has made for the link before. With it ADD would fail.
+  if (isRecreated) await ask('DEL', call.signal);
   await ask('ADD', call.signal);
   undo.disarm();
 }

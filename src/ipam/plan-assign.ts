@@ -319,13 +319,11 @@ function preallocatedByAgent(
 ): PlannedAddressOrRead | undefined {
   const isAgent = view.isPending !== undefined;
   const isOwn = (block: IpBlock): boolean => block.node === node;
-  const [mostPreallocated] = [...blocks.values()]
+  const candidates = [...blocks.values()]
     .filter(({ block }) => (isOwn(block) ? !isAgent : !view.config.strictAffinity))
     .filter(({ block }) => block.preallocated.size > 0 && eligible.some((pool) => cidrContains(pool.cidr, block.cidr)))
-    .sort(
-      (a, b) =>
-        Number(isOwn(b.block)) - Number(isOwn(a.block)) || b.block.preallocated.size - a.block.preallocated.size,
-    );
+    .sort((a, b) => b.block.preallocated.size - a.block.preallocated.size);
+  const mostPreallocated = candidates.find(({ block }) => isOwn(block)) ?? candidates[0];
   const [ordinal] = mostPreallocated?.block.preallocated.keys() ?? [];
   if (mostPreallocated?.stored === undefined || ordinal === undefined) return undefined;
   return { kind: 'need-request', block: mostPreallocated.stored, ordinal };

@@ -3,6 +3,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { seededRandom } from '../../src/base/random.ts';
 import { type AttachmentRecords, memoryRecords } from '../../src/cni/attachment-records.ts';
 import type { Program } from '../../src/cni/call-record.ts';
+import type { ExecDelegate } from '../../src/cni/delegate.ts';
 import { decodeNetconf } from '../../src/config/decode.ts';
 import { noIsolation, type PodIsolation } from '../../src/cni/pod-isolation.ts';
 import { runPlugin, type CallOutcome, type PluginDependencies } from '../../src/cni/run-plugin.ts';
@@ -42,6 +43,8 @@ export interface MemoryNode {
       program?: Program;
       pods?: readonly PodFacts[];
       isolation?: PodIsolation;
+      /** The plugins in the configuration list of the network, and how they are called. */
+      plugins?: { readonly listed: readonly string[]; readonly exec: ExecDelegate };
     },
   ): Promise<CallOutcome>;
 }
@@ -72,7 +75,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
     attachments,
     database,
     storeMs: () => storeMs,
-    call: async (verb, { conf = {}, env = {}, program = 'netplug', pods = [], isolation = NO_AGENT } = {}) => {
+    call: async (verb, { conf = {}, env = {}, program = 'netplug', pods = [], isolation = NO_AGENT, plugins } = {}) => {
       const stdin = JSON.stringify({ cniVersion: '1.1.0', name: 'net', type: program, ...defaults(program), ...conf });
       const dependencies: PluginDependencies = {
         env: { ...envOf(verb), ...env },
@@ -92,14 +95,15 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         readOfferedMtu: () => undefined,
         openStore: () => setUp(openMemoryStore(database, { pause })),
         openOrch: () => memoryOrch(pods),
-        readPluginList: () => undefined,
+        readPluginList: () => plugins?.listed,
         attachments,
         isolation,
         openKernel: () => setUp(kernel),
         openLog: () => silentLog,
         decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),
         recover: async () => undefined,
-        execDelegateFor: () => async () => Promise.reject(new Error('this node has no other plugins')),
+        execDelegateFor: () =>
+          plugins?.exec ?? (async () => Promise.reject(new Error('this node has no other plugins'))),
       };
       return runPlugin(program, dependencies);
     },
