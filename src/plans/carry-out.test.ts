@@ -197,6 +197,32 @@ describe('a plan', () => {
     expect(world.get('a')).toBe(1);
   });
 
+  it('is undone but for an interrupted step whose object was changed since, which is named', async () => {
+    const records = memoryPlanRecords();
+    const world: World = new Map();
+    const other = { ...SET, text: 'set c', key: 'c' };
+    const plan = { stages: [{ title: 'one', steps: [other, SET] }], notes: [] };
+    const isKilledAt = async (moment: number): Promise<boolean> =>
+      carryOut(executionIn(world, records, new Life(moment)), plan).then(
+        () => false,
+        () => world.get('a') === 1,
+      );
+    let moment = 0;
+    while (!(await isKilledAt(moment))) {
+      moment += 1;
+      world.clear();
+    }
+    world.set('a', 7);
+    const undone = undo(executionIn(world, records, new Life(IMMORTAL)));
+    await expect(undone).rejects.toMatchObject({ code: 'plan/outdated', message: expect.stringContaining('"set a"') });
+    expect(world).toEqual(
+      new Map([
+        ['c', 0],
+        ['a', 7],
+      ]),
+    );
+  });
+
   it('is recorded in a private file, and refuses a damaged record', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'netplug-plans-'));
     try {

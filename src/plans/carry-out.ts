@@ -1,5 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
-import type { Plan, Step, WriteStep } from './plan.ts';
+import type { Plan, Stage, Step, WriteStep } from './plan.ts';
 import { recordId, type PlanRecord, type PlanRecords, readPlanRecord, writePlanRecord } from './plan-records.ts';
 
 /** Whether an object is in its state `before` or `after` a step; `differs` means neither. */
@@ -36,9 +36,50 @@ export interface Execution<A extends object> {
 /** `unfinished`: a stage has steps for a user or another program. Plan again when they are done. */
 export type PlanOutcome = 'done' | 'unfinished';
 
-/** Carries out a new plan. Replaces a record of the same name. */
-export async function carryOut<A extends object>(execution: Execution<A>, plan: Plan<A>): Promise<PlanOutcome> {
-  return goForward(execution, { id: recordId(plan), plan, direction: 'forward', steps: {}, isOver: false });
+/** Reports whether a plan of that name was interrupted on the way forward. */
+export async function isInterrupted<A extends object>({ records, name }: Execution<A>): Promise<boolean> {
+  const record = await readPlanRecord<A>(records, name);
+  return record !== undefined && !record.isOver && record.direction === 'forward';
+}
+
+/**
+ * Carries out a new plan. Replaces a record of the same name, or with `continues` adds the plan to the finished steps of that
+ * record, so that all of them can be undone together.
+ */
+export async function carryOut<A extends object>(
+  execution: Execution<A>,
+  plan: Plan<A>,
+  { continues = false }: { readonly continues?: boolean } = {},
+): Promise<PlanOutcome> {
+  const finished = continues ? await finishedStages(execution) : [];
+  const whole = { ...plan, stages: [...finished, ...plan.stages] };
+  const keys = keyedSteps({ ...plan, stages: finished }).map(({ key }) => [key, 'earlier'] as const);
+  return goForward(execution, {
+    id: recordId(whole),
+    plan: whole,
+    direction: 'forward',
+    steps: Object.fromEntries(keys),
+    isOver: false,
+  });
+}
+
+/** Returns the steps of the recorded plan that are done, in their stages. */
+async function finishedStages<A extends object>({
+  records,
+  name,
+  actor,
+  signal,
+}: Execution<A>): Promise<readonly Stage<A>[]> {
+  const record = await readPlanRecord<A>(records, name);
+  if (record === undefined) return [];
+  const finished = new Set<Step<A>>();
+  for (const { key, step } of keyedSteps(record.plan)) {
+    if (step.kind !== 'write' || record.steps[key] === undefined) continue;
+    if (record.steps[key] !== 'begun' || (await actor.inspect(step, signal)) === 'after') finished.add(step);
+  }
+  return record.plan.stages
+    .map((stage) => ({ ...stage, steps: stage.steps.filter((step) => finished.has(step)) }))
+    .filter(({ steps }) => steps.length > 0);
 }
 
 /**
@@ -51,7 +92,7 @@ export async function resume<A extends object>(execution: Execution<A>): Promise
   if (record === undefined || record.isOver || record.direction === 'undo') return undefined;
   const steps = { ...record.steps };
   for (const { key, step } of keyedSteps(record.plan)) {
-    if (step.kind !== 'write') continue;
+    if (step.kind !== 'write' || steps[key] === 'earlier') continue;
     const standing = await execution.actor.inspect(step, execution.signal);
     if (standing === 'differs' || (standing === 'before' && steps[key] === 'done'))
       throw outdated(execution.name, step);
@@ -64,7 +105,8 @@ export async function resume<A extends object>(execution: Execution<A>): Promise
  * Undoes the steps of the recorded plan in reverse order, also those of an interrupted plan. Resumes an interrupted
  * undo.
  * @throws plan/outdated before anything is changed, when there is no plan, a step cannot be undone, or the object of a
- *   step was changed after it
+ *   step was changed after it; after all other steps are undone, when the object of an interrupted step was changed: it
+ *   may or may not have the change of that step
  */
 export async function undo<A extends object>(execution: Execution<A>): Promise<void> {
   const record = await readPlanRecord<A>(execution.records, execution.name);
@@ -91,7 +133,7 @@ async function goForward<A extends object>(execution: Execution<A>, begun: PlanR
   let isWaiting = false;
   for (const { key, step, index, title } of keyedSteps(record.plan)) {
     if (isWaiting && index !== stage) break;
-    if (record.steps[key] === 'done') {
+    if (record.steps[key] === 'done' || record.steps[key] === 'earlier') {
       execution.onSkip?.(step);
       continue;
     }
@@ -122,17 +164,23 @@ async function goBack<A extends object>(execution: Execution<A>, begun: PlanReco
     if (isRefused) throw outdated(execution.name, step);
   }
   let record = begun;
+  const left: WriteStep<A>[] = [];
   for (const { key, step } of open.toReversed()) {
     signal.throwIfAborted();
+    if ((await actor.inspect(step, signal)) === 'differs') {
+      left.push(step);
+      continue;
+    }
     const { [key]: _, ...others } = record.steps;
     record = { ...record, steps: { ...others, [key]: 'begun' } };
     await writePlanRecord(execution.records, execution.name, record);
-    if ((await actor.inspect(step, signal)) !== 'differs') await actor.revert?.(step, signal);
+    await actor.revert?.(step, signal);
     record = { ...record, steps: others };
     await writePlanRecord(execution.records, execution.name, record);
     onStep?.(step);
   }
   await writePlanRecord(execution.records, execution.name, { ...record, isOver: true });
+  if (left.length > 0) throw notUndone(left);
 }
 
 interface KeyedStep<A extends object> {
@@ -156,4 +204,16 @@ function outdated<A extends object>(name: string, { text, isFinal }: WriteStep<A
     hint: 'Run the command with --dry-run to see its new plan',
     facts: { step: text },
   });
+}
+
+function notUndone<A extends object>(steps: readonly WriteStep<A>[]): NetplugError {
+  const texts = steps.map(({ text }) => `"${text}"`).join(', ');
+  return new NetplugError(
+    'plan/outdated',
+    `Cannot undo ${texts}: it was interrupted, and its object was changed since`,
+    {
+      hint: 'Compare the object with the step and correct it by hand; all other steps are undone',
+      facts: { steps: steps.map(({ text }) => text) },
+    },
+  );
 }

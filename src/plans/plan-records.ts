@@ -18,14 +18,21 @@ export interface PlanRecords {
   readonly remove: (name: string) => Promise<void>;
 }
 
+/**
+ * `begun` before a step is carried out, `done` after it; `earlier` after it was done by a plan that this one continues, whose
+ * later steps may change the same object.
+ */
+const STEP_STATES = ['begun', 'done', 'earlier'] as const;
+type StepState = (typeof STEP_STATES)[number];
+
 /** How far a plan was carried out. */
 export interface PlanRecord<A extends object> {
   /** Digest of the plan. */
   readonly id: string;
   readonly plan: Plan<A>;
   readonly direction: 'forward' | 'undo';
-  /** By position in the plan: `begun` before the step is carried out, `done` after it. A step without an entry was not begun. */
-  readonly steps: Readonly<Record<string, 'begun' | 'done'>>;
+  /** By position in the plan. A step without an entry was not begun. */
+  readonly steps: Readonly<Record<string, StepState>>;
   /** Whether no step is left for this program, so that there is nothing to resume. */
   readonly isOver: boolean;
 }
@@ -38,7 +45,7 @@ const recordSchema = v.object({
   id: v.string(),
   plan: v.object({ stages: v.array(v.unknown()), notes: v.array(v.string()) }),
   direction: v.picklist(['forward', 'undo']),
-  steps: v.record(v.string(), v.picklist(['begun', 'done'])),
+  steps: v.record(v.string(), v.picklist(STEP_STATES)),
   isOver: v.boolean(),
 });
 

@@ -1,7 +1,7 @@
 import { sha256Of } from '../../base/sha256.ts';
 import { errnoOf, isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Mode } from '../../base/mode.ts';
-import { type Actor, carryOut, type Execution, resume } from '../../plans/carry-out.ts';
+import { type Actor, carryOut, type Execution, isInterrupted, resume } from '../../plans/carry-out.ts';
 import type { PlanRecords } from '../../plans/plan-records.ts';
 import { isEmpty, type Plan, renderPlan, type Stage, type Step, stepLine } from '../../plans/plan.ts';
 import type { Output } from './common-options.ts';
@@ -43,9 +43,12 @@ export async function runPlan<A extends object>(
   if (!isJson && (mode === 'rehearse' || isEmpty(plan))) io.stdout(renderPlan(plan));
   if (mode === 'rehearse' || isEmpty(plan)) return 0;
   const execution = executionOf(context, planned, isJson ? undefined : io.stdout);
+  const continues = await isInterrupted(execution);
   let outcome = await resumeIfSound(context, execution);
   if (outcome === 'done') plan = await planned.plan();
-  if (outcome !== 'unfinished') outcome = await carryOut(execution, plan);
+  // The record of what was resumed stays for --undo.
+  if (isEmpty(plan)) return 0;
+  if (outcome !== 'unfinished') outcome = await carryOut(execution, plan, { continues });
   if (outcome === 'done') return 0;
   io.stderr('not finished: run the same command again when the last steps above are done\n');
   return 1;

@@ -284,6 +284,20 @@ describe('a migration of host endpoints that is interrupted', () => {
     expect(await contents()).toEqual(before);
   });
 
+  it.each(MOMENTS.slice(1))(
+    'is undone by --undo after a kill at record %i and the same command again',
+    async (moment) => {
+      const before = await contents();
+      const records = planRecords;
+      planRecords = endAfter(records, moment);
+      await run('migrate --force');
+      planRecords = records;
+      await run('migrate --force');
+      expect(await run('migrate --undo')).toMatchObject({ status: 0, err: '' });
+      expect(await contents()).toEqual(before);
+    },
+  );
+
   it('makes a new plan when an object of its plan was changed in the meantime', async () => {
     const records = planRecords;
     planRecords = endAfter(records, 3);
@@ -296,6 +310,15 @@ describe('a migration of host endpoints that is interrupted', () => {
     expect(status).toBe(0);
     expect(err).toContain('the object of "delete HostEndpoint "other"" was changed in the meantime; making a new plan');
     expect(await contents()).toMatchObject([[], { zone: 'a', role: 'x', more: 'y' }, {}]);
+    expect(await run('migrate --undo')).toMatchObject({ status: 0, err: '' });
+    expect(await contents()).toEqual([
+      [
+        ['old', { role: 'x' }],
+        ['other', { role: 'x', more: 'y' }],
+      ],
+      { zone: 'a' },
+      undefined,
+    ]);
   });
 
   it('is not undone when an object was changed in the meantime, or without a record', async () => {
