@@ -87,6 +87,28 @@ describe('the operator, with exactly the rights of its account', () => {
     );
   }, 120_000);
 
+  it('never replaces the pool that it has chosen, also once that is disabled', async () => {
+    const pool = async (): Promise<unknown> => (await cluster.api.get('ippool', 'default-ipv4')).spec;
+    const before = await pool();
+    const disable = async (disabled: boolean): Promise<unknown> =>
+      cluster.api.kubectl(
+        'patch',
+        'ippool',
+        'default-ipv4',
+        '--type=merge',
+        '-p',
+        JSON.stringify({ spec: { disabled } }),
+      );
+    await disable(true);
+    await install({ calicoNetwork: { mtu: 1400 } });
+    await become(SERVES, await generation());
+    expect(await pool()).toEqual({ ...(before as object), disabled: true });
+    await disable(false);
+    await install({});
+    await become(SERVES, await generation());
+    expect(await pool()).toEqual(before);
+  }, 180_000);
+
   it('leaves it to others when agents are replaced, as long as an annotation says so', async () => {
     const strategy = async (): Promise<string> => (await node()).spec.updateStrategy.type;
     await cluster.api.kubectl('annotate', 'installation', 'default', `${HOLD_AGENTS}=v3.27.0`);
@@ -207,10 +229,16 @@ describe('the operator, with exactly the rights of its account', () => {
     expect(JSON.stringify((await node()).spec)).toContain('{"name":"NETPLUG_BIRD","value":"external"}');
     await cluster.api.get('daemonset', 'netplug-bird', IN_NAMESPACE);
 
+    const bird = ['annotate', 'daemonset', 'netplug-bird', IN_NAMESPACE];
+    await cluster.api.kubectl(...bird, 'netplug.io/operator=unmanaged');
     await install({ calicoNetwork: { ipPools: [{ cidr: '10.244.0.0/16' }] } });
     await become(SERVES, await generation());
     expect(JSON.stringify((await node()).spec)).not.toContain('NETPLUG_BIRD');
     expect(JSON.stringify((await node()).spec)).not.toContain('LOG');
+    await until(async () => JSON.stringify((await status()).warnings).includes('is not pruned'), 'a warning says so');
+    expect((await cluster.api.get('daemonset', IN_NAMESPACE)).items).toHaveLength(2);
+    await cluster.api.kubectl(...bird, 'netplug.io/operator-');
+    await until(async () => (await cluster.api.get('daemonset', IN_NAMESPACE)).items.length === 1, 'it is pruned');
     expect((await cluster.api.get('daemonset', IN_NAMESPACE)).items).toHaveLength(1);
   }, 180_000);
 

@@ -193,7 +193,8 @@ function warningsOf(
   isListed: boolean,
 ): readonly string[] {
   const listed = new Set(settings.pools.map(({ metadata }) => metadata.name));
-  const left = pools.filter((pool) => isListed && isOwned(pool) && !listed.has(pool.metadata.name));
+  const usesAll = !isListed && settings.ipam !== 'HostLocal';
+  const left = pools.filter((pool) => !usesAll && isOwned(pool) && !listed.has(pool.metadata.name));
   const without = settings.ipam === 'HostLocal' ? nodes.filter(({ podCidrs }) => podCidrs.length === 0) : [];
   return [
     ...left.map(

@@ -1,6 +1,6 @@
 import type { RetryPorts } from '../../base/back-off.ts';
 import { timeLimit } from '../../base/clock.ts';
-import { isNetplugError, reasonOf } from '../../base/errors.ts';
+import { isNetplugError, NetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { problemLine } from '../../base/problem.ts';
 import { crdManifests } from '../../datastore/orch/crd-manifests.ts';
@@ -22,7 +22,7 @@ import { acceptSpec, type ObservedCluster } from './accept-spec.ts';
 import { observeCluster } from './cluster-state.ts';
 import { type InstallationReport, isSameStatus, type ReportedProblem, statusOf } from './installation-report.ts';
 import { type Inventory, inventoryIn, inventoryObject, planPruning } from './inventory.ts';
-import { ObjectApplier, problemOf, type TakenFields } from './object-applier.ts';
+import { isUnmanaged, MANAGED_ANNOTATION, ObjectApplier, problemOf, type TakenFields } from './object-applier.ts';
 import { collectionHolding, referenceKey, referenceOf, showReference } from './object-reference.ts';
 import type { ObjectVersions } from './object-versions.ts';
 import type { OperatorMetrics } from './metrics.ts';
@@ -36,6 +36,7 @@ const FINALIZER = 'netplug.io/operator';
 /** Of the same fields of an object, so that two programs that write them in turn do not fill the list of events. */
 const EVENT_PAUSE_MS = 5 * 60_000;
 const SHUT_DOWN_MS = 3000;
+const CONFLICT_MS = 50;
 const SHOWN_CHANGES = 10;
 const HELD = `Agents are held by the annotation ${HOLD_AGENTS}: a node gets a new one only when the pod of its agent is deleted`;
 
@@ -79,11 +80,19 @@ export class InstallationReconciler {
 
   /** Lets the installation be deleted while no operator runs, unless its removal has begun. */
   async releaseFinalizer(): Promise<void> {
-    if (this.#object === undefined || isDeleted(this.#object)) return;
+    if (this.#object === undefined) return;
+    const { api, clock, log } = this.#ports;
     using limit = timeLimit(SHUT_DOWN_MS);
-    await this.#setFinalizer(this.#object, false, limit.signal).catch((cause: unknown) => {
-      this.#ports.log.warning('finalizer not removed', { reason: reasonOf(cause) });
-    });
+    try {
+      for (;;) {
+        const answer = await api.get(INSTALLATIONS, INSTALLATION_NAME, limit.signal);
+        if (answer.outcome !== 'ok' || isDeleted(answer.value)) return;
+        if ((await this.#setFinalizer(answer.value, false, limit.signal)) === 'set') return;
+        await clock.sleep(CONFLICT_MS, limit.signal);
+      }
+    } catch (cause) {
+      log.warning('finalizer not removed', { reason: reasonOf(cause) });
+    }
   }
 
   async #run(
@@ -148,10 +157,15 @@ export class InstallationReconciler {
     };
     const result = await applyStages(ports, { stages, inventory }, signal);
     const after = new Map(result.inventory);
+    const warnings = [...result.warnings];
     if (mayPrune && result.isComplete && result.problems.length === 0) {
       const desired = new Set(stages.flatMap(({ objects }) => objects.map((each) => referenceKey(referenceOf(each)))));
       for (const entry of planPruning(after, desired)) {
         const live = await this.#applier.read(entry, signal);
+        if (live !== undefined && isUnmanaged(live)) {
+          warnings.push(`${showReference(entry)} is not pruned: it has the annotation ${MANAGED_ANNOTATION}`);
+          continue;
+        }
         // An object that another client has made again is not the operator's.
         if (live !== undefined && (entry.uid === '' || entry.uid === live.metadata.uid)) {
           this.#ports.log.info('object pruned', { object: showReference(entry) });
@@ -162,7 +176,7 @@ export class InstallationReconciler {
       }
     }
     const problem = isSameInventory(inventory, after) ? undefined : await this.#saveInventory(after, signal);
-    return problem === undefined ? result : { ...result, problems: [...result.problems, problem] };
+    return { ...result, warnings, problems: [...result.problems, ...(problem === undefined ? [] : [problem])] };
   }
 
   /** @returns undefined once the object is gone, or may go */
@@ -273,25 +287,30 @@ export class InstallationReconciler {
     return this.#ports.api.list({ ...PODS, namespace: SYSTEM_NAMESPACE }, { labelSelector: PART_OF }, signal);
   }
 
-  async #setFinalizer(object: ApiObject, isWanted: boolean, signal: AbortSignal): Promise<void> {
+  /** @throws store/refused */
+  async #setFinalizer(object: ApiObject, isWanted: boolean, signal: AbortSignal): Promise<'set' | 'conflict'> {
     const known = finalizersOf(object);
-    if (known.includes(FINALIZER) === isWanted) return;
+    if (known.includes(FINALIZER) === isWanted) return 'set';
     const finalizers = isWanted ? [...known, FINALIZER] : known.filter((each) => each !== FINALIZER);
     const { resourceVersion, name } = object.metadata;
     const body = { metadata: { resourceVersion, finalizers } };
-    // One that has changed meanwhile is read again.
-    await this.#ports.api.patch({ collection: INSTALLATIONS, name }, { kind: 'merge', body }, signal);
+    const answer = await this.#ports.api.patch({ collection: INSTALLATIONS, name }, { kind: 'merge', body }, signal);
+    if (answer.outcome === 'ok' || answer.outcome === 'not-found') return 'set';
+    if (answer.outcome === 'conflict') return 'conflict';
+    throw refused('metadata.finalizers', answer.message);
   }
 
   async #writeStatus(status: InstallationStatus, before: InstallationStatus, signal: AbortSignal): Promise<void> {
     this.#ports.metrics.setConditions(status.conditions ?? []);
     if (isSameStatus(before, status)) return;
     const body = { apiVersion: API_VERSION, kind: 'Installation', metadata: { name: INSTALLATION_NAME }, status };
-    await this.#ports.api.patch(
+    const answer = await this.#ports.api.patch(
       { collection: INSTALLATIONS, name: INSTALLATION_NAME, subresource: 'status' },
       { kind: 'apply', body, manager: OPERATOR, force: true },
       signal,
     );
+    const isWritten = answer.outcome === 'ok' || answer.outcome === 'not-found' || answer.outcome === 'conflict';
+    if (!isWritten) throw refused('status', answer.message);
   }
 
   async #reportTaken({ why, of, changes }: TakenFields, signal: AbortSignal): Promise<void> {
@@ -327,6 +346,12 @@ export class InstallationReconciler {
   #timestamp(): string {
     return new Date(this.#ports.clock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
   }
+}
+
+function refused(field: string, reason: string): NetplugError {
+  return new NetplugError('store/refused', `Cannot write ${field} of Installation "${INSTALLATION_NAME}": ${reason}`, {
+    hint: 'Apply the definition of Installation that belongs to this operator (manifests/crds.yaml)',
+  });
 }
 
 function readSpec(raw: unknown): {

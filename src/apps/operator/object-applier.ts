@@ -23,6 +23,10 @@ import { hasApplied, withFieldsTakenOver } from './take-over-fields.ts';
 export const MANAGED_ANNOTATION = 'netplug.io/operator';
 const UNMANAGED = 'unmanaged';
 
+export function isUnmanaged({ metadata }: ApiObject): boolean {
+  return metadata.annotations?.[MANAGED_ANNOTATION] === UNMANAGED;
+}
+
 /** Fields that the operator sets although another manager had written them. */
 export interface TakenFields {
   readonly why: 'taken over' | 'restored';
@@ -86,7 +90,7 @@ export class ObjectApplier {
     if ((live.metadata.deletionTimestamp ?? '') !== '') {
       return { outcome: 'waiting', message: `${showReference(which)} is being deleted` };
     }
-    if (live.metadata.annotations?.[MANAGED_ANNOTATION] === UNMANAGED) {
+    if (isUnmanaged(live)) {
       const warning = `${showReference(which)} is left as it is: it has the annotation ${MANAGED_ANNOTATION}: ${UNMANAGED}`;
       return { outcome: 'unmanaged', object: live, warning };
     }

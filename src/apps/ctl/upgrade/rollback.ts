@@ -9,6 +9,7 @@ import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
 import { HOLD_AGENTS } from '../../../model/installation.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
+import type { ResourceId } from '../../../model/resource-id.ts';
 import { userCreated } from '../../../upgrade/host-endpoints/all-interfaces.ts';
 import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
@@ -16,6 +17,7 @@ import { metadataIn, objectName, recordIn, releaseIn } from '../../../upgrade/cl
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { confirm } from '../cluster/confirm.ts';
+import { changeStored } from '../resources/write-resource.ts';
 import { deleteObject, findObject, locate } from '../cluster/api-objects.ts';
 import { removeProof } from '../cluster/prove-network.ts';
 import { waitFor, waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
@@ -293,18 +295,20 @@ async function recordSteps(session: UpgradeSession, { records }: Backup): Promis
   const { store, context } = session;
   const { signal } = context;
   const steps: Step[] = [];
-  const restore = (text: string, resource: AnyResource): Step => ({
+  // What others have changed since the steps were planned stays.
+  const change = (text: string, which: ResourceId, edit: (now: AnyResource) => AnyResource): Step => ({
     text,
-    act: async () => {
-      const { resourceVersion: _, ...metadata } = resource.metadata;
-      await store.updateResource({ ...resource, metadata }, signal);
-    },
+    act: async () =>
+      void (await changeStored({ ...context.ports, store, signal, mode: 'carry-out' }, which, { change: edit })),
   });
   const { resources: endpoints } = await store.listResources('HostEndpoint', signal);
   for (const before of records.resources.filter(isHostEndpoint)) {
     const now = endpoints.find(({ metadata }) => metadata.name === before.metadata.name);
     const [was, is] = [before, now].map((each) => each?.metadata.labels?.[UPGRADE_NAMES.label]);
-    if (was !== is) steps.push(restore(`restore HostEndpoint "${before.metadata.name}"`, before));
+    if (was === is) continue;
+    const { name } = before.metadata;
+    const text = `restore label "${UPGRADE_NAMES.label}" of HostEndpoint "${name}"`;
+    steps.push(change(text, { kind: 'HostEndpoint', name }, (each) => withLabel(each, UPGRADE_NAMES.label, was)));
   }
   const policy = { kind: 'GlobalNetworkPolicy', name: UPGRADE_NAMES.policy } as const;
   const had = records.resources.some((each) => each.kind === policy.kind && each.metadata.name === policy.name);
@@ -317,10 +321,18 @@ async function recordSteps(session: UpgradeSession, { records }: Backup): Promis
   const cluster = await store.findResource(CLUSTER_INFORMATION_ID, signal);
   const { netplugVersion } = records.cluster.spec;
   if (cluster !== undefined && cluster.spec.netplugVersion !== netplugVersion && netplugVersion !== undefined) {
-    const restored = { ...cluster, spec: { ...cluster.spec, netplugVersion } };
-    steps.push(restore(`restore the cluster version ${netplugVersion}`, restored));
+    const text = `restore the cluster version ${netplugVersion}`;
+    const edit = (now: AnyResource): AnyResource =>
+      now.kind === 'ClusterInformation' ? { ...now, spec: { ...now.spec, netplugVersion } } : now;
+    steps.push(change(text, CLUSTER_INFORMATION_ID, edit));
   }
   return steps;
+}
+
+function withLabel<R extends AnyResource>(resource: R, label: string, value: string | undefined): R {
+  const { [label]: _, ...others } = resource.metadata.labels ?? {};
+  const labels = value === undefined ? others : { ...others, [label]: value };
+  return { ...resource, metadata: { ...resource.metadata, labels } };
 }
 
 function isHostEndpoint(resource: AnyResource): resource is HostEndpoint {
