@@ -182,6 +182,7 @@ export interface WatchCreateRequest {
   key: Uint8Array;
   rangeEnd: Uint8Array;
   startRevision: bigint;
+  progressNotify: boolean;
   watchId: bigint;
 }
 
@@ -2098,7 +2099,7 @@ export const WatchRequest: MessageFns<WatchRequest> = {
 };
 
 function createBaseWatchCreateRequest(): WatchCreateRequest {
-  return { key: new Uint8Array(0), rangeEnd: new Uint8Array(0), startRevision: 0n, watchId: 0n };
+  return { key: new Uint8Array(0), rangeEnd: new Uint8Array(0), startRevision: 0n, progressNotify: false, watchId: 0n };
 }
 
 export const WatchCreateRequest: MessageFns<WatchCreateRequest> = {
@@ -2114,6 +2115,9 @@ export const WatchCreateRequest: MessageFns<WatchCreateRequest> = {
         throw new globalThis.Error("value provided for field message.startRevision of type int64 too large");
       }
       writer.uint32(24).int64(message.startRevision);
+    }
+    if (message.progressNotify !== false) {
+      writer.uint32(32).bool(message.progressNotify);
     }
     if (message.watchId !== 0n) {
       if (BigInt.asIntN(64, message.watchId) !== message.watchId) {
@@ -2161,6 +2165,14 @@ export const WatchCreateRequest: MessageFns<WatchCreateRequest> = {
             message.startRevision = reader.int64() as bigint;
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.progressNotify = reader.bool();
+            continue;
+          }
           case 7: {
             if (tag !== 56) {
               break;
@@ -2191,6 +2203,7 @@ export const WatchCreateRequest: MessageFns<WatchCreateRequest> = {
     message.startRevision = (object.startRevision !== undefined && object.startRevision !== null)
       ? BigInt(object.startRevision)
       : 0n;
+    message.progressNotify = object.progressNotify ?? false;
     message.watchId = (object.watchId !== undefined && object.watchId !== null) ? BigInt(object.watchId) : 0n;
     return message;
   },

@@ -155,6 +155,27 @@ describe('a watch of the kv datastore', () => {
     await third.return?.();
   });
 
+  it('resumes without a snapshot from the bookmark of an idle query after a compaction', async () => {
+    await using etcd = await startEtcd({ flags: ['--watch-progress-notify-interval=500ms'] });
+    await using store = open(etcd.port);
+    const queries: readonly Query[] = [{ kind: 'resources', of: 'IPReservation' }];
+    const first = store.follow(queries, { signal: never })[Symbol.asyncIterator]();
+    const snapshot = (await first.next()).value as FollowEvent;
+    await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
+    await store.createResource(poolOf('green', '10.1.0.0/24'), never);
+    let bookmark = (await first.next()).value as FollowEvent;
+    while (Number(bookmark.version) < Number(snapshot.version) + 2)
+      bookmark = (await first.next()).value as FollowEvent;
+    expect(bookmark.kind).toBe('bookmark');
+    await first.return?.();
+    compact(etcd.url);
+    const second = store.follow(queries, { from: bookmark.version, signal: never })[Symbol.asyncIterator]();
+    const next = second.next();
+    await store.createResource(poolOf('red', '10.2.0.0/24'), never);
+    expect((await next).value).toMatchObject({ kind: 'bookmark' });
+    await second.return?.();
+  });
+
   it('of the cluster fails when etcd ends', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port);

@@ -30,8 +30,10 @@ export interface Etcd extends AsyncDisposable {
 }
 
 /** Starts etcd and waits until it serves clients. */
-export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host?: string } = {}): Promise<Etcd> {
-  const { tls, host = '127.0.0.1' } = options;
+export async function startEtcd(
+  options: { readonly tls?: EtcdTls; readonly host?: string; readonly flags?: readonly string[] } = {},
+): Promise<Etcd> {
+  const { tls, host = '127.0.0.1', flags = [] } = options;
   const dir = await mkdtemp(join(tmpdir(), 'netplug-etcd-'));
   removeAtEnd('folder', dir);
   const [port, peerPort] = [await freePort(), await freePort()];
@@ -51,6 +53,7 @@ export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host
     `--initial-advertise-peer-urls=${peer}`,
     `--initial-cluster=one=${peer}`,
     ...(tls === undefined ? [] : [`--key-file=${tls.keyFile}`, `--cert-file=${tls.certFile}`]),
+    ...flags,
     ...(tls?.clientCaFile === undefined ? [] : ['--client-cert-auth', `--trusted-ca-file=${tls.clientCaFile}`]),
   ];
   let running: Running | undefined;

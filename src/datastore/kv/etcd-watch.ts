@@ -28,12 +28,16 @@ export class EtcdWatch<T> {
     this.#client = client;
   }
 
-  /** Follows one key or a range of keys from the revision after `after` on; returns what `leave` takes. */
+  /**
+   * Follows one key or a range of keys from the revision after `after` on; returns what `leave` takes. etcd reports the
+   * progress of an idle watch each 10 minutes unless it is started with another interval.
+   */
   follow(topic: T, keys: string | KeyRange, after: bigint): bigint {
     this.#lastId += 1n;
     this.#topics.set(this.#lastId, topic);
     const range = typeof keys === 'string' ? { key: bytesOf(keys) } : rangeOf(keys);
-    this.#requests.push(createWatch({ ...range, startRevision: after + 1n, watchId: this.#lastId }));
+    const from = { startRevision: after + 1n, progressNotify: true };
+    this.#requests.push(createWatch({ ...range, ...from, watchId: this.#lastId }));
     return this.#lastId;
   }
 

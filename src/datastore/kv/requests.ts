@@ -91,7 +91,12 @@ export function present(key: string): Condition {
 export function createWatch(
   init: Pick<WatchCreateRequest, 'key' | 'watchId'> & Partial<WatchCreateRequest>,
 ): WatchRequest {
-  return { requestUnion: { $case: 'createRequest', value: { rangeEnd: EMPTY, startRevision: 0n, ...init } } };
+  return {
+    requestUnion: {
+      $case: 'createRequest',
+      value: { rangeEnd: EMPTY, startRevision: 0n, progressNotify: false, ...init },
+    },
+  };
 }
 
 export function cancelWatch(watchId: bigint): WatchRequest {
