@@ -15,7 +15,8 @@ for (const file of files.filter((path) => path.endsWith('.ts') && !path.endsWith
 }
 const shared = [...filesOf].filter(([, all]) => {
   const folders = new Set(all.map((file) => dirname(file)));
-  const isPort = folders.size === all.length && [...folders].every((folder) => ADAPTERS.test(folder));
+  const ports = new Set([...folders].map((folder) => ADAPTERS.exec(folder)?.[1]));
+  const isPort = folders.size === all.length && ports.size === 1 && !ports.has(undefined);
   return new Set(all).size > 1 && !isPort;
 });
 for (const [name, all] of shared) console.error(`${name} is exported by ${all.join(', ')}: rename one`);

@@ -25,12 +25,12 @@ const INTERFACE_BYTES = 16;
 const LIST_BYTES = 60_000;
 
 /** Inclusive. */
-export interface KeyRange {
+export interface ElementInterval {
   readonly first: bigint;
   readonly last: bigint;
 }
 
-export function rangeOf({ base, prefixBits }: Cidr): KeyRange {
+export function intervalOf({ base, prefixBits }: Cidr): ElementInterval {
   const size = 1n << BigInt(bitsOf(base.family) - prefixBits);
   return { first: base.value, last: base.value + size - 1n };
 }
@@ -47,12 +47,12 @@ export function pointElements(keys: readonly Buffer[]): readonly Buffer[] {
 }
 
 /** Encodes disjoint ranges, in pieces that fit into one message each. */
-export function intervalElements(ranges: readonly KeyRange[], keyBytes: number): readonly Buffer[] {
+export function intervalElements(ranges: readonly ElementInterval[], keyBytes: number): readonly Buffer[] {
   return inPieces(ranges.map((range) => Buffer.concat(rangeElements(range, keyBytes))));
 }
 
 /** A range is two elements: its first key, and the key after its last one unless that is the greatest key. */
-function rangeElements({ first, last }: KeyRange, keyBytes: number): readonly Buffer[] {
+function rangeElements({ first, last }: ElementInterval, keyBytes: number): readonly Buffer[] {
   const end = last + 1n;
   const start = element(keyBuffer(first, keyBytes));
   if (end >> BigInt(keyBytes * 8) !== 0n) return [start];
@@ -108,9 +108,9 @@ function encodeElement(set: FilterSet, text: string): Buffer {
   }
 }
 
-function rangeFrom(text: string): KeyRange {
+function rangeFrom(text: string): ElementInterval {
   const [first, last] = text.split('-').map((end) => (end.includes('/') ? undefined : parseAddress(end).value));
-  return first === undefined || last === undefined ? rangeOf(parseCidr(text)) : { first, last };
+  return first === undefined || last === undefined ? intervalOf(parseCidr(text)) : { first, last };
 }
 
 /** Each part takes a multiple of 4 bytes. */
@@ -201,7 +201,7 @@ function rangesIn(
 }
 
 /** Returns the range as CIDR, or as two addresses when it is none. */
-function rangeText(family: Family, { first, last }: KeyRange): string {
+function rangeText(family: Family, { first, last }: ElementInterval): string {
   const size = last - first + 1n;
   const hostBits = size.toString(2).length - 1;
   const base: Address = { family, value: first };

@@ -4,7 +4,7 @@ import { type Family, addressBytes, bitsOf } from '../../net/address.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import type { ConnectionState, FilterAction, FilterMatch, PacketSide, PortSpan, TableRule } from '../policy-filter.ts';
 import { type Message, attribute, nested, textAttribute } from './netlink.ts';
-import { ifnameKey, intervalElements, pointElements, prefixMask, rangeOf } from './nft-elements.ts';
+import { ifnameKey, intervalElements, pointElements, prefixMask, intervalOf } from './nft-elements.ts';
 import { ANONYMOUS_SET, addAnonymousSet, be16Attribute, be32Attribute, be64Attribute } from './nft-messages.ts';
 
 const NFTA_LIST_ELEM = 1;
@@ -221,7 +221,7 @@ function matchNets(match: FilterMatch & { kind: 'nets' }, { lookUpAnonymous }: C
   const load = loadAddress(family, side, REGISTER);
   const [only] = nets;
   if (only !== undefined && nets.length === 1) return [load, ...inPrefix(only, isNegated)];
-  const elements = intervalElements(nets.map(rangeOf), bitsOf(family) / 8);
+  const elements = intervalElements(nets.map(intervalOf), bitsOf(family) / 8);
   return [load, lookUpAnonymous({ keyBytes: bitsOf(family) / 8, isInterval: true, elements }, isNegated)];
 }
 
