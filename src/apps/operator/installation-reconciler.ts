@@ -22,7 +22,7 @@ import { acceptSpec, type ObservedCluster } from './accept-spec.ts';
 import { observeCluster } from './cluster-state.ts';
 import { type InstallationReport, isSameStatus, type ReportedProblem, statusOf } from './installation-report.ts';
 import { type Inventory, inventoryIn, inventoryObject, planPruning } from './inventory.ts';
-import { isUnmanaged, MANAGED_ANNOTATION, ObjectApplier, problemOf, type TakenFields } from './object-applier.ts';
+import { isLeftAlone, MANAGED_ANNOTATION, ObjectApplier, problemOf, type TakenFields } from './object-applier.ts';
 import { collectionHolding, referenceKey, referenceOf, showReference } from './object-reference.ts';
 import type { ObjectVersions } from './object-versions.ts';
 import type { OperatorMetrics } from './metrics.ts';
@@ -162,7 +162,7 @@ export class InstallationReconciler {
       const desired = new Set(stages.flatMap(({ objects }) => objects.map((each) => referenceKey(referenceOf(each)))));
       for (const entry of planPruning(after, desired)) {
         const live = await this.#applier.read(entry, signal);
-        if (live !== undefined && isUnmanaged(live)) {
+        if (live !== undefined && isLeftAlone(live)) {
           warnings.push(`${showReference(entry)} is not pruned: it has the annotation ${MANAGED_ANNOTATION}`);
           continue;
         }

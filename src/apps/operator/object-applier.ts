@@ -23,7 +23,7 @@ import { hasApplied, withFieldsTakenOver } from './take-over-fields.ts';
 export const MANAGED_ANNOTATION = 'netplug.io/operator';
 const UNMANAGED = 'unmanaged';
 
-export function isUnmanaged({ metadata }: ApiObject): boolean {
+export function isLeftAlone({ metadata }: ApiObject): boolean {
   return metadata.annotations?.[MANAGED_ANNOTATION] === UNMANAGED;
 }
 
@@ -90,7 +90,7 @@ export class ObjectApplier {
     if ((live.metadata.deletionTimestamp ?? '') !== '') {
       return { outcome: 'waiting', message: `${showReference(which)} is being deleted` };
     }
-    if (isUnmanaged(live)) {
+    if (isLeftAlone(live)) {
       const warning = `${showReference(which)} is left as it is: it has the annotation ${MANAGED_ANNOTATION}: ${UNMANAGED}`;
       return { outcome: 'unmanaged', object: live, warning };
     }
