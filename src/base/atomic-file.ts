@@ -1,8 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { type FileHandle, link, lstat, open, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { errnoOf } from './errors.ts';
-import { isMissing } from './missing-file.ts';
+import { ignoreMissing, isMissing } from './missing-file.ts';
 
 const CHUNK_BYTES = 1_048_576;
 const SUFFIX = '.netplug-tmp';
@@ -164,8 +163,4 @@ async function* chunksOf(file: FileHandle, signal: AbortSignal): AsyncGenerator<
     if (bytesRead === 0) return;
     yield buffer.subarray(0, bytesRead);
   }
-}
-
-function ignoreMissing(cause: unknown): undefined {
-  if (errnoOf(cause) !== 'ENOENT') throw cause;
 }

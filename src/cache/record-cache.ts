@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { FollowedRecord, FollowEvent } from '../datastore/follow.ts';
+import { deletedRecord, type FollowedRecord, followedKey, type FollowEvent } from '../datastore/follow.ts';
 
 /** How one record changed. */
 export interface Delta {
@@ -27,13 +27,13 @@ export class RecordCache {
     this.#version = event.version;
     if (event.kind === 'bookmark') return [];
     if (event.kind === 'changes') return event.records.flatMap((record) => this.#set(record));
-    const listed = new Set(event.records.map(keyOf));
-    const deleted = [...this.#records].filter(([key]) => !listed.has(key)).map(([, record]) => withoutContent(record));
+    const listed = new Set(event.records.map(followedKey));
+    const deleted = [...this.#records].filter(([key]) => !listed.has(key)).map(([, record]) => deletedRecord(record));
     return [...deleted, ...event.records].flatMap((record) => this.#set(record));
   }
 
   #set(after: FollowedRecord): readonly Delta[] {
-    const key = keyOf(after);
+    const key = followedKey(after);
     const before = this.#records.get(key);
     const isDeleted = after.value === undefined && after.problem === undefined;
     if (before === undefined ? isDeleted : isSame(before, after)) return [];
@@ -47,12 +47,4 @@ function isSame(a: FollowedRecord, b: FollowedRecord): boolean {
   // The version of a route may be that of its block, which changes with every pod. Commits need the versions of all others.
   const isSameVersion = a.kind === 'route' || a.version === b.version;
   return isSameVersion && a.problem === b.problem && isDeepStrictEqual(a.value, b.value);
-}
-
-function keyOf({ query, key }: FollowedRecord): string {
-  return `${String(query)} ${key}`;
-}
-
-function withoutContent({ value: _value, problem: _problem, ...record }: FollowedRecord): FollowedRecord {
-  return { ...record, version: '' };
 }

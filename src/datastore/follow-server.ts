@@ -1,6 +1,6 @@
 import { errorData } from '../base/error-data.ts';
 import { toNetplugError } from '../base/errors.ts';
-import type { FollowedRecord, FollowEvent, FollowStore, Query } from './follow.ts';
+import { type FollowedRecord, followedKey, type FollowEvent, type FollowStore, type Query } from './follow.ts';
 import { type FollowAnswer, type FollowRequest, PARTS_AHEAD } from './follow-messages.ts';
 
 /** Records of one message: cloning them must not hold up the process that serves calls. */
@@ -92,8 +92,7 @@ class ServedStream {
       return;
     }
     this.#version = event.version;
-    if (event.kind === 'changes')
-      for (const record of event.records) this.#changes.set(`${String(record.query)} ${record.key}`, record);
+    if (event.kind === 'changes') for (const record of event.records) this.#changes.set(followedKey(record), record);
   }
 
   #flush(): void {

@@ -67,6 +67,16 @@ export type FollowedRecord =
   /** Several records may belong to one service. */
   | (RecordOf<ServiceEndpoints> & { readonly kind: 'service' });
 
+/** Returns what identifies the record among those of all queries of a stream. */
+export function followedKey({ query, key }: FollowedRecord): string {
+  return `${String(query)} ${key}`;
+}
+
+/** Returns the record as it is once deleted. */
+export function deletedRecord({ value: _value, problem: _problem, ...record }: FollowedRecord): FollowedRecord {
+  return record;
+}
+
 export type FollowEvent =
   /** All records of all queries. The first event, unless `from` can be resumed; again when history was compacted. */
   | { readonly kind: 'snapshot'; readonly records: readonly FollowedRecord[]; readonly version: string }

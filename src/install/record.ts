@@ -2,7 +2,8 @@ import { mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as v from 'valibot';
 import { writeFileAtomically } from '../base/atomic-file.ts';
-import { errnoOf, NetplugError } from '../base/errors.ts';
+import { NetplugError } from '../base/errors.ts';
+import { ignoreMissing } from '../base/missing-file.ts';
 import { VERSION } from '../base/version.ts';
 import { onFile } from './on-file.ts';
 
@@ -88,8 +89,4 @@ export function recordPath(stateDir: string): string {
 /** Returns the path of the record of the files that the agent has written for the plugin. */
 export function agentRecordPath(stateDir: string): string {
   return join(stateDir, 'agent-files.json');
-}
-
-function ignoreMissing(cause: unknown): undefined {
-  if (errnoOf(cause) !== 'ENOENT') throw cause;
 }

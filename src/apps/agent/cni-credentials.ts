@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { RetryPorts } from '../../base/back-off.ts';
+import { type RetryPorts, withJitter } from '../../base/back-off.ts';
 import { reasonAndRemedy } from '../../base/errors.ts';
 import { failureFacts } from '../../cni/error-output.ts';
 import type { Log } from '../../base/log.ts';
@@ -13,8 +13,8 @@ import type { IssuedToken } from '../../kube/token-request.ts';
 const PERIOD_MS = 5000;
 /** How often the API is asked whether it still accepts the token. A rotated signing key ends all tokens at once. */
 const CHECK_MS = 60_000;
-/** Between two attempts after a failure. */
-const RETRY_MS = { least: 5000, most: 10_000 };
+/** The longest wait between two attempts after a failure. */
+const RETRY_MS = 10_000;
 const LEAST_RENEWAL_MS = 5000;
 const LOW_MS = 3_600_000;
 
@@ -111,7 +111,7 @@ export class CniCredentials {
         const problem = reasonAndRemedy(cause);
         if (problem !== this.#problem) log.warning('credentials of the plugin not renewed', failureFacts(cause));
         this.#problem = problem;
-        waitMs = RETRY_MS.least + random.int(RETRY_MS.most - RETRY_MS.least);
+        waitMs = withJitter(RETRY_MS, random);
       }
       await clock.sleep(waitMs, signal).catch(() => undefined);
     }

@@ -3,7 +3,7 @@ import { NetplugError } from '../../base/errors.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import type { ResourceId } from '../../model/resource-id.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
-import type { FollowedRecord, FollowEvent, Query } from '../follow.ts';
+import { deletedRecord, type FollowedRecord, followedKey, type FollowEvent, type Query } from '../follow.ts';
 import { type MemoryDatabase, type MemoryState, UNREADABLE } from './memory-database.ts';
 import { endpointsOn, problemWith, observedRecords } from './read-state.ts';
 
@@ -58,9 +58,7 @@ function changesBetween(
   before: ReadonlyMap<string, FollowedRecord>,
   now: ReadonlyMap<string, FollowedRecord>,
 ): readonly FollowedRecord[] {
-  const deleted = [...before].flatMap(([key, { value: _value, problem: _problem, ...record }]) =>
-    now.has(key) ? [] : [record],
-  );
+  const deleted = [...before].flatMap(([key, record]) => (now.has(key) ? [] : [deletedRecord(record)]));
   const changed = [...now].flatMap(([key, record]) => {
     const old = before.get(key);
     return old?.version === record.version && old.problem === record.problem ? [] : [record];
@@ -70,7 +68,7 @@ function changesBetween(
 
 function recordsIn(state: MemoryState, queries: readonly Query[]): ReadonlyMap<string, FollowedRecord> {
   const records = queries.flatMap((query, index) => [...recordsOf(state, query, index)]);
-  return new Map(records.map((record) => [`${String(record.query)} ${record.key}`, record]));
+  return new Map(records.map((record) => [followedKey(record), record]));
 }
 
 function* recordsOf(state: MemoryState, query: Query, index: number): Generator<FollowedRecord> {

@@ -3,7 +3,7 @@ import type { ApiObject } from '../../kube/objects.ts';
 import type { ListOptions, OrchApi } from '../../kube/orch-api.ts';
 import type { Collection } from '../../kube/paths.ts';
 import type { ObjectChange } from '../../kube/shared-watches.ts';
-import type { FollowedRecord } from '../follow.ts';
+import { deletedRecord, type FollowedRecord } from '../follow.ts';
 
 /** How many objects are read in one turn of the event loop. */
 const SLICE = 200;
@@ -93,9 +93,5 @@ function recordsAfter({ recordsIn, isSame }: Watched, { before, after }: ObjectC
   const records = after === undefined ? [] : recordsIn(after);
   const keys = new Set(records.map(({ key }) => key));
   const removed = before === undefined ? [] : recordsIn(before).filter(({ key }) => !keys.has(key));
-  return [...removed.map(deletionOf), ...records];
-}
-
-function deletionOf({ value: _value, problem: _problem, ...record }: FollowedRecord): FollowedRecord {
-  return record;
+  return [...removed.map(deletedRecord), ...records];
 }

@@ -50,7 +50,7 @@ export async function removeItems(writing: ItemWriting, items: readonly StoredIt
       case 'resource': {
         const resourceVersion = resources.get(name);
         const version = resourceVersion === undefined ? {} : { resourceVersion };
-        await store.deleteResource({ ...resourceIdOf(item.resource), ...version }, signal).catch(ignoreMissing);
+        await store.deleteResource({ ...resourceIdOf(item.resource), ...version }, signal).catch(ignoreNotFound);
         return;
       }
       case 'facts':
@@ -105,6 +105,6 @@ function versionsIn({ resources, blocks, endpoints }: Contents) {
   } as const;
 }
 
-function ignoreMissing(cause: unknown): void {
+function ignoreNotFound(cause: unknown): void {
   if (!isNetplugError(cause, 'resource/not-found')) throw cause;
 }
