@@ -217,11 +217,11 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
           node,
           view,
         ),
-      rememberOn: () => {
+      saveOn: () => {
         mkdirSync(state, { recursive: true });
         writeFileSync(policyMarker(env), '');
       },
-      forgetOn: () => rmSync(policyMarker(env), { force: true }),
+      clearOn: () => rmSync(policyMarker(env), { force: true }),
     },
     { node, policy: agentSettings.settings, start: policySettingIn(env).start },
   );
@@ -231,8 +231,8 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     clock: systemClock,
     log,
     find: async (signal) => serverPorts(await store.servers(signal)),
-    recall: () => readText(serverMemory(env)) ?? '',
-    remember: async (text) => writeFileAtomically(serverMemory(env), { text, mode: 0o600 }),
+    load: () => readText(serverMemory(env)) ?? '',
+    save: async (text) => writeFileAtomically(serverMemory(env), { text, mode: 0o600 }),
     onChange: () => policy.noteHostChange(),
   });
   using ruleCounters = new OpenedOnce(() => NftPolicyFilter.open());

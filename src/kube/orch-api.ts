@@ -399,7 +399,7 @@ export class OrchApi implements AsyncDisposable {
   async #insist<T>(answer: ApiAnswer<unknown>, read: (raw: unknown) => T | undefined, signal: AbortSignal): Promise<T> {
     const value = answer.outcome === 'ok' ? read(answer.value) : undefined;
     if (value !== undefined) return value;
-    const reason = answer.outcome === 'ok' ? 'the answer is not what it should be' : answer.message;
+    const reason = answer.outcome === 'ok' ? 'the answer has an unknown format' : answer.message;
     throw await this.#requester.unusable(reason, signal);
   }
 }

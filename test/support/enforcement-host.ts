@@ -130,11 +130,11 @@ export class TestHost {
             run: async () => Promise.resolve(),
           };
         },
-        rememberOn: () => {
+        saveOn: () => {
           this.remember();
           this.isRemembered = true;
         },
-        forgetOn: () => {
+        clearOn: () => {
           this.forget();
           this.isRemembered = false;
         },

@@ -72,7 +72,7 @@ function cut(text: string | undefined): string | undefined {
   return text?.slice(0, KEPT_TEXT);
 }
 
-/** To the microsecond. */
+/** Rounds to microseconds. */
 function rounded(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }

@@ -137,7 +137,7 @@ class Inspection {
     const review = v.safeParse(Review, tryParseJson(answer.text));
     if (review.success) return review.output.status.allowed;
     const verdict = judgeAnswer(answer);
-    throw this.#unavailable('message' in verdict ? verdict.message : 'the answer is not what it should be');
+    throw this.#unavailable('message' in verdict ? verdict.message : 'the answer has an unknown format');
   }
 
   async #ask(path: string, body?: string): Promise<RawAnswer> {

@@ -29,7 +29,7 @@ import { collectionOf } from './resource-objects.ts';
 import { WrittenBlocks } from './written-blocks.ts';
 
 export interface OrchStoreOptions extends OrchApiOptions {
-  /** Hears of notes on pods that could not be written. */
+  /** Called for each note on a pod that could not be written. */
   readonly log?: Log;
   /** Whether followers ask the API if it serves while its watches are silent; they do unless told otherwise. */
   readonly isProbed?: boolean;

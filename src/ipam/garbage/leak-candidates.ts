@@ -4,7 +4,7 @@ export class LeakCandidates {
 
   /**
    * Takes the keys of one pass, at a time of the monotonic clock. Keys that are missing are forgotten. A key that was last
-   * observed longer ago than `gapMs` starts again: it may have been fine meanwhile. Returns the keys that are new.
+   * observed longer ago than `gapMs` starts again: the address may have been in use in between. Returns the keys that are new.
    */
   observe(keys: Iterable<string>, { nowMs, gapMs }: { readonly nowMs: number; readonly gapMs: number }): Set<string> {
     const before = new Map(this.#observed);

@@ -4,7 +4,7 @@ import type { TimePhase } from './resident-node.ts';
 
 /**
  * Returns the datastore for one call. Allocations use the connection of the resident node, which every configuration of
- * the datastore shares: the endpoint of another configuration may lead to another datastore by now.
+ * the datastore shares: the endpoint of another configuration may point to another datastore by now.
  */
 export function callStore(named: Pick<NamedDatastore, 'inner' | 'resolve'>, time: TimePhase): CallStore {
   const { inner } = named;

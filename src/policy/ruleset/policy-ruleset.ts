@@ -68,7 +68,7 @@ export interface RulesetSettings {
   readonly missingLogs?: ReadonlySet<PacketLog>;
 }
 
-/** What host endpoints meet on the node. */
+/** The interfaces and addresses of the node, which host endpoints refer to. */
 export interface HostLinks {
   readonly interfaces: readonly LinkWithAddresses[];
   /** Packets of the tunnels that the node has to other nodes; another table drops those of strangers. */

@@ -57,8 +57,8 @@ interface TierContext {
 }
 
 /**
- * Compiles what a view says about the pods and the interfaces of one node. A later call costs what changed: chains are kept by what they
- * were rendered from, and unchanged chains and sets stay the same objects.
+ * Compiles what a view says about the pods and the interfaces of one node. Later calls render only what changed: chains are cached by
+ * what they were rendered from, and unchanged chains and sets stay the same objects.
  */
 export class RulesetCompiler {
   readonly #settings: RulesetSettings;
@@ -82,14 +82,14 @@ export class RulesetCompiler {
     this.#bases = chainsWithoutLogs(baseChains(settings.endpointToHostAction, settings.podLinks), settings.missingLogs);
   }
 
-  /** What host endpoints meet from the next compilation on. Until then they are left out. */
+  /** Sets the interfaces and addresses of the host for later compilations, which leave host endpoints out until then. */
   useHost(facts: HostLinks): void {
     this.#facts = facts;
     this.#host = undefined;
   }
 
   /**
-   * Compiles the view. With `touched`, since the last call only that changed. After a failure the next call must be without.
+   * Compiles the view. With `touched`, since the last call only that changed. After a failure, call it without.
    * @throws UnusableRules
    */
   compile(view: PolicyView, touched?: TouchedPolicy): PolicyRuleset {
@@ -297,7 +297,7 @@ class Rendered {
   #oldLists = this.#lists;
   #oldSequences = this.#sequences;
 
-  /** From here until the end, what is not asked for is forgotten. */
+  /** Entries that are not used until the generation ends are evicted. */
   beginGeneration(): void {
     [this.#oldLists, this.#lists] = [this.#lists, new Map()];
     [this.#oldSequences, this.#sequences] = [this.#sequences, new Map()];

@@ -21,8 +21,8 @@ class World {
         if (this.found === undefined) throw new Error('DNS does not answer');
         return Promise.resolve(this.found.map((text) => ({ address: parseAddress(text), protocol: 6, port: 8443 })));
       },
-      recall: () => this.memory,
-      remember: async (text) => {
+      load: () => this.memory,
+      save: async (text) => {
         this.memory = text;
         return Promise.resolve();
       },

@@ -5,8 +5,8 @@ import { protocolNumber } from '../../../model/protocol.ts';
 import type { ServicePort } from '../../../model/service-endpoints.ts';
 import { formatAddress, tryParseAddress } from '../../../net/address.ts';
 
-const LOOK_MS = 10_000;
-/** A name may have other addresses at each look, and connections to the earlier ones last. */
+const RESOLVE_MS = 10_000;
+/** A name may resolve to other addresses each time, and connections to the earlier ones stay open. */
 const KEEP_MS = 3_600_000;
 
 interface ServerPorts {
@@ -14,28 +14,28 @@ interface ServerPorts {
   readonly log: Log;
   /** @throws store/config-invalid, store/unavailable */
   readonly find: (signal: AbortSignal) => Promise<readonly ServicePort[]>;
-  /** What the last process remembered. */
-  readonly recall: () => string;
-  readonly remember: (text: string) => Promise<void>;
+  /** The servers that an earlier process saved. */
+  readonly load: () => string;
+  readonly save: (text: string) => Promise<void>;
   /** Called when there are other servers. */
   readonly onChange: () => void;
 }
 
 /**
- * The servers of the node's datastore, which no host endpoint may close. They are remembered over restarts: the names of servers
- * may not be answered while the node is closed.
+ * The servers of the node's datastore, which no host endpoint may close. They are saved over restarts: DNS may be unreachable while
+ * host endpoints close the node.
  */
 export class DatastoreServers {
   readonly #ports: ServerPorts;
   /** When they were found last, by address and port. */
-  readonly #seen = new Map<string, number>();
+  readonly #foundMs = new Map<string, number>();
   #current: readonly ServicePort[] = [];
   #problem: string | undefined;
 
   constructor(ports: ServerPorts) {
     this.#ports = ports;
     const now = ports.clock.monotonic();
-    for (const line of ports.recall().split('\n')) if (serverIn(line) !== undefined) this.#seen.set(line, now);
+    for (const line of ports.load().split('\n')) if (serverIn(line) !== undefined) this.#foundMs.set(line, now);
     this.#current = this.#listed();
   }
 
@@ -46,24 +46,24 @@ export class DatastoreServers {
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#ports;
     while (!signal.aborted) {
-      await this.#look(signal);
-      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      await this.#resolve(signal);
+      await clock.sleep(RESOLVE_MS, signal).catch(() => undefined);
     }
   }
 
-  async #look(signal: AbortSignal): Promise<void> {
-    const { clock, log, find, remember, onChange } = this.#ports;
+  async #resolve(signal: AbortSignal): Promise<void> {
+    const { clock, log, find, save, onChange } = this.#ports;
     try {
       const found = await find(signal);
       const now = clock.monotonic();
-      for (const { address, port } of found) this.#seen.set(`${formatAddress(address)} ${String(port)}`, now);
-      for (const [line, seenMs] of this.#seen) if (now - seenMs > KEEP_MS) this.#seen.delete(line);
+      for (const { address, port } of found) this.#foundMs.set(`${formatAddress(address)} ${String(port)}`, now);
+      for (const [line, foundMs] of this.#foundMs) if (now - foundMs > KEEP_MS) this.#foundMs.delete(line);
       const before = textOf(this.#current);
       this.#current = this.#listed();
       const text = textOf(this.#current);
       if (text !== before) {
         onChange();
-        await remember(text);
+        await save(text);
       }
       this.#problem = undefined;
     } catch (cause) {
@@ -75,7 +75,7 @@ export class DatastoreServers {
   }
 
   #listed(): readonly ServicePort[] {
-    return [...this.#seen.keys()]
+    return [...this.#foundMs.keys()]
       .toSorted()
       .map(serverIn)
       .filter((server) => server !== undefined);

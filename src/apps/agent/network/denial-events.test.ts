@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { silentLog } from '../../../base/log.ts';
 import { DenialEvents } from './denial-events.ts';
-import type { SeenFlow } from './flow-record.ts';
+import type { ObservedFlow } from './flow-record.ts';
 
-const FLOW: SeenFlow = {
+const FLOW: ObservedFlow = {
   verdict: 'denied',
   source: { address: '10.0.0.1', pod: 'guests/a' },
   destination: { address: '10.0.0.2', pod: 'shop/db' },
@@ -20,7 +20,7 @@ class World {
     warn: async ({ namespace, name }, message) => void this.written.push(`${namespace}/${name}: ${message}`),
   });
 
-  async deny(flow: Partial<SeenFlow> = {}, id = 'r', direction: 'ingress' | 'egress' = 'ingress'): Promise<void> {
+  async deny(flow: Partial<ObservedFlow> = {}, id = 'r', direction: 'ingress' | 'egress' = 'ingress'): Promise<void> {
     await this.events.report({ ...FLOW, ...flow }, { id, direction, reason: () => 'because' });
   }
 }

@@ -3,7 +3,7 @@ import { reasonOf } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
 import type { PolicyDirection } from '../../../policy/resolved-policy.ts';
 import { trafficText, whyCommand } from '../../../policy/why-command.ts';
-import type { SeenFlow } from './flow-record.ts';
+import type { ObservedFlow } from './flow-record.ts';
 
 /** At most one event about a pod and a rule in this time. */
 const REPEAT_MS = 300_000;
@@ -48,7 +48,7 @@ export class DenialEvents {
   }
 
   /** Writes an event on the pod whose policies denied the flow, unless there were enough. */
-  async report(flow: SeenFlow, { id, direction, reason }: Denial): Promise<void> {
+  async report(flow: ObservedFlow, { id, direction, reason }: Denial): Promise<void> {
     const { log, warn } = this.#ports;
     const { pod } = direction === 'egress' ? flow.source : flow.destination;
     if (pod === undefined || !this.#isDue(`${pod} ${id}`)) return;
@@ -87,14 +87,14 @@ interface OwnPod {
   readonly direction: PolicyDirection;
 }
 
-function messageOf(flow: SeenFlow, own: OwnPod): string {
+function messageOf(flow: ObservedFlow, own: OwnPod): string {
   const { address } = peerOf(flow, own);
   const peer = shownPeer(flow, own);
   const shown = peer === address ? address : `${peer} (${address})`;
   return `Denied ${trafficText(flow)} ${own.direction === 'egress' ? 'to' : 'from'} ${shown}`;
 }
 
-function hintOf(flow: SeenFlow, own: OwnPod): string {
+function hintOf(flow: ObservedFlow, own: OwnPod): string {
   const ends = [own.pod, shownPeer(flow, own)] as const;
   const [from, to] = own.direction === 'egress' ? ends : ([ends[1], ends[0]] as const);
   const command = whyCommand({ ...flow, from, to });
@@ -102,11 +102,11 @@ function hintOf(flow: SeenFlow, own: OwnPod): string {
 }
 
 /** Names the peer only in the pod's own namespace: users of a namespace need not learn about pods of others. */
-function shownPeer(flow: SeenFlow, own: OwnPod): string {
+function shownPeer(flow: ObservedFlow, own: OwnPod): string {
   const { address, pod } = peerOf(flow, own);
   return pod?.startsWith(`${own.namespace}/`) === true ? pod : address;
 }
 
-function peerOf(flow: SeenFlow, { direction }: OwnPod): SeenFlow['source'] {
+function peerOf(flow: ObservedFlow, { direction }: OwnPod): ObservedFlow['source'] {
   return direction === 'egress' ? flow.destination : flow.source;
 }

@@ -14,7 +14,7 @@ import type { ListedEndpoints } from './local-pods.ts';
 export interface PolicyCompiler {
   /** `touched` says what has changed since the last call; undefined for the first one, and after a failure. */
   compile(view: PolicyView, touched?: TouchedPolicy): PolicyRuleset;
-  /** What host endpoints meet from the next call on. Until then they are left out. */
+  /** Sets the interfaces and addresses of the host for later calls of `compile`, which leaves host endpoints out until then. */
   useHost(facts: HostLinks): void;
 }
 
@@ -38,11 +38,11 @@ export interface EnforcementPorts extends RetryPorts {
   readonly readHost: () => Promise<HostLinks>;
   /** Servers of the datastore that are known before it has been read. */
   readonly servers: () => readonly ServicePort[];
-  /** `whole` resolves when no part of a change is missing in the state. */
+  /** `whole` resolves when no change is half in the state. */
   readonly flows: (state: PolicyState, whole: () => Promise<void>) => Pick<DeniedFlows, 'trigger' | 'endAll' | 'run'>;
-  /** Remembers on the node that policies are enforced. */
-  readonly rememberOn: () => void;
-  readonly forgetOn: () => void;
+  /** Saves on the node that policies are enforced. */
+  readonly saveOn: () => void;
+  readonly clearOn: () => void;
 }
 
 /**

@@ -5,7 +5,7 @@ import type { EnforcementPorts } from './enforcement-ports.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 
-type SwitchPorts = Pick<EnforcementPorts, 'policyFilter' | 'rememberOn' | 'forgetOn' | 'log' | 'clock' | 'random'>;
+type SwitchPorts = Pick<EnforcementPorts, 'policyFilter' | 'saveOn' | 'clearOn' | 'log' | 'clock' | 'random'>;
 
 /** Whether a node enforces policies, as its kernel and its state folder know it. */
 export class EnforcementSwitch {
@@ -19,12 +19,12 @@ export class EnforcementSwitch {
 
   /** Removes what an earlier process enforced: the rules first, so that the node remembers it until they are removed. */
   async remove(signal: AbortSignal): Promise<void> {
-    const { policyFilter, forgetOn, log } = this.#ports;
+    const { policyFilter, clearOn, log } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
     while (!signal.aborted) {
       try {
         await policyFilter().remove(POLICY_TABLE, signal);
-        forgetOn();
+        clearOn();
         // A call without an agent may have closed the pods again while the node remembered.
         await policyFilter().remove(POLICY_TABLE, signal);
         return;
@@ -51,7 +51,7 @@ export class EnforcementSwitch {
   remember(): void {
     if (this.#isRemembered) return;
     try {
-      this.#ports.rememberOn();
+      this.#ports.saveOn();
       this.#isRemembered = true;
     } catch (cause) {
       if (!this.#isMemoryFailing) this.#ports.log.warning('policy setting not saved', { reason: reasonOf(cause) });

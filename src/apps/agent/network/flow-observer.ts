@@ -20,7 +20,7 @@ import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
 import { REPORT_GROUP, type PolicyRuleset, type RuleOrigin } from '../../../policy/ruleset/policy-ruleset.ts';
 import type { DenialEvents } from './denial-events.ts';
-import { FlowRecord, type SeenFlow, timeText } from './flow-record.ts';
+import { FlowRecord, type ObservedFlow, timeText } from './flow-record.ts';
 import { verdictOfOrigin } from './flow-verdict.ts';
 import { packetOf } from './judge-flow.ts';
 import { localPodAddresses } from './local-pod-addresses.ts';
@@ -178,7 +178,7 @@ export class FlowObserver {
     if (origin === undefined || verdict === undefined) return;
     const { source, destination } = headers;
     const ends = { source: this.#endAt(source), destination: this.#endAt(destination) };
-    const flow: SeenFlow = { verdict, ...ends, ...trafficOf(headers) };
+    const flow: ObservedFlow = { verdict, ...ends, ...trafficOf(headers) };
     const isForwarded = origin.kind === 'tier' && origin.isForwarded === true;
     const own = isForwarded
       ? undefined
@@ -239,7 +239,7 @@ export class FlowObserver {
 
   #recordTracked(tracked: TrackedFlow, { isNew, atMs }: { readonly isNew: boolean; readonly atMs: number }): void {
     const { source, destination, protocol, destinationPort: port, icmp } = packetOf(tracked);
-    const flow: SeenFlow = {
+    const flow: ObservedFlow = {
       verdict: 'allowed',
       source: this.#endAt(source),
       destination: this.#endAt(destination),
@@ -285,7 +285,7 @@ function shared(read: () => Promise<void>): () => Promise<void> {
   };
 }
 
-function trafficOf({ protocol, ports, icmp }: PacketHeaders): Pick<SeenFlow, 'protocol' | 'port' | 'icmp'> {
+function trafficOf({ protocol, ports, icmp }: PacketHeaders): Pick<ObservedFlow, 'protocol' | 'port' | 'icmp'> {
   return {
     protocol,
     ...(ports === undefined ? {} : { port: ports.destination }),

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { RuleOrigin } from '../../../policy/ruleset/policy-ruleset.ts';
-import { FlowRecord, type SeenFlow } from './flow-record.ts';
+import { FlowRecord, type ObservedFlow } from './flow-record.ts';
 
 const QUESTION = { verdicts: ['denied' as const] };
-const flowOf = (more: Partial<SeenFlow> = {}): SeenFlow => ({
+const flowOf = (more: Partial<ObservedFlow> = {}): ObservedFlow => ({
   verdict: 'denied',
   source: { address: '10.0.0.1', pod: 'shop/web' },
   destination: { address: '10.0.0.2', pod: 'shop/db' },
@@ -12,7 +12,7 @@ const flowOf = (more: Partial<SeenFlow> = {}): SeenFlow => ({
   ...more,
 });
 const noRule = (): undefined => undefined;
-const to = (address: string): Partial<SeenFlow> => ({ destination: { address } });
+const to = (address: string): Partial<ObservedFlow> => ({ destination: { address } });
 
 describe('the record of flows', () => {
   it('merges what has the same ends, protocol and port, and keeps first and last time', () => {

@@ -2,10 +2,10 @@ import type { FlowsQuestion, ShownFlow } from '../../../model/shown-flows.ts';
 import type { RuleOrigin } from '../../../policy/ruleset/policy-ruleset.ts';
 
 /** A flow without the times and counts that the record keeps. */
-export type SeenFlow = Omit<ShownFlow, 'firstSeen' | 'lastSeen' | 'count' | 'rule'>;
+export type ObservedFlow = Omit<ShownFlow, 'firstSeen' | 'lastSeen' | 'count' | 'rule'>;
 
 interface Entry {
-  flow: SeenFlow;
+  flow: ObservedFlow;
   rule: ShownFlow['rule'];
   origin: RuleOrigin | undefined;
   readonly firstMs: number;
@@ -22,7 +22,7 @@ interface Pair {
 
 interface Group {
   readonly name: string;
-  /** The longest unseen pair comes first. */
+  /** Ordered by last observation, the oldest first. */
   readonly pairs: Map<string, Pair>;
   /** How many flows its pairs have. */
   size: number;
@@ -32,17 +32,17 @@ interface RecordLimits {
   readonly maxFlows: number;
   /** Beyond so many ports between the same two ends, flows are merged into one without a port. */
   readonly maxPorts: number;
-  /** Flows that were not seen for so long are forgotten. */
+  /** Flows that were not observed for this long are evicted. */
   readonly keepMs: number;
 }
 
 const LIMITS: RecordLimits = { maxFlows: 8192, maxPorts: 16, keepMs: 3_600_000 };
-/** A full record looks for flows that are too old at most so often. */
+/** How often a full record looks for flows that are too old. */
 const SWEEP_MS = 1000;
 
 /**
- * Remembers flows in bounded memory. Flows between the same ends to the same port are one. When there are too many, the group
- * that has the most forgets its oldest, so that a flood in one group does not remove what others had.
+ * Keeps flows in bounded memory. Flows between the same ends to the same port are one. Above the limit, the oldest flow of the
+ * largest group is evicted, so that a flood in one group does not evict the flows of others.
  */
 export class FlowRecord {
   readonly #limits: RecordLimits;
@@ -69,7 +69,7 @@ export class FlowRecord {
    */
   add(
     seen: {
-      readonly flow: SeenFlow;
+      readonly flow: ObservedFlow;
       readonly group: string;
       readonly count: number;
       /** The rule that decided. */
@@ -171,15 +171,15 @@ export class FlowRecord {
 }
 
 /** The pod belongs to it, because another pod may get its address. */
-function keyOfPair({ verdict, source, destination, protocol }: SeenFlow): string {
+function keyOfPair({ verdict, source, destination, protocol }: ObservedFlow): string {
   return [verdict, source.address, source.pod, destination.address, destination.pod, String(protocol)].join(' ');
 }
 
-function keyOfPort({ port, icmp }: SeenFlow): string {
+function keyOfPort({ port, icmp }: ObservedFlow): string {
   return icmp === undefined ? `port ${String(port)}` : `icmp ${String(icmp.type)} ${String(icmp.code)}`;
 }
 
-function withoutPort({ port: _port, icmp: _icmp, ...flow }: SeenFlow): SeenFlow {
+function withoutPort({ port: _port, icmp: _icmp, ...flow }: ObservedFlow): ObservedFlow {
   return flow;
 }
 

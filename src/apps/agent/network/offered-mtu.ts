@@ -6,7 +6,7 @@ import { podMtu } from '../../../routing/tunnel-mtu.ts';
 import { TUNNELS } from '../../../routing/tunnels.ts';
 
 /**
- * Returns the MTU for pods, in bytes; undefined while the node has no address, and so no known uplink.
+ * Returns the MTU for pods, in bytes; undefined while the node has no address, and therefore no uplink.
  * @throws kernel/failed when encapsulation leaves less than IPv6 requires
  */
 export function offeredMtu(

@@ -108,7 +108,7 @@ export class BgpReconciler {
     }
   }
 
-  /** Restarts BIRD when it has seen too many links. */
+  /** Restarts BIRD when it keeps entries of too many links. */
   async renewBird(signal: AbortSignal): Promise<void> {
     await this.#renewal.run(signal);
   }

@@ -24,7 +24,7 @@ export interface RouteCounts {
 }
 
 /**
- * Reconciles the kernel's routes and tunnel peers with the desired ones. Sends single changes, and compares everything at
+ * Reconciles the kernel's routes and tunnel peers with the desired ones. Applies changes one by one, and compares everything at
  * the start, after the kernel refused a change, and after drift.
  */
 export class RouteReconciler {

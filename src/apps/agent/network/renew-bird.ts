@@ -32,7 +32,7 @@ export interface RenewalOptions {
 }
 
 /**
- * Restarts BIRD gracefully before it has seen too many links: BIRD 2 keeps an entry of every interface until it exits, and
+ * Restarts BIRD gracefully before it keeps entries of too many links: BIRD 2 has one of every interface until it exits, and
  * searches all of them for each message of the kernel. Waits while a peer would drop its routes.
  */
 export class BirdRenewal {

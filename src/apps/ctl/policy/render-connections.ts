@@ -46,14 +46,14 @@ function connectionLines({
 const OUTCOMES = {
   agrees: 'the kernel agrees',
   differs: 'the kernel differs',
-  unknown: 'policies were not asked',
+  unknown: 'policies were not evaluated',
 } as const;
 
 function probeLines({ node, outcome, places, notes }: ExplainedProbe): readonly string[] {
   return [
     `  probe on node ${node}: ${OUTCOMES[outcome]}`,
-    ...places.flatMap(({ place, outcome: said, expected, kernel }) => [
-      `    ${place}: ${said}`,
+    ...places.flatMap(({ place, outcome: found, expected, kernel }) => [
+      `    ${place}: ${found}`,
       ...(expected === undefined ? [] : [`      policies: ${VERDICTS[expected.verdict]}, ${expected.reason}`]),
       ...(kernel === undefined ? [] : [`      kernel:   ${VERDICTS[kernel.verdict]}, ${kernel.reason}`]),
     ]),
@@ -76,9 +76,9 @@ function crossingLines(
   direction: 'egress' | 'ingress',
   { hostEndpoint, node, paths }: ExplainedCrossing,
 ): readonly string[] {
-  return paths.flatMap(({ path, ...said }) => [
-    `  ${direction} at HostEndpoint ${hostEndpoint} of node ${node}, ${PATH_TEXTS[path]}: ${VERDICTS[said.verdict]}`,
-    ...reasonLines(said),
+  return paths.flatMap(({ path, ...decision }) => [
+    `  ${direction} at HostEndpoint ${hostEndpoint} of node ${node}, ${PATH_TEXTS[path]}: ${VERDICTS[decision.verdict]}`,
+    ...reasonLines(decision),
   ]);
 }
 
@@ -87,9 +87,9 @@ function reasonLines({ reason, considered }: Pick<ExplainedEnd, 'reason' | 'cons
     `    ${reason}`,
     ...(considered.length === 0 ? ['    no policy applies'] : ['    considered, in order']),
     ...considered.map(({ policy, isStaged, rule, logs }) => {
-      const said = rule === undefined ? 'no rule matches' : `${rule.place}: ${rule.text}`;
+      const text = rule === undefined ? 'no rule matches' : `${rule.place}: ${rule.text}`;
       const logged = logs.length === 0 ? '' : `, logged by ${logs.join(' and ')}`;
-      return `      ${policy}${isStaged ? ' (staged, not enforced)' : ''}: ${said}${logged}`;
+      return `      ${policy}${isStaged ? ' (staged, not enforced)' : ''}: ${text}${logged}`;
     }),
   ];
 }

@@ -1,7 +1,7 @@
 import { NetplugError } from '../../../base/errors.ts';
 import type { Labels } from '../../../model/selector.ts';
 
-/** What shall become of labels or annotations. */
+/** Changes of labels or annotations. */
 export interface LabelChanges {
   readonly put: Labels;
   readonly remove: readonly string[];

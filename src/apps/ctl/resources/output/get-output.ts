@@ -12,7 +12,7 @@ export type GetOutput =
 const PLAIN_FORMS = ['table', 'wide', 'yaml', 'json', 'name'] as const;
 type PlainForm = (typeof PLAIN_FORMS)[number];
 
-/** A column somebody made up, or one of the table's own by its title. */
+/** A column of the user, or one of the table's own by its title. */
 export type CustomColumn =
   | { readonly by: 'path'; readonly title: string; readonly path: Path }
   | { readonly by: 'title'; readonly title: string };
