@@ -7,18 +7,17 @@ import {
   sortProblems,
   type Warning,
   withoutPasswords,
+  at,
 } from '../base/problem.ts';
 import { isRecord, type PartialOutput, readEntries } from '../model/read-schema.ts';
 import type { Datastore, OrchSettings } from './connection.ts';
 import { COMMON_FIELDS, MAIN_FIELDS } from './fields.ts';
 import { decideIpam } from './ipam.ts';
 import { decideConnection } from './kv.ts';
-import { CNI_VERSIONS, type CniVersion, type Ipam, type Netconf } from './netconf.ts';
-import { findNeeds } from './needs.ts';
+import { CNI_VERSIONS, type CniVersion, type Ipam, type Netconf, type OrchestratorNeed } from './netconf.ts';
 import { hasRuntimeRanges, readRuntimeInput } from './runtime-input.ts';
-import { refusePlaceholders } from './placeholders.ts';
 import { checkKeys } from './unknown-keys.ts';
-import { adviceOnFound } from './value-advice.ts';
+import { adviceOnFound, placeholderIn } from './value-advice.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
@@ -170,4 +169,45 @@ function refuseSmallMtu(mtu: number | undefined, ipam: Ipam | undefined, problem
   if (ipam?.type !== 'netplug-ipam' || !ipam.v6.assign) return;
   const message = `found ${showFound(mtu)}, allowed is at least ${String(SMALLEST_V6_MTU)} because IPv6 is assigned`;
   problems.push({ ...PLACE, path: 'mtu', message });
+}
+
+interface Decided {
+  readonly orch: OrchSettings;
+  readonly datastoreType: 'kvv3' | 'orch';
+  readonly ipam: Ipam;
+  readonly policy: { readonly type?: string | undefined };
+}
+
+/** Returns the settings that need the API of the orchestrator when no access is configured, each with the reason. */
+function findNeeds({ orch, datastoreType, ipam, policy }: Decided): OrchestratorNeed[] {
+  const needs: OrchestratorNeed[] = [];
+  if (orch.orchconfig !== undefined || orch.apiRoot !== undefined) return needs;
+  if (datastoreType === 'orch') {
+    needs.push({ path: 'datastore_type', reason: 'records are kept in the API of the orchestrator' });
+  }
+  if (policy.type === 'orch') {
+    needs.push({ path: 'policy.type', reason: 'labels and annotations of pods come from the orchestrator' });
+  }
+  if (ipam.type === 'host-local') {
+    for (const path of ipam.podCidrPaths) needs.push({ path, reason: 'pod CIDRs of nodes come from the orchestrator' });
+  }
+  return needs;
+}
+
+/** Names and paths, in which a placeholder would be used literally. */
+const FILLED_IN = /^(nodename|log_file_path|kv_\w+_file|orch\.\w+)$/;
+
+/** Refuses unfilled placeholders of templates in options that are names or paths. */
+function refusePlaceholders(raw: Readonly<Record<string, unknown>>, problems: Problem[], path = ''): void {
+  for (const [key, value] of Object.entries(raw)) {
+    const place = at(path, key);
+    if (path === '' && isRecord(value)) refusePlaceholders(value, problems, place);
+    if (!FILLED_IN.test(place) || typeof value !== 'string' || placeholderIn(value) === undefined) continue;
+    if (problems.some((problem) => problem.path === place)) continue;
+    problems.push({
+      path: place,
+      message: `found ${showFound(value)}, allowed is no placeholder`,
+      code: 'netconf/invalid',
+    });
+  }
 }

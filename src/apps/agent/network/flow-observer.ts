@@ -12,6 +12,7 @@ import type {
   ShownFlowRule,
   ShownFlows,
   ShownRuleCount,
+  FlowVerdict,
 } from '../../../model/shown-flows.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
 import { describeOrigin } from '../../../policy/describe-decision.ts';
@@ -21,7 +22,6 @@ import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
 import { REPORT_GROUP, type PolicyRuleset, type RuleOrigin } from '../../../policy/ruleset/policy-ruleset.ts';
 import type { DenialEvents } from './denial-events.ts';
 import { FlowRecord, type ObservedFlow, timeText } from './flow-record.ts';
-import { verdictOfOrigin } from './flow-verdict.ts';
 import { packetOf } from './judge-flow.ts';
 import { localPodAddresses } from './local-pod-addresses.ts';
 import { RuleCounters } from './rule-counters.ts';
@@ -296,4 +296,16 @@ function trafficOf({ protocol, ports, icmp }: PacketHeaders): Pick<ObservedFlow,
 /** Names policy and rule without its text: users of a namespace need not learn what policies of others contain. */
 function placeOf({ policy, place, reason }: ShownFlowRule): string {
   return policy === undefined || place === undefined ? reason : `${policy}, ${place}`;
+}
+
+const STAGED = { Allow: 'staged allow', Deny: 'staged deny', Log: 'staged log', Pass: undefined } as const;
+
+/** Returns what a rule of that origin does with packets; undefined for a rule that neither denies, logs nor is staged. */
+function verdictOfOrigin(origin: RuleOrigin): Exclude<FlowVerdict, 'allowed'> | undefined {
+  if (origin.kind === 'staged tier') return 'staged deny';
+  if (origin.kind !== 'policy' && origin.kind !== 'profile') return 'denied';
+  const { action } = origin.rule;
+  if (origin.isStaged) return STAGED[action];
+  if (action === 'Deny') return 'denied';
+  return action === 'Log' ? 'logged' : undefined;
 }

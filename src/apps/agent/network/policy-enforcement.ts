@@ -6,7 +6,7 @@ import { Trigger } from '../../../base/trigger.ts';
 import { followPolicyRecords, type PolicyRecord } from '../../../cache/policy-records.ts';
 import { RecordCache } from '../../../cache/record-cache.ts';
 import type { Isolation, SandboxEndpoint } from '../../../cni/pod-isolation.ts';
-import type { FilterTable, PolicyFilter } from '../../../dataplane/policy-filter.ts';
+import type { FilterTable, PolicyFilter, PacketLog } from '../../../dataplane/policy-filter.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { hostEndpointsOf } from '../../../policy/host-interfaces.ts';
 import { PolicyState } from '../../../policy/policy-state.ts';
@@ -18,7 +18,6 @@ import { CompiledPolicies } from './compiled-policies.ts';
 import type { EnforcementPorts, EnforcementSettings, PolicySettings, PolicyStart } from './enforcement-ports.ts';
 import { EnforcementSwitch } from './enforcement-switch.ts';
 import { LocalPods } from './local-pods.ts';
-import { MISSING_LOGS } from './missing-logs.ts';
 import { SettingsGate } from './settings-gate.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
@@ -32,6 +31,13 @@ const AT_ONCE = 200;
 const RESYNC_MS = 10_000;
 /** How often the interfaces of a node with host endpoints are compared with what was compiled. */
 const HOST_MS = 1000;
+
+/** What a kernel without a module for logs does not do. */
+const MISSING_LOGS: Readonly<Record<PacketLog, string>> = {
+  log: 'policy: the kernel lacks the module nf_log_syslog: "Log" rules write nothing to its log',
+  report:
+    'policy: the kernel lacks the module nfnetlink_log: denied connections are dropped and counted, and not listed or reported as events',
+};
 
 /**
  * Enforces the policies of the pods and host endpoints of a node. The kernel keeps what was written when it ends, and while the datastore is

@@ -1,10 +1,9 @@
 import { dirname, join } from 'node:path';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { hasFlags } from '../../../config/choose-connection.ts';
-import { decideConflist } from './install-conflist.ts';
 import { refuseForeign, warningOfOthers } from '../../../install/other-configurations.ts';
 import { missingStandardPlugins, planExecutables, planText, type PlannedFile } from '../../../install/files.ts';
-import type { InstallOptions } from './install-options.ts';
+import type { InstallOptions, ConflistChoice } from './install-options.ts';
 import { planOrchAccess } from './install-kubeconfig.ts';
 import { KUBECONFIG_NAME, PROVEN_NAME } from '../../../install/places.ts';
 import { proveExecutable } from '../../../install/prove-executable.ts';
@@ -15,6 +14,10 @@ import type { Step } from '../../../plans/plan.ts';
 import { executionOf, recordName, resumeIfSound, showPlan } from '../run-plan.ts';
 import { openReport, type Report } from './install-report.ts';
 import type { Context, Status } from '../ports.ts';
+import { checkConflist } from '../../../install/check-conflist.ts';
+import { type ConflistAccess, renderConflist } from '../../../install/render-conflist.ts';
+import { readOwnConnection } from '../connection.ts';
+import { readSource } from '../inputs.ts';
 
 /**
  * Installs executables, kubeconfig and conflist on this node. Reads and checks everything before the first write. Each
@@ -106,4 +109,27 @@ function sourceFolder({ ports }: Context, { from }: InstallOptions): string {
   throw new NetplugError('cli/usage', 'Cannot install the executables: this tool runs from sources', {
     hint: 'Run "make build", and give the folder of the executables with --from',
   });
+}
+
+/**
+ * Returns the text of the conflist, checked as `lint` checks it: the file of the user unchanged, or one generated for the
+ * connection of the command. @throws netconf/invalid or the code that all problems share, cli/usage
+ */
+async function decideConflist(
+  context: Context,
+  { choice, orchAccess, report }: { choice: ConflistChoice; orchAccess: ConflistAccess; report: Report },
+): Promise<string> {
+  if (choice.from === 'file') return ownConflist(choice.file, report);
+  const { datastore, warnings } = await readOwnConnection(context);
+  for (const warning of warnings) report.warn(warning);
+  const rendered = renderConflist({ ...choice, datastore, orchAccess });
+  const text = `${JSON.stringify(rendered, undefined, 2)}\n`;
+  for (const warning of checkConflist(text, 'the network configuration that the options make')) report.warn(warning);
+  return text;
+}
+
+async function ownConflist(file: string, report: Report): Promise<string> {
+  const { text } = await readSource(file);
+  for (const warning of checkConflist(text, `file "${file}"`)) report.warn(warning);
+  return text;
 }

@@ -2,8 +2,7 @@ import { isNetplugError } from '../../../base/errors.ts';
 import { parseJsonObject } from '../../../config/parse-json.ts';
 import { type Region, START } from '../document-tree.ts';
 import { type ReadDocument, readDocuments, type DocumentSource, withoutByteOrderMark } from '../documents.ts';
-import { lintNetconf, slipInPlugins } from '../../../config/lint-conflist.ts';
-import { lintFileName } from './lint-file-name.ts';
+import { lintNetconf, slipInPlugins, isList } from '../../../config/lint-conflist.ts';
 import type { ClusterAdvice } from './lint-in-cluster.ts';
 import { NO_CLUSTER } from './lint-policy.ts';
 import { lintObjects } from './lint-objects.ts';
@@ -65,4 +64,19 @@ function inOrder(remarks: readonly PlacedRemark[]): readonly PlacedRemark[] {
   return [...remarks].sort(({ region: a }, { region: b }) =>
     a.line === b.line ? a.column - b.column : a.line - b.line,
   );
+}
+
+/** Checks the file extension, by which runtimes distinguish lists from single plugins. */
+function lintFileName(raw: Readonly<Record<string, unknown>>, file: string): readonly Remark[] {
+  if (isList(raw) && file.endsWith('.conf')) {
+    const message = 'makes this a list, and runtimes look for lists in files that end in .conflist';
+    return refuse('plugins', message, 'rename the file so that it ends in .conflist');
+  }
+  if (isList(raw) || !file.endsWith('.conflist')) return [];
+  const message = 'found a single plugin, while runtimes look for lists in files that end in .conflist';
+  return refuse('', message, 'put it into "plugins": [ ], name and cniVersion outside, or let the file end in .conf');
+}
+
+function refuse(path: string, message: string, hint: string): Remark[] {
+  return [{ severity: 'error', problem: { path, message, hint, code: 'netconf/invalid' } }];
 }

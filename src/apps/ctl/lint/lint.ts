@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { NetplugError } from '../../../base/errors.ts';
+import { NetplugError, errnoOf } from '../../../base/errors.ts';
 import { START } from '../document-tree.ts';
 import { LINT_ENDINGS, tryInputs } from '../inputs.ts';
 import { withPolicyState } from '../policy/read-policy-state.ts';
@@ -14,7 +14,9 @@ import type { RemarkSeverity } from '../../../config/remark.ts';
 import type { PlacedRemark } from './placed-remark.ts';
 import { remarkJson, remarkTable, repairLines } from './render-remarks.ts';
 import { sarifLog } from './sarif.ts';
-import { writeRepaired } from './write-repaired.ts';
+import { readFile, realpath, stat } from 'node:fs/promises';
+import { writeFileAtomically } from '../../../base/atomic-file.ts';
+import type { DocumentSource } from '../documents.ts';
 
 export const LINT_OUTPUTS = ['table', 'json', 'sarif'] as const;
 
@@ -83,4 +85,24 @@ function unfixable(): NetplugError {
   return new NetplugError('cli/usage', 'Cannot fix standard input: it is not a file', {
     hint: 'Pass a file, or print the changes with --dry-run',
   });
+}
+
+/** Replaces the file atomically, keeping permissions and links. Fails if the file has changed. @throws cli/usage */
+async function writeRepaired({ name, text }: DocumentSource, { readAs }: { readonly readAs: string }): Promise<void> {
+  try {
+    const path = await realpath(name);
+    const { mode } = await stat(path);
+    if ((await readFile(path, 'utf8')) !== readAs) {
+      throw new NetplugError('cli/usage', `Cannot fix "${name}": the file changed since it was read`, {
+        hint: 'Run the command again',
+      });
+    }
+    await writeFileAtomically(path, { text, mode: mode & 0o7777 });
+  } catch (cause) {
+    if (cause instanceof NetplugError) throw cause;
+    throw new NetplugError('cli/usage', `Cannot fix "${name}": ${errnoOf(cause) ?? String(cause)}`, {
+      hint: 'Make the file and its folder writable, or print the changes with --dry-run',
+      cause,
+    });
+  }
 }
