@@ -38,8 +38,8 @@ export interface NodeView {
   readonly problems: readonly string[];
   /** Reads the view again from the datastore. Set on a view that may lag behind it. */
   readonly latest?: (signal: AbortSignal) => Promise<NodeView>;
-  /** Reports whether the address was assigned and will be written to the datastore. Set together with `latest`. */
-  readonly isPending?: (address: Address) => boolean;
+  /** Reports whether the address is assigned and will certainly be written to the datastore. Set together with `latest`. */
+  readonly isDecided?: (address: Address) => boolean;
 }
 
 /** The part of a view that users write. */

@@ -110,7 +110,7 @@ async function isConfirmed(
   }: { readonly request: AssignRequest; readonly view: NodeView; readonly assigned: readonly AssignedAddress[] },
   signal: AbortSignal,
 ): Promise<boolean> {
-  const held = assigned.filter(({ isNew, address }) => !isNew && view.isPending?.(address) !== true);
+  const held = assigned.filter(({ isNew, address }) => !isNew && view.isDecided?.(address) !== true);
   if (view.latest === undefined || held.length === 0) return true;
   const holder = { node, handle: handleOf(attachment) };
   try {

@@ -310,20 +310,20 @@ function planFromOtherNodes(
 }
 
 /**
- * Returns the request for a pre-allocated address: from a block of this node if another process of it has pre-allocated any,
- * else from the block of another node that has the most of them.
+ * Returns the request for a pre-allocated address from the block of another node that has the most of them, else from a block
+ * of this node whose agent, another process, has pre-allocated any.
  */
 function preallocatedByAgent(
   { blocks, node, input: { view } }: PlanState,
   eligible: readonly Pool[],
 ): PlannedAddressOrRead | undefined {
-  const isAgent = view.isPending !== undefined;
+  const isAgent = view.latest !== undefined;
   const isOwn = (block: IpBlock): boolean => block.node === node;
   const candidates = [...blocks.values()]
     .filter(({ block }) => (isOwn(block) ? !isAgent : !view.config.strictAffinity))
     .filter(({ block }) => block.preallocated.size > 0 && eligible.some((pool) => cidrContains(pool.cidr, block.cidr)))
     .sort((a, b) => b.block.preallocated.size - a.block.preallocated.size);
-  const mostPreallocated = candidates.find(({ block }) => isOwn(block)) ?? candidates[0];
+  const mostPreallocated = candidates.find(({ block }) => !isOwn(block)) ?? candidates[0];
   const [ordinal] = mostPreallocated?.block.preallocated.keys() ?? [];
   if (mostPreallocated?.stored === undefined || ordinal === undefined) return undefined;
   return { kind: 'need-request', block: mostPreallocated.stored, ordinal };

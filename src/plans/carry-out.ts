@@ -1,4 +1,4 @@
-import { NetplugError } from '../base/errors.ts';
+import { isNetplugError, NetplugError } from '../base/errors.ts';
 import type { Plan, Stage, Step, WriteStep } from './plan.ts';
 import { recordId, type PlanRecord, type PlanRecords, readPlanRecord, writePlanRecord } from './plan-records.ts';
 
@@ -36,10 +36,15 @@ export interface Execution<A extends object> {
 /** `unfinished`: a stage has steps for a user or another program. Plan again when they are done. */
 export type PlanOutcome = 'done' | 'unfinished';
 
-/** Reports whether a plan of that name was interrupted on the way forward. */
+/** Reports whether a plan of that name was interrupted on the way forward; false for a damaged record. */
 export async function isInterrupted<A extends object>({ records, name }: Execution<A>): Promise<boolean> {
-  const record = await readPlanRecord<A>(records, name);
-  return record !== undefined && !record.isOver && record.direction === 'forward';
+  try {
+    const record = await readPlanRecord<A>(records, name);
+    return record !== undefined && !record.isOver && record.direction === 'forward';
+  } catch (cause) {
+    if (!isNetplugError(cause, 'plan/outdated')) throw cause;
+    return false;
+  }
 }
 
 /**
@@ -167,14 +172,15 @@ async function goBack<A extends object>(execution: Execution<A>, begun: PlanReco
   const left: WriteStep<A>[] = [];
   for (const { key, step } of open.toReversed()) {
     signal.throwIfAborted();
-    if ((await actor.inspect(step, signal)) === 'differs') {
+    // An undo that was interrupted has reverted it: the revert changes the version of the object.
+    if (record.steps[key] !== 'undoing' && (await actor.inspect(step, signal)) === 'differs') {
       left.push(step);
       continue;
     }
     const { [key]: _, ...others } = record.steps;
-    record = { ...record, steps: { ...others, [key]: 'begun' } };
+    record = { ...record, steps: { ...others, [key]: 'undoing' } };
     await writePlanRecord(execution.records, execution.name, record);
-    await actor.revert?.(step, signal);
+    if ((await actor.inspect(step, signal)) !== 'differs') await actor.revert?.(step, signal);
     record = { ...record, steps: others };
     await writePlanRecord(execution.records, execution.name, record);
     onStep?.(step);
@@ -208,12 +214,8 @@ function outdated<A extends object>(name: string, { text, isFinal }: WriteStep<A
 
 function notUndone<A extends object>(steps: readonly WriteStep<A>[]): NetplugError {
   const texts = steps.map(({ text }) => `"${text}"`).join(', ');
-  return new NetplugError(
-    'plan/outdated',
-    `Cannot undo ${texts}: it was interrupted, and its object was changed since`,
-    {
-      hint: 'Compare the object with the step and correct it by hand; all other steps are undone',
-      facts: { steps: steps.map(({ text }) => text) },
-    },
-  );
+  return new NetplugError('plan/outdated', `Cannot undo ${texts}: its object was changed in the meantime`, {
+    hint: 'Compare the object with the step and correct it by hand; all other steps are undone',
+    facts: { steps: steps.map(({ text }) => text) },
+  });
 }

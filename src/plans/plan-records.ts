@@ -20,9 +20,9 @@ export interface PlanRecords {
 
 /**
  * `begun` before a step is carried out, `done` after it; `earlier` after it was done by a plan that this one continues, whose
- * later steps may change the same object.
+ * later steps may change the same object; `undoing` before a step is undone.
  */
-const STEP_STATES = ['begun', 'done', 'earlier'] as const;
+const STEP_STATES = ['begun', 'done', 'earlier', 'undoing'] as const;
 type StepState = (typeof STEP_STATES)[number];
 
 /** How far a plan was carried out. */

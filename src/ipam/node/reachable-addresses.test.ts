@@ -7,6 +7,7 @@ import { systemRandom } from '../../base/random.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import { decodeBlock, encodeBlock } from '../../model/ip-block-codec.ts';
 import { emptyBlock } from '../../model/ip-block.ts';
+import { formatAddress } from '../../net/address.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import { ipamConfigurationOf, lockOf, nodeName, poolOf } from '../../../test/support/fixtures.ts';
 import { attachmentOf, requestOf } from '../../../test/support/ipam-bench.ts';
@@ -102,6 +103,25 @@ describe('an address of a node', () => {
     expect((await again).map(({ isNew }) => isNew)).toEqual([false]);
     isReadOnly = false;
     expect(await agent.add('b')).toEqual(once);
+  });
+
+  it('is not returned again from a write that will be undone because its caller has given up', async () => {
+    world = await worldWith('10.0.0.0/26', 26);
+    let writesMs = 0;
+    const inner = openMemoryStore(world.database, {
+      pause: async (operation) => sleep(operation === 'commit' ? writesMs : 0),
+    });
+    const agent = await residentOn(world, { name: NODE, warmPoolFloor: 0, inner });
+    await agent.add('z');
+    await until(() => world.held().length === 1, 'the node has a block');
+    writesMs = 1000;
+    const request = requestOf('b', { node: NODE });
+    const shortly = { signal: AbortSignal.timeout(200), cleanupSignal: AbortSignal.timeout(250) };
+    await expect(assign(portsOf(agent.store), request, shortly)).rejects.toThrow();
+    const [again] = await assign(portsOf(agent.store), request, limits);
+    writesMs = 0;
+    await agent.node.drain(signal);
+    expect(world.held()).toContain(formatAddress(again!.address));
   });
 
   it('is assigned late after its release, also when the block comes from a datastore', () => {

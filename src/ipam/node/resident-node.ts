@@ -9,7 +9,6 @@ import type { Store } from '../../datastore/store.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { AddressInUse } from '../plan-assertion.ts';
 import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
-import { sameAddress } from '../../net/address.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import { clusterIdIn, type DatastoreId, datastoreIdOf, datastoreReplaced } from './datastore-id.ts';
 import { NodeAssertion } from './assertion.ts';
@@ -174,7 +173,7 @@ export class ResidentNode {
     return {
       ...view,
       latest: async (limit) => this.inner.readNodeView(node, endpoint, limit),
-      isPending: (address) => this.#view.pending().some((each) => sameAddress(each.address, address)),
+      isDecided: (address) => this.#writeBehind?.isDecided(address) === true,
     };
   }
 

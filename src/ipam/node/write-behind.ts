@@ -4,7 +4,7 @@ import type { Log } from '../../base/log.ts';
 import { backOffConflict, backOffMs, type RetryPorts } from '../../base/back-off.ts';
 import type { AllocationStore, Change, Outcome } from '../../datastore/allocation-store.ts';
 import { endpointKey } from '../../model/workload-endpoint.ts';
-import { formatAddress } from '../../net/address.ts';
+import { type Address, formatAddress, sameAddress } from '../../net/address.ts';
 import { addressAt } from '../../net/cidr.ts';
 import { type Entry, idOf } from './entry.ts';
 import { CATCH_UP_MS, type FreshEndpoints } from './fresh-endpoints.ts';
@@ -86,6 +86,18 @@ export class WriteBehind {
   /** How many entries are pending. */
   get depth(): number {
     return this.#queue.length;
+  }
+
+  /** Reports whether a pending entry, which is retried until it is written, assigns the address. */
+  isDecided(address: Address): boolean {
+    return this.#queue.some(
+      ({ entry, caller, isAborted }) =>
+        caller === undefined &&
+        !isAborted &&
+        entry.slots.some(
+          ({ kind, block, ordinal }) => kind === 'take' && sameAddress(addressAt(block, ordinal), address),
+        ),
+    );
   }
 
   /** Adds an entry that is in the journal and in the view to the pending writes. */

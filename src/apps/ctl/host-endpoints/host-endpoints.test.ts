@@ -298,6 +298,25 @@ describe('a migration of host endpoints that is interrupted', () => {
     },
   );
 
+  it.each(MOMENTS.slice(1))('is undone by --undo again after that was killed at record %i', async (moment) => {
+    const before = await contents();
+    await run('migrate --force');
+    const records = planRecords;
+    planRecords = endAfter(records, moment);
+    await run('migrate --undo');
+    planRecords = records;
+    expect(await run('migrate --undo')).toMatchObject({ status: 0, err: '' });
+    expect(await contents()).toEqual(before);
+  });
+
+  it('makes a new plan when the record of its plan is damaged', async () => {
+    const records = planRecords;
+    planRecords = { ...records, load: async () => Promise.resolve('{"format":') };
+    const { status, err } = await run('migrate --force');
+    expect(status).toBe(0);
+    expect(err).toContain('making a new plan');
+  });
+
   it('makes a new plan when an object of its plan was changed in the meantime', async () => {
     const records = planRecords;
     planRecords = endAfter(records, 3);

@@ -5,7 +5,8 @@ import { VERSION } from '../../../base/version.ts';
 import { ROLLING } from '../../../install/cluster/agent-daemon-set.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
-import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
+import { changeClusterInformation } from '../../../datastore/keep-cluster-information.ts';
+import { CLUSTER_INFORMATION_ID, type ClusterInformation } from '../../../model/cluster-information.ts';
 import { HOLD_AGENTS } from '../../../model/installation.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
@@ -321,10 +322,14 @@ async function recordSteps(session: UpgradeSession, { records }: Backup): Promis
   const cluster = await store.findResource(CLUSTER_INFORMATION_ID, signal);
   const { netplugVersion } = records.cluster.spec;
   if (cluster !== undefined && cluster.spec.netplugVersion !== netplugVersion && netplugVersion !== undefined) {
-    const text = `restore the cluster version ${netplugVersion}`;
-    const edit = (now: AnyResource): AnyResource =>
-      now.kind === 'ClusterInformation' ? { ...now, spec: { ...now.spec, netplugVersion } } : now;
-    steps.push(change(text, CLUSTER_INFORMATION_ID, edit));
+    steps.push({
+      text: `restore the cluster version ${netplugVersion}`,
+      act: async () => {
+        const plan = (now: ClusterInformation | undefined): ClusterInformation | undefined =>
+          now && { ...now, spec: { ...now.spec, netplugVersion } };
+        await changeClusterInformation({ ...context.ports, store }, plan, signal);
+      },
+    });
   }
   return steps;
 }
