@@ -165,7 +165,8 @@ export const ERRORS = {
     cni: 110,
     exit: 73,
     retry: false,
-    about: 'The pod has an interface of that name that netplug did not create for this attachment.',
+    about:
+      'The pod has an interface of that name that netplug did not create for this attachment, or the host has one of another pod.',
   },
   'kernel/foreign-route': {
     cni: 111,
