@@ -106,10 +106,10 @@ export interface EndpointListing {
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
   readonly problems: readonly string[];
   /**
-   * Where endpoints are annotations of pods: uids of the existing pods by `namespace/name`. A missing or different
+   * Where endpoints are annotations of pods: uids of the existing pods by `namespace/name`, undefined for mirror pods. A missing or different
    * annotation proves nothing about the addresses of the pod.
    */
-  readonly pods?: ReadonlyMap<string, string>;
+  readonly pods?: ReadonlyMap<string, string | undefined>;
 }
 
 /** `conflict`: a record was not in the expected state, and nothing was changed. */

@@ -93,3 +93,8 @@ export function readStatus(raw: unknown): ApiStatus | undefined {
     })),
   };
 }
+
+/** Reports whether the pod stands for a static pod of its node, which goes on when the kubelet creates another mirror pod for it. */
+export function isMirrorPod({ metadata }: ApiObject): boolean {
+  return metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
+}

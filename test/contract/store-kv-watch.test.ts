@@ -156,7 +156,9 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('resumes without a snapshot from the bookmark of an idle query after a compaction', async () => {
-    await using etcd = await startEtcd({ flags: ['--watch-progress-notify-interval=500ms'] });
+    // Releases before 3.6 have only the second name.
+    const names = ['ETCD_WATCH_PROGRESS_NOTIFY_INTERVAL', 'ETCD_EXPERIMENTAL_WATCH_PROGRESS_NOTIFY_INTERVAL'];
+    await using etcd = await startEtcd({ env: Object.fromEntries(names.map((name) => [name, '500ms'])) });
     await using store = open(etcd.port);
     const queries: readonly Query[] = [{ kind: 'resources', of: 'IPReservation' }];
     const first = store.follow(queries, { signal: never })[Symbol.asyncIterator]();

@@ -31,9 +31,9 @@ export interface Etcd extends AsyncDisposable {
 
 /** Starts etcd and waits until it serves clients. */
 export async function startEtcd(
-  options: { readonly tls?: EtcdTls; readonly host?: string; readonly flags?: readonly string[] } = {},
+  options: { readonly tls?: EtcdTls; readonly host?: string; readonly env?: Readonly<Record<string, string>> } = {},
 ): Promise<Etcd> {
-  const { tls, host = '127.0.0.1', flags = [] } = options;
+  const { tls, host = '127.0.0.1', env = {} } = options;
   const dir = await mkdtemp(join(tmpdir(), 'netplug-etcd-'));
   removeAtEnd('folder', dir);
   const [port, peerPort] = [await freePort(), await freePort()];
@@ -53,21 +53,20 @@ export async function startEtcd(
     `--initial-advertise-peer-urls=${peer}`,
     `--initial-cluster=one=${peer}`,
     ...(tls === undefined ? [] : [`--key-file=${tls.keyFile}`, `--cert-file=${tls.certFile}`]),
-    ...flags,
     ...(tls?.clientCaFile === undefined ? [] : ['--client-cert-auth', `--trusted-ca-file=${tls.clientCaFile}`]),
   ];
   let running: Running | undefined;
   const restart = async (whileStopped?: () => Promise<void>): Promise<void> => {
     await running?.kill();
     await whileStopped?.();
-    running = await run(command);
+    running = await run(command, env);
   };
   const stop = async (): Promise<void> => {
     await running?.kill();
     await rm(dir, { recursive: true, force: true });
   };
   try {
-    running = await run(command);
+    running = await run(command, env);
   } catch (cause) {
     await stop();
     throw cause;
@@ -98,8 +97,11 @@ interface Running {
 }
 
 /** One process, once it serves clients. */
-async function run(command: readonly string[]): Promise<Running> {
-  const child = spawn(program('etcd'), command, { stdio: ['ignore', 'ignore', 'pipe'] });
+async function run(command: readonly string[], env: Readonly<Record<string, string>>): Promise<Running> {
+  const child = spawn(program('etcd'), command, {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, ...env },
+  });
   let log = '';
   const ready = new Promise<void>((resolve) => {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {

@@ -6,7 +6,7 @@ import {
   parseEndpointName,
   type WorkloadEndpoint,
 } from '../../model/workload-endpoint.ts';
-import type { ApiObject } from '../../kube/objects.ts';
+import { type ApiObject, isMirrorPod } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { isObjectName, PODS, podsOf } from '../../kube/paths.ts';
 import { borrowersOf } from '../borrowers.ts';
@@ -78,9 +78,10 @@ export async function listPodEndpoints(
   const pods = await api.list(PODS, options, signal);
   const { good, problems } = sortOut(pods.flatMap(readEndpoints), (each) => each);
   const endpoints = good.sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
-  const identities = pods.map(
-    ({ metadata: { namespace = '', name, uid = '' } }) => [`${namespace}/${name}`, uid] as const,
-  );
+  const identities = pods.map((pod) => {
+    const { namespace = '', name, uid = '' } = pod.metadata;
+    return [`${namespace}/${name}`, isMirrorPod(pod) ? undefined : uid] as const;
+  });
   return { endpoints, problems, pods: new Map(identities) };
 }
 

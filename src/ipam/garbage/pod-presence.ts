@@ -1,6 +1,6 @@
 /** What the orchestrator says of a pod that exists. */
 export interface PodPresence {
-  /** The uid, and of a mirror pod also that of the static pod it stands for, which the kubelet gives to the runtime. */
+  /** The uids by which the pod may be recorded. None when only its name tells: a mirror pod may be one of several in a row. */
   readonly uids: readonly string[];
   readonly node: string;
   /** Succeeded or failed: its containers have ended for good. */

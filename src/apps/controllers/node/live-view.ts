@@ -4,13 +4,10 @@ import type { NodeControllerSettings } from '../../../config/controllers-setting
 import type { PodPresence } from '../../../ipam/garbage/pod-presence.ts';
 import type { LiveView } from '../../../ipam/garbage/views.ts';
 import type { ApiAnswer } from '../../../kube/answers.ts';
-import type { ApiObject } from '../../../kube/objects.ts';
+import { type ApiObject, isMirrorPod } from '../../../kube/objects.ts';
 import { isObjectName, NODES, PODS } from '../../../kube/paths.ts';
 import type { ControllerPorts } from '../controller.ts';
 import { isOfOrchestrator } from './plan-node.ts';
-
-/** On a mirror pod: the uid of the static pod, by which the runtime knows it. */
-const MIRROR = 'kubernetes.io/config.mirror';
 
 const PodParts = v.object({
   spec: v.object({ nodeName: v.nullish(v.string(), '') }),
@@ -58,8 +55,9 @@ function unreadable(what: string, why: string): NetplugError {
 }
 
 function presenceOf(pod: ApiObject): PodPresence {
-  const { uid, annotations } = pod.metadata;
-  const uids = [uid, annotations?.[MIRROR]].flatMap((each) => each ?? []);
+  const { uid } = pod.metadata;
+  // The pod is known by a uid of its static pod, or of an earlier mirror pod.
+  const uids = uid === undefined || isMirrorPod(pod) ? [] : [uid];
   const read = v.safeParse(PodParts, pod);
   if (!read.success) throw unreadable(`pod "${pod.metadata.name}"`, read.issues[0].message);
   const { spec, status } = read.output;

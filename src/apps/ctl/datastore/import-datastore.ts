@@ -7,7 +7,7 @@ import { type Actor, carryOut } from '../../../plans/carry-out.ts';
 import { type Plan, renderPlan } from '../../../plans/plan.ts';
 import type { Mode } from '../../../base/mode.ts';
 import { withStoreToChange } from '../connection.ts';
-import { executionOf, recordName, resumeIfSound } from '../run-plan.ts';
+import { executionOf, recordName } from '../run-plan.ts';
 import type { Context, Status } from '../ports.ts';
 import { type Contents, readContents, typeOf } from './contents.ts';
 import { describeCounts, type Exported } from './export-file.ts';
@@ -89,8 +89,7 @@ async function write(
     name: recordName('datastore-import', { datastore, checksum: file.checksum }),
     actor,
   });
-  await resumeIfSound(context, execution);
-  if (left === undefined) await carryOut(execution, plan);
+  await carryOut(execution, plan);
   return left ?? 0;
 }
 

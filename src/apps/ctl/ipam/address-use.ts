@@ -12,7 +12,7 @@ import { tunnelAddressesOf } from './tunnel-findings.ts';
 export interface UseScene {
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
   /** See IpamState. */
-  readonly pods?: ReadonlyMap<string, string> | undefined;
+  readonly pods?: ReadonlyMap<string, string | undefined> | undefined;
   readonly nodes: readonly Node[];
   /** Interfaces of this machine; undefined when its kernel is left out. */
   readonly links: readonly HostLink[] | undefined;

@@ -1,3 +1,4 @@
+import type { LinkOwner } from '../../../dataplane/kernel.ts';
 import { isLinkOf } from '../../../dataplane/link-alias.ts';
 import type { Stored } from '../../../datastore/allocation-store.ts';
 import { type Allocation, type HeldAddress, heldAddresses } from '../../../model/ip-block.ts';
@@ -89,8 +90,9 @@ function isServedHere(here: LocalState | undefined, { network }: Allocation): bo
 
 /** Whether the holder's pod exists, where endpoints alone prove nothing. */
 export function isPodThere({ pods }: Pick<IpamState, 'pods'>, { namespace, pod, podUid }: Allocation): boolean {
-  const uid = pods?.get(`${namespace ?? ''}/${pod ?? ''}`);
-  return uid !== undefined && (podUid === undefined || podUid === uid);
+  const name = `${namespace ?? ''}/${pod ?? ''}`;
+  const uid = pods?.get(name);
+  return pods?.has(name) === true && (podUid === undefined || uid === undefined || podUid === uid);
 }
 
 /** The host side of the attachment, by its owner, or by its name when its alias was lost. */
@@ -137,7 +139,14 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
   });
 }
 
-function strayLinks({ local, endpoints }: IpamState, held: readonly HeldAddress[]): IpamFinding[] {
+/** A link may be of a network whose records are in another datastore, or in a record that cannot be read. It is left alone then. */
+function strayLinks({ local, endpoints, unreadable }: IpamState, held: readonly HeldAddress[]): IpamFinding[] {
+  const holders = [
+    ...held.map(({ allocation }) => allocation),
+    ...endpoints.map(({ value: { spec } }) => ({ node: spec.node, network: spec.network ?? '' })),
+  ].filter(({ node }) => local?.nodes.has(node) === true);
+  const isRecordedHere = (owner: LinkOwner): boolean =>
+    unreadable.length === 0 && holders.some(({ network }) => isLinkOf(owner, network));
   const attached = new Set([
     ...held.map(({ allocation }) => interfaceKey(allocation)),
     ...endpoints.map(({ value }) => interfaceKey(attachmentOf(value))),
@@ -147,7 +156,8 @@ function strayLinks({ local, endpoints }: IpamState, held: readonly HeldAddress[
     const { name, owner } = link;
     if (owner === undefined || attached.has(interfaceKey(owner))) return [];
     const message = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;
-    return [{ kind: 'stray-link', subject: name, message, repair: { kind: 'remove-link', link } }];
+    const repair = isRecordedHere(owner) ? { repair: { kind: 'remove-link', link } as const } : {};
+    return [{ kind: 'stray-link', subject: name, message, ...repair }];
   });
 }
 

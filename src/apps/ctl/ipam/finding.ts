@@ -9,8 +9,8 @@ import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 export interface IpamState {
   readonly blocks: readonly IpBlock[];
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
-  /** Where endpoints are notes that prove nothing: the pods there are, `namespace/name` with the uid. */
-  readonly pods?: ReadonlyMap<string, string> | undefined;
+  /** Where endpoints are notes that prove nothing: the pods that exist, `namespace/name` with the uid if it identifies them. */
+  readonly pods?: ReadonlyMap<string, string | undefined> | undefined;
   readonly pools: readonly IpPool[];
   /** Undefined when a Node cannot be read: its tunnel addresses are then unknown. */
   readonly nodes: readonly Node[] | undefined;
