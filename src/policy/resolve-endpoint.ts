@@ -69,6 +69,7 @@ export function selectableWorkload(resource: WorkloadEndpoint): Selectable {
       namespace,
       labels: {},
       addresses,
+      ...(spec.areAddressesUnconfirmed === true ? { isUnconfirmed: true } : {}),
       ports: exactly((spec.ports ?? []).flatMap((port) => portOf(port))),
       profiles: spec.profiles,
       interfaceName: spec.interfaceName === '' ? undefined : spec.interfaceName,

@@ -34,6 +34,8 @@ export interface PolicyEndpoint {
   readonly labels: Labels;
   /** Empty for a pod that has finished: its addresses may belong to another pod. */
   readonly addresses: readonly Address[];
+  /** Only an annotation of the pod, which its users may write, says that it has the addresses. */
+  readonly isUnconfirmed?: true;
   readonly ports: readonly EndpointPort[];
   /** In order of precedence. */
   readonly profiles: readonly string[];

@@ -193,9 +193,9 @@ export class FlowObserver {
 
   #endAt(address: Address): ShownFlowEnd {
     const text = formatAddress(address);
+    if (this.#isOfHost(text)) return { address: text, host: this.#node };
     const { pod } = endAt(this.#policies.state, address);
-    if (pod !== undefined) return { address: text, pod: pod.shown };
-    return { address: text, ...(this.#isOfHost(text) ? { host: this.#node } : {}) };
+    return { address: text, ...(pod === undefined || pod.isUnconfirmed === true ? {} : { pod: pod.shown }) };
   }
 
   /** Uses the addresses as they were read last, and lets them be read again when that was long ago. */

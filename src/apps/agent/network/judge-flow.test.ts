@@ -4,11 +4,13 @@ import { NODE, PolicyCluster } from '../../../../test/support/policy-cluster.ts'
 import type { FlowTuple, TrackedFlow } from '../../../dataplane/flow-table.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import type { HostPath } from '../../../dataplane/host-network.ts';
-import { parseAddress } from '../../../net/address.ts';
+import { fromPod } from '../../../model/from-kubernetes/pod.ts';
+import { formatAddress, parseAddress } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { failsafePorts } from '../../../policy/open-ports.ts';
 import { hostEndpointsToward } from './host-endpoints-toward.ts';
 import { flowJudge } from './judge-flow.ts';
+import { localPodAddresses } from './local-pod-addresses.ts';
 
 const FAILSAFE = failsafePorts({
   failsafeInboundHostPorts: [{ protocol: 'TCP', port: 22 }],
@@ -175,5 +177,36 @@ describe('flows of a node with host endpoints', () => {
     const open = hostEndpoint('one', { interfaceName: 'eth0', profiles: ['netplug-default-allow'] });
     const service = [{ action: 'Deny', protocol: 'TCP', destination: { ports: [8080] } }];
     expect(await denied(open, onHosts({ preDNAT: true, ingress: service }))).toEqual(['outside > service > pod']);
+  });
+});
+
+describe('flows of addresses that a pod has by its annotation alone', () => {
+  const FOREIGN = ['198.51.100.9', '198.51.100.1'];
+  const endedBy = async (areConfirmed: boolean): Promise<{ denied: readonly string[]; own: readonly string[] }> => {
+    const cluster = new PolicyCluster();
+    cluster.putNamespace('x');
+    cluster.putPolicy({ namespace: 'x', name: 'none', spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'] } });
+    const metadata = { name: 'thief', namespace: 'x', annotations: { 'cni.netplug/podIPs': FOREIGN.join() } };
+    const status = areConfirmed ? { podIPs: FOREIGN.map((ip) => ({ ip })) } : {};
+    const { value } = fromPod({ metadata, spec: { nodeName: NODE }, status });
+    if (value === undefined) throw new Error('the pod has no endpoint');
+    cluster.state.apply([{ kind: 'endpoint', key: 'x/thief', value }]);
+    const view = cluster.state;
+    const isAllowed = flowJudge(view, {
+      node: NODE,
+      hostAddresses: new Set(['198.51.100.1']),
+      endpointToHost: 'Accept',
+      open: FAILSAFE,
+      hostEndpoints: () => [undefined],
+    });
+    const flows = Object.entries(FLOWS).filter(([, each]) => !isAllowed(each));
+    return { denied: flows.map(([name]) => name), own: localPodAddresses(view, NODE).map(formatAddress) };
+  };
+
+  it('go on, and so do those of the node itself in any case: users may write the annotation', async () => {
+    expect(await endedBy(false)).toEqual({ denied: [], own: [] });
+    const { denied: ended } = await endedBy(true);
+    expect(ended).toContain('outside > pod');
+    expect(ended).not.toContain('node > node');
   });
 });

@@ -22,10 +22,10 @@ interface JudgeOptions {
 export function flowJudge(view: PolicyView, options: JudgeOptions): (flow: TrackedFlow) => boolean {
   const { node, hostAddresses, endpointToHost, open, hostEndpoints } = options;
   const endOf = (address: Address): ConnectionEnd => {
+    if (hostAddresses.has(formatAddress(address))) return { address, host: node };
     const { pod } = endAt(view, address);
-    // Policies of a pod are enforced on its own node.
-    if (pod?.node === node) return { address, pod };
-    return { address, ...(hostAddresses.has(formatAddress(address)) ? { host: node } : {}) };
+    // Policies of a pod are enforced on its own node, where its ADD confirms the addresses.
+    return pod?.node === node && pod.isUnconfirmed !== true ? { address, pod } : { address };
   };
   const isRemote = ({ pod, host }: ConnectionEnd): boolean => pod === undefined && host === undefined;
   const ownOf = (address: Address): Address | undefined =>

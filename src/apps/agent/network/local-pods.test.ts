@@ -218,3 +218,20 @@ describe('endpoints that the node has recorded', () => {
     ]);
   });
 });
+
+it('does not return what a pod has by its annotation alone as released: users may write other addresses there', () => {
+  const pods = new LocalPods('a');
+  const unconfirmed = ofPod();
+  pods.join([record({ ...unconfirmed, spec: { ...unconfirmed.spec, areAddressesUnconfirmed: true } })]);
+  expect(pods.remove(endpointOf({}))).toMatchObject({ records: [{ value: undefined }], released: undefined });
+  pods.join([record(ofPod())]);
+  expect(pods.remove(endpointOf({})).released).toBeDefined();
+});
+
+it('keeps the addresses of an interface whose ADD it knows when the ADD is listed before the pod is known', () => {
+  const pods = new LocalPods('a');
+  const second = endpointOf({ endpoint: 'net1', ipNetworks: ['10.0.0.2/32'] });
+  pods.add(second, ADDED);
+  const [joined] = take(pods, [{ endpoint: second, at: '2026-01-01T00:00:01Z', isLinked: true }]);
+  expect(joined?.value?.spec.ipNetworks).toEqual(['10.0.0.2/32']);
+});

@@ -92,18 +92,23 @@ export class LocalPods {
     }
     for (const { endpoint, at } of listed.filter(({ isLinked }) => isLinked)) {
       const key = keyOf(endpoint);
-      const known = this.#pods.get(key)?.added.metadata.creationTimestamp;
-      if (this.#removed.has(sandboxOf(endpoint)) || (known !== undefined && Date.parse(known) >= Date.parse(at)))
-        continue;
+      const known = this.#pods.get(key);
+      const knownAt = Date.parse(known?.added.metadata.creationTimestamp ?? '');
+      if (this.#removed.has(sandboxOf(endpoint)) || knownAt >= Date.parse(at)) continue;
       const added = { ...endpoint, metadata: { ...endpoint.metadata, creationTimestamp: at } };
-      // A pod that the datastore does not know was deleted.
-      this.#pods.set(key, { added, isRecorded: endpoint.spec.pod !== undefined, isListed: true });
+      // A pod that the datastore does not know was deleted, unless its ADD is the one of this process.
+      const isSame = known !== undefined && sandboxOf(known.added) === sandboxOf(endpoint);
+      const isRecorded = isSame ? known.isRecorded : endpoint.spec.pod !== undefined;
+      this.#pods.set(key, { added, isRecorded, isListed: true });
       touched.add(key);
     }
     return [...touched].map((key) => this.#joined(key));
   }
 
-  /** Removes a pod, unless a newer sandbox of the same pod has its place. Returns the endpoint as it was. */
+  /**
+   * Removes a pod, unless a newer sandbox of the same pod has its place. Returns the endpoint as it was, unless only an
+   * annotation, which users may write, says what addresses it had.
+   */
   remove(sandbox: SandboxEndpoint): {
     readonly records: readonly EndpointRecord[];
     readonly released: WorkloadEndpoint | undefined;
@@ -117,7 +122,8 @@ export class LocalPods {
     this.#pods.delete(key);
     // A record of this sandbox may change once more before it is deleted.
     this.#records.delete(key);
-    return { records: [{ kind: 'endpoint', key, value: undefined }], released };
+    const isConfirmed = released.spec.areAddressesUnconfirmed !== true;
+    return { records: [{ kind: 'endpoint', key, value: undefined }], released: isConfirmed ? released : undefined };
   }
 
   /** Returns the records as policy must take them. */

@@ -54,7 +54,8 @@ function unreadable(what: string, why: string): NetplugError {
   });
 }
 
-function presenceOf(pod: ApiObject): PodPresence {
+/** Returns what a pod of the API says about the holder of its addresses. @throws store/unavailable */
+export function presenceOf(pod: ApiObject): PodPresence {
   const { uid } = pod.metadata;
   // The pod is known by a uid of its static pod, or of an earlier mirror pod.
   const uids = uid === undefined || isMirrorPod(pod) ? [] : [uid];

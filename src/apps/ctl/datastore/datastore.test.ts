@@ -329,6 +329,26 @@ describe('undoing an import', () => {
     expect([await everything(target), await clusterOf(target)]).toEqual([before, cluster]);
   });
 
+  it('removes everything also when an undo failed before the import was completed', async () => {
+    await exported();
+    const failing = (operations: readonly string[], allowed = 0): CtlWorld => {
+      let left = allowed;
+      const fault = (operation: string): StoreFault | undefined => {
+        if (!operations.includes(operation)) return undefined;
+        left -= 1;
+        return left < 0 ? { kind: 'unavailable-before' } : undefined;
+      };
+      return { openStore: () => openMemoryStore(target, { fault }) };
+    };
+    const [load, undo] = [`datastore import -f ${file}`, `datastore import -f ${file} --undo`];
+    const writes = ['createResource', 'updateResource', 'deleteResource', 'commit'];
+    expect(await on(target, load, failing(writes, 1))).toMatchObject({ status: 75 });
+    expect(await on(target, undo, failing(writes))).toMatchObject({ status: 75 });
+    expect(await on(target, load)).toMatchObject({ status: 0 });
+    expect(await on(target, undo)).toMatchObject({ status: 0 });
+    expect(target.state().resources.size + target.state().blocks.size + target.state().endpoints.size).toBe(0);
+  });
+
   it('is refused after the datastore was unlocked, for another file, or without an import', async () => {
     await exported();
     const refusal = (words: string): object => ({ status: 73, err: expect.stringContaining(words) as string });

@@ -134,7 +134,20 @@ describe('a check of addresses', () => {
   it('leaves an interface alone whose address is in the journal of the agent only', () => {
     const pending = { nodes: new Set([node]), links: [link('z')], attached: new Set(['z/eth0']) };
     expect(kinds({ local: pending })).toEqual([]);
-    expect(kinds({ local: { ...pending, attached: new Set(['z/eth1']) } })).toEqual(['stray-link nplz remove-link']);
+    const stray = {
+      blocks,
+      endpoints: both,
+      local: { ...pending, links: [link('a'), link('b'), link('z')], attached: new Set(['z/eth1']) },
+    };
+    expect(kinds(stray)).toEqual(['stray-link nplz remove-link']);
+  });
+
+  it('does not remove an interface whose records may be in another datastore, or cannot be read', () => {
+    const links = { local: local(link('a'), link('b'), link('z')) };
+    expect(kinds(links)).toEqual(['stray-link npla', 'stray-link nplb', 'stray-link nplz']);
+    expect(kinds({ ...links, blocks, endpoints: both, unreadable: ['block 10.1.0.0/26'] })).toContain(
+      'stray-link nplz',
+    );
   });
 
   it('finds endpoints and interfaces that hold nothing', () => {
@@ -183,6 +196,8 @@ describe('a check of addresses', () => {
       const [, web] = notes;
       const gone = new Map([...pods].filter(([name]) => name !== 'shop/victim'));
       expect(kinds({ blocks: held, endpoints: [web!], pods: gone })).toEqual(['leaked-address 10.0.0.0 release']);
+      const mirrored = new Map([...pods, ['shop/victim', undefined] as const]);
+      expect(kinds({ blocks: held, endpoints: [web!], pods: mirrored })).toEqual(['endpoint-missing 10.0.0.0']);
       const anew = new Map([...pods, ['shop/victim', 'uid-next'] as const]);
       expect(kinds({ blocks: held, endpoints: [web!], pods: anew })).toEqual(['leaked-address 10.0.0.0 release']);
       expect(kinds({ blocks: held, endpoints: [web!], pods, local: local(link('b')) })).toEqual([
