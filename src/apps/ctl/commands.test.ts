@@ -289,7 +289,8 @@ describe('ipam check', () => {
     expect((await store.listBlocks(never)).blocks[0]?.value.slots.size).toBe(0);
   });
 
-  it('removes an interface without an attachment', async () => {
+  it('removes an interface without an attachment, of a network that has records on the node', async () => {
+    await seedBlocks(1, 1);
     kernel.addNetns('/run/netns/x');
     const network = {
       netns: '/run/netns/x',

@@ -156,8 +156,10 @@ function strayLinks({ local, endpoints, unreadable }: IpamState, held: readonly 
     const { name, owner } = link;
     if (owner === undefined || attached.has(interfaceKey(owner))) return [];
     const message = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;
-    const repair = isRecordedHere(owner) ? { repair: { kind: 'remove-link', link } as const } : {};
-    return [{ kind: 'stray-link', subject: name, message, ...repair }];
+    if (isRecordedHere(owner))
+      return [{ kind: 'stray-link', subject: name, message, repair: { kind: 'remove-link', link } }];
+    const why = `this datastore may not be that of its network "${owner.network}"`;
+    return [{ kind: 'stray-link', subject: name, message: `${message}; it is not removed, because ${why}` }];
   });
 }
 
