@@ -27,6 +27,14 @@ async function run(words: string, type: 'kvv3' | 'orch' = 'kvv3', given?: Store)
     planRecords,
   });
 }
+/** Runs the command as if it were killed at that record of its plan. */
+async function runKilled(words: string, moment: number): Promise<Ran> {
+  const records = planRecords;
+  planRecords = endAfter(records, moment);
+  const ran = await run(words);
+  planRecords = records;
+  return ran;
+}
 async function put(...resources: readonly AnyResource[]): Promise<void> {
   for (const resource of resources) await store.createResource(resource, signal);
 }
@@ -261,10 +269,7 @@ describe('a migration of host endpoints that is interrupted', () => {
   });
 
   it.each(MOMENTS)('is finished by the same command after a kill at record %i', async (moment) => {
-    const records = planRecords;
-    planRecords = endAfter(records, moment);
-    expect((await run('migrate --force')).status).not.toBe(0);
-    planRecords = records;
+    expect((await runKilled('migrate --force', moment)).status).not.toBe(0);
     expect(await run('migrate --force')).toMatchObject({ status: 0, err: '' });
     expect(await contents()).toEqual([
       [],
@@ -276,10 +281,7 @@ describe('a migration of host endpoints that is interrupted', () => {
 
   it.each(MOMENTS.slice(1))('is undone by --undo after a kill at record %i', async (moment) => {
     const before = await contents();
-    const records = planRecords;
-    planRecords = endAfter(records, moment);
-    await run('migrate --force');
-    planRecords = records;
+    await runKilled('migrate --force', moment);
     expect(await run('migrate --undo')).toMatchObject({ status: 0, err: '' });
     expect(await contents()).toEqual(before);
   });
@@ -288,10 +290,7 @@ describe('a migration of host endpoints that is interrupted', () => {
     'is undone by --undo after a kill at record %i and the same command again',
     async (moment) => {
       const before = await contents();
-      const records = planRecords;
-      planRecords = endAfter(records, moment);
-      await run('migrate --force');
-      planRecords = records;
+      await runKilled('migrate --force', moment);
       await run('migrate --force');
       expect(await run('migrate --undo')).toMatchObject({ status: 0, err: '' });
       expect(await contents()).toEqual(before);
@@ -301,10 +300,7 @@ describe('a migration of host endpoints that is interrupted', () => {
   it.each(MOMENTS.slice(1))('is undone by --undo again after that was killed at record %i', async (moment) => {
     const before = await contents();
     await run('migrate --force');
-    const records = planRecords;
-    planRecords = endAfter(records, moment);
-    await run('migrate --undo');
-    planRecords = records;
+    await runKilled('migrate --undo', moment);
     expect(await run('migrate --undo')).toMatchObject({ status: 0, err: '' });
     expect(await contents()).toEqual(before);
   });
@@ -318,10 +314,7 @@ describe('a migration of host endpoints that is interrupted', () => {
   });
 
   it('makes a new plan when an object of its plan was changed in the meantime', async () => {
-    const records = planRecords;
-    planRecords = endAfter(records, 3);
-    await run('migrate --force');
-    planRecords = records;
+    await runKilled('migrate --force', 3);
     const found = await store.findResource({ kind: 'HostEndpoint', name: 'other' }, signal);
     if (found === undefined) throw new Error('there is no such endpoint');
     await store.updateResource({ ...found, metadata: { ...found.metadata, labels: { role: 'x', more: 'y' } } }, signal);
