@@ -1,3 +1,4 @@
+import { slicesOf } from '../base/slices.ts';
 import type { Change, Stored } from '../datastore/allocation-store.ts';
 import type { IpBlock } from '../model/ip-block.ts';
 import { freeOperations, reclaimOperations, type SlotOperation } from '../model/slot-operation.ts';
@@ -40,8 +41,7 @@ const ENDPOINTS_PER_STEP = 50;
  */
 export function planRetirement({ node, owned, borrowed, endpoints }: Holdings): readonly RetireStep[] {
   const steps: RetireStep[] = [];
-  for (let start = 0; start < endpoints.length; start += ENDPOINTS_PER_STEP) {
-    const some = endpoints.slice(start, start + ENDPOINTS_PER_STEP);
+  for (const some of slicesOf(endpoints, ENDPOINTS_PER_STEP)) {
     const changes = some.map((before): Change => ({ kind: 'delete-endpoint', before }));
     steps.push({ changes, retired: { ...NOTHING_RETIRED, endpoints: some.length } });
   }

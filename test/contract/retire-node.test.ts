@@ -9,10 +9,12 @@ import type { Store } from '../../src/datastore/store.ts';
 import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
 import { release } from '../../src/ipam/release.ts';
 import { retireNode } from '../../src/ipam/retire-node.ts';
-import { heldAddresses } from '../../src/model/ip-block.ts';
+import { emptyBlock, heldAddresses } from '../../src/model/ip-block.ts';
+import { handleOf } from '../../src/model/names.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { formatAddress } from '../../src/net/address.ts';
-import { addressAt } from '../../src/net/cidr.ts';
+import { addressAt, parseCidr } from '../../src/net/cidr.ts';
+import { takeSlot } from '../support/block-edits.ts';
 import { startEtcd } from '../support/etcd.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
 import { attachmentOf, requestOf } from '../support/ipam-bench.ts';
@@ -128,5 +130,19 @@ describe.each(['kv', 'orch'] as const)('retiring a node on %s', (datastore) => {
   it('finds nothing the second time', async () => {
     const { retired } = await retireNode(ports, nodeName('n1'), signal);
     expect(Object.values(retired)).toEqual([0, 0, 0, 0]);
+  });
+
+  it('leaves a block to more borrowers than etcd takes operations in a transaction', async () => {
+    const borrowers = Array.from({ length: 130 }, (_, index) => ({ ordinal: index, node: nodeName(`m${index}`) }));
+    const empty = emptyBlock(parseCidr('10.9.0.0/24'), nodeName('n3'));
+    const block = borrowers.reduce((block, { ordinal, node }) => {
+      const attachment = attachmentOf(node);
+      const chosen = { at: '2026-01-01T00:00:00Z', chosenBy: 'request' } as const;
+      return takeSlot(block, ordinal, { id: node, node, ...attachment, handle: handleOf(attachment), ...chosen });
+    }, empty);
+    expect(await store.commit([{ kind: 'create-block', block, pool: undefined }], signal)).toBe('committed');
+    const { retired } = await retireNode(ports, nodeName('n3'), signal);
+    expect(retired).toMatchObject({ addresses: 0, orphanedBlocks: 1 });
+    for (const { ordinal, node } of borrowers) expect(await heldBy(node)).toEqual([`10.9.0.${ordinal}`]);
   });
 });

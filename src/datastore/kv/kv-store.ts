@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../../base/clock.ts';
 import type { Mode } from '../../base/mode.ts';
 import { type Random, systemRandom } from '../../base/random.ts';
+import { slicesOf } from '../../base/slices.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
@@ -104,9 +105,7 @@ class KvStore implements Store {
 
   async getBlocks(cidrs: readonly Cidr[], signal: AbortSignal): Promise<readonly Stored<IpBlock>[]> {
     const blocks: Stored<IpBlock>[] = [];
-    for (let from = 0; from < cidrs.length; from += MAX_OPS) {
-      blocks.push(...(await readBlocks(this.#reach(signal), cidrs.slice(from, from + MAX_OPS))));
-    }
+    for (const some of slicesOf(cidrs, MAX_OPS)) blocks.push(...(await readBlocks(this.#reach(signal), some)));
     return blocks;
   }
 

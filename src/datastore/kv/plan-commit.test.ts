@@ -64,12 +64,12 @@ describe('the transaction of a commit', () => {
     );
   });
 
-  it('refuses more operations than etcd takes at once', () => {
+  it('refuses more conditions than etcd takes at once', () => {
     const many = Array.from({ length: 129 }, (_, index): Change => {
       const cidr = cidrAround({ family: 4, value: BigInt(index * 4) }, 30);
       return { kind: 'update-block', before: { value: emptyBlock(cidr, owner), version: '1' }, operations: [] };
     });
-    expect(() => writes(...many)).toThrow('129 operations is more than etcd takes (128)');
+    expect(() => writes(...many)).toThrow('129 conditions and 129 operations is more than etcd takes');
     expect(writes(...many.slice(1))).toHaveLength(128);
   });
 });

@@ -1,4 +1,5 @@
 import { invariant, never } from '../../base/errors.ts';
+import { slicesOf } from '../../base/slices.ts';
 import { encodeBlock } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { endpointIdOf } from '../../model/workload-endpoint.ts';
@@ -9,15 +10,26 @@ import { storedEndpoint } from '../stored-resource.ts';
 import type { Change } from '../allocation-store.ts';
 import type { TxnRequest } from '../../../proto/gen/etcd.ts';
 import type { Keys } from './keys.ts';
-import { absent, type Condition, MAX_OPS, type Op, put, remove, txn, unchanged } from './requests.ts';
+import { absent, type Condition, MAX_OPS, nested, type Op, put, remove, txn, unchanged } from './requests.ts';
 
-/** The one transaction that carries all the changes, or none when something is not as they expect. */
+/** In one nested transaction: etcd allows it what the outer one leaves of `MAX_OPS`, and half is most in all. */
+const MAX_NESTED_OPS = MAX_OPS / 2;
+
+/**
+ * The one transaction that carries all the changes, or none when something is not as they expect. A block that changes its
+ * owner has an index key for each borrower, which may be more than etcd takes in a transaction that is not nested.
+ */
 export function planCommit(keys: Keys, changes: readonly Change[]): TxnRequest {
   const parts = changes.map((change) => planChange(keys, change));
   const compare = parts.flatMap((part) => part.compare);
-  const success = parts.flatMap((part) => part.ops);
-  const most = Math.max(compare.length, success.length);
-  invariant(most <= MAX_OPS, `a commit of ${String(most)} operations is more than etcd takes (${String(MAX_OPS)})`);
+  const ops = parts.flatMap((part) => part.ops);
+  const isNested = ops.length > MAX_OPS;
+  const success = isNested ? slicesOf(ops, MAX_NESTED_OPS).map((some) => nested(txn({ success: some }))) : ops;
+  const limit = isNested ? MAX_OPS - MAX_NESTED_OPS : MAX_OPS;
+  invariant(
+    Math.max(compare.length, success.length) <= limit,
+    `a commit of ${String(compare.length)} conditions and ${String(ops.length)} operations is more than etcd takes`,
+  );
   return txn({ compare, success });
 }
 

@@ -1,3 +1,4 @@
+import { slicesOf } from '../../base/slices.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import type { Stored } from '../allocation-store.ts';
@@ -42,8 +43,8 @@ export async function fetchBlocks(
   { blocks, revision }: { readonly blocks: readonly string[]; readonly revision: bigint },
 ): Promise<KeyValue[]> {
   const kvs: KeyValue[] = [];
-  for (let from = 0; from < blocks.length; from += MAX_OPS) {
-    const success = blocks.slice(from, from + MAX_OPS).map((key) => get(key, revision));
+  for (const some of slicesOf(blocks, MAX_OPS)) {
+    const success = some.map((key) => get(key, revision));
     kvs.push(...rangesIn(await client.read(txn({ success }), signal)).flat());
   }
   return kvs;

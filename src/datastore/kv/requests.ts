@@ -114,6 +114,11 @@ export function txn(parts: {
   return { compare: [...(parts.compare ?? [])], success: [...parts.success], failure: [...(parts.failure ?? [])] };
 }
 
+/** A transaction as an operation of another one: both take effect together. */
+export function nested(value: TxnRequest): Op {
+  return { request: { $case: 'requestTxn', value } };
+}
+
 /** What each range of a transaction found, in the order asked for. */
 export function rangesIn(response: TxnResponse): KeyValue[][] {
   return response.responses.map(({ response: part }) => (part?.$case === 'responseRange' ? part.value.kvs : []));

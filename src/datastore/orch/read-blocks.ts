@@ -1,3 +1,4 @@
+import { slicesOf } from '../../base/slices.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
@@ -29,9 +30,8 @@ export async function getBlocks(
   signal: AbortSignal,
 ): Promise<readonly Stored<IpBlock>[]> {
   const blocks: Stored<IpBlock>[] = [];
-  for (let from = 0; from < cidrs.length; from += AT_ONCE) {
-    const names = cidrs.slice(from, from + AT_ONCE).map(blockObjectName);
-    const answers = await Promise.all(names.map(async (name) => api.get(BLOCKS, name, signal)));
+  for (const some of slicesOf(cidrs, AT_ONCE)) {
+    const answers = await Promise.all(some.map(async (cidr) => api.get(BLOCKS, blockObjectName(cidr), signal)));
     blocks.push(...answers.flatMap(found).map((object) => insist(readBlock(object))));
   }
   return blocks;

@@ -2,6 +2,7 @@ import { NetplugError, reasonOf } from '../../base/errors.ts';
 import type { HostLink, Kernel } from '../../dataplane/kernel.ts';
 import type { HostPorts } from './host-ports.ts';
 import { counted } from '../../base/counted.ts';
+import { slicesOf } from '../../base/slices.ts';
 import type { Left, Part } from './part.ts';
 
 /** Concurrent deletions: the kernel deletes a group in the time of one, and each pending deletion holds a socket. */
@@ -17,9 +18,8 @@ export function podLinksPart({ openKernel }: Pick<HostPorts, 'openKernel'>): Par
     remove: async (subjects, signal) => {
       const links = kernel.listHostLinks().filter(({ name }) => subjects.includes(name));
       const left: Left[] = [];
-      for (let start = 0; start < links.length; start += LINKS_AT_ONCE) {
+      for (const round of slicesOf(links, LINKS_AT_ONCE)) {
         signal.throwIfAborted();
-        const round = links.slice(start, start + LINKS_AT_ONCE);
         const stays = await Promise.all(round.map(async (link) => removeLink(kernel, link)));
         left.push(...stays.filter((each) => each !== undefined));
       }
