@@ -1,6 +1,6 @@
 import type { Address } from '../net/address.ts';
 
-/** An address behind a service, after translation. */
+/** A port behind a service, after translation. */
 export interface ServicePort {
   readonly address: Address;
   /** IANA number. */
@@ -12,5 +12,7 @@ export interface ServicePort {
 export interface ServiceEndpoints {
   readonly namespace: string;
   readonly name: string;
-  readonly endpoints: readonly ServicePort[];
+  readonly addresses: readonly Address[];
+  /** Empty for a service without ports. */
+  readonly ports: readonly ServicePort[];
 }

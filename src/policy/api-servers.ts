@@ -1,11 +1,11 @@
 import type { ServicePort } from '../model/service-endpoints.ts';
 import type { PolicyView } from './policy-view.ts';
 
-type Services = Pick<PolicyView, 'serviceEndpoints'>;
+type Services = Pick<PolicyView, 'servicePorts'>;
 
 /** Returns the servers of the orchestrator's API behind its service, as far as records of services show them. */
 export function apiServers(view: Services): readonly ServicePort[] {
-  return view.serviceEndpoints('default', 'kubernetes');
+  return view.servicePorts('default', 'kubernetes');
 }
 
 /** Returns the servers of the datastore: the configured ones, and those to which a configured service address is translated. */

@@ -215,10 +215,10 @@ describe('a rule', () => {
     expect(isAllowed(rule, more)).toBe(expected);
   });
 
-  it('of ingress matches clients at the addresses of a service, with any port', () => {
+  it('of ingress matches clients at the addresses of a service, with any port and without ports', () => {
     const view = only({ source: { services: { name: 'db' } } });
-    const endpoints = [{ address: DB!, protocol: 6, port: 5432 }];
-    view.apply([{ kind: 'service', key: 's', value: { namespace: 'shop', name: 'db', endpoints } }]);
+    const value = { namespace: 'shop', name: 'db', addresses: [DB!], ports: [] };
+    view.apply([{ kind: 'service', key: 's', value }]);
     expect(atWeb(view).verdict).toBe('allow');
     expect(atWeb(view, { source: OUT! }).verdict).toBe('deny');
   });
@@ -226,8 +226,9 @@ describe('a rule', () => {
   it('of egress matches addresses and ports of a service', () => {
     const spec = { types: ['Egress'], egress: [{ action: 'Allow', destination: { services: { name: 'db' } } }] };
     const view = viewOf(policy('a', spec));
-    const endpoints = [{ address: DB!, protocol: 6, port: 5432 }];
-    view.apply([{ kind: 'service', key: 's', value: { namespace: 'shop', name: 'db', endpoints } }]);
+    const ports = [{ address: DB!, protocol: 6, port: 5432 }];
+    const value = { namespace: 'shop', name: 'db', addresses: [DB!], ports };
+    view.apply([{ kind: 'service', key: 's', value }]);
     const endpoint = view.endpoints.get('pod shop/web')!;
     const to = (destinationPort: number): string =>
       evaluateEnd(view, {

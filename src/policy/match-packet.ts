@@ -74,12 +74,10 @@ function isServiceEnd(
   { namespace, name }: { readonly namespace: string; readonly name: string },
   { side, address, port, protocol }: PacketEnd,
 ): boolean {
+  if (side === 'source') return view.serviceAddresses(namespace, name).some((each) => sameAddress(each, address));
   return view
-    .serviceEndpoints(namespace, name)
-    .some(
-      (each) =>
-        sameAddress(each.address, address) && (side === 'source' || (each.port === port && each.protocol === protocol)),
-    );
+    .servicePorts(namespace, name)
+    .some((each) => sameAddress(each.address, address) && each.port === port && each.protocol === protocol);
 }
 
 function isIcmp({ type, code }: IcmpMatch, { protocol, icmp }: Packet): boolean {

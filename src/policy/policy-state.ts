@@ -164,8 +164,12 @@ export class PolicyState implements PolicyView {
     return this.#index.namedPortsOf(name, protocol, selector);
   }
 
-  serviceEndpoints(namespace: string, name: string): readonly ServicePort[] {
-    return this.#services.endpointsOf(namespace, name);
+  serviceAddresses(namespace: string, name: string): readonly Address[] {
+    return this.#services.addressesOf(namespace, name);
+  }
+
+  servicePorts(namespace: string, name: string): readonly ServicePort[] {
+    return this.#services.portsOf(namespace, name);
   }
 
   #applyOne(change: PolicyChange, touches: Touches): void {

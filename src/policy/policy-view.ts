@@ -30,7 +30,8 @@ export interface PolicyView {
   endpointsAt(address: Address): readonly PolicyEndpoint[];
   /** Returns address and number of each port with that name, of the endpoints that the selector selects when given. */
   namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[];
-  serviceEndpoints(namespace: string, name: string): readonly ServicePort[];
+  serviceAddresses(namespace: string, name: string): readonly Address[];
+  servicePorts(namespace: string, name: string): readonly ServicePort[];
 }
 
 export interface NamedPortAddress {

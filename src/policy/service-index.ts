@@ -1,3 +1,4 @@
+import type { Address } from '../net/address.ts';
 import type { ServiceEndpoints, ServicePort } from '../model/service-endpoints.ts';
 
 /** The endpoints of services, which several records may list. */
@@ -22,9 +23,17 @@ export class ServiceIndex {
     return [before, after].flatMap((service) => service ?? []);
   }
 
+  addressesOf(namespace: string, name: string): readonly Address[] {
+    return this.#slicesOf(namespace, name).flatMap(({ addresses }) => addresses);
+  }
+
+  portsOf(namespace: string, name: string): readonly ServicePort[] {
+    return this.#slicesOf(namespace, name).flatMap(({ ports }) => ports);
+  }
+
   /** Returns the same list for the same records, whatever the order in which they came. */
-  endpointsOf(namespace: string, name: string): readonly ServicePort[] {
+  #slicesOf(namespace: string, name: string): readonly ServiceEndpoints[] {
     const slices = [...(this.#slices.get(`${namespace}/${name}`) ?? [])];
-    return slices.toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, { endpoints }]) => endpoints);
+    return slices.toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, slice]) => slice);
   }
 }

@@ -24,7 +24,7 @@ function shown(view: PolicyView): unknown {
     profiles: PROFILES.map((name) => text(view.profile(name))),
     members: sorted(selectors.map((each) => `${each.text}: ${view.membersOf(each).map(formatCidr).join()}`)),
     ports: [undefined, ...selectors].map((each) => text(view.namedPortsOf('web', 6, each))).toSorted(),
-    services: ['web', 'db'].map((name) => text(view.serviceEndpoints('x', name))),
+    services: ['web', 'db'].map((name) => text([view.serviceAddresses('x', name), view.servicePorts('x', name)])),
     owners: ADDRESSES.map((address) => sorted(view.endpointsAt(address).map(({ key }) => key))),
   };
 }

@@ -141,10 +141,16 @@ const pod = fc.record({ pod: podValue, isGone: fc.boolean() }).map(({ pod, isGon
 });
 
 const service = fc
-  .record({ key: fc.constantFrom('s1', 's2'), name: fc.constantFrom('web', 'db'), address, isGone: fc.boolean() })
-  .map(({ key, name, address: text, isGone }): PolicyChange => {
-    const endpoints = [{ address: parseAddress(text), protocol: 6, port: 80 }];
-    return { kind: 'service', key, value: isGone ? undefined : { namespace: 'x', name, endpoints } };
+  .record({
+    key: fc.constantFrom('s1', 's2'),
+    name: fc.constantFrom('web', 'db'),
+    address: address.map(parseAddress),
+    hasPort: fc.boolean(),
+    isGone: fc.boolean(),
+  })
+  .map(({ key, name, address, hasPort, isGone }): PolicyChange => {
+    const ports = hasPort ? [{ address, protocol: 6, port: 80 }] : [];
+    return { kind: 'service', key, value: isGone ? undefined : { namespace: 'x', name, addresses: [address], ports } };
   });
 
 export const policyChange: fc.Arbitrary<PolicyChange> = fc.oneof(

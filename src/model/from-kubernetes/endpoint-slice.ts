@@ -33,10 +33,10 @@ export function fromEndpointSlice(object: KubernetesObject): Converted<ServiceEn
     // Names of hosts stand here as well.
     addresses.flatMap((text) => tryParseAddress(text) ?? []),
   );
-  const endpoints = read.output.ports.flatMap(({ protocol, port }) =>
+  const ports = read.output.ports.flatMap(({ protocol, port }) =>
     port === undefined || port === null
       ? []
       : addresses.map((address) => ({ address, protocol: protocolNumber(protocol), port })),
   );
-  return { value: { namespace, name, endpoints }, problems: [] };
+  return { value: { namespace, name, addresses, ports }, problems: [] };
 }

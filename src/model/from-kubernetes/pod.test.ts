@@ -147,11 +147,17 @@ describe('the endpoints of an EndpointSlice', () => {
       ],
       ports: [{ port: 80 }, { protocol: 'UDP', port: 53 }, { protocol: 'TCP' }],
     });
-    const shown = value?.endpoints.map(
+    const shown = value?.ports.map(
       (each) => `${formatAddress(each.address)} ${String(each.protocol)} ${String(each.port)}`,
     );
     expect([value?.namespace, value?.name]).toEqual(['shop', 'web']);
+    expect(value?.addresses.map(formatAddress)).toEqual(['10.0.0.1', '10.0.0.2']);
     expect(shown).toEqual(['10.0.0.1 6 80', '10.0.0.2 6 80', '10.0.0.1 17 53', '10.0.0.2 17 53']);
+  });
+
+  it('have their addresses when the service has no ports', () => {
+    const { value } = fromEndpointSlice({ metadata, endpoints: [{ addresses: ['10.0.0.1'] }], ports: null });
+    expect([value?.addresses.map(formatAddress), value?.ports]).toEqual([['10.0.0.1'], []]);
   });
 
   it('are missing for a slice without a service', () => {

@@ -67,9 +67,11 @@ function selectorTerm(selector: PeerSelector): Term {
 function serviceTerm({ namespace, name }: { readonly namespace: string; readonly name: string }): Term {
   return {
     key: `service ${namespace}/${name}`,
-    netsIn: (view) =>
-      view
-        .serviceEndpoints(namespace, name)
+    netsIn: (view) => [
+      ...view.serviceAddresses(namespace, name).map((address) => ({ net: hostCidr(address) })),
+      ...view
+        .servicePorts(namespace, name)
         .map(({ address, protocol, port }) => ({ net: hostCidr(address), as: `${String(protocol)}/${String(port)}` })),
+    ],
   };
 }

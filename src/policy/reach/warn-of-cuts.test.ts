@@ -42,7 +42,8 @@ const PRESENT = [
     value: {
       namespace: 'default',
       name: 'kubernetes',
-      endpoints: [{ address: parseAddress('192.0.2.10'), protocol: 6, port: 6443 }],
+      addresses: [parseAddress('192.0.2.10')],
+      ports: [{ address: parseAddress('192.0.2.10'), protocol: 6, port: 6443 }],
     },
   },
 ] as const;

@@ -111,13 +111,10 @@ export class RuleSets {
         );
       }
       case 'service': {
-        const found = this.#view.serviceEndpoints(content.namespace, content.name);
+        const { namespace, name } = content;
         return content.holds === 'ports'
-          ? serviceSets(content, found)
-          : addressSets(
-              content,
-              found.map(({ address }) => address),
-            );
+          ? serviceSets(content, this.#view.servicePorts(namespace, name))
+          : addressSets(content, this.#view.serviceAddresses(namespace, name));
       }
       default:
         return never(content);
