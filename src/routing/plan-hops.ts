@@ -2,9 +2,9 @@ import type { RoutedBlock } from '../datastore/follow.ts';
 import type { Hop, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Address, Family } from '../net/address.ts';
-import { type Cidr, cidrAround, cidrContains, hostCidr } from '../net/cidr.ts';
+import { type Cidr, cidrAround, hostCidr } from '../net/cidr.ts';
 import type { NodeEnds } from './node-ends.ts';
-import { type PoolMode, type RoutedPool, modesOf } from './pool-modes.ts';
+import { isTunnelled, type PoolMode, type RoutedPool, modesOf } from './pool-modes.ts';
 import { type TunnelKind, tunnelKind, TUNNELS } from './tunnels.ts';
 
 /** One address of this node, with its link. */
@@ -81,7 +81,7 @@ function hopBy(
 ): Hop | undefined {
   const [there, here] = [ends.addresses.get(family), own.addresses.get(family)];
   if (mode.kind === 'bgp' || there === undefined || here === undefined) return undefined;
-  if (mode.extent === 'CrossSubnet' && cidrContains(cidrAround(here.address, here.prefixBits), there))
+  if (!isTunnelled(mode, cidrAround(here.address, here.prefixBits), there))
     return { kind: 'gateway', gateway: there, device: here.device, isOnLink: false };
   const kind = tunnelKind(mode.kind, family);
   const gateway = mode.kind === 'vxlan' ? ends.vxlan.get(family)?.gateway : there;

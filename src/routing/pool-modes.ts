@@ -1,11 +1,15 @@
 import type { IpPool } from '../model/ip-pool.ts';
-import { type Cidr, parseCidr } from '../net/cidr.ts';
+import type { Address } from '../net/address.ts';
+import { type Cidr, cidrContains, parseCidr } from '../net/cidr.ts';
 import { type TunnelKind, tunnelKind } from './tunnels.ts';
 
 /** How packets for a pool's addresses travel between nodes. */
-export type PoolMode =
-  | { readonly kind: 'bgp' }
-  | { readonly kind: 'vxlan' | 'ipip'; readonly extent: 'Always' | 'CrossSubnet' };
+export type PoolMode = { readonly kind: 'bgp' } | TunnelMode;
+
+interface TunnelMode {
+  readonly kind: 'vxlan' | 'ipip';
+  readonly extent: 'Always' | 'CrossSubnet';
+}
 
 /** A pool with its mode, and the replaced modes that are still in effect. */
 export interface RoutedPool {
@@ -80,6 +84,11 @@ export class PoolModes {
       open: [routed.mode, ...past.map(({ mode }) => mode)],
     }));
   }
+}
+
+/** Reports whether packets for another node go through a tunnel, from a node whose address is in the subnet `here`. */
+export function isTunnelled({ extent }: TunnelMode, here: Cidr, there: Address): boolean {
+  return extent === 'Always' || !cidrContains(here, there);
 }
 
 export function modeOf({ spec }: IpPool): PoolMode {

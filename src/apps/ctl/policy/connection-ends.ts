@@ -1,12 +1,14 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { ALL_INTERFACES } from '../../../model/host-endpoint.ts';
+import type { IpPool } from '../../../model/ip-pool.ts';
 import type { Node } from '../../../model/node.ts';
 import { type Address, formatAddress, sameAddress, tryParseAddress } from '../../../net/address.ts';
 import { tryReadCidr } from '../../../net/cidr.ts';
 import { type ConnectionEnd, endAt } from '../../../policy/evaluate.ts';
-import { hostEndpointsOf } from '../../../policy/host-interfaces.ts';
+import { hostEndpointAt, hostEndpointsInForce, hostEndpointsOf } from '../../../policy/host-interfaces.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
+import { tunnelTo } from '../../../routing/tunnel-to.ts';
 
 /** What the name of an end begins with that is a node. */
 export const HOST = 'host/';
@@ -25,6 +27,39 @@ export interface NamedEnd {
 interface Cluster {
   readonly view: PolicyView;
   readonly nodes: readonly Node[];
+}
+
+/** Two ends with what stands between them: in a tunnel, host endpoints of other interfaces do not see the packets. */
+export interface RoutedEnds {
+  readonly source: ConnectionEnd;
+  readonly destination: ConnectionEnd;
+  /** The device of the tunnel between them; undefined without one. */
+  readonly tunnel?: string | undefined;
+}
+
+/** Puts a tunnel between two ends on different nodes when the destination is in a pool with such a mode. */
+export function routeBetween(
+  { view, nodes, pools }: Cluster & { readonly pools: readonly IpPool[] },
+  source: ConnectionEnd,
+  destination: ConnectionEnd,
+): RoutedEnds {
+  const [from, to] = [source, destination].map((end) =>
+    nodes.find(({ metadata }) => metadata.name === (end.pod?.node ?? end.host)),
+  );
+  const tunnel =
+    from === undefined || to === undefined || from === to
+      ? undefined
+      : tunnelTo(destination.address, { from, to, pools });
+  if (from === undefined || to === undefined || tunnel === undefined) return { source, destination };
+  const at = (node: Node): PolicyEndpoint | undefined => {
+    const link = { name: tunnel, addresses: tunnelAddresses(node).map(formatAddress) };
+    return hostEndpointAt(hostEndpointsInForce(hostEndpointsOf(view, node.metadata.name), [link]), tunnel);
+  };
+  return {
+    source: { ...source, hostEndpoint: at(from) },
+    destination: { ...destination, hostEndpoint: at(to) },
+    tunnel,
+  };
 }
 
 /** Finds the end that the text names. @throws resource/not-found, cli/usage */

@@ -16,7 +16,7 @@ import type { OpenMatch, OpenPorts } from '../../../policy/open-ports.ts';
 import type { PacketPath } from '../../../policy/packet-path.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyDirection, PolicyRule } from '../../../policy/resolved-policy.ts';
-import type { NamedEnd } from './connection-ends.ts';
+import type { NamedEnd, RoutedEnds } from './connection-ends.ts';
 import type { ExplainedProbe } from './probe-connection.ts';
 import { type ShownRule, showRule } from './shown-rule.ts';
 
@@ -31,6 +31,8 @@ export interface ConnectionQuestion {
   readonly endpointToHost: (node: string) => 'Accept' | 'Drop';
   /** What no policy of a host endpoint of the node closes; nothing unless set. */
   readonly openPorts?: (node: string) => OpenPorts;
+  /** Puts a tunnel between two ends; no packet passes one unless set. */
+  readonly route?: (source: ConnectionEnd, destination: ConnectionEnd) => RoutedEnds;
 }
 
 interface ExplainedPolicy {
@@ -119,9 +121,7 @@ export function explainConnections(view: PolicyView, question: ConnectionQuestio
 }
 
 /** The connection between one address of each end, and what policies say of it. */
-export interface JudgedConnection {
-  readonly source: ConnectionEnd;
-  readonly destination: ConnectionEnd;
+export interface JudgedConnection extends RoutedEnds {
   readonly packet: Packet;
   readonly judged: ConnectionVerdict;
 }
@@ -129,7 +129,7 @@ export interface JudgedConnection {
 /** Returns one for each pair of addresses of the same IP family. */
 export function judgeConnections(
   view: PolicyView,
-  { from, to, protocol, port, endpointToHost, openPorts }: ConnectionQuestion,
+  { from, to, protocol, port, endpointToHost, openPorts, route }: ConnectionQuestion,
 ): readonly JudgedConnection[] {
   const withOpen = (end: ConnectionEnd): ConnectionEnd => {
     const own = end.pod?.node ?? end.host;
@@ -141,18 +141,22 @@ export function judgeConnections(
       .map((destination) => {
         const packet = packetOf({ source, destination, protocol, port });
         const node = source.pod?.node;
+        const ends = route?.(source, destination) ?? { source, destination };
         const judged = evaluateConnection(view, {
-          source: withOpen(source),
-          destination: withOpen(destination),
+          source: withOpen(ends.source),
+          destination: withOpen(ends.destination),
           packet,
           endpointToHost: node === undefined ? 'Accept' : endpointToHost(node),
         });
-        return { source, destination, packet, judged };
+        return { ...ends, packet, judged };
       }),
   );
 }
 
-function explainOne(view: PolicyView, { source, destination, packet, judged }: JudgedConnection): ExplainedConnection {
+function explainOne(
+  view: PolicyView,
+  { source, destination, tunnel, packet, judged }: JudgedConnection,
+): ExplainedConnection {
   const { verdict, isRefusedByHost } = judged;
   const node = source.pod?.node;
   const isFromOwnNode = source.host !== undefined && source.host === destination.pod?.node;
@@ -165,6 +169,11 @@ function explainOne(view: PolicyView, { source, destination, packet, judged }: J
     ...(judged.leaving === undefined ? {} : { leaving: explainCrossing(view, packet, judged.leaving) }),
     ...(judged.entering === undefined ? {} : { entering: explainCrossing(view, packet, judged.entering) }),
     notes: [
+      ...(tunnel === undefined
+        ? []
+        : [
+            `packets pass the tunnel ${tunnel}: HostEndpoints of other interfaces see only the packets that carry them`,
+          ]),
       ...(isFromOwnNode ? ['a node always reaches its own pods, whatever their policies say'] : []),
       ...(isRefusedByHost
         ? [

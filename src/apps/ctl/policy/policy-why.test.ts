@@ -209,6 +209,41 @@ describe('netplugctl policy why', () => {
     expect(said.notes).toContain('packets that pass interface eth1 of node n1 meet HostEndpoint back instead');
   });
 
+  it.each([
+    ['Always', '192.0.2.2/24', 'allow'],
+    ['CrossSubnet', '198.51.100.2/24', 'allow'],
+    ['CrossSubnet', '192.0.2.2/24', 'deny'],
+    ['Never', '192.0.2.2/24', 'deny'],
+  ])('follows packets of pods into the tunnel of a pool with VXLAN %s to %s', async (vxlanMode, there, verdict) => {
+    const apiVersion = 'netplug.io/v3';
+    const closed = (name: string, interfaceName: string): object => ({
+      apiVersion,
+      kind: 'HostEndpoint',
+      metadata: { name, labels: { name } },
+      spec: { node: 'n2', interfaceName, expectedIPs: ['192.0.2.2', '198.51.100.2'] },
+    });
+    const forward = (name: string): object => ({
+      apiVersion,
+      kind: 'GlobalNetworkPolicy',
+      metadata: { name },
+      spec: { selector: `name == '${name}'`, applyOnForward: true, ingress: [{ action: 'Deny' }] },
+    });
+    await apply(
+      { apiVersion, kind: 'IPPool', metadata: { name: 'v4' }, spec: { cidr: '10.0.0.0/24', vxlanMode } },
+      { apiVersion, kind: 'Node', metadata: { name: 'n2' }, spec: { bgp: { ipv4Address: there } } },
+      closed('front', 'eth0'),
+      forward('front'),
+    );
+    const said = await explained('10.0.0.1 10.0.0.2 --port 80');
+    expect(said.verdict).toBe(verdict);
+    expect(said.connections[0]?.entering?.hostEndpoint).toBe(verdict === 'allow' ? undefined : 'front');
+    await apply(closed('inside', 'vxlan.netplug'), forward('inside'));
+    expect(await explained('10.0.0.1 10.0.0.2 --port 80')).toMatchObject({
+      verdict: 'deny',
+      connections: [{ entering: { hostEndpoint: verdict === 'allow' ? 'inside' : 'front' } }],
+    });
+  });
+
   it('writes YAML', async () => {
     const { out } = await run('policy why shop/legacy shop/web --port 80 -o yaml');
     expect(out).toContain('from: shop/legacy\nto: shop/web\nprotocol: TCP\nport: 80\nverdict: allow\n');

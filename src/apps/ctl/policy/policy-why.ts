@@ -3,7 +3,7 @@ import type { PolicyView } from '../../../policy/policy-view.ts';
 import { findNetconf } from '../explain/find-netconf.ts';
 import { nodeOf } from '../explain/run-plan-add.ts';
 import type { Context, Status } from '../ports.ts';
-import { findEnd } from './connection-ends.ts';
+import { findEnd, routeBetween } from './connection-ends.ts';
 import {
   type AskedProtocol,
   type ConnectionQuestion,
@@ -42,7 +42,10 @@ export async function policyWhy(
     });
   }
   return withPolicyState(context, async (view, store) => {
-    const { resources: nodes } = await store.listResources('Node', signal);
+    const [{ resources: nodes }, { resources: pools }] = await Promise.all([
+      store.listResources('Node', signal),
+      store.listResources('IPPool', signal),
+    ]);
     const [source, destination] = [findEnd({ view, nodes }, from), findEnd({ view, nodes }, to)];
     const question: ConnectionQuestion = {
       from: source,
@@ -50,6 +53,7 @@ export async function policyWhy(
       protocol,
       port,
       ...(await readNodePolicySettings(store, view, signal)),
+      route: (...ends) => routeBetween({ view, nodes, pools }, ...ends),
     };
     const explained = explainConnections(view, question);
     if (explained.connections.length === 0) {
