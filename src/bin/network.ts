@@ -208,7 +208,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
                 }),
               });
             },
-            // A filter of its own: calls of one must not overlap.
+            // A filter of its own: changes by one must not overlap.
             dropEnded: async (flows) =>
               endedFlows.get().extend(POLICY_TABLE, endedElements(flows), new AbortController().signal),
             whole,

@@ -165,7 +165,7 @@ export interface FilterCount {
   readonly bytes: bigint;
 }
 
-/** A table of the packet filter of the host that changes by differences. Calls must not overlap. */
+/** A table of the packet filter of the host that changes by differences. Calls that change it must not overlap. */
 export interface PolicyFilter {
   /**
    * Brings the table to the desired state, all or nothing, by the difference from its actual state. Chains and elements

@@ -1,6 +1,5 @@
 import { isNetplugError } from '../../base/errors.ts';
-import { SerialQueue } from '../../base/serial-queue.ts';
-import { slices } from '../../base/slices.ts';
+import { slices, slicesOf } from '../../base/slices.ts';
 import type { Address } from '../../net/address.ts';
 import type { FlowTable, TrackedFlow } from '../flow-table.ts';
 import { loadAddon } from './addon.ts';
@@ -17,8 +16,6 @@ export class LinuxFlowTable implements FlowTable, Disposable {
   readonly #socket: NftSocket;
   /** Whether the kernel ends flows by address, which older ones do not. */
   #endsByAddress: boolean;
-  /** A reply does not name its request across threads: one exchange at a time. */
-  readonly #exchanges = new SerialQueue();
 
   private constructor(socket: NftSocket, endsByAddress: boolean) {
     this.#socket = socket;
@@ -31,26 +28,6 @@ export class LinuxFlowTable implements FlowTable, Disposable {
   }
 
   async list(addresses: readonly Address[] | 'all'): Promise<readonly TrackedFlow[]> {
-    return this.#exchanges.run(async () => this.#list(addresses));
-  }
-
-  async end(flows: readonly TrackedFlow[]): Promise<number> {
-    return this.#exchanges.run(async () => this.#end(flows));
-  }
-
-  async endAll(addresses: readonly Address[]): Promise<void> {
-    return this.#exchanges.run(async () => {
-      const v4 = addresses.filter(isV4);
-      const left = (await this.#endByAddress(v4)) ? addresses.filter((address) => !isV4(address)) : addresses;
-      await this.#end(await this.#list(left));
-    });
-  }
-
-  [Symbol.dispose](): void {
-    this.#socket[Symbol.dispose]();
-  }
-
-  async #list(addresses: readonly Address[] | 'all'): Promise<readonly TrackedFlow[]> {
     if (addresses.length === 0) return [];
     const read = flowReader(addresses);
     const found: TrackedFlow[] = [];
@@ -63,13 +40,23 @@ export class LinuxFlowTable implements FlowTable, Disposable {
     return found;
   }
 
-  async #end(flows: readonly TrackedFlow[]): Promise<number> {
+  async end(flows: readonly TrackedFlow[]): Promise<number> {
     let ended = 0;
-    for (let at = 0; at < flows.length; at += AT_ONCE) {
-      const [first, ...rest] = flows.slice(at, at + AT_ONCE).map(endFlow);
+    for (const some of slicesOf(flows, AT_ONCE)) {
+      const [first, ...rest] = some.map(endFlow);
       if (first !== undefined) ended += await this.#socket.requestEach('end a tracked flow', [first, ...rest]);
     }
     return ended;
+  }
+
+  async endAll(addresses: readonly Address[]): Promise<void> {
+    const v4 = addresses.filter(isV4);
+    const left = (await this.#endByAddress(v4)) ? addresses.filter((address) => !isV4(address)) : addresses;
+    await this.end(await this.list(left));
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]();
   }
 
   /**

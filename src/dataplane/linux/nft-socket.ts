@@ -1,4 +1,5 @@
 import { constants as os } from 'node:os';
+import { SerialQueue } from '../../base/serial-queue.ts';
 import type { Addon } from './addon.ts';
 import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
 import { kernelFailure, refusal } from './route-socket.ts';
@@ -20,6 +21,8 @@ const PASSING: ReadonlySet<number> = new Set([
 export class NftSocket implements Disposable {
   readonly #addon: Addon;
   readonly #fd: number;
+  /** A reply does not name its request across threads: one exchange at a time. */
+  readonly #exchanges = new SerialQueue();
   #sequence = 0;
 
   private constructor(addon: Addon, fd: number) {
@@ -86,7 +89,7 @@ export class NftSocket implements Disposable {
     const first = this.#sequence + 1;
     this.#sequence += messages.length;
     const bytes = Buffer.concat(messages.map((message, index) => encodeMessage(message, first + index)));
-    const answer = await this.#addon.exchangeOnWorker(this.#fd, bytes);
+    const answer = await this.#exchanges.run(async () => this.#addon.exchangeOnWorker(this.#fd, bytes));
     if (typeof answer === 'number') throw kernelFailure('exchange netfilter messages with the kernel', -answer);
     return decodeReplies(answer, first, messages.length);
   }
