@@ -10,7 +10,7 @@ import { storedEndpoint } from '../stored-resource.ts';
 import type { Change } from '../allocation-store.ts';
 import type { TxnRequest } from '../../../proto/gen/etcd.ts';
 import type { Keys } from './keys.ts';
-import { absent, type Condition, MAX_OPS, nested, type Op, put, remove, txn, unchanged } from './requests.ts';
+import { absent, type Condition, MAX_OPS, nestedTxn, type Op, put, remove, txn, unchanged } from './requests.ts';
 
 /** In one nested transaction: etcd allows it what the outer one leaves of `MAX_OPS`, and half is most in all. */
 const MAX_NESTED_OPS = MAX_OPS / 2;
@@ -24,7 +24,7 @@ export function planCommit(keys: Keys, changes: readonly Change[]): TxnRequest {
   const compare = parts.flatMap((part) => part.compare);
   const ops = parts.flatMap((part) => part.ops);
   const isNested = ops.length > MAX_OPS;
-  const success = isNested ? slicesOf(ops, MAX_NESTED_OPS).map((some) => nested(txn({ success: some }))) : ops;
+  const success = isNested ? slicesOf(ops, MAX_NESTED_OPS).map((some) => nestedTxn(txn({ success: some }))) : ops;
   const limit = isNested ? MAX_OPS - MAX_NESTED_OPS : MAX_OPS;
   invariant(
     Math.max(compare.length, success.length) <= limit,

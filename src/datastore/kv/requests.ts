@@ -115,7 +115,7 @@ export function txn(parts: {
 }
 
 /** A transaction as an operation of another one: both take effect together. */
-export function nested(value: TxnRequest): Op {
+export function nestedTxn(value: TxnRequest): Op {
   return { request: { $case: 'requestTxn', value } };
 }
 
