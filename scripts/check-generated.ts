@@ -8,10 +8,9 @@ import { doctorPage } from '../src/apps/ctl/doctor/doctor-page.ts';
 import { manualPage, NOTE_NAMES } from '../src/apps/ctl/manual.ts';
 import { crdManifestFile } from '../src/datastore/orch/crd-manifests.ts';
 import { rbacManifestFile } from '../src/datastore/orch/role-manifests.ts';
-import { chartFiles, crdsChartFiles } from '../src/install/cluster/chart/chart-files.ts';
-import { KIND_NAMES } from '../src/model/kinds.ts';
+import { chartFiles } from '../src/install/cluster/chart/chart-files.ts';
 import { resourceReference } from '../src/model/resource-reference.ts';
-import { anyResourceJsonSchema, resourceJsonSchema } from '../src/model/resource-schema.ts';
+import { anyResourceJsonSchema } from '../src/model/resource-schema.ts';
 import { netconfReference } from '../src/config/reference.ts';
 import { netconfJsonSchema } from '../src/config/schema.ts';
 import { alertRulesFile, monitoringManifestFile, scrapeConfigFile } from '../src/install/monitoring/manifests.ts';
@@ -43,12 +42,6 @@ const PAGES: Readonly<Record<string, () => string>> = {
   'docs/schema/conflist.schema.json': () => jsonText(conflistJsonSchema()),
   'docs/schema/netconf.schema.json': () => jsonText(netconfJsonSchema()),
   'docs/schema/resources.schema.json': () => jsonText(anyResourceJsonSchema()),
-  ...Object.fromEntries(
-    KIND_NAMES.map((kind) => [
-      `docs/schema/${kind.toLowerCase()}.schema.json`,
-      () => jsonText(resourceJsonSchema(kind)),
-    ]),
-  ),
   'manifests/crds.yaml': crdManifestFile,
   'manifests/rbac.yaml': rbacManifestFile,
   'manifests/monitoring/prometheus-operator.yaml': monitoringManifestFile,
@@ -58,7 +51,6 @@ const PAGES: Readonly<Record<string, () => string>> = {
   'packaging/debian/agent.env': agentEnvFile,
   'docs/rights.md': rightsPage,
   ...filesIn('chart/netplug', chartFiles(VERSION)),
-  ...filesIn('chart/netplug-crds', crdsChartFiles(VERSION)),
 };
 
 const isWriting = process.argv.includes('--write');

@@ -14,7 +14,7 @@ export function resourceReference(): string {
     '',
     `Every resource has \`apiVersion: ${API_VERSION}\`, \`kind\`, \`metadata\` and \`spec\`. Names are lower-case letters, digits,`,
     '`-` and `.`, at most 253 characters. The tables have the fields of `spec`; any other field is refused with a suggestion.',
-    'Editors check files with [schema/resources.schema.json](schema/resources.schema.json), or with the schema of one kind beside it.',
+    'Editors check files with [schema/resources.schema.json](schema/resources.schema.json), or with the schema of one kind, which\n`netplugctl schema resource KIND` prints.',
     '',
     ...[...KIND_NAMES].sort().flatMap(kindSection),
   ].join('\n');

@@ -156,8 +156,14 @@ describe('netplugctl schema', () => {
       const { out } = await callCtl(['schema', of], {});
       expect(out).toBe(await readFile(`docs/schema/${of}.schema.json`, 'utf8'));
     }
-    const pool = await callCtl(['schema', 'resource', 'pools'], {});
-    expect(pool.out).toBe(await readFile('docs/schema/ippool.schema.json', 'utf8'));
+    const all = await readFile('docs/schema/resources.schema.json', 'utf8');
+    expect((await callCtl(['schema', 'resource'], {})).out).toBe(all);
+    const { $schema, ...pool } = JSON.parse((await callCtl(['schema', 'resource', 'pools'], {})).out) as object & {
+      readonly $schema: unknown;
+    };
+    const { oneOf, ...rest } = JSON.parse(all) as { readonly $schema: unknown; readonly oneOf: readonly unknown[] };
+    expect($schema).toBe(rest.$schema);
+    expect(oneOf).toContainEqual(pool);
     expect(await callCtl(['schema', 'conflists'], {})).toMatchObject({
       status: 64,
       err: expect.stringContaining('"conflist"'),
