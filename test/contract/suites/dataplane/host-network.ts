@@ -47,7 +47,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
   };
 
   describe(`host contract (${name}): interfaces`, () => {
-    it('lists links with their usable addresses, and leaves the own tunnels out', async () => {
+    it('lists links with their usable addresses, without the tunnels of netplug', async () => {
       await using fixture = await makeHost();
       await fixture.host.putTunnel(vxlan());
       const listed = await fixture.host.listInterfaces();
@@ -102,7 +102,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(listed.map(([destination]) => destination)).not.toContain('10.65.1.0/26');
     });
 
-    it('lists those of the links that check the sources of packets', async () => {
+    it('lists the links with reverse path filtering', async () => {
       await using fixture = await makeHost();
       await fixture.addInterface('up1', ['192.0.3.1/24']);
       expect(fixture.host.findSourceChecks([UPLINK, 'up1', 'gone0'])).toEqual(new Set());
@@ -118,7 +118,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await fixture.host.lookUp(parseAddress(target))).toBeUndefined();
     });
 
-    it('sets what is needed to forward, once, and says what was wrong', async () => {
+    it('enables forwarding once, and reports what was disabled', async () => {
       await using fixture = await makeHost();
       const both = new Set([4, 6] as const);
       const wrong = ['net.ipv4.ip_forward=0', 'net.ipv6.conf.all.forwarding=0'];
@@ -131,7 +131,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
     { family: 4, block: '10.65.0.0/26', gateway: '192.0.2.2', other: '192.0.2.3' },
     { family: 6, block: 'fd00:65::/122', gateway: '2001:db8::2', other: '2001:db8::3' },
   ])(`host contract (${name}): routes of IPv$family`, ({ block, gateway, other }) => {
-    it('shows each that was put, and none that was deleted', async () => {
+    it('lists each that was added, and none that was deleted', async () => {
       await using fixture = await makeHost();
       const { host } = fixture;
       const changes = [putRoute(block, gateway), putRoute(inside(block, 1))];
@@ -141,7 +141,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await host.listRoutes()).toEqual([]);
     });
 
-    it('replaces the one for a destination, whatever its hop was', async () => {
+    it('replaces the one for a destination, with any hop', async () => {
       await using fixture = await makeHost();
       const { host } = fixture;
       const hops = [gateway, other, undefined, gateway, undefined, other];
@@ -151,7 +151,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       }
     });
 
-    it('reaches a gateway that no address of the device says is there', async () => {
+    it('reaches a gateway outside the subnets of the device', async () => {
       await using fixture = await makeHost();
       const far = block.includes(':') ? 'fd00:99::1' : '203.0.113.1';
       const [refused] = await fixture.host.change([putRoute(block, far)], never);
@@ -161,7 +161,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await fixture.host.listRoutes()).toEqual(routesOf([change]));
     });
 
-    it('deletes without complaint what is gone already', async () => {
+    it('succeeds in deleting what does not exist', async () => {
       await using fixture = await makeHost();
       expect(await fixture.host.change([toDeletion(putRoute(block, gateway))], never)).toEqual([]);
     });
@@ -179,7 +179,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await fixture.countForeignRoutes(parseCidr(block))).toBe(2);
     });
 
-    it('lists and deletes what a routing daemon left, by its metric', async () => {
+    it('lists and deletes those of a routing daemon by their metric', async () => {
       await using fixture = await makeHost();
       const { host } = fixture;
       const destination = parseCidr(block);
@@ -193,7 +193,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await host.listRoutes()).toHaveLength(1);
     });
 
-    it('reports changes to every watcher, also those that others make', async () => {
+    it('reports changes to every watcher, also those of other programs', async () => {
       await using fixture = await makeHost();
       const events: HostEvent[] = [];
       using _watch = fixture.host.watch((event) => events.push(event));
@@ -207,7 +207,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
   });
 
   describe(`host contract (${name}): changes`, () => {
-    it('go on after one that is refused, which is named with the reason', async () => {
+    it('continue after one that the kernel refuses, which is returned with the reason', async () => {
       await using fixture = await makeHost();
       const good = [putRoute('10.65.0.0/26', '192.0.2.2'), putRoute('10.65.0.64/26')];
       const bad = putRoute('10.65.0.128/26', '192.0.2.2', { device: 'nowhere0' });
@@ -228,7 +228,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
     { family: 4, local: '192.0.2.1', remote: '192.0.2.2', otherRemote: '192.0.2.3' },
     { family: 6, local: '2001:db8::1', remote: '2001:db8::2', otherRemote: '2001:db8::3' },
   ])(`host contract (${name}): tunnels over IPv$family`, ({ local, remote, otherRemote }) => {
-    it('are made once and then left alone', async () => {
+    it('are created once and then not changed', async () => {
       await using fixture = await makeHost();
       expect(await fixture.host.putTunnel(vxlan({ local }))).toBe('changed');
       expect(await fixture.host.putTunnel(vxlan({ local }))).toBe('unchanged');
@@ -256,7 +256,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       }
     });
 
-    it('say so when a new MAC costs them their peers', async () => {
+    it('report that a new MAC removed their peers', async () => {
       await using fixture = await makeHost();
       const { host } = fixture;
       await host.putTunnel(vxlan({ local }));
@@ -267,7 +267,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await host.listPeers('tun0')).toEqual([peer({ remote })]);
     });
 
-    it('know exactly the peers that were put and not deleted', async () => {
+    it('have the peers that were added and not deleted', async () => {
       await using fixture = await makeHost();
       const { host } = fixture;
       await host.putTunnel(vxlan({ local }));
@@ -288,7 +288,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await host.change([{ kind: 'delete-peer', peer: renamed }], never)).toEqual([]);
     });
 
-    it('keep a peer whose MAC another gateway shared', async () => {
+    it('keep a peer when another gateway with its MAC is deleted', async () => {
       await using fixture = await makeHost();
       await fixture.host.putTunnel(vxlan({ local }));
       const [four, six] = [peer({ remote }), peer({ remote, gateway: 'fd00:65:1::1' })];
@@ -300,7 +300,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
   });
 
   describe(`host contract (${name}): tunnels`, () => {
-    it('go once, with their peers and routes', async () => {
+    it('are deleted once, with their peers and routes', async () => {
       await using fixture = await makeHost();
       const { host } = fixture;
       await host.putTunnel(vxlan());
@@ -313,7 +313,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await host.listRoutes()).toEqual([]);
     });
 
-    it('never take the place of a link that is none of ours', async () => {
+    it('do not replace a link of another program', async () => {
       await using fixture = await makeHost();
       await fixture.addOrdinaryLink('tun0');
       const refusal = await refusalOf(fixture.host.putTunnel(vxlan()));
@@ -322,7 +322,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(await fixture.host.removeTunnel('tun0')).toBe(false);
     });
 
-    it('need their uplink, and say so', async () => {
+    it('are refused without their uplink, with the reason', async () => {
       await using fixture = await makeHost();
       const refusal = await refusalOf(fixture.host.putTunnel(vxlan({ uplink: 'nowhere0' })));
       expect(refusal.message).toBe('Cannot make tunnel "tun0": there is no interface "nowhere0"');

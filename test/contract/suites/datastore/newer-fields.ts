@@ -35,7 +35,7 @@ export function newerFieldsContract(
     spec: SPEC,
   } as unknown as AnyResource;
 
-  it('is read whole, however it is read', async () => {
+  it('is read in full by every kind of read', async () => {
     const { store, other } = parts();
     await store.createResource(newer, never);
     const found = await other.findResource(WHICH, never);
@@ -46,7 +46,7 @@ export function newerFieldsContract(
     await follower.end();
   });
 
-  it('is there after a change by this release', async () => {
+  it('is kept when this release changes the resource', async () => {
     const { store, other } = parts();
     await store.createResource(newer, never);
     const read = await other.findResource(WHICH, never);

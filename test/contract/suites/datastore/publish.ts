@@ -30,7 +30,7 @@ export function publishContract(
   };
   const version = async (): Promise<string | undefined> => (await node()).metadata.resourceVersion;
 
-  it('makes the facts those of the node, and takes back what is left out', async () => {
+  it('writes the given facts to the node, and removes facts that are no longer given', async () => {
     const { store, other } = parts();
     await bench.makeNode(a);
     await bench.labelNode(a, { rack: '7' });
@@ -49,7 +49,7 @@ export function publishContract(
     expect((await node()).spec.bgp).toBeUndefined();
   });
 
-  it('writes nothing when nothing differs', async () => {
+  it('writes nothing when the node has these facts already', async () => {
     await bench.makeNode(a);
     await parts().store.publishNode(a, FACTS, never);
     const before = await version();
@@ -57,7 +57,7 @@ export function publishContract(
     expect(await version()).toBe(before);
   });
 
-  it('reaches watchers of the cluster', async () => {
+  it('is seen by watches of the cluster', async () => {
     await bench.makeNode(a);
     const follower = new ClusterFollower(parts().other);
     await follower.started();
@@ -68,7 +68,7 @@ export function publishContract(
   });
 
   if (traits.nodes === 'store') {
-    it('makes the node when it is not there, once however many try', async () => {
+    it('creates a missing node, once when many try at the same time', async () => {
       const { store, other } = parts();
       await Promise.all([store, other, store].map(async (each) => each.publishNode(a, FACTS, never)));
       expect((await store.listResources('Node', never)).resources).toHaveLength(1);
@@ -78,7 +78,7 @@ export function publishContract(
       ]);
     });
 
-    it('keeps what people wrote, also while they write', async () => {
+    it('keeps what users have written, also when they write at the same time', async () => {
       const { store, other } = parts();
       const bgp = { asNumber: 64_513, routeReflectorClusterID: '244.0.0.1', colour: 'blue' };
       const addresses = [{ address: '203.0.113.7', type: 'ExternalIP' as const }];
@@ -100,14 +100,14 @@ export function publishContract(
       expect(await node()).toMatchObject({ metadata: { labels: { rack: '7' } }, spec: { bgp, addresses } });
     });
   } else {
-    it('needs a node that is there', async () => {
+    it('fails without a node', async () => {
       await expectCode('resource/not-found', parts().store.publishNode(a, FACTS, never));
       const report = { isUp: true, reason: 'Up', message: 'It works' };
       await expectCode('resource/not-found', parts().store.reportNetwork(a, report, never));
     });
   }
 
-  it('goes with a report about the network, which is taken', async () => {
+  it('accepts a report about the network', async () => {
     await bench.makeNode(a);
     const report = { isUp: true, reason: 'Up', message: 'It works' };
     await expect(parts().store.reportNetwork(a, report, never)).resolves.toBeUndefined();

@@ -7,7 +7,7 @@ const WHICH = { kind: 'NetworkSet', namespace: 'default', name: 'blue' } as cons
 
 /** What is said of a write that is rehearsed. */
 export function rehearsalContract(parts: () => { readonly store: Store; readonly other: Store }): void {
-  it('of creating says what would be there, and leaves nothing', async () => {
+  it('of a creation returns the resource, and writes nothing', async () => {
     const { store, other } = parts();
     const shown = await store.createResource(networkSet('blue'), never, 'rehearse');
     expect(shown).toMatchObject({
@@ -20,7 +20,7 @@ export function rehearsalContract(parts: () => { readonly store: Store; readonly
     await expectCode('resource/exists', store.createResource(networkSet('blue'), never, 'rehearse'));
   });
 
-  it('of updating refuses what would be refused, and changes nothing', async () => {
+  it('of an update refuses what the update would refuse, and writes nothing', async () => {
     const { store, other } = parts();
     const changed = { ...networkSet('blue'), spec: { nets: ['10.9.0.0/16'] } };
     await expectCode('resource/not-found', store.updateResource(changed, never, 'rehearse'));
@@ -33,7 +33,7 @@ export function rehearsalContract(parts: () => { readonly store: Store; readonly
     await expectCode('resource/changed', store.updateResource(old, never, 'rehearse'));
   });
 
-  it('of deleting refuses what would be refused, and deletes nothing', async () => {
+  it('of a deletion refuses what the deletion would refuse, and deletes nothing', async () => {
     const { store, other } = parts();
     await expectCode('resource/not-found', store.deleteResource(WHICH, never, 'rehearse'));
     const made = await store.createResource(networkSet('blue'), never);

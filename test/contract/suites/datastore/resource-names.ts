@@ -31,7 +31,7 @@ export function resourceNamesContract(
       ({ metadata }) => `${metadata.namespace ?? ''} ${metadata.name}`,
     );
 
-  it('may be the same in two namespaces and for a kind without', async () => {
+  it('may be the same in two namespaces, and for a kind that is not namespaced', async () => {
     const { store, other } = parts();
     const shop = await create('blue', 'shop');
     const bank = await create('blue', 'bank');
@@ -75,7 +75,7 @@ export function resourceNamesContract(
     expect(await listed()).toEqual(['a b', `a ${after}`, 'a z', `${slash} c`, 'b x']);
   });
 
-  it('are said in full by what goes wrong', async () => {
+  it('are in full in every error', async () => {
     const { store } = parts();
     const made = await create('blue', 'shop');
     const which = { kind: 'NetworkSet', namespace: 'shop', name: 'blue' } as const;
@@ -101,7 +101,7 @@ export function resourceNamesContract(
     }
   });
 
-  it('that cannot be are found nowhere', async () => {
+  it('that are not valid are not found', async () => {
     const { store } = parts();
     for (const which of [
       { kind: 'NetworkSet', namespace: 'default/networksets/blue', name: 'blue' },
@@ -113,7 +113,7 @@ export function resourceNamesContract(
     }
   });
 
-  it('that cannot be read are a problem that names them', async () => {
+  it('whose record cannot be decoded are reported as a problem with the name', async () => {
     const { store, fixture } = parts();
     await create('blue', 'shop');
     await create('green', 'shop');
@@ -125,7 +125,7 @@ export function resourceNamesContract(
     expect((await expectCode('store/corrupt', store.findResource(which, never))).message).toMatch(/shop\/blue"/);
   });
 
-  it('are taken once, however many try at the same moment', async () => {
+  it('are created once when many try at the same time', async () => {
     const { store, other, fixture } = parts();
     await fixture.putNamespace?.('shop');
     const outcomes = await Promise.all(
@@ -141,7 +141,7 @@ export function resourceNamesContract(
     expect(await listed()).toHaveLength(8);
   });
 
-  it('at one version are changed by one of many', async () => {
+  it('at one version are updated by one of many writers', async () => {
     const { store, other } = parts();
     const made = await create('blue', 'shop');
     const outcomes = await Promise.all(

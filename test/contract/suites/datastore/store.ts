@@ -66,7 +66,7 @@ export function storeContract(
       other.readNodeView(node, id, never);
 
     describe('blocks', () => {
-      it('are read by everybody as they were written', async () => {
+      it('are read by every node as they were written', async () => {
         const created = await createdBlock('10.0.0.0/30');
         const taken = takeSlot(created.value, 2, holder('x', a));
         await commit(update(created, taken));
@@ -92,7 +92,7 @@ export function storeContract(
         expect((await block('10.0.0.0/30')).value).toEqual(freed);
       });
 
-      it('are created once, however many try', async () => {
+      it('are created once when many try at the same time', async () => {
         const from = await storedPool();
         const outcomes = await Promise.all(
           [a, b, c, a].map(async (node, index) =>
@@ -116,7 +116,7 @@ export function storeContract(
         expect(await store.listClaims([at('0.0.0.0/0')], never)).toEqual([]);
       });
 
-      it('that come from elsewhere are created with what they hold, asking nothing of pools', async () => {
+      it('that are copied from another datastore are created with their allocations, without a check of pools', async () => {
         const moved = takeSlot(takeSlot(emptyBlock(at('10.0.0.0/26'), a), 0, holder('x', a)), 5, holder('y', b));
         const change: Change = { kind: 'create-block', block: moved, pool: undefined };
         await commit(change);
@@ -128,7 +128,7 @@ export function storeContract(
         expect((await block('10.0.0.64/26')).value).toEqual(left);
       });
 
-      it('let exactly one of two writers win', async () => {
+      it('are updated by one of two concurrent writers', async () => {
         const before = await createdBlock('10.0.0.0/26');
         const outcomes = await Promise.all([
           store.commit([update(before, takeSlot(before.value, 0, holder('x', a)))], never),
@@ -138,7 +138,7 @@ export function storeContract(
         expect((await block('10.0.0.0/26')).value.slots.size).toBe(1);
       });
 
-      it('are not updated or deleted once they are gone', async () => {
+      it('are not updated or deleted after they were deleted', async () => {
         const before = await createdBlock('10.0.0.0/26');
         await commit({ kind: 'delete-block', before });
         expect(await store.commit([update(before, before.value)], never)).toBe('conflict');
@@ -147,7 +147,7 @@ export function storeContract(
         expect(await store.listClaims([at('10.0.0.0/26')], never)).toEqual([]);
       });
 
-      it('can be claimed again after they were deleted, and old readers notice', async () => {
+      it('can be claimed again after they were deleted, and updates of the earlier block are refused', async () => {
         const from = await storedPool();
         const before = await createdBlock('10.0.0.0/26', a, from);
         await commit({ kind: 'delete-block', before });
@@ -156,7 +156,7 @@ export function storeContract(
         expect((await block('10.0.0.0/26')).value.node).toBe(b);
       });
 
-      it('come in the order asked for, without those that do not exist', async () => {
+      it('are returned in the requested order, without those that do not exist', async () => {
         const from = await storedPool();
         for (const cidr of ['10.0.0.0/26', '10.0.0.64/26', 'fd00::/122']) await createdBlock(cidr, b, from);
         const asked = ['fd00::/122', '10.0.0.128/26', '10.0.0.64/26', '10.0.0.0/27', '10.0.0.0/26'].map(at);
@@ -177,7 +177,7 @@ export function storeContract(
         expect((await view(a)).owned).toHaveLength(3);
       });
 
-      it('that cannot be read are a problem, not a failure, where others are read too', async () => {
+      it('that cannot be decoded are reported as problems, and do not fail a read of several', async () => {
         const from = await storedPool();
         await createdBlock('10.0.0.0/26', a, from);
         await fixture.damage({ block: await createdBlock('10.0.0.64/26', a, from) });
@@ -191,7 +191,7 @@ export function storeContract(
     });
 
     describe('borrowed blocks', () => {
-      it('are seen by those who hold an address in them, as long as they do', async () => {
+      it('are read by a node while it holds an address of them', async () => {
         const created = await createdBlock('10.0.0.0/26');
         const lent = takeSlot(takeSlot(created.value, 0, holder('x', b)), 1, holder('y', b));
         await commit(update(created, lent));
@@ -213,7 +213,7 @@ export function storeContract(
         expect((await block('10.0.0.0/26')).value.slots.size).toBe(0);
       });
 
-      it('stay with every holder when the owner changes or goes', async () => {
+      it('stay visible to every borrower when the owner changes or is removed', async () => {
         const created = await createdBlock('10.0.0.0/26');
         const lent = takeSlot(takeSlot(created.value, 0, holder('x', a)), 1, holder('y', b));
         await commit(update(created, lent));
@@ -245,7 +245,7 @@ export function storeContract(
     });
 
     describe('claims', () => {
-      it('are found inside and around what is asked for, ordered, each once', async () => {
+      it('are found inside and around the requested CIDR, in order, each once', async () => {
         const from = await storedPool();
         const cidrs = ['10.0.0.0/26', '10.0.0.64/26', '10.0.1.0/26', '10.1.0.0/24', 'fd00::/122', 'fd00::40/122'];
         for (const cidr of cidrs) await createdBlock(cidr, b, from);
@@ -262,11 +262,11 @@ export function storeContract(
     });
 
     describe('a commit', () => {
-      it('of nothing is done', async () => {
+      it('without changes succeeds', async () => {
         expect(await store.commit([], never)).toBe('committed');
       });
 
-      it('does all of its changes or none', async () => {
+      it('applies all of its changes or none', async () => {
         const from = await storedPool();
         const before = await createdBlock('10.0.0.0/26', a, from);
         const taken = update(before, takeSlot(before.value, 0, holder('x', a)));
@@ -279,7 +279,7 @@ export function storeContract(
         expect((await view(a, endpointIdOf(await endpoint('e')))).endpoint?.value).toEqual(await endpoint('e'));
       });
 
-      it('of many changes is one', async () => {
+      it('applies many changes together', async () => {
         const from = await storedPool();
         await commit(
           ...['10.0.0.0/26', 'fd00::/122'].map((cidr): Change => {
@@ -292,7 +292,7 @@ export function storeContract(
         expect((await view(b)).borrowed).toHaveLength(2);
       });
 
-      it('removes a pool only as it was read', async () => {
+      it('deletes a pool only at the version that was read', async () => {
         const before = await storedPool();
         await store.updateResource(pool('blue', '10.9.0.0/16'), never);
         expect(await store.commit([{ kind: 'delete-pool', before }], never)).toBe('conflict');
@@ -304,7 +304,7 @@ export function storeContract(
     });
 
     describe('endpoints', () => {
-      it('are found by node, namespace and name, whatever characters these hold', async () => {
+      it('are found by node, namespace and name, with any characters', async () => {
         const odd = await endpoint(named('a/b %2F é-', 'a-b.c'), { node: b, namespace: named('my ns/ü', 'my-ns') });
         const plain = await endpoint('a', { node: b, namespace: named('my ns', 'my') });
         await commit({ kind: 'put-endpoint', endpoint: odd }, { kind: 'put-endpoint', endpoint: plain });
@@ -322,7 +322,7 @@ export function storeContract(
 
       // A note on a pod is removed whoever wrote it last, as long as it is of the same container.
       if (traits.endpoints === 'alone') {
-        it('are written only over what the writer has read', async () => {
+        it('are replaced only at the version that was read', async () => {
           const first = await endpoint('e');
           const newer = await endpoint('e', { mac: '0a:00:00:00:00:02' });
           await commit({ kind: 'put-endpoint', endpoint: first, over: 'none' });
@@ -334,7 +334,7 @@ export function storeContract(
           expect((await view(a, endpointIdOf(first))).endpoint?.value).toEqual(newer);
         });
 
-        it('that were written again are not deleted by a late release', async () => {
+        it('that were replaced are not deleted by a late release', async () => {
           await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
           const { endpoint: before } = await view(a, endpointIdOf(await endpoint('e')));
           if (before === undefined) throw new Error('not stored');
@@ -353,7 +353,7 @@ export function storeContract(
       });
 
       if (traits.endpoints === 'on pods') {
-        it('without a pod are not kept, and that is no failure', async () => {
+        it('without a pod are not stored, which is not an error', async () => {
           const alone = cniEndpoint('alone', { node: a });
           await commit({ kind: 'put-endpoint', endpoint: alone });
           expect((await view(a, endpointIdOf(alone))).endpoint).toBeUndefined();
@@ -361,7 +361,7 @@ export function storeContract(
         });
       }
 
-      it('that cannot be read are a problem, not a failure, where others are listed too', async () => {
+      it('that cannot be decoded are reported as problems, and do not fail a list', async () => {
         for (const name of ['d', 'e']) await commit({ kind: 'put-endpoint', endpoint: await endpoint(name) });
         await fixture.damage({ endpoint: endpointIdOf(await endpoint('d')) });
         const { endpoints, problems } = await store.listEndpoints(a, never);
@@ -386,7 +386,7 @@ export function storeContract(
     });
 
     describe('resources', () => {
-      it('get an identity and a version, and are found under any name', async () => {
+      it('get a UID and a version, and may have any valid name', async () => {
         const poolName = named('blue/green % é', 'blue.green');
         const made = await store.createResource(pool(poolName), never);
         expect(made.metadata).toMatchObject({
@@ -415,7 +415,7 @@ export function storeContract(
         expect((await store.listResources('IPReservation', never)).resources).toEqual([]);
       });
 
-      it('keep their identity when replaced, and their unknown fields when written back', async () => {
+      it('keep their UID when replaced, and unknown fields when written back', async () => {
         const odd = { ...pool('blue'), spec: { ...pool('blue').spec, colour: { shade: 'navy' } } };
         const made = await store.createResource(odd, never);
         const replaced = await store.updateResource(
@@ -432,7 +432,7 @@ export function storeContract(
         expect(await store.findResource({ kind: 'IPPool', name: 'blue' }, never)).toEqual(written);
       });
 
-      it('given with a version are changed only at that version', async () => {
+      it('with a version are updated only at that version', async () => {
         const made = await store.createResource(pool('blue'), never);
         const changed = { ...pool('blue'), metadata: made.metadata, spec: { ...pool('blue').spec, disabled: true } };
         const newer = await store.updateResource(changed, never);
@@ -457,14 +457,14 @@ export function storeContract(
         expect((await store.listResources('IPPool', never)).resources).toEqual([]);
       });
 
-      it('replaced by many at once without a version end as one of them', async () => {
+      it('replaced by many writers without a version end as one of these writes', async () => {
         await store.createResource(pool('blue'), never);
         const cidrs = ['10.1.0.0/16', '10.2.0.0/16', '10.3.0.0/16'];
         await Promise.all(cidrs.map(async (cidr) => store.updateResource(pool('blue', cidr), never)));
         expect(cidrs).toContain((await store.findResource({ kind: 'IPPool', name: 'blue' }, never))?.spec.cidr);
       });
 
-      it('note one id and the newest release of the cluster, however many agents start at once', async () => {
+      it('record one ID and the newest release of the cluster when many agents start at the same time', async () => {
         const releases = ['v3.27.0', 'v3.27.2', 'v3.27.1', 'v3.26.9'];
         await Promise.all(
           releases.map(async (version, index) => {
@@ -514,7 +514,7 @@ export function storeContract(
         expect((await view(a)).isLocked).toBe(false);
       });
 
-      it('that are built in are listed without being stored, and cannot be written', async () => {
+      it('that are built in are listed although they are not stored, and cannot be written', async () => {
         const own = { ...DEFAULT_ALLOW, metadata: { name: 'own' } };
         await store.createResource(own, never);
         const { resources } = await store.listResources('Profile', never);
@@ -527,7 +527,7 @@ export function storeContract(
       });
 
       if (traits.nodes === 'orchestrator') {
-        it('of kind Node belong to the orchestrator', async () => {
+        it('of kind Node are written by the orchestrator only', async () => {
           const node = { apiVersion: API_VERSION, kind: 'Node', metadata: { name: a }, spec: {} } as const;
           await expectCode('resource/not-writable', store.createResource(node, never));
           await expectCode('resource/not-writable', store.updateResource(node, never));
@@ -537,7 +537,7 @@ export function storeContract(
         });
       }
 
-      it('that cannot be read are a problem, and can be replaced or deleted', async () => {
+      it('that cannot be decoded are reported as problems, and can be replaced or deleted', async () => {
         for (const made of ['a', 'b', 'c']) await store.createResource(pool(made), never);
         for (const made of ['b', 'c']) await fixture.damage({ kind: 'IPPool', name: made });
         const listed = await store.listResources('IPPool', never);
@@ -564,7 +564,7 @@ export function storeContract(
     });
 
     describe('a signal', () => {
-      it('that ended before does not let a call do anything', async () => {
+      it('that was aborted before a call prevents it', async () => {
         const over = AbortSignal.abort();
         const put: Change = { kind: 'put-endpoint', endpoint: await endpoint('e') };
         await expectCode('store/unavailable', store.commit([put], over));
@@ -575,7 +575,7 @@ export function storeContract(
         expect((await store.listResources('IPPool', never)).resources).toEqual([]);
       });
 
-      it('that carries an error of ours ends a call with it', async () => {
+      it('that aborts with an error of netplug makes the call fail with that error', async () => {
         const deadline = new NetplugError('cni/deadline', 'Cannot go on: time is up');
         expect(await expectCode('cni/deadline', store.ping(AbortSignal.abort(deadline)))).toBe(deadline);
       });
