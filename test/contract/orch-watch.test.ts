@@ -95,7 +95,9 @@ describe('a watch of the API of the orchestrator', () => {
   it('relists when the resource version has expired', async () => {
     await create('a');
     const ending = new AbortController();
-    const watch = api.watch(POOLS, {}, ending.signal);
+    // The API server may need longer to start than a call waits for it.
+    await using patient = new OrchApi({ from: 'file', path: server.kubeconfig }, { limits: { retryMs: 60_000 } });
+    const watch = patient.watch(POOLS, {}, ending.signal);
     expect(await next(watch)).toBe('all a');
     const seen = next(watch);
     await server.stop();

@@ -7,6 +7,7 @@ import type { OrchApi } from '../../../kube/orch-api.ts';
 import { PODS } from '../../../kube/paths.ts';
 import type { Context } from '../ports.ts';
 import { applyObject, deleteObject, findObject, locate } from './api-objects.ts';
+import { type WaitState, type WaitPorts, waitUntil } from './wait-until.ts';
 
 const POLL_MS = 1000;
 /** Time for the kubelet to end a pod. One that does not answer would keep the pod for ever. */
@@ -102,11 +103,8 @@ export function podStateOf(pod: ApiObject): PodState {
   };
 }
 
-export interface PodRun {
+export interface PodRun extends WaitPorts {
   readonly api: OrchApi;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly onProgress: (text: string) => void;
 }
 
 /** Returns what it takes to wait for pods: progress goes to standard error, behind the indent. */
@@ -133,9 +131,9 @@ export async function runPods(
   const { api, clock, signal, onProgress } = run;
   await removePods(run, pods);
   for (const object of pods) await applyObject(api, { object }, signal);
-  let said = '';
   const refuseWithoutImage = imageWatch(clock);
-  for (;;) {
+  let waitsFor = '';
+  const look = async (): Promise<WaitState<readonly PodState[]>> => {
     const states = await Promise.all(
       pods.map(async (pod) => withEvent(api, await readState(api, pod, signal), signal)),
     );
@@ -143,17 +141,23 @@ export async function runPods(
     const done = states.filter(isOver).length;
     const open = states.find((state) => !isOver(state));
     const line = `${what}: ${String(done)} of ${String(states.length)} nodes${open?.reason === undefined ? '' : `; ${open.node}: ${firstLine(open.reason)}`}`;
-    if (line !== said) onProgress(line);
-    said = line;
-    if (open === undefined) return states;
+    if (open === undefined) {
+      onProgress(line);
+      return { found: states };
+    }
     refuseWithoutImage(states);
-    await clock.sleep(POLL_MS, signal).catch(() => {
-      throw new NetplugError('install/not-ready', `Timed out while waiting for the pods of "${what}": ${line}`, {
-        hint: `Look at the pod: kubectl -n ${INSTALL_NAMESPACE} describe pod ${open.name}`,
-        facts: { pod: open.name },
-      });
-    });
-  }
+    waitsFor = open.name;
+    return { open: line };
+  };
+  return waitUntil(
+    run,
+    look,
+    (open) =>
+      new NetplugError('install/not-ready', `Timed out while waiting for the pods of "${what}": ${open}`, {
+        hint: `Look at the pod: kubectl -n ${INSTALL_NAMESPACE} describe pod ${waitsFor}`,
+        facts: { pod: waitsFor },
+      }),
+  );
 }
 
 /** Deletes the pods and waits until they are gone. Nothing keeps those of a node that does not answer. */

@@ -28,8 +28,8 @@ import {
   settingsForRemoval,
 } from './uninstall-plan.ts';
 import { isLinux, waitForWorkload } from './wait-ready.ts';
+import { type WaitState, waitUntil } from './wait-until.ts';
 
-const POLL_MS = 1000;
 const POLLS_BEFORE_RETRY = 5;
 const ANNOTATION_PREFIX = 'netplug.io/';
 
@@ -145,18 +145,25 @@ async function releaseInstallation(api: OrchApi, signal: AbortSignal): Promise<v
   await api.patch({ collection: located.collection, name: located.name }, { kind: 'merge', body }, signal);
 }
 
-async function waitUntilGone(
-  { api, clock, signal, onProgress }: PodRun,
-  objects: readonly ClusterObject[],
-): Promise<void> {
+async function waitUntilGone(run: PodRun, objects: readonly ClusterObject[]): Promise<void> {
+  const { api, signal } = run;
   for (const object of objects) {
     const located = locate(object);
-    for (let polls = 0; (await findObject(api, located, signal)) !== undefined; polls += 1) {
-      if (polls === 0) onProgress(`waiting for the end of ${located.key}`);
-      else if (polls % POLLS_BEFORE_RETRY === 0) await retryDeletion(api, located, { signal, retry: polls });
-      await clock.sleep(POLL_MS, signal);
-    }
+    let polls = 0;
+    const look = async (): Promise<WaitState<undefined>> => {
+      if ((await findObject(api, located, signal)) === undefined) return { found: undefined };
+      if (polls > 0 && polls % POLLS_BEFORE_RETRY === 0) await retryDeletion(api, located, { signal, retry: polls });
+      polls += 1;
+      return { open: `waiting for the end of ${located.key}` };
+    };
+    await waitUntil(run, look, notRemoved);
   }
+}
+
+function notRemoved(open: string): NetplugError {
+  return new NetplugError('install/not-ready', `Timed out while removing the installation: ${open}`, {
+    hint: 'Find out what keeps it, and run the command again',
+  });
 }
 
 /**
@@ -172,15 +179,16 @@ async function retryDeletion(
   await api.patch({ collection, name }, { kind: 'merge', body }, signal);
 }
 
-async function waitUntilNoPods({ api, clock, signal, onProgress }: PodRun, names: readonly string[]): Promise<void> {
-  let said = -1;
-  for (;;) {
-    const left = (await api.list(SYSTEM_PODS, { ...podsNamed(names), only: 'names' }, signal)).length;
-    if (left === 0) return;
-    if (left !== said) onProgress(`${String(left)} pods still end`);
-    said = left;
-    await clock.sleep(POLL_MS, signal);
-  }
+async function waitUntilNoPods(run: PodRun, names: readonly string[]): Promise<void> {
+  const { api, signal } = run;
+  await waitUntil(
+    run,
+    async () => {
+      const left = (await api.list(SYSTEM_PODS, { ...podsNamed(names), only: 'names' }, signal)).length;
+      return left === 0 ? { found: undefined } : { open: `${String(left)} pods still end` };
+    },
+    notRemoved,
+  );
 }
 
 /** Runs the removal of a node on every node at once. */

@@ -7,9 +7,8 @@ import type { ApiObject } from '../../../kube/objects.ts';
 import { NODES } from '../../../kube/paths.ts';
 import { firstLine, imageWatch, podStateOf, type PodRun, SYSTEM_PODS } from './node-pods.ts';
 import { hasFollowingPods } from '../../../install/cluster/names.ts';
+import { type WaitState, waitUntil } from './wait-until.ts';
 import { DAEMON_SETS, DEFINITIONS, DEPLOYMENTS } from './read-preflight-facts.ts';
-
-const POLL_MS = 1500;
 
 const Conditions = v.optional(
   v.array(
@@ -69,20 +68,19 @@ function conditionLag(type: string): Judge {
 
 /** Waits until the function returns nothing that is missing, and shows what is. @throws install/not-ready */
 export async function waitFor(run: PodRun, what: string, lag: () => Promise<string | undefined>): Promise<void> {
-  const { clock, signal, onProgress } = run;
-  let said: string | undefined;
-  for (;;) {
+  const look = async (): Promise<WaitState<undefined>> => {
     const open = await lag();
-    if (open === undefined) return;
-    if (open !== said) onProgress(`${what}: ${open}`);
-    said = open;
-    await clock.sleep(POLL_MS, signal).catch(() => {
-      throw new NetplugError('install/not-ready', `Timed out while waiting for ${what}: ${open}`, {
+    return open === undefined ? { found: undefined } : { open: `${what}: ${open}` };
+  };
+  await waitUntil(
+    run,
+    look,
+    (open) =>
+      new NetplugError('install/not-ready', `Timed out while waiting for ${open}`, {
         hint: `Look at "kubectl -n ${INSTALL_NAMESPACE} get pods -o wide", correct the cause, and run the command again`,
         facts: { what },
-      });
-    });
-  }
+      }),
+  );
 }
 
 /** Waits until the API server serves the kinds. */

@@ -14,13 +14,13 @@ import { objectContent, findObject, locate } from '../cluster/api-objects.ts';
 import { imageWatch, podStateOf, type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
+import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
 import { annotate, applyRelease } from './apply-objects.ts';
 import { isLeaving, podOf, readNodes, readPods } from './read-nodes.ts';
 import { proofOf } from './proof.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
 import { settleFlow } from './watch-packets.ts';
 
-const POLL_MS = 1000;
 /** Nodes that prove their network with the first one: those still have the old release. */
 const COMPANIONS = 2;
 const RELEASED = `a user or another program has removed the annotation ${HOLD_AGENTS} of the Installation`;
@@ -145,25 +145,28 @@ export async function areHeld({ api, signal }: Pick<PodRun, 'api' | 'signal'>): 
 }
 
 /** Waits until the operator has written the DaemonSet of the release, which holds its pods, and returns the image of the agent. */
-async function heldImage({ api, clock, signal, onProgress }: PodRun, release: string): Promise<string> {
-  let said: string | undefined;
-  for (;;) {
+async function heldImage(run: PodRun, release: string): Promise<string> {
+  const { api, signal } = run;
+  const look = async (): Promise<WaitState<string>> => {
     const found = await findObject(api, locate(AGENTS), signal);
     const image = found === undefined ? '' : mainImage(found);
-    if (found !== undefined && releaseIn(image) === release && isOnDelete(found)) return image;
+    if (found !== undefined && releaseIn(image) === release && isOnDelete(found)) return { found: image };
     if (!(await areHeld({ api, signal })))
       throw new NetplugError('upgrade/not-verified', `Stopped before the first node: ${RELEASED}`, {
         hint: 'Find out what removes it, and run the command again, or go back with "netplugctl upgrade rollback"',
       });
-    const line = `waiting until the operator holds the agents: ${image === '' ? `no DaemonSet ${AGENT_SET}` : image}`;
-    if (line !== said) onProgress(line);
-    said = line;
-    await clock.sleep(POLL_MS, signal).catch(() => {
-      throw new NetplugError('upgrade/not-verified', `Stopped before the first node: ${line}`, {
+    return {
+      open: `waiting until the operator holds the agents: ${image === '' ? `no DaemonSet ${AGENT_SET}` : image}`,
+    };
+  };
+  return waitUntil(
+    run,
+    look,
+    (open) =>
+      new NetplugError('upgrade/not-verified', `Stopped before the first node: ${open}`, {
         hint: 'See "kubectl describe installation default" and the log of the operator; then run the command again',
-      });
-    });
-  }
+      }),
+  );
 }
 
 /** Keeps the DaemonSet from replacing agents by itself. Returns false when there is none. */
@@ -180,10 +183,9 @@ async function replacePod(
 ): Promise<void> {
   const { api, clock, signal } = run;
   const labelSelector = `app.kubernetes.io/name=${AGENT_SET}`;
-  let said = '';
   const refuseWithoutImage = imageWatch(clock);
   let isStuckReplaced = false;
-  for (;;) {
+  const look = async (): Promise<WaitState<undefined>> => {
     const all = await api.list(SYSTEM_PODS, { labelSelector, fieldSelector: `spec.nodeName=${node}` }, signal);
     const pods = all.filter(({ metadata }) => !isLeaving(metadata));
     const states = pods.map(podOf);
@@ -198,22 +200,19 @@ async function replacePod(
       isStuckReplaced ||= old.name === stuck;
     }
     const fresh = states.find((state) => hasImage(state, image));
-    if (old === undefined && fresh !== undefined && isReady(fresh)) return;
+    if (old === undefined && fresh !== undefined && isReady(fresh)) return { found: undefined };
     refuseWithoutImage(details);
-    const line = fresh === undefined ? 'waiting for its new agent' : lineOf(fresh);
-    if (line !== said) run.onProgress(`node ${node}: ${line}`);
-    said = line;
-    await clock.sleep(POLL_MS, signal).catch(() => {
-      throw new NetplugError(
-        'upgrade/not-verified',
-        `Stopped at node "${node}": ${line}; the other nodes have the old release`,
-        {
-          hint: `See "kubectl -n netplug-system get pods -o wide"; correct the cause and run the command again, or go back with "netplugctl upgrade rollback"`,
-          facts: { node },
-        },
-      );
-    });
-  }
+    return { open: `node ${node}: ${fresh === undefined ? 'waiting for its new agent' : lineOf(fresh)}` };
+  };
+  await waitUntil(
+    run,
+    look,
+    (open) =>
+      new NetplugError('upgrade/not-verified', `Stopped at ${open}; the other nodes have the old release`, {
+        hint: `See "kubectl -n netplug-system get pods -o wide"; correct the cause and run the command again, or go back with "netplugctl upgrade rollback"`,
+        facts: { node },
+      }),
+  );
 }
 
 /** A webhook may have pods pull the release from elsewhere. */

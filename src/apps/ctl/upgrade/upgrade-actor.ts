@@ -17,6 +17,7 @@ import { deleteObject, findObject, locate } from '../cluster/api-objects.ts';
 import { openHelm } from '../cluster/helm.ts';
 import type { PodRun } from '../cluster/node-pods.ts';
 import { waitForDefinitions, waitForInstallation, waitForWorkload } from '../cluster/wait-ready.ts';
+import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
 import { annotate, applyRelease, areApplied } from './apply-objects.ts';
 import { type Backup, findBackup, writeBackup } from './backup.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
@@ -329,24 +330,23 @@ function recordSecret(name: string, namespace: string): ClusterObject {
 
 /** An operation of helm that a killed call has begun may go on for so long. */
 const PENDING_MS = 30_000;
-const POLL_MS = 1000;
 
 /** Waits for the operator of the release, and for what it rolls out. */
 async function awaitOperator(parts: UpgradeRun): Promise<void> {
   const { run } = parts;
   await waitForWorkload(run, { kind: 'Deployment', name: OPERATOR });
-  let said: string | undefined;
-  for (;;) {
+  const look = async (): Promise<WaitState<undefined>> => {
     const open = await operatorLag(parts);
-    if (open === undefined) break;
-    if (open !== said) run.onProgress(`operator: ${open}`);
-    said = open;
-    await run.clock.sleep(POLL_MS, run.signal).catch(() => {
-      throw new NetplugError('upgrade/not-verified', `Timed out while waiting for the operator: ${open}`, {
+    return open === undefined ? { found: undefined } : { open: `operator: ${open}` };
+  };
+  await waitUntil(
+    run,
+    look,
+    (open) =>
+      new NetplugError('upgrade/not-verified', `Timed out while waiting for the ${open}`, {
         hint: 'See "kubectl describe installation default" and the log of the operator; then run the command again',
-      });
-    });
-  }
+      }),
+  );
   await waitForInstallation(run);
   await waitForWorkload(run, { kind: 'DaemonSet', name: AGENT_SET });
 }

@@ -152,19 +152,23 @@ export function watchClusterContract(
     const from = await storedPool();
     await createdBlock(CIDR, a, from);
     const follower = await follow();
-    const steps: ((before: IpBlock) => IpBlock)[] = [
-      (before) => takeSlot(before, 0, holder('mine', a)),
-      (before) => takeSlot(before, 1, holder('x', b)),
-      (before) => takeSlot(before, 2, holder('mine too', a)),
-      (before) => takeSlot(before, 9, holder('y', b)),
-      (before) => freeSlots(before, new Set(['mine'])),
-      (before) => takeSlot(before, 5, holder('z', c)),
-      (before) => preallocate(before, new Map([[3, 'run#1']])),
-      (before) => freeSlots(before, new Set(['x'])),
-      (before) => freeSlots(before, new Set(['mine too'])),
-      (before) => freeSlots(before, new Set(['y', 'z'])),
+    const steps: { readonly seen: number; readonly step: (before: IpBlock) => IpBlock }[] = [
+      { step: (before) => takeSlot(before, 0, holder('mine', a)), seen: 0 },
+      { step: (before) => takeSlot(before, 1, holder('x', b)), seen: 1 },
+      { step: (before) => takeSlot(before, 2, holder('mine too', a)), seen: 1 },
+      { step: (before) => takeSlot(before, 9, holder('y', b)), seen: 2 },
+      { step: (before) => freeSlots(before, new Set(['mine'])), seen: 2 },
+      { step: (before) => takeSlot(before, 5, holder('z', c)), seen: 3 },
+      { step: (before) => preallocate(before, new Map([[3, 'run#1']])), seen: 3 },
+      { step: (before) => freeSlots(before, new Set(['x'])), seen: 4 },
+      { step: (before) => freeSlots(before, new Set(['mine too'])), seen: 4 },
+      { step: (before) => freeSlots(before, new Set(['y', 'z'])), seen: 5 },
     ];
-    for (const step of steps) await write(step);
+    for (const { step, seen } of steps) {
+      await write(step);
+      // A watch that is behind reports several changes of a block as one.
+      await follower.sees(seen);
+    }
     await createdBlock('10.0.0.64/26', a, from);
     await follower.reaches(() => follower.lines.at(-1) === `block 10.0.0.64/26 of ${a}`);
     expect(follower.lines).toEqual([

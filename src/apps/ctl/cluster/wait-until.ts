@@ -1,0 +1,32 @@
+import type { Clock } from '../../../base/clock.ts';
+import type { NetplugError } from '../../../base/errors.ts';
+
+const POLL_MS = 1000;
+
+export interface WaitPorts {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly onProgress: (text: string) => void;
+}
+
+/** What was waited for, or what is still open, in one line. */
+export type WaitState<T> = { readonly found: T } | { readonly open: string };
+
+/** Looks until it is found, and shows what is open whenever that changes. @throws what `timedOut` returns when the signal aborts */
+export async function waitUntil<T>(
+  { clock, signal, onProgress }: WaitPorts,
+  look: () => Promise<WaitState<T>>,
+  timedOut: (open: string) => NetplugError,
+): Promise<T> {
+  let said: string | undefined;
+  for (;;) {
+    const seen = await look();
+    if ('found' in seen) return seen.found;
+    const { open } = seen;
+    if (open !== said) onProgress(open);
+    said = open;
+    await clock.sleep(POLL_MS, signal).catch(() => {
+      throw timedOut(open);
+    });
+  }
+}
