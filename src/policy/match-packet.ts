@@ -74,9 +74,9 @@ function isServiceEnd(
   { namespace, name }: { readonly namespace: string; readonly name: string },
   { side, address, port, protocol }: PacketEnd,
 ): boolean {
-  if (side === 'source') return view.serviceAddresses(namespace, name).some((each) => sameAddress(each, address));
-  return view
-    .servicePorts(namespace, name)
+  if (side === 'source') return view.services.addressesOf(namespace, name).some((each) => sameAddress(each, address));
+  return view.services
+    .portsOf(namespace, name)
     .some((each) => sameAddress(each.address, address) && each.port === port && each.protocol === protocol);
 }
 

@@ -4,7 +4,6 @@ import type { AnyResource } from '../model/kinds.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
 import { fullId } from '../model/resource-id.ts';
 import type { Labels } from '../model/selector.ts';
-import type { ServicePort } from '../model/service-endpoints.ts';
 import { type Address, addressKey, sameAddress } from '../net/address.ts';
 import { type Cidr, cidrContains } from '../net/cidr.ts';
 import { AddressClaims } from './address-claims.ts';
@@ -69,7 +68,7 @@ export class PolicyState implements PolicyView {
   readonly #applied = new AppliedPolicies();
   readonly #tracked = new TrackedSelectors();
   readonly #claims = new AddressClaims();
-  readonly #services = new ServiceIndex();
+  readonly services = new ServiceIndex();
   /** Owners of rules that cannot be enforced. */
   readonly #closed = new Set<string>();
 
@@ -164,21 +163,13 @@ export class PolicyState implements PolicyView {
     return this.#index.namedPortsOf(name, protocol, selector);
   }
 
-  serviceAddresses(namespace: string, name: string): readonly Address[] {
-    return this.#services.addressesOf(namespace, name);
-  }
-
-  servicePorts(namespace: string, name: string): readonly ServicePort[] {
-    return this.#services.portsOf(namespace, name);
-  }
-
   #applyOne(change: PolicyChange, touches: Touches): void {
     switch (change.kind) {
       case 'endpoint':
         return this.#applyWorkload(change, touches);
       case 'service':
         this.problems.delete(change.key);
-        for (const service of this.#services.replace(change.key, change.value)) touches.services.add(service);
+        for (const service of this.services.replace(change.key, change.value)) touches.services.add(service);
         return undefined;
       case 'resource':
         return this.#applyResource(change, touches);

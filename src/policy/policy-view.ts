@@ -30,8 +30,13 @@ export interface PolicyView {
   endpointsAt(address: Address): readonly PolicyEndpoint[];
   /** Returns address and number of each port with that name, of the endpoints that the selector selects when given. */
   namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[];
-  serviceAddresses(namespace: string, name: string): readonly Address[];
-  servicePorts(namespace: string, name: string): readonly ServicePort[];
+  readonly services: Services;
+}
+
+/** The endpoints of services. */
+export interface Services {
+  addressesOf(namespace: string, name: string): readonly Address[];
+  portsOf(namespace: string, name: string): readonly ServicePort[];
 }
 
 export interface NamedPortAddress {

@@ -118,3 +118,27 @@ it('names the rule that the kernel refuses, and leaves the table as it was', asy
   await expect(filter.apply(tableWith(200), { signal })).rejects.toMatchObject({ facts: { rule: 'large' } });
   expect(await netns.exec('nft', 'list', 'table', 'inet', 'wanted')).toBe(before);
 });
+
+it('answers readings while a table is written over the same socket', async () => {
+  await using netns = await newNetns();
+  const inside = enterNetns(netns);
+  using filter = NftPolicyFilter.open();
+  inside.leave();
+  const signal = new AbortController().signal;
+  const rules = Array.from({ length: 200 }, (_, at) => ({ id: `r${at}`, parts: [{ kind: 'count' } as const] }));
+  const tableOf = (count: number): FilterTable => {
+    const chains = new Map([
+      ['a', { rules }],
+      ['b', { rules: rules.slice(0, count) }],
+    ]);
+    return { name: 'wanted', chains, sets: new Map() };
+  };
+  const ids = new Set(rules.map(({ id }) => id));
+  await filter.apply(tableOf(0), { signal });
+  for (let round = 1; round <= 20; round += 1) {
+    const written = filter.apply(tableOf(round), { signal, reread: true });
+    const read = await Promise.all(Array.from({ length: 4 }, async () => filter.ruleIds('wanted', signal)));
+    expect(read).toEqual([ids, ids, ids, ids]);
+    await written;
+  }
+});

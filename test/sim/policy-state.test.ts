@@ -24,7 +24,9 @@ function shown(view: PolicyView): unknown {
     profiles: PROFILES.map((name) => text(view.profile(name))),
     members: sorted(selectors.map((each) => `${each.text}: ${view.membersOf(each).map(formatCidr).join()}`)),
     ports: [undefined, ...selectors].map((each) => text(view.namedPortsOf('web', 6, each))).toSorted(),
-    services: ['web', 'db'].map((name) => text([view.serviceAddresses('x', name), view.servicePorts('x', name)])),
+    services: ['web', 'db'].map((name) =>
+      text([view.services.addressesOf('x', name), view.services.portsOf('x', name)]),
+    ),
     owners: ADDRESSES.map((address) => sorted(view.endpointsAt(address).map(({ key }) => key))),
   };
 }

@@ -204,7 +204,7 @@ export function decisionKey({ verdict, decision }: Pick<EndVerdict, 'verdict' | 
 function portCutsOf(view: PolicyView, { facts }: Subject, destination: Address): readonly number[] {
   const named = facts.hasNamedPorts ? view.endpointsAt(destination).flatMap(({ ports }) => ports) : [];
   const served = facts.services
-    .flatMap(({ namespace, name }) => view.servicePorts(namespace, name))
+    .flatMap(({ namespace, name }) => view.services.portsOf(namespace, name))
     .filter(({ address }) => sameAddress(address, destination));
   return [...facts.portCuts, ...[...named, ...served].flatMap(({ port }) => [port, port + 1])];
 }

@@ -68,9 +68,9 @@ function serviceTerm({ namespace, name }: { readonly namespace: string; readonly
   return {
     key: `service ${namespace}/${name}`,
     netsIn: (view) => [
-      ...view.serviceAddresses(namespace, name).map((address) => ({ net: hostCidr(address) })),
-      ...view
-        .servicePorts(namespace, name)
+      ...view.services.addressesOf(namespace, name).map((address) => ({ net: hostCidr(address) })),
+      ...view.services
+        .portsOf(namespace, name)
         .map(({ address, protocol, port }) => ({ net: hostCidr(address), as: `${String(protocol)}/${String(port)}` })),
     ],
   };

@@ -34,7 +34,7 @@ export function apiServerAddresses(view: PolicyView): readonly NamedAddress[] {
 export function vitalServices(view: PolicyView): readonly VitalService[] {
   const pods = [...view.endpoints.values()].filter(({ kind }) => kind === 'workload');
   const dns = [
-    ...DNS_SERVICES.flatMap(([namespace, name]) => view.serviceAddresses(namespace, name)),
+    ...DNS_SERVICES.flatMap(([namespace, name]) => view.services.addressesOf(namespace, name)),
     ...pods.filter(isDns).flatMap(({ addresses }) => addresses),
   ];
   const api = apiServers(view);

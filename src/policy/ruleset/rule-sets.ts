@@ -113,8 +113,8 @@ export class RuleSets {
       case 'service': {
         const { namespace, name } = content;
         return content.holds === 'ports'
-          ? serviceSets(content, this.#view.servicePorts(namespace, name))
-          : addressSets(content, this.#view.serviceAddresses(namespace, name));
+          ? serviceSets(content, this.#view.services.portsOf(namespace, name))
+          : addressSets(content, this.#view.services.addressesOf(namespace, name));
       }
       default:
         return never(content);

@@ -43,19 +43,6 @@ export function policyFilterContract(name: string, makeFixture: () => Promise<Po
       expect(await host.show('wanted')).toEqual(shown);
     });
 
-    it('answers readings while a table is written', async () => {
-      await using host = await makeFixture();
-      const filter = host.newFilter();
-      await filter.apply(tableOf(), { signal });
-      const ids = await filter.ruleIds('wanted', signal);
-      for (let round = 0; round < 20; round += 1) {
-        const written = filter.apply(tableOf({ addresses: [`10.65.0.${String(round)}`] }), { signal, reread: true });
-        const read = await Promise.all(Array.from({ length: 4 }, async () => filter.ruleIds('wanted', signal)));
-        expect(read).toEqual([ids, ids, ids, ids]);
-        await written;
-      }
-    });
-
     it('makes a table only while there is none, also when two filters do so at once', async () => {
       await using host = await makeFixture();
       const other = tableOf({ addresses: ['10.65.0.9'] });
