@@ -61,7 +61,7 @@ export interface PeerMatch {
   readonly ports?: PortMatch;
   /** None of them matches the port. */
   readonly notPorts?: PortMatch;
-  /** The endpoints of the service, each with its protocol and port. */
+  /** As source the addresses of the service, as destination its addresses with their protocols and ports. */
   readonly service?: { readonly namespace: string; readonly name: string };
 }
 

@@ -18,10 +18,11 @@ export function tunnelTo(
   const pool = pools.find(({ spec }) => cidrContains(parseCidr(spec.cidr), address));
   const { bgp } = from.spec;
   const here = tryReadCidr((family === 4 ? bgp?.ipv4Address : bgp?.ipv6Address) ?? '');
-  const there = endsOf(to).addresses.get(family);
+  const { addresses, vxlan } = endsOf(to);
+  const there = addresses.get(family);
   if (pool === undefined || here === undefined || there === undefined) return undefined;
   const mode = modeOf(pool);
-  return mode.kind === 'bgp' || !isTunnelled(mode, here.cidr, there)
-    ? undefined
-    : TUNNELS[tunnelKind(mode.kind, family)].device;
+  if (mode.kind === 'bgp' || !isTunnelled(mode, here.cidr, there)) return undefined;
+  if (mode.kind === 'vxlan' && !vxlan.has(family)) return undefined;
+  return TUNNELS[tunnelKind(mode.kind, family)].device;
 }

@@ -12,8 +12,11 @@ import type { TxnRequest } from '../../../proto/gen/etcd.ts';
 import type { Keys } from './keys.ts';
 import { absent, type Condition, MAX_OPS, nestedTxn, type Op, put, remove, txn, unchanged } from './requests.ts';
 
-/** In one nested transaction: etcd allows it what the outer one leaves of `MAX_OPS`, and half is most in all. */
-const MAX_NESTED_OPS = MAX_OPS / 2;
+/**
+ * In one nested transaction: etcd allows it what the outer one leaves of `MAX_OPS`, so half is most in all. The outer one may
+ * get a condition more, that of a leader.
+ */
+const MAX_NESTED_OPS = MAX_OPS / 2 - 1;
 
 /**
  * The one transaction that carries all the changes, or none when something is not as they expect. A block that changes its
@@ -25,7 +28,7 @@ export function planCommit(keys: Keys, changes: readonly Change[]): TxnRequest {
   const ops = parts.flatMap((part) => part.ops);
   const isNested = ops.length > MAX_OPS;
   const success = isNested ? slicesOf(ops, MAX_NESTED_OPS).map((some) => nestedTxn(txn({ success: some }))) : ops;
-  const limit = isNested ? MAX_OPS - MAX_NESTED_OPS : MAX_OPS;
+  const limit = isNested ? MAX_OPS / 2 : MAX_OPS;
   invariant(
     Math.max(compare.length, success.length) <= limit,
     `a commit of ${String(compare.length)} conditions and ${String(ops.length)} operations is more than etcd takes`,

@@ -152,8 +152,8 @@ export async function runPods(
   return waitUntil(
     run,
     look,
-    (open) =>
-      new NetplugError('install/not-ready', `Timed out while waiting for the pods of "${what}": ${open}`, {
+    (open, why) =>
+      new NetplugError('install/not-ready', `${why} while waiting for the pods of "${what}": ${open}`, {
         hint: `Look at the pod: kubectl -n ${INSTALL_NAMESPACE} describe pod ${waitsFor}`,
         facts: { pod: waitsFor },
       }),

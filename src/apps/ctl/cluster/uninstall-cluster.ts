@@ -160,9 +160,9 @@ async function waitUntilGone(run: PodRun, objects: readonly ClusterObject[]): Pr
   }
 }
 
-function notRemoved(open: string): NetplugError {
-  return new NetplugError('install/not-ready', `Timed out while removing the installation: ${open}`, {
-    hint: 'Find out what keeps it, and run the command again',
+function notRemoved(open: string, why: string): NetplugError {
+  return new NetplugError('install/not-ready', `${why} while removing the installation: ${open}`, {
+    hint: 'Run the command again, with a longer --timeout, or find out what keeps it',
   });
 }
 

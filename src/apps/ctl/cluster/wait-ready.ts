@@ -75,8 +75,8 @@ export async function waitFor(run: PodRun, what: string, lag: () => Promise<stri
   await waitUntil(
     run,
     look,
-    (open) =>
-      new NetplugError('install/not-ready', `Timed out while waiting for ${open}`, {
+    (open, why) =>
+      new NetplugError('install/not-ready', `${why} while waiting for ${open}`, {
         hint: `Look at "kubectl -n ${INSTALL_NAMESPACE} get pods -o wide", correct the cause, and run the command again`,
         facts: { what },
       }),

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../base/clock.ts';
-import type { NetplugError } from '../../../base/errors.ts';
+import { type NetplugError, reasonOf } from '../../../base/errors.ts';
 
 const POLL_MS = 1000;
 
@@ -12,11 +12,14 @@ export interface WaitPorts {
 /** What was waited for, or what is still open, in one line. */
 export type WaitState<T> = { readonly found: T } | { readonly open: string };
 
-/** Looks until it is found, and shows what is open whenever that changes. @throws what `timedOut` returns when the signal aborts */
+/**
+ * Looks until it is found, and shows what is open whenever that changes. When the signal aborts, throws what `failed` makes of
+ * what is open and why: a time limit, or an interruption.
+ */
 export async function waitUntil<T>(
   { clock, signal, onProgress }: WaitPorts,
   look: () => Promise<WaitState<T>>,
-  timedOut: (open: string) => NetplugError,
+  failed: (open: string, why: string) => NetplugError,
 ): Promise<T> {
   let said: string | undefined;
   for (;;) {
@@ -25,8 +28,8 @@ export async function waitUntil<T>(
     const { open } = seen;
     if (open !== said) onProgress(open);
     said = open;
-    await clock.sleep(POLL_MS, signal).catch(() => {
-      throw timedOut(open);
+    await clock.sleep(POLL_MS, signal).catch((cause: unknown) => {
+      throw failed(open, reasonOf(cause));
     });
   }
 }

@@ -8,6 +8,7 @@ import { type ConnectionEnd, endAt } from '../../../policy/evaluate.ts';
 import { hostEndpointAt, hostEndpointsInForce, hostEndpointsOf } from '../../../policy/host-interfaces.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
+import { isTunnelDevice } from '../../../routing/tunnels.ts';
 import { tunnelTo } from '../../../routing/tunnel-to.ts';
 
 /** What the name of an end begins with that is a node. */
@@ -51,10 +52,9 @@ export function routeBetween(
       ? undefined
       : tunnelTo(destination.address, { from, to, pools });
   if (from === undefined || to === undefined || tunnel === undefined) return { source, destination };
-  const at = (node: Node): PolicyEndpoint | undefined => {
-    const link = { name: tunnel, addresses: tunnelAddresses(node).map(formatAddress) };
-    return hostEndpointAt(hostEndpointsInForce(hostEndpointsOf(view, node.metadata.name), [link]), tunnel);
-  };
+  // An endpoint that expects the address of a tunnel does not decide there.
+  const at = ({ metadata }: Node): PolicyEndpoint | undefined =>
+    hostEndpointAt(hostEndpointsInForce(hostEndpointsOf(view, metadata.name), []), tunnel);
   return {
     source: { ...source, hostEndpoint: at(from) },
     destination: { ...destination, hostEndpoint: at(to) },
@@ -174,7 +174,7 @@ export function findCrossing(
   return {
     hostEndpoint,
     notes: named
-      .filter((each) => each !== hostEndpoint)
+      .filter((each) => each !== hostEndpoint && !isTunnelDevice(each.interfaceName ?? ''))
       .map(
         ({ shown, interfaceName = '' }) =>
           `packets that pass interface ${interfaceName} of node ${host} meet HostEndpoint ${shown} instead`,

@@ -216,11 +216,11 @@ describe('netplugctl policy why', () => {
     ['Never', '192.0.2.2/24', 'deny'],
   ])('follows packets of pods into the tunnel of a pool with VXLAN %s to %s', async (vxlanMode, there, verdict) => {
     const apiVersion = 'netplug.io/v3';
-    const closed = (name: string, interfaceName: string): object => ({
+    const closed = (name: string, spec: object): object => ({
       apiVersion,
       kind: 'HostEndpoint',
       metadata: { name, labels: { name } },
-      spec: { node: 'n2', interfaceName, expectedIPs: ['192.0.2.2', '198.51.100.2'] },
+      spec: { node: 'n2', ...spec },
     });
     const forward = (name: string): object => ({
       apiVersion,
@@ -230,14 +230,22 @@ describe('netplugctl policy why', () => {
     });
     await apply(
       { apiVersion, kind: 'IPPool', metadata: { name: 'v4' }, spec: { cidr: '10.0.0.0/24', vxlanMode } },
-      { apiVersion, kind: 'Node', metadata: { name: 'n2' }, spec: { bgp: { ipv4Address: there } } },
-      closed('front', 'eth0'),
+      {
+        apiVersion,
+        kind: 'Node',
+        metadata: { name: 'n2' },
+        spec: { bgp: { ipv4Address: there }, ipv4VXLANTunnelAddr: '10.0.0.9', vxlanTunnelMACAddr: '02:00:00:00:00:02' },
+      },
+      closed('front', { interfaceName: 'eth0', expectedIPs: ['192.0.2.2', '198.51.100.2'] }),
+      // The kernel has no such endpoint at a tunnel.
+      closed('expecting', { expectedIPs: ['10.0.0.9'] }),
+      forward('expecting'),
       forward('front'),
     );
     const said = await explained('10.0.0.1 10.0.0.2 --port 80');
     expect(said.verdict).toBe(verdict);
     expect(said.connections[0]?.entering?.hostEndpoint).toBe(verdict === 'allow' ? undefined : 'front');
-    await apply(closed('inside', 'vxlan.netplug'), forward('inside'));
+    await apply(closed('inside', { interfaceName: 'vxlan.netplug' }), forward('inside'));
     expect(await explained('10.0.0.1 10.0.0.2 --port 80')).toMatchObject({
       verdict: 'deny',
       connections: [{ entering: { hostEndpoint: verdict === 'allow' ? 'inside' : 'front' } }],

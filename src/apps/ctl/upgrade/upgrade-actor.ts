@@ -342,8 +342,8 @@ async function awaitOperator(parts: UpgradeRun): Promise<void> {
   await waitUntil(
     run,
     look,
-    (open) =>
-      new NetplugError('upgrade/not-verified', `Timed out while waiting for the ${open}`, {
+    (open, why) =>
+      new NetplugError('upgrade/not-verified', `${why} while waiting for the ${open}`, {
         hint: 'See "kubectl describe installation default" and the log of the operator; then run the command again',
       }),
   );
