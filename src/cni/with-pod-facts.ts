@@ -1,6 +1,7 @@
 import { decodeAnnotations } from '../config/annotations.ts';
 import { FAMILIES } from '../net/address.ts';
 import { IGNORED_ANNOTATIONS } from '../config/ignored-annotations.ts';
+import { isStaticPodUid } from '../model/pod.ts';
 import type { CniCall, CniPorts } from './call.ts';
 
 /**
@@ -26,5 +27,6 @@ export async function withPodFacts({ orch, log }: Pick<CniPorts, 'orch' | 'log'>
       log.warning('annotation ignored', { annotation: requests.pools[family].askedBy, reason });
     }
   }
-  return { ...call, pod: { ...pod, uid: facts.uid }, orchPod: { facts, requests } };
+  const staticUid = isStaticPodUid(pod.uid) ? pod.uid : undefined;
+  return { ...call, pod: { ...pod, uid: facts.uid, staticUid }, orchPod: { facts, requests } };
 }

@@ -48,7 +48,10 @@ export interface RequestedEndpoint {
 export interface PodIdentity {
   readonly namespace: string;
   readonly name: string;
+  /** In the API: of a static pod, that of its mirror pod. */
   readonly uid: string | undefined;
+  /** That of the runtime, for a static pod. Its address outlives mirror pods. */
+  readonly staticUid?: string | undefined;
 }
 
 export interface IpamPorts extends RetryPorts {
@@ -258,10 +261,9 @@ function draftAllocations({ clock, random }: RetryPorts, request: AssignRequest)
     }
   }
   const at = new Date(clock.now()).toISOString();
+  const uid = pod?.staticUid ?? pod?.uid;
   const identity =
-    pod === undefined
-      ? {}
-      : { namespace: pod.namespace, pod: pod.name, ...(pod.uid === undefined ? {} : { podUid: pod.uid }) };
+    pod === undefined ? {} : { namespace: pod.namespace, pod: pod.name, ...(uid === undefined ? {} : { podUid: uid }) };
   const holder = { handle: handleOf(attachment), node, ...attachment, ...identity, at };
   assertFits(holder);
   return new Map(FAMILIES.map((family) => [family, { id: random.id(), ...holder, chosenBy: 'node-selector' }]));

@@ -54,14 +54,16 @@ export async function retireNode(ports: RetirePorts, node: NodeName, signal: Abo
 
 /**
  * Releases the blocks and endpoints of a node that is gone, if it holds no address and no endpoint of it is in use. Returns
- * undefined, and leaves the rest, when something is in use or another program writes a record meanwhile.
+ * undefined, and leaves the rest, when something is in use or cannot be decoded, the datastore is locked, or another program
+ * writes a record meanwhile.
  */
 export async function retireIdleNode(
   store: AllocationStore,
   { node, isInUse }: { readonly node: NodeName; readonly isInUse: (endpoint: WorkloadEndpoint) => Promise<boolean> },
   signal: AbortSignal,
 ): Promise<Retired | undefined> {
-  const { holdings } = await readHoldings(store, node, signal);
+  const { holdings, endpointProblems, isLocked } = await readHoldings(store, node, signal);
+  if (isLocked || endpointProblems.length > 0) return undefined;
   if ([...holdings.owned, ...holdings.borrowed].some(({ value }) => heldOn(node, value))) return undefined;
   for (const { value } of holdings.endpoints) if (await isInUse(value)) return undefined;
   let retired = NOTHING_RETIRED;
@@ -80,9 +82,14 @@ async function readHoldings(
   store: AllocationStore,
   node: NodeName,
   signal: AbortSignal,
-): Promise<{ readonly holdings: Holdings; readonly problems: readonly string[] }> {
-  const { endpoints, problems } = await store.listEndpoints(node, signal);
-  const view = await store.readNodeView(node, undefined, signal);
-  const { owned, borrowed } = view;
-  return { holdings: { node, owned, borrowed, endpoints }, problems: [...view.problems, ...problems] };
+): Promise<{
+  readonly holdings: Holdings;
+  readonly problems: readonly string[];
+  readonly endpointProblems: readonly string[];
+  readonly isLocked: boolean;
+}> {
+  const { endpoints, problems: endpointProblems } = await store.listEndpoints(node, signal);
+  const { owned, borrowed, isLocked, problems } = await store.readNodeView(node, undefined, signal);
+  const holdings = { node, owned, borrowed, endpoints };
+  return { holdings, problems: [...problems, ...endpointProblems], endpointProblems, isLocked };
 }

@@ -14,6 +14,14 @@ export interface PodFacts {
   readonly ports: readonly PodPort[];
 }
 
+/**
+ * Reports whether the UID is one that a kubelet makes for a static pod. Such a pod runs without a mirror pod in the API when its
+ * namespace is missing or admission refuses it. UIDs of the API have dashes.
+ */
+export function isStaticPodUid(uid: string | undefined): boolean {
+  return uid !== undefined && /^[0-9a-f]{32}$/.test(uid);
+}
+
 export interface PodPort {
   readonly name?: string;
   readonly protocol: string;

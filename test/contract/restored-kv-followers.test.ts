@@ -86,6 +86,7 @@ function mirrored(store: Store): Following {
     log: silentLog,
     store,
     confirmCluster: async () => Promise.resolve(),
+    confirmUnlocked: async () => Promise.resolve(),
   };
   const follower = new SideFollower(ports, 'datastore', { feeds: [feed], observed });
   return {

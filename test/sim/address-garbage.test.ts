@@ -17,6 +17,8 @@ const step: fc.Arbitrary<{ readonly what: string; readonly take: Step }> = fc.on
   fc
     .tuple(name, node)
     .map(([pod, on]) => ({ what: `add ${pod} on ${on}`, take: async (w: GarbageWorld) => w.addPod(pod, on) })),
+  node.map((on) => ({ what: `static on ${on}`, take: async (w: GarbageWorld) => w.addStaticPod(`static-${on}`, on) })),
+  node.map((on) => ({ what: `no mirror on ${on}`, take: (w: GarbageWorld) => w.deletePod(`static-${on}`, 'leak') })),
   name.map((pod) => ({ what: `delete ${pod}, leak`, take: (w: GarbageWorld) => w.deletePod(pod, 'leak') })),
   name.map((pod) => ({ what: `finish ${pod}, leak`, take: (w: GarbageWorld) => w.deletePod(pod, 'finish') })),
   name.map((pod) => ({ what: `release ${pod}`, take: async (w: GarbageWorld) => w.releasePod(pod) })),

@@ -13,6 +13,7 @@ import { release } from '../../src/ipam/release.ts';
 import type { Change } from '../../src/datastore/allocation-store.ts';
 import { type Allocation, emptyBlock, heldAddresses, type IpBlock } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
+import { isStaticPodUid } from '../../src/model/pod.ts';
 import type { SlotOperation } from '../../src/model/slot-operation.ts';
 import { tunnelAttachment } from '../../src/model/tunnel-attachment.ts';
 import { formatAddress } from '../../src/net/address.ts';
@@ -131,6 +132,14 @@ export class GarbageWorld {
     const uid = `u${String(this.#number)}`;
     this.#pods.set(name, { uids: [uid], node, isFinished: false });
     await this.#start(node, { name, uid }, false);
+  }
+
+  /** A static pod with its mirror pod. The kubelet runs it as long as the node is there, also without a mirror pod. */
+  async addStaticPod(name: string, node: string): Promise<void> {
+    if (!this.#isReached(node) || this.#pods.has(name)) return;
+    this.#number += 1;
+    this.#pods.set(name, { uids: [], node, isFinished: false });
+    await this.#start(node, { name, uid: String(this.#number).padStart(32, '0') }, false);
   }
 
   /** With `leak` its address stays: the runtime has forgotten it. A node that cannot be reached goes on to run it. */
@@ -259,6 +268,7 @@ export class GarbageWorld {
   }
 
   #isWanted({ pod, uid }: Running): boolean {
+    if (isStaticPodUid(uid)) return true;
     const now = pod === undefined ? undefined : this.#pods.get(pod);
     return now !== undefined && !now.isFinished && now.uids.includes(uid);
   }

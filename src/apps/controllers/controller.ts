@@ -19,6 +19,8 @@ export interface ControllerPorts extends RetryPorts {
    * the absence of objects is done: in another cluster everything is absent. @throws controllers/other-cluster, store/*
    */
   readonly confirmCluster: (signal: AbortSignal) => Promise<void>;
+  /** Before a write: one during an import or export would change what is copied. @throws store/* */
+  readonly confirmUnlocked: (signal: AbortSignal) => Promise<void>;
 }
 
 /** Brings one part of the datastore to the state that follows from what it observes. */

@@ -2,6 +2,8 @@ import { expect, it } from 'vitest';
 import { type Facts, NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import type { FollowedRecord } from '../../datastore/follow.ts';
+import { lockOf } from '../../../test/support/fixtures.ts';
+import { confirmsUnlocked } from './confirm-unlocked.ts';
 import type { ControllerPorts } from './controller.ts';
 import { keyedController } from './keyed-controller.ts';
 import type { Observed, ObservedChange } from './observed.ts';
@@ -57,6 +59,21 @@ it('deletes nothing unless the cluster is confirmed directly before, and does al
   confirmed.failure = undefined;
   await run.reconcile({ isFull: false }, never);
   expect(done.slice(-2).toSorted()).toEqual(['key-0', 'key-7']);
+});
+
+it('writes nothing while the datastore is locked, and goes on afterwards', async () => {
+  const { run, done, cluster } = start();
+  cluster.isLocked = true;
+  await expect(run.reconcile({ isFull: false }, never)).rejects.toMatchObject({ code: 'store/locked' });
+  expect(done).toEqual([]);
+  cluster.isLocked = false;
+  await run.reconcile({ isFull: false }, never);
+  expect(done.toSorted()).toEqual(KEYS.toSorted());
+  cluster.isLocked = true;
+  cluster.nowMs += 1000;
+  run.note(KEYS.map(changeOf));
+  await expect(run.reconcile({ isFull: false }, never)).rejects.toMatchObject({ code: 'store/locked' });
+  expect(done).toHaveLength(KEYS.length);
 });
 
 it('compares everything in a full run, and acts only on what differs from the desired state', async () => {
@@ -122,9 +139,15 @@ function start({
     await Promise.resolve();
     if (confirmed.failure !== undefined) throw confirmed.failure;
   };
-  const run = controller.start({ metrics, log, confirmCluster } as unknown as ControllerPorts, observed as Observed);
+  const cluster = { isLocked: false, nowMs: 0 };
+  const confirmUnlocked = confirmsUnlocked({
+    store: { findResource: async () => Promise.resolve(lockOf(cluster.isLocked ? 'locked' : 'unlocked')) },
+    clock: { monotonic: () => cluster.nowMs },
+  } as unknown as ControllerPorts);
+  const ports = { metrics, log, confirmCluster, confirmUnlocked } as unknown as ControllerPorts;
+  const run = controller.start(ports, observed as Observed);
   run.note(KEYS.map(changeOf));
-  return { run, done, failWith, problems, problemCounts, confirmed, observedKeys };
+  return { run, done, failWith, problems, problemCounts, confirmed, observedKeys, cluster };
 }
 
 function changeOf(id: string): ObservedChange {

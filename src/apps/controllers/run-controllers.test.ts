@@ -30,6 +30,7 @@ it('a controller compares everything once each period', async () => {
     api: new OrchApi({ from: 'file', path: '/nonexistent' }),
     metrics: createControllerMetrics(),
     confirmCluster: async () => Promise.resolve(),
+    confirmUnlocked: async () => Promise.resolve(),
   };
   const followed = { datastore: store, orchestrator: store };
   const ended = new ControllerRun({ ...ports, followed }, [{ controller, periodMs: 50 }]).run(stop.signal);

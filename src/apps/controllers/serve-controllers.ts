@@ -11,6 +11,7 @@ import {
 import { lead } from '../../runtime/lead.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
 import { clusterController } from './cluster-controller.ts';
+import { confirmsUnlocked } from './confirm-unlocked.ts';
 import type { ControllerRegistry } from './controller.ts';
 import { compareClusters, insistOnSameCluster } from './same-cluster.ts';
 import { publishLeader } from './publish-leader.ts';
@@ -19,7 +20,7 @@ import { ControllerRun, type RunPorts, type TimedController } from './run-contro
 const BACK_OFF = { firstMs: 250, maxMs: 5000, maxRefusedMs: 30_000 };
 const CLUSTER_CONTROLLER: TimedController = { controller: clusterController(), periodMs: 300_000 };
 
-export interface ServePorts extends Omit<RunPorts, 'confirmCluster'> {
+export interface ServePorts extends Omit<RunPorts, 'confirmCluster' | 'confirmUnlocked'> {
   readonly lease: LeaderLease;
   /** Shows in the orchestrator who leads, where the lease itself is not there. */
   readonly published?: LeaderLease;
@@ -95,7 +96,7 @@ export class ControllerServer {
     try {
       await confirmCluster(either);
       published = this.#publish(either);
-      await this.#lead({ ...this.#ports, confirmCluster }, either);
+      await this.#lead({ ...this.#ports, confirmCluster, confirmUnlocked: confirmsUnlocked(this.#ports) }, either);
       over.signal.throwIfAborted();
     } catch (cause) {
       if (!signal.aborted) throw cause;

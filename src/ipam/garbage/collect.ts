@@ -2,8 +2,9 @@ import { forEachLimit } from '../../base/for-each-limit.ts';
 import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import type { ResourceStore } from '../../datastore/resource-store.ts';
 import { CLUSTER_INFORMATION_ID, isLocked } from '../../model/cluster-information.ts';
-import { heldAddresses, type HeldAddress, type IpBlock } from '../../model/ip-block.ts';
+import { type Allocation, heldAddresses, type HeldAddress, type IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
+import { isStaticPodUid } from '../../model/pod.ts';
 import { isTunnelAddress } from '../../model/tunnel-attachment.ts';
 import { isEndpointOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { IpamPorts } from '../assign.ts';
@@ -37,7 +38,10 @@ export interface CollectedGarbage {
   readonly released: readonly HeldAddress[];
   /** Nodes that are gone and hold nothing any more, with what was given back of each. */
   readonly retired: ReadonlyMap<NodeName, Retired>;
-  /** Addresses on nodes that are gone, with a holder that the orchestrator does not know. They are never released. */
+  /**
+   * Addresses with a holder that the orchestrator does not know, on nodes that are gone or of which it is not known that it ever
+   * had them. They are never released.
+   */
   readonly unknown: readonly HeldAddress[];
   /** Why nothing, or not everything, was judged. */
   readonly problems: readonly string[];
@@ -97,10 +101,11 @@ export class GarbageCollector {
       found: leaked.filter(({ allocation }) => fresh.has(allocation.id)),
       released,
       retired: await this.#retire(
-        gone.filter((node) => isDue(activities.get(node) ?? '')),
+        // A record that cannot be decoded may be of any of them.
+        problems.length > 0 ? [] : gone.filter((node) => isDue(activities.get(node) ?? '')),
         signal,
       ),
-      unknown: unknownOn(new Set(gone), blocks),
+      unknown: [...unknownOn(new Set(gone), blocks), ...ofForeignNodes(suspects.addresses, standings)],
       problems,
     };
   }
@@ -121,7 +126,7 @@ export class GarbageCollector {
   ): Promise<readonly HeldAddress[]> {
     const { live } = this.#ports;
     const asked = [...suspects].flatMap(([node, held]) =>
-      held.filter(({ allocation }) => canHaveLeaked(standings.get(node), isTunnelAddress(allocation))),
+      held.filter(({ allocation }) => canHaveLeaked(standings.get(node), allocation)),
     );
     const used = new Set<string>();
     await forEachLimit(asked, AT_ONCE, async ({ allocation }) => {
@@ -181,9 +186,23 @@ export class GarbageCollector {
   }
 }
 
-/** The address of a tunnel device leaks only with its node, which changes it itself otherwise. */
-function canHaveLeaked(standing: NodeStanding | undefined, isTunnel: boolean): boolean {
-  return standing === 'gone' || (standing === 'ready' && !isTunnel);
+/**
+ * The address of a tunnel device leaks only with its node, which changes it itself otherwise. That of a static pod as well: the
+ * API need not know a pod that a kubelet runs.
+ */
+function canHaveLeaked(standing: NodeStanding | undefined, allocation: Allocation): boolean {
+  const isOfNode = isTunnelAddress(allocation) || isStaticPodUid(allocation.podUid);
+  return standing === 'gone' || (standing === 'ready' && !isOfNode);
+}
+
+/** Pods that the orchestrator has not, on nodes of which it is not known that it ever had them. */
+function ofForeignNodes(
+  suspects: ReadonlyMap<NodeName, readonly HeldAddress[]>,
+  standings: ReadonlyMap<NodeName, NodeStanding>,
+): readonly HeldAddress[] {
+  return [...suspects].flatMap(([node, held]) =>
+    standings.get(node) === 'foreign' ? held.filter(({ allocation }) => !isTunnelAddress(allocation)) : [],
+  );
 }
 
 function unknownOn(gone: ReadonlySet<NodeName>, blocks: readonly IpBlock[]): readonly HeldAddress[] {

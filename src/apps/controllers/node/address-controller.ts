@@ -2,7 +2,7 @@ import { isNetplugError, reasonOf } from '../../../base/errors.ts';
 import type { NodeControllerSettings } from '../../../config/controllers-settings.ts';
 import { type CollectedGarbage, GarbageCollector } from '../../../ipam/garbage/collect.ts';
 import type { PodPresence } from '../../../ipam/garbage/pod-presence.ts';
-import type { CachedView } from '../../../ipam/garbage/views.ts';
+import type { CachedView, LiveView } from '../../../ipam/garbage/views.ts';
 import { recordEvent } from '../../../kube/record-event.ts';
 import type { HeldAddress } from '../../../model/ip-block.ts';
 import type { NodeName } from '../../../model/names.ts';
@@ -34,21 +34,23 @@ export function addressController(settings: NodeControllerSettings): Controller 
     periodMs,
     start: (ports, observed) => {
       const cached = cachedView(observed, { nodes, isOwn: nodeRecords === 'own' });
-      const collector = new GarbageCollector(
-        { ...ports, cached, live: liveView(ports, nodeRecords) },
-        { graceMs, periodMs },
-      );
-      return new AddressCollection(ports, collector, settings);
+      const live = liveView(ports, nodeRecords);
+      const collector = new GarbageCollector({ ...ports, cached, live }, { graceMs, periodMs });
+      return new AddressCollection({ ...ports, live }, collector, settings);
     },
   };
 }
 
+interface CollectionPorts extends ControllerPorts {
+  readonly live: LiveView;
+}
+
 class AddressCollection implements RunningController {
-  readonly #ports: ControllerPorts;
+  readonly #ports: CollectionPorts;
   readonly #collector: GarbageCollector;
   readonly #settings: NodeControllerSettings;
 
-  constructor(ports: ControllerPorts, collector: GarbageCollector, settings: NodeControllerSettings) {
+  constructor(ports: CollectionPorts, collector: GarbageCollector, settings: NodeControllerSettings) {
     this.#ports = ports;
     this.#collector = collector;
     this.#settings = settings;
@@ -104,11 +106,12 @@ class AddressCollection implements RunningController {
 
   /** The record is the last that goes: while it is there, the node is known to have been one of the orchestrator. */
   async #deleteRecord(node: NodeName, signal: AbortSignal): Promise<void> {
-    const { store, confirmCluster } = this.#ports;
+    const { store, live, confirmUnlocked } = this.#ports;
     const which = { kind: 'Node', name: node } as const;
-    await confirmCluster(signal);
     const record = await store.findResource(which, signal);
-    if (record === undefined || !isOfOrchestrator(record)) return;
+    // A node that was made again under the name, since it was retired, has the same record.
+    if (record === undefined || (await live.standingOf(node, signal)) !== 'gone') return;
+    await confirmUnlocked(signal);
     const { resourceVersion } = record.metadata;
     try {
       await store.deleteResource({ ...which, ...(resourceVersion === undefined ? {} : { resourceVersion }) }, signal);

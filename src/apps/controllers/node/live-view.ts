@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { NetplugError } from '../../../base/errors.ts';
+import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import type { NodeControllerSettings } from '../../../config/controllers-settings.ts';
 import type { PodPresence } from '../../../ipam/garbage/pod-presence.ts';
 import type { LiveView } from '../../../ipam/garbage/views.ts';
@@ -35,7 +35,10 @@ export function liveView(
       const node = isObjectName(name) ? found(await api.get(NODES, name, signal), `node "${name}"`) : undefined;
       if (node !== undefined) return isReady(node) ? 'ready' : 'unreachable';
       if (records !== 'own') return 'gone';
-      const record = await store.findResource({ kind: 'Node', name }, signal);
+      const record = await store.findResource({ kind: 'Node', name }, signal).catch((cause: unknown) => {
+        // What it said is not known, and other nodes must not wait for its repair.
+        if (!isNetplugError(cause, 'store/corrupt')) throw cause;
+      });
       return record !== undefined && isOfOrchestrator(record) ? 'gone' : 'foreign';
     },
   };

@@ -51,6 +51,7 @@ describe('the ClusterInformation, with controllers', () => {
       api,
       metrics: createControllerMetrics(),
       confirmCluster,
+      confirmUnlocked: confirmCluster,
     };
     const run = new ControllerRun({ ...ports, followed: { datastore: store, orchestrator: store } }, [
       { controller: versionController(settings), periodMs: 60_000 },

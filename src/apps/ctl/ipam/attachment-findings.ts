@@ -3,6 +3,7 @@ import { isLinkOf } from '../../../dataplane/link-alias.ts';
 import type { Stored } from '../../../datastore/allocation-store.ts';
 import { type Allocation, type HeldAddress, heldAddresses } from '../../../model/ip-block.ts';
 import { holderKey, interfaceKey } from '../../../model/names.ts';
+import { isStaticPodUid } from '../../../model/pod.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import {
   attachmentOf,
@@ -88,11 +89,12 @@ function isServedHere(here: LocalState | undefined, { network }: Allocation): bo
   return here?.links.some(({ owner }) => owner !== undefined && isLinkOf(owner, network)) === true;
 }
 
-/** Whether the holder's pod exists, where endpoints alone prove nothing. */
+/** Whether the holder's pod exists, or may, where endpoints alone prove nothing: the API need not know a static pod. */
 export function isPodThere({ pods }: Pick<IpamState, 'pods'>, { namespace, pod, podUid }: Allocation): boolean {
   const name = `${namespace ?? ''}/${pod ?? ''}`;
   const uid = pods?.get(name);
-  return pods?.has(name) === true && (podUid === undefined || uid === undefined || podUid === uid);
+  if (pods?.has(name) !== true) return pods !== undefined && isStaticPodUid(podUid);
+  return podUid === undefined || uid === undefined || podUid === uid;
 }
 
 /** The host side of the attachment, by its owner, or by its name when its alias was lost. */

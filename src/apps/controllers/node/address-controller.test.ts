@@ -1,0 +1,119 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { nodeName, nodeOf } from '../../../../test/support/fixtures.ts';
+import { takeSlot } from '../../../../test/support/block-edits.ts';
+import { systemClock } from '../../../base/clock.ts';
+import { silentLog } from '../../../base/log.ts';
+import { systemRandom } from '../../../base/random.ts';
+import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
+import { openMemoryStore, type Operation } from '../../../datastore/memory/memory-store.ts';
+import { emptyBlock } from '../../../model/ip-block.ts';
+import { handleOf } from '../../../model/names.ts';
+import type { Node } from '../../../model/node.ts';
+import { parseCidr } from '../../../net/cidr.ts';
+import type { ControllerPorts, RunningController } from '../controller.ts';
+import { createControllerMetrics } from '../metrics.ts';
+import type { Observed } from '../observed.ts';
+import { addressController } from './address-controller.ts';
+
+const never = new AbortController().signal;
+const BLOCK = parseCidr('10.0.0.0/29');
+const nobody = { find: () => undefined, all: () => [], endpointsOf: () => [] } as unknown as Observed;
+const copied = (name: string): Node => {
+  const node = nodeOf(name);
+  return { ...node, metadata: { ...node.metadata, annotations: { 'netplug/orch-node': '{}' } } };
+};
+
+/** Nodes of the orchestrator that are gone, as the controller on etcd meets them. */
+describe('the addresses of nodes that are gone', () => {
+  let database: MemoryDatabase;
+  let nowMs: number;
+  let present: Set<string>;
+  let locked: boolean;
+  let afterRead: (operation: Operation) => void;
+  let controller: RunningController;
+
+  beforeEach(async () => {
+    database = new MemoryDatabase();
+    nowMs = 0;
+    present = new Set();
+    locked = false;
+    afterRead = () => undefined;
+    const store = openMemoryStore(database, { pause: async (operation) => Promise.resolve(afterRead(operation)) });
+    const get = async (_: unknown, name: string): Promise<object> =>
+      Promise.resolve(present.has(name) ? { outcome: 'ok', value: { metadata: { name } } } : { outcome: 'not-found' });
+    const ports = {
+      clock: { ...systemClock, monotonic: () => nowMs },
+      random: systemRandom,
+      log: silentLog,
+      store,
+      api: { get, create: async () => Promise.resolve({ outcome: 'ok' }) },
+      metrics: createControllerMetrics(),
+      confirmCluster: async () => Promise.resolve(),
+      confirmUnlocked: async () => (locked ? Promise.reject(new Error('locked')) : Promise.resolve()),
+    } as unknown as ControllerPorts;
+    const settings = { leakGraceMs: 1000, nodeRecords: 'own' } as Parameters<typeof addressController>[0];
+    controller = addressController(settings).start(ports, nobody);
+    await store.createResource(copied('n1'), never);
+    const block = emptyBlock(BLOCK, nodeName('n1'));
+    await store.commit([{ kind: 'create-block', block, pool: undefined }], never);
+  });
+
+  const passes = async (): Promise<void> => {
+    for (let pass = 0; pass < 6; pass += 1) {
+      nowMs += 250;
+      await controller.reconcile({ isFull: false }, never);
+    }
+  };
+  const nodes = async (): Promise<string[]> => {
+    const { resources } = await openMemoryStore(database).listResources('Node', never);
+    return resources.map(({ metadata }) => metadata.name);
+  };
+
+  it('are released with their records', async () => {
+    await passes();
+    expect(await nodes()).toEqual([]);
+    expect(database.state().blocks.size).toBe(0);
+  });
+
+  it('keep the record of a node that is made again under the name meanwhile', async () => {
+    afterRead = (operation) => void (operation === 'commit' && present.add('n1'));
+    await passes();
+    expect(database.state().blocks.size).toBe(0);
+    expect(await nodes()).toEqual(['n1']);
+  });
+
+  it('keep their records while the datastore is locked', async () => {
+    locked = true;
+    await expect(passes()).rejects.toThrow('locked');
+    expect(await nodes()).toEqual(['n1']);
+  });
+
+  it('do not wait for the record of another node that cannot be decoded', async () => {
+    const store = openMemoryStore(database);
+    await store.createResource(copied('n2'), never);
+    database.damage({ kind: 'Node', name: 'n2' });
+    const foreign = emptyBlock(parseCidr('10.0.0.8/29'), nodeName('n2'));
+    await store.commit([{ kind: 'create-block', block: foreign, pool: undefined }], never);
+    await passes();
+    expect([...database.state().blocks.values()].map(({ value }) => typeof value !== 'symbol' && value.node)).toEqual([
+      'n2',
+    ]);
+  });
+
+  it.each(['block', 'endpoint'] as const)('keep everything while their %s cannot be decoded', async (what) => {
+    const store = openMemoryStore(database);
+    const attachment = { network: 'net', containerId: 'c', ifName: 'eth0' };
+    const holder = { id: 'a', node: nodeName('n1'), ...attachment, handle: handleOf(attachment) };
+    const held = takeSlot(emptyBlock(parseCidr('10.0.0.8/29'), nodeName('n1')), 0, {
+      ...holder,
+      at: '2026-01-01T00:00:00Z',
+      chosenBy: 'node-selector',
+    });
+    if (what === 'block') {
+      await store.commit([{ kind: 'create-block', block: held, pool: undefined }], never);
+      database.damage({ block: held.cidr });
+    } else database.damage({ endpoint: { node: nodeName('n1'), namespace: 'shop', name: 'web' } });
+    await passes();
+    expect(await nodes()).toContain('n1');
+  });
+});
