@@ -115,12 +115,14 @@ describe('peers by address', () => {
     const peers = [
       bgpPeerOf('self', { peerIP: '172.31.0.2', asNumber: 64_512 }),
       bgpPeerOf('link', { peerIP: 'fe80::1', asNumber: 64_512 }),
+      bgpPeerOf('none', { peerIP: '::', asNumber: 64_512 }),
       bgpPeerOf('other-family', { peerIP: '2001:db8::1', asNumber: 64_512 }),
     ];
     const { sessions, problems } = plan({ nodes: [bgpNodeOf(2, { ipv6Address: undefined })], peers });
     expect(sessions).toEqual([]);
     expect(problems.map(({ path, message }) => `${path}: ${message}`)).toEqual([
       'BGPPeer.link.spec.peerIP: no session with fe80::1: a link-local address does not identify the link',
+      'BGPPeer.none.spec.peerIP: no session with ::: it is the address of nobody',
       'BGPPeer.other-family.spec.peerIP: no session with 2001:db8::1: node "node-2" has no IPv6 address',
     ]);
   });

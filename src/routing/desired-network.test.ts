@@ -41,11 +41,14 @@ function moved(part: Partial<OwnAddress>): OwnNetwork {
 }
 
 /** Nodes `a` and `b` are in one subnet, the others elsewhere. */
-function node(name: NodeName, { isTunnelled = true } = {}): Node {
+function node(
+  name: NodeName,
+  { isTunnelled = true, tunnelOf = name }: { readonly isTunnelled?: boolean; readonly tunnelOf?: NodeName } = {},
+): Node {
   const ordinal = NAMES.indexOf(name) + 1;
   const [lan4, lan6] = ordinal <= 2 ? ['192.0.2', 'fd00:a::'] : ['198.51.100', 'fd00:b::'];
   const tunnel = {
-    ipv4VXLANTunnelAddr: `10.65.0.${String(ordinal * 64 - 1)}`,
+    ipv4VXLANTunnelAddr: `10.65.0.${String((NAMES.indexOf(tunnelOf) + 1) * 64 - 1)}`,
     vxlanTunnelMACAddr: `0a:00:00:00:00:0${String(ordinal)}`,
     vxlanTunnelMACAddrV6: `0a:00:00:00:06:0${String(ordinal)}`,
   };
@@ -206,6 +209,19 @@ describe('the desired routes of a node', () => {
     expect(changes.map(({ kind }) => kind)).toEqual(['put-peer', 'put-peer', 'put-route']);
   });
 
+  it('keep the peer of a node that got the tunnel address of one whose record goes later', () => {
+    const [, old = SELF, heir = SELF] = NAMES;
+    const state = new ClusterState('claims');
+    const desired = new DesiredNetwork(SELF, state);
+    desired.setOwnNetwork(own(['vxlan4']));
+    const changes = [pool(4, { vxlanMode: 'Always' }), node(old), node(heir, { tunnelOf: old })].map(toldOf);
+    for (const change of changes) desired.replan(state.apply(change, 0));
+    const gone: ClusterChange = { kind: 'resource', which: { kind: 'Node', name: old }, resource: undefined };
+    const told = desired.replan(state.apply(gone, 0));
+    expect(told.map(({ kind }) => kind)).toEqual(['put-peer']);
+    expect([...desired.peers.values()].map(({ mac }) => mac)).toEqual(['0a:00:00:00:00:03']);
+  });
+
   it('are all replanned only when addresses or tunnels of the node change', () => {
     const state = new ClusterState('claims');
     const desired = new DesiredNetwork(SELF, state);
@@ -260,7 +276,9 @@ describe('incremental planning', () => {
   const anyChange: fc.Arbitrary<ClusterChange> = fc.oneof(
     anyBlock,
     anyBlock,
-    fc.tuple(anyNode, fc.boolean()).map(([name, isTunnelled]) => toldOf(node(name, { isTunnelled }))),
+    fc
+      .tuple(anyNode, fc.boolean(), anyNode)
+      .map(([name, isTunnelled, tunnelOf]) => toldOf(node(name, { isTunnelled, tunnelOf }))),
     anyNode.map((name): ClusterChange => ({ kind: 'resource', which: { kind: 'Node', name }, resource: undefined })),
     fc.tuple(fc.constantFrom<4 | 6>(...FAMILIES), anyMode).map(([family, modes]) => toldOf(pool(family, modes))),
   );

@@ -166,11 +166,18 @@ export class DesiredNetwork {
     else plan.peersOf.set(node, after);
     const gone = before.filter((old) => !after.some((peer) => peerKey(peer) === peerKey(old)));
     const put = after.filter((peer) => !before.some((old) => samePeer(old, peer)));
+    const left = gone.map((peer) => ({ peer, other: this.#peerWith(peerKey(peer)) }));
+    const now = [...put, ...left.flatMap(({ other }) => other ?? [])];
     for (const peer of gone) plan.peers.delete(peerKey(peer));
-    for (const peer of put) plan.peers.set(peerKey(peer), peer);
+    for (const peer of now) plan.peers.set(peerKey(peer), peer);
     return [
-      ...put.map((peer): HostChange => ({ kind: 'put-peer', peer })),
-      ...gone.map((peer): HostChange => ({ kind: 'delete-peer', peer })),
+      ...now.map((peer): HostChange => ({ kind: 'put-peer', peer })),
+      ...left.flatMap(({ peer, other }): HostChange[] => (other === undefined ? [{ kind: 'delete-peer', peer }] : [])),
     ];
+  }
+
+  /** Another node may have the tunnel address of one that is removed: the record is the last that goes. */
+  #peerWith(key: string): TunnelPeer | undefined {
+    return [...this.#plan.peersOf.values()].flat().find((peer) => peerKey(peer) === key);
   }
 }

@@ -55,6 +55,19 @@ describe('the address of the node', () => {
     expect(shown(method, family)).toBe(`Cannot find an IPv${String(family)} address of the node: ${reason}`);
   });
 
+  it.each<[string, Family, string, string]>([
+    ['first-found', 6, '2001:db8::1', '2001:db8::1/64 eth0 1500'],
+    ['interface=eth0', 6, '2001:db8::1', '2001:db8::1/64 eth0 1500'],
+    ['cidr=2001:db8::/64', 6, '2001:db8::1', '2001:db8::1/64 eth0 1500'],
+    ['cidr=2001:db8:0:9::/64,2001:db8::/64', 6, '2001:db8::1', '2001:db8:0:9::1/64 eth0 1500'],
+    ['first-found', 6, '2001:db8:1::1', '2001:db8:0:9::1/64 eth0 1500'],
+    ['first-found', 6, '2001:db8::7', '2001:db8:0:9::1/64 eth0 1500'],
+  ])('by %j of IPv%i, once %s, with a newer one before it, is %s', (method, family, known, expected) => {
+    const newer = link('eth0', '2001:db8:0:9::1/64', '2001:db8::1/64');
+    const host = { ...HOST, interfaces: [newer, ...HOST.interfaces.slice(-1)], known: parseAddress(known) };
+    expect(shown(method, family, host)).toBe(expected);
+  });
+
   it('is not found on a host without one, and not searched for with "none"', () => {
     const bare = { ...HOST, interfaces: HOST.interfaces.slice(0, 4) };
     expect(shown('first-found', 4, bare)).toMatch(/no interface that is up has one$/);

@@ -12,6 +12,8 @@ export interface HostFacts {
   readonly pools: readonly Cidr[];
   /** For `can-reach`: the host's route to the target; undefined when it has none. */
   readonly reach: { readonly device: string; readonly source: Address | undefined } | undefined;
+  /** The address that the node has had: of several on one interface it stays the one, whatever the kernel lists first. */
+  readonly known?: Address | undefined;
   /** For `orch-internal-ip`: the InternalIPs of the Node, in its order. */
   readonly internalIps: readonly Address[];
 }
@@ -60,28 +62,24 @@ const LOCAL: readonly Cidr[] = ['127.0.0.0/8', '169.254.0.0/16', '::1/128', 'fe8
 /** Detects the node's address of the family among those of its interfaces. */
 export function detectAddress(family: Family, detection: Detection, facts: HostFacts): DetectionOutcome {
   const candidates = candidatesOf(family, facts);
+  const choose = (lists: readonly (readonly Detected[])[], reason: string): DetectionOutcome =>
+    chosen(lists.find((list) => list.length > 0) ?? [], facts.known) ?? problem(family, reason);
   switch (detection.kind) {
     case 'none':
       return { kind: 'none' };
     case 'first-found':
-      return firstOr(candidates.filter(mayBeOfNode), family, 'no interface that is up has one');
+      return choose([candidates.filter(mayBeOfNode)], 'no interface that is up has one');
     case 'skip-interface': {
       const left = candidates.filter((each) => mayBeOfNode(each) && !matchesAny(each, detection.patterns));
-      return firstOr(left, family, `no interface that is up has one, other than ${patternList(detection.patterns)}`);
+      return choose([left], `no interface that is up has one, other than ${patternList(detection.patterns)}`);
     }
     case 'interface': {
-      const inOrder = detection.patterns.flatMap((pattern) => candidates.filter((each) => matchesAny(each, [pattern])));
-      return firstOr(inOrder, family, `no interface that is up and matches ${patternList(detection.patterns)} has one`);
+      const inOrder = detection.patterns.map((pattern) => candidates.filter((each) => matchesAny(each, [pattern])));
+      return choose(inOrder, `no interface that is up and matches ${patternList(detection.patterns)} has one`);
     }
     case 'cidr': {
-      const inOrder = detection.cidrs.flatMap((cidr) =>
-        candidates.filter(({ address }) => cidrContains(cidr, address)),
-      );
-      return firstOr(
-        inOrder,
-        family,
-        `no interface that is up has one in ${detection.cidrs.map(formatCidr).join(', ')}`,
-      );
+      const inOrder = detection.cidrs.map((cidr) => candidates.filter(({ address }) => cidrContains(cidr, address)));
+      return choose(inOrder, `no interface that is up has one in ${detection.cidrs.map(formatCidr).join(', ')}`);
     }
     case 'can-reach':
       return detectByRoute(family, detection.target, facts);
@@ -106,10 +104,13 @@ function detectByRoute(family: Family, target: Address, facts: HostFacts): Detec
   if (target.family !== family) return problem(family, `${text} is of the other family`);
   if (facts.reach === undefined) return problem(family, `the host has no route to ${text}`);
   const { device, source } = facts.reach;
-  const [found] = candidatesOf(family, facts).filter(({ interfaceName, address }) =>
+  const there = candidatesOf(family, facts).filter(({ interfaceName, address }) =>
     source === undefined ? interfaceName === device : sameAddress(address, source),
   );
-  return found ?? problem(family, `interface "${device}", by which the host reaches ${text}, has none to use`);
+  return (
+    chosen(there, facts.known) ??
+    problem(family, `interface "${device}", by which the host reaches ${text}, has none to use`)
+  );
 }
 
 /** Finds the address on any interface, also on one that is down, because the user named the address. */
@@ -150,8 +151,12 @@ function patternList(patterns: readonly RegExp[]): string {
   return patterns.map(({ source }) => `"${source}"`).join(', ');
 }
 
-function firstOr(candidates: readonly Detected[], family: Family, reason: string): DetectionOutcome {
-  return candidates[0] ?? problem(family, reason);
+/** Returns the first candidate, or the known address if the same interface has it. */
+function chosen(candidates: readonly Detected[], known: Address | undefined): Detected | undefined {
+  const [first] = candidates;
+  const isKnown = ({ interfaceName, address }: Detected): boolean =>
+    known !== undefined && interfaceName === first?.interfaceName && sameAddress(address, known);
+  return candidates.find(isKnown) ?? first;
 }
 
 function problem(family: Family, reason: string): DetectionOutcome {

@@ -5,6 +5,7 @@ import { FAMILIES, type Family, formatAddress, parseAddress, sameAddress } from 
 import type { ClusterState } from '../../../routing/cluster-state.ts';
 import { detectAddress } from '../../../routing/detect-address.ts';
 import type { Detection } from '../../../routing/detect-address-method.ts';
+import { endsOf, NO_ENDS } from '../../../routing/node-ends.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { isTunnelDevice } from '../../../routing/tunnels.ts';
 
@@ -34,7 +35,9 @@ export async function findOwnAddresses(
   { node, known, detection }: AddressQuestion,
 ): Promise<OwnAddresses> {
   const interfaces = (await host.listInterfaces()).filter(({ name }) => !isTunnelDevice(name));
-  const internalIps = (state.findNode(node)?.spec.addresses ?? [])
+  const record = state.findNode(node)?.spec;
+  const published = record === undefined ? NO_ENDS.addresses : endsOf({ spec: record }).addresses;
+  const internalIps = (record?.addresses ?? [])
     .filter(({ type }) => type === 'InternalIP')
     .map(({ address }) => parseAddress(address));
   const pools = state.pools.map(({ cidr }) => cidr);
@@ -43,12 +46,13 @@ export async function findOwnAddresses(
   for (const family of FAMILIES) {
     const wanted = detection[family];
     const reach = wanted.kind === 'can-reach' ? await host.lookUp(wanted.target) : undefined;
-    const found = detectAddress(family, wanted, { interfaces, internalIps, pools, reach });
+    const before = known.get(family);
+    const had = before?.address ?? published.get(family);
+    const found = detectAddress(family, wanted, { interfaces, internalIps, pools, reach, known: had });
     if (found.kind === 'found') {
       const { address, prefixBits, interfaceName: device, mtu } = found;
       addresses.set(family, { address, prefixBits, device, mtu });
     }
-    const before = known.get(family);
     if (found.kind === 'problem' && before !== undefined && isOnLink(before, interfaces)) addresses.set(family, before);
     // Only families of pools need an address.
     if (found.kind === 'problem' && pools.some(({ base }) => base.family === family)) problems.push(found.problem);

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { afterEach, describe, expect, it } from 'vitest';
 import { poolOf } from '../../../../test/support/fixtures.ts';
 import { requestOf } from '../../../../test/support/ipam-bench.ts';
@@ -9,7 +10,7 @@ import { systemRandom } from '../../../base/random.ts';
 import { assign } from '../../../ipam/assign.ts';
 import { heldAddresses } from '../../../model/ip-block.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
-import { formatAddress } from '../../../net/address.ts';
+import { formatAddress, parseAddress } from '../../../net/address.ts';
 import { formatCidr } from '../../../net/cidr.ts';
 
 const never = new AbortController().signal;
@@ -44,5 +45,32 @@ describe('the tunnels of a node', () => {
     await store.createResource(poolOf('second', '10.66.0.0/16', mode), never);
     await until(() => onTunnel().startsWith('10.66.'), 'the address comes out of another pool');
     expect(Object.keys(await routesOf(a))).toEqual(expect.arrayContaining(destinations));
+  });
+
+  it('leave the one for IPv6 out on a link that has too little room for it', async () => {
+    const { store } = await worldWith(
+      poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' }),
+      poolOf('v6', 'fd00:65::/112', { vxlanMode: 'Always', blockSize: 122 }),
+    );
+    const host = hostAt('192.0.2.1/24');
+    const addresses = ['192.0.2.1/24', '2001:db8::1/64'].map((text) => {
+      const [address = '', prefix] = text.split('/');
+      return { address: parseAddress(address), prefixBits: Number(prefix) };
+    });
+    host.putInterface({ name: 'eth0', mtu: 1349, isUp: true, isLoopback: false, addresses });
+    const { network } = startNode('a', { store, host });
+    const problem =
+      'Cannot make tunnel "vxlan6.netplug": the MTU of "eth0" is 1349, which leaves 1279, and IPv6 needs 1280';
+    const failures = [
+      'registration: Cannot offer an MTU to pods: 1279 of 1349 bytes are left after encapsulation, and IPv6 needs 1280',
+    ];
+    await until(
+      () => network.problems().includes(problem) && isDeepStrictEqual(network.failures(), failures),
+      () => network.problems().join('\n'),
+    );
+    expect(host.tunnels.map(({ name }) => name)).toEqual(['vxlan.netplug']);
+    host.putInterface({ name: 'eth0', mtu: 1350, isUp: true, isLoopback: false, addresses });
+    await until(() => host.tunnels.length === 2, 'both are there');
+    expect(network.problems()).not.toContain(problem);
   });
 });

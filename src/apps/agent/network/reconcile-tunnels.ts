@@ -36,6 +36,9 @@ export interface TunnelQuestion {
   readonly fixedAddress?: (kind: TunnelKind) => Address | undefined;
 }
 
+/** In bytes. On a link with less the kernel has no IPv6 (RFC 8200, section 5). */
+const LEAST_IPV6_MTU = 1280;
+
 export interface ReconciledTunnels {
   readonly tunnels: readonly OwnTunnel[];
   /** Tunnels that no pool needs and that hold no address. */
@@ -63,8 +66,15 @@ export async function reconcileTunnels(
       idle.add(kind);
       continue;
     }
+    const mtu = own.mtu - ENCAPSULATION_BYTES[TUNNELS[kind].encapsulation];
+    if (own.address.family === 6 && mtu < LEAST_IPV6_MTU) {
+      problems.push(
+        `Cannot make tunnel "${TUNNELS[kind].device}": the MTU of "${own.device}" is ${String(own.mtu)}, which leaves ${String(mtu)}, and IPv6 needs ${String(LEAST_IPV6_MTU)}`,
+      );
+      continue;
+    }
     try {
-      tunnels.push(await ensureTunnel(ports, { ...question, kind, pools, own }, signal));
+      tunnels.push(await ensureTunnel(ports, { ...question, kind, pools, own, mtu }, signal));
     } catch (cause) {
       if (!isNetplugError(cause, 'kernel/module-missing')) throw cause;
       problems.push(cause.message);
@@ -81,10 +91,10 @@ interface TunnelTask extends TunnelQuestion {
 
 async function ensureTunnel(
   ports: TunnelPorts,
-  task: TunnelTask & { readonly own: OwnAddress },
+  task: TunnelTask & { readonly own: OwnAddress; readonly mtu: number },
   signal: AbortSignal,
 ): Promise<OwnTunnel> {
-  const { kind, own, node } = task;
+  const { kind, own, mtu, node } = task;
   const { device, family } = TUNNELS[kind];
   const address = await addressFor(ports, task, signal).catch((cause: unknown) => {
     if (!isNetplugError(cause, 'ipam/exhausted', 'ipam/strict-affinity')) throw cause;
@@ -94,7 +104,7 @@ async function ensureTunnel(
   const mac = macFromHash(hash('sha256', `${device} ${node}`, 'buffer'));
   const tunnel: Tunnel = {
     name: device,
-    mtu: own.mtu - ENCAPSULATION_BYTES[TUNNELS[kind].encapsulation],
+    mtu,
     addresses: [address ?? fallbackAddress(own)].filter((each) => each !== undefined),
     encapsulation:
       kind === 'ipip4'
