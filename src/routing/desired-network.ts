@@ -18,16 +18,58 @@ const TUNNEL_DEVICES: readonly string[] = Object.values(TUNNELS).map(({ device }
 class Plan {
   /** By destination. */
   readonly #routes = new Map<string, HostRoute>();
-  /** By `peerKey`. */
-  readonly peers = new Map<string, TunnelPeer>();
+  readonly #peers = new Map<string, TunnelPeer>();
+  readonly #peersOf = new Map<NodeName, readonly TunnelPeer[]>();
+  /** The number of nodes that have each key of a peer. */
+  readonly #holders = new Map<string, number>();
   /** By block. */
   readonly routesOf = new Map<string, readonly HostRoute[]>();
-  readonly peersOf = new Map<NodeName, readonly TunnelPeer[]>();
   /** Updated with each route. */
   readonly kinds = { blackhole: 0, direct: 0, tunnelled: 0 };
 
   get routes(): ReadonlyMap<string, HostRoute> {
     return this.#routes;
+  }
+
+  /** By `peerKey`. */
+  get peers(): ReadonlyMap<string, TunnelPeer> {
+    return this.#peers;
+  }
+
+  /**
+   * Sets the peers of a node, and returns the changes for the kernel. Two nodes have one tunnel address while the record of one
+   * that is removed, the last that goes, is still there: then the node that was set last has the peer.
+   */
+  setPeers(node: NodeName, after: readonly TunnelPeer[]): readonly HostChange[] {
+    const before = this.#peersOf.get(node) ?? [];
+    if (after.length === 0) this.#peersOf.delete(node);
+    else this.#peersOf.set(node, after);
+    for (const peer of before) this.#count(peerKey(peer), -1);
+    for (const peer of after) this.#count(peerKey(peer), 1);
+    const put = after.filter((peer) => !before.some((old) => samePeer(old, peer)));
+    const deleted: TunnelPeer[] = [];
+    for (const peer of before.filter((old) => !after.some((each) => peerKey(each) === peerKey(old)))) {
+      const heir = this.#heirOf(peerKey(peer));
+      if (heir === undefined) deleted.push(peer);
+      else put.push(heir);
+    }
+    for (const peer of put) this.#peers.set(peerKey(peer), peer);
+    for (const peer of deleted) this.#peers.delete(peerKey(peer));
+    return [
+      ...put.map((peer): HostChange => ({ kind: 'put-peer', peer })),
+      ...deleted.map((peer): HostChange => ({ kind: 'delete-peer', peer })),
+    ];
+  }
+
+  #count(key: string, by: 1 | -1): void {
+    const holders = (this.#holders.get(key) ?? 0) + by;
+    if (holders === 0) this.#holders.delete(key);
+    else this.#holders.set(key, holders);
+  }
+
+  #heirOf(key: string): TunnelPeer | undefined {
+    if (!this.#holders.has(key)) return undefined;
+    return [...this.#peersOf.values()].flat().findLast((peer) => peerKey(peer) === key);
   }
 
   putRoute(name: string, route: HostRoute): void {
@@ -93,7 +135,7 @@ export class DesiredNetwork {
   replan(touched: Touched): readonly HostChange[] {
     if (touched === 'all') return this.#replanAll();
     const { blocks, nodes } = this.#withBlocksOf(touched);
-    const peers = nodes.flatMap((node) => this.#replanPeers(node));
+    const peers = nodes.flatMap((node) => this.#plan.setPeers(node, this.#planPeers(node)));
     const routes = this.#replanRoutes(blocks);
     const isPut = ({ kind }: HostChange): boolean => kind === 'put-peer';
     return [...peers.filter(isPut), ...routes, ...peers.filter((change) => !isPut(change))];
@@ -103,9 +145,7 @@ export class DesiredNetwork {
   #replanAll(): readonly HostChange[] {
     const plan = new Plan();
     for (const node of this.#state.nodeNames) {
-      const peers = this.#planPeers(node);
-      if (peers.length > 0) plan.peersOf.set(node, peers);
-      for (const peer of peers) plan.peers.set(peerKey(peer), peer);
+      plan.setPeers(node, this.#planPeers(node));
     }
     for (const [key, block] of this.#state.blocks) {
       const routes = this.#planRoutes(block);
@@ -156,28 +196,5 @@ export class DesiredNetwork {
 
   #planPeers(node: NodeName): readonly TunnelPeer[] {
     return node === this.#self ? [] : planPeers(this.#state.endsOf(node), this.#own);
-  }
-
-  #replanPeers(node: NodeName): readonly HostChange[] {
-    const plan = this.#plan;
-    const before = plan.peersOf.get(node) ?? [];
-    const after = this.#planPeers(node);
-    if (after.length === 0) plan.peersOf.delete(node);
-    else plan.peersOf.set(node, after);
-    const gone = before.filter((old) => !after.some((peer) => peerKey(peer) === peerKey(old)));
-    const put = after.filter((peer) => !before.some((old) => samePeer(old, peer)));
-    const left = gone.map((peer) => ({ peer, other: this.#peerWith(peerKey(peer)) }));
-    const now = [...put, ...left.flatMap(({ other }) => other ?? [])];
-    for (const peer of gone) plan.peers.delete(peerKey(peer));
-    for (const peer of now) plan.peers.set(peerKey(peer), peer);
-    return [
-      ...now.map((peer): HostChange => ({ kind: 'put-peer', peer })),
-      ...left.flatMap(({ peer, other }): HostChange[] => (other === undefined ? [{ kind: 'delete-peer', peer }] : [])),
-    ];
-  }
-
-  /** Another node may have the tunnel address of one that is removed: the record is the last that goes. */
-  #peerWith(key: string): TunnelPeer | undefined {
-    return [...this.#plan.peersOf.values()].flat().find((peer) => peerKey(peer) === key);
   }
 }

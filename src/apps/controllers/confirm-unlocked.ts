@@ -2,10 +2,10 @@ import { isNetplugError, NetplugError } from '../../base/errors.ts';
 import { CLUSTER_INFORMATION_ID, isLocked } from '../../model/cluster-information.ts';
 import type { ControllerPorts } from './controller.ts';
 
-/** A lock counts on writes to have ended 2 s later. */
-const FRESH_MS = 1000;
+/** How long a reading counts. A lock expects that writes have ended 2 s later. */
+const FRESH_MS = 250;
 
-/** Returns `ControllerPorts.confirmUnlocked`. What was read counts for a second. */
+/** Returns `ControllerPorts.confirmUnlocked`. */
 export function confirmsUnlocked({
   store,
   clock,

@@ -115,8 +115,8 @@ class KeyedRun<C extends { readonly kind: string }> implements RunningController
   /** Returns why the change is refused for what it is: it is tried again in the next full run, or when the key changes. */
   async #apply(change: C, signal: AbortSignal): Promise<string | undefined> {
     try {
-      await this.#ports.confirmUnlocked(signal);
       if (change.kind === 'delete') await this.#ports.confirmCluster(signal);
+      await this.#ports.confirmUnlocked(signal);
       await this.#keyed.apply(change, this.#ports, signal);
       return undefined;
     } catch (cause) {

@@ -71,6 +71,7 @@ export async function reconcileTunnels(
       problems.push(
         `Cannot make tunnel "${TUNNELS[kind].device}": the MTU of "${own.device}" is ${String(own.mtu)}, which leaves ${String(mtu)}, and IPv6 needs ${String(LEAST_IPV6_MTU)}`,
       );
+      await ports.host.removeTunnel(TUNNELS[kind].device);
       continue;
     }
     try {

@@ -5,6 +5,7 @@ import type { Node } from '../../../model/node.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { isEndpointOf, type WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
+import { isStaticPodUid } from '../../../model/pod.ts';
 import { isPodThere } from './attachment-findings.ts';
 import { tunnelAddressesOf } from './tunnel-findings.ts';
 
@@ -42,7 +43,7 @@ export function useOf({ endpoints, pods, nodes, links }: UseScene, address: Addr
       : link !== undefined
         ? `interface ${link.name} of this machine`
         : isPodThere({ pods }, holder)
-          ? `pod ${holder.namespace ?? ''}/${holder.pod ?? ''}, which exists,`
+          ? `pod ${holder.namespace ?? ''}/${holder.pod ?? ''}, which ${isStaticPodUid(holder.podUid) ? 'is static' : 'exists'},`
           : undefined;
   const isItsOnly = addresses.length > 0 && addresses.every((each) => each === text);
   return { by, endpoint: isItsOnly ? endpoint : undefined };

@@ -62,7 +62,8 @@ function judge(
   const isProven = !isPodThere(state, allocation) || (link === undefined && isServedHere(here, allocation));
   const leak = (why: string, of?: WorkloadEndpoint): IpamFinding[] => {
     const message = `${who}: ${why}`;
-    if (!isProven) return [{ kind: 'endpoint-missing', subject, message: `${message}, although the pod exists` }];
+    const use = isStaticPodUid(allocation.podUid) ? 'its static pod may run' : 'the pod exists';
+    if (!isProven) return [{ kind: 'endpoint-missing', subject, message: `${message}, although ${use}` }];
     return [{ kind: 'leaked-address', subject, message, repair: { kind: 'release', allocation, endpoint: of } }];
   };
   if (isYoung) return [];
