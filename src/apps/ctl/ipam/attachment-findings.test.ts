@@ -192,6 +192,17 @@ describe('a check of addresses', () => {
       ]);
     });
 
+    it('frees no address of a static pod that the API does not know, unless this node shows that it is gone', () => {
+      const uid = '0123456789abcdef0123456789abcdef';
+      const fixed = allocation('a', { namespace: 'shop', pod: 'victim', podUid: uid });
+      const blocks = [block('10.0.0.0/26', fixed, ofPod('b', 'web'))];
+      const [, web] = notes;
+      const known = new Map([...pods].filter(([name]) => name !== 'shop/victim'));
+      const scene = { blocks, endpoints: [web!], pods: known };
+      expect(kinds(scene)).toEqual(['endpoint-missing 10.0.0.0']);
+      expect(kinds({ ...scene, local: local(link('b')) })).toEqual(['leaked-address 10.0.0.0 release']);
+    });
+
     it('frees addresses of pods that are deleted, recreated, or without the link that others of the network have', () => {
       const [, web] = notes;
       const gone = new Map([...pods].filter(([name]) => name !== 'shop/victim'));
