@@ -122,7 +122,7 @@ describe('peers by address', () => {
     expect(sessions).toEqual([]);
     expect(problems.map(({ path, message }) => `${path}: ${message}`)).toEqual([
       'BGPPeer.link.spec.peerIP: no session with fe80::1: a link-local address does not identify the link',
-      'BGPPeer.none.spec.peerIP: no session with ::: it is the address of nobody',
+      'BGPPeer.none.spec.peerIP: no session with ::: the unspecified address identifies no peer',
       'BGPPeer.other-family.spec.peerIP: no session with 2001:db8::1: node "node-2" has no IPv6 address',
     ]);
   });

@@ -86,7 +86,7 @@ function isPassive(self: Speaker, { address, speaker, resource }: WantedPeer, wo
 }
 
 function whyUnusable(self: Speaker, { address, resource }: WantedPeer): string | undefined {
-  if (address.value === 0n) return 'it is the address of nobody';
+  if (address.value === 0n) return 'the unspecified address identifies no peer';
   if (cidrContains(LINK_LOCAL, address)) return 'a link-local address does not identify the link';
   const isBound = resource?.spec.sourceAddress !== 'None';
   if (isBound && self.addresses[address.family] === undefined)

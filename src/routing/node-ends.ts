@@ -22,7 +22,7 @@ export interface VxlanEnd {
 
 export const NO_ENDS: NodeEnds = { addresses: new Map(), vxlan: new Map() };
 
-export function endsOf({ spec }: Pick<Node, 'spec'>): NodeEnds {
+export function endsOf({ spec }: Node): NodeEnds {
   const addresses = new Map<Family, Address>();
   const vxlan = new Map<Family, VxlanEnd>();
   const own = { 4: spec.bgp?.ipv4Address, 6: spec.bgp?.ipv6Address };

@@ -7,8 +7,8 @@ export const ENCAPSULATION_BYTES: Readonly<Record<Encapsulation, number>> = {
   ipip: 20,
 };
 
-/** Every link with IPv6 must carry packets of this size (RFC 8200). */
-const IPV6_MIN_MTU = 1280;
+/** In bytes: every link with IPv6 must carry packets of this size (RFC 8200, section 5). */
+export const IPV6_MIN_MTU = 1280;
 
 export interface MtuInput {
   /** MTU in bytes of each interface that has an address of the node. */

@@ -14,11 +14,11 @@ export function confirmsUnlocked({
   return async (signal) => {
     const startMs = clock.monotonic();
     if (startMs - unlockedAtMs < FRESH_MS) return;
-    const cluster = await store.findResource(CLUSTER_INFORMATION_ID, signal).catch((cause: unknown) => {
+    const cluster = await store.findResource(CLUSTER_INFORMATION_ID, signal).catch((cause: unknown): undefined => {
       // Such a record does not lock.
       if (!isNetplugError(cause, 'store/corrupt')) throw cause;
     });
-    if (isLocked(cluster ?? undefined))
+    if (isLocked(cluster))
       throw new NetplugError('store/locked', 'Cannot write: the datastore is locked for maintenance', {
         hint: 'None needed: the controller goes on when it is unlocked',
       });

@@ -35,9 +35,9 @@ export async function findOwnAddresses(
   { node, known, detection }: AddressQuestion,
 ): Promise<OwnAddresses> {
   const interfaces = (await host.listInterfaces()).filter(({ name }) => !isTunnelDevice(name));
-  const record = state.findNode(node)?.spec;
-  const published = record === undefined ? NO_ENDS.addresses : endsOf({ spec: record }).addresses;
-  const internalIps = (record?.addresses ?? [])
+  const record = state.findNode(node);
+  const { addresses: published } = record === undefined ? NO_ENDS : endsOf(record);
+  const internalIps = (record?.spec.addresses ?? [])
     .filter(({ type }) => type === 'InternalIP')
     .map(({ address }) => parseAddress(address));
   const pools = state.pools.map(({ cidr }) => cidr);

@@ -9,7 +9,7 @@ import { type Mac, macFromHash } from '../../../net/mac.ts';
 import type { ClusterState } from '../../../routing/cluster-state.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { openTunnels, type RoutedPool } from '../../../routing/pool-modes.ts';
-import { ENCAPSULATION_BYTES } from '../../../routing/tunnel-mtu.ts';
+import { ENCAPSULATION_BYTES, IPV6_MIN_MTU } from '../../../routing/tunnel-mtu.ts';
 import { type TunnelKind, TUNNEL_KINDS, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 
 export interface TunnelPorts extends IpamPorts {
@@ -35,9 +35,6 @@ export interface TunnelQuestion {
   /** Returns the address of a tunnel without the address manager. */
   readonly fixedAddress?: (kind: TunnelKind) => Address | undefined;
 }
-
-/** In bytes. On a link with less the kernel has no IPv6 (RFC 8200, section 5). */
-const LEAST_IPV6_MTU = 1280;
 
 export interface ReconciledTunnels {
   readonly tunnels: readonly OwnTunnel[];
@@ -67,9 +64,9 @@ export async function reconcileTunnels(
       continue;
     }
     const mtu = own.mtu - ENCAPSULATION_BYTES[TUNNELS[kind].encapsulation];
-    if (own.address.family === 6 && mtu < LEAST_IPV6_MTU) {
+    if (own.address.family === 6 && mtu < IPV6_MIN_MTU) {
       problems.push(
-        `Cannot make tunnel "${TUNNELS[kind].device}": the MTU of "${own.device}" is ${String(own.mtu)}, which leaves ${String(mtu)}, and IPv6 needs ${String(LEAST_IPV6_MTU)}`,
+        `Cannot make tunnel "${TUNNELS[kind].device}": the MTU of "${own.device}" is ${String(own.mtu)}, which leaves ${String(mtu)}, and IPv6 needs ${String(IPV6_MIN_MTU)}`,
       );
       await ports.host.removeTunnel(TUNNELS[kind].device);
       continue;

@@ -17,7 +17,7 @@ import { addressController } from './address-controller.ts';
 
 const never = new AbortController().signal;
 const BLOCK = parseCidr('10.0.0.0/29');
-const nobody = { find: () => undefined, all: () => [], endpointsOf: () => [] } as unknown as Observed;
+const nothing = { find: () => undefined, all: () => [], endpointsOf: () => [] } as unknown as Observed;
 const copied = (name: string): Node => {
   const node = nodeOf(name);
   return { ...node, metadata: { ...node.metadata, annotations: { 'netplug/orch-node': '{}' } } };
@@ -52,7 +52,7 @@ describe('the addresses of nodes that are gone', () => {
       confirmUnlocked: async () => (locked ? Promise.reject(new Error('locked')) : Promise.resolve()),
     } as unknown as ControllerPorts;
     const settings = { leakGraceMs: 1000, nodeRecords: 'own' } as Parameters<typeof addressController>[0];
-    controller = addressController(settings).start(ports, nobody);
+    controller = addressController(settings).start(ports, nothing);
     await store.createResource(copied('n1'), never);
     const block = emptyBlock(BLOCK, nodeName('n1'));
     await store.commit([{ kind: 'create-block', block, pool: undefined }], never);

@@ -47,11 +47,9 @@ export function routeBetween(
   const [from, to] = [source, destination].map((end) =>
     nodes.find(({ metadata }) => metadata.name === (end.pod?.node ?? end.host)),
   );
-  const tunnel =
-    from === undefined || to === undefined || from === to
-      ? undefined
-      : tunnelTo(destination.address, { from, to, pools });
-  if (from === undefined || to === undefined || tunnel === undefined) return { source, destination };
+  if (from === undefined || to === undefined || from === to) return { source, destination };
+  const tunnel = tunnelTo(destination.address, { from, to, pools });
+  if (tunnel === undefined) return { source, destination };
   // An endpoint that expects the address of a tunnel does not decide there.
   const at = ({ metadata }: Node): PolicyEndpoint | undefined =>
     hostEndpointAt(hostEndpointsInForce(hostEndpointsOf(view, metadata.name), []), tunnel);
