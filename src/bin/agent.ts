@@ -6,7 +6,7 @@ import { createMetrics } from '../apps/agent/metrics.ts';
 import { networkFailure } from '../apps/agent/network/registration.ts';
 import type { CallSettings } from '../apps/agent/network-channel.ts';
 import { NetworkProcess } from '../apps/agent/network-process.ts';
-import { readPodLinkNames } from '../apps/agent/network/read-pod-links.ts';
+import { readPodLinkNames } from '../apps/agent/network/host/read-pod-links.ts';
 import { PodIsolator } from '../apps/agent/pod-isolator.ts';
 import { ResidentNodes } from '../apps/agent/resident-nodes.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';

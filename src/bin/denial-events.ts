@@ -1,4 +1,4 @@
-import { DenialEvents } from '../apps/agent/network/denial-events.ts';
+import { DenialEvents } from '../apps/agent/network/flows/denial-events.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import type { Datastore } from '../config/connection.ts';

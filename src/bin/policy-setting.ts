@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import type { PolicyStart } from '../apps/agent/network/enforcement-ports.ts';
+import type { PolicyStart } from '../apps/agent/network/policy/enforcement-ports.ts';
 import { reasonOf } from '../base/errors.ts';
 import type { Datastore } from '../config/connection.ts';
 import { readVariable } from '../config/environment.ts';

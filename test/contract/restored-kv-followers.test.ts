@@ -1,7 +1,7 @@
 // An etcd that is restored from a backup, and that other writers bring to the revision that a follower had reached before
 // the follower connects again.
 import { expect, it } from 'vitest';
-import { SettingsFollower } from '../../src/apps/agent/network/follow-settings.ts';
+import { SettingsFollower } from '../../src/apps/agent/network/policy/follow-settings.ts';
 import { SideFollower } from '../../src/apps/controllers/follow-side.ts';
 import { type Feed, Observed } from '../../src/apps/controllers/observed.ts';
 import { systemClock } from '../../src/base/clock.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { hostContract } from '../contract/suites/dataplane/host-network.ts';
-import { readHostLinks } from '../../src/apps/agent/network/read-host-links.ts';
+import { readHostLinks } from '../../src/apps/agent/network/host/read-host-links.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
 import { HOST_LINK_PREFIX } from '../../src/dataplane/kernel.ts';
 import { formatAddress } from '../../src/net/address.ts';

@@ -10,9 +10,13 @@ import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import { RulesetCompiler } from '../../src/policy/ruleset/ruleset-compiler.ts';
 import type { ServicePort } from '../../src/model/service-endpoints.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
-import type { ListedEndpoint } from '../../src/apps/agent/network/local-pods.ts';
-import type { EnforcementPorts, PolicyCompiler, PolicyStart } from '../../src/apps/agent/network/enforcement-ports.ts';
-import { PolicyEnforcement } from '../../src/apps/agent/network/policy-enforcement.ts';
+import type { ListedEndpoint } from '../../src/apps/agent/network/policy/local-pods.ts';
+import type {
+  EnforcementPorts,
+  PolicyCompiler,
+  PolicyStart,
+} from '../../src/apps/agent/network/policy/enforcement-ports.ts';
+import { PolicyEnforcement } from '../../src/apps/agent/network/policy/policy-enforcement.ts';
 
 export const never = new AbortController().signal;
 export const POLICY = {

@@ -2,10 +2,10 @@
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
-import type { AttachmentPorts } from '../../src/apps/agent/network/read-attachments.ts';
+import type { AttachmentPorts } from '../../src/apps/agent/network/host/read-attachments.ts';
 import { NodeNetwork } from '../../src/apps/agent/network/node-network.ts';
 import type { NetworkSettings } from '../../src/apps/agent/network/network-settings.ts';
-import type { BgpPorts } from '../../src/apps/agent/network/reconcile-bgp.ts';
+import type { BgpPorts } from '../../src/apps/agent/network/routes/reconcile-bgp.ts';
 import type { SessionStatus } from '../../src/bgp/read-status.ts';
 import { assign } from '../../src/ipam/assign.ts';
 import { memoryRecords } from '../../src/cni/attachment-records.ts';

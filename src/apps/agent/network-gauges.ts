@@ -1,6 +1,6 @@
 import type { AGENT_METRICS } from '../../metrics/agent-metrics.ts';
 import type { Registered } from '../../metrics/register.ts';
-import type { FlowStanding } from './network/flow-observer.ts';
+import type { FlowStanding } from './network/flows/flow-observer.ts';
 
 /** The state of the node's network at the moment of a scrape. */
 export interface NetworkStanding {

@@ -3,7 +3,7 @@ import { given } from '../../../datastore/node-facts.ts';
 import type { NodeFacts } from '../../../datastore/node-status-store.ts';
 import { type Address, type Family, formatAddress } from '../../../net/address.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
-import type { OwnTunnel } from './reconcile-tunnels.ts';
+import type { OwnTunnel } from './routes/reconcile-tunnels.ts';
 
 /** Returns what the node publishes for other nodes: its addresses, tunnel endpoints and release. */
 export function ownFacts(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: readonly OwnTunnel[]): NodeFacts {

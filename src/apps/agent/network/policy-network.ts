@@ -11,9 +11,9 @@ import { renderPodTable } from '../../../routing/pod-table.ts';
 import { Reconciler } from '../../../runtime/reconciler.ts';
 import type { NodeNetwork } from './node-network.ts';
 import type { NetworkSettings } from './network-settings.ts';
-import { ADDRESSES_PAUSE_MS, findOwnAddresses } from './own-addresses.ts';
+import { ADDRESSES_PAUSE_MS, findOwnAddresses } from './host/own-addresses.ts';
 import { ownFacts, subnetAddress } from './own-facts.ts';
-import { RetainedAddresses } from './retained-addresses.ts';
+import { RetainedAddresses } from './host/retained-addresses.ts';
 
 const ADDRESSES_MS = 60_000;
 const FACTS_MS = 60_000;

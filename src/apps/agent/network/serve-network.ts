@@ -3,11 +3,11 @@ import { errorData } from '../../../base/error-data.ts';
 import type { FromNetwork, NetworkStatus, ToNetwork } from '../network-channel.ts';
 import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
-import type { SettingsFollower } from './follow-settings.ts';
-import type { FlowObserver } from './flow-observer.ts';
-import type { PodLinkFollower } from './follow-pod-links.ts';
+import type { SettingsFollower } from './policy/follow-settings.ts';
+import type { FlowObserver } from './flows/flow-observer.ts';
+import type { PodLinkFollower } from './host/follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
-import type { PolicyEnforcement } from './policy-enforcement.ts';
+import type { PolicyEnforcement } from './policy/policy-enforcement.ts';
 
 /** What the process runs besides policies. */
 type ServedNetwork = Pick<NodeNetwork, 'failures' | 'problems' | 'show' | 'standing' | 'run'>;

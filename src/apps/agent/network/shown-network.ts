@@ -7,7 +7,7 @@ import type { DesiredNetwork } from '../../../routing/desired-network.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import type { PoolMode } from '../../../routing/pool-modes.ts';
 import { TUNNELS } from '../../../routing/tunnels.ts';
-import type { OwnTunnel } from './reconcile-tunnels.ts';
+import type { OwnTunnel } from './routes/reconcile-tunnels.ts';
 import { subnetAddress } from './own-facts.ts';
 
 interface NetworkParts {

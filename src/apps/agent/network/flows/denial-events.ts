@@ -1,0 +1,112 @@
+import type { Clock } from '../../../../base/clock.ts';
+import { reasonOf } from '../../../../base/errors.ts';
+import type { Log } from '../../../../base/log.ts';
+import type { PolicyDirection } from '../../../../policy/resolved-policy.ts';
+import { trafficText, whyCommand } from '../../../../policy/why-command.ts';
+import type { ObservedFlow } from './flow-record.ts';
+
+/** At most one event about a pod and a rule in this time. */
+const REPEAT_MS = 300_000;
+const REMEMBERED = 4096;
+/** Events of a node: so many at once, and then one per period. */
+const BURST = 20;
+const PERIOD_MS = 5000;
+const TIMEOUT_MS = 10_000;
+
+export interface EventPorts {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Writes a warning on a pod of the node. @throws store/unavailable, store/refused */
+  readonly warn: (
+    pod: { readonly namespace: string; readonly name: string },
+    message: string,
+    signal: AbortSignal,
+  ) => Promise<void>;
+}
+
+/** The rule that denied a flow. */
+interface Denial {
+  /** Of the rule. */
+  readonly id: string;
+  readonly direction: PolicyDirection;
+  /** Why, as a sentence without a full stop. Called only for an event that is written. */
+  readonly reason: () => string;
+}
+
+/** Writes events about denied connections on the pods of the node, at a bounded rate. Failures are logged. */
+export class DenialEvents {
+  readonly #ports: EventPorts;
+  /** When an event was written last, by pod and rule, the longest unused first. */
+  readonly #written = new Map<string, number>();
+  #tokens = BURST;
+  #refilledMs: number;
+  #failure: string | undefined;
+
+  constructor(ports: EventPorts) {
+    this.#ports = ports;
+    this.#refilledMs = ports.clock.monotonic();
+  }
+
+  /** Writes an event on the pod whose policies denied the flow, unless there were enough. */
+  async report(flow: ObservedFlow, { id, direction, reason }: Denial): Promise<void> {
+    const { log, warn } = this.#ports;
+    const { pod } = direction === 'egress' ? flow.source : flow.destination;
+    if (pod === undefined || !this.#isDue(`${pod} ${id}`)) return;
+    const [namespace = '', name = ''] = pod.split('/');
+    const message = `${messageOf(flow, { pod, namespace, direction })}: ${reason()}${hintOf(flow, { pod, namespace, direction })}`;
+    try {
+      await warn({ namespace, name }, message, AbortSignal.timeout(TIMEOUT_MS));
+      this.#failure = undefined;
+    } catch (cause) {
+      const failure = reasonOf(cause);
+      if (failure !== this.#failure) log.warning('event on a pod not written', { pod, reason: failure });
+      this.#failure = failure;
+    }
+  }
+
+  #isDue(key: string): boolean {
+    const nowMs = this.#ports.clock.monotonic();
+    const lastMs = this.#written.get(key);
+    if (lastMs !== undefined && nowMs - lastMs < REPEAT_MS) return false;
+    const refill = Math.floor((nowMs - this.#refilledMs) / PERIOD_MS);
+    this.#tokens = Math.min(BURST, this.#tokens + refill);
+    this.#refilledMs += refill * PERIOD_MS;
+    if (this.#tokens === 0) return false;
+    this.#tokens -= 1;
+    this.#written.delete(key);
+    this.#written.set(key, nowMs);
+    const [oldest] = this.#written.keys();
+    if (this.#written.size > REMEMBERED && oldest !== undefined) this.#written.delete(oldest);
+    return true;
+  }
+}
+
+interface OwnPod {
+  readonly pod: string;
+  readonly namespace: string;
+  readonly direction: PolicyDirection;
+}
+
+function messageOf(flow: ObservedFlow, own: OwnPod): string {
+  const { address } = peerOf(flow, own);
+  const peer = shownPeer(flow, own);
+  const shown = peer === address ? address : `${peer} (${address})`;
+  return `Denied ${trafficText(flow)} ${own.direction === 'egress' ? 'to' : 'from'} ${shown}`;
+}
+
+function hintOf(flow: ObservedFlow, own: OwnPod): string {
+  const ends = [own.pod, shownPeer(flow, own)] as const;
+  const [from, to] = own.direction === 'egress' ? ends : ([ends[1], ends[0]] as const);
+  const command = whyCommand({ ...flow, from, to });
+  return command === undefined ? '' : `. See: ${command}`;
+}
+
+/** Names the peer only in the pod's own namespace: users of a namespace need not learn about pods of others. */
+function shownPeer(flow: ObservedFlow, own: OwnPod): string {
+  const { address, pod } = peerOf(flow, own);
+  return pod?.startsWith(`${own.namespace}/`) === true ? pod : address;
+}
+
+function peerOf(flow: ObservedFlow, { direction }: OwnPod): ObservedFlow['source'] {
+  return direction === 'egress' ? flow.destination : flow.source;
+}

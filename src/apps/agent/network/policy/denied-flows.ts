@@ -1,0 +1,100 @@
+import type { Clock } from '../../../../base/clock.ts';
+import { reasonOf } from '../../../../base/errors.ts';
+import type { Log } from '../../../../base/log.ts';
+import { slices } from '../../../../base/slices.ts';
+import { Trigger } from '../../../../base/trigger.ts';
+import type { FlowTable, TrackedFlow } from '../../../../dataplane/flow-table.ts';
+import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
+import { tryReadCidr } from '../../../../net/cidr.ts';
+import { hostEndpointsOf } from '../../../../policy/host-interfaces.ts';
+import type { PolicyView } from '../../../../policy/policy-view.ts';
+import { localPodAddresses } from './local-pod-addresses.ts';
+
+/** The pause between two examinations: a change is followed by the next one within a second. */
+const PAUSE_MS = 300;
+/** After a failure, which is usually a kernel without the netlink interface of connection tracking. */
+const RETRY_MS = 5000;
+/** How many flows are judged before other work of the process may run. */
+const JUDGED_AT_ONCE = 1000;
+
+export interface FlowPorts {
+  /** Opens the table. @throws kernel/failed */
+  readonly flowTable: () => FlowTable;
+  /** Returns a function that reports whether policies allow the first packet of a flow on this node, as the host is now. */
+  readonly judge: () => Promise<(flow: TrackedFlow) => boolean>;
+  /** Makes the kernel drop what the ends of the flows still send, once they are ended. @throws kernel/failed */
+  readonly dropEnded: (flows: readonly TrackedFlow[]) => Promise<void>;
+  /** Whether flows that exist go on when policies no longer allow them. */
+  readonly isKept: () => boolean;
+  /** Resolves when no change is half in the view. */
+  readonly whole: () => Promise<void>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Ends the tracked flows of pods and host endpoints of a node that changed policies no longer allow, and all flows of released addresses. */
+export class DeniedFlows {
+  readonly #ports: FlowPorts;
+  readonly #node: string;
+  readonly #view: Pick<PolicyView, 'endpoints' | 'hostEndpoints'>;
+  readonly #due = new Trigger();
+
+  constructor(ports: FlowPorts, node: string, view: Pick<PolicyView, 'endpoints' | 'hostEndpoints'>) {
+    this.#ports = ports;
+    this.#node = node;
+    this.#view = view;
+  }
+
+  /** Requests an examination. Call it when the kernel has the changed policies: an ended flow is judged anew. */
+  trigger(): void {
+    this.#due.set();
+  }
+
+  /** @throws kernel/failed */
+  async endAll({ spec }: WorkloadEndpoint): Promise<void> {
+    await this.#ports.flowTable().endAll(spec.ipNetworks.flatMap((text) => tryReadCidr(text)?.address ?? []));
+  }
+
+  /** Examines the flows whenever it is requested. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#ports;
+    let failure: string | undefined;
+    while (!signal.aborted) {
+      await this.#due.wait(signal);
+      if (signal.aborted) return;
+      this.#due.clear();
+      let pauseMs = PAUSE_MS;
+      try {
+        await this.#examine();
+        failure = undefined;
+      } catch (cause) {
+        this.#due.set();
+        pauseMs = RETRY_MS;
+        if (reasonOf(cause) !== failure) log.warning('flows not examined', { reason: reasonOf(cause) });
+        failure = reasonOf(cause);
+      }
+      await clock.sleep(pauseMs, signal).catch(() => undefined);
+    }
+  }
+
+  async #examine(): Promise<void> {
+    const { judge, isKept, whole, dropEnded, log } = this.#ports;
+    if (isKept()) return;
+    await whole();
+    const flowTable = this.#ports.flowTable();
+    const isAll = hostEndpointsOf(this.#view, this.#node).length > 0;
+    const flows = await flowTable.list(isAll ? 'all' : localPodAddresses(this.#view, this.#node));
+    const isAllowed = await judge();
+    const denied: TrackedFlow[] = [];
+    for await (const slice of slices(flows, JUDGED_AT_ONCE)) {
+      await whole();
+      denied.push(...slice.filter((flow) => !isAllowed(flow)));
+    }
+    if (denied.length === 0) return;
+    // The set of the kernel may be full.
+    await dropEnded(denied).catch((cause: unknown) => {
+      log.warning('packets of ended flows not dropped', { reason: reasonOf(cause) });
+    });
+    log.info('denied flows ended', { flows: await flowTable.end(denied) });
+  }
+}

@@ -1,0 +1,393 @@
+import { isDeepStrictEqual } from 'node:util';
+import { BackOff, keepRunning } from '../../../../base/back-off.ts';
+import { reasonOf } from '../../../../base/errors.ts';
+import { slices } from '../../../../base/slices.ts';
+import { Trigger } from '../../../../base/trigger.ts';
+import { followPolicyRecords, type PolicyRecord } from '../../../../cache/policy-records.ts';
+import { RecordCache } from '../../../../cache/record-cache.ts';
+import type { Isolation, SandboxEndpoint } from '../../../../cni/pod-isolation.ts';
+import type { FilterTable, PolicyFilter, PacketLog } from '../../../../dataplane/policy-filter.ts';
+import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
+import { hostEndpointsOf } from '../../../../policy/host-interfaces.ts';
+import { PolicyState } from '../../../../policy/policy-state.ts';
+import { closedInterfaces, closedTable, closesUnknown } from '../../../../policy/ruleset/base-chains.ts';
+import { enforcesHosts, serverSets } from '../../../../policy/ruleset/host-chains.ts';
+import { POLICY_TABLE, type PolicyRuleset } from '../../../../policy/ruleset/policy-ruleset.ts';
+import type { AddTime } from '../../network-channel.ts';
+import { CompiledPolicies } from './compiled-policies.ts';
+import type { EnforcementPorts, EnforcementSettings, PolicySettings, PolicyStart } from './enforcement-ports.ts';
+import { EnforcementSwitch } from './enforcement-switch.ts';
+import { LocalPods } from './local-pods.ts';
+import { SettingsGate } from './settings-gate.ts';
+
+const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
+/** Nodes that lose the datastore together read all policies again within this time, while the kernel enforces those before. */
+const SPREAD_MS = 3000;
+/** Changes within this time are written together. A pod that waits is not delayed. */
+const COALESCE_MS = 20;
+/** How many records are applied before other work may run. */
+const AT_ONCE = 200;
+/** How often the kernel is compared with the desired table, however often that changes. */
+const RESYNC_MS = 10_000;
+/** How often the interfaces of a node with host endpoints are compared with what was compiled. */
+const HOST_MS = 1000;
+
+/** What a kernel without a module for logs does not do. */
+const MISSING_LOGS: Readonly<Record<PacketLog, string>> = {
+  log: 'policy: the kernel lacks the module nf_log_syslog: "Log" rules write nothing to its log',
+  report:
+    'policy: the kernel lacks the module nfnetlink_log: denied connections are dropped and counted, and not listed or reported as events',
+};
+
+/**
+ * Enforces the policies of the pods and host endpoints of a node. The kernel keeps what was written when it ends, and while the datastore is
+ * unavailable. Until the first snapshot it changes nothing on a host that has the table. On a host without it, a start with
+ * `enforce` closes all pods. A pod that switches enforcement on while others run is closed alone: their policies are not known.
+ */
+export class PolicyEnforcement {
+  readonly #ports: EnforcementPorts;
+  readonly #state = new PolicyState();
+  readonly #cache = new RecordCache();
+  readonly #switch: EnforcementSwitch;
+  readonly #gate: SettingsGate;
+  readonly #pods: LocalPods;
+  readonly #flows: ReturnType<EnforcementPorts['flows']>;
+  readonly #compiled: CompiledPolicies;
+  readonly #on = Promise.withResolvers<void>();
+  readonly #start: PolicyStart;
+  readonly #node: string;
+  #hostProblem: string | undefined;
+  #isOn = false;
+  /** Whether policies may be written: the datastore was read, and the settings allow it. */
+  #hasSnapshot = false;
+  #hasBegun = false;
+  /** Resolved when all slices of a change are in the state. Until then nothing is compiled, written or judged. */
+  #taking: Promise<void> | undefined;
+  #watchProblem: string | undefined;
+  #writeProblem: string | undefined;
+  /** The kernel closes every pod that was isolated and whose policies it does not have. */
+  #isClosed = false;
+  /** The kernel closes every pod that it does not know. */
+  #isUnknownClosed = false;
+  /** Resolved by the next write of policies. */
+  #waiting: (() => void)[] = [];
+  /** Resolved after the next attempt to write. */
+  #attempting: (() => void)[] = [];
+  readonly #due = new Trigger();
+
+  constructor(ports: EnforcementPorts, { node, start, policy }: EnforcementSettings) {
+    this.#ports = ports;
+    this.#pods = new LocalPods(node);
+    this.#flows = ports.flows(this.#state, async () => this.#whole());
+    this.#compiled = new CompiledPolicies(ports, this.#state, policy);
+    this.#switch = new EnforcementSwitch(ports);
+    this.#gate = new SettingsGate(ports);
+    this.#start = start;
+    this.#node = node;
+    if (start === 'enforce') this.#turnOn();
+  }
+
+  /** What the rules in the kernel come from. */
+  get origins(): PolicyRuleset['origins'] {
+    return this.#compiled.origins;
+  }
+
+  /** Resolves when policies are enforced, or the process ends. */
+  get switchedOn(): Promise<void> {
+    return this.#on.promise;
+  }
+
+  get state(): PolicyState {
+    return this.#state;
+  }
+
+  /** Why the current policies may not be in force, a sentence each. */
+  failures(): readonly string[] {
+    if (!this.#isOn) return [];
+    const lost = this.#watchProblem === undefined ? undefined : `the policy watch is lost: ${this.#watchProblem}`;
+    const unsettled =
+      this.#gate.isOpen || !this.#hasHostEndpoints
+        ? undefined
+        : 'the AgentConfigurations have not been read: host endpoints stay as the last process enforced them, or open';
+    const unread = lost ?? (this.#hasSnapshot ? undefined : 'the datastore is being read');
+    return [unread, unsettled, this.#writeProblem].flatMap((problem) =>
+      problem === undefined ? [] : [`policy: ${problem}`],
+    );
+  }
+
+  /** What cannot be used of policies and other records, a sentence each. */
+  problems(): readonly string[] {
+    if (!this.#isOn) return [];
+    const missing = [...(this.#compiled.missingLogs ?? [])].map((kind) => MISSING_LOGS[kind]);
+    return [...missing, ...[...this.#state.problems.values()].flat()];
+  }
+
+  /** Resolves when the policies of the pod are in force, or it is known why they are not. Its ADD is of now unless given. */
+  async isolate(endpoint: WorkloadEndpoint, time?: AddTime): Promise<Isolation> {
+    this.#turnOn();
+    const now = new Date(this.#ports.clock.now()).toISOString();
+    this.#take(this.#pods.add(endpoint, time ?? { addedAt: now, isPast: false }));
+    if (!this.#hasSnapshot || !this.#isClosed) await this.#attempted();
+    if (!this.#isClosed) return { state: 'not enforced', reason: this.#writeProblem ?? 'policies cannot be written' };
+    if (!this.#hasSnapshot && this.#watchProblem !== undefined)
+      return { state: 'closed', reason: `the datastore has not been read: ${this.#watchProblem}` };
+    await this.#written();
+    return { state: 'in force' };
+  }
+
+  /** Returns the UID of the pod of this node; undefined when it is not known. */
+  podUid(namespace: string, pod: string): string | undefined {
+    return this.#pods.uidOf(namespace, pod);
+  }
+
+  /** Resolves when nothing matches the endpoint any more. */
+  async release(sandbox: SandboxEndpoint): Promise<void> {
+    const { records, released } = this.#pods.remove(sandbox);
+    this.#take(records);
+    if (!this.#isOn) return;
+    if (this.#hasSnapshot) await this.#written();
+    if (released === undefined) return;
+    await this.#endFlows(released);
+  }
+
+  /** Also while policies are unknown: the next pod with the addresses must not inherit the flows. */
+  async #endFlows(released: WorkloadEndpoint): Promise<void> {
+    await this.#flows.endAll(released).catch((cause: unknown) => {
+      this.#ports.log.warning('flows of a released pod not ended', { reason: reasonOf(cause) });
+    });
+  }
+
+  /** Compiles all policies anew with other settings. */
+  configure(policy: PolicySettings): void {
+    this.#compiled.configure(policy);
+    this.#due.set();
+  }
+
+  /** Takes the interfaces of pods that another plugin has connected, by the text of an address. */
+  useLinks(links: ReadonlyMap<string, string>): void {
+    this.#take(this.#pods.useLinks(links));
+    this.#due.set();
+  }
+
+  /** Takes a change of the host without delay. */
+  noteHostChange(): void {
+    this.#due.set();
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    signal.addEventListener('abort', () => this.#on.resolve(), { once: true });
+    if (this.#start === 'remove') await this.#switch.remove(signal);
+    if (this.#start === 'on demand' && (await this.#switch.hasRules(signal))) this.#turnOn();
+    await this.#on.promise;
+    if (signal.aborted) return;
+    void this.#takeSettings();
+    await Promise.all([this.#follow(signal), this.#write(signal), this.#flows.run(signal)]);
+  }
+
+  #turnOn(): void {
+    if (this.#isOn) return;
+    this.#isOn = true;
+    this.#on.resolve();
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    const { policyStore, log, clock, random } = this.#ports;
+    const work = async (): Promise<void> => {
+      if (this.#hasSnapshot) await clock.sleep(random.int(SPREAD_MS), signal);
+      for await (const { records, problems } of followPolicyRecords(policyStore, this.#cache, signal)) {
+        for (const problem of problems) log.warning('record skipped', { problem });
+        this.#watchProblem = undefined;
+        await this.#takeInSlices(records);
+        if (this.#hasSnapshot && records.length > 0) void this.#wakeLater(signal);
+        // Changes are taken meanwhile: they must not queue up while the settings cannot be read.
+        if (!this.#hasBegun) void this.#begin(signal);
+      }
+    };
+    const onFailure = (cause: unknown, failures: number): void => {
+      this.#watchProblem = reasonOf(cause);
+      if (failures === 1) log.warning('policy watch lost, keeping existing policies', { reason: this.#watchProblem });
+    };
+    await keepRunning(this.#ports, { work, onFailure }, signal);
+  }
+
+  /** Writes the first policies when the settings allow it. */
+  async #begin(signal: AbortSignal): Promise<void> {
+    this.#hasBegun = true;
+    await this.#gate.pass(() => this.#hasHostEndpoints, signal);
+    this.#hasSnapshot = true;
+    this.#due.set();
+  }
+
+  async #takeSettings(): Promise<void> {
+    await this.#gate.open();
+    this.#due.set();
+  }
+
+  #take(records: readonly PolicyRecord[]): void {
+    // A part of a snapshot or of another large change is not written.
+    this.#compiled.take(this.#state.apply(records), this.#hasSnapshot && this.#taking === undefined);
+  }
+
+  /** Lets other work of the process run in between: a snapshot may have 10 000 pods. */
+  async #takeInSlices(records: readonly PolicyRecord[]): Promise<void> {
+    if (records.length <= AT_ONCE) return this.#take(this.#pods.join(records));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#taking = promise;
+    try {
+      // A pod may have come or gone between two slices.
+      for await (const slice of slices(records, AT_ONCE)) this.#take(this.#pods.join(slice));
+    } finally {
+      this.#taking = undefined;
+      resolve();
+    }
+  }
+
+  /** Resolves when no change is half in the state. */
+  async #whole(): Promise<void> {
+    while (this.#taking !== undefined) await this.#taking;
+  }
+
+  /** Resolves after the next write that begins from now on. */
+  async #written(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.push(resolve);
+    this.#due.set();
+    return promise;
+  }
+
+  /** Resolves after the next attempt to write that begins from now on, also when it fails. */
+  async #attempted(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#attempting.push(resolve);
+    this.#due.set();
+    return promise;
+  }
+
+  async #wakeLater(signal: AbortSignal): Promise<void> {
+    await this.#ports.clock.sleep(COALESCE_MS, signal).catch(() => undefined);
+    this.#due.set();
+  }
+
+  async #write(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#ports;
+    const backOff = new BackOff(this.#ports, BACK_OFF);
+    let readMs = Number.NEGATIVE_INFINITY;
+    while (!signal.aborted) {
+      this.#due.clear();
+      const waiting = this.#hasSnapshot ? this.#waiting.splice(0) : [];
+      const attempting = this.#attempting.splice(0);
+      const startMs = clock.monotonic();
+      const reread = startMs - readMs >= RESYNC_MS;
+      try {
+        if (this.#compiled.missingLogs === undefined) await this.#tryLogs(signal);
+        if (reread) await this.#list();
+        if (this.#hasSnapshot) await this.#writePolicies(signal, reread);
+        else await this.#close(signal, reread);
+        if (reread) readMs = startMs;
+        this.#isClosed = true;
+        for (const resolve of waiting) resolve();
+        if (this.#writeProblem !== undefined) log.info('policies in force again');
+        this.#writeProblem = undefined;
+        backOff.succeed();
+      } catch (cause) {
+        this.#waiting.unshift(...waiting);
+        if (signal.aborted) return;
+        if (this.#compiled.closeRefused(cause)) {
+          this.#attempting.unshift(...attempting);
+          continue;
+        }
+        this.#isClosed = this.#isUnknownClosed;
+        this.#writeProblem = reasonOf(cause);
+        if (backOff.fail(cause) === 1) log.warning('policies not written', { reason: this.#writeProblem });
+        readMs = Number.NEGATIVE_INFINITY;
+      }
+      for (const resolve of attempting) resolve();
+      if (this.#writeProblem === undefined) {
+        const limitMs = RESYNC_MS - (clock.monotonic() - readMs);
+        await this.#due.wait(signal, { limitMs: this.#hasHostEndpoints ? Math.min(limitMs, HOST_MS) : limitMs, clock });
+      } else await backOff.wait(signal);
+    }
+  }
+
+  /** A kernel without a module for logs would refuse each rule that denies. */
+  async #tryLogs(signal: AbortSignal): Promise<void> {
+    const missing = await this.#ports.policyFilter().missingLogs(signal);
+    for (const kind of missing) this.#ports.log.warning('rules written without logs', { reason: MISSING_LOGS[kind] });
+    this.#compiled.avoidLogs(missing);
+    if (missing.size === 0) return;
+    await this.#whole();
+    this.#compiled.compile();
+  }
+
+  /** Takes what calls of other processes have recorded. */
+  async #list(): Promise<void> {
+    try {
+      const listed = this.#pods.list(await this.#ports.listEndpoints());
+      if (listed.length > 0) this.#take(listed);
+    } catch (cause) {
+      this.#ports.log.warning('attachment records not listed', { reason: reasonOf(cause) });
+    }
+  }
+
+  async #writePolicies(signal: AbortSignal, reread: boolean): Promise<void> {
+    await this.#readHost();
+    await this.#whole();
+    const { table, isTouched } = this.#compiled.send();
+    try {
+      const { chains, sets, elements } = await this.#apply(table, { signal, reread });
+      if (isTouched || chains + sets + elements > 0) this.#flows.trigger();
+    } catch (cause) {
+      this.#compiled.unsend(isTouched);
+      throw cause;
+    }
+    this.#isUnknownClosed = true;
+    this.#switch.remember();
+    for (const ended of this.#pods.takeEnded()) await this.#endFlows(ended);
+  }
+
+  get #hasHostEndpoints(): boolean {
+    return hostEndpointsOf(this.#state, this.#node).length > 0;
+  }
+
+  /**
+   * Compiles anew when the host has changed. While the host cannot be read, it counts as unchanged. Before the settings are
+   * known the compiler gets nothing, and leaves host endpoints out.
+   */
+  async #readHost(): Promise<void> {
+    if (!this.#hasHostEndpoints || !this.#gate.isOpen) return;
+    try {
+      const facts = await this.#ports.readHost();
+      this.#hostProblem = undefined;
+      if (isDeepStrictEqual(facts, this.#compiled.facts)) return;
+      this.#compiled.useHost(facts);
+      this.#take([]);
+    } catch (cause) {
+      // Without knowing its tunnels it would cut the traffic of pods.
+      if (this.#compiled.facts === undefined) throw cause;
+      if (this.#hostProblem !== reasonOf(cause))
+        this.#ports.log.warning('interfaces for host endpoints not read', { reason: reasonOf(cause) });
+      this.#hostProblem = reasonOf(cause);
+    }
+  }
+
+  /**
+   * Closes pods whose policies are not known yet, unless the kernel has what an earlier process knew. That one may have known
+   * other servers of the datastore, and its host endpoints would keep the node from reading.
+   */
+  async #close(signal: AbortSignal, reread: boolean): Promise<void> {
+    const { policyFilter, servers } = this.#ports;
+    const ids = await policyFilter().ruleIds(POLICY_TABLE, signal);
+    if (enforcesHosts(ids)) await policyFilter().extend(POLICY_TABLE, serverSets(servers()), signal);
+    if (!closesUnknown(ids)) {
+      const isAll = this.#start === 'enforce';
+      const interfaces = new Set([...closedInterfaces(ids), ...this.#pods.interfaces]);
+      await this.#apply(isAll ? this.#compiled.closed : closedTable(interfaces), { signal, reread });
+      if (!isAll) return;
+    }
+    this.#isUnknownClosed = true;
+  }
+
+  async #apply(table: FilterTable, options: Parameters<PolicyFilter['apply']>[1]): ReturnType<PolicyFilter['apply']> {
+    return this.#ports.policyFilter().apply(table, options);
+  }
+}

@@ -1,0 +1,68 @@
+import { afterEach, expect, it } from 'vitest';
+import { bgpPeerOf } from '../../../../../test/support/bgp.ts';
+import { poolOf } from '../../../../../test/support/fixtures.ts';
+import { hostAt, startNode, stopNodes, worldWith } from '../../../../../test/support/networked-node.ts';
+import { until } from '../../../../../test/support/until.ts';
+import { type Clock, systemClock } from '../../../../base/clock.ts';
+
+const never = new AbortController().signal;
+/** Of which the periods of minutes last a moment. */
+const hurried: Clock = {
+  ...systemClock,
+  sleep: async (ms, signal) => systemClock.sleep(ms < 60_000 ? ms : 10, signal),
+};
+
+afterEach(stopNodes);
+
+it('restarts a BIRD that was killed with the cached passwords while their Secret is unreadable', async () => {
+  const { store } = await worldWith(poolOf('routed', '10.65.0.0/16'));
+  const peer = (name: string, peerIP: string): ReturnType<typeof bgpPeerOf> =>
+    bgpPeerOf(name, { peerIP, asNumber: 65_001, password: { secretKeyRef: { name, key: 'password' } } });
+  await store.createResource(peer('known', '192.0.2.9'), never);
+  const isAway = Promise.withResolvers<never>();
+  isAway.promise.catch(() => undefined);
+  const asked: string[] = [];
+  const node = startNode('a', {
+    store,
+    host: hostAt('192.0.2.1/24'),
+    readSecret: async (name) => {
+      asked.push(name);
+      return asked.includes('later') ? isAway.promise : Promise.resolve('correct horse');
+    },
+  });
+  await until(() => node.bird.text.includes('password "correct horse"'), 'BIRD has the password');
+
+  await store.createResource(peer('later', '192.0.2.10'), never);
+  await until(() => asked.includes('later'), 'it is asked for another password');
+  await store.deleteResource({ kind: 'BGPPeer', name: 'later' }, never);
+  const before = node.bird.text;
+  node.bird.die();
+  await until(() => node.bird.isRunning, 'BIRD runs again');
+  expect(node.bird.text).toBe(before);
+
+  isAway.reject(new Error('the API is away'));
+  await until(
+    () => node.network.problems().some((text) => text.includes('has the password read before')),
+    'it says so',
+  );
+  expect(node.bird.text).toBe(before);
+});
+
+it('restarts BIRD after so many links of pods, unless it would not start BIRD again', async () => {
+  const { store } = await worldWith(poolOf('routed', '10.65.0.0/16'));
+  const host = hostAt('192.0.2.1/24');
+  host.addPodLink();
+  const { bird } = startNode('a', { store, host, clock: hurried, birdLinks: 3 });
+  await until(() => bird.isRunning, 'BIRD runs');
+  await until(() => bird.counts > 0, 'links are counted');
+  for (let pod = 0; pod < 3; pod += 1) host.addPodLink();
+  await until(() => bird.starts === 2, 'BIRD is restarted');
+
+  await store.deleteResource({ kind: 'IPPool', name: 'routed' }, never);
+  await until(() => !bird.text.includes('10.65.'), 'BIRD needs no pool');
+  await until(() => bird.counts > 0, 'links are counted');
+  for (let pod = 0; pod < 3; pod += 1) host.addPodLink();
+  const counted = bird.counts;
+  await until(() => bird.counts > counted + 3, 'links are counted again');
+  expect([bird.isRunning, bird.starts]).toEqual([true, 2]);
+});

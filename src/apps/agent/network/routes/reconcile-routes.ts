@@ -1,0 +1,130 @@
+import type { Clock } from '../../../../base/clock.ts';
+import { NetplugError } from '../../../../base/errors.ts';
+import type { Log } from '../../../../base/log.ts';
+import { type HostChange, type HostEvent, type HostNetwork, type Refused } from '../../../../dataplane/host-network.ts';
+import type { DesiredNetwork } from '../../../../routing/desired-network.ts';
+import type { Touched } from '../../../../routing/membership.ts';
+import type { OwnNetwork } from '../../../../routing/plan-hops.ts';
+import { isDrift, diffTables, tablesOf } from '../../../../routing/diff-tables.ts';
+import { TUNNELS } from '../../../../routing/tunnels.ts';
+
+/** How often to compare all routes and peers without an event that indicates drift. */
+const COMPARE_MS = 600_000;
+
+interface RoutePorts {
+  readonly host: HostNetwork;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** The numbers of changes sent to the kernel and of full comparisons with it. */
+export interface RouteCounts {
+  readonly changes: number;
+  readonly comparisons: number;
+}
+
+/**
+ * Reconciles the kernel's routes and tunnel peers with the desired ones. Applies changes one by one, and compares everything at
+ * the start, after the kernel refused a change, and after drift.
+ */
+export class RouteReconciler {
+  readonly #host: HostNetwork;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #desired: DesiredNetwork;
+  readonly #onDue: () => void;
+  #pending: HostChange[] = [];
+  #isCompared = false;
+  #changes = 0;
+  #comparisons = 0;
+  #comparedAtMs = Number.NEGATIVE_INFINITY;
+
+  /** Calls `onDue` when `reconcile` has work to do. */
+  constructor({ host, log, clock }: RoutePorts, desired: DesiredNetwork, onDue: () => void) {
+    this.#host = host;
+    this.#log = log;
+    this.#clock = clock;
+    this.#desired = desired;
+    this.#onDue = onDue;
+  }
+
+  get counts(): RouteCounts {
+    return { changes: this.#changes, comparisons: this.#comparisons };
+  }
+
+  /** Replans what a change of the cluster affects. */
+  replan(touched: Touched): void {
+    this.#add(this.#desired.replan(touched));
+  }
+
+  /** Replans for the addresses and tunnels of this node. */
+  setOwnNetwork(own: OwnNetwork): void {
+    this.#add(this.#desired.setOwnNetwork(own));
+  }
+
+  /** Makes the next reconcile compare everything. */
+  requireComparison(): void {
+    this.#isCompared = false;
+  }
+
+  /** Reports whether the event indicates drift, which requires a comparison. */
+  handleHostEvent(event: HostEvent): boolean {
+    const isForeign = isDrift(event, this.#desired);
+    if (isForeign) this.requireComparison();
+    return isForeign;
+  }
+
+  /** Applies pending changes, or compares everything. @throws kernel/failed when the kernel refuses changes; it applies the rest */
+  async reconcile(signal: AbortSignal): Promise<void> {
+    if (this.#clock.monotonic() - this.#comparedAtMs >= COMPARE_MS) this.requireComparison();
+    const changes = this.#isCompared ? this.#takePending() : await this.#compare();
+    if (changes.length === 0) return;
+    const refused = await this.#host.change(changes, signal).catch((cause: unknown) => {
+      // Some of them may have been applied.
+      this.requireComparison();
+      throw cause;
+    });
+    this.#changes += changes.length;
+    this.#log.debug('routes changed', { changes: changes.length, refused: refused.length });
+    const [first] = refused;
+    if (first === undefined) return;
+    this.requireComparison();
+    throw refusal(first, refused.length);
+  }
+
+  /** Changes that arrive during the comparison stay pending. */
+  async #compare(): Promise<readonly HostChange[]> {
+    this.#comparisons += 1;
+    this.#comparedAtMs = this.#clock.monotonic();
+    this.#isCompared = true;
+    try {
+      const devices = [TUNNELS.vxlan4.device, TUNNELS.vxlan6.device];
+      const peers = await Promise.all(devices.map(async (device) => this.#host.listPeers(device)));
+      const routes = await this.#host.listRoutes();
+      const changes = diffTables(this.#desired, tablesOf(routes, peers.flat()));
+      this.#pending = [];
+      return changes;
+    } catch (cause) {
+      this.requireComparison();
+      throw cause;
+    }
+  }
+
+  #takePending(): readonly HostChange[] {
+    const pending = this.#pending;
+    this.#pending = [];
+    return pending;
+  }
+
+  #add(changes: readonly HostChange[]): void {
+    if (this.#isCompared) for (const change of changes) this.#pending.push(change);
+    if (!this.#isCompared || this.#pending.length > 0) this.#onDue();
+  }
+}
+
+function refusal({ change, reason }: Refused, count: number): NetplugError {
+  const more = count === 1 ? '' : ` (and ${String(count - 1)} more)`;
+  return new NetplugError('kernel/failed', `Cannot ${change.kind.replace('-', ' a ')}: ${reason}${more}`, {
+    facts: { refused: count },
+  });
+}
