@@ -1,2 +1,2 @@
-/** `rehearse` makes every check and changes nothing. */
-export type Mode = 'carry-out' | 'rehearse';
+/** `dry-run` makes every check and changes nothing. */
+export type Mode = 'apply' | 'dry-run';

@@ -1,5 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
-import { assign, rehearseAssign } from '../ipam/assign.ts';
+import { assign, dryRunAssign } from '../ipam/assign.ts';
 import type { AssignedAddress } from '../ipam/plan-assign.ts';
 import { release, releaseForGood } from '../ipam/release.ts';
 import { type Allocation, heldAddresses, hasAddressOf } from '../model/ip-block.ts';
@@ -69,7 +69,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
     },
 
     async assertReady(call) {
-      await rehearseAssign(ports, requestOf(call, ipam, undefined), call.signal);
+      await dryRunAssign(ports, requestOf(call, ipam, undefined), call.signal);
     },
   };
 }

@@ -105,22 +105,22 @@ export async function putFile(planned: PlannedFile, twins: readonly PlannedFile[
   });
 }
 
-/** Removes the file if its checksum is recorded; a rehearsal only returns the outcome. */
+/** Removes the file if its checksum is recorded; a dry run only returns the outcome. */
 export async function removeFile(
   path: string,
   {
     sha256s,
     changed,
-    mode = 'carry-out',
+    mode = 'apply',
   }: { readonly sha256s: readonly string[]; readonly changed: 'leave' | 'remove'; readonly mode?: Mode },
   signal: AbortSignal,
 ): Promise<'removed' | 'changed' | 'missing'> {
   return onFile('remove', path, async () => {
     const state = await readFileState(path, signal);
-    if (state === undefined && (changed === 'leave' || mode === 'rehearse')) return 'missing';
+    if (state === undefined && (changed === 'leave' || mode === 'dry-run')) return 'missing';
     if (changed === 'leave' && state !== undefined && !sha256s.includes(state.sha256)) return 'changed';
     signal.throwIfAborted();
-    if (mode === 'rehearse') return 'removed';
+    if (mode === 'dry-run') return 'removed';
     return (await rm(path).then(() => 'removed' as const, ignoreMissing)) ?? 'missing';
   });
 }

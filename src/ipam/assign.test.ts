@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ipamConfigurationOf, lockOf, nodeOf, poolOf, reservationOf } from '../../test/support/fixtures.ts';
 import { IpamBench, requestOf } from '../../test/support/ipam-bench.ts';
-import { assign, rehearseAssign } from './assign.ts';
+import { assign, dryRunAssign } from './assign.ts';
 import type { IpPool } from '../model/ip-pool.ts';
 import { formatAddress } from '../net/address.ts';
 import { addressAt, formatCidr } from '../net/cidr.ts';
@@ -26,7 +26,7 @@ describe('assigning', () => {
       ipam.assign('c2'),
       ipam.assign('c2', { ip: '10.0.0.9' }),
       ipam.assign('c2', { node: 'n2' }),
-      rehearseAssign(ipam.ports(), requestOf('c2', {}), ipam.signal),
+      dryRunAssign(ipam.ports(), requestOf('c2', {}), ipam.signal),
       ipam.release('c1'),
     ])
       await expect(refused).rejects.toMatchObject({ code: 'store/locked' });

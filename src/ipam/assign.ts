@@ -173,7 +173,7 @@ async function releaseUnknown(
 }
 
 /** Returns the plan that `assign` would carry out now, and writes nothing. @throws what `assign` throws */
-export async function rehearseAssign(
+export async function dryRunAssign(
   ports: IpamPorts,
   request: AssignRequest,
   signal: AbortSignal,

@@ -8,7 +8,7 @@ import { openMemoryStore, type Operation } from '../datastore/memory/memory-stor
 import { blockFaults, type IpBlock } from '../model/ip-block.ts';
 import { formatAddress } from '../net/address.ts';
 import { addressAt } from '../net/cidr.ts';
-import { rehearseRetirement, retireNode, type Retirement } from './retire-node.ts';
+import { dryRunRetirement, retireNode, type Retirement } from './retire-node.ts';
 import { ensureTunnelAddress } from './tunnel-address.ts';
 
 const SMALL = { blockSize: 30 };
@@ -126,7 +126,7 @@ describe('a node that was removed', () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24', SMALL));
     await ipam.assign('a');
     const before = ipam.database.state();
-    const { retired } = await rehearseRetirement(ipam.ports().store, gone, ipam.signal);
+    const { retired } = await dryRunRetirement(ipam.ports().store, gone, ipam.signal);
     expect(retired).toMatchObject({ addresses: 1, returnedBlocks: 1 });
     expect(ipam.database.state()).toBe(before);
   });

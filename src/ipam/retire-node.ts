@@ -20,7 +20,7 @@ export interface Retirement {
 const ATTEMPTS = 40;
 
 /** Returns what `retireNode` would remove now, and writes nothing. */
-export async function rehearseRetirement(
+export async function dryRunRetirement(
   store: AllocationStore,
   node: NodeName,
   signal: AbortSignal,

@@ -296,7 +296,7 @@ export class OrchApi implements AsyncDisposable {
     signal: AbortSignal,
   ): Promise<ApiAnswer<undefined>> {
     const { collection, name, preconditions, mode, graceSeconds: gracePeriodSeconds } = which;
-    const dryRun = mode === 'rehearse' ? ['All'] : [];
+    const dryRun = mode === 'dry-run' ? ['All'] : [];
     const body = JSON.stringify({ kind: 'DeleteOptions', apiVersion: 'v1', preconditions, dryRun, gracePeriodSeconds });
     const path = objectPath(collection, name);
     const answer = await this.#requester.ask({ ...call('delete', collection), method: 'DELETE', path, body }, signal);
@@ -423,7 +423,7 @@ function writeQuery({
 }): string {
   const query = new URLSearchParams({
     fieldManager: manager,
-    ...(mode === 'rehearse' ? { dryRun: 'All' } : {}),
+    ...(mode === 'dry-run' ? { dryRun: 'All' } : {}),
     ...(force ? { force: 'true' } : {}),
   });
   return `?${query.toString()}`;

@@ -83,7 +83,7 @@ describe('applying fields in the API of the orchestrator', () => {
   });
 
   it('takes over what the same manager has created or updated, and nothing of others with it', async () => {
-    const made = await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'rehearse' });
+    const made = await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'dry-run' });
     await store.createResource(made, never);
     expect(await managers()).toEqual(['netplugctl Update']);
     await apply(written({ cidr: '10.2.0.0/16' }));
@@ -97,14 +97,14 @@ describe('applying fields in the API of the orchestrator', () => {
     expect((await blue()).spec).toMatchObject({ cidr: '10.2.0.0/16', disabled: true });
   });
 
-  it('rehearsed says what would be there or in the way, and changes nothing', async () => {
-    const shown = await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'rehearse' });
+  it('reports in a dry run what an apply would write or what refuses it, and changes nothing', async () => {
+    const shown = await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'dry-run' });
     expect(shown.spec).toMatchObject({ cidr: '10.0.0.0/16' });
     await server.call('GET', BLUE, { besides: [404] }).then(({ code }: Json) => expect(code).toBe(404));
     await apply(written({ cidr: '10.0.0.0/16' }), { manager: 'the team' });
     const before = await blue();
-    await expectCode('resource/field-conflict', apply(written({ cidr: '10.1.0.0/16' }), { mode: 'rehearse' }));
-    await apply(written({ cidr: '10.1.0.0/16' }), { mode: 'rehearse', force: true });
+    await expectCode('resource/field-conflict', apply(written({ cidr: '10.1.0.0/16' }), { mode: 'dry-run' }));
+    await apply(written({ cidr: '10.1.0.0/16' }), { mode: 'dry-run', force: true });
     expect(await blue()).toEqual(before);
   });
 
@@ -149,7 +149,7 @@ describe('applying fields in the API of the orchestrator', () => {
   });
 
   it('by the same manager at the same moment takes over what it has created', async () => {
-    await store.createResource(await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'rehearse' }), never);
+    await store.createResource(await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'dry-run' }), never);
     const cidrs = Array.from({ length: 4 }, (_, index) => `10.${String(index + 1)}.0.0/16`);
     await Promise.all(cidrs.map(async (cidr) => apply(written({ cidr }))));
     expect(cidrs).toContain((await blue()).spec.cidr);

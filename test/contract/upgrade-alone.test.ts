@@ -1,7 +1,7 @@
 // An upgrade that was paused while another call took over writes no record afterwards.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { UpgradeSession } from '../../src/apps/ctl/upgrade/open-upgrade.ts';
-import { whileAlone } from '../../src/apps/ctl/upgrade/while-alone.ts';
+import { withUpgradeLease } from '../../src/apps/ctl/upgrade/with-upgrade-lease.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { ApiLease } from '../../src/datastore/orch/api-lease.ts';
@@ -55,7 +55,7 @@ it('refuses every write of a record after another call has taken over during a p
   const pools = async (): Promise<readonly string[]> =>
     (await store.listResources('IPPool', signal)).resources.map(({ metadata }) => metadata.name);
 
-  const overtaken = whileAlone(session, async (inner) => {
+  const overtaken = withUpgradeLease(session, async (inner) => {
     const created = await inner.store.createResource(poolOf('before', '10.65.0.0/24'), signal);
     clock.pause();
     await server.call('PATCH', LEASE, {

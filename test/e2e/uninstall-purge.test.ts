@@ -104,8 +104,8 @@ describe('netplugctl node uninstall --purge', () => {
     expect(refused).toMatchObject({ status: 69, stdout: '' });
     expect(refused.stderr).toContain('2 interfaces of pods still exist');
 
-    const rehearsed = await purge('--dry-run', '--force');
-    expect(rehearsed).toMatchObject({ status: 0, stderr: '' });
+    const dryRun = await purge('--dry-run', '--force');
+    expect(dryRun).toMatchObject({ status: 0, stderr: '' });
     for (const line of [
       'conflist "/etc/cni/net.d/10-netplug.conflist" would be removed',
       `agent "process ${String(agent.pid)}" would be stopped`,
@@ -116,8 +116,8 @@ describe('netplugctl node uninstall --purge', () => {
       'setting "net.ipv4.ip_forward=0" would be removed',
       'folder "/var/lib/netplug" would be removed',
     ])
-      expect(rehearsed.stdout).toContain(`${line}\n`);
-    expect(rehearsed.stdout).toMatch(/^route "10\.6[57]\.0\..*" would be removed$/m);
+      expect(dryRun.stdout).toContain(`${line}\n`);
+    expect(dryRun.stdout).toMatch(/^route "10\.6[57]\.0\..*" would be removed$/m);
     expect(await snapshotOf(node)).toEqual(during);
 
     const purged = await purge('--force');

@@ -270,7 +270,7 @@ describe('netplugctl upgrade', () => {
   }, 120_000);
 });
 
-/** Reads everything that a plan needs, and writes nothing but a rehearsal of workloads. */
+/** Reads everything that a plan needs, and writes nothing but a dry run of workloads. */
 async function limitedToken(): Promise<string> {
   const token = await scene.server.tokenFor('default/limited');
   const rules = [

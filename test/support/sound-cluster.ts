@@ -58,7 +58,7 @@ export function soundCluster({
       unreadable: [],
       pools: settings.pools.map(({ metadata, spec: { cidr } }) => ({ name: metadata.name, cidr, used: 0.4 })),
     },
-    rehearsal: objects.map((object) => ({
+    dryRuns: objects.map((object) => ({
       object: `${textIn(object, 'kind')}/${metadataIn(object).name}`,
       outcome: 'changed' as const,
       message: '',

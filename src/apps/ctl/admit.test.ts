@@ -96,8 +96,8 @@ describe('a cluster of an older version', () => {
   beforeEach(async () => note({ netplugVersion: 'v3.13.0' }));
 
   it('is prepared for the upgrade by the tool of the new release [up-hostendpoints]', async () => {
-    const rehearsed = await ctl('host-endpoints', 'prepare-upgrade', '--dry-run');
-    expect(rehearsed).toMatchObject({ status: 0, err: '' });
+    const dryRun = await ctl('host-endpoints', 'prepare-upgrade', '--dry-run');
+    expect(dryRun).toMatchObject({ status: 0, err: '' });
     expect(await ctl('host-endpoints', 'prepare-upgrade')).toMatchObject({ status: 0, err: '' });
     expect(database.state().resources.size).toBe(2);
     expect(await ctl('host-endpoints', 'migrate')).toMatchObject({ status: 79 });

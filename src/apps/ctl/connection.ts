@@ -45,7 +45,7 @@ export async function withStoreToChange(
   { mode, access = 'write' }: Changing,
   use: (store: Store, datastore: Datastore) => Promise<Status>,
 ): Promise<Status> {
-  if (mode === 'carry-out') return withStore(context, access, use);
+  if (mode === 'apply') return withStore(context, access, use);
   return withStore(context, 'ask-version', async (store, datastore) => {
     const refusal = await findRefusal(context, store, access);
     const refused = refusal === undefined ? 0 : reportError(context.io, refusal, 'would be refused');

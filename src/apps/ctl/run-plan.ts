@@ -40,8 +40,8 @@ export async function runPlan<A extends object>(
   for (const note of plan.notes) io.stderr(`note: ${note}\n`);
   const isJson = output === 'json';
   if (isJson) io.stdout(`${JSON.stringify(plan, undefined, 2)}\n`);
-  if (!isJson && (mode === 'rehearse' || isEmpty(plan))) io.stdout(renderPlan(plan));
-  if (mode === 'rehearse' || isEmpty(plan)) return 0;
+  if (!isJson && (mode === 'dry-run' || isEmpty(plan))) io.stdout(renderPlan(plan));
+  if (mode === 'dry-run' || isEmpty(plan)) return 0;
   const execution = executionOf(context, planned, isJson ? undefined : io.stdout);
   const continues = await isInterrupted(execution);
   let outcome = await resumeIfSound(context, execution);

@@ -136,16 +136,16 @@ export class ObjectApplier {
     return this.#applyReported(desired, { live: answer.object, why: 'taken over' }, signal);
   }
 
-  /** Rehearses first, and reports what of others' will be lost. */
+  /** Makes a dry run first, and reports which fields of other managers will be lost. */
   async #applyReported(
     desired: Manifest,
     { live, why }: { readonly live: ApiObject; readonly why: TakenFields['why'] },
     signal: AbortSignal,
   ): Promise<Ensured> {
     const which = referenceOf(desired);
-    const rehearsed = await this.#patch({ ...which, mode: 'rehearse' }, applied(desired), signal);
-    if ('problem' in rehearsed) return { outcome: 'problem', problem: rehearsed.problem };
-    const changes = changedPaths(live, rehearsed.object);
+    const dryRun = await this.#patch({ ...which, mode: 'dry-run' }, applied(desired), signal);
+    if ('problem' in dryRun) return { outcome: 'problem', problem: dryRun.problem };
+    const changes = changedPaths(live, dryRun.object);
     if (changes.length > 0) await this.#ports.onTaken({ why, of: which, changes }, signal);
     return this.#apply(desired, why, signal);
   }
@@ -162,7 +162,7 @@ export class ObjectApplier {
   }
 
   async #patch(
-    { mode, ...which }: ObjectReference & { readonly mode?: 'rehearse' },
+    { mode, ...which }: ObjectReference & { readonly mode?: 'dry-run' },
     patch: Patch,
     signal: AbortSignal,
   ): Promise<{ readonly object: ApiObject } | { readonly problem: ReportedProblem }> {

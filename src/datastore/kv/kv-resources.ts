@@ -50,7 +50,7 @@ export class KvResources {
     return kvs.map((kv) => insist(read(kv)).resource)[0];
   }
 
-  async create(resource: AnyResource, signal: AbortSignal, mode: Mode = 'carry-out'): Promise<AnyResource> {
+  async create(resource: AnyResource, signal: AbortSignal, mode: Mode = 'apply'): Promise<AnyResource> {
     const { client, keys, clock, random } = this.#with;
     const which = resourceIdOf(resource);
     refuseBuiltIn(which);
@@ -60,7 +60,7 @@ export class KvResources {
       creationTimestamp: new Date(clock.now()).toISOString(),
     });
     const condition = { compare: [absent(key)] };
-    if (mode === 'rehearse') {
+    if (mode === 'dry-run') {
       if (!(await client.read(txn({ ...condition, success: [] }), signal)).succeeded) throw resourceExists(which);
       return made;
     }
@@ -69,7 +69,7 @@ export class KvResources {
     return withVersion(made, answer);
   }
 
-  async update(resource: AnyResource, signal: AbortSignal, mode: Mode = 'carry-out'): Promise<AnyResource> {
+  async update(resource: AnyResource, signal: AbortSignal, mode: Mode = 'apply'): Promise<AnyResource> {
     const { client, keys } = this.#with;
     const { resourceVersion } = resource.metadata;
     const which = resourceIdOf(resource);
@@ -81,7 +81,7 @@ export class KvResources {
       if (current === undefined) throw resourceNotFound(which);
       if (resourceVersion !== undefined && resourceVersion !== versionOf(current)) throw resourceChanged(which);
       const next = withoutVersion(resource, identityOf(jsonOf(current)));
-      if (mode === 'rehearse') return next;
+      if (mode === 'dry-run') return next;
       const write = txn({ compare: [unchanged(key, versionOf(current))], success: [put(key, JSON.stringify(next))] });
       const answer = await client.write(write, signal);
       if (answer.succeeded) return withVersion(next, answer);
@@ -94,13 +94,13 @@ export class KvResources {
   async delete(
     { resourceVersion, ...which }: ResourceId & { readonly resourceVersion?: string },
     signal: AbortSignal,
-    mode: Mode = 'carry-out',
+    mode: Mode = 'apply',
   ): Promise<void> {
     refuseBuiltIn(which);
     const { client, keys } = this.#with;
     const key = keys.resource(which);
     const condition = resourceVersion === undefined ? present(key) : unchanged(key, resourceVersion);
-    const success = mode === 'rehearse' ? [] : [remove(key)];
+    const success = mode === 'dry-run' ? [] : [remove(key)];
     const answer = await client.write(txn({ compare: [condition], success, failure: [get(key)] }), signal);
     if (answer.succeeded) return;
     throw rangesIn(answer).flat().length === 0 ? resourceNotFound(which) : resourceChanged(which);

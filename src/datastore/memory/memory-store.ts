@@ -171,7 +171,7 @@ class MemoryStore implements Store {
     return this.#act('deleteResource', { signal }, () => {
       refuseBuiltIn(which);
       this.#current(which, resourceVersion);
-      if (mode !== 'rehearse') this.#database.putResource(which, undefined);
+      if (mode !== 'dry-run') this.#database.putResource(which, undefined);
     });
   }
 
@@ -196,7 +196,7 @@ class MemoryStore implements Store {
   }
 
   #put(resource: AnyResource, mode: Mode | undefined): AnyResource {
-    if (mode === 'rehearse') return resource;
+    if (mode === 'dry-run') return resource;
     const resourceVersion = this.#database.putResource(resourceIdOf(resource), resource);
     return { ...resource, metadata: { ...resource.metadata, resourceVersion } };
   }

@@ -1,4 +1,5 @@
 import { reportError } from '../../base/report-error.ts';
+import type { Mode } from '../../base/mode.ts';
 
 /** Kinds of objects that netplug creates on a host. */
 export type PartKind = 'interface' | 'bird' | 'route' | 'tunnel' | 'table' | 'setting';
@@ -19,19 +20,19 @@ export interface Part {
 }
 
 export interface PartsReport {
-  /** Called for each object that was removed, or that a rehearsal would remove. */
+  /** Called for each object that was removed, or that a dry run would remove. */
   readonly onGone: (kind: PartKind, subject: string) => void;
   readonly onLeft: (kind: PartKind, left: Left) => void;
 }
 
 /**
- * Removes the parts in sequence; a rehearsal only reports their objects. A failed part is reported, and the remaining
+ * Removes the parts in sequence; a dry run only reports their objects. A failed part is reported, and the remaining
  * parts are still removed. Returns whether everything was removed.
  */
 export async function removeParts(
   { io, signal }: { readonly io: { readonly stderr: (text: string) => void }; readonly signal: AbortSignal },
   parts: readonly Part[],
-  { mode, report }: { readonly mode: 'carry-out' | 'rehearse'; readonly report: PartsReport },
+  { mode, report }: { readonly mode: Mode; readonly report: PartsReport },
 ): Promise<boolean> {
   let isComplete = true;
   for (const part of parts) {
@@ -39,7 +40,7 @@ export async function removeParts(
     signal.throwIfAborted();
     try {
       const subjects = await part.find(signal);
-      const left = mode === 'rehearse' || subjects.length === 0 ? [] : await part.remove(subjects, signal);
+      const left = mode === 'dry-run' || subjects.length === 0 ? [] : await part.remove(subjects, signal);
       const stays = new Set(left.map(({ subject }) => subject));
       for (const subject of subjects) if (!stays.has(subject)) report.onGone(kind, subject);
       for (const each of left) report.onLeft(kind, each);

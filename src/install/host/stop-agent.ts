@@ -37,11 +37,11 @@ export async function stopAgent(
   scope.use(file);
   if (!ports.tryLockFile(file.fd)) {
     const holder = await holderOf(context, file);
-    if (mode === 'carry-out') await end(context, file, holder);
+    if (mode === 'apply') await end(context, file, holder);
     onStopped(holder === undefined ? socketPath : `process ${String(holder.pid)}`);
   }
   // A killed agent leaves its socket behind.
-  if (mode === 'carry-out') await rm(socketPath, { force: true });
+  if (mode === 'apply') await rm(socketPath, { force: true });
   return scope.move();
 }
 

@@ -35,10 +35,10 @@ export async function stopStandaloneServer(
     // The lock was taken by the call that started the server, which has written down whose it is.
     const pid = Number(await file.readFile('utf8'));
     const holder = await findOpener(pid, await file.stat(), ports.host.procDir);
-    if (mode === 'carry-out') await end(context, file, holder);
+    if (mode === 'apply') await end(context, file, holder);
     onStopped(`process ${String(pid)}`);
   }
-  if (mode === 'rehearse') return;
+  if (mode === 'dry-run') return;
   for (const path of [join(folder, 'standalone.sock'), lock]) await rm(path, { force: true });
 }
 

@@ -6,7 +6,7 @@ import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import type { AllocationStore } from '../../datastore/allocation-store.ts';
-import { assign, rehearseAssign } from '../assign.ts';
+import { assign, dryRunAssign } from '../assign.ts';
 import { releaseForGood } from '../release.ts';
 import { handleOf } from '../../model/names.ts';
 import { lockOf, nodeName } from '../../../test/support/fixtures.ts';
@@ -94,7 +94,7 @@ describe('a resident node', () => {
     expect(new Set(served).size).toBe(count);
     await expect(agent.add('one too many')).rejects.toMatchObject({ code: 'store/unavailable' });
     const ports = { store: agent.store, clock: systemClock, random: systemRandom, log: silentLog };
-    await expect(rehearseAssign(ports, requestOf('x', {}), signal)).rejects.toMatchObject({
+    await expect(dryRunAssign(ports, requestOf('x', {}), signal)).rejects.toMatchObject({
       code: 'store/unavailable',
     });
     await agent.remove('c0');

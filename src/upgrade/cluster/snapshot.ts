@@ -30,8 +30,8 @@ export interface ClusterSnapshot {
   /** Version text of the service mesh, from the image of its control plane; undefined without one. */
   readonly mesh: string | undefined;
   readonly datastore: DatastoreState;
-  /** Objects that the target would change, as the API answered a rehearsal. */
-  readonly rehearsal: readonly Rehearsed[];
+  /** Objects that the target would change, as the API answered a dry run. */
+  readonly dryRuns: readonly DryRunResult[];
   /** Rights that the user lacks, as `patch daemonsets.apps in netplug-system`. */
   readonly missingRights: readonly string[];
   readonly services: number;
@@ -124,7 +124,7 @@ export interface PoolState {
   readonly isDisabled?: boolean;
 }
 
-export interface Rehearsed {
+export interface DryRunResult {
   /** As `DaemonSet/netplug-system/netplug-node`. */
   readonly object: string;
   readonly outcome: 'created' | 'changed' | 'unchanged' | 'refused';

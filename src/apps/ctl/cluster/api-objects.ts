@@ -64,7 +64,7 @@ export interface ComparedObject {
 export async function compareObject(api: OrchApi, object: ClusterObject, signal: AbortSignal): Promise<ComparedObject> {
   const live = await findObject(api, locate(object), signal);
   if (live === undefined) return { state: 'missing', changes: [] };
-  const after = await applyObject(api, { object, mode: 'rehearse' }, signal);
+  const after = await applyObject(api, { object, mode: 'dry-run' }, signal);
   const [was, is] = [objectContent(live), objectContent(after)];
   if (isDeepStrictEqual(was, is)) return { state: 'same', changes: [] };
   return { state: 'different', changes: findEdits([was], [is]).map((edit) => editLine(edit)) };
@@ -80,7 +80,7 @@ export async function findObject(
   return answer.outcome === 'ok' ? answer.value : undefined;
 }
 
-/** Applies the object on the server with forced conflicts, or rehearses that. @throws install/refused, store/* */
+/** Applies the object on the server with forced conflicts, or makes a dry run of that. @throws install/refused, store/* */
 export async function applyObject(
   api: OrchApi,
   { object, mode }: { readonly object: ClusterObject; readonly mode?: Mode },

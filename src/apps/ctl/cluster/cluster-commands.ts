@@ -3,6 +3,7 @@ import { choice, type Command, command, flagOption, mandatory, unless, value, va
 import { notAllowed } from '../command.ts';
 import { INSTALL_METHODS, type InstallMethod } from '../../../install/cluster/checks/preflight-facts.ts';
 import { VARIANTS } from '../../../install/cluster/settings.ts';
+import { confirmMode } from './confirm.ts';
 import { clusterStatus } from './cluster-status.ts';
 import { installCluster } from './install-cluster.ts';
 import { datastoreType, MANIFEST_COMMANDS, PREFIX_OPTION, REGISTRY_OPTION, SPEC_OPTION } from './manifest-commands.ts';
@@ -63,7 +64,7 @@ is found by HELM or in PATH; the chart is part of this program.`,
       context,
       { options: { method, datastore, variant, registry, interfacePrefix, pool, spec, proof, yes, dryRun } },
     ) => {
-      const mode = dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask';
+      const mode = confirmMode({ dryRun, yes });
       if (spec === '-' && mode === 'ask') throw noAnswer();
       return installCluster(context, {
         method: method ?? 'operator',
@@ -112,7 +113,7 @@ definition of netplug is left in the cluster and on its nodes. It runs "netplugc
       uninstallCluster(context, {
         extent: purge ? 'everything' : 'programs',
         registry,
-        mode: dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask',
+        mode: confirmMode({ dryRun, yes }),
       }),
   }),
 ];

@@ -1,5 +1,13 @@
 import { NetplugError } from '../../../base/errors.ts';
+import type { Mode } from '../../../base/mode.ts';
 import type { Context } from '../ports.ts';
+
+/** `ask` applies once the user has confirmed what is shown. */
+export type ConfirmMode = Mode | 'ask';
+
+export function confirmMode({ dryRun, yes }: { readonly dryRun: boolean; readonly yes: boolean }): ConfirmMode {
+  return dryRun ? 'dry-run' : yes ? 'apply' : 'ask';
+}
 
 /** Asks the user, who must be at a terminal. @throws cli/usage without a terminal */
 export async function confirm({ io, signal }: Context, question: string): Promise<boolean> {

@@ -112,7 +112,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   const plan = clusterPlan(target, { states, notes });
   for (const note of plan.notes) io.stderr(`${note}\n`);
   io.stdout(renderPlan(plan));
-  if (mode === 'rehearse') return 0;
+  if (mode === 'dry-run') return 0;
   if (mode === 'ask' && !(await confirm(context, 'Install netplug in this cluster?'))) return 1;
   const run = podRun(api, context);
   const objects = new Map(

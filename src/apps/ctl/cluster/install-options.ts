@@ -2,6 +2,7 @@ import type { InstallMethod } from '../../../install/cluster/checks/preflight-fa
 import type { Variant } from '../../../install/cluster/settings.ts';
 import type { InstallationPool, InstallationSpec } from '../../../model/installation.ts';
 import { NetplugError } from '../../../base/errors.ts';
+import type { ConfirmMode } from './confirm.ts';
 
 export interface ClusterInstallOptions {
   readonly method: InstallMethod;
@@ -14,7 +15,7 @@ export interface ClusterInstallOptions {
   /** Of the Installation in the file of `--spec`. */
   readonly spec: InstallationSpec | undefined;
   readonly proof: 'run' | 'skip';
-  readonly mode: 'rehearse' | 'ask' | 'carry-out';
+  readonly mode: ConfirmMode;
 }
 
 /** Refuses what an operator cannot install. @throws cli/usage */

@@ -13,7 +13,7 @@ import type { Context, Status } from '../ports.ts';
 import { applyObject, deleteObject, findObject, locate } from './api-objects.ts';
 import { readClusterConnection } from './cluster-access.ts';
 import { installationObject } from './cluster-plan.ts';
-import { confirm } from './confirm.ts';
+import { confirm, type ConfirmMode } from './confirm.ts';
 import { openHelm } from './helm.ts';
 import { podRun, podsNamed, type PodRun, removePodsNamed, SYSTEM_PODS } from './node-pods.ts';
 import { removeProof } from './prove-network.ts';
@@ -36,7 +36,7 @@ const ANNOTATION_PREFIX = 'netplug.io/';
 export interface ClusterRemovalOptions {
   readonly extent: 'programs' | 'everything';
   readonly registry: string | undefined;
-  readonly mode: 'rehearse' | 'ask' | 'carry-out';
+  readonly mode: ConfirmMode;
 }
 
 /** Removes netplug from the cluster, whichever method installed it. */
@@ -54,7 +54,7 @@ export async function uninstallCluster(
   const plan = removalPlan(settings, facts, extent);
   for (const note of plan.notes) io.stderr(`${note}\n`);
   io.stdout(renderPlan(plan));
-  if (mode === 'rehearse') return 0;
+  if (mode === 'dry-run') return 0;
   if (!isEmpty(plan) && mode === 'ask' && !(await confirm(context, 'Remove netplug from this cluster?'))) return 1;
   const run = podRun(api, context);
   // What a killed program has left has an address of netplug.

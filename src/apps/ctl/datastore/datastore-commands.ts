@@ -85,7 +85,7 @@ repeat the command: it resumes. At the end it reads everything back and compares
     timeoutSeconds: LONG_SECONDS,
     run: async (context, { options: { filename, undo, dryRun } }) => {
       const file = await readFile(context, filename ?? '');
-      const mode = dryRun ? 'rehearse' : 'carry-out';
+      const mode = dryRun ? 'dry-run' : 'apply';
       return undo ? undoImport(context, file, mode) : importDatastore(context, file, mode);
     },
   }),

@@ -39,7 +39,7 @@ export async function importDatastore(context: Context, file: Exported, mode: Mo
     if (compared.conflicts.length > 0) throw refused('import', compared.conflicts);
     const plan = stepsOf(compared, mark);
     for (const note of plan.notes) io.stderr(`note: ${note}\n`);
-    if (mode === 'rehearse') {
+    if (mode === 'dry-run') {
       const [missing, equal] = [String(compared.missing.length), String(compared.equal.length)];
       io.stdout(`dry run: ${missing} to be written, ${equal} exist already\n${renderPlan(plan)}`);
       return 0;

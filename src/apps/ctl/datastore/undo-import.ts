@@ -38,7 +38,7 @@ export async function undoImport(context: Context, file: Exported, mode: Mode): 
     const { doomed, conflicts } = planImportUndo(file, { type: datastore.type, contents }, mark);
     if (conflicts.length > 0) throw refused('undo the import', conflicts);
     const plan = stepsOf(doomed);
-    if (mode === 'rehearse') {
+    if (mode === 'dry-run') {
       io.stdout(`dry run: ${counted(doomed.length, 'record')} to be removed\n${renderPlan(plan)}`);
       return 0;
     }

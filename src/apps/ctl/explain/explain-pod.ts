@@ -7,7 +7,7 @@ import type { OrchReader } from '../../../cni/orch-reader.ts';
 import { requestOf } from '../../../cni/own-request.ts';
 import { isBypassed } from '../../../cni/pod-network.ts';
 import type { AllocationStore, Stored } from '../../../datastore/allocation-store.ts';
-import { type AssignRequest, rehearseAssign } from '../../../ipam/assign.ts';
+import { type AssignRequest, dryRunAssign } from '../../../ipam/assign.ts';
 import { poolAround, decodePools } from '../../../ipam/choose-pools.ts';
 import { type HeldAddress, heldAddresses, type IpBlock } from '../../../model/ip-block.ts';
 import { FAMILIES, type Family, formatAddress } from '../../../net/address.ts';
@@ -85,7 +85,7 @@ export async function explainPod(
     return { ...known, wouldDo: [], notes: [...notes, note] };
   }
   const tried =
-    held.length > 0 ? undefined : await unlessRefused(async () => rehearse(ports, request, callWithPod.signal));
+    held.length > 0 ? undefined : await unlessRefused(async () => dryRun(ports, request, callWithPod.signal));
   const next = tried !== undefined && 'value' in tried ? tried.value : undefined;
   const taken = held.length > 0 ? held : (next?.assigned ?? []);
   const scene: PoolScene = { view, blocks, request };
@@ -116,8 +116,8 @@ interface Attempt {
   readonly steps: readonly StoreStep[];
 }
 
-async function rehearse(ports: ExplainPorts, request: AssignRequest, signal: AbortSignal): Promise<Attempt> {
-  const plan = await rehearseAssign({ ...ports, log: silentLog }, request, signal);
+async function dryRun(ports: ExplainPorts, request: AssignRequest, signal: AbortSignal): Promise<Attempt> {
+  const plan = await dryRunAssign({ ...ports, log: silentLog }, request, signal);
   if (plan.kind === 'ready') {
     const assigned = plan.assigned.map(({ address, pool }) => ({ address: formatAddress(address), pool }));
     return { assigned, steps: storeSteps(plan.changes) };

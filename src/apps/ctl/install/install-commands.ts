@@ -70,7 +70,7 @@ netplug-standalone is run before it replaces the installed one: with --prove-on-
     run: async (context, { options }) => {
       const { binDir, confDir, hostConfDir, confName, from, executablesOnly, proveOnHost, dryRun, output } = options;
       const conflist = conflistChoice(options);
-      const mode = dryRun ? 'rehearse' : 'carry-out';
+      const mode = dryRun ? 'dry-run' : 'apply';
       return install(context, {
         binDir,
         confDir,
@@ -119,7 +119,7 @@ removes the records of the node in the datastore. The command is idempotent.`,
         changed: force ? 'remove' : 'leave',
         extent: purge ? 'everything' : 'files',
         pods: force ? 'cut-off' : 'refuse',
-        mode: dryRun ? 'rehearse' : 'carry-out',
+        mode: dryRun ? 'dry-run' : 'apply',
         output,
       }),
   }),

@@ -5,7 +5,7 @@ import type { RecordedFile } from '../../../install/record.ts';
 import type { Io } from '../ports.ts';
 
 /** The word for a removal, by mode. */
-export const REMOVED: Readonly<Record<Mode, string>> = { 'carry-out': 'removed', rehearse: 'would be removed' };
+export const REMOVED: Readonly<Record<Mode, string>> = { apply: 'removed', 'dry-run': 'would be removed' };
 
 /** A step that was carried out, or was done already. */
 export interface InstallStep {

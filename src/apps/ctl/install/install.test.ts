@@ -358,9 +358,9 @@ describe('uninstall --purge', () => {
       err: expect.stringContaining('--force'),
     });
     expect(kernel.listHostLinks()).toHaveLength(2);
-    const rehearsed = await run('node uninstall', ['--purge', '--dry-run']);
-    expect(rehearsed).toMatchObject({ status: 69, err: expect.stringMatching(/^would be refused: Cannot purge/) });
-    expect(rehearsed.out.match(/^interface ".*" would be removed$/gm)).toHaveLength(2);
+    const dryRun = await run('node uninstall', ['--purge', '--dry-run']);
+    expect(dryRun).toMatchObject({ status: 69, err: expect.stringMatching(/^would be refused: Cannot purge/) });
+    expect(dryRun.out.match(/^interface ".*" would be removed$/gm)).toHaveLength(2);
     expect(kernel.listHostLinks()).toHaveLength(2);
     expect(await run('node uninstall', ['--purge', '--force', '-o', 'json'])).toMatchObject({ status: 0, err: '' });
     expect(kernel.listHostLinks()).toEqual([]);

@@ -24,7 +24,7 @@ import { readSource } from '../inputs.ts';
  * file is replaced atomically, the conflist last, because the runtime uses it at once. Idempotent.
  */
 export async function install(context: Context, options: InstallOptions): Promise<Status> {
-  using report = openReport(context.io, options.mode === 'rehearse' ? 'table' : options.output);
+  using report = openReport(context.io, options.mode === 'dry-run' ? 'table' : options.output);
   refuseKubeconfigFlags(context);
   const files = await planFiles(context, options, report);
   const { ports } = context;
@@ -37,7 +37,7 @@ export async function install(context: Context, options: InstallOptions): Promis
   const installation = { files, binDir, confDir: isWhole ? confDir : undefined, stateDir, before };
   const actor = installActor(installation, { report, now: () => ports.clock.now() });
   const plan = planInstallation(installation);
-  if (mode === 'rehearse') {
+  if (mode === 'dry-run') {
     await showPlan(context, { plan, actor }, options.output);
     return 0;
   }

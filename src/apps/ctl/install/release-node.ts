@@ -52,7 +52,7 @@ export async function releaseNode(
   using limit = timeLimit(RELEASE_MS);
   const limited = { ...context, signal: AbortSignal.any([signal, limit.signal]) };
   try {
-    await using store = await openAdmitted(limited, datastore, mode === 'rehearse' ? 'ask-version' : 'write');
+    await using store = await openAdmitted(limited, datastore, mode === 'dry-run' ? 'ask-version' : 'write');
     const { summary, problems } = await retireFrom(limited, { store, type: datastore.type, node, mode });
     for (const problem of problems) report.warn(problem);
     if (summary !== undefined) report.step({ kind: 'node', subject: node, done: summary });

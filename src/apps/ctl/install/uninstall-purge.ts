@@ -36,7 +36,7 @@ export async function purge(
   const onStopped =
     (kind: 'agent' | 'server') =>
     (subject: string): void =>
-      report.step({ kind, subject, done: mode === 'rehearse' ? 'would be stopped' : 'stopped' });
+      report.step({ kind, subject, done: mode === 'dry-run' ? 'would be stopped' : 'stopped' });
   await using _noOther = await stopAgent(context, { mode, onStopped: onStopped('agent') });
   const stopServer = async (): Promise<void> => stopStandaloneServer(context, { mode, onStopped: onStopped('server') });
   await stopServer();
@@ -54,12 +54,12 @@ export async function purge(
   if (isClean) await releaseNode(context, { mode, registration }, report);
   await removeFiles();
   // Until its files were gone, a call of the runtime may have started another one.
-  if (mode === 'carry-out') await stopServer();
+  if (mode === 'apply') await stopServer();
   if (!isClean) {
     report.warn('the folders of netplug are kept, so that the command can be repeated');
     return false;
   }
-  if (mode === 'carry-out' && (await isThere(context.ports.machine.socketPath))) {
+  if (mode === 'apply' && (await isThere(context.ports.machine.socketPath))) {
     reportError(context.io, startedAgain());
     return false;
   }
@@ -73,7 +73,7 @@ async function removeFolders(
   let isComplete = true;
   for (const folder of foldersOf(context)) {
     context.signal.throwIfAborted();
-    if (mode === 'carry-out') isComplete = (await removeFolder(folder, report)) && isComplete;
+    if (mode === 'apply') isComplete = (await removeFolder(folder, report)) && isComplete;
     else if (await isThere(folder)) report.step({ kind: 'folder', subject: folder, done: REMOVED[mode] });
   }
   return isComplete;

@@ -47,7 +47,7 @@ export async function uninstall(context: Context, options: UninstallOptions): Pr
   const { mode, extent } = options;
   using report = openReport(io, options.output);
   const pods = extent === 'everything' && options.pods === 'refuse' ? findPods(ports) : undefined;
-  if (pods !== undefined && mode === 'carry-out') throw pods;
+  if (pods !== undefined && mode === 'apply') throw pods;
   const refused = pods === undefined ? 0 : reportError(io, pods, 'would be refused');
   const { stateDir } = ports.machine;
   const record = await readRecord(stateDir, report);
@@ -70,7 +70,7 @@ export async function uninstall(context: Context, options: UninstallOptions): Pr
 
   if (options.output === 'table') {
     if (removal.isEmpty) io.stdout('no file was installed\n');
-    if (extent === 'files' && mode === 'carry-out') io.stdout(HINT);
+    if (extent === 'files' && mode === 'apply') io.stdout(HINT);
   }
   if (refused !== 0) return refused;
   return removal.left.length === 0 && isPurged ? 0 : 1;
@@ -123,14 +123,14 @@ class Removal {
         `${kind} "${path}" was not removed${effect}: ${leftBecause(this.#record)}; use --force to remove it`,
       );
     }
-    if (mode === 'rehearse') return;
+    if (mode === 'dry-run') return;
     for (const folder of new Set(targets.map(({ path }) => dirname(path)))) await sweep(folder, Infinity);
   }
 
   /** Removes folders that were created for the files, and updates the record. */
   async finish(targets: readonly Target[]): Promise<void> {
     const { files, folders } = this.#record ?? { files: [], folders: [] };
-    if (this.#options.mode === 'rehearse') return;
+    if (this.#options.mode === 'dry-run') return;
     const { stateDir } = this.#context.ports.machine;
     const isDone = ({ path }: RecordedFile): boolean =>
       targets.some(({ recordedPath }) => recordedPath === path) &&
@@ -141,7 +141,7 @@ class Removal {
     const isWhole = files.every(isDone);
     const stay = await removeEmptyFolders(folders);
     await writeRecord(stateDir, { files: files.filter((file) => !isDone(file)), folders: isWhole ? [] : stay });
-    if (isWhole) this.#report.step({ kind: 'record', subject: recordPath(stateDir), done: REMOVED['carry-out'] });
+    if (isWhole) this.#report.step({ kind: 'record', subject: recordPath(stateDir), done: REMOVED.apply });
   }
 }
 

@@ -35,7 +35,7 @@ export async function ipamConfigure(context: Context, options: ConfigureOptions)
     for (const text of overLimit(blocks, spec)) io.stderr(`warning: ${text}\n`);
     if (isChange) {
       const metadata = { name: IPAM_CONFIGURATION_NAME };
-      const writing = { ...ports, store, signal, mode: 'carry-out' } as const;
+      const writing = { ...ports, store, signal, mode: 'apply' } as const;
       await writeResource(writing, 'apply', { apiVersion: API_VERSION, kind: 'IPAMConfiguration', metadata, spec });
     }
     io.stdout(output === 'json' ? jsonText(spec) : renderConfiguration(spec));

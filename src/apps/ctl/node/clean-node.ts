@@ -18,7 +18,7 @@ export async function cleanNode(
   await assertNoAgent(context, socket);
   const gone: { readonly kind: PartKind; readonly subject: string }[] = [];
   const isComplete = await removeParts(context, networkParts(ports), {
-    mode: 'carry-out',
+    mode: 'apply',
     report: {
       onGone: (kind, subject) => gone.push({ kind, subject }),
       onLeft: (kind, { subject, reason }) => {

@@ -36,7 +36,7 @@ there first. The command is idempotent.`,
       removeNode(context, {
         node,
         ifPresent: force ? 'remove' : 'refuse',
-        mode: dryRun ? 'rehearse' : 'carry-out',
+        mode: dryRun ? 'dry-run' : 'apply',
       }),
   }),
   command({

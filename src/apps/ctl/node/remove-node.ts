@@ -3,7 +3,7 @@ import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import type { Mode } from '../../../base/mode.ts';
 import type { Retired } from '../../../ipam/plan-retirement.ts';
-import { rehearseRetirement, retireNode } from '../../../ipam/retire-node.ts';
+import { dryRunRetirement, retireNode } from '../../../ipam/retire-node.ts';
 import type { ResourceKind } from '../../../model/kinds.ts';
 import type { NodeName } from '../../../model/names.ts';
 import type { Datastore } from '../../../config/connection.ts';
@@ -30,7 +30,7 @@ export async function removeNode(context: Context, { node, ifPresent, mode }: Re
     if (type === 'orch' && ifPresent === 'refuse') await assertGone(store, node, signal);
     const { summary, problems } = await retireFrom(context, { store, type, node, mode });
     for (const problem of problems) io.stderr(`warning: ${problem}\n`);
-    const done = mode === 'rehearse' ? `dry run: ${summary ?? ''}` : summary;
+    const done = mode === 'dry-run' ? `dry run: ${summary ?? ''}` : summary;
     io.stdout(summary === undefined ? `node ${node} has no records\n` : `${done ?? ''}\n`);
     return 0;
   });
@@ -49,12 +49,12 @@ export async function retireFrom(
   { store, type, node, mode }: Retiring,
 ): Promise<{ readonly summary: string | undefined; readonly problems: readonly string[] }> {
   const { retired, problems } =
-    mode === 'rehearse'
-      ? await rehearseRetirement(store, node, signal)
+    mode === 'dry-run'
+      ? await dryRunRetirement(store, node, signal)
       : await retireNode({ ...ports, store }, node, signal);
   // The orchestrator manages its Nodes; BGPPeers stay there for a new node of that name.
   const records = type === 'orch' ? [] : await recordsOf(store, node, signal);
-  const gone = mode === 'rehearse' ? records : await deleteAll(store, records, signal);
+  const gone = mode === 'dry-run' ? records : await deleteAll(store, records, signal);
   return { summary: summaryOf({ node, retired, gone }), problems };
 }
 

@@ -20,7 +20,7 @@ export async function runBatch({ io }: Pick<Context, 'io'>, items: readonly Batc
   for (const [index, { which, run }] of items.entries()) {
     const what = showResourceId(which);
     try {
-      io.stdout(`${what} ${await run()}${mode === 'rehearse' ? ' (dry run)' : ''}\n`);
+      io.stdout(`${what} ${await run()}${mode === 'dry-run' ? ' (dry run)' : ''}\n`);
     } catch (cause) {
       // Most messages name the resource themselves.
       const isNamed = cause instanceof Error && cause.message.includes(what);

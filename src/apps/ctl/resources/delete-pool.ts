@@ -30,7 +30,7 @@ interface Which {
 export async function deletePool(writing: Writing, which: Which): Promise<void> {
   const { store, signal } = writing;
   const { name } = which;
-  const before = await rehearsePoolDeletion(writing, which);
+  const before = await dryRunPoolDeletion(writing, which);
   if (before.spec.disabled) return deleteDisabled(writing, name);
   const disabled = await store.updateResource({ ...before, spec: { ...before.spec, disabled: true } }, signal);
   try {
@@ -43,7 +43,7 @@ export async function deletePool(writing: Writing, which: Which): Promise<void> 
 }
 
 /** Makes the checks of a deletion, as far as they hold before the pool is disabled. @throws as `deletePool` */
-export async function rehearsePoolDeletion(writing: Writing, { name, resourceVersion }: Which): Promise<IpPool> {
+export async function dryRunPoolDeletion(writing: Writing, { name, resourceVersion }: Which): Promise<IpPool> {
   const pool = await findPool(writing, name);
   if (resourceVersion !== undefined && resourceVersion !== pool.metadata.resourceVersion) {
     throw resourceChanged({ kind: 'IPPool', name });

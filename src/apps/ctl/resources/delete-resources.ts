@@ -3,7 +3,7 @@ import type { Mode } from '../../../base/mode.ts';
 import { type ResourceId, resourceIdOf } from '../../../model/resource-id.ts';
 import { runBatch } from './batch.ts';
 import { withStoreToChange } from '../connection.ts';
-import { deletePool, rehearsePoolDeletion } from './delete-pool.ts';
+import { deletePool, dryRunPoolDeletion } from './delete-pool.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
 import { refuseReadOnly } from './refuse-read-only.ts';
@@ -49,7 +49,7 @@ async function removeOne(writing: Writing, which: Doomed, ifMissing: 'ignore' | 
   const isPool = which.kind === 'IPPool';
   try {
     if (!isPool) await writing.store.deleteResource(which, writing.signal, writing.mode);
-    else if (writing.mode === 'rehearse') await rehearsePoolDeletion(writing, which);
+    else if (writing.mode === 'dry-run') await dryRunPoolDeletion(writing, which);
     else await deletePool(writing, which);
     return 'deleted';
   } catch (cause) {

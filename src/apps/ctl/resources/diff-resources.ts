@@ -30,7 +30,7 @@ export async function diff(context: Context, { files, namespace, ...owning }: Di
       try {
         const stored: AnyResource | undefined = await store.findResource(resourceIdOf(each.resource), signal);
         const applyFields = fieldsOf(store, each, owning);
-        const next = applyFields === undefined ? merged(stored, each.resource) : await applyFields('rehearse', signal);
+        const next = applyFields === undefined ? merged(stored, each.resource) : await applyFields('dry-run', signal);
         if (stored !== undefined && sameResource(unversioned(stored), unversioned(next))) continue;
         io.stdout(paintDiff(unifiedDiff(stored, next), paint));
         statuses.push(1);

@@ -21,7 +21,7 @@ export const SELECTOR = {
 export const DRY_RUN = { dryRun: flagOption('run every check and print what would be done, and change nothing') };
 
 export function modeOption({ dryRun }: { readonly dryRun: boolean }): Mode {
-  return dryRun ? 'rehearse' : 'carry-out';
+  return dryRun ? 'dry-run' : 'apply';
 }
 
 function readSelector(text: string): string {

@@ -47,7 +47,7 @@ export async function applyOwned(
   const { store, signal, mode } = writing;
   const before = await findStored(writing, resourceIdOf(wanted));
   if (wanted.kind === 'IPPool') {
-    const pool = await applyFields('rehearse', signal);
+    const pool = await applyFields('dry-run', signal);
     const previous = before?.kind === 'IPPool' ? before : undefined;
     if (pool.kind === 'IPPool') await assertPoolFits(store, { pool, previous }, signal);
   }
@@ -134,5 +134,5 @@ async function lookAgain(
   created: AnyResource,
   { signal, mode }: Pick<Writing, 'signal' | 'mode'>,
 ): Promise<void> {
-  if (created.kind === 'IPPool' && mode !== 'rehearse') await withdrawOverlapping(store, created, signal);
+  if (created.kind === 'IPPool' && mode !== 'dry-run') await withdrawOverlapping(store, created, signal);
 }

@@ -36,7 +36,7 @@ function releaseWriters(live: ApiObject): readonly Readonly<Record<string, unkno
   return writers.length > 0 ? writers : writersOf(PRODUCT_FIELD);
 }
 
-/** Applies an object on the server with forced conflicts, or rehearses that. @throws upgrade/refused, store/* */
+/** Applies an object on the server with forced conflicts, or makes a dry run of that. @throws upgrade/refused, store/* */
 export async function applyRelease(
   api: OrchApi,
   { object, mode }: { readonly object: ClusterObject; readonly mode?: Mode },
@@ -62,7 +62,7 @@ export async function areApplied(
 ): Promise<boolean> {
   for (const object of objects) {
     if ((await findObject(api, locate(object), signal)) === undefined) return false;
-    const { before, after } = await applyRelease(api, { object, mode: 'rehearse' }, signal);
+    const { before, after } = await applyRelease(api, { object, mode: 'dry-run' }, signal);
     if (before === undefined || !isDeepStrictEqual(objectContent(before), objectContent(after))) return false;
   }
   return true;

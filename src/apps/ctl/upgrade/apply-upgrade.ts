@@ -14,7 +14,7 @@ import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradePlan, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { VERSION } from '../../../base/version.ts';
-import { confirm } from '../cluster/confirm.ts';
+import { confirm, type ConfirmMode } from '../cluster/confirm.ts';
 import { podRun } from '../cluster/node-pods.ts';
 import type { Context, Status } from '../ports.ts';
 import { executionOf, resumeIfSound } from '../run-plan.ts';
@@ -22,7 +22,7 @@ import { AS_INSTALLED, targetReader, type UpgradeChoices, type UpgradeSession, w
 import { readSnapshot } from './read-snapshot.ts';
 import { noteOf, upgradeActor, type UpgradeRun, verifyAndNote } from './upgrade-actor.ts';
 import { judgeRelease, renderVerified, verifyRelease } from './verify.ts';
-import { whileAlone } from './while-alone.ts';
+import { withUpgradeLease } from './with-upgrade-lease.ts';
 import { type Backup, readBackup, writeBackup } from './backup.ts';
 import { describeCounts } from '../datastore/export-file.ts';
 
@@ -33,22 +33,22 @@ export interface ApplyOptions extends UpgradeChoices {
   readonly with: readonly string[];
   readonly backup: string | undefined;
   readonly proof: 'run' | 'skip';
-  readonly mode: 'rehearse' | 'ask' | 'carry-out';
+  readonly mode: ConfirmMode;
 }
 
 /** Upgrades the cluster, or goes on with an upgrade that was interrupted. */
 export async function applyUpgrade(context: Context, options: ApplyOptions): Promise<Status> {
   const targetOf = await targetReader(context, options);
   return withUpgrade(context, async (session) => {
-    const goesOn = options.mode !== 'rehearse' && (await findInterrupted(session)) !== undefined;
-    if (options.mode !== 'carry-out' && !goesOn) {
+    const goesOn = options.mode !== 'dry-run' && (await findInterrupted(session)) !== undefined;
+    if (options.mode !== 'apply' && !goesOn) {
       const plan = showUpgrade(await readRun(session, targetOf, options), options);
-      if (options.mode === 'rehearse') return 0;
+      if (options.mode === 'dry-run') return 0;
       if (isEmpty(ownSteps(plan, options.with))) return finish(context, plan);
       // A question without an answer keeps no other call out.
       if (!(await confirm(context, `Upgrade this cluster to ${VERSION}?`))) return 1;
     }
-    return whileAlone(session, async (alone) => {
+    return withUpgradeLease(session, async (alone) => {
       const parts = await readRun(alone, targetOf, options);
       if (goesOn) return goOn(parts, options);
       const isShown = options.mode === 'ask';
@@ -182,7 +182,7 @@ export async function ensureVerified(
 ): Promise<void> {
   const targetOf = await targetReader(context, choices);
   await withUpgrade(context, async (open) =>
-    whileAlone(open, async (session) => {
+    withUpgradeLease(open, async (session) => {
       const snapshot = await readSnapshot(session, targetOf, choices.method);
       const target = targetOf(snapshot);
       const isSound = judgeRelease(snapshot, target).every(({ isOk }) => isOk);

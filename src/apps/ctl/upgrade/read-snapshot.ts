@@ -15,7 +15,7 @@ import { readMesh, readNodes, readPods } from './read-nodes.ts';
 import { readInstalledObjects, withoutServerFields } from './read-objects.ts';
 import { readRecordFacts } from './read-records.ts';
 import { readWebhooks } from './read-webhooks.ts';
-import { rehearseApply } from './rehearse.ts';
+import { dryRunApply } from './dry-run-apply.ts';
 
 export interface SnapshotSources {
   readonly context: Context;
@@ -33,7 +33,7 @@ const FURTHER_RIGHTS = [
   { verb: 'list', group: 'discovery.k8s.io', resource: 'endpointslices', namespace: 'kube-system' },
 ] as const;
 
-/** Reads the cluster. The target, which depends on what is installed, is rehearsed. @throws store/*, upgrade/not-installed */
+/** Reads the cluster. The target depends on what is installed; a dry run applies it. @throws store/*, upgrade/not-installed */
 export async function readSnapshot(
   { context, api, store, datastore }: SnapshotSources,
   targetOf: (snapshot: ClusterSnapshot) => UpgradeTarget,
@@ -69,7 +69,7 @@ export async function readSnapshot(
     pods: await attempt('pods', [], async () => readPods(api, signal)),
     ...(await attempt('sidecars', { mesh: undefined, sidecars: [] }, async () => readMesh(api, signal))),
     datastore: records.state,
-    rehearsal: [],
+    dryRuns: [],
     missingRights: [],
     services: await attempt('services', 0, async () => (await api.list(SERVICES, { only: 'names' }, signal)).length),
     webhooks: await attempt('webhooks', [], async () => readWebhooks(api, signal)),
@@ -77,8 +77,8 @@ export async function readSnapshot(
   };
   const applied = appliedObjects(first, targetOf(first));
   const kinds = new Set(served);
-  const rehearsal = await attempt('rehearsal', [], async () =>
-    Promise.all(applied.map(async (object) => rehearseApply(api, { object, served: kinds }, signal))),
+  const dryRuns = await attempt('dry run of the target', [], async () =>
+    Promise.all(applied.map(async (object) => dryRunApply(api, { object, served: kinds }, signal))),
   );
   const probes = probeObjects({ release: VERSION, image: '', pullSecrets: [] });
   const rights = [
@@ -89,7 +89,7 @@ export async function readSnapshot(
   const missingRights = await attempt('rights', [], async () => findMissingRights(api, rights, signal));
   return {
     ...first,
-    rehearsal: rehearsal.filter((each) => each !== undefined),
+    dryRuns: dryRuns.filter((each) => each !== undefined),
     missingRights,
     unread: [...unread, ...records.unread, ...charts.unread],
   };

@@ -44,7 +44,7 @@ export function mainImage(workload: ClusterObject): string {
 export async function isRolledOut(run: PodRun, agent: ClusterObject): Promise<boolean> {
   const found = await findObject(run.api, locate(agent), run.signal);
   if (found === undefined || workloadLag(found) !== undefined) return false;
-  const { after } = await applyRelease(run.api, { object: agent, mode: 'rehearse' }, run.signal);
+  const { after } = await applyRelease(run.api, { object: agent, mode: 'dry-run' }, run.signal);
   return isDeepStrictEqual(objectContent(found), objectContent(after));
 }
 
@@ -87,7 +87,7 @@ export async function tryCanary(
   } catch (cause) {
     if (!(cause instanceof NetplugError)) throw cause;
     if (!run.signal.aborted) {
-      await holdBack(parts).catch((failure: unknown) => {
+      await holdAgentsBack(parts).catch((failure: unknown) => {
         run.onProgress(`the agents of other nodes are not held: ${reasonOf(failure)}`);
       });
     }
@@ -114,7 +114,7 @@ async function refuseLetGo(run: PodRun, heldBy: 'tool' | 'operator'): Promise<vo
 }
 
 /** Keeps more nodes from following. An operator may be down, or one that does not know the annotation. */
-export async function holdBack({ run, snapshot, target }: UpgradeRun): Promise<void> {
+export async function holdAgentsBack({ run, snapshot, target }: UpgradeRun): Promise<void> {
   const { api, signal } = run;
   const isOperated = detectInstallation(snapshot).method !== 'manifest';
   if (isOperated && (await findObject(api, locate(INSTALLATION_OBJECT), signal)) !== undefined)

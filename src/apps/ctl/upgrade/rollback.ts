@@ -17,7 +17,7 @@ import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import { metadataIn, objectName, recordIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
-import { confirm } from '../cluster/confirm.ts';
+import { confirm, type ConfirmMode } from '../cluster/confirm.ts';
 import { changeStored } from '../resources/write-resource.ts';
 import { deleteObject, findObject, locate } from '../cluster/api-objects.ts';
 import { removeProof } from '../cluster/prove-network.ts';
@@ -35,12 +35,12 @@ import { UPGRADE_NAMES } from './read-records.ts';
 import { mainImage } from './roll-out.ts';
 import { NAMESPACE_OBJECT } from './upgrade-actor.ts';
 import { stopFlow } from './watch-packets.ts';
-import { whileAlone } from './while-alone.ts';
+import { withUpgradeLease } from './with-upgrade-lease.ts';
 
 export interface RollbackOptions {
   /** Folder of the backup; that of the last upgrade unless given. */
   readonly from: string | undefined;
-  readonly mode: 'rehearse' | 'ask' | 'carry-out';
+  readonly mode: ConfirmMode;
 }
 
 /** Writes by others that are tolerated while one object is put back. */
@@ -69,13 +69,13 @@ interface Step {
 /** Puts the state of a backup back: it compares the cluster with it each time, so that it goes on after an interruption. */
 export async function rollBack(context: Context, options: RollbackOptions): Promise<Status> {
   return withUpgrade(context, async (session) => {
-    if (options.mode !== 'carry-out') {
+    if (options.mode !== 'apply') {
       const { release, shown } = await readSteps(session, options);
       context.io.stdout(shown);
-      if (options.mode === 'rehearse') return 0;
+      if (options.mode === 'dry-run') return 0;
       if (!(await confirm(context, `Go back to ${release}?`))) return 1;
     }
-    return whileAlone(session, async (alone) => putStateBack(alone, options));
+    return withUpgradeLease(session, async (alone) => putStateBack(alone, options));
   });
 }
 
@@ -83,7 +83,7 @@ async function putStateBack(session: UpgradeSession, options: RollbackOptions): 
   const { api, context } = session;
   const { io, ports, signal } = context;
   const { release, steps, shown } = await readSteps(session, options);
-  if (options.mode === 'carry-out') io.stdout(shown);
+  if (options.mode === 'apply') io.stdout(shown);
   const run = podRun(api, context);
   await stopFlow(run);
   // A call that was overtaken while it proved the network writes nothing more.
@@ -127,7 +127,7 @@ async function refuseBeyondReturn(
   live: readonly ClusterObject[],
 ): Promise<void> {
   if (header.cluster !== undefined && header.cluster !== uid) {
-    throw beyond(
+    throw rollbackRefused(
       `the backup is of cluster ${header.cluster}, and this one is ${uid}`,
       'Name the backup of this cluster, or the kubeconfig of that one',
     );
@@ -138,14 +138,17 @@ async function refuseBeyondReturn(
     .map((object) => ({ name: objectName(object), release: releaseIn(mainImage(object)) }))
     .find(({ release }) => release !== undefined && !known.includes(release));
   if (foreign !== undefined) {
-    throw beyond(`${foreign.name} has release ${foreign.release ?? ''}, and the backup is from before ${header.to}`);
+    throw rollbackRefused(
+      `${foreign.name} has release ${foreign.release ?? ''}, and the backup is from before ${header.to}`,
+    );
   }
-  if (header.to !== VERSION) throw beyond(`the backup is of an upgrade to ${header.to}, and this tool is ${VERSION}`);
+  if (header.to !== VERSION)
+    throw rollbackRefused(`the backup is of an upgrade to ${header.to}, and this tool is ${VERSION}`);
   const before = userCreated(records.resources.filter(isHostEndpoint));
   const { resources: now } = await store.listResources('HostEndpoint', signal);
   const gone = before.find((each) => now.every(({ metadata }) => metadata.name !== each.metadata.name));
   if (gone !== undefined) {
-    throw beyond(
+    throw rollbackRefused(
       `HostEndpoint "${gone.metadata.name}" has been replaced or deleted since`,
       'Undo "netplugctl host-endpoints migrate" with its option --undo first',
     );
@@ -269,7 +272,7 @@ async function putBack({ api, context: { signal } }: UpgradeSession, object: Clu
   }
 }
 
-/** Records of helm that the upgrade has made go, and those that it has deleted come back. */
+/** Restores the records of helm that the upgrade has deleted, and deletes those that it has created. */
 async function chartSteps(session: UpgradeSession, backup: Backup): Promise<readonly Step[]> {
   if (backup.charts.length === 0) return [];
   const { api, context } = session;
@@ -300,7 +303,7 @@ async function recordSteps(session: UpgradeSession, { records }: Backup): Promis
   const change = (text: string, which: ResourceId, edit: (now: AnyResource) => AnyResource): Step => ({
     text,
     act: async () =>
-      void (await changeStored({ ...context.ports, store, signal, mode: 'carry-out' }, which, { change: edit })),
+      void (await changeStored({ ...context.ports, store, signal, mode: 'apply' }, which, { change: edit })),
   });
   const { resources: endpoints } = await store.listResources('HostEndpoint', signal);
   for (const before of records.resources.filter(isHostEndpoint)) {
@@ -378,6 +381,6 @@ function contentOf(object: ClusterObject): unknown {
   return { ...content, labels, annotations: Object.fromEntries(kept) };
 }
 
-function beyond(why: string, hint = 'Use the tool and a backup of that release'): NetplugError {
+function rollbackRefused(why: string, hint = 'Use the tool and a backup of that release'): NetplugError {
   return new NetplugError('upgrade/refused', `Cannot roll back: ${why}`, { hint });
 }

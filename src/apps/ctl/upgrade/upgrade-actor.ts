@@ -25,7 +25,7 @@ import { readChartRecords } from './read-charts.ts';
 import { readNodes, readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { toolsImage } from './proof.ts';
-import { annotateHold, areHeld, holdBack, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
+import { annotateHold, areHeld, holdAgentsBack, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
 import { verifyRelease } from './verify.ts';
 import { finishFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
@@ -78,7 +78,7 @@ async function carryOutWatched(step: UpgradeStepData, parts: UpgradeRun): Promis
   } catch (cause) {
     if (!isNetplugError(cause, 'upgrade/packets-lost')) throw cause;
     run.onProgress(cause.message);
-    await holdBack(parts);
+    await holdAgentsBack(parts);
     // Only now: until here, the next call finds the losses as well.
     await stopFlow(run);
     throw cause;
@@ -213,7 +213,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
   }
 }
 
-/** Half upgraded, the cluster has nothing that is worth a backup in place of the one from before. */
+/** Writes the backup of this upgrade. One that exists is kept: a backup of a half-upgraded cluster could not undo the upgrade. */
 async function backUpOnce(parts: UpgradeRun): Promise<void> {
   const { session, run, snapshot, target, folder } = parts;
   if ((await findOwnBackup(parts)) !== undefined) {

@@ -1,5 +1,6 @@
 import { PREFLIGHT_CHECKS } from '../../../upgrade/cluster/checks/preflight.ts';
 import { UPGRADE_METHODS, type UpgradeMethod } from '../../../upgrade/cluster/snapshot.ts';
+import { confirmMode } from '../cluster/confirm.ts';
 import { REGISTRY_OPTION } from '../cluster/manifest-commands.ts';
 import { choice, type Command, command, flagOption, notAllowed, unless, value, values } from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
@@ -115,7 +116,7 @@ where it was.`,
       applyUpgrade(context, {
         ...options,
         proof: proof ? 'run' : 'skip',
-        mode: dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask',
+        mode: confirmMode({ dryRun, yes }),
       }),
   }),
   command({
@@ -147,6 +148,6 @@ or host endpoints for all interfaces have been replaced.`,
     examples: ['netplugctl upgrade rollback --dry-run', 'netplugctl upgrade rollback --yes'],
     timeoutSeconds: UPGRADE_SECONDS,
     run: async (context, { options: { from, yes, dryRun } }) =>
-      rollBack(context, { from, mode: dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask' }),
+      rollBack(context, { from, mode: confirmMode({ dryRun, yes }) }),
   }),
 ];

@@ -82,7 +82,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     severity: 'block',
     expected: 'an API server that accepts every object of the target',
     judge: (facts) =>
-      facts.snapshot.rehearsal
+      facts.snapshot.dryRuns
         // Those with another selector have a check of their own.
         .filter(({ outcome, object }) => outcome === 'refused' && !otherSelectors(facts).includes(object))
         .map(({ object, message }) => ({
@@ -95,8 +95,8 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     id: 'objects/fields-lost',
     severity: 'warning',
     expected: 'no fields that other managers own and the target sets',
-    judge: ({ snapshot: { rehearsal } }) =>
-      rehearsal
+    judge: ({ snapshot: { dryRuns } }) =>
+      dryRuns
         .filter(({ lost }) => lost.length > 0)
         .map(({ object, lost }) => ({
           found: `${object} loses ${lost.map(({ field, manager }) => `${field} (of ${manager})`).join(', ')}`,

@@ -52,11 +52,11 @@ const agentOf =
     objects: sound.objects.map((each) => ({ ...JSON.parse(JSON.stringify(each).replaceAll(OLD, release)) })),
     pods: sound.pods.map((each) => ({ ...each, images: each.images.map((image) => image.replace(OLD, release)) })),
   });
-const rehearsed =
+const withDryRun =
   (outcome: 'refused' | 'changed', lost: { field: string; manager: string }[] = []): Change =>
   (sound) => ({
     ...sound,
-    rehearsal: [{ object: 'DaemonSet/netplug-system/netplug-node', outcome, message: 'denied by policy', lost }],
+    dryRuns: [{ object: 'DaemonSet/netplug-system/netplug-node', outcome, message: 'denied by policy', lost }],
   });
 
 /** The hazard of each check, seeded into a sound cluster. */
@@ -87,8 +87,8 @@ const HAZARDS: Readonly<Record<string, Change>> = {
   'objects/selector-changed': object('netplug-node', ({ spec }) => ({
     spec: { ...(spec as object), selector: { matchLabels: { 'k8s-app': 'netplug-node' } } },
   })),
-  'objects/refused': rehearsed('refused'),
-  'objects/fields-lost': rehearsed('changed', [
+  'objects/refused': withDryRun('refused'),
+  'objects/fields-lost': withDryRun('changed', [
     { field: 'spec.template.spec.containers[agent].resources', manager: 'kubectl-edit' },
   ]),
   'objects/plugins-lost': object('netplug-config', ({ data }) => ({
@@ -264,7 +264,7 @@ describe('the preflight of an upgrade', () => {
   });
 
   it('names a workload with another selector once, not as refused as well', () => {
-    const other = HAZARDS['objects/selector-changed']!(rehearsed('refused')(soundCluster()));
+    const other = HAZARDS['objects/selector-changed']!(withDryRun('refused')(soundCluster()));
     expect(ids(other)).toEqual(['objects/selector-changed']);
   });
 

@@ -24,7 +24,7 @@ import {
 } from './bench.ts';
 import { watchContract } from './watch.ts';
 import { newerFieldsContract } from './newer-fields.ts';
-import { rehearsalContract } from './rehearsal.ts';
+import { dryRunContract } from './dry-run.ts';
 import { resourceNamesContract } from './resource-names.ts';
 import { publishContract } from './publish.ts';
 import { followContract } from './follow.ts';
@@ -559,8 +559,8 @@ export function storeContract(
       newerFieldsContract(() => ({ store, other }), traits);
     });
 
-    describe('a rehearsal', () => {
-      rehearsalContract(() => ({ store, other }));
+    describe('a dry run', () => {
+      dryRunContract(() => ({ store, other }));
     });
 
     describe('a signal', () => {

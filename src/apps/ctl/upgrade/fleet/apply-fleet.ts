@@ -10,7 +10,7 @@ import {
   type ClusterOutcome,
 } from '../../../../upgrade/fleet/fleet.ts';
 import { runFleet } from '../../../../upgrade/fleet/run-fleet.ts';
-import { confirm } from '../../cluster/confirm.ts';
+import { confirm, type ConfirmMode } from '../../cluster/confirm.ts';
 import type { Output } from '../../common-options.ts';
 import type { Context, Status } from '../../ports.ts';
 import { limitTo } from '../../time-limit.ts';
@@ -29,7 +29,7 @@ export interface ApplyFleetOptions {
   readonly through: string | undefined;
   /** Longest time for one cluster, in seconds; undefined for the time that each purpose has. */
   readonly clusterTimeout: number | undefined;
-  readonly mode: 'rehearse' | 'ask' | 'carry-out';
+  readonly mode: ConfirmMode;
   readonly output: Output;
 }
 
@@ -39,7 +39,7 @@ export async function applyFleet(context: Context, options: ApplyFleetOptions): 
   const { clusterTimeout } = options;
   const fleet = upTo(await readFleet(context, options.file), options);
   await refuseSameCluster(context, fleet, clusterTimeout);
-  if (options.mode === 'rehearse') {
+  if (options.mode === 'dry-run') {
     io.stdout(renderClusters(await readClusters(context, fleet.waves, clusterTimeout)));
     return 0;
   }
@@ -81,7 +81,7 @@ async function upgradeCluster(
 ): Promise<ClusterOutcome> {
   const own = contextOf(context, cluster, limitTo(clusterTimeout, context.stopped, LIMIT_FLAG));
   try {
-    await applyUpgrade(own, { ...cluster, backup: undefined, mode: 'carry-out' });
+    await applyUpgrade(own, { ...cluster, backup: undefined, mode: 'apply' });
     await ensureVerified(own, cluster);
     return { kind: 'upgraded' };
   } catch (cause) {

@@ -1,5 +1,6 @@
 import { NetplugError } from '../../../../base/errors.ts';
 import { type Command, command, flagOption, mandatory, notAllowed, one, value } from '../../command.ts';
+import { confirmMode } from '../../cluster/confirm.ts';
 import { OUTPUT } from '../../common-options.ts';
 import { applyFleet, UPGRADE_SECONDS } from './apply-fleet.ts';
 import { READ_SECONDS } from './read-clusters.ts';
@@ -46,7 +47,7 @@ release and verified at the end (apply).`,
     run: async (context, { args: [action], options: { file = '', output, ...given } }) => {
       const { through, clusterTimeout, yes, dryRun } = given;
       if (action === 'apply') {
-        const mode = dryRun ? 'rehearse' : yes ? 'carry-out' : 'ask';
+        const mode = confirmMode({ dryRun, yes });
         return applyFleet(context, { file, output, through, clusterTimeout, mode });
       }
       refuseOptions(action, given);

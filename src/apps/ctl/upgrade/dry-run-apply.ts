@@ -3,26 +3,26 @@ import { isNetplugError } from '../../../base/errors.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { objectName } from '../../../upgrade/cluster/objects-in.ts';
-import type { Rehearsed } from '../../../upgrade/cluster/snapshot.ts';
+import type { DryRunResult } from '../../../upgrade/cluster/snapshot.ts';
 import { objectContent, findObject, locate, MANAGER } from '../cluster/api-objects.ts';
 import { installersOf, managerFor } from './apply-objects.ts';
 
 /**
- * Rehearses the application of an object, with and without force, so that the API names the fields that others lose. Returns
+ * Makes dry runs of applying an object, with and without force, so that the API names the fields that other managers lose. Returns
  * undefined without the right to do so, which is a hazard of its own. @throws store/unavailable
  */
-export async function rehearseApply(
+export async function dryRunApply(
   api: OrchApi,
   { object, served }: { readonly object: ClusterObject; readonly served: ReadonlySet<string> },
   signal: AbortSignal,
-): Promise<Rehearsed | undefined> {
+): Promise<DryRunResult | undefined> {
   const { collection, name } = locate(object);
   const as = { object: objectName(object), lost: [] } as const;
   // A kind that the target brings does not exist yet.
   if (!served.has(`${collection.group}/${collection.plural}`)) return { ...as, outcome: 'created', message: '' };
   try {
     const live = await findObject(api, { collection, name }, signal);
-    const which = { collection, name, mode: 'rehearse' } as const;
+    const which = { collection, name, mode: 'dry-run' } as const;
     const apply = { kind: 'apply', body: object, manager: managerFor(live) } as const;
     const forced = await api.patch(which, { ...apply, force: true }, signal);
     if (forced.outcome !== 'ok') {

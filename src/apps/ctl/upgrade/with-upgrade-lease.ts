@@ -20,7 +20,7 @@ const RELEASE_MS = 3000;
  * without rights on Leases gets a warning, and the work goes on.
  * @throws upgrade/in-progress
  */
-export async function whileAlone<T>(
+export async function withUpgradeLease<T>(
   session: UpgradeSession,
   work: (session: UpgradeSession) => Promise<T>,
 ): Promise<T> {
