@@ -394,7 +394,7 @@ describe('the operator, with exactly the rights of its account', () => {
     expect(await condition('Degraded')).toMatchObject({
       reason: 'NotPermitted',
       message: expect.stringMatching(
-        /DaemonSet "netplug-system\/netplug-node".*cannot patch.*netplugctl install manifest operator/,
+        /DaemonSet netplug-system\/netplug-node.*cannot patch.*netplugctl install manifest operator/,
       ) as string,
     });
     await cluster.api.apply([given]);
@@ -402,7 +402,7 @@ describe('the operator, with exactly the rights of its account', () => {
     await cluster.api.apply([without('daemonsets', ['get'])]);
     await cluster.api.kubectl('annotate', 'daemonset', 'netplug-node', 'a=b', IN_NAMESPACE);
     await become({ Available: 'Unknown', Degraded: 'Unknown' });
-    expect((await condition('Available')).message).toContain('Cannot read DaemonSet "netplug-system/netplug-node"');
+    expect((await condition('Available')).message).toContain('Cannot read DaemonSet netplug-system/netplug-node');
     await cluster.api.apply([given]);
     await become(SERVES);
   }, 240_000);

@@ -109,7 +109,7 @@ describe('netplugctl upgrade', () => {
     expect((await scene.server.get('installation', 'default')).metadata.annotations ?? {}).not.toHaveProperty([
       HOLD_AGENTS,
     ]);
-    expect(await must('upgrade verify')).toContain('Deployment/netplug-system/netplug-operator has the release');
+    expect(await must('upgrade verify')).toContain('Deployment netplug-system/netplug-operator has the release');
     await must('upgrade rollback --yes');
     await settled(OLD);
     expect(await stateOfCluster()).toEqual(before);

@@ -16,7 +16,7 @@ import { clusterObjects } from '../../src/install/cluster/cluster-objects.ts';
 import { settingsOf } from '../../src/install/cluster/settings-of.ts';
 import type { ApiObject } from '../../src/kube/objects.ts';
 import { OrchApi } from '../../src/kube/orch-api.ts';
-import { locate } from '../../src/apps/ctl/cluster/api-objects.ts';
+import { collectionHolding, referenceOf } from '../../src/kube/objects/reference.ts';
 import { nodeName, poolOf } from './fixtures.ts';
 import { attachmentOf, requestOf } from './ipam-bench.ts';
 import type { ApiServer } from './kube.ts';
@@ -312,7 +312,8 @@ async function operate(
   for (const { stage, objects } of clusterObjects({ ...settings, areAgentsHeld })) {
     if (stage === 'definitions') continue;
     for (const object of objects) {
-      const { collection, name } = locate(object);
+      const which = referenceOf(object);
+      const [collection, name] = [collectionHolding(which), which.name];
       await api.patch(
         { collection, name },
         { kind: 'apply', body: object, manager: 'netplug-operator', force: true },

@@ -23,7 +23,7 @@ import { observeCluster } from './cluster-state.ts';
 import { type InstallationReport, isSameStatus, type ReportedProblem, statusOf } from './installation-report.ts';
 import { type Inventory, inventoryIn, inventoryObject, planPruning } from './inventory.ts';
 import { isLeftAlone, MANAGED_ANNOTATION, ObjectApplier, problemOf, type TakenFields } from './object-applier.ts';
-import { collectionHolding, referenceKey, referenceOf, showReference } from './object-reference.ts';
+import { collectionHolding, objectName, referenceKey, referenceOf } from '../../kube/objects/reference.ts';
 import type { ObjectVersions } from './object-versions.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { deleteObserved, removeInstallation } from './remove-installation.ts';
@@ -159,16 +159,16 @@ export class InstallationReconciler {
     const after = new Map(result.inventory);
     const warnings = [...result.warnings];
     if (mayPrune && result.isComplete && result.problems.length === 0) {
-      const desired = new Set(stages.flatMap(({ objects }) => objects.map((each) => referenceKey(referenceOf(each)))));
+      const desired = new Set(stages.flatMap(({ objects }) => objects.map((each) => objectName(each))));
       for (const entry of planPruning(after, desired)) {
         const live = await this.#applier.read(entry, signal);
         if (live !== undefined && isLeftAlone(live)) {
-          warnings.push(`${showReference(entry)} is not pruned: it has the annotation ${MANAGED_ANNOTATION}`);
+          warnings.push(`${referenceKey(entry)} is not pruned: it has the annotation ${MANAGED_ANNOTATION}`);
           continue;
         }
         // An object that another client has made again is not the operator's.
         if (live !== undefined && (entry.uid === '' || entry.uid === live.metadata.uid)) {
-          this.#ports.log.info('object pruned', { object: showReference(entry) });
+          this.#ports.log.info('object pruned', { object: referenceKey(entry) });
           await deleteObserved(this.#ports.api, { which: entry, live }, signal);
           this.#ports.metrics.countChange('pruned');
         }
@@ -231,7 +231,7 @@ export class InstallationReconciler {
       (each) => referenceOf(each).name === `${INSTALLATIONS.plural}.${INSTALLATIONS.group}`,
     );
     if (own === undefined) return;
-    const digest = (await this.#inventory(signal)).get(referenceKey(referenceOf(own)))?.digest;
+    const digest = (await this.#inventory(signal)).get(objectName(own))?.digest;
     const ensured = await this.#applier.ensure(own, digest, signal);
     if (ensured.outcome === 'ok' && ensured.object !== undefined) this.#applier.confirm(own, ensured.object);
     if (ensured.outcome === 'problem')
@@ -275,7 +275,7 @@ export class InstallationReconciler {
       );
       // The namespace is made in the stage that this may be the inventory of.
       if (answer.outcome === 'ok' || answer.outcome === 'not-found') return undefined;
-      return { reason: 'Refused', message: `Cannot write ${showReference(which)}: ${answer.message}` };
+      return { reason: 'Refused', message: `Cannot write ${referenceKey(which)}: ${answer.message}` };
     } catch (cause) {
       const problem = problemOf(which, cause);
       if (problem === undefined) throw cause;
@@ -318,8 +318,8 @@ export class InstallationReconciler {
     const shown = changes.slice(0, SHOWN_CHANGES);
     const more = changes.length - shown.length;
     const list = [...shown, ...(more > 0 ? [`${String(more)} more`] : [])].join('; ');
-    const message = `Fields of ${showReference(of)} are ${why}: ${list}`;
-    log.warning('fields overwritten', { object: showReference(of), changes: shown });
+    const message = `Fields of ${referenceKey(of)} are ${why}: ${list}`;
+    log.warning('fields overwritten', { object: referenceKey(of), changes: shown });
     this.#taken = [...this.#taken.filter((each) => each !== message), message].slice(-SHOWN_CHANGES);
     const key = `${referenceKey(of)} ${shown.map((change) => change.replace(/: .*/, '')).join(' ')}`;
     const lastMs = this.#eventAtMs.get(key) ?? Number.NEGATIVE_INFINITY;

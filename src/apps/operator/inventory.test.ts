@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type InventoryEntry, inventoryIn, inventoryObject, planPruning } from './inventory.ts';
-import { referenceKey } from './object-reference.ts';
+import { referenceKey } from '../../kube/objects/reference.ts';
 
 const entry = (kind: string, name: string): InventoryEntry => ({
   apiVersion: 'v1',

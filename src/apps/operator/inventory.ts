@@ -4,7 +4,7 @@ import type { ApiObject } from '../../kube/objects.ts';
 import { INVENTORY } from '../../install/cluster/names.ts';
 import { metadataOf } from '../../install/cluster/pod-template.ts';
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
-import { type ObjectReference, referenceKey } from './object-reference.ts';
+import { type ObjectReference, referenceKey } from '../../kube/objects/reference.ts';
 
 const line = v.object({
   apiVersion: v.string(),

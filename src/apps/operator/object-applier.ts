@@ -11,11 +11,11 @@ import { changedPaths, missingPaths } from './compare-objects.ts';
 import type { ReportedProblem } from './installation-report.ts';
 import {
   collectionHolding,
+  objectName,
   type ObjectReference,
   referenceKey,
   referenceOf,
-  showReference,
-} from './object-reference.ts';
+} from '../../kube/objects/reference.ts';
 import type { ObjectVersions } from './object-versions.ts';
 import { hasApplied, withFieldsTakenOver } from './take-over-fields.ts';
 
@@ -88,10 +88,10 @@ export class ObjectApplier {
     }
     if (live === undefined) return this.#apply(desired, 'created', signal);
     if ((live.metadata.deletionTimestamp ?? '') !== '') {
-      return { outcome: 'waiting', message: `${showReference(which)} is being deleted` };
+      return { outcome: 'waiting', message: `${referenceKey(which)} is being deleted` };
     }
     if (isLeftAlone(live)) {
-      const warning = `${showReference(which)} is left as it is: it has the annotation ${MANAGED_ANNOTATION}: ${UNMANAGED}`;
+      const warning = `${referenceKey(which)} is left as it is: it has the annotation ${MANAGED_ANNOTATION}: ${UNMANAGED}`;
       return { outcome: 'unmanaged', object: live, warning };
     }
     if (which.kind === 'CustomResourceDefinition') {
@@ -107,7 +107,7 @@ export class ObjectApplier {
   /** Notes that the object is in use at this version: it is read again when it changes. */
   confirm(desired: Manifest, { metadata }: ApiObject): void {
     const { resourceVersion: version = '', uid = '' } = metadata;
-    this.#confirmed.set(referenceKey(referenceOf(desired)), { digest: digestOf(desired), version, uid });
+    this.#confirmed.set(objectName(desired), { digest: digestOf(desired), version, uid });
   }
 
   /** Returns the object; undefined when there is none. */
@@ -130,7 +130,7 @@ export class ObjectApplier {
     if ('problem' in answer) {
       // It has changed meanwhile, and is read again.
       if (answer.problem.reason === 'Refused')
-        return { outcome: 'waiting', message: `${showReference(which)} is being changed` };
+        return { outcome: 'waiting', message: `${referenceKey(which)} is being changed` };
       return { outcome: 'problem', problem: answer.problem };
     }
     return this.#applyReported(desired, { live: answer.object, why: 'taken over' }, signal);
@@ -192,7 +192,7 @@ export function problemOf(which: ObjectReference, cause: unknown): ReportedProbl
     };
   }
   if (!isNetplugError(cause, 'store/refused')) return undefined;
-  const message = `Cannot write ${showReference(which)}: ${cause.message} (apply the roles of the operator again: netplugctl install manifest operator)`;
+  const message = `Cannot write ${referenceKey(which)}: ${cause.message} (apply the roles of the operator again: netplugctl install manifest operator)`;
   return { reason: 'NotPermitted', message };
 }
 
@@ -202,7 +202,7 @@ function ofNewerRelease(
   live: ApiObject,
   { theirs, ours }: { readonly theirs: string; readonly ours: string },
 ): Ensured {
-  const warning = `${showReference(which)} is left as it is: it is of release ${theirs}, this operator is ${ours}, and an older definition would drop fields of every record. Run the operator of ${theirs}, or remove the label ${RELEASE_LABEL} of the definition to go back`;
+  const warning = `${referenceKey(which)} is left as it is: it is of release ${theirs}, this operator is ${ours}, and an older definition would drop fields of every record. Run the operator of ${theirs}, or remove the label ${RELEASE_LABEL} of the definition to go back`;
   return { outcome: 'unmanaged', object: live, warning };
 }
 
@@ -210,14 +210,14 @@ function unreadableBecause(which: ObjectReference, cause: unknown): Ensured {
   const problem = problemOf(which, cause);
   if (problem === undefined) throw cause;
   if (problem.reason === 'DefinitionMissing') return { outcome: 'problem', problem };
-  return { outcome: 'unreadable', message: `Cannot read ${showReference(which)}: ${reasonOf(cause)}` };
+  return { outcome: 'unreadable', message: `Cannot read ${referenceKey(which)}: ${reasonOf(cause)}` };
 }
 
 function refused(
   which: ObjectReference,
   { message }: Exclude<ApiAnswer<ApiObject>, { outcome: 'ok' }>,
 ): ReportedProblem {
-  return { reason: 'Refused', message: `Cannot write ${showReference(which)}: the API server refuses it: ${message}` };
+  return { reason: 'Refused', message: `Cannot write ${referenceKey(which)}: the API server refuses it: ${message}` };
 }
 
 function applied(desired: Manifest): Patch {

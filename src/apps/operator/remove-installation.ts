@@ -7,7 +7,7 @@ import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { type Inventory, planPruning } from './inventory.ts';
 import type { ObjectApplier } from './object-applier.ts';
-import { collectionHolding, type ObjectReference, referenceOf, showReference } from './object-reference.ts';
+import { collectionHolding, type ObjectReference, referenceOf, referenceKey } from '../../kube/objects/reference.ts';
 import { workloadStatus } from './workload-status.ts';
 
 export interface RemovalPorts {
@@ -90,7 +90,7 @@ async function remove(
     if (live === undefined) continue;
     if ((live.metadata.deletionTimestamp ?? '') === '') await deleteObserved(api, { which, live }, signal);
     const isLeft = (await applier.read(which, signal)) !== undefined;
-    if (isLeft) return `${showReference(which)} is being deleted`;
+    if (isLeft) return `${referenceKey(which)} is being deleted`;
   }
   const names = new Set(
     objects.filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment').map(({ name }) => name),

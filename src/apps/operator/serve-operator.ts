@@ -3,14 +3,14 @@ import { crdManifests } from '../../datastore/orch/crd-manifests.ts';
 import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
 import { namespaceObject } from '../../install/cluster/cluster-objects.ts';
 import { OPERATOR } from '../../install/cluster/names.ts';
-import { NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS } from '../../kube/paths.ts';
+import { NAMESPACES, NODES } from '../../kube/paths.ts';
 import { lead } from '../../runtime/lead.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
 import { Reconciler } from '../../runtime/reconciler.ts';
 import { supervise } from '../../runtime/supervise.ts';
 import { IP_POOLS } from './cluster-state.ts';
 import { INSTALLATIONS, type InstallationPorts, InstallationReconciler, PART_OF } from './installation-reconciler.ts';
-import { collectionHolding, referenceOf } from './object-reference.ts';
+import { kindCollection, referenceOf } from '../../kube/objects/reference.ts';
 import { ObjectVersions, type WatchedKind } from './object-versions.ts';
 
 const RESYNC_MS = 60_000;
@@ -134,40 +134,23 @@ export class OperatorServer {
 
 /** Everything that an installation consists of or depends on. */
 function watchedKinds(): readonly WatchedKind[] {
-  const own = { options: { labelSelector: PART_OF }, triggers: 'every change' } as const;
-  const namespaced = (apiVersion: string, kind: string): WatchedKind => ({
-    ...own,
-    collection: collectionHolding({ apiVersion, kind, namespace: SYSTEM_NAMESPACE, name: '' }),
+  const own = (kind: string, namespace?: string): WatchedKind => ({
+    collection: kindCollection(kind, namespace),
+    options: { labelSelector: PART_OF },
+    triggers: 'every change',
   });
-  const clusterWide = (kind: string): WatchedKind => ({
-    ...own,
-    collection: collectionHolding({ apiVersion: 'rbac.authorization.k8s.io/v1', kind, namespace: '', name: '' }),
-  });
-  const definitions = crdManifests().map(referenceOf);
-  const [definition] = definitions;
+  const namespaced = ['Pod', 'ServiceAccount', 'ConfigMap', 'DaemonSet', 'Deployment', 'Role', 'RoleBinding'];
   return [
     { collection: INSTALLATIONS, options: {}, triggers: 'every change' },
     { collection: IP_POOLS, options: {}, triggers: 'every change' },
     { collection: NODES, options: {}, triggers: 'count' },
-    { ...own, collection: NAMESPACES },
-    { ...own, collection: { ...PODS, namespace: SYSTEM_NAMESPACE } },
-    { ...own, collection: { ...SERVICE_ACCOUNTS, namespace: SYSTEM_NAMESPACE } },
-    namespaced('v1', 'ConfigMap'),
-    namespaced('apps/v1', 'DaemonSet'),
-    namespaced('apps/v1', 'Deployment'),
-    namespaced('rbac.authorization.k8s.io/v1', 'Role'),
-    namespaced('rbac.authorization.k8s.io/v1', 'RoleBinding'),
-    clusterWide('ClusterRole'),
-    clusterWide('ClusterRoleBinding'),
-    ...(definition === undefined
-      ? []
-      : [
-          {
-            collection: collectionHolding(definition),
-            options: {},
-            names: new Set(definitions.map(({ name }) => name)),
-            triggers: 'every change',
-          } as const,
-        ]),
+    ...['Namespace', 'ClusterRole', 'ClusterRoleBinding'].map((kind) => own(kind)),
+    ...namespaced.map((kind) => own(kind, SYSTEM_NAMESPACE)),
+    {
+      collection: kindCollection('CustomResourceDefinition'),
+      options: {},
+      names: new Set(crdManifests().map((each) => referenceOf(each).name)),
+      triggers: 'every change',
+    },
   ];
 }

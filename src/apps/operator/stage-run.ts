@@ -7,7 +7,7 @@ import type { InstallationComponent } from '../../model/installation-status.ts';
 import type { ReportedProblem } from './installation-report.ts';
 import type { Inventory, InventoryEntry } from './inventory.ts';
 import { digestOf, type Ensured, type ObjectApplier } from './object-applier.ts';
-import { type ObjectReference, referenceKey, referenceOf, showReference } from './object-reference.ts';
+import { type ObjectReference, referenceKey, referenceOf } from '../../kube/objects/reference.ts';
 import { absentWorkload, unreadableWorkload, type WorkloadStatus, workloadStatus } from './workload-status.ts';
 
 export interface StagePorts {
@@ -123,11 +123,11 @@ class StageRun {
   async #look(which: ObjectReference, signal: AbortSignal): Promise<Ensured> {
     try {
       const object = await this.#ports.applier.read(which, signal);
-      if (object === undefined) return { outcome: 'waiting', message: `${showReference(which)} does not exist yet` };
+      if (object === undefined) return { outcome: 'waiting', message: `${referenceKey(which)} does not exist yet` };
       return { outcome: 'ok', uid: object.metadata.uid ?? '', object };
     } catch (cause) {
       if (!isNetplugError(cause, 'store/refused')) throw cause;
-      return { outcome: 'unreadable', message: `Cannot read ${showReference(which)}: ${reasonOf(cause)}` };
+      return { outcome: 'unreadable', message: `Cannot read ${referenceKey(which)}: ${reasonOf(cause)}` };
     }
   }
 
@@ -142,7 +142,7 @@ class StageRun {
         : absentWorkload(name, ensured.problem.message);
     }
     const object = ensured.object ?? (await this.#ports.applier.read(which, signal));
-    if (object === undefined) return absentWorkload(name, `${showReference(which)} was deleted`);
+    if (object === undefined) return absentWorkload(name, `${referenceKey(which)} was deleted`);
     const quick = workloadStatus(name, { object, pods: [], now: this.#ports.now() });
     if (quick.component.state === 'Ready') return quick;
     try {
@@ -171,7 +171,7 @@ function waitOf(which: ObjectReference, ensured: Ensured): string | undefined {
   if (ensured.outcome === 'waiting' || ensured.outcome === 'unreadable') return ensured.message;
   if (ensured.outcome === 'problem') return undefined;
   if (which.kind !== 'CustomResourceDefinition' || ensured.object === undefined) return undefined;
-  return isEstablished(ensured.object) ? undefined : `${showReference(which)} is not established yet`;
+  return isEstablished(ensured.object) ? undefined : `${referenceKey(which)} is not established yet`;
 }
 
 function isEstablished(object: ApiObject): boolean {

@@ -1,12 +1,6 @@
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import { isRecord } from '../../model/read-schema.ts';
 
-/** Returns an object's kind, namespace and name in one text, such as `DaemonSet/netplug-system/netplug-node`. */
-export function objectName(object: Manifest): string {
-  const { name, namespace } = metadataIn(object);
-  return [textIn(object, 'kind'), ...(namespace === undefined ? [] : [namespace]), name].join('/');
-}
-
 export function metadataIn(object: Manifest): {
   readonly name: string;
   readonly namespace: string | undefined;

@@ -1,7 +1,8 @@
 import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import type { Stage, Step, WriteStep } from '../../plans/plan.ts';
 import { OPERATOR_NAME } from './detect-installation.ts';
-import { metadataIn, objectName } from './objects-in.ts';
+import { objectName } from '../../kube/objects/reference.ts';
+import { metadataIn } from './objects-in.ts';
 import type { ClusterSnapshot, DetectedInstallation } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
 import type { StepObject, StepFacts, UpgradeAction, UpgradeStepData } from './upgrade-action.ts';

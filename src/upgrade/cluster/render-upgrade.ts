@@ -1,6 +1,6 @@
 import type { FoundHazard } from './checks/check.ts';
 import { isBlocked } from './checks/preflight.ts';
-import { objectName } from './objects-in.ts';
+import { objectName } from '../../kube/objects/reference.ts';
 import type { DetectedInstallation } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
 import type { UpgradePlan, UpgradeStepData } from './upgrade-action.ts';

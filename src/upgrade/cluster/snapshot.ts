@@ -125,7 +125,7 @@ export interface PoolState {
 }
 
 export interface DryRunResult {
-  /** As `DaemonSet/netplug-system/netplug-node`. */
+  /** As `DaemonSet netplug-system/netplug-node`. */
   readonly object: string;
   readonly outcome: 'created' | 'changed' | 'unchanged' | 'refused';
   /** The API's own words, of a refusal. */

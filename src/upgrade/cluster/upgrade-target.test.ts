@@ -3,7 +3,8 @@ import { NEW, OLD, type SoundCluster, soundCluster } from '../../../test/support
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { imageNames } from '../../install/cluster/names.ts';
 import { operatorObjects } from '../../install/cluster/operator-deployment.ts';
-import { containersIn, findNamed, objectName, recordIn, textIn, variableIn } from './objects-in.ts';
+import { objectName } from '../../kube/objects/reference.ts';
+import { containersIn, findNamed, recordIn, textIn, variableIn } from './objects-in.ts';
 import { upgradeTarget } from './upgrade-target.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 
@@ -99,7 +100,7 @@ describe('the target of an upgrade', () => {
   it('keeps a variable that a user added to the DaemonSet by hand', () => {
     const snapshot = soundCluster();
     const objects = snapshot.objects.map((object) =>
-      objectName(object).startsWith('DaemonSet/')
+      objectName(object).startsWith('DaemonSet ')
         ? (JSON.parse(
             JSON.stringify(object).replace(
               '{"name":"NETPLUG_NAMESPACE"',

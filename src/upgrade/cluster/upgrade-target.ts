@@ -8,7 +8,8 @@ import { settingsOf } from '../../install/cluster/settings-of.ts';
 import { detectInstallation } from './detect-installation.ts';
 import { isOnDelete } from './held-agents.ts';
 import { installedSettings, overrideOf, pullSecretsIn, registryIn } from './installed-spec.ts';
-import { containersIn, findNamed, metadataIn, objectName, recordIn, releaseIn, textIn } from './objects-in.ts';
+import { objectName } from '../../kube/objects/reference.ts';
+import { containersIn, findNamed, metadataIn, recordIn, releaseIn, textIn } from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
 

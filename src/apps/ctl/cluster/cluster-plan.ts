@@ -10,7 +10,8 @@ import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { INSTALLATION_NAME, type InstallationSpec } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import type { Plan, Stage } from '../../../plans/plan.ts';
-import { locate, type ObjectState } from './api-objects.ts';
+import type { ObjectState } from './api-objects.ts';
+import { objectName } from '../../../kube/objects/reference.ts';
 import type { WorkloadName } from './wait-ready.ts';
 
 /** What one step of an installation does. Objects are named by their keys, so that no secret is part of a plan. */
@@ -87,7 +88,7 @@ export function clusterPlan(
   const stages: Stage<ClusterAct>[] = [];
   for (const { title, objects } of targetStages(target)) {
     const steps = objects.flatMap((object) => {
-      const { key } = locate(object);
+      const key = objectName(object);
       const state = states.get(key) ?? 'missing';
       return state === 'same'
         ? []

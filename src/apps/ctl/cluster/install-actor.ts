@@ -7,7 +7,8 @@ import { nodeCheckPod } from '../../../install/cluster/probe-objects.ts';
 import { parseCidr, cidrsOverlap } from '../../../net/cidr.ts';
 import type { Actor } from '../../../plans/carry-out.ts';
 import type { Context } from '../ports.ts';
-import { applyObject, locate } from './api-objects.ts';
+import { applyObject } from '../../../kube/objects/apply.ts';
+import { referenceOf } from '../../../kube/objects/reference.ts';
 import type { ClusterAct, ClusterTarget } from './cluster-plan.ts';
 import type { Helm } from './helm.ts';
 import { firstLine, type PodRun, removePods, runPods } from './node-pods.ts';
@@ -54,7 +55,7 @@ async function carryOutStep(step: ClusterAct, parts: InstallParts): Promise<void
     case 'await-definitions':
       return waitForDefinitions(
         run,
-        definitionObjects().map((definition) => locate(definition).name),
+        definitionObjects().map((definition) => referenceOf(definition).name),
       );
     case 'await-workload':
       return waitForWorkload(run, step.workload);
@@ -78,7 +79,7 @@ async function checkNodes({ run, target, nodes, hasAgent }: InstallParts): Promi
   const keepsPlugin = variant !== 'policy-and-networking';
   const pods = nodes.map((node) => nodeCheckPod({ ...image, node }, { keepsPlugin, hasAgent }));
   const states = await runPods(run, { pods, until: 'succeeded', what: 'checks' });
-  await removePods(run, pods);
+  await removePods(run, pods.map(referenceOf));
   const failed = states.filter(({ phase }) => phase === 'failed');
   if (failed.length === 0) return;
   const lines = failed.flatMap(({ node, reason = '' }) =>

@@ -16,7 +16,8 @@ import { memoryPlanRecords } from '../../../plans/plan-records.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
 import { renderPlan } from '../../../plans/plan.ts';
 import type { Context, Status } from '../ports.ts';
-import { type ComparedObject, compareObject, locate } from './api-objects.ts';
+import { type ComparedObject, compareObject } from './api-objects.ts';
+import { collectionHolding, objectName, referenceOf } from '../../../kube/objects/reference.ts';
 import { podRun } from './node-pods.ts';
 import { type ClusterConnection, readClusterConnection } from './cluster-access.ts';
 import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts';
@@ -116,7 +117,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   if (mode === 'ask' && !(await confirm(context, 'Install netplug in this cluster?'))) return 1;
   const run = podRun(api, context);
   const objects = new Map(
-    targetStages(target).flatMap((stage) => stage.objects.map((object) => [locate(object).key, object])),
+    targetStages(target).flatMap((stage) => stage.objects.map((object) => [objectName(object), object])),
   );
   const actor = clusterActor({
     run,
@@ -250,16 +251,19 @@ async function compareObjects(
   { facts, signal }: { readonly facts: PreflightFacts; readonly signal: AbortSignal },
 ): Promise<ReadonlyMap<string, ComparedObject>> {
   const served = new Set(facts.definitions.map(({ name }) => name));
-  const own = new Set(definitionObjects().map((definition) => locate(definition).name));
+  const own = new Set(definitionObjects().map((definition) => referenceOf(definition).name));
   const states = new Map<string, ComparedObject>();
   for (const object of targetStages(target).flatMap((stage) => stage.objects)) {
-    const { key, collection } = locate(object);
-    const definition = `${collection.plural}.${collection.group}`;
+    const { plural, group } = collectionHolding(referenceOf(object));
+    const definition = `${plural}.${group}`;
     const isServed = !own.has(definition) || served.has(definition);
     const compared = isServed ? await compareObject(api, object, signal) : ({ state: 'missing', changes: [] } as const);
     // Pools that exist belong to the user, unless the command line names others.
     const isKept = target.keepsPools && object['kind'] === 'IPPool';
-    states.set(key, isKept && compared.state === 'different' ? { state: 'same', changes: [] } : compared);
+    states.set(
+      objectName(object),
+      isKept && compared.state === 'different' ? { state: 'same', changes: [] } : compared,
+    );
   }
   return states;
 }

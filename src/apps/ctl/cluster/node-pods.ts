@@ -6,7 +6,8 @@ import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { PODS } from '../../../kube/paths.ts';
 import type { Context } from '../ports.ts';
-import { applyObject, deleteObject, findObject, locate } from './api-objects.ts';
+import { applyObject, deleteObject, findObject } from '../../../kube/objects/apply.ts';
+import { type ObjectReference, referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
 import { type WaitState, type WaitPorts, waitUntil } from './wait-until.ts';
 
 const POLL_MS = 1000;
@@ -129,13 +130,14 @@ export async function runPods(
   }: { readonly pods: readonly ClusterObject[]; readonly until: 'ready' | 'succeeded'; readonly what: string },
 ): Promise<readonly PodState[]> {
   const { api, clock, signal, onProgress } = run;
-  await removePods(run, pods);
+  const references = pods.map(referenceOf);
+  await removePods(run, references);
   for (const object of pods) await applyObject(api, { object }, signal);
   const refuseWithoutImage = imageWatch(clock);
   let waitsFor = '';
   const look = async (): Promise<WaitState<readonly PodState[]>> => {
     const states = await Promise.all(
-      pods.map(async (pod) => withEvent(api, await readState(api, pod, signal), signal)),
+      references.map(async (pod) => withEvent(api, await readState(api, pod, signal), signal)),
     );
     const isOver = ({ phase }: PodState): boolean => phase === until || phase === 'failed' || phase === 'succeeded';
     const done = states.filter(isOver).length;
@@ -163,19 +165,18 @@ export async function runPods(
 /** Deletes the pods and waits until they are gone. Nothing keeps those of a node that does not answer. */
 export async function removePods(
   { api, clock, signal }: Omit<PodRun, 'onProgress'>,
-  pods: readonly ClusterObject[],
+  pods: readonly ObjectReference[],
 ): Promise<void> {
-  const located = pods.map(locate);
-  await Promise.all(located.map(async (pod) => deleteObject(api, pod, signal)));
+  await Promise.all(pods.map(async (pod) => deleteObject(api, pod, signal)));
   const endMs = clock.monotonic() + END_MS;
-  let left = located;
+  let left = pods;
   for (;;) {
     const found = await Promise.all(left.map(async (pod) => findObject(api, pod, signal)));
     left = left.filter((_, at) => found[at] !== undefined);
     if (left.length === 0) return;
     if (clock.monotonic() > endMs)
-      for (const { collection, name } of left)
-        await api.delete({ collection, name, preconditions: {}, graceSeconds: 0 }, signal);
+      for (const { name } of left)
+        await api.delete({ collection: SYSTEM_PODS, name, preconditions: {}, graceSeconds: 0 }, signal);
     await clock.sleep(POLL_MS, signal);
   }
 }
@@ -188,19 +189,16 @@ export function podsNamed(names: readonly string[]): { readonly labelSelector: s
 /** Deletes all pods of netplug with one of the names as label, also those of other programs, and waits until they are gone. */
 export async function removePodsNamed(run: Omit<PodRun, 'onProgress'>, names: readonly string[]): Promise<void> {
   const pods = await run.api.list(SYSTEM_PODS, { ...podsNamed(names), only: 'names' }, run.signal);
-  const objects = pods.map(({ metadata: { name } }) => ({
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name, namespace: INSTALL_NAMESPACE },
-  }));
-  await removePods(run, objects);
+  await removePods(
+    run,
+    pods.map(({ metadata: { name } }) => referenceTo('Pod', { name, namespace: INSTALL_NAMESPACE })),
+  );
 }
 
-async function readState(api: OrchApi, pod: ClusterObject, signal: AbortSignal): Promise<PodState> {
-  const located = locate(pod);
-  const found = await findObject(api, located, signal);
+async function readState(api: OrchApi, pod: ObjectReference, signal: AbortSignal): Promise<PodState> {
+  const found = await findObject(api, pod, signal);
   if (found !== undefined) return podStateOf(found);
-  return { ...UNKNOWN, name: located.name, phase: 'failed', reason: 'the pod was deleted' };
+  return { ...UNKNOWN, name: pod.name, phase: 'failed', reason: 'the pod was deleted' };
 }
 
 const Event = v.looseObject({ reason: v.optional(v.string()), message: v.optional(v.string()) });

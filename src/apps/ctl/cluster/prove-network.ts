@@ -14,7 +14,8 @@ import {
 import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { ENDPOINT_SLICES } from '../../../kube/paths.ts';
-import { applyObject, deleteObject, locate } from './api-objects.ts';
+import { applyObject, deleteObject } from '../../../kube/objects/apply.ts';
+import { referenceOf } from '../../../kube/objects/reference.ts';
 import { type PodRun, type PodState, removePodsNamed, runPods } from './node-pods.ts';
 
 const CLIENT_SECONDS = 60;
@@ -87,7 +88,8 @@ export async function proveNetwork(run: PodRun, { nodes, image, hasPolicy, addre
 
 /** Removes what proves the network, also what a program that was killed has left. */
 export async function removeProof(run: Omit<PodRun, 'onProgress'>): Promise<void> {
-  for (const object of [probeService(''), probePolicy('')]) await deleteObject(run.api, locate(object), run.signal);
+  for (const object of [probeService(''), probePolicy('')])
+    await deleteObject(run.api, referenceOf(object), run.signal);
   await removePodsNamed(run, PROBE_PODS);
 }
 

@@ -13,7 +13,7 @@ import { API_VERSION } from '../../../model/resource.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { LEASES, NODES, PODS } from '../../../kube/paths.ts';
-import { locate } from './api-objects.ts';
+import { collectionHolding, referenceOf } from '../../../kube/objects/reference.ts';
 
 export const DEFINITIONS = {
   group: 'apiextensions.k8s.io',
@@ -95,8 +95,7 @@ export interface NeededRight {
 /** Returns the rights to write and delete these objects. */
 export function rightsForObjects(objects: readonly ClusterObject[], verbs: readonly string[]): readonly NeededRight[] {
   const rights = objects.flatMap((object) => {
-    const { collection } = locate(object);
-    const { group, plural: resource, namespace } = collection;
+    const { group, plural: resource, namespace } = collectionHolding(referenceOf(object));
     return verbs.map((verb) => ({ verb, group, resource, ...(namespace === undefined ? {} : { namespace }) }));
   });
   return [...new Map(rights.map((right) => [JSON.stringify(right), right])).values()];
@@ -212,7 +211,7 @@ async function readRelease(api: OrchApi, signal: AbortSignal): Promise<string | 
 async function readDefinitions(api: OrchApi, signal: AbortSignal): Promise<readonly DefinitionFact[]> {
   const found = await Promise.all(
     definitionObjects().map(async (own) => {
-      const { name } = locate(own);
+      const { name } = referenceOf(own);
       const answer = await api.get(DEFINITIONS, name, signal);
       return answer.outcome === 'ok' ? [{ name, ...compareDefinitions(answer.value, own) }] : [];
     }),

@@ -10,7 +10,8 @@ import { decodeResource } from '../../../model/decode-resource.ts';
 import { INSTALLATION_NAME, type InstallationSpec } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
-import { findObject, locate } from './api-objects.ts';
+import { findObject } from '../../../kube/objects/apply.ts';
+import { referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
 import { installationObject } from './cluster-plan.ts';
 
 const INSTALLATION_DEFINITION = 'installations.netplug.io';
@@ -52,16 +53,15 @@ async function readManifestSettings(
   signal: AbortSignal,
 ): Promise<StandingSettings> {
   const sources = [
-    ['apps/v1', 'DaemonSet', AGENT_SET],
-    ['apps/v1', 'DaemonSet', BIRD_SET],
-    ['apps/v1', 'Deployment', CONTROLLERS],
-    ['v1', 'ConfigMap', CONFIG_MAP],
+    ['DaemonSet', AGENT_SET],
+    ['DaemonSet', BIRD_SET],
+    ['Deployment', CONTROLLERS],
+    ['ConfigMap', CONFIG_MAP],
   ] as const;
   const objects = await Promise.all(
-    sources.map(async ([apiVersion, kind, name]) => {
-      const object = { apiVersion, kind, metadata: { name, namespace: INSTALL_NAMESPACE } };
-      const live = await findObject(api, locate(object), signal);
-      return live === undefined ? [] : [{ ...live, apiVersion, kind }];
+    sources.map(async ([kind, name]) => {
+      const live = await findObject(api, referenceTo(kind, { name, namespace: INSTALL_NAMESPACE }), signal);
+      return live === undefined ? [] : [live];
     }),
   );
   const { spec, circumstances } = installedSettings({ objects: objects.flat(), pods: [], nodes, tool: VERSION });
@@ -70,7 +70,7 @@ async function readManifestSettings(
 }
 
 async function readInstallationSettings(api: OrchApi, signal: AbortSignal): Promise<StandingSettings | undefined> {
-  const live = await findObject(api, locate(installationObject({})), signal);
+  const live = await findObject(api, referenceOf(installationObject({})), signal);
   if (live === undefined) return undefined;
   const metadata = { name: INSTALLATION_NAME };
   const decoded = decodeResource({ apiVersion: API_VERSION, kind: 'Installation', metadata, spec: live['spec'] ?? {} });

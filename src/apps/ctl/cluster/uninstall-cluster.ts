@@ -10,7 +10,14 @@ import { carryOut } from '../../../plans/carry-out.ts';
 import { memoryPlanRecords } from '../../../plans/plan-records.ts';
 import { isEmpty, renderPlan } from '../../../plans/plan.ts';
 import type { Context, Status } from '../ports.ts';
-import { applyObject, deleteObject, findObject, locate } from './api-objects.ts';
+import { applyObject, deleteObject, findObject, tryMerge } from '../../../kube/objects/apply.ts';
+import {
+  collectionHolding,
+  objectName,
+  type ObjectReference,
+  referenceKey,
+  referenceOf,
+} from '../../../kube/objects/reference.ts';
 import { readClusterConnection } from './cluster-access.ts';
 import { installationObject } from './cluster-plan.ts';
 import { confirm, type ConfirmMode } from './confirm.ts';
@@ -68,7 +75,7 @@ export async function uninstallCluster(
       case 'release-installation':
         return releaseInstallation(api, signal);
       case 'delete':
-        await deleteObject(api, locate(named(objects, step.object)), signal);
+        await deleteObject(api, referenceOf(named(objects, step.object)), signal);
         return;
       case 'await-gone':
         return waitUntilGone(
@@ -105,7 +112,7 @@ export async function uninstallCluster(
 function allObjects(settings: ClusterSettings): ReadonlyMap<string, ClusterObject> {
   const { operator, programs, plugin, rest, definitions } = removableObjects(settings);
   const all = [...operator, ...programs, ...plugin, ...rest, ...definitions, namespaceObject(settings.release)];
-  return new Map(all.map((object) => [locate(object).key, object]));
+  return new Map(all.map((object) => [objectName(object), object]));
 }
 
 function named(objects: ReadonlyMap<string, ClusterObject>, key: string): ClusterObject {
@@ -121,11 +128,11 @@ async function readRemovalFacts(
 ): Promise<RemovalFacts> {
   const existing = new Set<string>();
   for (const [key, object] of objects) {
-    if ((await findObject(api, locate(object), signal)) !== undefined) existing.add(key);
+    if ((await findObject(api, referenceOf(object), signal)) !== undefined) existing.add(key);
   }
   const operator = await api.get({ ...DEPLOYMENTS, namespace: INSTALL_NAMESPACE }, OPERATOR, signal);
-  const installation = locate(installationObject({}));
-  const { plural, group } = installation.collection;
+  const installation = referenceOf(installationObject({}));
+  const { plural, group } = collectionHolding(installation);
   const isServed = (await api.get(DEFINITIONS, `${plural}.${group}`, signal)).outcome === 'ok';
   const nodes = await api.list(NODES, {}, signal);
   return {
@@ -138,23 +145,22 @@ async function readRemovalFacts(
 
 /** The operator, which would act on the deletion, is removed already. */
 async function releaseInstallation(api: OrchApi, signal: AbortSignal): Promise<void> {
-  const located = locate(installationObject({}));
-  await deleteObject(api, located, signal);
-  if ((await findObject(api, located, signal)) === undefined) return;
-  const body = { metadata: { finalizers: null } };
-  await api.patch({ collection: located.collection, name: located.name }, { kind: 'merge', body }, signal);
+  const which = referenceOf(installationObject({}));
+  await deleteObject(api, which, signal);
+  if ((await findObject(api, which, signal)) === undefined) return;
+  await tryMerge(api, { which, body: { metadata: { finalizers: null } } }, signal);
 }
 
 async function waitUntilGone(run: PodRun, objects: readonly ClusterObject[]): Promise<void> {
   const { api, signal } = run;
   for (const object of objects) {
-    const located = locate(object);
+    const which = referenceOf(object);
     let polls = 0;
     const look = async (): Promise<WaitState<undefined>> => {
-      if ((await findObject(api, located, signal)) === undefined) return { found: undefined };
-      if (polls > 0 && polls % POLLS_BEFORE_RETRY === 0) await retryDeletion(api, located, { signal, retry: polls });
+      if ((await findObject(api, which, signal)) === undefined) return { found: undefined };
+      if (polls > 0 && polls % POLLS_BEFORE_RETRY === 0) await retryDeletion(api, which, { signal, retry: polls });
       polls += 1;
-      return { open: `waiting for the end of ${located.key}` };
+      return { open: `waiting for the end of ${referenceKey(which)}` };
     };
     await waitUntil(run, look, notRemoved);
   }
@@ -172,11 +178,11 @@ function notRemoved(open: string, why: string): NetplugError {
  */
 async function retryDeletion(
   api: OrchApi,
-  { collection, name }: ReturnType<typeof locate>,
+  which: ObjectReference,
   { signal, retry }: { readonly signal: AbortSignal; readonly retry: number },
 ): Promise<void> {
   const body = { metadata: { annotations: { [`${ANNOTATION_PREFIX}removal-retry`]: String(retry) } } };
-  await api.patch({ collection, name }, { kind: 'merge', body }, signal);
+  await tryMerge(api, { which, body }, signal);
 }
 
 async function waitUntilNoPods(run: PodRun, names: readonly string[]): Promise<void> {
@@ -206,7 +212,7 @@ async function cleanNodes(run: PodRun, settings: ClusterSettings): Promise<void>
       cause,
     });
   }
-  await deleteObject(api, locate(cleanup), signal);
+  await deleteObject(api, referenceOf(cleanup), signal);
   await waitUntilNoPods({ ...run, onProgress: () => undefined }, [CLEANUP_NAME]);
 }
 

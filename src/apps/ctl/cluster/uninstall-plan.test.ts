@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { clusterObjects } from '../../../install/cluster/cluster-objects.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
 import { type ClusterDatastore, VARIANTS } from '../../../install/cluster/settings.ts';
-import { locate } from './api-objects.ts';
+import { objectName } from '../../../kube/objects/reference.ts';
 import { type RemovalAct, removableObjects, removalPlan, settingsForRemoval } from './uninstall-plan.ts';
 
 const DATASTORES: readonly ClusterDatastore[] = [
@@ -12,7 +12,7 @@ const DATASTORES: readonly ClusterDatastore[] = [
 const REMOVAL = settingsForRemoval(undefined);
 const { operator, programs, plugin, rest, definitions } = removableObjects(REMOVAL);
 const REMOVED = new Set(
-  [...operator, ...programs, ...plugin, ...rest, ...definitions].map((object) => locate(object).key),
+  [...operator, ...programs, ...plugin, ...rest, ...definitions].map((object) => objectName(object)),
 );
 
 const actsOf = (extent: 'programs' | 'everything'): readonly RemovalAct[] =>
@@ -31,7 +31,7 @@ describe('the removal from a cluster', () => {
       const made = clusterObjects(settings)
         .flatMap(({ objects }) => objects)
         .filter(({ kind }) => kind !== 'Namespace')
-        .map((object) => locate(object).key);
+        .map((object) => objectName(object));
       expect(made.filter((key) => !REMOVED.has(key))).toEqual([]);
     },
   );

@@ -17,7 +17,7 @@ import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import type { Plan, Stage } from '../../../plans/plan.ts';
 import { VERSION } from '../../../base/version.ts';
 import { birdDaemonSet } from '../../../install/cluster/bird-daemon-set.ts';
-import { locate } from './api-objects.ts';
+import { objectName, referenceOf } from '../../../kube/objects/reference.ts';
 import { installationObject } from './cluster-plan.ts';
 
 export type RemovalAct =
@@ -66,21 +66,21 @@ export function removableObjects(settings: ClusterSettings): {
   const operator = operatorObjects({ release, images, replicas: 1, override: {} }).filter(
     ({ kind }) => kind !== 'Namespace',
   );
-  const operatorKeys = new Set(operator.map((object) => locate(object).key));
+  const operatorKeys = new Set(operator.map((object) => objectName(object)));
   const programs = [
     ...all.filter(({ kind }) => kind === 'Deployment' || kind === 'DaemonSet'),
     birdDaemonSet(settings),
   ];
-  const isProgram = new Set(programs.map((object) => locate(object).key));
+  const isProgram = new Set(programs.map((object) => objectName(object)));
   const others = all.filter((object) => {
-    const { key } = locate(object);
+    const key = objectName(object);
     return (
       !isProgram.has(key) &&
       !operatorKeys.has(key) &&
       !['CustomResourceDefinition', 'Namespace', 'IPPool'].includes(String(object['kind']))
     );
   });
-  const isPlugins = (object: ClusterObject): boolean => locate(object).name.startsWith(KEPT_ACCOUNT);
+  const isPlugins = (object: ClusterObject): boolean => referenceOf(object).name.startsWith(KEPT_ACCOUNT);
   return {
     operator,
     programs: distinct(programs),
@@ -91,7 +91,7 @@ export function removableObjects(settings: ClusterSettings): {
 }
 
 function distinct(objects: readonly ClusterObject[]): readonly ClusterObject[] {
-  return [...new Map(objects.map((object) => [locate(object).key, object])).values()];
+  return [...new Map(objects.map((object) => [objectName(object), object])).values()];
 }
 
 /** Makes the plan of a removal. Without a purge, nodes keep plugin, credentials and interfaces, so that running pods work. Pure. */
@@ -103,7 +103,7 @@ export function removalPlan(
   const { operator, programs, plugin, rest, definitions } = removableObjects(settings);
   const deletions = (objects: readonly ClusterObject[]): Stage<RemovalAct>['steps'] =>
     objects
-      .map((object) => locate(object).key)
+      .map((object) => objectName(object))
       .filter((key) => existing.has(key))
       .map((key) => write(`delete ${key}`, { act: 'delete', object: key }));
   const stages: Stage<RemovalAct>[] = [];
@@ -118,7 +118,7 @@ export function removalPlan(
   // It would clean the nodes when the Installation is deleted.
   if (operatorDeletions.length > 0) stages.push({ title: 'Operator', steps: [awaitPodsGone([OPERATOR])] });
   if (hasInstallation) {
-    const text = `delete ${locate(installationObject({})).key}`;
+    const text = `delete ${objectName(installationObject({}))}`;
     stages.push({ title: 'Installation', steps: [write(text, { act: 'release-installation' })] });
   }
   const kept = extent === 'programs' ? keptWithoutPurge(rest) : { deleted: rest };
@@ -141,9 +141,9 @@ export function removalPlan(
   });
   if (extent === 'everything') {
     stages.push({ title: 'CRDs and all resources of netplug', steps: deletions(definitions) });
-    const namespace = locate(namespaceObject(settings.release)).key;
+    const namespace = objectName(namespaceObject(settings.release));
     stages.push({ title: 'Namespace', steps: deletions([namespaceObject(settings.release)]) });
-    const gone = [...definitions.map((object) => locate(object).key), namespace].filter((key) => existing.has(key));
+    const gone = [...definitions.map((object) => objectName(object)), namespace].filter((key) => existing.has(key));
     if (gone.length > 0)
       stages.push({
         title: 'Namespace',
@@ -162,7 +162,7 @@ export function removalPlan(
 
 /** A pod that is removed later needs the certificates of etcd on its node, not those in the cluster. */
 function keptWithoutPurge(rest: readonly ClusterObject[]): { readonly deleted: readonly ClusterObject[] } {
-  return { deleted: rest.filter((object) => ![CONFIG_MAP, KV_CERTIFICATES].includes(locate(object).name)) };
+  return { deleted: rest.filter((object) => ![CONFIG_MAP, KV_CERTIFICATES].includes(referenceOf(object).name)) };
 }
 
 export function cleanupObject(settings: ClusterSettings): ClusterObject {

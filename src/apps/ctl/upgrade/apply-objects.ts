@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
-import { NetplugError } from '../../../base/errors.ts';
 import type { Mode } from '../../../base/mode.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
-import { objectContent, findObject, locate, MANAGER } from '../cluster/api-objects.ts';
+import { applyObject, findObject, MANAGER } from '../../../kube/objects/apply.ts';
+import { referenceOf } from '../../../kube/objects/reference.ts';
+import { objectContent } from '../cluster/api-objects.ts';
 
 const RELEASE_FIELD = 'f:app.kubernetes.io/version';
 const PRODUCT_FIELD = 'f:app.kubernetes.io/part-of';
@@ -36,51 +37,26 @@ function releaseWriters(live: ApiObject): readonly Readonly<Record<string, unkno
   return writers.length > 0 ? writers : writersOf(PRODUCT_FIELD);
 }
 
-/** Applies an object on the server with forced conflicts, or makes a dry run of that. @throws upgrade/refused, store/* */
+/** Applies an object as its installer, or makes a dry run of that. @throws install/refused, store/* */
 export async function applyRelease(
   api: OrchApi,
   { object, mode }: { readonly object: ClusterObject; readonly mode?: Mode },
   signal: AbortSignal,
 ): Promise<{ readonly before: ApiObject | undefined; readonly after: ApiObject }> {
-  const { collection, name, key } = locate(object);
-  const before = await findObject(api, { collection, name }, signal);
-  const which = { collection, name, ...(mode === undefined ? {} : { mode }) };
-  const patch = { kind: 'apply', body: object, manager: managerFor(before), force: true } as const;
-  const answer = await api.patch(which, patch, signal);
-  if (answer.outcome === 'ok') return { before, after: answer.value };
-  throw new NetplugError('upgrade/refused', `Cannot apply ${key}: ${answer.message}`, {
-    hint: 'Correct what the API server names, and run the command again: it goes on from here',
-    facts: { object: key },
-  });
+  const before = await findObject(api, referenceOf(object), signal);
+  return { before, after: await applyObject(api, { object, manager: managerFor(before), mode }, signal) };
 }
 
-/** Reports whether applying the objects would change nothing. @throws store/* */
+/** Reports whether applying the objects would change nothing. @throws install/refused, store/* */
 export async function areApplied(
   api: OrchApi,
   objects: readonly ClusterObject[],
   signal: AbortSignal,
 ): Promise<boolean> {
   for (const object of objects) {
-    if ((await findObject(api, locate(object), signal)) === undefined) return false;
+    if ((await findObject(api, referenceOf(object), signal)) === undefined) return false;
     const { before, after } = await applyRelease(api, { object, mode: 'dry-run' }, signal);
     if (before === undefined || !isDeepStrictEqual(objectContent(before), objectContent(after))) return false;
   }
   return true;
-}
-
-/** Writes annotations of an object. */
-export async function annotate(
-  api: OrchApi,
-  {
-    object,
-    annotations,
-  }: { readonly object: ClusterObject; readonly annotations: Readonly<Record<string, string | null>> },
-  signal: AbortSignal,
-): Promise<void> {
-  const { collection, name, key } = locate(object);
-  const answer = await api.patch({ collection, name }, { kind: 'merge', body: { metadata: { annotations } } }, signal);
-  if (answer.outcome === 'ok') return;
-  throw new NetplugError('upgrade/refused', `Cannot annotate ${key}: ${answer.message}`, {
-    hint: 'Correct what the API server names, and run the command again: it goes on from here',
-  });
 }

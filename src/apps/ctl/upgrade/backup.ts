@@ -9,7 +9,7 @@ import { VERSION } from '../../../base/version.ts';
 import { newCluster } from '../../../datastore/keep-cluster-information.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
-import { objectName } from '../../../upgrade/cluster/objects-in.ts';
+import { objectName } from '../../../kube/objects/reference.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { readContents } from '../datastore/contents.ts';

@@ -2,9 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { isNetplugError } from '../../../base/errors.ts';
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { objectName } from '../../../upgrade/cluster/objects-in.ts';
+import { findObject, MANAGER, tryApply } from '../../../kube/objects/apply.ts';
+import { collectionHolding, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
 import type { DryRunResult } from '../../../upgrade/cluster/snapshot.ts';
-import { objectContent, findObject, locate, MANAGER } from '../cluster/api-objects.ts';
+import { objectContent } from '../cluster/api-objects.ts';
 import { installersOf, managerFor } from './apply-objects.ts';
 
 /**
@@ -16,15 +17,15 @@ export async function dryRunApply(
   { object, served }: { readonly object: ClusterObject; readonly served: ReadonlySet<string> },
   signal: AbortSignal,
 ): Promise<DryRunResult | undefined> {
-  const { collection, name } = locate(object);
-  const as = { object: objectName(object), lost: [] } as const;
+  const which = referenceOf(object);
+  const collection = collectionHolding(which);
+  const as = { object: referenceKey(which), lost: [] } as const;
   // A kind that the target brings does not exist yet.
   if (!served.has(`${collection.group}/${collection.plural}`)) return { ...as, outcome: 'created', message: '' };
   try {
-    const live = await findObject(api, { collection, name }, signal);
-    const which = { collection, name, mode: 'dry-run' } as const;
-    const apply = { kind: 'apply', body: object, manager: managerFor(live) } as const;
-    const forced = await api.patch(which, { ...apply, force: true }, signal);
+    const live = await findObject(api, which, signal);
+    const application = { object, manager: managerFor(live), mode: 'dry-run' } as const;
+    const forced = await tryApply(api, application, signal);
     if (forced.outcome !== 'ok') {
       // So is a namespace that does not exist yet.
       const isNew = forced.outcome === 'not-found' && live === undefined;
@@ -33,7 +34,7 @@ export async function dryRunApply(
         : { ...as, outcome: 'refused', message: forced.message };
     }
     if (live === undefined) return { ...as, outcome: 'created', message: '' };
-    const gentle = await api.patch(which, { ...apply, force: false }, signal);
+    const gentle = await tryApply(api, { ...application, force: false }, signal);
     const held = gentle.outcome === 'ok' ? [] : gentle.heldFields;
     const installers = installersOf(live);
     const lost = held

@@ -42,7 +42,7 @@ export async function readChartRecords(api: OrchApi, signal: AbortSignal): Promi
     const { name, namespace = '' } = secret.metadata;
     const read = await decodeRecord(secret);
     if (typeof read === 'string') {
-      unread.push(`chart record Secret/${namespace}/${name}: ${read}`);
+      unread.push(`chart record Secret ${namespace}/${name}: ${read}`);
       continue;
     }
     if (!read.isOurs) continue;

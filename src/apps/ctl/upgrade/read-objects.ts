@@ -1,44 +1,15 @@
 import type { ClusterObject } from '../../../install/cluster/objects.ts';
 import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { collectionHolding, referenceTo } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import type { Collection } from '../../../kube/paths.ts';
-import { API_VERSION } from '../../../model/resource.ts';
 import { recordIn } from '../../../upgrade/cluster/objects-in.ts';
 
-/** A kind of objects that an installation consists of, with the names that the API uses for it. */
-export interface ObjectKind {
-  readonly kind: string;
-  readonly apiVersion: string;
-  readonly collection: Collection;
-}
-
-const place = { namespace: INSTALL_NAMESPACE };
-const RBAC = 'rbac.authorization.k8s.io/v1';
 /** Kinds whose objects are found by the label of netplug. */
-const LABELLED: readonly ObjectKind[] = [
-  kindOf('Namespace', 'v1', { plural: 'namespaces' }),
-  kindOf('ServiceAccount', 'v1', { plural: 'serviceaccounts', ...place }),
-  kindOf('Secret', 'v1', { plural: 'secrets', ...place }),
-  kindOf('ConfigMap', 'v1', { plural: 'configmaps', ...place }),
-  kindOf('ClusterRole', RBAC, { plural: 'clusterroles' }),
-  kindOf('ClusterRoleBinding', RBAC, { plural: 'clusterrolebindings' }),
-  kindOf('Role', RBAC, { plural: 'roles', ...place }),
-  kindOf('RoleBinding', RBAC, { plural: 'rolebindings', ...place }),
-  kindOf('DaemonSet', 'apps/v1', { plural: 'daemonsets', ...place }),
-  kindOf('Deployment', 'apps/v1', { plural: 'deployments', ...place }),
-];
+const CLUSTER_WIDE = ['Namespace', 'ClusterRole', 'ClusterRoleBinding'];
+const NAMESPACED = ['ServiceAccount', 'Secret', 'ConfigMap', 'Role', 'RoleBinding', 'DaemonSet', 'Deployment'];
 /** Kinds of which every object concerns the installation. */
-const WHOLE: readonly ObjectKind[] = [
-  kindOf('Installation', API_VERSION, { plural: 'installations' }),
-  kindOf('APIServer', API_VERSION, { plural: 'apiservers' }),
-];
+const WHOLE = ['Installation', 'APIServer'];
 const LABEL = 'app.kubernetes.io/part-of=netplug';
-
-function kindOf(kind: string, apiVersion: string, at: Pick<Collection, 'plural' | 'namespace'>): ObjectKind {
-  const [first = '', second] = apiVersion.split('/');
-  const [group, version] = second === undefined ? ['', first] : [first, second];
-  return { kind, apiVersion, collection: { group, version, ...at } };
-}
 
 /** Reads every object of the installation whole, with its managers, status and secrets. Definitions are left out. @throws store/* */
 export async function readInstalledObjects(
@@ -46,15 +17,26 @@ export async function readInstalledObjects(
   served: readonly string[],
   signal: AbortSignal,
 ): Promise<readonly ClusterObject[]> {
+  const labelled = { labelSelector: LABEL };
   const kinds = [
-    ...LABELLED.map((kind) => ({ ...kind, options: { labelSelector: LABEL } })),
-    ...WHOLE.map((kind) => ({ ...kind, options: {} })),
-  ].filter(({ collection: { group, plural } }) => served.includes(`${group}/${plural}`));
+    ...CLUSTER_WIDE.map((kind) => ({ of: referenceTo(kind, { name: '' }), options: labelled })),
+    ...NAMESPACED.map((kind) => ({
+      of: referenceTo(kind, { name: '', namespace: INSTALL_NAMESPACE }),
+      options: labelled,
+    })),
+    ...WHOLE.map((kind) => ({ of: referenceTo(kind, { name: '' }), options: {} })),
+  ];
   const lists = await Promise.all(
-    kinds.map(async ({ kind, apiVersion, collection, options }) => {
-      const objects = await api.list(collection, options, signal);
+    kinds.map(async ({ of, options }) => {
+      const collection = collectionHolding(of);
+      if (!served.includes(`${collection.group}/${collection.plural}`)) return [];
+      const { apiVersion, kind } = of;
       // A listing leaves the two out.
-      return objects.map((object): ClusterObject => ({ ...object, apiVersion, kind }));
+      return (await api.list(collection, options, signal)).map((object): ClusterObject => ({
+        ...object,
+        apiVersion,
+        kind,
+      }));
     }),
   );
   return lists.flat();

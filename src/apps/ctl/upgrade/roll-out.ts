@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
 import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
-import { API_VERSION } from '../../../model/resource.ts';
+import { annotate, findObject, tryMerge } from '../../../kube/objects/apply.ts';
+import { referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
 import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import { runsOn, triedFirst } from '../../../upgrade/cluster/agent-nodes.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
@@ -10,12 +11,12 @@ import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
-import { objectContent, findObject, locate } from '../cluster/api-objects.ts';
+import { objectContent } from '../cluster/api-objects.ts';
 import { imageWatch, podStateOf, type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
-import { annotate, applyRelease } from './apply-objects.ts';
+import { applyRelease } from './apply-objects.ts';
 import { isLeaving, podOf, readNodes, readPods } from './read-nodes.ts';
 import { proofOf } from './proof.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
@@ -24,16 +25,8 @@ import { settleFlow } from './watch-packets.ts';
 /** Nodes that prove their network with the first one: those still have the old release. */
 const COMPANIONS = 2;
 const RELEASED = `a user or another program has removed the annotation ${HOLD_AGENTS} of the Installation`;
-export const INSTALLATION_OBJECT: ClusterObject = {
-  apiVersion: API_VERSION,
-  kind: 'Installation',
-  metadata: { name: INSTALLATION_NAME },
-};
-const AGENTS: ClusterObject = {
-  apiVersion: 'apps/v1',
-  kind: 'DaemonSet',
-  metadata: { name: AGENT_SET, namespace: INSTALL_NAMESPACE },
-};
+const INSTALLATION = referenceTo('Installation', { name: INSTALLATION_NAME });
+const AGENTS = referenceTo('DaemonSet', { name: AGENT_SET, namespace: INSTALL_NAMESPACE });
 
 /** Returns the image of a workload's main container. */
 export function mainImage(workload: ClusterObject): string {
@@ -42,7 +35,7 @@ export function mainImage(workload: ClusterObject): string {
 
 /** Reports whether the DaemonSet is as given, and every one of its pods has followed. @throws store/* */
 export async function isRolledOut(run: PodRun, agent: ClusterObject): Promise<boolean> {
-  const found = await findObject(run.api, locate(agent), run.signal);
+  const found = await findObject(run.api, referenceOf(agent), run.signal);
   if (found === undefined || workloadLag(found) !== undefined) return false;
   const { after } = await applyRelease(run.api, { object: agent, mode: 'dry-run' }, run.signal);
   return isDeepStrictEqual(objectContent(found), objectContent(after));
@@ -106,7 +99,7 @@ export async function tryCanary(
 
 /** @throws upgrade/not-verified when the agents of other nodes were no longer held while one proved its network */
 async function refuseLetGo(run: PodRun, heldBy: 'tool' | 'operator'): Promise<void> {
-  const found = await findObject(run.api, locate(AGENTS), run.signal);
+  const found = await findObject(run.api, AGENTS, run.signal);
   const isLetGo = found === undefined || !isOnDelete(found);
   if (!isLetGo && (heldBy === 'tool' || (await areHeld(run)))) return;
   const why = heldBy === 'tool' ? `a user or another program has changed DaemonSet ${AGENT_SET}` : RELEASED;
@@ -117,7 +110,7 @@ async function refuseLetGo(run: PodRun, heldBy: 'tool' | 'operator'): Promise<vo
 export async function holdAgentsBack({ run, snapshot, target }: UpgradeRun): Promise<void> {
   const { api, signal } = run;
   const isOperated = detectInstallation(snapshot).method !== 'manifest';
-  if (isOperated && (await findObject(api, locate(INSTALLATION_OBJECT), signal)) !== undefined)
+  if (isOperated && (await findObject(api, INSTALLATION, signal)) !== undefined)
     await annotateHold(run, target.release);
   if (await holdAgents(run)) run.onProgress('the DaemonSet of the agent is held: nodes with the old release keep it');
 }
@@ -135,12 +128,12 @@ export async function annotateHold(
   { api, signal }: Pick<PodRun, 'api' | 'signal'>,
   hold: string | null,
 ): Promise<void> {
-  await annotate(api, { object: INSTALLATION_OBJECT, annotations: { [HOLD_AGENTS]: hold } }, signal);
+  await annotate(api, { which: INSTALLATION, annotations: { [HOLD_AGENTS]: hold } }, signal);
 }
 
 /** Reports whether the Installation has the annotation that holds the agents. */
 export async function areHeld({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<boolean> {
-  const found = await findObject(api, locate(INSTALLATION_OBJECT), signal);
+  const found = await findObject(api, INSTALLATION, signal);
   return HOLD_AGENTS in (found?.metadata.annotations ?? {});
 }
 
@@ -148,7 +141,7 @@ export async function areHeld({ api, signal }: Pick<PodRun, 'api' | 'signal'>): 
 async function heldImage(run: PodRun, release: string): Promise<string> {
   const { api, signal } = run;
   const look = async (): Promise<WaitState<string>> => {
-    const found = await findObject(api, locate(AGENTS), signal);
+    const found = await findObject(api, AGENTS, signal);
     const image = found === undefined ? '' : mainImage(found);
     if (found !== undefined && releaseIn(image) === release && isOnDelete(found)) return { found: image };
     if (!(await areHeld({ api, signal })))
@@ -173,8 +166,7 @@ async function heldImage(run: PodRun, release: string): Promise<string> {
 async function holdAgents({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<boolean> {
   // Applied alone, the type would contradict the parameters of a rolling update that another manager owns.
   const body = { spec: { updateStrategy: { type: 'OnDelete', rollingUpdate: null } } };
-  const { collection, name } = locate(AGENTS);
-  return (await api.patch({ collection, name }, { kind: 'merge', body }, signal)).outcome === 'ok';
+  return (await tryMerge(api, { which: AGENTS, body }, signal)).outcome === 'ok';
 }
 
 async function replacePod(

@@ -14,18 +14,18 @@ import type { ResourceId } from '../../../model/resource-id.ts';
 import { userCreated } from '../../../upgrade/host-endpoints/all-interfaces.ts';
 import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
-import { metadataIn, objectName, recordIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
+import { metadataIn, recordIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { confirm, type ConfirmMode } from '../cluster/confirm.ts';
 import { changeStored } from '../resources/write-resource.ts';
-import { deleteObject, findObject, locate } from '../cluster/api-objects.ts';
+import { annotate, deleteObject, findObject } from '../../../kube/objects/apply.ts';
+import { collectionHolding, objectName, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
 import { removeProof } from '../cluster/prove-network.ts';
 import { waitFor, waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import type { Context, Status } from '../ports.ts';
 import { podRun } from '../cluster/node-pods.ts';
 import { recordOf } from './apply-upgrade.ts';
-import { annotate } from './apply-objects.ts';
 import { type Backup, readBackup } from './backup.ts';
 import { type UpgradeSession, withUpgrade } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
@@ -33,7 +33,7 @@ import { readNodes, readPods } from './read-nodes.ts';
 import { readInstalledObjects } from './read-objects.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { mainImage } from './roll-out.ts';
-import { NAMESPACE_OBJECT } from './upgrade-actor.ts';
+import { OWN_NAMESPACE } from './upgrade-actor.ts';
 import { stopFlow } from './watch-packets.ts';
 import { withUpgradeLease } from './with-upgrade-lease.ts';
 
@@ -93,7 +93,7 @@ async function putStateBack(session: UpgradeSession, options: RollbackOptions): 
     io.stderr(`  done: ${text}\n`);
   }
   const annotations = { [NOTES.backup]: null, [NOTES.canary]: null, [NOTES.verified]: null };
-  await annotate(api, { object: NAMESPACE_OBJECT, annotations }, signal);
+  await annotate(api, { which: OWN_NAMESPACE, annotations }, signal);
   await ports.planRecords.remove(recordOf(session));
   io.stdout(`the cluster has release ${release} again; pods kept running\n`);
   return 0;
@@ -207,7 +207,7 @@ function objectSteps(
     .map((object): Step => ({
       text: `delete ${objectName(object)}, which the upgrade has created`,
       act: async () => {
-        await deleteObject(session.api, locate(object), signal);
+        await deleteObject(session.api, referenceOf(object), signal);
       },
     }));
   return [...putBackInOrder, ...waits, ...removed];
@@ -246,12 +246,13 @@ function hasOther(pods: readonly PodSnapshot[], { name, release }: ReleasedWorkl
 
 /** Replaces the object by that of the backup, with the managers of its fields; creates it when it is gone. @throws upgrade/refused */
 async function putBack({ api, context: { signal } }: UpgradeSession, object: ClusterObject): Promise<void> {
-  const { collection, name, key } = locate(object);
+  const which = referenceOf(object);
+  const [collection, key] = [collectionHolding(which), referenceKey(which)];
   const { status: _, ...content } = object;
   const { resourceVersion: _version, uid: _uid, ...metadata } = recordIn(object, 'metadata');
-  const written = { ...content, metadata: { ...metadata, name } };
+  const written = { ...content, metadata: { ...metadata, name: which.name } };
   for (let attempt = 1; ; attempt += 1) {
-    const present = await findObject(api, { collection, name }, signal);
+    const present = await findObject(api, which, signal);
     // Custom resources are replaced by the version that was read only.
     const version = present?.metadata.resourceVersion;
     const replaced = version === undefined ? {} : { resourceVersion: version };
@@ -288,7 +289,7 @@ async function chartSteps(session: UpgradeSession, backup: Backup): Promise<read
     ...further.map((secret): Step => ({
       text: `delete ${objectName(secret)}, which the upgrade has created`,
       act: async () => {
-        await deleteObject(api, locate(secret), context.signal);
+        await deleteObject(api, referenceOf(secret), context.signal);
       },
     })),
   ];

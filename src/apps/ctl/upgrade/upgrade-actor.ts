@@ -8,17 +8,25 @@ import { planPreparation } from '../../../upgrade/host-endpoints/plan-preparatio
 import { carryOut } from '../../../plans/carry-out.ts';
 import { memoryPlanRecords } from '../../../plans/plan-records.ts';
 import { resourceActor } from '../../../upgrade/resource-steps.ts';
-import { metadataIn, objectName, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
+import { metadataIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
 import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { StepObject, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
-import { deleteObject, findObject, locate } from '../cluster/api-objects.ts';
+import { annotate, deleteObject, findObject, tryMerge } from '../../../kube/objects/apply.ts';
+import {
+  collectionHolding,
+  objectName,
+  type ObjectReference,
+  referenceKey,
+  referenceOf,
+  referenceTo,
+} from '../../../kube/objects/reference.ts';
 import { openHelm } from '../cluster/helm.ts';
 import type { PodRun } from '../cluster/node-pods.ts';
 import { waitForDefinitions, waitForInstallation, waitForWorkload } from '../cluster/wait-ready.ts';
 import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
-import { annotate, applyRelease, areApplied } from './apply-objects.ts';
+import { applyRelease, areApplied } from './apply-objects.ts';
 import { type Backup, findBackup, writeBackup } from './backup.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
@@ -29,11 +37,7 @@ import { annotateHold, areHeld, holdAgentsBack, isRolledOut, mainImage, rollOut,
 import { verifyRelease } from './verify.ts';
 import { finishFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
-export const NAMESPACE_OBJECT: ClusterObject = {
-  apiVersion: 'v1',
-  kind: 'Namespace',
-  metadata: { name: INSTALL_NAMESPACE },
-};
+export const OWN_NAMESPACE = referenceTo('Namespace', { name: INSTALL_NAMESPACE });
 const OWNERSHIP = 'meta.helm.sh/release-namespace';
 const RESTARTED = 'netplug.io/restarted-for';
 
@@ -127,7 +131,7 @@ async function isDone(step: UpgradeStepData, parts: UpgradeRun): Promise<boolean
       return (await noteOf(session, NOTES.verified)) === target.release;
     case 'delete-records':
       for (const name of step.records)
-        if ((await findObject(api, locate(recordSecret(name, step.namespace)), signal)) !== undefined) return false;
+        if ((await findObject(api, recordSecret(name, step.namespace), signal)) !== undefined) return false;
       return true;
     case 'restart': {
       const found = await findReference(session, step.workload, parts.snapshot);
@@ -160,7 +164,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
     case 'pass-release-on': {
       const found = await findReference(session, step.object, snapshot);
       if (found !== undefined)
-        await annotate(api, { object: found, annotations: { [OWNERSHIP]: step.namespace } }, signal);
+        await annotate(api, { which: referenceOf(found), annotations: { [OWNERSHIP]: step.namespace } }, signal);
       return;
     }
     case 'apply':
@@ -168,7 +172,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
       if (step.stage === 'definitions')
         await waitForDefinitions(
           run,
-          step.objects.map((object) => locate(object).name),
+          step.objects.map((object) => referenceOf(object).name),
         );
       return;
     case 'chart': {
@@ -181,14 +185,14 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
     case 'prune':
       for (const object of step.objects) {
         const found = await findReference(session, object, snapshot);
-        if (found !== undefined) await deleteObject(api, locate(found), signal);
+        if (found !== undefined) await deleteObject(api, referenceOf(found), signal);
       }
       return;
     case 'hold-agents':
       return annotateHold(run, target.release);
     case 'canary':
       await tryCanary(parts, step);
-      await annotate(api, { object: NAMESPACE_OBJECT, annotations: { [NOTES.canary]: target.release } }, signal);
+      await annotate(api, { which: OWN_NAMESPACE, annotations: { [NOTES.canary]: target.release } }, signal);
       return;
     case 'roll-out':
       return rollOut(run, step.agent);
@@ -198,14 +202,13 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
     case 'verify':
       return verifyAndNote(parts);
     case 'delete-records':
-      for (const name of step.records) await deleteObject(api, locate(recordSecret(name, step.namespace)), signal);
+      for (const name of step.records) await deleteObject(api, recordSecret(name, step.namespace), signal);
       return;
     case 'restart': {
       const found = await findReference(session, step.workload, snapshot);
       if (found === undefined) return;
       const body = { spec: { template: { metadata: { annotations: { [RESTARTED]: target.release } } } } };
-      const { collection, name } = locate(found);
-      await api.patch({ collection, name }, { kind: 'merge', body }, signal);
+      await tryMerge(api, { which: referenceOf(found), body }, signal);
       return;
     }
     default:
@@ -224,7 +227,7 @@ async function backUpOnce(parts: UpgradeRun): Promise<void> {
     run.onProgress('pods have the new release already: this backup is of a cluster between two releases');
   const { header } = await writeBackup(session, { snapshot, target, folder });
   const annotations = { [NOTES.backup]: header.at };
-  await annotate(session.api, { object: NAMESPACE_OBJECT, annotations }, session.context.signal);
+  await annotate(session.api, { which: OWN_NAMESPACE, annotations }, session.context.signal);
   run.onProgress(`backup written and read back: ${folder}`);
 }
 
@@ -252,7 +255,7 @@ async function endPending(
     const { releases, secrets } = await readChartRecords(api, run.signal);
     const newest = releases.find((each) => each.name === release && each.namespace === namespace);
     if (newest?.status.startsWith('pending-') !== true) return undefined;
-    const record = objectName(recordSecret(newest.record, namespace));
+    const record = referenceKey(recordSecret(newest.record, namespace));
     return before.has(record) ? undefined : secrets.find((each) => objectName(each) === record);
   };
   const endMs = run.clock.monotonic() + PENDING_MS;
@@ -261,7 +264,7 @@ async function endPending(
     await run.clock.sleep(PENDING_MS / 10, run.signal);
   }
   const left = await pending();
-  if (left !== undefined) await deleteObject(api, locate(left), run.signal);
+  if (left !== undefined) await deleteObject(api, referenceOf(left), run.signal);
 }
 
 /** Verifies the release, and notes in the cluster that it was. @throws upgrade/not-verified */
@@ -272,7 +275,7 @@ export async function verifyAndNote(parts: UpgradeRun): Promise<void> {
   await annotate(
     parts.session.api,
     {
-      object: NAMESPACE_OBJECT,
+      which: OWN_NAMESPACE,
       annotations: { [NOTES.verified]: parts.target.release, [NOTES.canary]: null, [NOTES.backup]: null },
     },
     parts.session.context.signal,
@@ -290,42 +293,23 @@ async function preparation({
 
 /** Returns a note on the namespace. */
 export async function noteOf({ api, context: { signal } }: UpgradeSession, note: string): Promise<string | undefined> {
-  const found = await findObject(api, locate(NAMESPACE_OBJECT), signal);
+  const found = await findObject(api, OWN_NAMESPACE, signal);
   return found?.metadata.annotations?.[note];
 }
-
-/** Versions of the kinds that steps refer to by name. */
-const VERSIONS: Readonly<Record<string, string>> = {
-  Installation: 'netplug.io/v3',
-  APIServer: 'netplug.io/v3',
-  PodSecurityPolicy: 'policy/v1beta1',
-  Deployment: 'apps/v1',
-  StatefulSet: 'apps/v1',
-  DaemonSet: 'apps/v1',
-  ClusterRole: 'rbac.authorization.k8s.io/v1',
-  ClusterRoleBinding: 'rbac.authorization.k8s.io/v1',
-  Role: 'rbac.authorization.k8s.io/v1',
-  RoleBinding: 'rbac.authorization.k8s.io/v1',
-};
 
 /** Finds the object; undefined as well for a kind that the API server does not serve. */
 async function findReference(
   { api, context: { signal } }: UpgradeSession,
-  { kind, name, namespace }: StepObject,
+  object: StepObject,
   { served }: ClusterSnapshot,
 ): Promise<ClusterObject | undefined> {
-  const apiVersion = VERSIONS[kind] ?? 'v1';
-  const metadata = { name, ...(namespace === undefined ? {} : { namespace }) };
-  const object: ClusterObject = { apiVersion, kind, metadata };
-  const located = locate(object);
-  const { group, plural } = located.collection;
-  if (!served.includes(`${group}/${plural}`)) return undefined;
-  const found = await findObject(api, located, signal);
-  return found === undefined ? undefined : { ...found, apiVersion, kind };
+  const which = referenceTo(object.kind, object);
+  const { group, plural } = collectionHolding(which);
+  return served.includes(`${group}/${plural}`) ? findObject(api, which, signal) : undefined;
 }
 
-function recordSecret(name: string, namespace: string): ClusterObject {
-  return { apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace } };
+function recordSecret(name: string, namespace: string): ObjectReference {
+  return referenceTo('Secret', { name, namespace });
 }
 
 /** An operation of helm that a killed call has begun may go on for so long. */
@@ -356,11 +340,7 @@ async function operatorLag({ run, target, session }: UpgradeRun): Promise<string
     ['Deployment', OPERATOR],
     ['DaemonSet', AGENT_SET],
   ] as const) {
-    const found = await findObject(
-      run.api,
-      locate({ apiVersion: 'apps/v1', kind, metadata: { name, namespace: INSTALL_NAMESPACE } }),
-      run.signal,
-    );
+    const found = await findObject(run.api, referenceTo(kind, { name, namespace: INSTALL_NAMESPACE }), run.signal);
     const release = found === undefined ? undefined : releaseIn(mainImage(found));
     if (release !== target.release) return `${kind} ${name} has release ${release ?? 'none'}`;
     if (found !== undefined && isOnDelete(found)) return `${kind} ${name} is held`;

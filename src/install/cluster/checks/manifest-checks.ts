@@ -4,7 +4,7 @@ import { placeholderIn } from '../../../config/value-advice.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { decodeResource } from '../../../model/decode-resource.ts';
 import { cidrsOverlap, tryReadCidr } from '../../../net/cidr.ts';
-import { manifestIdentity, manifestKey } from '../edits/edit.ts';
+import { findReference, referenceKey } from '../../../kube/objects/reference.ts';
 import { containersOf, type NamedDocument, type ReportRemark } from './named-document.ts';
 import { checkCertificates } from './certificate-checks.ts';
 import { compareWithRelease } from './release-checks.ts';
@@ -34,8 +34,8 @@ export function checkManifest(documents: readonly unknown[], check: ManifestChec
     remarks.push({ severity: severity ?? 'error', document, problem: { ...problem, code: 'resource/invalid' } });
   };
   const named = documents.flatMap((value, index): NamedDocument[] => {
-    const identity = manifestIdentity(value);
-    if (identity !== undefined && isRecord(value)) return [{ ...identity, index, key: manifestKey(identity), value }];
+    const which = findReference(value);
+    if (which !== undefined && isRecord(value)) return [{ ...which, index, key: referenceKey(which), value }];
     report({ document: index, path: '', message: 'is no object with kind and metadata.name' });
     return [];
   });

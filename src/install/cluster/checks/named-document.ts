@@ -1,9 +1,9 @@
 import { at } from '../../../base/problem.ts';
 import { isRecord } from '../../../model/read-schema.ts';
-import type { Identified } from '../edits/edit.ts';
+import type { ObjectReference } from '../../../kube/objects/reference.ts';
 
 /** A document of a manifest with a name. */
-export interface NamedDocument extends Identified {
+export interface NamedDocument extends ObjectReference {
   readonly index: number;
   readonly key: string;
   readonly value: Readonly<Record<string, unknown>>;

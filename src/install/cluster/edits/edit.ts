@@ -1,6 +1,5 @@
 import { at } from '../../../base/problem.ts';
 import { showFound } from '../../../base/problem.ts';
-import { isRecord } from '../../../model/read-schema.ts';
 
 /** A step of a path: a key of an object, an element of a list by one of its fields, or an element equal to a JSON text. */
 export type EditStep = string | { readonly key: string; readonly is: string } | { readonly element: string };
@@ -15,26 +14,6 @@ export interface ManifestEdit {
   readonly was: unknown;
   /** Undefined for what was removed. */
   readonly is: unknown;
-}
-
-export interface Identified {
-  readonly kind: string;
-  readonly namespace: string;
-  readonly name: string;
-}
-
-/** Returns kind, namespace and name of an object; undefined for a document that is none. */
-export function manifestIdentity(object: unknown): Identified | undefined {
-  if (!isRecord(object) || !isRecord(object['metadata'])) return undefined;
-  const { kind, metadata } = object;
-  const { name, namespace } = isRecord(metadata) ? metadata : {};
-  if (typeof kind !== 'string' || typeof name !== 'string') return undefined;
-  return { kind, name, namespace: typeof namespace === 'string' ? namespace : '' };
-}
-
-/** Returns a key that is unique among the objects of a manifest and readable in messages, such as `DaemonSet netplug-system/netplug-node`. */
-export function manifestKey({ kind, namespace, name }: Identified): string {
-  return `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`;
 }
 
 /** Returns the line about the edit for its user. Values of Secrets are not shown. */

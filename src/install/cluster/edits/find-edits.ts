@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Manifest } from '../../../datastore/orch/crd-manifests.ts';
 import { isRecord } from '../../../model/read-schema.ts';
-import { manifestIdentity, manifestKey, type ManifestEdit, type EditStep } from './edit.ts';
+import { findReference, referenceKey } from '../../../kube/objects/reference.ts';
+import type { EditStep, ManifestEdit } from './edit.ts';
 import { structuredOf } from './structured.ts';
 
 /** Fields that identify elements of lists: of mounts, containers and variables, plugins. */
@@ -13,8 +14,8 @@ const ORDERED = new Set<unknown>(['plugins']);
 export function structuredObjects(objects: readonly unknown[]): ReadonlyMap<string, Manifest> {
   return new Map(
     objects.flatMap((object) => {
-      const identity = manifestIdentity(object);
-      return identity === undefined || !isRecord(object) ? [] : [[manifestKey(identity), structuredOf(object)]];
+      const which = findReference(object);
+      return which === undefined || !isRecord(object) ? [] : [[referenceKey(which), structuredOf(object)]];
     }),
   );
 }

@@ -2,17 +2,8 @@ import { isOnDelete } from '../held-agents.ts';
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import type { Manifest } from '../../../datastore/orch/crd-manifests.ts';
 import { hazardOf, type HazardFacts, type PreflightCheck } from './check.ts';
-import {
-  containersIn,
-  findNamed,
-  listIn,
-  metadataIn,
-  objectName,
-  podSpecIn,
-  recordIn,
-  releaseIn,
-  textIn,
-} from '../objects-in.ts';
+import { objectName } from '../../../kube/objects/reference.ts';
+import { containersIn, findNamed, listIn, metadataIn, podSpecIn, recordIn, releaseIn, textIn } from '../objects-in.ts';
 import type { ClusterSnapshot } from '../snapshot.ts';
 import { AGENT_SET, CONFIG_MAP } from '../../../install/cluster/names.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
@@ -112,7 +103,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
       const wanted = pluginsIn(objectsOf(target));
       const lost = pluginsIn(objects).filter((type) => !wanted.includes(type));
       return hazardOf(
-        lost.length === 0 ? [] : [`ConfigMap/netplug-system/${CONFIG_MAP}`],
+        lost.length === 0 ? [] : [`ConfigMap netplug-system/${CONFIG_MAP}`],
         `the conflist has plugins that new pods would do without: ${lost.join(', ')}`,
         'Give the manifest in which you added them with --like',
       );
@@ -173,7 +164,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     judge: ({ snapshot: { objects } }) => {
       const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
       return hazardOf(
-        agent !== undefined && isOnDelete(agent) ? [`DaemonSet/netplug-system/${AGENT_SET}`] : [],
+        agent !== undefined && isOnDelete(agent) ? [`DaemonSet netplug-system/${AGENT_SET}`] : [],
         'pods of the agent are replaced only when they are deleted: another upgrade was stopped, or a user wants it so',
         'The upgrade ends this after its first node; to have it again, set OnDelete, or with an operator the annotation netplug.io/hold-agents of the Installation',
       );
@@ -203,7 +194,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     judge: ({ snapshot: { objects, nodes, services } }) => {
       const isLarge = nodes.length >= PORTMAP_NODES && services >= PORTMAP_SERVICES;
       return hazardOf(
-        isLarge && pluginsIn(objects).includes('portmap') ? [`ConfigMap/netplug-system/${CONFIG_MAP}`] : [],
+        isLarge && pluginsIn(objects).includes('portmap') ? [`ConfigMap netplug-system/${CONFIG_MAP}`] : [],
         `portmap is chained on ${String(nodes.length)} nodes with ${String(services)} services: draining a node can take a long time`,
         'Set calicoNetwork.hostPorts to Disabled if no pod uses host ports',
       );
@@ -244,7 +235,7 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
         chart !== undefined &&
           (chart.kinds?.includes('PodSecurityPolicy') ?? isNewerVersion('v3.25.0', chart.version)) &&
           !served.includes('policy/podsecuritypolicies')
-          ? [`Secret/${chart.namespace}/${chart.record}`]
+          ? [`Secret ${chart.namespace}/${chart.record}`]
           : [],
         'the record of the chart lists a PodSecurityPolicy, which the API server no longer serves: "helm upgrade" would fail',
         'The plan installs the chart anew instead of upgrading the record where ownership is passed on; otherwise edit the record with the chart tool first',
@@ -289,7 +280,7 @@ function releasesIn({
     release: releaseIn(imageOf(object)) ?? metadataIn(object).labels['app.kubernetes.io/version'],
   }));
   const running = pods.map(({ namespace, name, images: [image = ''] }) => ({
-    name: `Pod/${namespace}/${name}`,
+    name: `Pod ${namespace}/${name}`,
     release: releaseIn(image),
   }));
   return [...workloads, ...running].flatMap(({ name, release }) => (release === undefined ? [] : [{ name, release }]));

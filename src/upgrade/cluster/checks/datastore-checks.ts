@@ -30,7 +30,7 @@ export const RECORD_CHECKS: readonly PreflightCheck[] = [
       const [container = {}] = containersIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {});
       const used = variableIn(container, 'DATASTORE_TYPE') ?? datastore.type;
       return hazardOf(
-        used === datastore.type ? [] : [`DaemonSet/netplug-system/${AGENT_SET} (${used})`],
+        used === datastore.type ? [] : [`DaemonSet netplug-system/${AGENT_SET} (${used})`],
         `the agents use ${used} as datastore, and the tool has read ${datastore.type}`,
         used === 'kvv3'
           ? 'Set KV_ENDPOINTS, and with TLS KV_CA_CERT_FILE, KV_CERT_FILE and KV_KEY_FILE, as the agents have them'
@@ -79,7 +79,7 @@ export const RECORD_CHECKS: readonly PreflightCheck[] = [
     expected: 'the API of the orchestrator as datastore, which is recommended',
     judge: ({ installed: { datastore } }) =>
       hazardOf(
-        datastore === 'kvv3' ? [`DaemonSet/netplug-system/${AGENT_SET} (etcd)`] : [],
+        datastore === 'kvv3' ? [`DaemonSet netplug-system/${AGENT_SET} (etcd)`] : [],
         'the records are in etcd',
         'Consider "netplugctl datastore export" and "import" after the upgrade (docs/tasks.md)',
       ),

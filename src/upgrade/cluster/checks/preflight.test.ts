@@ -56,7 +56,7 @@ const withDryRun =
   (outcome: 'refused' | 'changed', lost: { field: string; manager: string }[] = []): Change =>
   (sound) => ({
     ...sound,
-    dryRuns: [{ object: 'DaemonSet/netplug-system/netplug-node', outcome, message: 'denied by policy', lost }],
+    dryRuns: [{ object: 'DaemonSet netplug-system/netplug-node', outcome, message: 'denied by policy', lost }],
   });
 
 /** The hazard of each check, seeded into a sound cluster. */
