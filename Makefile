@@ -7,7 +7,7 @@ PACKAGES := etcd-server etcd-client containernetworking-plugins runc podman nfta
 	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev musl-tools util-linux procps curl \
 	conntrack bird2 wget fish zsh libseccomp-dev pkg-config bind9-dnsutils binutils
 
-.PHONY: demo test soak fuzz build manifests chart bench ok clean setup modules deb components cluster cluster-empty cluster-down \
+.PHONY: demo test quick soak fuzz build manifests chart bench ok clean setup modules deb components cluster cluster-empty cluster-down \
 	images images-lock images-sbom images-sign images-report images-sources
 
 # On Debian's etcd and plugins, so that nothing but netplug is built.
@@ -18,24 +18,14 @@ demo: build
 test: build
 	$(NODE) scripts/test.ts
 
-# What is too heavy for every day: clusters with every workload and feature, on both datastores, long simulations, 50 000 calls while everything dies now and then, 10 000 on an API
-# server, a storm of a hundred pods while the API server dies, one of 200 pods and 50 policies, one of 500 pods while the
-# controllers die, Kubernetes' own tests of its networks, every case of cyclonus, every method of installation, another image of
-# agents while 200 pods start, an upgrade of a real cluster by every method, an older release beside this one, Kubernetes
-# upgraded beneath netplug.
+# Static checks, unit tests and a short simulation: without root, and without components.
+quick: modules
+	$(NODE) scripts/test.ts --quick
+
+# What `make test` leaves out (test/soak-cases.ts): all of it, which takes hours, cases whose names contain one of the words in
+# CASES, or a share that ends at UNTIL, seconds since 1970.
 soak: build
-	$(NODE) scripts/build-components.ts soak
-	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 NETPLUG_CONTROLLERS_STORM=500 \
-	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim test/e2e/cluster orch-pods images-reproducible playground sig-network cyclonus agent-policy-storm controllers-storm test/e2e/upgrade.test upgrade-trouble upgrade-fleet upgrade-releases test/e2e/soak.test
-	NETPLUG_SOAK_CALLS=10000 $(NODE) scripts/test.ts --project e2e test/e2e/soak-orch
-	$(MAKE) images
-	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e test/e2e/images-signed
-	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project contract test/contract/install-cluster
-	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters install-cluster install-hazards image-roll upgrade-cluster
-	KUBERNETES=1.34 $(NODE) scripts/build-components.ts test
-	KUBERNETES=1.34 NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project 'e2e-agent-clusters' test/e2e/cluster playground
-	KUBERNETES=1.34 NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters install-cluster -t 'the method operator'
-	NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project e2e-agent-clusters kubernetes-upgrade
+	$(NODE) scripts/soak.ts $(CASES) $(if $(UNTIL),--until $(UNTIL))
 
 # What a hostile agent may say to the shim, with coverage, AddressSanitizer and UBSan.
 FUZZ_SECONDS := 180

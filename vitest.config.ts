@@ -1,4 +1,6 @@
 import { defineConfig } from 'vitest/config';
+import { CLUSTERS, EXTENT, NOT_EVERYDAY, OLDEST_ETCD, TWO_MODES, WITH_AGENTS } from './test/runs.ts';
+import type { Mode } from './test/support/agent.ts';
 
 /** An API server puts a watch of a kind that is new to it off for a second. */
 const patient = {
@@ -6,6 +8,7 @@ const patient = {
   testTimeout: 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 10_000 } },
+  setupFiles: './test/support/usage-of-file.ts',
 } as const;
 
 /** They share nothing but the processor: pure, or with files of their own. */
@@ -17,34 +20,15 @@ const together = { ...patient, maxWorkers: 4, sequence: { groupOrder: 1 } } as c
 /** After the others, one by one. */
 const alone = { ...patient, fileParallelism: false, sequence: { groupOrder: 2 } } as const;
 
-const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
-/** With agents that keep the network, and so always with agents. */
-const ROUTED_CLUSTERS = [
-  'test/e2e/{cluster-features,cluster-networking,cyclonus,image-roll,install-cluster,install-hazards,playground,kubernetes-upgrade,sig-network,upgrade-cluster,upgrade-cluster-hazards}.test.ts',
-];
-const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', ...ROUTED_CLUSTERS];
-/** They run on the oldest etcd that netplug supports as well, which is Debian's. */
-const ON_ETCD = ['test/contract/{store-kv,store-kv-*,inspect-datastore}.test.ts'];
-/** Always with agents. */
-const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
 /** They measure how long calls take. */
 const TIMED = ['test/e2e/hostile-clients.test.ts'];
 /** They want the first packet through, whatever else the machine does. */
 const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
-const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
-/** Without an agent of the node, or with agents that they start themselves. */
-const ONLY_ONCE = [
-  'test/e2e/{controllers*,deb-package,images*,install-executables,network-process,operator*,rights,shim,soak*,standalone-server,standalone-tls,takeover,trace,uninstall-purge,upgrade-releases}.test.ts',
-];
-/** The tool against a datastore; those that want an agent start one. */
-const TOOL = [
-  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks,upgrade,upgrade-fleet,upgrade-hazards,upgrade-identity,upgrade-trouble}.test.ts',
-];
-/** Minutes each, for what smaller tests show as well, or what seldom changes: only in `make soak`. test/e2e/README.md has what runs where. */
-const HEAVY = isSoak
-  ? []
-  : ['test/e2e/{cluster,cluster-datastores-*,cluster-features,images-reproducible,orch-pods,playground}.test.ts'];
+/** Always with agents, several on each machine. */
+const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
+const left = EXTENT === 'soak' ? [] : Object.keys(NOT_EVERYDAY).map((name) => `test/${name}.test.ts`);
+const oldest = EXTENT === 'soak' ? OLDEST_ETCD : OLDEST_ETCD.slice(0, 1);
 
 export default defineConfig({
   test: {
@@ -57,27 +41,50 @@ export default defineConfig({
       { test: { name: 'e2e-timed', include: TIMED, ...alone } },
       { test: { name: 'contract', include: ['test/contract/**/*.test.ts'], ...together } },
       {
-        test: { name: 'contract-oldest-etcd', include: ON_ETCD, env: { NETPLUG_COMPONENTS: 'debian' }, ...together },
+        test: {
+          name: 'contract-oldest-etcd',
+          include: oldest.map((name) => `test/contract/${name}.test.ts`),
+          env: { NETPLUG_COMPONENTS: 'debian' },
+          ...together,
+        },
       },
       {
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: [...ONLY_AGENT, ...TIMED, ...BETWEEN_NODES, ...ROUTED_CLUSTERS, ...HEAVY],
+          exclude: [...filesOf([...WITH_AGENTS, ...CLUSTERS, ...onlyIn('agent')]), ...TIMED, ...BETWEEN_NODES, ...left],
           ...together,
         },
       },
       {
         test: {
           name: 'e2e-agent',
-          include: ['test/e2e/**/*.test.ts'],
-          exclude: [...TIMED, ...ONLY_ONCE, ...CLUSTERS, ...BETWEEN_NODES, ...TOOL],
+          include: filesOf([...WITH_AGENTS, ...Object.keys(TWO_MODES)]),
+          exclude: [...filesOf(onlyIn('standalone')), ...left],
           env: inAgentMode,
           ...together,
         },
       },
-      { test: { name: 'e2e-agent-clusters', include: CLUSTERS, exclude: HEAVY, env: inAgentMode, ...together } },
+      {
+        test: {
+          name: 'e2e-agent-clusters',
+          include: filesOf(CLUSTERS),
+          exclude: left,
+          env: inAgentMode,
+          ...together,
+        },
+      },
       { test: { name: 'e2e-between-nodes', include: BETWEEN_NODES, ...together } },
     ],
   },
 });
+
+function filesOf(names: readonly string[]): string[] {
+  return names.map((name) => `test/e2e/${name}.test.ts`);
+}
+
+/** Returns the files that this run has in one mode only. */
+function onlyIn(mode: Mode): string[] {
+  if (EXTENT === 'soak') return [];
+  return Object.keys(TWO_MODES).filter((name) => TWO_MODES[name] === mode);
+}

@@ -29,6 +29,8 @@ export interface FileSpan {
   /** Milliseconds since 1970. */
   readonly startMs: number;
   readonly endMs: number;
+  /** Of its process and of those that it started; only of files with a process of their own. */
+  readonly cpuSeconds?: number;
 }
 
 export default class OutcomeReporter implements Reporter {
@@ -49,7 +51,8 @@ export default class OutcomeReporter implements Reporter {
   onTestModuleEnd(module: TestModule): void {
     const { id, project, relativeModuleId: file } = module;
     const endMs = Date.now();
-    this.#spans.push({ project: project.name, file, startMs: this.#started.get(id) ?? endMs, endMs });
+    const startMs = this.#started.get(id) ?? endMs;
+    this.#spans.push({ project: project.name, file, startMs, endMs, ...usageOf(module.meta()) });
     for (const { message } of module.errors()) this.#fail(module, message);
   }
 
@@ -76,6 +79,11 @@ export default class OutcomeReporter implements Reporter {
     const place = test === undefined ? file : `${file} > ${test}`;
     this.#failures.push({ text: `${place}: ${firstLine(message)}`, project: project.name, file });
   }
+}
+
+/** test/support/usage-of-file.ts leaves it there. */
+function usageOf({ cpuSeconds }: { readonly cpuSeconds?: number }): Pick<FileSpan, 'cpuSeconds'> {
+  return cpuSeconds === undefined ? {} : { cpuSeconds };
 }
 
 function firstLine(text: string): string {

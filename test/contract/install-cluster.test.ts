@@ -7,6 +7,7 @@ import { accessOf } from '../../src/bin/open-orch.ts';
 import { openStoreIn } from '../../src/bin/open-store.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
+import { inExtent } from '../runs.ts';
 import { program, type ProgramName } from '../support/components.ts';
 import { callCtl, type Ran } from '../support/ctl.ts';
 import { freePort, startEtcd } from '../support/etcd.ts';
@@ -20,7 +21,7 @@ import {
 import { makeTlsFolder } from '../support/tls.ts';
 
 /** The older one in `make soak`. */
-const HELMS: readonly ProgramName[] = process.env['NETPLUG_SOAK'] === '1' ? ['helm', 'helm-3'] : ['helm'];
+const HELMS: readonly ProgramName[] = inExtent({ everyday: ['helm'], soak: ['helm', 'helm-3'] });
 
 describe('netplugctl install cluster on an API server', () => {
   let server: ApiServer;

@@ -6,15 +6,13 @@ import { parseAddress } from '../../src/net/address.ts';
 import { endAt, evaluateConnection } from '../../src/policy/evaluate.ts';
 import type { PolicyState } from '../../src/policy/policy-state.ts';
 import { type Fabric, startFabric } from '../support/fabric.ts';
+import { SIZES } from '../runs.ts';
 import { desiredTable, readPolicies, tableIn } from '../support/policy-kernel.ts';
 import { startStorm, type Storm } from '../support/policy-storm.ts';
 import { pingOnce } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
-const SOAK = process.env['NETPLUG_SOAK'] === '1';
-const SIZE = SOAK
-  ? { pods: 200, policies: 50, rounds: 5, changes: 400, kills: 8, connections: 300 }
-  : { pods: 20, policies: 10, rounds: 2, changes: 30, kills: 2, connections: 40 };
+const SIZE = SIZES.policyStorm;
 const SEED = Number(process.env['NETPLUG_STORM_SEED'] ?? 20261123);
 /** For agents to read everything again and write it. */
 const SETTLED_MS = 60_000;

@@ -7,6 +7,7 @@ import { NODES, PODS } from '../../src/kube/paths.ts';
 import { fromPod } from '../../src/model/from-kubernetes/pod.ts';
 import { heldAddresses } from '../../src/model/ip-block.ts';
 import { launchControllers, type Replica } from '../support/controllers.ts';
+import { SIZES } from '../runs.ts';
 import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
 import { nodeOf, poolOf } from '../support/fixtures.ts';
 import { holdAddress } from '../support/held-address.ts';
@@ -15,8 +16,7 @@ import { type ApiServer, startApiServer } from '../support/kube.ts';
 import { until } from '../support/until.ts';
 
 const FOREVER = new AbortController().signal;
-/** `make soak` has 500. */
-const STORM = Number(process.env['NETPLUG_CONTROLLERS_STORM'] ?? 60);
+const { controllersStorm: STORM } = SIZES;
 const NODE_NAMES = ['n1', 'n2', 'n3', 'n4'];
 const IN = { ...PODS, namespace: 'default' };
 const PARALLEL = 8;

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { partOf } from '../runs.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { startClusterDns } from '../support/cluster-dns.ts';
 import { program } from '../support/components.ts';
@@ -18,9 +19,10 @@ const POOLS = {
   'default-ipv4': { cidr: '10.83.0.0/16', vxlanMode: 'Always', natOutgoing: true },
   'default-ipv6': { cidr: 'fd00:83::/64', vxlanMode: 'Always', natOutgoing: true },
 };
-const SOAK = process.env['NETPLUG_SOAK'] === '1';
-/** Numbers of some cases, with commas between. */
-const ONLY = process.env['NETPLUG_CYCLONUS_CASES'] ?? '';
+/** Numbers of the cases of this run. */
+const ONLY = (
+  process.env['NETPLUG_CYCLONUS_CASES'] ?? partOf(Array.from({ length: CASES }, (_, index) => index + 1)).join()
+).split(',');
 const SHOWN = 30_000;
 
 /** A line of what test/components/cyclonus/main.go writes. */
@@ -39,7 +41,7 @@ interface Difference {
   readonly why: string;
 }
 
-describe.runIf(SOAK)('the cases of cyclonus (only with NETPLUG_SOAK=1)', () => {
+describe('the cases of cyclonus', () => {
   let dir: string;
   let cluster: Cluster;
   beforeAll(async () => {
@@ -59,7 +61,12 @@ describe.runIf(SOAK)('the cases of cyclonus (only with NETPLUG_SOAK=1)', () => {
     const { api, control } = cluster;
     const results = join(api.dir, 'cyclonus.jsonl');
     const protocols = ['TCP', 'UDP', ...((await hasSctp()) ? ['SCTP'] : [])];
-    const command = [program('cyclonus'), `-results=${results}`, `-protocols=${protocols.join(',')}`, `-only=${ONLY}`];
+    const command = [
+      program('cyclonus'),
+      `-results=${results}`,
+      `-protocols=${protocols.join(',')}`,
+      `-only=${ONLY.join()}`,
+    ];
     const env = { HOME: api.dir, KUBECONFIG: api.kubeconfig };
     const { status, stdout, stderr } = await control.run(command, { env });
     if (status !== 0)
@@ -69,7 +76,7 @@ describe.runIf(SOAK)('the cases of cyclonus (only with NETPLUG_SOAK=1)', () => {
       .split('\n')
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as Outcome);
-    expect(outcomes).toHaveLength(ONLY === '' ? CASES : ONLY.split(',').length);
+    expect(outcomes).toHaveLength(ONLY.length);
     const known: readonly Difference[] = JSON.parse(
       await readFile(join(import.meta.dirname, '../cyclonus.json'), 'utf8'),
     );

@@ -15,7 +15,6 @@ import { removeAtEnd } from '../support/janitor.ts';
 import { type Json, until } from '../support/node.ts';
 import { startUdpStream } from '../support/udp-stream.ts';
 
-const SOAK = process.env['NETPLUG_SOAK'] === '1';
 /** Where the images come from before and after. */
 const REGISTRIES = ['netplug.io', 'mirror.test/netplug'] as const;
 /** So many pods start, so many of them at the same time. */
@@ -25,7 +24,7 @@ const LOOK_MS = 10;
 const ROLL_MS = 400_000;
 const AGENTS = ['--namespace=netplug-system', '--selector=app.kubernetes.io/name=netplug-node'];
 
-describe.runIf(SOAK)('agents that get another image (only with NETPLUG_SOAK=1)', () => {
+describe('agents that get another image', () => {
   let scope: AsyncDisposableStack;
   let cluster: Cluster;
 

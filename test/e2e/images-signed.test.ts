@@ -12,7 +12,6 @@ import { removeAtEnd } from '../support/janitor.ts';
 import type { RunResult } from '../support/node.ts';
 import { until } from '../support/until.ts';
 
-const SOAK = process.env['NETPLUG_SOAK'] === '1';
 const IMAGES = resolve(import.meta.dirname, '../../dist/images');
 
 const PASSWORD = { COSIGN_PASSWORD: 'a password' };
@@ -30,7 +29,7 @@ async function succeed(command: readonly string[], env: Record<string, string> =
   return stdout;
 }
 
-describe.runIf(SOAK)('the image netplug-node for arm64 under emulation (only with NETPLUG_SOAK=1)', () => {
+describe('the image netplug-node for arm64 under emulation', () => {
   let root: string;
   beforeAll(async () => {
     root = join(dir, 'root');
@@ -71,7 +70,7 @@ describe.runIf(SOAK)('the image netplug-node for arm64 under emulation (only wit
   });
 });
 
-describe.runIf(SOAK)('bills of materials and signatures (only with NETPLUG_SOAK=1)', () => {
+describe('bills of materials and signatures', () => {
   const script = (name: string, ...args: string[]): string[] => [process.execPath, `scripts/${name}.ts`, ...args];
 
   it('names packages of Debian, Node, bundled npm packages and Go modules, and is the same the second time', async () => {

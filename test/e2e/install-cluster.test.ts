@@ -1,5 +1,6 @@
 // Each method of installation into an empty cluster by its one command, and its removal. `make soak` runs all methods.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { inExtent, partOf } from '../runs.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { program } from '../support/components.ts';
 import { mustRunCtl, startEmptyCluster } from '../support/install-scenes.ts';
@@ -15,7 +16,7 @@ const METHODS: Readonly<Record<string, Method>> = {
   'manifest in etcd': { argv: IN_ETCD, env: ({ etcdUrl }) => ({ KV_ENDPOINTS: etcdUrl }) },
   'manifest in etcd with certificates': { argv: IN_ETCD, env: ({ secureEtcd }) => secureEtcd.variables },
 };
-const TRIED = process.env['NETPLUG_SOAK'] === '1' ? Object.keys(METHODS) : ['manifest'];
+const TRIED = partOf(inExtent({ everyday: ['manifest'], soak: Object.keys(METHODS) }));
 const THREE_MINUTES = 180_000;
 const PORT = 8080;
 

@@ -5,12 +5,11 @@ import type { Cluster } from '../support/cluster.ts';
 import { mustRunCtl, runCtl, startEmptyCluster } from '../support/install-scenes.ts';
 import { type Json, until } from '../support/node.ts';
 
-const SOAK = process.env['NETPLUG_SOAK'] === '1';
 const BIN_DIR = '/opt/cni/bin';
 const FOREIGN = `${CONF_DIR}/05-other.conflist`;
 const SYSTEM = '--namespace=netplug-system';
 
-describe.runIf(SOAK)('a node that is not fit for netplug (only with NETPLUG_SOAK=1)', () => {
+describe('a node that is not fit for netplug', () => {
   let cluster: Cluster;
 
   beforeAll(async () => {

@@ -1,6 +1,7 @@
 // Kubernetes goes from the oldest supported release to the newest beneath netplug, and nodes lose their power.
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { partOf } from '../runs.ts';
 import type { Cluster } from '../support/cluster.ts';
 import {
   expectConnected,
@@ -17,7 +18,6 @@ import { mustRunCtl, startEmptyCluster } from '../support/install-scenes.ts';
 import { type Json, until } from '../support/node.ts';
 import { type StreamEnd, startUdpStream } from '../support/udp-stream.ts';
 
-const SOAK = process.env['NETPLUG_SOAK'] === '1';
 const RATES = { lasting: 200, fresh: 20 };
 /** Pods that start at the same time. */
 const AT_ONCE = 6;
@@ -47,8 +47,8 @@ const CLOSED = {
   spec: { podSelector: { matchLabels: { app: 'closed' } }, policyTypes: ['Ingress'] },
 };
 
-describe.runIf(SOAK)('Kubernetes beneath netplug (only with NETPLUG_SOAK=1)', () => {
-  it.each(Object.keys(METHODS))(
+describe('Kubernetes beneath netplug', () => {
+  it.each(partOf(Object.keys(METHODS)))(
     'installed by %s, goes from 1.34 to the newest release node by node, and every node reboots',
     async (name) => {
       // Both must be there before anything starts.

@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { partOf } from '../runs.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { startClusterDns } from '../support/cluster-dns.ts';
 import { makeImage } from '../support/image.ts';
@@ -51,12 +52,11 @@ const POOLS = [
 /** Processes at a time, and tests of each. */
 const AT_ONCE = 5;
 const BATCH = 4;
-const SOAK = process.env['NETPLUG_SOAK'] === '1';
 /** Of the names of some tests. */
 const FOCUS = new RegExp(process.env['NETPLUG_SIG_NETWORK'] ?? '');
 
-describe.runIf(SOAK).each(Object.keys(CLUSTERS) as ClusterName[])(
-  'the tests of Kubernetes for networks, on nodes joined by %s (only with NETPLUG_SOAK=1)',
+describe.each(Object.keys(CLUSTERS) as ClusterName[])(
+  'the tests of Kubernetes for networks, on nodes joined by %s',
   (name) => {
     let dir: string;
     let cluster: Cluster;
@@ -86,7 +86,8 @@ describe.runIf(SOAK).each(Object.keys(CLUSTERS) as ClusterName[])(
       const able = ['runs', ...((await hasSctp()) ? ['sctp'] : [])];
       const isMeant = ({ status, cluster: wanted = 'tunnels' }: Group): boolean =>
         able.includes(status) && ['every', name].includes(wanted);
-      const running = groups.filter(isMeant).flatMap(({ tests }) => tests.filter((test) => FOCUS.test(test)));
+      const meant = groups.filter(isMeant).flatMap(({ tests }) => tests.filter((test) => FOCUS.test(test)));
+      const running = partOf(meant);
       const results = await runTests(cluster, running);
       for (const { failed, output } of results)
         if (failed.length > 0) process.stderr.write(`${output.slice(-30_000)}\n`);

@@ -1,10 +1,11 @@
-// NETPLUG_SOAK_CALLS says how long the bad day is, and NETPLUG_SOAK_SEED repeats its decisions.
+// NETPLUG_SOAK_SEED repeats the decisions of a bad day.
 import { it } from 'vitest';
+import { SIZES } from '../runs.ts';
 import { onApi } from '../support/soak/on-api.ts';
 import { soakSettings } from '../support/soak/settings.ts';
 import { expectSoundSoak } from '../support/soak/soak.ts';
 
-const settings = soakSettings({ calls: 1000, longestMs: 60_000 });
+const settings = soakSettings(SIZES.callsOnApi);
 
 it(
   `${String(settings.calls)} calls while agents, clients and an API server die keep every invariant`,

@@ -1,10 +1,11 @@
-// NETPLUG_SOAK_CALLS says how long the bad day is, and NETPLUG_SOAK_SEED repeats its decisions.
+// NETPLUG_SOAK_SEED repeats the decisions of a bad day.
 import { it } from 'vitest';
+import { SIZES } from '../runs.ts';
 import { onEtcd } from '../support/soak/on-etcd.ts';
 import { soakSettings } from '../support/soak/settings.ts';
 import { expectSoundSoak } from '../support/soak/soak.ts';
 
-const settings = soakSettings({ calls: 4000, longestMs: 120_000 });
+const settings = soakSettings(SIZES.callsOnEtcd);
 
 it(
   `${String(settings.calls)} calls while agents, clients and etcd die keep every invariant`,

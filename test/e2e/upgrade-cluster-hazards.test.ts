@@ -9,7 +9,6 @@ import { type Json, until } from '../support/node.ts';
 import { buildRelease, type Release } from '../support/release.ts';
 import { webhook } from '../support/upgrade-hazards.ts';
 
-const SOAK = process.env['NETPLUG_SOAK'] === '1';
 const OLD = 'v3.26.4';
 const SYSTEM = '--namespace=netplug-system';
 const AGENT = ['daemonset', 'netplug-node', SYSTEM];
@@ -35,7 +34,7 @@ const OWNED = 'objects/fields-lost';
 /** What a real cluster makes of them: pods of a node that is gone are not ready, and images cannot be pulled from nowhere. */
 const CONSEQUENCES = ['nodes/agent-missing', 'objects/rolling'];
 
-describe.runIf(SOAK)('an upgrade of a real cluster with hazards (only with NETPLUG_SOAK=1)', () => {
+describe('an upgrade of a real cluster with hazards', () => {
   let release: Release;
 
   beforeAll(async () => {

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { runsHere } from '../runs.ts';
 import type { Json } from '../support/node.ts';
 import { NETPLUGCTL } from '../support/built.ts';
 import {
@@ -96,9 +97,6 @@ async function releases(name: Name): Promise<readonly string[]> {
     .map(({ node, image }) => `${node} ${image.split(':')[1] ?? ''}`)
     .sort();
 }
-
-/** Minutes more, for steps of the other tests that stop for another cause. */
-const SOAK = process.env['NETPLUG_SOAK'] === '1';
 
 const at = (release: string): readonly string[] => NODES.map((node) => `${node} ${release}`);
 
@@ -194,7 +192,7 @@ describe('netplugctl upgrade fleet', () => {
     await backTo(OLD);
   }, 600_000);
 
-  it.runIf(SOAK)(
+  it.runIf(runsHere('e2e/upgrade-fleet: lost API servers'))(
     'says which cluster lost its API server in the middle, and goes on when it serves again',
     async () => {
       const { server } = clusters.pilot;
@@ -230,7 +228,7 @@ describe('netplugctl upgrade fleet', () => {
     600_000,
   );
 
-  it.runIf(SOAK)(
+  it.runIf(runsHere('e2e/upgrade-fleet: lost API servers'))(
     'does not begin a wave while a cluster before it does not answer',
     async () => {
       await apply('--through', 'first');

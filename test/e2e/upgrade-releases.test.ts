@@ -9,7 +9,6 @@ import { type Json, startNode, type TestNode, until } from '../support/node.ts';
 import { buildRelease, type Release } from '../support/release.ts';
 import { BUILT } from '../support/built.ts';
 
-const SOAK = process.env['NETPLUG_SOAK'] === '1';
 /** Of 2026-11-23, after which no format of a record or of a journal has changed. */
 const OLDER = { commit: 'b142f93', version: 'v3.26.4', parts: 'executables' } as const;
 const LANES = 6;
@@ -18,7 +17,7 @@ const STEP_MS = 1000;
 /** Small enough that nodes ask each other for addresses. */
 const POOL = '10.66.0.0/25';
 
-describe.runIf(SOAK)('a release of an older commit beside this one (only with NETPLUG_SOAK=1)', () => {
+describe('a release of an older commit beside this one', () => {
   let older: Release;
   let scope: AsyncDisposableStack;
   let lan: Lan;

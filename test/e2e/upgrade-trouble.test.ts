@@ -6,6 +6,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { imageNames } from '../../src/install/cluster/names.ts';
 import { RELEASE_MANIFESTS } from '../../src/install/cluster/release-manifests.ts';
+import { inExtent, runsHere } from '../runs.ts';
 import { stopThreads } from '../support/stop-threads.ts';
 import { until } from '../support/until.ts';
 import { NO_REGISTRY } from '../support/simulated-rollout.ts';
@@ -24,7 +25,6 @@ import {
   releases,
   scene,
   settled,
-  SOAK,
   stateOfCluster,
   unreached,
   useUpgradeScene,
@@ -35,12 +35,12 @@ const LOSS = 'udp://SERVER:8080: 40 of 900 datagrams lost within 1.9 s from 2026
 const SAID = /node-b: udp:\/\/192\.168\.[\d.]+:8080: 40 of 900 datagrams lost within 1\.9 s/;
 /** Each of the eight steps is recorded before and after it. */
 const RECORDS = 16;
-const KILLED_AT = SOAK ? Array.from({ length: RECORDS }, (_, at) => at + 1) : [RECORDS / 2 + 1];
+const KILLED_AT = inExtent({ everyday: [RECORDS / 2 + 1], soak: Array.from({ length: RECORDS }, (_, at) => at + 1) });
 
 useUpgradeScene();
 
 describe('an upgrade in trouble', () => {
-  it.runIf(SOAK)(
+  it.runIf(runsHere('e2e/upgrade-trouble: broken networks and killed tools'))(
     'stops after the first node when its network fails, and goes on when it works',
     async () => {
       let isBroken = true;
@@ -55,7 +55,7 @@ describe('an upgrade in trouble', () => {
     400_000,
   );
 
-  it.each(SOAK ? ['manifest', 'operator'] : ['operator'])(
+  it.each(inExtent({ everyday: ['operator'], soak: ['manifest', 'operator'] }))(
     'stops the roll-out by %s when packets are lost, and goes on when it is asked to',
     async (method) => {
       let isLosing = (): boolean =>
@@ -173,7 +173,7 @@ describe('an upgrade in trouble', () => {
     expect(await stateOfCluster()).toEqual(before);
   }, 400_000);
 
-  it.runIf(SOAK)(
+  it.runIf(runsHere('e2e/upgrade-trouble: broken networks and killed tools'))(
     'ends an operation of helm that was killed with it',
     async () => {
       const release = 'v3.22.1';

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { HOLD_AGENTS } from '../../src/model/installation.ts';
 import { RELEASE_MANIFESTS } from '../../src/install/cluster/release-manifests.ts';
+import { inExtent } from '../runs.ts';
 import { program } from '../support/components.ts';
 import { hostEndpointOf, poolOf } from '../support/fixtures.ts';
 import { type Json } from '../support/node.ts';
@@ -21,13 +22,15 @@ import {
   probePods,
   scene,
   settled,
-  SOAK,
   stateOfCluster,
   unreached,
   useUpgradeScene,
 } from '../support/upgrade-scene.ts';
 
-const MANIFESTS = SOAK ? RELEASE_MANIFESTS : RELEASE_MANIFESTS.slice(0, 1);
+const MANIFESTS = inExtent<readonly (typeof RELEASE_MANIFESTS)[number][]>({
+  everyday: RELEASE_MANIFESTS.slice(0, 1),
+  soak: RELEASE_MANIFESTS,
+});
 
 useUpgradeScene();
 
@@ -115,7 +118,7 @@ describe('netplugctl upgrade', () => {
     expect(await stateOfCluster()).toEqual(before);
   }, 400_000);
 
-  it.each(SOAK ? (['helm', 'helm-3'] as const) : (['helm'] as const))(
+  it.each(inExtent({ everyday: ['helm'], soak: ['helm', 'helm-3'] } as const))(
     'passes a chart from before v3.23 on to the namespace of the operator, with real %s [up-methods]',
     async (helm) => {
       scene.env = { ...scene.env, HELM: program(helm) };

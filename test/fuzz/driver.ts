@@ -1,9 +1,10 @@
 // Runs one property on values without end, for as long as the environment says.
 import * as fc from 'fast-check';
 import { expect } from 'vitest';
+import { SIZES } from '../runs.ts';
 
-/** How long all properties of one file take together. `make test` gives them a minute. */
-export const SECONDS = Number(process.env['NETPLUG_FUZZ_SECONDS'] ?? '2');
+/** How long all properties of one file take together; NETPLUG_FUZZ_SECONDS is for a longer look at one of them. */
+export const SECONDS = Number(process.env['NETPLUG_FUZZ_SECONDS'] ?? SIZES.fuzzSeconds);
 export const SEED = process.env['NETPLUG_FUZZ_SEED'];
 /** Far more than any value takes, of the processor and not of the wall clock: others use the machine too. */
 const LONGEST_CPU_MS = 2000;

@@ -12,6 +12,7 @@ import { blockFaults, heldAddresses, type IpBlock } from '../../src/model/ip-blo
 import { handleOf } from '../../src/model/names.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { cidrContains, cidrsOverlap, parseCidr } from '../../src/net/cidr.ts';
+import { SIZES } from '../runs.ts';
 import { ipamConfigurationOf, nodeName, poolOf } from '../support/fixtures.ts';
 import { attachmentOf, requestOf } from '../support/ipam-bench.ts';
 
@@ -159,7 +160,7 @@ describe('the address manager under crashes, races and timeouts', () => {
           expectSound(database, world.room);
         },
       ),
-      { numRuns: Number(process.env['NETPLUG_SIM_RUNS'] ?? 400) },
+      { numRuns: SIZES.simulations },
     );
   });
 });

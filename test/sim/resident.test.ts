@@ -11,6 +11,7 @@ import { newCluster } from '../../src/datastore/keep-cluster-information.ts';
 import { blockFaults, type HeldAddress, heldAddresses, type IpBlock } from '../../src/model/ip-block.ts';
 import { interfaceKey } from '../../src/model/names.ts';
 import { formatAddress, sameAddress } from '../../src/net/address.ts';
+import { SIZES } from '../runs.ts';
 import { ipamConfigurationOf, poolOf } from '../support/fixtures.ts';
 import { type Cluster, type Death, FileLocks, SimulatedNode } from '../support/simulated-node.ts';
 import { inSimulatedTime, jumpWallClock } from '../support/simulated-time.ts';
@@ -299,7 +300,7 @@ async function simulate(script: Script, commits: Cluster['commits']): Promise<re
   }
 }
 
-const numRuns = Number(process.env['NETPLUG_SIM_RUNS'] ?? 400) / 4;
+const numRuns = SIZES.simulations / 4;
 
 describe('a node under kills, timeouts, clock jumps, two spellings and an unavailable datastore', () => {
   it.each(['at once', 'in pieces'] as const)(

@@ -294,11 +294,16 @@ export type KubernetesProgram =
 /** Returns the file of the program in that release, or in the one that the run of the tests has. @throws when it has not been built */
 export function kubernetesProgram(name: KubernetesProgram, release?: KubernetesRelease): string {
   if (release === undefined) return program(name);
-  const module = release === 'newest' ? 'kubernetes' : `kubernetes-${release}`;
-  const path = join(builtFolder({ ...goProgram(name), module }), name);
+  const path = kubernetesPath(name, release);
   if (existsSync(path)) return path;
   const variable = release === 'newest' ? '' : `KUBERNETES=${release} `;
   throw new Error(`${path} is missing: run "${variable}make components"`);
+}
+
+/** Returns where the program of that release is once it has been built. */
+export function kubernetesPath(name: KubernetesProgram, release: KubernetesRelease): string {
+  const module = release === 'newest' ? 'kubernetes' : `kubernetes-${release}`;
+  return join(builtFolder({ ...goProgram(name), module }), name);
 }
 
 /** Returns how the program is declared when it is built from a Go module; throws for a program of Debian. */

@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SIZES } from '../runs.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 import { startedAgain } from './cluster-load.ts';
 import { type Json, until } from './node.ts';
@@ -10,7 +11,7 @@ import { NETPLUGCTL } from './built.ts';
 
 const IPAM = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' };
 /** Pods of the storm; `make soak` starts a hundred. */
-const STORM = Number(process.env['NETPLUG_STORM'] ?? 20);
+const { podStorm: STORM } = SIZES;
 const POOLS = [
   poolOf('a-only', '10.90.0.0/22', "netplug-test/side == 'a'"),
   poolOf('b-only', '10.91.0.0/22', "netplug-test/side == 'b'"),

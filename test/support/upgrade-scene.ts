@@ -34,7 +34,6 @@ import {
 
 export const NODES = ['node-a', 'node-b', 'node-c'];
 /** With it, also what another test shows in another way. */
-export const SOAK = process.env['NETPLUG_SOAK'] === '1';
 
 interface UpgradeScene {
   folder: string;

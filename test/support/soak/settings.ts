@@ -6,9 +6,8 @@ export interface SoakSettings {
   readonly seed: number;
 }
 
-/** Returns what NETPLUG_SOAK_CALLS and NETPLUG_SOAK_SEED say; without them what is given, and any seed. */
-export function soakSettings({ calls, longestMs }: Omit<SoakSettings, 'seed'>): SoakSettings {
-  const { NETPLUG_SOAK_CALLS: asked, NETPLUG_SOAK_SEED = Math.floor(Math.random() * 2 ** 31) } = process.env;
-  const size = asked === undefined ? { calls, longestMs } : { calls: Number(asked), longestMs: Infinity };
+/** Adds the seed that NETPLUG_SOAK_SEED says, or any. */
+export function soakSettings(size: Omit<SoakSettings, 'seed'>): SoakSettings {
+  const { NETPLUG_SOAK_SEED = Math.floor(Math.random() * 2 ** 31) } = process.env;
   return { ...size, seed: Number(NETPLUG_SOAK_SEED) };
 }
