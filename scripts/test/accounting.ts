@@ -7,6 +7,8 @@ const ACCT: Readonly<Record<string, number>> = { x64: 163, arm64: 89 };
 /** Of the record of version 3, see acct(5): its size, and where its fields begin. */
 const RECORD = { bytes: 64, version: 1, userTime: 32, systemTime: 34, name: 48 };
 const TICKS = 100;
+/** What Node calls its first thread. */
+const NODE = 'MainThread';
 
 /** What the processes of one program have used. */
 export interface ProgramUsage {
@@ -45,7 +47,8 @@ export function usageByProgram(records: Buffer): readonly ProgramUsage[] {
   for (let at = 0; at + RECORD.bytes <= records.length; at += RECORD.bytes) {
     const record = records.subarray(at, at + RECORD.bytes);
     if (record.readUInt8(RECORD.version) !== 3) continue;
-    const name = record.toString('latin1', RECORD.name).replace(/\0.*$/s, '');
+    const thread = record.toString('latin1', RECORD.name).replace(/\0.*$/s, '');
+    const name = thread === NODE ? 'node' : thread;
     const sum = sums.get(name) ?? { processes: 0, ticks: 0 };
     sum.processes += 1;
     sum.ticks += ticksOf(record.readUInt16LE(RECORD.userTime)) + ticksOf(record.readUInt16LE(RECORD.systemTime));
