@@ -8,10 +8,9 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   runtime: ['base'],
   config: core,
   plans: ['base'],
-  upgrade: [...core, 'kube', 'datastore', 'datastore/orch', 'plans', 'install', 'install/cluster'],
+  upgrade: [...core, 'kube', 'datastore', 'plans', 'install', 'install/cluster'],
   install: [...core, 'config', 'plans', 'dataplane', 'routing', 'policy', 'bgp'],
-  // Roles and definitions are data that the adapter declares.
-  'install/cluster': [...core, 'kube', 'config', 'install', 'datastore/orch'],
+  'install/cluster': [...core, 'kube', 'config', 'install'],
   'install/monitoring': ['model', 'metrics', 'install/cluster'],
   kube: core,
   bgp: core,

@@ -1,5 +1,5 @@
 import { markdownTable } from '../src/apps/ctl/markdown-table.ts';
-import { type Role, ROLE_LIST, type RoleName } from '../src/datastore/orch/role-table.ts';
+import { type Role, ROLE_LIST, type RoleName } from '../src/install/cluster/rights/role-table.ts';
 
 const STILL_ALLOWED = [
   ['pods', 'change the annotations of netplug on its own pods, and nothing else of them'],

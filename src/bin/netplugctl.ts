@@ -18,6 +18,7 @@ import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import type { Datastore, OrchSettings } from '../config/connection.ts';
 import { openKvInspector } from '../datastore/kv/kv-inspector.ts';
 import { openOrchInspector } from '../datastore/orch/orch-inspector.ts';
+import { declaredAccess } from '../install/cluster/declared-access.ts';
 import { listEnforcedPolicies } from '../kube/admission-policies.ts';
 import { ApiLease } from '../datastore/orch/api-lease.ts';
 import { OrchApi, type OrchApiOptions } from '../kube/orch-api.ts';
@@ -60,7 +61,7 @@ export async function runCtl(name: string): Promise<void> {
     openInspector: (datastore: Datastore) =>
       datastore.type === 'kvv3'
         ? openKvInspector(datastore.connection)
-        : openOrchInspector(accessOf(datastore.orch, env), { env }),
+        : openOrchInspector(accessOf(datastore.orch, env), { env, declared: declaredAccess() }),
     openLease: (api: OrchApi, options: LeaseOptions) => new ApiLease(api, systemClock, options),
     openApi: (settings: OrchSettings, fence?: OrchApiOptions['fence']) =>
       new OrchApi(accessOf(settings, env), { env, manager: 'netplugctl', ...(fence === undefined ? {} : { fence }) }),

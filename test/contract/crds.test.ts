@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CUSTOM_KINDS } from '../../src/datastore/orch/crd-schemas.ts';
+import { CUSTOM_KINDS } from '../../src/install/cluster/definitions/crd-schemas.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { decodeResource } from '../../src/model/decode-resource.ts';

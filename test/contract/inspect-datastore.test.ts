@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { openKvInspector } from '../../src/datastore/kv/kv-inspector.ts';
 import { openOrchInspector } from '../../src/datastore/orch/orch-inspector.ts';
+import { declaredAccess } from '../../src/install/cluster/declared-access.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { freePort, startEtcd } from '../support/etcd.ts';
 import { nodeName } from '../support/fixtures.ts';
@@ -48,7 +49,10 @@ describe('a look at the API of the orchestrator', () => {
   it('reports version, clock, and what an installation lacks', async () => {
     await using server = await startOrchApiServer();
     const look = async (): ReturnType<ReturnType<typeof openOrchInspector>['inspect']> => {
-      await using inspector = openOrchInspector({ from: 'file', path: server.kubeconfig }, { env: {} });
+      await using inspector = openOrchInspector(
+        { from: 'file', path: server.kubeconfig },
+        { env: {}, declared: declaredAccess() },
+      );
       return await inspector.inspect(never);
     };
     const sound = await look();
@@ -71,7 +75,10 @@ describe('a look at the API of the orchestrator', () => {
   it('names Ready nodes with an agent whose NetplugNode is missing or does not agree with the Node', async () => {
     await using server = await startOrchApiServer();
     await using store = openOrchStore({ from: 'file', path: await server.callerConfig('agent') });
-    await using inspector = openOrchInspector({ from: 'file', path: server.kubeconfig }, { env: {} });
+    await using inspector = openOrchInspector(
+      { from: 'file', path: server.kubeconfig },
+      { env: {}, declared: declaredAccess() },
+    );
     const names = ['good', 'missing', 'relabelled', 'recreated', 'without-agent', 'not-ready'] as const;
     const patch = async (name: string, body: object): Promise<void> => {
       await server.call('PATCH', `/api/v1/nodes/${name}/status`, { body, type: 'application/merge-patch+json' });

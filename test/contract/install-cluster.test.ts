@@ -6,7 +6,7 @@ import { OrchApi } from '../../src/kube/orch-api.ts';
 import { accessOf } from '../../src/bin/open-orch.ts';
 import { openStoreIn } from '../../src/bin/open-store.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
-import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
+import { crdManifests } from '../../src/install/cluster/definitions/crd-manifests.ts';
 import { inExtent } from '../runs.ts';
 import { program, type ProgramName } from '../support/components.ts';
 import { callCtl, type Ran } from '../support/ctl.ts';

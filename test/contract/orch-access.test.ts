@@ -6,7 +6,7 @@ import type { NetplugError } from '../../src/base/errors.ts';
 import { agentAccessIn } from '../../src/bin/agent-access.ts';
 import { readSecretIn } from '../../src/bin/read-secret.ts';
 import { openOrchStore, type OrchStoreOptions } from '../../src/datastore/orch/orch-store.ts';
-import { PASSWORD_SECRET } from '../../src/datastore/orch/role-table.ts';
+import { PASSWORD_SECRET } from '../../src/install/cluster/rights/role-table.ts';
 import type { OrchAccess } from '../../src/kube/access.ts';
 import { Http2Transport } from '../../src/kube/http2-transport.ts';
 import { startOrchApiServer, type OrchApiServer } from '../support/orch-datastore.ts';

@@ -6,14 +6,14 @@ import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { ApiLease } from '../../src/datastore/orch/api-lease.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
-import { INSTALL_NAMESPACE } from '../../src/install/cluster/objects.ts';
+import { SYSTEM_NAMESPACE } from '../../src/install/cluster/names.ts';
 import type { OrchAccess } from '../../src/kube/access.ts';
 import { OrchApi } from '../../src/kube/orch-api.ts';
 import { poolOf } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
 const PAUSE_MS = 10_000;
-const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${INSTALL_NAMESPACE}/leases/netplug-upgrade`;
+const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${SYSTEM_NAMESPACE}/leases/netplug-upgrade`;
 
 /** While the process is paused its timers do not fire, and the clock goes on. */
 class PausedClock implements Clock {
@@ -33,7 +33,7 @@ class PausedClock implements Clock {
 let server: OrchApiServer;
 beforeAll(async () => {
   server = await startOrchApiServer();
-  await server.call('POST', '/api/v1/namespaces', { body: { metadata: { name: INSTALL_NAMESPACE } }, besides: [409] });
+  await server.call('POST', '/api/v1/namespaces', { body: { metadata: { name: SYSTEM_NAMESPACE } }, besides: [409] });
 });
 afterAll(async () => server[Symbol.asyncDispose]());
 

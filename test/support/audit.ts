@@ -1,7 +1,7 @@
 // What accounts have asked the API server for, from its audit log.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describeRight } from '../../src/datastore/orch/roles.ts';
+import { describeRight } from '../../src/model/right.ts';
 
 export interface Audit {
   /** Flags of the API server that writes it. */

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { InstallationStatus } from '../../src/model/installation-status.ts';
-import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
+import { crdManifests } from '../../src/install/cluster/definitions/crd-manifests.ts';
 import { operatorObjects } from '../../src/install/cluster/operator-deployment.ts';
 import { program } from './components.ts';
 import { freePort } from './etcd.ts';

@@ -10,7 +10,7 @@ import { afterEach, beforeAll, beforeEach, expect } from 'vitest';
 import { type Store } from '../../src/datastore/store.ts';
 import { chartFiles } from '../../src/install/cluster/chart/chart-files.ts';
 import { type ManifestKind, manifestObjects } from '../../src/install/cluster/release-manifests.ts';
-import { crdManifests } from '../../src/datastore/orch/crd-manifests.ts';
+import { crdManifests } from '../../src/install/cluster/definitions/crd-manifests.ts';
 import { namespaceObject } from '../../src/install/cluster/cluster-objects.ts';
 import { imageNames } from '../../src/install/cluster/names.ts';
 import { operatorObjects } from '../../src/install/cluster/operator-deployment.ts';

@@ -3,7 +3,7 @@ import { tryParseJson } from '../../base/try-parse-json.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import { INVENTORY } from '../../install/cluster/names.ts';
 import { metadataOf } from '../../install/cluster/pod-template.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { type ObjectReference, referenceKey } from '../../kube/objects/reference.ts';
 
 const line = v.object({

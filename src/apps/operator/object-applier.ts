@@ -1,9 +1,9 @@
 import { sha256Of } from '../../base/sha256.ts';
 import { isNewerRelease } from '../../base/compare-versions.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
-import { type Manifest, RELEASE_LABEL } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { definitionRelease } from '../../install/cluster/checks/compare-definitions.ts';
-import { OPERATOR } from '../../install/cluster/names.ts';
+import { OPERATOR, RELEASE_LABEL } from '../../install/cluster/names.ts';
 import { type ApiAnswer, isUnknownKind } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi, Patch } from '../../kube/orch-api.ts';

@@ -1,8 +1,7 @@
 import { reasonOf } from '../../base/errors.ts';
-import { crdManifests } from '../../datastore/orch/crd-manifests.ts';
-import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import { crdManifests } from '../../install/cluster/definitions/crd-manifests.ts';
 import { namespaceObject } from '../../install/cluster/cluster-objects.ts';
-import { OPERATOR } from '../../install/cluster/names.ts';
+import { OPERATOR, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
 import { NAMESPACES, NODES } from '../../kube/paths.ts';
 import { lead } from '../../runtime/lead.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';

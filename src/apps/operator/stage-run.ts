@@ -1,6 +1,6 @@
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import { isRecord } from '../../model/read-schema.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import type { ObjectStage } from '../../install/cluster/cluster-objects.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { InstallationComponent } from '../../model/installation-status.ts';

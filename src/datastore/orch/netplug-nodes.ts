@@ -1,19 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
 import type { ApiObject } from '../../kube/objects.ts';
+import { NETPLUG_NODE } from '../../model/netplug-node.ts';
 import type { Node } from '../../model/node.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { Decoded } from '../follow.ts';
 import { decodeRecordedResource } from '../stored-resource.ts';
 import { nodeFromObject } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
-
-/**
- * What other nodes need of a node: one small object per node, written by the node's agent. Heartbeats of kubelets do not change
- * it, so an agent that watches these objects receives no heartbeat.
- */
-export const NETPLUG_NODE = 'NetplugNode';
-export const NETPLUG_NODES = { group: 'netplug.io', version: 'v3', plural: 'netplugnodes' } as const;
 
 const Owner = v.looseObject({ apiVersion: v.string(), kind: v.string(), name: v.string(), uid: v.string() });
 

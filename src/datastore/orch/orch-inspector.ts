@@ -12,10 +12,11 @@ import { type Collection, collectionPath, NODES } from '../../kube/paths.ts';
 import { Http1Transport, type RawAnswer, readAnswer, type Transport } from '../../kube/transport.ts';
 import { clockSkewMs } from '../clock-skew.ts';
 import type { DatastoreReport, Inspector } from '../inspector.ts';
-import { crdManifests, type Manifest } from './crd-manifests.ts';
-import { NETPLUG_NODES, netplugNodeOf, publicationFault } from './netplug-nodes.ts';
+import type { Manifest } from '../../model/manifest.ts';
+import { NETPLUG_NODES } from '../../model/netplug-node.ts';
+import { describeRight, type Right } from '../../model/right.ts';
+import { netplugNodeOf, publicationFault } from './netplug-nodes.ts';
 import { hasFacts } from './node-annotations.ts';
-import { CALLERS, describeRight, missingRights, type Right, rightsOf } from './roles.ts';
 
 const CONNECTIONS = 8;
 const REVIEWS = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
@@ -32,16 +33,27 @@ const NodeStatus = v.object({
   conditions: v.optional(v.array(v.object({ type: v.string(), status: v.string() }))),
 });
 
+/** What an API should have and grant. */
+interface Declared {
+  readonly definitions: readonly Manifest[];
+  /** The rights of every caller. */
+  readonly rights: readonly Right[];
+  /** Returns what the caller lacks of its roles; a right is described by `describeRight`. */
+  readonly missingRights: (granted: ReadonlySet<string>) => DatastoreReport['missingRights'];
+}
+
+interface InspectorOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly declared: Declared;
+}
+
 /** Looks at the API of the orchestrator with the caller's own rights. */
-export function openOrchInspector(
-  access: OrchAccess,
-  { env }: { readonly env: Readonly<Record<string, string | undefined>> },
-): Inspector {
+export function openOrchInspector(access: OrchAccess, { env, declared }: InspectorOptions): Inspector {
   const transport = new Http1Transport(CONNECTIONS);
   return {
     inspect: async (signal) => {
       const session = await loadSession(access, { env, now: systemClock.now }, signal);
-      return new Inspection(transport, session, signal).report();
+      return new Inspection({ transport, session, declared }, signal).report();
     },
     [Symbol.asyncDispose]: async () => {
       transport.close();
@@ -54,11 +66,20 @@ export function openOrchInspector(
 class Inspection {
   readonly #transport: Transport;
   readonly #session: Session;
+  readonly #declared: Declared;
   readonly #signal: AbortSignal;
 
-  constructor(transport: Transport, session: Session, signal: AbortSignal) {
+  constructor(
+    {
+      transport,
+      session,
+      declared,
+    }: { readonly transport: Transport; readonly session: Session; readonly declared: Declared },
+    signal: AbortSignal,
+  ) {
     this.#transport = transport;
     this.#session = session;
+    this.#declared = declared;
     this.#signal = signal;
   }
 
@@ -74,7 +95,7 @@ class Inspection {
       missingKinds: await this.#missingKinds(),
       differingKinds: await this.#differingKinds(),
       unpublishedNodes: await this.#unpublishedNodes(),
-      missingRights: missingRights(await this.#granted()),
+      missingRights: this.#declared.missingRights(await this.#granted()),
     };
   }
 
@@ -83,9 +104,7 @@ class Inspection {
     const found = v.safeParse(Resources, tryParseJson(answer.text));
     // A group without definitions does not exist.
     const known = found.success ? found.output.resources.map(({ kind }) => kind) : [];
-    return crdManifests()
-      .map((manifest) => partsOf(manifest).kind)
-      .filter((kind) => !known.includes(kind));
+    return this.#declared.definitions.map((manifest) => partsOf(manifest).kind).filter((kind) => !known.includes(kind));
   }
 
   /** Nodes without an agent have nothing to publish; one that is not Ready may have an agent that cannot write. */
@@ -107,7 +126,7 @@ class Inspection {
   /** Empty for a caller without the right to read definitions. */
   async #differingKinds(): Promise<readonly string[]> {
     const checked = await Promise.all(
-      crdManifests().map(async (manifest): Promise<string[]> => {
+      this.#declared.definitions.map(async (manifest): Promise<string[]> => {
         const { name, kind, schema } = partsOf(manifest);
         const answer = await this.#ask(`${DEFINITIONS}/${name}`);
         const found = v.safeParse(Definition, tryParseJson(answer.text));
@@ -120,8 +139,9 @@ class Inspection {
   }
 
   async #granted(): Promise<ReadonlySet<string>> {
-    const rights = rightsOf([...new Set(CALLERS.flat())]);
-    const answers = await Promise.all(rights.map(async (right) => ({ right, isGranted: await this.#may(right) })));
+    const answers = await Promise.all(
+      this.#declared.rights.map(async (right) => ({ right, isGranted: await this.#may(right) })),
+    );
     return new Set(answers.filter(({ isGranted }) => isGranted).map(({ right }) => describeRight(right)));
   }
 

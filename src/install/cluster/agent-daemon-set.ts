@@ -1,7 +1,7 @@
-import type { Role } from '../../datastore/orch/role-table.ts';
-import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import type { Role } from './rights/role-table.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { BIN_DIR, CONF_DIR, KUBECONFIG_NAME } from '../places.ts';
-import { CONFIG_MAP, KV_CERTIFICATES, AGENT_SET } from './names.ts';
+import { AGENT_SET, CONFIG_MAP, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
 import {
   fieldOf,
   type HostFolder,
@@ -12,7 +12,6 @@ import {
   selectorOf,
   variables,
 } from './pod-template.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import type { ClusterSettings } from './settings.ts';
 
 const ACCOUNT = 'netplug-agent' satisfies Role['account'];

@@ -1,7 +1,7 @@
 import { RUN } from './agent-daemon-set.ts';
 import { BIRD_SET } from './names.ts';
 import { hostMounts, hostVolumes, metadataOf, podTemplate, selectorOf } from './pod-template.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import type { ClusterSettings } from './settings.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { BIN_DIR, CONF_DIR } from '../places.ts';
 import { CLEANUP_SET } from './names.ts';
 import { type HostFolder, hostMounts, hostVolumes, metadataOf, podTemplate, selectorOf } from './pod-template.ts';

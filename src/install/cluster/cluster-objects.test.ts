@@ -6,7 +6,7 @@ import type { InstallationSpec } from '../../model/installation.ts';
 import { chooseDefaultPool } from './choose-default-pool.ts';
 import { clusterObjects } from './cluster-objects.ts';
 import { conflistOf } from './conflist-of.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { type Circumstances, settingsOf } from './settings-of.ts';
 import { type ClusterSettings, VARIANTS } from './settings.ts';
 

@@ -1,13 +1,12 @@
-import { crdManifests } from '../../datastore/orch/crd-manifests.ts';
-import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import { crdManifests } from './definitions/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { agentDaemonSet } from './agent-daemon-set.ts';
 import { birdDaemonSet } from './bird-daemon-set.ts';
 import { conflistOf } from './conflist-of.ts';
 import { controllersDeployment } from './controllers-deployment.ts';
-import { CONFIG_MAP } from './names.ts';
+import { CONFIG_MAP, SYSTEM_NAMESPACE } from './names.ts';
 import { objectLabels, metadataOf } from './pod-template.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
-import { roleObjects } from './role-objects.ts';
+import { roleObjects } from './rights/role-objects.ts';
 import type { ClusterSettings } from './settings.ts';
 
 /** A stage of an installation. The next one begins when the objects of this one are in use. */

@@ -1,9 +1,8 @@
-import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
-import { HEALTH_PORTS, KV_CERTIFICATES } from './names.ts';
+import { HEALTH_PORTS, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
 import { fieldOf, variables } from './pod-template.ts';
 import { replicatedDeployment } from './replicated-deployment.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
 import type { ClusterSettings } from './settings.ts';
 
 const PORT = HEALTH_PORTS.controllers;

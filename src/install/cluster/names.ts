@@ -1,3 +1,8 @@
+/** The namespace of every program of netplug, and of their accounts. */
+export const SYSTEM_NAMESPACE = 'netplug-system';
+/** The release of a definition: an older program leaves it alone. Other tools also set the common label of versions. */
+export const RELEASE_LABEL = 'netplug.io/release';
+
 /** Names of the objects in a cluster. Selectors consist of them and cannot change: Kubernetes refuses another selector. */
 export const AGENT_SET = 'netplug-node';
 export const BIRD_SET = 'netplug-bird';

@@ -1,11 +1,10 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
-import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import type { ComponentOverride } from '../../model/installation.ts';
 import { namespaceObject } from './cluster-objects.ts';
-import { HEALTH_PORTS, OPERATOR } from './names.ts';
+import { HEALTH_PORTS, OPERATOR, SYSTEM_NAMESPACE } from './names.ts';
 import { fieldOf, variables } from './pod-template.ts';
 import { replicatedDeployment } from './replicated-deployment.ts';
-import { operatorRoleObjects } from './role-objects.ts';
+import { operatorRoleObjects } from './rights/role-objects.ts';
 import type { Images } from './settings.ts';
 
 const PORT = HEALTH_PORTS.operator;

@@ -1,7 +1,6 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
-import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import type { ComponentOverride } from '../../model/installation.ts';
-import { SERVICES_ENDPOINT } from './names.ts';
+import { SERVICES_ENDPOINT, SYSTEM_NAMESPACE } from './names.ts';
 
 export interface EnvVar {
   readonly name: string;

@@ -1,8 +1,7 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
-import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { urlHost } from '../../net/address.ts';
 import { CONF_DIR } from '../places.ts';
-import { HEALTH_PORTS } from './names.ts';
+import { HEALTH_PORTS, SYSTEM_NAMESPACE } from './names.ts';
 import { objectLabels, selectorOf } from './pod-template.ts';
 
 /** Name of the Service and the policy that prove the network. */

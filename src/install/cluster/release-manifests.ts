@@ -1,9 +1,9 @@
 import { stringify } from 'yaml';
-import { crdManifests, type Manifest } from '../../datastore/orch/crd-manifests.ts';
-import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import { crdManifests } from './definitions/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import type { InstallationPool, InstallationSpec } from '../../model/installation.ts';
 import { clusterObjects } from './cluster-objects.ts';
-import { imageNames, KV_CERTIFICATES } from './names.ts';
+import { imageNames, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
 import { operatorObjects } from './operator-deployment.ts';
 import { objectLabels } from './pod-template.ts';
 import { settingsOf } from './settings-of.ts';

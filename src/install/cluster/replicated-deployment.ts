@@ -1,4 +1,4 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import type { ComponentOverride } from '../../model/installation.ts';
 import { type EnvVar, metadataOf, podTemplate, selectorOf } from './pod-template.ts';
 

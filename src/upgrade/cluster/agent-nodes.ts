@@ -1,4 +1,4 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET } from '../../install/cluster/names.ts';
 import { isRecord } from '../../model/read-schema.ts';
 import { fitsAffinity } from './node-affinity.ts';

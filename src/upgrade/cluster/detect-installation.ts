@@ -1,6 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
 import { isNewerVersion } from '../../base/compare-versions.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET, hasFollowingPods } from '../../install/cluster/names.ts';
 import type { Variant } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';

@@ -1,5 +1,4 @@
-import { AGENT_SET } from '../../install/cluster/names.ts';
-import { INSTALL_NAMESPACE } from '../../install/cluster/objects.ts';
+import { AGENT_SET, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../model/installation.ts';
 import { findNamed, metadataIn, recordIn, textIn } from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
@@ -22,7 +21,7 @@ export function isOnDelete(agents: Readonly<Record<string, unknown>>): boolean {
 /** Reports whether an upgrade that was stopped keeps agents from following. A user may have a DaemonSet `OnDelete` for ever. */
 export function areAgentsHeld({ objects }: Pick<ClusterSnapshot, 'objects'>): boolean {
   const named = (kind: string, name: string) => findNamed(objects, kind, name) ?? {};
-  const isUnderWay = NOTES.canary in metadataIn(named('Namespace', INSTALL_NAMESPACE)).annotations;
+  const isUnderWay = NOTES.canary in metadataIn(named('Namespace', SYSTEM_NAMESPACE)).annotations;
   const isHeldByOperator = HOLD_AGENTS in metadataIn(named('Installation', INSTALLATION_NAME)).annotations;
   return isHeldByOperator || (isUnderWay && isOnDelete(named('DaemonSet', AGENT_SET)));
 }

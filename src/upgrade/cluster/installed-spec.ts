@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { tryParseJson } from '../../base/try-parse-json.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { AGENT_SET, BIRD_SET, CONFIG_MAP, DEFAULT_REGISTRY } from '../../install/cluster/names.ts';
 import { type Circumstances, REPLICAS, settingsOf } from '../../install/cluster/settings-of.ts';

@@ -1,4 +1,4 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET } from '../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../model/installation.ts';
 import type { Step } from '../../plans/plan.ts';

@@ -1,5 +1,5 @@
 import { isNewerVersion } from '../../base/compare-versions.ts';
-import { SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
+import { SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
 import type { Step, WriteStep } from '../../plans/plan.ts';
 import { OPERATOR_NAME } from './detect-installation.ts';
 import { metadataIn } from './objects-in.ts';

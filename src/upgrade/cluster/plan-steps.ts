@@ -1,4 +1,4 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import type { Stage, Step, WriteStep } from '../../plans/plan.ts';
 import { OPERATOR_NAME } from './detect-installation.ts';
 import { objectName } from '../../kube/objects/reference.ts';

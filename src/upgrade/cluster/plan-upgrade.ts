@@ -1,5 +1,5 @@
 import { isNewerVersion } from '../../base/compare-versions.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET, BIRD_SET } from '../../install/cluster/names.ts';
 import type { Step } from '../../plans/plan.ts';
 import { userCreated } from '../host-endpoints/all-interfaces.ts';

@@ -1,4 +1,4 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import type { ClusterDatastore, Variant } from '../../install/cluster/settings.ts';
 

@@ -1,4 +1,4 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import type { ObjectStage } from '../../install/cluster/cluster-objects.ts';
 
 /** The release that an upgrade leads to, with everything that is applied for it. */

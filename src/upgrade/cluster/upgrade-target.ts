@@ -1,4 +1,4 @@
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../model/manifest.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { AGENT_SET, imageNames, OPERATOR } from '../../install/cluster/names.ts';
 import type { ComponentOverride } from '../../model/installation.ts';

@@ -1,4 +1,5 @@
-import { type ClusterObject, definitionObjects } from '../../../install/cluster/objects.ts';
+import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import type { InstallMethod } from '../../../install/cluster/checks/preflight-facts.ts';
 import { CHART } from '../../../install/cluster/chart/chart-files.ts';
 import { clusterObjects, namespaceObject } from '../../../install/cluster/cluster-objects.ts';
@@ -39,7 +40,7 @@ export interface ClusterTarget {
 
 export interface TargetStage {
   readonly title: string;
-  readonly objects: readonly ClusterObject[];
+  readonly objects: readonly Manifest[];
 }
 
 /** Returns the objects that the tool itself applies, in stages. */
@@ -47,7 +48,7 @@ export function targetStages({ method, settings, spec, certificates }: ClusterTa
   const { release, images } = settings;
   const namespace = namespaceObject(release);
   if (method !== 'manifest') {
-    const definitions = { title: 'CustomResourceDefinitions', objects: definitionObjects() };
+    const definitions = { title: 'CustomResourceDefinitions', objects: crdManifests() };
     if (method === 'chart') return [{ title: 'Namespace', objects: [namespace] }, definitions];
     const operator = operatorObjects({ release, images, replicas: 1, override: {} }).filter(
       ({ kind }) => kind !== 'Namespace',
@@ -75,7 +76,7 @@ export function targetStages({ method, settings, spec, certificates }: ClusterTa
 }
 
 /** Returns the Installation of the operator. */
-export function installationObject(spec: InstallationSpec): ClusterObject {
+export function installationObject(spec: InstallationSpec): Manifest {
   return { apiVersion: API_VERSION, kind: 'Installation', metadata: { name: INSTALLATION_NAME }, spec };
 }
 

@@ -1,6 +1,5 @@
-import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import { NetplugError } from '../../../base/errors.ts';
-import { AGENT_SET, BIRD_SET, OPERATOR } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, OPERATOR, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import type { Context, Status } from '../ports.ts';
@@ -48,7 +47,7 @@ export async function clusterStatus(context: Context, { waits }: { readonly wait
 
 /** Returns the empty text for a workload that is ready, and undefined for one that does not exist. */
 async function lagOf(api: OrchApi, { kind, name }: WorkloadName, signal: AbortSignal): Promise<string | undefined> {
-  const collection = { ...(kind === 'DaemonSet' ? DAEMON_SETS : DEPLOYMENTS), namespace: INSTALL_NAMESPACE };
+  const collection = { ...(kind === 'DaemonSet' ? DAEMON_SETS : DEPLOYMENTS), namespace: SYSTEM_NAMESPACE };
   const answer = await api.get(collection, name, signal);
   return answer.outcome === 'ok' ? (workloadLag(answer.value) ?? '') : undefined;
 }

@@ -1,4 +1,6 @@
-import { type ClusterObject, INSTALL_NAMESPACE, definitionObjects } from '../../../install/cluster/objects.ts';
+import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
+import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { never } from '../../../base/errors.ts';
 import type { KvConnection } from '../../../config/connection.ts';
@@ -18,7 +20,7 @@ import { waitForDefinitions, waitForInstallation, waitForNodes, waitForWorkload 
 export interface InstallParts {
   readonly run: PodRun;
   /** By key. */
-  readonly objects: ReadonlyMap<string, ClusterObject>;
+  readonly objects: ReadonlyMap<string, Manifest>;
   readonly target: ClusterTarget;
   readonly nodes: readonly string[];
   readonly helm: Helm | undefined;
@@ -50,12 +52,12 @@ async function carryOutStep(step: ClusterAct, parts: InstallParts): Promise<void
     case 'create-pools':
       return createPools(parts);
     case 'helm':
-      await helm?.install({ name: CHART, namespace: INSTALL_NAMESPACE }, { installation: target.spec });
+      await helm?.install({ name: CHART, namespace: SYSTEM_NAMESPACE }, { installation: target.spec });
       return;
     case 'await-definitions':
       return waitForDefinitions(
         run,
-        definitionObjects().map((definition) => referenceOf(definition).name),
+        crdManifests().map((definition) => referenceOf(definition).name),
       );
     case 'await-workload':
       return waitForWorkload(run, step.workload);

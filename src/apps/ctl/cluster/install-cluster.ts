@@ -1,4 +1,4 @@
-import { definitionObjects } from '../../../install/cluster/objects.ts';
+import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { PreflightFacts, WantedPool } from '../../../install/cluster/checks/preflight-facts.ts';
@@ -251,7 +251,7 @@ async function compareObjects(
   { facts, signal }: { readonly facts: PreflightFacts; readonly signal: AbortSignal },
 ): Promise<ReadonlyMap<string, ComparedObject>> {
   const served = new Set(facts.definitions.map(({ name }) => name));
-  const own = new Set(definitionObjects().map((definition) => referenceOf(definition).name));
+  const own = new Set(crdManifests().map((definition) => referenceOf(definition).name));
   const states = new Map<string, ComparedObject>();
   for (const object of targetStages(target).flatMap((stage) => stage.objects)) {
     const { plural, group } = collectionHolding(referenceOf(object));

@@ -1,4 +1,5 @@
-import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import * as v from 'valibot';
 import { NetplugError } from '../../../base/errors.ts';
 import type { Clock } from '../../../base/clock.ts';
@@ -16,7 +17,7 @@ const END_MS = 30_000;
 /** Time for a pull to be retried before it counts as failed. */
 const PULL_MS = 30_000;
 const EVENTS = { group: '', version: 'v1', plural: 'events' } as const;
-export const SYSTEM_PODS = { ...PODS, namespace: INSTALL_NAMESPACE };
+export const SYSTEM_PODS = { ...PODS, namespace: SYSTEM_NAMESPACE };
 
 const Terminated = v.looseObject({
   exitCode: v.number(),
@@ -127,7 +128,7 @@ export async function runPods(
     pods,
     until,
     what,
-  }: { readonly pods: readonly ClusterObject[]; readonly until: 'ready' | 'succeeded'; readonly what: string },
+  }: { readonly pods: readonly Manifest[]; readonly until: 'ready' | 'succeeded'; readonly what: string },
 ): Promise<readonly PodState[]> {
   const { api, clock, signal, onProgress } = run;
   const references = pods.map(referenceOf);
@@ -156,7 +157,7 @@ export async function runPods(
     look,
     (open, why) =>
       new NetplugError('install/not-ready', `${why} while waiting for the pods of "${what}": ${open}`, {
-        hint: `Look at the pod: kubectl -n ${INSTALL_NAMESPACE} describe pod ${waitsFor}`,
+        hint: `Look at the pod: kubectl -n ${SYSTEM_NAMESPACE} describe pod ${waitsFor}`,
         facts: { pod: waitsFor },
       }),
   );
@@ -191,7 +192,7 @@ export async function removePodsNamed(run: Omit<PodRun, 'onProgress'>, names: re
   const pods = await run.api.list(SYSTEM_PODS, { ...podsNamed(names), only: 'names' }, run.signal);
   await removePods(
     run,
-    pods.map(({ metadata: { name } }) => referenceTo('Pod', { name, namespace: INSTALL_NAMESPACE })),
+    pods.map(({ metadata: { name } }) => referenceTo('Pod', { name, namespace: SYSTEM_NAMESPACE })),
   );
 }
 
@@ -207,7 +208,7 @@ const Event = v.looseObject({ reason: v.optional(v.string()), message: v.optiona
 async function withEvent(api: OrchApi, state: PodState, signal: AbortSignal): Promise<PodState> {
   if (state.phase !== 'pending') return state;
   const fieldSelector = `involvedObject.name=${state.name},reason=FailedCreatePodSandBox`;
-  const events = await api.list({ ...EVENTS, namespace: INSTALL_NAMESPACE }, { fieldSelector }, signal);
+  const events = await api.list({ ...EVENTS, namespace: SYSTEM_NAMESPACE }, { fieldSelector }, signal);
   const read = v.safeParse(Event, events.at(-1));
   const message = read.success ? read.output.message : undefined;
   return message === undefined ? state : { ...state, reason: message };

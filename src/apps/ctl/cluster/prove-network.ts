@@ -11,7 +11,7 @@ import {
   probeTargets,
   probeUrl,
 } from '../../../install/cluster/probe-objects.ts';
-import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { ENDPOINT_SLICES } from '../../../kube/paths.ts';
 import { applyObject, deleteObject } from '../../../kube/objects/apply.ts';
@@ -59,7 +59,7 @@ export async function proveNetwork(run: PodRun, { nodes, image, hasPolicy, addre
     refuseFaults((await addressFaults?.(running)) ?? []);
     const { clusterIP } = v.parse(ServiceSpec, applied).spec;
     const hasDns = await isDnsReady(api, signal);
-    const named = hasDns ? [probeUrl(`${PROBE}.${INSTALL_NAMESPACE}.svc`)] : [];
+    const named = hasDns ? [probeUrl(`${PROBE}.${SYSTEM_NAMESPACE}.svc`)] : [];
     const each = running.flatMap((server) => server.addresses).map((address) => probeTargets(address, { hasPolicy }));
     const open = [...each.flatMap((target) => target.open), probeUrl(clusterIP), ...named];
     const targets = { open, closed: each.flatMap((target) => target.closed) };

@@ -1,4 +1,5 @@
-import { type ClusterObject, INSTALL_NAMESPACE, definitionObjects } from '../../../install/cluster/objects.ts';
+import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import * as v from 'valibot';
 import { compareDefinitions } from '../../../install/cluster/checks/compare-definitions.ts';
 import type {
@@ -8,7 +9,7 @@ import type {
   NamedRange,
   NodeFact,
 } from '../../../install/cluster/checks/preflight-facts.ts';
-import { AGENT_SET, HEALTH_PORTS, OPERATOR } from '../../../install/cluster/names.ts';
+import { AGENT_SET, HEALTH_PORTS, OPERATOR, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
@@ -93,7 +94,7 @@ export interface NeededRight {
 }
 
 /** Returns the rights to write and delete these objects. */
-export function rightsForObjects(objects: readonly ClusterObject[], verbs: readonly string[]): readonly NeededRight[] {
+export function rightsForObjects(objects: readonly Manifest[], verbs: readonly string[]): readonly NeededRight[] {
   const rights = objects.flatMap((object) => {
     const { group, plural: resource, namespace } = collectionHolding(referenceOf(object));
     return verbs.map((verb) => ({ verb, group, resource, ...(namespace === undefined ? {} : { namespace }) }));
@@ -210,7 +211,7 @@ async function readRelease(api: OrchApi, signal: AbortSignal): Promise<string | 
 
 async function readDefinitions(api: OrchApi, signal: AbortSignal): Promise<readonly DefinitionFact[]> {
   const found = await Promise.all(
-    definitionObjects().map(async (own) => {
+    crdManifests().map(async (own) => {
       const { name } = referenceOf(own);
       const answer = await api.get(DEFINITIONS, name, signal);
       return answer.outcome === 'ok' ? [{ name, ...compareDefinitions(answer.value, own) }] : [];
@@ -221,7 +222,7 @@ async function readDefinitions(api: OrchApi, signal: AbortSignal): Promise<reado
 
 /** Returns how netplug was installed: by the release of helm that the operator belongs to, by the operator, or without one. */
 export async function findMethod(api: OrchApi, signal: AbortSignal): Promise<InstallMethod | undefined> {
-  const place = { namespace: INSTALL_NAMESPACE };
+  const place = { namespace: SYSTEM_NAMESPACE };
   const operator = await api.get({ ...DEPLOYMENTS, ...place }, OPERATOR, signal);
   if (operator.outcome === 'ok') return helmReleaseOf(operator.value) === undefined ? 'operator' : 'chart';
   const agent = await api.get({ ...DAEMON_SETS, ...place }, AGENT_SET, signal);
@@ -300,7 +301,7 @@ const PodShape = v.object({
 async function readPortHolders(api: OrchApi, signal: AbortSignal): Promise<PreflightFacts['portHolders']> {
   const pods = await api.list(PODS, {}, signal);
   return pods.flatMap((pod) => {
-    if (pod.metadata.namespace === INSTALL_NAMESPACE) return [];
+    if (pod.metadata.namespace === SYSTEM_NAMESPACE) return [];
     const read = v.safeParse(PodShape, pod);
     if (!read.success) return [];
     const { hostNetwork = false, containers } = read.output.spec;

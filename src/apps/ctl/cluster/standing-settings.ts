@@ -1,8 +1,7 @@
 import { problemsError } from '../../../base/problem.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { InstallMethod, PreflightFacts } from '../../../install/cluster/checks/preflight-facts.ts';
-import { AGENT_SET, BIRD_SET, CONFIG_MAP } from '../../../install/cluster/names.ts';
-import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { AGENT_SET, BIRD_SET, CONFIG_MAP, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { ClusterDatastore, Variant } from '../../../install/cluster/settings.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
@@ -60,7 +59,7 @@ async function readManifestSettings(
   ] as const;
   const objects = await Promise.all(
     sources.map(async ([kind, name]) => {
-      const live = await findObject(api, referenceTo(kind, { name, namespace: INSTALL_NAMESPACE }), signal);
+      const live = await findObject(api, referenceTo(kind, { name, namespace: SYSTEM_NAMESPACE }), signal);
       return live === undefined ? [] : [live];
     }),
   );

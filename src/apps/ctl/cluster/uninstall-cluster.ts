@@ -1,7 +1,7 @@
-import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { never, NetplugError } from '../../../base/errors.ts';
 import { namespaceObject } from '../../../install/cluster/cluster-objects.ts';
-import { OPERATOR } from '../../../install/cluster/names.ts';
+import { OPERATOR, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import { FLOW_PODS } from '../../../install/cluster/probe-objects.ts';
 import type { ClusterSettings } from '../../../install/cluster/settings.ts';
 import { NODES } from '../../../kube/paths.ts';
@@ -109,13 +109,13 @@ export async function uninstallCluster(
   return 0;
 }
 
-function allObjects(settings: ClusterSettings): ReadonlyMap<string, ClusterObject> {
+function allObjects(settings: ClusterSettings): ReadonlyMap<string, Manifest> {
   const { operator, programs, plugin, rest, definitions } = removableObjects(settings);
   const all = [...operator, ...programs, ...plugin, ...rest, ...definitions, namespaceObject(settings.release)];
   return new Map(all.map((object) => [objectName(object), object]));
 }
 
-function named(objects: ReadonlyMap<string, ClusterObject>, key: string): ClusterObject {
+function named(objects: ReadonlyMap<string, Manifest>, key: string): Manifest {
   const object = objects.get(key);
   if (object === undefined) throw new Error(`the plan has no object ${key}`);
   return object;
@@ -123,14 +123,14 @@ function named(objects: ReadonlyMap<string, ClusterObject>, key: string): Cluste
 
 async function readRemovalFacts(
   api: OrchApi,
-  objects: ReadonlyMap<string, ClusterObject>,
+  objects: ReadonlyMap<string, Manifest>,
   signal: AbortSignal,
 ): Promise<RemovalFacts> {
   const existing = new Set<string>();
   for (const [key, object] of objects) {
     if ((await findObject(api, referenceOf(object), signal)) !== undefined) existing.add(key);
   }
-  const operator = await api.get({ ...DEPLOYMENTS, namespace: INSTALL_NAMESPACE }, OPERATOR, signal);
+  const operator = await api.get({ ...DEPLOYMENTS, namespace: SYSTEM_NAMESPACE }, OPERATOR, signal);
   const installation = referenceOf(installationObject({}));
   const { plural, group } = collectionHolding(installation);
   const isServed = (await api.get(DEFINITIONS, `${plural}.${group}`, signal)).outcome === 'ok';
@@ -151,7 +151,7 @@ async function releaseInstallation(api: OrchApi, signal: AbortSignal): Promise<v
   await tryMerge(api, { which, body: { metadata: { finalizers: null } } }, signal);
 }
 
-async function waitUntilGone(run: PodRun, objects: readonly ClusterObject[]): Promise<void> {
+async function waitUntilGone(run: PodRun, objects: readonly Manifest[]): Promise<void> {
   const { api, signal } = run;
   for (const object of objects) {
     const which = referenceOf(object);
@@ -208,7 +208,7 @@ async function cleanNodes(run: PodRun, settings: ClusterSettings): Promise<void>
   } catch (cause) {
     if (!signal.aborted) throw cause;
     throw new NetplugError('install/not-ready', 'Timed out while cleaning the nodes', {
-      hint: `Look at "kubectl -n ${INSTALL_NAMESPACE} logs ds/${CLEANUP_NAME} -c clean", and run the command again`,
+      hint: `Look at "kubectl -n ${SYSTEM_NAMESPACE} logs ds/${CLEANUP_NAME} -c clean", and run the command again`,
       cause,
     });
   }

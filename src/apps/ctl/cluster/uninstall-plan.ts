@@ -1,4 +1,5 @@
-import { type ClusterObject, definitionObjects } from '../../../install/cluster/objects.ts';
+import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { cleanupDaemonSet } from '../../../install/cluster/cleanup-daemon-set.ts';
 import { clusterObjects, namespaceObject } from '../../../install/cluster/cluster-objects.ts';
 import {
@@ -52,11 +53,11 @@ export function settingsForRemoval(registry: string | undefined): ClusterSetting
 
 /** Returns every object that a removal deletes, whichever datastore the installation has, by stages of deletion. */
 export function removableObjects(settings: ClusterSettings): {
-  readonly operator: readonly ClusterObject[];
-  readonly programs: readonly ClusterObject[];
-  readonly plugin: readonly ClusterObject[];
-  readonly rest: readonly ClusterObject[];
-  readonly definitions: readonly ClusterObject[];
+  readonly operator: readonly Manifest[];
+  readonly programs: readonly Manifest[];
+  readonly plugin: readonly Manifest[];
+  readonly rest: readonly Manifest[];
+  readonly definitions: readonly Manifest[];
 } {
   const { release, images } = settings;
   const datastores: readonly ClusterDatastore[] = [{ type: 'orch' }, { type: 'kvv3', endpoints: '', tls: 'secret' }];
@@ -80,17 +81,17 @@ export function removableObjects(settings: ClusterSettings): {
       !['CustomResourceDefinition', 'Namespace', 'IPPool'].includes(String(object['kind']))
     );
   });
-  const isPlugins = (object: ClusterObject): boolean => referenceOf(object).name.startsWith(KEPT_ACCOUNT);
+  const isPlugins = (object: Manifest): boolean => referenceOf(object).name.startsWith(KEPT_ACCOUNT);
   return {
     operator,
     programs: distinct(programs),
     plugin: others.filter(isPlugins),
     rest: [...others.filter((object) => !isPlugins(object)), certificatesSecret({}, release)],
-    definitions: definitionObjects(),
+    definitions: crdManifests(),
   };
 }
 
-function distinct(objects: readonly ClusterObject[]): readonly ClusterObject[] {
+function distinct(objects: readonly Manifest[]): readonly Manifest[] {
   return [...new Map(objects.map((object) => [objectName(object), object])).values()];
 }
 
@@ -101,7 +102,7 @@ export function removalPlan(
   extent: 'programs' | 'everything',
 ): Plan<RemovalAct> {
   const { operator, programs, plugin, rest, definitions } = removableObjects(settings);
-  const deletions = (objects: readonly ClusterObject[]): Stage<RemovalAct>['steps'] =>
+  const deletions = (objects: readonly Manifest[]): Stage<RemovalAct>['steps'] =>
     objects
       .map((object) => objectName(object))
       .filter((key) => existing.has(key))
@@ -161,11 +162,11 @@ export function removalPlan(
 }
 
 /** A pod that is removed later needs the certificates of etcd on its node, not those in the cluster. */
-function keptWithoutPurge(rest: readonly ClusterObject[]): { readonly deleted: readonly ClusterObject[] } {
+function keptWithoutPurge(rest: readonly Manifest[]): { readonly deleted: readonly Manifest[] } {
   return { deleted: rest.filter((object) => ![CONFIG_MAP, KV_CERTIFICATES].includes(referenceOf(object).name)) };
 }
 
-export function cleanupObject(settings: ClusterSettings): ClusterObject {
+export function cleanupObject(settings: ClusterSettings): Manifest {
   return cleanupDaemonSet(settings);
 }
 

@@ -1,4 +1,3 @@
-import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
 import * as v from 'valibot';
 import { NetplugError } from '../../../base/errors.ts';
 import { INSTALLATION_NAME } from '../../../model/installation.ts';
@@ -6,7 +5,7 @@ import { API_VERSION } from '../../../model/resource.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import { NODES } from '../../../kube/paths.ts';
 import { firstLine, imageWatch, podStateOf, type PodRun, SYSTEM_PODS } from './node-pods.ts';
-import { hasFollowingPods } from '../../../install/cluster/names.ts';
+import { hasFollowingPods, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import { type WaitState, waitUntil } from './wait-until.ts';
 import { DAEMON_SETS, DEFINITIONS, DEPLOYMENTS } from './read-preflight-facts.ts';
 
@@ -77,7 +76,7 @@ export async function waitFor(run: PodRun, what: string, lag: () => Promise<stri
     look,
     (open, why) =>
       new NetplugError('install/not-ready', `${why} while waiting for ${open}`, {
-        hint: `Look at "kubectl -n ${INSTALL_NAMESPACE} get pods -o wide", correct the cause, and run the command again`,
+        hint: `Look at "kubectl -n ${SYSTEM_NAMESPACE} get pods -o wide", correct the cause, and run the command again`,
         facts: { what },
       }),
   );
@@ -105,7 +104,7 @@ export interface WorkloadName {
 export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName): Promise<void> {
   const { api, clock, signal } = run;
   const refuseWithoutImage = imageWatch(clock);
-  const collection = { ...(kind === 'DaemonSet' ? DAEMON_SETS : DEPLOYMENTS), namespace: INSTALL_NAMESPACE };
+  const collection = { ...(kind === 'DaemonSet' ? DAEMON_SETS : DEPLOYMENTS), namespace: SYSTEM_NAMESPACE };
   await waitFor(run, name, async () => {
     const answer = await api.get(collection, name, signal);
     const open = answer.outcome === 'ok' ? workloadLag(answer.value) : 'missing';

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Mode } from '../../../base/mode.ts';
-import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -40,7 +40,7 @@ function releaseWriters(live: ApiObject): readonly Readonly<Record<string, unkno
 /** Applies an object as its installer, or makes a dry run of that. @throws install/refused, store/* */
 export async function applyRelease(
   api: OrchApi,
-  { object, mode }: { readonly object: ClusterObject; readonly mode?: Mode },
+  { object, mode }: { readonly object: Manifest; readonly mode?: Mode },
   signal: AbortSignal,
 ): Promise<{ readonly before: ApiObject | undefined; readonly after: ApiObject }> {
   const before = await findObject(api, referenceOf(object), signal);
@@ -48,11 +48,7 @@ export async function applyRelease(
 }
 
 /** Reports whether applying the objects would change nothing. @throws install/refused, store/* */
-export async function areApplied(
-  api: OrchApi,
-  objects: readonly ClusterObject[],
-  signal: AbortSignal,
-): Promise<boolean> {
+export async function areApplied(api: OrchApi, objects: readonly Manifest[], signal: AbortSignal): Promise<boolean> {
   for (const object of objects) {
     if ((await findObject(api, referenceOf(object), signal)) === undefined) return false;
     const { before, after } = await applyRelease(api, { object, mode: 'dry-run' }, signal);

@@ -7,7 +7,7 @@ import { errnoOf, NetplugError, reasonOf } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { VERSION } from '../../../base/version.ts';
 import { newCluster } from '../../../datastore/keep-cluster-information.ts';
-import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
@@ -40,9 +40,9 @@ const Header = v.looseObject({
 export interface Backup {
   readonly header: Readonly<v.InferOutput<typeof Header>>;
   /** Objects as the API had them, with managers and data. */
-  readonly objects: readonly ClusterObject[];
+  readonly objects: readonly Manifest[];
   /** Secrets with the records of helm. */
-  readonly charts: readonly ClusterObject[];
+  readonly charts: readonly Manifest[];
   readonly records: Exported;
 }
 

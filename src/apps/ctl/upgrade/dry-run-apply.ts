@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isNetplugError } from '../../../base/errors.ts';
-import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { findObject, MANAGER, tryApply } from '../../../kube/objects/apply.ts';
 import { collectionHolding, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
@@ -14,7 +14,7 @@ import { installersOf, managerFor } from './apply-objects.ts';
  */
 export async function dryRunApply(
   api: OrchApi,
-  { object, served }: { readonly object: ClusterObject; readonly served: ReadonlySet<string> },
+  { object, served }: { readonly object: Manifest; readonly served: ReadonlySet<string> },
   signal: AbortSignal,
 ): Promise<DryRunResult | undefined> {
   const which = referenceOf(object);

@@ -6,7 +6,7 @@ import type { OrchSettings } from '../../../config/connection.ts';
 import { editLine } from '../../../install/cluster/edits/edit.ts';
 import { reapplyEdits } from '../../../install/cluster/edits/like.ts';
 import { DEFAULT_REGISTRY } from '../../../install/cluster/names.ts';
-import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { orchClusterUid } from '../../../kube/cluster-uid.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
@@ -125,7 +125,7 @@ export async function targetReader(
     if (!isToldWhatIsLost)
       for (const { edit, reason } of refused) context.io.stderr(`not kept: ${editLine(edit)}: ${reason}\n`);
     isToldWhatIsLost = true;
-    const edited: readonly ClusterObject[] = objects;
+    const edited: readonly Manifest[] = objects;
     return upgradeTarget(snapshot, { release: VERSION, registry, edited });
   };
 }

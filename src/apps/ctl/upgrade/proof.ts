@@ -1,7 +1,6 @@
 import type { Env } from '../../../config/environment.ts';
 import { controllersSettings } from '../../../config/controllers-settings.ts';
-import { AGENT_SET, imageNames } from '../../../install/cluster/names.ts';
-import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { AGENT_SET, imageNames, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { ProbeImage } from '../../../install/cluster/probe-objects.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
@@ -70,7 +69,7 @@ async function addressFaults(
       const address = parseAddress(text);
       const holder = blocks.map(({ value }) => holderOf(value, address)).find((found) => found !== undefined);
       if (holder === undefined) return [`the datastore does not know that pod ${name} has ${text}`];
-      const isOwn = holder.pod === name && holder.namespace === INSTALL_NAMESPACE;
+      const isOwn = holder.pod === name && holder.namespace === SYSTEM_NAMESPACE;
       return isOwn ? [] : [`pod ${name} has ${text}, which ${holder.namespace ?? ''}/${holder.pod ?? holder.id} holds`];
     });
   });

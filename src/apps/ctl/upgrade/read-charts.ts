@@ -3,7 +3,7 @@ import { gunzip } from 'node:zlib';
 import * as v from 'valibot';
 import { reasonOf } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
-import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -28,7 +28,7 @@ export interface ChartRecords {
   /** The newest revision of each release that holds objects of netplug. */
   readonly releases: readonly ChartRelease[];
   /** The Secrets of all revisions of these releases, whole. */
-  readonly secrets: readonly ClusterObject[];
+  readonly secrets: readonly Manifest[];
   /** Why records could not be read. */
   readonly unread: readonly string[];
 }
@@ -36,7 +36,7 @@ export interface ChartRecords {
 /** Reads the records of helm in all namespaces without helm. @throws store/* */
 export async function readChartRecords(api: OrchApi, signal: AbortSignal): Promise<ChartRecords> {
   const newest = new Map<string, ChartRelease>();
-  const found: { readonly release: string; readonly secret: ClusterObject }[] = [];
+  const found: { readonly release: string; readonly secret: Manifest }[] = [];
   const unread: string[] = [];
   for (const secret of await api.list(SECRETS, RECORDS, signal)) {
     const { name, namespace = '' } = secret.metadata;

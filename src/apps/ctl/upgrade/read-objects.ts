@@ -1,5 +1,5 @@
-import type { ClusterObject } from '../../../install/cluster/objects.ts';
-import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
+import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import { collectionHolding, referenceTo } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { recordIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -16,12 +16,12 @@ export async function readInstalledObjects(
   api: OrchApi,
   served: readonly string[],
   signal: AbortSignal,
-): Promise<readonly ClusterObject[]> {
+): Promise<readonly Manifest[]> {
   const labelled = { labelSelector: LABEL };
   const kinds = [
     ...CLUSTER_WIDE.map((kind) => ({ of: referenceTo(kind, { name: '' }), options: labelled })),
     ...NAMESPACED.map((kind) => ({
-      of: referenceTo(kind, { name: '', namespace: INSTALL_NAMESPACE }),
+      of: referenceTo(kind, { name: '', namespace: SYSTEM_NAMESPACE }),
       options: labelled,
     })),
     ...WHOLE.map((kind) => ({ of: referenceTo(kind, { name: '' }), options: {} })),
@@ -32,7 +32,7 @@ export async function readInstalledObjects(
       if (!served.includes(`${collection.group}/${collection.plural}`)) return [];
       const { apiVersion, kind } = of;
       // A listing leaves the two out.
-      return (await api.list(collection, options, signal)).map((object): ClusterObject => ({
+      return (await api.list(collection, options, signal)).map((object): Manifest => ({
         ...object,
         apiVersion,
         kind,
@@ -53,7 +53,7 @@ const KEPT_STATUS = [
 const OF_THE_SERVER = ['managedFields', 'uid', 'resourceVersion', 'creationTimestamp'];
 
 /** Returns what of an object is part of a snapshot: nothing secret, and of the status what shows a roll-out. */
-export function withoutServerFields(object: ClusterObject): ClusterObject {
+export function withoutServerFields(object: Manifest): Manifest {
   const { data, stringData: _, status: _status, ...rest } = object;
   const metadata = Object.entries(recordIn(object, 'metadata')).filter(([key]) => !OF_THE_SERVER.includes(key));
   const status = Object.entries(recordIn(object, 'status')).filter(([key]) => KEPT_STATUS.includes(key));

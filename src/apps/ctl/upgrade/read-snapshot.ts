@@ -1,7 +1,7 @@
 import { probeObjects } from '../../../install/cluster/probe-objects.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
-import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { type ClusterSnapshot, SNAPSHOT_FORMAT, type UpgradeMethod } from '../../../upgrade/cluster/snapshot.ts';
@@ -96,7 +96,7 @@ export async function readSnapshot(
 }
 
 /** Returns the objects that the method of the installation applies itself. */
-export function appliedObjects(snapshot: ClusterSnapshot, target: UpgradeTarget): readonly ClusterObject[] {
+export function appliedObjects(snapshot: ClusterSnapshot, target: UpgradeTarget): readonly Manifest[] {
   const { method } = detectInstallation(snapshot);
   if (method === 'manifest') return target.stages.flatMap(({ objects }) => objects);
   const definitions = target.stages.flatMap(({ stage, objects }) => (stage === 'definitions' ? objects : []));

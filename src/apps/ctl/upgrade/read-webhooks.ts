@@ -1,5 +1,4 @@
-import { AGENT_SET } from '../../../install/cluster/names.ts';
-import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { AGENT_SET, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { NAMESPACES, PODS } from '../../../kube/paths.ts';
 import { listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -15,9 +14,9 @@ const AGENT_LABELS = { 'app.kubernetes.io/name': AGENT_SET, 'app.kubernetes.io/p
 
 /** Reads the webhooks that the API server asks about pods, nodes and workloads of netplug. @throws store/* */
 export async function readWebhooks(api: OrchApi, signal: AbortSignal): Promise<readonly WebhookState[]> {
-  const answer = await api.get(NAMESPACES, INSTALL_NAMESPACE, signal);
+  const answer = await api.get(NAMESPACES, SYSTEM_NAMESPACE, signal);
   const own = answer.outcome === 'ok' ? (answer.value.metadata.labels ?? {}) : {};
-  const labels = { 'kubernetes.io/metadata.name': INSTALL_NAMESPACE, ...own };
+  const labels = { 'kubernetes.io/metadata.name': SYSTEM_NAMESPACE, ...own };
   const found: WebhookState[] = [];
   for (const plural of HOOKS) {
     const collection = { group: 'admissionregistration.k8s.io', version: 'v1', plural };

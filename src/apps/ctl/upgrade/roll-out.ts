@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
-import { AGENT_SET } from '../../../install/cluster/names.ts';
+import { AGENT_SET, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
 import { annotate, findObject, tryMerge } from '../../../kube/objects/apply.ts';
 import { referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
-import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { runsOn, triedFirst } from '../../../upgrade/cluster/agent-nodes.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
@@ -26,22 +26,22 @@ import { settleFlow } from './watch-packets.ts';
 const COMPANIONS = 2;
 const RELEASED = `a user or another program has removed the annotation ${HOLD_AGENTS} of the Installation`;
 const INSTALLATION = referenceTo('Installation', { name: INSTALLATION_NAME });
-const AGENTS = referenceTo('DaemonSet', { name: AGENT_SET, namespace: INSTALL_NAMESPACE });
+const AGENTS = referenceTo('DaemonSet', { name: AGENT_SET, namespace: SYSTEM_NAMESPACE });
 
 /** Returns the image of a workload's main container. */
-export function mainImage(workload: ClusterObject): string {
+export function mainImage(workload: Manifest): string {
   return textIn(containersIn(workload)[0] ?? {}, 'image');
 }
 
 /** Reports whether the DaemonSet is as given, and every one of its pods has followed. @throws store/* */
-export async function isRolledOut(run: PodRun, agent: ClusterObject): Promise<boolean> {
+export async function isRolledOut(run: PodRun, agent: Manifest): Promise<boolean> {
   const found = await findObject(run.api, referenceOf(agent), run.signal);
   if (found === undefined || workloadLag(found) !== undefined) return false;
   const { after } = await applyRelease(run.api, { object: agent, mode: 'dry-run' }, run.signal);
   return isDeepStrictEqual(objectContent(found), objectContent(after));
 }
 
-export async function rollOut(run: PodRun, agent: ClusterObject): Promise<void> {
+export async function rollOut(run: PodRun, agent: Manifest): Promise<void> {
   await applyRelease(run.api, { object: agent }, run.signal);
   await waitForWorkload(run, { kind: 'DaemonSet', name: AGENT_SET });
 }

@@ -4,7 +4,7 @@ import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import { ROLLING } from '../../../install/cluster/agent-daemon-set.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
-import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { changeClusterInformation } from '../../../datastore/keep-cluster-information.ts';
 import { CLUSTER_INFORMATION_ID, type ClusterInformation } from '../../../model/cluster-information.ts';
 import { HOLD_AGENTS } from '../../../model/installation.ts';
@@ -124,7 +124,7 @@ async function readSteps(
 async function refuseBeyondReturn(
   { store, uid, context: { signal } }: UpgradeSession,
   { header, records }: Backup,
-  live: readonly ClusterObject[],
+  live: readonly Manifest[],
 ): Promise<void> {
   if (header.cluster !== undefined && header.cluster !== uid) {
     throw rollbackRefused(
@@ -161,7 +161,7 @@ function objectSteps(
     backup,
     live,
     pods,
-  }: { readonly backup: Backup; readonly live: readonly ClusterObject[]; readonly pods: readonly PodSnapshot[] },
+  }: { readonly backup: Backup; readonly live: readonly Manifest[]; readonly pods: readonly PodSnapshot[] },
 ): readonly Step[] {
   const { signal } = session.context;
   const there = new Map(live.map((object) => [objectName(object), object]));
@@ -170,24 +170,24 @@ function objectSteps(
   const restored = wanted.filter(
     (object) => !isDeepStrictEqual(contentOf(there.get(objectName(object)) ?? {}), contentOf(object)),
   );
-  const put = (object: ClusterObject): Step => ({
+  const put = (object: Manifest): Step => ({
     text: `${there.has(objectName(object)) ? 'put back' : 'create'} ${objectName(object)}`,
     act: async () => putBack(session, object),
   });
   // An earlier rollback may have put the object back, and not have waited to the end.
-  const hasFollowed = (object: ClusterObject): boolean => {
+  const hasFollowed = (object: Manifest): boolean => {
     const now = there.get(objectName(object));
     const isBack = !restored.includes(object) && now !== undefined && workloadLag(now as ApiObject) === undefined;
     return isBack && !hasOther(pods, releasedWorkload(object));
   };
-  const wait = (object: ClusterObject): Step => ({
+  const wait = (object: Manifest): Step => ({
     text: `wait until ${metadataIn(object).name} runs everywhere`,
     act: async () => waitForRelease(session, releasedWorkload(object)),
   });
   const followers = wanted.filter((object) => isWorkload(object) && !hasFollowed(object));
   const byHand = followers.filter((object) => metadataIn(object).name === AGENT_SET && isOnDelete(object));
   // As long as the newer operator works, it would undo what follows, and roll its agents out once nothing holds them.
-  const isEarly = (object: ClusterObject): boolean => rank(object) < ORDER.indexOf('APIServer');
+  const isEarly = (object: Manifest): boolean => rank(object) < ORDER.indexOf('APIServer');
   const putBackInOrder = [
     ...restored.filter(isEarly).map(put),
     ...followers.filter(isOperator).map(wait),
@@ -220,7 +220,7 @@ interface ReleasedWorkload {
   readonly release: string | undefined;
 }
 
-function releasedWorkload(object: ClusterObject): ReleasedWorkload {
+function releasedWorkload(object: Manifest): ReleasedWorkload {
   const kind = object['kind'] === 'DaemonSet' ? 'DaemonSet' : 'Deployment';
   return { kind, name: metadataIn(object).name, release: releaseIn(mainImage(object)) };
 }
@@ -245,7 +245,7 @@ function hasOther(pods: readonly PodSnapshot[], { name, release }: ReleasedWorkl
 }
 
 /** Replaces the object by that of the backup, with the managers of its fields; creates it when it is gone. @throws upgrade/refused */
-async function putBack({ api, context: { signal } }: UpgradeSession, object: ClusterObject): Promise<void> {
+async function putBack({ api, context: { signal } }: UpgradeSession, object: Manifest): Promise<void> {
   const which = referenceOf(object);
   const [collection, key] = [collectionHolding(which), referenceKey(which)];
   const { status: _, ...content } = object;
@@ -348,29 +348,29 @@ function isHostEndpoint(resource: AnyResource): resource is HostEndpoint {
   return resource.kind === 'HostEndpoint';
 }
 
-function isWorkload({ kind }: ClusterObject): boolean {
+function isWorkload({ kind }: Manifest): boolean {
   return kind === 'DaemonSet' || kind === 'Deployment';
 }
 
-function isOperator(object: ClusterObject): boolean {
+function isOperator(object: Manifest): boolean {
   return object['kind'] === 'Deployment' && metadataIn(object).name === OPERATOR;
 }
 
 /** The operator first: the newer one would undo everything else. */
-function rank(object: ClusterObject): number {
+function rank(object: Manifest): number {
   const place = ORDER.indexOf(String(object['kind']));
   if (isOperator(object)) return ORDER.indexOf('APIServer') - 0.5;
   return metadataIn(object).name === AGENT_SET ? ORDER.length : place;
 }
 
 /** A hold on the agents that a stopped upgrade has left would keep those of the backup from coming back. */
-function withoutHold(object: ClusterObject): ClusterObject {
+function withoutHold(object: Manifest): Manifest {
   const { [HOLD_AGENTS]: hold, ...annotations } = metadataIn(object).annotations;
   return hold === undefined ? object : { ...object, metadata: { ...recordIn(object, 'metadata'), annotations } };
 }
 
 /** What a rollback restores of an object. */
-function contentOf(object: ClusterObject): unknown {
+function contentOf(object: Manifest): unknown {
   const { status: _, metadata: _metadata, ...content } = object;
   const { labels, annotations } = metadataIn(object);
   const kept = Object.entries(annotations).filter(

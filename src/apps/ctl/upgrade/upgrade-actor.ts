@@ -1,6 +1,6 @@
 import { isNetplugError, NetplugError, never } from '../../../base/errors.ts';
-import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
-import { type ClusterObject, INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { AGENT_SET, OPERATOR, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import type { Actor, Standing } from '../../../plans/carry-out.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
 import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
@@ -37,7 +37,7 @@ import { annotateHold, areHeld, holdAgentsBack, isRolledOut, mainImage, rollOut,
 import { verifyRelease } from './verify.ts';
 import { finishFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
-export const OWN_NAMESPACE = referenceTo('Namespace', { name: INSTALL_NAMESPACE });
+export const OWN_NAMESPACE = referenceTo('Namespace', { name: SYSTEM_NAMESPACE });
 const OWNERSHIP = 'meta.helm.sh/release-namespace';
 const RESTARTED = 'netplug.io/restarted-for';
 
@@ -251,7 +251,7 @@ async function endPending(
   const backup = await findBackup(folder);
   if (backup === undefined) return;
   const before = new Set(backup.charts.map(objectName));
-  const pending = async (): Promise<ClusterObject | undefined> => {
+  const pending = async (): Promise<Manifest | undefined> => {
     const { releases, secrets } = await readChartRecords(api, run.signal);
     const newest = releases.find((each) => each.name === release && each.namespace === namespace);
     if (newest?.status.startsWith('pending-') !== true) return undefined;
@@ -302,7 +302,7 @@ async function findReference(
   { api, context: { signal } }: UpgradeSession,
   object: StepObject,
   { served }: ClusterSnapshot,
-): Promise<ClusterObject | undefined> {
+): Promise<Manifest | undefined> {
   const which = referenceTo(object.kind, object);
   const { group, plural } = collectionHolding(which);
   return served.includes(`${group}/${plural}`) ? findObject(api, which, signal) : undefined;
@@ -340,7 +340,7 @@ async function operatorLag({ run, target, session }: UpgradeRun): Promise<string
     ['Deployment', OPERATOR],
     ['DaemonSet', AGENT_SET],
   ] as const) {
-    const found = await findObject(run.api, referenceTo(kind, { name, namespace: INSTALL_NAMESPACE }), run.signal);
+    const found = await findObject(run.api, referenceTo(kind, { name, namespace: SYSTEM_NAMESPACE }), run.signal);
     const release = found === undefined ? undefined : releaseIn(mainImage(found));
     if (release !== target.release) return `${kind} ${name} has release ${release ?? 'none'}`;
     if (found !== undefined && isOnDelete(found)) return `${kind} ${name} is held`;

@@ -9,7 +9,7 @@ import { objectName } from '../../../kube/objects/reference.ts';
 import { containersIn, findNamed, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
-import type { ClusterObject } from '../../../install/cluster/objects.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { workloadLag } from '../cluster/wait-ready.ts';
@@ -79,7 +79,7 @@ export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): 
 /** The specification names ready counts of its own manifests. These are the counts of the manifest that runs. */
 function workloadResults(
   { pods }: ClusterSnapshot,
-  { name, object, release }: { readonly name: string; readonly object: ClusterObject; readonly release: string },
+  { name, object, release }: { readonly name: string; readonly object: Manifest; readonly release: string },
 ): readonly Verified[] {
   const names = containersIn(object).map((container) => textIn(container, 'name'));
   const own = pods.filter(({ component }) => component === name);
@@ -106,7 +106,7 @@ function workloadResults(
 }
 
 /** Objects of a snapshot have all that workloads are judged by. */
-function withName(object: ClusterObject): ApiObject {
+function withName(object: Manifest): ApiObject {
   return object as unknown as ApiObject;
 }
 

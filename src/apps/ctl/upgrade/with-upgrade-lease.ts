@@ -1,6 +1,6 @@
 import { timeLimit } from '../../../base/clock.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import { INSTALL_NAMESPACE } from '../../../install/cluster/objects.ts';
+import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { NamedLease } from '../../../runtime/leader-lease.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
@@ -27,7 +27,7 @@ export async function withUpgradeLease<T>(
   const { context, access } = session;
   const { clock, hostname, openApi, openLease, random } = context.ports;
   const lease = openLease(session.api, {
-    namespace: INSTALL_NAMESPACE,
+    namespace: SYSTEM_NAMESPACE,
     name: NAME,
     holder: `${hostname}_${random.id()}`,
     durationMs: DURATION_MS,
@@ -116,7 +116,7 @@ async function inProgress(lease: NamedLease, does: string): Promise<NetplugError
     'upgrade/in-progress',
     `Cannot change the release of this cluster: another call of netplugctl ${does}${holder === '' ? '' : ` on ${holder}`}`,
     {
-      hint: `Wait until it ends; "kubectl -n ${INSTALL_NAMESPACE} get lease ${NAME}" shows it`,
+      hint: `Wait until it ends; "kubectl -n ${SYSTEM_NAMESPACE} get lease ${NAME}" shows it`,
       facts: { holder },
     },
   );

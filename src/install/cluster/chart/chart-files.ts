@@ -1,6 +1,7 @@
+import { SYSTEM_NAMESPACE } from '../names.ts';
 import { stringify } from 'yaml';
-import { crdManifests, type Manifest } from '../../../datastore/orch/crd-manifests.ts';
-import { SYSTEM_NAMESPACE } from '../../../datastore/orch/role-table.ts';
+import { crdManifests } from '../definitions/crd-manifests.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { INSTALLATION_NAME } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import { operatorObjects } from '../operator-deployment.ts';

@@ -1,5 +1,5 @@
 import { at } from '../../../base/problem.ts';
-import { RELEASE_LABEL } from '../../../datastore/orch/crd-manifests.ts';
+import { RELEASE_LABEL } from '../names.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import type { DefinitionFact } from './preflight-facts.ts';
 

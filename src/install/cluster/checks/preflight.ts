@@ -1,5 +1,5 @@
 import { isNewerRelease, isNewerVersion } from '../../../base/compare-versions.ts';
-import { RELEASE_LABEL } from '../../../datastore/orch/crd-manifests.ts';
+import { RELEASE_LABEL } from '../names.ts';
 import { type Cidr, cidrsOverlap, tryReadCidr } from '../../../net/cidr.ts';
 import { datastoreChanges } from './datastore-changes.ts';
 import type { DefinitionFact, PreflightFacts, NodeFact, WantedInstallation } from './preflight-facts.ts';

@@ -1,4 +1,4 @@
-import { SYSTEM_NAMESPACE } from '../../../datastore/orch/role-table.ts';
+import { SYSTEM_NAMESPACE } from '../names.ts';
 import { at, showFound } from '../../../base/problem.ts';
 import type { ManifestEdit, EditStep } from '../edits/edit.ts';
 import { pathText } from '../edits/edit.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Manifest } from '../../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import type { ManifestEdit, EditStep } from './edit.ts';
 import { canonical, isListOfRecords, structuredObjects } from './find-edits.ts';

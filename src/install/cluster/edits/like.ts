@@ -1,4 +1,4 @@
-import type { Manifest } from '../../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import {
   ENDPOINTS_PLACEHOLDER,

@@ -1,5 +1,5 @@
 import { tryParseJson } from '../../../base/try-parse-json.ts';
-import type { Manifest } from '../../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 
 const IMAGE = /^(?:(?<registry>[^@]+)\/)?(?<name>[^/:@]+)(?::(?<tag>[^/@]+))?$/;

@@ -1,6 +1,6 @@
 import { isOnDelete } from '../held-agents.ts';
 import { isNewerVersion } from '../../../base/compare-versions.ts';
-import type { Manifest } from '../../../datastore/orch/crd-manifests.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { hazardOf, type HazardFacts, type PreflightCheck } from './check.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
 import { containersIn, findNamed, listIn, metadataIn, podSpecIn, recordIn, releaseIn, textIn } from '../objects-in.ts';

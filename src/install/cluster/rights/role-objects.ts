@@ -1,7 +1,8 @@
-import { type Role, ROLE_LIST, SYSTEM_NAMESPACE } from '../../datastore/orch/role-table.ts';
-import { objectLabels } from './pod-template.ts';
-import type { Manifest } from '../../datastore/orch/crd-manifests.ts';
-import type { ClusterDatastore } from './settings.ts';
+import type { Manifest } from '../../../model/manifest.ts';
+import { type Role, ROLE_LIST } from './role-table.ts';
+import { objectLabels } from '../pod-template.ts';
+import { SYSTEM_NAMESPACE } from '../names.ts';
+import type { ClusterDatastore } from '../settings.ts';
 
 const RBAC = 'rbac.authorization.k8s.io';
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { crdManifests } from './crd-manifests.ts';
+import { crdManifests } from '../definitions/crd-manifests.ts';
 import { RENDERED_ROLES } from './operator-roles.ts';
 import { ROLE_LIST, ROLES } from './role-table.ts';
-import { CALLERS, describeRight, missingRights, rightsOf } from './roles.ts';
+import { describeRight } from '../../../model/right.ts';
+import { CALLERS, missingRights, rightsOf } from './roles.ts';
 
 describe('the roles', () => {
   it('leave nothing missing for who has all of one caller', () => {

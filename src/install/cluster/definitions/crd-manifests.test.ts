@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { KINDS } from '../../model/kinds.ts';
+import { KINDS } from '../../../model/kinds.ts';
 import { crdManifests } from './crd-manifests.ts';
 import { resourceSchema } from './crd-schemas.ts';
 

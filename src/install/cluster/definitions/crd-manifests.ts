@@ -1,12 +1,11 @@
 import { stringify } from 'yaml';
-import { VERSION as RELEASE } from '../../base/version.ts';
-import { KINDS } from '../../model/kinds.ts';
-import { API_VERSION } from '../../model/resource.ts';
-import { NETPLUG_NODE, NETPLUG_NODES } from './netplug-nodes.ts';
+import { VERSION as RELEASE } from '../../../base/version.ts';
+import { KINDS } from '../../../model/kinds.ts';
+import { API_VERSION } from '../../../model/resource.ts';
+import type { Manifest } from '../../../model/manifest.ts';
+import { NETPLUG_NODE, NETPLUG_NODES } from '../../../model/netplug-node.ts';
+import { RELEASE_LABEL } from '../names.ts';
 import { blockSchema, CUSTOM_KINDS, type CustomKind, resourceSchema, type StructuralSchema } from './crd-schemas.ts';
-
-/** One object as `kubectl apply` takes it. */
-export type Manifest = Readonly<Record<string, unknown>>;
 
 interface PrinterColumn {
   readonly name: string;
@@ -28,8 +27,6 @@ interface Definition {
 const [GROUP = '', VERSION = ''] = API_VERSION.split('/');
 /** `kubectl get netplug` lists all kinds of the category. */
 const CATEGORY = 'netplug';
-/** The release that a definition is from: an older program leaves it alone. The common label of versions is set by other tools as well. */
-export const RELEASE_LABEL = 'netplug.io/release';
 const LABELS = { 'app.kubernetes.io/part-of': 'netplug', [RELEASE_LABEL]: RELEASE };
 const AGE: PrinterColumn = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' };
 

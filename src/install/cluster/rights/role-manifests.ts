@@ -1,4 +1,5 @@
-import { SYSTEM_NAMESPACE, type Role, ROLE_LIST, type RoleName, type RoleRule } from './role-table.ts';
+import { SYSTEM_NAMESPACE } from '../names.ts';
+import { type Role, ROLE_LIST, type RoleName, type RoleRule } from './role-table.ts';
 
 const LINE = 116;
 
@@ -14,7 +15,7 @@ export function rbacManifestFile(): string {
     ...accounts.map(accountManifest),
     ...roles.flatMap((role) => [roleManifest(role), ...(role.account === undefined ? [] : [bindingManifest(role)])]),
   ];
-  const note = `# Made by scripts/check-generated.ts from src/datastore/orch/role-table.ts: change the roles there.
+  const note = `# Made by scripts/check-generated.ts from src/install/cluster/rights/role-table.ts: change the roles there.
 # What the programs may do in the API, and no more. Apply it after crds.yaml. docs/rights.md says it in one table.
 `;
   return `${note}${documents.map((text) => `---\n${text}`).join('')}`;

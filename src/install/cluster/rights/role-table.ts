@@ -1,10 +1,8 @@
 // A table: what every program of netplug may do in the API, and why. manifests/rbac.yaml and docs/rights.md are made from it.
 
-import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
+import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
+import { SYSTEM_NAMESPACE } from '../names.ts';
 import { operatorRoles } from './operator-roles.ts';
-
-/** Where the accounts of netplug are. */
-export const SYSTEM_NAMESPACE = 'netplug-system';
 
 /** The one Secret that the agent may read. */
 export const PASSWORD_SECRET = 'netplug-bgp-passwords';

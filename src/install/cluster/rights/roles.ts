@@ -1,12 +1,5 @@
+import { describeRight, type Right } from '../../../model/right.ts';
 import { type Role, type RoleName, ROLES } from './role-table.ts';
-
-/** A single right, as the API is asked for it. */
-export interface Right {
-  readonly group: string;
-  /** With the part of it behind a slash, such as `nodes/status`. */
-  readonly resource: string;
-  readonly verb: string;
-}
 
 /** The callers of the datastore, users and programs, each with the roles that it needs. */
 export const CALLERS: readonly (readonly RoleName[])[] = [
@@ -28,12 +21,6 @@ export function rightsOf(roles: readonly RoleName[]): readonly Right[] {
     resources.flatMap((resource) => verbs.map((verb): Right => ({ group, resource, verb }))),
   );
   return [...new Map(rights.map((right) => [describeRight(right), right])).values()];
-}
-
-/** `list ippools.netplug.io`, `patch nodes/status`: resources of one name are in several groups. */
-export function describeRight({ group, resource: path, verb }: Right): string {
-  const [resource = '', ...subresource] = path.split('/');
-  return `${verb} ${[group === '' ? resource : `${resource}.${group}`, ...subresource].join('/')}`;
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { JsonSchema } from '@valibot/to-json-schema';
-import type { KindDeclaration } from '../../model/kind-info.ts';
-import { KIND_NAMES, KINDS, type ResourceKind } from '../../model/kinds.ts';
-import { namePattern, specSchema, statusSchema } from '../../model/resource-schema.ts';
+import type { KindDeclaration } from '../../../model/kind-info.ts';
+import { KIND_NAMES, KINDS, type ResourceKind } from '../../../model/kinds.ts';
+import { namePattern, specSchema, statusSchema } from '../../../model/resource-schema.ts';
 
 /** A structural schema: the part of OpenAPI v3 that the API keeps custom resources by. */
 export type StructuralSchema = Readonly<Record<string, unknown>>;
