@@ -1,446 +1,105 @@
-/**
- * Every error of netplug. The code string is a public contract. `cni` is the number in the JSON error that a runtime
- * reads (numbers of the CNI standard keep their meaning, those of netplug start at 100), `exit` the exit status of
- * netplugctl, `retry` whether the same call may succeed later without a change by the user.
- */
+/** An error of netplug: what programs report for it, and whether the same call may succeed later without a change by the user. */
+interface ErrorRow {
+  /** The number in the JSON error that a runtime reads. Those of the CNI standard keep their meaning, those of netplug start at 100. */
+  readonly cni: number;
+  /** The exit status of netplugctl. */
+  readonly exit: number;
+  readonly retry: boolean;
+  readonly about: string;
+}
+
+/** Every error of netplug, by its code, which is a public contract. A row is CNI number, exit status and meaning. */
+// oxfmt-ignore
 export const ERRORS = {
-  'cni/version-unsupported': {
-    cni: 1,
-    exit: 78,
-    retry: false,
-    about: 'The configuration asks for a version of the CNI specification, or a verb of it, that is not supported.',
-  },
-  'netconf/needs-orchestrator': {
-    cni: 2,
-    exit: 69,
-    retry: false,
-    about: 'A setting needs the API of the orchestrator, but no access to it is configured.',
-  },
-  'cni/env-invalid': { cni: 4, exit: 64, retry: false, about: 'A CNI_* environment variable is missing or malformed.' },
-  'cni/input-failed': {
-    cni: 5,
-    exit: 74,
-    retry: true,
-    about: 'The network configuration could not be read from standard input.',
-  },
-  'cni/input-undecodable': {
-    cni: 6,
-    exit: 65,
-    retry: false,
-    about: 'Standard input is empty, too large or not a JSON object.',
-  },
-  'netconf/invalid': {
-    cni: 7,
-    exit: 78,
-    retry: false,
-    about: 'The network configuration is invalid; every problem is listed with its path.',
-  },
-  'ipam/pool-not-found': {
-    cni: 7,
-    exit: 78,
-    retry: false,
-    about: 'A named pool does not exist, or a named range is only part of a pool.',
-  },
-  'ipam/pool-unusable': {
-    cni: 7,
-    exit: 78,
-    retry: false,
-    about: 'A named pool is disabled, of the other address family or reserved for another use.',
-  },
-  'node/name-mismatch': {
-    cni: 7,
-    exit: 78,
-    retry: false,
-    about: 'The agent has registered this machine under a different node name than the plugin would use.',
-  },
-  'kernel/netns-invalid': {
-    cni: 8,
-    exit: 66,
-    retry: false,
-    about: 'The network namespace of the pod does not exist, is not a network namespace, or is the plugin’s own.',
-  },
-  'store/unavailable': { cni: 11, exit: 75, retry: true, about: 'The datastore did not answer in time.' },
-  'store/conflict': {
-    cni: 11,
-    exit: 75,
-    retry: true,
-    about: 'Timed out because other writers kept changing the same record.',
-  },
-  'store/not-leader': {
-    cni: 11,
-    exit: 75,
-    retry: true,
-    about: 'A controller lost its lease, and made no change.',
-  },
-  'controllers/other-cluster': {
-    cni: 11,
-    exit: 78,
-    retry: false,
-    about: 'The API server is of another cluster than the records in etcd; the controllers change nothing.',
-  },
-  'ipam/exhausted': { cni: 11, exit: 75, retry: true, about: 'No eligible pool has a free address.' },
-  'ipam/pre-allocated': {
-    cni: 11,
-    exit: 75,
-    retry: true,
-    about:
-      'The requested address, or every free address, is pre-allocated by the agent of another node that does not answer.',
-  },
-  'gate/not-ready': {
-    cni: 11,
-    exit: 75,
-    retry: true,
-    about: 'Timed out while waiting for a readiness gate to succeed.',
-  },
-  'store/locked': {
-    cni: 11,
-    exit: 75,
-    retry: true,
-    about: 'The datastore is locked for maintenance: no address is assigned or released until it is unlocked.',
-  },
-  'store/replaced': {
-    cni: 11,
-    exit: 75,
-    retry: true,
-    about: 'The datastore at the configured address holds the records of a different cluster than before.',
-  },
-  'cni/deadline': { cni: 11, exit: 75, retry: true, about: 'The call timed out.' },
-  'agent/journal-failed': {
-    cni: 11,
-    exit: 74,
-    retry: true,
-    about: 'The agent could not write its decision to its journal.',
-  },
-  'agent/address-conflict': {
-    cni: 117,
-    exit: 78,
-    retry: false,
-    about: 'Another node is registered with an address of this node; the agent exits.',
-  },
-  'agent/not-alone': {
-    cni: 11,
-    exit: 75,
-    retry: true,
-    about: 'Another agent serves the node and does not hand over.',
-  },
-  'agent/busy': {
-    cni: 11,
-    exit: 75,
-    retry: true,
-    about: 'An agent that does not answer has pending writes for this attachment.',
-  },
-  'status/not-ready': { cni: 50, exit: 69, retry: true, about: 'The plugin cannot serve an ADD now.' },
-  'ipam/address-taken': { cni: 100, exit: 69, retry: false, about: 'Another attachment holds the requested address.' },
-  'ipam/address-not-in-pool': {
-    cni: 101,
-    exit: 78,
-    retry: false,
-    about: 'The requested address lies in no eligible IP pool.',
-  },
-  'ipam/strict-affinity': {
-    cni: 102,
-    exit: 69,
-    retry: false,
-    about: 'The requested address lies in a block of another node, and strict affinity forbids borrowing it.',
-  },
-  'annotation/invalid': {
-    cni: 104,
-    exit: 65,
-    retry: false,
-    about: 'An annotation of the pod or its namespace is invalid; the message names pod, key, value and rule.',
-  },
-  'orch/not-found': {
-    cni: 105,
-    exit: 66,
-    retry: true,
-    about: 'The orchestrator has no pod, namespace or node of that name, or the node has no pod CIDR.',
-  },
-  'ipam/request-invalid': {
-    cni: 103,
-    exit: 78,
-    retry: false,
-    about: 'A request for addresses is malformed, names two addresses of one family, or names none.',
-  },
-  'kernel/interface-exists': {
-    cni: 110,
-    exit: 73,
-    retry: false,
-    about:
-      'The pod has an interface of that name that netplug did not create for this attachment, or the host has one of another pod.',
-  },
-  'kernel/foreign-route': {
-    cni: 111,
-    exit: 73,
-    retry: false,
-    about: 'The host has a route to the address of the pod that netplug did not create.',
-  },
-  'kernel/address-in-use': {
-    cni: 119,
-    exit: 73,
-    retry: true,
-    about: 'The host routes the address of the pod to the link of another running pod.',
-  },
-  'kernel/module-missing': {
-    cni: 113,
-    exit: 69,
-    retry: false,
-    about: 'The kernel lacks the module for a kind of tunnel that an IP pool needs.',
-  },
-  'cni/record-failed': {
-    cni: 114,
-    exit: 74,
-    retry: true,
-    about: 'A file in the state folder that records an attachment for the agent could not be written, read or removed.',
-  },
-  'kernel/failed': {
-    cni: 112,
-    exit: 71,
-    retry: true,
-    about: 'The kernel refused a change of links, addresses or routes.',
-  },
-  'kernel/nft-missing': {
-    cni: 118,
-    exit: 72,
-    retry: false,
-    about: 'The program `nft` is not installed where the agent runs, so the agent cannot set up address translation.',
-  },
-  'check/mismatch': {
-    cni: 120,
-    exit: 1,
-    retry: false,
-    about: 'CHECK found a difference between the kernel, the datastore and the result of ADD.',
-  },
-  'store/refused': {
-    cni: 130,
-    exit: 77,
-    retry: false,
-    about: 'The datastore refused the credentials, or its certificate is not trusted.',
-  },
-  'store/config-invalid': {
-    cni: 131,
-    exit: 78,
-    retry: false,
-    about:
-      'The configured connection to the datastore is unusable: unreadable file, no endpoint, failed discovery, unknown context.',
-  },
-  'store/corrupt': { cni: 132, exit: 65, retry: false, about: 'A record in the datastore cannot be decoded.' },
-  'delegate/not-found': {
-    cni: 140,
-    exit: 72,
-    retry: false,
-    about: 'No folder of CNI_PATH contains the executable of a delegated plugin.',
-  },
-  'delegate/failed': {
-    cni: 141,
-    exit: 70,
-    retry: true,
-    about: 'A delegated plugin failed without a CNI error of its own.',
-  },
-  'resource/invalid': {
-    cni: 150,
-    exit: 65,
-    retry: false,
-    about: 'A resource is invalid; every problem is listed with its path.',
-  },
-  'resource/not-found': { cni: 151, exit: 66, retry: false, about: 'There is no resource of that kind and name.' },
-  'resource/exists': { cni: 152, exit: 73, retry: false, about: 'A resource of that kind and name exists already.' },
-  'resource/changed': {
-    cni: 153,
-    exit: 75,
-    retry: true,
-    about: 'Another writer has changed the resource since it was read.',
-  },
-  'resource/in-use': {
-    cni: 154,
-    exit: 69,
-    retry: false,
-    about:
-      'Pods hold addresses of the resource or have interfaces on the node, the orchestrator still has the node, or an agent runs on it.',
-  },
-  'resource/not-writable': {
-    cni: 155,
-    exit: 69,
-    retry: false,
-    about: 'The orchestrator or netplug itself manages the resource; it cannot be written through netplug.',
-  },
-  'resource/label-exists': {
-    cni: 156,
-    exit: 73,
-    retry: false,
-    about: 'The label or annotation has another value, and overwriting was not requested.',
-  },
-  'resource/field-conflict': {
-    cni: 157,
-    exit: 69,
-    retry: false,
-    about: 'Other writers own fields of the resource that the command would change; each is named with its owner.',
-  },
-  'cli/usage': {
-    cni: 160,
-    exit: 64,
-    retry: false,
-    about: 'The command line is invalid, or a file named on it cannot be read.',
-  },
-  'cli/version-mismatch': {
-    cni: 162,
-    exit: 79,
-    retry: false,
-    about: 'A command that writes is of a different version than the cluster.',
-  },
-  'cli/export-unusable': {
-    cni: 163,
-    exit: 65,
-    retry: false,
-    about: 'The file was not written by `datastore export`, or was changed since.',
-  },
-  'cli/import-refused': {
-    cni: 164,
-    exit: 73,
-    retry: false,
-    about: 'The import, or undoing it, is refused; the message names the reasons.',
-  },
-  'cli/import-differs': {
-    cni: 165,
-    exit: 1,
-    retry: true,
-    about: 'The records read back after an import differ from the file.',
-  },
-  'cli/program-missing': {
-    cni: 166,
-    exit: 72,
-    retry: false,
-    about: 'A program that the command needs is not installed.',
-  },
-  'plan/outdated': {
-    cni: 167,
-    exit: 69,
-    retry: false,
-    about:
-      'A plan can be neither resumed nor undone: the actual state differs from its record, or the record is missing or damaged.',
-  },
-  'install/failed': {
-    cni: 161,
-    exit: 74,
-    retry: false,
-    about:
-      'A file or folder of the node could not be written or removed (disk full, no permission, read-only), or the host cannot run an executable.',
-  },
-  'upgrade/not-installed': {
-    cni: 189,
-    exit: 78,
-    retry: false,
-    about: 'The cluster has no installation of netplug that could be upgraded.',
-  },
-  'upgrade/refused': {
-    cni: 184,
-    exit: 69,
-    retry: false,
-    about: 'Hazards in the cluster, or what has happened since, forbid the upgrade or its rollback.',
-  },
-  'upgrade/backup-unusable': {
-    cni: 185,
-    exit: 65,
-    retry: false,
-    about: 'A backup of an upgrade is damaged, incomplete or of an unknown format.',
-  },
-  'upgrade/not-verified': {
-    cni: 186,
-    exit: 1,
-    retry: true,
-    about: 'A verification failed after a step of an upgrade; the upgrade has stopped.',
-  },
-  'upgrade/packets-lost': {
-    cni: 187,
-    exit: 1,
-    retry: true,
-    about: 'Packets between pods were lost while the cluster was upgraded, which has stopped.',
-  },
-  'upgrade/in-progress': {
-    cni: 188,
-    exit: 75,
-    retry: true,
-    about: 'Another call of the tool changes the release of this cluster, perhaps from another machine.',
-  },
-  'install/incomplete': {
-    cni: 11,
-    exit: 69,
-    retry: true,
-    about: 'No agent accepts the call, and the standalone program cannot be executed.',
-  },
-  'install/refused': {
-    cni: 168,
-    exit: 69,
-    retry: false,
-    about: 'A check before an installation in a cluster failed, or the API server refused an object of it.',
-  },
-  'install/not-ready': {
-    cni: 169,
-    exit: 75,
-    retry: true,
-    about:
-      'Timed out while waiting for programs or nodes of an installation in a cluster, or a connection of the probe failed.',
-  },
-  'agent/unreachable': {
-    cni: 170,
-    exit: 69,
-    retry: true,
-    about: 'No agent of this node listens on its socket, or the agent closed the connection without an answer.',
-  },
-  'agent/socket-unusable': {
-    cni: 171,
-    exit: 73,
-    retry: false,
-    about: 'The agent cannot listen on its socket: the folder belongs to another user or cannot be written.',
-  },
-  'agent/protocol': {
-    cni: 172,
-    exit: 76,
-    retry: false,
-    about: 'A message on the socket of the agent is not a request or answer of netplug.',
-  },
-  'agent/health-failed': {
-    cni: 173,
-    exit: 69,
-    retry: false,
-    about: 'The address for health and metrics is malformed, or the agent cannot listen on it.',
-  },
-  'agent/detection-invalid': {
-    cni: 174,
-    exit: 78,
-    retry: false,
-    about: 'The method to detect an address of the node is unknown or malformed.',
-  },
-  'bgp/bird-missing': {
-    cni: 180,
-    exit: 72,
-    retry: false,
-    about: 'The routing daemon BIRD, which runs BGP for the node, is not installed.',
-  },
-  'bgp/bird-failed': {
-    cni: 181,
-    exit: 70,
-    retry: true,
-    about: 'BIRD does not start, does not answer on its control socket or refuses its configuration.',
-  },
-  'bgp/peer-unusable': {
-    cni: 182,
-    exit: 78,
-    retry: false,
-    about: 'A BGP session cannot be set up as configured, and is left out.',
-  },
-  'policy/probe-impossible': {
-    cni: 183,
-    exit: 69,
-    retry: false,
-    about:
-      'The packet of `policy why --probe` cannot be sent from this machine; the message says why and where it can.',
-  },
-  'internal/invariant': {
-    cni: 999,
-    exit: 70,
-    retry: false,
-    about: 'netplug broke one of its own rules: a bug to report.',
-  },
-} as const satisfies Record<string, { cni: number; exit: number; retry: boolean; about: string }>;
+  'cni/version-unsupported': permanent(1, 78, 'The configuration asks for a version of the CNI specification, or a verb of it, that is not supported.'),
+  'netconf/needs-orchestrator': permanent(2, 69, 'A setting needs the API of the orchestrator, but no access to it is configured.'),
+  'cni/env-invalid': permanent(4, 64, 'A CNI_* environment variable is missing or malformed.'),
+  'cni/input-failed': transient(5, 74, 'The network configuration could not be read from standard input.'),
+  'cni/input-undecodable': permanent(6, 65, 'Standard input is empty, too large or not a JSON object.'),
+  'netconf/invalid': permanent(7, 78, 'The network configuration is invalid; every problem is listed with its path.'),
+  'ipam/pool-not-found': permanent(7, 78, 'A named pool does not exist, or a named range is only part of a pool.'),
+  'ipam/pool-unusable': permanent(7, 78, 'A named pool is disabled, of the other address family or reserved for another use.'),
+  'node/name-mismatch': permanent(7, 78, 'The agent has registered this machine under a different node name than the plugin would use.'),
+  'kernel/netns-invalid': permanent(8, 66, 'The network namespace of the pod does not exist, is not a network namespace, or is the plugin’s own.'),
+  'store/unavailable': transient(11, 75, 'The datastore did not answer in time.'),
+  'store/conflict': transient(11, 75, 'Timed out because other writers kept changing the same record.'),
+  'store/not-leader': transient(11, 75, 'A controller lost its lease, and made no change.'),
+  'controllers/other-cluster': permanent(11, 78, 'The API server is of another cluster than the records in etcd; the controllers change nothing.'),
+  'ipam/exhausted': transient(11, 75, 'No eligible pool has a free address.'),
+  'ipam/pre-allocated': transient(11, 75, 'The requested address, or every free address, is pre-allocated by the agent of another node that does not answer.'),
+  'gate/not-ready': transient(11, 75, 'Timed out while waiting for a readiness gate to succeed.'),
+  'store/locked': transient(11, 75, 'The datastore is locked for maintenance: no address is assigned or released until it is unlocked.'),
+  'store/replaced': transient(11, 75, 'The datastore at the configured address holds the records of a different cluster than before.'),
+  'cni/deadline': transient(11, 75, 'The call timed out.'),
+  'agent/journal-failed': transient(11, 74, 'The agent could not write its decision to its journal.'),
+  'agent/address-conflict': permanent(117, 78, 'Another node is registered with an address of this node; the agent exits.'),
+  'agent/not-alone': transient(11, 75, 'Another agent serves the node and does not hand over.'),
+  'agent/busy': transient(11, 75, 'An agent that does not answer has pending writes for this attachment.'),
+  'status/not-ready': transient(50, 69, 'The plugin cannot serve an ADD now.'),
+  'ipam/address-taken': permanent(100, 69, 'Another attachment holds the requested address.'),
+  'ipam/address-not-in-pool': permanent(101, 78, 'The requested address lies in no eligible IP pool.'),
+  'ipam/strict-affinity': permanent(102, 69, 'The requested address lies in a block of another node, and strict affinity forbids borrowing it.'),
+  'annotation/invalid': permanent(104, 65, 'An annotation of the pod or its namespace is invalid; the message names pod, key, value and rule.'),
+  'orch/not-found': transient(105, 66, 'The orchestrator has no pod, namespace or node of that name, or the node has no pod CIDR.'),
+  'ipam/request-invalid': permanent(103, 78, 'A request for addresses is malformed, names two addresses of one family, or names none.'),
+  'kernel/interface-exists': permanent(110, 73, 'The pod has an interface of that name that netplug did not create for this attachment, or the host has one of another pod.'),
+  'kernel/foreign-route': permanent(111, 73, 'The host has a route to the address of the pod that netplug did not create.'),
+  'kernel/address-in-use': transient(119, 73, 'The host routes the address of the pod to the link of another running pod.'),
+  'kernel/module-missing': permanent(113, 69, 'The kernel lacks the module for a kind of tunnel that an IP pool needs.'),
+  'cni/record-failed': transient(114, 74, 'A file in the state folder that records an attachment for the agent could not be written, read or removed.'),
+  'kernel/failed': transient(112, 71, 'The kernel refused a change of links, addresses or routes.'),
+  'kernel/nft-missing': permanent(118, 72, 'The program `nft` is not installed where the agent runs, so the agent cannot set up address translation.'),
+  'check/mismatch': permanent(120, 1, 'CHECK found a difference between the kernel, the datastore and the result of ADD.'),
+  'store/refused': permanent(130, 77, 'The datastore refused the credentials, or its certificate is not trusted.'),
+  'store/config-invalid': permanent(131, 78, 'The configured connection to the datastore is unusable: unreadable file, no endpoint, failed discovery, unknown context.'),
+  'store/corrupt': permanent(132, 65, 'A record in the datastore cannot be decoded.'),
+  'delegate/not-found': permanent(140, 72, 'No folder of CNI_PATH contains the executable of a delegated plugin.'),
+  'delegate/failed': transient(141, 70, 'A delegated plugin failed without a CNI error of its own.'),
+  'resource/invalid': permanent(150, 65, 'A resource is invalid; every problem is listed with its path.'),
+  'resource/not-found': permanent(151, 66, 'There is no resource of that kind and name.'),
+  'resource/exists': permanent(152, 73, 'A resource of that kind and name exists already.'),
+  'resource/changed': transient(153, 75, 'Another writer has changed the resource since it was read.'),
+  'resource/in-use': permanent(154, 69, 'Pods hold addresses of the resource or have interfaces on the node, the orchestrator still has the node, or an agent runs on it.'),
+  'resource/not-writable': permanent(155, 69, 'The orchestrator or netplug itself manages the resource; it cannot be written through netplug.'),
+  'resource/label-exists': permanent(156, 73, 'The label or annotation has another value, and overwriting was not requested.'),
+  'resource/field-conflict': permanent(157, 69, 'Other writers own fields of the resource that the command would change; each is named with its owner.'),
+  'cli/usage': permanent(160, 64, 'The command line is invalid, or a file named on it cannot be read.'),
+  'cli/version-mismatch': permanent(162, 79, 'A command that writes is of a different version than the cluster.'),
+  'cli/export-unusable': permanent(163, 65, 'The file was not written by `datastore export`, or was changed since.'),
+  'cli/import-refused': permanent(164, 73, 'The import, or undoing it, is refused; the message names the reasons.'),
+  'cli/import-differs': transient(165, 1, 'The records read back after an import differ from the file.'),
+  'cli/program-missing': permanent(166, 72, 'A program that the command needs is not installed.'),
+  'plan/outdated': permanent(167, 69, 'A plan can be neither resumed nor undone: the actual state differs from its record, or the record is missing or damaged.'),
+  'install/failed': permanent(161, 74, 'A file or folder of the node could not be written or removed (disk full, no permission, read-only), or the host cannot run an executable.'),
+  'upgrade/not-installed': permanent(189, 78, 'The cluster has no installation of netplug that could be upgraded.'),
+  'upgrade/refused': permanent(184, 69, 'Hazards in the cluster, or what has happened since, forbid the upgrade or its rollback.'),
+  'upgrade/backup-unusable': permanent(185, 65, 'A backup of an upgrade is damaged, incomplete or of an unknown format.'),
+  'upgrade/not-verified': transient(186, 1, 'A verification failed after a step of an upgrade; the upgrade has stopped.'),
+  'upgrade/packets-lost': transient(187, 1, 'Packets between pods were lost while the cluster was upgraded, which has stopped.'),
+  'upgrade/in-progress': transient(188, 75, 'Another call of the tool changes the release of this cluster, perhaps from another machine.'),
+  'install/incomplete': transient(11, 69, 'No agent accepts the call, and the standalone program cannot be executed.'),
+  'install/refused': permanent(168, 69, 'A check before an installation in a cluster failed, or the API server refused an object of it.'),
+  'install/not-ready': transient(169, 75, 'Timed out while waiting for programs or nodes of an installation in a cluster, or a connection of the probe failed.'),
+  'agent/unreachable': transient(170, 69, 'No agent of this node listens on its socket, or the agent closed the connection without an answer.'),
+  'agent/socket-unusable': permanent(171, 73, 'The agent cannot listen on its socket: the folder belongs to another user or cannot be written.'),
+  'agent/protocol': permanent(172, 76, 'A message on the socket of the agent is not a request or answer of netplug.'),
+  'agent/health-failed': permanent(173, 69, 'The address for health and metrics is malformed, or the agent cannot listen on it.'),
+  'agent/detection-invalid': permanent(174, 78, 'The method to detect an address of the node is unknown or malformed.'),
+  'bgp/bird-missing': permanent(180, 72, 'The routing daemon BIRD, which runs BGP for the node, is not installed.'),
+  'bgp/bird-failed': transient(181, 70, 'BIRD does not start, does not answer on its control socket or refuses its configuration.'),
+  'bgp/peer-unusable': permanent(182, 78, 'A BGP session cannot be set up as configured, and is left out.'),
+  'policy/probe-impossible': permanent(183, 69, 'The packet of `policy why --probe` cannot be sent from this machine; the message says why and where it can.'),
+  'internal/invariant': permanent(999, 70, 'netplug broke one of its own rules: a bug to report.'),
+} satisfies Readonly<Record<string, ErrorRow>>;
 
 export type ErrorCode = keyof typeof ERRORS;
+
+/** Returns an error that lasts until the user changes something. */
+function permanent(cni: number, exit: number, about: string): ErrorRow {
+  return { cni, exit, retry: false, about };
+}
+
+/** Returns an error after which the same call may succeed. */
+function transient(cni: number, exit: number, about: string): ErrorRow {
+  return { cni, exit, retry: true, about };
+}
