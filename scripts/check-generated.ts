@@ -13,10 +13,9 @@ import { resourceReference } from '../src/model/resource-reference.ts';
 import { anyResourceJsonSchema } from '../src/model/resource-schema.ts';
 import { netconfReference } from '../src/config/reference.ts';
 import { netconfJsonSchema } from '../src/config/schema.ts';
-import { alertRulesFile, monitoringManifestFile, scrapeConfigFile } from '../src/install/monitoring/manifests.ts';
-import { dashboardFile } from '../src/install/monitoring/dashboard.ts';
 import { agentEnvFile } from './deb/agent-env.ts';
 import { withEnvironmentTables } from './environment-table.ts';
+import { operatorManifest } from './monitoring-files.ts';
 import { withAlertSections, withMetricTables } from './monitoring-tables.ts';
 import { rightsPage } from './rights-page.ts';
 
@@ -44,10 +43,7 @@ const PAGES: Readonly<Record<string, () => string>> = {
   'docs/schema/resources.schema.json': () => jsonText(anyResourceJsonSchema()),
   'manifests/crds.yaml': crdManifestFile,
   'manifests/rbac.yaml': rbacManifestFile,
-  'manifests/monitoring/prometheus-operator.yaml': monitoringManifestFile,
-  'manifests/monitoring/alert-rules.yaml': alertRulesFile,
-  'manifests/monitoring/scrape-hosts.yaml': scrapeConfigFile,
-  'manifests/monitoring/dashboard.json': dashboardFile,
+  'manifests/monitoring/prometheus-operator.yaml': operatorManifest,
   'packaging/debian/agent.env': agentEnvFile,
   'docs/rights.md': rightsPage,
   ...filesIn('chart/netplug', chartFiles(VERSION)),

@@ -1,11 +1,10 @@
-// The tables of metrics and the sections of alerts in the documentation, from the declarations in src/metrics and
-// src/install/monitoring.
+// The tables of metrics and the sections of alerts in the documentation, from src/metrics and manifests/monitoring.
 import { markdownTable } from '../src/apps/ctl/markdown-table.ts';
-import { ALERT_GROUPS, type Alert } from '../src/install/monitoring/alerts.ts';
 import { AGENT_METRICS } from '../src/metrics/agent-metrics.ts';
 import { CONTROLLER_METRICS } from '../src/metrics/controller-metrics.ts';
 import { OPERATOR_METRICS } from '../src/metrics/operator-metrics.ts';
 import type { DeclaredMetric, MetricTable } from '../src/metrics/declared.ts';
+import { type Alert, readAlerts } from './monitoring-files.ts';
 
 const TITLES = ['Metric', 'Kind', 'Labels', 'Meaning'];
 const TABLES: Readonly<Record<string, MetricTable>> = {
@@ -24,7 +23,7 @@ export function withMetricTables(page: string): string {
 
 /** Returns the page with a section for each alert between the markers. */
 export function withAlertSections(page: string): string {
-  const sections = ALERT_GROUPS.flatMap(({ alerts }) => alerts).map(alertSection);
+  const sections = readAlerts().map(alertSection);
   return page.replace(
     /(<!-- alerts -->\n)[^]*?(<!-- end -->)/,
     (_, begin: string, end: string) => `${begin}\n${sections.join('\n')}\n${end}`,
@@ -42,16 +41,17 @@ function metricRow([name, { kind, labels = [], help, note }]: readonly [string, 
   return [`\`${name}\``, kind, labels.map((label) => `\`${label}\``).join(', '), meaning];
 }
 
-function alertSection({ name, severity, expr, holdsFor, description, runbook }: Alert): string {
+function alertSection({ alert, expr, for: holdsFor, labels, annotations }: Alert): string {
   const since = holdsFor === '0m' ? 'at once' : `after ${holdsFor}`;
-  return `### ${name}
+  const steps = annotations.runbook.split('\n').map((step, index) => step.replace('-', `${String(index + 1)}.`));
+  return `### ${alert}
 
-${description} Severity \`${severity}\`, ${since}:
+${annotations.description} Severity \`${labels.severity}\`, ${since}:
 
 \`\`\`promql
 ${expr}
 \`\`\`
 
-${runbook.map((step, index) => `${String(index + 1)}. ${step}`).join('\n')}
+${steps.join('\n')}
 `;
 }

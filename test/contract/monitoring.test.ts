@@ -6,8 +6,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { createMetrics } from '../../src/apps/agent/metrics.ts';
 import { createControllerMetrics } from '../../src/apps/controllers/metrics.ts';
-import { ALERT_GROUPS } from '../../src/install/monitoring/alerts.ts';
-import { PANEL_SECTIONS } from '../../src/install/monitoring/panels.ts';
+import { dashboardExprs, readAlerts, readDashboard } from '../../scripts/monitoring-files.ts';
 import { program } from '../support/components.ts';
 
 interface Case {
@@ -37,13 +36,13 @@ describe('the monitoring of netplug, by promtool', () => {
   it('has alerts that fire when they must, and not before', async () => {
     const { tests, ...rest } = parse(readFileSync('test/contract/alert-rules.yaml', 'utf8')) as { tests: Case[] };
     const cases = tests.flatMap((each) => each.alert_rule_test);
-    for (const { name, description, runbook } of ALERT_GROUPS.flatMap(({ alerts }) => alerts)) {
+    for (const { alert: name, annotations } of readAlerts()) {
+      const { description, runbook } = annotations;
       const own = cases.filter(({ alertname }) => alertname === name);
       const fires = new Set(own.map(({ exp_alerts: fired }) => fired.length > 0));
       expect({ name, fires }).toEqual({ name, fires: new Set([true, false]) });
-      const steps = runbook.map((step) => `- ${step}`).join('\n');
       for (const fired of own.flatMap(({ exp_alerts: alerts }) => alerts))
-        fired.exp_annotations = { ...fired.exp_annotations, description, runbook: steps };
+        fired.exp_annotations = { ...fired.exp_annotations, description, runbook };
     }
     const file = join(folder, 'tests.yaml');
     writeFileSync(file, stringify({ ...rest, rule_files: [RULES], tests }));
@@ -57,8 +56,8 @@ describe('the monitoring of netplug, by promtool', () => {
   });
 
   it('has expressions in the dashboard that Prometheus can parse', async () => {
-    const exprs = PANEL_SECTIONS.flatMap(({ panels }) => panels).flatMap(({ queries }) => queries);
-    const rules = exprs.map(({ expr }, index) => ({
+    const exprs = dashboardExprs(readDashboard());
+    const rules = exprs.map((expr, index) => ({
       record: `panel:query:${String(index)}`,
       expr: expr.replaceAll('$__rate_interval', '5m').replaceAll(/\$\w+/g, '.*'),
     }));

@@ -1,25 +1,18 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { AGENT_METRICS } from '../../metrics/agent-metrics.ts';
-import { CONTROLLER_METRICS } from '../../metrics/controller-metrics.ts';
-import type { DeclaredMetric } from '../../metrics/declared.ts';
-import { ALERT_GROUPS } from './alerts.ts';
-import { dashboardFile } from './dashboard.ts';
-import { PANEL_SECTIONS } from './panels.ts';
+import { parseAllDocuments } from 'yaml';
+import { dashboardExprs, readAlerts, readDashboard } from '../../scripts/monitoring-files.ts';
+import { AGENT_SET } from '../install/cluster/names.ts';
+import { CONTROLLERS } from '../model/automatic-host-endpoint.ts';
+import { AGENT_METRICS } from './agent-metrics.ts';
+import { CONTROLLER_METRICS } from './controller-metrics.ts';
+import type { DeclaredMetric } from './declared.ts';
 
 const DECLARED: Readonly<Record<string, DeclaredMetric>> = { ...AGENT_METRICS, ...CONTROLLER_METRICS };
 /** Labels that Prometheus adds to each target. */
 const OF_TARGETS = ['job', 'instance', 'node', 'cluster'];
-const ALERTS = ALERT_GROUPS.flatMap(({ alerts }) => alerts);
-const EXPRS = [
-  ...ALERTS.map(({ expr }) => expr),
-  ...PANEL_SECTIONS.flatMap(({ panels }) => panels).flatMap(({ queries }) => queries.map(({ expr }) => expr)),
-];
-
-interface Placed {
-  readonly id: number;
-  readonly title: string;
-  readonly gridPos: { readonly h: number; readonly w: number; readonly x: number; readonly y: number };
-}
+const ALERTS = readAlerts();
+const EXPRS = [...ALERTS.map(({ expr }) => expr), ...dashboardExprs(readDashboard())];
 
 describe('alerts and dashboard', () => {
   it('use only declared metrics, with labels that these have', () => {
@@ -49,10 +42,12 @@ describe('alerts and dashboard', () => {
 
 describe('alerts', () => {
   it('have unique names, a runbook, and only labels in texts that their expression keeps', () => {
-    expect(new Set(ALERTS.map(({ name }) => name)).size).toBe(ALERTS.length);
-    for (const { name, expr, summary, runbook } of ALERTS) {
+    expect(new Set(ALERTS.map(({ alert }) => alert)).size).toBe(ALERTS.length);
+    for (const { alert: name, expr, labels, annotations } of ALERTS) {
+      const { summary, runbook } = annotations;
       expect(name).toMatch(/^Netplug[A-Z]\w+$/);
-      expect(runbook.length).toBeGreaterThan(0);
+      expect(['warning', 'critical']).toContain(labels.severity);
+      expect(runbook).toMatch(/^- .+\.(?:\n- .+\.)*$/);
       const shown = [...summary.matchAll(/\$labels\.(\w+)/g)].map(([, label = '']) => label);
       const kept = /by \(([^)]*)\)/.exec(expr)?.[1]?.split(', ') ?? OF_TARGETS;
       expect({ name, lost: shown.filter((label) => !kept.includes(label)) }).toEqual({ name, lost: [] });
@@ -61,12 +56,7 @@ describe('alerts', () => {
 });
 
 describe('the dashboard', () => {
-  const { panels, templating, ...rest } = JSON.parse(dashboardFile()) as {
-    readonly panels: readonly Placed[];
-    readonly templating: { readonly list: readonly { readonly name: string }[] };
-    readonly uid: string;
-    readonly schemaVersion: number;
-  };
+  const { panels, templating, ...rest } = readDashboard();
 
   it('has panels of unique ids that fit into 24 columns and do not overlap', () => {
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
@@ -83,6 +73,54 @@ describe('the dashboard', () => {
     expect([...used].toSorted()).toEqual(templating.list.map(({ name }) => name).toSorted());
   });
 });
+
+describe('the targets of Prometheus', () => {
+  const monitors = parseAllDocuments(readFileSync('manifests/monitoring/prometheus-operator.yaml', 'utf8'))
+    .map((document) => document.toJS() as unknown)
+    .filter(isPodMonitor);
+  const hosts = readFileSync('manifests/monitoring/scrape-hosts.yaml', 'utf8');
+
+  it('are the pods of agent and controllers, by the names that these have in a cluster', () => {
+    const jobs = monitors.map(({ spec }) => spec.selector.matchLabels['app.kubernetes.io/name']);
+    expect(jobs).toEqual([AGENT_SET, CONTROLLERS]);
+    expect(monitors.map(({ spec }) => spec.podMetricsEndpoints[0].relabelings[0].regex)).toEqual([
+      'agent',
+      CONTROLLERS,
+    ]);
+  });
+
+  it('are the jobs that alerts and dashboard ask for', () => {
+    const jobs = EXPRS.flatMap((expr) => [...expr.matchAll(/job=~?"([^"]*)"/g)].map(([, job]) => job));
+    expect(new Set(jobs)).toEqual(new Set([AGENT_SET, CONTROLLERS]));
+    expect(hosts).toContain(`job_name: ${AGENT_SET}\n`);
+  });
+
+  it('have one port per program, because both programs use the network of a node', () => {
+    const ports = monitors.map(({ spec }) => [
+      ...new Set(
+        spec.podMetricsEndpoints[0].relabelings.flatMap(
+          ({ replacement }) => /:(\d+)$/.exec(replacement ?? '')?.[1] ?? [],
+        ),
+      ),
+    ]);
+    expect(ports).toEqual([['9097'], ['9096']]);
+    expect(hosts.match(/:\d+$/gm)).toEqual([':9097', ':9097']);
+  });
+});
+
+interface PodMonitor {
+  readonly kind: 'PodMonitor';
+  readonly spec: {
+    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+    readonly podMetricsEndpoints: readonly [
+      { readonly relabelings: readonly [{ readonly regex: string; readonly replacement?: string }] },
+    ];
+  };
+}
+
+function isPodMonitor(object: unknown): object is PodMonitor {
+  return (object as { readonly kind?: unknown }).kind === 'PodMonitor';
+}
 
 /** The metrics of netplug in an expression, each with the labels that a selector matches. */
 function metricsIn(expr: string): { readonly name: string; readonly matched: readonly string[] }[] {
