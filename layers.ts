@@ -19,7 +19,6 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   'datastore/orch': [...core, 'datastore', 'kube', 'runtime'],
   cache: [...core, 'datastore'],
   dataplane: ['base', 'net'],
-  'dataplane/memory': ['base', 'net', 'dataplane'],
   'dataplane/linux': ['base', 'net', 'dataplane'],
   ipam: [...core, 'config', 'datastore'],
   'ipam/node': [...core, 'config', 'datastore', 'cache', 'ipam'],

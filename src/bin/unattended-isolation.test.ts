@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { MemoryPolicyFilter } from '../dataplane/memory/memory-policy-filter.ts';
+import { MemoryPolicyFilter } from '../../test/support/memory/memory-policy-filter.ts';
 import type { FilterTable, PolicyFilter } from '../dataplane/policy-filter.ts';
 import { endpointOf, never } from '../../test/support/enforcement-host.ts';
 import { policyMarker } from './registration.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { refusalOf } from './suites/dataplane/kernel.ts';
 import { hostContract, putRoute, vxlan } from './suites/dataplane/host-network.ts';
-import { MemoryHostNetwork } from '../../src/dataplane/memory/memory-host-network.ts';
+import { MemoryHostNetwork } from '../support/memory/memory-host-network.ts';
 import { tryReadCidr } from '../../src/net/cidr.ts';
 import { until } from '../support/until.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { kernelContract, networkOf, refusalOf } from './suites/dataplane/kernel.ts';
-import { MEMORY_STEPS, MemoryKernel } from '../../src/dataplane/memory/memory-kernel.ts';
+import { MEMORY_STEPS, MemoryKernel } from '../support/memory/memory-kernel.ts';
 import { parseAddress } from '../../src/net/address.ts';
 
 kernelContract('memory', async () => {

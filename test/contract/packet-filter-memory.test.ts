@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { packetFilterContract, tableWith } from './suites/dataplane/packet-filter.ts';
-import { MemoryPacketFilter, type MemoryTables } from '../../src/dataplane/memory/memory-packet-filter.ts';
+import { MemoryPacketFilter, type MemoryTables } from '../support/memory/memory-packet-filter.ts';
 
 packetFilterContract('memory', async () => {
   const tables: MemoryTables = new Map();

@@ -1,4 +1,4 @@
-import { MemoryPolicyFilter } from '../../src/dataplane/memory/memory-policy-filter.ts';
+import { MemoryPolicyFilter } from '../support/memory/memory-policy-filter.ts';
 import { parseAddress } from '../../src/net/address.ts';
 import { packetReportsContract } from './suites/dataplane/packet-reports.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { MemoryPolicyFilter, type MemoryFilterTables } from '../../src/dataplane/memory/memory-policy-filter.ts';
+import { MemoryPolicyFilter, type MemoryFilterTables } from '../support/memory/memory-policy-filter.ts';
 import type { FilterSet, FilterTable } from '../../src/dataplane/policy-filter.ts';
 import { policyFilterContract } from './suites/dataplane/policy-filter.ts';
 

@@ -2,7 +2,7 @@ import { Channel } from '../../src/base/channel.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
-import { MemoryPolicyFilter } from '../../src/dataplane/memory/memory-policy-filter.ts';
+import { MemoryPolicyFilter } from './memory/memory-policy-filter.ts';
 import type { FilterTable, PacketLog } from '../../src/dataplane/policy-filter.ts';
 import type { FollowEvent, FollowStore } from '../../src/datastore/follow.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';

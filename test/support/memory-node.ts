@@ -7,7 +7,7 @@ import type { ExecDelegate } from '../../src/cni/delegate.ts';
 import { decodeNetconf } from '../../src/config/decode.ts';
 import { noIsolation, type PodIsolation } from '../../src/cni/pod-isolation.ts';
 import { runPlugin, type CallOutcome, type PluginDependencies } from '../../src/cni/run-plugin.ts';
-import { MemoryKernel } from '../../src/dataplane/memory/memory-kernel.ts';
+import { MemoryKernel } from './memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import type { PodFacts } from '../../src/model/pod.ts';

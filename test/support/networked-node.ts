@@ -9,9 +9,9 @@ import type { BgpPorts } from '../../src/apps/agent/network/routes/reconcile-bgp
 import type { SessionStatus } from '../../src/bgp/read-status.ts';
 import { assign } from '../../src/ipam/assign.ts';
 import { memoryRecords } from '../../src/cni/attachment-records.ts';
-import { MemoryHostNetwork } from '../../src/dataplane/memory/memory-host-network.ts';
+import { MemoryHostNetwork } from './memory/memory-host-network.ts';
 import type { PacketFilter } from '../../src/dataplane/packet-filter.ts';
-import { MemoryPacketFilter } from '../../src/dataplane/memory/memory-packet-filter.ts';
+import { MemoryPacketFilter } from './memory/memory-packet-filter.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import type { Store } from '../../src/datastore/store.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { callCtl, machineIn, type Ran } from '../../../test/support/ctl.ts';
-import { MemoryKernel } from '../../dataplane/memory/memory-kernel.ts';
+import { MemoryKernel } from '../../../test/support/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import type { Change } from '../../datastore/allocation-store.ts';

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, machineIn, type Ran } from '../../../test/support/ctl.ts';
-import { MemoryHostNetwork } from '../../dataplane/memory/memory-host-network.ts';
-import { MemoryKernel } from '../../dataplane/memory/memory-kernel.ts';
-import { MemoryPacketFilter } from '../../dataplane/memory/memory-packet-filter.ts';
+import { MemoryHostNetwork } from '../../../test/support/memory/memory-host-network.ts';
+import { MemoryKernel } from '../../../test/support/memory/memory-kernel.ts';
+import { MemoryPacketFilter } from '../../../test/support/memory/memory-packet-filter.ts';
 
 const PID = 4711;
 

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { FilterTable } from '../../dataplane/policy-filter.ts';
 import type { FilterSet } from '../../dataplane/policy-filter.ts';
-import { type FilterPacket, judgePacket } from '../../dataplane/memory/judge-packet.ts';
+import { type FilterPacket, judgePacket } from '../../../test/support/memory/judge-packet.ts';
 import { parseAddress } from '../../net/address.ts';
 import { change, globalPolicy, hostEndpoint, podOf } from '../../../test/support/policy-arbitraries.ts';
 import { PolicyCluster } from '../../../test/support/policy-cluster.ts';

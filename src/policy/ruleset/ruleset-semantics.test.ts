@@ -1,7 +1,7 @@
 // The compiled table decides as the evaluator does.
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { type FilterPacket, judgePacket } from '../../dataplane/memory/judge-packet.ts';
+import { type FilterPacket, judgePacket } from '../../../test/support/memory/judge-packet.ts';
 import type { FilterTable } from '../../dataplane/policy-filter.ts';
 import { parseAddress } from '../../net/address.ts';
 import { change, hostChange } from '../../../test/support/policy-arbitraries.ts';

@@ -6,7 +6,7 @@ import { poolOf } from '../../../../test/support/fixtures.ts';
 import { hostAt, startNode, stopNodes, works, worldWith } from '../../../../test/support/networked-node.ts';
 import { until } from '../../../../test/support/until.ts';
 import { AttachmentFiles } from '../../../cni/attachment-files.ts';
-import { MemoryPacketFilter, type MemoryTables } from '../../../dataplane/memory/memory-packet-filter.ts';
+import { MemoryPacketFilter, type MemoryTables } from '../../../../test/support/memory/memory-packet-filter.ts';
 import { parseAddress } from '../../../net/address.ts';
 
 const VXLAN = poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' });

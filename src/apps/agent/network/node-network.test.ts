@@ -13,7 +13,7 @@ import {
 } from '../../../../test/support/networked-node.ts';
 import { until } from '../../../../test/support/until.ts';
 import { systemClock } from '../../../base/clock.ts';
-import { MemoryPacketFilter, type MemoryTables } from '../../../dataplane/memory/memory-packet-filter.ts';
+import { MemoryPacketFilter, type MemoryTables } from '../../../../test/support/memory/memory-packet-filter.ts';
 import type { NftObject, PacketFilter } from '../../../dataplane/packet-filter.ts';
 import { type StoreFault, openMemoryStore, type Operation } from '../../../datastore/memory/memory-store.ts';
 import { formatAddress, parseAddress } from '../../../net/address.ts';

@@ -5,8 +5,8 @@ import { until } from '../../../../test/support/until.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { silentLog } from '../../../base/log.ts';
 import { systemRandom } from '../../../base/random.ts';
-import { MemoryPacketFilter } from '../../../dataplane/memory/memory-packet-filter.ts';
-import type { MemoryHostNetwork } from '../../../dataplane/memory/memory-host-network.ts';
+import { MemoryPacketFilter } from '../../../../test/support/memory/memory-packet-filter.ts';
+import type { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
 import type { Store } from '../../../datastore/store.ts';
 

@@ -7,7 +7,7 @@ import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, type CtlWorld, machineIn, type Ran } from '../../../../test/support/ctl.ts';
 import { nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
-import { MemoryKernel } from '../../../dataplane/memory/memory-kernel.ts';
+import { MemoryKernel } from '../../../../test/support/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 

@@ -5,7 +5,7 @@ import { nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
 import { IpamBench } from '../../../../test/support/ipam-bench.ts';
 import { virtualClock } from '../../../base/clock.ts';
 import type { Kernel } from '../../../dataplane/kernel.ts';
-import { MemoryKernel } from '../../../dataplane/memory/memory-kernel.ts';
+import { MemoryKernel } from '../../../../test/support/memory/memory-kernel.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { ensureTunnelAddress } from '../../../ipam/tunnel-address.ts';

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, type CtlWorld, type Ran } from '../../../../test/support/ctl.ts';
 import type { HostRoute } from '../../../dataplane/host-network.ts';
-import { MemoryHostNetwork } from '../../../dataplane/memory/memory-host-network.ts';
-import { MemoryPacketFilter, type MemoryTables } from '../../../dataplane/memory/memory-packet-filter.ts';
+import { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
+import { MemoryPacketFilter, type MemoryTables } from '../../../../test/support/memory/memory-packet-filter.ts';
 import { parseAddress } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { NAT_TABLE } from '../../../routing/nat-table.ts';

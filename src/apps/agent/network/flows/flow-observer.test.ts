@@ -6,7 +6,7 @@ import { systemClock } from '../../../../base/clock.ts';
 import { silentLog } from '../../../../base/log.ts';
 import { systemRandom } from '../../../../base/random.ts';
 import type { TrackedFlow } from '../../../../dataplane/flow-table.ts';
-import { MemoryPolicyFilter } from '../../../../dataplane/memory/memory-policy-filter.ts';
+import { MemoryPolicyFilter } from '../../../../../test/support/memory/memory-policy-filter.ts';
 import type { PacketReport } from '../../../../dataplane/packet-reports.ts';
 import type { ShownFlows } from '../../../../model/shown-flows.ts';
 import { parseAddress } from '../../../../net/address.ts';

@@ -4,7 +4,7 @@ import { until } from '../../../../../test/support/until.ts';
 import { systemClock } from '../../../../base/clock.ts';
 import { silentLog } from '../../../../base/log.ts';
 import { systemRandom } from '../../../../base/random.ts';
-import type { MemoryHostNetwork } from '../../../../dataplane/memory/memory-host-network.ts';
+import type { MemoryHostNetwork } from '../../../../../test/support/memory/memory-host-network.ts';
 import { parseAddress } from '../../../../net/address.ts';
 import { isPodLink } from '../../../../policy/pod-link-names.ts';
 import { PodLinkFollower } from './follow-pod-links.ts';

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { nodeName, nodeOf, poolOf } from '../../../../../test/support/fixtures.ts';
 import { systemClock } from '../../../../base/clock.ts';
 import { silentLog } from '../../../../base/log.ts';
-import { MemoryHostNetwork } from '../../../../dataplane/memory/memory-host-network.ts';
+import { MemoryHostNetwork } from '../../../../../test/support/memory/memory-host-network.ts';
 import type { ClusterChange } from '../../../../cache/cluster-view.ts';
 import type { RoutedBlock } from '../../../../datastore/follow.ts';
 import { parseAddress } from '../../../../net/address.ts';

@@ -3,7 +3,7 @@ import { MemoryBird } from '../../../../../test/support/networked-node.ts';
 import { type Clock, virtualClock } from '../../../../base/clock.ts';
 import { createLog, type Log, silentLog } from '../../../../base/log.ts';
 import type { SessionStatus } from '../../../../bgp/read-status.ts';
-import { MemoryHostNetwork } from '../../../../dataplane/memory/memory-host-network.ts';
+import { MemoryHostNetwork } from '../../../../../test/support/memory/memory-host-network.ts';
 import { systemRandom } from '../../../../base/random.ts';
 import { parseAddress } from '../../../../net/address.ts';
 import { BirdRenewal, reasonToWait } from './renew-bird.ts';

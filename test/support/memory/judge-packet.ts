@@ -1,6 +1,6 @@
-import { invariant, never } from '../../base/errors.ts';
-import { type Address, type Family, formatAddress } from '../../net/address.ts';
-import { cidrContains, parseCidr } from '../../net/cidr.ts';
+import { invariant, never } from '../../../src/base/errors.ts';
+import { type Address, type Family, formatAddress } from '../../../src/net/address.ts';
+import { cidrContains, parseCidr } from '../../../src/net/cidr.ts';
 import type {
   ConnectionState,
   FilterAction,
@@ -11,7 +11,7 @@ import type {
   FilterTable,
   PacketSide,
   TableRule,
-} from '../policy-filter.ts';
+} from '../../../src/dataplane/policy-filter.ts';
 
 /** A packet as a hook of the kernel sees it. */
 export interface FilterPacket {

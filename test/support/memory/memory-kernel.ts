@@ -1,7 +1,7 @@
-import { NetplugError } from '../../base/errors.ts';
-import { type Address, type Family, formatAddress, parseAddress } from '../../net/address.ts';
-import { formatCidr, hostCidr } from '../../net/cidr.ts';
-import { HOST_MAC } from '../../net/mac.ts';
+import { NetplugError } from '../../../src/base/errors.ts';
+import { type Address, type Family, formatAddress, parseAddress } from '../../../src/net/address.ts';
+import { formatCidr, hostCidr } from '../../../src/net/cidr.ts';
+import { HOST_MAC } from '../../../src/net/mac.ts';
 import {
   addressInUse,
   GATEWAYS,
@@ -10,8 +10,8 @@ import {
   type Kernel,
   type PodAddress,
   type PodNetwork,
-} from '../kernel.ts';
-import { refuseOtherInterface } from '../other-interface.ts';
+} from '../../../src/dataplane/kernel.ts';
+import { refuseOtherInterface } from '../../../src/dataplane/other-interface.ts';
 
 /** The steps of `apply` and `remove` at which a fault can be injected, in order. */
 export const MEMORY_STEPS = [

@@ -1,4 +1,4 @@
-import { NetplugError } from '../../base/errors.ts';
+import { NetplugError } from '../../../src/base/errors.ts';
 import {
   type FilterChange,
   type FilterCount,
@@ -9,10 +9,10 @@ import {
   type TableRule,
   type PacketLog,
   PACKET_LOGS,
-} from '../policy-filter.ts';
-import type { PacketHeaders } from '../packet-headers.ts';
-import type { PacketReport, PacketReports } from '../packet-reports.ts';
-import { digestOfRules } from '../rule-digest.ts';
+} from '../../../src/dataplane/policy-filter.ts';
+import type { PacketHeaders } from '../../../src/dataplane/packet-headers.ts';
+import type { PacketReport, PacketReports } from '../../../src/dataplane/packet-reports.ts';
+import { digestOfRules } from '../../../src/dataplane/rule-digest.ts';
 import { type FilterPacket, type PacketJudgement, judgePacket } from './judge-packet.ts';
 
 /** The tables of one host, which outlive the filters that write them. */

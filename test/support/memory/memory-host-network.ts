@@ -1,6 +1,6 @@
-import { NetplugError } from '../../base/errors.ts';
-import { type Address, type Family, formatAddress, sameAddress } from '../../net/address.ts';
-import { type Cidr, cidrAround, cidrContains, formatCidr, hostCidr, sameCidr } from '../../net/cidr.ts';
+import { NetplugError } from '../../../src/base/errors.ts';
+import { type Address, type Family, formatAddress, sameAddress } from '../../../src/net/address.ts';
+import { type Cidr, cidrAround, cidrContains, formatCidr, hostCidr, sameCidr } from '../../../src/net/cidr.ts';
 import type {
   HostChange,
   HostEvent,
@@ -12,7 +12,7 @@ import type {
   Refused,
   Tunnel,
   TunnelPeer,
-} from '../host-network.ts';
+} from '../../../src/dataplane/host-network.ts';
 
 interface ForeignRoute {
   readonly destination: Cidr;

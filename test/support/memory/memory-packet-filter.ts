@@ -1,5 +1,5 @@
-import { NetplugError } from '../../base/errors.ts';
-import type { NftObject, NftTable, PacketFilter } from '../packet-filter.ts';
+import { NetplugError } from '../../../src/base/errors.ts';
+import type { NftObject, NftTable, PacketFilter } from '../../../src/dataplane/packet-filter.ts';
 
 /** The tables of one host, which outlive the filters that write them. */
 export type MemoryTables = Map<string, readonly NftObject[]>;
