@@ -5,7 +5,7 @@ import { VERSION } from '../src/base/version.ts';
 import { ERRORS } from '../src/base/error-codes.ts';
 import { conflistJsonSchema } from '../src/apps/ctl/lint/conflist-schema.ts';
 import { doctorPage } from '../src/apps/ctl/doctor/doctor-page.ts';
-import { manualPage, NOTE_NAMES } from '../src/apps/ctl/manual.ts';
+import { manualPages, NOTE_NAMES } from '../src/apps/ctl/manual.ts';
 import { crdManifestFile } from '../src/install/cluster/definitions/crd-manifests.ts';
 import { rbacManifestFile } from '../src/install/cluster/rights/role-manifests.ts';
 import { chartFiles } from '../src/install/cluster/chart/chart-files.ts';
@@ -27,7 +27,7 @@ const PAGES: Readonly<Record<string, () => string>> = {
       'docs/controllers.md',
       'docs/netplug-operator.md',
       'docs/monitoring.md',
-      'docs/netplugctl/connection.md',
+      'docs/netplugctl/notes/connection.md',
     ].map((file) => [
       file,
       () => withAlertSections(withMetricTables(withEnvironmentTables(readFileSync(file, 'utf8')))),
@@ -35,7 +35,6 @@ const PAGES: Readonly<Record<string, () => string>> = {
   ),
   'docs/errors.md': errorsPage,
   'docs/doctor.md': doctorPage,
-  'docs/netplugctl.md': manual,
   'docs/netconf.md': netconfReference,
   'docs/resources.md': resourceReference,
   'docs/schema/conflist.schema.json': () => jsonText(conflistJsonSchema()),
@@ -47,6 +46,7 @@ const PAGES: Readonly<Record<string, () => string>> = {
   'packaging/debian/agent.env': agentEnvFile,
   'docs/rights.md': rightsPage,
   ...filesIn('chart/netplug', chartFiles(VERSION)),
+  ...filesIn('docs', manual()),
 };
 
 const isWriting = process.argv.includes('--write');
@@ -67,11 +67,11 @@ function filesIn(folder: string, files: Readonly<Record<string, string>>): Reado
 }
 
 /** Reports notes that belong to no command, so that none is lost when a command is renamed. */
-function manual(): string {
-  const folder = 'docs/netplugctl';
+function manual(): Readonly<Record<string, string>> {
+  const folder = 'docs/netplugctl/notes';
   const lost = readdirSync(folder).filter((file) => !NOTE_NAMES.includes(file.replace(/\.md$/, '')));
   if (lost.length > 0) throw new Error(`no command is called like ${lost.join(', ')} in ${folder}`);
-  return manualPage((name) => {
+  return manualPages((name) => {
     const file = `${folder}/${name}.md`;
     return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
   });

@@ -1,5 +1,5 @@
 // The tables of environment variables in the documentation, from the declaration in src/config/environment.ts.
-import { markdownTable } from '../src/apps/ctl/markdown-table.ts';
+import { markdownTable } from '../src/base/markdown-table.ts';
 import { type ConfiguredProgram, DATASTORE_VARIABLES, ENVIRONMENT } from '../src/config/environment.ts';
 
 interface Row {

@@ -1,5 +1,5 @@
 // The tables of metrics and the sections of alerts in the documentation, from src/metrics and manifests/monitoring.
-import { markdownTable } from '../src/apps/ctl/markdown-table.ts';
+import { markdownTable } from '../src/base/markdown-table.ts';
 import { AGENT_METRICS } from '../src/metrics/agent-metrics.ts';
 import { CONTROLLER_METRICS } from '../src/metrics/controller-metrics.ts';
 import { OPERATOR_METRICS } from '../src/metrics/operator-metrics.ts';

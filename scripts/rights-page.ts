@@ -1,4 +1,4 @@
-import { markdownTable } from '../src/apps/ctl/markdown-table.ts';
+import { markdownTable } from '../src/base/markdown-table.ts';
 import { type Role, ROLE_LIST, type RoleName } from '../src/install/cluster/rights/role-table.ts';
 
 const STILL_ALLOWED = [

@@ -13,7 +13,7 @@ export function netconfReference(): string {
     'A key that is nearly one of these is refused; any other unknown key is ignored with a warning.',
     'An empty string is the same as leaving the option out.',
     '',
-    ...fieldTable({ properties }),
+    fieldTable({ properties }),
     '',
   ].join('\n');
 }

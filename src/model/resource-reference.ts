@@ -27,7 +27,7 @@ export function exampleOf(kind: ResourceKind): object {
 
 function statusSection(kind: ResourceKind): string[] {
   const schema = statusSchema(kind);
-  return schema === undefined ? [] : ['In `status`, which netplug writes:', '', ...fieldTable(schema), ''];
+  return schema === undefined ? [] : ['In `status`, which netplug writes:', '', fieldTable(schema), ''];
 }
 
 function kindSection(kind: ResourceKind): string[] {
@@ -55,7 +55,7 @@ function kindSection(kind: ResourceKind): string[] {
     ...(writtenBy === 'netplug' ? ['Written by netplug only; users read it.', ''] : []),
     `On the command line: ${words}. ${place}${names === undefined ? '' : named[names]}`,
     '',
-    ...fieldTable(specSchema(kind)),
+    fieldTable(specSchema(kind)),
     '',
     ...statusSection(kind),
     ...rules.map((rule) => `- ${rule}`),

@@ -1,4 +1,5 @@
 import type { JsonSchema } from '@valibot/to-json-schema';
+import { markdownTable } from '../base/markdown-table.ts';
 
 interface Row {
   readonly path: string;
@@ -8,23 +9,14 @@ interface Row {
 }
 
 /** Generates a table of the fields of an object, in Markdown. */
-export function fieldTable(schema: Pick<JsonSchema, 'properties' | 'required'>): string[] {
+export function fieldTable(schema: Pick<JsonSchema, 'properties' | 'required'>): string {
   const cells = rowsBelow('', schema).map(({ path, type, byDefault, about }) => [
     `\`${path}\``,
     type,
     byDefault,
     about,
   ]);
-  return tableLines([['Field', 'Type', 'Default', 'Meaning'], ...cells]);
-}
-
-/** Generates a table with aligned columns, as the formatter requires; the first row is the header. */
-function tableLines(rows: readonly (readonly string[])[]): string[] {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? '').length)));
-  const lineOf = (row: readonly string[]): string =>
-    `| ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`;
-  const [head = '', ...body] = rows.map(lineOf);
-  return [head, lineOf(widths.map((width) => '-'.repeat(width))), ...body];
+  return markdownTable(['Field', 'Type', 'Default', 'Meaning'], cells);
 }
 
 /** Returns the rows of all fields. Fields with the same structure as an earlier one refer to it. */

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { callCtl } from '../../../test/support/ctl.ts';
@@ -27,7 +27,8 @@ describe('the help', () => {
   });
 
   it('lists every command and flag that the manual names', () => {
-    const page = readFileSync('docs/netplugctl.md', 'utf8');
+    const files = ['docs/netplugctl.md', ...globSync('docs/netplugctl/*.md')];
+    const page = files.map((file) => readFileSync(file, 'utf8')).join('\n');
     const flags = [...page.matchAll(/(?<=[\s`])--[a-z][a-z-]*/g)].map(([flag]) => flag);
     const commands = [...page.matchAll(/netplugctl [a-z]+/g)].map(([command]) => command);
     const help = allHelp();

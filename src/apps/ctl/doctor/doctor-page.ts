@@ -1,4 +1,4 @@
-import { markdownTable } from '../markdown-table.ts';
+import { markdownTable } from '../../../base/markdown-table.ts';
 import type { CheckInfo, Scope } from './topic.ts';
 import { TOPICS, UNEXAMINED, unexaminedId } from './topics.ts';
 
@@ -12,7 +12,7 @@ export function doctorPage(): string {
   });
   return `# netplugctl doctor
 
-Finds problems of a node and the cluster, and changes nothing. Each finding states what was found, what is expected and a remedy, if possible as a command. \`netplugctl doctor -o json\` prints the findings as JSON. The id of a finding is stable, so that tools can rely on it. [The manual](netplugctl.md#doctor) lists the options.
+Finds problems of a node and the cluster, and changes nothing. Each finding states what was found, what is expected and a remedy, if possible as a command. \`netplugctl doctor -o json\` prints the findings as JSON. The id of a finding is stable, so that tools can rely on it. [The manual](netplugctl/doctor.md#doctor) lists the options.
 
 - An **error** is something that does not work, or is about to fail; the exit status is then 1.
 - A **warning** needs attention.
