@@ -34,7 +34,7 @@ export function rightsPage(): string {
 
 This page lists the rights of each netplug program and what it uses them for. [manifests/rbac.yaml](../manifests/rbac.yaml) is generated from the same table.
 
-The plugin, the agent, the controllers and the operator have an account each, \`netplug-cni\`, \`netplug-agent\`, \`netplug-orch-controllers\` and \`netplug-operator\` in the namespace \`netplug-system\`. [manifests/admission.yaml](../manifests/admission.yaml) restricts the annotations that users of the cluster may set ([netplug](netplug.md#who-may-use-which-annotation)). A test runs plugin and agent with exactly these rights and checks in the audit log of the API server that each of them was used ([rights.test.ts](../test/e2e/rights.test.ts)).
+The plugin, the agent, the controllers and the operator have an account each, \`netplug-cni\`, \`netplug-agent\`, \`netplug-orch-controllers\` and \`netplug-operator\` in the namespace \`netplug-system\`. [manifests/admission.yaml](../manifests/admission.yaml) restricts the annotations that users of the cluster may set ([netplug](netplug.md#permission-to-use-address-annotations)). A test runs plugin and agent with exactly these rights and checks in the audit log of the API server that each of them was used ([rights.test.ts](../test/e2e/rights.test.ts)).
 
 ${ROLE_LIST.map(section).join('\n\n')}
 

@@ -66,7 +66,9 @@ for example for new endpoints.`,
 Run it only when every agent has the new release: older agents drop all traffic of automatic host
 endpoints. The command copies the labels of the old endpoints to their nodes, sets
 spec.controllers.node.hostEndpoint.autoCreate, and deletes each old endpoint as soon as the automatic
-endpoint of its node exists with the same labels. When the orchestrator manages the nodes, the command
+endpoint of its node exists with the same labels.
+
+When the orchestrator manages the nodes, the command
 prints the kubectl commands for the labels and exits with status 1; run these, then repeat it until it
 exits with 0. It is refused when a label would be lost because node and endpoints contradict each
 other. --undo reverts the changes of the last run from this machine, even of an interrupted one.`,

@@ -34,7 +34,9 @@ export const FLEET_COMMANDS: readonly Command[] = [
 plan shows the state of every cluster and its steps; preflight shows the hazards. Neither changes anything.
 apply begins a wave when every cluster of the wave before is verified, and nothing blocks the upgrade of its
 own clusters. When a cluster fails, those of its wave that are under way are carried to their end, and no
-further cluster is begun. Progress goes to standard error, each line with the name of its cluster; the
+further cluster is begun.
+
+Progress goes to standard error, each line with the name of its cluster; the
 result of every cluster goes to standard output. Nothing is remembered between calls: repeated, apply skips
 clusters that have the release and were verified, and goes on with the others.
 The exit status is 1 if a cluster cannot be read, a hazard blocks (preflight), or a cluster is not at the
