@@ -44,7 +44,7 @@ function faultOfLink(
 function faultsOfLength({ file, text }: Page): string[] {
   const lines = text.split('\n').length - 1;
   const long = DECISIONS.test(file) ? [] : paragraphsOf(text).filter(({ length }) => length > MOST_CHARACTERS);
-  const padded = withoutCode(text).match(/^\|.* {2,}\|/m) ?? [];
+  const padded = withoutCode(text).match(/^\|.*[^ |] {2,}\|/m) ?? [];
   return [
     ...padded.map((row) => `${file}: a row of a table is padded: ${row.slice(0, 60)}…`),
     ...(lines > MOST_LINES && !REFERENCE.includes(file)
