@@ -42,6 +42,14 @@ describe('the installation', () => {
     expect(problemsOf('Installation', {})).toEqual([]);
   });
 
+  it.fails('accepts "None" without BGP with "HostLocal", where another program connects the nodes', () => {
+    const spec = {
+      cni: { ipam: { type: 'HostLocal' } },
+      calicoNetwork: { ipPools: [{ cidr: '10.0.0.0/16', encapsulation: 'None' }], bgp: 'Disabled' },
+    };
+    expect(problemsOf('Installation', spec)).toEqual([]);
+  });
+
   it.each([
     [{ cni: { ipam: { type: 'hostlocal' } } }, 'did you mean "HostLocal"?'],
     [{ cni: { type: 'other' } }, 'spec.cni.type'],
