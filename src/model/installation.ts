@@ -255,6 +255,7 @@ type PartialSpec = PartialOutput<typeof INSTALLATION_FIELDS>;
 
 function checkInstallation({ cni, calicoNetwork }: PartialSpec, refuse: Refuse): void {
   const listed = calicoNetwork?.ipPools ?? [];
+  const isHostLocal = cni?.ipam?.type === 'HostLocal';
   const pools = listed.map(({ cidr }) => parseCidr(cidr));
   for (const [index, pool] of pools.entries()) {
     const other = pools.slice(0, index).findIndex((earlier) => cidrsOverlap(earlier, pool));
@@ -263,10 +264,13 @@ function checkInstallation({ cni, calicoNetwork }: PartialSpec, refuse: Refuse):
     const name = poolName(listed, index);
     const twin = listed.slice(0, index).findIndex((_, earlier) => poolName(listed, earlier) === name);
     if (twin !== -1) refuse(`${at}.name`, `"${name}" is also the name of calicoNetwork.ipPools[${String(twin)}]`);
-    checkPool({ entry: listed[index] ?? { cidr: '' }, pool, at, bgp: calicoNetwork?.bgp }, refuse);
+    checkPool(
+      { entry: listed[index] ?? { cidr: '' }, pool, at, bgp: isHostLocal ? undefined : calicoNetwork?.bgp },
+      refuse,
+    );
   }
   checkSwitches(calicoNetwork, refuse);
-  if (cni?.ipam?.type !== 'HostLocal') return;
+  if (!isHostLocal) return;
   if (calicoNetwork?.bgp === 'Enabled')
     refuse('calicoNetwork.bgp', 'found "Enabled", allowed is "Disabled" with "HostLocal"');
   for (const [index, { encapsulation }] of listed.entries()) {

@@ -42,7 +42,7 @@ describe('the installation', () => {
     expect(problemsOf('Installation', {})).toEqual([]);
   });
 
-  it.fails('accepts "None" without BGP with "HostLocal", where another program connects the nodes', () => {
+  it('accepts "None" without BGP with "HostLocal", where another program connects the nodes', () => {
     const spec = {
       cni: { ipam: { type: 'HostLocal' } },
       calicoNetwork: { ipPools: [{ cidr: '10.0.0.0/16', encapsulation: 'None' }], bgp: 'Disabled' },
