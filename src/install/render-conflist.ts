@@ -5,8 +5,9 @@ export interface ConflistOptions {
   readonly datastore: Datastore;
   readonly orchAccess: ConflistAccess;
   /** Undefined for the default of the kernel. */
-  readonly mtu: number | undefined;
-  readonly assignIpv6: boolean;
+  readonly mtu?: number | undefined;
+  /** Whether pods get addresses of IPv6 as well; `ipam` has the answer when it is given. */
+  readonly assignIpv6?: boolean;
   /** The address manager, in place of `netplug-ipam`. */
   readonly ipam?: object;
   /** Further keys of the plugin. */
@@ -15,7 +16,7 @@ export interface ConflistOptions {
   readonly logFilePath: string | undefined;
   readonly chained: readonly ChainedPlugin[];
   /** Whether the plugin reads labels and annotations of pods from Kubernetes. */
-  readonly policy: 'orch' | 'none';
+  readonly policy?: 'orch' | 'none';
 }
 
 /** How the plugin reaches the Kubernetes API; paths are those of the host. */
@@ -40,7 +41,7 @@ const VERSIONS = { cniVersion: '1.0.0', cniVersions: ['0.3.1', '0.4.0', '1.0.0',
 /** Returns the conflist for the options. Pure. */
 export function renderConflist(options: ConflistOptions): object {
   const { mtu, logFilePath, policy, further, assignIpv6 } = options;
-  const ownIpam = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: assignIpv6 ? 'true' : 'false' };
+  const ownIpam = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: String(assignIpv6 ?? false) };
   return {
     ...VERSIONS,
     name: options.name,

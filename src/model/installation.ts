@@ -20,7 +20,8 @@ export const HOLD_AGENTS = 'netplug.io/hold-agents';
 
 const ENCAPSULATIONS = ['VXLAN', 'VXLANCrossSubnet', 'IPIP', 'IPIPCrossSubnet', 'None'] as const;
 export type PoolEncapsulation = (typeof ENCAPSULATIONS)[number];
-const SEVERITIES = ['Error', 'Warning', 'Info', 'Debug'] as const;
+/** Of the log of the plugin. */
+export const LOG_SEVERITIES = ['Error', 'Warning', 'Info', 'Debug'] as const;
 
 const DETECTION =
   'an address, "first-found", "can-reach=<address>", "interface=<regex>", "skip-interface=<regex>", "cidr=<cidr>", "orch-internal-ip" or "none"';
@@ -125,7 +126,7 @@ const Logging = object('cni', {
       object('logSeverity', {
         logSeverity: v.optional(
           v.pipe(
-            v.picklist(SEVERITIES, SEVERITIES.map((word) => `"${word}"`).join(', ')),
+            v.picklist(LOG_SEVERITIES, LOG_SEVERITIES.map((word) => `"${word}"`).join(', ')),
             v.description('Least severity of the log; "Info" unless set.'),
           ),
         ),

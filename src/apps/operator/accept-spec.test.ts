@@ -62,8 +62,8 @@ describe('an accepted installation', () => {
       },
     ],
   ])('has a computed spec from which the same settings follow: %s', (_, spec) => {
-    const { computed, settings } = accepted(spec);
-    const again = settingsOf(computed, {
+    const { settings } = accepted(spec);
+    const again = settingsOf(settings.spec, {
       release: 'v3.27.0',
       variant: 'policy-and-networking',
       datastore: { type: 'orch' },
@@ -93,7 +93,7 @@ describe('an accepted installation', () => {
     ]);
     const ofUser = existing('10.2.0.0/16', 'mine');
     expect(accepted({}, { pools: [ofUser] }).settings.pools).toEqual([]);
-    expect(accepted({}, { pools: [ofUser] }).computed.calicoNetwork?.ipPools).toMatchObject([{ name: 'mine' }]);
+    expect(accepted({}, { pools: [ofUser] }).settings.spec.calicoNetwork.ipPools).toMatchObject([{ name: 'mine' }]);
   });
 
   it.each<[string, Partial<IpPool['spec']>]>([
@@ -109,8 +109,14 @@ describe('an accepted installation', () => {
     const [v4, v6] = [existing('10.1.0.0/16', 'a'), existing('fd00::/48', 'b')];
     const routed = poolOf({ cidr: '10.1.0.0/16', encapsulation: 'None' }, 'a');
     const disabled = { ...routed, spec: { ...routed.spec, disabled: true } };
-    expect(accepted({}, { pools: [disabled, v6] }).settings).toMatchObject({ bgp: true, families: [4, 6] });
-    expect(accepted({}, { pools: [v4] }).settings).toMatchObject({ bgp: false, families: [4] });
+    expect(accepted({}, { pools: [disabled, v6] }).settings).toMatchObject({
+      spec: { calicoNetwork: { bgp: 'Enabled' } },
+      families: [4, 6],
+    });
+    expect(accepted({}, { pools: [v4] }).settings).toMatchObject({
+      spec: { calicoNetwork: { bgp: 'Disabled' } },
+      families: [4],
+    });
   });
 
   it('creates no pool beside one that it cannot read, and does not list another range under its name', () => {

@@ -10,7 +10,6 @@ import type { IpPool } from '../../model/ip-pool.ts';
 import { poolProblems } from '../../model/pool-conflicts.ts';
 import { tryParseAddress } from '../../net/address.ts';
 import { cidrsOverlap, formatCidr, hostCidr, parseCidr, tryReadCidr } from '../../net/cidr.ts';
-import { computedSpec } from './computed-spec.ts';
 
 /** The label of a pool that the operator creates and edits. */
 export const OWNER_LABEL = 'app.kubernetes.io/managed-by';
@@ -40,8 +39,6 @@ export interface InstallationNode {
 
 export interface AcceptedSpec {
   readonly settings: ClusterSettings;
-  /** The spec with every default. The same settings follow from it. */
-  readonly computed: InstallationSpec;
   readonly warnings: readonly string[];
 }
 
@@ -79,7 +76,6 @@ export function acceptSpec(
       ...settings,
       pools: applied.map((pool) => ({ ...pool, metadata: { ...pool.metadata, labels: OWNED } })),
     },
-    computed: computedSpec(spec, listed, settings),
     warnings: warningsOf(settings, facts, isListed),
   };
 }
@@ -193,9 +189,10 @@ function warningsOf(
   isListed: boolean,
 ): readonly string[] {
   const listed = new Set(settings.pools.map(({ metadata }) => metadata.name));
-  const usesAll = !isListed && settings.ipam !== 'HostLocal';
+  const isHostLocal = settings.spec.cni.ipam.type === 'HostLocal';
+  const usesAll = !isListed && !isHostLocal;
   const left = pools.filter((pool) => !usesAll && isOwned(pool) && !listed.has(pool.metadata.name));
-  const without = settings.ipam === 'HostLocal' ? nodes.filter(({ podCidrs }) => podCidrs.length === 0) : [];
+  const without = isHostLocal ? nodes.filter(({ podCidrs }) => podCidrs.length === 0) : [];
   return [
     ...left.map(
       ({ metadata }) =>

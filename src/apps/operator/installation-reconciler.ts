@@ -136,7 +136,7 @@ export class InstallationReconciler {
         ...this.#ports.versions.problems(),
         ...this.#taken,
       ],
-      computed: isAccepted ? wanted.computed : undefined,
+      computed: isAccepted ? wanted.settings.spec : undefined,
     };
   }
 

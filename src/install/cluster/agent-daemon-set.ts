@@ -1,6 +1,7 @@
 import type { Role } from './rights/role-table.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { BIN_DIR, CONF_DIR, KUBECONFIG_NAME } from '../places.ts';
+import { rendered } from './fields.ts';
 import { AGENT_SET, CONFIG_MAP, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
 import {
   fieldOf,
@@ -49,7 +50,7 @@ const PRIVILEGED = { securityContext: { privileged: true } };
 
 /** Returns the DaemonSet of the agent, which also installs the plugin on its node. */
 export function agentDaemonSet(settings: ClusterSettings): Manifest {
-  const { images, release, node, variant } = settings;
+  const { images, release, spec, variant } = settings;
   const hasTls = settings.datastore.type === 'kvv3' && settings.datastore.tls === 'secret';
   const certificates = { name: 'kv-certificates', secret: { secretName: KV_CERTIFICATES, defaultMode: 0o400 } };
   const installer = {
@@ -93,7 +94,7 @@ export function agentDaemonSet(settings: ClusterSettings): Manifest {
       { name: 'config', configMap: { name: CONFIG_MAP } },
       ...(hasTls ? [certificates] : []),
     ],
-    override: node,
+    override: spec.node,
     more: { hostPID: true, terminationGracePeriodSeconds: GRACE_SECONDS },
   });
   return {
@@ -115,7 +116,8 @@ function probe(path: '/healthz' | '/readyz'): Manifest {
 }
 
 function agentEnvironment(settings: ClusterSettings): Readonly<Record<string, string | undefined>> {
-  const { variant, detection, bgp, ipam, policy, interfacePrefix } = settings;
+  const { variant, spec, interfacePrefix } = settings;
+  const { cni, calicoNetwork } = spec;
   const isWhole = variant === 'policy-and-networking';
   return {
     NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
@@ -123,12 +125,11 @@ function agentEnvironment(settings: ClusterSettings): Readonly<Record<string, st
     ORCHCONFIG: `${CONF_DIR}/${KUBECONFIG_NAME}`,
     ...datastoreEnvironment(settings),
     NETPLUG_NETWORKING: isWhole ? 'on' : 'policy',
-    NETPLUG_POLICY: variant === 'policy-only' ? 'on' : policy ? undefined : 'off',
+    NETPLUG_POLICY: variant === 'policy-only' ? 'on' : calicoNetwork.policy === 'Enabled' ? undefined : 'off',
     NETPLUG_INTERFACE_PREFIX: interfacePrefix,
-    USE_POD_CIDR: ipam === 'HostLocal' ? 'true' : undefined,
-    NETPLUG_IP: detection[4],
-    NETPLUG_IP6: detection[6],
-    NETPLUG_BIRD: isWhole && bgp ? 'external' : undefined,
+    USE_POD_CIDR: cni.ipam.type === 'HostLocal' ? 'true' : undefined,
+    ...rendered(spec, 'variable'),
+    NETPLUG_BIRD: isWhole && calicoNetwork.bgp === 'Enabled' ? 'external' : undefined,
     ...(variant === 'policy-only'
       ? {}
       : { NETPLUG_CONFLIST_FILE: `${CONFIG_DIR}/conflist`, NETPLUG_CNI_ACCOUNT: PLUGIN_ACCOUNT }),

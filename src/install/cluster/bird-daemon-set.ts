@@ -8,7 +8,7 @@ import type { ClusterSettings } from './settings.ts';
  * Returns the DaemonSet of BIRD. It is one of its own because a runtime ends every process of a container: sessions must
  * outlive the agent. Its pods are replaced only when they are deleted.
  */
-export function birdDaemonSet({ images, release, node }: ClusterSettings): Manifest {
+export function birdDaemonSet({ images, release, spec }: ClusterSettings): Manifest {
   const bird = {
     name: 'bird',
     image: images.node,
@@ -21,7 +21,7 @@ export function birdDaemonSet({ images, release, node }: ClusterSettings): Manif
       volumeMounts: hostMounts([RUN]),
     },
   };
-  const { tolerations, nodeSelector } = node;
+  const { tolerations, nodeSelector } = spec.node;
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',

@@ -21,8 +21,8 @@ const WAIT = ['netplugctl', 'probe', 'serve', '--port', '9097'];
  * Returns the DaemonSet that removes plugin, conflist and network from every node, once no agent runs. A pod of it is ready when
  * its node is clean.
  */
-export function cleanupDaemonSet({ images, release, node }: ClusterSettings): Manifest {
-  const { tolerations, nodeSelector } = node;
+export function cleanupDaemonSet({ images, release, spec }: ClusterSettings): Manifest {
+  const { tolerations, nodeSelector } = spec.node;
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',

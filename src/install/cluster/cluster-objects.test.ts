@@ -133,9 +133,9 @@ describe('the objects of an installation', () => {
 describe('settings of an installation', () => {
   it('run BIRD only when a pool has no encapsulation, or when it is asked for', () => {
     const pool = (encapsulation: 'None' | 'VXLAN') => ({ ipPools: [{ cidr: '10.1.0.0/16', encapsulation }] });
-    expect(settings({ calicoNetwork: pool('None') }).bgp).toBe(true);
-    expect(settings({ calicoNetwork: pool('VXLAN') }).bgp).toBe(false);
-    expect(settings({ calicoNetwork: { ...pool('VXLAN'), bgp: 'Enabled' } }).bgp).toBe(true);
+    expect(settings({ calicoNetwork: pool('None') }).spec.calicoNetwork.bgp).toBe('Enabled');
+    expect(settings({ calicoNetwork: pool('VXLAN') }).spec.calicoNetwork.bgp).toBe('Disabled');
+    expect(settings({ calicoNetwork: { ...pool('VXLAN'), bgp: 'Enabled' } }).spec.calicoNetwork.bgp).toBe('Enabled');
   });
 
   it('take address families from the pools, with host-local from pod CIDRs', () => {
@@ -153,8 +153,8 @@ describe('settings of an installation', () => {
   });
 
   it('have one replica of the controllers on a single node, because each needs the ports of a node', () => {
-    expect(settings({}, { nodes: 1 }).replicas).toBe(1);
-    expect(settings({}, { nodes: 0 }).replicas).toBe(1);
+    expect(settings({}, { nodes: 1 }).spec.controlPlaneReplicas).toBe(1);
+    expect(settings({}, { nodes: 0 }).spec.controlPlaneReplicas).toBe(1);
   });
 });
 

@@ -20,7 +20,7 @@ export interface ObjectStage {
  * is noticed by pods or by agents of an earlier release. Pure.
  */
 export function clusterObjects(settings: ClusterSettings): readonly ObjectStage[] {
-  const { release, datastore, variant, bgp, pools } = settings;
+  const { release, datastore, spec, pools } = settings;
   const isOrch = datastore.type === 'orch';
   const config = configMap(settings);
   return [
@@ -30,10 +30,7 @@ export function clusterObjects(settings: ClusterSettings): readonly ObjectStage[
     { stage: 'controllers', objects: [controllersDeployment(settings)] },
     {
       stage: 'nodes',
-      objects: [
-        ...(bgp && variant === 'policy-and-networking' ? [birdDaemonSet(settings)] : []),
-        agentDaemonSet(settings),
-      ],
+      objects: [...(spec.calicoNetwork.bgp === 'Enabled' ? [birdDaemonSet(settings)] : []), agentDaemonSet(settings)],
     },
   ];
 }

@@ -15,7 +15,7 @@ const GROUP = 65_532;
  * gets one any more. Each replica therefore needs a node of its own.
  */
 export function controllersDeployment(settings: ClusterSettings): Manifest {
-  const { images, release, datastore, controllers, replicas } = settings;
+  const { images, release, datastore, spec } = settings;
   const hasTls = datastore.type === 'kvv3' && datastore.tls === 'secret';
   const certificates = { name: 'kv-certificates', secret: { secretName: KV_CERTIFICATES, defaultMode: 0o440 } };
   return replicatedDeployment({
@@ -37,8 +37,8 @@ export function controllersDeployment(settings: ClusterSettings): Manifest {
       }),
     ],
     port: PORT,
-    replicas,
-    override: controllers,
+    replicas: spec.controlPlaneReplicas,
+    override: spec.controllers,
     ...(hasTls
       ? {
           container: { volumeMounts: [{ name: certificates.name, mountPath: KV_DIR, readOnly: true }] },

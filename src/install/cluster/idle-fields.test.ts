@@ -42,11 +42,11 @@ describe('fields of an Installation without effect', () => {
       'calicoNetwork.mtu',
       'calicoNetwork.hostPorts',
       'calicoNetwork.bandwidth',
-      'calicoNetwork.containerIPForwarding',
-      'calicoNetwork.floatingIPs',
-      'calicoNetwork.ipAddrsNoIpam',
       'calicoNetwork.policy',
-      'logging',
+      'calicoNetwork.containerIPForwarding',
+      'calicoNetwork.ipAddrsNoIpam',
+      'calicoNetwork.floatingIPs',
+      'logging.cni.logSeverity',
     ]);
   });
 

@@ -39,3 +39,9 @@ export function imageNames(release: string, registry: string = DEFAULT_REGISTRY)
   const root = registry.replace(/\/$/, '');
   return { node: `${root}/netplug-node:${release}`, tools: `${root}/netplug:${release}` };
 }
+
+/** Returns the registry of an image's name; undefined for that of the project. */
+export function registryIn(image: string): string | undefined {
+  const registry = image.replace(/\/[^/]*$/, '');
+  return registry === image || registry === DEFAULT_REGISTRY ? undefined : registry;
+}

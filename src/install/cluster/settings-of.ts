@@ -1,9 +1,12 @@
 import { type InstallationPool, type InstallationSpec, poolName } from '../../model/installation.ts';
 import { FAMILIES } from '../../net/address.ts';
 import { parseCidr } from '../../net/cidr.ts';
+import type { FieldCircumstances } from './field.ts';
+import { FIELD_ROWS } from './fields.ts';
 import { imageNames } from './names.ts';
 import { poolOf } from './pool-of.ts';
-import type { ClusterDatastore, ClusterSettings, PluginLog, Variant } from './settings.ts';
+import type { ClusterDatastore, ClusterSettings, Variant } from './settings.ts';
+import { type CompleteSpec, objectOf, valueAt } from './spec-path.ts';
 
 /** What an installation depends on besides what its user writes. */
 export interface Circumstances {
@@ -17,60 +20,32 @@ export interface Circumstances {
   readonly interfacePrefix?: string;
 }
 
-const SEVERITIES = { Error: 'ERROR', Warning: 'WARNING', Info: 'INFO', Debug: 'DEBUG' } as const;
-/** Of the controllers, with enough nodes. */
-export const REPLICAS = 2;
-
 /** Returns the settings of an installation, with every default. The spec has been validated. Pure. */
-export function settingsOf(spec: InstallationSpec, circumstances: Circumstances): ClusterSettings {
+export function settingsOf(written: InstallationSpec, circumstances: Circumstances): ClusterSettings {
   const { release, variant, datastore, defaultPools, nodes, interfacePrefix } = circumstances;
-  const { calicoNetwork: network = {}, registry, imagePullSecrets = [], node = {}, controllers = {} } = spec;
-  const isWhole = variant === 'policy-and-networking';
-  const ipam = isWhole ? (spec.cni?.ipam?.type ?? 'netplug-ipam') : 'HostLocal';
-  const listed = network.ipPools ?? (ipam === 'HostLocal' ? [] : defaultPools);
+  const hasPools = variant === 'policy-and-networking' && written.cni?.ipam?.type !== 'HostLocal';
+  const listed = written.calicoNetwork?.ipPools ?? (hasPools ? defaultPools : []);
   const families = FAMILIES.filter((family) => listed.some(({ cidr }) => parseCidr(cidr).base.family === family));
+  const pools = hasPools ? listed.map((pool, index) => poolOf(pool, poolName(listed, index))) : [];
+  const spec = completeSpec(written, { hasPools, listed, pools, nodes });
   return {
     release,
     variant,
     datastore,
-    images: { ...imageNames(release, registry), pullSecrets: imagePullSecrets },
-    ipam,
+    spec,
+    images: { ...imageNames(release, spec.registry), pullSecrets: spec.imagePullSecrets },
     families: families.length === 0 ? [4] : families,
-    pools: ipam === 'HostLocal' ? [] : listed.map((pool, index) => poolOf(pool, poolName(listed, index))),
-    bgp:
-      isWhole &&
-      ipam === 'netplug-ipam' &&
-      isOn(
-        network.bgp,
-        listed.some(({ encapsulation }) => encapsulation === 'None'),
-      ),
-    mtu: network.mtu,
-    hostPorts: isOn(network.hostPorts, true),
-    bandwidth: isOn(network.bandwidth, true),
-    policy: isOn(network.policy, true),
-    containerIpForwarding: isOn(network.containerIPForwarding, false),
-    floatingIps: isOn(network.floatingIPs, false),
-    ipAddrsNoIpam: isOn(network.ipAddrsNoIpam, false),
-    areAgentsHeld: false,
-    detection: { 4: network.nodeAddressDetectionV4, 6: network.nodeAddressDetectionV6 },
-    log: logOf(spec),
+    pools,
     interfacePrefix,
-    node,
-    controllers,
-    replicas: spec.controlPlaneReplicas ?? Math.max(1, Math.min(REPLICAS, nodes)),
+    areAgentsHeld: false,
   };
 }
 
-function isOn(written: 'Enabled' | 'Disabled' | undefined, byDefault: boolean): boolean {
-  return written === undefined ? byDefault : written === 'Enabled';
-}
-
-function logOf({ logging }: InstallationSpec): PluginLog {
-  const { logSeverity, logFileMaxSizeMb, logFileMaxAgeDays, logFileMaxCount } = logging?.cni ?? {};
-  return {
-    severity: SEVERITIES[logSeverity ?? 'Info'],
-    maxSizeMb: logFileMaxSizeMb ?? 100,
-    maxAgeDays: logFileMaxAgeDays ?? 30,
-    maxCount: logFileMaxCount ?? 10,
-  };
+function completeSpec(spec: InstallationSpec, circumstances: FieldCircumstances): CompleteSpec {
+  const values = FIELD_ROWS.map(([path, { byDefault, complete }]) => {
+    const written = valueAt(spec, path);
+    return [path, complete === undefined ? (written ?? byDefault) : complete(written, circumstances)] as const;
+  });
+  // Every path has a row, whose values have the type of the field.
+  return objectOf(values) as CompleteSpec;
 }

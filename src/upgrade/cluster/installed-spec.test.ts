@@ -56,6 +56,6 @@ describe('the settings that the objects of an installation show', () => {
     ['follow the number of nodes', {}, 2],
     ['stay when there are more', { controlPlaneReplicas: 3 }, 3],
   ])('have replicas of the controllers that %s', (_, spec, replicas) => {
-    expect(shown(written(spec, 1), 3)).toMatchObject({ replicas });
+    expect(shown(written(spec, 1), 3)).toMatchObject({ spec: { controlPlaneReplicas: replicas } });
   });
 });

@@ -2,9 +2,12 @@ import { isDeepStrictEqual } from 'node:util';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
-import { AGENT_SET, BIRD_SET, CONFIG_MAP, DEFAULT_REGISTRY } from '../../install/cluster/names.ts';
-import { type Circumstances, REPLICAS, settingsOf } from '../../install/cluster/settings-of.ts';
+import type { ShownObjects } from '../../install/cluster/field.ts';
+import { FIELD_ROWS } from '../../install/cluster/fields.ts';
+import { AGENT_SET, BIRD_SET, CONFIG_MAP, registryIn } from '../../install/cluster/names.ts';
+import { type Circumstances, settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterDatastore } from '../../install/cluster/settings.ts';
+import { objectOf } from '../../install/cluster/spec-path.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import type { ComponentOverride, InstallationSpec } from '../../model/installation.ts';
 import { isRecord } from '../../model/read-schema.ts';
@@ -43,39 +46,27 @@ export interface InstalledSettings {
  * conflist, of the registry, and what an override of a workload can say. Pools are left out: they are the user's. Pure.
  */
 export function installedSettings(snapshot: InstalledObjects): InstalledSettings {
-  const from = oldestRelease(snapshot) ?? snapshot.tool;
-  const agent = findNamed(snapshot.objects, 'DaemonSet', AGENT_SET) ?? {};
-  const controllers = findNamed(snapshot.objects, 'Deployment', CONTROLLERS) ?? {};
-  const [container = {}] = containersIn(agent);
+  const { objects, nodes, tool } = snapshot;
+  const [container = {}] = containersIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {});
   const prefix = variableIn(container, 'NETPLUG_INTERFACE_PREFIX');
   const circumstances = {
-    variant: variantOf(snapshot.objects),
+    variant: variantOf(objects),
     datastore: datastoreIn(container),
     defaultPools: [],
-    nodes: snapshot.nodes.length,
+    nodes: nodes.length,
     ...(prefix === undefined ? {} : { interfacePrefix: prefix }),
   };
-  const plain = plainSpec(snapshot, agent, controllers);
-  const rendered = clusterObjects(settingsOf(plain, { ...circumstances, release: from })).flatMap(
-    (stage) => stage.objects,
-  );
-  const override = (name: string, live: Manifest): ComponentOverride | undefined => {
-    const own = rendered.find((object) => metadataIn(object).name === name && isWorkload(object));
-    return own === undefined || live['kind'] === undefined ? undefined : overrideOf(live, own);
-  };
-  const [node, rest] = [override(AGENT_SET, agent), override(CONTROLLERS, controllers)];
-  const spec = {
-    ...plain,
-    ...(node === undefined ? {} : { node }),
-    ...(rest === undefined ? {} : { controllers: rest }),
-  };
-  return { spec, circumstances };
-}
-
-/** Returns the registry of an image's name; undefined for that of the project. */
-export function registryIn(image: string): string | undefined {
-  const registry = image.replace(/\/[^/]*$/, '');
-  return registry === image || registry === DEFAULT_REGISTRY ? undefined : registry;
+  const shown = shownBy(objects);
+  const plain = objectOf(FIELD_ROWS.map(([path, { read }]) => [path, read?.(shown)]));
+  const release = oldestRelease(snapshot) ?? tool;
+  const rendered = clusterObjects(settingsOf(plain, { ...circumstances, release })).flatMap((stage) => stage.objects);
+  // What a user has edited in a workload differs from the one that is rendered without overrides.
+  const overrides = FIELD_ROWS.map(([path, { override }]) => {
+    if (override === undefined) return [path, undefined] as const;
+    const [live, own] = [objects, rendered].map((all) => findNamed(all, override.kind, override.name));
+    return [path, live && own && overrideOf(live, own)] as const;
+  });
+  return { spec: { ...plain, ...objectOf(overrides) }, circumstances };
 }
 
 /** Returns the names of the Secrets with which a workload's images are pulled. */
@@ -83,83 +74,21 @@ export function pullSecretsIn(workload: Manifest): readonly string[] {
   return listIn(podSpecIn(workload), 'imagePullSecrets').map((secret) => textIn(secret, 'name'));
 }
 
-function isWorkload({ kind }: Manifest): boolean {
-  return kind === 'DaemonSet' || kind === 'Deployment';
-}
-
-function plainSpec(snapshot: InstalledObjects, agent: Manifest, controllers: Manifest): InstallationSpec {
+function shownBy(objects: readonly Manifest[]): ShownObjects {
+  const agent = findNamed(objects, 'DaemonSet', AGENT_SET) ?? {};
   const [container = {}] = containersIn(agent);
-  const registry = registryIn(textIn(container, 'image'));
-  const secrets = pullSecretsIn(agent);
-  const replicas = recordIn(controllers, 'spec')['replicas'];
-  const isBgp = findNamed(snapshot.objects, 'DaemonSet', BIRD_SET) !== undefined;
-  const [v4, v6] = [variableIn(container, 'NETPLUG_IP'), variableIn(container, 'NETPLUG_IP6')];
-  return {
-    ...conflistSpec(snapshot, { isBgp, v4, v6 }),
-    ...(registry === undefined ? {} : { registry }),
-    ...(secrets.length === 0 ? {} : { imagePullSecrets: secrets }),
-    // Fewer follow from the number of nodes, which may have grown.
-    ...(typeof replicas === 'number' && replicas > REPLICAS ? { controlPlaneReplicas: replicas } : {}),
-  };
-}
-
-/** The conflist holds what concerns the plugin. Its absence, with another plugin, leaves everything at its default. */
-function conflistSpec(
-  { objects }: InstalledObjects,
-  detection: { readonly isBgp: boolean; readonly v4: string | undefined; readonly v6: string | undefined },
-): InstallationSpec {
-  const text = textIn(recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data'), 'conflist');
-  const conflist = tryParseJson(text);
+  const conflist = tryParseJson(
+    textIn(recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data'), 'conflist'),
+  );
   const plugins = isRecord(conflist) ? listIn(conflist, 'plugins') : [];
-  const [main = {}] = plugins;
-  const has = (type: string): 'Enabled' | 'Disabled' =>
-    plugins.some((plugin) => plugin['type'] === type) ? 'Enabled' : 'Disabled';
-  const { v4, v6, isBgp } = detection;
-  const addresses = {
-    ...(v4 === undefined ? {} : { nodeAddressDetectionV4: v4 }),
-    ...(v6 === undefined ? {} : { nodeAddressDetectionV6: v6 }),
-    bgp: isBgp ? ('Enabled' as const) : ('Disabled' as const),
-  };
-  if (!isRecord(conflist)) return { calicoNetwork: addresses };
-  const ipam = recordIn(main, 'ipam');
-  const isHostLocal = ipam['type'] === 'host-local';
-  const has6 = isHostLocal ? JSON.stringify(ipam).includes('usePodCidrIPv6') : ipam['assign_ipv6'] === 'true';
-  const has4 = isHostLocal ? JSON.stringify(ipam).includes('"usePodCidr"') : ipam['assign_ipv4'] !== 'false';
-  const mtu = main['mtu'];
-  const switched = (section: string, key: string): 'Enabled' | 'Disabled' =>
-    recordIn(main, section)[key] === true ? 'Enabled' : 'Disabled';
   return {
-    cni: { ipam: { type: isHostLocal ? 'HostLocal' : 'netplug-ipam' } },
-    calicoNetwork: {
-      ...addresses,
-      // Only their families matter.
-      ipPools: [...(has4 ? [{ cidr: '192.168.0.0/16' }] : []), ...(has6 ? [{ cidr: 'fd00::/48' }] : [])],
-      ...(typeof mtu === 'number' ? { mtu } : {}),
-      hostPorts: has('portmap'),
-      bandwidth: has('bandwidth'),
-      policy: recordIn(main, 'policy')['type'] === 'orch' ? 'Enabled' : 'Disabled',
-      containerIPForwarding: switched('container_settings', 'allow_ip_forwarding'),
-      floatingIPs: switched('feature_control', 'floating_ips'),
-      ipAddrsNoIpam: switched('feature_control', 'ip_addrs_no_ipam'),
-    },
-    logging: { cni: logSpec(main) },
-  };
-}
-
-const SEVERITIES = { ERROR: 'Error', WARNING: 'Warning', INFO: 'Info', DEBUG: 'Debug' } as const;
-
-function logSpec(plugin: Fields): NonNullable<NonNullable<InstallationSpec['logging']>['cni']> {
-  const number = (key: string): number | undefined => {
-    const value = plugin[key];
-    return typeof value === 'number' ? value : undefined;
-  };
-  const severity = Object.entries(SEVERITIES).find(([name]) => name === plugin['log_level'])?.[1];
-  const [size, age, count] = ['log_file_max_size', 'log_file_max_age', 'log_file_max_count'].map(number);
-  return {
-    ...(severity === undefined ? {} : { logSeverity: severity }),
-    ...(size === undefined ? {} : { logFileMaxSizeMb: size }),
-    ...(age === undefined ? {} : { logFileMaxAgeDays: age }),
-    ...(count === undefined ? {} : { logFileMaxCount: count }),
+    plugin: isRecord(conflist) ? (plugins[0] ?? {}) : undefined,
+    chained: plugins.map(({ type }) => type),
+    variable: (name) => variableIn(container, name),
+    registry: registryIn(textIn(container, 'image')),
+    pullSecrets: pullSecretsIn(agent),
+    replicas: recordIn(findNamed(objects, 'Deployment', CONTROLLERS) ?? {}, 'spec')['replicas'],
+    hasBird: findNamed(objects, 'DaemonSet', BIRD_SET) !== undefined,
   };
 }
 

@@ -1,13 +1,13 @@
 import type { Manifest } from '../../model/manifest.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
-import { AGENT_SET, imageNames, OPERATOR } from '../../install/cluster/names.ts';
+import { AGENT_SET, imageNames, OPERATOR, registryIn } from '../../install/cluster/names.ts';
 import type { ComponentOverride } from '../../model/installation.ts';
 import { operatorObjects } from '../../install/cluster/operator-deployment.ts';
 import { CRDS_FILE, OPERATOR_FILE, RELEASE_MANIFESTS } from '../../install/cluster/release-manifests.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import { detectInstallation } from './detect-installation.ts';
 import { isOnDelete } from './held-agents.ts';
-import { installedSettings, overrideOf, pullSecretsIn, registryIn } from './installed-spec.ts';
+import { installedSettings, overrideOf, pullSecretsIn } from './installed-spec.ts';
 import { objectName } from '../../kube/objects/reference.ts';
 import { containersIn, findNamed, metadataIn, recordIn, releaseIn, textIn } from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';

@@ -136,7 +136,7 @@ function waitSteps({ method, settings }: ClusterTarget): Stage<ClusterAct>['step
     ...(isManaged ? ([[`until ${OPERATOR} runs`, workload('Deployment', OPERATOR)]] as const) : []),
     ...(isManaged ? ([['until the installation is available', { act: 'await-installation' }]] as const) : []),
     [`until ${AGENT_SET} runs on every node`, workload('DaemonSet', AGENT_SET)],
-    ...(settings.bgp && settings.variant === 'policy-and-networking'
+    ...(settings.spec.calicoNetwork.bgp === 'Enabled'
       ? ([[`until ${BIRD_SET} runs on every node`, workload('DaemonSet', BIRD_SET)]] as const)
       : []),
     [`until ${CONTROLLERS} runs`, workload('Deployment', CONTROLLERS)],

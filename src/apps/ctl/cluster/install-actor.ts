@@ -66,9 +66,9 @@ async function carryOutStep(step: ClusterAct, parts: InstallParts): Promise<void
     case 'await-nodes':
       return waitForNodes(run);
     case 'prove': {
-      const { release, images, policy } = target.settings;
+      const { release, images, spec } = target.settings;
       const image = { release, image: images.tools, pullSecrets: images.pullSecrets };
-      return proveNetwork(run, { nodes, image, hasPolicy: policy });
+      return proveNetwork(run, { nodes, image, hasPolicy: spec.calicoNetwork.policy === 'Enabled' });
     }
     default:
       return never(step);

@@ -83,7 +83,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     method,
     variant,
     datastore: connection.datastore,
-    usesPodCidrs: settings.ipam === 'HostLocal',
+    usesPodCidrs: settings.spec.cni.ipam.type === 'HostLocal',
     pools: keepsPools ? [] : rangesOf(spec, isWritten ? 'file' : 'flags'),
     release: VERSION,
   };

@@ -1,13 +1,13 @@
 import type { Env } from '../../../config/environment.ts';
 import { controllersSettings } from '../../../config/controllers-settings.ts';
-import { AGENT_SET, imageNames, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { AGENT_SET, imageNames, registryIn, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { ProbeImage } from '../../../install/cluster/probe-objects.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { CONTROLLERS_CONFIGURATION_NAME } from '../../../model/controllers-configuration.ts';
 import { holderOf } from '../../../model/ip-block.ts';
 import { parseAddress } from '../../../net/address.ts';
-import { installedSettings, pullSecretsIn, registryIn } from '../../../upgrade/cluster/installed-spec.ts';
+import { installedSettings, pullSecretsIn } from '../../../upgrade/cluster/installed-spec.ts';
 import { containersIn, findNamed, textIn, variableIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
@@ -36,13 +36,15 @@ export async function proofOf(
   { snapshot, target }: { readonly snapshot: ClusterSnapshot; readonly target: UpgradeTarget },
 ): Promise<Omit<Proof, 'nodes'>> {
   const { spec, circumstances } = installedSettings(snapshot);
-  const { policy, ipam } = settingsOf(spec, { ...circumstances, release: target.release });
+  const { cni, calicoNetwork } = settingsOf(spec, { ...circumstances, release: target.release }).spec;
   const [controllers = {}] = containersIn(findNamed(snapshot.objects, 'Deployment', CONTROLLERS) ?? {});
   const named = variableIn(controllers, 'ENABLED_CONTROLLERS');
   return {
     image: toolsImage(target),
-    hasPolicy: policy && (await arePoliciesCopied(session, named === undefined ? {} : { ENABLED_CONTROLLERS: named })),
-    ...(ipam === 'netplug-ipam' ? { addressFaults: async (pods) => addressFaults(session, pods) } : {}),
+    hasPolicy:
+      calicoNetwork.policy === 'Enabled' &&
+      (await arePoliciesCopied(session, named === undefined ? {} : { ENABLED_CONTROLLERS: named })),
+    ...(cni.ipam.type === 'netplug-ipam' ? { addressFaults: async (pods) => addressFaults(session, pods) } : {}),
   };
 }
 

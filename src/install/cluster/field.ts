@@ -1,0 +1,81 @@
+import type { InstallationPool } from '../../model/installation.ts';
+import type { IpPool } from '../../model/ip-pool.ts';
+import type { ChainedPlugin } from '../render-conflist.ts';
+import type { Variant } from './settings.ts';
+import { valueAt } from './spec-path.ts';
+
+/** One field of an Installation. */
+export interface Field<T> extends ShownField<T> {
+  /** The value of a field that is not written. Without one, the agent decides. */
+  readonly byDefault?: T;
+  /** Returns the value that takes effect, where a default alone does not tell it. */
+  complete?(this: void, written: T | undefined, circumstances: FieldCircumstances): T;
+  /** The variants in which the field has no effect, with the value that describes what they do. */
+  readonly idle?: Readonly<Partial<Record<Variant, T | undefined>>>;
+}
+
+/** What the value of a field depends on besides what is written in it. */
+export interface FieldCircumstances {
+  /** Whether pods get addresses from pools of netplug. */
+  readonly hasPools: boolean;
+  readonly listed: readonly InstallationPool[];
+  readonly pools: readonly IpPool[];
+  readonly nodes: number;
+}
+
+/** How the objects of an installation show a field. A field without any of these is not shown. */
+export interface ShownField<T> {
+  /** The key of the plugin's configuration that has it, in which undefined is left out. */
+  readonly key?: string;
+  encode?(this: void, value: T): unknown;
+  /** The plugin that is chained to netplug when it is on. */
+  readonly chained?: ChainedPlugin;
+  /** The variable of the agent that has it. */
+  readonly variable?: string;
+  /** The workload whose edits it holds. */
+  readonly override?: { readonly kind: 'DaemonSet' | 'Deployment'; readonly name: string };
+  /** Returns the value that objects show. */
+  read?(this: void, objects: ShownObjects): T | undefined;
+}
+
+/** What of the objects shows fields. */
+export interface ShownObjects {
+  /** The configuration of the plugin; undefined without a conflist, whose fields then have their defaults. */
+  readonly plugin: Readonly<Record<string, unknown>> | undefined;
+  readonly chained: readonly unknown[];
+  /** Returns the value of a variable of the agent. */
+  variable(this: void, name: string): string | undefined;
+  readonly registry: string | undefined;
+  readonly pullSecrets: readonly string[];
+  /** Of the controllers. */
+  readonly replicas: unknown;
+  readonly hasBird: boolean;
+}
+
+type Switch = 'Enabled' | 'Disabled';
+
+/** Shows a field in a key of the plugin's configuration, in the words of `decode` and `encode`. */
+export function inKey<T>(
+  key: string,
+  decode: (found: unknown) => T | undefined,
+  encode: (value: T) => unknown = (value) => value,
+): ShownField<T> {
+  return { key, encode, read: ({ plugin }) => plugin && decode(valueAt(plugin, key)) };
+}
+
+/** Shows a switch in a key that has this value when it is on, and is left out when it is off. */
+export function on(key: string, value: unknown): ShownField<Switch> {
+  return inKey(
+    key,
+    (found) => (found === value ? 'Enabled' : 'Disabled'),
+    (written) => (written === 'Enabled' ? value : undefined),
+  );
+}
+
+export function inChained(chained: ChainedPlugin): ShownField<Switch> {
+  return { chained, read: (objects) => objects.plugin && (objects.chained.includes(chained) ? 'Enabled' : 'Disabled') };
+}
+
+export function inVariable(variable: string): ShownField<string> {
+  return { variable, read: (objects) => objects.variable(variable) };
+}
