@@ -80,7 +80,7 @@ describe('the operator', () => {
     expect(await agents()).toEqual(before);
     const { warnings, computed } = await status();
     expect(warnings?.join('\n')).toMatch(
-      /Deployment netplug-system\/netplug-orch-controllers are taken over: .*NETPLUG_ORCHCONFIG.*"\/mine" → "in-cluster"/,
+      /Deployment netplug-system\/netplug-orch-controllers are taken over: .*NETPLUG_ORCHCONFIG.*"in-cluster" \(string\) in place of "\/mine"/,
     );
     expect(
       (await cluster.api.get('events', '--field-selector=reason=NetplugFieldsTakenOver')).items.length,

@@ -145,7 +145,7 @@ describe('the operator, with exactly the rights of its account', () => {
     );
     const events = await cluster.api.get('events', '--field-selector=reason=NetplugFieldsRestored');
     expect(events.items[0]?.message).toContain(
-      'spec.template.spec.containers[agent].image: "example.org/other:1" → "netplug.io/netplug-node:v3.27.0"',
+      'spec.template.spec.containers[agent].image.tag: "v3.27.0" (string) in place of "1" (string)',
     );
     for (const [kind, name] of [
       ['clusterrole', 'netplug-agent'],

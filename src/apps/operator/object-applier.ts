@@ -1,13 +1,16 @@
 import { sha256Of } from '../../base/sha256.ts';
 import { isNewerRelease } from '../../base/compare-versions.ts';
+import type { Mode } from '../../base/mode.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { definitionRelease } from '../../install/cluster/checks/compare-definitions.ts';
 import { OPERATOR, RELEASE_LABEL } from '../../install/cluster/names.ts';
 import { type ApiAnswer, isUnknownKind } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
-import type { OrchApi, Patch } from '../../kube/orch-api.ts';
-import { changedPaths, missingPaths } from './compare-objects.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
+import { findObject, tryApply } from '../../kube/objects/apply.ts';
+import { differenceLine, diffObjects, missingPaths } from '../../kube/objects/diff.ts';
+import { hasApplied, withFieldsTakenOver } from '../../kube/objects/managers.ts';
 import type { ReportedProblem } from './installation-report.ts';
 import {
   collectionHolding,
@@ -17,7 +20,6 @@ import {
   referenceOf,
 } from '../../kube/objects/reference.ts';
 import type { ObjectVersions } from './object-versions.ts';
-import { hasApplied, withFieldsTakenOver } from './take-over-fields.ts';
 
 /** An annotation of an object that the operator must not write; its value is `unmanaged`. */
 export const MANAGED_ANNOTATION = 'netplug.io/operator';
@@ -31,7 +33,7 @@ export function isLeftAlone({ metadata }: ApiObject): boolean {
 export interface TakenFields {
   readonly why: 'taken over' | 'restored';
   readonly of: ObjectReference;
-  /** As `path: before → after`. */
+  /** A line for each field. */
   readonly changes: readonly string[];
 }
 
@@ -98,7 +100,7 @@ export class ObjectApplier {
       const [theirs = '', ours = ''] = [definitionRelease(live), definitionRelease(desired)];
       if (isNewerRelease(theirs, ours)) return ofNewerRelease(which, live, { theirs, ours });
     }
-    if (!hasApplied(live.metadata['managedFields'], OPERATOR)) return this.#takeOver(desired, live, signal);
+    if (!hasApplied(live, OPERATOR)) return this.#takeOver(desired, live, signal);
     if (digest !== rendered) return this.#apply(desired, 'updated', signal);
     if (missingPaths(desired, live).length === 0) return { outcome: 'ok', uid: live.metadata.uid ?? '', object: live };
     return this.#applyReported(desired, { live, why: 'restored' }, signal);
@@ -112,21 +114,22 @@ export class ObjectApplier {
 
   /** Returns the object; undefined when there is none. */
   async read(which: ObjectReference, signal: AbortSignal): Promise<ApiObject | undefined> {
-    const answer = await this.#ports.api.get(collectionHolding(which), which.name, signal);
-    return answer.outcome === 'ok' ? answer.value : undefined;
+    return findObject(this.#ports.api, which, signal);
   }
 
   /** What an installer has applied from a file becomes the operator's, so that what it does not render goes. */
   async #takeOver(desired: Manifest, live: ApiObject, signal: AbortSignal): Promise<Ensured> {
     const which = referenceOf(desired);
-    const managedFields = withFieldsTakenOver(live.metadata['managedFields'], OPERATOR);
+    const managedFields = withFieldsTakenOver(live, OPERATOR);
     if (managedFields === undefined) return this.#applyReported(desired, { live, why: 'taken over' }, signal);
     const { resourceVersion } = live.metadata;
     const body = [
       { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
       { op: 'replace', path: '/metadata/managedFields', value: managedFields },
     ];
-    const answer = await this.#patch(which, { kind: 'json', body }, signal);
+    const { api } = this.#ports;
+    const at = { collection: collectionHolding(which), name: which.name };
+    const answer = await written(which, async () => api.patch(at, { kind: 'json', body }, signal));
     if ('problem' in answer) {
       // It has changed meanwhile, and is read again.
       if (answer.problem.reason === 'Refused')
@@ -143,9 +146,9 @@ export class ObjectApplier {
     signal: AbortSignal,
   ): Promise<Ensured> {
     const which = referenceOf(desired);
-    const dryRun = await this.#patch({ ...which, mode: 'dry-run' }, applied(desired), signal);
+    const dryRun = await this.#write(desired, 'dry-run', signal);
     if ('problem' in dryRun) return { outcome: 'problem', problem: dryRun.problem };
-    const changes = changedPaths(live, dryRun.object);
+    const changes = diffObjects(live, dryRun.object).map((each) => differenceLine(each));
     if (changes.length > 0) await this.#ports.onTaken({ why, of: which, changes }, signal);
     return this.#apply(desired, why, signal);
   }
@@ -155,26 +158,30 @@ export class ObjectApplier {
     how: Parameters<ApplierPorts['onApplied']>[0],
     signal: AbortSignal,
   ): Promise<Ensured> {
-    const answer = await this.#patch(referenceOf(desired), applied(desired), signal);
+    const answer = await this.#write(desired, 'apply', signal);
     if ('problem' in answer) return { outcome: 'problem', problem: answer.problem };
     this.#ports.onApplied(how);
     return { outcome: 'ok', uid: answer.object.metadata.uid ?? '', object: answer.object };
   }
 
-  async #patch(
-    { mode, ...which }: ObjectReference & { readonly mode?: 'dry-run' },
-    patch: Patch,
-    signal: AbortSignal,
-  ): Promise<{ readonly object: ApiObject } | { readonly problem: ReportedProblem }> {
-    try {
-      const { name } = which;
-      const answer = await this.#ports.api.patch({ collection: collectionHolding(which), name, mode }, patch, signal);
-      return answer.outcome === 'ok' ? { object: answer.value } : { problem: refused(which, answer) };
-    } catch (cause) {
-      const problem = problemOf(which, cause);
-      if (problem === undefined) throw cause;
-      return { problem };
-    }
+  async #write(desired: Manifest, mode: Mode, signal: AbortSignal): Promise<Written> {
+    const { api } = this.#ports;
+    return written(referenceOf(desired), async () =>
+      tryApply(api, { object: desired, manager: OPERATOR, mode }, signal),
+    );
+  }
+}
+
+type Written = { readonly object: ApiObject } | { readonly problem: ReportedProblem };
+
+async function written(which: ObjectReference, write: () => Promise<ApiAnswer<ApiObject>>): Promise<Written> {
+  try {
+    const answer = await write();
+    return answer.outcome === 'ok' ? { object: answer.value } : { problem: refused(which, answer) };
+  } catch (cause) {
+    const problem = problemOf(which, cause);
+    if (problem === undefined) throw cause;
+    return { problem };
   }
 }
 
@@ -218,8 +225,4 @@ function refused(
   { message }: Exclude<ApiAnswer<ApiObject>, { outcome: 'ok' }>,
 ): ReportedProblem {
   return { reason: 'Refused', message: `Cannot write ${referenceKey(which)}: the API server refuses it: ${message}` };
-}
-
-function applied(desired: Manifest): Patch {
-  return { kind: 'apply', body: desired, manager: OPERATOR, force: true };
 }

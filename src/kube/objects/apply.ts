@@ -1,16 +1,16 @@
+import type { Manifest } from '../../model/manifest.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Mode } from '../../base/mode.ts';
 import type { ApiAnswer } from '../answers.ts';
 import type { ApiObject } from '../objects.ts';
 import type { OrchApi } from '../orch-api.ts';
+import { diffObjects, type Difference } from './diff.ts';
+import { managerFor, MANAGER } from './managers.ts';
 import { collectionHolding, objectName, type ObjectReference, referenceKey, referenceOf } from './reference.ts';
-
-/** The name under which the API notes what the tool has written. */
-export const MANAGER = 'netplugctl';
 
 /** An object that is applied on the server, in place of what other managers have written. */
 export interface Application {
-  readonly object: Readonly<Record<string, unknown>>;
+  readonly object: Manifest;
   /** `MANAGER` unless given. */
   readonly manager?: string;
   readonly mode?: Mode | undefined;
@@ -44,6 +44,31 @@ export async function applyObject(api: OrchApi, application: Application, signal
   const answer = await tryApply(api, application, signal);
   if (answer.outcome === 'ok') return answer.value;
   throw refused('apply', objectName(application.object), answer.message);
+}
+
+/** Applies the object as its installer does. @throws install/refused, store/* */
+export async function applyRelease(api: OrchApi, object: Manifest, signal: AbortSignal): Promise<void> {
+  const live = await findObject(api, referenceOf(object), signal);
+  await applyObject(api, { object, manager: managerFor(live) }, signal);
+}
+
+/** Returns what applying the object would change in the one that exists, by a dry run. @throws install/refused, store/* */
+export async function changesOfApply(
+  api: OrchApi,
+  { live, ...application }: Application & { readonly live: ApiObject },
+  signal: AbortSignal,
+): Promise<readonly Difference[]> {
+  return diffObjects(live, await applyObject(api, { ...application, mode: 'dry-run' }, signal));
+}
+
+/** Reports whether applying the objects as their installers do would change nothing. @throws install/refused, store/* */
+export async function areApplied(api: OrchApi, objects: readonly Manifest[], signal: AbortSignal): Promise<boolean> {
+  for (const object of objects) {
+    const live = await findObject(api, referenceOf(object), signal);
+    if (live === undefined) return false;
+    if ((await changesOfApply(api, { object, live, manager: managerFor(live) }, signal)).length > 0) return false;
+  }
+  return true;
 }
 
 /** Merges the body into the object by RFC 7396, and returns the API server's answer. @throws store/* */

@@ -11,7 +11,6 @@ import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { INSTALLATION_NAME, type InstallationSpec } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import type { Plan, Stage } from '../../../plans/plan.ts';
-import type { ObjectState } from './api-objects.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
 import type { WorkloadName } from './wait-ready.ts';
 
@@ -80,20 +79,20 @@ export function installationObject(spec: InstallationSpec): Manifest {
   return { apiVersion: API_VERSION, kind: 'Installation', metadata: { name: INSTALLATION_NAME }, spec };
 }
 
-/** Makes the plan from the states of all objects of `targetStages`. Pure. */
+/** Makes the plan from what would change in those objects of `targetStages` that exist. Pure. */
 export function clusterPlan(
   target: ClusterTarget,
-  { states, notes }: { readonly states: ReadonlyMap<string, ObjectState>; readonly notes: readonly string[] },
+  { changes, notes }: { readonly changes: ReadonlyMap<string, readonly unknown[]>; readonly notes: readonly string[] },
 ): Plan<ClusterAct> {
   const { method, settings, proof } = target;
   const stages: Stage<ClusterAct>[] = [];
   for (const { title, objects } of targetStages(target)) {
     const steps = objects.flatMap((object) => {
       const key = objectName(object);
-      const state = states.get(key) ?? 'missing';
-      return state === 'same'
+      const changed = changes.get(key);
+      return changed?.length === 0
         ? []
-        : [write(`${state === 'missing' ? 'create' : 'change'} ${key}`, { act: 'apply', object: key })];
+        : [write(`${changed === undefined ? 'create' : 'change'} ${key}`, { act: 'apply', object: key })];
     });
     const isDefinitions = objects.some(({ kind }) => kind === 'CustomResourceDefinition');
     const waits =

@@ -16,8 +16,9 @@ import { memoryPlanRecords } from '../../../plans/plan-records.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
 import { renderPlan } from '../../../plans/plan.ts';
 import type { Context, Status } from '../ports.ts';
-import { type ComparedObject, compareObject } from './api-objects.ts';
-import { collectionHolding, objectName, referenceOf } from '../../../kube/objects/reference.ts';
+import { editLine, type ManifestEdit } from '../../../install/cluster/edits/edit.ts';
+import { changesOfApply, findObject } from '../../../kube/objects/apply.ts';
+import { collectionHolding, objectName, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
 import { podRun } from './node-pods.ts';
 import { type ClusterConnection, readClusterConnection } from './cluster-access.ts';
 import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts';
@@ -100,17 +101,16 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     keepsPools: options.pools === undefined && options.spec?.calicoNetwork?.ipPools === undefined,
   };
   const nodes = facts.nodes.filter(({ os }) => os === 'linux').map(({ name }) => name);
-  const compared = await compareObjects(api, target, { facts, signal });
+  const changes = await compareObjects(api, target, { facts, signal });
   const notes = [
     `${method}, ${variant}, records in ${connection.datastore.type === 'orch' ? 'the API of Kubernetes' : connection.datastore.endpoints}`,
     `${String(nodes.length)} nodes, Kubernetes ${facts.serverVersion}, images of ${spec.registry ?? 'netplug.io'}`,
     ...wanted.pools.map(({ cidr }) => `pool ${cidr}`),
     ...(helm === undefined ? [] : [`helm ${helm.version}`]),
     ...(keeps ? ['what the command does not set stays as it is; --spec sets everything'] : []),
-    ...[...compared.values()].flatMap(({ changes }) => shortened(changes)),
+    ...[...changes.values()].flatMap((each) => shortened(each.map(editLine))),
   ];
-  const states = new Map([...compared].map(([key, { state }]) => [key, state]));
-  const plan = clusterPlan(target, { states, notes });
+  const plan = clusterPlan(target, { changes, notes });
   for (const note of plan.notes) io.stderr(`${note}\n`);
   io.stdout(renderPlan(plan));
   if (mode === 'dry-run') return 0;
@@ -244,26 +244,30 @@ function refuseFindings({ io }: Context, findings: readonly PreflightFinding[]):
   );
 }
 
-/** Objects whose namespace or kind does not exist yet are missing. */
+/** Returns what would change in each object that exists, by its key. */
 async function compareObjects(
   api: OrchApi,
   target: ClusterTarget,
   { facts, signal }: { readonly facts: PreflightFacts; readonly signal: AbortSignal },
-): Promise<ReadonlyMap<string, ComparedObject>> {
+): Promise<ReadonlyMap<string, readonly ManifestEdit[]>> {
   const served = new Set(facts.definitions.map(({ name }) => name));
   const own = new Set(crdManifests().map((definition) => referenceOf(definition).name));
-  const states = new Map<string, ComparedObject>();
+  const changes = new Map<string, readonly ManifestEdit[]>();
   for (const object of targetStages(target).flatMap((stage) => stage.objects)) {
-    const { plural, group } = collectionHolding(referenceOf(object));
+    const which = referenceOf(object);
+    const { plural, group } = collectionHolding(which);
     const definition = `${plural}.${group}`;
     const isServed = !own.has(definition) || served.has(definition);
-    const compared = isServed ? await compareObject(api, object, signal) : ({ state: 'missing', changes: [] } as const);
+    const live = isServed ? await findObject(api, which, signal) : undefined;
+    if (live === undefined) continue;
     // Pools that exist belong to the user, unless the command line names others.
-    const isKept = target.keepsPools && object['kind'] === 'IPPool';
-    states.set(
-      objectName(object),
-      isKept && compared.state === 'different' ? { state: 'same', changes: [] } : compared,
+    const isKept = target.keepsPools && which.kind === 'IPPool';
+    const key = referenceKey(which);
+    const found = isKept ? [] : await changesOfApply(api, { object, live }, signal);
+    changes.set(
+      key,
+      found.map((each) => ({ object: key, ...each })),
     );
   }
-  return states;
+  return changes;
 }

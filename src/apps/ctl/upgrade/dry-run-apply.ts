@@ -1,12 +1,11 @@
-import { isDeepStrictEqual } from 'node:util';
 import { isNetplugError } from '../../../base/errors.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { findObject, MANAGER, tryApply } from '../../../kube/objects/apply.ts';
+import { findObject, tryApply } from '../../../kube/objects/apply.ts';
+import { diffObjects } from '../../../kube/objects/diff.ts';
+import { installersOf, managerFor, MANAGER } from '../../../kube/objects/managers.ts';
 import { collectionHolding, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
 import type { DryRunResult } from '../../../upgrade/cluster/snapshot.ts';
-import { objectContent } from '../cluster/api-objects.ts';
-import { installersOf, managerFor } from './apply-objects.ts';
 
 /**
  * Makes dry runs of applying an object, with and without force, so that the API names the fields that other managers lose. Returns
@@ -40,7 +39,7 @@ export async function dryRunApply(
     const lost = held
       .filter(({ owner }) => !installers.has(owner) && owner !== MANAGER)
       .map(({ field, owner }) => ({ field, manager: owner }));
-    const isSame = isDeepStrictEqual(objectContent(live), objectContent(forced.value));
+    const isSame = diffObjects(live, forced.value).length === 0;
     return { ...as, outcome: isSame ? 'unchanged' : 'changed', message: '', lost };
   } catch (cause) {
     if (!isNetplugError(cause, 'store/refused')) throw cause;

@@ -1,5 +1,6 @@
-import type { Manifest } from '../../../model/manifest.ts';
 import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import type { Manifest } from '../../../model/manifest.ts';
+import { objectContent } from '../../../kube/objects/content.ts';
 import { collectionHolding, referenceTo } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { recordIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -42,25 +43,14 @@ export async function readInstalledObjects(
   return lists.flat();
 }
 
-const KEPT_STATUS = [
-  'observedGeneration',
-  'desiredNumberScheduled',
-  'updatedNumberScheduled',
-  'numberAvailable',
-  'updatedReplicas',
-  'availableReplicas',
-];
-const OF_THE_SERVER = ['managedFields', 'uid', 'resourceVersion', 'creationTimestamp'];
-
-/** Returns what of an object is part of a snapshot: nothing secret, and of the status what shows a roll-out. */
-export function withoutServerFields(object: Manifest): Manifest {
-  const { data, stringData: _, status: _status, ...rest } = object;
-  const metadata = Object.entries(recordIn(object, 'metadata')).filter(([key]) => !OF_THE_SERVER.includes(key));
-  const status = Object.entries(recordIn(object, 'status')).filter(([key]) => KEPT_STATUS.includes(key));
+/** Returns what of an object is part of a snapshot: nothing secret; generation and status show a roll-out. */
+export function snapshotOf(object: Manifest): Manifest {
+  const { data, stringData: _, ...content } = objectContent(object);
+  const { generation } = recordIn(object, 'metadata');
   return {
-    ...rest,
+    ...content,
     ...(data === undefined || object['kind'] === 'Secret' ? {} : { data }),
-    metadata: Object.fromEntries(metadata),
-    ...(status.length === 0 ? {} : { status: Object.fromEntries(status) }),
+    metadata: { ...recordIn(content, 'metadata'), ...(generation === undefined ? {} : { generation }) },
+    ...(object['status'] === undefined ? {} : { status: object['status'] }),
   };
 }

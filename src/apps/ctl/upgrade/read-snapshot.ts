@@ -12,7 +12,7 @@ import { findMissingRights, rightsForObjects } from '../cluster/read-preflight-f
 import type { Context } from '../ports.ts';
 import { readChartRecords } from './read-charts.ts';
 import { readMesh, readNodes, readPods } from './read-nodes.ts';
-import { readInstalledObjects, withoutServerFields } from './read-objects.ts';
+import { readInstalledObjects, snapshotOf } from './read-objects.ts';
 import { readRecordFacts } from './read-records.ts';
 import { readWebhooks } from './read-webhooks.ts';
 import { dryRunApply } from './dry-run-apply.ts';
@@ -52,7 +52,7 @@ export async function readSnapshot(
   };
   const kubernetes = await api.serverVersion(signal);
   const served = await api.servedKinds(signal);
-  const objects = (await readInstalledObjects(api, served, signal)).map(withoutServerFields);
+  const objects = (await readInstalledObjects(api, served, signal)).map(snapshotOf);
   const noCharts = { releases: [], secrets: [], unread: [] };
   const charts = await attempt('chart records', noCharts, async () => readChartRecords(api, signal));
   const records = await readRecordFacts(context, { store, datastore, served });

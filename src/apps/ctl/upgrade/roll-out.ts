@@ -1,8 +1,7 @@
-import { isDeepStrictEqual } from 'node:util';
 import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
 import { AGENT_SET, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
-import { annotate, findObject, tryMerge } from '../../../kube/objects/apply.ts';
+import { annotate, applyRelease, areApplied, findObject, tryMerge } from '../../../kube/objects/apply.ts';
 import { referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { runsOn, triedFirst } from '../../../upgrade/cluster/agent-nodes.ts';
@@ -11,12 +10,10 @@ import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
-import { objectContent } from '../cluster/api-objects.ts';
 import { imageWatch, podStateOf, type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
-import { applyRelease } from './apply-objects.ts';
 import { isLeaving, podOf, readNodes, readPods } from './read-nodes.ts';
 import { proofOf } from './proof.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
@@ -36,13 +33,11 @@ export function mainImage(workload: Manifest): string {
 /** Reports whether the DaemonSet is as given, and every one of its pods has followed. @throws store/* */
 export async function isRolledOut(run: PodRun, agent: Manifest): Promise<boolean> {
   const found = await findObject(run.api, referenceOf(agent), run.signal);
-  if (found === undefined || workloadLag(found) !== undefined) return false;
-  const { after } = await applyRelease(run.api, { object: agent, mode: 'dry-run' }, run.signal);
-  return isDeepStrictEqual(objectContent(found), objectContent(after));
+  return found !== undefined && workloadLag(found) === undefined && areApplied(run.api, [agent], run.signal);
 }
 
 export async function rollOut(run: PodRun, agent: Manifest): Promise<void> {
-  await applyRelease(run.api, { object: agent }, run.signal);
+  await applyRelease(run.api, agent, run.signal);
   await waitForWorkload(run, { kind: 'DaemonSet', name: AGENT_SET });
 }
 
@@ -58,7 +53,7 @@ export async function tryCanary(
   if (heldBy === 'tool') {
     await holdAgents(run);
     const held = { ...agent, spec: { ...recordIn(agent, 'spec'), updateStrategy: { type: 'OnDelete' } } };
-    await applyRelease(run.api, { object: held }, run.signal);
+    await applyRelease(run.api, held, run.signal);
   }
   const image = heldBy === 'tool' ? mainImage(agent) : await heldImage(run, target.release);
   const ready = triedFirst(await readNodes(run.api, run.signal))

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { join } from 'node:path';
 import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
@@ -20,6 +19,7 @@ import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { confirm, type ConfirmMode } from '../cluster/confirm.ts';
 import { changeStored } from '../resources/write-resource.ts';
 import { annotate, deleteObject, findObject } from '../../../kube/objects/apply.ts';
+import { diffObjects } from '../../../kube/objects/diff.ts';
 import { collectionHolding, objectName, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
 import { removeProof } from '../cluster/prove-network.ts';
 import { waitFor, waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
@@ -168,7 +168,7 @@ function objectSteps(
   const before = new Set(backup.objects.map(objectName));
   const wanted = backup.objects.map(withoutHold).sort((a, b) => rank(a) - rank(b));
   const restored = wanted.filter(
-    (object) => !isDeepStrictEqual(contentOf(there.get(objectName(object)) ?? {}), contentOf(object)),
+    (object) => diffObjects(withoutNotes(there.get(objectName(object)) ?? {}), withoutNotes(object)).length > 0,
   );
   const put = (object: Manifest): Step => ({
     text: `${there.has(objectName(object)) ? 'put back' : 'create'} ${objectName(object)}`,
@@ -369,17 +369,11 @@ function withoutHold(object: Manifest): Manifest {
   return hold === undefined ? object : { ...object, metadata: { ...recordIn(object, 'metadata'), annotations } };
 }
 
-/** What a rollback restores of an object. */
-function contentOf(object: Manifest): unknown {
-  const { status: _, metadata: _metadata, ...content } = object;
-  const { labels, annotations } = metadataIn(object);
-  const kept = Object.entries(annotations).filter(
-    ([key]) =>
-      !Object.values<string>(NOTES).includes(key) &&
-      key !== 'deployment.kubernetes.io/revision' &&
-      key !== 'deprecated.daemonset.template.generation',
-  );
-  return { ...content, labels, annotations: Object.fromEntries(kept) };
+/** Returns what a rollback restores of an object: not what an upgrade has noted. */
+function withoutNotes(object: Manifest): Manifest {
+  const annotations = Object.entries(metadataIn(object).annotations);
+  const others = annotations.filter(([key]) => !Object.values<string>(NOTES).includes(key));
+  return { ...object, metadata: { ...recordIn(object, 'metadata'), annotations: Object.fromEntries(others) } };
 }
 
 function rollbackRefused(why: string, hint = 'Use the tool and a backup of that release'): NetplugError {

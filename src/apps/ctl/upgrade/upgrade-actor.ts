@@ -13,7 +13,7 @@ import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { StepObject, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
-import { annotate, deleteObject, findObject, tryMerge } from '../../../kube/objects/apply.ts';
+import { annotate, applyRelease, areApplied, deleteObject, findObject, tryMerge } from '../../../kube/objects/apply.ts';
 import {
   collectionHolding,
   objectName,
@@ -26,7 +26,6 @@ import { openHelm } from '../cluster/helm.ts';
 import type { PodRun } from '../cluster/node-pods.ts';
 import { waitForDefinitions, waitForInstallation, waitForWorkload } from '../cluster/wait-ready.ts';
 import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
-import { applyRelease, areApplied } from './apply-objects.ts';
 import { type Backup, findBackup, writeBackup } from './backup.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
@@ -168,7 +167,7 @@ async function carryOutStep(step: UpgradeStepData, parts: UpgradeRun): Promise<v
       return;
     }
     case 'apply':
-      for (const object of step.objects) await applyRelease(api, { object }, signal);
+      for (const object of step.objects) await applyRelease(api, object, signal);
       if (step.stage === 'definitions')
         await waitForDefinitions(
           run,

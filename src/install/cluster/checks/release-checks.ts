@@ -1,7 +1,7 @@
 import { SYSTEM_NAMESPACE } from '../names.ts';
 import { at, showFound } from '../../../base/problem.ts';
-import type { ManifestEdit, EditStep } from '../edits/edit.ts';
-import { pathText } from '../edits/edit.ts';
+import { type FieldStep, pathText } from '../../../kube/objects/diff.ts';
+import type { ManifestEdit } from '../edits/edit.ts';
 import { findEdits } from '../edits/find-edits.ts';
 import { closestKind, ownPristine } from '../edits/like.ts';
 import { containersOf, type NamedDocument, type ReportRemark } from './named-document.ts';
@@ -94,7 +94,7 @@ function mistakeIn({ object, path, was, is }: ManifestEdit): string | undefined 
 }
 
 /** Returns the part of the path that the document has. */
-function realPath(path: readonly EditStep[], is: unknown): string {
+function realPath(path: readonly FieldStep[], is: unknown): string {
   const existing = is === undefined ? path.slice(0, -1) : path;
   const cut = existing.findIndex((step) => typeof step !== 'string');
   return pathText(cut === -1 ? existing : existing.slice(0, cut));

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Manifest } from '../../../model/manifest.ts';
 import { isRecord } from '../../../model/read-schema.ts';
-import type { ManifestEdit, EditStep } from './edit.ts';
-import { canonical, isListOfRecords, structuredObjects } from './find-edits.ts';
-import { flatOf } from './structured.ts';
+import { canonical, isListOfRecords, type FieldStep } from '../../../kube/objects/diff.ts';
+import { flatOf } from '../../../kube/objects/structured.ts';
+import type { ManifestEdit } from './edit.ts';
+import { structuredObjects } from './find-edits.ts';
 
 export interface AppliedEdits {
   readonly objects: readonly Manifest[];
@@ -52,7 +53,7 @@ function applyInside(edit: ManifestEdit, object: Manifest | undefined): Outcome<
   return isRecord(changed.value) ? { value: changed.value } : { reason: 'it is no object' };
 }
 
-function changeAt(value: unknown, path: readonly EditStep[], edit: ManifestEdit): Outcome<unknown> {
+function changeAt(value: unknown, path: readonly FieldStep[], edit: ManifestEdit): Outcome<unknown> {
   const [step, ...rest] = path;
   if (step === undefined) {
     if (isDeepStrictEqual(value, edit.is)) return { value };
@@ -79,6 +80,6 @@ function changeAt(value: unknown, path: readonly EditStep[], edit: ManifestEdit)
   return { value: index === -1 ? [...list, inner.value] : list.with(index, inner.value as Manifest) };
 }
 
-function isAt(element: Manifest, step: Exclude<EditStep, string>): boolean {
+function isAt(element: Manifest, step: Exclude<FieldStep, string>): boolean {
   return 'key' in step ? element[step.key] === step.is : canonical(element) === step.element;
 }

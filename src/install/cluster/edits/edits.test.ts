@@ -5,7 +5,8 @@ import { isRecord } from '../../../model/read-schema.ts';
 import { manifestObjects, RELEASE_MANIFESTS } from '../release-manifests.ts';
 import { applyEdits } from './apply-edits.ts';
 import { editLine } from './edit.ts';
-import { canonical, findEdits } from './find-edits.ts';
+import { canonical } from '../../../kube/objects/diff.ts';
+import { findEdits } from './find-edits.ts';
 import { reapplyEdits } from './like.ts';
 
 const RELEASE = 'v3.27.0';

@@ -1,5 +1,6 @@
 import { ENVIRONMENT } from '../../../config/environment.ts';
-import type { ManifestEdit, EditStep } from './edit.ts';
+import type { FieldStep } from '../../../kube/objects/diff.ts';
+import type { ManifestEdit } from './edit.ts';
 
 /** Keys whose values come from users: manifests of releases leave them empty, or have a default that fits most clusters. */
 const USERS_KEYS = new Set([
@@ -49,11 +50,11 @@ export function isUsersPlace({ object, path, was, is }: ManifestEdit): boolean {
 }
 
 /** Returns the name of the environment variable that the path leads to or into. */
-function variableOf(path: readonly EditStep[]): string | undefined {
+function variableOf(path: readonly FieldStep[]): string | undefined {
   const step = path[path.indexOf('env') + 1];
   return path.includes('env') && typeof step === 'object' && 'key' in step ? step.is : undefined;
 }
 
-function endsWith(path: readonly EditStep[], end: readonly string[]): boolean {
+function endsWith(path: readonly FieldStep[], end: readonly string[]): boolean {
   return end.every((key, index) => path[path.length - end.length + index] === key);
 }

@@ -1,6 +1,6 @@
-import { tryParseJson } from '../../../base/try-parse-json.ts';
-import type { Manifest } from '../../../model/manifest.ts';
-import { isRecord } from '../../../model/read-schema.ts';
+import type { Manifest } from '../../model/manifest.ts';
+import { tryParseJson } from '../../base/try-parse-json.ts';
+import { isRecord } from '../../model/read-schema.ts';
 
 const IMAGE = /^(?:(?<registry>[^@]+)\/)?(?<name>[^/:@]+)(?::(?<tag>[^/@]+))?$/;
 
