@@ -43,8 +43,8 @@ beforeAll(async () => {
   const probe = async (annotations: Annotations): Promise<boolean> =>
     (await as(tenant, 'POST', '/api/v1/namespaces/shop/pods?dryRun=All', podOf('probe', annotations))).status === 403;
   // A policy takes effect a moment after it was made, and so does a role.
-  await until(async () => (await probe(FLOATING)) && (await probe(NOTE)), 'the policies take effect', 30_000, 100);
-  await until(async () => !(await probe({})), 'the tenant may make pods', 30_000, 100);
+  await until(async () => (await probe(FLOATING)) && (await probe(NOTE)), 'the policies take effect', 60_000, 100);
+  await until(async () => !(await probe({})), 'the tenant may make pods', 60_000, 100);
   const manager = here.start([
     program('kube-controller-manager'),
     `--kubeconfig=${await server.kubeconfigFor(server.userToken(MANAGER))}`,
@@ -67,7 +67,7 @@ beforeAll(async () => {
       spec: { schedule: '* * * * *', jobTemplate },
     },
   ]);
-}, 120_000);
+});
 afterAll(async () => scope.disposeAsync());
 
 function clusterRole(name: string, rules: readonly object[]): object {
@@ -180,13 +180,13 @@ describe('address annotations', () => {
     await server.kubectl('label', 'namespace', 'trusted', 'netplug/allow-address-annotations-');
     const refused = async (): Promise<boolean> =>
       (await as(tenant, 'POST', `${pods}?dryRun=All`, asking)).status === 403;
-    await until(refused, 'the label is gone', 30_000, 100);
+    await until(refused, 'the label is gone', 60_000, 100);
     const label = { metadata: { labels: { seen: 'yes' } } };
     expect(await as(tenant, 'PATCH', `${pods}/p`, label, MERGE)).toMatchObject({ status: 200 });
     const other = { metadata: { annotations: { 'cni.netplug/floatingIPs': '["10.83.7.8"]' } } };
     await expectRefused(as(tenant, 'PATCH', `${pods}/p`, other, MERGE), 'floatingIPs needs the label');
     await server.kubectl('label', 'namespace', 'trusted', 'netplug/allow-address-annotations=');
-    await until(async () => !(await refused()), 'the label is back', 30_000, 100);
+    await until(async () => !(await refused()), 'the label is back', 60_000, 100);
   });
 
   it('may be set by those who are bound to the role, in the namespace of the binding [ann-admission]', async () => {
@@ -195,7 +195,7 @@ describe('address annotations', () => {
     await server.kubectl('create', 'rolebinding', 'fips', role, '--serviceaccount=people:tenant', '--namespace=bound');
     const make = async (namespace: string, annotations: Annotations): Promise<Said> =>
       as(tenant, 'POST', `/api/v1/namespaces/${namespace}/pods?dryRun=All`, podOf('p', annotations));
-    await until(async () => (await make('bound', FLOATING)).status === 201, 'the binding takes effect', 30_000, 100);
+    await until(async () => (await make('bound', FLOATING)).status === 201, 'the binding takes effect', 60_000, 100);
     await expectRefused(make('bound', NO_IPAM), 'ipAddrsNoIpam needs the label');
     await expectRefused(make('shop', FLOATING), 'floatingIPs needs the label');
   });
@@ -225,7 +225,7 @@ describe('address annotations', () => {
     }
     const apps = async (): Promise<string[]> =>
       (await server.get('pods', '--namespace=web')).items.map(({ metadata }: Json) => metadata.labels.app);
-    await until(async () => (await apps()).includes('good'), 'the pod of "good" is made', 30_000, 250);
+    await until(async () => (await apps()).includes('good'), 'the pod of "good" is made', 60_000, 250);
     await expectSaid('web', 'ReplicaSet', 'floatingIPs needs the label');
     expect(await apps()).toEqual(['good']);
   });

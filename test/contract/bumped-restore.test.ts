@@ -110,5 +110,5 @@ describe('an etcd restored with bumped revisions', () => {
     expect(after).not.toContain(told);
     expect(await holders()).toContain(`under ptp ${told}`);
     await store[Symbol.asyncDispose]();
-  }, 90_000);
+  });
 });

@@ -85,7 +85,7 @@ describe('the doctor, on a node whose configuration enables annotations', () => 
     await server.apply(manifest);
     const measured = ({ areas }: Diagnosis): Json => areas.find(({ area }) => area === 'admission')?.measured;
     let last: Diagnosis | undefined;
-    await until(async () => admissionOf((last = await look())).length === 0, 'the policies are found', 20_000, 250);
+    await until(async () => admissionOf((last = await look())).length === 0, 'the policies are found', 60_000, 250);
     expect(measured(last!)).toEqual(['netplug-address-annotations']);
   });
 });

@@ -69,7 +69,7 @@ describe('a look at the API of the orchestrator', () => {
     await server.call('PATCH', `${crds}/ippools.netplug.io`, options);
     expect(await look()).toMatchObject({ missingKinds: [], differingKinds: ['IPPool'] });
     await server.call('DELETE', `${crds}/ippools.netplug.io`);
-    await expect.poll(look, { timeout: 20_000 }).toMatchObject({ missingKinds: ['IPPool'], differingKinds: [] });
+    await expect.poll(look, { timeout: 60_000 }).toMatchObject({ missingKinds: ['IPPool'], differingKinds: [] });
   });
 
   it('names Ready nodes with an agent whose NetplugNode is missing or does not agree with the Node', async () => {

@@ -16,7 +16,8 @@ import { startApiServer } from '../support/kube.ts';
 import { until } from '../support/until.ts';
 
 const FOREVER = new AbortController().signal;
-const DURATION_MS = 2000;
+/** Long enough for some requests of a busy machine. */
+const DURATION_MS = 6000;
 /** Of a process that does not notice that it was paused. */
 const STOPPED: Clock = { ...systemClock, monotonic: () => 0 };
 

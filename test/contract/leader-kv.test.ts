@@ -32,8 +32,8 @@ it('a leader key without a lease, as a copy of the keys leaves it, does not keep
   const never = new AbortController().signal;
   const key = new Keys().leader('copied');
   execFileSync(program('etcdctl'), [`--endpoints=${etcd.url}`, 'put', key, 'a-leader-of-long-ago']);
-  await using lease = openLease({ etcd: etcd.url }, { name: 'copied', holder: 'b', durationMs: 3000 });
-  await using other = openLease({ etcd: etcd.url }, { name: 'copied', holder: 'c', durationMs: 3000 });
+  await using lease = openLease({ etcd: etcd.url }, { name: 'copied', holder: 'b', durationMs: 60_000 });
+  await using other = openLease({ etcd: etcd.url }, { name: 'copied', holder: 'c', durationMs: 60_000 });
   expect(await lease.hold(never)).toBe(true);
   expect(await other.hold(never)).toBe(false);
 });
@@ -41,13 +41,13 @@ it('a leader key without a lease, as a copy of the keys leaves it, does not keep
 it('a leader whose key is deleted by hand learns it from the next renewal', async () => {
   await using etcd = await startEtcd();
   const never = new AbortController().signal;
-  await using lease = openLease({ etcd: etcd.url }, { name: 'deleted', holder: 'a', durationMs: 3000 });
-  await using other = openLease({ etcd: etcd.url }, { name: 'deleted', holder: 'b', durationMs: 3000 });
+  await using lease = openLease({ etcd: etcd.url }, { name: 'deleted', holder: 'a', durationMs: 30_000 });
+  await using other = openLease({ etcd: etcd.url }, { name: 'deleted', holder: 'b', durationMs: 30_000 });
   expect(await lease.hold(never)).toBe(true);
   expect(await lease.hold(never)).toBe(true);
   execFileSync(program('etcdctl'), [`--endpoints=${etcd.url}`, 'del', new Keys().leader('deleted')]);
   expect(await other.hold(never)).toBe(true);
-  await until(async () => !(await lease.hold(never)), 'the old leader knows', 3000, 20);
+  await until(async () => !(await lease.hold(never)), 'the old leader knows', 60_000, 20);
   expect(await lease.hold(never)).toBe(false);
   expect(await other.hold(never)).toBe(true);
 });
@@ -55,7 +55,7 @@ it('a leader whose key is deleted by hand learns it from the next renewal', asyn
 it('a leader keeps its lease when etcd restarts and the stream of its renewals is opened again', async () => {
   await using etcd = await startEtcd();
   const never = new AbortController().signal;
-  await using lease = openLease({ etcd: etcd.url }, { name: 'restarted', holder: 'a', durationMs: 6000 });
+  await using lease = openLease({ etcd: etcd.url }, { name: 'restarted', holder: 'a', durationMs: 30_000 });
   expect(await lease.hold(never)).toBe(true);
   expect(await lease.hold(never)).toBe(true);
   await etcd.restart();
@@ -67,7 +67,7 @@ it('a leader keeps its lease when etcd restarts and the stream of its renewals i
       return answers.at(-1) !== 'store/unavailable';
     },
     'the lease is renewed',
-    4000,
+    60_000,
     20,
   );
   expect(answers.at(-1)).toBe(true);
@@ -76,7 +76,7 @@ it('a leader keeps its lease when etcd restarts and the stream of its renewals i
 it('a renewal that is given up does not answer the next one', async () => {
   await using etcd = await startEtcd();
   const never = new AbortController().signal;
-  await using lease = openLease({ etcd: etcd.url }, { name: 'given-up', holder: 'a', durationMs: 9000 });
+  await using lease = openLease({ etcd: etcd.url }, { name: 'given-up', holder: 'a', durationMs: 60_000 });
   expect(await lease.hold(never)).toBe(true);
   expect(await lease.hold(never)).toBe(true);
   await etcd.pause();
@@ -90,7 +90,7 @@ it('a lease that ended at etcd is lost although the stream of its renewals stand
   const never = new AbortController().signal;
   const endpoints = { from: 'list', urls: [etcd.url] } as const;
   const connection = { endpoints, keyFile: undefined, certFile: undefined, caCertFile: undefined };
-  await using lease = openEtcdLease(connection, { name: 'revoked', holder: 'a', durationMs: 9000 });
+  await using lease = openEtcdLease(connection, { name: 'revoked', holder: 'a', durationMs: 60_000 });
   expect(await lease.hold(never)).toBe(true);
   expect(await lease.hold(never)).toBe(true);
   const id = lease.held?.lease ?? 0n;
@@ -106,8 +106,8 @@ it('a candidate leads over the second endpoint while the first does not respond'
   await silent.pause();
   const endpoints = { from: 'list', urls: [silent.url, etcd.url] } as const;
   const connection = { endpoints, keyFile: undefined, certFile: undefined, caCertFile: undefined };
-  await using lease = openEtcdLease(connection, { name: 'second', holder: 'a', durationMs: 6000 });
-  await until(async () => lease.hold(AbortSignal.timeout(2000)).catch(() => false), 'it leads', 10_000, 20);
-  expect(await lease.hold(AbortSignal.timeout(2000))).toBe(true);
+  await using lease = openEtcdLease(connection, { name: 'second', holder: 'a', durationMs: 12_000 });
+  await until(async () => lease.hold(AbortSignal.timeout(10_000)).catch(() => false), 'it leads', 60_000, 20);
+  expect(await lease.hold(AbortSignal.timeout(10_000))).toBe(true);
   silent.resume();
 });

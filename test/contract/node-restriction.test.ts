@@ -66,8 +66,8 @@ beforeAll(async () => {
     ];
     return (await Promise.all(writes)).every(({ status }) => status === 403);
   };
-  await until(isOn, 'the policies take effect', 30_000, 200);
-}, 120_000);
+  await until(isOn, 'the policies take effect', 60_000, 200);
+});
 afterAll(async () => scope.disposeAsync());
 
 beforeEach(async () => {
@@ -350,6 +350,6 @@ describe('with the policies that restrict nodes, a node', () => {
     await expectRefused(as('agent', 'POST', BLOCKS, blockOf(FIRST, a)), 'the token is bound to no node');
     await server.call('DELETE', `/api/v1/nodes/${a}`);
     const refused = async (): Promise<boolean> => (await as(`agent ${a}`, 'GET', BLOCKS)).status === 401;
-    await until(refused, 'the token ends with its Node', 30_000, 200);
+    await until(refused, 'the token ends with its Node', 60_000, 200);
   });
 });

@@ -56,7 +56,7 @@ describe.each(['kv', 'orch'] as const)('retiring a node on %s', (datastore) => {
     fixture = await FIXTURES[datastore]();
     store = fixture.open();
     ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
-  }, 60_000);
+  });
   afterAll(async () => {
     await store[Symbol.asyncDispose]();
     await fixture[Symbol.asyncDispose]();

@@ -145,7 +145,7 @@ describe.each(WAYS)('a kv datastore behind TLS, %s', (_way, options) => {
       });
     }
     // While nothing changes, the watch of a user with just these rights stays.
-    const limits = { connectMs: 1000, firstTryMs: 1000, answerMs: 2000, silenceMs: 1000 };
+    const limits = { connectMs: 5000, firstTryMs: 5000, answerMs: 10_000, silenceMs: 3000 };
     const endpoints = { from: 'list', urls: [guarded.url] } as const;
     await using quiet = openKvStore({ endpoints, ...client, caCertFile }, { ...options, limits });
     const follower = new Follower(quiet, nodeName('n1'));

@@ -115,7 +115,7 @@ it('enforces a NetworkPolicy of Kubernetes, and passes what it allows', async ()
       },
     },
   ]);
-  await until(async () => !(await isPinged(other, web)), 'the pod is isolated', 1000);
+  await until(async () => !(await isPinged(other, web)), 'the pod is isolated');
   expect(await isReached(other, web)).toBe(false);
   expect(await isReached(client, web)).toBe(true);
   expect(await isReached(web, other)).toBe(true);

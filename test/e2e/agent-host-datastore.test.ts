@@ -29,7 +29,7 @@ beforeAll(async () => {
   datastore = scope.use(await RemoteDatastore.serve({ at: neighbour, in: host }));
   await policed.stopAgent('TERM');
   await policed.startAgent(reachedAt(PORTS.first));
-}, 60_000);
+});
 afterAll(async () => scope.disposeAsync());
 
 /** Makes the etcd of the node one of another host, on all ports. */

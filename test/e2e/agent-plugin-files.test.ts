@@ -52,7 +52,7 @@ beforeAll(async () => {
   await mkdir(join(node.dir, 'config'));
   await provide('pods');
   agent = await start();
-}, 120_000);
+});
 afterAll(async () => {
   await agent?.stop();
   await scope.disposeAsync();
@@ -140,7 +140,7 @@ describe('the files that the agent writes for the plugin', () => {
   it('come back when they are removed', async () => {
     await node.exec('rm', TOKEN, join(confDir(), 'netplug-kubeconfig'), join(confDir(), '10-netplug.conflist'));
     const files = [TOKEN, join(confDir(), 'netplug-kubeconfig'), join(confDir(), '10-netplug.conflist')];
-    await until(async () => (await node.run(['ls', ...files])).status === 0, 'the files are back', 20_000);
+    await until(async () => (await node.run(['ls', ...files])).status === 0, 'the files are back');
     expect(await ask()).toEqual('');
   });
 

@@ -44,7 +44,7 @@ beforeAll(async () => {
   foe = await policed.add('foes/foe');
   guest = await policed.add('guests/guest');
   friend = await policed.add('shop/friend');
-}, 60_000);
+});
 afterAll(async () => policed?.[Symbol.asyncDispose]());
 
 async function ctl(...args: string[]): Promise<string> {
@@ -99,7 +99,7 @@ it('a denied connection is listed with the rule that denied it, counted by the r
   expect(text).toContain(`  ingress: ${DENY_RULE.reason}\n`);
   expect(text).toContain('  netplugctl policy why foes/foe shop/server --port 7007\n');
   const labels = 'verdict="denied",policy="GlobalNetworkPolicy shop-only",direction="ingress"';
-  await until(async () => (await packetsOf(labels)) >= packets, 'the metric counts them', 15_000);
+  await until(async () => (await packetsOf(labels)) >= packets, 'the metric counts them');
 });
 
 it('what no rule allows is listed with the policies that apply', async () => {
@@ -153,7 +153,7 @@ it('what a staged policy would deny is listed with its rule and counted, and goe
   const { flows } = await shown('denied', '--pod', guest.name);
   expect(flows.filter(({ destination }) => destination.pod === guest.name)).toEqual([]);
   const labels = 'verdict="staged deny",policy="GlobalNetworkPolicy no-pings",direction="ingress"';
-  await until(async () => (await packetsOf(labels)) > 1, 'the metric counts it', 15_000);
+  await until(async () => (await packetsOf(labels)) > 1, 'the metric counts it');
   await policed.remove('globalnetworkpolicy', 'no-pings');
 });
 

@@ -12,7 +12,7 @@ let policed: PolicedNode;
 beforeAll(async () => {
   policed = scope.use(await startPolicedNode());
   await policed.apply(ALLOW_ALL);
-}, 60_000);
+});
 afterAll(async () => scope.disposeAsync());
 
 async function configure(name: string, spec: object): Promise<void> {

@@ -197,7 +197,6 @@ describe('netplug-agent refuses to start, and leaves the calls to the standalone
     await until(
       () => agent.log().includes('agent started'),
       () => agent.log(),
-      30_000,
     );
     // It serves calls before it serves its health.
     await until(

@@ -1,7 +1,7 @@
 // Routes follow single addresses and blocks, whoever has them.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricPod, resourceOf, startFabric } from '../support/fabric.ts';
-import { pairsOf, pingAll, pingOnce, untilReached } from '../support/traffic.ts';
+import { pairsOf, pingOnce, expectReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 const IPV4_ONLY = { assign_ipv6: 'false' };
@@ -35,7 +35,7 @@ describe('a borrowed address', () => {
     await fabric.startAgents();
     const owner = await podOn('n1');
     const borrowers = [await podOn('n2'), await podOn('n3')];
-    await untilReached(pairsOf([owner, ...borrowers]));
+    await expectReached(pairsOf([owner, ...borrowers]));
     const [borrowed] = borrowers;
     const { ipv4 } = borrowed!.addresses;
     expect(await routeOn('n1', TINY)).toBe('blackhole');
@@ -43,7 +43,7 @@ describe('a borrowed address', () => {
     for (const other of ['n1', 'n3']) expect(await routeOn(other, ipv4)).toBe(await tunnelOf('n2'));
     await borrowed!.remove();
     for (const other of ['n1', 'n3']) await until(async () => (await routeOn(other, ipv4)) === '', 'the route goes');
-    expect(await pingAll(pairsOf([owner, borrowers[1]!]))).toEqual([]);
+    await expectReached(pairsOf([owner, borrowers[1]!]));
   });
 });
 
@@ -52,14 +52,14 @@ describe('a block', () => {
     await fabric.apply(tunnels, poolOf(29));
     await fabric.startAgents({ NETPLUG_WARM_POOL_SIZE: '0' });
     const [first, second] = [await podOn('n1'), await podOn('n3')];
-    await untilReached(pairsOf([first, second]));
+    await expectReached(pairsOf([first, second]));
     const moving = ['10.66.0.0/29', '10.66.0.8/29'].find((cidr) => blockHas(cidr, second.addresses.ipv4));
     expect(await routeOn('n1', moving!)).toBe(await tunnelOf('n3'));
     await second.remove();
     await fabric.node('n3').agent().settled();
     await fabric.node('n3').agent().stop();
     const third = await podOn('n2');
-    await untilReached(pairsOf([first, third]));
+    await expectReached(pairsOf([first, third]));
     expect(blockHas(moving!, third.addresses.ipv4)).toBe(true);
     await until(async () => (await routeOn('n1', moving!)) === (await tunnelOf('n2')), 'the route moves');
     expect(await routeOn('n2', moving!)).toBe('blackhole');
@@ -69,7 +69,7 @@ describe('a block', () => {
     await fabric.apply(tunnels, poolOf(28));
     await fabric.startAgents();
     const [owner, other] = [await podOn('n1'), await podOn('n3')];
-    await untilReached(pairsOf([owner, other]));
+    await expectReached(pairsOf([owner, other]));
     await fabric.router.exec('ip', 'route', 'add', TINY, 'via', fabric.node('n1').addresses.ipv4);
     const taken = await fabric.store.heldAddresses();
     const unused = Array.from({ length: 16 }, (_, index) => `10.66.0.${String(index)}`).find(

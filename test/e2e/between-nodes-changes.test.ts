@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LINGER_MS, OPEN_MS } from '../../src/routing/pool-modes.ts';
 import { type Fabric, type FabricPod, POOLS, startFabric } from '../support/fabric.ts';
 import { startFlows, stopFlows } from '../support/traffic-flow.ts';
-import { pairsOf, untilReached } from '../support/traffic.ts';
+import { pairsOf, expectReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 /** Until what was replaced is surely gone. */
@@ -23,7 +23,7 @@ beforeAll(async () => {
       await machine.exec('ip', 'route', 'add', 'unreachable', pool, 'metric', '9999');
   }
   for (const pod of pods) await fabric.routeTo(pod);
-  await untilReached(pairsOf(pods), () => fabric.logs());
+  await expectReached(pairsOf(pods), () => fabric.logs());
 });
 afterAll(async () => fabric?.[Symbol.asyncDispose]());
 

@@ -6,7 +6,7 @@ import { Bird } from '../../src/bgp/bird.ts';
 import { type Fabric, type FabricNode, resourceOf, startFabric } from '../support/fabric.ts';
 import type { Service } from '../support/node.ts';
 import { startFlows, stopFlows } from '../support/traffic-flow.ts';
-import { type Pair, pairsOf, untilReached } from '../support/traffic.ts';
+import { type Pair, pairsOf, expectReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 import { BUILT, NETPLUGCTL } from '../support/built.ts';
 
@@ -25,7 +25,7 @@ beforeAll(async () => {
   await fabric.startAgents(EXTERNAL);
   const pods = await fabric.podOnEach();
   for (const pod of pods) await fabric.routeTo(pod);
-  await untilReached(pairsOf(pods), () => fabric.logs());
+  await expectReached(pairsOf(pods), () => fabric.logs());
   pairs = [...pairsOf(pods)];
   for (const node of fabric.nodes) await untilSessions(node);
 });
@@ -58,7 +58,7 @@ async function sessionsOf(node: FabricNode): Promise<readonly { readonly text: s
 }
 
 async function untilSessions(node: FabricNode): Promise<void> {
-  await until(async () => (await sessionsOf(node)).length === 4, `the sessions of ${node.name} are up`, 60_000);
+  await until(async () => (await sessionsOf(node)).length === 4, `the sessions of ${node.name} are up`);
 }
 
 it('keeps sessions and packets while agents are killed and replaced', async () => {
@@ -85,7 +85,7 @@ it('is reconfigured by the agent after it was stopped and started, without a los
   await fabric.apply(resourceOf('BGPPeer', 'later', { peerIP: '192.0.2.99', asNumber: 64_999 }));
   birds.set('n1', await startBird(n1));
   await n1.agent().ready();
-  await until(async () => (await statusOf(n1)).includes('192.0.2.99'), 'BIRD has the new peer', 30_000);
+  await until(async () => (await statusOf(n1)).includes('192.0.2.99'), 'BIRD has the new peer');
   await untilSessions(n1);
   expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
 });
@@ -110,7 +110,7 @@ it('is restarted when it exits gracefully', async () => {
     const sessions = await sessionsOf(n3);
     return sessions.length === 4 && sessions.every(({ sinceMs }) => sinceMs > lastMs + 1000);
   };
-  await until(areNew, 'the sessions are new', 60_000);
+  await until(areNew, 'the sessions are new');
   await n3.agent().ready();
   expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
 });

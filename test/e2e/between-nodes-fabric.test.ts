@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricPod, startFabric } from '../support/fabric.ts';
 import { startFlow } from '../support/traffic-flow.ts';
-import { pairsOf, pingAll, pingOnce, receiveInside, transfer } from '../support/traffic.ts';
+import { pairsOf, pingAll, pingOnce, receiveInside, transfer, expectReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 let fabric: Fabric;
@@ -16,12 +16,12 @@ afterAll(async () => fabric[Symbol.asyncDispose]());
 
 describe('a fabric without agents', () => {
   it('connects nodes and the outside host with full-size packets', async () => {
-    expect(await pingAll(pairsOf([...fabric.nodes, fabric.world]), 9000)).toEqual([]);
+    await expectReached(pairsOf([...fabric.nodes, fabric.world]), undefined, 9000);
     expect(await pingAll([{ from: fabric.node('n1'), to: fabric.node('n3') }], 9001)).toHaveLength(2);
   });
 
   it('connects pods of one node, but not those of different nodes', async () => {
-    expect(await pingAll(pairsOf(pods.slice(0, 2)))).toEqual([]);
+    await expectReached(pairsOf(pods.slice(0, 2)));
     expect(await pingAll(pairsOf(pods.slice(1)))).toHaveLength(4);
   });
 
@@ -33,7 +33,7 @@ describe('a fabric without agents', () => {
       expect(answer).toEqual({ isIntact: true, seenFrom: n1.addresses[family] });
     }
     await expect(transfer(pods[0]!, world.addresses.ipv4, 1)).rejects.toThrow('no connection');
-  }, 20_000);
+  });
 
   it('counts what a flow loses, to the packet', async () => {
     const [n1, n3] = [fabric.node('n1'), fabric.node('n3')];

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricNode, startFabric } from '../support/fabric.ts';
 import { takeAwayEtcd } from '../support/node-etcd.ts';
 import { type Flow, startFlows, stopFlows } from '../support/traffic-flow.ts';
-import { type Pair, pairsOf, untilReached } from '../support/traffic.ts';
+import { type Pair, pairsOf, expectReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 /** Time for a fault to take effect: sessions break, watches end, agents retry. */
@@ -82,7 +82,7 @@ async function startPods(fabric: Fabric, vxlanMode: string): Promise<readonly Pa
   await fabric.startAgents();
   const pods = await fabric.podOnEach();
   if (vxlanMode === 'Never') for (const pod of pods) await fabric.routeTo(pod);
-  await untilReached(pairsOf(pods), () => fabric.logs());
+  await expectReached(pairsOf(pods), () => fabric.logs());
   return [...pairsOf(pods), { from: pods[0]!, to: fabric.world }];
 }
 

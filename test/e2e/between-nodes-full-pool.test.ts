@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricPod, resourceOf, startFabric } from '../support/fabric.ts';
 import { startFlow } from '../support/traffic-flow.ts';
-import { pairsOf, untilReached } from '../support/traffic.ts';
+import { pairsOf, expectReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 const NODES = ['n1', 'n2', 'n3', 'n4', 'n5', 'n6'] as const;
@@ -42,7 +42,7 @@ const inBlocks = async (): Promise<Map<string, string>> => {
 describe('six nodes', () => {
   it('that share four blocks get six tunnel addresses, and their pods reach each other', async () => {
     pods = await Promise.all(fabric.nodes.map(async (node) => node.pod({ assign_ipv6: 'false' })));
-    await untilReached(pairsOf(pods), () => fabric.logs());
+    await expectReached(pairsOf(pods), () => fabric.logs());
     const [devices, held] = [await onDevices(), await inBlocks()];
     expect(new Set(devices).size).toBe(NODES.length);
     expect(devices).toEqual(NODES.map((name) => held.get(name)));
@@ -58,7 +58,6 @@ describe('six nodes', () => {
     await until(
       async () => (await onDevices()).filter((address) => address?.startsWith('10.66.0.') === true).length === 4,
       () => `four have an address of the new pool\n${fabric.logs()}`,
-      30_000,
     );
     const own = fabric.nodes.map(({ addresses }) => addresses.ipv4);
     await until(
@@ -68,10 +67,10 @@ describe('six nodes', () => {
     const [devices, held] = [await onDevices(), await inBlocks()];
     expect(new Set(devices).size).toBe(NODES.length);
     expect(devices).toEqual(NODES.map((name, at) => held.get(name) ?? own[at]));
-    await untilReached(pairsOf(pods), () => fabric.logs());
+    await expectReached(pairsOf(pods), () => fabric.logs());
     const hosts = fabric.nodes.map(({ name, netns, addresses }) => ({ name, netns, addresses }));
     const pairs = hosts.flatMap((from) => pods.filter(({ node }) => node !== from.name).map((to) => ({ from, to })));
-    await untilReached(pairs, () => fabric.logs());
+    await expectReached(pairs, () => fabric.logs());
   });
 
   it('keep their tunnels when the pool of the tunnel addresses is deleted', async () => {
@@ -82,7 +81,7 @@ describe('six nodes', () => {
       async () => (await onDevices()).every((address) => address?.startsWith('10.66.0.') !== true),
       'all have moved',
     );
-    await untilReached(pairsOf(pods), () => fabric.logs());
+    await expectReached(pairsOf(pods), () => fabric.logs());
     expect(await flow.stop()).toMatchObject({ lost: 0 });
     expect([...(await inBlocks()).keys()]).toEqual([]);
   });

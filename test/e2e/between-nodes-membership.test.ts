@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricNode, type FabricPod, startFabric } from '../support/fabric.ts';
 import { addSimulatedNodes } from '../support/fabric-simulated-nodes.ts';
-import { pairsOf, pingAll, untilReached } from '../support/traffic.ts';
+import { pairsOf, expectReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 const ADDED = 20;
@@ -16,7 +16,7 @@ beforeAll(async () => {
   await fabric.setPools({ vxlanMode: 'Always' });
   await fabric.startAgents();
   pods = Object.fromEntries((await fabric.podOnEach()).map((pod) => [pod.node, pod]));
-  await untilReached(pairsOf(Object.values(pods)), () => fabric.logs());
+  await expectReached(pairsOf(Object.values(pods)), () => fabric.logs());
 });
 afterAll(async () => fabric?.[Symbol.asyncDispose]());
 
@@ -38,7 +38,7 @@ describe('a node', () => {
     const n4 = await fabric.addNode('n4');
     await n4.startAgent();
     pods['n4'] = await n4.pod();
-    await untilReached(pairsOf([pods['n1']!, pods['n4']]));
+    await expectReached(pairsOf([pods['n1']!, pods['n4']]));
     const blocks = (await ownBlocks('n4')).length;
     expect(blocks).toBe(2);
     await countOf(n1, 'netplug_routes{hop="tunnelled"}', (count) => count === before + blocks);
@@ -63,8 +63,8 @@ describe('a node', () => {
       () => `n2 says of itself what it said before; it says:\n${n2.agent().log()}`,
     );
     pods['n2'] = await n2.pod();
-    await untilReached(pairsOf(Object.values(pods)));
-    expect(await pingAll(pairsOf([n2, pods['n3']!]))).toEqual([]);
+    await expectReached(pairsOf(Object.values(pods)));
+    await expectReached(pairsOf([n2, pods['n3']!]));
   });
 
   it('that is removed releases its blocks, and its routes are removed', async () => {
@@ -82,7 +82,7 @@ describe('a node', () => {
     expect(await specOf('n3')).toBeUndefined();
     expect(await fabric.store.heldAddresses()).not.toContain(gone!.addresses.ipv4);
     await until(async () => (await left()).length === 0, 'its routes go');
-    expect(await pingAll(pairsOf(Object.values(others)))).toEqual([]);
+    await expectReached(pairsOf(Object.values(others)));
   });
 
   it('is refused with the address of another node, and reports both names', async () => {

@@ -1,7 +1,7 @@
 // Other hands on the node: what is the agent's is repaired, what is not stays as it is.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricNode, type FabricPod, startFabric } from '../support/fabric.ts';
-import { receiveInside, pairsOf, pingAll, transfer, untilReached } from '../support/traffic.ts';
+import { receiveInside, pairsOf, pingAll, transfer, expectReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 const REPAIR_MS = 10_000;
@@ -20,7 +20,7 @@ beforeAll(async () => {
   await fabric.setPools({ vxlanMode: 'Always', natOutgoing: true });
   await fabric.startAgents();
   pods = await fabric.podOnEach();
-  await untilReached(pairsOf(pods), () => fabric.logs());
+  await expectReached(pairsOf(pods), () => fabric.logs());
 });
 afterAll(async () => fabric?.[Symbol.asyncDispose]());
 
@@ -51,7 +51,7 @@ describe('the agent repairs within seconds', () => {
       () => `routes are as before; the agent says:\n${n1.agent().log().slice(-3000)}`,
       REPAIR_MS,
     );
-    await untilReached(pairsOf([...pods, n1]));
+    await expectReached(pairsOf([...pods, n1]));
     expect(await routesText()).toBe(before);
   });
 });
@@ -72,7 +72,7 @@ describe('the agent repairs changes without an event at its next resync', () => 
     );
     await until(async () => (await pingAll(pairsOf(pods))).length === 0, 'pods reach each other', LOOK_MS, 500);
     expect(await n1.machine.exec('sysctl', '-n', 'net.ipv4.ip_forward')).toBe('1\n');
-  }, 120_000);
+  });
 });
 
 describe('configuration of other programs', () => {

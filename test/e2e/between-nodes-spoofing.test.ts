@@ -1,7 +1,7 @@
 // What pods and strangers try against nodes that agents keep.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricPod, startFabric } from '../support/fabric.ts';
-import { pairsOf, pingAll, pingOnce, untilReached } from '../support/traffic.ts';
+import { pairsOf, pingOnce, expectReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 import { isReceived, sendVxlan } from '../support/vxlan-frames.ts';
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
   await fabric.setPools({ vxlanMode: 'Always', natOutgoing: true });
   await fabric.startAgents();
   pods = await fabric.podOnEach();
-  await untilReached(pairsOf(pods), () => fabric.logs());
+  await expectReached(pairsOf(pods), () => fabric.logs());
 });
 afterAll(async () => fabric?.[Symbol.asyncDispose]());
 
@@ -41,8 +41,8 @@ describe.each(FAMILIES)('a tunnel packet over %s', (family) => {
     const n3 = await fabric.addNode(`n3${family}`, 'a');
     await n3.startAgent();
     const pod = await n3.pod();
-    await untilReached([{ from: pods[0]!, to: pod }], () => fabric.logs());
-    expect(await pingAll(pairsOf([...pods, pod]))).toEqual([]);
+    await expectReached([{ from: pods[0]!, to: pod }], () => fabric.logs());
+    await expectReached(pairsOf([...pods, pod]));
     await n3[Symbol.asyncDispose]();
   });
 });

@@ -81,7 +81,7 @@ async function expectAnswer(host: string, text: string, port = PORT): Promise<vo
       return last === `${text}\n`;
     },
     () => `${url} answers ${text}: ${last}`,
-    30_000,
+    60_000,
     250,
   );
 }
@@ -94,7 +94,7 @@ function namespaceOf(name: string, labels: Readonly<Record<string, string>>): ob
 async function putNamespace(name: string, labels: Readonly<Record<string, string>>): Promise<void> {
   await cluster.apply([namespaceOf(name, labels)]);
   const accounts = async (): Promise<Json[]> => (await cluster.get('serviceaccounts', '-n', name)).items;
-  await until(async () => (await accounts()).length > 0, 'the namespace has its account', 30_000, 250);
+  await until(async () => (await accounts()).length > 0, 'the namespace has its account', 60_000, 250);
 }
 
 describe('a pod', () => {

@@ -78,7 +78,7 @@ async function expectAnswer(ask: () => Promise<string>, answer: string): Promise
   await until(
     async () => (last = await ask().catch(String)) === `${answer}\n`,
     () => `${answer} answers: ${last}`,
-    30_000,
+    60_000,
     500,
   );
   expect(last).toBe(`${answer}\n`);
@@ -91,7 +91,7 @@ async function expectSilence(ask: () => Promise<string>): Promise<void> {
     last = await ask().catch(String);
     return /exit code 28\b/.test(last);
   };
-  await until(isSilent, () => `there is no answer: ${last}`, 30_000, 500);
+  await until(isSilent, () => `there is no answer: ${last}`, 60_000, 500);
   expect(last).toContain('exit code 28');
 }
 

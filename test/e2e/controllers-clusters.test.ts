@@ -87,7 +87,7 @@ describe('controllers of two clusters on one etcd', () => {
     expect(await leader()).toBeUndefined();
     owner = await launch('owner-again', mine!);
     await mine?.kubectl('create', 'namespace', 'later');
-    await until(async () => hasProfile('later'), 'the right one works at once', 15_000);
+    await until(async () => hasProfile('later'), 'the right one works at once');
     expect(await leader()).toBe('owner-again');
     expect(await hasProfile('shop')).toBe(true);
   });
@@ -153,7 +153,7 @@ describe('controllers of two clusters on one etcd', () => {
       status: 0,
       stdout: `the records were those of cluster ${ownUid}, and are now those of cluster ${otherUid}\n`,
     });
-    await until(async () => says(owner, `the records are of cluster ${otherUid}`), 'the leader gives up', 15_000);
+    await until(async () => says(owner, `the records are of cluster ${otherUid}`), 'the leader gives up');
     await until(async () => (await leader()) === 'stranger', 'the other one leads', COMPARED_MS);
     await until(async () => !(await hasProfile('shop')), 'it removes what its cluster does not have', COMPARED_MS);
     await stranger?.ready();

@@ -68,7 +68,6 @@ describe.each(['kv', 'orch'] as const)('the controllers on %s', (type) => {
     await until(
       async () => replica.isLeading(),
       () => `it leads:\n${replica.log()}`,
-      30_000,
     );
   }, 300_000);
   afterAll(async () => scope.disposeAsync());
@@ -112,7 +111,6 @@ describe.each(['kv', 'orch'] as const)('the controllers on %s', (type) => {
     await until(
       async () => (await released()) === 1,
       () => `the address is released:\n${replica.log()}`,
-      60_000,
     );
     if (type === 'kv') {
       const policies = async () => (await store.listResources('NetworkPolicy', FOREVER)).resources.length;
@@ -132,11 +130,10 @@ describe.each(['kv', 'orch'] as const)('the controllers on %s', (type) => {
     }
     await server.kubectl('delete', 'pod', 'web-1', '-n', 'shop', '--force', '--grace-period=0');
     await server.kubectl('delete', 'node', 'n1');
-    await until(async () => (await find('HostEndpoint', 'n1-auto-hep')) === undefined, 'the endpoint is gone', 60_000);
+    await until(async () => (await find('HostEndpoint', 'n1-auto-hep')) === undefined, 'the endpoint is gone');
     await until(
       async () => (await store.listBlocks(FOREVER)).blocks.length === 0,
       () => `the block is released:\n${replica.log()}`,
-      60_000,
     );
     const id = { kind: 'ClusterInformation', name: 'default' } as const;
     const cluster = await store.findResource(id, FOREVER);
@@ -159,7 +156,6 @@ describe.each(['kv', 'orch'] as const)('the controllers on %s', (type) => {
     await until(
       async () => (await passes()) > 5,
       () => `addresses are examined:\n${replica.log()}`,
-      60_000,
     );
     const { counts } = await audit.of(ACCOUNT);
     const own = [...counts].filter(([right]) => !right.endsWith(LEASES));

@@ -76,7 +76,6 @@ describe.each(CTL_DATASTORES)('netplugctl host-endpoints on $type', ({ type, sta
     await until(
       async () => (await run('migrate')).status === 0,
       () => `the migration is done:\n${replica.log()}`,
-      60_000,
     );
     const { resources } = await datastore.store.listResources('HostEndpoint', never);
     expect(resources).toMatchObject([

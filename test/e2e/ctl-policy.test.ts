@@ -47,7 +47,7 @@ describe.each(CTL_DATASTORES)('commands about policies on $type', ({ type, start
       const rules = [{ action: 'Allow' }];
       await apply('Profile', { name: 'kns.shop' }, { ingress: rules, egress: rules });
     }
-  }, 120_000);
+  });
   afterAll(async () => ctl?.[Symbol.asyncDispose]());
 
   async function apply(kind: string, metadata: object, spec: object): Promise<void> {

@@ -155,7 +155,6 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     await until(
       async () => Promise.resolve(told.includes('ADDED ippool/blue')),
       () => told,
-      60_000,
     );
     await run(['label', 'ippool', 'blue', 'rack=r1']);
     await apply(pool('green', '10.1.0.0/16'));
@@ -163,7 +162,6 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     await until(
       async () => Promise.resolve(told.includes('DELETED')),
       () => told,
-      60_000,
     );
     watching.kill('SIGINT');
     expect(await ended).toBe(0);

@@ -18,7 +18,7 @@ describe('plan add on a node', () => {
     node = await startNode({ name: 'node-e2e', mode: 'standalone' });
     await node.seedPool('v4', '10.65.0.0/24');
     await node.seedPool('v6', 'fd00:65::/120');
-  }, 120_000);
+  });
   afterAll(async () => node?.[Symbol.asyncDispose]());
 
   async function plan(conf: object, netns: string): Promise<AddPlan> {
@@ -95,7 +95,7 @@ describe('plan add on a node', () => {
 
     const again = await plan(conf, pod.path);
     expect([again.store, again.kernel]).toEqual([[], []]);
-  }, 120_000);
+  });
 });
 
 describe.each(CTL_DATASTORES)('why on $type', ({ type, start }) => {
@@ -113,7 +113,7 @@ describe.each(CTL_DATASTORES)('why on $type', ({ type, start }) => {
     if (status !== 0) throw new Error(stderr);
     await ctl.server?.putNode('node-a');
     await ctl.server?.putPod({ namespace: 'shop', name: 'web-0', node: 'node-a' });
-  }, 120_000);
+  });
   afterAll(async () => {
     await ctl?.[Symbol.asyncDispose]();
     await rm(folder, { recursive: true, force: true });

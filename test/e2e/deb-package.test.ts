@@ -110,7 +110,6 @@ describe('the Debian package', () => {
     await until(
       async () => (await page('/readyz', '127.0.0.1:9098')).endsWith('\n200'),
       () => agent.log(),
-      60_000,
     );
     await sh('ip netns add pod-a');
     const call = { containerId: 'a', netns: '/run/netns/pod-a', conf: node.netconf() };

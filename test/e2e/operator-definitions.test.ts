@@ -85,5 +85,5 @@ describe('the operator and CRDs', () => {
     expect((await condition('Degraded')).message).toMatch(/CustomResourceDefinition ippools.netplug.io/);
     await cluster.api.apply([{ ...role, metadata: { name } }]);
     await become(SERVES);
-  }, 120_000);
+  });
 });

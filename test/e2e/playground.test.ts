@@ -37,7 +37,7 @@ afterAll(async () => {
   await cluster('down');
   await machine[Symbol.asyncDispose]();
   await rm(dir, { recursive: true, force: true });
-}, 120_000);
+});
 
 const state = (): string => join(dir, 'cluster');
 const environment = (): Record<string, string> => ({
@@ -134,7 +134,7 @@ describe('the local test cluster', () => {
     await until(
       async () => (await kubectl('logs', 'talker').catch(() => '')) === 'heard\n',
       'the log is there',
-      30_000,
+      60_000,
       250,
     );
   });
@@ -166,7 +166,7 @@ describe('the local test cluster', () => {
     expect(await kubectl('get', 'pod', 'fixed', '--output=jsonpath={.status.podIP}')).toBe('10.83.200.7');
     for (const address of ['10.83.200.7', '10.84.0.7']) {
       const ask = ['exec', 'client', '--', 'wget', '-T', '3', '-q', '-O', '-', `http://${address}/hostname`];
-      await until(async () => (await kubectl(...ask).catch(() => '')) === 'fixed\n', `${address} answers`, 30_000, 250);
+      await until(async () => (await kubectl(...ask).catch(() => '')) === 'fixed\n', `${address} answers`, 60_000, 250);
     }
   });
 
@@ -196,7 +196,7 @@ describe('the local test cluster', () => {
       await until(
         async () => (await kubectl(...ask).catch(() => '')) === 'unmanaged\n',
         `${host} answers`,
-        30_000,
+        60_000,
         250,
       );
     }

@@ -29,5 +29,5 @@ describe('an etcd restored from a backup', () => {
       expect((await node.cni('DEL', { containerId: `before-${String(index)}`, conf: node.netconf() })).status).toBe(0);
     await node.settled();
     expect(await node.heldAddresses()).toHaveLength(8);
-  }, 120_000);
+  });
 });

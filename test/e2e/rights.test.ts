@@ -46,7 +46,7 @@ beforeAll(async () => {
   [plugin = '', otherPlugin = ''] = await Promise.all(
     [NODE, OTHER].map(async (name) => configFor('netplug-cni', name)),
   );
-}, 120_000);
+});
 afterAll(async () => scope.disposeAsync());
 
 async function configFor(account: string, on: string): Promise<string> {
@@ -203,10 +203,10 @@ describe('the agent', () => {
     const before = await audit.of('netplug-cni');
     await server.kubectl('label', 'node', NODE, 'rack=7');
     const rack = async (): Promise<unknown> => (await server.get('netplugnode', NODE)).metadata.labels?.rack;
-    await until(async () => (await rack()) === '7', 'other nodes see the label of the Node', 30_000);
+    await until(async () => (await rack()) === '7', 'other nodes see the label of the Node');
     await everyVerb('served');
     const bird = async (): Promise<string> => node.exec('cat', join(runDir, 'bird/bird.conf'));
-    await until(async () => (await bird()).includes('correct horse'), 'BIRD has the password', 30_000);
+    await until(async () => (await bird()).includes('correct horse'), 'BIRD has the password');
     await agent.settled();
     const asked = await audit.of('netplug-agent');
     expect([...asked.refused]).toEqual([]);

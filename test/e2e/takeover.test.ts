@@ -7,11 +7,10 @@ import { startNode, type TestNode, until } from '../support/node.ts';
 
 const AT_ONCE = 8;
 const TAKEOVERS = 5;
-const LONGEST_MS = 5000;
+/** A call that waits for an agent in vain takes a minute. */
+const LONGEST_MS = 20_000;
 /** The shim needs far less, the standalone program far more. */
 const STANDALONE_CPU_MS = 20;
-/** How long a new agent waits for the answer of the old one, and some. */
-const PATIENCE_MS = 11_000;
 
 let scope: AsyncDisposableStack;
 let node: TestNode;
@@ -90,7 +89,6 @@ describe('a new agent', () => {
     await until(
       () => next.log().includes('takeover request failed'),
       () => `it says that the other hangs:\n${next.log()}`,
-      PATIENCE_MS,
     );
     await end(agent);
     await agent.ended;

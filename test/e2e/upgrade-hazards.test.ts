@@ -32,7 +32,7 @@ beforeAll(async () => {
     NETPLUG_STATE_DIR: join(folder, 'state'),
   };
   scope = starting.move();
-}, 120_000);
+});
 afterAll(async () => scope?.disposeAsync());
 
 async function preflight(more: Readonly<Record<string, string>> = {}): Promise<{ status: number; hazards: Json[] }> {

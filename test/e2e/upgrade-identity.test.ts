@@ -101,7 +101,7 @@ describe('the identity of a cluster', () => {
       expect(ran.stderr).toContain('"north" and "alias" are one cluster');
     }
     expect(north.rollout.started.every(({ release }) => release === OLD)).toBe(true);
-  }, 120_000);
+  });
 
   it('is that of two clusters behind one proxy, each with its own record and backup', async () => {
     await using scopeOf = new AsyncDisposableStack();
@@ -138,7 +138,7 @@ describe('the identity of a cluster', () => {
     ).toMatchObject({
       status: 0,
     });
-  }, 120_000);
+  });
 
   it('is that of the records in etcd, where those of another cluster are refused', async () => {
     const { server, store } = onEtcd;
@@ -170,5 +170,5 @@ describe('the identity of a cluster', () => {
     const plan = await tool('upgrade plan', env);
     expect(plan).toMatchObject({ status: 0, stderr: '' });
     expect(plan.stdout).toContain(`Upgrade from ${OLD} to ${NEW}`);
-  }, 120_000);
+  });
 });

@@ -63,7 +63,7 @@ describe('the mesh', () => {
     expect((await a.sessionWith(3))?.sinceMs).toBe(before?.sinceMs);
     const moved = { ...three, held: { 'node-2': ['10.65.1.0/26'], 'node-4': [BLOCK] } };
     for (const node of [b, c, a]) expect(await node.follow(moved)).toBe(node === a ? 'unchanged' : 'reloaded');
-    await expect.poll(async () => a.route(BLOCK), { timeout: 10_000 }).toBe('172.31.0.4 metric 8192');
+    await expect.poll(async () => a.route(BLOCK), { timeout: 60_000 }).toBe('172.31.0.4 metric 8192');
     expect((await a.sessionWith(3))?.sinceMs).toBe(before?.sinceMs);
   });
 
@@ -87,7 +87,7 @@ describe('the mesh', () => {
     await (end === 'is killed' ? killed.kill() : killed.exitGracefully());
     expect(await killed.follow(world)).toBe('started');
     await expect
-      .poll(async () => (await other.sessionWith(victim))?.sinceMs ?? 0, { timeout: 15_000 })
+      .poll(async () => (await other.sessionWith(victim))?.sinceMs ?? 0, { timeout: 60_000 })
       .toBeGreaterThan(since);
     await other.untilEstablished(victim);
     await killed.untilEstablished(witness);

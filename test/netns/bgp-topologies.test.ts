@@ -66,7 +66,7 @@ describe('a router of the site', () => {
     await other.follow(world);
     await node.untilEstablished(3, 4);
     await expect
-      .poll(async () => router.describeRoute('10.65.1.0/26'), { timeout: 10_000 })
+      .poll(async () => router.describeRoute('10.65.1.0/26'), { timeout: 60_000 })
       .toMatch(
         /BGP\.next_hop: 172\.31\.0\.2\n.*BGP\.local_pref.*\n.*BGP\.community: \(65001,300\)\n.*large_community: \(64512, 1, 2\)/,
       );
@@ -114,10 +114,10 @@ describe('two route reflectors', () => {
     ]);
     // Once, however many reflectors tell of it, and also where one of them is away.
     for (const number of [4, 5]) {
-      await expect.poll(async () => (await a.sessionWith(number))?.routesImported, { timeout: 10_000 }).toBe(1);
+      await expect.poll(async () => (await a.sessionWith(number))?.routesImported, { timeout: 60_000 }).toBe(1);
     }
     await reflector.bird.stop(signal);
-    await expect.poll(async () => (await a.sessionWith(4))?.state, { timeout: 10_000 }).not.toBe('Established');
+    await expect.poll(async () => (await a.sessionWith(4))?.state, { timeout: 60_000 }).not.toBe('Established');
     expect(await a.route('10.65.2.0/26')).toBe('172.31.0.3 metric 8192');
   });
 

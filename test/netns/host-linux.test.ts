@@ -69,7 +69,7 @@ hostContract('linux', async () => {
       const name = `${HOST_LINK_PREFIX}${String((pods += 1))}`;
       await netns.exec('ip', 'link', 'add', 'name', name, 'type', 'veth', 'peer', 'name', `pod${String(pods)}`);
     },
-    until: async (isTrue, what) => until(isTrue, what, 5000, 5),
+    until: async (isTrue, what) => until(isTrue, what, 60_000, 5),
     [Symbol.asyncDispose]: async () => scope.disposeAsync(),
   };
 });

@@ -54,7 +54,7 @@ describe('routes between nodes on a real host', () => {
     expect(await host.listRoutes()).toEqual([]);
     expect(await scene.netns.ip('route', 'show', 'proto', '118')).toEqual([]);
     const count = (kind: HostEvent['kind']): number => events.get(kind) ?? 0;
-    await until(() => count('route-deleted') >= MANY || count('unknown') > 0, 'the last event came', 5000);
+    await until(() => count('route-deleted') >= MANY || count('unknown') > 0, 'the last event came');
     console.log(`${String(MANY)} routes: ${times.join(', ')}; ${JSON.stringify([...events])}`);
   });
 
@@ -69,7 +69,7 @@ describe('routes between nodes on a real host', () => {
     });
     // Synchronously: meanwhile nobody can hear.
     execFileSync('ip', ['-batch', '-'], { input: batch.join('\n') });
-    await until(() => kinds.has('unknown'), 'the loss of events is reported', 5000);
+    await until(() => kinds.has('unknown'), 'the loss of events is reported');
     expect(kinds).toContain('unknown');
   });
 
@@ -83,7 +83,7 @@ describe('routes between nodes on a real host', () => {
     await linuxKernel().apply(network, never);
     await linuxKernel().remove(network.hostLinkName, network.owner);
     await host.change([putRoute('10.65.0.0/26')], never);
-    await until(() => kinds.includes('route-put'), 'the route is reported', 5000);
+    await until(() => kinds.includes('route-put'), 'the route is reported');
     expect(kinds).toEqual(['route-put']);
     expect(await scene.netns.ip('route', 'show', 'type', 'blackhole')).toHaveLength(1);
   });
@@ -101,9 +101,9 @@ describe('routes between nodes on a real host', () => {
     ] as const;
     for (const [change, destination] of changes)
       await scene.netns.exec('ip', 'route', change, destination, 'dev', 'up0');
-    await until(() => kinds.length >= 3, 'the routes are reported', 5000);
+    await until(() => kinds.length >= 3, 'the routes are reported');
     await host.change([putRoute('10.65.0.0/26')], never);
-    await until(() => kinds.includes('route-put'), 'the route of the agent is reported', 5000);
+    await until(() => kinds.includes('route-put'), 'the route of the agent is reported');
     expect(kinds).toEqual(['paths', 'paths', 'paths', 'route-put']);
   });
 

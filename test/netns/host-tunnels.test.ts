@@ -7,6 +7,7 @@ import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
 import { parseAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
+import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
 
@@ -44,6 +45,12 @@ async function connect(one: Node, other: Node): Promise<void> {
     await netns.exec('ip', 'address', 'add', `2001:db8::${number}/64`, 'dev', 'up0', 'nodad');
     await netns.exec('ip', 'link', 'set', 'dev', 'up0', 'up');
   }
+  // Until the kernel's link watcher has run, a veth carries nothing.
+  for (const { netns } of [one, other])
+    await until(
+      async () => (await netns.ip('link', 'show', 'dev', 'up0'))[0]?.['operstate'] === 'UP',
+      'the link of the nodes carries packets',
+    );
 }
 
 describe('tunnels on a real host', () => {

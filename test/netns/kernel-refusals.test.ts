@@ -2,6 +2,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { networkOf, refusalOf } from '../contract/suites/dataplane/kernel.ts';
+import type { PodNetwork } from '../../src/dataplane/kernel.ts';
 import { encodeAlias } from '../../src/dataplane/link-alias.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
@@ -57,8 +58,8 @@ describe('a route of the host for the address', () => {
     await onHost('-6', 'route', 'add', 'blackhole', 'fd00:65::/122');
     const network = networkOf(pod.path);
     await kernel.apply(network, signal);
-    expect(await host.ping('10.65.0.1')).toBe(true);
-    expect(await host.ping('fd00:65::1')).toBe(true);
+    expect(await host.pingOnce('10.65.0.1')).toBe(true);
+    expect(await host.pingOnce('fd00:65::1')).toBe(true);
     await kernel.remove(network.hostLinkName, network.owner);
     await onHost('route', 'delete', 'blackhole', '10.65.0.0/26');
     await onHost('-6', 'route', 'delete', 'blackhole', 'fd00:65::/122');
@@ -149,7 +150,7 @@ describe('removal', () => {
     await onHost('link', 'delete', 'dev', 'npl1');
   });
 
-  it('of 32 pods at once leaves nothing and is faster than one after the other', async () => {
+  it('of 16 pods at once leaves nothing and is faster than of as many one after the other', async () => {
     await using scope = new AsyncDisposableStack();
     const pods: TestNetns[] = [];
     for (let index = 0; index < 32; index += 1) pods.push(scope.use(await newNetns()));
@@ -162,12 +163,15 @@ describe('removal', () => {
     );
     await Promise.all(networks.map(async (network) => kernel.apply(network, signal)));
     expect(kernel.listHostLinks()).toHaveLength(32);
-    expect(await pods[5]!.ping('10.65.2.31')).toBe(true);
-    const start = performance.now();
-    const removed = await Promise.all(networks.map(async (n) => kernel.remove(n.hostLinkName, n.owner)));
-    // 32 single deletions sleep for at least 32 times 16 ms.
-    expect(performance.now() - start).toBeLessThan(32 * 16);
-    expect(removed.every(Boolean)).toBe(true);
+    expect(await pods[5]!.pingOnce('10.65.2.31')).toBe(true);
+    const [singly, together] = [networks.slice(0, 16), networks.slice(16)];
+    const remove = async ({ hostLinkName, owner }: PodNetwork): Promise<boolean> => kernel.remove(hostLinkName, owner);
+    const startMs = performance.now();
+    // Each sleeps for at least 16 ms.
+    for (const network of singly) expect(await remove(network)).toBe(true);
+    const betweenMs = performance.now();
+    expect((await Promise.all(together.map(remove))).every(Boolean)).toBe(true);
+    expect(performance.now() - betweenMs).toBeLessThan(betweenMs - startMs);
     expect(await linkNames(host)).toEqual(['lo']);
     for (const pod of pods) expect(await linkNames(pod)).toEqual(['lo']);
     expect(await host.exec('ip', 'route')).toBe('');

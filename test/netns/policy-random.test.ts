@@ -50,7 +50,7 @@ it('decides about each connection between pods as the evaluator does', async () 
     // A failing sequence depends on those before it.
     { numRuns: RUNS, endOnFailure: true },
   );
-}, 120_000);
+});
 
 /** Compares the kernel with the evaluator, whose verdicts are counted. */
 async function expectAgreement(counts: Partial<Readonly<Record<Probe['expected'], number>>> = {}): Promise<void> {

@@ -7,11 +7,12 @@ import type { TestNetns } from '../support/netns.ts';
 import { PolicyCluster, type TestPod, type TestPolicy } from '../support/policy-cluster.ts';
 import { within } from '../support/tcp-echo.ts';
 import { PolicyHost, insideSync } from '../support/policy-host.ts';
+import { until } from '../support/until.ts';
 
 const HZ = 1000;
 const RECEIVER_PORT = 9000;
 const UPDATES_PER_KIND = 10;
-const SETTLE_MS = 500;
+const SETTLE_MS = 5000;
 
 const SERVER: TestPod = pod('server', 1, 'nplserver');
 const CLIENT: TestPod = pod('client', 2, 'nplclient');
@@ -155,9 +156,13 @@ describe.each([
       address,
       sourcePort,
     });
-    await sleep(200);
+    const sendMore = async (): Promise<void> => {
+      const before = flow.sent();
+      await until(() => flow.sent() >= before + 100, 'packets are sent');
+    };
+    await sendMore();
     await host.enforce(cluster.putPolicy(policy('server', { from: ['nobody'] })));
-    await sleep(200);
+    await sendMore();
     expect((await flow.settle()) > 0).toBe(sourcePort === 9001);
     await host.enforce(cluster.putPolicy(policy('server', { from: ['client'] })));
   });
@@ -222,11 +227,11 @@ async function startUdpFlow({ from, to, address, sourcePort }: FlowEnds): Promis
   return {
     sent: () => sent,
     settle: async () => {
-      const until = sent;
+      const goal = sent;
       const deadline = performance.now() + SETTLE_MS;
-      const isComplete = (): boolean => received + counted >= until || performance.now() >= deadline;
+      const isComplete = (): boolean => received + counted >= goal || performance.now() >= deadline;
       while (!isComplete()) await sleep(10);
-      const lost = Math.max(0, until - received - counted);
+      const lost = Math.max(0, goal - received - counted);
       counted += lost;
       return lost;
     },

@@ -132,7 +132,7 @@ describe('garbage collection of addresses', () => {
     for (let pass = 0; pass < PASSES; pass += 1) await world.period();
     expect(world.dead()).toEqual([]);
     for (const each of nodes.filter((on) => !world.nodes.includes(on))) expect(world.blocksOf(each)).toEqual([]);
-  }, 120_000);
+  });
 
   it('lists every address a grace period before it is released', async () => {
     const listed = new Map<string, number>();

@@ -74,7 +74,15 @@ export async function launchAgent(
   let hasEnded = false;
   void service.ended.then(() => (hasEnded = true));
   const ask: Agent['ask'] = async (path) => {
-    const command = ['curl', '--silent', '--max-time', '2', '--write-out', '\n%{http_code}', `http://${HEALTH}${path}`];
+    const command = [
+      'curl',
+      '--silent',
+      '--max-time',
+      '20',
+      '--write-out',
+      '\n%{http_code}',
+      `http://${HEALTH}${path}`,
+    ];
     const { stdout } = await node.run(command);
     const end = stdout.lastIndexOf('\n');
     return { status: Number(stdout.slice(end + 1)), body: stdout.slice(0, end) };

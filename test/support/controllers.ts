@@ -53,12 +53,20 @@ export async function launchControllers(
   const ask: Replica['ask'] = async (path) => {
     const url = `http://${health}${path}`;
     if (place !== here) {
-      const { stdout } = await place.run(['curl', '--silent', '--max-time', '2', '--write-out', '\n%{http_code}', url]);
+      const { stdout } = await place.run([
+        'curl',
+        '--silent',
+        '--max-time',
+        '20',
+        '--write-out',
+        '\n%{http_code}',
+        url,
+      ]);
       const end = stdout.lastIndexOf('\n');
       return { status: Number(stdout.slice(end + 1)), body: stdout.slice(0, end) };
     }
     try {
-      const answer = await fetch(url, { signal: AbortSignal.timeout(2000) });
+      const answer = await fetch(url, { signal: AbortSignal.timeout(20_000) });
       return { status: answer.status, body: await answer.text() };
     } catch {
       return { status: 0, body: '' };
@@ -82,7 +90,6 @@ export async function launchControllers(
           return (await ask('/readyz')).status === 200;
         },
         () => `controllers "${name}" are ready:\n${service.log()}`,
-        60_000,
       ),
     [Symbol.asyncDispose]: async () => service.stop('KILL'),
   };

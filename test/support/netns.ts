@@ -17,8 +17,10 @@ export interface TestNetns extends AsyncDisposable {
   exec(...command: [string, ...string[]]): Promise<string>;
   /** The answer of `ip -j …` inside, decoded. */
   ip(...args: string[]): Promise<readonly IpObject[]>;
-  /** Whether one packet to the address comes back within a second (IPv6 link-local as `address%device`). */
+  /** Reports whether a packet to the address comes back (IPv6 link-local as `address%device`); sends one a second for 15 s. */
   ping(address: string): Promise<boolean>;
+  /** Reports whether a single packet to the address comes back within 3 s. */
+  pingOnce(address: string): Promise<boolean>;
 }
 
 /** A JSON object of iproute2; what is in it is for the test to know. */
@@ -35,6 +37,11 @@ export async function newNetns(): Promise<TestNetns> {
   const exec = async (...command: [string, ...string[]]): Promise<string> =>
     (await run('nsenter', [`--net=${path}`, ...command])).stdout;
   await exec('ip', 'link', 'set', 'dev', 'lo', 'up');
+  const isAnswered = async (...args: string[]): Promise<boolean> =>
+    exec('ping', '-n', ...args).then(
+      () => true,
+      () => false,
+    );
   return {
     name,
     path,
@@ -44,14 +51,9 @@ export async function newNetns(): Promise<TestNetns> {
       // Depending on the object, an empty list is printed as nothing at all.
       return JSON.parse(json === '' ? '[]' : json) as IpObject[];
     },
-    ping: async (address) => {
-      try {
-        await exec('ping', '-n', '-c', '1', '-W', '3', address);
-        return true;
-      } catch {
-        return false;
-      }
-    },
+    // With a deadline, ping sends until as many are answered as -c says.
+    ping: async (address) => isAnswered('-c', '1', '-w', '15', address),
+    pingOnce: async (address) => isAnswered('-c', '1', '-W', '3', address),
     [Symbol.asyncDispose]: async () => {
       await run('ip', ['netns', 'delete', name]).catch((cause: unknown) => {
         // A test may have removed it itself.

@@ -16,7 +16,7 @@ import { BUILT } from './built.ts';
 const PROGRAM = join(BUILT, 'netplug-operator');
 export const IN_NAMESPACE = '--namespace=netplug-system';
 export const SERVES = { Available: 'True', Progressing: 'False', Degraded: 'False' };
-export const PATIENCE_MS = 90_000;
+export const DEPLOYED_MS = 90_000;
 const RELEASE = 'v3.27.0';
 const CONTROLLERS = ['daemonset', 'deployment', 'replicaset', 'garbage-collector', 'namespace'];
 const USERS = [{ name: 'system:kube-controller-manager' }, { name: 'system:kube-scheduler' }];
@@ -92,7 +92,7 @@ export async function launchOperator(name: string, kubeconfig: string): Promise<
   });
   const ask = async (path: string): Promise<{ readonly status: number; readonly body: string }> => {
     try {
-      const answer = await fetch(`http://${health}${path}`, { signal: AbortSignal.timeout(2000) });
+      const answer = await fetch(`http://${health}${path}`, { signal: AbortSignal.timeout(20_000) });
       return { status: answer.status, body: await answer.text() };
     } catch {
       return { status: 0, body: '' };
@@ -101,7 +101,6 @@ export async function launchOperator(name: string, kubeconfig: string): Promise<
   await until(
     async () => (await ask('/healthz')).status === 200,
     () => `operator "${name}" runs:\n${service.log()}`,
-    30_000,
   );
   return {
     ...service,
@@ -141,7 +140,7 @@ export function installationIn(api: () => ApiServer, log: () => string) {
         );
       },
       () => `${JSON.stringify(conditions)}:\n${JSON.stringify(last, undefined, 1)}\n${log().slice(-4000)}`,
-      PATIENCE_MS,
+      DEPLOYED_MS,
       250,
     );
   }

@@ -40,7 +40,7 @@ async function podCidrOf(cluster: Cluster, node: string): Promise<string> {
       return found !== undefined;
     },
     `${node} has a pod CIDR`,
-    30_000,
+    60_000,
     200,
   );
   return found ?? '';

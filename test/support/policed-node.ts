@@ -7,8 +7,6 @@ import { pingOnce } from './traffic.ts';
 import { until } from './until.ts';
 import { NETPLUGCTL } from './built.ts';
 
-/** A ping that is not answered takes a second itself, and so does a change. */
-const CHANGE_MS = 3500;
 /** Without an orchestrator, the profile of a pod is named like its network. */
 export const NETWORK = 'net';
 
@@ -119,5 +117,5 @@ export async function isServed(from: PolicedPod, to: PolicedPod): Promise<boolea
 
 export async function becomesReachable(from: PolicedPod, to: PolicedPod, isOpen: boolean): Promise<void> {
   const name = `${from.name} ${isOpen ? 'reaches' : 'does not reach'} ${to.name}`;
-  await until(async () => (await isReached(from, to)) === isOpen, name, CHANGE_MS);
+  await until(async () => (await isReached(from, to)) === isOpen, name);
 }

@@ -19,7 +19,7 @@ export const PORTS = [80, 81] as const;
 export const HOST_ADDRESSES = ['192.0.2.1', '2001:db8::1'] as const;
 /** A denied connection is one that was not answered for so long. */
 const SILENCE_MS = 350;
-const DEADLINE_MS = 4000;
+const DEADLINE_MS = 30_000;
 /** Source ports of probes over UDP. None is used twice: to connection tracking it would be the flow that was allowed before. */
 let nextUdpPort = 10_000;
 

@@ -7,7 +7,7 @@ export async function stopThreads(pid: number): Promise<void> {
   await until(
     () => threadStates(pid).every((state) => state === 'T'),
     `all threads of ${String(pid)} stand`,
-    20_000,
+    60_000,
     1,
   );
 }

@@ -186,7 +186,7 @@ async function clusterWithControllers(): Promise<Shell> {
   }
   const etcdUrl = kv.env['KV_ENDPOINTS'] ?? '';
   const replica = scope.use(await launchControllers('one', { kubeconfig: server.kubeconfig, etcdUrl }));
-  await until(async () => replica.isLeading(), 'the controllers lead', 60_000);
+  await until(async () => replica.isLeading(), 'the controllers lead');
   const kubectl = dirname(program('kubectl'));
   const type = async (command: string): Promise<Typed> => {
     const { stdout, status } = await here.run(['bash', '-c', withBoth(command, dir)], {

@@ -4,7 +4,8 @@ import { connect, createServer, type Socket } from 'node:net';
 import { type TestNetns, enterNetns } from './netns.ts';
 
 const PORT = 7007;
-const DEADLINE_MS = 2000;
+/** A connection that a policy denies costs a test as long. */
+const DEADLINE_MS = 5000;
 
 /**
  * Sends each client in the namespace `<name> <address of the client>`, and echoes what the client sends. With `tickMs` it also

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import type { Peer } from './fabric-node.ts';
 import type { TestNetns } from './netns.ts';
-import { until } from './until.ts';
+import { PATIENCE_MS, until } from './until.ts';
 import { within } from './tcp-echo.ts';
 
 export interface Pair {
@@ -13,9 +13,8 @@ export interface Pair {
 }
 
 const PORT = 7008;
-const CONNECT_MS = 2000;
-const DEADLINE_MS = 10_000;
-const REACH_MS = 30_000;
+const CONNECT_MS = 10_000;
+const DEADLINE_MS = PATIENCE_MS;
 const REACH_PERIOD_MS = 250;
 const AT_ONCE = 8;
 const SHOWN = 6;
@@ -43,13 +42,17 @@ export async function pingAll(pairs: readonly Pair[], bytes?: number): Promise<r
   return lines;
 }
 
-/** Waits until each reaches the other in either family; `tell` adds to what is said when they do not. */
-export async function untilReached(pairs: readonly Pair[], tell: () => string = () => ''): Promise<void> {
+/** Waits until every packet of `pingAll` is answered; `describe` adds to the error when some are not. */
+export async function expectReached(
+  pairs: readonly Pair[],
+  describe: () => string = () => '',
+  bytes?: number,
+): Promise<void> {
   let lost: readonly string[] = [];
   await until(
-    async () => (lost = await pingAll(pairs)).length === 0,
-    () => `they reach each other; they do not:\n${lost.slice(0, SHOWN).join('\n')}\n${tell()}`,
-    REACH_MS,
+    async () => (lost = await pingAll(pairs, bytes)).length === 0,
+    () => `they reach each other; they do not:\n${lost.slice(0, SHOWN).join('\n')}\n${describe()}`,
+    PATIENCE_MS,
     REACH_PERIOD_MS,
   );
 }

@@ -2,7 +2,7 @@
 import { type Fabric, type FabricNode, type Peer, resourceOf, startFabric } from '../../../test/support/fabric.ts';
 import { newNetns } from '../../../test/support/netns.ts';
 import { measureRate, startReceiver } from '../../../test/support/traffic-rate.ts';
-import { pairsOf, untilReached } from '../../../test/support/traffic.ts';
+import { pairsOf, expectReached } from '../../../test/support/traffic.ts';
 import { inTurn } from '../attach-rounds.ts';
 import { type Curve, type Figure, type Finding, type Plot, ratio } from '../report.ts';
 import { quantile } from '../statistics.ts';
@@ -33,7 +33,7 @@ export async function measureThroughput(): Promise<Finding> {
     await podWay(fabric, 'pods in VXLAN', 'tunnelled'),
   ];
   for (const { to } of ways) scope.use(await startReceiver(to));
-  for (const { from, to } of ways) await untilReached(pairsOf([from, to]));
+  for (const { from, to } of ways) await expectReached(pairsOf([from, to]));
 
   const rates = new Map(ways.map(({ name }) => [name, STREAMS.map((): number[] => [])]));
   for (let round = 0; round < ROUNDS; round += 1) {

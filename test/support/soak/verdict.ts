@@ -32,7 +32,7 @@ export async function judgeAccounted({ cluster, oracle, podsOf }: Situation): Pr
       return strange.length === 0;
     },
     'every held address has a pod or is found to have leaked',
-    15_000,
+    60_000,
     500,
   ).catch(() => undefined);
   for (const one of strange) oracle.blame(`held and found by no check: ${textOf(one)}`, textOf(one).split(' ', 2));
@@ -59,7 +59,7 @@ export async function judgeLiving({ cluster, oracle, podsOf, pools }: Situation)
   await until(
     async () => (actual = (await held(cluster)).map(textOf).sort()).join() === expected.sort().join(),
     'records agree with what runtimes were told',
-    15_000,
+    60_000,
     250,
   ).catch(() => {
     for (const one of expected.filter((each) => !actual.includes(each)))

@@ -7,10 +7,10 @@ import type { Store } from '../../../../src/datastore/store.ts';
 import { type ClusterChange, followCluster, type RoutingResource } from '../../../../src/cache/cluster-view.ts';
 import type { RoutedBlock } from '../../../../src/datastore/follow.ts';
 import { nodeName } from '../../../support/fixtures.ts';
+import { PATIENCE_MS } from '../../../support/until.ts';
 
 const endless = new AbortController().signal;
 const NODE = nodeName('node-a');
-const PATIENCE_MS = 10_000;
 
 /** Watches the cluster as the agent of a node does, `node-a` unless given, and records the events. */
 export class ClusterFollower {

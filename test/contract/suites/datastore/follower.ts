@@ -8,9 +8,9 @@ import { compareEndpointIds } from '../../../../src/datastore/order.ts';
 import type { NodeSettings, Stored } from '../../../../src/datastore/allocation-store.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
 import { followNode, type NodeChange } from '../../../../src/cache/node-view.ts';
+import { PATIENCE_MS } from '../../../support/until.ts';
 
 const never = new AbortController().signal;
-const PATIENCE_MS = 10_000;
 
 type ChangeOf<K extends NodeChange['kind']> = Extract<NodeChange, { readonly kind: K }>;
 

@@ -4,9 +4,9 @@ import type { ResourceKind, ResourceOf } from '../../../../src/model/kinds.ts';
 import { resourceIdOf, showResourceId } from '../../../../src/model/resource-id.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
 import { followResources, type ResourceChange } from '../../../../src/cache/resource-view.ts';
+import { PATIENCE_MS } from '../../../support/until.ts';
 
 const endless = new AbortController().signal;
-const PATIENCE_MS = 10_000;
 
 /** Does what a watcher of one kind does: keeps what it was told. */
 export class ResourceFollower<K extends ResourceKind> {

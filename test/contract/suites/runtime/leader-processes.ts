@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { LeaseServer } from '../../../support/leader-candidate.ts';
 import { stopThreads } from '../../../support/stop-threads.ts';
+import { until } from '../../../support/until.ts';
 
 export interface ProcessFixture extends AsyncDisposable {
   readonly server: LeaseServer;
@@ -12,7 +13,11 @@ export interface ProcessFixture extends AsyncDisposable {
   readonly resume: () => Promise<void>;
 }
 
-const DURATION_MS = 3000;
+const DURATION_MS = 5000;
+/** A candidate looks at the lease every third of it. */
+const LONG_MS = 60_000;
+/** Until the second candidate campaigns. */
+const STAND_BY_MS = 1500;
 const PROGRAM = fileURLToPath(new URL('../../../support/leader-candidate.ts', import.meta.url));
 
 /** No two processes lead at one time, whatever happens to them and to the server. */
@@ -24,13 +29,13 @@ export function leaderProcessContract(name: string, start: () => Promise<Process
     afterAll(async () => fixture[Symbol.asyncDispose]());
 
     /** The first leads, the second stands by. */
-    const pair = async (): Promise<AsyncDisposable & { a: Candidate; b: Candidate }> => {
+    const pair = async (durationMs = DURATION_MS): Promise<AsyncDisposable & { a: Candidate; b: Candidate }> => {
       count += 1;
-      const options = { server: fixture.server, name: `processes-${String(count)}`, durationMs: DURATION_MS };
+      const options = { server: fixture.server, name: `processes-${String(count)}`, durationMs };
       const a = new Candidate({ ...options, holder: 'a' });
       await a.leads();
       const b = new Candidate({ ...options, holder: 'b' });
-      await sleep(DURATION_MS / 2);
+      await sleep(STAND_BY_MS);
       return {
         a,
         b,
@@ -40,11 +45,11 @@ export function leaderProcessContract(name: string, start: () => Promise<Process
       };
     };
 
-    it('hand over in less than 1 s when the leader stops', async () => {
-      await using both = await pair();
+    it('hand over when the leader stops, long before the second looks at the lease again', async () => {
+      await using both = await pair(LONG_MS);
       await both.a.end('SIGTERM');
       await both.b.leads();
-      expect(both.b.firstMs - both.a.lastMs).toBeLessThan(1000);
+      expect(both.b.firstMs - both.a.lastMs).toBeLessThan(LONG_MS / 6);
       expectOneLeader(both);
     });
 
@@ -52,7 +57,6 @@ export function leaderProcessContract(name: string, start: () => Promise<Process
       await using both = await pair();
       await both.a.end('SIGKILL');
       await both.b.leads();
-      expect(both.b.firstMs - both.a.lastMs).toBeLessThan(2.5 * DURATION_MS);
       expectOneLeader(both);
     });
 
@@ -64,7 +68,7 @@ export function leaderProcessContract(name: string, start: () => Promise<Process
       both.a.child.kill('SIGCONT');
       await sleep(DURATION_MS);
       expect(both.a.lastMs).toBeLessThan(both.b.firstMs);
-      expect(both.b.isLeading).toBe(true);
+      await until(() => both.b.isLeading, 'the second leads on');
       expectOneLeader(both);
     });
 
@@ -121,9 +125,10 @@ class Candidate {
   }
 
   async leads(): Promise<void> {
-    for (const sinceMs = nowMs(); this.ticks.length === 0; await sleep(10)) {
-      if (nowMs() - sinceMs > 30_000) throw new Error(`it does not lead:\n${this.#log}`);
-    }
+    await until(
+      () => this.ticks.length > 0,
+      () => `it leads; it says:\n${this.#log}`,
+    );
   }
 
   async end(signal: NodeJS.Signals): Promise<void> {

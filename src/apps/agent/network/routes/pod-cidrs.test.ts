@@ -54,7 +54,7 @@ async function untilRoutes(node: RunningNode, expected: Record<string, string>):
       Object.entries(expected).every(([cidr, hop]) => routes[cidr] === hop)
     );
   };
-  await until(isThere, 'the routes are there', 10_000).catch(() => undefined);
+  await until(isThere, 'the routes are there').catch(() => undefined);
   expect(await routesOf(node)).toEqual(expected);
 }
 
@@ -132,7 +132,6 @@ describe('with USE_POD_CIDR', () => {
       await until(
         () => announcedBy(a).join() === announced.join(),
         () => `${announced.join()} is announced, and not ${announcedBy(a).join()}`,
-        10_000,
       );
       await untilRoutes(a, Object.fromEntries(given.map((cidr) => [cidr, 'blackhole'])));
     }
