@@ -21,7 +21,7 @@ import { nodeName, poolOf } from '../../test/support/fixtures.ts';
 import { attachmentOf } from '../../test/support/ipam-bench.ts';
 import { journalFolder, recoverOrphansIn } from './recover-orphans.ts';
 
-const signal = AbortSignal.timeout(60_000);
+const signal = new AbortController().signal;
 const NODE = nodeName('n1');
 const owner = attachmentOf('a');
 const allocation: Allocation = {

@@ -6,6 +6,7 @@ import { FollowClient } from './follow-client.ts';
 import { type FollowAnswer, PARTS_AHEAD } from './follow-messages.ts';
 import { FollowServer } from './follow-server.ts';
 import type { FollowedRecord, FollowEvent, FollowStore, Query } from './follow.ts';
+import { PATIENCE_MS } from '../../test/support/until.ts';
 
 const queries: readonly Query[] = [{ kind: 'resources', of: 'IPPool' }];
 
@@ -51,9 +52,9 @@ it('reassembles a snapshot that is sent in parts', async () => {
   const watch = client.follow(queries, { signal: new AbortController().signal });
   const first = watch.next();
   events.push({ kind: 'snapshot', records, version: '1' });
-  await expect.poll(() => held.length).toBe(PARTS_AHEAD);
+  await expect.poll(() => held.length, { timeout: PATIENCE_MS }).toBe(PARTS_AHEAD);
   deliver();
-  await expect.poll(() => held.length).toBe(5000 / 200 - PARTS_AHEAD);
+  await expect.poll(() => held.length, { timeout: PATIENCE_MS }).toBe(5000 / 200 - PARTS_AHEAD);
   deliver();
   expect((await first).value).toEqual({ kind: 'snapshot', records, version: '1' });
   expect(answers.every(({ kind }) => kind === 'follow-part')).toBe(true);
@@ -71,7 +72,7 @@ it('sends a slow follower each record once, in its last state', async () => {
       records: [pool(`p${String(change % 3)}`, String(change))],
       version: String(change),
     });
-  await expect.poll(() => held.length).toBe(PARTS_AHEAD);
+  await expect.poll(() => held.length, { timeout: PATIENCE_MS }).toBe(PARTS_AHEAD);
   deliver();
   await first;
   const seen = new Map<string, string>();
@@ -91,7 +92,7 @@ it('replaces what a slow follower has not received when the store yields another
   for (let version = 0; version < 100; version += 1)
     events.push({ kind: 'changes', records: [pool('old', String(version))], version: String(version) });
   events.push({ kind: 'snapshot', records: [pool('new')], version: '100' });
-  await expect.poll(() => held.length).toBe(PARTS_AHEAD);
+  await expect.poll(() => held.length, { timeout: PATIENCE_MS }).toBe(PARTS_AHEAD);
   deliver();
   await first;
   const kinds: string[] = [];
@@ -108,7 +109,7 @@ it.each(['store/unavailable', 'store/refused'] as const)('reports %s to the foll
   const watch = client.follow(queries, { signal: new AbortController().signal });
   const first = watch.next();
   events.fail(new NetplugError(code, 'Cannot use the datastore', { hint: 'Start it', facts: { url: 'http://x' } }));
-  await expect.poll(() => held.length).toBe(1);
+  await expect.poll(() => held.length, { timeout: PATIENCE_MS }).toBe(1);
   deliver();
   await expect(first).rejects.toMatchObject({ code, hint: 'Start it', facts: { url: 'http://x' } });
 });
@@ -117,7 +118,7 @@ it('ends the stream of the store when the follower ends', async () => {
   const { client, streams } = channelTo();
   const stop = new AbortController();
   const first = client.follow(queries, { signal: stop.signal }).next();
-  await expect.poll(() => streams.length).toBe(1);
+  await expect.poll(() => streams.length, { timeout: PATIENCE_MS }).toBe(1);
   stop.abort();
   expect(await first).toEqual({ done: true, value: undefined });
   expect(streams[0]?.aborted).toBe(true);
@@ -126,7 +127,7 @@ it('ends the stream of the store when the follower ends', async () => {
 it('ends the stream of the store when the process of the follower is gone', async () => {
   const { client, server, streams } = channelTo();
   void client.follow(queries, { signal: new AbortController().signal }).next();
-  await expect.poll(() => streams.length).toBe(1);
+  await expect.poll(() => streams.length, { timeout: PATIENCE_MS }).toBe(1);
   server.close();
   expect(streams[0]?.aborted).toBe(true);
 });

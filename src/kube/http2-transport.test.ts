@@ -19,6 +19,7 @@ import { type Authority, type KeyPair, makeTlsFolder } from '../../test/support/
 import { Http2Transport } from './http2-transport.ts';
 import type { Session, TlsMaterial } from './session.ts';
 import { isTlsRefusal, isUnsent, type OpenAnswer, type OpenOptions, readAnswer } from './transport.ts';
+import { PATIENCE_MS } from '../../test/support/until.ts';
 
 const folder = makeTlsFolder();
 const MAX_STREAMS = 100;
@@ -118,7 +119,7 @@ afterAll(() => folder[Symbol.dispose]());
 
 beforeEach(async () => {
   sessions = [];
-  transport = new Http2Transport({ checkMs: 50 });
+  transport = new Http2Transport({ checkMs: 250 });
   server = createSecureServer({
     ...keys,
     ca,
@@ -209,7 +210,7 @@ describe('a lost connection', () => {
       await ask('/new');
       return sessions.length;
     };
-    await expect.poll(connections).toBe(2);
+    await expect.poll(connections, { timeout: PATIENCE_MS }).toBe(2);
     expect(await slow).toBe('slow');
     expect(watching.end).toBeUndefined();
   });
@@ -233,7 +234,7 @@ describe('a lost connection', () => {
     const watching = await watch({}, to);
     proxy.hold();
     await watching.ended;
-    expect(watching.end).toBe('the server did not answer for 200 ms');
+    expect(watching.end).toBe('the server did not answer for 1000 ms');
     expect(await ask('/again', to)).toBe('answer to /again');
   });
 
@@ -248,7 +249,7 @@ describe('a lost connection', () => {
 
   it('stays while its PING is answered, however quiet its watches are', async () => {
     const watching = await watch();
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    await new Promise((resolve) => setTimeout(resolve, 3000));
     expect(watching.end).toBeUndefined();
     expect(await ask('/')).toBe('answer to /');
     expect(sessions).toHaveLength(1);

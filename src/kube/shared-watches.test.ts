@@ -7,6 +7,7 @@ import { type JoinOptions, type Relay, type SharedEvent, SharedWatches, type Sta
 import { trimmedObject } from './trimmed-object.ts';
 import { WatchRelay } from './watch-relay.ts';
 import type { StreamState, WatchEvent } from './watch.ts';
+import { PATIENCE_MS } from '../../test/support/until.ts';
 
 function object(name: string, resourceVersion = '1', more: object = {}): ApiObject {
   return { metadata: { name, resourceVersion, managedFields: ['long'], ...more } };
@@ -96,7 +97,7 @@ it('ends the watch with its last follower, and starts another for the next', asy
   await second.return(undefined);
   expect(signals[0]?.aborted).toBe(true);
   void follow().next();
-  await expect.poll(() => feeds.length).toBe(2);
+  await expect.poll(() => feeds.length, { timeout: PATIENCE_MS }).toBe(2);
 });
 
 it('fails all followers with the watch, and starts another for the next', async () => {
@@ -106,7 +107,7 @@ it('fails all followers with the watch, and starts another for the next', async 
   feeds[0]?.fail(lost);
   for (const each of both) await expect(each).rejects.toBe(lost);
   void follow().next();
-  await expect.poll(() => feeds.length).toBe(2);
+  await expect.poll(() => feeds.length, { timeout: PATIENCE_MS }).toBe(2);
 });
 
 it('reports to every follower whether the watch is current, also to one that joins later', async () => {
@@ -131,7 +132,7 @@ it('lists the objects again for a follower that takes nothing old, and reports t
   feeds[0]?.push({ kind: 'all', objects: [object('a'), object('b')], version: '1' });
   await first;
   const fresh = follow(undefined, { isFresh: true }).next();
-  await expect.poll(() => feeds.length).toBe(2);
+  await expect.poll(() => feeds.length, { timeout: PATIENCE_MS }).toBe(2);
   expect([starts, signals[0]?.aborted]).toEqual([[undefined, undefined], true]);
   feeds[1]?.push({ kind: 'all', objects: [object('a', '3')], version: '3' });
   expect((await fresh).value).toMatchObject({ kind: 'all', objects: [{ metadata: { resourceVersion: '3' } }] });
@@ -235,7 +236,7 @@ describe('objects that another process relays', () => {
     const { follow, signals, starts } = watched(relay);
     await follow().next();
     nowMs = 60_000;
-    await expect.poll(() => starts, { timeout: 5000 }).toEqual(['7']);
+    await expect.poll(() => starts, { timeout: PATIENCE_MS }).toEqual(['7']);
     expect(relay.current).toBeUndefined();
     relay.receive({ kind: 'changes', changes: [], version: '7' });
     expect(signals[0]?.aborted).toBe(true);

@@ -5,7 +5,8 @@ import { seededRandom } from '../base/random.ts';
 import { lead } from './lead.ts';
 import type { LeaderLease } from './leader-lease.ts';
 
-const DURATION_MS = 300;
+/** A third of it passes between the end of the leadership and that of the lease: enough on a busy machine. */
+const DURATION_MS = 3000;
 const never = new AbortController().signal;
 const ports = { clock: systemClock, random: seededRandom(1), log: silentLog };
 

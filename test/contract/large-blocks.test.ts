@@ -17,7 +17,7 @@ import { until } from '../support/until.ts';
 
 const BLOCKS = 16;
 const [BORROWER, OWNER] = [nodeName('node-1.example.com'), nodeName('node-2.example.com')];
-const signal = AbortSignal.timeout(120_000);
+const signal = new AbortController().signal;
 
 function allocationOf(node: NodeName, name: string): Allocation {
   // As containerd and the kubelet name things.

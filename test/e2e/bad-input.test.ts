@@ -124,7 +124,8 @@ describe('a failing datastore', () => {
       env: { NETPLUG_CALL_TIMEOUT: '2' },
     });
     expect(errorOf(answer).code).toBe(11);
-    expect(performance.now() - startMs).toBeLessThan(10_000);
+    // Without it, a call may take a minute.
+    expect(performance.now() - startMs).toBeLessThan(30_000);
     await deaf.stop('KILL');
   });
 });

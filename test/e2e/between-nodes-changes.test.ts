@@ -39,6 +39,7 @@ describe('packets of running pods', () => {
     await until(async () => (await waysFromN1()).join() === 'eth0,vxlan.netplug', 'neighbours go without VXLAN');
     await sleep(2000);
     await fabric.setPools({ vxlanMode: 'Never', natOutgoing: true });
+    await until(async () => (await waysFromN1()).join() === 'eth0,eth0', 'all go without VXLAN');
     await sleep(OVER_MS);
     expect(await waysFromN1()).toEqual(['eth0', 'eth0']);
     await fabric.setPools({ vxlanMode: 'Always', natOutgoing: true });

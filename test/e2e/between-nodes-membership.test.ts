@@ -1,11 +1,10 @@
 // Nodes come and go.
-import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricNode, type FabricPod, startFabric } from '../support/fabric.ts';
 import { addSimulatedNodes } from '../support/fabric-simulated-nodes.ts';
 import { pairsOf, expectReached } from '../support/traffic.ts';
-import { until } from '../support/until.ts';
+import { PATIENCE_MS, until } from '../support/until.ts';
 
 const ADDED = 20;
 
@@ -31,9 +30,12 @@ describe('a node', () => {
     const n1 = fabric.node('n1');
     await addSimulatedNodes(fabric, ADDED);
     const before = await countOf(n1, 'netplug_routes{hop="tunnelled"}', (count) => count >= ADDED);
-    // Its work for the added nodes is done.
-    await sleep(1000);
-    const comparisons = await gaugeOf(n1, 'netplug_route_comparisons_total');
+    let comparisons = -1;
+    const isSettled = async (): Promise<boolean> => {
+      const before = comparisons;
+      return (comparisons = await gaugeOf(n1, 'netplug_route_comparisons_total')) === before;
+    };
+    await until(isSettled, 'its work for the added nodes is done', PATIENCE_MS, 2000);
     const monitor = await n1.machine.start(['ip', '-ts', 'monitor', 'route', 'neigh']);
     const n4 = await fabric.addNode('n4');
     await n4.startAgent();

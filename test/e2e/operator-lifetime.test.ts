@@ -104,7 +104,7 @@ describe('the operator', () => {
     const before = (await cluster.api.get('pods', IN_NAMESPACE)).items
       .map((pod: { metadata: { uid: string } }) => pod.metadata.uid)
       .sort();
-    await cluster.api.kubectl('delete', 'installation', 'default', '--timeout=10s');
+    await cluster.api.kubectl('delete', 'installation', 'default', '--timeout=60s');
     await new Promise((resolve) => setTimeout(resolve, 3000));
     expect((await node()).metadata.deletionTimestamp).toBeUndefined();
     await install({});

@@ -17,8 +17,6 @@ import {
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const MANY = 64;
-/** For the server to leave after its last call. */
-const LEAVE_MS = 15_000;
 
 let world: AgentlessNode;
 beforeEach(async () => {
@@ -58,7 +56,7 @@ describe('the server that the first standalone call starts', () => {
     expect(await world.serverPid()).toBe(pid);
     expect(await world.starts()).toEqual({ servers: 1, alone: 0 });
     await expectNothingLeft();
-    await until(isGone, 'it has left', LEAVE_MS);
+    await until(isGone, 'it has left');
     expect(await readdir(world.folder)).toEqual([]);
     expectServed([await world.add('a')]);
     expect(await world.starts()).toEqual({ servers: 1, alone: 0 });
@@ -104,7 +102,7 @@ describe('the server that the first standalone call starts', () => {
     const served = names(16).map(async (name) => world.add(name));
     await world.node.exec('kill', '-TERM', String(pid));
     expectServed(await Promise.all(served));
-    await until(async () => (await world.serverPid()) !== pid, 'it has left', LEAVE_MS);
+    await until(async () => (await world.serverPid()) !== pid, 'it has left');
   });
 });
 
@@ -223,7 +221,7 @@ describe('a call beside a server of standalone calls', () => {
     expectServed([added]);
     expect(await world.starts()).toEqual({ servers: 0, alone: 1 });
     await world.node.exec('kill', '-CONT', pid);
-    await until(isGone, 'it has left', LEAVE_MS);
+    await until(isGone, 'it has left');
     expect(await world.node.heldAddresses()).toHaveLength(2);
   });
 });

@@ -15,8 +15,6 @@ const TMPDIR = '/run/temporary';
 const ENV = { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'http://127.0.0.1:2379', TMPDIR };
 const NAME = 'leaving';
 const PODS = ['pod-1', 'pod-2'];
-/** For BIRD to learn what its peer announces. */
-const LEARN_MS = 40_000;
 const BIRD_CTL = '/run/netplug/bird/bird.ctl';
 
 let scope: AsyncDisposableStack;
@@ -71,7 +69,6 @@ async function settleIn(): Promise<void> {
     until(
       async () => (await sh(script)).trim() !== '',
       () => `${script}\n${agent.log().slice(-3000)}`,
-      LEARN_MS,
     );
   await isThere('ip route show proto bird; true');
   await isThere('ip -6 route show proto bird; true');

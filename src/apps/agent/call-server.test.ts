@@ -10,8 +10,9 @@ import { askAgent } from './ask-agent.ts';
 import { CallServer, type CallServerOptions } from './call-server.ts';
 import type { ServeCall } from './conversation.ts';
 import { encodeRequest } from './wire.ts';
+import { PATIENCE_MS } from '../../../test/support/until.ts';
 
-const signal = AbortSignal.timeout(20_000);
+const signal = new AbortController().signal;
 const request = encodeRequest({ kind: 'netplug', env: { A: 'b' }, stdin: '{}' });
 const echo: ServeCall = async ({ kind, env, stdin }) =>
   Promise.resolve({ status: 0, stdout: JSON.stringify([kind, env, stdin]), stderr: 'log\n' });
@@ -195,9 +196,9 @@ describe('a hostile caller', () => {
     const large = 'x'.repeat(8_000_000);
     await serving({
       serve: async () => Promise.resolve({ status: 0, stdout: large, stderr: '' }),
-      requestMs: 500,
+      requestMs: 1500,
       // Eight megabytes take a while on a busy machine.
-      answerMs: 2000,
+      answerMs: 5000,
     });
     const [silent, slow] = [await caller(), await caller()];
     slow.once('data', () => {
@@ -227,11 +228,13 @@ describe('a hostile caller', () => {
     expect(await heard(await caller())).toBe('');
     first.destroy();
     await expect
-      .poll(async () =>
-        ask().then(
-          ({ status }) => status,
-          () => 'closed',
-        ),
+      .poll(
+        async () =>
+          ask().then(
+            ({ status }) => status,
+            () => 'closed',
+          ),
+        { timeout: PATIENCE_MS },
       )
       .toBe(0);
   });

@@ -110,7 +110,8 @@ describe('the metrics', () => {
       lateSeconds = Number(/netplug_event_loop_delay_seconds\{percentile="100"\} (\S+)/.exec(text)?.[1]);
       return lateSeconds > 0.3;
     }, 'the delay shows');
-    expect(lateSeconds).toBeLessThan(10);
+    // In seconds, not in milliseconds.
+    expect(lateSeconds).toBeLessThan(600);
   });
 
   it('are documented in docs/netplug-agent.md', async () => {

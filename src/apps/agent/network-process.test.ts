@@ -11,6 +11,7 @@ import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import type { FromNetwork } from './network-channel.ts';
 import { NetworkProcess } from './network-process.ts';
 import { PodIsolator } from './pod-isolator.ts';
+import { PATIENCE_MS } from '../../../test/support/until.ts';
 
 const CONFLICT = new NetplugError('agent/address-conflict', 'Cannot register node "a"', { hint: 'Change it' });
 
@@ -74,9 +75,13 @@ it('goes on and names the reason when a later process crashes or refuses its nod
   const { network, starts, restarts } = networkOf(['crash', 'refusal']);
   const stop = new AbortController();
   const running = network.run(stop.signal);
-  await expect.poll(async () => network.failures()).toEqual(['network: its process exited: SIGKILL']);
-  await expect.poll(async () => network.failures()).toEqual(['network: Cannot register node "a"']);
-  await expect.poll(starts).toBe(3);
+  await expect
+    .poll(async () => network.failures(), { timeout: PATIENCE_MS })
+    .toEqual(['network: its process exited: SIGKILL']);
+  await expect
+    .poll(async () => network.failures(), { timeout: PATIENCE_MS })
+    .toEqual(['network: Cannot register node "a"']);
+  await expect.poll(starts, { timeout: PATIENCE_MS }).toBe(3);
   expect(restarts()).toBe(2);
   stop.abort();
   await running;
@@ -87,7 +92,7 @@ it('reports an outage when the process keeps crashing for 30 s, and not before',
   const short = networkOf(Array<Death>(5).fill('crash'), virtualClock());
   const long = networkOf(Array<Death>(14).fill('crash'), virtualClock());
   const running = [short, long].map(async ({ network }) => network.run(stop.signal));
-  await expect.poll(() => [short.starts(), long.starts()]).toEqual([6, 15]);
+  await expect.poll(() => [short.starts(), long.starts()], { timeout: PATIENCE_MS }).toEqual([6, 15]);
   expect(short.outages).toEqual([]);
   expect(long.outages).toContain('its process exited: SIGKILL');
   stop.abort();
@@ -104,7 +109,7 @@ it('kills a process that answers no question for two minutes, and not before', a
   while (clock.monotonic() - begunMs < 115_000) expect(await network.failures()).toEqual(unanswered);
   expect(restarts()).toBe(0);
   await network.failures();
-  await expect.poll(restarts).toBe(1);
+  await expect.poll(restarts, { timeout: PATIENCE_MS }).toBe(1);
   stop.abort();
   await running;
 });

@@ -7,6 +7,7 @@ import type { Collection } from '../../kube/paths.ts';
 import type { SharedEvent } from '../../kube/shared-watches.ts';
 import type { FollowEvent } from '../follow.ts';
 import { follow } from './follow.ts';
+import { PATIENCE_MS } from '../../../test/support/until.ts';
 
 /** An API whose watches the test feeds. */
 class FedApi extends OrchApi {
@@ -32,7 +33,7 @@ it('the version of a snapshot is before the changes that follow it', async () =>
   const options = { queries, isFresh: false, from: undefined };
   const stream = follow({ api, isProbed: false, writtenBlocks: undefined }, options, stop.signal);
   const first = stream.next();
-  await expect.poll(() => api.feeds.length).toBe(2);
+  await expect.poll(() => api.feeds.length, { timeout: PATIENCE_MS }).toBe(2);
   const [pools, peers] = api.feeds;
   pools?.push({ kind: 'all', objects: [poolAt('4')], version: '5' });
   pools?.push({ kind: 'changes', changes: [{ before: poolAt('4'), after: poolAt('7') }], version: '7' });

@@ -21,7 +21,7 @@ import { PreallocatedAddresses } from './preallocated.ts';
 import { recoverBeforeCall } from './recover-before-call.ts';
 
 const NODE = nodeName('n1');
-const signal = AbortSignal.timeout(120_000);
+const signal = new AbortController().signal;
 const limits = { signal, cleanupSignal: signal };
 let world: World;
 afterEach(async () => world.end());
@@ -97,7 +97,7 @@ describe('an address of a node', () => {
     isReadOnly = true;
     const once = await agent.add('b');
     const again = assign(portsOf(agent.store), requestOf('b', { node: NODE }), {
-      signal: AbortSignal.timeout(5000),
+      signal: AbortSignal.timeout(15_000),
       cleanupSignal: signal,
     });
     expect((await again).map(({ isNew }) => isNew)).toEqual([false]);

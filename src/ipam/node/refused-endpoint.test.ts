@@ -5,7 +5,7 @@ import { nodeName } from '../../../test/support/fixtures.ts';
 import { residentOn, type World, worldWith } from '../../../test/support/resident-world.ts';
 import { until } from '../../../test/support/until.ts';
 
-const signal = AbortSignal.timeout(120_000);
+const signal = new AbortController().signal;
 let world: World;
 afterEach(async () => world.end());
 

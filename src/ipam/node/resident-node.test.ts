@@ -14,7 +14,7 @@ import { attachmentOf, requestOf } from '../../../test/support/ipam-bench.ts';
 import { residentOn, type World, worldWith } from '../../../test/support/resident-world.ts';
 import { until } from '../../../test/support/until.ts';
 
-const signal = AbortSignal.timeout(120_000);
+const signal = new AbortController().signal;
 let world: World;
 afterEach(async () => world.end());
 

@@ -10,7 +10,7 @@ import { type Resident, residentOn, World, worldWith } from '../../../test/suppo
 import { until } from '../../../test/support/until.ts';
 import { datastoreIdOf } from './datastore-id.ts';
 
-const signal = AbortSignal.timeout(120_000);
+const signal = new AbortController().signal;
 const PODS = ['a', 'b', 'c', 'd', 'e', 'f'];
 let world: World;
 afterEach(async () => world.end());

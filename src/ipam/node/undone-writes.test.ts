@@ -22,7 +22,7 @@ import { formatCidr } from '../../net/cidr.ts';
 import { ipamConfigurationOf, nodeName, poolOf } from '../../../test/support/fixtures.ts';
 import { attachmentOf, requestOf } from '../../../test/support/ipam-bench.ts';
 import { piecewiseStore } from '../../../test/support/piecewise-store.ts';
-import { until } from '../../../test/support/until.ts';
+import { PATIENCE_MS, until } from '../../../test/support/until.ts';
 import { callStore } from './call-store.ts';
 import { datastoreIdOf } from './datastore-id.ts';
 import { ResidentNode } from './resident-node.ts';
@@ -208,7 +208,7 @@ describe('a claimed block that the cache does not show yet', () => {
     // By now the cache was awaited in vain.
     await sleep(800);
     bench.isUnavailable = false;
-    await expect.poll(async () => bench.heldBy('second'), { timeout: 10_000 }).toEqual([]);
+    await expect.poll(async () => bench.heldBy('second'), { timeout: PATIENCE_MS }).toEqual([]);
   });
 
   it('is returned to a caller that waits, and used afterwards', async () => {

@@ -45,7 +45,8 @@ it('translates floating IPs that another program has recorded while their pod ha
   const startMs = performance.now();
   attached.add('c1/eth0');
   await until(() => isTranslated('203.0.113.7'), 'the floating IP is translated');
-  expect(performance.now() - startMs).toBeLessThan(2000);
+  // By the event of the link, before the next resync.
+  expect(performance.now() - startMs).toBeLessThan(8000);
   await standalone.remove(attachment);
   await until(() => !isTranslated('203.0.113.7'), 'it is not translated any more');
   expect(a.network.failures()).toEqual([]);

@@ -8,6 +8,7 @@ import type { SharedEvent } from '../../../kube/shared-watches.ts';
 import { WatchRelay } from '../../../kube/watch-relay.ts';
 import { nodeName } from '../../../../test/support/fixtures.ts';
 import { relayPods } from './relay-pods.ts';
+import { PATIENCE_MS } from '../../../../test/support/until.ts';
 
 function pod(name: string, node: string, resourceVersion: string): ApiObject {
   return { metadata: { name, namespace: 'shop', resourceVersion }, spec: { nodeName: node } };
@@ -48,22 +49,22 @@ it('sends pods of the node alone, and the version of all of them', async () => {
   const { feeds, note, pods, relay, stop } = relayed();
   note('opened');
   feeds[0]?.push({ kind: 'all', objects: [pod('own', 'a', '3'), pod('other', 'b', '4')], version: '5' });
-  await expect.poll(pods).toEqual(['own 3']);
+  await expect.poll(pods, { timeout: PATIENCE_MS }).toEqual(['own 3']);
   const changes = [
     { before: undefined, after: pod('next', 'a', '6') },
     { before: undefined, after: pod('unscheduled', '', '6') },
   ];
   feeds[0]?.push({ kind: 'changes', changes, version: '6' });
-  await expect.poll(pods).toEqual(['own 3', 'next 6']);
+  await expect.poll(pods, { timeout: PATIENCE_MS }).toEqual(['own 3', 'next 6']);
   feeds[0]?.push({ kind: 'changes', changes: [{ before: pod('own', 'a', '3'), after: undefined }], version: '7' });
-  await expect.poll(pods).toEqual(['next 6']);
+  await expect.poll(pods, { timeout: PATIENCE_MS }).toEqual(['next 6']);
   feeds[0]?.push({
     kind: 'changes',
     changes: [{ before: undefined, after: pod('other', 'b', '8') }],
     version: '8',
   });
   // With the next beat.
-  await expect.poll(() => relay.current?.version, { timeout: 5000 }).toBe('8');
+  await expect.poll(() => relay.current?.version, { timeout: PATIENCE_MS }).toBe('8');
   stop.abort();
 });
 
@@ -71,13 +72,13 @@ it('removes a pod whose successor of the same name runs on another node', async 
   const { feeds, note, pods, stop } = relayed();
   note('opened');
   feeds[0]?.push({ kind: 'all', objects: [pod('db-0', 'a', '3')], version: '5' });
-  await expect.poll(pods).toEqual(['db-0 3']);
+  await expect.poll(pods, { timeout: PATIENCE_MS }).toEqual(['db-0 3']);
   const moved = { before: pod('db-0', 'a', '3'), after: pod('db-0', 'b', '9') };
   feeds[0]?.push({ kind: 'changes', changes: [moved], version: '9' });
-  await expect.poll(pods).toEqual([]);
+  await expect.poll(pods, { timeout: PATIENCE_MS }).toEqual([]);
   const back = { before: pod('db-0', 'b', '9'), after: pod('db-0', 'a', '12') };
   feeds[0]?.push({ kind: 'changes', changes: [back], version: '12' });
-  await expect.poll(pods).toEqual(['db-0 12']);
+  await expect.poll(pods, { timeout: PATIENCE_MS }).toEqual(['db-0 12']);
   stop.abort();
 });
 
@@ -85,13 +86,13 @@ it('is not current while the watch is broken, and lists again after the watch ha
   const { feeds, note, pods, stop } = relayed();
   note('opened');
   feeds[0]?.push({ kind: 'all', objects: [pod('own', 'a', '3')], version: '5' });
-  await expect.poll(pods).toEqual(['own 3']);
+  await expect.poll(pods, { timeout: PATIENCE_MS }).toEqual(['own 3']);
   note('broken');
   expect(pods()).toBeUndefined();
   feeds[0]?.fail(new Error('lost'));
-  await expect.poll(() => feeds.length).toBe(2);
+  await expect.poll(() => feeds.length, { timeout: PATIENCE_MS }).toBe(2);
   feeds[1]?.push({ kind: 'all', objects: [pod('own', 'a', '9')], version: '9' });
   note('opened');
-  await expect.poll(pods).toEqual(['own 9']);
+  await expect.poll(pods, { timeout: PATIENCE_MS }).toEqual(['own 9']);
   stop.abort();
 });

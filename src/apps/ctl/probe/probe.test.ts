@@ -9,6 +9,7 @@ import type { Context } from '../ports.ts';
 import { connectToAll } from './connect.ts';
 import { watchFlow } from './flow.ts';
 import { serveProbe } from './serve-probe.ts';
+import { PATIENCE_MS, until } from '../../../../test/support/until.ts';
 
 /** What a command of this folder uses of its context. */
 function contextOf({ stopped, signal }: { stopped?: AbortSignal; signal?: AbortSignal }) {
@@ -109,7 +110,7 @@ it('leaves no socket open to what it cannot connect to', async () => {
   expect(await connectToAll(context, { open: ['udp://255.255.255.255:9'], closed: [] })).toBe(1);
   expect(lines).toEqual(['udp://255.255.255.255:9: no datagram is answered']);
   // They close a moment later.
-  await expect.poll(sockets, { timeout: 5000 }).toBeLessThanOrEqual(before);
+  await expect.poll(sockets, { timeout: PATIENCE_MS }).toBeLessThanOrEqual(before);
 });
 
 it('tells a lost packet of full size from a target that answers nothing', async () => {
@@ -138,7 +139,7 @@ it('sends datagrams from lasting and new ports until it is stopped', async () =>
   target.echo.isLosing = false;
   // What was sent before the first answer does not count, also when its time is over.
   await sleep(6000);
-  expect(await ready()).toBe(200);
+  await until(async () => (await ready()) === 200, 'everything is answered');
   stop.abort();
   expect(await flowing).toBe(0);
   expect(lines).toEqual([expect.stringMatching(/^udp:.*: \d+ datagrams sent, none lost$/)]);
@@ -157,8 +158,7 @@ it('takes answers that come late for answers', async () => {
   await sleep(5600);
   expect(await ready()).toBe(503);
   target.echo.resume();
-  await sleep(300);
-  expect(await ready()).toBe(200);
+  await until(async () => (await ready()) === 200, 'late answers are counted');
   stop.abort();
   expect(await flowing).toBe(0);
   expect(lines).toEqual([expect.stringMatching(/none lost$/)]);
@@ -177,6 +177,6 @@ it('ends with what was lost when everything is answered again', async () => {
   expect(await flowing).toBe(1);
   expect(lines).toEqual([
     expect.stringMatching(/: \d+ datagrams sent, none lost$/),
-    expect.stringMatching(/: \d+ of \d+ datagrams lost within [01]\.\d s from \d{4}-\d\d-\d\dT.*Z$/),
+    expect.stringMatching(/: \d+ of \d+ datagrams lost within \d+\.\d s from \d{4}-\d\d-\d\dT.*Z$/),
   ]);
 });

@@ -6,6 +6,7 @@ import { MemoryDatabase } from '../../../../datastore/memory/memory-database.ts'
 import { openMemoryStore } from '../../../../datastore/memory/memory-store.ts';
 import { nodeName } from '../../../../../test/support/fixtures.ts';
 import { SettingsFollower } from './follow-settings.ts';
+import { PATIENCE_MS } from '../../../../../test/support/until.ts';
 
 const never = new AbortController().signal;
 
@@ -33,9 +34,9 @@ it('follows the configuration of its node and the default one', async () => {
   expect(prefixes).toEqual(['all']);
   await store.createResource(configured('node.b', 'other'), never);
   await store.createResource(configured('node.a', 'own'), never);
-  await expect.poll(() => prefixes).toEqual(['all', 'own']);
+  await expect.poll(() => prefixes, { timeout: PATIENCE_MS }).toEqual(['all', 'own']);
   await store.deleteResource({ kind: 'AgentConfiguration', name: 'node.a' }, never);
-  await expect.poll(() => prefixes).toEqual(['all', 'own', 'all']);
+  await expect.poll(() => prefixes, { timeout: PATIENCE_MS }).toEqual(['all', 'own', 'all']);
   stop.abort();
   await running;
 });
@@ -50,7 +51,9 @@ it('keeps the last settings of a record that becomes unreadable, reports it, and
   database.damage({ kind: 'AgentConfiguration', name: 'node.b' });
   const stop = new AbortController();
   const running = follower.run(stop.signal);
-  await expect.poll(() => follower.problems()).toEqual([expect.stringMatching(/node\.a.*its settings are unknown$/)]);
+  await expect
+    .poll(() => follower.problems(), { timeout: PATIENCE_MS })
+    .toEqual([expect.stringMatching(/node\.a.*its settings are unknown$/)]);
   expect(follower.isRead).toBe(false);
   database.putResource(own, {
     apiVersion: 'netplug.io/v3',
@@ -61,10 +64,12 @@ it('keeps the last settings of a record that becomes unreadable, reports it, and
   await follower.read;
   expect([ports, follower.problems(), follower.isRead]).toEqual([[2222], [], true]);
   database.damage(own);
-  await expect.poll(() => follower.problems()).toEqual([expect.stringMatching(/its last readable settings apply$/)]);
+  await expect
+    .poll(() => follower.problems(), { timeout: PATIENCE_MS })
+    .toEqual([expect.stringMatching(/its last readable settings apply$/)]);
   expect(ports).toEqual([2222]);
   database.putResource(own, undefined);
-  await expect.poll(() => ports).toEqual([2222, 22]);
+  await expect.poll(() => ports, { timeout: PATIENCE_MS }).toEqual([2222, 22]);
   expect(follower.problems()).toEqual([]);
   stop.abort();
   await running;

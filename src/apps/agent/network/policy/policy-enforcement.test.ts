@@ -20,6 +20,7 @@ import {
   stopHosts,
   type TestHost,
 } from '../../../../../test/support/enforcement-host.ts';
+import { PATIENCE_MS } from '../../../../../test/support/until.ts';
 
 afterEach(stopHosts);
 
@@ -369,7 +370,7 @@ it('enforces host endpoints only with settings that were read, and keeps those o
     } as const;
     await next.host.store.createResource(resource, never);
   }
-  await expect.poll(() => next.policy.state.endpoints.size).toBe(3);
+  await expect.poll(() => next.policy.state.endpoints.size, { timeout: PATIENCE_MS }).toBe(3);
   next.read();
   await next.host.clock.pass(0);
   await next.host.clock.pass(100);
