@@ -84,6 +84,7 @@ describe('a node with more to give back than one transaction of etcd takes', () 
     await until(async () => (await borrowed()) === 0, 'everything is given back');
     expect(await agent.add('next')).toHaveLength(1);
     await agent.node.drain(signal);
+    await agent.kill();
   });
 
   it('reclaims the pre-allocated addresses of an agent that left some in every block', async () => {

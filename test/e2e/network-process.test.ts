@@ -105,7 +105,7 @@ it('the agent ends its network process, both on SIGTERM and when it is killed', 
     await networkPidOf(node, agent);
     await agent.stop(signal);
     const found = async (): Promise<RunResult> => node.run(['pgrep', '--full', '^netplug-network']);
-    await expect.poll(found, { timeout: 10_000, message: `after SIG${signal}` }).toMatchObject({ stdout: '' });
+    await expect.poll(found, { timeout: 60_000, message: `after SIG${signal}` }).toMatchObject({ stdout: '' });
   }
 });
 

@@ -111,7 +111,7 @@ describe('routes between nodes on a real host', () => {
     const module = new URL('../../src/dataplane/linux/host-network.ts', import.meta.url).href;
     const program = `import { linuxHostNetwork } from '${module}'; linuxHostNetwork().watch(() => {}); console.log('over');`;
     const args = ['--input-type=module', '-e', program];
-    expect(execFileSync(process.execPath, args, { encoding: 'utf8', timeout: 20_000 })).toBe('over\n');
+    expect(execFileSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000 })).toBe('over\n');
   });
 
   it('carry what the host shows', async () => {
