@@ -73,7 +73,7 @@ it('opens one connection for all callers that find the last one dead', async () 
   server.on('session', () => (opened += 1));
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const connection = new Http2Connection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs: 500 });
+  const connection = new Http2Connection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs: 1500 });
   try {
     const session = await connection.connect();
     // As when nothing that is sent arrives.

@@ -183,7 +183,7 @@ it('replaces a connection whose server does not answer a ping any more', async (
     socket.on('error', () => undefined);
     socket.write(frame(FRAME.settings, 0, Buffer.alloc(0), 0));
   });
-  const connection = await connectTo(server, 50);
+  const connection = await connectTo(server, 1000);
   await connection.connect();
   await connection.connect();
   expect(sockets).toBe(1);
