@@ -43,8 +43,18 @@ const NODE_COLUMNS: readonly PrinterColumn[] = [
   { name: 'Pod-CIDRs', type: 'string', jsonPath: '.spec.podCIDRs', priority: 1 },
 ];
 
-/** The definitions of every custom resource of netplug, made from the declarations that netplug reads them by. */
+let made: readonly Manifest[] | undefined;
+
+/**
+ * Returns the definitions of every custom resource of netplug, made from the declarations that netplug reads them by. They are
+ * made once, because a rendering takes milliseconds and every rendering of an installation has them.
+ */
 export function crdManifests(): readonly Manifest[] {
+  made ??= makeManifests();
+  return made;
+}
+
+function makeManifests(): readonly Manifest[] {
   return [
     crd({
       kind: 'IPBlock',
