@@ -26,6 +26,26 @@ import { until } from './until.ts';
 import { BUILT } from './built.ts';
 
 const never = new AbortController().signal;
+/** The profile of the network of the pods. */
+const OPEN = {
+  apiVersion: 'netplug.io/v3',
+  kind: 'Profile',
+  metadata: { name: 'k8s-pod-network' },
+  spec: { ingress: [{ action: 'Allow' }], egress: [{ action: 'Allow' }] },
+};
+/** It lets an app in that no pod has. */
+const STARVING = {
+  apiVersion: 'netplug.io/v3',
+  kind: 'NetworkPolicy',
+  metadata: { name: 'db-clients', namespace: 'shop' },
+  spec: {
+    selector: 'all()',
+    types: ['Ingress'],
+    ingress: [
+      { action: 'Allow', protocol: 'TCP', source: { selector: "app == 'api'" }, destination: { ports: [5432] } },
+    ],
+  },
+};
 
 /** Where commands are typed. */
 interface Shell extends AsyncDisposable {
@@ -52,6 +72,11 @@ export function taskScenes(): TaskScenes {
       const begun = await onNode();
       for (const pod of ['web', 'db']) await begun.connect(pod);
     },
+    'a policy that starves a pod': async () => {
+      const begun = await onNode();
+      for (const pod of ['web', 'db']) await begun.connect(pod);
+      for (const resource of [OPEN, STARVING]) await begun.apply(resource);
+    },
     'a pod is lost': async () => node?.lose('db'),
     'the pods are made again': async () => {
       for (const pod of ['web', 'db']) await node?.connect(pod);
@@ -72,7 +97,7 @@ export function taskScenes(): TaskScenes {
   return {
     set: async (name) => {
       const scene = scenes[name];
-      if (scene === undefined) throw new Error(`nobody knows the scene "${name}"`);
+      if (scene === undefined) throw new Error(`there is no scene "${name}"`);
       await scene();
     },
     type: async (command) => {
@@ -118,7 +143,14 @@ class NodeShell implements Shell {
     await this.#node.settled();
   }
 
-  /** What a machine does that loses its power, and a runtime that forgets: the pod is gone, and nobody said DEL. */
+  async apply(resource: object): Promise<void> {
+    const { status, output } = await this.type(
+      `echo '${JSON.stringify(resource).replaceAll("'", `'"'"'`)}' | netplugctl apply -f -`,
+    );
+    if (status !== 0) throw new Error(output);
+  }
+
+  /** Does what a loss of power does, after which the runtime has forgotten the pod: the pod is gone without a DEL. */
   async lose(pod: string): Promise<void> {
     const endpoint = (await this.#node.endpoints()).find(({ spec }) => spec.pod === pod);
     await this.#node.exec('ip', 'link', 'del', endpoint.spec.interfaceName);
