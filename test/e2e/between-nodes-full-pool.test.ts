@@ -94,7 +94,7 @@ describe('six nodes', () => {
       stderr: expect.stringContaining('6 addresses of it held on 6 nodes'),
     });
     for (const pod of pods) await pod.remove();
-    await fabric.node('n6').agent().settled();
+    for (const node of fabric.nodes) await node.agent().settled();
     await fabric.node('n6').agent().stop('KILL');
     expect(await fabric.netplugctl(['delete', 'ippool', 'v4'])).toMatchObject({
       status: 69,

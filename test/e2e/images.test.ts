@@ -119,9 +119,11 @@ describe('the image netplug-node', () => {
     const id = await containerd.runSandbox({ namespace: 'shop', name: 'web-0', uid: 'a1b2c3d4' });
     const addresses = await containerd.sandboxIps(id);
     expect(addresses).toEqual([expect.stringMatching(/^10\.8[34]\.0\.\d+$/)]);
+    await agent.settled();
     expect(await node.heldAddresses()).toContain(addresses[0]);
     expect((await agent.ask('/metrics')).body).toMatch(/netplug_\w*calls\w*\{[^}]*ADD[^}]*\} 1\b/i);
     await containerd.removeSandbox(id);
+    await agent.settled();
     // The tunnel keeps its address.
     expect(await node.heldAddresses()).toHaveLength(1);
     expect(await node.heldAddresses()).not.toContain(addresses[0]);

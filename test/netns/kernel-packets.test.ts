@@ -134,8 +134,11 @@ describe('the link of a pod', () => {
         .flatMap(({ addr_info: all = [] }) => all as { local?: string; tentative?: boolean }[])
         .flatMap((address) => (address.tentative === true ? (address.local ?? '') : []));
     expect(await tentative('scope', 'global')).toEqual([]);
-    // The kernel's own link-local address passes through a queue, but is not kept for the second that detection takes.
-    await until(async () => (await tentative()).length === 0, 'no address is tentative', 700);
+    // The kernel's own link-local address passes through a queue, and nothing more: detection is off.
+    const detection = async (place: TestNetns, link: string): Promise<string> =>
+      (await place.exec('sysctl', '-n', `net.ipv6.conf.${link}.accept_dad`)).trim();
+    expect([await detection(pod, 'eth0'), await detection(host, pod.network.hostLinkName)]).toEqual(['0', '0']);
+    await until(async () => (await tentative()).length === 0, 'no address is tentative');
     const [link] = await pod.ip('address', 'show', 'dev', 'eth0');
     expect(link?.['addr_info']).toMatchObject([
       { local: '10.65.0.1', prefixlen: 32, scope: 'global' },
