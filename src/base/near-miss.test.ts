@@ -10,7 +10,7 @@ describe('the candidate for a misspelled word', () => {
     ['mode', undefined],
     ['', undefined],
     ['something_else', undefined],
-  ])('for %j is %j', (word, meant) => {
+  ])('of %j is %j', (word, meant) => {
     expect(nearMiss(word, ['name', 'ipam', 'mtu', 'kv_endpoints'])).toBe(meant);
   });
 });

@@ -75,7 +75,7 @@ describe('peers by address', () => {
     ['no node', {}, 'global', ['node-2', 'node-3']],
     ['a node', { node: 'node-3' }, 'node', ['node-3']],
     ['a selector of nodes', { nodeSelector: 'rack == "a"' }, 'node', ['node-2']],
-  ])('with %s belong to those nodes', (_what, who, kind, owners) => {
+  ])('belong to the nodes that %s selects', (_what, who, kind, owners) => {
     const nodes = [bgpNodeOf(2, {}, { rack: 'a' }), bgpNodeOf(3)];
     const peers = [bgpPeerOf('router', { ...who, peerIP, asNumber: 65_001 })];
     const kinds = ['node-2', 'node-3'].flatMap((nodeName) => {
@@ -127,7 +127,7 @@ describe('peers by address', () => {
     ]);
   });
 
-  it('with the same endpoint become one session: of the node first, then global, then the mesh', () => {
+  it('become one session when they share an endpoint: of the node first, then global, then the mesh', () => {
     const peers = [
       bgpPeerOf('a-global', { peerIP: '172.31.0.3', asNumber: 65_001 }),
       bgpPeerOf('b-own', { node: 'node-2', peerIP: '172.31.0.3', asNumber: 65_002 }),
@@ -137,7 +137,7 @@ describe('peers by address', () => {
     expect(sessionsOf({}).get('3')).toMatchObject({ kind: 'mesh' });
   });
 
-  it('of a node that does not dial back are dialled, regardless of the addresses', () => {
+  it('are dialled, regardless of the addresses, when their node does not dial back', () => {
     const configurations = [bgpConfigurationOf({ nodeToNodeMeshEnabled: false })];
     const oneWay = [bgpPeerOf('a', { node: 'node-3', peerIP: '172.31.0.2', asNumber: 64_512 })];
     const bothWays = [...oneWay, bgpPeerOf('b', { node: 'node-2', peerIP: '172.31.0.3', asNumber: 64_512 })];

@@ -45,7 +45,7 @@ describe('a CNI result', () => {
     expect(JSON.stringify(renderResult(RESULT, '1.0.0'))).not.toContain('mtu');
   });
 
-  it.each(CNI_VERSIONS)('of version %s keeps its addresses and routes when it is parsed', (version) => {
+  it.each(CNI_VERSIONS)('keeps its addresses and routes when it is parsed in version %s', (version) => {
     const back = parseResult(renderResult(RESULT, version));
     expect(back?.ips.map(({ address }) => address)).toEqual(['10.0.0.5/32', 'fd00::5/128']);
     expect(back?.routes).toEqual(RESULT.routes);

@@ -20,7 +20,7 @@ describe('pool annotations', () => {
     expect(pools[6]).toBeUndefined();
   });
 
-  it('of the pod take precedence over those of its namespace, per family [ann-pools]', () => {
+  it('take precedence on the pod over those of its namespace, per family [ann-pools]', () => {
     const pod = podWith(
       { [key('ipv4pools')]: '["mine"]' },
       { [key('ipv4pools')]: '["theirs"]', [key('ipv6pools')]: '["six"]' },
@@ -44,7 +44,7 @@ describe('pool annotations', () => {
     expect(effectivePools(6, { assign: true, pools: undefined }, requests)).toEqual({ assign: true, pools: undefined });
   });
 
-  it('that are empty arrays select no pools', () => {
+  it('select no pools when they are empty arrays', () => {
     expect(decodeAnnotations(podWith({ [key('ipv4pools')]: '[]' }), NONE).pools[4]).toBeUndefined();
   });
 });

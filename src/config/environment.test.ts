@@ -66,7 +66,7 @@ describe('an environment variable of netplug', () => {
     expect(names.filter((name) => !FOREIGN.test(name) && !(name in DATASTORE_VARIABLES))).toEqual([]);
   });
 
-  it('for the datastore has the name of a key of the network configuration', () => {
+  it('has the name of a key of the network configuration when it is for the datastore', () => {
     expect(Object.keys(DATASTORE_VARIABLES)).toEqual(
       [...CONNECTION_KEYS, ...ORCH_KEYS].map((key) => key.toUpperCase()),
     );

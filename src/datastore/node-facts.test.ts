@@ -48,7 +48,7 @@ describe('the facts of a node', () => {
     });
   });
 
-  it('that are given as undefined are none', () => {
+  it('are absent when given as undefined', () => {
     expect(withFacts(node({ vxlanTunnelMACAddr: '0a:00:00:00:00:01' }), { vxlanTunnelMACAddr: undefined })).toEqual(
       node({}),
     );

@@ -16,7 +16,7 @@ beforeEach(async () => {
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
 describe('a record of a newer release on a node', () => {
-  it('of installed files is refused and stays, with the release that has written it', async () => {
+  it('is refused and stays when it lists installed files, and names the release that has written it', async () => {
     await writeFile(recordPath(folder), NEWER);
     await expect(readRecord(folder, SILENT)).rejects.toMatchObject({
       code: 'cli/version-mismatch',
@@ -26,7 +26,7 @@ describe('a record of a newer release on a node', () => {
     expect(await readFile(recordPath(folder), 'utf8')).toBe(NEWER);
   });
 
-  it('of files of the agent stays, while the agent writes what pods need', async () => {
+  it('stays when it lists files of the agent, while the agent writes what pods need', async () => {
     await writeFile(agentRecordPath(folder), NEWER);
     const warnings: string[] = [];
     const files = new AgentFiles(folder, (text) => warnings.push(text));
@@ -38,7 +38,7 @@ describe('a record of a newer release on a node', () => {
     expect(warnings).toEqual([expect.stringContaining('v3.29.0')]);
   });
 
-  it('of sysctls stays for the release that can restore it', async () => {
+  it('stays when it lists sysctls, for the release that can restore them', async () => {
     const path = join(folder, 'sysctls-ipv4.json');
     await writeFile(path, NEWER);
     restoreSettings(folder);

@@ -182,7 +182,7 @@ describe('pools', () => {
     expect([assigned?.pool, assigned && formatAddress(assigned.address)]).toEqual(['green', '10.2.0.9']);
   });
 
-  it('that do not exist are an error that lists those that do [ann-exists] [err-pool-missing]', async () => {
+  it('cause an error that lists the existing ones when they do not exist [ann-exists] [err-pool-missing]', async () => {
     const ipam = await IpamBench.with(poolOf('blue', '10.1.0.0/24'));
     await expect(ipam.assign('c1', { pools: ['bleu'] })).rejects.toMatchObject({
       code: 'ipam/pool-not-found',
@@ -210,7 +210,7 @@ describe('pools', () => {
     });
   });
 
-  it('that gave nothing are named with their reasons', async () => {
+  it('are named with their reasons when they gave nothing', async () => {
     const ipam = await IpamBench.with(
       poolOf('full', '10.1.0.0/32', { blockSize: 32 }),
       poolOf('off', '10.2.0.0/24', { disabled: true }),
@@ -305,7 +305,7 @@ describe('a certain address', () => {
     expect(ipam.database.state().blocks.size).toBe(1);
   });
 
-  it('in a block of another node is refused under strict affinity', async () => {
+  it('is refused under strict affinity when it is in a block of another node', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'), ipamConfigurationOf({ strictAffinity: true }));
     const [held] = await ipam.assign('c1', { node: 'n2' });
     const neighbour = held === undefined ? '' : formatAddress(addressAt(held.block, 63));
@@ -317,7 +317,7 @@ describe('a certain address', () => {
 });
 
 describe('a lost or unknown answer', () => {
-  it('of a commit that happened is taken back, so that a failed call holds nothing', async () => {
+  it('causes a release when the commit happened, so that a failed call holds nothing', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
     let failures = 1;
     ipam.faulty({
@@ -327,7 +327,7 @@ describe('a lost or unknown answer', () => {
     expect((await ipam.assign('c1'))[0]?.isNew).toBe(true);
   });
 
-  it('of a commit that could not be taken back leads to the same address on the next try', async () => {
+  it('leads to the same address on the next try when the commit could not be undone', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
     let isDown = false;
     ipam.faulty({
@@ -342,7 +342,7 @@ describe('a lost or unknown answer', () => {
     expect((await ipam.assign('c1'))[0]?.isNew).toBe(false);
   });
 
-  it('of a race is tried again', async () => {
+  it('leads to another try after a race', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
     let conflicts = 5;
     ipam.faulty({

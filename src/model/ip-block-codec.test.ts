@@ -102,7 +102,7 @@ describe('block records', () => {
     ['a lost ordinal', { ...good, free: '0-2' }, 'neither free nor held'],
     ['a slot without a holder', { ...good, slots: { '3': {} }, free: '0-2' }, 'slots.3.id'],
     ['a slot keyed by a word', { ...good, slots: { x: {} } }, 'ordinal'],
-  ])('with %s are refused', (_, raw, part) => {
+  ])('are refused with %s', (_, raw, part) => {
     const decoded = decodeBlock(raw);
     expect('problems' in decoded ? decoded.problems.join('; ') : '').toContain(part);
   });

@@ -24,7 +24,7 @@ function problemsOf(raw: unknown): string[] {
 const LOG_AND_ALLOW = [{ action: 'Log' }, { action: 'Allow' }];
 
 describe('a policy', () => {
-  it('of the upgrade procedure is unchanged by decoding', () => {
+  it('stays as the upgrade procedure has it when it is decoded', () => {
     const spec = {
       selector: 'has(netplug/host-endpoint-upgrade)',
       types: ['Ingress', 'Egress'],

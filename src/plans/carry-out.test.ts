@@ -243,7 +243,7 @@ describe('a plan', () => {
 });
 
 describe('records in files', () => {
-  it('of several plans at once do not disturb each other when they end', async () => {
+  it('do not disturb each other when several plans end', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'netplug-plans-'));
     try {
       const records = filePlanRecords(join(folder, 'plans'));

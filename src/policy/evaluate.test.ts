@@ -94,7 +94,7 @@ describe('policies of one endpoint', () => {
     });
   });
 
-  it('of one order decide by name', () => {
+  it('decide by name when they have the same order', () => {
     const view = viewOf(
       policy('b', { order: 1, ingress: [{ action: 'Deny' }] }),
       policy('a', { order: 1, ingress: allowAll }),
@@ -215,7 +215,7 @@ describe('a rule', () => {
     expect(isAllowed(rule, more)).toBe(expected);
   });
 
-  it('of ingress matches clients at the addresses of a service, with any port and without ports', () => {
+  it('for ingress matches clients at the addresses of a service, with any port and without ports', () => {
     const view = only({ source: { services: { name: 'db' } } });
     const value = { namespace: 'shop', name: 'db', addresses: [DB!], ports: [] };
     view.apply([{ kind: 'service', key: 's', value }]);
@@ -223,7 +223,7 @@ describe('a rule', () => {
     expect(atWeb(view, { source: OUT! }).verdict).toBe('deny');
   });
 
-  it('of egress matches addresses and ports of a service', () => {
+  it('for egress matches addresses and ports of a service', () => {
     const spec = { types: ['Egress'], egress: [{ action: 'Allow', destination: { services: { name: 'db' } } }] };
     const view = viewOf(policy('a', spec));
     const ports = [{ address: DB!, protocol: 6, port: 5432 }];

@@ -312,7 +312,7 @@ describe('a Kubernetes network policy', () => {
 describe('a change of labels', () => {
   const policies = [toX(from({ namespaceSelector: { matchLabels: { ns: 'y' } }, podSelector: onlyA }))];
 
-  it('of a pod takes effect in both directions', () => {
+  it('takes effect in both directions when it is of a pod', () => {
     const view = viewWith(...policies);
     const relabel = (labels: Readonly<Record<string, string>>): void => {
       const { value } = fromPod({
@@ -329,7 +329,7 @@ describe('a change of labels', () => {
     expect(isAllowed(view, 'y/c > x/a')).toBe(false);
   });
 
-  it('of a namespace takes effect in both directions', () => {
+  it('takes effect in both directions when it is of a namespace', () => {
     const view = viewWith(...policies);
     const relabel = (labels: Readonly<Record<string, string>>): void => {
       const value = fromNamespace({ metadata: { name: 'y', labels } });
@@ -342,7 +342,7 @@ describe('a change of labels', () => {
     expect(isAllowed(view, 'y/a > x/a')).toBe(true);
   });
 
-  it('of a policy takes effect, and a deleted policy isolates nothing', () => {
+  it('takes effect when it is of a policy, and a deleted policy isolates nothing', () => {
     const view = viewWith(toX());
     const put = (spec: unknown): void => {
       const { value } = fromKubernetesPolicy({ metadata: { name: 'p0', namespace: 'x' }, spec });

@@ -61,7 +61,7 @@ export interface OpenMatch extends OpenPort {
 }
 
 /**
- * Returns what passes on the path. What the node forwards does not: it locks nobody out. Packets that are not tracked pass in
+ * Returns what passes on the path. What the node forwards does not, since it locks no administrator out. Packets that are not tracked pass in
  * both directions, because nothing else tells an answer.
  */
 export function openMatches(open: OpenPorts, direction: PolicyDirection, path: PacketPath): readonly OpenMatch[] {

@@ -109,7 +109,7 @@ describe('an address that two pods have', () => {
 });
 
 describe('labels', () => {
-  it('of users do not replace those that netplug sets or namespaces have', () => {
+  it('do not replace those that netplug sets or namespaces have when users write them', () => {
     const state = new PolicyState();
     const labels = { 'pcns.team': 'admins', 'netplug/namespace': 'kube-system', 'netplug/serviceaccount': 'root' };
     state.apply([resource('Profile', 'kns.shop', { labelsToApply: { 'pcns.team': 'a' } }), pod('p', {}, { labels })]);
@@ -120,7 +120,7 @@ describe('labels', () => {
     });
   });
 
-  it('of the endpoint come before those of its profiles, and of these the first wins', () => {
+  it('on the endpoint come before those of its profiles, and of these the first wins', () => {
     const state = new PolicyState();
     state.apply([
       resource('Profile', 'one', { labelsToApply: { app: 'one', a: 'one', b: 'one' } }),

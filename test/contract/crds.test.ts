@@ -144,7 +144,7 @@ describe('the custom resources of netplug', () => {
     ['networks that are no list', object('NetworkSet', 'a', { nets: '10.0.0.0/8' }), 'spec.nets'],
     ['the installation under another name', object('Installation', 'mine', {}), 'metadata.name'],
     [
-      'an address manager nobody knows',
+      'an unknown address manager',
       object('Installation', 'default', { cni: { ipam: { type: 'Other' } } }),
       'spec.cni.ipam.type',
     ],
@@ -163,11 +163,11 @@ describe('the custom resources of netplug', () => {
     ['a cluster under another name', object('ClusterInformation', 'mine', {}), 'metadata.name'],
     ['a block without its form', block({ format: undefined }), 'spec.format'],
     ['a slot without a holder', block({ slots: { 0: {} } }), 'spec.slots'],
-  ])('refuse %s, whoever writes it [orch-datastore]', async (_, written, field) => {
+  ])('refuse %s from every writer [orch-datastore]', async (_, written, field) => {
     await expect(server.apply([written])).rejects.toThrow(field);
   });
 
-  it('that are wrong in ways no schema sees are reported and skipped', async () => {
+  it('are reported and skipped when they are wrong in ways that no schema detects', async () => {
     await server.empty();
     const good = object('IPPool', 'good', { cidr: '10.0.0.0/16', colour: 'blue' });
     const wrong = [
@@ -229,7 +229,7 @@ describe('the custom resources of netplug', () => {
     return rights.map((line) => line.replace(/\[(.*)\]/, (_, verbs: string) => inOrder(verbs))).sort();
   };
 
-  it('are, with notes on the status of pods and warnings, all that the plugin may write', async () => {
+  it('are the only objects that the plugin may write, beside notes on the status of pods and warnings', async () => {
     expect(await rightsOf('netplug-cni')).toEqual([
       'clusterinformations.netplug.io [get]',
       'events [create]',
@@ -244,7 +244,7 @@ describe('the custom resources of netplug', () => {
     ]);
   });
 
-  it('are, with notes on the status of pods and nodes and warnings, all that the agent may write', async () => {
+  it('are the only objects that the agent may write, beside notes on the status of pods and nodes and warnings', async () => {
     expect(await rightsOf('netplug-agent')).toEqual([
       'agentconfigurations.netplug.io [list watch]',
       'bgpconfigurations.netplug.io [list watch]',
@@ -273,7 +273,7 @@ describe('the custom resources of netplug', () => {
     ]);
   });
 
-  it('are asked for when they are not there', async () => {
+  it('cause an error that says what to apply when they are not installed', async () => {
     await server.kubectl('delete', 'crd', 'ippools.netplug.io');
     await expect(store.listResources('IPPool', never)).rejects.toMatchObject({
       code: 'store/unavailable',

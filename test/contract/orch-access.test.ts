@@ -111,7 +111,7 @@ describe('access to the API of the orchestrator', () => {
       await expect(store.ping(never)).rejects.toMatchObject({ code: 'store/refused' });
       expect(requests).toHaveLength(2);
       writeFileSync(tokenFile, server.adminToken);
-      // The clock stands still: nobody has looked at the file, the refusal makes it be read.
+      // The clock stands still, so no period has passed: the refusal makes the program read the file.
       await store.ping(never);
       expect(requests).toHaveLength(4);
       now += 5000;

@@ -67,7 +67,7 @@ describe.each(['kv', 'orch'] as const)('retiring a node on %s', (datastore) => {
     const [lease] = await assign(ports, requestOf(container, ask), { signal, cleanupSignal: signal });
     return formatAddress(lease!.address);
   };
-  /** Addresses that nobody holds in the one block of the node. */
+  /** Addresses without a holder in the one block of the node. */
   const freeOf = async (node: string): Promise<string[]> => {
     const { owned } = await store.readNodeView(nodeName(node), undefined, signal);
     return owned.flatMap(({ value: { cidr, queue } }) => queue.map((at) => formatAddress(addressAt(cidr, at))));

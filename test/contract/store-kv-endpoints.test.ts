@@ -82,7 +82,7 @@ describe('a list of endpoints', () => {
     }
   });
 
-  it('without a living endpoint is store/unavailable in bounded time, naming each and why', async () => {
+  it('fails with store/unavailable in bounded time when no endpoint answers, naming each and why', async () => {
     const dead = [await deadUrl(), await deadUrl()];
     await using store = open(dead);
     await expect(store.ping(never)).rejects.toMatchObject({
@@ -92,7 +92,7 @@ describe('a list of endpoints', () => {
     await expect(store.commit([put], never)).rejects.toMatchObject({ code: 'store/unavailable' });
   });
 
-  it('that accepts and never answers is store/unavailable in bounded time', async () => {
+  it('fails with store/unavailable in bounded time when endpoints accept connections and never answer', async () => {
     await using mute = await silent();
     await using store = open([mute.url, mute.url.replace('127.0.0.1', 'localhost')]);
     const before = performance.now();
@@ -100,7 +100,7 @@ describe('a list of endpoints', () => {
     expect(performance.now() - before).toBeLessThan(PATIENCE_MS);
   });
 
-  it('that goes away and comes back is used again by the same store', async () => {
+  it('uses an endpoint again that was unavailable for a while', async () => {
     const sockets: Socket[] = [];
     await using etcd = await startEtcd();
     await using proxy = await stubServer((socket) => {
@@ -125,7 +125,7 @@ describe('a list of endpoints', () => {
     await expect(store.ping(AbortSignal.abort(own))).rejects.toMatchObject({ code: 'store/unavailable', cause: own });
   });
 
-  it('whose answer to a write is lost says that the change may have been made', async () => {
+  it('reports that a change may have been made when the answer to a write is lost', async () => {
     await using etcd = await startEtcd();
     let isCut = false;
     await using proxy = await stubServer((socket) => {
@@ -155,7 +155,7 @@ describe('a list of endpoints', () => {
     },
   );
 
-  it('that speaks no gRPC is store/unavailable', async () => {
+  it('fails with store/unavailable when an endpoint speaks no gRPC', async () => {
     await using web = await stubServer((socket) => socket.end('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n'));
     await using store = open([web.url]);
     await expect(store.ping(never)).rejects.toMatchObject({ code: 'store/unavailable' });

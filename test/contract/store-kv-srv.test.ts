@@ -89,7 +89,7 @@ describe('discovery by SRV records', () => {
     }
   });
 
-  it('never uses plain records where a TLS file is set, whoever hides the encrypted ones', async () => {
+  it('never uses plain records where a TLS file is set, even when the encrypted ones are hidden', async () => {
     using folder = makeTlsFolder();
     const { certFile } = folder.authority('ours');
     const records = [plain('netplug.test', 2379)];
@@ -113,7 +113,7 @@ describe('discovery by SRV records', () => {
     ]);
   });
 
-  it('that finds nothing is store/config-invalid, naming the domain and the error of DNS', async () => {
+  it('fails with store/config-invalid when it finds nothing, naming the domain and the error of DNS', async () => {
     const records = [plain('other.test', 2379)];
     const outcome = await runWithDns({ records, module: pinging('netplug.test') });
     expect(outcome).toMatch(/^store\/config-invalid .*domain "netplug\.test".*ENOTFOUND/);

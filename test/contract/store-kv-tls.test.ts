@@ -115,13 +115,13 @@ describe.each(WAYS)('a kv datastore behind TLS, %s', (_way, options) => {
     await expect(opened.ping(never)).resolves.toBeUndefined();
   });
 
-  it('that does not speak TLS after all, or nothing but TLS, is store/unavailable', async () => {
+  it('is store/unavailable when the endpoint speaks no TLS, or nothing but TLS', async () => {
     await using plain = await startEtcd();
     expect((await failure([plain.url.replace('http:', 'https:')], {})).code).toBe('store/unavailable');
     expect((await failure([strict.url.replace('https:', 'http:')], {})).code).toBe('store/unavailable');
   });
 
-  it('with authentication on knows the plugin by the name in its certificate', async () => {
+  it('identifies the plugin by the name in its certificate when authentication is on', async () => {
     await using guarded = await startEtcd({ tls: { ...server, clientCaFile: ours.certFile } });
     const root = ours.issue('root');
     const etcdctl = (...args: string[]): void => {

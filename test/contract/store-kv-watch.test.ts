@@ -122,7 +122,7 @@ describe('a watch of the kv datastore', () => {
     await follower.end();
   });
 
-  it('of the cluster yields what differs when etcd has compacted the revision to begin at', async () => {
+  it('follows the cluster, and yields what differs when etcd has compacted the revision to begin at', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port);
     const watch = followCluster(store, nodeName('node-a'), never);
@@ -176,7 +176,7 @@ describe('a watch of the kv datastore', () => {
     await second.return?.();
   });
 
-  it('of the cluster fails when etcd ends', async () => {
+  it('follows the cluster, and fails when etcd ends', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port);
     const follower = new ClusterFollower(store);
@@ -185,7 +185,7 @@ describe('a watch of the kv datastore', () => {
     await expect(follower.ended).rejects.toMatchObject(lost(/Cannot use the kv datastore at http/));
   });
 
-  it('of the cluster costs one stream, whatever is in the blocks', async () => {
+  it('follows the cluster with one stream, whatever is in the blocks', async () => {
     await using etcd = await startEtcd();
     await using writer = open(etcd.port);
     const asked: string[] = [];
@@ -205,7 +205,7 @@ describe('a watch of the kv datastore', () => {
     await follower.end();
   });
 
-  it('of resources yields what differs when etcd has compacted the revision to begin at', async () => {
+  it('follows resources, and yields what differs when etcd has compacted the revision to begin at', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port, { pageSize: 2 });
     for (const name of ['gone', 'other', 'same']) await store.createResource(poolOf(name, '10.0.0.0/24'), never);
@@ -226,7 +226,7 @@ describe('a watch of the kv datastore', () => {
     await watch.return(undefined);
   });
 
-  it('of resources fails when etcd restarts, and lists everything when restarted', async () => {
+  it('follows resources, fails when etcd restarts, and lists everything when restarted', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port);
     await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
@@ -241,7 +241,7 @@ describe('a watch of the kv datastore', () => {
     await second.end();
   });
 
-  it('of resources fails when etcd stops responding', async () => {
+  it('follows resources, and fails when etcd stops responding', async () => {
     await using etcd = await startEtcd();
     await using proxy = await startTcpProxy(etcd);
     await using store = open(proxy.port);

@@ -132,7 +132,7 @@ describe('applying fields in the API of the orchestrator', () => {
     expect((await store.listResources('NetworkSet', never)).resources).toEqual([other, named]);
   });
 
-  it('by 64 at once ends with every label and one owner of each', async () => {
+  it('leaves every label with one owner when 64 writers apply at once', async () => {
     await apply(written({ cidr: '10.0.0.0/16' }), { manager: 'm' });
     await Promise.all(
       Array.from({ length: 64 }, async (_, index) => {
@@ -148,7 +148,7 @@ describe('applying fields in the API of the orchestrator', () => {
     );
   });
 
-  it('by the same manager at the same moment takes over what it has created', async () => {
+  it('takes over what the same manager has created at the same moment', async () => {
     await store.createResource(await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'dry-run' }), never);
     const cidrs = Array.from({ length: 4 }, (_, index) => `10.${String(index + 1)}.0.0/16`);
     await Promise.all(cidrs.map(async (cidr) => apply(written({ cidr }))));

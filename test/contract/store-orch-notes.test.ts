@@ -140,7 +140,7 @@ describe('notes on pods', () => {
     expect(await held()).toBe(2);
   });
 
-  it('are a failure of the commit while the API does not serve at all', async () => {
+  it('fail the commit while the API does not serve at all', async () => {
     const endpoint = await endpointOn('web');
     proxy.fate = () => ({ status: 503 });
     await expect(delayed.commit([put(endpoint)], AbortSignal.timeout(6000))).rejects.toMatchObject({
@@ -148,7 +148,7 @@ describe('notes on pods', () => {
     });
   });
 
-  it('that their pod changes all the time neither hold addresses nor fail a commit', async () => {
+  it('neither hold addresses nor fail a commit while their pod changes all the time', async () => {
     await store.commit([await takeOne(), put(await endpointOn('restless')), put(await endpointOn('calm'))], never);
     const [restless, calm] = [await find('restless'), await find('calm')];
     let count = 0;

@@ -123,7 +123,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     expect(continued).toContain('/apis/netplug.io/v3/ippools');
   });
 
-  it('of resources receives after a 410 exactly what differs', async () => {
+  it('follows resources, and yields after a 410 exactly what differs', async () => {
     for (const name of ['gone', 'same', 'other']) await straight.createResource(poolOf(name, '10.1.0.0/24'), never);
     const follower = await new ResourceFollower(store, 'IPPool').started();
     let [isRefused, go] = [false, (): void => undefined];
@@ -150,7 +150,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     await follower.end();
   });
 
-  it('asks an API that does not serve less and less, all kinds together, and goes on when it serves', async () => {
+  it('backs off for all kinds together while the API does not serve, and resumes when it does', async () => {
     const follower = await follow();
     let refusals = 0;
     proxy.fate = () => {

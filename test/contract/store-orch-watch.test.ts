@@ -51,7 +51,7 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
     await second.end();
   });
 
-  it('of resources fails when the API server ends, and lists everything when restarted', async () => {
+  it('follows resources, fails when the API server ends, and lists everything when restarted', async () => {
     await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
     const follower = await new ResourceFollower(store, 'IPPool').started();
     const before = performance.now();

@@ -64,7 +64,7 @@ describe('a token of the account of the plugin', () => {
     });
   });
 
-  it('that was expired on arrival is refused with the time, and with what renews it', async () => {
+  it('is refused with the time and the remedy when it was expired on arrival', async () => {
     const claims = Buffer.from(JSON.stringify({ iat: 1_700_000_000, exp: 1_700_003_600 })).toString('base64url');
     const folder = server.dir;
     await writeFile(join(folder, 'cni-token'), `e30.${claims}.c2ln`);

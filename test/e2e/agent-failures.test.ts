@@ -26,7 +26,7 @@ const addressOf = ({ json }: CniAnswer): string => json.ips[0].address.split('/'
 const gauge = async (agent: Agent, name: string): Promise<number> =>
   Number(new RegExp(`^${name} (.*)$`, 'm').exec((await agent.ask('/metrics')).body)?.[1]);
 
-/** What the datastore says of addresses and endpoints is what pods were told, and no agent has anything any more. */
+/** Expects the datastore to record exactly the addresses that pods received, and no agent to hold any more. */
 async function expectRecords(told: readonly string[]): Promise<void> {
   expect(new Set(told).size).toBe(told.length);
   expect((await node.heldAddresses()).toSorted()).toEqual(told.toSorted());

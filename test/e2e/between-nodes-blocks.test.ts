@@ -1,4 +1,4 @@
-// Routes follow single addresses and blocks, whoever has them.
+// Routes follow single addresses and blocks to the nodes that have them.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricPod, resourceOf, startFabric } from '../support/fabric.ts';
 import { pairsOf, pingOnce, expectReached } from '../support/traffic.ts';

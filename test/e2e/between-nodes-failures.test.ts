@@ -15,7 +15,7 @@ describe.each([
   { name: 'VXLAN', vxlanMode: 'Always' },
   { name: 'VXLAN across subnets', vxlanMode: 'CrossSubnet' },
   { name: 'BGP', vxlanMode: 'Never' },
-])('packets of running pods, by $name, all arrive', ({ vxlanMode }) => {
+])('packets of running pods, by $name,', ({ vxlanMode }) => {
   let fabric: Fabric;
   let pairs: readonly Pair[];
   let flows: readonly Flow[];
@@ -28,7 +28,7 @@ describe.each([
     flows = await startFlows(pairs);
   });
 
-  it('while agents are killed, stay down and are restarted', async () => {
+  it('all arrive while agents are killed, stay down and are restarted', async () => {
     for (const node of fabric.nodes) await node.agent().stop('KILL');
     await sleep(WHILE_MS);
     await fabric.startAgents();
@@ -36,7 +36,7 @@ describe.each([
     expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
   });
 
-  it('while agents are stopped and restarted', async () => {
+  it('all arrive while agents are stopped and restarted', async () => {
     for (const node of fabric.nodes) await node.agent().stop();
     await sleep(WHILE_MS);
     await fabric.startAgents();
@@ -44,7 +44,7 @@ describe.each([
     expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
   });
 
-  it('while the datastore is killed and restarted, also for agents started meanwhile', async () => {
+  it('all arrive while the datastore is killed and restarted, also for agents started meanwhile', async () => {
     await using absence = await takeAwayEtcd(fabric.store, 'is killed');
     await sleep(WHILE_MS);
     const n1 = fabric.node('n1');

@@ -30,19 +30,22 @@ const routesText = async (): Promise<string> =>
 describe('the agent repairs within seconds', () => {
   it.each<[string, readonly string[][]]>([
     [
-      'routes that somebody deletes',
+      'routes that another program deletes',
       [4, 6].map((family) => ['ip', `-${String(family)}`, 'route', 'flush', 'proto', '118']),
     ],
-    ['neighbours that somebody deletes', [['ip', 'neighbour', 'flush', 'nud', 'permanent', 'dev', 'vxlan.netplug']]],
     [
-      'VXLAN devices that somebody deletes',
+      'neighbours that another program deletes',
+      [['ip', 'neighbour', 'flush', 'nud', 'permanent', 'dev', 'vxlan.netplug']],
+    ],
+    [
+      'VXLAN devices that another program deletes',
       ['', '6'].map((family) => ['ip', 'link', 'delete', 'dev', `vxlan${family}.netplug`]),
     ],
     [
-      'VXLAN devices that somebody sets down',
+      'VXLAN devices that another program sets down',
       ['', '6'].map((family) => ['ip', 'link', 'set', 'dev', `vxlan${family}.netplug`, 'down']),
     ],
-    ['addresses that somebody deletes', [['ip', 'address', 'flush', 'dev', 'vxlan.netplug']]],
+    ['addresses that another program deletes', [['ip', 'address', 'flush', 'dev', 'vxlan.netplug']]],
   ])('%s', async (_, commands) => {
     const before = await routesText();
     for (const command of commands) await n1.machine.exec(...(command as [string, ...string[]]));

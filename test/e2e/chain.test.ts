@@ -131,7 +131,7 @@ interface Bench extends AsyncDisposable {
   attach(containerId: string, capabilityArgs?: Json): Promise<Attached>;
   /** Serves the word `served` on port 80 of the pod. */
   serve(netns: string): Promise<void>;
-  /** What a web server answers to somebody in the namespace; undefined for no connection. */
+  /** Returns the answer of a web server to a client in the namespace; undefined without a connection. */
   fetch(netns: string, ...to: [address: string, port?: number]): Promise<string | undefined>;
   /** Bits per second from outside to the pod and back. */
   throughput(attached: Attached): Promise<{ ingress: number; egress: number }>;

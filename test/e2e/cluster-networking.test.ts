@@ -72,7 +72,7 @@ async function fetchIn(cluster: Cluster, pod: string, address: string, port = PO
   return cluster.kubectl('exec', pod, '--', ...CURL, urlOf(address, port));
 }
 
-/** The same for what can be asked only after somebody has heard of it. */
+/** The same for what answers only after another program has observed it. */
 async function expectAnswer(ask: () => Promise<string>, answer: string): Promise<void> {
   let last = '';
   await until(

@@ -1,4 +1,4 @@
-// Whoever may connect to the agent's socket, and what it does there, holds no call up.
+// No client of the agent's socket delays the calls of runtimes, whatever it sends.
 import { createConnection, type Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -86,7 +86,7 @@ describe(`${String(CONNECTIONS)} connections`, () => {
   ])('%s hold no call up and go in the end', async (_what, act) => {
     const sockets = await connectMany(act);
     await expectCallsAtOnce();
-    // Only who reads hears of the end.
+    // A socket that is not read does not report its end.
     for (const socket of sockets) socket.resume();
     await until(() => sockets.every(({ closed }) => closed), 'the agent has closed them all');
     expect(await expectCallsAtOnce()).toBeGreaterThanOrEqual(6);

@@ -1,4 +1,4 @@
-// netplug-ipam as the address manager of somebody else's main plugin, and called directly.
+// netplug-ipam as the address manager of another main plugin, and called directly.
 import { describe, expect, it } from 'vitest';
 import { type Json, startNode, type TestNode, until } from '../support/node.ts';
 

@@ -109,7 +109,7 @@ it('the agent ends its network process, both on SIGTERM and when it is killed', 
   }
 });
 
-/** Adds and removes a pod until told to end; the agent must serve every call. Returns how many there were. */
+/** Adds and removes a pod until the signal aborts; the agent must serve every call. Returns the number of calls. */
 async function callUntil(
   node: TestNode,
   agent: Agent,

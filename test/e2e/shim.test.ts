@@ -93,7 +93,7 @@ async function callAt(agent: Agent, { name, env, ...more }: Call & { readonly na
 
 const ALONE = { status: 0, stdout: 'alone m {"a": 1}', stderr: '' };
 
-/** Writes a byte now and then, for as long as anybody is there. */
+/** Writes a byte now and then, as long as the other end is open. */
 function drip(socket: Socket, bytes: Buffer): void {
   let at = 0;
   const timer = setInterval(() => socket.write(bytes.subarray(at, (at += 1))), 20);

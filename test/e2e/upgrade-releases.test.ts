@@ -55,11 +55,11 @@ describe('a release of an older commit beside this one', () => {
     return { node, lanes: await startLanes(node, { count: LANES, prefix: `${name}-`, scope }) };
   };
 
-  /** Who was told that it has an address, on every node. */
+  /** The holders of addresses by the answers of ADD, on every node. */
   const holders = new Map<string, string>();
   beforeEach(() => holders.clear());
 
-  /** By the plugin of that folder, as long as it is not told to stop. */
+  /** Calls the plugin of that folder until stopped. */
   const load = ({ node, lanes }: Worked, bin: string): ReturnType<typeof callWithoutPause> => {
     const env = { NETPLUG_SOCKET: join(node.dir, 'agent/cni.sock') };
     const netconf = node.netconf({ kv_endpoints: endpoints });

@@ -264,7 +264,7 @@ describe('netplugctl upgrade', () => {
     expect(await must(`upgrade backup --to ${backup}`)).toContain('every checksum matches');
     expect(await must(`upgrade backup --check ${backup}`)).toContain(`release ${OLD}`);
     const file = join(backup, 'objects.json');
-    await writeFile(file, (await readFile(file, 'utf8')).replace('netplug-node', 'netplug-nobody'));
+    await writeFile(file, (await readFile(file, 'utf8')).replace('netplug-node', 'netplug-unknown'));
     expect(await ctl(`upgrade backup --check ${backup}`)).toMatchObject({
       status: 65,
       stderr: expect.stringContaining('checksum of objects.json') as string,

@@ -67,7 +67,7 @@ describe('routes between nodes on a real host', () => {
       const [a, b] = [index >> 8, index & 255];
       return `route add blackhole 10.${String(a)}.${String(b)}.0/24 proto 118 metric 4096`;
     });
-    // Synchronously: meanwhile nobody can hear.
+    // Synchronously: meanwhile this process receives no events.
     execFileSync('ip', ['-batch', '-'], { input: batch.join('\n') });
     await until(() => kinds.has('unknown'), 'the loss of events is reported');
     expect(kinds).toContain('unknown');

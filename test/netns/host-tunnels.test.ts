@@ -132,7 +132,7 @@ describe('tunnels on a real host', () => {
   it('do not change a VXLAN device of another program', async () => {
     await using node = await newNode();
     await node.netns.exec('ip', 'link', 'add', 'name', 'tun0', 'type', 'vxlan', 'id', '7', 'dstport', '8472');
-    await node.netns.exec('ip', 'link', 'set', 'dev', 'tun0', 'alias', 'of somebody else');
+    await node.netns.exec('ip', 'link', 'set', 'dev', 'tun0', 'alias', 'of another program');
     expect(await node.within(async () => linuxHostNetwork().removeTunnel('tun0'))).toBe(false);
   });
 
@@ -153,7 +153,7 @@ describe('tunnels on a real host', () => {
     });
   });
 
-  it('of kind ipip are created, or refused with the name of the missing module', async (context) => {
+  it('are created with kind ipip, or refused with the name of the missing module', async (context) => {
     await using node = await newNode();
     const tunnel: Tunnel = {
       name: 'ipip0',

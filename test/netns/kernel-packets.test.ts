@@ -92,7 +92,7 @@ describe('packets of a pod', () => {
     await host.exec('ip', 'link', 'delete', 'dev', 'up0');
   });
 
-  it('of an IPv4-only pod flow where the sandbox has IPv6 switched off', async () => {
+  it('reach an IPv4-only pod where the sandbox has IPv6 switched off', async () => {
     await using pod = await newPod({ addresses: ['10.65.0.1'] });
     await pod.exec('sysctl', '-qw', 'net.ipv6.conf.all.disable_ipv6=1');
     await kernel.apply(pod.network, signal);
@@ -100,7 +100,7 @@ describe('packets of a pod', () => {
     expect((await pod.exec('sysctl', '-n', 'net.ipv6.conf.eth0.disable_ipv6')).trim()).toBe('1');
   });
 
-  it('of a dual-stack pod flow where the sandbox had IPv6 switched off', async () => {
+  it('reach a dual-stack pod where the sandbox had IPv6 switched off', async () => {
     await using pod = await newPod();
     await pod.exec('sysctl', '-qw', 'net.ipv6.conf.all.disable_ipv6=1', 'net.ipv6.conf.default.disable_ipv6=1');
     await kernel.apply(pod.network, signal);

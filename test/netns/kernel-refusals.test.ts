@@ -126,8 +126,8 @@ describe('a failure in the middle of apply', () => {
 describe('removal', () => {
   it('removes a link without an alias, and no foreign link', async () => {
     await onHost('link', 'add', 'name', 'npl1', 'type', 'veth', 'peer', 'name', 'peer1');
-    await onHost('link', 'add', 'name', 'npl2', 'alias', 'somebody', 'type', 'veth', 'peer', 'name', 'peer2');
-    await onHost('link', 'set', 'dev', 'npl2', 'alias', 'somebody');
+    await onHost('link', 'add', 'name', 'npl2', 'alias', 'foreign', 'type', 'veth', 'peer', 'name', 'peer2');
+    await onHost('link', 'set', 'dev', 'npl2', 'alias', 'foreign');
     expect(await kernel.remove('npl1', { containerId: 'c', ifName: 'eth0' })).toBe(true);
     expect(await kernel.remove('npl2', { containerId: 'c', ifName: 'eth0' })).toBe(false);
     expect((await linkNames(host)).sort()).toEqual(['lo', 'npl2', 'peer2']);

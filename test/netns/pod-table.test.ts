@@ -20,7 +20,7 @@ const PODS = {
   one: { IPv4: '10.65.0.1', IPv6: 'fd00:65::1' },
   two: { IPv4: '10.65.0.2', IPv6: 'fd00:65::2' },
 } as const;
-/** Addresses that pod `one` has no right to: another pod's, the host's own, and one that is nobody's. */
+/** Addresses that pod `one` has no right to: another pod's, the host's own, and one without a holder. */
 const FOREIGN = {
   IPv4: [PODS.two.IPv4, HOST.IPv4, '203.0.113.7'],
   IPv6: [PODS.two.IPv6, HOST.IPv6, '2001:db8:7::7'],

@@ -139,7 +139,7 @@ describe.each(FAMILIES)('a packet in VXLAN over IPv%d', (family) => {
     expect(await isTaken(family, { from: pod, by: other, to: at.other })).toBe(true);
   });
 
-  it('of another VNI is not filtered', async () => {
+  it('is not filtered when it has another VNI', async () => {
     await node.exec('ip', 'link', 'add', 'vx7', 'type', 'vxlan', 'id', '7', 'dstport', '4789', 'local', at.node);
     await node.exec('ip', 'link', 'set', 'dev', 'vx7', 'up');
     expect(await isTaken(family, { from: stranger, by: node, to: at.node, vni: 7, device: 'vx7' })).toBe(true);
@@ -195,7 +195,7 @@ interface Sending {
   readonly device?: string;
 }
 
-/** Whether the VXLAN device of the host that is named gets what somebody sends there, as any program can. */
+/** Reports whether the VXLAN device of the named host receives a packet that a program sends there. */
 async function isTaken(
   family: Family,
   { by, device = TUNNELS[KIND[family]].device, ...sending }: Sending,

@@ -102,7 +102,7 @@ async function simulate(
     return { store, clock: virtualClock(), random: seededRandom((seed += 1)), log: silentLog };
   };
 
-  // What living attachments were told.
+  // The addresses that living attachments received.
   const told = new Map<string, readonly string[]>();
   const lanes = new Map<string, Promise<unknown>>();
   for (const op of script) {

@@ -140,7 +140,7 @@ class Simulation {
 
   async #act({ node: index, container, spelling, op: { kind, ...more } }: Step): Promise<void> {
     const node = this.nodes[index]!;
-    // Whoever waits for a dead agent is served again by the runtime or gives up.
+    // The runtime repeats a call that waits for a dead agent, or gives up.
     const signal = timeout(10_000);
     const giveUp = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
     const unlessLate = (cause: unknown): void => {
@@ -229,7 +229,7 @@ function expectSound({ cluster, nodes }: Pick<Simulation, 'cluster' | 'nodes'>):
       const isReported = node.reported.some((line) => line.endsWith(` ${formatAddress(address)}`));
       expect(
         isOwn || (cluster.hasRestored && isReported),
-        `${node.name}/${owner.containerId} uses ${formatAddress(address)}, which nobody records for it`,
+        `${node.name}/${owner.containerId} uses ${formatAddress(address)}, which no block records for it`,
       ).toBe(true);
     }
   }

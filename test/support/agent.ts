@@ -37,7 +37,7 @@ const HEALTH = '127.0.0.1:9199';
 /** The mode of this run of the tests. */
 export const MODE: Mode = process.env['NETPLUG_TEST_MODE'] === 'agent' ? 'agent' : 'standalone';
 
-/** Starts it inside, with the etcd of the node unless told otherwise, and waits until it is ready. */
+/** Starts it inside, with the etcd of the node unless `env` names another, and waits until it is ready. */
 export async function startAgent(
   node: Pick<TestNode, 'name' | 'dir' | 'start' | 'run'>,
   options: AgentOptions = {},

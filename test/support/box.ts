@@ -59,7 +59,7 @@ export async function openBox(
     // The first process of the namespace inherits orphans; ignoring SIGCHLD, it lets the kernel bury them.
     "trap '' CHLD",
     'echo ready',
-    // Ends, and everything inside with it, as soon as nobody holds the other end of its input.
+    // Ends, and everything inside with it, as soon as the other end of its input is closed.
     'exec cat',
   ].join('\n');
   const unshare = ['unshare', '--mount', '--propagation', 'slave', '--pid', '--fork', '--kill-child', '--mount-proc'];
@@ -107,7 +107,7 @@ function inNewCgroup(name: string): string[] {
     'for root in /sys/fs/cgroup/*; do',
     '  [ -e $root/cgroup.procs ] && [ ! -L $root ] || continue',
     `  mkdir $root/${name}`,
-    // A new group of this hierarchy takes nobody in before these are set.
+    // A new group of this hierarchy accepts no process before these are set.
     `  for file in cpuset.cpus cpuset.mems; do [ ! -e $root/$file ] || cat $root/$file > $root/${name}/$file; done`,
     `  echo $$ > $root/${name}/cgroup.procs`,
     'done',

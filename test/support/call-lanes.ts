@@ -33,7 +33,7 @@ export interface LaneCalls {
   readonly holders?: Map<string, string>;
 }
 
-/** Calls on all lanes until told to stop; returns what came of it. */
+/** Calls on all lanes until `stop`, which returns the outcomes. */
 export function callWithoutPause(
   node: Pick<TestNode, 'cniPath'>,
   { lanes, plugin, env, netconf, holders = new Map() }: LaneCalls,

@@ -30,7 +30,7 @@ export interface ClusterNode {
   reboot(): Promise<void>;
   /** Starts the agent anew, if there is to be one; without waiting, for it may lack access to its datastore yet. */
   startAgent(): Promise<void>;
-  /** Who serves the calls of the runtime; undefined where nobody keeps a network in standalone mode, and without one. */
+  /** The agent that serves the calls of the runtime; undefined in standalone mode and without an agent. */
   agent(): Agent | undefined;
 }
 
@@ -65,7 +65,7 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
     return plugIn();
   };
   const addresses = await startNetwork();
-  // Nobody serves names there, and says so at once.
+  // No server answers there, so that look-ups fail at once.
   await machine.exec('rm', '-f', '/etc/resolv.conf');
   await writeOn(machine, '/etc/resolv.conf', `nameserver ${addressesOf(1).ipv4}\n`);
   for (const [path, text] of Object.entries(files)) await writeOn(machine, path, text);
@@ -175,7 +175,7 @@ function kubeletConfiguration(api: ApiServer, runtimeSocket: string): object {
     imageGCHighThresholdPercent: 100,
     imageGCLowThresholdPercent: 99,
     evictionHard: { 'memory.available': '1Mi', 'nodefs.available': '0%', 'imagefs.available': '0%' },
-    // That a node has become ready is told with the next of these.
+    // A node reports with the next of these that it is ready.
     nodeStatusUpdateFrequency: '2s',
   };
 }

@@ -44,7 +44,7 @@ export interface ClusterOptions {
   readonly proxyMode?: ProxyMode;
   /** Of Kubernetes, on the control plane and on every node; that of the run of the tests unless given. */
   readonly release?: KubernetesRelease;
-  /** Told what is being done. */
+  /** Called with each step before it begins. */
   readonly onProgress?: (text: string) => void;
 }
 

@@ -122,7 +122,7 @@ export async function runCtl(
     env: { ...ownPlaces(compiled), ...env },
   });
   const ended = new Promise<number>((done) => child.on('close', (code) => done(code ?? -1)));
-  // Who fails early does not read what it is told.
+  // A program that fails early does not read its input.
   child.stdin.on('error', () => undefined).end(stdin);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   return { status: await ended, stdout, stderr };

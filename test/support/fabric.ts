@@ -17,7 +17,7 @@ export interface Fabric extends AsyncDisposable {
   readonly router: TestNetns;
   /** A host that knows of no pod. */
   readonly world: Peer;
-  /** Where the etcd of all nodes runs; what it can tell of records is told here. */
+  /** Where the etcd of all nodes runs; its records are read here. */
   readonly store: TestNode;
   /** n1 and n2 are neighbours, n3 is beyond the router; those added later follow. */
   readonly nodes: readonly FabricNode[];

@@ -32,7 +32,7 @@ done
 
 let input: Writable | undefined;
 
-/** Has it removed after the end of this process, however it ends, unless it is gone by then. What is told last goes first. */
+/** Has it removed after the end of this process, however it ends, unless it is gone by then. Removes in reverse order. */
 export function removeAtEnd(kind: 'netns' | 'folder' | 'cgroup', name: string): void {
   input ??= startJanitor();
   input.write(`${kind} ${name}\n`);
@@ -42,7 +42,7 @@ function startJanitor(): Writable {
   // Out of reach of what ends the process; neither keeps the process running.
   const child = spawn('sh', ['-c', SCRIPT], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
   child.unref();
-  // Only a socket can be told not to keep the process running, and a pipe to a child is one.
+  // Only a socket can be unreferenced so that it does not keep the process running, and a pipe to a child is one.
   (child.stdin as Writable & { unref(): void }).unref();
   return child.stdin;
 }

@@ -7,7 +7,7 @@ import { type KubernetesRelease, kubernetesProgram, program } from './components
 import { type Json, type Service, until } from './node.ts';
 import { makeTlsFolder } from './tls.ts';
 
-/** Somebody the API server knows by a token from its start on. */
+/** A user that the API server knows by a token from its start on. */
 export interface KubeUser {
   readonly name: string;
   readonly groups?: readonly string[];
@@ -57,7 +57,7 @@ export interface ApiServer extends AsyncDisposable {
    * token is bound to that Node: the API server knows where it is used, and refuses it once the Node is gone.
    */
   tokenFor(account: string, options?: { readonly node?: string }): Promise<string>;
-  /** Kills the server; clients find nobody until `start`. etcd stays. */
+  /** Kills the server; clients find no server until `start`. etcd stays. */
   stop(): Promise<void>;
   /** Starts it after `stop` at the same address, from now on in the release if one is given, and waits until it is ready. */
   start(release?: KubernetesRelease): Promise<void>;
@@ -101,7 +101,7 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     'etcd-servers': at.etcdUrl,
     'bind-address': at.address,
     'secure-port': String(at.port),
-    // Nobody needs the endpoints of the service "kubernetes" here, and loopback must not be among them.
+    // No test needs the endpoints of the service "kubernetes" here, and loopback must not be among them.
     'advertise-address': '192.0.2.1',
     'endpoint-reconciler-type': 'none',
     'tls-cert-file': serving.certFile,
@@ -116,7 +116,7 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     'service-account-signing-key-file': accounts.keyFile,
     'service-cluster-ip-range': '10.96.0.0/16',
     'authorization-mode': 'Node,RBAC',
-    // Nobody makes the account that every pod would need.
+    // No controller makes the account that every pod would need.
     'disable-admission-plugins': 'ServiceAccount',
     'allow-privileged': 'true',
     ...options.flags,

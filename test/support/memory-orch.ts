@@ -2,7 +2,7 @@ import { NetplugError } from '../../src/base/errors.ts';
 import type { OrchReader } from '../../src/cni/orch-reader.ts';
 import type { PodFacts } from '../../src/model/pod.ts';
 
-/** An orchestrator that knows these pods and no nodes; what it is told is kept in `events`. */
+/** An orchestrator that knows these pods and no nodes; the events it receives are in `events`. */
 export function memoryOrch(
   pods: readonly PodFacts[] = [],
 ): OrchReader & AsyncDisposable & { readonly events: readonly string[] } {

@@ -60,7 +60,7 @@ export interface Service {
   readonly ended: Promise<unknown>;
   /** What it has printed so far, on both streams. */
   log(): string;
-  /** Ends it (SIGTERM unless told otherwise) and waits until it is gone. */
+  /** Ends it, with SIGTERM unless given another signal, and waits until it has exited. */
   stop(signal?: 'TERM' | 'KILL'): Promise<void>;
   /** Stops it where it is (SIGSTOP), as long as it is not resumed. */
   pause(): Promise<void>;

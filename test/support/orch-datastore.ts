@@ -33,7 +33,7 @@ export interface OrchApiServer extends ApiServer {
   putNamespace(name: string): Promise<void>;
   putNode(name: string, labels?: Readonly<Record<string, string>>): Promise<void>;
   labelNode(name: string, labels: Readonly<Record<string, string>>): Promise<void>;
-  /** Makes a pod on a node that nobody runs, with its namespace; returns its uid. */
+  /** Makes a pod on a node without a kubelet, with its namespace; returns its uid. */
   putPod(pod: {
     namespace: string;
     name: string;

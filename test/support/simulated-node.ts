@@ -63,7 +63,7 @@ export interface Cluster {
   hasRestored: boolean;
   /** Whether the datastore has transactions. */
   readonly commits: 'at once' | 'in pieces';
-  /** Addresses that pods have been told, by node and container. */
+  /** Addresses that pods have received, by node and container. */
   readonly inUse: Map<string, readonly string[]>;
   /** What the simulation did, in order, to compare two runs of it. */
   readonly course: string[];
@@ -120,7 +120,7 @@ export class SimulatedNode {
     if (agent !== undefined) agent.process.isAlive = false;
   }
 
-  /** Adds a pod. Returns whether it was told its addresses. */
+  /** Adds a pod. Returns whether it received its addresses. */
   async add(container: string, dies: Death, { spelling, signal }: CallOptions): Promise<boolean> {
     return this.#serve(container, { spelling, signal, isAdd: true }, async (store, process) => {
       process.diesAfterCommit = dies === 'after-commit';
@@ -215,7 +215,7 @@ export class SimulatedNode {
     );
   }
 
-  /** Two pods of a cluster may be told the same only when a backup was restored, and never two of one node. */
+  /** Two pods of a cluster may receive one address only when a backup was restored, and never two of one node. */
   #tell(container: string, living: readonly AddressInUse[]): void {
     const { inUse, hasRestored, course } = this.#cluster;
     const me = `${this.name}/${container}`;

@@ -140,7 +140,7 @@ describe('a call to the agent', () => {
     expect(Math.max(...counts)).toBeLessThanOrEqual(64);
   });
 
-  it('that fails is answered with an error, and the next one is served', async () => {
+  it('is answered with an error when it fails, and the next one is served', async () => {
     let turn = 0;
     await serving({
       serve: (call, gone) => {

@@ -78,11 +78,11 @@ describe('the messages on the socket', () => {
     ['something behind the end', readRequest(), Buffer.concat([head(1, 0, 0), Buffer.from('x')])],
     ['a large output', readCallAnswer(), head(0, 16 * 1024 * 1024 + 1, 0)],
     ['an impossible status', readCallAnswer(), head(256, 0, 0)],
-  ])('with %s are refused at once', (_, reader, bytes) => {
+  ])('are refused at once with %s', (_, reader, bytes) => {
     expect(() => reader.push(bytes)).toThrow(/^Cannot use the socket of the agent: /);
   });
 
-  it('of the largest size pass', () => {
+  it('pass with the largest size', () => {
     const sent: CallRequest = { kind: 'netplug', env: { A: 'x'.repeat(1024 * 1024 - 3) }, stdin: 'y'.repeat(4 << 20) };
     expect(feed(readRequest(), encodeRequest(sent), [65536])).toEqual(sent);
     expect(() => encodeRequest({ ...sent, stdin: `${sent.stdin}y` })).toThrow(/too large/);

@@ -175,7 +175,7 @@ describe('a copy [auth-api]', () => {
     expect(planCopy(recordOf(resourceIdOf(value!), { value }), copy).changes).toEqual([]);
   });
 
-  it('with a part that cannot be read is written again', () => {
+  it('is written again when a part of it cannot be read', () => {
     const { value } = fromKubernetesPolicy({ metadata: { name: 'a', namespace: 'ns' }, spec: { podSelector: {} } });
     const each = recordOf(resourceIdOf(value!), { value });
     const copy = { ...written(planCopy(each, undefined).changes[0], '7')!, problem: 'ingress[0] cannot be read' };

@@ -112,14 +112,14 @@ describe('a cluster of an older version', () => {
 
 describe('a cluster', () => {
   it.each([VERSION, VERSION.slice(1), `${VERSION}-4-gabcdef`, ''])(
-    'of version %j may be written to',
+    'may be written to when its version is %j',
     async (netplugVersion) => {
       await note({ netplugVersion });
       expect(await ctl('apply', '-f', '-')).toMatchObject({ status: 0, err: '' });
     },
   );
 
-  it('of unknown version may be written to', async () => {
+  it('may be written to when its version is unknown', async () => {
     expect(await ctl('apply', '-f', '-')).toMatchObject({ status: 0, err: '' });
     expect((await ctl('version')).out).toContain('Cluster Version: unknown (no agent has registered yet)\n');
   });

@@ -6,7 +6,7 @@ describe('an unreadable file', () => {
     [['lint', '/no/such/file'], 'Name a file, a folder, or "-" for standard input'],
     [['get', '-f', '/no/such/file'], 'Name a file, a folder, or "-" for standard input'],
     [['--config', 'src', 'get', 'ippools'], 'Name a file that can be read'],
-  ])('is told with what may be named: %s', async (argv, hint) => {
+  ])('causes an error whose hint says what to name: %s', async (argv, hint) => {
     const { status, err } = await callCtl(argv, {});
     expect(status).toBe(64);
     expect(err).toContain(`\n  hint: ${hint}\n`);

@@ -38,7 +38,7 @@ describe('an error of the kv transport', () => {
   it.each([
     ['rpc error: code = PermissionDenied desc = etcdserver: permission denied', 'store/refused'],
     ['etcdserver: no leader', 'store/unavailable'],
-  ])('that ends a watch with "%s" is %s', (reason, code) => {
+  ])('ends a watch with "%s" as %s', (reason, code) => {
     expect(judgeText(reason).code).toBe(code);
   });
 

@@ -26,7 +26,7 @@ async function creation(store: Store): Promise<Change> {
   return { kind: 'create-block', block: emptyBlock(cidr, node), pool: read };
 }
 
-/** Adds an address as the address manager does: read, change, and again when somebody was quicker. */
+/** Adds an address as the address manager does: read, change, and again when another writer was first. */
 async function takeOne(store: Store, id: string): Promise<void> {
   for (;;) {
     const [before] = (await store.readNodeView(node, undefined, never)).owned;

@@ -33,7 +33,7 @@ describe('annotations of a node', () => {
     });
   });
 
-  it('that people write make AS number and cluster id', () => {
+  it('give AS number and cluster id when users write them', () => {
     const annotations = { 'netplug/ASNumber': '4200000000', 'netplug/RouteReflectorClusterID': '244.0.0.1' };
     expect(readNodeAnnotations(annotations)).toEqual({
       spec: { bgp: { asNumber: 4_200_000_000, routeReflectorClusterID: '244.0.0.1' } },

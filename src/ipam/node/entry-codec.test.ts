@@ -23,7 +23,7 @@ describe('a segment of a journal', () => {
     expect(decodeSegment(SEGMENT)).toEqual({ header: HEADER, entries: [ENTRY], damagedLines: 0, isNewer: false });
   });
 
-  it('of the first release is read, and what it says applies to a block', () => {
+  it('is read when the first release has written it, and applies to a block', () => {
     const at = { network: 'net', containerId: 'c1', ifName: 'eth0' };
     const handle = 'c1/eth0/net';
     const allocation = {
@@ -54,7 +54,7 @@ describe('a segment of a journal', () => {
     expect(entries[1]!.endpoints).toEqual([{ kind: 'clear', id, containerId: 'c1', network: 'net' }]);
   });
 
-  it('of a newer release is left, whatever its entries look like', () => {
+  it('is left when a newer release has written it, whatever its entries look like', () => {
     const newer = lineOf('{"format":3,"shards":2}') + encodeLine(ENTRY) + lineOf('{"slots":7}');
     const { header, entries, damagedLines, isNewer } = decodeSegment(newer);
     expect({ header, entries, damagedLines, isNewer }).toEqual({
@@ -65,7 +65,7 @@ describe('a segment of a journal', () => {
     });
   });
 
-  it.each(['0', '2.5', '"3"', 'null'])('of format %s is damaged', (format) => {
+  it.each(['0', '2.5', '"3"', 'null'])('is damaged when its format is %s', (format) => {
     const { damagedLines, isNewer } = decodeSegment(lineOf(`{"format":${format}}`));
     expect({ damagedLines, isNewer }).toEqual({ damagedLines: 1, isNewer: false });
   });

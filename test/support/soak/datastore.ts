@@ -28,7 +28,7 @@ export interface SoakDatastore extends AsyncDisposable {
   /** Waits until every server serves. */
   settled(): Promise<void>;
   /**
-   * Returns CNI_ARGS for a container of the pod; undefined when the orchestrator cannot be told of the pod now. A
+   * Returns CNI_ARGS for a container of the pod; undefined when the orchestrator cannot record the pod now. A
    * `new` pod takes the place of one of the same name.
    */
   startPod(pod: string, node: string, which: 'new' | 'same'): Promise<string | undefined>;

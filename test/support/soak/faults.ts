@@ -86,7 +86,7 @@ const FAULTS: Readonly<
     const young = await cluster.launch(of);
     await sleep(dice.between(0, 1200));
     await young.stop('KILL');
-    // It may have been told to go already.
+    // It may be ending already.
     const next = await cluster.launch(of);
     of.agent = next;
     await hasEnded(world, old);

@@ -20,7 +20,7 @@ export class Gate {
     let open = (): void => undefined;
     this.#last = before.then(async () => new Promise<void>((resolve) => (open = resolve)));
     await before;
-    // Whoever has passed the gate in this turn is counted before the next.
+    // A call that has passed the gate in this turn is counted before the next.
     await Promise.resolve();
     if (this.#inside > 0) await new Promise<void>((resolve) => (this.#left = resolve));
     this.#left = undefined;

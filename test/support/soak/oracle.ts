@@ -1,7 +1,7 @@
 /** How much of what happened is remembered for the report of a failure. */
 const MEMORY = 40_000;
 
-/** What runtimes were told, and every contradiction in it. */
+/** The answers that runtimes received, and every contradiction in them. */
 export class Oracle {
   readonly problems: string[] = [];
   readonly counts = new Map<string, number>();
@@ -34,7 +34,7 @@ export class Oracle {
     this.problems.push([problem, ...lines].join('\n  '));
   }
 
-  /** A runtime was told that the container has these addresses. */
+  /** Records that a runtime received these addresses for the container. */
   told(container: string, addresses: readonly string[]): void {
     for (const address of addresses) {
       const holder = this.#holders.get(address);

@@ -47,7 +47,7 @@ async function findingsOn({ node, env }: SoakNode): Promise<string[]> {
   return [...findings, ...notes].map(({ subject }) => subject);
 }
 
-/** After GC: exactly what the living pods were told is held, under their names, in blocks of the pools; and they answer. */
+/** After GC: exactly the addresses that living pods received are held, under their names, in blocks of the pools; and the pods answer. */
 export async function judgeLiving({ cluster, oracle, podsOf, pools }: Situation): Promise<void> {
   const living = [...podsOf].flatMap(([of, pods]) =>
     pods.filter(({ state }) => state === 'living').map((pod) => ({ of, pod })),
@@ -65,7 +65,7 @@ export async function judgeLiving({ cluster, oracle, podsOf, pools }: Situation)
     for (const one of expected.filter((each) => !actual.includes(each)))
       oracle.blame(`not held: ${one}`, one.split(' ', 2));
     for (const one of actual.filter((each) => !expected.includes(each)))
-      oracle.blame(`held for nobody: ${one}`, one.split(' ', 2));
+      oracle.blame(`held without a pod: ${one}`, one.split(' ', 2));
   });
   const addresses = actual.map((each) => each.split(' ', 1)[0]!);
   if (new Set(addresses).size !== addresses.length) oracle.blame('an address is held twice', []);

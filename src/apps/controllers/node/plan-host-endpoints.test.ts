@@ -100,7 +100,7 @@ describe('automatic host endpoints', () => {
     expect(plan.problems).toEqual([expect.stringContaining('HostEndpoint "n1-auto-hep" has the name')]);
   });
 
-  it('of two nodes with one name for them go to the one that has it', () => {
+  it('go to the node of that name when two nodes claim one name', () => {
     const templates = [{ generateName: 'b', interfaceCIDRs: ['0.0.0.0/0'] }];
     const node = { ...nodeWith({ bgp: { ipv4Address: '192.0.2.7/24' } }), metadata: { name: 'a' } };
     const of = automaticHostEndpointOf('a-b');

@@ -93,7 +93,7 @@ describe('a record of helm', () => {
     });
   });
 
-  it('of another chart is not that of netplug', async () => {
+  it('is not that of netplug when it is of another chart', async () => {
     expect(await decodeRecord(secretOf(pack({ ...RELEASE, manifest: 'name: other\n' })))).toMatchObject({
       isOurs: false,
     });
@@ -103,7 +103,7 @@ describe('a record of helm', () => {
     ['', 'it has no release'],
     ['bm9uc2Vuc2U=', 'it is damaged'],
     [pack({ name: 'calico' }), 'it has another form'],
-  ])('that is broken is reported: %s', async (data, why) => {
+  ])('is reported when it is broken: %s', async (data, why) => {
     expect(await decodeRecord(secretOf(data))).toContain(why);
   });
 });

@@ -17,7 +17,7 @@ export interface HostFixture extends AsyncDisposable {
   readonly host: HostNetwork;
   /** Makes a link of MTU 1500 that is up, with addresses as `address/bits`. */
   addInterface(name: string, addresses: readonly string[]): Promise<void>;
-  /** Puts a route of somebody else, of a metric of its own. */
+  /** Puts a route of another program, with a metric of its own. */
   addForeignRoute(destination: Cidr, gateway: Address): Promise<void>;
   /** Those for exactly the destination that are not the agent's. */
   countForeignRoutes(destination: Cidr): Promise<number>;

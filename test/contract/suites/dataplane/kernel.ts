@@ -301,7 +301,7 @@ export async function refusalOf(call: Promise<unknown>): Promise<NetplugError> {
 
 class Aborted extends Error {}
 
-/** A signal that is aborted the moment somebody asks it for the `check`-th time. */
+/** A signal that aborts when it is read for the `check`-th time. */
 function abortingAtCheck(check: number): AbortSignal {
   const controller = new AbortController();
   const { signal } = controller;

@@ -7,7 +7,7 @@ export interface PacketFilterFixture extends AsyncDisposable {
   newFilter(): PacketFilter;
   hasTable(name: string): Promise<boolean>;
   removeTable(name: string): Promise<void>;
-  /** Puts a rule of somebody else into the chain of the table. */
+  /** Puts a rule of another program into the chain of the table. */
   addForeignRule(table: string, chain: string): Promise<void>;
   hasForeignRule(table: string): Promise<boolean>;
 }

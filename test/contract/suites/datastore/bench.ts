@@ -111,7 +111,7 @@ export interface Bench {
   ) => Promise<WorkloadEndpoint>;
   readonly block: (cidr: string) => Promise<Stored<IpBlock>>;
   readonly createdBlock: (cidr: string, node?: NodeName, from?: Stored<IpPool>) => Promise<Stored<IpBlock>>;
-  /** Makes a node, as whoever owns nodes would; the next two likewise. */
+  /** Makes a node as the owner of nodes does; the next two likewise. */
   readonly makeNode: (name: NodeName) => Promise<void>;
   readonly labelNode: (name: NodeName, labels: Readonly<Record<string, string>>) => Promise<void>;
   readonly removeNode: (name: NodeName) => Promise<void>;

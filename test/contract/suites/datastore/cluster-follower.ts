@@ -27,11 +27,11 @@ export class ClusterFollower {
     this.#store = store;
     this.#node = node;
     this.ended = this.#run(AbortSignal.any([signal, this.#over.signal]));
-    // Who cares asks.
+    // Tests that expect an end await it.
     this.ended.catch(() => undefined);
   }
 
-  /** What was told since the beginning, one line each. */
+  /** The changes since the beginning, one line each. */
   get lines(): string[] {
     return this.changes.slice(1).map(lineOf);
   }
@@ -54,7 +54,7 @@ export class ClusterFollower {
     await this.reaches(() => this.changes.length > 0);
   }
 
-  /** Waits until that many changes have been told since the beginning. */
+  /** Waits until the watch has yielded that many changes since the beginning. */
   async sees(count: number): Promise<string[]> {
     await this.reaches(() => this.changes.length > count);
     return this.lines;
@@ -124,5 +124,5 @@ function lineOf(change: ClusterChange): string {
 /** `10.0.0.0/26 of n1, n2 has 10.0.0.3 10.0.0.7` */
 function formOf({ cidr, node, borrowed }: RoutedBlock): string {
   const lent = [...borrowed].map(([borrower, all]) => `, ${borrower} has ${all.map(formatAddress).join(' ')}`);
-  return `${formatCidr(cidr)} of ${node ?? 'nobody'}${lent.sort().join('')}`;
+  return `${formatCidr(cidr)} of ${node ?? 'no node'}${lent.sort().join('')}`;
 }

@@ -14,7 +14,7 @@ const never = new AbortController().signal;
 
 type ChangeOf<K extends NodeChange['kind']> = Extract<NodeChange, { readonly kind: K }>;
 
-/** Does what a watcher does: keeps what it was told. */
+/** Keeps the changes that a watch yields, as a program that watches does. */
 export class Follower {
   readonly changes: NodeChange[] = [];
   /** Rejects with what the watch throws. */
@@ -30,12 +30,12 @@ export class Follower {
     this.#store = store;
     this.#node = node;
     this.ended = this.#run(AbortSignal.any([signal, this.#over.signal]));
-    // Who cares asks.
+    // Tests that expect an end await it.
     this.ended.catch(() => undefined);
   }
 
   get settings(): NodeSettings {
-    if (this.#settings === undefined) throw new Error('nothing was told yet');
+    if (this.#settings === undefined) throw new Error('the watch has yielded nothing yet');
     return this.#settings;
   }
 
@@ -57,7 +57,7 @@ export class Follower {
     await this.sees('all', 1);
   }
 
-  /** Waits until that many changes of the kind have been told. */
+  /** Waits until the watch has yielded that many changes of the kind. */
   async sees(kind: NodeChange['kind'], count: number): Promise<void> {
     await this.reaches(async () => Promise.resolve(this.of(kind).length >= count));
   }
@@ -68,12 +68,13 @@ export class Follower {
       throw new Error('the watch has ended');
     });
     while (!(await Promise.race([isThere(), failed]))) {
-      if (performance.now() > limit) throw new Error(`not reached; told so far: ${JSON.stringify(this.told())}`);
+      if (performance.now() > limit)
+        throw new Error(`not reached; the watch has yielded: ${JSON.stringify(this.told())}`);
       await Promise.race([sleep(10), failed]);
     }
   }
 
-  /** Whether a reader finds now what this watcher was told. */
+  /** Reports whether a reader finds now what the watch has yielded. */
   async isTrue(): Promise<boolean> {
     return isDeepStrictEqual(await this.truth(), this.told());
   }

@@ -8,7 +8,7 @@ import { PATIENCE_MS } from '../../../support/until.ts';
 
 const endless = new AbortController().signal;
 
-/** Does what a watcher of one kind does: keeps what it was told. */
+/** Keeps the changes that a watch of one kind yields. */
 export class ResourceFollower<K extends ResourceKind> {
   readonly changes: ResourceChange<K>[] = [];
   /** Rejects with what the watch throws. */
@@ -18,11 +18,11 @@ export class ResourceFollower<K extends ResourceKind> {
 
   constructor(store: Store, kind: K, signal: AbortSignal = endless) {
     this.ended = this.#run(followResources(store, kind, AbortSignal.any([signal, this.#over.signal])));
-    // Who cares asks.
+    // Tests that expect an end await it.
     this.ended.catch(() => undefined);
   }
 
-  /** What was told since the beginning, one line each. */
+  /** The changes since the beginning, one line each. */
   get lines(): string[] {
     return this.changes.slice(1).map(lineOf);
   }
@@ -36,7 +36,7 @@ export class ResourceFollower<K extends ResourceKind> {
     return this;
   }
 
-  /** Waits until that many changes have been told since the beginning. */
+  /** Waits until the watch has yielded that many changes since the beginning. */
   async sees(count: number): Promise<string[]> {
     await this.reaches(() => this.changes.length > count);
     return this.lines;

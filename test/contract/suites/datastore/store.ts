@@ -116,7 +116,7 @@ export function storeContract(
         expect(await store.listClaims([at('0.0.0.0/0')], never)).toEqual([]);
       });
 
-      it('that are copied from another datastore are created with their allocations, without a check of pools', async () => {
+      it('are created with their allocations and without a check of pools when copied from another datastore', async () => {
         const moved = takeSlot(takeSlot(emptyBlock(at('10.0.0.0/26'), a), 0, holder('x', a)), 5, holder('y', b));
         const change: Change = { kind: 'create-block', block: moved, pool: undefined };
         await commit(change);
@@ -262,7 +262,7 @@ export function storeContract(
     });
 
     describe('a commit', () => {
-      it('without changes succeeds', async () => {
+      it('succeeds without changes', async () => {
         expect(await store.commit([], never)).toBe('committed');
       });
 
@@ -320,7 +320,7 @@ export function storeContract(
         expect((await view(a, endpointIdOf(newer))).endpoint?.value).toEqual(newer);
       });
 
-      // A note on a pod is removed whoever wrote it last, as long as it is of the same container.
+      // A note on a pod is removed whichever program wrote it last, as long as it is of the same container.
       if (traits.endpoints === 'alone') {
         it('are replaced only at the version that was read', async () => {
           const first = await endpoint('e');
@@ -334,7 +334,7 @@ export function storeContract(
           expect((await view(a, endpointIdOf(first))).endpoint?.value).toEqual(newer);
         });
 
-        it('that were replaced are not deleted by a late release', async () => {
+        it('are not deleted by a late release once replaced', async () => {
           await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
           const { endpoint: before } = await view(a, endpointIdOf(await endpoint('e')));
           if (before === undefined) throw new Error('not stored');
@@ -353,7 +353,7 @@ export function storeContract(
       });
 
       if (traits.endpoints === 'on pods') {
-        it('without a pod are not stored, which is not an error', async () => {
+        it('are not stored without a pod, which is not an error', async () => {
           const alone = cniEndpoint('alone', { node: a });
           await commit({ kind: 'put-endpoint', endpoint: alone });
           expect((await view(a, endpointIdOf(alone))).endpoint).toBeUndefined();
@@ -432,7 +432,7 @@ export function storeContract(
         expect(await store.findResource({ kind: 'IPPool', name: 'blue' }, never)).toEqual(written);
       });
 
-      it('with a version are updated only at that version', async () => {
+      it('are updated only at their version when it is given', async () => {
         const made = await store.createResource(pool('blue'), never);
         const changed = { ...pool('blue'), metadata: made.metadata, spec: { ...pool('blue').spec, disabled: true } };
         const newer = await store.updateResource(changed, never);
@@ -447,7 +447,7 @@ export function storeContract(
         expect(await store.findResource({ kind: 'IPPool', name: 'blue' }, never)).toBeUndefined();
       });
 
-      it('that do not exist are neither replaced nor deleted', async () => {
+      it('are neither replaced nor deleted when they do not exist', async () => {
         await expectCode('resource/not-found', store.updateResource(pool('blue'), never));
         await expectCode('resource/not-found', store.deleteResource({ kind: 'IPPool', name: 'blue' }, never));
         const which = { kind: 'IPPool', name: 'blue', resourceVersion: '1' } as const;
@@ -514,7 +514,7 @@ export function storeContract(
         expect((await view(a)).isLocked).toBe(false);
       });
 
-      it('that are built in are listed although they are not stored, and cannot be written', async () => {
+      it('are listed when built in, although they are not stored, and then cannot be written', async () => {
         const own = { ...DEFAULT_ALLOW, metadata: { name: 'own' } };
         await store.createResource(own, never);
         const { resources } = await store.listResources('Profile', never);
@@ -527,7 +527,7 @@ export function storeContract(
       });
 
       if (traits.nodes === 'orchestrator') {
-        it('of kind Node are written by the orchestrator only', async () => {
+        it('are written by the orchestrator only when of kind Node', async () => {
           const node = { apiVersion: API_VERSION, kind: 'Node', metadata: { name: a }, spec: {} } as const;
           await expectCode('resource/not-writable', store.createResource(node, never));
           await expectCode('resource/not-writable', store.updateResource(node, never));
@@ -564,7 +564,7 @@ export function storeContract(
     });
 
     describe('a signal', () => {
-      it('that was aborted before a call prevents it', async () => {
+      it('prevents a call when it was aborted before', async () => {
         const over = AbortSignal.abort();
         const put: Change = { kind: 'put-endpoint', endpoint: await endpoint('e') };
         await expectCode('store/unavailable', store.commit([put], over));
@@ -575,7 +575,7 @@ export function storeContract(
         expect((await store.listResources('IPPool', never)).resources).toEqual([]);
       });
 
-      it('that aborts with an error of netplug makes the call fail with that error', async () => {
+      it('makes the call fail with its reason when that is an error of netplug', async () => {
         const deadline = new NetplugError('cni/deadline', 'Cannot go on: time is up');
         expect(await expectCode('cni/deadline', store.ping(AbortSignal.abort(deadline)))).toBe(deadline);
       });

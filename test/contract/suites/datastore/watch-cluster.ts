@@ -141,7 +141,7 @@ export function watchClusterContract(
     expect(await follower.sees(6)).toEqual([
       `block ${CIDR} of ${a}`,
       `block ${CIDR} of ${b}`,
-      `block ${CIDR} of nobody`,
+      `block ${CIDR} of no node`,
       `block ${CIDR} of ${c}`,
       `block ${CIDR} gone`,
       `block ${CIDR} of ${b}`,
@@ -190,7 +190,7 @@ export function watchClusterContract(
     await write((before) => ({ ...before, node: undefined }));
     expect(await follower.sees(2)).toEqual([
       `block ${CIDR} of ${b}, ${a} has 10.0.0.0`,
-      lent('nobody', [a, '10.0.0.0'], [b, '10.0.0.1']),
+      lent('no node', [a, '10.0.0.0'], [b, '10.0.0.1']),
     ]);
   });
 

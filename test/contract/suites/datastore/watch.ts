@@ -93,7 +93,7 @@ export function watchContract(
     for (const owner of owners) await commit(update(await block('10.0.0.0/26'), { ...lent, node: owner }));
     for (const follower of [ofA, ofB]) {
       await follower.reaches(async () => follower.isTrue());
-      // A move is never told as an end: of a watcher that lags some moves may be left out.
+      // The watch never yields a move as an end; one that lags may leave some moves out.
       expect(follower.of('block').every((change) => change.block !== undefined)).toBe(true);
     }
     await commit(update(await block('10.0.0.0/26'), { ...freeSlots(lent, new Set(['x'])), node: c }));
@@ -183,7 +183,7 @@ export function watchContract(
     await fixture.damage({ endpoint: endpointIdOf(await endpoint('e')) });
     await follower.sees('endpoint', 1);
     await fixture.damage({ kind: 'IPPool', name: 'blue' });
-    // Of notes on pods nothing is told: their owners could make as many unreadable ones as they like.
+    // The watch reports none of the notes on pods: their owners could make as many unreadable ones as they like.
     const count = traits.endpoints === 'alone' ? 3 : 2;
     await follower.reaches(async () => Promise.resolve(follower.settings.problems.length === count));
     expect([follower.blocks, follower.endpoints, follower.settings.pools]).toEqual([[], [], []]);
