@@ -17,6 +17,7 @@ import { agentEnvFile } from './deb/agent-env.ts';
 import { withEnvironmentTables } from './environment-table.ts';
 import { operatorManifest } from './monitoring-files.ts';
 import { withAlertSections, withMetricTables } from './monitoring-tables.ts';
+import { withRequirements } from './requirements-tables.ts';
 import { rightsPage } from './rights-page.ts';
 
 const PAGES: Readonly<Record<string, () => string>> = {
@@ -33,6 +34,7 @@ const PAGES: Readonly<Record<string, () => string>> = {
       () => withAlertSections(withMetricTables(withEnvironmentTables(readFileSync(file, 'utf8')))),
     ]),
   ),
+  'docs/requirements.md': () => withRequirements(readFileSync('docs/requirements.md', 'utf8')),
   'docs/errors.md': errorsPage,
   'docs/doctor.md': doctorPage,
   'docs/netconf.md': netconfReference,

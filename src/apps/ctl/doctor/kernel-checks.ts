@@ -1,10 +1,8 @@
+import { isTooOld, REQUIREMENTS } from '../../../model/requirements.ts';
 import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import type { ForwardDropper } from './forward-filter.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
 import { type Check, type Fault, topic } from './topic.ts';
-
-/** Linux 5.2 added nat chains to tables of family inet. */
-const NAT_SINCE = { major: 5, minor: 2 };
 
 export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
@@ -82,14 +80,9 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/too-old',
     severity: 'error',
-    expected: 'Linux 5.2 or later, when a pool needs NAT or a tunnel',
-    judge: ({ needed, release }) => {
-      const [, major = 0, minor = 0] = /^(\d+)\.(\d+)/.exec(release)?.map(Number) ?? [];
-      const isOld = major < NAT_SINCE.major || (major === NAT_SINCE.major && minor < NAT_SINCE.minor);
-      return needed.has('nf_tables') && isOld && major > 0
-        ? [{ found: `Linux ${release}`, remedy: 'Use a newer kernel, or pools without natOutgoing and tunnels' }]
-        : [];
-    },
+    expected: `Linux ${REQUIREMENTS.kernel.oldest} or later`,
+    judge: ({ release }) =>
+      isTooOld('kernel', release) ? [{ found: `Linux ${release}`, remedy: 'Upgrade the kernel of this node' }] : [],
   },
   {
     id: 'kernel/strict-tunnel',

@@ -86,7 +86,7 @@ describe('doctor checks of the kernel', () => {
     missing: { abilities: { ...ALL, vxlan: false } },
     untried: { abilities: { ...ALL, veth: undefined } },
     'no-nft': { hasNft: false },
-    'too-old': { release: '4.19.0' },
+    'too-old': { release: '5.9.16', needed: new Set() },
     'strict-tunnel': sysctl('ipv4/conf/vxlan.netplug/rp_filter', '1'),
     'pod-link': sysctl('ipv4/conf/npl1/proxy_arp', '0'),
     'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),

@@ -3,6 +3,7 @@ import { stringify } from 'yaml';
 import { crdManifests } from '../definitions/crd-manifests.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { INSTALLATION_NAME } from '../../../model/installation.ts';
+import { REQUIREMENTS } from '../../../model/requirements.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import { operatorObjects } from '../operator-deployment.ts';
 import { documentText } from '../release-manifests.ts';
@@ -10,7 +11,6 @@ import { valuesFile, valuesSchema } from './values.ts';
 
 export const CHART = 'netplug';
 export const CRDS_CHART = 'netplug-crds';
-const OLDEST_KUBERNETES = '>=1.34.0-0';
 /** Replaced in the rendered operator; not valid as a name of an image. */
 const IMAGE = '@@image@@';
 
@@ -49,7 +49,7 @@ function chartFile(name: string, release: string, description: string): string {
     type: 'application',
     version: release,
     appVersion: release,
-    kubeVersion: OLDEST_KUBERNETES,
+    kubeVersion: `>=${REQUIREMENTS.kubernetes.oldest}.0-0`,
   });
 }
 

@@ -1,5 +1,6 @@
 import { isNewerRelease, isNewerVersion } from '../../../base/compare-versions.ts';
 import { RELEASE_LABEL } from '../names.ts';
+import { ARCHITECTURES, isTooOld, REQUIREMENTS } from '../../../model/requirements.ts';
 import { type Cidr, cidrsOverlap, tryReadCidr } from '../../../net/cidr.ts';
 import { datastoreChanges } from './datastore-changes.ts';
 import type { DefinitionFact, PreflightFacts, NodeFact, WantedInstallation } from './preflight-facts.ts';
@@ -14,10 +15,6 @@ export interface PreflightFinding {
   readonly remedy: string;
 }
 
-/** docs/requirements.md has the reasons. */
-const OLDEST_KUBERNETES = 'v1.34.0';
-const OLDEST_KERNEL = 'v5.10.0';
-const ARCHITECTURES = ['amd64', 'arm64'];
 const SKEW_MS = 30_000;
 /** What the kubelet says while no network plugin is configured. */
 const WAITS_FOR_NETWORK = /cni|network plugin|NetworkPluginNotReady|NetworkReady=false/i;
@@ -46,11 +43,11 @@ const CHECKS: readonly PreflightCheck[] = [
     id: 'server-version',
     severity: 'error',
     judge: ({ serverVersion }) =>
-      isNewerVersion(OLDEST_KUBERNETES, serverVersion)
+      isTooOld('kubernetes', serverVersion)
         ? [
             {
               field: 'API server',
-              found: `it has version ${serverVersion}, the oldest supported one is ${OLDEST_KUBERNETES}`,
+              found: `it has version ${serverVersion}, the oldest supported one is ${REQUIREMENTS.kubernetes.oldest}`,
               remedy: 'Upgrade Kubernetes first',
             },
           ]
@@ -248,11 +245,10 @@ function noNodes(nodes: readonly NodeFact[]): Judged {
 }
 
 function kernelFaults({ name, kernel, architecture }: NodeFact): Judged {
-  const release = `v${/^\d+\.\d+(\.\d+)?/.exec(kernel)?.[0] ?? '0'}`;
   const field = `Node ${name}`;
   return [
-    ...(isNewerVersion(OLDEST_KERNEL, release)
-      ? [{ field, found: `it has Linux ${kernel}`, remedy: `Use Linux ${OLDEST_KERNEL.slice(1)} or later` }]
+    ...(isTooOld('kernel', kernel)
+      ? [{ field, found: `it has Linux ${kernel}`, remedy: `Use Linux ${REQUIREMENTS.kernel.oldest} or later` }]
       : []),
     ...(ARCHITECTURES.includes(architecture)
       ? []

@@ -1,13 +1,7 @@
-import { isNewerVersion, plainVersion } from '../../../base/compare-versions.ts';
 import { AGENT_SET } from '../../../install/cluster/names.ts';
+import { ARCHITECTURES, isTooOld, REQUIREMENTS } from '../../../model/requirements.ts';
 import { agentNodes } from '../agent-nodes.ts';
 import { hazardOf, type PreflightCheck } from './check.ts';
-
-const ARCHITECTURES = ['amd64', 'arm64'];
-/** docs/requirements.md names these, with reasons. */
-const OLDEST_KUBERNETES = 'v1.34.0';
-const OLDEST_KERNEL = '5.15';
-const OLDEST_CONTAINERD = '2.0';
 
 const MANY_RESTARTS = 5;
 /** Restarts before that were overcome. */
@@ -18,10 +12,10 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
   {
     id: 'server/too-old',
     severity: 'block',
-    expected: `an API server of ${OLDEST_KUBERNETES} or later`,
+    expected: `an API server of Kubernetes ${REQUIREMENTS.kubernetes.oldest} or later`,
     judge: ({ snapshot: { kubernetes } }) =>
       hazardOf(
-        isNewerVersion(OLDEST_KUBERNETES, kubernetes) ? [`API server (${kubernetes})`] : [],
+        isTooOld('kubernetes', kubernetes) ? [`API server (${kubernetes})`] : [],
         `the API server has version ${kubernetes}`,
         'Upgrade Kubernetes first; the present release of netplug keeps working meanwhile',
       ),
@@ -55,11 +49,11 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
   {
     id: 'nodes/kubelet-too-old',
     severity: 'block',
-    expected: `every kubelet of ${OLDEST_KUBERNETES} or later`,
+    expected: `every kubelet of Kubernetes ${REQUIREMENTS.kubernetes.oldest} or later`,
     judge: ({ snapshot }) =>
       hazardOf(
         agentNodes(snapshot)
-          .filter(({ kubelet }) => isNewerVersion(OLDEST_KUBERNETES, kubelet))
+          .filter(({ kubelet }) => isTooOld('kubernetes', kubelet))
           .map(({ name, kubelet }) => `Node/${name} (${kubelet})`),
         'kubelets are older than the target supports',
         'Upgrade the kubelets of these nodes first',
@@ -68,14 +62,11 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
   {
     id: 'nodes/runtime-too-old',
     severity: 'block',
-    expected: `containerd ${OLDEST_CONTAINERD} or later on every node that runs containerd`,
+    expected: `containerd ${REQUIREMENTS.containerd.oldest} or later on every node that runs containerd`,
     judge: ({ snapshot }) =>
       hazardOf(
         agentNodes(snapshot)
-          .filter(({ runtime }) => {
-            const version = /^containerd:\/\/(.+)$/.exec(runtime)?.[1];
-            return version !== undefined && isNewerVersion(OLDEST_CONTAINERD, version);
-          })
+          .filter(({ runtime }) => isTooOld('containerd', /^containerd:\/\/(.+)$/.exec(runtime)?.[1] ?? ''))
           .map(({ name, runtime }) => `Node/${name} (${runtime})`),
         'nodes run a containerd that the target does not support',
         'Upgrade containerd on these nodes first',
@@ -84,11 +75,11 @@ export const NODE_CHECKS: readonly PreflightCheck[] = [
   {
     id: 'nodes/kernel-too-old',
     severity: 'warning',
-    expected: `a kernel of ${OLDEST_KERNEL} or later on every node`,
+    expected: `Linux ${REQUIREMENTS.kernel.oldest} or later on every node`,
     judge: ({ snapshot }) =>
       hazardOf(
         agentNodes(snapshot)
-          .filter(({ kernel }) => isNewerVersion(OLDEST_KERNEL, plainVersion(kernel).replace(/[^\d.].*$/, '')))
+          .filter(({ kernel }) => isTooOld('kernel', kernel))
           .map(({ name, kernel }) => `Node/${name} (${kernel})`),
         'nodes have a kernel on which the target has not been tested',
         'Upgrade the kernel, or try the target on one such node first',

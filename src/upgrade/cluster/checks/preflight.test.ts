@@ -225,6 +225,7 @@ describe('the preflight of an upgrade', () => {
   });
 
   it.each<[string, Change, string]>([
+    ['the oldest kernel that an installation accepts', node({ kernel: '5.10.0-30-amd64' }), 'nodes/kernel-too-old'],
     ['restarts of another day', pod({ restarts: 40, restartedAt: '2026-11-24T03:00:00Z' }), 'nodes/pods-restarting'],
     [
       'a full pool that is disabled',
