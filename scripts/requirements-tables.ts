@@ -1,5 +1,5 @@
 // The tables of docs/requirements.md. The bounds that programs check are those of src/model/requirements.ts.
-import { markdownTable } from '../src/apps/ctl/markdown-table.ts';
+import { markdownTable } from '../src/base/markdown-table.ts';
 import { ARCHITECTURES, REQUIREMENTS } from '../src/model/requirements.ts';
 
 const TITLES = ['Part', 'Supported', 'Tested', 'Reason of the bound', 'Shown by'];

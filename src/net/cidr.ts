@@ -59,6 +59,17 @@ export function cidrsOverlap(a: Cidr, b: Cidr): boolean {
   return cidrContains(a, b) || cidrContains(b, a);
 }
 
+/** Reports whether two ranges, each a CIDR or an address, have an address in common; false when one cannot be read. */
+export function rangesOverlap(a: string, b: string): boolean {
+  const [one, other] = [tryReadRange(a), tryReadRange(b)];
+  return one !== undefined && other !== undefined && cidrsOverlap(one, other);
+}
+
+function tryReadRange(text: string): Cidr | undefined {
+  const address = tryParseAddress(text);
+  return address === undefined ? tryReadCidr(text)?.cidr : hostCidr(address);
+}
+
 export function sameCidr(a: Cidr, b: Cidr): boolean {
   return a.prefixBits === b.prefixBits && a.base.family === b.base.family && a.base.value === b.base.value;
 }

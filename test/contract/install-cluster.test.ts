@@ -19,6 +19,7 @@ import {
   startSimulatedKubelets,
 } from '../support/simulated-kubelets.ts';
 import { makeTlsFolder } from '../support/tls.ts';
+import { webhook } from '../support/upgrade-hazards.ts';
 
 /** The older one in `make soak`. */
 const HELMS: readonly ProgramName[] = inExtent({ everyday: ['helm'], soak: ['helm', 'helm-3'] });
@@ -192,10 +193,13 @@ describe('netplugctl install cluster on an API server', () => {
     const variant = await ctl(`${by} --variant policy-only --interface-prefix cali --yes`);
     expect(variant).toMatchObject({
       status: 69,
-      err: expect.stringMatching(/--variant: .* Use --variant policy-and-/),
+      err: expect.stringMatching(/installation\/variant: [^]* Use --variant policy-and-/),
     });
     const datastore = await ctl(`${by} --yes`, { KV_ENDPOINTS: 'http://10.0.0.1:2379' });
-    expect(datastore).toMatchObject({ status: 69, err: expect.stringMatching(/--datastore: .* Use --datastore orch/) });
+    expect(datastore).toMatchObject({
+      status: 69,
+      err: expect.stringMatching(/--datastore: [^]* Use --datastore orch/),
+    });
   };
 
   it('takes every setting from the Installation of --spec, also when it is repeated with another one', async () => {
@@ -239,7 +243,9 @@ describe('netplugctl install cluster on an API server', () => {
     await written({ ipPools: [{ cidr: '10.81.0.0/16' }, { cidr: '10.96.128.0/24' }] });
     const overlapping = await ctl(`${by} --yes`);
     expect(overlapping).toMatchObject({ status: 69, out: '' });
-    expect(overlapping.err).toMatch(/error: spec\.calicoNetwork\.ipPools\[1\]\.cidr: the pool overlaps .* services/);
+    expect(overlapping.err).toMatch(
+      /pools\/overlap: spec\.calicoNetwork\.ipPools\[1\]\.cidr: the pool overlaps .* services/,
+    );
     const unanswered = await ctl('install cluster --method manifest --spec -');
     expect(unanswered).toMatchObject({ status: 64, err: expect.stringContaining('Add --yes') });
   });
@@ -302,14 +308,14 @@ describe('netplugctl install cluster on an API server', () => {
     expect(plain).toMatchObject({
       status: 69,
       out: '',
-      err: expect.stringMatching(/error: KV_CERT_FILE: it is not set/),
+      err: expect.stringMatching(/installation\/datastore: KV_CERT_FILE: it is not set/),
     });
     const moved = await ctl(by, { KV_ENDPOINTS: other.url });
     const adopted = await ctl('install cluster --method operator --datastore orch --yes', env);
     expect(adopted).toMatchObject({
       status: 69,
       out: '',
-      err: expect.stringMatching(/error: --datastore: .* in etcd/),
+      err: expect.stringMatching(/installation\/datastore: --datastore: .* in etcd/),
     });
     expect(moved).toMatchObject({
       status: 69,
@@ -421,15 +427,18 @@ describe('netplugctl install cluster on an API server', () => {
     const by = 'install cluster --method manifest --yes';
     await refused(
       by,
-      /error: rights: the user of the kubeconfig may not patch daemonsets\.apps in namespace netplug-system/,
+      /error {4}server\/rights: your account lacks rights .*\n +objects: .*patch daemonsets\.apps in namespace netplug-system/,
       limited,
     );
     await refused(
       `${by} --pool 10.96.0.0/12`,
-      /error: --pool 10\.96\.0\.0\/12: the pool overlaps the range of services, 10\.96\.0\.0\/16/,
+      /error {4}pools\/overlap: --pool 10\.96\.0\.0\/12: the pool overlaps the range of services, 10\.96\.0\.0\/16/,
     );
     await refused(`${by} --pool 172.20.0.0/24`, /overlaps the address of node node-a/);
-    await refused(`${by} --variant second-plugin`, /error: Node node-a: it has no pod CIDR.*--allocate-node-cidrs/);
+    await refused(
+      `${by} --variant second-plugin`,
+      /nodes\/no-pod-cidr: .*\n +objects: Node\/node-a, Node\/node-b\n[^]*--allocate-node-cidrs/,
+    );
     const [definition] = crdManifests() as Json[];
     const { schema } = definition.spec.versions[0];
     schema.openAPIV3Schema.properties.spec.properties.fromTheFuture = { type: 'string' };
@@ -437,21 +446,31 @@ describe('netplugctl install cluster on an API server', () => {
     await server.apply([definition]);
     await refused(
       by,
-      /error: CustomResourceDefinition ipblocks\.netplug\.io: it is of release v3\.28\.0-rc\.1, this tool is v3\.27\.0. Use netplugctl v3\.28\.0-rc\.1/,
+      /CustomResourceDefinition ipblocks\.netplug\.io is of release v3\.28\.0-rc\.1, this tool is v3\.27\.0\n[^]* Use netplugctl v3\.28\.0-rc\.1/,
     );
     definition.metadata.labels = {};
     await server.apply([definition]);
     const edited = await ctl('install cluster --method manifest --dry-run');
     expect(edited.err).toContain(
-      'warning: CustomResourceDefinition ipblocks.netplug.io: it has fields that v3.27.0 does not have: spec.fromTheFuture',
+      'CustomResourceDefinition ipblocks.netplug.io has fields that v3.27.0 does not have: spec.fromTheFuture',
     );
     delete schema.openAPIV3Schema.properties.spec.properties.fromTheFuture;
     delete schema.openAPIV3Schema.properties.spec.properties.node;
     await server.apply([definition]);
     const older = await ctl('install cluster --method manifest --dry-run');
-    expect(older.err).toContain('warning: CustomResourceDefinition ipblocks.netplug.io: it lacks spec.node');
+    expect(older.err).toContain('CustomResourceDefinition ipblocks.netplug.io lacks spec.node');
     expect(older.out).toContain('change CustomResourceDefinition ipblocks.netplug.io');
     await server.kubectl('delete', 'crd', 'ipblocks.netplug.io');
+    const hook = webhook('pods.policy.example');
+    hook.webhooks[0].namespaceSelector = {
+      matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['kube-system'] }],
+    };
+    await server.apply([hook]);
+    const hooked = await ctl('install cluster --method manifest --dry-run');
+    await server.kubectl('delete', 'validatingwebhookconfiguration', hook.metadata.name);
+    expect(hooked.err).toMatch(
+      /warning  server\/webhooks: .*\n +objects: pods\.policy\.example\/pods\.policy\.example\n/,
+    );
     const labels = { app: 'x' };
     const template = { metadata: { labels }, spec: { containers: [{ name: 'a', image: 'b' }] } };
     const set = {
@@ -461,7 +480,7 @@ describe('netplugctl install cluster on an API server', () => {
       spec: { selector: { matchLabels: labels }, template },
     };
     await server.apply([set]);
-    await refused(by, /error: DaemonSet kube-system\/cilium: another network plugin is installed/);
+    await refused(by, /cluster\/other-plugin: .*\n +objects: DaemonSet\/kube-system\/cilium\n/);
     await server.kubectl('delete', 'daemonset', '--namespace=kube-system', 'cilium');
     const lease = {
       apiVersion: 'coordination.k8s.io/v1',
@@ -471,7 +490,7 @@ describe('netplugctl install cluster on an API server', () => {
     const renewTime = new Date(Date.now() + 120_000).toISOString().replace('Z', '000Z');
     await server.kubectl('create', 'namespace', 'kube-node-lease').catch(() => undefined);
     await server.apply([{ ...lease, spec: { holderIdentity: 'node-a', renewTime } }]);
-    await refused(by, /error: Node node-a: its clock is 1\d\d s ahead of that of the API server/);
+    await refused(by, /nodes\/clock-skew: .*\n +objects: Node\/node-a \(1\d\d s ahead\)\n/);
     await server.kubectl('delete', 'lease', '--namespace=kube-node-lease', 'node-a');
     expect(await namesOf('namespaces,customresourcedefinitions')).toEqual([]);
   });

@@ -64,9 +64,9 @@ describe('the preflight of an upgrade, on a real API server', () => {
       try {
         const { status, hazards } = await preflight(await more?.(cluster));
         expect(hazards.map((hazard) => hazard.id)).toEqual([id]);
-        expect(hazards[0].evidence).toContainEqual(expect.stringMatching(evidence));
+        expect(hazards[0].objects).toContainEqual(expect.stringMatching(evidence));
         expect(hazards[0].remedy).not.toBe('');
-        expect(status).toBe(severity === 'block' ? 1 : 0);
+        expect(status).toBe(severity === 'error' ? 1 : 0);
       } finally {
         await undo();
       }

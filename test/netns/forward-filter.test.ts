@@ -4,7 +4,7 @@ import { findDroppers, type ForwardDropper } from '../../src/apps/ctl/doctor/for
 import { KERNEL_CHECKS } from '../../src/apps/ctl/doctor/kernel-checks.ts';
 import type { KernelFacts } from '../../src/apps/ctl/doctor/kernel-facts.ts';
 import { readForwardFilters } from '../../src/apps/ctl/doctor/read-forward-filters.ts';
-import type { Fault } from '../../src/apps/ctl/doctor/topic.ts';
+import { type Finding, judgeAll } from '../../src/checks/check.ts';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { type TestNetns, newNetns } from '../support/netns.ts';
@@ -95,11 +95,11 @@ describe.each(FIREWALLS)('$what', ({ setUp, takeDown, found, reached }) => {
   });
 });
 
-async function faults(): Promise<readonly Fault[]> {
+async function faults(): Promise<readonly Finding[]> {
   const forwardDroppers: readonly ForwardDropper[] = await within(host, async () =>
     findDroppers(await readForwardFilters('/proc/thread-self', signal), []),
   );
-  const check = KERNEL_CHECKS.find(({ id }) => id === 'kernel/forward-dropped');
+  const checks = KERNEL_CHECKS.filter(({ id }) => id === 'kernel/forward-dropped');
   // The check looks at nothing else.
-  return check?.judge({ forwardDroppers } as unknown as KernelFacts) ?? [];
+  return judgeAll(checks, { forwardDroppers } as unknown as KernelFacts);
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type Check, judgeAll } from '../../src/apps/ctl/doctor/topic.ts';
+import { type Check, judgeAll } from '../../src/checks/check.ts';
 
 /** A state in which exactly one check finds something; more where one fault cannot be without the other. */
 type Broken<F> = Partial<F> | { readonly facts: Partial<F>; readonly ids: readonly string[] };
@@ -13,7 +13,7 @@ export function expectEachCheck<F extends object>(
   sound: F,
   broken: Readonly<Record<string, Broken<F>>>,
 ): void {
-  const find = (facts: F): readonly string[] => [...new Set(judgeAll('', checks, facts).map(({ id }) => id))];
+  const find = (facts: F): readonly string[] => [...new Set(judgeAll(checks, facts).map(({ id }) => id))];
   it('finds nothing on a healthy node', () => {
     expect(find(sound)).toEqual([]);
   });

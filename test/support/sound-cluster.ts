@@ -3,7 +3,8 @@ import { clusterObjects } from '../../src/install/cluster/cluster-objects.ts';
 import { type Circumstances, settingsOf } from '../../src/install/cluster/settings-of.ts';
 import type { InstallationSpec } from '../../src/model/installation.ts';
 import { containersIn, metadataIn, textIn } from '../../src/upgrade/cluster/objects-in.ts';
-import type { ClusterSnapshot, NodeState, PodSnapshot } from '../../src/upgrade/cluster/snapshot.ts';
+import type { NodeState } from '../../src/checks/cluster-facts.ts';
+import type { ClusterSnapshot, PodSnapshot } from '../../src/upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../src/upgrade/cluster/target.ts';
 
 export const OLD = 'v3.26.4';
@@ -99,6 +100,7 @@ function circumstancesOf(release: string, more: Partial<Circumstances>, nodes: n
 function nodeState(index: number): NodeState {
   return {
     name: `node-${String(index + 1)}`,
+    os: 'linux',
     isReady: true,
     isSchedulable: true,
     kubelet: 'v1.37.2',

@@ -53,6 +53,16 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     'Node/node-b (containerd://1.6.20)',
   ),
   'nodes/kernel-too-old': nodeHazard({ kernelVersion: '4.19.0-27-amd64' }, 'Node/node-b (4.19.0-27-amd64)'),
+  'nodes/clock-skew': {
+    evidence: /^Node\/node-b \(1\d\d s ahead\)$/,
+    seed: async ({ server }) => {
+      await server.kubectl('create', 'namespace', 'kube-node-lease').catch(() => undefined);
+      const metadata = { name: 'node-b', namespace: 'kube-node-lease' };
+      const renewTime = new Date(Date.now() + 120_000).toISOString().replace('Z', '000Z');
+      await server.apply([{ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec: { renewTime } }]);
+      return async () => server.kubectl('delete', 'lease', '--namespace=kube-node-lease', 'node-b');
+    },
+  },
   'nodes/architecture': nodeHazard({ architecture: 's390x' }, 'Node/node-b (s390x)'),
   'nodes/agent-missing': podHazard({ ready: false }, /^Node\/node-b$/),
   'nodes/mixed-releases': {

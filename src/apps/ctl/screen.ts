@@ -7,6 +7,9 @@ export interface Screen {
   readonly mayColour: boolean;
 }
 
+/** An output of which nothing is known. */
+export const PLAIN: Screen = { columns: 80, mayColour: false };
+
 export type Style = 'bold' | 'red' | 'yellow' | 'cyan' | 'dim';
 export type Paint = (style: Style, text: string) => string;
 

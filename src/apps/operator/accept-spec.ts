@@ -8,8 +8,7 @@ import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import { type InstallationPool, type InstallationSpec, poolName } from '../../model/installation.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
 import { poolProblems } from '../../model/pool-conflicts.ts';
-import { tryParseAddress } from '../../net/address.ts';
-import { cidrsOverlap, formatCidr, hostCidr, parseCidr, tryReadCidr } from '../../net/cidr.ts';
+import { rangesOverlap } from '../../net/cidr.ts';
 
 /** The label of a pool that the operator creates and edits. */
 export const OWNER_LABEL = 'app.kubernetes.io/managed-by';
@@ -98,7 +97,7 @@ function listPools(spec: InstallationSpec, facts: ObservedCluster): readonly Ins
     return facts.pools.filter(({ spec: { allowedUses } }) => allowedUses.includes('Workload')).map(installationPoolOf);
   const chosen = chooseDefaultPool([
     ...facts.serviceCidrs,
-    ...facts.nodes.flatMap(({ addresses, podCidrs }) => [...addresses.flatMap(hostRange), ...podCidrs]),
+    ...facts.nodes.flatMap(({ addresses, podCidrs }) => [...addresses, ...podCidrs]),
   ]);
   return chosen === undefined ? undefined : [chosen];
 }
@@ -129,13 +128,9 @@ function problemsInCluster(pool: IpPool, place: Place): readonly Problem[] {
   );
   const found = [...problemsOfPool(pool, at), ...conflicts.map((problem) => inInstallation(problem, at))];
   if (existing !== undefined) return [...found, ...(found.length === 0 ? foreignProblems(pool, existing, at) : [])];
-  const range = parseCidr(pool.spec.cidr);
-  const overlaps = (text: string): boolean => {
-    const other = tryReadCidr(text)?.cidr;
-    return other !== undefined && cidrsOverlap(other, range);
-  };
+  const overlaps = (range: string): boolean => rangesOverlap(range, pool.spec.cidr);
   const service = serviceCidrs.find(overlaps);
-  const node = nodes.find(({ addresses }) => addresses.flatMap(hostRange).some(overlaps));
+  const node = nodes.find(({ addresses }) => addresses.some(overlaps));
   const taken = [
     ...(service === undefined ? [] : [`${pool.spec.cidr} overlaps the addresses of services, ${service}`]),
     ...(node === undefined ? [] : [`${pool.spec.cidr} contains an address of node "${node.name}"`]),
@@ -214,11 +209,6 @@ function unreadableProblem({ name, cidr, problem }: UnreadablePool, at: string):
     hint: `correct IPPool "${name}", or list its range`,
     code: 'resource/invalid',
   };
-}
-
-function hostRange(text: string): readonly string[] {
-  const address = tryParseAddress(text);
-  return address === undefined ? [] : [formatCidr(hostCidr(address))];
 }
 
 function noFreeRange(): Problem {

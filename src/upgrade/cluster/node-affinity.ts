@@ -1,5 +1,5 @@
 import { listIn, recordIn, textIn } from './objects-in.ts';
-import type { NodeState } from './snapshot.ts';
+import type { NodeState } from '../../checks/cluster-facts.ts';
 
 type Requirement = Readonly<Record<string, unknown>>;
 
@@ -24,7 +24,8 @@ export function fitsAffinity(
   });
 }
 
-function isMet(requirement: Requirement, found: string | undefined): boolean {
+/** Reports whether a label, or its absence, meets an expression of a selector. */
+export function isMet(requirement: Requirement, found: string | undefined): boolean {
   const values: readonly unknown[] = Array.isArray(requirement['values']) ? requirement['values'] : [];
   switch (textIn(requirement, 'operator')) {
     case 'In':

@@ -248,7 +248,7 @@ function notesOf({ snapshot, installed, target }: PlanFacts): readonly string[] 
     ...(from !== undefined && isNewerVersion(from, target.release)
       ? [`${from} runs, which is newer than ${target.release}: this plan would go back`]
       : []),
-    ...snapshot.unread.map((what) => `not read: ${what}`),
+    ...snapshot.unread.map(({ fact, why }) => `not read: ${fact}: ${why}`),
   ];
 }
 

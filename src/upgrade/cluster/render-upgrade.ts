@@ -1,5 +1,3 @@
-import type { FoundHazard } from './checks/check.ts';
-import { isBlocked } from './checks/preflight.ts';
 import { objectName } from '../../kube/objects/reference.ts';
 import type { DetectedInstallation } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
@@ -52,31 +50,6 @@ export function cannotBeUndone(step: UpgradeStepData): string | undefined {
   if (step.act === 'delete-records') return 'the records are in the backup only';
   const isDefinitions = step.act === 'apply' && step.stage === 'definitions';
   return isDefinitions ? 'CRDs stay, because older releases ignore new fields' : undefined;
-}
-
-/** Fields that an upgrade takes from others cannot be guessed from its steps. */
-const LOST_FIELDS = 'objects/fields-lost';
-
-/** Renders the hazards of a preflight: lost fields first, then the severe ones. */
-export function renderHazards(hazards: readonly FoundHazard[]): string {
-  if (hazards.length === 0) return 'no hazards found\n';
-  const order = ['block', 'warning', 'note'] as const;
-  const isLost = ({ id }: FoundHazard): boolean => id === LOST_FIELDS;
-  const rest = hazards.filter((hazard) => !isLost(hazard));
-  const ordered = [
-    ...hazards.filter(isLost),
-    ...order.flatMap((level) => rest.filter(({ severity }) => severity === level)),
-  ];
-  const lines = ordered.flatMap(({ id, severity, found, evidence, expected, remedy }) => [
-    `${severity.padEnd(7)}  ${id}: ${found}`,
-    `         objects: ${evidence.join(', ')}`,
-    `         expected: ${expected}`,
-    `         remedy: ${remedy}`,
-  ]);
-  const verdict = isBlocked(hazards)
-    ? 'the upgrade is refused until the blocking hazards are gone'
-    : 'the upgrade may begin';
-  return `${[...lines, verdict].join('\n')}\n`;
 }
 
 /** Returns the installation for JSON, without the values of the chart, in which users may keep secrets. */

@@ -1,3 +1,4 @@
+import type { ClusterFacts } from '../../checks/cluster-facts.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import type { ClusterDatastore, Variant } from '../../install/cluster/settings.ts';
@@ -6,7 +7,7 @@ import type { ClusterDatastore, Variant } from '../../install/cluster/settings.t
 export const SNAPSHOT_FORMAT = 1;
 
 /** What an upgrade depends on, read at one moment. It is plain data, so that a plan can be made of a saved one. */
-export interface ClusterSnapshot {
+export interface ClusterSnapshot extends ClusterFacts {
   readonly format: typeof SNAPSHOT_FORMAT;
   /** RFC 3339. */
   readonly at: string;
@@ -14,15 +15,12 @@ export interface ClusterSnapshot {
   readonly tool: string;
   /** The method that the user named, where the cluster shows several; otherwise it is found out. */
   readonly method?: UpgradeMethod;
-  /** Version of the API server, such as `v1.37.2`. */
-  readonly kubernetes: string;
   /** Objects of netplug and those that its upgrade changes, without status, managers and the data of Secrets. */
   readonly objects: readonly Manifest[];
   /** Kinds that the API serves, as `group/plural`; the core group is empty. */
   readonly served: readonly string[];
   /** Releases of charts whose objects are those of netplug, newest revision of each. */
   readonly charts: readonly ChartRelease[];
-  readonly nodes: readonly NodeState[];
   /** Pods of netplug. */
   readonly pods: readonly PodSnapshot[];
   /** Workloads that carry a sidecar of the application layer. */
@@ -32,13 +30,7 @@ export interface ClusterSnapshot {
   readonly datastore: DatastoreState;
   /** Objects that the target would change, as the API answered a dry run. */
   readonly dryRuns: readonly DryRunResult[];
-  /** Rights that the user lacks, as `patch daemonsets.apps in netplug-system`. */
-  readonly missingRights: readonly string[];
   readonly services: number;
-  /** Webhooks that the API server asks about pods, nodes or objects of netplug. */
-  readonly webhooks: readonly WebhookState[];
-  /** What could not be read, and why. */
-  readonly unread: readonly string[];
 }
 
 export interface ChartRelease {
@@ -55,22 +47,6 @@ export interface ChartRelease {
   readonly record: string;
   /** Kinds of the objects of the chart; undefined when the snapshot does not tell. */
   readonly kinds?: readonly string[] | undefined;
-}
-
-export interface NodeState {
-  readonly name: string;
-  readonly isReady: boolean;
-  readonly isSchedulable: boolean;
-  readonly kubelet: string;
-  readonly architecture: string;
-  readonly kernel: string;
-  readonly runtime: string;
-  /** Addresses of the node. */
-  readonly addresses: readonly string[];
-  readonly podCidrs: readonly string[];
-  /** As `key=value:effect`. */
-  readonly taints: readonly string[];
-  readonly labels: Readonly<Record<string, string>>;
 }
 
 export interface PodSnapshot {
@@ -132,14 +108,6 @@ export interface DryRunResult {
   readonly message: string;
   /** Fields that other managers own and lose. */
   readonly lost: readonly { readonly field: string; readonly manager: string }[];
-}
-
-export interface WebhookState {
-  readonly name: string;
-  readonly failurePolicy: 'Fail' | 'Ignore';
-  /** Whether its server uses the network of pods. */
-  readonly isBehindPodNetwork: boolean;
-  readonly matches: readonly string[];
 }
 
 /** How netplug was installed. */

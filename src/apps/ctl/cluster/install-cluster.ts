@@ -1,8 +1,9 @@
 import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
+import type { Finding } from '../../../checks/check.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { PreflightFacts, WantedPool } from '../../../install/cluster/checks/preflight-facts.ts';
-import { preflight, type PreflightFinding } from '../../../install/cluster/checks/preflight.ts';
+import { preflight } from '../../../install/cluster/checks/preflight.ts';
 import { chooseDefaultPool } from '../../../install/cluster/choose-default-pool.ts';
 import { idleFields } from '../../../install/cluster/idle-fields.ts';
 import { operatorObjects } from '../../../install/cluster/operator-deployment.ts';
@@ -19,6 +20,7 @@ import type { Context, Status } from '../ports.ts';
 import { editLine, type ManifestEdit } from '../../../install/cluster/edits/edit.ts';
 import { changesOfApply, findObject } from '../../../kube/objects/apply.ts';
 import { collectionHolding, objectName, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
+import { renderFindings } from '../render-findings.ts';
 import { podRun } from './node-pods.ts';
 import { type ClusterConnection, readClusterConnection } from './cluster-access.ts';
 import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts';
@@ -26,7 +28,8 @@ import { confirm } from './confirm.ts';
 import { clusterActor } from './install-actor.ts';
 import { type ClusterInstallOptions, refuseCombination } from './install-options.ts';
 import { probeObjects } from '../../../install/cluster/probe-objects.ts';
-import { readPreflightFacts, rightsForObjects, type NeededRight } from './read-preflight-facts.ts';
+import { type NeededRight, rightsForObjects } from './missing-rights.ts';
+import { readPreflightFacts } from './read-preflight-facts.ts';
 import { openHelm } from './helm.ts';
 import { keptFamilies, withChanges } from './keep-settings.ts';
 import { withFlags } from './read-installation.ts';
@@ -90,7 +93,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   };
   for (const { path, reason } of idleFields(options.spec ?? {}, options))
     io.stderr(`warning: ${path}: it has no effect with ${reason}.\n`);
-  refuseFindings(context, preflight(facts, { ...wanted, runs: standing?.runs }));
+  refuseFindings(context, preflight({ ...facts, wanted: { ...wanted, runs: standing?.runs } }));
   await refuseOtherEtcd(api, connection, context);
   const target: ClusterTarget = {
     method,
@@ -104,7 +107,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   const changes = await compareObjects(api, target, { facts, signal });
   const notes = [
     `${method}, ${variant}, records in ${connection.datastore.type === 'orch' ? 'the API of Kubernetes' : connection.datastore.endpoints}`,
-    `${String(nodes.length)} nodes, Kubernetes ${facts.serverVersion}, images of ${spec.registry ?? 'netplug.io'}`,
+    `${String(nodes.length)} nodes, Kubernetes ${facts.kubernetes}, images of ${spec.registry ?? 'netplug.io'}`,
     ...wanted.pools.map(({ cidr }) => `pool ${cidr}`),
     ...(helm === undefined ? [] : [`helm ${helm.version}`]),
     ...(keeps ? ['what the command does not set stays as it is; --spec sets everything'] : []),
@@ -229,8 +232,8 @@ async function refuseOtherEtcd(api: OrchApi, { kv }: ClusterConnection, { ports,
   await refuseOtherRecords(store, { uid: await orchClusterUid(api, signal), task: 'install' }, signal);
 }
 
-function refuseFindings({ io }: Context, findings: readonly PreflightFinding[]): void {
-  for (const { severity, field, found, remedy } of findings) io.stderr(`${severity}: ${field}: ${found}. ${remedy}.\n`);
+function refuseFindings({ io }: Context, findings: readonly Finding[]): void {
+  io.stderr(renderFindings(findings));
   const errors = findings.filter(({ severity }) => severity === 'error');
   const [first] = errors;
   if (first === undefined) return;

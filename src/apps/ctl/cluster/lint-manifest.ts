@@ -10,7 +10,7 @@ import { lintNetconf } from '../../../config/lint-conflist.ts';
 import { NODE_NAME_PLACEHOLDER } from '../../../install/places.ts';
 import type { PlacedRemark } from '../lint/placed-remark.ts';
 import { remarkJson, remarkTable } from '../lint/render-remarks.ts';
-import { sarifLog } from '../lint/sarif.ts';
+import { remarkLog } from '../lint/remark-log.ts';
 import type { Context, Status } from '../ports.ts';
 
 interface LintManifestOptions {
@@ -24,7 +24,7 @@ export async function lintManifests(context: Context, { files, output }: LintMan
   const sources = await readInputs(context, { paths: files, folders: 'flat' });
   const remarks = sources.flatMap((source) => remarksOfManifest(source, ports.clock.now()));
   if (output === 'table') io.stdout(remarkTable(remarks, sources.length));
-  else io.stdout(`${JSON.stringify(output === 'json' ? remarkJson(remarks, []) : sarifLog(remarks), undefined, 2)}\n`);
+  else io.stdout(`${JSON.stringify(output === 'json' ? remarkJson(remarks, []) : remarkLog(remarks), undefined, 2)}\n`);
   return remarks.some(({ severity }) => severity === 'error') ? 1 : 0;
 }
 

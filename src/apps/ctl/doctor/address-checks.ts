@@ -4,7 +4,8 @@ import { cidrContains, cidrSize, parseCidr } from '../../../net/cidr.ts';
 import { percentFree, type PoolUsage, poolUsage } from '../../../ipam/forecast/pool-usage.ts';
 import { counted } from '../../../base/counted.ts';
 import type { Records } from './records.ts';
-import { type Check, topic } from './topic.ts';
+import type { Check } from '../../../checks/check.ts';
+import { topic } from './topic.ts';
 
 const NEARLY_FULL_PER_CENT = 90;
 
@@ -22,53 +23,50 @@ export const ADDRESS_CHECKS: readonly Check<AddressFacts>[] = [
     id: 'addresses/exhausted',
     severity: 'error',
     expected: 'free addresses in every enabled pool',
+    remedy: 'Create another pool; release leaked addresses',
+    command: 'netplugctl ipam check',
     judge: ({ usage }) =>
       usage
         .filter(({ name, free }) => name !== undefined && free <= 0n)
-        .map(({ name = '', addresses }) => ({
-          found: `pool "${name}": none of ${String(addresses)} addresses is free`,
-          remedy: 'Create another pool; release leaked addresses',
-          command: 'netplugctl ipam check',
-        })),
+        .map(({ name = '', addresses }) => `pool "${name}": none of ${String(addresses)} addresses is free`),
   },
   {
     id: 'addresses/few-left',
     severity: 'warning',
     expected: 'at most 90 % of the addresses of a pool in use',
+    remedy: 'Create another pool in time; release leaked addresses',
+    command: 'netplugctl ipam show',
     judge: ({ usage }) =>
       usage
         .filter((pool) => pool.name !== undefined && pool.free > 0n && percentFree(pool) < 100 - NEARLY_FULL_PER_CENT)
-        .map((pool) => ({
-          found: `pool "${pool.name ?? ''}": ${String(pool.free)} of ${String(pool.addresses)} addresses are free`,
-          remedy: 'Create another pool in time; release leaked addresses',
-          command: 'netplugctl ipam show',
-        })),
+        .map(
+          (pool) => `pool "${pool.name ?? ''}": ${String(pool.free)} of ${String(pool.addresses)} addresses are free`,
+        ),
   },
   {
     id: 'addresses/few-blocks-left',
     severity: 'warning',
     expected: 'at most 90 % of the blocks of a pool claimed; beyond that, nodes borrow addresses from each other',
+    remedy: 'Create another pool, or one with smaller blocks',
+    command: 'netplugctl ipam show --blocks',
     judge: ({ blocks }) =>
       blocks
         .filter(({ room, claimed }) => BigInt(claimed) * 100n > room * BigInt(NEARLY_FULL_PER_CENT))
-        .map(({ pool, room, claimed }) => ({
-          found: `pool "${pool}": ${String(claimed)} of ${String(room)} blocks are claimed`,
-          remedy: 'Create another pool, or one with smaller blocks',
-          command: 'netplugctl ipam show --blocks',
-        })),
+        .map(({ pool, room, claimed }) => `pool "${pool}": ${String(claimed)} of ${String(room)} blocks are claimed`),
   },
   {
     id: 'addresses/node-at-limit',
     severity: 'warning',
     expected: 'nodes that own fewer blocks than maxBlocksPerNode',
+    remedy: 'Raise maxBlocksPerNode of IPAMConfiguration "default", or move pods to other nodes',
+    command: 'netplugctl get ipamconfigurations',
     judge: ({ owned, maxBlocksPerNode }) =>
       owned
         .filter(({ count }) => maxBlocksPerNode > 0 && count >= maxBlocksPerNode)
-        .map(({ node, family, count }) => ({
-          found: `node "${node}" owns ${counted(count, 'block')} of IPv${String(family)}, the maximum`,
-          remedy: 'Raise maxBlocksPerNode of IPAMConfiguration "default", or move pods to other nodes',
-          command: 'netplugctl get ipamconfigurations',
-        })),
+        .map(
+          ({ node, family, count }) =>
+            `node "${node}" owns ${counted(count, 'block')} of IPv${String(family)}, the maximum`,
+        ),
   },
 ];
 

@@ -3,7 +3,8 @@ import { exec } from '../../../base/exec.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import { modeOf } from '../../../routing/pool-modes.ts';
 import type { Sources } from './sources.ts';
-import { type Check, topic } from './topic.ts';
+import type { Check } from '../../../checks/check.ts';
+import { topic } from './topic.ts';
 
 export interface BgpFacts {
   /** Names of pools in BGP mode. */
@@ -20,39 +21,38 @@ export const BGP_CHECKS: readonly Check<BgpFacts>[] = [
     id: 'bgp/no-bird',
     severity: 'error',
     expected: 'BIRD 2, when a pool is in BGP mode',
+    remedy: 'Install BIRD 2',
+    command: 'apt-get install bird2',
     judge: ({ pools, bird }) =>
       pools.length === 0 || bird !== undefined
         ? []
-        : [
-            {
-              found: `the program "bird" is not in PATH, but BGP is the mode of ${pools.join(', ')}`,
-              remedy: 'Install BIRD 2',
-              command: 'apt-get install bird2',
-            },
-          ],
+        : [`the program "bird" is not in PATH, but BGP is the mode of ${pools.join(', ')}`],
   },
   {
     id: 'bgp/old-bird',
     severity: 'error',
     expected: 'BIRD 2, when a pool is in BGP mode',
+    remedy: 'Install BIRD 2',
+    command: 'apt-get install bird2',
     judge: ({ pools, bird }) => {
       const major = Number(/(\d+)\./.exec(bird ?? '')?.[1] ?? Number.NaN);
       if (pools.length === 0 || !(major < OLDEST_BIRD)) return [];
-      return [{ found: bird ?? '', remedy: 'Install BIRD 2', command: 'apt-get install bird2' }];
+      return [bird ?? ''];
     },
   },
   {
     id: 'bgp/session-down',
     severity: 'warning',
     expected: 'established BGP sessions',
+    remedy: 'Check the route to the peer, its AS number and its password',
+    command: 'netplugctl node status',
     judge: ({ sessions }) =>
       sessions
         .filter(({ state }) => state !== 'Established')
-        .map(({ peer, kind, state, info }) => ({
-          found: `session with ${peer} (${kind}) is in state ${state}${info === '' ? '' : `: ${info}`}`,
-          remedy: 'Check the route to the peer, its AS number and its password',
-          command: 'netplugctl node status',
-        })),
+        .map(
+          ({ peer, kind, state, info }) =>
+            `session with ${peer} (${kind}) is in state ${state}${info === '' ? '' : `: ${info}`}`,
+        ),
   },
 ];
 

@@ -17,7 +17,7 @@ import type { DatastoreFacts } from './datastore-facts.ts';
 import { LEAK_CHECKS } from './leak-checks.ts';
 import { POOL_CHECKS } from './pool-checks.ts';
 import type { Records } from './records.ts';
-import { judgeAll } from './topic.ts';
+import { judgeAll } from '../../../checks/check.ts';
 import { VERSION_CHECKS, type VersionFacts } from './version-checks.ts';
 
 const REPORT: DatastoreReport = {
@@ -58,7 +58,7 @@ describe('doctor checks of the controllers', () => {
   });
 
   it('need no controllers where no pod needs their records', () => {
-    expect(judgeAll('controllers', CONTROLLER_CHECKS, { ...facts, leader: undefined, namespaces: [] })).toEqual([]);
+    expect(judgeAll(CONTROLLER_CHECKS, { ...facts, leader: undefined, namespaces: [] })).toEqual([]);
   });
 });
 
@@ -122,7 +122,7 @@ describe('doctor checks of credentials', () => {
     ['accepts a credential without an expiry', { validToMs: undefined }, 0],
   ])('%s', (_, more, count) => {
     const facts = { ...CREDENTIALS, credentials: [{ ...year, ...more }] };
-    expect(judgeAll('', CREDENTIAL_CHECKS, facts)).toHaveLength(count);
+    expect(judgeAll(CREDENTIAL_CHECKS, facts)).toHaveLength(count);
   });
 });
 
@@ -162,7 +162,7 @@ describe('doctor checks of pools', () => {
   });
 
   it('ignore disabled pools without addresses, and clusters without nodes', () => {
-    expect(judgeAll('', POOL_CHECKS, { ...RECORDS, pools: [...RECORDS.pools, disabled], nodes: [] })).toEqual([]);
+    expect(judgeAll(POOL_CHECKS, { ...RECORDS, pools: [...RECORDS.pools, disabled], nodes: [] })).toEqual([]);
   });
 });
 
@@ -184,7 +184,7 @@ describe('doctor checks of addresses', () => {
 
   it('have no limit of blocks per node when maxBlocksPerNode is 0', () => {
     const config = { strictAffinity: false, maxBlocksPerNode: 0 };
-    expect(judgeAll('', ADDRESS_CHECKS, facts({ config }))).toEqual([]);
+    expect(judgeAll(ADDRESS_CHECKS, facts({ config }))).toEqual([]);
   });
 });
 
@@ -196,8 +196,8 @@ describe('doctor checks of leaks', () => {
     const facts = kinds.map((kind) => ({ kind, message })) as unknown as Parameters<
       (typeof LEAK_CHECKS)[0]['judge']
     >[0];
-    expect(judgeAll('ipam', LEAK_CHECKS, facts).map(({ id }) => id)).toEqual(LEAK_CHECKS.map(({ id }) => id));
-    expect(judgeAll('ipam', LEAK_CHECKS, [])).toEqual([]);
+    expect(judgeAll(LEAK_CHECKS, facts).map(({ id }) => id)).toEqual(LEAK_CHECKS.map(({ id }) => id));
+    expect(judgeAll(LEAK_CHECKS, [])).toEqual([]);
     expect(kinds).toContain('leaked-address');
   });
 });

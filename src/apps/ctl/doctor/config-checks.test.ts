@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { judgeAll } from '../../../checks/check.ts';
 import { expectEachCheck } from '../../../../test/support/checks.ts';
 import { VERSION } from '../../../base/version.ts';
 import { lintSource } from '../lint/lint-source.ts';
@@ -61,11 +62,11 @@ describe('doctor checks of the configuration', () => {
   });
 
   it('name the file that ignores annotations, and accept netplug-ipam under another plugin', () => {
-    const check = CONFIG_CHECKS.find(({ id }) => id === 'config/annotations-ignored')!;
-    const [fault] = check.judge({ ...SOUND, files: [fileOf('10-netplug.conflist', WITHOUT_POLICY)] });
-    expect(fault?.found).toContain('"/etc/cni/net.d/10-netplug.conflist" does not set policy.type to "orch"');
+    const checks = CONFIG_CHECKS.filter(({ id }) => id === 'config/annotations-ignored');
+    const [finding] = judgeAll(checks, { ...SOUND, files: [fileOf('10-netplug.conflist', WITHOUT_POLICY)] });
+    expect(finding?.found).toContain('"/etc/cni/net.d/10-netplug.conflist" does not set policy.type to "orch"');
     const ptp = { name: 'o', cniVersion: '1.0.0', plugins: [{ type: 'ptp', ipam: { type: 'netplug-ipam' } }] };
-    expect(check.judge({ ...SOUND, files: [fileOf('10-ptp.conflist', JSON.stringify(ptp))] })).toEqual([]);
+    expect(judgeAll(checks, { ...SOUND, files: [fileOf('10-ptp.conflist', JSON.stringify(ptp))] })).toEqual([]);
   });
 
   it('recognize netplug in a file that is not JSON', () => {

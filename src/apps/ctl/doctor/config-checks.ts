@@ -1,7 +1,8 @@
 import { problemLine } from '../../../base/problem.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { ConfigFacts } from './config-facts.ts';
-import { type Check, type Fault, topic } from './topic.ts';
+import type { Check, Fault } from '../../../checks/check.ts';
+import { topic } from './topic.ts';
 import { gatherConfig } from './config-facts.ts';
 
 const INSTALL = 'netplugctl node install';
@@ -11,24 +12,24 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
     id: 'config/missing',
     severity: 'error',
     expected: 'a network configuration with netplug in the folder of the runtime',
+    remedy: 'Install netplug on this node, or pass another folder with --conf-dir',
+    command: INSTALL,
     judge: ({ files, confDir }) => {
       if (files.some(({ isOurs }) => isOurs)) return [];
       const others = files.map(({ name }) => `"${name}"`).join(', ');
       const found = `no configuration in "${confDir}" names netplug (${others === '' ? 'the folder has none' : others})`;
-      return [
-        { found, remedy: 'Install netplug on this node, or pass another folder with --conf-dir', command: INSTALL },
-      ];
+      return [found];
     },
   },
   {
     id: 'config/not-first',
     severity: 'error',
     expected: 'the configuration with netplug first in the order of names, since runtimes use the first',
+    remedy: 'Remove the first file, or rename it to sort after the second',
     judge: ({ files }) => {
       const own = files.findIndex(({ isOurs }) => isOurs);
       return files.slice(0, Math.max(own, 0)).map(({ path }) => ({
         found: `"${path}" comes before "${files[own]?.name ?? ''}"`,
-        remedy: 'Remove the first file, or rename it to sort after the second',
         command: `mv ${path} ${path}.disabled`,
       }));
     },
@@ -37,13 +38,13 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
     id: 'config/several',
     severity: 'warning',
     expected: 'one configuration with netplug',
+    remedy: 'Remove one of the two files',
     judge: ({ files }) =>
       files
         .filter(({ isOurs }) => isOurs)
         .slice(1)
         .map(({ path }) => ({
           found: `"${path}" names netplug too, but runtimes do not read it`,
-          remedy: 'Remove one of the two files',
           command: `rm ${path}`,
         })),
   },
@@ -51,12 +52,9 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
     id: 'config/unreadable',
     severity: 'warning',
     expected: 'readable configuration files',
+    remedy: 'Correct the permissions of the file',
     judge: ({ files }) =>
-      files.flatMap(({ path, problem }) =>
-        problem === undefined
-          ? []
-          : [{ found: `"${path}": ${problem}`, remedy: 'Correct the permissions of the file' }],
-      ),
+      files.flatMap(({ path, problem }) => (problem === undefined ? [] : [`"${path}": ${problem}`])),
   },
   {
     id: 'config/invalid',
@@ -74,14 +72,13 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
     id: 'config/annotations-ignored',
     severity: 'note',
     expected: 'policy.type "orch"; without it the annotations of pods have no effect',
+    remedy: 'Set policy.type to "orch" and give orch access to the API server, if pods use annotations',
     judge: ({ files }) => {
       const own = files.find(({ isOurs }) => isOurs);
       if (own?.netconf === undefined || own.netconf.policyType === 'orch' || !own.programs.includes('netplug'))
         return [];
       const found = `"${own.path}" does not set policy.type to "orch": the annotations of pods for pools, addresses, floating IPs and bandwidth are ignored`;
-      return [
-        { found, remedy: 'Set policy.type to "orch" and give orch access to the API server, if pods use annotations' },
-      ];
+      return [found];
     },
   },
   {
@@ -114,28 +111,25 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
     id: 'config/program-not-executable',
     severity: 'error',
     expected: 'executable plugins',
+    remedy: 'Make it executable',
     judge: ({ programs }) =>
       programs.flatMap(({ path, isExecutable }) =>
         path === undefined || isExecutable
           ? []
-          : [{ found: `"${path}" cannot be executed`, remedy: 'Make it executable', command: `chmod 0755 ${path}` }],
+          : [{ found: `"${path}" cannot be executed`, command: `chmod 0755 ${path}` }],
       ),
   },
   {
     id: 'config/program-version',
     severity: 'warning',
     expected: 'plugins of the same version as netplugctl',
+    remedy: 'Install the same version of both',
+    command: INSTALL,
     judge: ({ programs }) =>
       programs.flatMap(({ path, version }) =>
         version === undefined || version === VERSION
           ? []
-          : [
-              {
-                found: `"${String(path)}" has version ${version}, netplugctl has version ${VERSION}`,
-                remedy: 'Install the same version of both',
-                command: INSTALL,
-              },
-            ],
+          : [`"${String(path)}" has version ${version}, netplugctl has version ${VERSION}`],
       ),
   },
 ];

@@ -6,7 +6,8 @@ import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { namespaceProfile } from '../../../model/policy-names.ts';
 import { findCluster } from '../admit.ts';
 import type { Sources } from './sources.ts';
-import { type Check, topic } from './topic.ts';
+import type { Check } from '../../../checks/check.ts';
+import { topic } from './topic.ts';
 
 export interface ControllerFacts {
   readonly type: Datastore['type'];
@@ -40,16 +41,12 @@ export const CONTROLLER_CHECKS: readonly Check<ControllerFacts>[] = [
     severity: 'error',
     expected:
       'with etcd, a ClusterInformation that can be read: without it the controllers do not know whose records these are',
+    remedy: 'Repair the record, or remove it and name the cluster (docs/controllers.md)',
+    command: 'netplugctl datastore accept-cluster',
     judge: ({ clusterProblem }) =>
       clusterProblem === undefined
         ? []
-        : [
-            {
-              found: `${clusterProblem}: no ${CONTROLLERS} begins to lead, and a leader removes nothing`,
-              remedy: 'Repair the record, or remove it and name the cluster (docs/controllers.md)',
-              command: 'netplugctl datastore accept-cluster',
-            },
-          ],
+        : [`${clusterProblem}: no ${CONTROLLERS} begins to lead, and a leader removes nothing`],
   },
   {
     id: 'controllers/profile-missing',

@@ -1,5 +1,6 @@
 import { type ShownCredential, type CredentialFacts, gatherCredentials } from './credential-facts.ts';
-import { type Check, topic } from './topic.ts';
+import type { Check } from '../../../checks/check.ts';
+import { topic } from './topic.ts';
 
 const MS_PER_DAY = 86_400_000;
 const MS_PER_HOUR = 3_600_000;
@@ -11,7 +12,8 @@ export const CREDENTIAL_CHECKS: readonly Check<CredentialFacts>[] = [
     id: 'credentials/unusable',
     severity: 'error',
     expected: 'readable files of keys, certificates and tokens',
-    judge: ({ unusable }) => unusable.map((found) => ({ found, remedy: 'Correct the file, or its permissions' })),
+    remedy: 'Correct the file, or its permissions',
+    judge: ({ unusable }) => unusable.map((found) => found),
   },
   {
     id: 'credentials/expired',
@@ -44,24 +46,21 @@ export const CREDENTIAL_CHECKS: readonly Check<CredentialFacts>[] = [
     id: 'credentials/not-yet-valid',
     severity: 'error',
     expected: 'certificates whose validity has begun',
+    remedy: 'Check the clock of this machine',
     judge: ({ credentials, nowMs }) =>
       credentials.flatMap(({ what, validFromMs }) =>
-        validFromMs === undefined || validFromMs <= nowMs
-          ? []
-          : [{ found: `${what} is valid from ${day(validFromMs)}`, remedy: 'Check the clock of this machine' }],
+        validFromMs === undefined || validFromMs <= nowMs ? [] : [`${what} is valid from ${day(validFromMs)}`],
       ),
   },
   {
     id: 'credentials/wrong-key',
     severity: 'error',
     expected: 'the private key of the certificate',
+    remedy: 'Install the private key of the certificate',
     judge: ({ credentials }) =>
       credentials
         .filter(({ isKeyOfAnother }) => isKeyOfAnother === true)
-        .map(({ what }) => ({
-          found: `the private key does not match the ${what}`,
-          remedy: 'Install the private key of the certificate',
-        })),
+        .map(({ what }) => `the private key does not match the ${what}`),
   },
 ];
 

@@ -1,6 +1,7 @@
 import { formatBytes } from '../format-bytes.ts';
 import { type DatastoreFacts, gatherDatastore } from './datastore-facts.ts';
-import { type Check, topic } from './topic.ts';
+import type { Check } from '../../../checks/check.ts';
+import { topic } from './topic.ts';
 
 const SKEW_MS = 5000;
 const FULL_SHARE = 0.8;
@@ -26,70 +27,61 @@ export const DATASTORE_CHECKS: readonly Check<DatastoreFacts>[] = [
     id: 'datastore/alarm',
     severity: 'error',
     expected: 'a datastore without an alarm',
-    judge: ({ report }) =>
-      (report?.alarms ?? []).map((found) => ({
-        found,
-        remedy: 'Compact and defragment etcd, or give it a larger quota; then disarm the alarm',
-        command: 'etcdctl alarm disarm',
-      })),
+    remedy: 'Compact and defragment etcd, or give it a larger quota; then disarm the alarm',
+    command: 'etcdctl alarm disarm',
+    judge: ({ report }) => (report?.alarms ?? []).map((found) => found),
   },
   {
     id: 'datastore/nearly-full',
     severity: 'warning',
     expected: 'less than 80 % of the quota of etcd in use',
+    remedy: 'Compact and defragment etcd, or give it a larger quota',
+    command: 'etcdctl defrag',
     judge: ({ report }) => {
       const { sizeBytes = 0, quotaBytes = 0 } = report ?? {};
       if (quotaBytes === 0 || sizeBytes < quotaBytes * FULL_SHARE) return [];
       const found = `${formatBytes(sizeBytes)} of ${formatBytes(quotaBytes)} are in use`;
-      return [{ found, remedy: 'Compact and defragment etcd, or give it a larger quota', command: 'etcdctl defrag' }];
+      return [found];
     },
   },
   {
     id: 'datastore/clock-skew',
     severity: 'warning',
     expected: 'a clock within 5 s of the clock of the datastore',
+    remedy: 'Synchronize both clocks with the same time servers',
+    command: 'timedatectl set-ntp true',
     judge: ({ skewMs }) =>
       skewMs === undefined || Math.abs(skewMs) <= SKEW_MS
         ? []
         : [
-            {
-              found: `the clock of this machine is ${String(Math.round(Math.abs(skewMs) / 1000))} s ${skewMs > 0 ? 'ahead' : 'behind'}`,
-              remedy: 'Synchronize both clocks with the same time servers',
-              command: 'timedatectl set-ntp true',
-            },
+            `the clock of this machine is ${String(Math.round(Math.abs(skewMs) / 1000))} s ${skewMs > 0 ? 'ahead' : 'behind'}`,
           ],
   },
   {
     id: 'datastore/kind-missing',
     severity: 'error',
     expected: 'an API server that serves every kind of this release',
-    judge: ({ report }) =>
-      (report?.missingKinds ?? []).map((kind) => ({
-        found: `the API server does not serve ${kind}`,
-        remedy: 'Apply the CustomResourceDefinitions of this release',
-        command: CRDS,
-      })),
+    remedy: 'Apply the CustomResourceDefinitions of this release',
+    command: CRDS,
+    judge: ({ report }) => (report?.missingKinds ?? []).map((kind) => `the API server does not serve ${kind}`),
   },
   {
     id: 'datastore/kind-differs',
     severity: 'warning',
     expected: 'the CustomResourceDefinitions of this release',
+    remedy: 'Apply the CustomResourceDefinitions of this release, unless the cluster runs a newer one',
+    command: CRDS,
     judge: ({ report }) =>
-      (report?.differingKinds ?? []).map((kind) => ({
-        found: `the schema of ${kind} belongs to another release`,
-        remedy: 'Apply the CustomResourceDefinitions of this release, unless the cluster runs a newer one',
-        command: CRDS,
-      })),
+      (report?.differingKinds ?? []).map((kind) => `the schema of ${kind} belongs to another release`),
   },
   {
     id: 'datastore/node-unpublished',
     severity: 'error',
     expected: 'a NetplugNode that matches the Node, for each Ready node with an agent',
+    remedy: 'Start netplug-agent of this release on that node; its log has the reason why it cannot write the object',
     judge: ({ report }) =>
       (report?.unpublishedNodes ?? []).map(({ node, fault }) => ({
         found: `node "${node}": ${fault}; other nodes route by that object`,
-        remedy:
-          'Start netplug-agent of this release on that node; its log has the reason why it cannot write the object',
         command: `kubectl get netplugnode ${node} -o yaml`,
       })),
   },
@@ -97,44 +89,34 @@ export const DATASTORE_CHECKS: readonly Check<DatastoreFacts>[] = [
     id: 'datastore/right-missing',
     severity: 'error',
     expected: 'the permissions of a role of manifests/rbac.yaml',
+    remedy: 'Apply the roles of this release, and bind the role to this account',
+    command: ROLES,
     judge: ({ report }) =>
-      (report?.missingRights ?? []).map(({ role, rights }) => ({
-        found: `the caller lacks permissions of role ${role}: ${rights.join(', ')}`,
-        remedy: 'Apply the roles of this release, and bind the role to this account',
-        command: ROLES,
-      })),
+      (report?.missingRights ?? []).map(
+        ({ role, rights }) => `the caller lacks permissions of role ${role}: ${rights.join(', ')}`,
+      ),
   },
   {
     id: 'datastore/unreadable',
     severity: 'warning',
     expected: 'records that netplug can decode',
-    judge: ({ unreadable }) =>
-      unreadable.map((found) => ({ found, remedy: 'Correct or delete the record; netplug ignores it' })),
+    remedy: 'Correct or delete the record; netplug ignores it',
+    judge: ({ unreadable }) => unreadable.map((found) => found),
   },
   {
     id: 'datastore/unlisted',
     severity: 'note',
     expected: 'an account that may list all records',
-    judge: ({ listError }) =>
-      listError === undefined
-        ? []
-        : [
-            {
-              found: listError,
-              remedy:
-                'Run the doctor with the account of an administrator, or an account that has the role netplug-viewer',
-              command: 'netplugctl doctor --kubeconfig FILE',
-            },
-          ],
+    remedy: 'Run the doctor with the account of an administrator, or an account that has the role netplug-viewer',
+    command: 'netplugctl doctor --kubeconfig FILE',
+    judge: ({ listError }) => (listError === undefined ? [] : [listError]),
   },
   {
     id: 'datastore/uninspected',
     severity: 'note',
     expected: 'a datastore that reports its version, size and clock',
-    judge: ({ inspectError }) =>
-      inspectError === undefined
-        ? []
-        : [{ found: inspectError, remedy: 'Nothing needs to be done; netplug works without these facts' }],
+    remedy: 'Nothing needs to be done; netplug works without these facts',
+    judge: ({ inspectError }) => (inspectError === undefined ? [] : [inspectError]),
   },
 ];
 

@@ -1,5 +1,6 @@
 import { markdownTable } from '../../../base/markdown-table.ts';
-import type { CheckInfo, Scope } from './topic.ts';
+import type { CheckInfo } from '../../../checks/check.ts';
+import type { Scope } from './topic.ts';
 import { TOPICS, UNEXAMINED, unexaminedId } from './topics.ts';
 
 const WHERE: Readonly<Record<Scope, string>> = { node: 'the node on which the command runs', cluster: 'the cluster' };

@@ -1,5 +1,6 @@
 import { access } from 'node:fs/promises';
 import type { Output } from '../common-options.ts';
+import { hasErrors } from '../../../checks/check.ts';
 import { BIN_DIR, CONF_DIR } from '../../../install/places.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderTable } from '../table.ts';
@@ -29,7 +30,7 @@ export async function doctor(context: Context, options: DoctorOptions & { readon
       ? `${JSON.stringify(diagnosisDocument(diagnosis), undefined, 2)}\n`
       : renderDoctor(diagnosis, io.screen),
   );
-  return allFindings(diagnosis).some(({ severity }) => severity === 'error') ? 1 : 0;
+  return hasErrors(allFindings(diagnosis)) ? 1 : 0;
 }
 
 /** Prints every check without running it. */
@@ -94,7 +95,7 @@ export function diagnosisDocument(diagnosis: Diagnosis): object {
   const count = (wanted: string): number => findings.filter(({ severity }) => severity === wanted).length;
   return {
     counts: { error: count('error'), warning: count('warning'), note: count('note') },
-    findings,
+    findings: findings.map((finding) => ({ area: finding.id.split('/')[0], ...finding })),
     areas: diagnosis.examined.map(({ area, measured }) => ({ area, measured })),
     leftOut: diagnosis.leftOut,
   };

@@ -2,7 +2,8 @@ import { timeLimit } from '../../../base/clock.ts';
 import { untilAborted } from '../../../base/until-aborted.ts';
 import { isNetplugError, reasonOf } from '../../../base/errors.ts';
 import { isStoreFailure, type Sources } from './sources.ts';
-import type { Examination, Finding, Topic } from './topic.ts';
+import type { Finding } from '../../../checks/check.ts';
+import type { Examination, Topic } from './topic.ts';
 import { UNEXAMINED, unexaminedId } from './topics.ts';
 
 /** Timeout of one topic; a topic that times out does not delay the report on the rest. */
@@ -48,7 +49,6 @@ async function examineOne(topic: Topic, sources: Sources): Promise<Examined | Le
 
 function unexamined(area: string, cause: unknown): Finding {
   return {
-    area,
     id: unexaminedId(area),
     ...UNEXAMINED,
     found: reasonOf(cause),

@@ -2,7 +2,8 @@ import { isTooOld, REQUIREMENTS } from '../../../model/requirements.ts';
 import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import type { ForwardDropper } from './forward-filter.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
-import { type Check, type Fault, topic } from './topic.ts';
+import type { Check, Fault } from '../../../checks/check.ts';
+import { topic } from './topic.ts';
 
 export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
@@ -31,10 +32,10 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
     id: 'kernel/ipv6-off',
     severity: 'error',
     expected: 'a kernel with IPv6, when pods have IPv6 addresses',
+    remedy: 'Boot the kernel without ipv6.disable=1',
     judge: ({ families, sysctls }) => {
       if (!families.has(6)) return [];
-      if (sysctls['ipv6/conf/all/forwarding'] === undefined)
-        return [{ found: 'the kernel has no IPv6', remedy: 'Boot the kernel without ipv6.disable=1' }];
+      if (sysctls['ipv6/conf/all/forwarding'] === undefined) return ['the kernel has no IPv6'];
       return wrong(sysctls, 'ipv6/conf/all/disable_ipv6', '0');
     },
   },
@@ -55,34 +56,28 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
     id: 'kernel/untried',
     severity: 'note',
     expected: 'the programs unshare, ip and nft, to test the features of the kernel',
+    remedy: 'Install util-linux, iproute2 and nftables, and run the command as root',
     judge: ({ needed, abilities }) => {
       const untried = [...needed].filter((ability) => abilities[ability] === undefined);
       if (untried.length === 0) return [];
       const found = `cannot test whether the kernel has ${untried.join(', ')}`;
-      return [{ found, remedy: 'Install util-linux, iproute2 and nftables, and run the command as root' }];
+      return [found];
     },
   },
   {
     id: 'kernel/no-nft',
     severity: 'error',
     expected: 'the program nft, when a pool needs NAT or a tunnel',
-    judge: ({ needed, hasNft }) =>
-      needed.has('nf_tables') && !hasNft
-        ? [
-            {
-              found: 'the program "nft" is not in PATH',
-              remedy: 'Install nftables',
-              command: 'apt-get install nftables',
-            },
-          ]
-        : [],
+    remedy: 'Install nftables',
+    command: 'apt-get install nftables',
+    judge: ({ needed, hasNft }) => (needed.has('nf_tables') && !hasNft ? ['the program "nft" is not in PATH'] : []),
   },
   {
     id: 'kernel/too-old',
     severity: 'error',
     expected: `Linux ${REQUIREMENTS.kernel.oldest} or later`,
-    judge: ({ release }) =>
-      isTooOld('kernel', release) ? [{ found: `Linux ${release}`, remedy: 'Upgrade the kernel of this node' }] : [],
+    remedy: 'Upgrade the kernel of this node',
+    judge: ({ release }) => (isTooOld('kernel', release) ? [`Linux ${release}`] : []),
   },
   {
     id: 'kernel/strict-tunnel',

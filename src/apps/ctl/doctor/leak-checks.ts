@@ -1,6 +1,7 @@
 import type { IpamFinding, FindingKind } from '../ipam/finding.ts';
 import { lookTwice } from '../ipam/ipam-check.ts';
-import { type Check, type Severity, topic } from './topic.ts';
+import type { Check, Severity } from '../../../checks/check.ts';
+import { topic } from './topic.ts';
 
 export type LeakFacts = readonly Pick<IpamFinding, 'kind' | 'message' | 'repair'>[];
 

@@ -3,64 +3,62 @@ import type { Node } from '../../../model/node.ts';
 import { overlappedPools } from '../../../model/pool-conflicts.ts';
 import { matchesSelector } from '../../../model/selector.ts';
 import { FAMILIES, type Family } from '../../../net/address.ts';
-import { cidrContains, parseCidr, tryReadCidr } from '../../../net/cidr.ts';
+import { cidrContains, parseCidr, rangesOverlap } from '../../../net/cidr.ts';
 import { modeOf } from '../../../routing/pool-modes.ts';
 import { counted } from '../../../base/counted.ts';
 import type { Records } from './records.ts';
-import { type Check, topic } from './topic.ts';
+import type { Check } from '../../../checks/check.ts';
+import { topic } from './topic.ts';
 
 export const POOL_CHECKS: readonly Check<Records>[] = [
   {
     id: 'pools/none',
     severity: 'error',
     expected: 'an enabled pool for pods',
+    remedy: 'Create a pool, or enable one',
+    command: 'netplugctl apply -f examples/ippools.yaml',
     judge: ({ pools }) =>
       FAMILIES.some((family) => usable(pools, family).length > 0)
         ? []
-        : [
-            {
-              found: pools.length === 0 ? 'no pool exists' : 'every pool is disabled, or not for pods',
-              remedy: 'Create a pool, or enable one',
-              command: 'netplugctl apply -f examples/ippools.yaml',
-            },
-          ],
+        : [pools.length === 0 ? 'no pool exists' : 'every pool is disabled, or not for pods'],
   },
   {
     id: 'pools/node-unserved',
     severity: 'error',
     expected: 'for every node, a pool of each IP family in use that selects it',
+    remedy: 'Correct the nodeSelector of a pool, or the labels of the node',
+    command: 'netplugctl get ippools',
     judge: ({ pools, nodes }) =>
       FAMILIES.flatMap((family) => {
         const ofFamily = usable(pools, family);
         if (ofFamily.length === 0) return [];
         return nodes
           .filter((node) => !ofFamily.some((pool) => selects(pool, node)))
-          .map(({ metadata }) => ({
-            found: `no IPv${String(family)} pool selects node "${metadata.name}"`,
-            remedy: 'Correct the nodeSelector of a pool, or the labels of the node',
-            command: 'netplugctl get ippools',
-          }));
+          .map(({ metadata }) => `no IPv${String(family)} pool selects node "${metadata.name}"`);
       }),
   },
   {
     id: 'pools/selects-none',
     severity: 'warning',
     expected: 'enabled pools that select at least one node',
+    remedy: 'Correct its nodeSelector, or label nodes',
+    command: 'netplugctl get nodes -o wide',
     judge: ({ pools, nodes }) =>
       nodes.length === 0
         ? []
         : pools
             .filter((pool) => !pool.spec.disabled && !nodes.some((node) => selects(pool, node)))
-            .map(({ metadata, spec }) => ({
-              found: `pool "${metadata.name}" selects none of ${counted(nodes.length, 'node')}: ${spec.nodeSelector}`,
-              remedy: 'Correct its nodeSelector, or label nodes',
-              command: 'netplugctl get nodes -o wide',
-            })),
+            .map(
+              ({ metadata, spec }) =>
+                `pool "${metadata.name}" selects none of ${counted(nodes.length, 'node')}: ${spec.nodeSelector}`,
+            ),
   },
   {
     id: 'pools/disabled-in-use',
     severity: 'warning',
     expected: 'no assigned addresses in a disabled pool',
+    remedy: 'Recreate its pods to move them to another pool, or enable the pool',
+    command: 'netplugctl ipam show --blocks',
     judge: ({ pools, blocks }) =>
       pools
         .filter(({ spec }) => spec.disabled)
@@ -70,11 +68,7 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
           const held = inside.reduce((sum, { slots }) => sum + slots.size, 0);
           if (held === 0) return [];
           return [
-            {
-              found: `pool "${metadata.name}" is disabled, but has ${counted(held, 'assigned address', 'assigned addresses')}`,
-              remedy: 'Recreate its pods to move them to another pool, or enable the pool',
-              command: 'netplugctl ipam show --blocks',
-            },
+            `pool "${metadata.name}" is disabled, but has ${counted(held, 'assigned address', 'assigned addresses')}`,
           ];
         }),
   },
@@ -82,10 +76,10 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
     id: 'pools/overlap',
     severity: 'error',
     expected: 'pools that do not overlap',
+    remedy: 'Recreate the pods of the younger pool if it has any, then delete the pool',
     judge: ({ pools }) =>
       [...overlappedPools(pools)].map(([name, older]) => ({
         found: `pool "${name}" overlaps the older pool "${older}", and therefore assigns no addresses`,
-        remedy: 'Recreate the pods of the younger pool if it has any, then delete the pool',
         command: `netplugctl delete ippool ${name}`,
       })),
   },
@@ -93,20 +87,13 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
     id: 'pools/node-inside',
     severity: 'error',
     expected: 'node addresses outside all pools',
+    remedy: 'Use another range for pods, or reserve those addresses with an IPReservation',
     judge: ({ pools, nodes }) =>
       nodes.flatMap((node) =>
         ownAddresses(node).flatMap((text) => {
-          const address = tryReadCidr(text.includes('/') ? text : `${text}/${text.includes(':') ? '128' : '32'}`);
-          const around = pools.find(
-            ({ spec }) => address !== undefined && cidrContains(parseCidr(spec.cidr), address.address),
-          );
+          const around = pools.find(({ spec }) => rangesOverlap(spec.cidr, text));
           if (around === undefined) return [];
-          return [
-            {
-              found: `${text} of node "${node.metadata.name}" is in pool "${around.metadata.name}" ${around.spec.cidr}`,
-              remedy: 'Use another range for pods, or reserve those addresses with an IPReservation',
-            },
-          ];
+          return [`${text} of node "${node.metadata.name}" is in pool "${around.metadata.name}" ${around.spec.cidr}`];
         }),
       ),
   },
@@ -115,13 +102,14 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
     severity: 'note',
     expected:
       'natOutgoing, or routes of the network fabric to the pool, for pods that connect to destinations outside the cluster',
+    remedy: 'Set natOutgoing if its pods need destinations outside the cluster',
     judge: ({ pools }) =>
       pools
         .filter((pool) => !pool.spec.disabled && !pool.spec.natOutgoing && modeOf(pool).kind !== 'bgp')
-        .map(({ metadata }) => ({
-          found: `pool "${metadata.name}" uses a tunnel without natOutgoing: replies from outside the cluster have no route back`,
-          remedy: 'Set natOutgoing if its pods need destinations outside the cluster',
-        })),
+        .map(
+          ({ metadata }) =>
+            `pool "${metadata.name}" uses a tunnel without natOutgoing: replies from outside the cluster have no route back`,
+        ),
   },
 ];
 

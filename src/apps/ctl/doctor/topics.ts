@@ -10,7 +10,8 @@ import { FILE_TOPIC } from './file-checks.ts';
 import { KERNEL } from './kernel-checks.ts';
 import { LEAKS } from './leak-checks.ts';
 import { POOL_TOPIC } from './pool-checks.ts';
-import type { CheckInfo, Topic } from './topic.ts';
+import type { CheckInfo } from '../../../checks/check.ts';
+import type { Topic } from './topic.ts';
 import { VERSIONS } from './version-checks.ts';
 
 /** All topics, in the order of the report. */

@@ -4,7 +4,8 @@ import { isLocked } from '../../../model/cluster-information.ts';
 import { clusterVersions } from '../../../model/cluster-versions.ts';
 import { findCluster } from '../admit.ts';
 import type { Sources } from './sources.ts';
-import { type Check, topic } from './topic.ts';
+import type { Check } from '../../../checks/check.ts';
+import { topic } from './topic.ts';
 
 export interface VersionFacts {
   /** The newest release that has run in the cluster; undefined when the datastore records none. */
@@ -47,27 +48,17 @@ export const VERSION_CHECKS: readonly Check<VersionFacts>[] = [
     id: 'versions/agents-differ',
     severity: 'warning',
     expected: 'agents of one release on all nodes, except during an upgrade',
-    judge: ({ skews }) =>
-      skews.map((found) => ({
-        found,
-        remedy: 'Finish the upgrade of the agents',
-        command: 'netplugctl get nodes -o wide',
-      })),
+    remedy: 'Finish the upgrade of the agents',
+    command: 'netplugctl get nodes -o wide',
+    judge: ({ skews }) => skews.map((found) => found),
   },
   {
     id: 'versions/locked',
     severity: 'warning',
     expected: 'a datastore that is not locked for maintenance; a locked one assigns and releases no addresses',
-    judge: ({ isLocked }) =>
-      isLocked
-        ? [
-            {
-              found: 'the datastore is locked for maintenance',
-              remedy: 'Finish the maintenance, and unlock the datastore',
-              command: 'netplugctl datastore unlock',
-            },
-          ]
-        : [],
+    remedy: 'Finish the maintenance, and unlock the datastore',
+    command: 'netplugctl datastore unlock',
+    judge: ({ isLocked }) => (isLocked ? ['the datastore is locked for maintenance'] : []),
   },
 ];
 

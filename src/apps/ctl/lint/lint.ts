@@ -13,7 +13,7 @@ import { meaningOf, showsToBeOurs } from './recognize.ts';
 import type { RemarkSeverity } from '../../../config/remark.ts';
 import type { PlacedRemark } from './placed-remark.ts';
 import { remarkJson, remarkTable, repairLines } from './render-remarks.ts';
-import { sarifLog } from './sarif.ts';
+import { remarkLog } from './remark-log.ts';
 import { readFile, realpath, stat } from 'node:fs/promises';
 import { writeFileAtomically } from '../../../base/atomic-file.ts';
 import type { DocumentSource } from '../documents.ts';
@@ -64,7 +64,7 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
   if (passedOver > 0) {
     io.stderr(`${counted(passedOver, 'file')} ignored: neither network configurations nor resources nor objects\n`);
   }
-  if (output === 'sarif') io.stdout(`${JSON.stringify(sarifLog(remarks), undefined, 2)}\n`);
+  if (output === 'sarif') io.stdout(`${JSON.stringify(remarkLog(remarks), undefined, 2)}\n`);
   else if (output === 'json') io.stdout(`${JSON.stringify(remarkJson(remarks, results), undefined, 2)}\n`);
   else {
     for (const result of results) io.stdout(repairLines(result, fixes));

@@ -4,18 +4,19 @@ import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { type PlanRecord, readPlanRecord } from '../../../plans/plan-records.ts';
 import { carryOut, type Execution } from '../../../plans/carry-out.ts';
 import { isEmpty } from '../../../plans/plan.ts';
-import type { FoundHazard } from '../../../upgrade/cluster/checks/check.ts';
-import { blockingChecks, runPreflight } from '../../../upgrade/cluster/checks/preflight.ts';
+import type { Finding } from '../../../checks/check.ts';
+import { blockingChecks, findHazards } from '../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
-import { renderHazards, renderUpgradePlan } from '../../../upgrade/cluster/render-upgrade.ts';
+import { renderUpgradePlan } from '../../../upgrade/cluster/render-upgrade.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradePlan, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { VERSION } from '../../../base/version.ts';
 import { confirm, type ConfirmMode } from '../cluster/confirm.ts';
 import { podRun } from '../cluster/node-pods.ts';
+import { renderHazards } from './render-hazards.ts';
 import type { Context, Status } from '../ports.ts';
 import { executionOf, resumeIfSound } from '../run-plan.ts';
 import { AS_INSTALLED, targetReader, type UpgradeChoices, type UpgradeSession, withUpgrade } from './open-upgrade.ts';
@@ -72,7 +73,7 @@ async function readRun(
 /** Shows hazards and plan. @throws upgrade/refused */
 function showUpgrade({ session, snapshot, target }: UpgradeRun, { accept }: ApplyOptions): UpgradePlan {
   const plan = planUpgrade(snapshot, target);
-  showHazards(session.context, runPreflight(snapshot, target), accept);
+  showHazards(session.context, findHazards(snapshot, target), accept);
   session.context.io.stdout(renderUpgradePlan(plan, detectInstallation(snapshot), target));
   return plan;
 }
@@ -150,7 +151,7 @@ export function ownSteps(plan: UpgradePlan, chosen: readonly string[]): UpgradeP
 }
 
 /** Shows the fields that others lose first. @throws upgrade/refused */
-function showHazards({ io }: Context, hazards: readonly FoundHazard[], accepted: readonly string[]): void {
+function showHazards({ io }: Context, hazards: readonly Finding[], accepted: readonly string[]): void {
   if (hazards.length > 0) io.stderr(renderHazards(hazards));
   const ids = blockingChecks(hazards, accepted);
   if (ids.length === 0) return;

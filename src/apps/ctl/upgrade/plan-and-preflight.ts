@@ -1,17 +1,19 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { writeFileAtomically } from '../../../base/atomic-file.ts';
+import { hasErrors } from '../../../checks/check.ts';
 import { chartFiles } from '../../../install/cluster/chart/chart-files.ts';
 import { releaseFiles, textOf } from '../../../install/cluster/release-manifests.ts';
-import { isBlocked, runPreflight } from '../../../upgrade/cluster/checks/preflight.ts';
+import { findHazards, PREFLIGHT_CHECKS } from '../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
-import { renderHazards, renderUpgradePlan, shownInstallation } from '../../../upgrade/cluster/render-upgrade.ts';
+import { renderUpgradePlan, shownInstallation } from '../../../upgrade/cluster/render-upgrade.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { readUpgrade, type UpgradeChoices } from './open-upgrade.ts';
-import { hazardLog } from './preflight-sarif.ts';
+import { findingLog } from '../sarif.ts';
+import { renderHazards } from './render-hazards.ts';
 
 export interface PlanOptions extends UpgradeChoices {
   readonly save: string | undefined;
@@ -68,8 +70,11 @@ export interface PreflightOptions extends UpgradeChoices {
 /** Shows the hazards. Returns 1 when the upgrade would be refused. */
 export async function showPreflight(context: Context, { output, ...choices }: PreflightOptions): Promise<Status> {
   const { snapshot, target } = await readUpgrade(context, choices);
-  const hazards = runPreflight(snapshot, target);
-  const log = output === 'sarif' ? hazardLog(hazards) : { refused: isBlocked(hazards), hazards };
-  context.io.stdout(output === 'text' ? renderHazards(hazards) : `${JSON.stringify(log, undefined, 2)}\n`);
-  return isBlocked(hazards) ? 1 : 0;
+  const hazards = findHazards(snapshot, target);
+  const refused = hasErrors(hazards);
+  const log = output === 'sarif' ? findingLog('upgrade preflight', PREFLIGHT_CHECKS, hazards) : { refused, hazards };
+  context.io.stdout(
+    output === 'text' ? renderHazards(hazards, context.io.screen) : `${JSON.stringify(log, undefined, 2)}\n`,
+  );
+  return refused ? 1 : 0;
 }

@@ -1,3 +1,4 @@
+import type { Unread } from '../../../checks/check.ts';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import * as v from 'valibot';
@@ -30,19 +31,19 @@ export interface ChartRecords {
   /** The Secrets of all revisions of these releases, whole. */
   readonly secrets: readonly Manifest[];
   /** Why records could not be read. */
-  readonly unread: readonly string[];
+  readonly unread: readonly Unread[];
 }
 
 /** Reads the records of helm in all namespaces without helm. @throws store/* */
 export async function readChartRecords(api: OrchApi, signal: AbortSignal): Promise<ChartRecords> {
   const newest = new Map<string, ChartRelease>();
   const found: { readonly release: string; readonly secret: Manifest }[] = [];
-  const unread: string[] = [];
+  const unread: Unread[] = [];
   for (const secret of await api.list(SECRETS, RECORDS, signal)) {
     const { name, namespace = '' } = secret.metadata;
     const read = await decodeRecord(secret);
     if (typeof read === 'string') {
-      unread.push(`chart record Secret ${namespace}/${name}: ${read}`);
+      unread.push({ fact: `chart record Secret ${namespace}/${name}`, why: read });
       continue;
     }
     if (!read.isOurs) continue;

@@ -1,39 +1,9 @@
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { NODES } from '../../../kube/paths.ts';
 import { containersIn, listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
-import type { NodeState, PodSnapshot, SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
+import type { PodSnapshot, SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 import { FLOW_PODS, PROBE_PODS } from '../../../install/cluster/probe-objects.ts';
 import { SYSTEM_PODS } from '../cluster/node-pods.ts';
-import { isLinux } from '../cluster/wait-ready.ts';
-
-/** Reads the nodes that run Linux. @throws store/* */
-export async function readNodes(api: OrchApi, signal: AbortSignal): Promise<readonly NodeState[]> {
-  return (await api.list(NODES, {}, signal)).filter(isLinux).map(nodeStateOf);
-}
-
-function nodeStateOf(node: ApiObject): NodeState {
-  const [spec, status] = [recordIn(node, 'spec'), recordIn(node, 'status')];
-  const info = recordIn(status, 'nodeInfo');
-  const ready = listIn(status, 'conditions').find((condition) => condition['type'] === 'Ready');
-  return {
-    name: node.metadata.name,
-    isReady: ready?.['status'] === 'True',
-    isSchedulable: spec['unschedulable'] !== true,
-    kubelet: textIn(info, 'kubeletVersion'),
-    architecture: textIn(info, 'architecture'),
-    kernel: textIn(info, 'kernelVersion'),
-    runtime: textIn(info, 'containerRuntimeVersion'),
-    addresses: listIn(status, 'addresses')
-      .filter((address) => textIn(address, 'type').endsWith('IP'))
-      .map((address) => textIn(address, 'address')),
-    podCidrs: Array.isArray(spec['podCIDRs']) ? spec['podCIDRs'].map(String) : [],
-    taints: listIn(spec, 'taints').map(
-      (taint) => `${textIn(taint, 'key')}=${textIn(taint, 'value')}:${textIn(taint, 'effect')}`,
-    ),
-    labels: node.metadata.labels ?? {},
-  };
-}
 
 const PROBES: readonly string[] = [...PROBE_PODS, ...FLOW_PODS];
 

@@ -4,11 +4,11 @@ import { KIND_NAMES, KINDS } from '../../../model/kinds.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import { cidrContains, cidrSize, parseCidr } from '../../../net/cidr.ts';
 import type { Datastore } from '../../../config/connection.ts';
-import { reasonOf } from '../../../base/errors.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { ResourceKind, ResourceOf } from '../../../model/kinds.ts';
 import type { DatastoreState } from '../../../upgrade/cluster/snapshot.ts';
 import { findCluster } from '../admit.ts';
+import type { Attempts } from '../cluster/attempts.ts';
 import { lookTwice } from '../ipam/ipam-check.ts';
 import type { Context } from '../ports.ts';
 
@@ -17,11 +17,6 @@ export const UPGRADE_NAMES = { label: 'netplug/host-endpoint-upgrade', policy: '
 /** Younger allocations may belong to a call that is under way. */
 const GRACE_SECONDS = 60;
 
-export interface ReadRecords {
-  readonly state: DatastoreState;
-  readonly unread: readonly string[];
-}
-
 /** Reads what checks need to know about the records. What cannot be read is reported. */
 export async function readRecordFacts(
   context: Context,
@@ -29,19 +24,15 @@ export async function readRecordFacts(
     store,
     datastore,
     served,
-  }: { readonly store: Store; readonly datastore: Datastore; readonly served: readonly string[] },
-): Promise<ReadRecords> {
+    attempts,
+  }: {
+    readonly store: Store;
+    readonly datastore: Datastore;
+    readonly served: readonly string[];
+    readonly attempts: Attempts;
+  },
+): Promise<DatastoreState> {
   const { signal } = context;
-  const unread: string[] = [];
-  const attempt = async <T>(what: string, read: () => Promise<T>): Promise<T | undefined> => {
-    try {
-      return await read();
-    } catch (cause) {
-      signal.throwIfAborted();
-      unread.push(`${what}: ${reasonOf(cause)}`);
-      return undefined;
-    }
-  };
   const unreadable: string[] = [];
   // An older release has fewer kinds.
   const isThere = (kind: ResourceKind): boolean => {
@@ -50,12 +41,12 @@ export async function readRecordFacts(
   };
   const list = async <K extends ResourceKind>(kind: K): Promise<readonly ResourceOf<K>[] | undefined> => {
     if (!isThere(kind)) return [];
-    const listing = await attempt(kind, async () => store.listResources(kind, signal));
+    const listing = await attempts.read(kind, undefined, async () => store.listResources(kind, signal));
     unreadable.push(...(listing?.problems ?? []));
     return listing?.resources;
   };
   const cluster = isThere('ClusterInformation')
-    ? await attempt('ClusterInformation', async () => findCluster(store, signal))
+    ? await attempts.read('ClusterInformation', undefined, async () => findCluster(store, signal))
     : undefined;
   const endpoints = await list('HostEndpoint');
   const policies = (await list('GlobalNetworkPolicy')) ?? [];
@@ -63,7 +54,7 @@ export async function readRecordFacts(
   for (const kind of KIND_NAMES.filter((each) => !['HostEndpoint', 'GlobalNetworkPolicy', 'IPPool'].includes(each)))
     await list(kind);
   const looked = isThere('IPPool')
-    ? await attempt('addresses', async () =>
+    ? await attempts.read('addresses', undefined, async () =>
         lookTwice(context, store, { kernel: undefined, options: { node: undefined, graceSeconds: GRACE_SECONDS } }),
       )
     : undefined;
@@ -71,22 +62,19 @@ export async function readRecordFacts(
   const blocks = looked?.state.blocks ?? [];
   const selector = `has(${UPGRADE_NAMES.label})`;
   return {
-    unread,
-    state: {
-      type: datastore.type,
-      clusterVersion: cluster?.spec.netplugVersion,
-      isLocked: isLocked(cluster),
-      hostEndpoints: endpoints,
-      preparation: policies.filter(({ spec }) => spec.selector === selector).map(({ metadata }) => metadata.name),
-      addressProblems: faults?.length,
-      addressFaults: faults?.map(({ kind, subject }) => `${kind} ${subject}`),
-      unreadable: [...new Set([...unreadable, ...(looked?.state.unreadable ?? [])])],
-      pools: pools.map(({ metadata, spec }) => {
-        const cidr = parseCidr(spec.cidr);
-        const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
-        const held = inside.reduce((sum, block) => sum + heldAddresses(block).length, 0);
-        return { name: metadata.name, cidr: spec.cidr, used: held / Number(cidrSize(cidr)), isDisabled: spec.disabled };
-      }),
-    },
+    type: datastore.type,
+    clusterVersion: cluster?.spec.netplugVersion,
+    isLocked: isLocked(cluster),
+    hostEndpoints: endpoints,
+    preparation: policies.filter(({ spec }) => spec.selector === selector).map(({ metadata }) => metadata.name),
+    addressProblems: faults?.length,
+    addressFaults: faults?.map(({ kind, subject }) => `${kind} ${subject}`),
+    unreadable: [...new Set([...unreadable, ...(looked?.state.unreadable ?? [])])],
+    pools: pools.map(({ metadata, spec }) => {
+      const cidr = parseCidr(spec.cidr);
+      const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
+      const held = inside.reduce((sum, block) => sum + heldAddresses(block).length, 0);
+      return { name: metadata.name, cidr: spec.cidr, used: held / Number(cidrSize(cidr)), isDisabled: spec.disabled };
+    }),
   };
 }

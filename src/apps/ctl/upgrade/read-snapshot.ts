@@ -1,5 +1,4 @@
 import { probeObjects } from '../../../install/cluster/probe-objects.ts';
-import { reasonOf } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
@@ -8,13 +7,14 @@ import { type ClusterSnapshot, SNAPSHOT_FORMAT, type UpgradeMethod } from '../..
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { Datastore } from '../../../config/connection.ts';
 import type { Store } from '../../../datastore/store.ts';
-import { findMissingRights, rightsForObjects } from '../cluster/read-preflight-facts.ts';
+import { openAttempts } from '../cluster/attempts.ts';
+import { findMissingRights, rightsForObjects } from '../cluster/missing-rights.ts';
+import { readClusterFacts } from '../cluster/read-cluster-facts.ts';
 import type { Context } from '../ports.ts';
 import { readChartRecords } from './read-charts.ts';
-import { readMesh, readNodes, readPods } from './read-nodes.ts';
+import { readMesh, readPods } from './read-nodes.ts';
 import { readInstalledObjects, snapshotOf } from './read-objects.ts';
 import { readRecordFacts } from './read-records.ts';
-import { readWebhooks } from './read-webhooks.ts';
 import { dryRunApply } from './dry-run-apply.ts';
 
 export interface SnapshotSources {
@@ -29,6 +29,7 @@ const WRITE_VERBS = ['get', 'create', 'patch', 'update'];
 const FURTHER_RIGHTS = [
   { verb: 'list', group: '', resource: 'pods', namespace: 'netplug-system' },
   { verb: 'list', group: '', resource: 'secrets' },
+  { verb: 'list', group: 'coordination.k8s.io', resource: 'leases', namespace: 'kube-node-lease' },
   { verb: 'list', group: '', resource: 'services', namespace: 'kube-system' },
   { verb: 'list', group: 'discovery.k8s.io', resource: 'endpointslices', namespace: 'kube-system' },
 ] as const;
@@ -40,44 +41,37 @@ export async function readSnapshot(
   method?: UpgradeMethod,
 ): Promise<ClusterSnapshot> {
   const { signal, ports } = context;
-  const unread: string[] = [];
-  const attempt = async <T>(what: string, fallback: T, read: () => Promise<T>): Promise<T> => {
-    try {
-      return await read();
-    } catch (cause) {
-      signal.throwIfAborted();
-      unread.push(`${what}: ${reasonOf(cause)}`);
-      return fallback;
-    }
-  };
-  const kubernetes = await api.serverVersion(signal);
+  const attempts = openAttempts(signal);
   const served = await api.servedKinds(signal);
   const objects = (await readInstalledObjects(api, served, signal)).map(snapshotOf);
   const noCharts = { releases: [], secrets: [], unread: [] };
-  const charts = await attempt('chart records', noCharts, async () => readChartRecords(api, signal));
-  const records = await readRecordFacts(context, { store, datastore, served });
+  const charts = await attempts.read('chart records', noCharts, async () => readChartRecords(api, signal));
+  const state = await readRecordFacts(context, { store, datastore, served, attempts });
+  const { nodes, ...cluster } = await readClusterFacts(api, { rights: [], attempts }, signal);
   const first: ClusterSnapshot = {
     format: SNAPSHOT_FORMAT,
     at: new Date(ports.clock.now()).toISOString(),
     tool: VERSION,
     ...(method === undefined ? {} : { method }),
-    kubernetes,
+    ...cluster,
     objects,
     served,
     charts: charts.releases,
-    nodes: await attempt('nodes', [], async () => readNodes(api, signal)),
-    pods: await attempt('pods', [], async () => readPods(api, signal)),
-    ...(await attempt('sidecars', { mesh: undefined, sidecars: [] }, async () => readMesh(api, signal))),
-    datastore: records.state,
+    nodes: nodes.filter(({ os }) => os === 'linux'),
+    pods: await attempts.read('pods', [], async () => readPods(api, signal)),
+    ...(await attempts.read('sidecars', { mesh: undefined, sidecars: [] }, async () => readMesh(api, signal))),
+    datastore: state,
     dryRuns: [],
-    missingRights: [],
-    services: await attempt('services', 0, async () => (await api.list(SERVICES, { only: 'names' }, signal)).length),
-    webhooks: await attempt('webhooks', [], async () => readWebhooks(api, signal)),
+    services: await attempts.read(
+      'services',
+      0,
+      async () => (await api.list(SERVICES, { only: 'names' }, signal)).length,
+    ),
     unread: [],
   };
   const applied = appliedObjects(first, targetOf(first));
   const kinds = new Set(served);
-  const dryRuns = await attempt('dry run of the target', [], async () =>
+  const dryRuns = await attempts.read('dry run of the target', [], async () =>
     Promise.all(applied.map(async (object) => dryRunApply(api, { object, served: kinds }, signal))),
   );
   const probes = probeObjects({ release: VERSION, image: '', pullSecrets: [] });
@@ -86,12 +80,12 @@ export async function readSnapshot(
     ...rightsForObjects(probes, [...WRITE_VERBS, 'delete']),
     ...FURTHER_RIGHTS,
   ];
-  const missingRights = await attempt('rights', [], async () => findMissingRights(api, rights, signal));
+  const missingRights = await attempts.read('rights', [], async () => findMissingRights(api, rights, signal));
   return {
     ...first,
     dryRuns: dryRuns.filter((each) => each !== undefined),
     missingRights,
-    unread: [...unread, ...records.unread, ...charts.unread],
+    unread: [...attempts.unread, ...charts.unread],
   };
 }
 

@@ -14,7 +14,8 @@ import { imageWatch, podStateOf, type PodRun, SYSTEM_PODS } from '../cluster/nod
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
-import { isLeaving, podOf, readNodes, readPods } from './read-nodes.ts';
+import { readNodes } from '../cluster/node-state.ts';
+import { isLeaving, podOf, readPods } from './read-nodes.ts';
 import { proofOf } from './proof.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
 import { settleFlow } from './watch-packets.ts';

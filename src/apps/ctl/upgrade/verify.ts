@@ -72,7 +72,11 @@ export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): 
         : 'the record of the cluster does not have the version that makes them refuse',
     },
     result('every record can be read', datastore.unreadable, 'all of them'),
-    result('everything could be read', snapshot.unread, 'all of it'),
+    result(
+      'everything could be read',
+      snapshot.unread.map(({ fact, why }) => `${fact}: ${why}`),
+      'all of it',
+    ),
   ];
 }
 

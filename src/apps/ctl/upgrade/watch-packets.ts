@@ -9,7 +9,8 @@ import {
   runPods,
   SYSTEM_PODS,
 } from '../cluster/node-pods.ts';
-import { isLeaving, readNodes } from './read-nodes.ts';
+import { readNodes } from '../cluster/node-state.ts';
+import { isLeaving } from './read-nodes.ts';
 
 /** Between the pods of more nodes, the datagrams themselves would be a load. */
 const MOST_NODES = 100;

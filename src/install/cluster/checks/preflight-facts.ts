@@ -1,10 +1,8 @@
+import type { ClusterFacts } from '../../../checks/cluster-facts.ts';
 import type { ClusterDatastore, Variant } from '../settings.ts';
 
 /** What the API of a cluster tells about it before an installation. */
-export interface PreflightFacts {
-  /** Such as `v1.37.2`. */
-  readonly serverVersion: string;
-  readonly nodes: readonly NodeFact[];
+export interface PreflightFacts extends ClusterFacts {
   /** Empty when the cluster does not tell them. */
   readonly serviceCidrs: readonly string[];
   readonly pools: readonly NamedRange[];
@@ -17,29 +15,12 @@ export interface PreflightFacts {
   readonly release: string | undefined;
   /** What has installed netplug already; undefined when nothing has. */
   readonly installedBy: InstallMethod | undefined;
-  /** Rights that the caller lacks, such as `create daemonsets.apps`. */
-  readonly missingRights: readonly string[];
-  /** Webhooks of the API server that are called for pods and are served by pods. */
-  readonly podWebhooks: readonly string[];
   /** Faults of the certificates of etcd, such as `/etc/a.crt: has expired`. */
   readonly certificateFaults: readonly string[];
 }
 
 export const INSTALL_METHODS = ['operator', 'chart', 'manifest'] as const;
 export type InstallMethod = (typeof INSTALL_METHODS)[number];
-
-export interface NodeFact {
-  readonly name: string;
-  readonly os: string;
-  readonly kernel: string;
-  readonly architecture: string;
-  readonly addresses: readonly string[];
-  readonly podCidrs: readonly string[];
-  /** Reason and message of the condition Ready, when it is not True. */
-  readonly notReady: string | undefined;
-  /** How far the clock of the node is ahead of that of the API server; undefined when it cannot be told. */
-  readonly clockAheadMs: number | undefined;
-}
 
 export interface NamedRange {
   readonly name: string;

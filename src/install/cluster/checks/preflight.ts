@@ -1,66 +1,38 @@
 import { isNewerRelease, isNewerVersion } from '../../../base/compare-versions.ts';
+import { type Check, type Fault, faultOf, type Finding, judgeAll } from '../../../checks/check.ts';
+import { nodeFault, NODE_REQUIREMENTS, SERVER_CHECKS, WEBHOOK_CHECK } from '../../../checks/cluster-checks.ts';
 import { RELEASE_LABEL } from '../names.ts';
-import { ARCHITECTURES, isTooOld, REQUIREMENTS } from '../../../model/requirements.ts';
-import { type Cidr, cidrsOverlap, tryReadCidr } from '../../../net/cidr.ts';
+import { rangesOverlap } from '../../../net/cidr.ts';
 import { datastoreChanges } from './datastore-changes.ts';
-import type { DefinitionFact, PreflightFacts, NodeFact, WantedInstallation } from './preflight-facts.ts';
+import type { DefinitionFact, PreflightFacts, WantedInstallation } from './preflight-facts.ts';
 
-export interface PreflightFinding {
-  /** Stable, for tools. */
-  readonly id: string;
-  readonly severity: 'error' | 'warning';
-  /** The flag, object or field that the finding is about. */
-  readonly field: string;
-  readonly found: string;
-  readonly remedy: string;
-}
-
-const SKEW_MS = 30_000;
 /** What the kubelet says while no network plugin is configured. */
 const WAITS_FOR_NETWORK = /cni|network plugin|NetworkPluginNotReady|NetworkReady=false/i;
+const SHOWN_FIELDS = 5;
 
-interface PreflightCheck {
-  readonly id: string;
-  readonly severity: PreflightFinding['severity'];
-  readonly judge: (
-    facts: PreflightFacts,
-    wanted: WantedInstallation,
-  ) => readonly Omit<PreflightFinding, 'id' | 'severity'>[];
+/** What the cluster has, and what it shall get. */
+export interface InstallFacts extends PreflightFacts {
+  readonly wanted: WantedInstallation;
 }
 
-const CHECKS: readonly PreflightCheck[] = [
+/** `nodes` are those with Linux. */
+interface JudgedFacts extends InstallFacts {
+  readonly allNodes: PreflightFacts['nodes'];
+}
+
+const INSTALL_CHECKS: readonly Check<JudgedFacts>[] = [
+  // Nothing is known of whether the network works already, with which the webhook would answer.
+  { ...WEBHOOK_CHECK, severity: 'warning' },
+  ...NODE_REQUIREMENTS,
   {
-    id: 'rights',
+    id: 'release/newer',
     severity: 'error',
-    judge: ({ missingRights }) =>
-      missingRights.map((right) => ({
-        field: 'rights',
-        found: `the user of the kubeconfig may not ${right}`,
-        remedy: 'Use the kubeconfig of a cluster administrator (--kubeconfig, --context), or have the right granted',
-      })),
-  },
-  {
-    id: 'server-version',
-    severity: 'error',
-    judge: ({ serverVersion }) =>
-      isTooOld('kubernetes', serverVersion)
-        ? [
-            {
-              field: 'API server',
-              found: `it has version ${serverVersion}, the oldest supported one is ${REQUIREMENTS.kubernetes.oldest}`,
-              remedy: 'Upgrade Kubernetes first',
-            },
-          ]
-        : [],
-  },
-  {
-    id: 'release',
-    severity: 'error',
-    judge: ({ release }, wanted) =>
+    expected: 'a tool that is not older than what runs in the cluster',
+    needs: ['release'],
+    judge: ({ release, wanted }) =>
       release !== undefined && isNewerVersion(release, wanted.release)
         ? [
             {
-              field: 'ClusterInformation default',
               found: `programs of netplug ${release} run in the cluster, this tool is ${wanted.release}`,
               remedy: `Use netplugctl ${release}`,
             },
@@ -68,238 +40,180 @@ const CHECKS: readonly PreflightCheck[] = [
         : [],
   },
   {
-    id: 'newer-definitions',
+    id: 'definitions/newer',
     severity: 'error',
-    judge: ({ definitions }, { release }) =>
+    expected: 'definitions of a release that is not newer than the tool, which would drop fields of every record',
+    needs: ['definitions'],
+    judge: ({ definitions, wanted }) =>
       definitions
-        .filter((definition) => isOfNewerRelease(definition, release))
-        .map(({ name, release: theirs = '' }) => ({
-          field: `CustomResourceDefinition ${name}`,
-          found: `it is of release ${theirs}, this tool is ${release}`,
-          remedy: `Use netplugctl ${theirs}: an older definition would drop fields of every record. After a rollback, remove the mark: kubectl label crd ${name} ${RELEASE_LABEL}-`,
+        .filter((definition) => isOfNewerRelease(definition, wanted))
+        .map(({ name, release = '' }) => ({
+          found: `CustomResourceDefinition ${name} is of release ${release}, this tool is ${wanted.release}`,
+          remedy: `Use netplugctl ${release}. After a rollback, remove the mark: kubectl label crd ${name} ${RELEASE_LABEL}-`,
         })),
   },
   {
-    id: 'changed-definitions',
+    id: 'definitions/changed',
     severity: 'warning',
-    judge: ({ definitions }, { release }) =>
+    expected: 'definitions with no fields but those of this release',
+    remedy:
+      'The installation replaces it, and values of these fields are lost when their record is written next; nothing is to be done unless you need them',
+    needs: ['definitions'],
+    judge: ({ definitions, wanted }) =>
       definitions
-        .filter((definition) => definition.further.length > 0 && !isOfNewerRelease(definition, release))
-        .map(({ name, further }) => ({
-          field: `CustomResourceDefinition ${name}`,
-          found: `it has fields that ${release} does not have: ${further.slice(0, 5).join(', ')}`,
-          remedy:
-            'The installation replaces it, and values of these fields are lost when their record is written next; nothing is to be done unless you need them',
-        })),
+        .filter((definition) => definition.further.length > 0 && !isOfNewerRelease(definition, wanted))
+        .map(
+          ({ name, further }) =>
+            `CustomResourceDefinition ${name} has fields that ${wanted.release} does not have: ${further.slice(0, SHOWN_FIELDS).join(', ')}`,
+        ),
   },
   {
-    id: 'older-definitions',
+    id: 'definitions/older',
     severity: 'warning',
-    judge: ({ definitions }, { release }) =>
+    expected: 'definitions with every field of this release',
+    remedy: 'The installation replaces it; nothing is to be done',
+    needs: ['definitions'],
+    judge: ({ definitions, wanted }) =>
       definitions
-        .filter((definition) => definition.lacking.length > 0 && !isOfNewerRelease(definition, release))
-        .map(({ name, lacking }) => ({
-          field: `CustomResourceDefinition ${name}`,
-          found: `it lacks ${lacking.slice(0, 5).join(', ')}`,
-          remedy: 'The installation replaces it; nothing is to be done',
-        })),
+        .filter((definition) => definition.lacking.length > 0 && !isOfNewerRelease(definition, wanted))
+        .map(
+          ({ name, lacking }) => `CustomResourceDefinition ${name} lacks ${lacking.slice(0, SHOWN_FIELDS).join(', ')}`,
+        ),
   },
   {
-    id: 'other-method',
+    id: 'installation/method',
     severity: 'error',
-    judge: ({ installedBy }, { method }) =>
+    expected: 'the method by which netplug is installed; another one would undo its work',
+    needs: ['method'],
+    judge: ({ installedBy, wanted: { method } }) =>
       installedBy === undefined || installedBy === method || (installedBy === 'manifest' && method === 'operator')
         ? []
         : [
             {
-              field: '--method',
-              found: `netplug was installed by ${installedBy}, which would undo the work of another method`,
+              found: `netplug was installed by ${installedBy}`,
               remedy: `Use --method ${installedBy}, or remove it first with: netplugctl uninstall cluster`,
             },
           ],
   },
   {
-    id: 'other-variant',
+    id: 'installation/variant',
     severity: 'error',
-    judge: (_, { variant, runs }) =>
+    expected: 'the variant that is installed; another one would cut off pods that run',
+    judge: ({ wanted: { variant, runs } }) =>
       runs === undefined || runs.variant === variant
         ? []
         : [
             {
-              field: '--variant',
-              found: `the variant ${runs.variant} is installed, and ${variant} would cut off pods that run`,
+              found: `the variant ${runs.variant} is installed, not ${variant}`,
               remedy: `Use --variant ${runs.variant}, or remove it first with: netplugctl uninstall cluster`,
             },
           ],
   },
   {
-    id: 'other-datastore',
+    id: 'installation/datastore',
     severity: 'error',
-    judge: (_, { datastore, runs }) => (runs === undefined ? [] : datastoreChanges(runs.datastore, datastore)),
+    expected: 'the datastore of the installation, with its encryption',
+    judge: ({ wanted: { datastore, runs } }) =>
+      (runs === undefined ? [] : datastoreChanges(runs.datastore, datastore)).map(({ field, found, remedy }) => ({
+        found: `${field}: ${found}`,
+        remedy,
+      })),
   },
-  { id: 'nodes', severity: 'error', judge: ({ nodes }) => noNodes(nodes) },
-  { id: 'node-kernel', severity: 'error', judge: ({ nodes }) => linuxNodes(nodes).flatMap(kernelFaults) },
   {
-    id: 'node-ready',
+    id: 'nodes/none',
     severity: 'error',
+    expected: 'a node with Linux',
+    remedy: 'Add a node first',
+    needs: ['nodes'],
+    judge: ({ nodes }) => (nodes.length > 0 ? [] : ['the cluster has no node with Linux']),
+  },
+  {
+    id: 'nodes/not-ready',
+    severity: 'error',
+    expected: 'every node ready, or only without a network',
+    remedy: 'Repair the nodes, or remove them from the cluster',
+    needs: ['nodes'],
     judge: ({ nodes }) =>
-      linuxNodes(nodes).flatMap(({ name, notReady }) =>
-        notReady === undefined || WAITS_FOR_NETWORK.test(notReady)
-          ? []
-          : [
-              {
-                field: `Node ${name}`,
-                found: `it is not ready for another reason than its network: ${notReady}`,
-                remedy: 'Repair the node, or remove it from the cluster',
-              },
-            ],
+      nodeFault(
+        'nodes are not ready for another reason than their network',
+        nodes.filter(({ notReady }) => notReady !== undefined && !WAITS_FOR_NETWORK.test(notReady)),
+        ({ notReady = '' }) => notReady,
       ),
   },
   {
-    id: 'node-clock',
+    id: 'nodes/no-pod-cidr',
     severity: 'error',
-    judge: ({ nodes }) =>
-      linuxNodes(nodes).flatMap(({ name, clockAheadMs: ahead }) =>
-        ahead === undefined || Math.abs(ahead) <= SKEW_MS
-          ? []
-          : [
-              {
-                field: `Node ${name}`,
-                found: `its clock is ${String(Math.round(Math.abs(ahead) / 1000))} s ${ahead > 0 ? 'ahead of' : 'behind'} that of the API server`,
-                remedy: 'Synchronize the clocks (NTP): tokens and certificates would be refused',
-              },
-            ],
+    expected: 'a pod CIDR on every node, from which its pods get addresses',
+    remedy: 'Start the controller manager with --allocate-node-cidrs and --cluster-cidr',
+    needs: ['nodes'],
+    judge: ({ nodes, wanted: { usesPodCidrs } }) =>
+      nodeFault('nodes have no pod CIDR', usesPodCidrs ? nodes.filter(({ podCidrs }) => podCidrs.length === 0) : []),
+  },
+  {
+    id: 'pools/overlap',
+    severity: 'error',
+    expected: 'pools that nothing else in the network uses',
+    remedy: 'Choose a range that nothing else in the network uses',
+    needs: ['nodes', 'services', 'pools'],
+    judge: overlaps,
+  },
+  {
+    id: 'cluster/other-plugin',
+    severity: 'error',
+    expected: 'no other network plugin, whose configuration nodes may read first',
+    remedy: 'Remove it from cluster and nodes first, or keep it with --variant second-plugin or --variant policy-only',
+    needs: ['plugins'],
+    judge: ({ foreignPlugins, wanted: { variant } }) =>
+      faultOf(
+        variant === 'policy-and-networking' ? foreignPlugins.map((set) => `DaemonSet/${set}`) : [],
+        'another network plugin is installed',
       ),
   },
-  { id: 'pods-cidr', severity: 'error', judge: missingPodCidrs },
-  { id: 'pools', severity: 'error', judge: overlaps },
   {
-    id: 'other-plugin',
+    id: 'nodes/port-taken',
     severity: 'error',
-    judge: ({ foreignPlugins }, { variant }) =>
-      variant === 'policy-and-networking'
-        ? foreignPlugins.map((set) => ({
-            field: `DaemonSet ${set}`,
-            found: 'another network plugin is installed, whose configuration nodes may read first',
-            remedy:
-              'Remove it from cluster and nodes first, or keep it with --variant second-plugin or --variant policy-only',
-          }))
-        : [],
-  },
-  {
-    id: 'ports',
-    severity: 'error',
+    expected: 'the ports of netplug free on every node',
+    remedy: 'Move the pods to other ports',
+    needs: ['pods'],
     judge: ({ portHolders }) =>
-      portHolders.map(({ pod, port }) => ({
-        field: `Pod ${pod}`,
-        found: `it has port ${String(port)} of its node, which netplug needs`,
-        remedy: 'Move the pod to another port',
-      })),
+      faultOf(
+        portHolders.map(({ pod, port }) => `Pod/${pod} (${String(port)})`),
+        'pods have ports of their nodes that netplug needs',
+      ),
   },
   {
-    id: 'webhooks',
-    severity: 'warning',
-    judge: ({ podWebhooks }) =>
-      podWebhooks.map((name) => ({
-        field: name,
-        found: 'it is called for pods of netplug-system and runs in pods, which need the network first',
-        remedy: 'Exclude the namespace netplug-system in its namespaceSelector',
-      })),
-  },
-  {
-    id: 'certificates',
+    id: 'datastore/certificates',
     severity: 'error',
-    judge: ({ certificateFaults }) =>
-      certificateFaults.map((found) => ({
-        field: 'certificates of etcd',
-        found,
-        remedy: 'Name files with a valid client certificate in KV_CERT_FILE, KV_KEY_FILE and KV_CA_CERT_FILE',
-      })),
+    expected: 'valid certificates of etcd',
+    remedy: 'Name files with a valid client certificate in KV_CERT_FILE, KV_KEY_FILE and KV_CA_CERT_FILE',
+    judge: ({ certificateFaults }) => certificateFaults.map((found) => `certificates of etcd: ${found}`),
   },
 ];
 
-/** Returns what speaks against the installation, errors first. Pure. */
-export function preflight(facts: PreflightFacts, wanted: WantedInstallation): readonly PreflightFinding[] {
-  const findings = CHECKS.flatMap(({ id, severity, judge }) =>
-    judge(facts, wanted).map((finding): PreflightFinding => ({ id, severity, ...finding })),
-  );
-  return [
-    ...findings.filter(({ severity }) => severity === 'error'),
-    ...findings.filter(({ severity }) => severity === 'warning'),
-  ];
+/** Returns what speaks against the installation. Without the rights that it needs nothing else is judged. Pure. */
+export function preflight(facts: InstallFacts): readonly Finding[] {
+  const ofServer = judgeAll(SERVER_CHECKS, facts, facts.unread);
+  if (facts.missingRights.length > 0) return ofServer;
+  const judged = { ...facts, nodes: facts.nodes.filter(({ os }) => os === 'linux'), allNodes: facts.nodes };
+  return [...ofServer, ...judgeAll(INSTALL_CHECKS, judged, facts.unread)];
 }
 
-function isOfNewerRelease({ release = '' }: DefinitionFact, ours: string): boolean {
-  return isNewerRelease(release, ours);
+function isOfNewerRelease({ release = '' }: DefinitionFact, wanted: WantedInstallation): boolean {
+  return isNewerRelease(release, wanted.release);
 }
 
-function linuxNodes(nodes: readonly NodeFact[]): readonly NodeFact[] {
-  return nodes.filter(({ os }) => os === 'linux');
-}
-
-type Judged = readonly Omit<PreflightFinding, 'id' | 'severity'>[];
-
-function noNodes(nodes: readonly NodeFact[]): Judged {
-  if (linuxNodes(nodes).length > 0) return [];
-  return [{ field: 'nodes', found: 'the cluster has no node with Linux', remedy: 'Add a node first' }];
-}
-
-function kernelFaults({ name, kernel, architecture }: NodeFact): Judged {
-  const field = `Node ${name}`;
-  return [
-    ...(isTooOld('kernel', kernel)
-      ? [{ field, found: `it has Linux ${kernel}`, remedy: `Use Linux ${REQUIREMENTS.kernel.oldest} or later` }]
-      : []),
-    ...(ARCHITECTURES.includes(architecture)
-      ? []
-      : [
-          {
-            field,
-            found: `it has the architecture ${architecture}`,
-            remedy: `Use nodes with ${ARCHITECTURES.join(' or ')}`,
-          },
-        ]),
-  ];
-}
-
-function missingPodCidrs({ nodes }: PreflightFacts, { usesPodCidrs }: WantedInstallation): Judged {
-  if (!usesPodCidrs) return [];
-  return linuxNodes(nodes)
-    .filter(({ podCidrs }) => podCidrs.length === 0)
-    .map(({ name }) => ({
-      field: `Node ${name}`,
-      found: 'it has no pod CIDR, from which its pods would get addresses',
-      remedy: 'Start the controller manager with --allocate-node-cidrs and --cluster-cidr',
-    }));
-}
-
-function overlaps(
-  { nodes, serviceCidrs, pools: existing }: PreflightFacts,
-  { pools, usesPodCidrs }: WantedInstallation,
-): Judged {
+function overlaps({ allNodes, serviceCidrs, pools: existing, wanted }: JudgedFacts): readonly Fault[] {
   const taken = [
-    ...nodes.flatMap(({ name, addresses }) => addresses.map((cidr) => ({ what: `the address of node ${name}`, cidr }))),
-    ...serviceCidrs.map((cidr) => ({ what: 'the range of services', cidr })),
+    ...allNodes.flatMap(({ name, addresses }) =>
+      addresses.map((range) => ({ what: `the address of node ${name}`, range })),
+    ),
+    ...serviceCidrs.map((range) => ({ what: 'the range of services', range })),
   ];
-  return pools.flatMap((pool) => {
-    const range = tryReadCidr(pool.cidr)?.cidr;
-    if (range === undefined) return [];
+  return wanted.pools.flatMap(({ name, cidr, field }) => {
     const others = existing
-      .filter(({ name, cidr }) => name !== pool.name && cidr !== pool.cidr)
-      .map(({ name, cidr }) => ({ what: `the pool "${name}"`, cidr }));
-    const found = [...taken, ...(usesPodCidrs ? [] : others)].find(({ cidr }) => overlapsWith(cidr, range));
-    if (found === undefined) return [];
-    return [
-      {
-        field: pool.field,
-        found: `the pool overlaps ${found.what}, ${found.cidr}`,
-        remedy: 'Choose a range that nothing else in the network uses',
-      },
-    ];
+      .filter((pool) => pool.name !== name && pool.cidr !== cidr)
+      .map((pool) => ({ what: `the pool "${pool.name}"`, range: pool.cidr }));
+    const found = [...taken, ...(wanted.usesPodCidrs ? [] : others)].find(({ range }) => rangesOverlap(range, cidr));
+    return found === undefined ? [] : [{ found: `${field}: the pool overlaps ${found.what}, ${found.range}` }];
   });
-}
-
-function overlapsWith(text: string, range: Cidr): boolean {
-  const other = tryReadCidr(text)?.cidr;
-  return other !== undefined && cidrsOverlap(other, range);
 }

@@ -1,9 +1,10 @@
 import { isOnDelete } from '../held-agents.ts';
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import type { Manifest } from '../../../model/manifest.ts';
-import { hazardOf, type HazardFacts, type PreflightCheck } from './check.ts';
+import { type Check, faultOf } from '../../../checks/check.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
 import { containersIn, findNamed, listIn, metadataIn, podSpecIn, recordIn, releaseIn, textIn } from '../objects-in.ts';
+import type { HazardFacts } from './hazard-facts.ts';
 import type { ClusterSnapshot } from '../snapshot.ts';
 import { AGENT_SET, CONFIG_MAP } from '../../../install/cluster/names.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
@@ -17,26 +18,26 @@ const PORTMAP_SERVICES = 4000;
 const GITOPS = /^(argocd\.argoproj\.io|kustomize\.toolkit\.fluxcd\.io|helm\.toolkit\.fluxcd\.io)\//;
 
 /** Checks of what is installed, against what the target installs. */
-export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
+export const COMPONENT_CHECKS: readonly Check<HazardFacts>[] = [
   {
     id: 'release/unknown',
-    severity: 'block',
+    severity: 'error',
     expected: 'images whose tags name their release',
+    remedy: 'Set that label of the DaemonSet to the release that runs, such as v3.26.4, or the tag of its image',
     judge: ({ installed, snapshot }) =>
-      hazardOf(
+      faultOf(
         installed.from === undefined
           ? workloadsIn(snapshot.objects).map((object) => `${objectName(object)} (${imageOf(object)})`)
           : [],
         'no image and no label app.kubernetes.io/version tells the installed release',
-        'Set that label of the DaemonSet to the release that runs, such as v3.26.4, or the tag of its image',
       ),
   },
   {
     id: 'release/too-old',
-    severity: 'block',
+    severity: 'error',
     expected: `${OLDEST_SOURCE} or later`,
     judge: ({ snapshot, installed: { from } }) =>
-      hazardOf(
+      faultOf(
         releasesIn(snapshot)
           .filter(({ release }) => isNewerVersion(OLDEST_SOURCE, release))
           .map(({ name, release }) => `${name} (${release})`),
@@ -46,66 +47,64 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
   },
   {
     id: 'release/newer',
-    severity: 'block',
+    severity: 'error',
     expected: 'a target that is not older than what runs',
+    remedy: 'Use the tool of the newer release, or "netplugctl upgrade rollback" to go back to a backup',
     judge: ({ snapshot, installed: { from }, target }) => {
       const newer = releasesIn(snapshot).filter(({ release }) => isNewerVersion(release, target.release));
-      return hazardOf(
+      return faultOf(
         newer.map(({ name, release }) => `${name} (${release})`),
         `the target ${target.release} is older than what runs${from === undefined ? '' : `, ${from}`}`,
-        'Use the tool of the newer release, or "netplugctl upgrade rollback" to go back to a backup',
       );
     },
   },
   {
     id: 'objects/selector-changed',
-    severity: 'block',
+    severity: 'error',
     expected: 'selectors of workloads as in the target, because Kubernetes refuses another selector',
-    judge: (facts) =>
-      hazardOf(
-        otherSelectors(facts),
-        'workloads have a selector that the target cannot keep',
-        'Delete the workload without its pods ("kubectl delete --cascade=orphan"); the upgrade makes it again',
-      ),
+    remedy: 'Delete the workload without its pods ("kubectl delete --cascade=orphan"); the upgrade makes it again',
+    judge: (facts) => faultOf(otherSelectors(facts), 'workloads have a selector that the target cannot keep'),
   },
   {
     id: 'objects/refused',
-    severity: 'block',
+    severity: 'error',
     expected: 'an API server that accepts every object of the target',
+    remedy: 'Correct the object or the policy that refuses it, then run the preflight again',
+    needs: ['dry run of the target'],
     judge: (facts) =>
       facts.snapshot.dryRuns
         // Those with another selector have a check of their own.
         .filter(({ outcome, object }) => outcome === 'refused' && !otherSelectors(facts).includes(object))
         .map(({ object, message }) => ({
           found: `the API server refuses ${object}: ${message}`,
-          evidence: [object],
-          remedy: 'Correct the object or the policy that refuses it, then run the preflight again',
+          objects: [object],
         })),
   },
   {
     id: 'objects/fields-lost',
     severity: 'warning',
     expected: 'no fields that other managers own and the target sets',
+    remedy: 'Write the values into the Installation or the manifest, so that the upgrade keeps them',
+    needs: ['dry run of the target'],
     judge: ({ snapshot: { dryRuns } }) =>
       dryRuns
         .filter(({ lost }) => lost.length > 0)
         .map(({ object, lost }) => ({
           found: `${object} loses ${lost.map(({ field, manager }) => `${field} (of ${manager})`).join(', ')}`,
-          evidence: [object],
-          remedy: 'Write the values into the Installation or the manifest, so that the upgrade keeps them',
+          objects: [object],
         })),
   },
   {
     id: 'objects/plugins-lost',
-    severity: 'block',
+    severity: 'error',
     expected: 'a conflist whose plugins the target has too',
+    remedy: 'Give the manifest in which you added them with --like',
     judge: ({ snapshot: { objects }, target }) => {
       const wanted = pluginsIn(objectsOf(target));
       const lost = pluginsIn(objects).filter((type) => !wanted.includes(type));
-      return hazardOf(
+      return faultOf(
         lost.length === 0 ? [] : [`ConfigMap netplug-system/${CONFIG_MAP}`],
         `the conflist has plugins that new pods would do without: ${lost.join(', ')}`,
-        'Give the manifest in which you added them with --like',
       );
     },
   },
@@ -113,6 +112,8 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     id: 'objects/parts-lost',
     severity: 'warning',
     expected: 'workloads with no containers, volumes and variables but those of the target',
+    remedy:
+      'Give the manifest in which you added them with --like, unless they are of the older release; add those of the operator again afterwards',
     judge: ({ snapshot: { objects }, target, installed: { method } }) => {
       // The chart renders the operator itself.
       const operator = method === 'operator' ? target.operator : [];
@@ -123,19 +124,17 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
           .filter((part) => !kept.includes(part))
           .map((part) => `${objectName(wanted)} (${part})`);
       });
-      return hazardOf(
-        lost,
-        'the upgrade removes parts of workloads that are not in the target',
-        'Give the manifest in which you added them with --like, unless they are of the older release; add those of the operator again afterwards',
-      );
+      return faultOf(lost, 'the upgrade removes parts of workloads that are not in the target');
     },
   },
   {
     id: 'objects/gitops',
     severity: 'warning',
     expected: 'no GitOps tool that would undo the upgrade',
+    remedy:
+      'Change the release in the repository that the tool follows, or suspend the tool for the time of the upgrade',
     judge: ({ snapshot: { objects } }) =>
-      hazardOf(
+      faultOf(
         objects
           .filter((object) => {
             const { labels, annotations } = metadataIn(object);
@@ -143,30 +142,28 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
           })
           .map(objectName),
         'Argo CD or Flux manages objects of netplug, and would put their old state back',
-        'Change the release in the repository that the tool follows, or suspend the tool for the time of the upgrade',
       ),
   },
   {
     id: 'objects/rolling',
-    severity: 'block',
+    severity: 'error',
     expected: 'no roll-out in progress',
+    remedy:
+      'Wait for it with "kubectl rollout status" for these objects in namespace netplug-system; see their pods if it does not end',
     judge: ({ snapshot: { objects } }) =>
-      hazardOf(
-        objects.filter(isRolling).map(objectName),
-        'a roll-out of netplug is in progress',
-        'Wait for it with "kubectl rollout status" for these objects in namespace netplug-system; see their pods if it does not end',
-      ),
+      faultOf(objects.filter(isRolling).map(objectName), 'a roll-out of netplug is in progress'),
   },
   {
     id: 'objects/on-delete',
     severity: 'warning',
     expected: 'a DaemonSet that replaces its pods by itself',
+    remedy:
+      'The upgrade ends this after its first node; to have it again, set OnDelete, or with an operator the annotation netplug.io/hold-agents of the Installation',
     judge: ({ snapshot: { objects } }) => {
       const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
-      return hazardOf(
+      return faultOf(
         agent !== undefined && isOnDelete(agent) ? [`DaemonSet netplug-system/${AGENT_SET}`] : [],
         'pods of the agent are replaced only when they are deleted: another upgrade was stopped, or a user wants it so',
-        'The upgrade ends this after its first node; to have it again, set OnDelete, or with an operator the annotation netplug.io/hold-agents of the Installation',
       );
     },
   },
@@ -174,16 +171,16 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     id: 'objects/images-by-other-registry',
     severity: 'note',
     expected: 'images from the registry of the target',
+    remedy: 'Copy the images of the target there; with an installation by manifest, --registry names another one',
     judge: ({ snapshot: { objects }, target }) => {
       const wanted = registriesOf([...objectsOf(target), ...target.operator]);
       const others = workloadsIn(objects).filter((object) =>
         registriesOf([object]).some((each) => !wanted.includes(each)),
       );
       const present = registriesOf(others).filter((registry) => !wanted.includes(registry));
-      return hazardOf(
+      return faultOf(
         others.map((object) => `${objectName(object)} (${registriesOf([object]).join(', ')})`),
         `images come from ${present.join(', ')} now, and from ${wanted.join(', ')} after the upgrade`,
-        'Copy the images of the target there; with an installation by manifest, --registry names another one',
       );
     },
   },
@@ -191,38 +188,41 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     id: 'objects/portmap-scale',
     severity: 'warning',
     expected: `no portmap on a cluster of ${String(PORTMAP_NODES)} nodes and ${String(PORTMAP_SERVICES)} services`,
+    remedy: 'Set calicoNetwork.hostPorts to Disabled if no pod uses host ports',
+    needs: ['nodes', 'services'],
     judge: ({ snapshot: { objects, nodes, services } }) => {
       const isLarge = nodes.length >= PORTMAP_NODES && services >= PORTMAP_SERVICES;
-      return hazardOf(
+      return faultOf(
         isLarge && pluginsIn(objects).includes('portmap') ? [`ConfigMap netplug-system/${CONFIG_MAP}`] : [],
         `portmap is chained on ${String(nodes.length)} nodes with ${String(services)} services: draining a node can take a long time`,
-        'Set calicoNetwork.hostPorts to Disabled if no pod uses host ports',
       );
     },
   },
   {
     id: 'chart/pending',
-    severity: 'block',
+    severity: 'error',
     expected: 'a chart release whose last operation has ended well',
+    remedy: 'Bring it to deployed with "helm rollback", or delete the record of the failed operation',
+    needs: ['chart records'],
     judge: ({ installed: { chart } }) =>
-      hazardOf(
+      faultOf(
         chart === undefined || chart.status === 'deployed'
           ? []
           : [`${chart.namespace}/${chart.name} (${chart.status})`],
         'the chart release is not in status deployed, so that its tool refuses the next operation',
-        'Bring it to deployed with "helm rollback", or delete the record of the failed operation',
       ),
   },
   {
     id: 'chart/several',
-    severity: 'block',
+    severity: 'error',
     expected: 'one release of the chart',
+    remedy: 'Delete the records of those that are not in use; keep a copy of them',
+    needs: ['chart records'],
     judge: ({ snapshot: { charts }, installed: { method } }) => {
       const names = new Set(charts.map(({ namespace, name }) => `${namespace}/${name}`));
-      return hazardOf(
+      return faultOf(
         method === 'chart' && names.size > 1 ? [...names] : [],
         'several chart releases hold objects of netplug',
-        'Delete the records of those that are not in use; keep a copy of them',
       );
     },
   },
@@ -230,15 +230,17 @@ export const COMPONENT_CHECKS: readonly PreflightCheck[] = [
     id: 'chart/removed-kinds',
     severity: 'warning',
     expected: 'kinds that the API server still serves in the record of the chart',
+    remedy:
+      'The plan installs the chart anew instead of upgrading the record where ownership is passed on; otherwise edit the record with the chart tool first',
+    needs: ['chart records'],
     judge: ({ snapshot: { served }, installed: { chart } }) =>
-      hazardOf(
+      faultOf(
         chart !== undefined &&
           (chart.kinds?.includes('PodSecurityPolicy') ?? isNewerVersion('v3.25.0', chart.version)) &&
           !served.includes('policy/podsecuritypolicies')
           ? [`Secret ${chart.namespace}/${chart.record}`]
           : [],
         'the record of the chart lists a PodSecurityPolicy, which the API server no longer serves: "helm upgrade" would fail',
-        'The plan installs the chart anew instead of upgrading the record where ownership is passed on; otherwise edit the record with the chart tool first',
       ),
   },
 ];

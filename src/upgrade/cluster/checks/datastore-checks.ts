@@ -1,35 +1,36 @@
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { userCreated } from '../../host-endpoints/all-interfaces.ts';
-import { cidrsOverlap, tryReadCidr } from '../../../net/cidr.ts';
+import { rangesOverlap } from '../../../net/cidr.ts';
 import { containersIn, findNamed, variableIn } from '../objects-in.ts';
-import { hazardOf, type PreflightCheck, type HazardFacts } from './check.ts';
+import { type Check, faultOf } from '../../../checks/check.ts';
+import type { HazardFacts } from './hazard-facts.ts';
 
 const STRICT_FROM = 'v3.14.0';
 /** Share of a pool in use from which a roll-out with new pods could exhaust it. */
 const NEARLY_FULL = 0.95;
 
 /** Checks of the datastore and its records. */
-export const RECORD_CHECKS: readonly PreflightCheck[] = [
+export const RECORD_CHECKS: readonly Check<HazardFacts>[] = [
   {
     id: 'datastore/unreadable',
-    severity: 'block',
+    severity: 'error',
     expected: 'a datastore that can be read',
-    judge: ({ snapshot: { unread } }) =>
-      hazardOf(
-        unread,
+    remedy: 'Give the tool access to the datastore as the agents have it, and repeat',
+    judge: ({ unread }) =>
+      faultOf(
+        unread.map(({ fact, why }) => `${fact}: ${why}`),
         'facts of the cluster could not be read',
-        'Give the tool access to the datastore as the agents have it, and repeat',
       ),
   },
   {
     id: 'datastore/other',
-    severity: 'block',
+    severity: 'error',
     expected: 'the tool and the agents at the same datastore',
     judge: ({ snapshot: { objects, datastore } }) => {
       const [container = {}] = containersIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {});
       const used = variableIn(container, 'DATASTORE_TYPE') ?? datastore.type;
-      return hazardOf(
+      return faultOf(
         used === datastore.type ? [] : [`DaemonSet netplug-system/${AGENT_SET} (${used})`],
         `the agents use ${used} as datastore, and the tool has read ${datastore.type}`,
         used === 'kvv3'
@@ -40,100 +41,94 @@ export const RECORD_CHECKS: readonly PreflightCheck[] = [
   },
   {
     id: 'datastore/locked',
-    severity: 'block',
+    severity: 'error',
     expected: 'a datastore that is not locked',
+    remedy: 'End the maintenance, then unlock it with "netplugctl datastore unlock"',
+    needs: ['ClusterInformation'],
     judge: ({ snapshot: { datastore } }) =>
-      hazardOf(
+      faultOf(
         datastore.isLocked === true ? ['ClusterInformation/default'] : [],
         'the datastore is locked for maintenance',
-        'End the maintenance, then unlock it with "netplugctl datastore unlock"',
       ),
   },
   {
     id: 'datastore/record-unreadable',
-    severity: 'block',
+    severity: 'error',
     expected: 'records that the target can read',
-    judge: ({ snapshot: { datastore } }) =>
-      hazardOf(
-        datastore.unreadable,
-        'the target cannot read stored records',
-        'Correct them with "netplugctl replace", or delete them; "netplugctl get KIND NAME" says what is wrong',
-      ),
+    remedy: 'Correct them with "netplugctl replace", or delete them; "netplugctl get KIND NAME" says what is wrong',
+    judge: ({ snapshot: { datastore } }) => faultOf(datastore.unreadable, 'the target cannot read stored records'),
   },
   {
     id: 'datastore/newer',
-    severity: 'block',
+    severity: 'error',
     expected: 'records of a release that is not newer than the target',
+    remedy: 'Use the tool and the images of that release',
+    needs: ['ClusterInformation'],
     judge: ({ snapshot: { datastore }, target }) =>
-      hazardOf(
+      faultOf(
         datastore.clusterVersion !== undefined && isNewerVersion(datastore.clusterVersion, target.release)
           ? [`ClusterInformation/default (${datastore.clusterVersion})`]
           : [],
         `release ${datastore.clusterVersion ?? ''} has written to the datastore`,
-        'Use the tool and the images of that release',
       ),
   },
   {
     id: 'datastore/kv-recommended',
     severity: 'note',
     expected: 'the API of the orchestrator as datastore, which is recommended',
+    remedy: 'Consider "netplugctl datastore export" and "import" after the upgrade (docs/tasks.md)',
     judge: ({ installed: { datastore } }) =>
-      hazardOf(
-        datastore === 'kvv3' ? [`DaemonSet netplug-system/${AGENT_SET} (etcd)`] : [],
-        'the records are in etcd',
-        'Consider "netplugctl datastore export" and "import" after the upgrade (docs/tasks.md)',
-      ),
+      faultOf(datastore === 'kvv3' ? [`DaemonSet netplug-system/${AGENT_SET} (etcd)`] : [], 'the records are in etcd'),
   },
   {
     id: 'addresses/inconsistent',
     severity: 'warning',
     expected: 'addresses and pods that agree',
+    remedy: 'Run "netplugctl ipam check --fix" first, so that the check after the upgrade can be compared',
+    needs: ['addresses'],
     judge: ({ snapshot: { datastore } }) =>
-      hazardOf(
+      faultOf(
         shortened(datastore.addressFaults ?? countOf(datastore.addressProblems)),
         '"netplugctl ipam check" finds problems',
-        'Run "netplugctl ipam check --fix" first, so that the check after the upgrade can be compared',
       ),
   },
   {
     id: 'addresses/pool-full',
     severity: 'warning',
     expected: `pools with less than ${String(100 * NEARLY_FULL)} % in use`,
+    remedy: 'Add a pool, or release leaked addresses with "netplugctl ipam check --fix"',
+    needs: ['IPPool', 'addresses'],
     judge: ({ snapshot: { datastore } }) =>
-      hazardOf(
+      faultOf(
         datastore.pools
           .filter(({ used, isDisabled }) => used >= NEARLY_FULL && isDisabled !== true)
           .map(({ name, used }) => `IPPool/${name} (${String(Math.round(100 * used))} %)`),
         'pools are nearly full, so that probe pods and restarted pods may get no address',
-        'Add a pool, or release leaked addresses with "netplugctl ipam check --fix"',
       ),
   },
   {
     id: 'addresses/pool-overlaps-nodes',
-    severity: 'block',
+    severity: 'error',
     expected: 'pools that contain no address of a node',
+    remedy: 'Move the pods to another pool and disable this one first',
+    needs: ['IPPool', 'nodes'],
     judge: ({ snapshot: { datastore, nodes } }) =>
-      hazardOf(
+      faultOf(
         datastore.pools.flatMap(({ name, cidr, used, isDisabled }) => {
           // Nothing is routed for it.
           if (isDisabled === true && used === 0) return [];
-          const pool = tryReadCidr(cidr)?.cidr;
-          const inside = nodes.filter(({ addresses }) =>
-            addresses.some((address) => {
-              const host = tryReadCidr(`${address}/${address.includes(':') ? '128' : '32'}`)?.cidr;
-              return pool !== undefined && host !== undefined && cidrsOverlap(pool, host);
-            }),
-          );
-          return inside.map((node) => `IPPool/${name} contains Node/${node.name}`);
+          return nodes
+            .filter(({ addresses }) => addresses.some((address) => rangesOverlap(cidr, address)))
+            .map((node) => `IPPool/${name} contains Node/${node.name}`);
         }),
         'pools contain addresses of nodes: agents of the target route these into tunnels',
-        'Move the pods to another pool and disable this one first',
       ),
   },
   {
     id: 'host-endpoints/unprepared',
-    severity: 'block',
+    severity: 'error',
     expected: 'host endpoints for all interfaces that are prepared, when the upgrade begins before v3.14',
+    needs: ['HostEndpoint', 'GlobalNetworkPolicy'],
     judge: (facts) =>
       isBeforeStrict(facts) && facts.snapshot.datastore.preparation.length === 0 ? allInterfaces(facts) : [],
   },
@@ -141,6 +136,7 @@ export const RECORD_CHECKS: readonly PreflightCheck[] = [
     id: 'host-endpoints/all-interfaces',
     severity: 'note',
     expected: 'automatic host endpoints in place of those for all interfaces',
+    needs: ['HostEndpoint'],
     judge: (facts) => (isBeforeStrict(facts) ? [] : allInterfaces(facts)),
   },
 ];
@@ -160,16 +156,16 @@ function isBeforeStrict({ installed: { from } }: HazardFacts): boolean {
   return from === undefined || isNewerVersion(STRICT_FROM, from);
 }
 
-function allInterfaces(facts: HazardFacts): ReturnType<typeof hazardOf> {
+function allInterfaces(facts: HazardFacts): ReturnType<typeof faultOf> {
   const endpoints = userCreated(facts.snapshot.datastore.hostEndpoints ?? []);
   const names = endpoints.map(({ metadata }) => `HostEndpoint/${metadata.name}`);
   return isBeforeStrict(facts)
-    ? hazardOf(
+    ? faultOf(
         names,
         'from v3.14 on, host endpoints for all interfaces drop traffic that no policy allows',
         'Run "netplugctl host-endpoints prepare-upgrade", or let "netplugctl upgrade apply" do it as its first step',
       )
-    : hazardOf(
+    : faultOf(
         names,
         'host endpoints for all interfaces exist',
         'Replace them with "netplugctl host-endpoints migrate" after the upgrade if you like',

@@ -3,10 +3,11 @@ import { NEW, OLD, type SoundCluster, soundCluster, targetFor } from '../../../.
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { metadataIn } from '../objects-in.ts';
 import type { ChartRelease, ClusterSnapshot } from '../snapshot.ts';
-import { isBlocked, PREFLIGHT_CHECKS, runPreflight } from './preflight.ts';
+import { hasErrors } from '../../../checks/check.ts';
+import { findHazards, PREFLIGHT_CHECKS } from './preflight.ts';
 
 const ids = (snapshot: ClusterSnapshot, cluster: SoundCluster = {}): readonly string[] =>
-  runPreflight(snapshot, targetFor(cluster)).map(({ id }) => id);
+  findHazards(snapshot, targetFor(cluster)).map(({ id }) => id);
 
 const ALL_INTERFACES: HostEndpoint = {
   apiVersion: 'netplug.io/v3',
@@ -67,6 +68,7 @@ const HAZARDS: Readonly<Record<string, Change>> = {
   'nodes/kubelet-too-old': node({ kubelet: 'v1.29.0' }),
   'nodes/runtime-too-old': node({ runtime: 'containerd://1.6.20' }),
   'nodes/kernel-too-old': node({ kernel: '4.19.0-27-amd64' }),
+  'nodes/clock-skew': node({ clockAheadMs: -31_000 }),
   'nodes/architecture': node({ architecture: 's390x' }),
   'nodes/agent-missing': pod({ ready: 0 }),
   'nodes/mixed-releases': pod({ images: ['netplug.io/netplug-node:v3.25.0'] }),
@@ -123,7 +125,7 @@ const HAZARDS: Readonly<Record<string, Change>> = {
   'chart/pending': (sound) => ({ ...sound, charts: [{ ...CHART, status: 'pending-upgrade' }] }),
   'chart/several': (sound) => ({ ...sound, charts: [CHART, { ...CHART, name: 'other', namespace: 'apps' }] }),
   'chart/removed-kinds': (sound) => ({ ...sound, charts: [CHART] }),
-  'datastore/unreadable': (sound) => ({ ...sound, unread: ['host endpoints: the datastore is unavailable'] }),
+  'datastore/unreadable': (sound) => ({ ...sound, unread: [{ fact: 'probe', why: 'the datastore is unavailable' }] }),
   'datastore/other': object('netplug-node', (found) =>
     JSON.parse(JSON.stringify(found).replace('"value":"orch"', '"value":"kvv3"')),
   ),
@@ -145,9 +147,9 @@ describe('the preflight of an upgrade', () => {
   });
 
   it.each(PREFLIGHT_CHECKS.map(({ id }) => id))('finds %s, with its objects and a remedy', (id) => {
-    const found = runPreflight(HAZARDS[id]!(soundCluster()), targetFor()).filter((hazard) => hazard.id === id);
+    const found = findHazards(HAZARDS[id]!(soundCluster()), targetFor()).filter((hazard) => hazard.id === id);
     expect(found).toHaveLength(1);
-    expect(found[0]?.evidence.length).toBeGreaterThan(0);
+    expect(found[0]?.objects?.length).toBeGreaterThan(0);
     expect(found[0]?.remedy).not.toBe('');
   });
 
@@ -182,7 +184,7 @@ describe('the preflight of an upgrade', () => {
     ];
     const snapshot = seeded.reduce((sound, id) => HAZARDS[id]!(sound), soundCluster());
     expect(ids(snapshot)).toEqual(expect.arrayContaining(seeded));
-    expect(isBlocked(runPreflight(snapshot, targetFor()))).toBe(true);
+    expect(hasErrors(findHazards(snapshot, targetFor()))).toBe(true);
   });
 
   const NO_AGENT = {

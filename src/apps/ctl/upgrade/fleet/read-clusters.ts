@@ -1,7 +1,7 @@
 import { forEachLimit } from '../../../../base/for-each-limit.ts';
 import { NetplugError, toNetplugError } from '../../../../base/errors.ts';
-import type { FoundHazard } from '../../../../upgrade/cluster/checks/check.ts';
-import { blockingChecks, runPreflight } from '../../../../upgrade/cluster/checks/preflight.ts';
+import type { Finding } from '../../../../checks/check.ts';
+import { blockingChecks, findHazards } from '../../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../../upgrade/cluster/detect-installation.ts';
 import { NOTES } from '../../../../upgrade/cluster/held-agents.ts';
 import { isAtTarget, planUpgrade } from '../../../../upgrade/cluster/plan-upgrade.ts';
@@ -36,7 +36,7 @@ export interface FleetFacts {
   readonly snapshot: ClusterSnapshot;
   readonly target: UpgradeTarget;
   readonly installed: DetectedInstallation;
-  readonly hazards: readonly FoundHazard[];
+  readonly hazards: readonly Finding[];
   readonly plan: UpgradePlan;
 }
 
@@ -72,7 +72,7 @@ async function readCluster(
     async (session) => {
       const snapshot = await readSnapshot(session, targetOf, cluster.method);
       const target = targetOf(snapshot);
-      const hazards = runPreflight(snapshot, target);
+      const hazards = findHazards(snapshot, target);
       const facts = {
         snapshot,
         target,

@@ -1,6 +1,8 @@
 import { counted } from '../../../../base/counted.ts';
-import { isBlocked } from '../../../../upgrade/cluster/checks/preflight.ts';
-import { renderHazards, renderUpgradePlan, shownInstallation } from '../../../../upgrade/cluster/render-upgrade.ts';
+import { hasErrors } from '../../../../checks/check.ts';
+import { countFindings } from '../../render-findings.ts';
+import { renderHazards } from '../render-hazards.ts';
+import { renderUpgradePlan, shownInstallation } from '../../../../upgrade/cluster/render-upgrade.ts';
 import type { Fleet, ClusterOutcome, ClusterStanding } from '../../../../upgrade/fleet/fleet.ts';
 import { refusalOf } from '../../../../upgrade/fleet/judge-wave.ts';
 import { renderTable } from '../../table.ts';
@@ -44,20 +46,10 @@ export function renderClusters(read: readonly ReadCluster[]): string {
     facts?.installed.method ?? NOTHING,
     facts?.installed.datastore ?? NOTHING,
     facts === undefined ? NOTHING : String(facts.snapshot.nodes.length),
-    facts === undefined ? NOTHING : hazardCounts(facts.hazards.map(({ severity }) => severity)),
+    facts === undefined ? NOTHING : countFindings(facts.hazards) || 'none',
   ]);
   const titles = ['WAVE', 'CLUSTER', 'STATE', 'RELEASE', 'METHOD', 'DATASTORE', 'NODES', 'HAZARDS'];
   return renderTable(titles, rows);
-}
-
-function hazardCounts(severities: readonly string[]): string {
-  if (severities.length === 0) return 'none';
-  const blocking = severities.filter((severity) => severity === 'block').length;
-  const rest = severities.length - blocking;
-  return [
-    ...(blocking === 0 ? [] : [`${String(blocking)} blocking`]),
-    ...(rest === 0 ? [] : [`${String(rest)} other`]),
-  ].join(', ');
 }
 
 /** Renders the plan of each cluster that does not have the target. */
@@ -95,7 +87,7 @@ export function isFleetRefused(read: readonly ReadCluster[]): boolean {
 export function hazardData(one: ReadCluster): Readonly<Record<string, unknown>> {
   const { facts, cluster } = one;
   if (facts === undefined) return dataOf(one);
-  return { ...dataOf(one), blocked: isBlocked(facts.hazards), accepted: cluster.accept, hazards: facts.hazards };
+  return { ...dataOf(one), blocked: hasErrors(facts.hazards), accepted: cluster.accept, hazards: facts.hazards };
 }
 
 const RESULTS: Readonly<Record<ClusterOutcome['kind'], string>> = {
