@@ -10,7 +10,7 @@ import type { PoolRef } from '../../config/netconf.ts';
 import type { ForecastNode, ForecastQuestion } from './forecast.ts';
 
 /** A cluster as it is, or as it would be. */
-export interface ClusterFacts {
+export interface ForecastFacts {
   readonly pools: readonly IpPool[];
   readonly reservations: readonly IpReservation[];
   readonly config: IpamConfigurationSpec;
@@ -30,7 +30,7 @@ export interface ClusterPlan {
  * Undefined when no pool of the family may serve a new node. @throws ipam/pool-not-found, ipam/pool-unusable
  */
 export function forecastQuestion(
-  { pools: resources, reservations, config, blocks, nodes: present }: ClusterFacts,
+  { pools: resources, reservations, config, blocks, nodes: present }: ForecastFacts,
   { nodes, podsPerNode, pool }: ClusterPlan,
   family: Family,
 ): ForecastQuestion | undefined {

@@ -5,7 +5,7 @@ import { attachmentOf } from '../../../test/support/ipam-bench.ts';
 import { type Allocation, emptyBlock, type IpBlock } from '../../model/ip-block.ts';
 import { handleOf } from '../../model/names.ts';
 import { parseCidr } from '../../net/cidr.ts';
-import type { ClusterFacts } from './forecast-cluster.ts';
+import type { ForecastFacts } from './forecast-cluster.ts';
 import { PoolGrowth } from './pool-growth.ts';
 import { poolOutlooks, shortagesOfNextDay } from './pool-outlook.ts';
 
@@ -13,7 +13,7 @@ const HOUR_MS = 3_600_000;
 const never = new AbortController().signal;
 
 /** A pool of 256 addresses of which the node holds so many. */
-function clusterWith(held: number, more: Partial<ClusterFacts> = {}): ClusterFacts {
+function clusterWith(held: number, more: Partial<ForecastFacts> = {}): ForecastFacts {
   const blocks = Array.from({ length: Math.ceil(held / 64) }, (_, index): IpBlock => {
     const { queue, ...block } = emptyBlock(parseCidr(`10.0.0.${String(index * 64)}/26`), nodeName('n1'));
     const count = Math.min(64, held - index * 64);
@@ -33,7 +33,7 @@ function allocationOf(id: string): Allocation {
 }
 
 /** Observes a pool that has so many addresses in use, hour by hour. */
-function observed(counts: readonly number[], more: Partial<ClusterFacts> = {}) {
+function observed(counts: readonly number[], more: Partial<ForecastFacts> = {}) {
   const growth = new PoolGrowth();
   let last = poolOutlooks(clusterWith(counts[0] ?? 0, more), growth, 0);
   for (const [hour, count] of counts.slice(1).entries())

@@ -1,6 +1,6 @@
 import { type Family, FAMILIES } from '../../net/address.ts';
 import { parseCidr } from '../../net/cidr.ts';
-import { type ClusterFacts, forecastQuestion } from './forecast-cluster.ts';
+import { type ForecastFacts, forecastQuestion } from './forecast-cluster.ts';
 import { forecast } from './forecast.ts';
 import type { PoolGrowth } from './pool-growth.ts';
 import { percentFree, type PoolUsage, poolUsage } from './pool-usage.ts';
@@ -30,7 +30,7 @@ export interface Shortage {
 }
 
 /** Returns how full each pool is that assigns addresses. Takes a sample of the growth. */
-export function poolOutlooks(facts: ClusterFacts, growth: PoolGrowth, nowMs: number): readonly PoolOutlook[] {
+export function poolOutlooks(facts: ForecastFacts, growth: PoolGrowth, nowMs: number): readonly PoolOutlook[] {
   const disabled = new Set(facts.pools.filter(({ spec }) => spec.disabled).map(({ metadata }) => metadata.name));
   const usage = poolUsage(facts).flatMap((each) =>
     each.name === undefined || disabled.has(each.name) ? [] : [{ ...each, name: each.name }],
@@ -53,7 +53,7 @@ function outlookOf(usage: PoolUsage & { readonly name: string }, growth: PoolGro
  * find no address although pools have some, because blocks belong to other nodes.
  */
 export async function shortagesOfNextDay(
-  facts: ClusterFacts,
+  facts: ForecastFacts,
   growth: PoolGrowth,
   signal: AbortSignal,
 ): Promise<readonly Shortage[]> {
@@ -71,7 +71,7 @@ export async function shortagesOfNextDay(
   return shortages;
 }
 
-function growthOf({ pools }: ClusterFacts, growth: PoolGrowth, family: Family): number {
+function growthOf({ pools }: ForecastFacts, growth: PoolGrowth, family: Family): number {
   return pools
     .filter(({ spec }) => parseCidr(spec.cidr).base.family === family)
     .reduce((sum, { metadata }) => sum + Math.max(0, growth.perDay(metadata.name) ?? 0), 0);

@@ -1,5 +1,5 @@
 import { reasonOf } from '../../../base/errors.ts';
-import type { ClusterFacts } from '../../../ipam/forecast/forecast-cluster.ts';
+import type { ForecastFacts } from '../../../ipam/forecast/forecast-cluster.ts';
 import { PoolGrowth } from '../../../ipam/forecast/pool-growth.ts';
 import {
   type PoolOutlook,
@@ -67,7 +67,7 @@ class PoolRun implements RunningController {
     this.#isDue = false;
   }
 
-  #facts(blocks: ClusterFacts['blocks']): ClusterFacts {
+  #facts(blocks: ForecastFacts['blocks']): ForecastFacts {
     const configurations = this.#all('IPAMConfiguration', CONFIGURATIONS);
     const config = configurations.find(({ metadata }) => metadata.name === IPAM_CONFIGURATION_NAME);
     return {

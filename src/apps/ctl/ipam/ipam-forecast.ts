@@ -10,7 +10,7 @@ import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { adviseSize, type Advice } from './advise-size.ts';
 import {
-  type ClusterFacts,
+  type ForecastFacts,
   type ClusterPlan,
   forecastQuestion,
   tunnelAddresses,
@@ -69,7 +69,7 @@ export async function ipamForecast(context: Context, options: ForecastOptions): 
 }
 
 /** A pool has one family; to ask for it in the other one would be refused. */
-function isMeant({ pools }: ClusterFacts, { pool }: ClusterPlan, family: Family): boolean {
+function isMeant({ pools }: ForecastFacts, { pool }: ClusterPlan, family: Family): boolean {
   const named = pools.find(({ metadata }) => metadata.name === pool);
   return named === undefined || named.spec.cidr.includes(':') === (family === 6);
 }
@@ -79,7 +79,7 @@ const PLANNED_POOL = 'planned';
 async function factsFor(
   context: Context,
   { cidr, blockSize, pool, start }: ForecastOptions,
-): Promise<{ facts: ClusterFacts; pool: string | undefined }> {
+): Promise<{ facts: ForecastFacts; pool: string | undefined }> {
   if (cidr !== undefined) {
     const config = DEFAULT_IPAM_CONFIGURATION;
     return {
@@ -95,7 +95,7 @@ async function factsFor(
 }
 
 /** @throws resource/invalid when there cannot be such a pool */
-function plannedPool(cidr: string, blockSize: number | undefined): ClusterFacts['pools'][number] {
+function plannedPool(cidr: string, blockSize: number | undefined): ForecastFacts['pools'][number] {
   const spec = { cidr, ...(blockSize === undefined ? {} : { blockSize }) };
   const decoded = decodeResource({
     apiVersion: 'netplug.io/v3',
