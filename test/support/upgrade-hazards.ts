@@ -236,7 +236,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     env: async ({ server }) => Promise.resolve({ KV_ENDPOINTS: server.etcdUrl }),
   },
   'addresses/inconsistent': {
-    evidence: /^block-outside-pools 10\.77\.0\.0\/26$/,
+    evidence: /^ipam\/block-outside-pools 10\.77\.0\.0\/26$/,
     seed: async (cluster) => blockSeed(cluster, emptyBlock(parseCidr('10.77.0.0/26'), nodeName('node-a'))),
   },
   'addresses/pool-full': {

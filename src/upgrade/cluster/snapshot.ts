@@ -84,7 +84,7 @@ export interface DatastoreState {
   readonly preparation: readonly string[];
   /** Problems of `netplugctl ipam check`. */
   readonly addressProblems: number | undefined;
-  /** What these are about, as `leaked-address 10.0.0.7`; undefined in snapshots that only count them. */
+  /** What these are about, as `ipam/leaked-address 10.0.0.7`; undefined in snapshots that only count them. */
   readonly addressFaults?: readonly string[] | undefined;
   /** Records that the target cannot read, by name, with the reason. */
   readonly unreadable: readonly string[];

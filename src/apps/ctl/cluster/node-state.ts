@@ -13,14 +13,15 @@ export async function readNodes(api: OrchApi, signal: AbortSignal): Promise<read
 export function nodeStateOf(node: ApiObject, lease?: ApiObject): NodeState {
   const [spec, status] = [recordIn(node, 'spec'), recordIn(node, 'status')];
   const info = recordIn(status, 'nodeInfo');
+  const os = textIn(info, 'operatingSystem');
   const ready = listIn(status, 'conditions').find((condition) => condition['type'] === 'Ready');
   const isReady = ready?.['status'] === 'True';
   const labels = node.metadata.labels ?? {};
   const podCidrs = Array.isArray(spec['podCIDRs']) ? spec['podCIDRs'] : [spec['podCIDR'] ?? []].flat();
   return {
     name: node.metadata.name,
-    // A kubelet says it late.
-    os: textIn(info, 'operatingSystem') || (labels['kubernetes.io/os'] ?? 'linux'),
+    // A new Node has the label before its kubelet has reported.
+    os: os === '' ? (labels['kubernetes.io/os'] ?? 'linux') : os,
     isReady,
     ...(isReady
       ? {}

@@ -14,7 +14,6 @@ import { CREDENTIAL_CHECKS } from './credential-checks.ts';
 import type { ShownCredential, CredentialFacts } from './credential-facts.ts';
 import { DATASTORE_CHECKS } from './datastore-checks.ts';
 import type { DatastoreFacts } from './datastore-facts.ts';
-import { LEAK_CHECKS } from './leak-checks.ts';
 import { POOL_CHECKS } from './pool-checks.ts';
 import type { Records } from './records.ts';
 import { judgeAll } from '../../../checks/check.ts';
@@ -185,20 +184,6 @@ describe('doctor checks of addresses', () => {
   it('have no limit of blocks per node when maxBlocksPerNode is 0', () => {
     const config = { strictAffinity: false, maxBlocksPerNode: 0 };
     expect(judgeAll(ADDRESS_CHECKS, facts({ config }))).toEqual([]);
-  });
-});
-
-describe('doctor checks of leaks', () => {
-  it('report each kind of finding of `ipam check` under its own id', () => {
-    const message = 'address 10.0.0.1';
-    const kinds = LEAK_CHECKS.map(({ id }) => id.replace('ipam/', ''));
-    // Each is a kind of finding.
-    const facts = kinds.map((kind) => ({ kind, message })) as unknown as Parameters<
-      (typeof LEAK_CHECKS)[0]['judge']
-    >[0];
-    expect(judgeAll(LEAK_CHECKS, facts).map(({ id }) => id)).toEqual(LEAK_CHECKS.map(({ id }) => id));
-    expect(judgeAll(LEAK_CHECKS, [])).toEqual([]);
-    expect(kinds).toContain('leaked-address');
   });
 });
 

@@ -78,7 +78,8 @@ const local = (...links: HostLink[]): IpamState['local'] => ({
 });
 const kinds = (more: Partial<IpamState>): string[] =>
   checkIpam(state(more)).map(
-    ({ kind, subject, repair }) => `${kind} ${subject}${repair === undefined ? '' : ` ${repair.kind}`}`,
+    ({ id, subject, repair }) =>
+      `${id.replace('ipam/', '')} ${subject}${repair === undefined ? '' : ` ${repair.kind}`}`,
   );
 
 describe('a check of addresses', () => {

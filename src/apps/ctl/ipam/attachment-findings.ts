@@ -13,7 +13,7 @@ import {
 } from '../../../model/workload-endpoint.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { nameHolder } from './describe-holder.ts';
-import type { IpamFinding, IpamState, LocalState } from './finding.ts';
+import { type IpamFinding, ipamFinding, type IpamState, type LocalState } from './finding.ts';
 
 const OWN_IPAM = 'netplug-ipam';
 
@@ -61,21 +61,21 @@ function judge(
   // The owner of a pod may change its annotations, which must not cause the release of an address in use.
   const isProven = !isPodThere(state, allocation) || (link === undefined && isServedHere(here, allocation));
   const leak = (why: string, of?: WorkloadEndpoint): IpamFinding[] => {
-    const message = `${who}: ${why}`;
+    const found = `${who}: ${why}`;
     const use = isStaticPodUid(allocation.podUid) ? 'its static pod may run' : 'the pod exists';
-    if (!isProven) return [{ kind: 'endpoint-missing', subject, message: `${message}, although ${use}` }];
-    return [{ kind: 'leaked-address', subject, message, repair: { kind: 'release', allocation, endpoint: of } }];
+    if (!isProven) return [ipamFinding('endpoint-missing', subject, `${found}, although ${use}`)];
+    return [ipamFinding('leaked-address', subject, found, { kind: 'release', allocation, endpoint: of })];
   };
   if (isYoung) return [];
   if (endpoint === undefined) {
     if (link !== undefined) {
-      const message = `${who}: interface "${link}" uses it, but there is no endpoint`;
-      return [{ kind: 'endpoint-missing', subject, message }];
+      return [
+        ipamFinding('endpoint-missing', subject, `${who}: interface "${link}" uses it, but there is no endpoint`),
+      ];
     }
     if (ownNetworks.has(networkOn(allocation))) return leak('there is no endpoint');
-    const message = `${who}: there is no endpoint, as is usual under another main plugin than netplug`;
-    const repair = { kind: 'release', allocation, endpoint: undefined } as const;
-    return [{ kind: 'unconfirmed-address', subject, message, repair }];
+    const found = `${who}: there is no endpoint, as is usual under another main plugin than netplug`;
+    return [ipamFinding('unconfirmed-address', subject, found, { kind: 'release', allocation, endpoint: undefined })];
   }
   if (!endpoint.spec.ipNetworks.some((text) => text.split('/')[0] === subject)) {
     return leak(`its endpoint has ${endpoint.spec.ipNetworks.join(' and ')} instead`);
@@ -124,21 +124,15 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
     const lost = spec.ipNetworks.filter((text) => holders.get(text.split('/')[0] ?? '')?.has(holder) !== true);
     if (spec.ipam !== OWN_IPAM || lost.length === 0) return [];
     const subject = `${metadata.namespace ?? 'default'}/${metadata.name}`;
-    const message = `endpoint ${subject} on node ${spec.node} has ${lost.join(' and ')}, which no block says it holds`;
+    const found = `endpoint ${subject} on node ${spec.node} has ${lost.join(' and ')}, which no block says it holds`;
     const isHere = local?.nodes.has(spec.node) === true;
     const isLinked = local?.links.some(
       ({ name, owner }) => name === spec.interfaceName || owner?.containerId === spec.containerID,
     );
     // Only the kernel of this node can prove that the endpoint is unused, and only when it holds no address.
     const isDead = isHere && isLinked === false && lost.length === spec.ipNetworks.length;
-    return [
-      {
-        kind: 'endpoint-without-address',
-        subject,
-        message,
-        ...(isDead ? { repair: { kind: 'delete-endpoint', before } } : {}),
-      },
-    ];
+    const repair = isDead ? ({ kind: 'delete-endpoint', before } as const) : undefined;
+    return [ipamFinding('endpoint-without-address', subject, found, repair)];
   });
 }
 
@@ -158,11 +152,10 @@ function strayLinks({ local, endpoints, unreadable }: IpamState, held: readonly 
   return (local?.links ?? []).flatMap((link): IpamFinding[] => {
     const { name, owner } = link;
     if (owner === undefined || attached.has(interfaceKey(owner))) return [];
-    const message = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;
-    if (isRecordedHere(owner))
-      return [{ kind: 'stray-link', subject: name, message, repair: { kind: 'remove-link', link } }];
+    const found = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;
+    if (isRecordedHere(owner)) return [ipamFinding('stray-link', name, found, { kind: 'remove-link', link })];
     const why = `this datastore may not be that of its network "${owner.network}"`;
-    return [{ kind: 'stray-link', subject: name, message: `${message}; it is not removed, because ${why}` }];
+    return [ipamFinding('stray-link', name, `${found}; it is not removed, because ${why}`)];
   });
 }
 

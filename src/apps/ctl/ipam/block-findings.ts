@@ -3,7 +3,7 @@ import type { IpPool } from '../../../model/ip-pool.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { cidrContains, cidrsOverlap, compareCidrs, formatCidr, parseCidr } from '../../../net/cidr.ts';
 import { nameHolder } from './describe-holder.ts';
-import type { IpamFinding } from './finding.ts';
+import { type IpamFinding, ipamFinding } from './finding.ts';
 
 /** Finds inconsistencies of the blocks themselves. */
 export function blockFindings(blocks: readonly IpBlock[], pools: readonly IpPool[]): IpamFinding[] {
@@ -12,19 +12,15 @@ export function blockFindings(blocks: readonly IpBlock[], pools: readonly IpPool
 
 function oneBlock(block: IpBlock, pools: readonly IpPool[]): IpamFinding[] {
   const subject = formatCidr(block.cidr);
-  const findings = blockFaults(block).map((fault): IpamFinding => ({
-    kind: 'block-fault',
-    subject,
-    message: `block ${subject}: ${fault}`,
-  }));
+  const findings = blockFaults(block).map((fault) => ipamFinding('block-fault', subject, `block ${subject}: ${fault}`));
   const owner = block.node === undefined ? 'no node' : `node ${block.node}`;
   const pool = pools.find(({ spec }) => cidrContains(parseCidr(spec.cidr), block.cidr));
   if (pool === undefined) {
-    const message = `block ${subject} of ${owner} lies in no pool; ${String(block.slots.size)} of its addresses are held`;
-    findings.push({ kind: 'block-outside-pools', subject, message });
+    const found = `block ${subject} of ${owner} lies in no pool; ${String(block.slots.size)} of its addresses are held`;
+    findings.push(ipamFinding('block-outside-pools', subject, found));
   } else if (pool.spec.blockSize !== block.cidr.prefixBits) {
-    const message = `block ${subject} of ${owner} has another size than /${String(pool.spec.blockSize)} of pool "${pool.metadata.name}"`;
-    findings.push({ kind: 'block-size', subject, message });
+    const found = `block ${subject} of ${owner} has another size than /${String(pool.spec.blockSize)} of pool "${pool.metadata.name}"`;
+    findings.push(ipamFinding('block-size', subject, found));
   }
   return findings;
 }
@@ -37,11 +33,7 @@ function overlaps(blocks: readonly IpBlock[]): IpamFinding[] {
     for (const other of sorted.slice(index + 1)) {
       if (!cidrsOverlap(cidr, other.cidr)) break;
       const [subject, inner] = [formatCidr(cidr), formatCidr(other.cidr)];
-      findings.push({
-        kind: 'overlapping-blocks',
-        subject: inner,
-        message: `block ${inner} overlaps block ${subject}`,
-      });
+      findings.push(ipamFinding('overlapping-blocks', inner, `block ${inner} overlaps block ${subject}`));
     }
   }
   return findings;
@@ -58,9 +50,7 @@ function heldInTwoBlocks(blocks: readonly IpBlock[]): IpamFinding[] {
   }
   return [...holders]
     .filter(([, by]) => by.length > 1)
-    .map(([subject, by]) => ({
-      kind: 'address-held-twice',
-      subject,
-      message: `address ${subject} is held by ${by.join(' and by ')}`,
-    }));
+    .map(([subject, by]) =>
+      ipamFinding('address-held-twice', subject, `address ${subject} is held by ${by.join(' and by ')}`),
+    );
 }

@@ -1,12 +1,12 @@
 import { attachmentFindings } from './attachment-findings.ts';
 import { blockFindings } from './block-findings.ts';
-import type { IpamFinding, IpamState } from './finding.ts';
+import { type IpamFinding, ipamFinding, type IpamState } from './finding.ts';
 import { tunnelFindings } from './tunnel-findings.ts';
 
 /** Returns every inconsistency in the records and in the kernel of this node. Pure. */
 export function checkIpam(state: IpamState): IpamFinding[] {
   return [
-    ...state.unreadable.map((message): IpamFinding => ({ kind: 'unreadable-record', subject: message, message })),
+    ...state.unreadable.map((found) => ipamFinding('unreadable-record', found, found)),
     ...blockFindings(state.blocks, state.pools),
     ...attachmentFindings(state),
     ...tunnelFindings(state),
@@ -19,6 +19,6 @@ export function confirmed(first: readonly IpamFinding[], second: readonly IpamFi
   return first.filter((finding) => still.has(identityOf(finding)));
 }
 
-function identityOf({ kind, subject, repair }: IpamFinding): string {
-  return [kind, subject, repair?.kind === 'release' ? repair.allocation.id : ''].join('\n');
+function identityOf({ id, subject, repair }: IpamFinding): string {
+  return [id, subject, repair?.kind === 'release' ? repair.allocation.id : ''].join('\n');
 }

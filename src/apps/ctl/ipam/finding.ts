@@ -1,3 +1,4 @@
+import type { CheckInfo, Finding } from '../../../checks/check.ts';
 import type { HostLink } from '../../../dataplane/kernel.ts';
 import type { Stored } from '../../../datastore/allocation-store.ts';
 import type { Allocation, IpBlock } from '../../../model/ip-block.ts';
@@ -33,29 +34,50 @@ export interface LocalState {
   readonly attached: ReadonlySet<string>;
 }
 
-export type FindingKind =
-  | 'unreadable-record'
-  | 'block-fault'
-  | 'block-outside-pools'
-  | 'block-size'
-  | 'overlapping-blocks'
-  | 'address-held-twice'
-  | 'leaked-address'
-  | 'unconfirmed-address'
-  | 'endpoint-missing'
-  | 'endpoint-without-address'
-  | 'stray-link';
-
 /** How to repair a finding, if that is safe. */
 export type Repair =
   | { readonly kind: 'release'; readonly allocation: Allocation; readonly endpoint: WorkloadEndpoint | undefined }
   | { readonly kind: 'delete-endpoint'; readonly before: Stored<WorkloadEndpoint> }
   | { readonly kind: 'remove-link'; readonly link: HostLink };
 
-export interface IpamFinding {
-  readonly kind: FindingKind;
+/** What must hold of records and kernel, by the part of the id behind `ipam/`. */
+const CHECKS = {
+  'unreadable-record': { severity: 'warning', expected: 'records that netplug can decode' },
+  'leaked-address': { severity: 'warning', expected: 'a pod for every assigned address' },
+  'unconfirmed-address': { severity: 'note', expected: 'evidence that every assigned address is in use' },
+  'address-held-twice': { severity: 'error', expected: 'one holder for an address' },
+  'endpoint-missing': { severity: 'warning', expected: 'an endpoint for every interface with an address' },
+  'endpoint-without-address': { severity: 'warning', expected: 'endpoints whose addresses are assigned in a block' },
+  'stray-link': { severity: 'warning', expected: 'host interfaces that belong to a pod' },
+  'block-fault': { severity: 'error', expected: 'consistent blocks' },
+  'block-outside-pools': { severity: 'warning', expected: 'blocks inside pools' },
+  'block-size': { severity: 'warning', expected: 'blocks of the blockSize of their pool' },
+  'overlapping-blocks': { severity: 'error', expected: 'blocks that do not overlap' },
+} as const satisfies Readonly<Record<string, Omit<CheckInfo, 'id'>>>;
+
+type IpamCheck = keyof typeof CHECKS;
+
+export const IPAM_CHECKS: readonly CheckInfo[] = Object.entries(CHECKS).map(([name, about]) => ({
+  id: `ipam/${name}`,
+  ...about,
+}));
+
+export interface IpamFinding extends Finding {
   /** The address, block, endpoint or link it is about. */
   readonly subject: string;
-  readonly message: string;
   readonly repair?: Repair;
+}
+
+export function ipamFinding(name: IpamCheck, subject: string, found: string, repair?: Repair): IpamFinding {
+  const all = name === 'unconfirmed-address' ? ' --unconfirmed' : '';
+  const help =
+    repair === undefined
+      ? { remedy: 'Find out what changed the records, and correct them', command: 'netplugctl ipam check' }
+      : { remedy: 'Release leaked addresses', command: `netplugctl ipam check${all} --fix`, repair };
+  return { id: `ipam/${name}`, ...CHECKS[name], subject, found, ...help };
+}
+
+/** Reports whether a finding is of a check. */
+export function isOf({ id }: CheckInfo, name: IpamCheck): boolean {
+  return id === `ipam/${name}`;
 }

@@ -8,7 +8,7 @@ import { interfaceKey } from '../../../model/names.ts';
 import { attachmentsInJournals } from '../../../ipam/node/orphaned-journals.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
 import { withStore } from '../connection.ts';
-import type { IpamFinding, IpamState, LocalState } from './finding.ts';
+import { type IpamFinding, type IpamState, isOf, type LocalState } from './finding.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { carryOutRepair } from './repair.ts';
@@ -35,7 +35,8 @@ export async function ipamCheck(context: Context, options: CheckOptions): Promis
   const kernel = options.kernel === 'ask' ? context.ports.openKernel() : undefined;
   return withStore(context, options.mode === 'fix' ? 'write' : 'read', async (store) => {
     const { state, findings } = await lookTwice(context, store, { kernel, options });
-    const isNote = ({ kind }: IpamFinding): boolean => kind === 'unconfirmed-address' && options.unconfirmed === 'note';
+    const isNote = (finding: IpamFinding): boolean =>
+      isOf(finding, 'unconfirmed-address') && options.unconfirmed === 'note';
     const notes = findings.filter(isNote);
     const faults = findings.filter((finding) => !isNote(finding));
     const outcomes = await settle(context, { store, kernel, mode: options.mode }, faults);
@@ -150,17 +151,17 @@ function report({ io }: Context, { state, notes, outcomes, output }: Result): vo
   const left = outcomes.filter(({ done }) => done === undefined);
   const held = state.blocks.reduce((sum, { slots }) => sum + slots.size, 0);
   if (output === 'json') {
-    const findings = outcomes.map(({ finding: { kind, subject, message, repair }, done }) => {
+    const findings = outcomes.map(({ finding: { repair, ...finding }, done }) => {
       const allocation = repair?.kind === 'release' ? repair.allocation.id : undefined;
-      return { kind, subject, message, allocation, isRepairable: repair !== undefined, done };
+      return { ...finding, allocation, isRepairable: repair !== undefined, done };
     });
-    const plain = notes.map(({ kind, subject, message }) => ({ kind, subject, message }));
+    const plain = notes.map(({ repair: _, ...finding }) => finding);
     const counts = { pools: state.pools.length, blocks: state.blocks.length, held, endpoints: state.endpoints.length };
     io.stdout(`${JSON.stringify({ counts, findings, notes: plain, left: left.length }, undefined, 2)}\n`);
     return;
   }
-  for (const { finding, done } of outcomes) io.stdout(`${done ?? 'found'}: ${finding.message}\n`);
-  for (const { message } of notes) io.stdout(`note: ${message}\n`);
+  for (const { finding, done } of outcomes) io.stdout(`${done ?? 'found'}: ${finding.found}\n`);
+  for (const { found } of notes) io.stdout(`note: ${found}\n`);
   const read = [
     counted(state.pools.length, 'pool'),
     counted(state.blocks.length, 'block'),

@@ -9,6 +9,7 @@ import { painterFor } from '../screen.ts';
 import { type MappedPool, mapPools } from './address-map.ts';
 import { checkIpam } from './check-ipam.ts';
 import { drawHtml, drawSvg } from './draw-map.ts';
+import { isOf } from './finding.ts';
 import { jsonText } from './json-text.ts';
 import { type Cluster, readCluster } from './read-cluster.ts';
 import { renderMap } from './render-map.ts';
@@ -72,7 +73,7 @@ async function leakedIn(
     nowMs: ports.clock.now(),
     graceMs: GRACE_MS,
   });
-  return new Set(findings.filter(({ kind }) => kind === 'leaked-address').map(({ subject }) => subject));
+  return new Set(findings.filter((finding) => isOf(finding, 'leaked-address')).map(({ subject }) => subject));
 }
 
 async function write({ io }: Context, words: string, file: string | undefined): Promise<void> {

@@ -12,7 +12,7 @@ export interface ReleaseTarget {
 
 /** What `ipam check -o json` prints, as far as it matters here. */
 const Report = v.object({
-  findings: v.array(v.object({ kind: v.string(), subject: v.string(), allocation: v.optional(v.string()) })),
+  findings: v.array(v.object({ id: v.string(), subject: v.string(), allocation: v.optional(v.string()) })),
 });
 
 /** The leaked addresses of a report, each with the allocation that was found leaked. @throws cli/usage */
@@ -27,9 +27,9 @@ export function leakedIn({ name, text }: DocumentSource): readonly ReleaseTarget
       },
     );
   }
-  return report.output.findings.flatMap(({ kind, subject, allocation }) => {
+  return report.output.findings.flatMap(({ id, subject, allocation }) => {
     const address = tryParseAddress(subject);
-    return kind === 'leaked-address' && address !== undefined && allocation !== undefined
+    return id === 'ipam/leaked-address' && address !== undefined && allocation !== undefined
       ? [{ address, allocation }]
       : [];
   });

@@ -32,7 +32,7 @@ const messages = (nodes: readonly Node[] | undefined, allocation = held('vxlan.n
   const common = { endpoints: [], unreadable: [], nowMs: NOW, graceMs: 120_000 };
   const local = { nodes: new Set(['n1']), links: [], attached: new Set<string>() };
   const state: IpamState = { ...common, blocks: [block], pools, nodes, local };
-  return checkIpam(state).map(({ kind, message, repair }) => `${kind}: ${message} (${repair?.kind ?? 'no repair'})`);
+  return checkIpam(state).map(({ id, found, repair }) => `${id}: ${found} (${repair?.kind ?? 'no repair'})`);
 };
 
 describe('a check of tunnel addresses', () => {
@@ -45,7 +45,7 @@ describe('a check of tunnel addresses', () => {
   });
 
   it('finds one whose node is gone, has none, or has another', () => {
-    const who = 'leaked-address: address 10.0.0.0 of tunnel device "vxlan.netplug" on node n1';
+    const who = 'ipam/leaked-address: address 10.0.0.0 of tunnel device "vxlan.netplug" on node n1';
     expect(messages([nodeOf('n2')])).toEqual([`${who}: there is no such node (release)`]);
     expect(messages([node({})])).toEqual([`${who}: the node has no tunnel address (release)`]);
     const other = node({ ipv4VXLANTunnelAddr: '10.0.0.9', ipv6VXLANTunnelAddr: 'fd00::9' });

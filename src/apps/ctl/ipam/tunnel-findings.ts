@@ -3,7 +3,7 @@ import type { Node } from '../../../model/node.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { formatAddress, parseAddress } from '../../../net/address.ts';
 import { nameHolder } from './describe-holder.ts';
-import type { IpamFinding, IpamState } from './finding.ts';
+import { type IpamFinding, ipamFinding, type IpamState } from './finding.ts';
 
 /** Addresses of tunnel devices that their node does not have, or whose node is gone. */
 export function tunnelFindings({ blocks, nodes, nowMs, graceMs }: IpamState): IpamFinding[] {
@@ -25,14 +25,8 @@ function judge({ address, allocation }: HeldAddress, node: Node | undefined): Ip
       : tunnels.length === 0
         ? 'the node has no tunnel address'
         : `the node has ${tunnels.join(' and ')} instead`;
-  return [
-    {
-      kind: 'leaked-address',
-      subject,
-      message: `address ${subject} of ${nameHolder(allocation)} on node ${allocation.node}: ${why}`,
-      repair: { kind: 'release', allocation, endpoint: undefined },
-    },
-  ];
+  const found = `address ${subject} of ${nameHolder(allocation)} on node ${allocation.node}: ${why}`;
+  return [ipamFinding('leaked-address', subject, found, { kind: 'release', allocation, endpoint: undefined })];
 }
 
 export function tunnelAddressesOf({ spec }: Node): string[] {

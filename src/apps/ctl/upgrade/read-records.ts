@@ -9,6 +9,7 @@ import type { ResourceKind, ResourceOf } from '../../../model/kinds.ts';
 import type { DatastoreState } from '../../../upgrade/cluster/snapshot.ts';
 import { findCluster } from '../admit.ts';
 import type { Attempts } from '../cluster/attempts.ts';
+import { isOf } from '../ipam/finding.ts';
 import { lookTwice } from '../ipam/ipam-check.ts';
 import type { Context } from '../ports.ts';
 
@@ -58,7 +59,9 @@ export async function readRecordFacts(
         lookTwice(context, store, { kernel: undefined, options: { node: undefined, graceSeconds: GRACE_SECONDS } }),
       )
     : undefined;
-  const faults = looked?.findings.filter(({ kind }) => kind !== 'unconfirmed-address' && kind !== 'unreadable-record');
+  const faults = looked?.findings.filter(
+    (each) => !isOf(each, 'unconfirmed-address') && !isOf(each, 'unreadable-record'),
+  );
   const blocks = looked?.state.blocks ?? [];
   const selector = `has(${UPGRADE_NAMES.label})`;
   return {
@@ -68,7 +71,7 @@ export async function readRecordFacts(
     hostEndpoints: endpoints,
     preparation: policies.filter(({ spec }) => spec.selector === selector).map(({ metadata }) => metadata.name),
     addressProblems: faults?.length,
-    addressFaults: faults?.map(({ kind, subject }) => `${kind} ${subject}`),
+    addressFaults: faults?.map(({ id, subject }) => `${id} ${subject}`),
     unreadable: [...new Set([...unreadable, ...(looked?.state.unreadable ?? [])])],
     pools: pools.map(({ metadata, spec }) => {
       const cidr = parseCidr(spec.cidr);

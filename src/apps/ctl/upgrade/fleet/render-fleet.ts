@@ -46,7 +46,7 @@ export function renderClusters(read: readonly ReadCluster[]): string {
     facts?.installed.method ?? NOTHING,
     facts?.installed.datastore ?? NOTHING,
     facts === undefined ? NOTHING : String(facts.snapshot.nodes.length),
-    facts === undefined ? NOTHING : countFindings(facts.hazards) || 'none',
+    facts === undefined ? NOTHING : facts.hazards.length === 0 ? 'none' : countFindings(facts.hazards),
   ]);
   const titles = ['WAVE', 'CLUSTER', 'STATE', 'RELEASE', 'METHOD', 'DATASTORE', 'NODES', 'HAZARDS'];
   return renderTable(titles, rows);
