@@ -120,7 +120,7 @@ export function nodeFault(
 ): readonly Fault[] {
   const objects = nodes.map((node) => {
     const text = tell(node);
-    return `Node/${node.name}${text === '' ? '' : ` (${text})`}`;
+    return `Node ${node.name}${text === '' ? '' : ` (${text})`}`;
   });
   return faultOf(objects, found);
 }

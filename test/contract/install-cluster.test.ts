@@ -437,7 +437,7 @@ describe('netplugctl install cluster on an API server', () => {
     await refused(`${by} --pool 172.20.0.0/24`, /overlaps the address of node node-a/);
     await refused(
       `${by} --variant second-plugin`,
-      /nodes\/no-pod-cidr: .*\n +objects: Node\/node-a, Node\/node-b\n[^]*--allocate-node-cidrs/,
+      /nodes\/no-pod-cidr: .*\n +objects: Node node-a, Node node-b\n[^]*--allocate-node-cidrs/,
     );
     const [definition] = crdManifests() as Json[];
     const { schema } = definition.spec.versions[0];
@@ -480,7 +480,7 @@ describe('netplugctl install cluster on an API server', () => {
       spec: { selector: { matchLabels: labels }, template },
     };
     await server.apply([set]);
-    await refused(by, /cluster\/other-plugin: .*\n +objects: DaemonSet\/kube-system\/cilium\n/);
+    await refused(by, /cluster\/other-plugin: .*\n +objects: DaemonSet kube-system\/cilium\n/);
     await server.kubectl('delete', 'daemonset', '--namespace=kube-system', 'cilium');
     const lease = {
       apiVersion: 'coordination.k8s.io/v1',
@@ -490,7 +490,7 @@ describe('netplugctl install cluster on an API server', () => {
     const renewTime = new Date(Date.now() + 120_000).toISOString().replace('Z', '000Z');
     await server.kubectl('create', 'namespace', 'kube-node-lease').catch(() => undefined);
     await server.apply([{ ...lease, spec: { holderIdentity: 'node-a', renewTime } }]);
-    await refused(by, /nodes\/clock-skew: .*\n +objects: Node\/node-a \(1\d\d s ahead\)\n/);
+    await refused(by, /nodes\/clock-skew: .*\n +objects: Node node-a \(1\d\d s ahead\)\n/);
     await server.kubectl('delete', 'lease', '--namespace=kube-node-lease', 'node-a');
     expect(await namesOf('namespaces,customresourcedefinitions')).toEqual([]);
   });

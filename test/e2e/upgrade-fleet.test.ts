@@ -136,7 +136,7 @@ describe('netplugctl upgrade fleet', () => {
       refused: true,
       found: ['pilot: to upgrade', 'north: to upgrade', 'south: blocked'],
     });
-    expect(found[2].hazards).toMatchObject([{ id: 'nodes/not-ready', evidence: ['Node/node-b'] }]);
+    expect(found[2].hazards).toMatchObject([{ id: 'nodes/not-ready', objects: ['Node node-b'] }]);
 
     const { results, reasons, ran } = await apply();
     expect(ran.status).toBe(1);

@@ -38,23 +38,23 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
   'server/too-old': { cannot: 'an API server tells its own version, and those that are built here are not too old' },
   'nodes/not-ready': nodeHazard(
     { conditions: [{ type: 'Ready', status: 'False', reason: 'KubeletNotReady' }] },
-    'Node/node-b',
+    'Node node-b',
   ),
   'nodes/cordoned': {
-    evidence: /^Node\/node-b$/,
+    evidence: /^Node node-b$/,
     seed: async ({ server }) => {
       await server.kubectl('cordon', 'node-b');
       return async () => server.kubectl('uncordon', 'node-b');
     },
   },
-  'nodes/kubelet-too-old': nodeHazard({ kubeletVersion: 'v1.29.0' }, 'Node/node-b (v1.29.0)'),
+  'nodes/kubelet-too-old': nodeHazard({ kubeletVersion: 'v1.29.0' }, 'Node node-b (v1.29.0)'),
   'nodes/runtime-too-old': nodeHazard(
     { containerRuntimeVersion: 'containerd://1.6.20' },
-    'Node/node-b (containerd://1.6.20)',
+    'Node node-b (containerd://1.6.20)',
   ),
-  'nodes/kernel-too-old': nodeHazard({ kernelVersion: '4.19.0-27-amd64' }, 'Node/node-b (4.19.0-27-amd64)'),
+  'nodes/kernel-too-old': nodeHazard({ kernelVersion: '4.19.0-27-amd64' }, 'Node node-b (4.19.0-27-amd64)'),
   'nodes/clock-skew': {
-    evidence: /^Node\/node-b \(1\d\d s ahead\)$/,
+    evidence: /^Node node-b \(1\d\d s ahead\)$/,
     seed: async ({ server }) => {
       await server.kubectl('create', 'namespace', 'kube-node-lease').catch(() => undefined);
       const metadata = { name: 'node-b', namespace: 'kube-node-lease' };
@@ -63,10 +63,10 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
       return async () => server.kubectl('delete', 'lease', '--namespace=kube-node-lease', 'node-b');
     },
   },
-  'nodes/architecture': nodeHazard({ architecture: 's390x' }, 'Node/node-b (s390x)'),
-  'nodes/agent-missing': podHazard({ ready: false }, /^Node\/node-b$/),
+  'nodes/architecture': nodeHazard({ architecture: 's390x' }, 'Node node-b (s390x)'),
+  'nodes/agent-missing': podHazard({ ready: false }, /^Node node-b$/),
   'nodes/mixed-releases': {
-    evidence: /^Pod\/netplug-node-node-b-\S+ \(netplug\.io\/netplug-node:v3\.25\.0\)$/,
+    evidence: /^Pod netplug-node-node-b-\S+ \(netplug\.io\/netplug-node:v3\.25\.0\)$/,
     seed: async ({ server }) => {
       const { metadata } = await agentOn(server, 'node-b');
       const set = async (release: string): Promise<string> =>
@@ -80,7 +80,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
       restartCount: 7,
       lastState: { terminated: { exitCode: 1, startedAt: null, finishedAt: new Date().toISOString() } },
     },
-    /^Pod\/netplug-system\/netplug-node-node-b-\S+ \(7 restarts\)$/,
+    /^Pod netplug-system\/netplug-node-node-b-\S+ \(7 restarts\)$/,
   ),
   'server/webhooks': objectHazard([webhook('deny.policy.example')], /^deny\.policy\.example\/deny\.policy\.example$/),
   'server/rights': {
@@ -89,7 +89,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     env: async ({ server }) => ({ KUBECONFIG: await server.kubeconfigFor(await readerToken(server)) }),
   },
   'release/unknown': {
-    evidence: /^DaemonSet\/netplug-system\/netplug-node \(netplug\.io\/netplug-node:latest\)$/,
+    evidence: /^DaemonSet netplug-system\/netplug-node \(netplug\.io\/netplug-node:latest\)$/,
     seed: async (cluster) => {
       const pods = (await cluster.server.get('pods', ...SYSTEM)).items as readonly Json[];
       const setImages = async (from: string, to: string): Promise<void> => {
@@ -112,18 +112,18 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
       };
     },
   },
-  'release/too-old': workloadHazard(CONTROLLERS, imageTag('v2.9.9'), /Deployment\/\S+-controllers \(v2\.9\.9\)$/),
-  'release/newer': workloadHazard(CONTROLLERS, imageTag('v3.99.0'), /Deployment\/\S+-controllers \(v3\.99\.0\)$/),
+  'release/too-old': workloadHazard(CONTROLLERS, imageTag('v2.9.9'), /Deployment \S+-controllers \(v2\.9\.9\)$/),
+  'release/newer': workloadHazard(CONTROLLERS, imageTag('v3.99.0'), /Deployment \S+-controllers \(v3\.99\.0\)$/),
   'objects/selector-changed': workloadHazard(
     AGENT,
     (workload) => {
       workload.spec.selector.matchLabels['k8s-app'] = 'netplug-node';
       workload.spec.template.metadata.labels['k8s-app'] = 'netplug-node';
     },
-    /^DaemonSet\/netplug-system\/netplug-node$/,
+    /^DaemonSet netplug-system\/netplug-node$/,
   ),
   'objects/refused': {
-    evidence: /^ClusterRoleBinding\//,
+    evidence: /^ClusterRoleBinding /,
     seed: async ({ server }) => {
       // What a binding refers to cannot be changed.
       const [binding] = installed().filter(({ kind }) => kind === 'ClusterRoleBinding');
@@ -136,7 +136,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     },
   },
   'objects/fields-lost': {
-    evidence: /^DaemonSet\/netplug-system\/netplug-node$/,
+    evidence: /^DaemonSet netplug-system\/netplug-node$/,
     seed: async (cluster) => {
       const undo = await replaced(cluster, AGENT, (workload) => workload);
       const patch = JSON.stringify({ spec: { updateStrategy: { rollingUpdate: { maxUnavailable: 2, maxSurge: 0 } } } });
@@ -147,7 +147,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     },
   },
   'objects/plugins-lost': {
-    evidence: /^ConfigMap\/netplug-system\/netplug-config$/,
+    evidence: /^ConfigMap netplug-system\/netplug-config$/,
     seed: async ({ server }) => {
       const sound = installed().find(({ kind }) => kind === 'ConfigMap');
       const conflist = sound.data.conflist.replace('"plugins": [', '"plugins": [{ "type": "tuning" },');
@@ -160,10 +160,10 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     ({ spec }) => {
       spec.template.spec.volumes.push({ name: 'of-mine', emptyDir: {} });
     },
-    /^DaemonSet\/netplug-system\/netplug-node \(volume of-mine\)$/,
+    /^DaemonSet netplug-system\/netplug-node \(volume of-mine\)$/,
   ),
   'objects/gitops': {
-    evidence: /^DaemonSet\/netplug-system\/netplug-node$/,
+    evidence: /^DaemonSet netplug-system\/netplug-node$/,
     seed: async ({ server }) => {
       const annotate = async (text: string): Promise<string> =>
         server.kubectl('annotate', 'daemonset', AGENT.name, ...SYSTEM, text);
@@ -172,7 +172,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     },
   },
   'objects/rolling': {
-    evidence: /^Deployment\/netplug-system\/netplug-orch-controllers$/,
+    evidence: /^Deployment netplug-system\/netplug-orch-controllers$/,
     seed: async (cluster) => {
       await observe(cluster.server, CONTROLLERS, { updatedReplicas: 0 });
       return async () => observe(cluster.server, CONTROLLERS);
@@ -183,7 +183,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     (workload) => {
       workload.spec.updateStrategy = { type: 'OnDelete' };
     },
-    /^DaemonSet\/netplug-system\/netplug-node$/,
+    /^DaemonSet netplug-system\/netplug-node$/,
   ),
   'objects/images-by-other-registry': workloadHazard(
     CONTROLLERS,
@@ -191,9 +191,9 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
       const [container] = workload.spec.template.spec.containers;
       container.image = container.image.replace('netplug.io/', 'registry.example:5000/netplug/');
     },
-    /^Deployment\/\S+-controllers \(registry\.example:5000\/netplug\)$/,
+    /^Deployment \S+-controllers \(registry\.example:5000\/netplug\)$/,
   ),
-  'objects/portmap-scale': { evidence: /^ConfigMap\/netplug-system\/netplug-config$/, seed: growCluster },
+  'objects/portmap-scale': { evidence: /^ConfigMap netplug-system\/netplug-config$/, seed: growCluster },
   'chart/pending': chartHazard(
     [{ name: 'calico', status: 'pending-upgrade' }],
     /^netplug-system\/calico \(pending-upgrade\)$/,
@@ -207,14 +207,14 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
   ),
   'chart/removed-kinds': chartHazard(
     [{ name: 'calico', status: 'deployed', kinds: ['PodSecurityPolicy'] }],
-    /^Secret\/netplug-system\/sh\.helm\.release\.v1\.calico\.v1$/,
+    /^Secret netplug-system\/sh\.helm\.release\.v1\.calico\.v1$/,
   ),
   'datastore/unreadable': objectHazard(
     [secretOf('broken', { stringData: { release: 'not a release' } })],
-    /Secret\/netplug-system\/sh\.helm\.release\.v1\.broken\.v1: it is damaged/,
+    /Secret netplug-system\/sh\.helm\.release\.v1\.broken\.v1: it is damaged/,
   ),
-  'datastore/other': workloadHazard(AGENT, onEtcd, /^DaemonSet\/netplug-system\/netplug-node \(kvv3\)$/),
-  'datastore/locked': clusterHazard({ datastoreReady: false }, { datastoreReady: true }, 'ClusterInformation/default'),
+  'datastore/other': workloadHazard(AGENT, onEtcd, /^DaemonSet netplug-system\/netplug-node \(kvv3\)$/),
+  'datastore/locked': clusterHazard({ datastoreReady: false }, { datastoreReady: true }, 'ClusterInformation default'),
   'datastore/record-unreadable': {
     evidence: /IPPool.*odd|odd.*cidr/i,
     // The API refuses such a record, but an older release may have stored it.
@@ -229,10 +229,10 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
   'datastore/newer': clusterHazard(
     { netplugVersion: 'v3.99.0' },
     { netplugVersion: OLD },
-    'ClusterInformation/default (v3.99.0)',
+    'ClusterInformation default (v3.99.0)',
   ),
   'datastore/kv-recommended': {
-    ...workloadHazard(AGENT, onEtcd, /^DaemonSet\/netplug-system\/netplug-node \(etcd\)$/),
+    ...workloadHazard(AGENT, onEtcd, /^DaemonSet netplug-system\/netplug-node \(etcd\)$/),
     env: async ({ server }) => Promise.resolve({ KV_ENDPOINTS: server.etcdUrl }),
   },
   'addresses/inconsistent': {
@@ -240,7 +240,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     seed: async (cluster) => blockSeed(cluster, emptyBlock(parseCidr('10.77.0.0/26'), nodeName('node-a'))),
   },
   'addresses/pool-full': {
-    evidence: /^IPPool\/small \(100 %\)$/,
+    evidence: /^IPPool small \(100 %\)$/,
     seed: async (cluster) => {
       await cluster.store.createResource(poolOf('small', '10.78.0.0/26'), never);
       const undo = await blockSeed(cluster, fullBlock('10.78.0.0/26'));
@@ -251,14 +251,14 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     },
   },
   'addresses/pool-overlaps-nodes': {
-    evidence: /^IPPool\/wide contains Node\/node-a$/,
+    evidence: /^IPPool wide contains Node node-a$/,
     seed: async ({ store }) => {
       await store.createResource(poolOf('wide', '172.20.0.0/24'), never);
       return async () => store.deleteResource({ kind: 'IPPool', name: 'wide' }, never);
     },
   },
   'host-endpoints/unprepared': {
-    evidence: /^HostEndpoint\/all$/,
+    evidence: /^HostEndpoint all$/,
     seed: async (cluster) => {
       const undo = await replaced(cluster, CONTROLLERS, (workload) => {
         imageTag('v3.13.5')(workload);
@@ -271,7 +271,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
       };
     },
   },
-  'host-endpoints/all-interfaces': { evidence: /^HostEndpoint\/all$/, seed: endpointSeed },
+  'host-endpoints/all-interfaces': { evidence: /^HostEndpoint all$/, seed: endpointSeed },
 };
 
 /** Changes what the kubelet of node-b reports; facts of the machine are in `nodeInfo`. */

@@ -1,4 +1,4 @@
-import { IPAM_CHECKS, isOf } from '../ipam/finding.ts';
+import { IPAM_CHECKS, isOf, shownFinding } from '../ipam/finding.ts';
 import { lookTwice } from '../ipam/ipam-check.ts';
 import type { Topic } from './topic.ts';
 
@@ -16,6 +16,6 @@ export const LEAKS: Topic = {
     const options = { node: undefined, graceSeconds: GRACE_SECONDS };
     const { findings } = await lookTwice(context, await store(), { kernel, options });
     const shown = findings.filter((finding) => !isOf(finding, 'unreadable-record'));
-    return { measured: [], findings: shown.map(({ repair: _, subject: __, ...finding }) => finding) };
+    return { measured: [], findings: shown.map(shownFinding) };
   },
 };

@@ -63,19 +63,28 @@ function judge(
   const leak = (why: string, of?: WorkloadEndpoint): IpamFinding[] => {
     const found = `${who}: ${why}`;
     const use = isStaticPodUid(allocation.podUid) ? 'its static pod may run' : 'the pod exists';
-    if (!isProven) return [ipamFinding('endpoint-missing', subject, `${found}, although ${use}`)];
-    return [ipamFinding('leaked-address', subject, found, { kind: 'release', allocation, endpoint: of })];
+    if (!isProven) return [ipamFinding('endpoint-missing', { subject, found: `${found}, although ${use}` })];
+    return [ipamFinding('leaked-address', { subject, found, repair: { kind: 'release', allocation, endpoint: of } })];
   };
   if (isYoung) return [];
   if (endpoint === undefined) {
     if (link !== undefined) {
       return [
-        ipamFinding('endpoint-missing', subject, `${who}: interface "${link}" uses it, but there is no endpoint`),
+        ipamFinding('endpoint-missing', {
+          subject,
+          found: `${who}: interface "${link}" uses it, but there is no endpoint`,
+        }),
       ];
     }
     if (ownNetworks.has(networkOn(allocation))) return leak('there is no endpoint');
     const found = `${who}: there is no endpoint, as is usual under another main plugin than netplug`;
-    return [ipamFinding('unconfirmed-address', subject, found, { kind: 'release', allocation, endpoint: undefined })];
+    return [
+      ipamFinding('unconfirmed-address', {
+        subject,
+        found,
+        repair: { kind: 'release', allocation, endpoint: undefined },
+      }),
+    ];
   }
   if (!endpoint.spec.ipNetworks.some((text) => text.split('/')[0] === subject)) {
     return leak(`its endpoint has ${endpoint.spec.ipNetworks.join(' and ')} instead`);
@@ -132,7 +141,7 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
     // Only the kernel of this node can prove that the endpoint is unused, and only when it holds no address.
     const isDead = isHere && isLinked === false && lost.length === spec.ipNetworks.length;
     const repair = isDead ? ({ kind: 'delete-endpoint', before } as const) : undefined;
-    return [ipamFinding('endpoint-without-address', subject, found, repair)];
+    return [ipamFinding('endpoint-without-address', { subject, found, repair })];
   });
 }
 
@@ -153,9 +162,10 @@ function strayLinks({ local, endpoints, unreadable }: IpamState, held: readonly 
     const { name, owner } = link;
     if (owner === undefined || attached.has(interfaceKey(owner))) return [];
     const found = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;
-    if (isRecordedHere(owner)) return [ipamFinding('stray-link', name, found, { kind: 'remove-link', link })];
+    if (isRecordedHere(owner))
+      return [ipamFinding('stray-link', { subject: name, found, repair: { kind: 'remove-link', link } })];
     const why = `this datastore may not be that of its network "${owner.network}"`;
-    return [ipamFinding('stray-link', name, `${found}; it is not removed, because ${why}`)];
+    return [ipamFinding('stray-link', { subject: name, found: `${found}; it is not removed, because ${why}` })];
   });
 }
 

@@ -12,15 +12,17 @@ export function blockFindings(blocks: readonly IpBlock[], pools: readonly IpPool
 
 function oneBlock(block: IpBlock, pools: readonly IpPool[]): IpamFinding[] {
   const subject = formatCidr(block.cidr);
-  const findings = blockFaults(block).map((fault) => ipamFinding('block-fault', subject, `block ${subject}: ${fault}`));
+  const findings = blockFaults(block).map((fault) =>
+    ipamFinding('block-fault', { subject, found: `block ${subject}: ${fault}` }),
+  );
   const owner = block.node === undefined ? 'no node' : `node ${block.node}`;
   const pool = pools.find(({ spec }) => cidrContains(parseCidr(spec.cidr), block.cidr));
   if (pool === undefined) {
     const found = `block ${subject} of ${owner} lies in no pool; ${String(block.slots.size)} of its addresses are held`;
-    findings.push(ipamFinding('block-outside-pools', subject, found));
+    findings.push(ipamFinding('block-outside-pools', { subject, found }));
   } else if (pool.spec.blockSize !== block.cidr.prefixBits) {
     const found = `block ${subject} of ${owner} has another size than /${String(pool.spec.blockSize)} of pool "${pool.metadata.name}"`;
-    findings.push(ipamFinding('block-size', subject, found));
+    findings.push(ipamFinding('block-size', { subject, found }));
   }
   return findings;
 }
@@ -33,7 +35,9 @@ function overlaps(blocks: readonly IpBlock[]): IpamFinding[] {
     for (const other of sorted.slice(index + 1)) {
       if (!cidrsOverlap(cidr, other.cidr)) break;
       const [subject, inner] = [formatCidr(cidr), formatCidr(other.cidr)];
-      findings.push(ipamFinding('overlapping-blocks', inner, `block ${inner} overlaps block ${subject}`));
+      findings.push(
+        ipamFinding('overlapping-blocks', { subject: inner, found: `block ${inner} overlaps block ${subject}` }),
+      );
     }
   }
   return findings;
@@ -51,6 +55,6 @@ function heldInTwoBlocks(blocks: readonly IpBlock[]): IpamFinding[] {
   return [...holders]
     .filter(([, by]) => by.length > 1)
     .map(([subject, by]) =>
-      ipamFinding('address-held-twice', subject, `address ${subject} is held by ${by.join(' and by ')}`),
+      ipamFinding('address-held-twice', { subject, found: `address ${subject} is held by ${by.join(' and by ')}` }),
     );
 }

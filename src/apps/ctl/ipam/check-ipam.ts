@@ -6,7 +6,7 @@ import { tunnelFindings } from './tunnel-findings.ts';
 /** Returns every inconsistency in the records and in the kernel of this node. Pure. */
 export function checkIpam(state: IpamState): IpamFinding[] {
   return [
-    ...state.unreadable.map((found) => ipamFinding('unreadable-record', found, found)),
+    ...state.unreadable.map((found) => ipamFinding('unreadable-record', { subject: found, found })),
     ...blockFindings(state.blocks, state.pools),
     ...attachmentFindings(state),
     ...tunnelFindings(state),

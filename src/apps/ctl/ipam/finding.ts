@@ -68,13 +68,21 @@ export interface IpamFinding extends Finding {
   readonly repair?: Repair;
 }
 
-export function ipamFinding(name: IpamCheck, subject: string, found: string, repair?: Repair): IpamFinding {
+export function ipamFinding(
+  name: IpamCheck,
+  { repair, ...rest }: { readonly subject: string; readonly found: string; readonly repair?: Repair | undefined },
+): IpamFinding {
   const all = name === 'unconfirmed-address' ? ' --unconfirmed' : '';
   const help =
     repair === undefined
       ? { remedy: 'Find out what changed the records, and correct them', command: 'netplugctl ipam check' }
       : { remedy: 'Release leaked addresses', command: `netplugctl ipam check${all} --fix`, repair };
-  return { id: `ipam/${name}`, ...CHECKS[name], subject, found, ...help };
+  return { id: `ipam/${name}`, ...CHECKS[name], ...rest, ...help };
+}
+
+/** Returns the finding without its repair, as it is shown. */
+export function shownFinding({ id, severity, expected, found, remedy, command }: Finding): Finding {
+  return { id, severity, expected, found, remedy, ...(command === undefined ? {} : { command }) };
 }
 
 /** Reports whether a finding is of a check. */

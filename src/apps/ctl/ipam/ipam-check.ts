@@ -8,7 +8,7 @@ import { interfaceKey } from '../../../model/names.ts';
 import { attachmentsInJournals } from '../../../ipam/node/orphaned-journals.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
 import { withStore } from '../connection.ts';
-import { type IpamFinding, type IpamState, isOf, type LocalState } from './finding.ts';
+import { type IpamFinding, type IpamState, isOf, type LocalState, shownFinding } from './finding.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { carryOutRepair } from './repair.ts';
@@ -151,11 +151,12 @@ function report({ io }: Context, { state, notes, outcomes, output }: Result): vo
   const left = outcomes.filter(({ done }) => done === undefined);
   const held = state.blocks.reduce((sum, { slots }) => sum + slots.size, 0);
   if (output === 'json') {
-    const findings = outcomes.map(({ finding: { repair, ...finding }, done }) => {
+    const findings = outcomes.map(({ finding, done }) => {
+      const { subject, repair } = finding;
       const allocation = repair?.kind === 'release' ? repair.allocation.id : undefined;
-      return { ...finding, allocation, isRepairable: repair !== undefined, done };
+      return { ...shownFinding(finding), subject, allocation, isRepairable: repair !== undefined, done };
     });
-    const plain = notes.map(({ repair: _, ...finding }) => finding);
+    const plain = notes.map((finding) => ({ ...shownFinding(finding), subject: finding.subject }));
     const counts = { pools: state.pools.length, blocks: state.blocks.length, held, endpoints: state.endpoints.length };
     io.stdout(`${JSON.stringify({ counts, findings, notes: plain, left: left.length }, undefined, 2)}\n`);
     return;

@@ -26,7 +26,9 @@ function judge({ address, allocation }: HeldAddress, node: Node | undefined): Ip
         ? 'the node has no tunnel address'
         : `the node has ${tunnels.join(' and ')} instead`;
   const found = `address ${subject} of ${nameHolder(allocation)} on node ${allocation.node}: ${why}`;
-  return [ipamFinding('leaked-address', subject, found, { kind: 'release', allocation, endpoint: undefined })];
+  return [
+    ipamFinding('leaked-address', { subject, found, repair: { kind: 'release', allocation, endpoint: undefined } }),
+  ];
 }
 
 export function tunnelAddressesOf({ spec }: Node): string[] {

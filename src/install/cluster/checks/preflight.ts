@@ -165,7 +165,7 @@ const INSTALL_CHECKS: readonly Check<JudgedFacts>[] = [
     needs: ['plugins'],
     judge: ({ foreignPlugins, wanted: { variant } }) =>
       faultOf(
-        variant === 'policy-and-networking' ? foreignPlugins.map((set) => `DaemonSet/${set}`) : [],
+        variant === 'policy-and-networking' ? foreignPlugins.map((set) => `DaemonSet ${set}`) : [],
         'another network plugin is installed',
       ),
   },
@@ -177,7 +177,7 @@ const INSTALL_CHECKS: readonly Check<JudgedFacts>[] = [
     needs: ['pods'],
     judge: ({ portHolders }) =>
       faultOf(
-        portHolders.map(({ pod, port }) => `Pod/${pod} (${String(port)})`),
+        portHolders.map(({ pod, port }) => `Pod ${pod} (${String(port)})`),
         'pods have ports of their nodes that netplug needs',
       ),
   },

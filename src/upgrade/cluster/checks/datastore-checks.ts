@@ -47,7 +47,7 @@ export const RECORD_CHECKS: readonly Check<HazardFacts>[] = [
     needs: ['ClusterInformation'],
     judge: ({ snapshot: { datastore } }) =>
       faultOf(
-        datastore.isLocked === true ? ['ClusterInformation/default'] : [],
+        datastore.isLocked === true ? ['ClusterInformation default'] : [],
         'the datastore is locked for maintenance',
       ),
   },
@@ -67,7 +67,7 @@ export const RECORD_CHECKS: readonly Check<HazardFacts>[] = [
     judge: ({ snapshot: { datastore }, target }) =>
       faultOf(
         datastore.clusterVersion !== undefined && isNewerVersion(datastore.clusterVersion, target.release)
-          ? [`ClusterInformation/default (${datastore.clusterVersion})`]
+          ? [`ClusterInformation default (${datastore.clusterVersion})`]
           : [],
         `release ${datastore.clusterVersion ?? ''} has written to the datastore`,
       ),
@@ -102,7 +102,7 @@ export const RECORD_CHECKS: readonly Check<HazardFacts>[] = [
       faultOf(
         datastore.pools
           .filter(({ used, isDisabled }) => used >= NEARLY_FULL && isDisabled !== true)
-          .map(({ name, used }) => `IPPool/${name} (${String(Math.round(100 * used))} %)`),
+          .map(({ name, used }) => `IPPool ${name} (${String(Math.round(100 * used))} %)`),
         'pools are nearly full, so that probe pods and restarted pods may get no address',
       ),
   },
@@ -119,7 +119,7 @@ export const RECORD_CHECKS: readonly Check<HazardFacts>[] = [
           if (isDisabled === true && used === 0) return [];
           return nodes
             .filter(({ addresses }) => addresses.some((address) => rangesOverlap(cidr, address)))
-            .map((node) => `IPPool/${name} contains Node/${node.name}`);
+            .map((node) => `IPPool ${name} contains Node ${node.name}`);
         }),
         'pools contain addresses of nodes: agents of the target route these into tunnels',
       ),
@@ -158,7 +158,7 @@ function isBeforeStrict({ installed: { from } }: HazardFacts): boolean {
 
 function allInterfaces(facts: HazardFacts): ReturnType<typeof faultOf> {
   const endpoints = userCreated(facts.snapshot.datastore.hostEndpoints ?? []);
-  const names = endpoints.map(({ metadata }) => `HostEndpoint/${metadata.name}`);
+  const names = endpoints.map(({ metadata }) => `HostEndpoint ${metadata.name}`);
   return isBeforeStrict(facts)
     ? faultOf(
         names,

@@ -57,7 +57,7 @@ export const NODE_CHECKS: readonly Check<HazardFacts>[] = [
       const agents = pods.filter(({ component }) => component === AGENT_SET);
       const images = new Set(agents.map(({ images: [image = ''] }) => image));
       return faultOf(
-        images.size > 1 ? agents.map(({ name, images: [image = ''] }) => `Pod/${name} (${image})`) : [],
+        images.size > 1 ? agents.map(({ name, images: [image = ''] }) => `Pod ${name} (${image})`) : [],
         'agents of several releases run: an earlier upgrade has not ended',
       );
     },
@@ -74,7 +74,7 @@ export const NODE_CHECKS: readonly Check<HazardFacts>[] = [
           .filter((pod) => pod.waiting.length > 0 || (pod.restarts >= MANY_RESTARTS && isRecent(pod.restartedAt, at)))
           .map(
             ({ namespace, name, waiting, restarts }) =>
-              `Pod/${namespace}/${name} (${waiting[0] ?? `${String(restarts)} restarts`})`,
+              `Pod ${namespace}/${name} (${waiting[0] ?? `${String(restarts)} restarts`})`,
           ),
         'pods of netplug restart or wait',
       ),
