@@ -1,16 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
 import { systemClock } from '../../base/clock.ts';
-import { tryParseJson } from '../../base/try-parse-json.ts';
+import { isNetplugError } from '../../base/errors.ts';
+import { isAllowed } from '../../kube/access-review.ts';
 import type { OrchAccess } from '../../kube/access.ts';
-import { apiError, judgeAnswer } from '../../kube/answers.ts';
-import { reasonOf } from '../../base/errors.ts';
-import { loadSession } from '../../kube/load-session.ts';
-import { credentialHeaders, type Session } from '../../kube/session.ts';
-import { type ApiObject, readPage } from '../../kube/objects.ts';
-import { type Collection, collectionPath, NODES } from '../../kube/paths.ts';
-import { Http1Transport, type RawAnswer, readAnswer, type Transport } from '../../kube/transport.ts';
-import { clockSkewMs } from '../clock-skew.ts';
+import { isUnknownKind } from '../../kube/answers.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import { OrchApi } from '../../kube/orch-api.ts';
+import { NODES } from '../../kube/paths.ts';
+import { Http1Transport, type Transport } from '../../kube/transport.ts';
+import { clockSkewMs, type Exchange } from '../clock-skew.ts';
 import type { DatastoreReport, Inspector } from '../inspector.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { NETPLUG_NODES } from '../../model/netplug-node.ts';
@@ -19,12 +18,8 @@ import { netplugNodeOf, publicationFault } from './netplug-nodes.ts';
 import { hasFacts } from './node-annotations.ts';
 
 const CONNECTIONS = 8;
-const REVIEWS = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
-const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+const DEFINITIONS = { group: 'apiextensions.k8s.io', version: 'v1', plural: 'customresourcedefinitions' } as const;
 
-const Version = v.object({ gitVersion: v.string() });
-const Review = v.object({ status: v.object({ allowed: v.boolean() }) });
-const Resources = v.object({ resources: v.array(v.object({ kind: v.string() })) });
 const Definition = v.object({
   spec: v.object({ versions: v.array(v.object({ schema: v.optional(v.unknown()) })) }),
 });
@@ -49,11 +44,23 @@ interface InspectorOptions {
 
 /** Looks at the API of the orchestrator with the caller's own rights. */
 export function openOrchInspector(access: OrchAccess, { env, declared }: InspectorOptions): Inspector {
-  const transport = new Http1Transport(CONNECTIONS);
+  const exchanges: Exchange[] = [];
+  const transport = timedTransport(new Http1Transport(CONNECTIONS), exchanges);
+  // A datastore that answers is inspected: there is no outage to wait for.
+  const api = new OrchApi(access, { env, transport, limits: { retryMs: 0 } });
   return {
     inspect: async (signal) => {
-      const session = await loadSession(access, { env, now: systemClock.now }, signal);
-      return new Inspection({ transport, session, declared }, signal).report();
+      const server = `Kubernetes ${await api.serverVersion(signal)}`;
+      const skewMs = exchanges[0] === undefined ? undefined : clockSkewMs(exchanges[0]);
+      return {
+        server,
+        alarms: [],
+        ...(skewMs === undefined ? {} : { skewMs }),
+        missingKinds: await findMissingKinds(api, declared.definitions, signal),
+        differingKinds: await findDifferingKinds(api, declared.definitions, signal),
+        unpublishedNodes: await findUnpublishedNodes(api, signal),
+        missingRights: declared.missingRights(await findGranted(api, declared.rights, signal)),
+      };
     },
     [Symbol.asyncDispose]: async () => {
       transport.close();
@@ -62,122 +69,83 @@ export function openOrchInspector(access: OrchAccess, { env, declared }: Inspect
   };
 }
 
-/** One inspection of one API. */
-class Inspection {
-  readonly #transport: Transport;
-  readonly #session: Session;
-  readonly #declared: Declared;
-  readonly #signal: AbortSignal;
+/** Notes when each answer came, and the time that it names. */
+function timedTransport(inner: Transport, exchanges: Exchange[]): Transport {
+  return {
+    open: async (session, request, options) => {
+      const sentMs = systemClock.now();
+      const answer = await inner.open(session, request, options);
+      exchanges.push({ sentMs, receivedMs: systemClock.now(), date: answer.headers.date });
+      return answer;
+    },
+    close: () => {
+      inner.close();
+    },
+  };
+}
 
-  constructor(
-    {
-      transport,
-      session,
-      declared,
-    }: { readonly transport: Transport; readonly session: Session; readonly declared: Declared },
-    signal: AbortSignal,
-  ) {
-    this.#transport = transport;
-    this.#session = session;
-    this.#declared = declared;
-    this.#signal = signal;
-  }
+async function findMissingKinds(
+  api: OrchApi,
+  definitions: Declared['definitions'],
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const served = await api.servedKinds(signal);
+  return definitions
+    .map(partsOf)
+    .filter(({ name }) => !served.includes(name.replace(/^(.*?)\.(.*)$/, '$2/$1')))
+    .map(({ kind }) => kind);
+}
 
-  async report(): Promise<DatastoreReport> {
-    const sentMs = systemClock.now();
-    const answer = await this.#ask('/version');
-    const skewMs = clockSkewMs({ sentMs, receivedMs: systemClock.now(), date: answer.headers.date });
-    const version = v.safeParse(Version, tryParseJson(answer.text));
-    return {
-      server: `Kubernetes ${version.success ? version.output.gitVersion : 'of unknown version'}`,
-      alarms: [],
-      ...(skewMs === undefined ? {} : { skewMs }),
-      missingKinds: await this.#missingKinds(),
-      differingKinds: await this.#differingKinds(),
-      unpublishedNodes: await this.#unpublishedNodes(),
-      missingRights: this.#declared.missingRights(await this.#granted()),
-    };
-  }
+/** Empty for a caller without the right to read definitions. */
+async function findDifferingKinds(
+  api: OrchApi,
+  definitions: Declared['definitions'],
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const checked = await Promise.all(
+    definitions.map(async (manifest): Promise<string[]> => {
+      const { name, kind, schema } = partsOf(manifest);
+      const answer = await unlessRefused(undefined, async () => api.get(DEFINITIONS, name, signal));
+      const found = v.safeParse(Definition, answer?.outcome === 'ok' ? answer.value : undefined);
+      const isSame =
+        !found.success || found.output.spec.versions.some((each) => isDeepStrictEqual(each.schema, schema));
+      return isSame ? [] : [kind];
+    }),
+  );
+  return checked.flat();
+}
 
-  async #missingKinds(): Promise<readonly string[]> {
-    const answer = await this.#ask('/apis/netplug.io/v3');
-    const found = v.safeParse(Resources, tryParseJson(answer.text));
-    // A group without definitions does not exist.
-    const known = found.success ? found.output.resources.map(({ kind }) => kind) : [];
-    return this.#declared.definitions.map((manifest) => partsOf(manifest).kind).filter((kind) => !known.includes(kind));
-  }
+/** Nodes without an agent have nothing to publish; one that is not Ready may have an agent that cannot write. */
+async function findUnpublishedNodes(api: OrchApi, signal: AbortSignal): Promise<DatastoreReport['unpublishedNodes']> {
+  const [published, nodes] = await Promise.all(
+    [NETPLUG_NODES, NODES].map(async (kind) => unlessRefused([], async () => api.list(kind, {}, signal))),
+  );
+  const objects = new Map((published ?? []).map((object) => [object.metadata.name, object]));
+  return (nodes ?? []).filter(isReadyWithAgent).flatMap((node) => {
+    const { name } = node.metadata;
+    const fault = publicationFault(objects.get(name), netplugNodeOf(node));
+    return fault === undefined ? [] : [{ node: name, fault }];
+  });
+}
 
-  /** Nodes without an agent have nothing to publish; one that is not Ready may have an agent that cannot write. */
-  async #unpublishedNodes(): Promise<DatastoreReport['unpublishedNodes']> {
-    const objects = new Map((await this.#list(NETPLUG_NODES)).map((object) => [object.metadata.name, object]));
-    return (await this.#list(NODES)).filter(isReadyWithAgent).flatMap((node) => {
-      const { name } = node.metadata;
-      const fault = publicationFault(objects.get(name), netplugNodeOf(node));
-      return fault === undefined ? [] : [{ node: name, fault }];
-    });
-  }
+async function findGranted(api: OrchApi, rights: readonly Right[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+  const granted = await Promise.all(
+    rights.map(async (right) => {
+      const [resource = '', subresource] = right.resource.split('/');
+      const attributes = { ...right, resource, ...(subresource === undefined ? {} : { subresource }) };
+      return (await isAllowed(api, attributes, signal)) ? [describeRight(right)] : [];
+    }),
+  );
+  return new Set(granted.flat());
+}
 
-  /** Empty for a caller without the right to list. */
-  async #list(collection: Collection): Promise<readonly ApiObject[]> {
-    const answer = await this.#ask(collectionPath(collection));
-    return (answer.status === 200 ? readPage(tryParseJson(answer.text))?.items : undefined) ?? [];
-  }
-
-  /** Empty for a caller without the right to read definitions. */
-  async #differingKinds(): Promise<readonly string[]> {
-    const checked = await Promise.all(
-      this.#declared.definitions.map(async (manifest): Promise<string[]> => {
-        const { name, kind, schema } = partsOf(manifest);
-        const answer = await this.#ask(`${DEFINITIONS}/${name}`);
-        const found = v.safeParse(Definition, tryParseJson(answer.text));
-        if (answer.status !== 200 || !found.success) return [];
-        const isSame = found.output.spec.versions.some((version) => isDeepStrictEqual(version.schema, schema));
-        return isSame ? [] : [kind];
-      }),
-    );
-    return checked.flat();
-  }
-
-  async #granted(): Promise<ReadonlySet<string>> {
-    const answers = await Promise.all(
-      this.#declared.rights.map(async (right) => ({ right, isGranted: await this.#may(right) })),
-    );
-    return new Set(answers.filter(({ isGranted }) => isGranted).map(({ right }) => describeRight(right)));
-  }
-
-  async #may({ group, resource: path, verb }: Right): Promise<boolean> {
-    const [resource = '', subresource] = path.split('/');
-    const attributes = { group, resource, verb, ...(subresource === undefined ? {} : { subresource }) };
-    const body = JSON.stringify({
-      apiVersion: 'authorization.k8s.io/v1',
-      kind: 'SelfSubjectAccessReview',
-      spec: { resourceAttributes: attributes },
-    });
-    const answer = await this.#ask(REVIEWS, body);
-    const review = v.safeParse(Review, tryParseJson(answer.text));
-    if (review.success) return review.output.status.allowed;
-    const verdict = judgeAnswer(answer);
-    throw this.#unavailable('message' in verdict ? verdict.message : 'the answer has an unknown format');
-  }
-
-  async #ask(path: string, body?: string): Promise<RawAnswer> {
-    const headers = {
-      accept: 'application/json',
-      'user-agent': 'netplug',
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...credentialHeaders(this.#session.credential),
-    };
-    const request = { method: body === undefined ? 'GET' : 'POST', path, headers, body };
-    try {
-      return await readAnswer(await this.#transport.open(this.#session, request, { signal: this.#signal }));
-    } catch (cause) {
-      this.#signal.throwIfAborted();
-      throw this.#unavailable(reasonOf(cause), cause);
-    }
-  }
-
-  #unavailable(reason: string, cause?: unknown): Error {
-    return apiError('store/unavailable', { reason, session: this.#session, now: systemClock.now(), cause });
+/** Returns `fallback` for a caller without the right, and where the kind does not exist. */
+async function unlessRefused<T>(fallback: T, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (cause) {
+    if (!isNetplugError(cause, 'store/refused') && !isUnknownKind(cause)) throw cause;
+    return fallback;
   }
 }
 

@@ -1,16 +1,10 @@
 import type { Manifest } from '../../../model/manifest.ts';
+import { isAllowed, type ResourceAttributes } from '../../../kube/access-review.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { collectionHolding, referenceOf } from '../../../kube/objects/reference.ts';
 
-const REVIEWS = { group: 'authorization.k8s.io', version: 'v1', plural: 'selfsubjectaccessreviews' } as const;
-
 /** A right that the steps of a command need. */
-export interface NeededRight {
-  readonly verb: string;
-  readonly group: string;
-  readonly resource: string;
-  readonly namespace?: string;
-}
+export type NeededRight = Omit<ResourceAttributes, 'subresource'>;
 
 /** Returns the rights to write and delete these objects. */
 export function rightsForObjects(objects: readonly Manifest[], verbs: readonly string[]): readonly NeededRight[] {
@@ -28,15 +22,7 @@ export async function findMissingRights(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const answers = await Promise.all(
-    rights.map(async (right) => {
-      const spec = { resourceAttributes: right };
-      const status = await api.review(
-        REVIEWS,
-        { apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectAccessReview', spec },
-        signal,
-      );
-      return status['allowed'] === true ? [] : [describe(right)];
-    }),
+    rights.map(async (right) => ((await isAllowed(api, right, signal)) ? [] : [describe(right)])),
   );
   return answers.flat();
 }
