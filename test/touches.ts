@@ -14,6 +14,7 @@ export const TOUCHES: Readonly<Record<string, readonly string[]>> = {
   'src/bgp': ['between-nodes-external-bird', 'between-nodes-fabric', 'between-nodes-repairs'],
   'src/bin': ['cni', 'netplugctl', 'agent', 'controllers', 'operator', 'health-probe'],
   'src/cache': ['agent', 'agent-policy-api', 'controllers'],
+  'src/checks': ['ctl-doctor', 'upgrade-hazards', 'install-cluster'],
   'src/cni': ['cni', 'bad-input', 'chain', 'many-at-once', 'ipam-under-ptp', 'host-local'],
   'src/config': ['cni', 'bad-input', 'host-local', 'install'],
   'src/dataplane': ['cni', 'chain', 'between-nodes-connectivity', 'agent-policy-add'],
