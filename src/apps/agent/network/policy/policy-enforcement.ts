@@ -16,6 +16,13 @@ import { POLICY_TABLE, type PolicyRuleset } from '../../../../policy/ruleset/pol
 import type { AddTime } from '../../network-channel.ts';
 import { CompiledPolicies } from './compiled-policies.ts';
 import type { EnforcementPorts, EnforcementSettings, PolicySettings, PolicyStart } from './enforcement-ports.ts';
+import {
+  closesIsolated,
+  type EnforcementEvent,
+  type EnforcementStage,
+  isEnforcing,
+  nextStage,
+} from './enforcement-stage.ts';
 import { EnforcementSwitch } from './enforcement-switch.ts';
 import { LocalPods } from './local-pods.ts';
 import { SettingsGate } from './settings-gate.ts';
@@ -57,18 +64,11 @@ export class PolicyEnforcement {
   readonly #start: PolicyStart;
   readonly #node: string;
   #hostProblem: string | undefined;
-  #isOn = false;
-  /** Whether policies may be written: the datastore was read, and the settings allow it. */
-  #hasSnapshot = false;
-  #hasBegun = false;
+  #stage: EnforcementStage = { kind: 'off' };
   /** Resolved when all slices of a change are in the state. Until then nothing is compiled, written or judged. */
   #taking: Promise<void> | undefined;
   #watchProblem: string | undefined;
   #writeProblem: string | undefined;
-  /** The kernel closes every pod that was isolated and whose policies it does not have. */
-  #isClosed = false;
-  /** The kernel closes every pod that it does not know. */
-  #isUnknownClosed = false;
   /** Resolved by the next write of policies. */
   #waiting: (() => void)[] = [];
   /** Resolved after the next attempt to write. */
@@ -103,13 +103,13 @@ export class PolicyEnforcement {
 
   /** Why the current policies may not be in force, a sentence each. */
   failures(): readonly string[] {
-    if (!this.#isOn) return [];
+    if (this.#stage.kind === 'off') return [];
     const lost = this.#watchProblem === undefined ? undefined : `the policy watch is lost: ${this.#watchProblem}`;
     const unsettled =
       this.#gate.isOpen || !this.#hasHostEndpoints
         ? undefined
         : 'the AgentConfigurations have not been read: host endpoints stay as the last process enforced them, or open';
-    const unread = lost ?? (this.#hasSnapshot ? undefined : 'the datastore is being read');
+    const unread = lost ?? (isEnforcing(this.#stage) ? undefined : 'the datastore is being read');
     return [unread, unsettled, this.#writeProblem].flatMap((problem) =>
       problem === undefined ? [] : [`policy: ${problem}`],
     );
@@ -117,7 +117,7 @@ export class PolicyEnforcement {
 
   /** What cannot be used of policies and other records, a sentence each. */
   problems(): readonly string[] {
-    if (!this.#isOn) return [];
+    if (this.#stage.kind === 'off') return [];
     const missing = [...(this.#compiled.missingLogs ?? [])].map((kind) => MISSING_LOGS[kind]);
     return [...missing, ...[...this.#state.problems.values()].flat()];
   }
@@ -127,9 +127,10 @@ export class PolicyEnforcement {
     this.#turnOn();
     const now = new Date(this.#ports.clock.now()).toISOString();
     this.#take(this.#pods.add(endpoint, time ?? { addedAt: now, isPast: false }));
-    if (!this.#hasSnapshot || !this.#isClosed) await this.#attempted();
-    if (!this.#isClosed) return { state: 'not enforced', reason: this.#writeProblem ?? 'policies cannot be written' };
-    if (!this.#hasSnapshot && this.#watchProblem !== undefined)
+    if (!isEnforcing(this.#stage) || !closesIsolated(this.#stage)) await this.#attempted();
+    if (!closesIsolated(this.#stage))
+      return { state: 'not enforced', reason: this.#writeProblem ?? 'policies cannot be written' };
+    if (!isEnforcing(this.#stage) && this.#watchProblem !== undefined)
       return { state: 'closed', reason: `the datastore has not been read: ${this.#watchProblem}` };
     await this.#written();
     return { state: 'in force' };
@@ -144,8 +145,8 @@ export class PolicyEnforcement {
   async release(sandbox: SandboxEndpoint): Promise<void> {
     const { records, released } = this.#pods.remove(sandbox);
     this.#take(records);
-    if (!this.#isOn) return;
-    if (this.#hasSnapshot) await this.#written();
+    if (this.#stage.kind === 'off') return;
+    if (isEnforcing(this.#stage)) await this.#written();
     if (released === undefined) return;
     await this.#endFlows(released);
   }
@@ -185,22 +186,25 @@ export class PolicyEnforcement {
   }
 
   #turnOn(): void {
-    if (this.#isOn) return;
-    this.#isOn = true;
+    this.#advance('switched on');
     this.#on.resolve();
+  }
+
+  #advance(event: EnforcementEvent): void {
+    this.#stage = nextStage(this.#stage, event);
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
     const { policyStore, log, clock, random } = this.#ports;
     const work = async (): Promise<void> => {
-      if (this.#hasSnapshot) await clock.sleep(random.int(SPREAD_MS), signal);
+      if (isEnforcing(this.#stage)) await clock.sleep(random.int(SPREAD_MS), signal);
       for await (const { records, problems } of followPolicyRecords(policyStore, this.#cache, signal)) {
         for (const problem of problems) log.warning('record skipped', { problem });
         this.#watchProblem = undefined;
         await this.#takeInSlices(records);
-        if (this.#hasSnapshot && records.length > 0) void this.#wakeLater(signal);
+        if (isEnforcing(this.#stage) && records.length > 0) void this.#wakeLater(signal);
         // Changes are taken meanwhile: they must not queue up while the settings cannot be read.
-        if (!this.#hasBegun) void this.#begin(signal);
+        if (this.#stage.kind === 'reading') void this.#begin(signal);
       }
     };
     const onFailure = (cause: unknown, failures: number): void => {
@@ -212,9 +216,9 @@ export class PolicyEnforcement {
 
   /** Writes the first policies when the settings allow it. */
   async #begin(signal: AbortSignal): Promise<void> {
-    this.#hasBegun = true;
+    this.#advance('datastore read');
     await this.#gate.pass(() => this.#hasHostEndpoints, signal);
-    this.#hasSnapshot = true;
+    this.#advance('settings passed');
     this.#due.set();
   }
 
@@ -225,7 +229,7 @@ export class PolicyEnforcement {
 
   #take(records: readonly PolicyRecord[]): void {
     // A part of a snapshot or of another large change is not written.
-    this.#compiled.take(this.#state.apply(records), this.#hasSnapshot && this.#taking === undefined);
+    this.#compiled.take(this.#state.apply(records), isEnforcing(this.#stage) && this.#taking === undefined);
   }
 
   /** Lets other work of the process run in between: a snapshot may have 10 000 pods. */
@@ -274,17 +278,17 @@ export class PolicyEnforcement {
     let readMs = Number.NEGATIVE_INFINITY;
     while (!signal.aborted) {
       this.#due.clear();
-      const waiting = this.#hasSnapshot ? this.#waiting.splice(0) : [];
+      const waiting = isEnforcing(this.#stage) ? this.#waiting.splice(0) : [];
       const attempting = this.#attempting.splice(0);
       const startMs = clock.monotonic();
       const reread = startMs - readMs >= RESYNC_MS;
       try {
         if (this.#compiled.missingLogs === undefined) await this.#tryLogs(signal);
         if (reread) await this.#list();
-        if (this.#hasSnapshot) await this.#writePolicies(signal, reread);
+        if (isEnforcing(this.#stage)) await this.#writePolicies(signal, reread);
         else await this.#close(signal, reread);
         if (reread) readMs = startMs;
-        this.#isClosed = true;
+        this.#advance('written');
         for (const resolve of waiting) resolve();
         if (this.#writeProblem !== undefined) log.info('policies in force again');
         this.#writeProblem = undefined;
@@ -296,7 +300,7 @@ export class PolicyEnforcement {
           this.#attempting.unshift(...attempting);
           continue;
         }
-        this.#isClosed = this.#isUnknownClosed;
+        this.#advance('write failed');
         this.#writeProblem = reasonOf(cause);
         if (backOff.fail(cause) === 1) log.warning('policies not written', { reason: this.#writeProblem });
         readMs = Number.NEGATIVE_INFINITY;
@@ -340,7 +344,7 @@ export class PolicyEnforcement {
       this.#compiled.unsend(isTouched);
       throw cause;
     }
-    this.#isUnknownClosed = true;
+    this.#advance('unknown pods closed');
     this.#switch.remember();
     for (const ended of this.#pods.takeEnded()) await this.#endFlows(ended);
   }
@@ -384,7 +388,7 @@ export class PolicyEnforcement {
       await this.#apply(isAll ? this.#compiled.closed : closedTable(interfaces), { signal, reread });
       if (!isAll) return;
     }
-    this.#isUnknownClosed = true;
+    this.#advance('unknown pods closed');
   }
 
   async #apply(table: FilterTable, options: Parameters<PolicyFilter['apply']>[1]): ReturnType<PolicyFilter['apply']> {
