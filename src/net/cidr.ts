@@ -95,3 +95,13 @@ export function compareCidrs(a: Cidr, b: Cidr): number {
   if (a.base.value !== b.base.value) return a.base.value < b.base.value ? -1 : 1;
   return a.prefixBits - b.prefixBits;
 }
+
+/** Returns the CIDRs that are in no other one, each once, in order. CIDRs nest or are apart, so what is left has no overlap. */
+export function outermostCidrs(cidrs: readonly Cidr[]): readonly Cidr[] {
+  const kept: Cidr[] = [];
+  for (const cidr of cidrs.toSorted(compareCidrs)) {
+    const last = kept.at(-1);
+    if (last === undefined || !cidrContains(last, cidr)) kept.push(cidr);
+  }
+  return kept;
+}

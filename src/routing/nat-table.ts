@@ -1,5 +1,5 @@
 import { FAMILIES, type Family } from '../net/address.ts';
-import { type Cidr, cidrContains, compareCidrs } from '../net/cidr.ts';
+import { type Cidr, outermostCidrs } from '../net/cidr.ts';
 import type { NftChain, NftObject, NftTable } from '../dataplane/packet-filter.ts';
 import { type FloatingAddress, floatingObjects } from './nat-floating.ts';
 import {
@@ -75,17 +75,7 @@ function tunnelRules(tunnels: readonly string[]): readonly NftObject[] {
 }
 
 function poolSet(name: string, family: Family, pools: readonly Cidr[]): NftObject {
-  const elem = outermost(pools.filter(({ base }) => base.family === family)).map(prefixOf);
+  const elem = outermostCidrs(pools.filter(({ base }) => base.family === family)).map(prefixOf);
   const set = { name: setName(name, family), type: ADDRESS_TYPES[family], flags: ['interval'] };
   return { set: elem.length === 0 ? set : { ...set, elem } };
-}
-
-/** Returns the CIDRs that are in no other one, because nftables rejects overlapping intervals. */
-function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
-  const kept: Cidr[] = [];
-  for (const cidr of cidrs.toSorted(compareCidrs)) {
-    const last = kept.at(-1);
-    if (last === undefined || !cidrContains(last, cidr)) kept.push(cidr);
-  }
-  return kept;
 }

@@ -7,10 +7,9 @@ import {
   cidrContains,
   cidrSize,
   cidrsOverlap,
-  compareCidrs,
   formatCidr,
+  outermostCidrs,
   parseCidr,
-  sameCidr,
 } from '../../net/cidr.ts';
 
 export interface BlockUsage {
@@ -49,7 +48,7 @@ export interface PoolRecords {
 
 /** How full every pool is, ordered as the pools are; blocks outside every pool come last, as a group of their own. */
 export function poolUsage({ pools, reservations, blocks }: PoolRecords): readonly PoolUsage[] {
-  const reserved = outermost(reservedCidrs(reservations));
+  const reserved = outermostCidrs(reservedCidrs(reservations));
   const used = pools.map(({ metadata, spec }): PoolUsage => {
     const cidr = parseCidr(spec.cidr);
     const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
@@ -102,15 +101,6 @@ function blockUsage({ cidr, node, slots, preallocated, queue }: IpBlock): BlockU
   const borrowed = [...slots.values()].filter((allocation) => allocation.node !== node).length;
   const counts = { held: slots.size, preallocated: preallocated.size, free: queue.length, borrowed };
   return { cidr: formatCidr(cidr), node, addresses: cidrSize(cidr), ...counts };
-}
-
-/** CIDRs either nest or are apart, so leaving out the nested ones leaves nothing to count twice. */
-function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
-  const sorted = [...cidrs].sort(compareCidrs);
-  return sorted.filter((cidr, index) => {
-    const isWithin = sorted.some((other) => !sameCidr(other, cidr) && cidrContains(other, cidr));
-    return !isWithin && sorted.findIndex((other) => sameCidr(other, cidr)) === index;
-  });
 }
 
 function reservedIn(pool: Cidr, reserved: readonly Cidr[]): bigint {

@@ -1,6 +1,6 @@
 import type { FilterMatch, PacketSide } from '../../dataplane/policy-filter.ts';
 import { FAMILIES, type Family } from '../../net/address.ts';
-import { type Cidr, cidrContains, compareCidrs } from '../../net/cidr.ts';
+import { type Cidr, outermostCidrs } from '../../net/cidr.ts';
 import { disjointRanges } from '../port-ranges.ts';
 import type { IcmpMatch, PeerMatch, PolicyRule, PortMatch, PortRange } from '../resolved-policy.ts';
 import { PORT_PROTOCOLS, type RuleSets, type SetContent } from './rule-sets.ts';
@@ -195,20 +195,10 @@ function netsMatch(
   family: Family,
   { nets, isNegated }: { readonly nets: readonly Cidr[]; readonly isNegated: boolean },
 ): Alternatives {
-  const ofFamily = outermost(nets.filter(({ base }) => base.family === family));
+  const ofFamily = outermostCidrs(nets.filter(({ base }) => base.family === family));
   const isEverything = ofFamily.some(({ prefixBits }) => prefixBits === 0);
   if (ofFamily.length === 0 || isEverything) return isEverything !== isNegated ? [[]] : [];
   return [[{ kind: 'nets', side, family, nets: ofFamily, ...(isNegated ? { isNegated } : {}) }]];
-}
-
-/** Returns the CIDRs that are in no other one: an interval set refuses overlaps. */
-function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
-  const kept: Cidr[] = [];
-  for (const cidr of cidrs.toSorted(compareCidrs)) {
-    const last = kept.at(-1);
-    if (last === undefined || !cidrContains(last, cidr)) kept.push(cidr);
-  }
-  return kept;
 }
 
 /** Returns one list of matches for each choice of an alternative of every condition. */
