@@ -1,10 +1,11 @@
 // A snapshot of a sound cluster, made from what an installation of an older release applies.
 import { clusterObjects } from '../../src/install/cluster/cluster-objects.ts';
 import { type Circumstances, settingsOf } from '../../src/install/cluster/settings-of.ts';
+import type { PodState } from '../../src/kube/status/pod-state.ts';
 import type { InstallationSpec } from '../../src/model/installation.ts';
 import { containersIn, metadataIn, textIn } from '../../src/upgrade/cluster/objects-in.ts';
 import type { NodeState } from '../../src/checks/cluster-facts.ts';
-import type { ClusterSnapshot, PodSnapshot } from '../../src/upgrade/cluster/snapshot.ts';
+import type { ClusterSnapshot } from '../../src/upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../src/upgrade/cluster/target.ts';
 
 export const OLD = 'v3.26.4';
@@ -114,18 +115,17 @@ function nodeState(index: number): NodeState {
   };
 }
 
-function podState(workload: Readonly<Record<string, unknown>>, node: string, index: number): PodSnapshot {
+function podState(workload: Readonly<Record<string, unknown>>, node: string, index: number): PodState {
   const { name, namespace = '' } = metadataIn(workload);
   return {
     name: `${name}-${String(index)}`,
     namespace,
     component: name,
     node,
-    phase: 'Running',
-    ready: 1,
-    containers: 1,
+    phase: 'ready',
+    addresses: [],
+    readyContainers: 1,
     images: containersIn(workload).map((container) => textIn(container, 'image')),
     restarts: 0,
-    waiting: [],
   };
 }

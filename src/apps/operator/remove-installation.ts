@@ -5,6 +5,7 @@ import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
+import { workloadState } from '../../kube/status/workload-state.ts';
 import { type Inventory, planPruning } from './inventory.ts';
 import type { ObjectApplier } from './object-applier.ts';
 import { collectionHolding, type ObjectReference, referenceOf, referenceKey } from '../../kube/objects/reference.ts';
@@ -69,8 +70,12 @@ async function clean(
   if (ensured.outcome === 'problem') return ensured.problem.message;
   if (ensured.outcome === 'waiting' || ensured.outcome === 'unreadable') return ensured.message;
   if (ensured.object === undefined) return undefined;
+  const { object } = ensured;
+  const state = workloadState(object, 'following');
+  // A cluster without nodes is clean.
+  if (state?.isObserved === true && state.desired === 0) return undefined;
   const { isInUse, component } = workloadStatus(CLEANUP_SET, {
-    object: ensured.object,
+    object,
     pods: await listPods(signal),
     now: now(),
   });

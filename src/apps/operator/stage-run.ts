@@ -1,6 +1,6 @@
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
-import { isRecord } from '../../model/read-schema.ts';
 import type { Manifest } from '../../model/manifest.ts';
+import { isConditionTrue } from '../../kube/status/conditions.ts';
 import type { ObjectStage } from '../../install/cluster/cluster-objects.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { InstallationComponent } from '../../model/installation-status.ts';
@@ -171,16 +171,7 @@ function waitOf(which: ObjectReference, ensured: Ensured): string | undefined {
   if (ensured.outcome === 'waiting' || ensured.outcome === 'unreadable') return ensured.message;
   if (ensured.outcome === 'problem') return undefined;
   if (which.kind !== 'CustomResourceDefinition' || ensured.object === undefined) return undefined;
-  return isEstablished(ensured.object) ? undefined : `${referenceKey(which)} is not established yet`;
-}
-
-function isEstablished(object: ApiObject): boolean {
-  const status = object['status'];
-  const conditions: unknown = isRecord(status) ? status['conditions'] : undefined;
-  return (
-    Array.isArray(conditions) &&
-    conditions.some((each: unknown) => isRecord(each) && each['type'] === 'Established' && each['status'] === 'True')
-  );
+  return isConditionTrue(ensured.object, 'Established') ? undefined : `${referenceKey(which)} is not established yet`;
 }
 
 function stageComponent(name: string, waits: readonly string[], hasProblem: boolean): InstallationComponent {

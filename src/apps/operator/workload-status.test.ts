@@ -49,6 +49,15 @@ describe('the state of a workload', () => {
     expect(workloadStatus(BIRD_SET, { object: unavailable, pods: [], now: NOW })).toMatchObject({ isInUse: false });
   });
 
+  it('is not ready while no node wants its pods, and says so', () => {
+    const none = { ...done, desiredNumberScheduled: 0, updatedNumberScheduled: 0, numberAvailable: 0 };
+    expect(workloadStatus(NAME, { object: daemonSet(none), pods: [], now: NOW })).toMatchObject({
+      component: { state: 'Progressing', message: 'scheduled to no node' },
+      isServing: false,
+      isInUse: false,
+    });
+  });
+
   it('names the nodes that fail first, with the reason of the kubelet', () => {
     const object = daemonSet({ ...done, updatedNumberScheduled: 1, numberAvailable: 2 });
     const pods = [

@@ -1,3 +1,4 @@
+import { isConditionTrue } from '../../kube/status/conditions.ts';
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
 import { systemClock } from '../../base/clock.ts';
@@ -22,10 +23,6 @@ const DEFINITIONS = { group: 'apiextensions.k8s.io', version: 'v1', plural: 'cus
 
 const Definition = v.object({
   spec: v.object({ versions: v.array(v.object({ schema: v.optional(v.unknown()) })) }),
-});
-
-const NodeStatus = v.object({
-  conditions: v.optional(v.array(v.object({ type: v.string(), status: v.string() }))),
 });
 
 /** What an API should have and grant. */
@@ -158,9 +155,6 @@ function partsOf(manifest: Manifest): { readonly name: string; readonly kind: st
   return { name: metadata.name, kind: spec.names.kind, schema: spec.versions[0].schema };
 }
 
-function isReadyWithAgent({ metadata, status }: ApiObject): boolean {
-  const read = v.safeParse(NodeStatus, status ?? {});
-  const conditions = read.success ? (read.output.conditions ?? []) : [];
-  const isReady = conditions.some((each) => each.type === 'Ready' && each.status === 'True');
-  return isReady && hasFacts(metadata.annotations ?? {});
+function isReadyWithAgent(node: ApiObject): boolean {
+  return isConditionTrue(node, 'Ready') && hasFacts(node.metadata.annotations ?? {});
 }

@@ -1,11 +1,12 @@
 import { NetplugError } from '../../base/errors.ts';
 import { isNewerVersion } from '../../base/compare-versions.ts';
 import type { Manifest } from '../../model/manifest.ts';
+import type { PodState } from '../../kube/status/pod-state.ts';
 import { AGENT_SET, hasFollowingPods } from '../../install/cluster/names.ts';
 import type { Variant } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import { containersIn, findNamed, metadataIn, releaseIn, textIn, variableIn } from './objects-in.ts';
-import type { ClusterSnapshot, DetectedInstallation, PodSnapshot, UpgradeMethod } from './snapshot.ts';
+import type { ClusterSnapshot, DetectedInstallation, UpgradeMethod } from './snapshot.ts';
 
 export const OPERATOR_NAME = 'netplug-operator';
 const WORKLOADS = [
@@ -102,8 +103,8 @@ function podReleases({ pods }: Pick<ClusterSnapshot, 'pods'>): readonly string[]
 }
 
 /** Returns the pods that an upgrade replaces: not those of BIRD, and not those that have ended, as by eviction, and are kept as a record. */
-export function followingPods(pods: readonly PodSnapshot[]): readonly PodSnapshot[] {
-  return pods.filter(({ component, phase }) => hasFollowingPods(component) && !['Failed', 'Succeeded'].includes(phase));
+export function followingPods(pods: readonly PodState[]): readonly PodState[] {
+  return pods.filter(({ component, phase }) => hasFollowingPods(component) && !['failed', 'succeeded'].includes(phase));
 }
 
 function lowest(releases: readonly string[]): string | undefined {

@@ -123,9 +123,9 @@ describe('the plan of an upgrade', () => {
   it('is done while a pod of an older release that was evicted is kept', () => {
     const done = soundCluster({ release: NEW });
     const [pod] = soundCluster().pods;
-    const withPod = (phase: string) => ({ ...done, pods: [...done.pods, { ...pod!, phase }] });
-    expect(isAtTarget(withPod('Failed'), targetFor())).toBe(true);
-    expect(isAtTarget(withPod('Running'), targetFor())).toBe(false);
+    const withPod = (phase: 'failed' | 'running') => ({ ...done, pods: [...done.pods, { ...pod!, phase }] });
+    expect(isAtTarget(withPod('failed'), targetFor())).toBe(true);
+    expect(isAtTarget(withPod('running'), targetFor())).toBe(false);
   });
 
   it('is not done as long as a stopped upgrade holds the agents', () => {

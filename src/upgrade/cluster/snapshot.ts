@@ -1,5 +1,6 @@
 import type { ClusterFacts } from '../../checks/cluster-facts.ts';
 import type { Manifest } from '../../model/manifest.ts';
+import type { PodState } from '../../kube/status/pod-state.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import type { ClusterDatastore, Variant } from '../../install/cluster/settings.ts';
 
@@ -22,7 +23,7 @@ export interface ClusterSnapshot extends ClusterFacts {
   /** Releases of charts whose objects are those of netplug, newest revision of each. */
   readonly charts: readonly ChartRelease[];
   /** Pods of netplug. */
-  readonly pods: readonly PodSnapshot[];
+  readonly pods: readonly PodState[];
   /** Workloads that carry a sidecar of the application layer. */
   readonly sidecars: readonly SidecarWorkload[];
   /** Version text of the service mesh, from the image of its control plane; undefined without one. */
@@ -47,24 +48,6 @@ export interface ChartRelease {
   readonly record: string;
   /** Kinds of the objects of the chart; undefined when the snapshot does not tell. */
   readonly kinds?: readonly string[] | undefined;
-}
-
-export interface PodSnapshot {
-  readonly name: string;
-  readonly namespace: string;
-  /** Value of `app.kubernetes.io/name`. */
-  readonly component: string;
-  readonly node: string;
-  readonly phase: string;
-  readonly ready: number;
-  readonly containers: number;
-  /** Of its containers. */
-  readonly images: readonly string[];
-  readonly restarts: number;
-  /** RFC 3339, of the last restart; undefined when it is unknown. */
-  readonly restartedAt?: string | undefined;
-  /** Why a container waits, such as `ImagePullBackOff`. */
-  readonly waiting: readonly string[];
 }
 
 export interface SidecarWorkload {

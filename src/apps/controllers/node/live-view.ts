@@ -6,18 +6,13 @@ import type { LiveView } from '../../../ipam/garbage/views.ts';
 import type { ApiAnswer } from '../../../kube/answers.ts';
 import { type ApiObject, isMirrorPod } from '../../../kube/objects.ts';
 import { isObjectName, NODES, PODS } from '../../../kube/paths.ts';
+import { isConditionTrue } from '../../../kube/status/conditions.ts';
 import type { ControllerPorts } from '../controller.ts';
 import { isOfOrchestrator } from './plan-node.ts';
 
 const PodParts = v.object({
   spec: v.object({ nodeName: v.nullish(v.string(), '') }),
   status: v.optional(v.object({ phase: v.nullish(v.string(), '') }), {}),
-});
-const NodeParts = v.object({
-  status: v.optional(
-    v.object({ conditions: v.nullish(v.array(v.object({ type: v.string(), status: v.string() })), []) }),
-    {},
-  ),
 });
 
 /** Asks the API, and for a node that it does not have the records of the datastore. */
@@ -33,7 +28,7 @@ export function liveView(
     standingOf: async (name, signal) => {
       await confirmCluster(signal);
       const node = isObjectName(name) ? found(await api.get(NODES, name, signal), `node "${name}"`) : undefined;
-      if (node !== undefined) return isReady(node) ? 'ready' : 'unreachable';
+      if (node !== undefined) return isConditionTrue(node, 'Ready') ? 'ready' : 'unreachable';
       if (records !== 'own') return 'gone';
       const record = await store.findResource({ kind: 'Node', name }, signal).catch((cause: unknown) => {
         // What it said is not known, and other nodes must not wait for its repair.
@@ -66,10 +61,4 @@ export function presenceOf(pod: ApiObject): PodPresence {
   if (!read.success) throw unreadable(`pod "${pod.metadata.name}"`, read.issues[0].message);
   const { spec, status } = read.output;
   return { uids, node: spec.nodeName ?? '', isFinished: status.phase === 'Succeeded' || status.phase === 'Failed' };
-}
-
-function isReady(node: ApiObject): boolean {
-  const read = v.safeParse(NodeParts, node);
-  const conditions = read.success ? (read.output.status.conditions ?? []) : [];
-  return conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
 }

@@ -84,18 +84,15 @@ async function checkNodes({ run, target, nodes, hasAgent }: InstallParts): Promi
   await removePods(run, pods.map(referenceOf));
   const failed = states.filter(({ phase }) => phase === 'failed');
   if (failed.length === 0) return;
-  const lines = failed.flatMap(({ node, reason = '' }) =>
-    reason
-      .trim()
-      .split('\n')
-      .map((line) => `\n  ${node}: ${line}`),
+  const lines = failed.flatMap(({ node, reason = '', output = reason }) =>
+    output.split('\n').map((line) => `\n  ${node}: ${line}`),
   );
   throw new NetplugError(
     'install/refused',
     `Cannot install netplug: ${String(failed.length)} nodes are not fit for it${lines.join('')}`,
     {
       hint: 'Correct what is listed for each node, and run the command again',
-      facts: { nodes: failed.map(({ node }) => node), first: firstLine(failed[0]?.reason ?? '') },
+      facts: { nodes: failed.map(({ node }) => node), first: firstLine(failed[0]?.output ?? '') },
     },
   );
 }

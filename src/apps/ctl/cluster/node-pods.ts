@@ -3,12 +3,12 @@ import type { Manifest } from '../../../model/manifest.ts';
 import * as v from 'valibot';
 import { NetplugError } from '../../../base/errors.ts';
 import type { Clock } from '../../../base/clock.ts';
-import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { PODS } from '../../../kube/paths.ts';
 import type { Context } from '../ports.ts';
 import { applyObject, deleteObject, findObject } from '../../../kube/objects/apply.ts';
 import { type ObjectReference, referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
+import { isWithoutImage, podState, type PodState } from '../../../kube/status/pod-state.ts';
 import { type WaitState, type WaitPorts, waitUntil } from './wait-until.ts';
 
 const POLL_MS = 1000;
@@ -18,92 +18,6 @@ const END_MS = 30_000;
 const PULL_MS = 30_000;
 const EVENTS = { group: '', version: 'v1', plural: 'events' } as const;
 export const SYSTEM_PODS = { ...PODS, namespace: SYSTEM_NAMESPACE };
-
-const Terminated = v.looseObject({
-  exitCode: v.number(),
-  message: v.optional(v.string()),
-  reason: v.optional(v.string()),
-});
-const PodStatus = v.object({
-  spec: v.optional(v.looseObject({ nodeName: v.optional(v.string()) })),
-  status: v.looseObject({
-    phase: v.optional(v.string()),
-    podIP: v.optional(v.string()),
-    podIPs: v.optional(v.array(v.looseObject({ ip: v.string() }))),
-    reason: v.optional(v.string()),
-    message: v.optional(v.string()),
-    conditions: v.optional(
-      v.array(v.looseObject({ type: v.string(), status: v.string(), message: v.optional(v.string()) })),
-    ),
-    initContainerStatuses: v.optional(v.array(containerStatus())),
-    containerStatuses: v.optional(v.array(containerStatus())),
-  }),
-});
-
-function containerStatus() {
-  return v.looseObject({
-    name: v.string(),
-    state: v.optional(
-      v.looseObject({
-        waiting: v.optional(v.looseObject({ reason: v.optional(v.string()), message: v.optional(v.string()) })),
-        terminated: v.optional(Terminated),
-      }),
-    ),
-    lastState: v.optional(v.looseObject({ terminated: v.optional(Terminated) })),
-  });
-}
-
-export interface PodState {
-  readonly name: string;
-  readonly node: string;
-  readonly phase: 'pending' | 'ready' | 'running' | 'succeeded' | 'failed';
-  readonly addresses: readonly string[];
-  /** Why it is not ready, or what it has printed when it failed. */
-  readonly reason: string | undefined;
-  /** Of a container that has failed. */
-  readonly exitCode: number | undefined;
-  /** Whether the image cannot be pulled. */
-  readonly isWithoutImage: boolean;
-}
-
-const UNKNOWN = { node: '', addresses: [], reason: undefined, exitCode: undefined, isWithoutImage: false };
-
-/** Reads the state of a pod. */
-export function podStateOf(pod: ApiObject): PodState {
-  const read = v.safeParse(PodStatus, pod);
-  const { name } = pod.metadata;
-  if (!read.success) return { ...UNKNOWN, name, phase: 'pending' };
-  const { spec, status } = read.output;
-  const containers = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
-  const waiting = containers.map(({ state }) => state?.waiting).find((each) => each !== undefined);
-  const ended = containers
-    .flatMap(({ state, lastState }) => [state?.terminated, lastState?.terminated])
-    .find((each) => each !== undefined && each.exitCode !== 0);
-  const isReady = status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true;
-  const phases: Readonly<Record<string, PodState['phase']>> = {
-    Succeeded: 'succeeded',
-    Failed: 'failed',
-    Running: 'running',
-  };
-  const scheduling = status.conditions?.find(({ type, status: is }) => type === 'PodScheduled' && is === 'False');
-  const reasons = [
-    ended === undefined ? undefined : (ended.message ?? ended.reason ?? `exit status ${String(ended.exitCode)}`).trim(),
-    waiting === undefined
-      ? undefined
-      : [waiting.reason, waiting.message].filter((text) => text !== undefined).join(': '),
-    status.message ?? status.reason,
-    scheduling?.message,
-  ];
-  return {
-    name,
-    node: spec?.nodeName ?? '',
-    phase: isReady ? 'ready' : (phases[status.phase ?? ''] ?? 'pending'),
-    addresses: status.podIPs?.map(({ ip }) => ip) ?? (status.podIP === undefined ? [] : [status.podIP]),
-    reason: reasons.find((text) => text !== undefined && text !== ''),
-    exitCode: ended?.exitCode,
-    isWithoutImage: /^(ErrImage|ImagePull|InvalidImageName)/.test(waiting?.reason ?? ''),
-  };
-}
 
 export interface PodRun extends WaitPorts {
   readonly api: OrchApi;
@@ -140,7 +54,7 @@ export async function runPods(
     const states = await Promise.all(
       references.map(async (pod) => withEvent(api, await readState(api, pod, signal), signal)),
     );
-    const isOver = ({ phase }: PodState): boolean => phase === until || phase === 'failed' || phase === 'succeeded';
+    const isOver = ({ phase }: PodState): boolean => [until, 'failed', 'succeeded'].includes(phase);
     const done = states.filter(isOver).length;
     const open = states.find((state) => !isOver(state));
     const line = `${what}: ${String(done)} of ${String(states.length)} nodes${open?.reason === undefined ? '' : `; ${open.node}: ${firstLine(open.reason)}`}`;
@@ -198,8 +112,8 @@ export async function removePodsNamed(run: Omit<PodRun, 'onProgress'>, names: re
 
 async function readState(api: OrchApi, pod: ObjectReference, signal: AbortSignal): Promise<PodState> {
   const found = await findObject(api, pod, signal);
-  if (found !== undefined) return podStateOf(found);
-  return { ...UNKNOWN, name: pod.name, phase: 'failed', reason: 'the pod was deleted' };
+  if (found !== undefined) return podState(found);
+  return { ...podState({ metadata: { name: pod.name } }), phase: 'failed', reason: 'the pod was deleted' };
 }
 
 const Event = v.looseObject({ reason: v.optional(v.string()), message: v.optional(v.string()) });
@@ -218,14 +132,14 @@ async function withEvent(api: OrchApi, state: PodState, signal: AbortSignal): Pr
 export function imageWatch(clock: Clock): (states: readonly PodState[]) => void {
   let pullableMs = clock.monotonic();
   return (states) => {
-    const without = states.find(({ isWithoutImage }) => isWithoutImage);
+    const without = states.find(isWithoutImage);
     if (without === undefined) pullableMs = clock.monotonic();
     else if (clock.monotonic() - pullableMs > PULL_MS) throw noImage(without);
   };
 }
 
 function noImage({ name, node, reason }: PodState): NetplugError {
-  return new NetplugError('install/refused', `Cannot start pod ${name} on node ${node}: ${firstLine(reason ?? '')}`, {
+  return new NetplugError('install/refused', `Cannot start pod ${name} on node ${node}: ${reason ?? ''}`, {
     hint: 'Name the registry that has the images with --registry, or import the images on each node',
     facts: { pod: name, node },
   });

@@ -1,3 +1,4 @@
+import type { PodState } from '../../../kube/status/pod-state.ts';
 import * as v from 'valibot';
 import { NetplugError, reasonOf } from '../../../base/errors.ts';
 import {
@@ -16,7 +17,7 @@ import type { OrchApi } from '../../../kube/orch-api.ts';
 import { ENDPOINT_SLICES } from '../../../kube/paths.ts';
 import { applyObject, deleteObject } from '../../../kube/objects/apply.ts';
 import { referenceOf } from '../../../kube/objects/reference.ts';
-import { type PodRun, type PodState, removePodsNamed, runPods } from './node-pods.ts';
+import { type PodRun, removePodsNamed, runPods } from './node-pods.ts';
 
 const CLIENT_SECONDS = 60;
 const REMOVAL_MS = 90_000;
@@ -112,7 +113,8 @@ function refuseFailed(states: readonly PodState[], what: string): void {
   const failed = states.filter(({ phase }) => phase === 'failed');
   if (failed.length === 0) return;
   const lines = failed.map(
-    ({ node, name, reason = '' }) => `\n  ${node === '' ? name : node}: ${reason.trim().replaceAll('\n', '; ')}`,
+    ({ node, name, reason = '', output = reason }) =>
+      `\n  ${node === '' ? name : node}: ${output.replaceAll('\n', '; ')}`,
   );
   throw new NetplugError(
     'install/not-ready',

@@ -1,68 +1,30 @@
-import * as v from 'valibot';
 import { NetplugError } from '../../../base/errors.ts';
 import { INSTALLATION_NAME } from '../../../model/installation.ts';
-import { API_VERSION } from '../../../model/resource.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
+import { kindCollection, referenceOf } from '../../../kube/objects/reference.ts';
 import { NODES } from '../../../kube/paths.ts';
-import { firstLine, imageWatch, podStateOf, type PodRun, SYSTEM_PODS } from './node-pods.ts';
 import { hasFollowingPods, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { findCondition, isConditionTrue } from '../../../kube/status/conditions.ts';
+import { podState } from '../../../kube/status/pod-state.ts';
+import { workloadState } from '../../../kube/status/workload-state.ts';
+import { firstLine, imageWatch, type PodRun, SYSTEM_PODS } from './node-pods.ts';
+import type { Manifest } from '../../../model/manifest.ts';
 import { type WaitState, waitUntil } from './wait-until.ts';
 import { DAEMON_SETS, DEFINITIONS, DEPLOYMENTS } from './read-preflight-facts.ts';
 
-const Conditions = v.optional(
-  v.array(
-    v.looseObject({
-      type: v.string(),
-      status: v.string(),
-      reason: v.optional(v.string()),
-      message: v.optional(v.string()),
-    }),
-  ),
-);
-const Workload = v.object({
-  metadata: v.looseObject({ generation: v.optional(v.number(), 0) }),
-  spec: v.looseObject({ replicas: v.optional(v.number()) }),
-  status: v.optional(
-    v.looseObject({
-      observedGeneration: v.optional(v.number(), 0),
-      desiredNumberScheduled: v.optional(v.number()),
-      updatedNumberScheduled: v.optional(v.number(), 0),
-      numberAvailable: v.optional(v.number(), 0),
-      updatedReplicas: v.optional(v.number(), 0),
-      availableReplicas: v.optional(v.number(), 0),
-    }),
-  ),
-});
-const WithConditions = v.object({ status: v.optional(v.looseObject({ conditions: Conditions })) });
-
-/** What is not ready yet; undefined when it is. */
-type Judge = (object: ApiObject) => string | undefined;
-
-/** Reports how far a DaemonSet or Deployment is. */
-export function workloadLag(object: ApiObject): string | undefined {
-  const read = v.safeParse(Workload, object);
-  if (!read.success) return 'it has no status';
-  const { metadata, spec, status } = read.output;
-  if (status === undefined || status.observedGeneration < metadata.generation) return 'not observed yet';
-  const isSet = status.desiredNumberScheduled !== undefined;
-  const wanted = isSet ? (status.desiredNumberScheduled ?? 0) : (spec.replicas ?? 1);
-  const available = isSet ? status.numberAvailable : status.availableReplicas;
-  const updated = isSet ? status.updatedNumberScheduled : status.updatedReplicas;
-  const ready = hasFollowingPods(object.metadata.name) ? Math.min(available, updated) : available;
-  if (wanted === 0) return isSet ? 'scheduled to no node' : undefined;
-  return ready >= wanted ? undefined : `${String(ready)} of ${String(wanted)} ready`;
+/** Reports how far a DaemonSet or Deployment is; undefined when it is rolled out. */
+export function workloadLag(object: Manifest): string | undefined {
+  const { name } = referenceOf(object);
+  const state = workloadState(object, hasFollowingPods(name) ? 'following' : 'kept');
+  return state === undefined ? 'it has no status' : state.lag;
 }
 
-function conditionLag(type: string): Judge {
-  return (object) => {
-    const read = v.safeParse(WithConditions, object);
-    const conditions = read.success ? (read.output.status?.conditions ?? []) : [];
-    const found = conditions.find((condition) => condition.type === type);
-    if (found?.status === 'True') return undefined;
-    const degraded = conditions.find((condition) => condition.type === 'Degraded' && condition.status === 'True');
-    const why = degraded ?? found;
-    return why === undefined ? 'no status yet' : `${why.reason ?? why.type}: ${why.message ?? ''}`;
-  };
+/** Returns why a condition is not True; undefined when it is. */
+function conditionLag(object: ApiObject, type: string): string | undefined {
+  if (isConditionTrue(object, type)) return undefined;
+  const degraded = isConditionTrue(object, 'Degraded') ? 'Degraded' : type;
+  const why = findCondition(object, degraded);
+  return why === undefined ? 'no status yet' : `${why.reason === '' ? why.type : why.reason}: ${why.message}`;
 }
 
 /** Waits until the function returns nothing that is missing, and shows what is. @throws install/not-ready */
@@ -84,11 +46,10 @@ export async function waitFor(run: PodRun, what: string, lag: () => Promise<stri
 
 /** Waits until the API server serves the kinds. */
 export async function waitForDefinitions(run: PodRun, names: readonly string[]): Promise<void> {
-  const lag = conditionLag('Established');
   await waitFor(run, 'definitions', async () => {
     for (const name of names) {
       const answer = await run.api.get(DEFINITIONS, name, run.signal);
-      const open = answer.outcome === 'ok' ? lag(answer.value) : 'missing';
+      const open = answer.outcome === 'ok' ? conditionLag(answer.value, 'Established') : 'missing';
       if (open !== undefined) return `${name}: ${open}`;
     }
     return undefined;
@@ -110,32 +71,28 @@ export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName)
     const open = answer.outcome === 'ok' ? workloadLag(answer.value) : 'missing';
     if (open === undefined) return undefined;
     const pods = await api.list(SYSTEM_PODS, { labelSelector: `app.kubernetes.io/name=${name}` }, signal);
-    const states = pods.map(podStateOf);
+    const states = pods.map(podState);
     refuseWithoutImage(states);
     const failing = states.find(({ phase, reason }) => phase !== 'ready' && reason !== undefined);
-    return failing?.reason === undefined
-      ? open
-      : `${open}; ${failing.node === '' ? failing.name : failing.node}: ${firstLine(failing.reason)}`;
+    if (failing?.reason === undefined) return open;
+    return `${open}; ${failing.node === '' ? failing.name : failing.node}: ${firstLine(failing.reason)}`;
   });
 }
 
 /** Waits until the operator reports that its installation is available. */
 export async function waitForInstallation(run: PodRun): Promise<void> {
-  const [group = '', version = ''] = API_VERSION.split('/');
-  const lag = conditionLag('Available');
   await waitFor(run, 'installation', async () => {
-    const answer = await run.api.get({ group, version, plural: 'installations' }, INSTALLATION_NAME, run.signal);
-    return answer.outcome === 'ok' ? lag(answer.value) : 'missing';
+    const answer = await run.api.get(kindCollection('Installation'), INSTALLATION_NAME, run.signal);
+    return answer.outcome === 'ok' ? conditionLag(answer.value, 'Available') : 'missing';
   });
 }
 
 /** Waits until every node with Linux is ready, and returns their names. */
 export async function waitForNodes(run: PodRun): Promise<void> {
-  const lag = conditionLag('Ready');
   await waitFor(run, 'nodes', async () => {
     const nodes = (await run.api.list(NODES, {}, run.signal)).filter(isLinux);
     const open = nodes
-      .map((node) => ({ name: node.metadata.name, why: lag(node) }))
+      .map((node) => ({ name: node.metadata.name, why: conditionLag(node, 'Ready') }))
       .filter(({ why }) => why !== undefined);
     const [first] = open;
     if (first === undefined) return undefined;

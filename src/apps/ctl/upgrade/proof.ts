@@ -11,7 +11,7 @@ import { installedSettings, pullSecretsIn } from '../../../upgrade/cluster/insta
 import { containersIn, findNamed, textIn, variableIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
-import type { PodState } from '../cluster/node-pods.ts';
+import type { PodState } from '../../../kube/status/pod-state.ts';
 import type { Proof } from '../cluster/prove-network.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 

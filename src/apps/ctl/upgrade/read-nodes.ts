@@ -1,51 +1,20 @@
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { containersIn, listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
-import type { PodSnapshot, SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
+import { containersIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 import { FLOW_PODS, PROBE_PODS } from '../../../install/cluster/probe-objects.ts';
+import { isLeaving, podState, type PodState } from '../../../kube/status/pod-state.ts';
 import { SYSTEM_PODS } from '../cluster/node-pods.ts';
 
 const PROBES: readonly string[] = [...PROBE_PODS, ...FLOW_PODS];
 
 /** Reads the pods of netplug, without those that probe the network: they are of no release that is installed. @throws store/* */
-export async function readPods(api: OrchApi, signal: AbortSignal): Promise<readonly PodSnapshot[]> {
+export async function readPods(api: OrchApi, signal: AbortSignal): Promise<readonly PodState[]> {
   const pods = await api.list(SYSTEM_PODS, { labelSelector: 'app.kubernetes.io/part-of=netplug' }, signal);
   return pods
-    .filter(({ metadata }) => !isLeaving(metadata))
-    .map(podOf)
+    .filter((pod) => !isLeaving(pod))
+    .map(podState)
     .filter(({ component }) => !PROBES.includes(component));
-}
-
-/** Reports whether an object is being deleted. */
-export function isLeaving({ deletionTimestamp }: ApiObject['metadata']): boolean {
-  return typeof deletionTimestamp === 'string';
-}
-
-/** Returns the state of a pod of netplug. */
-export function podOf(pod: ApiObject): PodSnapshot {
-  const [spec, status] = [recordIn(pod, 'spec'), recordIn(pod, 'status')];
-  const states = listIn(status, 'containerStatuses');
-  const waiting = [...listIn(status, 'initContainerStatuses'), ...states].flatMap((state) => {
-    const reason = textIn(recordIn(recordIn(state, 'state'), 'waiting'), 'reason');
-    return reason === '' || reason === 'PodInitializing' ? [] : [reason];
-  });
-  return {
-    name: pod.metadata.name,
-    namespace: pod.metadata.namespace ?? '',
-    component: pod.metadata.labels?.['app.kubernetes.io/name'] ?? '',
-    node: textIn(spec, 'nodeName'),
-    phase: textIn(status, 'phase'),
-    ready: states.filter((state) => state['ready'] === true).length,
-    containers: listIn(spec, 'containers').length,
-    images: listIn(spec, 'containers').map((container) => textIn(container, 'image')),
-    restarts: states.reduce((sum, state) => sum + Number(state['restartCount'] ?? 0), 0),
-    restartedAt: states
-      .map((state) => textIn(recordIn(recordIn(state, 'lastState'), 'terminated'), 'finishedAt'))
-      .filter((time) => time !== '')
-      .sort()
-      .at(-1),
-    waiting,
-  };
 }
 
 const SIDECAR = /\/(?:dikastes|netplug-sidecar):(v\d+\.\d+\.\d+)/;

@@ -8,14 +8,14 @@ import { runsOn, triedFirst } from '../../../upgrade/cluster/agent-nodes.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
-import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
+import { isLeaving, isWithoutImage, podState, type PodState } from '../../../kube/status/pod-state.ts';
 import type { UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
-import { imageWatch, podStateOf, type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
+import { imageWatch, type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
 import { readNodes } from '../cluster/node-state.ts';
-import { isLeaving, podOf, readPods } from './read-nodes.ts';
+import { readPods } from './read-nodes.ts';
 import { proofOf } from './proof.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
 import { settleFlow } from './watch-packets.ts';
@@ -175,11 +175,9 @@ async function replacePod(
   let isStuckReplaced = false;
   const look = async (): Promise<WaitState<undefined>> => {
     const all = await api.list(SYSTEM_PODS, { labelSelector, fieldSelector: `spec.nodeName=${node}` }, signal);
-    const pods = all.filter(({ metadata }) => !isLeaving(metadata));
-    const states = pods.map(podOf);
+    const states = all.filter((pod) => !isLeaving(pod)).map(podState);
     // One of an earlier call may wait for an image from another registry. It is replaced once: a webhook may rewrite every image.
-    const details = pods.map(podStateOf);
-    const stuck = details.find(({ isWithoutImage }) => isWithoutImage)?.name;
+    const stuck = states.find(isWithoutImage)?.name;
     const old = states.find(
       (state) => !hasImage(state, image) || (state.name === stuck && state.images[0] !== image && !isStuckReplaced),
     );
@@ -188,9 +186,11 @@ async function replacePod(
       isStuckReplaced ||= old.name === stuck;
     }
     const fresh = states.find((state) => hasImage(state, image));
-    if (old === undefined && fresh !== undefined && isReady(fresh)) return { found: undefined };
-    refuseWithoutImage(details);
-    return { open: `node ${node}: ${fresh === undefined ? 'waiting for its new agent' : lineOf(fresh)}` };
+    if (old === undefined && fresh !== undefined && fresh.phase === 'ready') return { found: undefined };
+    refuseWithoutImage(states);
+    return {
+      open: `node ${node}: ${fresh === undefined ? 'waiting for its new agent' : `${fresh.name}: ${fresh.reason ?? ''}`}`,
+    };
   };
   await waitUntil(
     run,
@@ -204,15 +204,7 @@ async function replacePod(
 }
 
 /** A webhook may have pods pull the release from elsewhere. */
-function hasImage({ images: [own = ''] }: PodSnapshot, image: string): boolean {
+function hasImage({ images: [own = ''] }: PodState, image: string): boolean {
   const release = releaseIn(image);
   return own === image || (release !== undefined && releaseIn(own) === release);
-}
-
-export function isReady({ ready, containers, phase }: PodSnapshot): boolean {
-  return phase === 'Running' && ready === containers;
-}
-
-function lineOf({ name, ready, containers, waiting }: PodSnapshot): string {
-  return `${name}: ${String(ready)} of ${String(containers)} containers ready${waiting[0] === undefined ? '' : ` (${waiting[0]})`}`;
 }

@@ -7,14 +7,13 @@ import type { Manifest } from '../../../model/manifest.ts';
 import { changeClusterInformation } from '../../../datastore/keep-cluster-information.ts';
 import { CLUSTER_INFORMATION_ID, type ClusterInformation } from '../../../model/cluster-information.ts';
 import { HOLD_AGENTS } from '../../../model/installation.ts';
-import type { ApiObject } from '../../../kube/objects.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import type { ResourceId } from '../../../model/resource-id.ts';
 import { userCreated } from '../../../upgrade/host-endpoints/all-interfaces.ts';
 import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import { metadataIn, recordIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
-import type { PodSnapshot } from '../../../upgrade/cluster/snapshot.ts';
+import type { PodState } from '../../../kube/status/pod-state.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { confirm, type ConfirmMode } from '../cluster/confirm.ts';
 import { changeStored } from '../resources/write-resource.ts';
@@ -162,7 +161,7 @@ function objectSteps(
     backup,
     live,
     pods,
-  }: { readonly backup: Backup; readonly live: readonly Manifest[]; readonly pods: readonly PodSnapshot[] },
+  }: { readonly backup: Backup; readonly live: readonly Manifest[]; readonly pods: readonly PodState[] },
 ): readonly Step[] {
   const { signal } = session.context;
   const there = new Map(live.map((object) => [objectName(object), object]));
@@ -178,7 +177,7 @@ function objectSteps(
   // An earlier rollback may have put the object back, and not have waited to the end.
   const hasFollowed = (object: Manifest): boolean => {
     const now = there.get(objectName(object));
-    const isBack = !restored.includes(object) && now !== undefined && workloadLag(now as ApiObject) === undefined;
+    const isBack = !restored.includes(object) && now !== undefined && workloadLag(now) === undefined;
     return isBack && !hasOther(pods, releasedWorkload(object));
   };
   const wait = (object: Manifest): Step => ({
@@ -238,7 +237,7 @@ async function waitForRelease({ api, context }: UpgradeSession, workload: Releas
   );
 }
 
-function hasOther(pods: readonly PodSnapshot[], { name, release }: ReleasedWorkload): boolean {
+function hasOther(pods: readonly PodState[], { name, release }: ReleasedWorkload): boolean {
   return (
     release !== undefined &&
     followingPods(pods).some(({ component, images: [own = ''] }) => component === name && releaseIn(own) !== release)

@@ -10,10 +10,9 @@ import { containersIn, findNamed, releaseIn, textIn } from '../../../upgrade/clu
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { Manifest } from '../../../model/manifest.ts';
-import type { ApiObject } from '../../../kube/objects.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { workloadLag } from '../cluster/wait-ready.ts';
-import { isReady, mainImage } from './roll-out.ts';
+import { mainImage } from './roll-out.ts';
 import { proofOf } from './proof.ts';
 import { readSnapshot } from './read-snapshot.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
@@ -39,7 +38,7 @@ export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): 
   const { clusterVersion } = datastore;
   const nodes = agentNodes(snapshot);
   const without = nodes.filter(
-    ({ name }) => !running.some((pod) => pod.component === AGENT_SET && pod.node === name && isReady(pod)),
+    ({ name }) => !running.some((pod) => pod.component === AGENT_SET && pod.node === name && pod.phase === 'ready'),
   );
   const isCurrent = clusterVersion !== undefined && plainVersion(clusterVersion) === plainVersion(release);
   return [
@@ -87,10 +86,10 @@ function workloadResults(
 ): readonly Verified[] {
   const names = containersIn(object).map((container) => textIn(container, 'name'));
   const own = pods.filter(({ component }) => component === name);
-  const unready = own.filter((pod) => !isReady(pod));
+  const unready = own.filter(({ phase }) => phase !== 'ready');
   const count = `${String(names.length)}/${String(names.length)}`;
   const why = `${count} ready each, because the manifest has ${names.length === 1 ? 'the container' : 'the containers'} ${names.join(', ')}`;
-  const lag = workloadLag(withName(object));
+  const lag = workloadLag(object);
   const found = releaseIn(mainImage(object));
   return [
     { what: `${objectName(object)} has the release`, isOk: found === release, found: found ?? mainImage(object) },
@@ -103,15 +102,10 @@ function workloadResults(
     },
     result(
       `pods of ${name} are ready`,
-      unready.map((pod) => `${pod.name}: ${String(pod.ready)}/${String(pod.containers)}`),
+      unready.map((pod) => `${pod.name}: ${String(pod.readyContainers)}/${String(pod.images.length)}`),
       `${String(own.length)} pods, ${why}`,
     ),
   ];
-}
-
-/** Objects of a snapshot have all that workloads are judged by. */
-function withName(object: Manifest): ApiObject {
-  return object as unknown as ApiObject;
 }
 
 function result(what: string, faults: readonly string[], found: string): Verified {

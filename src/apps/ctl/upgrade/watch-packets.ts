@@ -1,16 +1,8 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { FLOW_PODS, flowClientPod, flowServerPod, type ProbeImage } from '../../../install/cluster/probe-objects.ts';
-import {
-  type PodRun,
-  podsNamed,
-  type PodState,
-  podStateOf,
-  removePodsNamed,
-  runPods,
-  SYSTEM_PODS,
-} from '../cluster/node-pods.ts';
+import { type PodRun, podsNamed, removePodsNamed, runPods, SYSTEM_PODS } from '../cluster/node-pods.ts';
+import { isLeaving, podState, type PodState } from '../../../kube/status/pod-state.ts';
 import { readNodes } from '../cluster/node-state.ts';
-import { isLeaving } from './read-nodes.ts';
 
 /** Between the pods of more nodes, the datagrams themselves would be a load. */
 const MOST_NODES = 100;
@@ -124,7 +116,7 @@ export async function finishFlow(run: PodRun): Promise<void> {
   if ((await flowPods(run)).length === 0) return;
   await settleFlow(run);
   const pods = await run.api.list(SYSTEM_PODS, SELECTOR, run.signal);
-  const states = pods.map(podStateOf);
+  const states = pods.map(podState);
   const nodes = new Set(states.map(({ node }) => node));
   const startedMs = Math.min(...pods.map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? '')));
   const minutes = ((run.clock.now() - startedMs) / 60_000).toFixed(1);
@@ -142,7 +134,7 @@ export async function stopFlow(run: Omit<PodRun, 'onProgress'>): Promise<void> {
 
 async function flowPods({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<readonly PodState[]> {
   const pods = await api.list(SYSTEM_PODS, SELECTOR, signal);
-  return pods.filter(({ metadata }) => !isLeaving(metadata)).map(podStateOf);
+  return pods.filter((pod) => !isLeaving(pod)).map(podState);
 }
 
 /** Returns what has ended without a loss, as by eviction; undefined when nothing has. */
@@ -161,8 +153,8 @@ async function findLosses(run: PodRun, pods: readonly PodState[]): Promise<reado
       .filter(({ phase, node }) => (phase === 'ready' || phase === 'running') && ready.has(node))
       .flatMap(({ addresses }) => addresses),
   );
-  return failed.flatMap(({ name, node, reason = '' }) => {
-    const lines = reason.split('\n').filter((line) => line.includes(' datagrams '));
+  return failed.flatMap(({ name, node, output = '' }) => {
+    const lines = output.split('\n').filter((line) => line.includes(' datagrams '));
     // Its output is not always there to be read.
     if (lines.length === 0) return [`${node}: pod ${name} failed without a reason`];
     return lines
@@ -191,7 +183,9 @@ function refuseLosses(losses: readonly string[]): void {
 function refuseSilent(states: readonly PodState[]): void {
   const failed = states.filter(({ phase }) => phase !== 'ready');
   if (failed.length === 0) return;
-  const lines = failed.map(({ node, name, reason = '' }) => `\n  ${node === '' ? name : node}: ${reason.trim()}`);
+  const lines = failed.map(
+    (state) => `\n  ${state.node === '' ? state.name : state.node}: ${state.output ?? state.reason ?? ''}`,
+  );
   throw new NetplugError(
     'upgrade/not-verified',
     `Cannot watch packets between pods: ${String(failed.length)} of ${String(states.length)} pods do not work${lines.join('')}`,

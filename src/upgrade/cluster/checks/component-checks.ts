@@ -1,3 +1,4 @@
+import { workloadState } from '../../../kube/status/workload-state.ts';
 import { isOnDelete } from '../held-agents.ts';
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import type { Manifest } from '../../../model/manifest.ts';
@@ -300,15 +301,8 @@ function otherSelectors({ snapshot: { objects }, target }: HazardFacts): readonl
 
 /** A DaemonSet that waits for its pods to be deleted is at rest. */
 function isRolling(object: Manifest): boolean {
-  const [spec, status] = [recordIn(object, 'spec'), recordIn(object, 'status')];
-  if (textIn(recordIn(spec, 'updateStrategy'), 'type') === 'OnDelete') return false;
-  const { generation } = recordIn(object, 'metadata');
-  const { observedGeneration, desiredNumberScheduled, updatedNumberScheduled = 0, updatedReplicas = 0 } = status;
-  const isSeen = observedGeneration === undefined || generation === undefined || observedGeneration === generation;
-  if (!isSeen) return true;
-  if (desiredNumberScheduled !== undefined) return updatedNumberScheduled !== desiredNumberScheduled;
-  const isDeployment = object['kind'] === 'Deployment' && observedGeneration !== undefined;
-  return isDeployment && updatedReplicas !== (spec['replicas'] ?? 1);
+  const state = isOnDelete(object) ? undefined : workloadState(object, 'following');
+  return state !== undefined && (!state.isObserved || state.updated !== state.desired);
 }
 
 function registriesOf(objects: readonly Readonly<Record<string, unknown>>[]): readonly string[] {

@@ -40,7 +40,7 @@ export const NODE_CHECKS: readonly Check<HazardFacts>[] = [
     remedy: 'See "kubectl describe pod -n netplug-system" and "netplugctl doctor" for these nodes; repair them first',
     needs: ['nodes', 'pods'],
     judge: ({ nodes, snapshot: { pods } }) => {
-      const agents = pods.filter(({ component, ready, containers }) => component === AGENT_SET && ready === containers);
+      const agents = pods.filter(({ component, phase }) => component === AGENT_SET && phase === 'ready');
       return nodeFault(
         'nodes have no ready agent, so that an upgrade could not be told from the present trouble',
         nodes.filter(({ name }) => !agents.some(({ node }) => node === name)),
@@ -71,10 +71,12 @@ export const NODE_CHECKS: readonly Check<HazardFacts>[] = [
     judge: ({ snapshot: { pods, at } }) =>
       faultOf(
         pods
-          .filter((pod) => pod.waiting.length > 0 || (pod.restarts >= MANY_RESTARTS && isRecent(pod.restartedAt, at)))
+          .filter(
+            (pod) => pod.waiting !== undefined || (pod.restarts >= MANY_RESTARTS && isRecent(pod.restartedAt, at)),
+          )
           .map(
             ({ namespace, name, waiting, restarts }) =>
-              `Pod ${namespace}/${name} (${waiting[0] ?? `${String(restarts)} restarts`})`,
+              `Pod ${namespace}/${name} (${waiting ?? `${String(restarts)} restarts`})`,
           ),
         'pods of netplug restart or wait',
       ),

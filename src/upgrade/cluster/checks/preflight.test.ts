@@ -70,9 +70,9 @@ const HAZARDS: Readonly<Record<string, Change>> = {
   'nodes/kernel-too-old': node({ kernel: '4.19.0-27-amd64' }),
   'nodes/clock-skew': node({ clockAheadMs: -31_000 }),
   'nodes/architecture': node({ architecture: 's390x' }),
-  'nodes/agent-missing': pod({ ready: 0 }),
+  'nodes/agent-missing': pod({ phase: 'running' }),
   'nodes/mixed-releases': pod({ images: ['netplug.io/netplug-node:v3.25.0'] }),
-  'nodes/pods-restarting': pod({ waiting: ['CrashLoopBackOff'] }),
+  'nodes/pods-restarting': pod({ waiting: 'CrashLoopBackOff' }),
   'server/webhooks': (sound) => ({
     ...sound,
     webhooks: [{ name: 'deny.example', failurePolicy: 'Fail', isBehindPodNetwork: true, matches: ['pods'] }],
