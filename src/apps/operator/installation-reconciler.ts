@@ -6,7 +6,6 @@ import { problemLine } from '../../base/problem.ts';
 import { crdManifests } from '../../install/cluster/definitions/crd-manifests.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { CLEANUP_SET, INVENTORY, OPERATOR, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
-import { metadataOf } from '../../install/cluster/pod-template.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import type { ApiObject } from '../../kube/objects.ts';
@@ -22,13 +21,16 @@ import { observeCluster } from './cluster-state.ts';
 import { type InstallationReport, isSameStatus, type ReportedProblem, statusOf } from './installation-report.ts';
 import { type Inventory, inventoryIn, inventoryObject, planPruning } from './inventory.ts';
 import { isLeftAlone, MANAGED_ANNOTATION, ObjectApplier, problemOf, type TakenFields } from './object-applier.ts';
-import { collectionHolding, objectName, referenceKey, referenceOf } from '../../kube/objects/reference.ts';
+import { findObject, tryApply } from '../../kube/objects/apply.ts';
+import { collectionHolding, objectName, referenceKey, referenceOf, referenceTo } from '../../kube/objects/reference.ts';
+import { isLeaving } from '../../kube/status/pod-state.ts';
 import type { ObjectVersions } from './object-versions.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { deleteObserved, removeInstallation } from './remove-installation.ts';
 import { applyStages, type StagesResult } from './stage-run.ts';
 
-export const INSTALLATIONS = { group: 'netplug.io', version: 'v3', plural: 'installations' } as const;
+const INSTALLATION = referenceTo('Installation', { name: INSTALLATION_NAME });
+export const INSTALLATIONS = collectionHolding(INSTALLATION);
 export const PART_OF = 'app.kubernetes.io/part-of=netplug';
 /** Present only while the deletion of the installation has to wait for the operator. */
 const FINALIZER = 'netplug.io/operator';
@@ -69,8 +71,7 @@ export class InstallationReconciler {
   async reconcile(signal: AbortSignal): Promise<void> {
     const { api } = this.#ports;
     await this.#ensureOwnDefinition(signal);
-    const answer = await api.get(INSTALLATIONS, INSTALLATION_NAME, signal);
-    this.#object = answer.outcome === 'ok' ? answer.value : undefined;
+    this.#object = await findObject(api, INSTALLATION, signal);
     if (this.#object === undefined) return this.#ports.metrics.setConditions([]);
     const before = readInstallationStatus(this.#object['status']);
     const report = await this.#run(this.#object, before, signal);
@@ -84,9 +85,9 @@ export class InstallationReconciler {
     using limit = timeLimit(SHUT_DOWN_MS);
     try {
       for (;;) {
-        const answer = await api.get(INSTALLATIONS, INSTALLATION_NAME, limit.signal);
-        if (answer.outcome !== 'ok' || isDeleted(answer.value)) return;
-        if ((await this.#setFinalizer(answer.value, false, limit.signal)) === 'set') return;
+        const object = await findObject(api, INSTALLATION, limit.signal);
+        if (object === undefined || isLeaving(object)) return;
+        if ((await this.#setFinalizer(object, false, limit.signal)) === 'set') return;
         await clock.sleep(CONFLICT_MS, limit.signal);
       }
     } catch (cause) {
@@ -102,7 +103,7 @@ export class InstallationReconciler {
     const { spec, problems } = readSpec(object['spec']);
     const accepted = before.computed === undefined ? undefined : readSpec(before.computed).spec;
     const deletionPolicy = (spec ?? accepted)?.deletionPolicy ?? 'Orphan';
-    if (isDeleted(object)) return this.#delete(object, { deletionPolicy, spec: accepted ?? spec ?? {} }, signal);
+    if (isLeaving(object)) return this.#delete(object, { deletionPolicy, spec: accepted ?? spec ?? {} }, signal);
     await this.#setFinalizer(object, deletionPolicy === 'Remove', signal);
     const base = this.#baseReport(object);
     let facts: ObservedCluster;
@@ -226,9 +227,8 @@ export class InstallationReconciler {
 
   /** Users need the definition before they can write an installation. */
   async #ensureOwnDefinition(signal: AbortSignal): Promise<void> {
-    const own = crdManifests().find(
-      (each) => referenceOf(each).name === `${INSTALLATIONS.plural}.${INSTALLATIONS.group}`,
-    );
+    const { plural, group } = INSTALLATIONS;
+    const own = crdManifests().find((each) => referenceOf(each).name === `${plural}.${group}`);
     if (own === undefined) return;
     const digest = (await this.#inventory(signal)).get(objectName(own))?.digest;
     const ensured = await this.#applier.ensure(own, digest, signal);
@@ -238,11 +238,7 @@ export class InstallationReconciler {
   }
 
   async #inventory(signal: AbortSignal): Promise<Inventory> {
-    const which = referenceOf({
-      apiVersion: 'v1',
-      kind: 'ConfigMap',
-      metadata: metadataOf(INVENTORY, this.#ports.release),
-    });
+    const which = referenceTo('ConfigMap', { name: INVENTORY, namespace: SYSTEM_NAMESPACE });
     const object = await this.#applier.read(which, signal);
     return object === undefined ? this.#adopted(signal) : inventoryIn(object);
   }
@@ -252,7 +248,7 @@ export class InstallationReconciler {
     const kinds = ['DaemonSet', 'Deployment'] as const;
     const entries = await Promise.all(
       kinds.map(async (kind) => {
-        const home = { apiVersion: 'apps/v1', kind, namespace: SYSTEM_NAMESPACE, name: '' };
+        const home = referenceTo(kind, { name: '', namespace: SYSTEM_NAMESPACE });
         const objects = await this.#ports.api.list(collectionHolding(home), { labelSelector: PART_OF }, signal);
         return objects
           .filter(({ metadata }) => metadata.name !== OPERATOR && metadata.name !== CLEANUP_SET)
@@ -266,12 +262,7 @@ export class InstallationReconciler {
     const object = inventoryObject(inventory, this.#ports.release);
     const which = referenceOf(object);
     try {
-      const patch = { kind: 'apply', body: object, manager: OPERATOR, force: true } as const;
-      const answer = await this.#ports.api.patch(
-        { collection: collectionHolding(which), name: which.name },
-        patch,
-        signal,
-      );
+      const answer = await tryApply(this.#ports.api, { object, manager: OPERATOR }, signal);
       // The namespace is made in the stage that this may be the inventory of.
       if (answer.outcome === 'ok' || answer.outcome === 'not-found') return undefined;
       return { reason: 'Refused', message: `Cannot write ${referenceKey(which)}: ${answer.message}` };
@@ -384,10 +375,6 @@ function settingsAgain(
     nodes: nodes.length,
   } as const;
   return { ...settingsOf(computed, circumstances), pools: [] };
-}
-
-function isDeleted({ metadata }: ApiObject): boolean {
-  return (metadata.deletionTimestamp ?? '') !== '';
 }
 
 function finalizersOf({ metadata }: ApiObject): readonly string[] {

@@ -1,14 +1,21 @@
-import { CONFIG_MAP, AGENT_SET, BIRD_SET, CLEANUP_SET, INVENTORY } from '../../install/cluster/names.ts';
+import {
+  CONFIG_MAP,
+  AGENT_SET,
+  BIRD_SET,
+  CLEANUP_SET,
+  INVENTORY,
+  SYSTEM_NAMESPACE,
+} from '../../install/cluster/names.ts';
 import { cleanupDaemonSet } from '../../install/cluster/cleanup-daemon-set.ts';
-import { metadataOf } from '../../install/cluster/pod-template.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
+import { isLeaving } from '../../kube/status/pod-state.ts';
 import { workloadState } from '../../kube/status/workload-state.ts';
 import { type Inventory, planPruning } from './inventory.ts';
 import type { ObjectApplier } from './object-applier.ts';
-import { collectionHolding, type ObjectReference, referenceOf, referenceKey } from '../../kube/objects/reference.ts';
+import { collectionHolding, type ObjectReference, referenceKey, referenceTo } from '../../kube/objects/reference.ts';
 import { workloadStatus } from './workload-status.ts';
 
 export interface RemovalPorts {
@@ -32,10 +39,9 @@ export async function removeInstallation(
   { settings, inventory }: Removal,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const { release } = settings;
-  const object = (kind: string, name: string, apiVersion = 'apps/v1'): ObjectReference =>
-    referenceOf({ apiVersion, kind, metadata: metadataOf(name, release) });
-  const config = object('ConfigMap', CONFIG_MAP, 'v1');
+  const object = (kind: string, name: string): ObjectReference =>
+    referenceTo(kind, { name, namespace: SYSTEM_NAMESPACE });
+  const config = object('ConfigMap', CONFIG_MAP);
   const cleanup = cleanupDaemonSet(settings);
   const wait =
     (await remove(ports, [object('Deployment', CONTROLLERS)], signal)) ??
@@ -56,7 +62,7 @@ export async function removeInstallation(
       rights.filter((each) => !isBinding(each)),
       signal,
     )) ??
-    (await remove(ports, [object('ConfigMap', INVENTORY, 'v1')], signal))
+    (await remove(ports, [object('ConfigMap', INVENTORY)], signal))
   );
 }
 
@@ -93,7 +99,7 @@ async function remove(
   for (const which of objects) {
     const live = await applier.read(which, signal);
     if (live === undefined) continue;
-    if ((live.metadata.deletionTimestamp ?? '') === '') await deleteObserved(api, { which, live }, signal);
+    if (!isLeaving(live)) await deleteObserved(api, { which, live }, signal);
     const isLeft = (await applier.read(which, signal)) !== undefined;
     if (isLeft) return `${referenceKey(which)} is being deleted`;
   }

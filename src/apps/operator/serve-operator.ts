@@ -2,7 +2,8 @@ import { reasonOf } from '../../base/errors.ts';
 import { crdManifests } from '../../install/cluster/definitions/crd-manifests.ts';
 import { namespaceObject } from '../../install/cluster/cluster-objects.ts';
 import { OPERATOR, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
-import { NAMESPACES, NODES } from '../../kube/paths.ts';
+import { findObject, tryApply } from '../../kube/objects/apply.ts';
+import { NODES } from '../../kube/paths.ts';
 import { lead } from '../../runtime/lead.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
 import { Reconciler } from '../../runtime/reconciler.ts';
@@ -124,10 +125,9 @@ export class OperatorServer {
   async #ensureNamespace(signal: AbortSignal): Promise<void> {
     if (this.#leaseProblem === undefined) return;
     const { api, release } = this.#ports;
-    const found = await api.get(NAMESPACES, SYSTEM_NAMESPACE, signal);
-    if (found.outcome === 'ok') return;
-    const patch = { kind: 'apply', body: namespaceObject(release), manager: OPERATOR, force: true } as const;
-    await api.patch({ collection: NAMESPACES, name: SYSTEM_NAMESPACE }, patch, signal);
+    const object = namespaceObject(release);
+    if ((await findObject(api, referenceOf(object), signal)) !== undefined) return;
+    await tryApply(api, { object, manager: OPERATOR }, signal);
   }
 }
 
