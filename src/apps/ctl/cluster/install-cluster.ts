@@ -1,3 +1,4 @@
+import { counted } from '../../../base/counted.ts';
 import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
 import type { Finding } from '../../../checks/check.ts';
 import { NetplugError } from '../../../base/errors.ts';
@@ -239,7 +240,7 @@ function refuseFindings({ io }: Context, findings: readonly Finding[]): void {
   if (first === undefined) return;
   throw new NetplugError(
     'install/refused',
-    `Cannot install netplug: ${String(errors.length)} checks of the cluster failed; nothing was changed`,
+    `Cannot install netplug: ${counted(errors.length, 'check')} of the cluster failed; nothing was changed`,
     {
       hint: errors.length === 1 ? first.remedy : 'Correct what is listed above, and run the command again',
       facts: { checks: errors.map(({ id }) => id) },

@@ -1,5 +1,4 @@
 import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
-import * as v from 'valibot';
 import { compareDefinitions } from '../../../install/cluster/checks/compare-definitions.ts';
 import type {
   PreflightFacts,
@@ -13,6 +12,7 @@ import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { PODS } from '../../../kube/paths.ts';
 import { referenceOf } from '../../../kube/objects/reference.ts';
+import { listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { openAttempts } from './attempts.ts';
 import type { NeededRight } from './missing-rights.ts';
 import { readClusterFacts } from './read-cluster-facts.ts';
@@ -78,31 +78,24 @@ async function readForeignPlugins(api: OrchApi, signal: AbortSignal): Promise<re
     .map(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name}`);
 }
 
-const ServiceCidr = v.object({ spec: v.looseObject({ cidrs: v.optional(v.array(v.string())) }) });
-
 async function readServiceCidrs(api: OrchApi, signal: AbortSignal): Promise<readonly string[]> {
-  const objects = await api.list(SERVICE_CIDRS, {}, signal);
-  return objects.flatMap((object) => {
-    const read = v.safeParse(ServiceCidr, object);
-    return read.success ? (read.output.spec.cidrs ?? []) : [];
+  return (await api.list(SERVICE_CIDRS, {}, signal)).flatMap((object) => {
+    const { cidrs } = recordIn(object, 'spec');
+    return Array.isArray(cidrs) ? cidrs.map(String) : [];
   });
 }
-
-const Range = v.object({ spec: v.looseObject({ cidr: v.string() }) });
 
 async function readRanges(api: OrchApi, signal: AbortSignal): Promise<readonly NamedRange[]> {
-  return (await api.list({ ...OWN, plural: 'ippools' }, {}, signal)).flatMap((pool) => {
-    const read = v.safeParse(Range, pool);
-    return read.success ? [{ name: pool.metadata.name, cidr: read.output.spec.cidr }] : [];
-  });
+  const pools = await api.list({ ...OWN, plural: 'ippools' }, {}, signal);
+  return pools
+    .map((pool) => ({ name: pool.metadata.name, cidr: textIn(recordIn(pool, 'spec'), 'cidr') }))
+    .filter(({ cidr }) => cidr !== '');
 }
-
-const Information = v.object({ spec: v.looseObject({ netplugVersion: v.optional(v.string()) }) });
 
 async function readRelease(api: OrchApi, signal: AbortSignal): Promise<string | undefined> {
   const answer = await api.get({ ...OWN, plural: 'clusterinformations' }, 'default', signal);
-  const read = v.safeParse(Information, answer.outcome === 'ok' ? answer.value : undefined);
-  return read.success ? read.output.spec.netplugVersion : undefined;
+  const release = answer.outcome === 'ok' ? textIn(recordIn(answer.value, 'spec'), 'netplugVersion') : '';
+  return release === '' ? undefined : release;
 }
 
 async function readDefinitions(api: OrchApi, signal: AbortSignal): Promise<readonly DefinitionFact[]> {
@@ -137,30 +130,15 @@ export function helmReleaseOf({
   return name === undefined || namespace === undefined ? undefined : { name, namespace };
 }
 
-const PodShape = v.object({
-  spec: v.looseObject({
-    hostNetwork: v.optional(v.boolean()),
-    containers: v.array(
-      v.looseObject({
-        ports: v.optional(
-          v.array(v.looseObject({ hostPort: v.optional(v.number()), containerPort: v.optional(v.number()) })),
-        ),
-      }),
-    ),
-  }),
-});
-
 async function readPortHolders(api: OrchApi, signal: AbortSignal): Promise<PreflightFacts['portHolders']> {
   const pods = await api.list(PODS, {}, signal);
   return pods.flatMap((pod) => {
-    if (pod.metadata.namespace === SYSTEM_NAMESPACE) return [];
-    const read = v.safeParse(PodShape, pod);
-    if (!read.success) return [];
-    const { hostNetwork = false, containers } = read.output.spec;
-    const ports = containers.flatMap(({ ports = [] }) =>
-      ports.flatMap(({ hostPort, containerPort }) => [hostPort, hostNetwork ? containerPort : undefined]),
-    );
-    const held = OWN_PORTS.filter((port) => ports.includes(port));
-    return held.map((port) => ({ pod: `${pod.metadata.namespace ?? ''}/${pod.metadata.name}`, port }));
+    const { namespace = '', name } = pod.metadata;
+    if (namespace === SYSTEM_NAMESPACE) return [];
+    const spec = recordIn(pod, 'spec');
+    const ports = listIn(spec, 'containers')
+      .flatMap((container) => listIn(container, 'ports'))
+      .flatMap((port) => [port['hostPort'], spec['hostNetwork'] === true ? port['containerPort'] : undefined]);
+    return OWN_PORTS.filter((port) => ports.includes(port)).map((port) => ({ pod: `${namespace}/${name}`, port }));
   });
 }
