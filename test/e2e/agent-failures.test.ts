@@ -118,7 +118,7 @@ describe('an agent whose disk is full', () => {
     // The journal has a page already; together they need more.
     const answers = await Promise.all(Array.from({ length: 20 }, async (_, index) => add(`many-${String(index)}`)));
     told.push(...answers.map(addressOf));
-    expect(agent.log()).toContain('journal failed');
+    await until(() => agent.log().includes('journal failed'), 'the failure of the journal is logged');
     await agent.settled();
     expect((await node.heldAddresses()).toSorted()).toEqual(told.toSorted());
     await node.exec('rm', `${STATE}/fill`);

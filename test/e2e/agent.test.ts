@@ -99,6 +99,7 @@ describe('netplug-agent', () => {
       const call = { containerId: pod, netns: (await node.pod()).path, conf: node.netconf(), args };
       expect(await node.cni('ADD', call)).toMatchObject({ status: 0 });
     }
+    await until(() => agent.log().includes('pod annotations ignored'), 'the warning is logged');
     expect(agent.log().match(/pod annotations ignored/g)).toHaveLength(1);
     expect(agent.log()).toMatch(/INFO +pod annotations ignored network=k8s-pod-network .*remedy="Set policy\.type/);
   });

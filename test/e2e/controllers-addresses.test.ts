@@ -72,17 +72,26 @@ describe.each(CTL_DATASTORES)('garbage collection of addresses on $type', ({ typ
       }),
     );
     const metric = async (name: string): Promise<number | undefined> => replica.metric(`netplug_controllers_${name}`);
+    // In this order: the addresses were held while they were listed.
+    let beforeRelease: readonly string[] = [];
     await until(
-      async () => (await metric('leaked_addresses')) === 2,
+      async () => {
+        beforeRelease = await held();
+        return (await metric('leaked_addresses')) === 2;
+      },
       () => `both are listed:\n${replica.log()}`,
     );
-    expect(await held()).toEqual([living, replaced, gone, container, unreachable, foreign].sort());
+    expect(beforeRelease).toEqual([living, replaced, gone, container, unreachable, foreign].sort());
     await until(async () => (await metric('released_addresses_total')) === 2, 'both are released');
     expect(await held()).toEqual([living, container, unreachable, foreign].sort());
-    const events = await api.kubectl('get', 'events', '-n', 'default', '-o=jsonpath={.items[*].reason}');
-    // A busy API server tells of its own services there.
-    const own = events.split(' ').filter((reason) => reason.startsWith('Netplug'));
-    expect(own.sort()).toEqual(['NetplugAddressesLeaked', 'NetplugAddressesReleased']);
+    // A busy API server writes events about its own services there.
+    const ownEvents = async (): Promise<string[]> =>
+      (await api.kubectl('get', 'events', '-n', 'default', '-o=jsonpath={.items[*].reason}'))
+        .split(' ')
+        .filter((reason) => reason.startsWith('Netplug'))
+        .sort();
+    await until(async () => (await ownEvents()).length >= 2, 'both events are written');
+    expect(await ownEvents()).toEqual(['NetplugAddressesLeaked', 'NetplugAddressesReleased']);
 
     await api.kubectl('delete', 'node', 'n2');
     const left = [living, container, foreign].sort().join();

@@ -58,10 +58,11 @@ describe.each(CTL_DATASTORES)('the controllers on $type', ({ type, start }) => {
     expect(clusterGUID).toMatch(/^[0-9a-f]{32}$/);
     await putNode('n1', 'v3.26.4');
     await until(async () => (await metric('agents{version="v3.26.4"}')) === 1, 'the agent is counted');
-    expect(replica.log()).toContain('the agent of node n1 is of release v3.26.4, and v3.27.0 runs in the cluster');
+    const warning = 'the agent of node n1 is of release v3.26.4, and v3.27.0 runs in the cluster';
+    await until(() => replica.log().includes(warning), 'the older agent is logged');
     await putNode('n2', 'v3.28.0');
     await until(async () => (await cluster())?.netplugVersion === 'v3.28.0', 'it has the newest release');
-    expect(await metric('problems{controller="node-versions"}')).toBe(2);
+    await until(async () => (await metric('problems{controller="node-versions"}')) === 2, 'both agents are reported');
     const shown = (await datastore.run(['get', 'nodes', '-o', 'wide'])).stdout;
     expect(shown).toMatch(/n1 .*v3\.26\.4/);
     await datastore.store.deleteResource(CLUSTER, FOREVER);
@@ -84,7 +85,7 @@ describe.each(CTL_DATASTORES)('the controllers on $type', ({ type, start }) => {
       async () => (await events()).length === 1,
       () => `the event is there:\n${replica.log()}`,
     );
-    expect(await metric('problems{controller="node-pools"}')).toBe(1);
+    await until(async () => (await metric('problems{controller="node-pools"}')) === 1, 'the pool is reported');
     const [event] = await events();
     expect(event.involvedObject).toMatchObject({ kind: 'IPPool', name: 'small' });
     expect(event.message).toContain('1 of 16 addresses are free');

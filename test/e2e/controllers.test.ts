@@ -90,7 +90,7 @@ describe('controllers on etcd', () => {
       'the collision is reported',
     );
     expect((await profile('kns.mine'))?.spec.egress).toBeUndefined();
-    expect(replica.log()).toContain('Profile \\"kns.mine\\" is left as it is');
+    await until(() => replica.log().includes('Profile \\"kns.mine\\" is left as it is'), 'the reason is logged');
   });
 
   it('keep labels, account and ports of endpoints as those of their pods, and nothing else', async () => {

@@ -35,7 +35,7 @@ it('the agent serves every ADD and DEL while its network process is killed repea
   expect(await calls).toBeGreaterThanOrEqual(KILLS);
   await agent.ready();
   expect(await routesOf(node)).toEqual(before);
-  expect(agent.log()).toContain('network process exited, kernel state kept');
+  await until(() => agent.log().includes('network process exited, kernel state kept'), 'the exit is logged');
   expect(agent.log()).toContain('SIGKILL');
 });
 
@@ -94,7 +94,8 @@ it('the agent serves ADD and DEL while its network process runs out of memory', 
   await until(() => course.served > 10, 'calls are served', CRASH_MS);
   course.isOver = true;
   await calls;
-  expect(agent.log()).toContain('heap out of memory');
+  await until(() => agent.log().includes('heap out of memory'), 'the reason is logged');
+  expect(course.served).toBeGreaterThan(10);
 }, 300_000);
 
 it('the agent ends its network process, both on SIGTERM and when it is killed', async () => {

@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, link, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { EXECUTABLE_NAMES } from '../../src/install/places.ts';
 import { decodeResource } from '../../src/model/decode-resource.ts';
 import { decodeBlock } from '../../src/model/ip-block-codec.ts';
@@ -56,7 +57,7 @@ export interface CniAnswer extends RunResult {
 export interface Service {
   /** As seen inside. */
   readonly pid: number;
-  /** Settles when it has ended, by itself or not. */
+  /** Settles when it has ended, by itself or not, and `log` has its last output. */
   readonly ended: Promise<unknown>;
   /** What it has printed so far, on both streams. */
   log(): string;
@@ -149,6 +150,8 @@ export interface NodeOptions {
 export const AS_OTHER_NODE = { NETPLUG_SOCKET: '/dev/null', NETPLUG_STATE_DIR: '/var/lib/netplug-elsewhere' };
 
 const ETCD = 'http://127.0.0.1:2379';
+/** For the last output of a program that has ended. */
+const LAST_OUTPUT_MS = 1000;
 const PREFIX = '/netplug/v3/';
 
 /** Starts a node, ready to serve. */
@@ -296,11 +299,16 @@ async function startService(child: ChildProcess, run: TestNode['run']): Promise<
     stream.setEncoding('utf8').on('data', (text: string) => (output += text));
   }
   const gone = once(child, 'exit');
+  const closed = once(child, 'close');
   await until(() => output.includes('\n') || child.exitCode !== null, 'the program starts');
   const pid = Number(output.split('\n', 1)[0]);
   return {
     pid,
-    ended: gone,
+    // What it printed last may still be in the pipe, which processes that it leaves behind may keep open.
+    ended: gone.then(async (status) => {
+      await Promise.race([closed, sleep(LAST_OUTPUT_MS, undefined, { ref: false })]);
+      return status;
+    }),
     log: () => output.slice(output.indexOf('\n') + 1),
     stop: async (signal = 'TERM') => {
       if (child.exitCode !== null || child.signalCode !== null) return;
