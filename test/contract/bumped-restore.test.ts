@@ -84,8 +84,8 @@ describe('an etcd restored with bumped revisions', () => {
     await until(async () => (await holders()).includes(`first ${first}`), 'the first is published');
     const file = join(dir, 'backup.db');
     execFileSync(program('etcdctl'), [`--endpoints=${url}`, 'snapshot', 'save', file], { stdio: 'ignore' });
-    const [told = ''] = await agent.add('under ptp');
-    await until(async () => (await holders()).includes(`under ptp ${told}`), 'the other is published');
+    const [assigned = ''] = await agent.add('under ptp');
+    await until(async () => (await holders()).includes(`under ptp ${assigned}`), 'the other is published');
     await stop();
     rmSync(join(dir, 'data'), { recursive: true });
     const bumped = ['--bump-revision=1000000', '--mark-compacted'];
@@ -107,8 +107,8 @@ describe('an etcd restored with bumped revisions', () => {
     await until(() => agent.node.state.problem === undefined, 'the agent is back');
     const after: string[] = [];
     for (let index = 0; index < 30; index += 1) after.push(...(await agent.add(`after-${String(index)}`)));
-    expect(after).not.toContain(told);
-    expect(await holders()).toContain(`under ptp ${told}`);
+    expect(after).not.toContain(assigned);
+    expect(await holders()).toContain(`under ptp ${assigned}`);
     await store[Symbol.asyncDispose]();
   });
 });

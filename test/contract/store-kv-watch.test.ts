@@ -215,8 +215,8 @@ describe('a watch of the kv datastore', () => {
     await store.updateResource(poolOf('other', '10.1.0.0/24'), never);
     await store.createResource(poolOf('new', '10.2.0.0/24'), never);
     compact(etcd.url);
-    const told = [await watch.next(), await watch.next(), await watch.next()].map(({ value }) => value);
-    expect(told).toMatchObject([
+    const changes = [await watch.next(), await watch.next(), await watch.next()].map(({ value }) => value);
+    expect(changes).toMatchObject([
       { kind: 'deleted', which: { kind: 'IPPool', name: 'gone' } },
       { kind: 'put', resource: { metadata: { name: 'new' } } },
       { kind: 'put', resource: { metadata: { name: 'other' }, spec: { cidr: '10.1.0.0/24' } } },

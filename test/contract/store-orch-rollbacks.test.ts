@@ -66,15 +66,20 @@ describe('writers of the datastore in the API of the orchestrator', () => {
         await straight.commit([taking(second, [7, 'quick']), taking(now!, [3, 'third'])], never);
         return 'pass';
       };
-      const told = { ...taking(first, [1, 'told'], [2, 'untold']), returned: new Set(['told']) };
-      expect(await delayed.commit([told, taking(second, [1, 'late'])], never)).toBe('conflict');
+      const change = { ...taking(first, [1, 'confirmed'], [2, 'unconfirmed']), returned: new Set(['confirmed']) };
+      expect(await delayed.commit([change, taking(second, [1, 'late'])], never)).toBe('conflict');
       expect(isFirst).toBe(false);
-      expect((await held()).sort()).toEqual(['old 10.0.0.0', 'quick 10.0.0.71', 'third 10.0.0.3', 'told 10.0.0.1']);
+      expect((await held()).sort()).toEqual([
+        'old 10.0.0.0',
+        'quick 10.0.0.71',
+        'third 10.0.0.3',
+        'confirmed 10.0.0.1',
+      ]);
     });
 
     it('keeps releases and pre-allocations that a watch has reported meanwhile', async () => {
       await straight.commit([taking(second, [7, 'quick'])], never);
-      const taken = takeSlot(first.value, 1, holder('untold', node));
+      const taken = takeSlot(first.value, 1, holder('unconfirmed', node));
       const after = preallocate(freeSlots(taken, new Set(['old'])), new Map([[5, 'run#1']]));
       expect(await straight.commit([updateTo(first, after), taking(second, [1, 'late'])], never)).toBe('conflict');
       expect(await held()).toEqual(['quick 10.0.0.71']);

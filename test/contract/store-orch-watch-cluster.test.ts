@@ -209,7 +209,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
       await server.call('POST', NETPLUG_NODES, { body });
     }
     const follower = await follow();
-    expect(follower.told()).toEqual([]);
+    expect(follower.observed()).toEqual([]);
     expect(follower.changes[0]).toMatchObject({
       problems: ['n2', 'n4'].map((name) => `Cannot understand NetplugNode "${name}": no Node of its name owns it`),
     });

@@ -27,11 +27,11 @@ const gauge = async (agent: Agent, name: string): Promise<number> =>
   Number(new RegExp(`^${name} (.*)$`, 'm').exec((await agent.ask('/metrics')).body)?.[1]);
 
 /** Expects the datastore to record exactly the addresses that pods received, and no agent to hold any more. */
-async function expectRecords(told: readonly string[]): Promise<void> {
-  expect(new Set(told).size).toBe(told.length);
-  expect((await node.heldAddresses()).toSorted()).toEqual(told.toSorted());
+async function expectRecords(assignedAddresses: readonly string[]): Promise<void> {
+  expect(new Set(assignedAddresses).size).toBe(assignedAddresses.length);
+  expect((await node.heldAddresses()).toSorted()).toEqual(assignedAddresses.toSorted());
   const recorded = (await node.endpoints()).flatMap(({ spec }): string[] => spec.ipNetworks);
-  expect(recorded.map((cidr) => cidr.replace('/32', '')).toSorted()).toEqual(told.toSorted());
+  expect(recorded.map((cidr) => cidr.replace('/32', '')).toSorted()).toEqual(assignedAddresses.toSorted());
   const blocks = [...(await node.records('ipam/blocks/')).values()];
   expect(blocks.flatMap(({ preallocated = {} }) => Object.keys(preallocated))).toEqual([]);
   expect((await node.run(['ls', `${STATE}/journal`])).stdout).toBe('');
@@ -51,16 +51,16 @@ describe('an agent killed in the middle of twenty ADDs', () => {
       const answers = await Promise.all(running);
       expect(answers.filter(({ status, json }) => status !== 0 && json.code !== 11)).toEqual([]);
       // A runtime takes down what failed, or tries again.
-      const told: string[] = [];
+      const assignedAddresses: string[] = [];
       for (const [index, answer] of answers.entries()) {
-        if (answer.status === 0) told.push(addressOf(answer));
+        if (answer.status === 0) assignedAddresses.push(addressOf(answer));
         else if (index % 2 === 0) await del(calls[index]!.containerId);
-        else told.push(addressOf(await node.cni('ADD', calls[index]!)));
+        else assignedAddresses.push(addressOf(await node.cni('ADD', calls[index]!)));
       }
       if (who === 'the next agent') await (await serve()).stop();
       else await node.cni('STATUS', { conf: node.netconf() });
-      await expectRecords(told);
-      expect(await node.hostLinks()).toHaveLength(told.length);
+      await expectRecords(assignedAddresses);
+      expect(await node.hostLinks()).toHaveLength(assignedAddresses.length);
     },
   );
 });
@@ -70,17 +70,17 @@ describe('an agent whose etcd', () => {
     '%s assigns from the warm pool, reports when it is empty, and flushes later',
     async (how) => {
       const agent = await serve({ NETPLUG_WARM_POOL_SIZE: '4' });
-      const told = new Map([['c0', addressOf(await add('c0'))]]);
+      const assignedAddresses = new Map([['c0', addressOf(await add('c0'))]]);
       await agent.settled();
       await using absence = await takeAwayEtcd(node, how);
       const impatient = { NETPLUG_CALL_TIMEOUT: '3' };
       let refused: Json;
       for (let count = 1; refused === undefined && count < 30; count += 1) {
         const answer = await add(`c${String(count)}`, impatient);
-        if (answer.status === 0) told.set(`c${String(count)}`, addressOf(answer));
+        if (answer.status === 0) assignedAddresses.set(`c${String(count)}`, addressOf(answer));
         else refused = answer.json;
       }
-      expect(told.size).toBeGreaterThanOrEqual(5);
+      expect(assignedAddresses.size).toBeGreaterThanOrEqual(5);
       expect(refused).toMatchObject({ code: 11 });
       await until(async () => (await gauge(agent, 'netplug_datastore_up')) === 0, 'the agent knows');
       expect((await add('c-late', impatient)).json).toMatchObject({
@@ -92,18 +92,18 @@ describe('an agent whose etcd', () => {
         json: { code: 50, msg: expect.stringContaining('127.0.0.1:2379') },
       });
       expect((await del('c1')).status).toBe(0);
-      told.delete('c1');
+      assignedAddresses.delete('c1');
       expect(await agent.ask('/healthz')).toMatchObject({ status: 200 });
-      expect(await gauge(agent, 'netplug_pending_writes')).toBeGreaterThanOrEqual(told.size - 1);
+      expect(await gauge(agent, 'netplug_pending_writes')).toBeGreaterThanOrEqual(assignedAddresses.size - 1);
 
       await absence.end();
       await agent.settled();
-      expect((await node.heldAddresses()).toSorted()).toEqual([...told.values()].toSorted());
+      expect((await node.heldAddresses()).toSorted()).toEqual([...assignedAddresses.values()].toSorted());
       await until(async () => (await gauge(agent, 'netplug_datastore_up')) === 1, 'the agent knows');
       expect(await agent.ask('/readyz')).toMatchObject({ status: 200 });
-      told.set('c-last', addressOf(await add('c-last')));
+      assignedAddresses.set('c-last', addressOf(await add('c-last')));
       await agent.stop();
-      await expectRecords([...told.values()]);
+      await expectRecords([...assignedAddresses.values()]);
     },
   );
 });
@@ -112,19 +112,19 @@ describe('an agent whose disk is full', () => {
   it('waits for the datastore instead of the journal while its disk is full', async () => {
     await node.exec('sh', '-c', `mkdir -p ${STATE} && mount -t tmpfs -o size=64k tmpfs ${STATE}`);
     const agent = await serve();
-    const told = [addressOf(await add('c0'))];
+    const assignedAddresses = [addressOf(await add('c0'))];
     await agent.settled();
     await node.run(['dd', 'if=/dev/zero', `of=${STATE}/fill`]);
     // The journal has a page already; together they need more.
     const answers = await Promise.all(Array.from({ length: 20 }, async (_, index) => add(`many-${String(index)}`)));
-    told.push(...answers.map(addressOf));
+    assignedAddresses.push(...answers.map(addressOf));
     await until(() => agent.log().includes('journal failed'), 'the failure of the journal is logged');
     await agent.settled();
-    expect((await node.heldAddresses()).toSorted()).toEqual(told.toSorted());
+    expect((await node.heldAddresses()).toSorted()).toEqual(assignedAddresses.toSorted());
     await node.exec('rm', `${STATE}/fill`);
-    told.push(addressOf(await add('c1')));
+    assignedAddresses.push(addressOf(await add('c1')));
     await agent.stop();
-    await expectRecords(told);
+    await expectRecords(assignedAddresses);
   });
 
   it('reports why it cannot start, and leaves the calls to the standalone program', async () => {

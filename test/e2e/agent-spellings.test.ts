@@ -32,15 +32,15 @@ describe('an agent whose configurations spell one datastore in several ways', ()
     expect((await node.cni('DEL', { containerId: 'c1', netns, conf: confOf(1) })).status).toBe(0);
     await agent.settled();
     expect(await node.heldAddresses()).toEqual([]);
-    const told: string[] = [];
+    const assignedAddresses: string[] = [];
     for (let index = 0; index < 30; index += 1) {
       const pod = await node.pod();
       const call = { containerId: `m${String(index)}`, netns: pod.path, conf: confOf(index) };
-      told.push(addressOf(await node.cni('ADD', call)));
+      assignedAddresses.push(addressOf(await node.cni('ADD', call)));
     }
-    expect(new Set(told).size).toBe(30);
+    expect(new Set(assignedAddresses).size).toBe(30);
     await agent.settled();
-    expect([...(await node.heldAddresses())].sort()).toEqual(told.sort());
+    expect([...(await node.heldAddresses())].sort()).toEqual(assignedAddresses.sort());
     await agent.stop();
     expect((await node.run(['ls', '/var/lib/netplug/journal'])).stdout).toBe('');
   });
@@ -49,17 +49,17 @@ describe('an agent whose configurations spell one datastore in several ways', ()
     const agent = await serve(0);
     const add = async (containerId: string, spelling: number): Promise<string> =>
       addressOf(await node.cni('ADD', { containerId, netns: (await node.pod()).path, conf: confOf(spelling) }));
-    const told = [await add('c0', 0)];
+    const assignedAddresses = [await add('c0', 0)];
     await agent.settled();
     await using absence = await takeAwayEtcd(node, 'hangs');
-    for (let index = 1; index < 6; index += 1) told.push(await add(`c${String(index)}`, 0));
+    for (let index = 1; index < 6; index += 1) assignedAddresses.push(await add(`c${String(index)}`, 0));
     await agent.stop('KILL');
     await absence.end();
     const next = await serve(1);
-    for (let index = 6; index < 12; index += 1) told.push(await add(`c${String(index)}`, 2));
+    for (let index = 6; index < 12; index += 1) assignedAddresses.push(await add(`c${String(index)}`, 2));
     await next.settled();
-    expect(new Set(told).size).toBe(12);
-    expect([...(await node.heldAddresses())].sort()).toEqual(told.sort());
+    expect(new Set(assignedAddresses).size).toBe(12);
+    expect([...(await node.heldAddresses())].sort()).toEqual(assignedAddresses.sort());
     await next.stop();
     expect((await node.run(['ls', '/var/lib/netplug/journal'])).stdout).toBe('');
   });

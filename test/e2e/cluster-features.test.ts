@@ -119,8 +119,8 @@ describe('a pod', () => {
     for (const ip of ipsOf(pod)) await expectAnswer(ip, 'sidecar', 9090);
     const endpoints = ['get', 'workloadendpoints', '--all-namespaces', '--output', 'json'];
     const { machine } = cluster.node(0);
-    const told = await machine.exec(NETPLUGCTL, '--kubeconfig', cluster.api.kubeconfig, ...endpoints);
-    const { items }: Json = JSON.parse(told);
+    const output = await machine.exec(NETPLUGCTL, '--kubeconfig', cluster.api.kubeconfig, ...endpoints);
+    const { items }: Json = JSON.parse(output);
     expect(items.find(({ spec }: Json) => spec.pod === 'with-sidecar').spec.ports).toEqual([
       { name: 'proxy', protocol: 'TCP', port: 9090 },
     ]);

@@ -149,24 +149,24 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
       argv0: 'netplugctl',
       env: datastore.env,
     });
-    let told = '';
-    watching.stdout.setEncoding('utf8').on('data', (text: string) => (told += text));
+    let printed = '';
+    watching.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
     const ended = new Promise((done) => watching.on('close', done));
     await until(
-      async () => Promise.resolve(told.includes('ADDED ippool/blue')),
-      () => told,
+      async () => Promise.resolve(printed.includes('ADDED ippool/blue')),
+      () => printed,
     );
     await run(['label', 'ippool', 'blue', 'rack=r1']);
     await apply(pool('green', '10.1.0.0/16'));
     await run(['delete', 'ippool', 'green']);
     await until(
-      async () => Promise.resolve(told.includes('DELETED')),
-      () => told,
+      async () => Promise.resolve(printed.includes('DELETED')),
+      () => printed,
     );
     watching.kill('SIGINT');
     expect(await ended).toBe(0);
     // A pool is disabled before it is deleted.
-    expect(told.replaceAll('MODIFIED ippool/green\n', '')).toBe(
+    expect(printed.replaceAll('MODIFIED ippool/green\n', '')).toBe(
       'ADDED ippool/blue\nMODIFIED ippool/blue\nADDED ippool/green\nDELETED ippool/green\n',
     );
   });
@@ -193,13 +193,13 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
       [`${BLUE}  disabled: false\n`],
       [`${BLUE}  disabled: false\n`, '--force-conflicts'],
     ];
-    const told: string[] = [];
+    const outcomes: string[] = [];
     for (const [stdin, ...more] of steps) {
       const { status: difference } = await run(['diff', '-f', '-', ...more], { stdin });
       const { stdout } = await apply(stdin, ...more);
-      told.push(`${String(difference)} ${/\w+$/.exec(stdout.trim())?.[0] ?? 'refused'}`);
+      outcomes.push(`${String(difference)} ${/\w+$/.exec(stdout.trim())?.[0] ?? 'refused'}`);
     }
-    expect(told).toEqual(
+    expect(outcomes).toEqual(
       type === 'kv'
         ? ['1 created', '0 unchanged', '1 configured', '1 configured', '0 unchanged', '0 unchanged', '0 unchanged']
         : ['1 created', '0 unchanged', '0 unchanged', '1 configured', '1 configured', '69 refused', '1 configured'],

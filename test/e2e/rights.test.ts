@@ -95,8 +95,8 @@ async function attach({
   await server.apply([{ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'default', annotations }, spec }]);
   const { uid } = (await server.get('pod', name)).metadata;
   const netns: TestNetns = await node.pod();
-  const told = tellsUid ? `;K8S_POD_UID=${String(uid)}` : '';
-  const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name}${told}`;
+  const uidArgument = tellsUid ? `;K8S_POD_UID=${String(uid)}` : '';
+  const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name}${uidArgument}`;
   const common = { containerId: name.padEnd(12, '0'), netns: netns.path, args, env };
   const call: Attached['call'] = async (command, more = {}) =>
     node.cni(command, { conf: { ...own, ...more }, ...common });

@@ -136,14 +136,14 @@ describe('a call that the agent accepts', () => {
 
   it('is answered although the agent sends more data, or single bytes', async () => {
     const answer = encodeAnswer({ status: 0, stdout: 'out', stderr: 'err' });
-    const told = { status: 0, stdout: 'out', stderr: 'err' };
+    const expected = { status: 0, stdout: 'out', stderr: 'err' };
     await agentThat(onRequest((_, socket) => socket.write(Buffer.concat([answer, Buffer.alloc(MIB)]))));
-    expect(await call()).toEqual(told);
+    expect(await call()).toEqual(expected);
     const other = join(folder, 'drip.sock');
     await agentThat((socket) => {
       drip(socket, Buffer.concat([HELLO, answer]));
     }, other);
-    expect(await call({ env: { NETPLUG_SOCKET: other } })).toEqual(told);
+    expect(await call({ env: { NETPLUG_SOCKET: other } })).toEqual(expected);
   });
 
   it('is cancelled when the runtime kills the shim', async () => {

@@ -55,9 +55,9 @@ describe('the wire format of the agent', () => {
   it(
     'gives every request and answer back, however it is cut',
     () => {
-      const count = fuzz(fc.tuple(request, answer, sizes), 0.3, ([asked, told, pieces]) => {
+      const count = fuzz(fc.tuple(request, answer, sizes), 0.3, ([asked, answered, pieces]) => {
         mustEqual(read(readRequest(), encodeRequest(asked), pieces), asked);
-        mustEqual(read(readCallAnswer(), encodeAnswer(told), pieces), told);
+        mustEqual(read(readCallAnswer(), encodeAnswer(answered), pieces), answered);
       });
       expect(count).toBeGreaterThan(10);
     },
@@ -73,8 +73,8 @@ describe('the wire format of the agent', () => {
       const count = fuzz(fc.tuple(bytes, sizes), 0.7, ([damaged, pieces]) => {
         const asked = read(readRequest(), damaged, pieces);
         if (asked !== undefined) mustEqual(read(readRequest(), encodeRequest(asked), pieces), asked);
-        const told = read(readCallAnswer(), damaged, pieces);
-        if (told !== undefined) mustEqual(read(readCallAnswer(), encodeAnswer(told), pieces), told);
+        const answered = read(readCallAnswer(), damaged, pieces);
+        if (answered !== undefined) mustEqual(read(readCallAnswer(), encodeAnswer(answered), pieces), answered);
       });
       expect(count).toBeGreaterThan(10);
     },

@@ -103,7 +103,7 @@ async function simulate(
   };
 
   // The addresses that living attachments received.
-  const told = new Map<string, readonly string[]>();
+  const answered = new Map<string, readonly string[]>();
   const lanes = new Map<string, Promise<unknown>>();
   for (const op of script) {
     const lane = `${op.node}/${op.container}`;
@@ -112,7 +112,7 @@ async function simulate(
       const request = { ...requestOf(op.container, { node: op.node, families: op.families }), node: nodeName(op.node) };
       const ports = portsFor(op.kind === 'crash');
       if (op.kind === 'del') {
-        told.delete(lane);
+        answered.delete(lane);
         const handle = handleOf(attachmentOf(op.container));
         await release(ports, { node: nodeName(op.node), which: (held) => held.handle === handle }, signal);
       } else if (op.kind === 'crash') {
@@ -120,10 +120,10 @@ async function simulate(
       } else {
         const assigned = await assign(ports, request, { signal, cleanupSignal: signal });
         const addresses = assigned.map(({ address }) => formatAddress(address));
-        const others = new Set([...told].filter(([other]) => other !== lane).flatMap(([, theirs]) => theirs));
+        const others = new Set([...answered].filter(([other]) => other !== lane).flatMap(([, theirs]) => theirs));
         const twice = addresses.filter((address) => others.has(address));
-        if (twice.length > 0) throw new Error(`two attachments were told ${twice.join(' and ')}`);
-        told.set(lane, addresses);
+        if (twice.length > 0) throw new Error(`two attachments received ${twice.join(' and ')}`);
+        answered.set(lane, addresses);
       }
     };
     lanes.set(

@@ -304,7 +304,7 @@ const numRuns = SIZES.simulations / 4;
 
 describe('a node under kills, timeouts, clock jumps, two spellings and an unavailable datastore', () => {
   it.each(['at once', 'in pieces'] as const)(
-    'never tells two pods the same address, records what it told, and leaves nothing behind, whether it is written %s',
+    'never assigns one address to two pods, records what it answered, and leaves nothing behind, whether it is written %s',
     async (commits) => {
       await fc.assert(
         fc.asyncProperty(scripts(op), async (script) => void (await simulate(script, commits))),

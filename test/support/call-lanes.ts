@@ -59,15 +59,15 @@ export function callWithoutPause(
       for (let round = 0; !over.signal.aborted; round += 1) {
         const container = `${lane.name}-${String(round)}`;
         const added = await call(lane, 'ADD', container);
-        const { ips: told = [] }: { readonly ips?: readonly { readonly address: string }[] } =
+        const { ips: assigned = [] }: { readonly ips?: readonly { readonly address: string }[] } =
           added.status === 0 ? JSON.parse(added.stdout) : {};
-        for (const { address } of told) {
+        for (const { address } of assigned) {
           const holder = holders.get(address);
           if (holder !== undefined) throw new Error(`${address} was given to ${holder} and to ${container}`);
           holders.set(address, container);
         }
         // Another ADD gets the address as soon as this DEL is under way.
-        for (const { address } of told) holders.delete(address);
+        for (const { address } of assigned) holders.delete(address);
         await call(lane, 'DEL', container);
       }
     }),

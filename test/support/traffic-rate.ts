@@ -27,7 +27,7 @@ export async function measureRate(
   { address, seconds, streams }: RateOptions,
 ): Promise<number> {
   const flags = ['--json', '--time', String(seconds), '--parallel', String(streams), '--omit', '0.5'];
-  const told = await netns.exec('iperf3', '--client', address, ...flags);
-  const { end } = JSON.parse(told) as { end: { sum_received: { bits_per_second: number } } }; // as iperf3 documents it
+  const output = await netns.exec('iperf3', '--client', address, ...flags);
+  const { end } = JSON.parse(output) as { end: { sum_received: { bits_per_second: number } } }; // as iperf3 documents it
   return end.sum_received.bits_per_second;
 }

@@ -35,7 +35,7 @@ export class Oracle {
   }
 
   /** Records that a runtime received these addresses for the container. */
-  told(container: string, addresses: readonly string[]): void {
+  received(container: string, addresses: readonly string[]): void {
     for (const address of addresses) {
       const holder = this.#holders.get(address);
       if (holder !== undefined && holder !== container)

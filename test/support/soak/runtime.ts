@@ -113,7 +113,7 @@ async function add(lane: Lane, pod: Pod): Promise<void> {
   if (addresses.length !== 2) oracle.blame(`${container} has got ${addresses.join(', ')}`, [container]);
   if (pod.state === 'living' && addressesIn(pod.result).join() !== addresses.join())
     oracle.blame(`${container} has other addresses than before: ${addresses.join()}`, [container, ...addresses]);
-  oracle.told(container, addresses);
+  oracle.received(container, addresses);
   pod.state = 'living';
   pod.result = answer.json;
 }
@@ -200,8 +200,8 @@ async function call(lane: Lane, verb: Verb, pod: Pod | undefined, more: object =
   const answer = { ...read(run, limit.length > 0), isCalm };
   oracle.count(`${verb} ${answer.status}${/code: (\S+)$/.exec(String(answer.json?.details))?.[1] ?? ''}`);
   if (limit.length === 0) oracle.count(run.cpuMs > 25 ? 'standalone' : 'by the agent');
-  const told = answer.status === 'refused' ? JSON.stringify(answer.json) : addressesIn(answer.json).join(' ');
-  oracle.note(`< ${verb} ${container} ${answer.status} ${String(Math.round(run.ms))} ms ${told}`);
+  const outcome = answer.status === 'refused' ? JSON.stringify(answer.json) : addressesIn(answer.json).join(' ');
+  oracle.note(`< ${verb} ${container} ${answer.status} ${String(Math.round(run.ms))} ms ${outcome}`);
   const about = [container === '' ? verb : container];
   if (run.ms > LONGEST_MS) oracle.blame(`${verb} ${container} took ${String(run.ms)} ms`, about);
   const isKnown = answer.status !== 'refused' || (CODES.has(answer.json?.code) && answer.json.code !== 999);

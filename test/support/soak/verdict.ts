@@ -58,7 +58,7 @@ export async function judgeLiving({ cluster, oracle, podsOf, pools }: Situation)
   let actual: string[] = [];
   await until(
     async () => (actual = (await held(cluster)).map(textOf).sort()).join() === expected.sort().join(),
-    'records agree with what runtimes were told',
+    'records agree with the answers that runtimes received',
     60_000,
     250,
   ).catch(() => {

@@ -45,7 +45,7 @@ export class ClusterFollower {
   }
 
   /** Names of resources and forms of blocks, in their order. */
-  told(): string[] {
+  observed(): string[] {
     const resources = [...this.#resources.keys()];
     return [...resources, ...[...this.#blocks.values()].map((block) => `block ${formOf(block)}`)].sort();
   }
@@ -68,7 +68,7 @@ export class ClusterFollower {
     // Only while something is waited for is an end a failure.
     failed.catch(() => undefined);
     while (!isThere()) {
-      if (performance.now() > limit) throw new Error(`not reached; told so far: ${this.lines.join(', ')}`);
+      if (performance.now() > limit) throw new Error(`not reached; the watch has yielded: ${this.lines.join(', ')}`);
       await Promise.race([sleep(10), failed]);
     }
   }

@@ -69,18 +69,18 @@ export class Follower {
     });
     while (!(await Promise.race([isThere(), failed]))) {
       if (performance.now() > limit)
-        throw new Error(`not reached; the watch has yielded: ${JSON.stringify(this.told())}`);
+        throw new Error(`not reached; the watch has yielded: ${JSON.stringify(this.observed())}`);
       await Promise.race([sleep(10), failed]);
     }
   }
 
   /** Reports whether a reader finds now what the watch has yielded. */
   async isTrue(): Promise<boolean> {
-    return isDeepStrictEqual(await this.truth(), this.told());
+    return isDeepStrictEqual(await this.truth(), this.observed());
   }
 
   /** What `truth` would be if nothing changed since. */
-  told(): unknown {
+  observed(): unknown {
     const { pools, reservations, config, node, isLocked, clusterId, problems } = this.settings;
     const blocks = this.blocks.map(plain);
     return {

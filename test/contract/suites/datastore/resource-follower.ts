@@ -50,7 +50,7 @@ export class ResourceFollower<K extends ResourceKind> {
     // Only while something is waited for is an end a failure.
     failed.catch(() => undefined);
     while (!isThere()) {
-      if (performance.now() > limit) throw new Error(`not reached; told so far: ${this.lines.join(', ')}`);
+      if (performance.now() > limit) throw new Error(`not reached; the watch has yielded: ${this.lines.join(', ')}`);
       await Promise.race([sleep(10), failed]);
     }
   }

@@ -50,7 +50,7 @@ export function watchClusterContract(
     await bench.makeNode(a);
     const follower = await follow();
     expect(follower.changes).toMatchObject([{ kind: 'all', problems: [] }]);
-    expect(follower.told()).toEqual(
+    expect(follower.observed()).toEqual(
       [
         'BGPConfiguration/default',
         'BGPPeer/p',
@@ -110,10 +110,10 @@ export function watchClusterContract(
     await parts().store.publishNode(b, { ipv4Address: '192.0.2.7/24' }, never);
     await follower.reaches(() => follower.find('Node', b)?.spec.bgp?.ipv4Address === '192.0.2.7/24');
     expect(follower.find('Node', b)?.metadata.labels).toMatchObject({ rack: '7' });
-    const told = follower.lines.length;
+    const count = follower.lines.length;
     await parts().other.publishNode(b, { ipv4Address: '192.0.2.7/24' }, never);
     await parts().store.publishNode(b, { ipv4Address: '192.0.2.8/24' }, never);
-    expect(await follower.sees(told + 1)).toHaveLength(told + 1);
+    expect(await follower.sees(count + 1)).toHaveLength(count + 1);
     expect(follower.find('Node', b)?.spec.bgp?.ipv4Address).toBe('192.0.2.8/24');
   });
 
@@ -224,8 +224,8 @@ export function watchClusterContract(
         }
       }),
     );
-    const truth = (await follow()).told();
-    await follower.reaches(() => follower.told().join() === truth.join());
+    const truth = (await follow()).observed();
+    await follower.reaches(() => follower.observed().join() === truth.join());
     expect(follower.changes.filter(({ kind }) => kind === 'all')).toHaveLength(1);
   });
 }

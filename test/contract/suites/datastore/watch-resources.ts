@@ -54,12 +54,12 @@ export function watchResourcesContract(
     const follower = await follow('NetworkSet');
     await store.createResource(networkSet('blue'), never);
     await follower.sees(1);
-    const [told] = follower.resources;
-    if (told === undefined) throw new Error('nothing was told');
-    await store.updateResource({ ...told, spec: { nets: [] } }, never);
-    await expectCode('resource/changed', store.updateResource(told, never));
+    const [yielded] = follower.resources;
+    if (yielded === undefined) throw new Error('the watch has yielded nothing');
+    await store.updateResource({ ...yielded, spec: { nets: [] } }, never);
+    await expectCode('resource/changed', store.updateResource(yielded, never));
     await follower.sees(2);
-    await store.updateResource({ ...(follower.resources[0] ?? told), spec: told.spec }, never);
+    await store.updateResource({ ...(follower.resources[0] ?? yielded), spec: yielded.spec }, never);
   });
 
   it('yields no event for an unchanged record', async () => {

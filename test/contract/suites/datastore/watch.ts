@@ -39,7 +39,7 @@ export function watchContract(
     for (const node of [a, b, c]) {
       const follower = await follow(node);
       expect(follower.changes.map(({ kind }) => kind)).toEqual(['all']);
-      expect(follower.told()).toEqual(await follower.truth());
+      expect(follower.observed()).toEqual(await follower.truth());
     }
   });
 
@@ -55,7 +55,7 @@ export function watchContract(
     await commit({ kind: 'delete-block', before: await block('10.0.0.0/26') });
     await follower.sees('block', 3);
     expect(follower.of('block').map((change) => change.block?.value)).toEqual([created.value, taken, undefined]);
-    expect(follower.told()).toEqual(await follower.truth());
+    expect(follower.observed()).toEqual(await follower.truth());
   });
 
   it('yields a block of the node when another node borrows from it', async () => {
@@ -81,7 +81,7 @@ export function watchContract(
     await commit(update(await block('10.0.0.0/26'), takeSlot(more, 5, holder('z', c))));
     await follower.sees('block', 4);
     expect(follower.of('block').map((change) => change.block?.value.slots.size)).toEqual([1, 2, undefined, 3]);
-    expect(follower.told()).toEqual(await follower.truth());
+    expect(follower.observed()).toEqual(await follower.truth());
   });
 
   it('yields a block that moves from owner to owner', async () => {
@@ -129,7 +129,7 @@ export function watchContract(
       undefined,
     ]);
     expect(follower.of('endpoint').map(({ id }) => id)).toEqual([mine, mine, mine].map(endpointIdOf));
-    expect(follower.told()).toEqual(await follower.truth());
+    expect(follower.observed()).toEqual(await follower.truth());
   });
 
   it('yields pools, reservations, the configuration and the node', async () => {
