@@ -4,7 +4,7 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   base: [],
   net: ['base'],
   model: ['base', 'net'],
-  checks: core,
+  checks: [...core, 'kube'],
   metrics: [],
   runtime: ['base'],
   config: core,

@@ -1,6 +1,7 @@
 import { ARCHITECTURES, isTooOld, REQUIREMENTS } from '../model/requirements.ts';
 import { type Check, type Fault, faultOf } from './check.ts';
-import type { ClusterFacts, NodeState } from './cluster-facts.ts';
+import type { NodeState } from '../kube/status/node-state.ts';
+import type { ClusterFacts } from './cluster-facts.ts';
 
 const SKEW_MS = 30_000;
 const { kubernetes, containerd, kernel } = REQUIREMENTS;

@@ -4,7 +4,7 @@ import { type Circumstances, settingsOf } from '../../src/install/cluster/settin
 import type { PodState } from '../../src/kube/status/pod-state.ts';
 import type { InstallationSpec } from '../../src/model/installation.ts';
 import { containersIn, metadataIn, textIn } from '../../src/upgrade/cluster/objects-in.ts';
-import type { NodeState } from '../../src/checks/cluster-facts.ts';
+import type { NodeState } from '../../src/kube/status/node-state.ts';
 import type { ClusterSnapshot } from '../../src/upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../src/upgrade/cluster/target.ts';
 

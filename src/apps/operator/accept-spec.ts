@@ -1,3 +1,4 @@
+import type { NodeState } from '../../kube/status/node-state.ts';
 import type { Problem } from '../../base/problem.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { chooseDefaultPool } from '../../install/cluster/choose-default-pool.ts';
@@ -17,7 +18,7 @@ const OWNED = { [OWNER_LABEL]: OPERATOR };
 /** What the operator knows of a cluster before it installs. */
 export interface ObservedCluster {
   readonly release: string;
-  readonly nodes: readonly InstallationNode[];
+  readonly nodes: readonly Pick<NodeState, 'name' | 'addresses' | 'podCidrs'>[];
   readonly serviceCidrs: readonly string[];
   readonly pools: readonly IpPool[];
   readonly unreadablePools: readonly UnreadablePool[];
@@ -28,12 +29,6 @@ export interface UnreadablePool {
   readonly cidr: string | undefined;
   /** Why it cannot be used. */
   readonly problem: string;
-}
-
-export interface InstallationNode {
-  readonly name: string;
-  readonly addresses: readonly string[];
-  readonly podCidrs: readonly string[];
 }
 
 export interface AcceptedSpec {

@@ -5,18 +5,12 @@ import { NODES } from '../../kube/paths.ts';
 import { isUnknownKind } from '../../kube/answers.ts';
 import { decodeStoredResource } from '../../model/decode-resource.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
-import type { ObservedCluster, InstallationNode } from './accept-spec.ts';
+import { nodeStateOf } from '../../kube/status/node-state.ts';
+import type { ObservedCluster } from './accept-spec.ts';
 
 export const IP_POOLS = { group: 'netplug.io', version: 'v3', plural: 'ippools' } as const;
 const SERVICE_CIDRS = { group: 'networking.k8s.io', version: 'v1', plural: 'servicecidrs' } as const;
 
-const node = v.looseObject({
-  spec: v.nullish(v.looseObject({ podCIDRs: v.nullish(v.array(v.string()), []) }), {}),
-  status: v.nullish(
-    v.looseObject({ addresses: v.nullish(v.array(v.looseObject({ address: v.nullish(v.string(), '') })), []) }),
-    {},
-  ),
-});
 const serviceCidr = v.looseObject({ spec: v.looseObject({ cidrs: v.nullish(v.array(v.string()), []) }) });
 
 /** Reads what an installation depends on in the cluster. @throws store/* */
@@ -29,7 +23,7 @@ export async function observeCluster(api: OrchApi, release: string, signal: Abor
   const read = pools.map((object) => ({ object, decoded: poolIn(object) }));
   return {
     release,
-    nodes: nodes.map(nodeFacts),
+    nodes: nodes.map((node) => nodeStateOf(node)),
     serviceCidrs: services.flatMap((object) => {
       const decoded = v.safeParse(serviceCidr, object);
       return decoded.success ? (decoded.output.spec.cidrs ?? []) : [];
@@ -53,18 +47,6 @@ async function listServed(
     if (isUnknownKind(cause)) return [];
     throw cause;
   }
-}
-
-function nodeFacts(object: ApiObject): InstallationNode {
-  const read = v.safeParse(node, object);
-  const { name } = object.metadata;
-  if (!read.success) return { name, addresses: [], podCidrs: [] };
-  const { spec, status } = read.output;
-  return {
-    name,
-    addresses: (status.addresses ?? []).map(({ address }) => address ?? ''),
-    podCidrs: spec.podCIDRs ?? [],
-  };
 }
 
 function poolIn(object: ApiObject): IpPool | string {

@@ -5,7 +5,7 @@ import type { Log } from '../../base/log.ts';
 import { problemLine } from '../../base/problem.ts';
 import { crdManifests } from '../../install/cluster/definitions/crd-manifests.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
-import { CLEANUP_SET, INVENTORY, OPERATOR, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
+import { CLEANUP_SET, INVENTORY, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../install/cluster/names.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import type { ApiObject } from '../../kube/objects.ts';
@@ -238,7 +238,7 @@ export class InstallationReconciler {
   }
 
   async #inventory(signal: AbortSignal): Promise<Inventory> {
-    const which = referenceTo('ConfigMap', { name: INVENTORY, namespace: SYSTEM_NAMESPACE });
+    const which = systemObject('ConfigMap', INVENTORY);
     const object = await this.#applier.read(which, signal);
     return object === undefined ? this.#adopted(signal) : inventoryIn(object);
   }
@@ -248,7 +248,7 @@ export class InstallationReconciler {
     const kinds = ['DaemonSet', 'Deployment'] as const;
     const entries = await Promise.all(
       kinds.map(async (kind) => {
-        const home = referenceTo(kind, { name: '', namespace: SYSTEM_NAMESPACE });
+        const home = systemObject(kind, '');
         const objects = await this.#ports.api.list(collectionHolding(home), { labelSelector: PART_OF }, signal);
         return objects
           .filter(({ metadata }) => metadata.name !== OPERATOR && metadata.name !== CLEANUP_SET)

@@ -1,11 +1,4 @@
-import {
-  CONFIG_MAP,
-  AGENT_SET,
-  BIRD_SET,
-  CLEANUP_SET,
-  INVENTORY,
-  SYSTEM_NAMESPACE,
-} from '../../install/cluster/names.ts';
+import { CONFIG_MAP, AGENT_SET, BIRD_SET, CLEANUP_SET, INVENTORY, systemObject } from '../../install/cluster/names.ts';
 import { cleanupDaemonSet } from '../../install/cluster/cleanup-daemon-set.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
@@ -15,7 +8,7 @@ import { isLeaving } from '../../kube/status/pod-state.ts';
 import { workloadState } from '../../kube/status/workload-state.ts';
 import { type Inventory, planPruning } from './inventory.ts';
 import type { ObjectApplier } from './object-applier.ts';
-import { collectionHolding, type ObjectReference, referenceKey, referenceTo } from '../../kube/objects/reference.ts';
+import { collectionHolding, type ObjectReference, referenceKey } from '../../kube/objects/reference.ts';
 import { workloadStatus } from './workload-status.ts';
 
 export interface RemovalPorts {
@@ -39,13 +32,11 @@ export async function removeInstallation(
   { settings, inventory }: Removal,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const object = (kind: string, name: string): ObjectReference =>
-    referenceTo(kind, { name, namespace: SYSTEM_NAMESPACE });
-  const config = object('ConfigMap', CONFIG_MAP);
+  const config = systemObject('ConfigMap', CONFIG_MAP);
   const cleanup = cleanupDaemonSet(settings);
   const wait =
-    (await remove(ports, [object('Deployment', CONTROLLERS)], signal)) ??
-    (await remove(ports, [object('DaemonSet', AGENT_SET), object('DaemonSet', BIRD_SET)], signal));
+    (await remove(ports, [systemObject('Deployment', CONTROLLERS)], signal)) ??
+    (await remove(ports, [systemObject('DaemonSet', AGENT_SET), systemObject('DaemonSet', BIRD_SET)], signal));
   if (wait !== undefined) return wait;
   // The ConfigMap goes when every node is clean, which is thereby remembered.
   if ((await ports.applier.read(config, signal)) !== undefined) {
@@ -55,14 +46,14 @@ export async function removeInstallation(
   const rights = planPruning(inventory, new Set());
   return (
     (await remove(ports, [config], signal)) ??
-    (await remove(ports, [object('DaemonSet', CLEANUP_SET)], signal)) ??
+    (await remove(ports, [systemObject('DaemonSet', CLEANUP_SET)], signal)) ??
     (await remove(ports, rights.filter(isBinding), signal)) ??
     (await remove(
       ports,
       rights.filter((each) => !isBinding(each)),
       signal,
     )) ??
-    (await remove(ports, [object('ConfigMap', INVENTORY)], signal))
+    (await remove(ports, [systemObject('ConfigMap', INVENTORY)], signal))
   );
 }
 

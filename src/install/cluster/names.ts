@@ -1,3 +1,4 @@
+import { type ObjectReference, referenceTo } from '../../kube/objects/reference.ts';
 /** The namespace of every program of netplug, and of their accounts. */
 export const SYSTEM_NAMESPACE = 'netplug-system';
 /** The release of a definition: an older program leaves it alone. Other tools also set the common label of versions. */
@@ -22,6 +23,11 @@ export const CONFIG_MAP = 'netplug-config';
 export const KV_CERTIFICATES = 'netplug-kv-certificates';
 /** Optional; names another address of the API server than the one that pods are given. */
 export const SERVICES_ENDPOINT = 'kubernetes-services-endpoint';
+
+/** Returns the reference to an object in the namespace of netplug. */
+export function systemObject(kind: string, name: string): ObjectReference {
+  return referenceTo(kind, { name, namespace: SYSTEM_NAMESPACE });
+}
 
 /** Ports of the health servers, on the loopback address of the node. */
 export const HEALTH_PORTS = { agent: 9098, controllers: 9094, operator: 9095 } as const;

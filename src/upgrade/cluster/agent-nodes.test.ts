@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { runsOn } from './agent-nodes.ts';
-import type { NodeState } from '../../checks/cluster-facts.ts';
+import type { NodeState } from '../../kube/status/node-state.ts';
 
 type Place = Pick<NodeState, 'name' | 'labels' | 'taints'>;
 

@@ -3,7 +3,7 @@ import { AGENT_SET } from '../../install/cluster/names.ts';
 import { isRecord } from '../../model/read-schema.ts';
 import { fitsAffinity } from './node-affinity.ts';
 import { findNamed, podSpecIn, recordIn, textIn } from './objects-in.ts';
-import type { NodeState } from '../../checks/cluster-facts.ts';
+import type { NodeState } from '../../kube/status/node-state.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
 
 /** Nodes with these taints get pods of every DaemonSet, which Kubernetes makes tolerate them. */

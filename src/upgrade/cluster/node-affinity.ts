@@ -1,5 +1,5 @@
 import { listIn, recordIn, textIn } from './objects-in.ts';
-import type { NodeState } from '../../checks/cluster-facts.ts';
+import type { NodeState } from '../../kube/status/node-state.ts';
 
 type Requirement = Readonly<Record<string, unknown>>;
 

@@ -1,11 +1,12 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { AGENT_SET, BIRD_SET, OPERATOR, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, OPERATOR, systemObject } from '../../../install/cluster/names.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import type { Context, Status } from '../ports.ts';
 import { podRun } from './node-pods.ts';
 import { readClusterConnection } from './cluster-access.ts';
-import { DAEMON_SETS, DEPLOYMENTS, findMethod } from './read-preflight-facts.ts';
+import { findObject } from '../../../kube/objects/apply.ts';
+import { findMethod } from './read-preflight-facts.ts';
 import { type WorkloadName, waitForNodes, waitForWorkload, workloadLag } from './wait-ready.ts';
 
 const WORKLOADS: readonly WorkloadName[] = [
@@ -47,7 +48,6 @@ export async function clusterStatus(context: Context, { waits }: { readonly wait
 
 /** Returns the empty text for a workload that is ready, and undefined for one that does not exist. */
 async function lagOf(api: OrchApi, { kind, name }: WorkloadName, signal: AbortSignal): Promise<string | undefined> {
-  const collection = { ...(kind === 'DaemonSet' ? DAEMON_SETS : DEPLOYMENTS), namespace: SYSTEM_NAMESPACE };
-  const answer = await api.get(collection, name, signal);
-  return answer.outcome === 'ok' ? (workloadLag(answer.value) ?? '') : undefined;
+  const found = await findObject(api, systemObject(kind, name), signal);
+  return found && (workloadLag(found) ?? '');
 }

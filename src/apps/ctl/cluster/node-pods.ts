@@ -1,4 +1,4 @@
-import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { SYSTEM_NAMESPACE, systemObject } from '../../../install/cluster/names.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import * as v from 'valibot';
 import { NetplugError } from '../../../base/errors.ts';
@@ -7,7 +7,7 @@ import type { OrchApi } from '../../../kube/orch-api.ts';
 import { PODS } from '../../../kube/paths.ts';
 import type { Context } from '../ports.ts';
 import { applyObject, deleteObject, findObject } from '../../../kube/objects/apply.ts';
-import { type ObjectReference, referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
+import { type ObjectReference, referenceOf } from '../../../kube/objects/reference.ts';
 import { isWithoutImage, podState, type PodState } from '../../../kube/status/pod-state.ts';
 import { type WaitState, type WaitPorts, waitUntil } from './wait-until.ts';
 
@@ -106,7 +106,7 @@ export async function removePodsNamed(run: Omit<PodRun, 'onProgress'>, names: re
   const pods = await run.api.list(SYSTEM_PODS, { ...podsNamed(names), only: 'names' }, run.signal);
   await removePods(
     run,
-    pods.map(({ metadata: { name } }) => referenceTo('Pod', { name, namespace: SYSTEM_NAMESPACE })),
+    pods.map(({ metadata: { name } }) => systemObject('Pod', name)),
   );
 }
 

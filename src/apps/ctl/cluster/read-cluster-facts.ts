@@ -4,7 +4,7 @@ import type { OrchApi } from '../../../kube/orch-api.ts';
 import { LEASES, NAMESPACES, NODES, PODS } from '../../../kube/paths.ts';
 import { recordIn } from '../../../upgrade/cluster/objects-in.ts';
 import { findMissingRights, type NeededRight } from './missing-rights.ts';
-import { nodeStateOf } from './node-state.ts';
+import { nodeStateOf } from '../../../kube/status/node-state.ts';
 import type { Attempts } from './attempts.ts';
 import { askedWebhooks, type ServedBy } from './asked-webhooks.ts';
 

@@ -6,24 +6,18 @@ import type {
   InstallMethod,
   NamedRange,
 } from '../../../install/cluster/checks/preflight-facts.ts';
-import { AGENT_SET, HEALTH_PORTS, OPERATOR, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { AGENT_SET, HEALTH_PORTS, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../../install/cluster/names.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { PODS } from '../../../kube/paths.ts';
-import { referenceOf } from '../../../kube/objects/reference.ts';
+import { findObject } from '../../../kube/objects/apply.ts';
+import { kindCollection, referenceOf } from '../../../kube/objects/reference.ts';
 import { listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { openAttempts } from './attempts.ts';
 import type { NeededRight } from './missing-rights.ts';
 import { readClusterFacts } from './read-cluster-facts.ts';
 
-export const DEFINITIONS = {
-  group: 'apiextensions.k8s.io',
-  version: 'v1',
-  plural: 'customresourcedefinitions',
-} as const;
-export const DAEMON_SETS = { group: 'apps', version: 'v1', plural: 'daemonsets' } as const;
-export const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments' } as const;
 const SERVICE_CIDRS = { group: 'networking.k8s.io', version: 'v1', plural: 'servicecidrs' } as const;
 const [OWN_GROUP = '', OWN_VERSION = ''] = API_VERSION.split('/');
 const OWN = { group: OWN_GROUP, version: OWN_VERSION } as const;
@@ -72,7 +66,7 @@ export async function readPreflightFacts(
 }
 
 async function readForeignPlugins(api: OrchApi, signal: AbortSignal): Promise<readonly string[]> {
-  const sets = await api.list(DAEMON_SETS, { only: 'names' }, signal);
+  const sets = await api.list(kindCollection('DaemonSet'), { only: 'names' }, signal);
   return sets
     .filter(({ metadata }) => PLUGIN_SETS.test(metadata.name))
     .map(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name}`);
@@ -101,9 +95,9 @@ async function readRelease(api: OrchApi, signal: AbortSignal): Promise<string | 
 async function readDefinitions(api: OrchApi, signal: AbortSignal): Promise<readonly DefinitionFact[]> {
   const found = await Promise.all(
     crdManifests().map(async (own) => {
-      const { name } = referenceOf(own);
-      const answer = await api.get(DEFINITIONS, name, signal);
-      return answer.outcome === 'ok' ? [{ name, ...compareDefinitions(answer.value, own) }] : [];
+      const which = referenceOf(own);
+      const found = await findObject(api, which, signal);
+      return found === undefined ? [] : [{ name: which.name, ...compareDefinitions(found, own) }];
     }),
   );
   return found.flat();
@@ -111,11 +105,10 @@ async function readDefinitions(api: OrchApi, signal: AbortSignal): Promise<reado
 
 /** Returns how netplug was installed: by the release of helm that the operator belongs to, by the operator, or without one. */
 export async function findMethod(api: OrchApi, signal: AbortSignal): Promise<InstallMethod | undefined> {
-  const place = { namespace: SYSTEM_NAMESPACE };
-  const operator = await api.get({ ...DEPLOYMENTS, ...place }, OPERATOR, signal);
-  if (operator.outcome === 'ok') return helmReleaseOf(operator.value) === undefined ? 'operator' : 'chart';
-  const agent = await api.get({ ...DAEMON_SETS, ...place }, AGENT_SET, signal);
-  return agent.outcome === 'ok' ? 'manifest' : undefined;
+  const operator = await findObject(api, systemObject('Deployment', OPERATOR), signal);
+  if (operator !== undefined) return helmReleaseOf(operator) === undefined ? 'operator' : 'chart';
+  const agent = await findObject(api, systemObject('DaemonSet', AGENT_SET), signal);
+  return agent === undefined ? undefined : 'manifest';
 }
 
 /** Returns the release of helm that an object belongs to. */

@@ -1,7 +1,7 @@
 import { problemsError } from '../../../base/problem.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { InstallMethod, PreflightFacts } from '../../../install/cluster/checks/preflight-facts.ts';
-import { AGENT_SET, BIRD_SET, CONFIG_MAP, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, CONFIG_MAP, systemObject } from '../../../install/cluster/names.ts';
 import type { ClusterDatastore, Variant } from '../../../install/cluster/settings.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
@@ -10,7 +10,7 @@ import { INSTALLATION_NAME, type InstallationSpec } from '../../../model/install
 import { API_VERSION } from '../../../model/resource.ts';
 import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
-import { referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
+import { referenceOf } from '../../../kube/objects/reference.ts';
 import { installationObject } from './cluster-plan.ts';
 
 const INSTALLATION_DEFINITION = 'installations.netplug.io';
@@ -59,7 +59,7 @@ async function readManifestSettings(
   ] as const;
   const objects = await Promise.all(
     sources.map(async ([kind, name]) => {
-      const live = await findObject(api, referenceTo(kind, { name, namespace: SYSTEM_NAMESPACE }), signal);
+      const live = await findObject(api, systemObject(kind, name), signal);
       return live === undefined ? [] : [live];
     }),
   );

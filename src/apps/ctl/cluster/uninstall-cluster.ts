@@ -1,7 +1,7 @@
 import type { Manifest } from '../../../model/manifest.ts';
 import { never, NetplugError } from '../../../base/errors.ts';
 import { namespaceObject } from '../../../install/cluster/cluster-objects.ts';
-import { OPERATOR, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../../install/cluster/names.ts';
 import { FLOW_PODS } from '../../../install/cluster/probe-objects.ts';
 import type { ClusterSettings } from '../../../install/cluster/settings.ts';
 import { NODES } from '../../../kube/paths.ts';
@@ -17,6 +17,7 @@ import {
   type ObjectReference,
   referenceKey,
   referenceOf,
+  referenceTo,
 } from '../../../kube/objects/reference.ts';
 import { readClusterConnection } from './cluster-access.ts';
 import { installationObject } from './cluster-plan.ts';
@@ -24,7 +25,8 @@ import { confirm, type ConfirmMode } from './confirm.ts';
 import { openHelm } from './helm.ts';
 import { podRun, podsNamed, type PodRun, removePodsNamed, SYSTEM_PODS } from './node-pods.ts';
 import { removeProof } from './prove-network.ts';
-import { DEFINITIONS, DEPLOYMENTS, helmReleaseOf } from './read-preflight-facts.ts';
+import { readNodes } from '../../../kube/status/node-state.ts';
+import { helmReleaseOf } from './read-preflight-facts.ts';
 import {
   CLEANUP_NAME,
   cleanupObject,
@@ -34,7 +36,7 @@ import {
   type RemovalFacts,
   settingsForRemoval,
 } from './uninstall-plan.ts';
-import { isLinux, waitForWorkload } from './wait-ready.ts';
+import { waitForWorkload } from './wait-ready.ts';
 import { type WaitState, waitUntil } from './wait-until.ts';
 
 const POLLS_BEFORE_RETRY = 5;
@@ -130,16 +132,16 @@ async function readRemovalFacts(
   for (const [key, object] of objects) {
     if ((await findObject(api, referenceOf(object), signal)) !== undefined) existing.add(key);
   }
-  const operator = await api.get({ ...DEPLOYMENTS, namespace: SYSTEM_NAMESPACE }, OPERATOR, signal);
+  const operator = await findObject(api, systemObject('Deployment', OPERATOR), signal);
   const installation = referenceOf(installationObject({}));
   const { plural, group } = collectionHolding(installation);
-  const isServed = (await api.get(DEFINITIONS, `${plural}.${group}`, signal)).outcome === 'ok';
-  const nodes = await api.list(NODES, {}, signal);
+  const definition = referenceTo('CustomResourceDefinition', { name: `${plural}.${group}` });
+  const isServed = (await findObject(api, definition, signal)) !== undefined;
   return {
     existing,
-    helm: operator.outcome === 'ok' ? helmReleaseOf(operator.value) : undefined,
+    helm: operator && helmReleaseOf(operator),
     hasInstallation: isServed && (await findObject(api, installation, signal)) !== undefined,
-    nodes: nodes.filter(isLinux).map(({ metadata }) => metadata.name),
+    nodes: (await readNodes(api, signal)).map(({ name }) => name),
   };
 }
 

@@ -1,16 +1,16 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { INSTALLATION_NAME } from '../../../model/installation.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
-import { kindCollection, referenceOf } from '../../../kube/objects/reference.ts';
-import { NODES } from '../../../kube/paths.ts';
-import { hasFollowingPods, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { findObject } from '../../../kube/objects/apply.ts';
+import { referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
+import { hasFollowingPods, SYSTEM_NAMESPACE, systemObject } from '../../../install/cluster/names.ts';
 import { findCondition, isConditionTrue } from '../../../kube/status/conditions.ts';
+import { readNodes } from '../../../kube/status/node-state.ts';
 import { podState } from '../../../kube/status/pod-state.ts';
 import { workloadState } from '../../../kube/status/workload-state.ts';
 import { firstLine, imageWatch, type PodRun, SYSTEM_PODS } from './node-pods.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { type WaitState, waitUntil } from './wait-until.ts';
-import { DAEMON_SETS, DEFINITIONS, DEPLOYMENTS } from './read-preflight-facts.ts';
 
 /** Reports how far a DaemonSet or Deployment is; undefined when it is rolled out. */
 export function workloadLag(object: Manifest): string | undefined {
@@ -48,8 +48,8 @@ export async function waitFor(run: PodRun, what: string, lag: () => Promise<stri
 export async function waitForDefinitions(run: PodRun, names: readonly string[]): Promise<void> {
   await waitFor(run, 'definitions', async () => {
     for (const name of names) {
-      const answer = await run.api.get(DEFINITIONS, name, run.signal);
-      const open = answer.outcome === 'ok' ? conditionLag(answer.value, 'Established') : 'missing';
+      const found = await findObject(run.api, referenceTo('CustomResourceDefinition', { name }), run.signal);
+      const open = found === undefined ? 'missing' : conditionLag(found, 'Established');
       if (open !== undefined) return `${name}: ${open}`;
     }
     return undefined;
@@ -65,10 +65,9 @@ export interface WorkloadName {
 export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName): Promise<void> {
   const { api, clock, signal } = run;
   const refuseWithoutImage = imageWatch(clock);
-  const collection = { ...(kind === 'DaemonSet' ? DAEMON_SETS : DEPLOYMENTS), namespace: SYSTEM_NAMESPACE };
   await waitFor(run, name, async () => {
-    const answer = await api.get(collection, name, signal);
-    const open = answer.outcome === 'ok' ? workloadLag(answer.value) : 'missing';
+    const found = await findObject(api, systemObject(kind, name), signal);
+    const open = found === undefined ? 'missing' : workloadLag(found);
     if (open === undefined) return undefined;
     const pods = await api.list(SYSTEM_PODS, { labelSelector: `app.kubernetes.io/name=${name}` }, signal);
     const states = pods.map(podState);
@@ -82,24 +81,18 @@ export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName)
 /** Waits until the operator reports that its installation is available. */
 export async function waitForInstallation(run: PodRun): Promise<void> {
   await waitFor(run, 'installation', async () => {
-    const answer = await run.api.get(kindCollection('Installation'), INSTALLATION_NAME, run.signal);
-    return answer.outcome === 'ok' ? conditionLag(answer.value, 'Available') : 'missing';
+    const found = await findObject(run.api, referenceTo('Installation', { name: INSTALLATION_NAME }), run.signal);
+    return found === undefined ? 'missing' : conditionLag(found, 'Available');
   });
 }
 
 /** Waits until every node with Linux is ready, and returns their names. */
 export async function waitForNodes(run: PodRun): Promise<void> {
   await waitFor(run, 'nodes', async () => {
-    const nodes = (await run.api.list(NODES, {}, run.signal)).filter(isLinux);
-    const open = nodes
-      .map((node) => ({ name: node.metadata.name, why: conditionLag(node, 'Ready') }))
-      .filter(({ why }) => why !== undefined);
+    const nodes = await readNodes(run.api, run.signal);
+    const open = nodes.filter(({ isReady }) => !isReady);
     const [first] = open;
     if (first === undefined) return undefined;
-    return `${String(nodes.length - open.length)} of ${String(nodes.length)} ready; ${first.name}: ${firstLine(first.why ?? '')}`;
+    return `${String(nodes.length - open.length)} of ${String(nodes.length)} ready; ${first.name}: ${firstLine(first.notReady ?? '')}`;
   });
-}
-
-export function isLinux({ metadata }: ApiObject): boolean {
-  return (metadata.labels?.['kubernetes.io/os'] ?? 'linux') === 'linux';
 }

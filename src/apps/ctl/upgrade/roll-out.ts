@@ -1,5 +1,5 @@
 import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
-import { AGENT_SET, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { AGENT_SET, systemObject } from '../../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
 import { annotate, applyRelease, areApplied, findObject, tryMerge } from '../../../kube/objects/apply.ts';
 import { referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
@@ -14,7 +14,7 @@ import { imageWatch, type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
-import { readNodes } from '../cluster/node-state.ts';
+import { readNodes } from '../../../kube/status/node-state.ts';
 import { readPods } from './read-nodes.ts';
 import { proofOf } from './proof.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
@@ -24,7 +24,7 @@ import { settleFlow } from './watch-packets.ts';
 const COMPANIONS = 2;
 const RELEASED = `a user or another program has removed the annotation ${HOLD_AGENTS} of the Installation`;
 const INSTALLATION = referenceTo('Installation', { name: INSTALLATION_NAME });
-const AGENTS = referenceTo('DaemonSet', { name: AGENT_SET, namespace: SYSTEM_NAMESPACE });
+const AGENTS = systemObject('DaemonSet', AGENT_SET);
 
 /** Returns the image of a workload's main container. */
 export function mainImage(workload: Manifest): string {

@@ -28,7 +28,7 @@ import { recordOf } from './apply-upgrade.ts';
 import { type Backup, readBackup } from './backup.ts';
 import { type UpgradeSession, withUpgrade } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
-import { readNodes } from '../cluster/node-state.ts';
+import { readNodes } from '../../../kube/status/node-state.ts';
 import { readPods } from './read-nodes.ts';
 import { readInstalledObjects } from './read-objects.ts';
 import { UPGRADE_NAMES } from './read-records.ts';

@@ -1,5 +1,5 @@
 import { isNetplugError, NetplugError, never } from '../../../base/errors.ts';
-import { AGENT_SET, OPERATOR, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { AGENT_SET, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../../install/cluster/names.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import type { Actor, Standing } from '../../../plans/carry-out.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
@@ -29,7 +29,7 @@ import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
 import { type Backup, findBackup, writeBackup } from './backup.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
-import { readNodes } from '../cluster/node-state.ts';
+import { readNodes } from '../../../kube/status/node-state.ts';
 import { readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { toolsImage } from './proof.ts';
@@ -340,7 +340,7 @@ async function operatorLag({ run, target, session }: UpgradeRun): Promise<string
     ['Deployment', OPERATOR],
     ['DaemonSet', AGENT_SET],
   ] as const) {
-    const found = await findObject(run.api, referenceTo(kind, { name, namespace: SYSTEM_NAMESPACE }), run.signal);
+    const found = await findObject(run.api, systemObject(kind, name), run.signal);
     const release = found === undefined ? undefined : releaseIn(mainImage(found));
     if (release !== target.release) return `${kind} ${name} has release ${release ?? 'none'}`;
     if (found !== undefined && isOnDelete(found)) return `${kind} ${name} is held`;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { NodeState } from '../../../checks/cluster-facts.ts';
+import type { NodeState } from '../../../kube/status/node-state.ts';
 import { type InstallFacts, preflight } from './preflight.ts';
 
 const NODE: NodeState = {
