@@ -91,7 +91,7 @@ class World {
   }
 }
 
-describe('the credentials of the plugin', () => {
+describe('the credentials of the plugin', { timeout: 120_000 }, () => {
   it('are written for root alone, with CA, server and token file', async () => {
     const world = new World();
     expect(world.credentials.obstacle).toContain('is being requested');

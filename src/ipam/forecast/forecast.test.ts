@@ -147,7 +147,7 @@ async function happen({ store, addPod }: Cluster, { wants, pools }: Small): Prom
   return { blocksUsed, placed, borrowed, failed, firstBorrowing, firstFailure };
 }
 
-describe('forecast', () => {
+describe('forecast', { timeout: 120_000 }, () => {
   it('predicts for small clusters what the planner then does, pod by pod', async () => {
     await fc.assert(
       fc.asyncProperty(small, async (cluster) => {

@@ -42,5 +42,5 @@ describe('an endpoint while the datastore refuses everything for a moment', () =
     isRefused = false;
     await until(() => agent.node.state.waiting === 0, 'everything is written');
     expect(world.database.state().endpoints.size).toBe(1);
-  }, 30_000);
+  }, 120_000);
 });

@@ -188,7 +188,7 @@ describe('a resident node without its datastore', () => {
     await published(told);
     expect(await two.addPod('afterwards')).toMatch(/^10\.0\.0\./);
     await cutOff.end();
-  }, 30_000);
+  }, 120_000);
 });
 
 describe('the runs and journals of a node', () => {

@@ -230,7 +230,7 @@ it('the table gives each packet at an interface of the node the verdict of the e
       'forwarded tier default deny',
     ]),
   );
-}, 60_000);
+}, 240_000);
 
 interface Crossing {
   readonly sent: Packet;

@@ -48,7 +48,7 @@ function unpacked(path: string): string {
   return tar('--extract', '--to-stdout', name ?? path);
 }
 
-describe('netplugctl diags', () => {
+describe('netplugctl diags', { timeout: 120_000 }, () => {
   it('writes an archive that only its owner can read, with a manifest of its files', async () => {
     await writeFile(at('state/journal/a.jsonl'), 'contents stay here');
     const ran = await run('');
@@ -116,7 +116,7 @@ describe('netplugctl diags', () => {
   });
 });
 
-describe('netplugctl diags: secrets in the archive', () => {
+describe('netplugctl diags: secrets in the archive', { timeout: 120_000 }, () => {
   const secrets = fc
     .string({ minLength: 10, maxLength: 30, unit: 'grapheme-ascii' })
     .filter((text) => text.trim() === text && text.length >= 10);
@@ -174,5 +174,5 @@ describe('netplugctl diags: secrets in the archive', () => {
       }),
       { numRuns: 8 },
     );
-  }, 60_000);
+  }, 240_000);
 });

@@ -57,7 +57,7 @@ function withParsedConflist(object: unknown): unknown {
   };
 }
 
-describe('edits of a manifest', () => {
+describe('edits of a manifest', { timeout: 120_000 }, () => {
   it('finds none in the manifest of a release', () => {
     for (const kind of RELEASE_MANIFESTS) {
       const objects = manifestObjects(kind, { release: RELEASE });
