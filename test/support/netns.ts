@@ -19,8 +19,8 @@ export interface TestNetns extends AsyncDisposable {
   ip(...args: string[]): Promise<readonly IpObject[]>;
   /** Reports whether a packet to the address comes back (IPv6 link-local as `address%device`); sends one a second for 15 s. */
   ping(address: string): Promise<boolean>;
-  /** Reports whether a single packet to the address comes back within 3 s. */
-  pingOnce(address: string): Promise<boolean>;
+  /** Reports whether a single packet to the address comes back within 3 s, or so many as given. */
+  pingOnce(address: string, seconds?: number): Promise<boolean>;
 }
 
 /** A JSON object of iproute2; what is in it is for the test to know. */
@@ -53,7 +53,7 @@ export async function newNetns(): Promise<TestNetns> {
     },
     // With a deadline, ping sends until as many are answered as -c says.
     ping: async (address) => isAnswered('-c', '1', '-w', '15', address),
-    pingOnce: async (address) => isAnswered('-c', '1', '-W', '3', address),
+    pingOnce: async (address, seconds = 3) => isAnswered('-c', '1', '-W', String(seconds), address),
     [Symbol.asyncDispose]: async () => {
       await run('ip', ['netns', 'delete', name]).catch((cause: unknown) => {
         // A test may have removed it itself.
