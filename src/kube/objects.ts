@@ -98,3 +98,8 @@ export function readStatus(raw: unknown): ApiStatus | undefined {
 export function isMirrorPod({ metadata }: ApiObject): boolean {
   return metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
 }
+
+/** Reports whether the object is being deleted. */
+export function isLeaving({ metadata }: ApiObject): boolean {
+  return (metadata.deletionTimestamp ?? '') !== '';
+}

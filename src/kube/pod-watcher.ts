@@ -1,5 +1,5 @@
 import type { PodFacts } from '../model/pod.ts';
-import type { ApiObject } from './objects.ts';
+import { type ApiObject, isLeaving } from './objects.ts';
 import { type MirrorPorts, ObjectMirror } from './object-mirror.ts';
 import type { OrchApi } from './orch-api.ts';
 import { NAMESPACES, PODS, podsOf } from './paths.ts';
@@ -57,6 +57,5 @@ export class PodWatcher {
 const NONE: PodFacts['namespaceAnnotations'] = {};
 
 function keptPod(pod: ApiObject): KeptPod {
-  const { deletionTimestamp } = pod.metadata;
-  return { facts: ownFactsOf(pod), isLeaving: deletionTimestamp !== undefined && deletionTimestamp !== null };
+  return { facts: ownFactsOf(pod), isLeaving: isLeaving(pod) };
 }

@@ -8,7 +8,7 @@ import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { CLEANUP_SET, INVENTORY, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../install/cluster/names.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
-import type { ApiObject } from '../../kube/objects.ts';
+import { type ApiObject, isLeaving } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { PODS } from '../../kube/paths.ts';
 import { recordEvent } from '../../kube/record-event.ts';
@@ -23,7 +23,6 @@ import { type Inventory, inventoryIn, inventoryObject, planPruning } from './inv
 import { isLeftAlone, MANAGED_ANNOTATION, ObjectApplier, problemOf, type TakenFields } from './object-applier.ts';
 import { findObject, tryApply } from '../../kube/objects/apply.ts';
 import { collectionHolding, objectName, referenceKey, referenceOf, referenceTo } from '../../kube/objects/reference.ts';
-import { isLeaving } from '../../kube/status/pod-state.ts';
 import type { ObjectVersions } from './object-versions.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { deleteObserved, removeInstallation } from './remove-installation.ts';

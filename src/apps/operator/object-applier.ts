@@ -6,7 +6,7 @@ import type { Manifest } from '../../model/manifest.ts';
 import { definitionRelease } from '../../install/cluster/checks/compare-definitions.ts';
 import { OPERATOR, RELEASE_LABEL } from '../../install/cluster/names.ts';
 import { type ApiAnswer, isUnknownKind } from '../../kube/answers.ts';
-import type { ApiObject } from '../../kube/objects.ts';
+import { type ApiObject, isLeaving } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { findObject, tryApply } from '../../kube/objects/apply.ts';
 import { differenceLine, diffObjects, missingPaths } from '../../kube/objects/diff.ts';
@@ -89,7 +89,7 @@ export class ObjectApplier {
       return unreadableBecause(which, cause);
     }
     if (live === undefined) return this.#apply(desired, 'created', signal);
-    if ((live.metadata.deletionTimestamp ?? '') !== '') {
+    if (isLeaving(live)) {
       return { outcome: 'waiting', message: `${referenceKey(which)} is being deleted` };
     }
     if (isLeftAlone(live)) {

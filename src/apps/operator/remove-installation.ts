@@ -2,9 +2,8 @@ import { CONFIG_MAP, AGENT_SET, BIRD_SET, CLEANUP_SET, INVENTORY, systemObject }
 import { cleanupDaemonSet } from '../../install/cluster/cleanup-daemon-set.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
-import type { ApiObject } from '../../kube/objects.ts';
+import { type ApiObject, isLeaving } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
-import { isLeaving } from '../../kube/status/pod-state.ts';
 import { workloadState } from '../../kube/status/workload-state.ts';
 import { type Inventory, planPruning } from './inventory.ts';
 import type { ObjectApplier } from './object-applier.ts';

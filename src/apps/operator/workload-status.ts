@@ -1,5 +1,5 @@
-import type { ApiObject } from '../../kube/objects.ts';
-import { isLeaving, isStuck, podState } from '../../kube/status/pod-state.ts';
+import { type ApiObject, isLeaving } from '../../kube/objects.ts';
+import { isStuck, podState } from '../../kube/status/pod-state.ts';
 import { workloadState } from '../../kube/status/workload-state.ts';
 import { hasFollowingPods } from '../../install/cluster/names.ts';
 import type { InstallationComponent } from '../../model/installation-status.ts';

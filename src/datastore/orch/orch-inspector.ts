@@ -1,3 +1,5 @@
+import { findObject } from '../../kube/objects/apply.ts';
+import { referenceOf } from '../../kube/objects/reference.ts';
 import { isConditionTrue } from '../../kube/status/conditions.ts';
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
@@ -19,7 +21,6 @@ import { netplugNodeOf, publicationFault } from './netplug-nodes.ts';
 import { hasFacts } from './node-annotations.ts';
 
 const CONNECTIONS = 8;
-const DEFINITIONS = { group: 'apiextensions.k8s.io', version: 'v1', plural: 'customresourcedefinitions' } as const;
 
 const Definition = v.object({
   spec: v.object({ versions: v.array(v.object({ schema: v.optional(v.unknown()) })) }),
@@ -88,9 +89,8 @@ async function findMissingKinds(
 ): Promise<readonly string[]> {
   const served = await api.servedKinds(signal);
   return definitions
-    .map(partsOf)
-    .filter(({ name }) => !served.includes(name.replace(/^(.*?)\.(.*)$/, '$2/$1')))
-    .map(({ kind }) => kind);
+    .filter((manifest) => !served.includes(referenceOf(manifest).name.replace(/^(.*?)\.(.*)$/, '$2/$1')))
+    .map((manifest) => partsOf(manifest).kind);
 }
 
 /** Empty for a caller without the right to read definitions. */
@@ -101,9 +101,9 @@ async function findDifferingKinds(
 ): Promise<readonly string[]> {
   const checked = await Promise.all(
     definitions.map(async (manifest): Promise<string[]> => {
-      const { name, kind, schema } = partsOf(manifest);
-      const answer = await unlessRefused(undefined, async () => api.get(DEFINITIONS, name, signal));
-      const found = v.safeParse(Definition, answer?.outcome === 'ok' ? answer.value : undefined);
+      const { kind, schema } = partsOf(manifest);
+      const live = await unlessRefused(undefined, async () => findObject(api, referenceOf(manifest), signal));
+      const found = v.safeParse(Definition, live);
       const isSame =
         !found.success || found.output.spec.versions.some((each) => isDeepStrictEqual(each.schema, schema));
       return isSame ? [] : [kind];
@@ -146,13 +146,10 @@ async function unlessRefused<T>(fallback: T, read: () => Promise<T>): Promise<T>
   }
 }
 
-function partsOf(manifest: Manifest): { readonly name: string; readonly kind: string; readonly schema: unknown } {
+function partsOf(manifest: Manifest): { readonly kind: string; readonly schema: unknown } {
   // Ours, of the form that crd-manifests.ts gives them.
-  const { metadata, spec } = manifest as {
-    metadata: { name: string };
-    spec: { names: { kind: string }; versions: [{ schema: unknown }] };
-  };
-  return { name: metadata.name, kind: spec.names.kind, schema: spec.versions[0].schema };
+  const { spec } = manifest as { spec: { names: { kind: string }; versions: [{ schema: unknown }] } };
+  return { kind: spec.names.kind, schema: spec.versions[0].schema };
 }
 
 function isReadyWithAgent(node: ApiObject): boolean {

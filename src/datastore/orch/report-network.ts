@@ -1,21 +1,11 @@
-import * as v from 'valibot';
 import type { Clock } from '../../base/clock.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
+import { findCondition, type ObjectCondition } from '../../kube/status/conditions.ts';
 import type { NetworkReport } from '../node-status-store.ts';
 import { getNode, patchNode } from './publish-node.ts';
 
 const TYPE = 'NetworkUnavailable';
-
-const condition = v.looseObject({
-  type: v.string(),
-  status: v.string(),
-  reason: v.nullish(v.string()),
-  message: v.nullish(v.string()),
-  lastTransitionTime: v.nullish(v.string()),
-});
-type Condition = v.InferOutput<typeof condition>;
-const nodeStatus = v.looseObject({ conditions: v.nullish(v.array(condition)) });
 
 /** Sets the condition NetworkUnavailable and no other. Sends nothing when it is already set. */
 export async function reportNetwork(
@@ -23,8 +13,7 @@ export async function reportNetwork(
   { node, report }: { readonly node: NodeName; readonly report: NetworkReport },
   signal: AbortSignal,
 ): Promise<void> {
-  const read = v.safeParse(nodeStatus, (await getNode(api, node, signal))['status'] ?? {});
-  const before = (read.success ? (read.output.conditions ?? []) : []).find(({ type }) => type === TYPE);
+  const before = findCondition(await getNode(api, node, signal), TYPE);
   const after = conditionOf(report, before, apiTime(clock.now()));
   if (after === undefined) return;
   await patchNode(api, { node, patch: { kind: 'strategic', body: { status: { conditions: [after] } } } }, signal);
@@ -33,13 +22,13 @@ export async function reportNetwork(
 /** Undefined when nothing differs. The time of the transition is that of the last change of the status. */
 function conditionOf(
   { isUp, reason, message }: NetworkReport,
-  before: Condition | undefined,
+  before: ObjectCondition | undefined,
   now: string,
 ): Readonly<Record<string, string>> | undefined {
   const status = isUp ? 'False' : 'True';
   const isSame = before?.status === status;
   if (isSame && before.reason === reason && before.message === message) return undefined;
-  const lastTransitionTime = (isSame ? before.lastTransitionTime : undefined) ?? now;
+  const lastTransitionTime = isSame && before.lastTransitionTime !== '' ? before.lastTransitionTime : now;
   return { type: TYPE, status, reason, message, lastHeartbeatTime: now, lastTransitionTime };
 }
 

@@ -1,7 +1,13 @@
 import * as v from 'valibot';
 
 const text = v.nullish(v.string(), '');
-const condition = v.looseObject({ type: v.string(), status: v.string(), reason: text, message: text });
+const condition = v.looseObject({
+  type: v.string(),
+  status: v.string(),
+  reason: text,
+  message: text,
+  lastTransitionTime: text,
+});
 const withConditions = v.looseObject({ status: v.looseObject({ conditions: v.nullish(v.array(condition), []) }) });
 
 export type ObjectCondition = Readonly<v.InferOutput<typeof condition>>;

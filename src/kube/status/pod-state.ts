@@ -114,11 +114,6 @@ export function podState(object: ApiObject): PodState {
   };
 }
 
-/** Reports whether the pod is being deleted. */
-export function isLeaving({ metadata }: ApiObject): boolean {
-  return (metadata.deletionTimestamp ?? '') !== '';
-}
-
 /** Reports whether a container waits for what does not come without a change by the user. */
 export function isStuck({ waiting = '' }: PodState): boolean {
   return STUCK.includes(waiting);

@@ -1,9 +1,9 @@
-import type { ApiObject } from '../../../kube/objects.ts';
+import { type ApiObject, isLeaving } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { containersIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 import { FLOW_PODS, PROBE_PODS } from '../../../install/cluster/probe-objects.ts';
-import { isLeaving, podState, type PodState } from '../../../kube/status/pod-state.ts';
+import { podState, type PodState } from '../../../kube/status/pod-state.ts';
 import { SYSTEM_PODS } from '../cluster/node-pods.ts';
 
 const PROBES: readonly string[] = [...PROBE_PODS, ...FLOW_PODS];

@@ -1,3 +1,4 @@
+import { isLeaving } from '../../../kube/objects.ts';
 import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
 import { AGENT_SET, systemObject } from '../../../install/cluster/names.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME } from '../../../model/installation.ts';
@@ -8,7 +9,7 @@ import { runsOn, triedFirst } from '../../../upgrade/cluster/agent-nodes.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
-import { isLeaving, isWithoutImage, podState, type PodState } from '../../../kube/status/pod-state.ts';
+import { isWithoutImage, podState, type PodState } from '../../../kube/status/pod-state.ts';
 import type { UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
 import { imageWatch, type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';

@@ -1,7 +1,8 @@
+import { isLeaving } from '../../../kube/objects.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { FLOW_PODS, flowClientPod, flowServerPod, type ProbeImage } from '../../../install/cluster/probe-objects.ts';
 import { type PodRun, podsNamed, removePodsNamed, runPods, SYSTEM_PODS } from '../cluster/node-pods.ts';
-import { isLeaving, podState, type PodState } from '../../../kube/status/pod-state.ts';
+import { podState, type PodState } from '../../../kube/status/pod-state.ts';
 import { readNodes } from '../../../kube/status/node-state.ts';
 
 /** Between the pods of more nodes, the datagrams themselves would be a load. */
