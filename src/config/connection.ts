@@ -15,8 +15,17 @@ export type KvEndpoints =
   | { readonly from: 'srv'; readonly domain: string };
 
 export type Datastore =
-  | { readonly type: 'kvv3'; readonly connection: KvConnection }
+  | { readonly type: 'kvv3'; readonly connection: KvConnection; readonly origin?: ConnectionOrigin }
   | { readonly type: 'orch'; readonly orch: OrchSettings };
+
+/** What names a connection, and why; errors about the connection begin with it. Only in netplugctl, which has a choice. */
+export interface ConnectionOrigin {
+  /** The flag, variable or file. */
+  readonly from: string;
+  readonly why: string;
+  /** What to do when these credentials do not suffice; undefined leaves the hint of the error. */
+  readonly ifRefused: string | undefined;
+}
 
 /** Access to the orchestrator's API, and the node whose pod CIDR is used. */
 export interface OrchSettings {
@@ -25,4 +34,5 @@ export interface OrchSettings {
   /** Only in netplugctl, and only where neither `orchconfig` nor `apiRoot` is set. */
   readonly kubeconfig?: KubeconfigSource | undefined;
   readonly nodeName: string | undefined;
+  readonly origin?: ConnectionOrigin;
 }

@@ -4,7 +4,7 @@ import { CONNECTION_KEYS, ORCH_KEYS } from './decode-connection.ts';
 import { DATASTORE_VARIABLES, ENVIRONMENT, readVariable } from './environment.ts';
 
 /** Variables that other projects define: the CNI standard, Kubernetes, W3C Trace Context, the C library, the shell. */
-const FOREIGN = /^(CNI_[A-Z_]+|KUBERNETES_SERVICE_(HOST|PORT)|TRACEPARENT|TRACESTATE|HOME)$/;
+const FOREIGN = /^(CNI_[A-Z_]+|KUBERNETES_SERVICE_(HOST|PORT)|TRACEPARENT|TRACESTATE|HOME|SUDO_USER)$/;
 
 describe('an environment variable of netplug', () => {
   it.each([

@@ -58,8 +58,14 @@ const NO_BIRD: CtlPorts['bird'] = {
   findProcess: async () => Promise.resolve(undefined),
 };
 
+/** Names a datastore; tests open one of their own in its place. */
+const SOME_ETCD = { KV_ENDPOINTS: 'http://127.0.0.1:2379' };
+
 /** Calls the management tool in this process, in a world that has only what the test gives it. */
-export async function callCtl(argv: readonly string[], { env = {}, stdin = '', ...given }: CtlWorld): Promise<Ran> {
+export async function callCtl(
+  argv: readonly string[],
+  { env = SOME_ETCD, stdin = '', ...given }: CtlWorld,
+): Promise<Ran> {
   let [out, err] = ['', ''];
   const ports: CtlPorts = {
     clock: virtualClock(Date.parse('2026-01-02T00:00:00Z')),

@@ -1,7 +1,7 @@
 import { Command as Parser, CommanderError, Option as ParserOption, Argument as ParserArgument } from 'commander';
 import { NetplugError } from '../../base/errors.ts';
 import type { Allowances } from './admit.ts';
-import type { KubeconfigFlags } from '../../config/choose-connection.ts';
+import type { KubeconfigFlags } from '../../config/connection-facts.ts';
 import { type Argument, type Command, type Given, longFlag, type Option, type Options } from './command.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
@@ -26,9 +26,10 @@ export const TOOL = {
   name: 'netplugctl',
   summary: 'Manages the resources and addresses of netplug.',
   details: `
-netplugctl reads the connection from DATASTORE_TYPE, KV_ENDPOINTS, KV_DISCOVERY_SRV, KV_KEY_FILE,
-KV_CERT_FILE, KV_CA_CERT_FILE and ORCHCONFIG, and without these from KUBECONFIG. --kubeconfig and
---context take precedence over all variables. With --config, only that file is read.`,
+netplugctl finds its datastore by --config, --kubeconfig and --context; else by DATASTORE_TYPE,
+KV_ENDPOINTS, KV_DISCOVERY_SRV, KV_KEY_FILE, KV_CERT_FILE, KV_CA_CERT_FILE and ORCHCONFIG; else by
+KUBECONFIG; else by the network configuration of this node, the service account of a pod, and
+~/.kube/config.`,
   examples: [
     'KV_ENDPOINTS=http://127.0.0.1:2379 netplugctl get ippools -o wide',
     'netplugctl apply -f pools.yaml',

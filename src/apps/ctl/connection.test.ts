@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { inspectNetconf } from '../../config/decode.ts';
-import { hasConnection, readConnection, readOwnConnection } from './connection.ts';
+import { readConnection, readOwnConnection } from './connection.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -15,7 +15,7 @@ const NO_FLAGS = { file: undefined, context: undefined };
 const around = (): Pick<Parameters<typeof readConnection>[0], 'ports' | 'kubeconfig' | 'config'> => ({
   config: undefined,
   kubeconfig: NO_FLAGS,
-  ports: { machine: { serviceAccountDir: join(folder, 'account') } },
+  ports: { machine: { serviceAccountDir: join(folder, 'account') }, plugin: { confDir: join(folder, 'net.d') } },
 });
 const fromEnv = async (env: Record<string, string>): ReturnType<typeof readConnection> =>
   readConnection({ ...around(), env });
@@ -28,10 +28,15 @@ describe('a connection from the environment', () => {
       { name: 'n', type: 'netplug', ipam: { type: 'netplug-ipam' }, ...lower },
       'network',
     );
+    const origin = {
+      from: 'KV_DISCOVERY_SRV, KV_KEY_FILE, KV_CERT_FILE, KV_SCHEME',
+      why: 'set in the environment',
+      ifRefused: undefined,
+    };
     expect(await fromEnv(options)).toEqual({
-      from: 'the environment',
-      datastore: netconf?.datastore,
+      datastore: { ...netconf?.datastore, origin },
       warnings: warnings.map(({ message }) => message),
+      origin,
     });
   });
 
@@ -41,7 +46,7 @@ describe('a connection from the environment', () => {
       ORCHCONFIG: '/etc/kube',
       ORCH_API_ROOT: 'http://a:1',
     });
-    expect(datastore).toEqual({
+    expect(datastore).toMatchObject({
       type: 'orch',
       orch: { orchconfig: '/etc/kube', apiRoot: 'http://a:1', nodeName: undefined },
     });
@@ -51,8 +56,10 @@ describe('a connection from the environment', () => {
   });
 
   it('treats an empty variable as absent [ctl-env]', async () => {
-    const { datastore } = await fromEnv({ DATASTORE_TYPE: '', KV_ENDPOINTS: '' });
-    expect(datastore).toMatchObject({ type: 'kvv3', connection: { endpoints: { urls: ['http://127.0.0.1:2379'] } } });
+    await expect(fromEnv({ DATASTORE_TYPE: '', KV_ENDPOINTS: '' })).rejects.toMatchObject({
+      code: 'store/config-invalid',
+      message: expect.stringContaining('no variable of netplugctl names a datastore'),
+    });
   });
 
   it.each<[Record<string, string>, string]>([
@@ -68,11 +75,9 @@ describe('a connection from the environment', () => {
   });
 });
 
-describe('a connection from a kubeconfig', () => {
-  const orchOf = async (env: Record<string, string>, flags = {}): Promise<unknown> => {
-    const { datastore } = await readConnection({ ...around(), kubeconfig: { ...NO_FLAGS, ...flags }, env });
-    return datastore.type === 'orch' ? datastore.orch : datastore.type;
-  };
+describe('the facts of a connection', () => {
+  const fromOf = async (env: Record<string, string>): Promise<string> =>
+    (await readConnection({ ...around(), env })).origin.from;
   const home = async (): Promise<string> => {
     await mkdir(join(folder, '.kube'));
     const path = join(folder, '.kube/config');
@@ -84,53 +89,53 @@ describe('a connection from a kubeconfig', () => {
     await writeFile(join(folder, 'account/token'), 'secret');
     return { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
   };
-
-  it('is the API datastore without variables of its own when KUBECONFIG is set [ctl-env]', async () => {
-    expect(await orchOf({ KUBECONFIG: '/k' })).toEqual({
-      orchconfig: undefined,
-      apiRoot: undefined,
-      nodeName: undefined,
-      kubeconfig: { paths: ['/k'], namedBy: 'KUBECONFIG', ifMissing: 'skip', context: undefined },
-    });
-    expect(await orchOf({ KUBECONFIG: '/k', KV_ENDPOINTS: 'http://a:1' })).toBe('kvv3');
+  const conflist = async (name: string, text: string): Promise<string> => {
+    await mkdir(join(folder, 'net.d'), { recursive: true });
+    await writeFile(join(folder, 'net.d', name), text);
+    return join(folder, 'net.d', name);
+  };
+  const netplug = JSON.stringify({
+    cniVersion: '1.0.0',
+    name: 'n',
+    plugins: [{ type: 'netplug', kv_endpoints: 'http://node:1', ipam: { type: 'netplug-ipam' } }],
   });
 
-  it('ignores malformed and contradicting variables when --kubeconfig or --context is given', async () => {
-    const env = { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'no url', ORCHCONFIG: 'relative' };
-    const kubeconfig = { paths: ['k'], context: 'prod' };
-    expect(await orchOf(env, { file: 'k', context: 'prod' })).toMatchObject({ kubeconfig });
-    expect(await orchOf(env, { context: 'prod' })).toMatchObject({ kubeconfig: { paths: ['relative'] } });
-  });
-
-  it('still refuses malformed variables when KUBECONFIG gives DATASTORE_TYPE=orch its access', async () => {
-    await expect(orchOf({ DATASTORE_TYPE: 'orch', KV_ENDPOINTS: 'a:1', KUBECONFIG: '/k' })).rejects.toMatchObject({
-      code: 'netconf/invalid',
+  it('include ~/.kube/config, also an empty one [ctl-env]', async () => {
+    const path = await home();
+    expect(await fromOf({ HOME: folder })).toBe(`the default kubeconfig "${path}"`);
+    await expect(fromOf({})).rejects.toMatchObject({ message: expect.stringContaining('HOME is not set') });
+    await expect(fromOf({ HOME: join(folder, 'none') })).rejects.toMatchObject({
+      message: expect.stringContaining(`"${join(folder, 'none/.kube/config')}" does not exist`),
     });
   });
 
-  it('falls back to ~/.kube/config for DATASTORE_TYPE=orch when the file exists', async () => {
-    const env = { DATASTORE_TYPE: 'orch', HOME: folder };
-    expect(await orchOf(env)).toMatchObject({ kubeconfig: undefined });
+  it('include the account of a pod, unless the pod has no token', async () => {
     const path = await home();
-    expect(await orchOf(env)).toMatchObject({ kubeconfig: { paths: [path] } });
-    expect(await orchOf({ HOME: folder })).toBe('kvv3');
+    const env = { HOME: folder, KUBERNETES_SERVICE_HOST: '10.96.0.1' };
+    expect(await fromOf(env)).toBe(`the default kubeconfig "${path}"`);
+    expect(await fromOf({ ...env, ...(await pod()) })).toBe('the service account of this pod');
   });
 
-  it('leaves access to the account of the pod unless the pod has no token', async () => {
-    const path = await home();
-    const env = { DATASTORE_TYPE: 'orch', HOME: folder, KUBERNETES_SERVICE_HOST: '10.96.0.1' };
-    expect(await orchOf(env)).toMatchObject({ kubeconfig: { paths: [path] } });
-    expect(await orchOf({ ...env, ...(await pod()) })).toMatchObject({ kubeconfig: undefined });
+  it('include the first network configuration of netplug on this node, valid or not', async () => {
+    await conflist('05-other.conflist', '{"name":"o","plugins":[{"type":"bridge"}]}');
+    const path = await conflist('10-netplug.conflist', netplug);
+    await home();
+    expect(await fromOf({ HOME: folder })).toBe(`the network configuration of this node "${path}"`);
+    expect((await readConnection({ ...around(), env: {} })).datastore).toMatchObject({
+      connection: { endpoints: { urls: ['http://node:1'] } },
+    });
+    await conflist('10-netplug.conflist', netplug.replace('http://node:1', 'node'));
+    await expect(fromOf({ HOME: folder })).rejects.toMatchObject({ code: 'netconf/invalid' });
   });
 
-  it('does not count KUBECONFIG as a connection where a node has its network configuration', () => {
-    const context = { config: undefined, kubeconfig: NO_FLAGS };
-    expect(hasConnection({ ...context, env: { KUBECONFIG: '/k' } })).toBe(false);
-    expect(hasConnection({ ...context, env: { KV_ENDPOINTS: 'http://a:1' } })).toBe(true);
-    expect(hasConnection({ ...context, env: {}, kubeconfig: { ...NO_FLAGS, context: 'prod' } })).toBe(true);
+  it('name the network configurations that cannot be read', async () => {
+    await mkdir(join(folder, 'net.d/10-netplug.conflist'), { recursive: true });
+    await expect(fromOf({ HOME: folder })).rejects.toMatchObject({
+      message: expect.stringContaining(`that this user can read (${join(folder, 'net.d/10-netplug.conflist')})`),
+    });
   });
 
-  it('is not read by the agent and by install, which share the variables only', async () => {
+  it('leave KUBECONFIG to netplugctl: the agent and install use the variables of netplug only', async () => {
     expect(await readOwnConnection({ config: undefined, env: { KUBECONFIG: '/k' } })).toMatchObject({
       datastore: { type: 'kvv3' },
     });

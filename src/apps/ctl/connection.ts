@@ -1,19 +1,29 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
-import { NetplugError } from '../../base/errors.ts';
+import { errnoOf, NetplugError, toNetplugError } from '../../base/errors.ts';
 import type { Mode } from '../../base/mode.ts';
 import { problemsError } from '../../base/problem.ts';
 import { reportError } from '../../base/report-error.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { KubeconfigSource } from '../../model/kubeconfig-source.ts';
 import { isRecord } from '../../model/read-schema.ts';
-import { chooseConnection, findKubeconfig, hasFlags, ownVariables } from '../../config/choose-connection.ts';
-import type { Datastore } from '../../config/connection.ts';
+import { chooseApi, chooseConnection, type ChosenConnection } from '../../config/choose-connection.ts';
+import type { Datastore, OrchSettings } from '../../config/connection.ts';
+import {
+  type ConnectionFacts,
+  type ConnectionUse,
+  findKubeconfig,
+  type NetconfConnection,
+  ownVariables,
+} from '../../config/connection-facts.ts';
 import { decodeConnection, type DecodedConnection, type RawConnection } from '../../config/decode-connection.ts';
 import { type Access, admit, findRefusal, type WriteAccess } from './admit.ts';
+import { type ConfFile, readConfFiles } from './doctor/conf-files.ts';
 import { readDocuments } from './documents.ts';
+import { readNetconf } from './explain/find-netconf.ts';
 import { readSource } from './inputs.ts';
-import type { Context, Machine, Status } from './ports.ts';
+import { namingErrors, originOf } from './named-errors.ts';
+import type { Context, Machine, PluginPorts, Status } from './ports.ts';
 
 /**
  * Opens the datastore of the connection, calls `use`, and closes the datastore. Prints warnings to stderr.
@@ -24,7 +34,16 @@ export async function withStore<T>(
   access: Access,
   use: (store: Store, datastore: Datastore) => Promise<T>,
 ): Promise<T> {
-  const { datastore, warnings } = await readConnection(context);
+  return withConnection(context, { connection: await readConnection(context), access }, use);
+}
+
+/** Opens the datastore like `withStore`, by a connection that is chosen already. @throws cli/version-mismatch, store/locked */
+export async function withConnection<T>(
+  context: Context,
+  { connection, access }: { readonly connection: ChosenConnection; readonly access: Access },
+  use: (store: Store, datastore: Datastore) => Promise<T>,
+): Promise<T> {
+  const { datastore, warnings } = connection;
   for (const warning of warnings) context.io.stderr(`warning: ${warning}\n`);
   await using store = await openAdmitted(context, datastore, access);
   return await use(store, datastore);
@@ -58,32 +77,41 @@ export async function withStoreToChange(
 export async function openAdmitted(context: Context, datastore: Datastore, access: Access): Promise<Store> {
   await using scope = new AsyncDisposableStack();
   const store = scope.use(context.ports.openStore(datastore));
-  await admit(context, store, access);
+  await namingErrors(originOf(datastore), async () => admit(context, store, access));
   scope.move();
   return store;
 }
 
 /** The parts of a context that decide the connection. */
-type ConnectionInputs = Pick<Context, 'config' | 'env' | 'kubeconfig'> & {
-  readonly ports: { readonly machine: Pick<Machine, 'serviceAccountDir'> };
+type ConnectionContext = Pick<Context, 'config' | 'env' | 'kubeconfig'> & {
+  readonly ports: {
+    readonly machine: Pick<Machine, 'serviceAccountDir'>;
+    readonly plugin: Pick<PluginPorts, 'confDir'>;
+  };
 };
 
-export interface Connection extends DecodedConnection {
-  /** The flag, file or variable that names the datastore. */
-  readonly from: string;
+/** What a command connects for, and the network configuration that its `--netconf` names. */
+export interface ConnectionPurpose {
+  readonly use?: ConnectionUse;
+  readonly netconf?: NetconfConnection | undefined;
+  /** Folder of the network configurations, unless it is that of the environment. */
+  readonly confDir?: string;
 }
 
 /**
- * Reads the connection of netplugctl: from the file of `--config` alone, otherwise as `chooseConnection` decides. The
- * rules are those of the network configuration.
- * @throws netconf/invalid, store/config-invalid, cli/usage when the file cannot be read
+ * Reads the facts of this machine and decides the connection of the command.
+ * @throws netconf/invalid, netconf/needs-orchestrator, store/config-invalid, cli/usage when the file of --config cannot be read
  */
-export async function readConnection(context: ConnectionInputs): Promise<Connection> {
-  const { config, env, kubeconfig: flags } = context;
-  if (config !== undefined) return readOwnConnection(context);
-  const [homeFile, isInCluster] = [await findHomeFile(env), await hasPodAccount(context)];
-  const { raw, kubeconfig, from } = chooseConnection({ flags, env, homeFile, isInCluster });
-  return { ...decodeConnection(raw, { config, kubeconfig }), from };
+export async function readConnection(
+  context: ConnectionContext,
+  { use, netconf, confDir }: ConnectionPurpose = {},
+): Promise<ChosenConnection> {
+  return chooseConnection({ ...(await readConnectionFacts(context, confDir)), netconf }, use);
+}
+
+/** Reads the access to the API server of the cluster, where the records are in etcd. @throws netconf/needs-orchestrator */
+export async function readApiAccess(context: ConnectionContext): Promise<OrchSettings> {
+  return chooseApi(await readConnectionFacts(context));
 }
 
 /**
@@ -91,9 +119,9 @@ export async function readConnection(context: ConnectionInputs): Promise<Connect
  * variable must not change what the file says. Does not read a kubeconfig of kubectl.
  * @throws netconf/invalid, cli/usage when the file cannot be read
  */
-export async function readOwnConnection({ config, env }: Pick<Context, 'config' | 'env'>): Promise<Connection> {
+export async function readOwnConnection({ config, env }: Pick<Context, 'config' | 'env'>): Promise<DecodedConnection> {
   const raw = config === undefined ? ownVariables(env) : fromFile(await readSource(config));
-  return { ...decodeConnection(raw, { config, kubeconfig: undefined }), from: config ?? 'the environment' };
+  return decodeConnection(raw, { config, kubeconfig: undefined });
 }
 
 /** Returns the kubeconfig whose contexts `--context` chooses from; undefined when there is none. */
@@ -104,28 +132,51 @@ export async function readKubeconfigSource({
   return findKubeconfig({ flags, env, homeFile: await findHomeFile(env) });
 }
 
-/**
- * Reports whether a flag or a variable of netplug names the datastore. `KUBECONFIG` does not count: it is there for
- * kubectl, and on a node the network configuration takes precedence over it.
- */
-export function hasConnection({ config, env, kubeconfig }: Pick<Context, 'config' | 'env' | 'kubeconfig'>): boolean {
-  return config !== undefined || hasFlags(kubeconfig) || Object.keys(ownVariables(env)).length > 0;
+/** Reads what the choice of a connection depends on. @throws netconf/invalid, cli/usage */
+export async function readConnectionFacts(
+  context: ConnectionContext,
+  folder = context.ports.plugin.confDir,
+): Promise<ConnectionFacts> {
+  const { config, env, kubeconfig: flags } = context;
+  const files = await readConfFiles(folder);
+  const own = files.find(({ isOurs }) => isOurs);
+  return {
+    flags,
+    config: config === undefined ? undefined : { file: config, raw: fromFile(await readSource(config)) },
+    netconf: undefined,
+    env,
+    node: {
+      folder,
+      netconf: own === undefined ? undefined : { file: own.path, datastore: await datastoreOf(own) },
+      unreadable: files.filter(({ text }) => text === undefined).map(({ path }) => path),
+    },
+    hasAccount: await hasPodAccount(context),
+    homeFile: await findHomeFile(env),
+  };
 }
 
-async function findHomeFile({ HOME: home = '' }: Context['env']): Promise<string | undefined> {
+/** Returns the datastore of a network configuration of netplug, or what is wrong with the file. */
+async function datastoreOf({ path, netconf }: ConfFile): Promise<Datastore | NetplugError> {
+  if (netconf !== undefined) return netconf.datastore;
+  return readNetconf(path).then(({ config }) => config.datastore, toNetplugError);
+}
+
+async function findHomeFile({ HOME: home = '' }: Context['env']): Promise<ConnectionFacts['homeFile']> {
+  if (home === '') return undefined;
   const path = join(home, '.kube/config');
-  return home !== '' && (await exists(path)) ? path : undefined;
+  return { path, exists: await exists(path) };
 }
 
-async function hasPodAccount({ env, ports }: Pick<ConnectionInputs, 'env' | 'ports'>): Promise<boolean> {
+async function hasPodAccount({ env, ports }: Pick<ConnectionContext, 'env' | 'ports'>): Promise<boolean> {
   if ((env['KUBERNETES_SERVICE_HOST'] ?? '') === '') return false;
   return exists(join(ports.machine.serviceAccountDir, 'token'));
 }
 
+/** Reports whether there is a file of that path, also one that this user may not reach. */
 async function exists(path: string): Promise<boolean> {
   return access(path).then(
     () => true,
-    () => false,
+    (cause: unknown) => !['ENOENT', 'ENOTDIR'].includes(errnoOf(cause) ?? ''),
   );
 }
 

@@ -1,5 +1,6 @@
 import { readCommandLine } from './command-line.ts';
 import type { Env } from '../../config/environment.ts';
+import { withNamedErrors } from './named-errors.ts';
 import type { CtlPorts, Io, Status } from './ports.ts';
 import { reportError } from '../../base/report-error.ts';
 import { limitTo } from './time-limit.ts';
@@ -24,7 +25,7 @@ export async function main(ports: CtlPorts, { argv, program, env, io }: CtlRun):
     const limitSeconds = timeoutSeconds ?? asked.command.timeoutSeconds ?? DEFAULT_SECONDS;
     const signal = limitTo(limitSeconds, ports.interrupted);
     const stopped = timeoutSeconds === undefined ? ports.interrupted : signal;
-    return await asked.command.run({ ...global, ports, env, io, signal, stopped }, asked.given);
+    return await asked.command.run({ ...global, ports: withNamedErrors(ports), env, io, signal, stopped }, asked.given);
   } catch (cause) {
     return reportError(io, cause);
   }

@@ -11,7 +11,7 @@ import type { PacketProbe } from '../../dataplane/packet-probe.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import type { LeaseOptions, NamedLease } from '../../runtime/leader-lease.ts';
 import type { Allowances } from './admit.ts';
-import type { KubeconfigFlags } from '../../config/choose-connection.ts';
+import type { KubeconfigFlags } from '../../config/connection-facts.ts';
 import type { Screen } from './screen.ts';
 
 /** The dependencies of one call of the tool; `bin/` builds the real ones. */

@@ -1,16 +1,19 @@
 import { readFile } from 'node:fs/promises';
 import { NetplugError, reasonOf } from '../../../base/errors.ts';
-import type { KvConnection, OrchSettings } from '../../../config/connection.ts';
+import type { Datastore, OrchSettings } from '../../../config/connection.ts';
 import { faultsOf } from '../../../install/cluster/checks/certificate-checks.ts';
+import { chooseConnection, type ChosenConnection } from '../../../config/choose-connection.ts';
 import type { ClusterDatastore } from '../../../install/cluster/settings.ts';
-import { readConnection, readKubeconfigSource, readOwnConnection } from '../connection.ts';
+import { readApiAccess, readConnection, readConnectionFacts } from '../connection.ts';
 import type { Context } from '../ports.ts';
+
+const KV_SERVERS = ['kv_endpoints', 'kv_discovery_srv', 'kv_authority'];
 
 export interface ClusterConnection {
   readonly api: OrchSettings;
   readonly datastore: ClusterDatastore;
   /** The connection to etcd; undefined with the API as datastore. */
-  readonly kv: KvConnection | undefined;
+  readonly kv: Extract<Datastore, { type: 'kvv3' }> | undefined;
   /** Certificates of etcd in base64, by their keys in the Secret. */
   readonly certificates: Readonly<Record<string, string>> | undefined;
   readonly certificateFaults: readonly string[];
@@ -24,7 +27,7 @@ export async function readClusterConnection(
   context: Context,
   wanted: 'orch' | 'kvv3' | undefined,
 ): Promise<ClusterConnection> {
-  const { datastore } = wanted === 'kvv3' ? await readOwnConnection(context) : await readConnection(context);
+  const { datastore } = wanted === 'kvv3' ? await readEtcd(context) : await readConnection(context, { use: 'cluster' });
   if (datastore.type === 'orch') {
     if (wanted === 'kvv3') throw noEndpoints();
     return {
@@ -35,16 +38,15 @@ export async function readClusterConnection(
       certificateFaults: [],
     };
   }
-  const api = await findApi(context);
+  const api = await readApiAccess(context);
   if (wanted === 'orch') {
     return { api, datastore: { type: 'orch' }, kv: undefined, certificates: undefined, certificateFaults: [] };
   }
-  const { connection: kv } = datastore;
-  const { endpoints } = kv;
+  const { endpoints, ...files } = datastore.connection;
   if (endpoints.from === 'srv') throw refused('kv_discovery_srv', 'Write the endpoints in KV_ENDPOINTS');
-  const files = { 'ca.crt': kv.caCertFile, 'tls.crt': kv.certFile, 'tls.key': kv.keyFile };
-  const given = Object.entries(files).flatMap(([key, path]) => (path === undefined ? [] : [{ key, path }]));
-  if (given.length > 0 && given.length < Object.keys(files).length) {
+  const pems = { 'ca.crt': files.caCertFile, 'tls.crt': files.certFile, 'tls.key': files.keyFile };
+  const given = Object.entries(pems).flatMap(([key, path]) => (path === undefined ? [] : [{ key, path }]));
+  if (given.length > 0 && given.length < Object.keys(pems).length) {
     throw refused('some certificates', 'Set KV_CA_CERT_FILE, KV_CERT_FILE and KV_KEY_FILE, or none of them');
   }
   const hasTls = given.length > 0;
@@ -52,28 +54,18 @@ export async function readClusterConnection(
   return {
     api,
     datastore: { type: 'kvv3', endpoints: endpoints.urls.join(','), tls: hasTls ? 'secret' : 'none' },
-    kv,
+    kv: datastore,
     certificates: hasTls ? read.certificates : undefined,
     certificateFaults: read.faults,
   };
 }
 
-/** With records in etcd, the API is that of the kubeconfig. @throws netconf/needs-orchestrator */
-export async function findApi(context: Context): Promise<OrchSettings> {
-  const { ORCHCONFIG: orchconfig, KUBERNETES_SERVICE_HOST: inCluster = '' } = context.env;
-  const nothing = { apiRoot: undefined, nodeName: undefined };
-  if (orchconfig !== undefined && orchconfig !== '') return { ...nothing, orchconfig };
-  const kubeconfig = await readKubeconfigSource(context);
-  if (kubeconfig === undefined && inCluster === '') {
-    throw new NetplugError(
-      'netconf/needs-orchestrator',
-      'Cannot reach the API of the cluster: no kubeconfig is named',
-      {
-        hint: 'Set KUBECONFIG, or name the file with --kubeconfig',
-      },
-    );
-  }
-  return { ...nothing, orchconfig: undefined, kubeconfig };
+/** Reads the etcd that the file of --config or the variables name. @throws cli/usage, netconf/invalid */
+async function readEtcd(context: Context): Promise<ChosenConnection> {
+  const { config, env } = context;
+  if (config === undefined && !KV_SERVERS.some((key) => (env[key.toUpperCase()] ?? '') !== '')) throw noEndpoints();
+  const flags = { file: undefined, context: undefined };
+  return chooseConnection({ ...(await readConnectionFacts(context)), flags }, 'cluster');
 }
 
 interface ReadPems {

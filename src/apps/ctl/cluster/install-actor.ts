@@ -3,7 +3,7 @@ import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { never } from '../../../base/errors.ts';
-import type { KvConnection } from '../../../config/connection.ts';
+import type { Datastore } from '../../../config/connection.ts';
 import { CHART } from '../../../install/cluster/chart/chart-files.ts';
 import { nodeCheckPod } from '../../../install/cluster/probe-objects.ts';
 import { parseCidr, cidrsOverlap } from '../../../net/cidr.ts';
@@ -25,7 +25,7 @@ export interface InstallParts {
   readonly nodes: readonly string[];
   readonly helm: Helm | undefined;
   readonly context: Context;
-  readonly kv: KvConnection | undefined;
+  readonly kv: Datastore | undefined;
   /** Whether agents of an earlier installation run, which have the ports of netplug. */
   readonly hasAgent: boolean;
 }
@@ -101,7 +101,7 @@ async function checkNodes({ run, target, nodes, hasAgent }: InstallParts): Promi
 async function createPools({ target, context, kv }: InstallParts): Promise<void> {
   if (kv === undefined) return;
   const { ports, signal } = context;
-  await using store = ports.openStore({ type: 'kvv3', connection: kv });
+  await using store = ports.openStore(kv);
   const { resources: existing } = await store.listResources('IPPool', signal);
   for (const pool of target.settings.pools) {
     const twin = existing.find(({ spec }) => spec.cidr === pool.spec.cidr);

@@ -229,7 +229,7 @@ function neededRights(
 /** Nothing else connects to etcd before agents are changed, unless pools are created. */
 async function refuseOtherEtcd(api: OrchApi, { kv }: ClusterConnection, { ports, signal }: Context): Promise<void> {
   if (kv === undefined) return;
-  await using store = ports.openStore({ type: 'kvv3', connection: kv });
+  await using store = ports.openStore(kv);
   await refuseOtherRecords(store, { uid: await orchClusterUid(api, signal), task: 'install' }, signal);
 }
 

@@ -1,9 +1,8 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { changeClusterInformation, newCluster } from '../../../datastore/keep-cluster-information.ts';
 import { orchClusterUid } from '../../../kube/cluster-uid.ts';
-import { findApi } from '../cluster/cluster-access.ts';
 import { notAllowed } from '../command.ts';
-import { withStore } from '../connection.ts';
+import { readApiAccess, withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 
 const UID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -40,7 +39,7 @@ export function readClusterUid(text: string): string {
 }
 
 async function readUid(context: Context): Promise<string> {
-  await using api = context.ports.openApi(await findApi(context));
+  await using api = context.ports.openApi(await readApiAccess(context));
   return await orchClusterUid(api, context.signal);
 }
 

@@ -149,7 +149,7 @@ describe('datastore accept-cluster', () => {
 
   it('needs a kubeconfig where no uid is given', async () => {
     expect(await on(source, 'datastore accept-cluster')).toMatchObject({
-      err: expect.stringContaining('no kubeconfig is named') as string,
+      err: expect.stringContaining('Cannot reach the API of the cluster: KUBECONFIG is not set') as string,
     });
   });
 });

@@ -13,13 +13,13 @@ export const DATASTORE_CHECKS: readonly Check<DatastoreFacts>[] = [
     id: 'datastore/unusable',
     severity: 'error',
     expected: 'a datastore that is reachable and authorizes the caller',
-    judge: ({ failure, from }) =>
+    judge: ({ failure }) =>
       failure === undefined
         ? []
         : [
             {
               found: failure.message,
-              remedy: `${failure.hint ?? 'See docs/errors.md'} (${failure.code}; connection from ${from ?? 'the environment'})`,
+              remedy: `${failure.hint ?? 'See docs/errors.md'} (${failure.code})`,
             },
           ],
   },

@@ -43,7 +43,7 @@ describe('netplugctl doctor', () => {
   it('examines only the cluster when the machine is no node, and reports why', async () => {
     const { status, out } = await run('');
     expect(status).toBe(0);
-    expect(out).toContain('datastore  kvv3 (the environment) · answers in 0.0 ms · memory\n');
+    expect(out).toContain('datastore  kvv3 (KV_ENDPOINTS) · answers in 0.0 ms · memory\n');
     expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (the caller is not root');
     expect(out).toMatch(/\nexamined 7 areas: no problems found\n$/);
   });
@@ -100,7 +100,7 @@ describe('netplugctl doctor', () => {
     };
     const { out } = await run('--cluster', { env: {}, openStore });
     expect(opened).toMatchObject([{ connection: { endpoints: { urls: ['http://here:1'] } } }]);
-    expect(out).toContain(`kvv3 (${folder}/10-netplug.conflist)`);
+    expect(out).toContain(`kvv3 (the network configuration of this node "${folder}/10-netplug.conflist")`);
   });
 
   it('lists its checks without running them', async () => {

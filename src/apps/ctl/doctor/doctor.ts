@@ -1,7 +1,7 @@
 import { access } from 'node:fs/promises';
 import type { Output } from '../common-options.ts';
 import { hasErrors } from '../../../checks/check.ts';
-import { BIN_DIR, CONF_DIR } from '../../../install/places.ts';
+import { BIN_DIR } from '../../../install/places.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderTable } from '../table.ts';
 import { type Diagnosis, examineAll, type LeftOut } from './examine.ts';
@@ -72,7 +72,7 @@ export async function diagnose(context: Context, options: DoctorOptions): Promis
 export function placesOf({ env, ports }: Context, { confDir, binDir, socket, health }: DoctorOptions): Places {
   const path = (env['CNI_PATH'] ?? '').split(':').filter((folder) => folder !== '');
   return {
-    confDir: confDir ?? CONF_DIR,
+    confDir: confDir ?? ports.plugin.confDir,
     binDirs: binDir === undefined ? (path.length === 0 ? [BIN_DIR] : path) : [binDir],
     socket: socket ?? ports.machine.socketPath,
     health: health ?? HEALTH,

@@ -3,7 +3,8 @@ import { timeLimit } from '../../../base/clock.ts';
 import { untilAborted } from '../../../base/until-aborted.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
-import { type Connection, hasConnection, readConnection } from '../connection.ts';
+import type { Datastore } from '../../../config/connection.ts';
+import { readConnection } from '../connection.ts';
 import type { Context } from '../ports.ts';
 import { type AgentFacts, askAgentFacts } from './agent-facts.ts';
 import { type ConfFile, readConfFiles } from './conf-files.ts';
@@ -23,7 +24,10 @@ export interface Places {
 }
 
 /** The connection to the datastore, and the file, flag or variable that configures it. */
-export type FoundConnection = Pick<Connection, 'datastore' | 'from'>;
+export interface FoundConnection {
+  readonly datastore: Datastore;
+  readonly from: string;
+}
 
 /** Facts that several topics share. Each is gathered once, on first use. */
 export interface Sources {
@@ -48,7 +52,7 @@ export function openSources(
   scope: AsyncDisposableStack,
 ): Sources {
   const confFiles = once(async () => readConfFiles(places.confDir));
-  const connection = once(async () => findConnection(context, confFiles));
+  const connection = once(async () => findConnection(context, places));
   const store = once(async () => scope.use(context.ports.openStore((await connection()).datastore)));
   const records = once(async () => readRecords(await store(), context.signal));
   return {
@@ -64,18 +68,10 @@ export function openSources(
   };
 }
 
-/** Returns the connection of the command, or else that of the network configuration of this node. */
-async function findConnection(
-  context: Context,
-  confFiles: () => Promise<readonly ConfFile[]>,
-): Promise<FoundConnection> {
-  if (!hasConnection(context)) {
-    const own = (await confFiles()).find(({ netconf }) => netconf !== undefined);
-    if (own?.netconf !== undefined) return { datastore: own.netconf.datastore, from: own.path };
-  }
-  const { datastore, warnings, from } = await readConnection(context);
+async function findConnection(context: Context, { confDir }: Places): Promise<FoundConnection> {
+  const { datastore, warnings, origin } = await readConnection(context, { confDir });
   for (const warning of warnings) context.io.stderr(`warning: ${warning}\n`);
-  return { datastore, from };
+  return { datastore, from: origin.from };
 }
 
 async function poolsWithinLimit(records: () => Promise<Records>): Promise<readonly IpPool[]> {

@@ -71,8 +71,8 @@ that over the AgentConfiguration "default".`,
 The command runs ADD on a datastore and a kernel that record changes instead of applying them. If an
 agent serves the calls of this machine, the plan uses the addresses that the agent offers. Otherwise,
 and for other nodes, it is the plan of netplug-standalone, and lists the addresses that an agent has
-pre-allocated. The datastore is that of the environment or of --config, or else that of the network
-configuration. The plan does not predict errors of the kernel, such as an existing route. An ADD that
+pre-allocated. The datastore is that of flags and variables, or else that of the network configuration.
+The plan does not predict errors of the kernel, such as an existing route. An ADD that
 would be refused fails with the error of ADD.`,
     examples: [
       'netplugctl plan add --netconf /etc/cni/net.d/10-netplug.conflist --pod shop/web-0',

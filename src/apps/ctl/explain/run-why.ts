@@ -8,7 +8,7 @@ import { type Address, tryParseAddress } from '../../../net/address.ts';
 import type { Datastore } from '../../../config/connection.ts';
 import { decodeNetconf } from '../../../config/decode.ts';
 import type { Output } from '../common-options.ts';
-import { hasConnection } from '../connection.ts';
+import { withStore } from '../connection.ts';
 import { readCluster } from '../ipam/read-cluster.ts';
 import type { Context, Status } from '../ports.ts';
 import { explainAddress } from './explain-address.ts';
@@ -44,8 +44,7 @@ export async function runWhy(
 
 async function whyAddress(context: Context, address: Address, output: Output): Promise<Status> {
   const { io, signal } = context;
-  const netconf = hasConnection(context) ? undefined : await findNetconf(context.ports.plugin.confDir);
-  return withStoreOf(context, netconf, async (store) => {
+  return withStore(context, 'read', async (store) => {
     const { blocks, ...cluster } = await readCluster(context, store);
     const { endpoints } = await store.listEndpoints(undefined, signal);
     const scene = { ...cluster, blocks: blocks.map(({ value }) => value), endpoints };
@@ -61,7 +60,8 @@ export async function runWhyPod(context: Context, text: string, options: WhyPodO
   const pod = parsePodName(text);
   const netconf =
     options.netconf === undefined ? await findNetconf(ports.plugin.confDir) : await readNetconf(options.netconf);
-  return withStoreOf(context, netconf, async (store, datastore) => {
+  const given = options.netconf === undefined ? undefined : netconf;
+  return withStoreOf(context, given, async (store, datastore) => {
     const { raw, config } = netconf ?? assumed(datastore);
     await using orch = openOrchOf(context, datastore, config.orch);
     const { blocks } = await store.listBlocks(signal);

@@ -35,10 +35,13 @@ async function installNetconf(conf: object): Promise<void> {
   await writeFile(join(folder, '10-netplug.conflist'), JSON.stringify(list));
 }
 
+/** Names a datastore; without it, the network configuration of the node does. */
+const NAMED = { KV_ENDPOINTS: 'http://127.0.0.1:1' };
+
 async function run(
   argv: string,
   pods: readonly PodFacts[] = [],
-  env: Readonly<Record<string, string>> = {},
+  env: Readonly<Record<string, string>> = NAMED,
 ): Promise<Ran> {
   return callCtl(argv.split(' '), {
     env,
@@ -105,11 +108,10 @@ describe('netplugctl why IP', () => {
 
   it('reads the datastore of the command even if the network configuration of the node is invalid', async () => {
     await installNetconf({ mtu: 5 });
-    const named = { KV_ENDPOINTS: 'http://127.0.0.1:1' };
-    expect(await run('why 10.65.0.1', [], named)).toMatchObject({ status: 0, err: '' });
+    expect(await run('why 10.65.0.1', [], NAMED)).toMatchObject({ status: 0, err: '' });
     const [file, place] = [join(folder, '10-netplug.conflist'), 'mtu: found 5'];
     for (const argv of ['why 10.65.0.1', 'why pod shop/web']) {
-      const { status, err } = await run(argv);
+      const { status, err } = await run(argv, [], {});
       expect(status).toBe(78);
       expect(err).toContain(`Cannot use the network configuration in "${file}": 1 problem\n  ${place}`);
     }

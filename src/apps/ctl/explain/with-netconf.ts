@@ -1,20 +1,18 @@
 import type { Store } from '../../../datastore/store.ts';
 import type { Datastore, OrchSettings } from '../../../config/connection.ts';
 import type { OrchReader } from '../../../cni/orch-reader.ts';
-import { hasConnection, openAdmitted, withStore } from '../connection.ts';
+import { readConnection, withConnection } from '../connection.ts';
 import type { Context } from '../ports.ts';
 import type { FoundNetconf } from './find-netconf.ts';
 
-/** Opens the datastore of the command's connection, or else that of the network configuration. */
+/** Opens the datastore of the command's connection, which the network configuration of `--netconf` may name. */
 export async function withStoreOf<T>(
   context: Context,
-  netconf: FoundNetconf | undefined,
+  given: FoundNetconf | undefined,
   use: (store: Store, datastore: Datastore) => Promise<T>,
 ): Promise<T> {
-  if (netconf === undefined || hasConnection(context)) return withStore(context, 'read', use);
-  const { datastore } = netconf.config;
-  await using store = await openAdmitted(context, datastore, 'read');
-  return await use(store, datastore);
+  const netconf = given === undefined ? undefined : { file: given.file, datastore: given.config.datastore };
+  return withConnection(context, { connection: await readConnection(context, { netconf }), access: 'read' }, use);
 }
 
 /** Opens the Kubernetes API with the access of the datastore if that is Kubernetes, or else with `own`. */

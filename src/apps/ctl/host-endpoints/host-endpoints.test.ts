@@ -22,7 +22,7 @@ beforeEach(() => {
 
 async function run(words: string, type: 'kvv3' | 'orch' = 'kvv3', given?: Store): Promise<Ran> {
   return callCtl(`host-endpoints ${words}`.split(' '), {
-    env: type === 'orch' ? { DATASTORE_TYPE: 'orch' } : { KV_ENDPOINTS: 'http://127.0.0.1:2379' },
+    env: type === 'orch' ? { ORCHCONFIG: '/admin' } : { KV_ENDPOINTS: 'http://127.0.0.1:2379' },
     openStore: () => given ?? openMemoryStore(database),
     planRecords,
   });

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import { hasFlags } from '../../../config/choose-connection.ts';
+import { hasFlags } from '../../../config/connection-facts.ts';
 import { refuseForeign, warningOfOthers } from '../../../install/other-configurations.ts';
 import { missingStandardPlugins, planExecutables, planText, type PlannedFile } from '../../../install/files.ts';
 import type { InstallOptions, ConflistChoice } from './install-options.ts';

@@ -3,7 +3,8 @@ import { reasonOf } from '../../../base/errors.ts';
 import type { Mode } from '../../../base/mode.ts';
 import type { NodeName } from '../../../model/names.ts';
 import type { Datastore } from '../../../config/connection.ts';
-import { hasConnection, openAdmitted, readConnection } from '../connection.ts';
+import { findConnection } from '../../../config/choose-connection.ts';
+import { openAdmitted, readConnectionFacts } from '../connection.ts';
 import { findNetconf } from '../explain/find-netconf.ts';
 import { retireFrom } from '../node/remove-node.ts';
 import type { Context } from '../ports.ts';
@@ -28,7 +29,7 @@ export async function readRegistration(context: Context): Promise<RegisteredNode
   return {
     node: (name ?? ports.hostname) as NodeName, // validated by the agent
     isRegistered: name !== undefined || netconf !== undefined,
-    datastore: hasConnection(context) ? (await readConnection(context)).datastore : netconf?.config.datastore,
+    datastore: findConnection(await readConnectionFacts(context), 'this-node')?.datastore,
   };
 }
 

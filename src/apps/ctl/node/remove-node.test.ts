@@ -34,7 +34,7 @@ beforeEach(async () => {
 
 async function run(argv: string, datastore: 'kvv3' | 'orch' = 'kvv3'): Promise<Ran> {
   return callCtl(argv.split(' '), {
-    env: { DATASTORE_TYPE: datastore, ...(datastore === 'kvv3' ? { KV_ENDPOINTS: 'http://127.0.0.1:2379' } : {}) },
+    env: datastore === 'kvv3' ? { KV_ENDPOINTS: 'http://127.0.0.1:2379' } : { ORCHCONFIG: '/admin' },
     openStore: () => openMemoryStore(ipam.database),
   });
 }

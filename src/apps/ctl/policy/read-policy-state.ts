@@ -4,18 +4,15 @@ import { RecordCache } from '../../../cache/record-cache.ts';
 import type { FollowStore } from '../../../datastore/follow.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { PolicyState } from '../../../policy/policy-state.ts';
-import { hasConnection } from '../connection.ts';
-import { findNetconf } from '../explain/find-netconf.ts';
-import { withStoreOf } from '../explain/with-netconf.ts';
+import { withStore } from '../connection.ts';
 import type { Context } from '../ports.ts';
 
-/** Opens the datastore of the command's connection, or else that of the node's network configuration, and reads its policies. */
+/** Opens the datastore of the command and reads its policies. */
 export async function withPolicyState<T>(
   context: Context,
   use: (view: PolicyState, store: Store, records: readonly PolicyRecord[]) => Promise<T>,
 ): Promise<T> {
-  const netconf = hasConnection(context) ? undefined : await findNetconf(context.ports.plugin.confDir);
-  return withStoreOf(context, netconf, async (store) => {
+  return withStore(context, 'read', async (store) => {
     const { state, records } = await readPolicyState(context, store);
     return use(state, store, records);
   });

@@ -54,8 +54,7 @@ export async function withUpgrade<T>(
   purpose: 'read' | 'write' = 'write',
 ): Promise<T> {
   const { api: access, kv } = await readClusterConnection(context, undefined);
-  const datastore =
-    kv === undefined ? ({ type: 'orch', orch: access } as const) : ({ type: 'kvv3', connection: kv } as const);
+  const datastore = kv ?? ({ type: 'orch', orch: access } as const);
   await using api = context.ports.openApi(access);
   await using store = context.ports.openStore(datastore);
   const uid = await orchClusterUid(api, context.signal);
