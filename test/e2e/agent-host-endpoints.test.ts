@@ -8,7 +8,6 @@ import { newNetns, type TestNetns } from '../support/netns.ts';
 import { globalPolicy, type PolicedNode, startPolicedNode } from '../support/policed-node.ts';
 import { answerInside, askFrom, converseFrom } from '../support/tcp-echo.ts';
 import { until } from '../support/until.ts';
-import { NETPLUGCTL } from '../support/built.ts';
 
 const run = promisify(execFile);
 const ALL_NETNS = '/proc/sys/net/netfilter/nf_log_all_netns';
@@ -46,7 +45,7 @@ async function configure(spec: object): Promise<void> {
 }
 
 async function ctl(...words: readonly string[]): Promise<string> {
-  return policed.node.exec(NETPLUGCTL, 'host-endpoints', ...words);
+  return policed.ctl('host-endpoints', ...words);
 }
 
 async function isServed(): Promise<boolean> {

@@ -12,7 +12,6 @@ import {
 } from '../support/policed-node.ts';
 import { answerInside, converseFrom } from '../support/tcp-echo.ts';
 import { until } from '../support/until.ts';
-import { NETPLUGCTL } from '../support/built.ts';
 
 const SHOP_ONLY = globalPolicy('shop-only', {
   selector: "netplug/namespace == 'shop'",
@@ -48,7 +47,7 @@ beforeAll(async () => {
 afterAll(async () => policed?.[Symbol.asyncDispose]());
 
 async function ctl(...args: string[]): Promise<string> {
-  return policed.node.exec(NETPLUGCTL, 'policy', ...args, '--socket', policed.agent().socket);
+  return policed.ctl('policy', ...args, '--socket', policed.agent().socket);
 }
 
 async function shown(...args: string[]): Promise<ShownFlows> {

@@ -9,6 +9,7 @@ import { NETPLUGCTL } from './built.ts';
 
 /** Without an orchestrator, the profile of a pod is named like its network. */
 export const NETWORK = 'net';
+const ETCD = { KV_ENDPOINTS: 'http://127.0.0.1:2379' };
 
 export interface PolicedPod {
   /** Namespace and name, with a slash between. */
@@ -26,6 +27,8 @@ export interface PolicedNode extends AsyncDisposable {
   startAgent(env?: Readonly<Record<string, string>>): Promise<void>;
   /** Starts an agent that serves calls, while its network process waits for the lock of another one during `work`. */
   startHeldAgent(work: () => Promise<void>): Promise<void>;
+  /** Calls netplugctl on the node, whose etcd has the records. */
+  ctl(...words: readonly string[]): Promise<string>;
   apply(resource: object): Promise<void>;
   remove(kind: string, name: string): Promise<void>;
   add(name: string, more?: Partial<CniCall>): Promise<PolicedPod>;
@@ -38,6 +41,11 @@ export async function startPolicedNode(
   const node = await startNode({ mode: 'standalone' });
   await node.seedPool('pods', '10.64.0.0/24');
   let agent = await startAgent(node, { env });
+  const ctl = async (...words: readonly string[]): Promise<string> => {
+    const { status, stdout, stderr } = await node.run([NETPLUGCTL, ...words], { env: ETCD });
+    if (status !== 0) throw new Error(`netplugctl ${words.join(' ')} ended with ${String(status)}:\n${stdout}${stderr}`);
+    return stdout;
+  };
   const callOf = (name: string): CniCall => {
     const [namespace = '', pod = ''] = name.split('/');
     return {
@@ -69,12 +77,13 @@ export async function startPolicedNode(
         await lock.stop('KILL');
       }
     },
+    ctl,
     apply: async (resource) => {
       const command = [NETPLUGCTL, 'apply', '-f', '-'];
-      const { status, stderr } = await node.run(command, { stdin: JSON.stringify(resource) });
+      const { status, stderr } = await node.run(command, { stdin: JSON.stringify(resource), env: ETCD });
       if (status !== 0) throw new Error(stderr);
     },
-    remove: async (kind, name) => void (await node.exec(NETPLUGCTL, 'delete', kind, name)),
+    remove: async (kind, name) => void (await ctl('delete', kind, name)),
     add: async (name, more = {}) => {
       const netns = await node.pod();
       const { json, stderr, status } = await node.cni('ADD', { ...callOf(name), netns: netns.path, ...more });
