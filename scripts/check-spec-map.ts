@@ -1,39 +1,26 @@
-// Every rule of docs/spec-map.md must stand in the title of a test, and its file must exist.
+// Compares docs/spec-map.md with the tests, with the sources, and with the specification where it is at hand.
 import { existsSync, globSync, readFileSync } from 'node:fs';
+import { type MapSources, mapFaults, parseMap } from './spec-map.ts';
+import { sentencesOf } from './specification.ts';
 
-const ROW = /^\|\s*([a-z][a-z0-9-]*)\s*\|\s*(.*?)\s*\|\s*(.*?)\s*\|$/;
-const TITLE_ID = /\[([a-z0-9-]+)\]/g;
+const SPECIFICATION = process.env['NETPLUG_SPECIFICATION'] ?? '../shared/specification.md';
+const TESTS = ['src/**/*.test.ts', 'test/**/*.test.ts', 'test/contract/suites/**/*.ts', 'test/support/*-suite.ts'];
 
-const lines = readFileSync('docs/spec-map.md', 'utf8').split('\n');
-const rules = lines
-  .map((line) => ROW.exec(line))
-  .filter((row) => row !== null && row[1] !== 'id')
-  .map((row) => ({ id: row?.[1] ?? '', file: (row?.[3] ?? '').replaceAll('`', '') }));
-const titles = globSync([
-  'src/**/*.test.ts',
-  'test/**/*.test.ts',
-  'test/contract/suites/**/*.ts',
-  'test/support/*-suite.ts',
-]).flatMap((file) =>
-  [...readFileSync(file, 'utf8').matchAll(/\b(?:it|test|describe)(?:\.\w+\([^;]*?\))?\(\s*(['"`])(.*?)\1/gs)].map(
-    (match) => match[2] ?? '',
-  ),
-);
-const proven = new Set(titles.flatMap((title) => [...title.matchAll(TITLE_ID)].map((match) => match[1] ?? '')));
-const faults = [
-  ...lines
-    .filter((line) => line.startsWith('|') && line.split('|').length !== 5)
-    .map((line) => `not a row of three cells: ${line}`),
-  ...rules.filter(({ id }) => !proven.has(id)).map(({ id }) => `${id}: no test title carries [${id}]`),
-  ...rules.filter(({ file }) => !existsSync(file)).map(({ id, file }) => `${id}: there is no file "${file}"`),
-  ...[...proven]
-    .filter((id) => !rules.some((rule) => rule.id === id))
-    .map((id) => `${id}: a test title names it, docs/spec-map.md does not`),
-  ...rules
-    .filter(({ id }, index) => rules.findIndex((rule) => rule.id === id) !== index)
-    .map(({ id }) => `${id}: listed twice`),
-];
-if (rules.length === 0 || titles.length === 0)
-  faults.push('saw no rules or no tests at all: the checker itself is broken');
-for (const fault of faults) console.error(fault);
-process.exitCode = faults.length === 0 ? 0 : 1;
+const sentences = existsSync(SPECIFICATION) ? sentencesOf(readFileSync(SPECIFICATION, 'utf8')) : undefined;
+if (process.argv.includes('--list')) {
+  for (const { place, hash, text } of sentences ?? []) process.stdout.write(`${place} ${hash} ${text}\n`);
+} else {
+  if (sentences === undefined) {
+    console.log(
+      `spec-map: the sentences are not compared here, because there is no "${SPECIFICATION}" (NETPLUG_SPECIFICATION)`,
+    );
+  }
+  const sources: MapSources = {
+    sentences,
+    textOf: (file) => (existsSync(file) ? readFileSync(file, 'utf8') : undefined),
+    tests: new Map(globSync(TESTS).map((file) => [file, readFileSync(file, 'utf8')])),
+  };
+  const faults = mapFaults(parseMap(readFileSync('docs/spec-map.md', 'utf8')), sources);
+  for (const fault of faults) console.error(fault);
+  process.exitCode = faults.length === 0 ? 0 : 1;
+}

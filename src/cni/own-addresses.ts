@@ -15,7 +15,7 @@ import { staleEndpoints } from './stale-endpoints.ts';
 
 type Ports = Omit<CniPorts, 'kernel' | 'execDelegate' | 'probeGate'>;
 
-/** Assigns addresses from netplug's own blocks. Writes endpoint and addresses in one transaction (design D2). */
+/** Assigns addresses from netplug's own blocks. Writes endpoint and addresses in one transaction. */
 export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   const { store } = ports;
   return {
@@ -74,7 +74,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   };
 }
 
-/** Uses the addresses of an annotation without the address manager and records the endpoint only (annotation rule 7). */
+/** Uses the addresses of an annotation without the address manager and records the endpoint only (map: ann-addresses). */
 async function bypass(ports: Ports, call: CniCall, endpointOf: EndpointOf): Promise<AssignedAddresses> {
   const addresses = call.orchPod?.requests.addresses?.addresses ?? [];
   const put = { kind: 'put-endpoint', endpoint: endpointOf(addresses) } as const;

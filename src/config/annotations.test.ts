@@ -58,22 +58,22 @@ describe('address annotations', () => {
   });
 
   it.each<[string, Record<string, string>, typeof NONE, string]>([
-    ['both at once [err-annotations]', { ipAddrs: '["10.0.0.1"]', ipAddrsNoIpam: '["10.0.0.2"]' }, ALL, 'rule 4'],
-    ['two of one family [err-annotations]', { ipAddrs: '["10.0.0.1","10.0.0.2"]' }, NONE, 'rule 5'],
-    ['ipAddrsNoIpam without its switch', { ipAddrsNoIpam: '["10.0.0.1"]' }, NONE, 'feature_control.ip_addrs_no_ipam'],
     [
-      'floatingIPs without its switch [ann-floating]',
-      { floatingIPs: '["10.0.0.1"]' },
-      NONE,
-      'feature_control.floating_ips',
+      'both at once',
+      { ipAddrs: '["10.0.0.1"]', ipAddrsNoIpam: '["10.0.0.2"]' },
+      ALL,
+      'together with cni.netplug/ipAddrs',
     ],
+    ['two of one family', { ipAddrs: '["10.0.0.1","10.0.0.2"]' }, NONE, 'at most one IPv4 address'],
+    ['ipAddrsNoIpam without its switch', { ipAddrsNoIpam: '["10.0.0.1"]' }, NONE, 'feature_control.ip_addrs_no_ipam'],
+    ['floatingIPs without its switch', { floatingIPs: '["10.0.0.1"]' }, NONE, 'feature_control.floating_ips'],
     ['no address', { ipAddrs: '["ten"]' }, NONE, '"ten" is no IP address'],
     ['no JSON', { ipAddrs: '10.0.0.1' }, NONE, 'a JSON array of strings'],
     ['a JSON string', { ipv4pools: '"blue"' }, NONE, 'a JSON array of strings'],
     ['numbers', { ipv4pools: '[1]' }, NONE, 'a JSON array of strings'],
     ['an empty text', { ipv4pools: '' }, NONE, 'a JSON array of strings'],
-    ['a pool CIDR of the other family', { ipv4pools: '["fd00::/64"]' }, NONE, 'rule 3'],
-  ])('%s: refused with pod, key, value and rule', (_, short, features, rule) => {
+    ['a pool CIDR of the other family', { ipv4pools: '["fd00::/64"]' }, NONE, 'is not'],
+  ])('%s: refused with pod, key, value and reason [err-annotations] [ann-floating]', (_, short, features, rule) => {
     const annotations = Object.fromEntries(Object.entries(short).map(([name, value]) => [key(name), value]));
     const [faulty = ''] = Object.keys(annotations).reverse();
     const refused = (): unknown => decodeAnnotations(podWith(annotations), features);

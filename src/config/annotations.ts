@@ -51,7 +51,7 @@ export function inspectAnnotations(
   const addresses = readAddressWish(pod, { own, features, faults });
   const floatingIps = own.addresses(ANNOTATIONS.floatingIPs) ?? [];
   if (floatingIps.length > 0 && !features.floatingIps) {
-    faults.push(own.fault(ANNOTATIONS.floatingIPs, 'it needs feature_control.floating_ips set to true (rule 8)'));
+    faults.push(own.fault(ANNOTATIONS.floatingIPs, 'it needs feature_control.floating_ips set to true'));
   }
   const inherited = reader(pod.namespaceAnnotations, faults);
   const pools = { 4: readPoolWish(pod, 4, { own, inherited }), 6: readPoolWish(pod, 6, { own, inherited }) };
@@ -113,14 +113,14 @@ function reader(annotations: Readonly<Record<string, string>>, faults: Annotatio
       return texts(key)?.flatMap((text) => {
         const pool = readPool(text, family);
         if (typeof pool === 'object') return [pool];
-        faults.push(fault(key, `"${text}" is not ${pool} (rule 3)`));
+        faults.push(fault(key, `"${text}" is not ${pool}`));
         return [];
       });
     },
   };
 }
 
-/** Applies rules 4 and 5, and the switch of rule 7. */
+/** Refuses both annotations together, several addresses of a family, and `ipAddrsNoIpam` without its switch (map: ann-addresses). */
 function readAddressWish(
   pod: Annotated,
   { own, features, faults }: { own: Reader; features: Features; faults: AnnotationFault[] },
@@ -128,12 +128,10 @@ function readAddressWish(
   const viaIpam = own.addresses(ANNOTATIONS.ipAddrs);
   const bypass = own.addresses(ANNOTATIONS.ipAddrsNoIpam);
   if (viaIpam !== undefined && bypass !== undefined) {
-    faults.push(
-      own.fault(ANNOTATIONS.ipAddrsNoIpam, `it cannot be used together with ${ANNOTATIONS.ipAddrs} (rule 4)`),
-    );
+    faults.push(own.fault(ANNOTATIONS.ipAddrsNoIpam, `it cannot be used together with ${ANNOTATIONS.ipAddrs}`));
   }
   if (bypass !== undefined && !features.ipAddrsNoIpam) {
-    faults.push(own.fault(ANNOTATIONS.ipAddrsNoIpam, 'it needs feature_control.ip_addrs_no_ipam set to true (rule 7)'));
+    faults.push(own.fault(ANNOTATIONS.ipAddrsNoIpam, 'it needs feature_control.ip_addrs_no_ipam set to true'));
   }
   const key = bypass === undefined ? ANNOTATIONS.ipAddrs : ANNOTATIONS.ipAddrsNoIpam;
   const addresses = bypass ?? viaIpam;
@@ -141,7 +139,7 @@ function readAddressWish(
     const ofFamily = addresses?.filter((address) => address.family === family) ?? [];
     if (ofFamily.length > 1) {
       const listed = ofFamily.map(formatAddress).join(', ');
-      faults.push(own.fault(key, `at most one IPv${String(family)} address may be given, not ${listed} (rule 5)`));
+      faults.push(own.fault(key, `at most one IPv${String(family)} address may be given, not ${listed}`));
     }
   }
   if (addresses === undefined) return undefined;
@@ -152,7 +150,7 @@ function readAddressWish(
   };
 }
 
-/** Applies rule 2: the annotation of the pod takes precedence over that of its namespace, per family. */
+/** Returns the annotation of the pod, or else that of its namespace, per family (map: ann-pools). */
 function readPoolWish(
   pod: Annotated,
   family: Family,

@@ -24,14 +24,17 @@ function mainPlugin(name: string): unknown {
 }
 
 describe('the examples', () => {
-  it.each(examples('.conflist'))('%s has no problems and no warnings', (name) => {
-    const { problems, warnings, netconf } = inspectNetconf(mainPlugin(name), 'network');
-    expect({ problems, warnings }).toEqual({ problems: [], warnings: [] });
-    expect(netconf?.log.filePath).toBe('/var/log/netplug/cni/cni.log');
-    expect(netconf?.needsOrchestrator).toEqual([]);
-  });
+  it.each(examples('.conflist'))(
+    '%s has no problems and no warnings, and logs to the file of the default [log-file-shipped]',
+    (name) => {
+      const { problems, warnings, netconf } = inspectNetconf(mainPlugin(name), 'network');
+      expect({ problems, warnings }).toEqual({ problems: [], warnings: [] });
+      expect(netconf?.log.filePath).toBe('/var/log/netplug/cni/cni.log');
+      expect(netconf?.needsOrchestrator).toEqual([]);
+    },
+  );
 
-  it.each(examples('.conflist'))('%s chains host ports and traffic shaping', (name) => {
+  it.each(examples('.conflist'))('%s chains host ports and traffic shaping [chain-shipped]', (name) => {
     expect(parseJsonObject(textOf(name))['plugins']).toMatchObject([
       { type: 'netplug' },
       { type: 'portmap', snat: true, capabilities: { portMappings: true } },

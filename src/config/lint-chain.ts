@@ -4,7 +4,7 @@ import { isRecord } from '../model/read-schema.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** The chained plugins that netplug supports, by section "Chained plugin entries" of the specification. */
+/** The chained plugins that netplug supports (map: lint-chain). */
 export const CHAINED: Readonly<Record<string, { readonly flags: readonly string[]; readonly capability: string }>> = {
   portmap: { flags: ['snat'], capability: 'portMappings' },
   bandwidth: { flags: [], capability: 'bandwidth' },

@@ -6,7 +6,7 @@ import type { Mac } from '../net/mac.ts';
 /** Next hop of every route in a pod. The host side answers ARP for the IPv4 one; the IPv6 one is its link-local address. */
 export const GATEWAYS: Readonly<Record<Family, string>> = { 4: '169.254.1.1', 6: 'fe80::ecee:eeff:feee:eeee' };
 
-/** Prefix of the names of all host-side links of netplug (design D8). */
+/** Prefix of the names of all host-side links of netplug. */
 export const HOST_LINK_PREFIX = 'npl';
 
 /** `strict`: the kernel drops packets of a pod with a source address that is not its own. */

@@ -146,7 +146,7 @@ export interface AllocationStore {
    */
   takeTurn?(signal: AbortSignal): Promise<StoreTurn>;
 
-  /** Commits all changes or none (design D2). A datastore without transactions orders them so that the block decides. */
+  /** Commits all changes or none. A datastore without transactions orders them so that the block decides. */
   commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome>;
 
   /** Returns the endpoints of one node, or all, ordered by namespace and name; `problems` names unreadable records. */

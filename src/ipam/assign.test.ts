@@ -16,6 +16,16 @@ describe('assigning', () => {
     expect(await ipam.addresses('c1', { families: '46' })).toEqual(first);
   });
 
+  it('leaves a running attachment its address when its pool is disabled and another one is asked for [keep-addresses]', async () => {
+    const ipam = await IpamBench.with(poolOf('old', '10.0.0.0/24'));
+    const { store } = ipam.ports();
+    const before = await ipam.addresses('c1');
+    await store.updateResource(poolOf('old', '10.0.0.0/24', { disabled: true }), ipam.signal);
+    await store.createResource(poolOf('new', '10.1.0.0/24'), ipam.signal);
+    expect(await ipam.addresses('c1', { pools: ['new'] })).toEqual(before);
+    expect((await ipam.assign('c2')).map(({ pool }) => pool)).toEqual(['new']);
+  });
+
   it('is refused while the datastore is locked, as is releasing; what is held is repeated', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
     const { store } = ipam.ports();
@@ -263,7 +273,7 @@ describe('a certain address', () => {
     });
   });
 
-  it('must lie in a pool that is not disabled', async () => {
+  it('must lie in a pool that is not disabled [ann-in-pool]', async () => {
     const ipam = await IpamBench.with(poolOf('off', '10.0.0.0/24', { disabled: true }));
     await expect(ipam.assign('c1', { ip: '10.9.0.1' })).rejects.toMatchObject({ code: 'ipam/address-not-in-pool' });
     await expect(ipam.assign('c1', { ip: '10.0.0.1' })).rejects.toMatchObject({

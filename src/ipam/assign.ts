@@ -222,7 +222,7 @@ function requestsOf(
     const allocation = allocations.get(family);
     const choice = choices[family];
     if (allocation === undefined || (address === undefined && !choice.assign)) continue;
-    // A specific address determines its pool, and the requested pools are ignored (annotation rule 6).
+    // A specific address determines its pool, and the requested pools are ignored (map: ann-priority).
     const asked = address === undefined ? choice : {};
     const { pools: refs, askedBy } = { pools: undefined, askedBy: undefined, ...asked };
     const question = {

@@ -42,7 +42,7 @@ const ATTEMPTS = 16;
 
 /**
  * Records in the datastore every address that a pod link of this node uses and that the datastore has lost, as after
- * a backup was restored (design D12). Reports addresses that another attachment holds by now and leaves them unchanged.
+ * a backup was restored. Reports addresses that another attachment holds by now and leaves them unchanged.
  * @throws store/*
  */
 export async function restoreUsedAddresses(

@@ -129,7 +129,7 @@ export const PasswordSource = v.pipe(
   ),
 );
 
-/** A switch, in the words of the specification. */
+/** A switch, in the words of an Installation. */
 export const Switch = v.picklist(['Enabled', 'Disabled'], '"Enabled" or "Disabled"');
 
 export const LogSeverity = v.picklist(['Debug', 'Info', 'Warning', 'Error'], '"Debug", "Info", "Warning" or "Error"');

@@ -107,7 +107,7 @@ export function openTunnels({ open, cidr }: RoutedPool): readonly TunnelKind[] {
   return open.flatMap((mode) => (mode.kind === 'bgp' ? [] : tunnelKind(mode.kind, cidr.base.family)));
 }
 
-/** Reports whether BGP routes the pool's addresses (specification, "Pod and namespace annotations", rule 7). */
+/** Reports whether BGP routes the pool's addresses (map: ann-routes). */
 export function isByBgp(pool: RoutedPool): boolean {
   return pool.open.some(({ kind }) => kind === 'bgp');
 }

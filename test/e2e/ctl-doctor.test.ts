@@ -114,13 +114,15 @@ const BREAKAGES: readonly Breakage[] = [
   },
   {
     what: 'a configuration with a misspelt option',
-    ids: ['config/invalid'],
+    // The doctor finds the datastore by the same configuration as the plugin.
+    ids: ['config/invalid', 'datastore/unusable'],
     damage: async () => writeConflist({ log_levl: 'DEBUG' }),
     repair: async () => writeConflist({}),
   },
   {
     what: 'a TLS file beside a plain endpoint',
-    ids: ['config/invalid'],
+    // The doctor finds the datastore by the same configuration as the plugin.
+    ids: ['config/invalid', 'datastore/unusable'],
     damage: async () => writeConflist({ kv_ca_cert_file: '/etc/ssl/ca.pem' }),
     repair: async () => writeConflist({}),
   },

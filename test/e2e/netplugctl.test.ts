@@ -150,6 +150,9 @@ describe('netplugctl', () => {
   });
 });
 
+/** Names the etcd of a test node, which has no network configuration in its folder. */
+const ON_NODE = { KV_ENDPOINTS: 'http://127.0.0.1:2379' };
+
 describe('netplugctl ipam check on a node', () => {
   it('finds differences between records, runtime and kernel, and repairs them', async () => {
     // An agent would record at once what is deleted under it.
@@ -161,16 +164,10 @@ describe('netplugctl ipam check on a node', () => {
     }
     const check = async (...flags: string[]): Promise<Ran> => {
       await node.settled();
-      const { status, ...said } = await node.run([
-        NETPLUGCTL,
-        'ipam',
-        'check',
-        '--node',
-        'node-e2e',
-        '--grace',
-        '0',
-        ...flags,
-      ]);
+      const { status, ...said } = await node.run(
+        [NETPLUGCTL, 'ipam', 'check', '--node', 'node-e2e', '--grace', '0', ...flags],
+        { env: ON_NODE },
+      );
       return { status: status ?? -1, ...said };
     };
     expect(await check()).toMatchObject({ status: 0, stdout: expect.stringContaining('2 interfaces of this node') });
@@ -202,16 +199,10 @@ describe('netplugctl ipam check on a node', () => {
     const call = { containerId: 'c1', netns: pod.path, conf, env: AS_OTHER_NODE };
     expect(await node.cni('ADD', call)).toMatchObject({ status: 0 });
     await node.exec('ip', 'link', 'del', (await node.endpoints())[0].spec.interfaceName);
-    const { status, stderr } = await node.run([
-      NETPLUGCTL,
-      'ipam',
-      'check',
-      '--node',
-      'elsewhere',
-      '--grace',
-      '0',
-      '--fix',
-    ]);
+    const { status, stderr } = await node.run(
+      [NETPLUGCTL, 'ipam', 'check', '--node', 'elsewhere', '--grace', '0', '--fix'],
+      { env: ON_NODE },
+    );
     expect({ status, stderr }).toEqual({
       status: 0,
       stderr: expect.stringContaining('no interface of this machine belongs to node "elsewhere"'),

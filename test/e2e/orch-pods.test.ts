@@ -128,7 +128,7 @@ describe('pods with policy.type "orch"', () => {
     ['unknown-pool', { [key('ipv4pools')]: '["nowhere"]' }, 'no pool is named "nowhere"'],
     ['part-of-pool', { [key('ipv4pools')]: '["10.84.0.0/25"]' }, 'cni.netplug/ipv4pools'],
     ['no-json', { [key('ipAddrs')]: '10.83.1.1' }, 'JSON array of strings'],
-    ['both', { [key('ipAddrs')]: '["10.83.1.1"]', [key('ipAddrsNoIpam')]: '["10.83.1.2"]' }, 'rule 4'],
+    ['both', { [key('ipAddrs')]: '["10.83.1.1"]', [key('ipAddrsNoIpam')]: '["10.83.1.2"]' }, 'together with'],
     ['outside', { [key('ipAddrs')]: '["192.0.2.1"]' }, 'lies in no IP pool'],
   ])(
     'with a wrong annotation (%s) tell the one who wrote it, in an event [err-annotations]',

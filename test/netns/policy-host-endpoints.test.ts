@@ -124,7 +124,7 @@ const AT_FAR: readonly Connection[] = ['far > node', 'node > far'];
 const AT_SIDE: readonly Connection[] = ['side > node', 'node > side'];
 
 describe('a host endpoint to which nothing applies', () => {
-  it('for all interfaces drops what is for the node or from it, and nothing of pods or loopback', async () => {
+  it('for all interfaces drops what is for the node or from it, and nothing of pods or loopback [hep-strict]', async () => {
     await store(everything('all'));
     await expectDenied([...AT_FAR, ...AT_SIDE]);
   });

@@ -39,7 +39,7 @@ const traffic = fc
   }));
 type Traffic = typeof traffic extends fc.Arbitrary<infer T> ? T : never;
 
-describe('records that the controllers mirror [auth-api]', () => {
+describe('records that the controllers mirror [auth-mirror]', () => {
   it('decide every connection as the objects of Kubernetes do, also after these have changed', () => {
     let [allowed, denied] = [0, 0];
     const tries = fc.array(traffic, { minLength: 30, maxLength: 30 });

@@ -43,7 +43,8 @@ export async function startPolicedNode(
   let agent = await startAgent(node, { env });
   const ctl = async (...words: readonly string[]): Promise<string> => {
     const { status, stdout, stderr } = await node.run([NETPLUGCTL, ...words], { env: ETCD });
-    if (status !== 0) throw new Error(`netplugctl ${words.join(' ')} ended with ${String(status)}:\n${stdout}${stderr}`);
+    if (status !== 0)
+      throw new Error(`netplugctl ${words.join(' ')} ended with ${String(status)}:\n${stdout}${stderr}`);
     return stdout;
   };
   const callOf = (name: string): CniCall => {

@@ -109,7 +109,7 @@ function written(change: ResourceWrite | undefined, version: string): ResourceRe
   return { ...recordOf(which, decodeFollowedResource(which, stored)), version };
 }
 
-describe('a copy [auth-api]', () => {
+describe('a copy [auth-mirror]', () => {
   it('is created once, can be read back, and means what its original means', () => {
     fc.assert(
       fc.property(original, (each) => {

@@ -138,7 +138,7 @@ describe('settings of an installation', () => {
     expect(settings({ calicoNetwork: { ...pool('VXLAN'), bgp: 'Enabled' } }).spec.calicoNetwork.bgp).toBe('Enabled');
   });
 
-  it('take address families from the pools, with host-local from pod CIDRs', () => {
+  it('take address families from the pools, with host-local from pod CIDRs [inst-host-local]', () => {
     const ipPools = [{ cidr: '10.1.0.0/16' }, { cidr: 'fd00::/48' }];
     const of = settings({ cni: { ipam: { type: 'HostLocal' } }, calicoNetwork: { ipPools } });
     expect(of.families).toEqual([4, 6]);

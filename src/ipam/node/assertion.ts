@@ -26,7 +26,7 @@ export interface NodeAssertionPorts extends RetryPorts {
 
 /**
  * Records again the addresses that pods of the node use and that a restored datastore has lost, before any address is
- * assigned from it (design D12).
+ * assigned from it.
  */
 export class NodeAssertion {
   readonly #ports: NodeAssertionPorts;

@@ -44,7 +44,7 @@ const targetWithOperator = (cluster: SoundCluster = {}): UpgradeTarget => ({
 });
 
 describe('the plan of an upgrade', () => {
-  it('backs up first, tries one node before the others, and verifies, for a manifest', () => {
+  it('backs up first, tries one node before the others, and verifies, for a manifest [up-manifest]', () => {
     const plan = planUpgrade(soundCluster(), targetFor());
     expect(idsOf(plan)).toEqual([
       'back-up',
@@ -69,7 +69,7 @@ describe('the plan of an upgrade', () => {
     );
   });
 
-  it('applies the operator in place of the specified replace, and waits for it', () => {
+  it('applies the operator in place of the specified replace, and waits for it [up-operator]', () => {
     const plan = planUpgrade(withOperator(soundCluster(), OLD), targetWithOperator());
     expect(idsOf(plan)).toEqual([
       'back-up',
@@ -149,7 +149,7 @@ describe('the plan of an upgrade', () => {
     expect(isAtTarget({ ...done, objects: [...done.objects, hold] }, targetFor())).toBe(false);
   });
 
-  it('passes ownership on before a chart from before v3.23, and deletes old records only when asked', () => {
+  it('passes ownership on before a chart from before v3.23, and deletes old records only when asked [up-chart-owner] [up-chart-records]', () => {
     const snapshot = { ...withOperator(soundCluster({ release: 'v3.22.1' }), 'v3.22.1'), charts: [CHART] };
     const plan = planUpgrade(snapshot, targetWithOperator());
     const ids = idsOf(plan);
@@ -182,7 +182,7 @@ describe('the plan of an upgrade', () => {
     expect(text).toContain('skip Installation "default": it does not exist');
   });
 
-  it('upgrades a chart that is in the namespace of the operator', () => {
+  it('upgrades a chart that is in the namespace of the operator [up-chart-crds]', () => {
     const chart = { ...CHART, namespace: 'netplug-system', version: 'v3.26.4' };
     const plan = planUpgrade({ ...withOperator(soundCluster(), OLD), charts: [chart] }, targetWithOperator());
     expect(idsOf(plan)).toEqual(['back-up', 'apply-definitions', 'chart', 'operator-rollout', 'verify', 'tool']);
@@ -215,7 +215,7 @@ describe('the plan of an upgrade', () => {
     expect(() => detectInstallation({ ...snapshot, ...(method === undefined ? {} : { method }) })).toThrow(why);
   });
 
-  it('prepares host endpoints for all interfaces only from before v3.14, and offers the migration afterwards', () => {
+  it('prepares host endpoints for all interfaces only from before v3.14, and offers the migration afterwards [up-hostendpoints-order]', () => {
     const withEndpoints = (release: string): ClusterSnapshot => {
       const sound = soundCluster({ release });
       return { ...sound, datastore: { ...sound.datastore, hostEndpoints: [ALL_INTERFACES] } };
@@ -234,7 +234,7 @@ describe('the plan of an upgrade', () => {
     expect(detectInstallation(soundCluster(cluster))).toMatchObject({ variant, method: 'manifest', from: OLD });
   });
 
-  it('restarts workloads whose sidecar is older, after the injector template of the mesh', () => {
+  it('restarts workloads whose sidecar is older, after the injector template of the mesh [up-sidecar]', () => {
     const sidecars = [
       { kind: 'Deployment', namespace: 'shop', name: 'web', version: OLD },
       { kind: 'Deployment', namespace: 'shop', name: 'new', version: NEW },

@@ -205,7 +205,7 @@ function sidecarStage({ snapshot: { mesh, sidecars }, target }: PlanFacts): Upgr
   };
 }
 
-/** The end of the specification's procedure for host endpoints needs a person who reads the logs. */
+/** The end of the procedure for host endpoints needs a person who reads the logs (map: up-hostendpoints-order). */
 function finishStage({ snapshot, target }: PlanFacts): UpgradeStage {
   const { preparation, hostEndpoints } = snapshot.datastore;
   const isPrepared = preparation.length > 0;

@@ -63,7 +63,7 @@ export function planUndo({ endpoints, policy }: PreparationFacts, names: Upgrade
   };
 }
 
-/** Exactly the object of the specification. */
+/** Returns the temporary policy that logs and allows all traffic (map: up-hostendpoints). */
 export function temporaryPolicy({ label, policy }: UpgradeNames): GlobalNetworkPolicy {
   const rules = [{ action: 'Log' }, { action: 'Allow' }] as const;
   return {

@@ -26,7 +26,7 @@ function carriedOut(present: readonly HostEndpoint[], plan: ReturnType<typeof pl
 }
 
 describe('automatic host endpoints', () => {
-  it('are one per node, for all interfaces, with the labels of the node and a profile that allows [up-autohep]', () => {
+  it('are one per node, for all interfaces, with the labels of the node and a profile that allows [hep-auto]', () => {
     const bgp = { ipv4Address: '192.0.2.7/24', ipv6Address: '2001:DB8::7/64' };
     const node = nodeWith(
       {

@@ -200,7 +200,7 @@ describe('netplugctl install manifest', () => {
     expect(err).toContain(says);
   });
 
-  it('makes the edits of an earlier manifest again, and lists them [up-methods]', async () => {
+  it('makes the edits of an earlier manifest again, and lists them [up-edits]', async () => {
     const edited = (await print()).replace('replicas: 2', 'replicas: 3').replace('192.168.0.0/16', '10.9.0.0/16');
     const { status, out, err } = await ctl('install', 'manifest', '--like', file(edited));
     expect(status).toBe(0);

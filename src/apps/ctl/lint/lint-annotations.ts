@@ -52,7 +52,7 @@ function lintPod(texts: Texts, replicas: number, findings: Findings): void {
     if (wantsAddress === undefined || !Object.hasOwn(texts, key)) continue;
     warnings.push({
       path: pathOf(key),
-      message: `${key} has no effect beside ${wantsAddress}, which names addresses (rule 6)`,
+      message: `${key} has no effect beside ${wantsAddress}, which names addresses`,
     });
   }
   if (wantsAddress !== undefined && replicas > 1) {

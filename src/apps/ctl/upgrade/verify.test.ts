@@ -41,4 +41,24 @@ describe('the verification of an upgrade', () => {
     );
     expect(failed({ ...cluster, pods: older })).toEqual(['every pod has the release']);
   });
+
+  it('wants every container of every pod ready, and shows the count of the manifest [up-ready]', () => {
+    const { pods, ...cluster } = upgraded(NEW, 3);
+    const results = judgeRelease({ ...cluster, pods }, targetFor(BGP));
+    for (const name of ['netplug-node', 'netplug-orch-controllers']) {
+      expect(results.find(({ what }) => what === `pods of ${name} are ready`)?.found).toMatch(
+        /^\d pods, 1\/1 ready each/,
+      );
+    }
+    const unready = pods.map((pod, index) => (index === 0 ? { ...pod, ready: 0 } : pod));
+    expect(judgeRelease({ ...cluster, pods: unready }, targetFor(BGP)).filter(({ isOk }) => !isOk)).toMatchObject([
+      { what: `pods of ${String(pods[0]?.component)} are ready`, found: `${String(pods[0]?.name)}: 0/1` },
+    ]);
+  });
+
+  it('wants the version of the cluster to be that of the release [up-tool]', () => {
+    const { datastore, ...cluster } = upgraded(NEW, 3);
+    const older = { ...cluster, datastore: { ...datastore, clusterVersion: OLD } };
+    expect(failed(older)).toEqual([`cluster version ${NEW}`, 'older tools are refused']);
+  });
 });

@@ -79,7 +79,7 @@ export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): 
   ];
 }
 
-/** The specification names ready counts of its own manifests. These are the counts of the manifest that runs. */
+/** Compares ready counts with the containers of the manifest that runs (map: up-ready). */
 function workloadResults(
   { pods }: ClusterSnapshot,
   { name, object, release }: { readonly name: string; readonly object: Manifest; readonly release: string },

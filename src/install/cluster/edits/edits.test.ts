@@ -95,7 +95,7 @@ describe('edits of a manifest', { timeout: 120_000 }, () => {
     }
   });
 
-  it('keeps the registry of images, not the tag, and edits beside changes of another release [up-methods]', () => {
+  it('keeps the registry of images, not the tag, and edits beside changes of another release [up-edits]', () => {
     const before = copy(manifestObjects(KV, { release: 'v3.26.0' }));
     const edited = copy(before);
     for (const object of edited) {

@@ -141,7 +141,7 @@ const HAZARDS: Readonly<Record<string, Change>> = {
 };
 
 describe('the preflight of an upgrade', () => {
-  it('has a seeded hazard for every check [limit-portmap]', () => {
+  it('has a seeded hazard for every check [limit-portmap] [up-releases]', () => {
     expect(Object.keys(HAZARDS).sort()).toEqual(PREFLIGHT_CHECKS.map(({ id }) => id).sort());
     expect(PREFLIGHT_CHECKS.length).toBeGreaterThanOrEqual(25);
   });
