@@ -50,7 +50,9 @@ describe('the verification of an upgrade', () => {
         /^\d pods, 1\/1 ready each/,
       );
     }
-    const unready = pods.map((pod, index) => (index === 0 ? { ...pod, ready: 0 } : pod));
+    const unready = pods.map((pod, index) =>
+      index === 0 ? ({ ...pod, phase: 'running', readyContainers: 0 } as const) : pod,
+    );
     expect(judgeRelease({ ...cluster, pods: unready }, targetFor(BGP)).filter(({ isOk }) => !isOk)).toMatchObject([
       { what: `pods of ${String(pods[0]?.component)} are ready`, found: `${String(pods[0]?.name)}: 0/1` },
     ]);
