@@ -9,7 +9,7 @@ export interface RetryPorts {
   readonly random: Random;
 }
 
-/** How long to wait between attempts, in milliseconds. The wait doubles with each failure in a row, up to its limit. */
+/** Time to wait between attempts, in milliseconds. The wait doubles with each failure in a row, up to its limit. */
 export interface BackOffPolicy {
   readonly firstMs: number;
   readonly maxMs: number;

@@ -3,7 +3,7 @@ import { NetplugError } from './errors.ts';
 
 /** One problem in a document, with its path. */
 export interface Problem {
-  /** Such as `ipam.ranges[0][1].subnet`; empty for the document as a whole. */
+  /** Example: `ipam.ranges[0][1].subnet`; empty for the document as a whole. */
   readonly path: string;
   readonly message: string;
   readonly hint?: string;

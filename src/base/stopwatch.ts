@@ -17,7 +17,7 @@ export class Stopwatch {
   readonly #zeroMs: number;
   readonly #phases: Phase[] = [];
   readonly #failures = new Map<unknown, string>();
-  /** How many phases are awaited now. */
+  /** Number of phases that are awaited now. */
   #awaited = 0;
   #step: string;
   /** When the current step started or continued; valid only while nothing is awaited. */

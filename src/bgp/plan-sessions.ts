@@ -7,7 +7,7 @@ import type { Speaker } from './speaker.ts';
 import { type BgpResources, type BgpWorld, bgpWorldOf, type WantedPeer, wantedPeersOf } from './wanted-peers.ts';
 
 export interface SessionsInput extends BgpResources {
-  /** Of the node whose sessions are planned. */
+  /** Node whose sessions are planned. */
   readonly nodeName: string;
 }
 

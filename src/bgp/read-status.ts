@@ -19,7 +19,7 @@ export interface SessionStatus {
   readonly info: string;
   readonly routesImported: number;
   readonly routesExported: number;
-  /** How long the peer of an established session keeps routes while BIRD restarts (RFC 4724), in seconds. */
+  /** Time for which the peer of an established session keeps routes while BIRD restarts (RFC 4724), in seconds. */
   readonly keepsRoutesS: number;
 }
 

@@ -30,7 +30,7 @@ export interface BirdConfig {
 
 /** BIRD rotates its log at this size and keeps one old file. */
 const LOG_LIMIT_BYTES = 1_048_576;
-/** How long a restarted BIRD keeps the routes of the previous one while it waits for its peers. */
+/** Time that a restarted BIRD keeps the routes of the previous one while it waits for its peers. */
 const RECOVERY_S = 60;
 
 const LOGGED: Readonly<Record<BgpLogSeverity, string>> = {

@@ -33,9 +33,9 @@ interface Session {
   readonly accepts: 'pools' | 'everything';
   readonly nextHop: 'keep' | 'self';
   readonly restartTimeS: number;
-  /** How often the own AS number may be in a path. */
+  /** Number of times that the own AS number may be in a path. */
   readonly allowedOwnAs: number;
-  /** How many hops away the peer is at most; undefined where the TTL is not checked. */
+  /** Largest number of hops to the peer; undefined where the TTL is not checked. */
   readonly ttlSecurityHops: number | undefined;
 }
 

@@ -49,7 +49,7 @@ import { runResident } from './run-resident.ts';
 import { serveCallIn } from './serve-call.ts';
 import { journalFolder } from './recover-orphans.ts';
 
-/** How often an agent that was replaced checks whether another one runs. */
+/** Interval at which an agent that was replaced checks whether another one runs. */
 const STAND_BY_MS = 1000;
 const ALONE_PERIODS = 5;
 

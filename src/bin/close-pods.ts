@@ -7,7 +7,7 @@ import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
 export interface ClosingOptions {
   /** Whether policies are still to be enforced; always unless set. */
   readonly isOn?: () => boolean;
-  /** Those of netplug alone unless set. */
+  /** The pod links of netplug alone unless set. */
   readonly podLinks?: PodLinkNames;
   /** @throws kernel/failed */
   readonly openFilter?: () => Pick<PolicyFilter, 'create' | 'remove'> & Disposable;

@@ -8,7 +8,7 @@ import type { Datastore } from '../config/connection.ts';
 import { BoundedMutex } from '../runtime/bounded-mutex.ts';
 import { isCutOff, openPluginStoreIn, openStoreIn } from './open-store.ts';
 
-/** How long a call waits at most for others that use the same blocks. */
+/** Time that a call waits at most for others that use the same blocks. */
 const TURN_MS = 1000;
 
 /** A connection that calls share. */

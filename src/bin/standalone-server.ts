@@ -26,7 +26,7 @@ interface ServerArguments {
 }
 
 const SOCKET_FD = 3;
-/** How long calls in flight may take after the server has left its socket. */
+/** Time that calls in flight may take after the server has left its socket. */
 const CALLS_MS = 70_000;
 
 /**

@@ -16,7 +16,7 @@ export type NodeChange =
   | {
       readonly kind: 'all';
       readonly view: Omit<NodeView, 'endpoint' | 'rollbacks' | 'latest'>;
-      /** Of the node, ordered by namespace and name. */
+      /** The endpoints of the node, ordered by namespace and name. */
       readonly endpoints: readonly Stored<WorkloadEndpoint>[];
     }
   /** A block that the node owns or has borrowed from; undefined when deleted, unreadable, or no concern of the node. */

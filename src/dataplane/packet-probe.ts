@@ -5,7 +5,7 @@ export interface ProbePacket {
   readonly source: Address;
   readonly destination: Address;
   readonly protocol: 'TCP' | 'UDP' | 'ICMP';
-  /** Of the destination; not with ICMP. */
+  /** The port of the destination; not with ICMP. */
   readonly port?: number;
   readonly sender: ProbeSender;
 }

@@ -4,7 +4,7 @@ import type { PacketHeaders } from './packet-headers.ts';
 export type PacketReport =
   | {
       readonly kind: 'packet';
-      /** Of the rule that reported the packet. */
+      /** The prefix of the rule that reported the packet. */
       readonly prefix: string;
       readonly headers: PacketHeaders;
     }

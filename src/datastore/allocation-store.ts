@@ -32,7 +32,7 @@ export interface NodeView {
   readonly borrowed: readonly Stored<IpBlock>[];
   /** The requested endpoint, when it exists. */
   readonly endpoint: Stored<WorkloadEndpoint> | undefined;
-  /** How often this store has observed the datastore at an older revision than before, as after a restore. */
+  /** Number of times that this store has observed the datastore at an older revision than before, as after a restore. */
   readonly rollbacks: number;
   /** Records that could not be understood and were left out, for a warning each. */
   readonly problems: readonly string[];

@@ -19,5 +19,5 @@ export type FollowAnswer =
   /** The last answer of a stream that failed. */
   | { readonly kind: 'follow-failed'; readonly id: number; readonly error: ErrorData };
 
-/** How many parts may be sent before the follower has processed the first. */
+/** Number of parts that may be sent before the follower has processed the first. */
 export const PARTS_AHEAD = 16;

@@ -45,7 +45,7 @@ class ServedStream {
   readonly #id: number;
   readonly #send: (answer: FollowAnswer) => void;
   readonly #over = new AbortController();
-  /** How many parts may be sent before the follower asks for more. */
+  /** Number of parts that may be sent before the follower asks for more. */
   #credit = PARTS_AHEAD;
   /** The rest of the event that is being sent. */
   #parts: Iterator<FollowAnswer> | undefined;

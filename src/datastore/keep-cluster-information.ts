@@ -19,7 +19,7 @@ export interface ClusterNote {
   readonly clusterId?: string;
 }
 
-/** How often a conflict with concurrent writers is retried. */
+/** Number of times that a conflict with concurrent writers is retried. */
 const TRIES = 8;
 
 type ClusterPorts = RetryPorts & {

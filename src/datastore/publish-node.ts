@@ -7,7 +7,7 @@ import { withFacts } from './node-facts.ts';
 import type { NodeFacts } from './node-status-store.ts';
 import type { ResourceStore } from './resource-store.ts';
 
-/** How often a conflict with concurrent writers of the node is retried. */
+/** Number of times that a conflict with concurrent writers of the node is retried. */
 const PUBLISH_TRIES = 8;
 
 /** Implements `NodeStatusStore.publishNode` where netplug stores the nodes. Each write names the version that it changes. */

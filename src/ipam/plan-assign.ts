@@ -62,7 +62,7 @@ export interface PlanInput {
   readonly readCidrs: ReadonlySet<string>;
 }
 
-/** How many blocks one read requests, so that no read of a large cluster becomes too large. */
+/** Number of blocks that one read requests, so that no read of a large cluster becomes too large. */
 export const BLOCKS_PER_READ = 256;
 
 export type AssignPlan =

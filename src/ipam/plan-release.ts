@@ -9,7 +9,7 @@ export interface ReleasePlan {
   readonly isPartial: boolean;
 }
 
-/** How many blocks one commit releases from: datastores limit the size of a transaction. */
+/** Number of blocks that one commit releases from: datastores limit the size of a transaction. */
 const BLOCKS_PER_COMMIT = 16;
 
 /** Plans to free the allocations that pass `which`, of as many blocks as fit into one commit. Deletes ownerless blocks that become empty. */

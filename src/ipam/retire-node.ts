@@ -16,7 +16,7 @@ export interface Retirement {
   readonly problems: readonly string[];
 }
 
-/** How often the node is read again. A node that still gains records after that is not gone. */
+/** Number of times that the node is read again. A node that still gains records after that is not gone. */
 const ATTEMPTS = 40;
 
 /** Returns what `retireNode` would remove now, and writes nothing. */

@@ -14,7 +14,7 @@ export type ApiAnswer<T> =
       readonly outcome: ApiRefusal;
       /** In the API's own words. */
       readonly message: string;
-      /** Of a conflict about fields alone; otherwise none. */
+      /** The held fields of a conflict about fields alone; otherwise none. */
       readonly heldFields: readonly HeldField[];
       /** An earlier try of the same request went unanswered: what stands in the way may be its own work. */
       readonly mayBeOurs: boolean;
@@ -37,7 +37,7 @@ export type ApiVerdict =
       readonly message: string;
       readonly waitMs: number | undefined;
       readonly isUnsent: boolean;
-      /** Of HTTP, when there was an answer. */
+      /** HTTP status, when there was an answer. */
       readonly status: number | undefined;
     }
   | { readonly kind: 'foreign'; readonly message: string; readonly isUnknownKind?: true };

@@ -34,7 +34,7 @@ const WINDOW_BYTES = 1024 * 1024;
 const MAX_SESSION_MEGABYTES = 100;
 
 export interface Http2Options {
-  /** How often a connection is checked, in milliseconds. */
+  /** Interval at which a connection is checked, in milliseconds. */
   readonly checkMs?: number;
 }
 

@@ -58,7 +58,7 @@ export interface ApiStatus {
 }
 /** A field that another manager owns. */
 export interface HeldField {
-  /** Such as `spec.cidr`. */
+  /** Example: `spec.cidr`. */
   readonly field: string;
   readonly owner: string;
 }

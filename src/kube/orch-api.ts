@@ -23,7 +23,7 @@ export interface OrchApiOptions {
   readonly clock?: Clock;
   readonly random?: Random;
   readonly limits?: Partial<OrchApiLimits>;
-  /** How many objects one request of a long listing fetches. */
+  /** Number of objects that one request of a long listing fetches. */
   readonly pageSize?: number;
   /** Under which name the API notes that a field was written. */
   readonly manager?: string;

@@ -14,11 +14,11 @@ import { type AnswerBody, isTlsRefusal, isUnsent, type RawRequest, readAnswer, t
 export interface OrchApiLimits {
   /** For one answer. */
   readonly answerMs: number;
-  /** How long a call is retried while the API is down, restarting or busy, unless the signal aborts before. */
+  /** Time for which a call is retried while the API is down, restarting or busy, unless the signal aborts before. */
   readonly retryMs: number;
   /**
-   * How many connections requests share. A process that serves one ADD would spend more time on the handshakes of many
-   * connections than on responses. A program that serves many calls needs more.
+   * Number of connections that requests share. A process that serves one ADD would spend more time on the handshakes
+   * of many connections than on responses. A program that serves many calls needs more.
    */
   readonly connections: number;
   /** The timeout of a watch without data from the API, which sends a bookmark every minute. */

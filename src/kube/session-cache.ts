@@ -4,7 +4,7 @@ import { loadSession } from './load-session.ts';
 import { fingerprint } from './read-files.ts';
 import type { Session } from './session.ts';
 
-/** How long files are believed unchanged, so that requests at the same moment look only once. */
+/** Time for which files are believed unchanged, so that requests at the same moment look only once. */
 const LOOK_EVERY_MS = 1000;
 /** A credential is asked for again this long before it ends: a request takes time too. */
 const EXPIRY_MARGIN_MS = 10_000;

@@ -2,7 +2,7 @@ import { type Clock, repeat } from '../base/clock.ts';
 import { type ApiObject, objectKey } from './objects.ts';
 import type { Relay, RelayedEvent, RelayListener, SharedEvent } from './shared-watches.ts';
 
-/** How often a process that relays its watch sends something while the watch is open. */
+/** Interval at which a process that relays its watch sends something while the watch is open. */
 export const RELAY_BEAT_MS = 500;
 /** Without a message for that long, that process hangs, or its watch is broken. */
 const SILENCE_MS = 4 * RELAY_BEAT_MS;

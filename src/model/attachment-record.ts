@@ -30,7 +30,7 @@ export interface AttachmentRecord {
 
 export interface FloatingPair {
   readonly external: Address;
-  /** Of the same family. */
+  /** Address of the pod, of the same family. */
   readonly internal: Address;
 }
 

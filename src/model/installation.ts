@@ -20,7 +20,7 @@ export const HOLD_AGENTS = 'netplug.io/hold-agents';
 
 const ENCAPSULATIONS = ['VXLAN', 'VXLANCrossSubnet', 'IPIP', 'IPIPCrossSubnet', 'None'] as const;
 export type PoolEncapsulation = (typeof ENCAPSULATIONS)[number];
-/** Of the log of the plugin. */
+/** Severities of the log of the plugin. */
 export const LOG_SEVERITIES = ['Error', 'Warning', 'Info', 'Debug'] as const;
 
 const DETECTION =

@@ -113,7 +113,7 @@ export const RULE_FIELDS = {
   metadata: v.optional(v.pipe(RuleMetadata, v.readonly(), v.description('Notes on the rule.'))),
 };
 
-/** Of all rules of one direction of a policy: rules of the kernel, and ports and networks in them. */
+/** Limit for all rules of one direction of a policy: rules of the kernel, and ports and networks in them. */
 export const MOST_RULE_ENTRIES = 65_536;
 
 const Rule = v.pipe(v.looseObject(RULE_FIELDS, 'an object with action'), v.readonly());

@@ -33,7 +33,7 @@ const SHOWN_CALL = v.object({
 export type ShownCall = v.InferOutput<typeof SHOWN_CALL>;
 
 const ANSWER = v.object({
-  /** Of the agent. */
+  /** The version of the agent. */
   version: v.optional(v.string()),
   calls: v.array(SHOWN_CALL),
 });

@@ -29,9 +29,9 @@ export type ShownFlowEnd = v.InferOutput<typeof FLOW_END>;
 
 /** The rule that decided. */
 const FLOW_RULE = v.object({
-  /** Such as `NetworkPolicy shop/web`; undefined when no single one decided. */
+  /** Example: `NetworkPolicy shop/web`; undefined when no single one decided. */
   policy: v.optional(v.string()),
-  /** Such as `ingress[0]`; undefined when no rule matched. */
+  /** Example: `ingress[0]`; undefined when no rule matched. */
   place: v.optional(v.string()),
   /** The direction, seen from the pod whose policies decided. */
   direction: v.picklist(['ingress', 'egress']),
@@ -49,7 +49,7 @@ const SHOWN_FLOW = v.object({
   destination: FLOW_END,
   /** IANA number. */
   protocol: v.number(),
-  /** Of the destination; undefined for protocols without ports, and when the source tried many ports. */
+  /** The port of the destination; undefined for protocols without ports, and when the source tried many ports. */
   port: v.optional(v.number()),
   icmp: v.optional(v.object({ type: v.number(), code: v.number() })),
   /** Of an allowed flow, whether the destination has answered: its own policies, on another node, may deny the flow. */

@@ -8,7 +8,7 @@ import type { RuleOrigin } from './ruleset/policy-ruleset.ts';
 export interface DescribedDecision {
   /** As users write it: `NetworkPolicy shop/web`, `Profile kns.shop`; undefined when no single one decided. */
   readonly policy?: string;
-  /** Such as `ingress[0]`; undefined when no rule matched. */
+  /** Example: `ingress[0]`; undefined when no rule matched. */
   readonly place?: string;
   /** A sentence without a full stop. */
   readonly reason: string;

@@ -50,9 +50,9 @@ interface EndQuestion {
   readonly endpoint: PolicyEndpoint;
   readonly direction: PolicyDirection;
   readonly packet: Packet;
-  /** Of a host endpoint; pods have only `local`. */
+  /** The path of a host endpoint; pods have only `local`. */
   readonly path?: PacketPath;
-  /** Of a host endpoint. */
+  /** Ports of a host endpoint that no policy closes. */
   readonly open?: OpenPorts;
   /** The packet, which a pod sends, ends at the node of the pod. */
   readonly isToNode?: boolean;

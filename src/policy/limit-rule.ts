@@ -3,7 +3,7 @@ import { FAMILIES, type Family } from '../net/address.ts';
 import { disjointRanges } from './port-ranges.ts';
 import type { PeerMatch, PolicyRule, PortMatch } from './resolved-policy.ts';
 
-/** Of the kernel that one rule of a policy may become: it becomes one for each choice of what can match. */
+/** Number of kernel rules that one rule of a policy may become: one for each choice of what can match. */
 const MOST_KERNEL_RULES = 1024;
 /** The kernel takes 128 steps per rule, and each excluded name and protocol needs four. */
 const MOST_EXCLUDED_NAMES = 16;

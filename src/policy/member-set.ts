@@ -12,7 +12,7 @@ interface Counted {
  */
 export class MemberSet {
   readonly #counted = new Map<string, Counted>();
-  /** How many CIDRs there are of each length, by family. */
+  /** Number of CIDRs of each length, by family. */
   readonly #lengths: Readonly<Record<Family, Map<number, number>>> = { 4: new Map(), 6: new Map() };
   #listed: readonly Cidr[] | undefined;
   /** Changes of the list since they were last taken. */

@@ -15,7 +15,7 @@ export interface OpenPort {
   readonly protocol: number;
   /** Port of the destination; undefined for a protocol without ports. */
   readonly port: number | undefined;
-  /** Of the other end; any unless set. */
+  /** The net of the other end; any unless set. */
   readonly net: Cidr | undefined;
 }
 

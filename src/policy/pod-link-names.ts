@@ -8,7 +8,7 @@ export interface PodLinkNames {
   readonly others: readonly string[];
 }
 
-/** Those of a node on which netplug alone connects pods. */
+/** Names of pod links on a node on which netplug alone connects pods. */
 export const OWN_POD_LINKS: PodLinkNames = { prefixes: [HOST_LINK_PREFIX], others: [] };
 
 export function isPodLink({ prefixes, others }: PodLinkNames, name: string): boolean {

@@ -16,7 +16,7 @@ export interface PolicyView {
   readonly tiers: readonly PolicyTier[];
   /** By key. */
   readonly endpoints: ReadonlyMap<string, PolicyEndpoint>;
-  /** Those of all nodes, by key; they are among `endpoints`. */
+  /** The host endpoints of all nodes, by key; they are among `endpoints`. */
   readonly hostEndpoints: ReadonlyMap<string, PolicyEndpoint>;
   /** Returns the policies of the tier that apply to the endpoint in the direction, in order, staged ones included. */
   policiesOf(endpoint: PolicyEndpoint, tier: PolicyTier, direction: PolicyDirection): readonly ResolvedPolicy[];

@@ -19,7 +19,7 @@ const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
 
 /** What labels select: an endpoint or a network set, before labels of profiles and contested addresses are settled. */
 export interface Selectable {
-  /** Of the endpoint; `set NAMESPACE/NAME` or `set NAME` of a network set. */
+  /** The key of the endpoint; `set NAMESPACE/NAME` or `set NAME` of a network set. */
   readonly key: string;
   /** Those that users wrote. Reserved ones among them do not count. */
   readonly ownLabels: Labels;

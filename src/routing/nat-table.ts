@@ -27,7 +27,7 @@ export interface NatInput {
   readonly natPools: readonly Cidr[];
   /** Every pool, those with `natOutgoing` included. */
   readonly allPools: readonly Cidr[];
-  /** Of pods of this node. The first pod gets an external address that several have; a pod sends with its first one. */
+  /** Floating IPs of pods of this node. The first pod gets an external address that several have; a pod sends with its first one. */
   readonly floating: readonly FloatingAddress[];
   /** Names of the tunnel devices. */
   readonly tunnels: readonly string[];

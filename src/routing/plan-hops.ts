@@ -12,7 +12,7 @@ export interface OwnAddress {
   readonly address: Address;
   readonly prefixBits: number;
   readonly device: string;
-  /** Of that link, in bytes. */
+  /** The mtu of that link, in bytes. */
   readonly mtu: number;
 }
 

@@ -23,8 +23,8 @@ export interface RoutedPool {
 }
 
 /**
- * How long this node sends by a replaced mode. Nodes do not see the change at the same time, and BGP needs time to
- * converge: until then both modes must work, or packets are lost.
+ * Time for which this node sends by a replaced mode. Nodes do not see the change at the same time, and BGP needs time
+ * to converge: until then both modes must work, or packets are lost.
  */
 export const LINGER_MS = 30_000;
 /** How much longer this node receives by a replaced mode, because other nodes stop sending later. */

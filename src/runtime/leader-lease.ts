@@ -1,6 +1,6 @@
 /** Identifies a lease and one candidate for it. */
 export interface LeaseOptions {
-  /** Of the Lease object. */
+  /** The namespace of the Lease object. */
   readonly namespace: string;
   readonly name: string;
   /** Different for each process. */
@@ -11,7 +11,7 @@ export interface LeaseOptions {
 
 /** One candidate's view of a lease in the datastore, which at most one candidate holds at a time. */
 export interface LeaderLease {
-  /** How long the lease lasts without being renewed, in milliseconds of the monotonic clock. */
+  /** Time for which the lease lasts without being renewed, in milliseconds of the monotonic clock. */
   readonly durationMs: number;
   /**
    * Acquires or renews the lease. Reports whether this candidate holds it; if so, no other candidate can acquire it until

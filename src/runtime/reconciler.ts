@@ -12,7 +12,7 @@ export interface ReconcilerOptions extends RetryPorts {
   readonly name: string;
   /** Brings the actual state to the desired state. */
   readonly reconcile: (signal: AbortSignal) => Promise<void>;
-  /** How often it runs without a trigger after the first success; undefined means never. */
+  /** Interval at which it runs without a trigger after the first success; undefined means never. */
   readonly resyncMs?: number;
   /** The shortest time between the end of a run and the start of the next one; undefined means none. */
   readonly pauseMs?: number;

@@ -20,18 +20,18 @@ import type { NetworkProcess } from './network-process.ts';
 import type { ResidentNodes } from './resident-nodes.ts';
 import type { CallAnswer } from './wire.ts';
 
-/** How long the previous agent may take to hand over. Its calls in flight may take a minute. */
+/** Time that the previous agent may take to hand over. Its calls in flight may take a minute. */
 const HANDOVER_MS = 90_000;
 const LOCK_PERIOD_MS = 10;
-/** How long calls in flight may take at shutdown. */
+/** Time that calls in flight may take at shutdown. */
 const FINISH_CALLS_MS = 20_000;
 const DRAIN_MS = 5000;
-/** How often the registration of the node is checked. */
+/** Interval at which the registration of the node is checked. */
 const REGISTERED_MS = 60_000;
 const REGISTRATION_BACK_OFF = { firstMs: 1000, maxMs: 10_000, maxRefusedMs: 60_000 };
-/** How long the datastore may take to answer before a takeover. */
+/** Time that the datastore may take to answer before a takeover. */
 const PROOF_MS = 10_000;
-/** How long the agent may take to read its node before it serves calls. */
+/** Time that the agent may take to read its node before it serves calls. */
 const READY_MS = 10_000;
 const HEALTH_RETRY_MS = 500;
 const DONE: CallAnswer = { status: 0, stdout: '', stderr: '' };

@@ -22,7 +22,7 @@ export interface CallServerOptions {
   readonly onCount?: (inFlight: number) => void;
   /** The limit of open connections, including those whose call is being rolled back. Further ones are closed. */
   readonly maxConnections?: number;
-  /** How long a caller may take to send its request, and to read its answer. */
+  /** Time that a caller may take to send its request, and to read its answer. */
   readonly requestMs?: number;
   readonly answerMs?: number;
 }

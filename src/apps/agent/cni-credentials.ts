@@ -9,9 +9,9 @@ import { renderKubeconfig } from '../../install/render-kubeconfig.ts';
 import { tokenExpiry } from '../../kube/jwt.ts';
 import type { IssuedToken } from '../../kube/token-request.ts';
 
-/** How often the files are compared with what they must contain. */
+/** Interval at which the files are compared with what they must contain. */
 const PERIOD_MS = 5000;
-/** How often the API is asked whether it still accepts the token. A rotated signing key ends all tokens at once. */
+/** Interval at which the API is asked whether it still accepts the token. A rotated signing key ends all tokens at once. */
 const CHECK_MS = 60_000;
 /** The longest wait between two attempts after a failure. */
 const RETRY_MS = 10_000;
@@ -56,7 +56,7 @@ export class CniCredentials {
   readonly #ports: CredentialPorts;
   readonly #place: CredentialPlace;
   #token: CurrentToken | undefined;
-  /** Of the token in the file of an earlier agent, until there is a new one. */
+  /** Expiry of the token in the file of an earlier agent, until there is a new one. */
   #earlierExpiryMs: number | undefined;
   #ownToken = '';
   #checkAtMs = 0;

@@ -9,9 +9,9 @@ import { onFile } from '../../install/on-file.ts';
 import { NODE_NAME_PLACEHOLDER } from '../../install/places.ts';
 import { refuseForeign, warningOfOthers } from '../../install/other-configurations.ts';
 
-/** How often to check whether the node can serve pods, and to try again. */
+/** Interval at which to check whether the node can serve pods, and to try again. */
 const RETRY_MS = 1000;
-/** How often source and installed file are compared. A mounted ConfigMap follows its object within a minute or so. */
+/** Interval at which source and installed file are compared. A mounted ConfigMap follows its object within a minute or so. */
 const COMPARE_MS = 5000;
 
 export interface ConflistPorts {

@@ -6,7 +6,7 @@ export interface IdleTimeoutPorts {
   readonly hasAgent: () => boolean;
 }
 
-/** How long a server of standalone calls stays. */
+/** Time for which a server of standalone calls stays. */
 export interface IdleTimeoutLimits {
   /** After the last call. */
   readonly idleMs: number;

@@ -13,7 +13,7 @@ import type { CallSettings, FromNetwork, NetworkStatus, ToNetwork } from './netw
 const BACK_OFF = { firstMs: 100, maxMs: 10_000, maxRefusedMs: 30_000 };
 /** The time limit for one answer. The process may plan thousands of routes first. */
 const ANSWER_MS = 5000;
-/** How long a process may leave questions unanswered and send nothing else before it is killed. */
+/** Time for which a process may leave questions unanswered and send nothing else before it is killed. */
 const HUNG_MS = 120_000;
 const STOP_MS = 3000;
 /** A process that lasts longer ends an outage; an outage that lasts longer is reported. */

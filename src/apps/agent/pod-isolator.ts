@@ -4,9 +4,9 @@ import type { Attachment } from '../../model/names.ts';
 import { attachmentOf, endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { FromNetwork, ToNetwork } from './network-channel.ts';
 
-/** How long an ADD waits until its policies are in force. Then it returns, and the pod stays closed until they are. */
+/** Time that an ADD waits until its policies are in force. Then it returns, and the pod stays closed until they are. */
 const IN_FORCE_MS = 5000;
-/** How long a DEL waits until nothing matches the addresses any more. */
+/** Time that a DEL waits until nothing matches the addresses any more. */
 const RELEASE_MS = 1000;
 
 interface IsolatorPorts {

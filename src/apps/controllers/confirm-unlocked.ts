@@ -2,7 +2,7 @@ import { isNetplugError, NetplugError } from '../../base/errors.ts';
 import { CLUSTER_INFORMATION_ID, isLocked } from '../../model/cluster-information.ts';
 import type { ControllerPorts } from './controller.ts';
 
-/** How long a reading counts. A lock expects that writes have ended 2 s later. */
+/** Time for which a reading counts. A lock expects that writes have ended 2 s later. */
 const FRESH_MS = 250;
 
 /** Returns `ControllerPorts.confirmUnlocked`. */

@@ -33,7 +33,7 @@ export const INSTALLATIONS = collectionHolding(INSTALLATION);
 export const PART_OF = 'app.kubernetes.io/part-of=netplug';
 /** Present only while the deletion of the installation has to wait for the operator. */
 const FINALIZER = 'netplug.io/operator';
-/** Of the same fields of an object, so that two programs that write them in turn do not fill the list of events. */
+/** Pause between events about the same fields of an object, so that two programs that overwrite each other do not flood the events. */
 const EVENT_PAUSE_MS = 5 * 60_000;
 const SHUT_DOWN_MS = 3000;
 const CONFLICT_MS = 50;

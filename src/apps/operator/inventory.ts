@@ -21,7 +21,7 @@ const content = v.looseObject({ data: v.looseObject({ objects: v.string() }) });
 export interface InventoryEntry extends ObjectReference {
   /** Empty until the object was applied. */
   readonly uid: string;
-  /** Of the object as it was rendered; empty until it was applied. */
+  /** The digest of the object as it was rendered; empty until it was applied. */
   readonly digest: string;
 }
 

@@ -6,7 +6,7 @@ import { loadAddon } from './addon.ts';
 import { endFlow, endFlowsOf, flowReader, listFlows } from './flow-messages.ts';
 import { NftSocket } from './nft-socket.ts';
 
-/** How many flows are ended in one exchange. */
+/** Number of flows that are ended in one exchange. */
 const AT_ONCE = 256;
 /** Between two parts of a long list other work can run. */
 const READ_AT_ONCE = 5000;

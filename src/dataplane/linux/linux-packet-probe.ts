@@ -23,7 +23,7 @@ const LAST_CHAINS: Readonly<Record<string, FilterHook['hook']>> = {
   'passed-input': 'input',
   'passed-postrouting': 'postrouting',
 };
-/** How long a packet may take to the first hook, as the pod may have to resolve its gateway first, and from hook to hook. */
+/** Time that a packet may take to the first hook, as the pod may have to resolve its gateway first, and from hook to hook. */
 const [FIRST_EVENT_MS, NEXT_EVENT_MS] = [3000, 1000];
 const POLL_MS = 10;
 const DYNAMIC_PORTS = [49_152, 65_536] as const;

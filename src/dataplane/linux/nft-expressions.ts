@@ -41,7 +41,7 @@ const DESTINATION_TRANSLATED = 1 << 5;
 const VERDICTS = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
 const FIB = { RESULT_ADDRTYPE: 3, F_DADDR: 2, RTN_LOCAL: 2 } as const;
 const LOG_LEVEL_INFO = 6;
-/** Of the packet mark. kube-proxy uses bits 14 and 15. */
+/** Bit of the packet mark. kube-proxy uses bits 14 and 15. */
 const MARK_BIT = 0x0010_0000;
 /** Enough for the headers of IPv6, TCP and a tunnel. */
 const REPORTED_BYTES = 128;

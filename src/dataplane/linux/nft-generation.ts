@@ -4,7 +4,7 @@ import type { NftSocket } from './nft-socket.ts';
 const NFT_MSG_GETGEN = (10 << 8) | 16;
 const NFTA_GEN_ID = 1;
 const NFGENMSG_BYTES = 4;
-/** Of all families. */
+/** Request for the generation of all families. */
 const GET_GENERATION: Message = { type: NFT_MSG_GETGEN, flags: NLM_F_ACK, body: Buffer.alloc(NFGENMSG_BYTES) };
 
 /**

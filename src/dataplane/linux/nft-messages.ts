@@ -212,7 +212,7 @@ function setAttributes(table: string, name: string): readonly Buffer[] {
 }
 
 interface ElementBytes {
-  /** Of an anonymous set. */
+  /** The id of an anonymous set. */
   readonly id?: number;
   /** Encoded; at most 64 KiB. */
   readonly elements: Buffer;

@@ -26,7 +26,7 @@ interface Applied {
   readonly wanted: string;
   /** What nft printed of it; undefined when there was none, and none was needed. */
   readonly printed: string | undefined;
-  /** Of all tables at that time or before; undefined when the kernel does not tell. */
+  /** The generation of all tables at that time or before; undefined when the kernel does not tell. */
   readonly generation: number | undefined;
 }
 

@@ -38,7 +38,7 @@ export interface ActualSet {
 }
 
 export interface PolicyBatch {
-  /** Of one transaction. Empty when the actual state is the desired one. */
+  /** The messages of one transaction. Empty when the actual state is the desired one. */
   readonly messages: readonly Message[];
   /** The id of the rule that a message adds. */
   readonly ruleOf: ReadonlyMap<Message, string>;

@@ -16,7 +16,7 @@ const COMMAND_BIND = 1;
 const COPY_PACKET = 2;
 /** The kernel numbers the messages of a socket, so that losses can be counted. */
 const FLAG_SEQUENCE = 1;
-/** How long the kernel collects packets into one message, in hundredths of a second. */
+/** Time for which the kernel collects packets into one message, in hundredths of a second. */
 const COLLECT = 10;
 
 /** Makes the socket the listener of the group, with at most so many bytes of each packet. */

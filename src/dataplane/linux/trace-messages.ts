@@ -26,7 +26,7 @@ export interface TraceEvent {
   /** Family and name. */
   readonly table: string;
   readonly chain: string;
-  /** Of the rule; 0 at the end of a chain. */
+  /** The handle of the rule; 0 at the end of a chain. */
   readonly handle: bigint;
   readonly verdict: 'accept' | 'drop' | 'next';
 }

@@ -3,9 +3,9 @@ import type { NodeName } from '../../model/names.ts';
 
 /** What the index of borrowers says of one node and one block. */
 export interface BorrowedRecord {
-  /** Of the block; undefined when it has none. */
+  /** The owner of the block; undefined when it has none. */
   readonly owner: NodeName | undefined;
-  /** Of the addresses that the node holds, lowest first. */
+  /** The ordinals of the addresses that the node holds, lowest first. */
   readonly ordinals: readonly number[];
 }
 

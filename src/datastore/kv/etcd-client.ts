@@ -84,8 +84,8 @@ export class EtcdClient implements AsyncDisposable {
   }
 
   /**
-   * How often etcd has answered at an older revision than before. Reads are linearizable, so that this happens only after
-   * a restore of older data.
+   * Number of times that etcd has answered at an older revision than before. Reads are linearizable, so that this
+   * happens only after a restore of older data.
    */
   get rollbacks(): number {
     return this.#rollbacks;

@@ -29,7 +29,7 @@ function encodeLength(length: number): Buffer {
   return Buffer.of(...bytes, rest);
 }
 
-/** Of the dynamic table, unless settings say otherwise. */
+/** Size of the dynamic table, unless settings say otherwise. */
 const TABLE_BYTES = 4096;
 /** What an entry counts in the dynamic table beside its text. */
 const ENTRY_BYTES = 32;
@@ -135,7 +135,7 @@ class Reader {
   }
 }
 
-/** Of four bytes after the prefix: integers have at most 28 bits. */
+/** Shift of the last of four bytes after the prefix: integers have at most 28 bits. */
 const MOST_SHIFT = 21;
 
 function decodeHuffman(bytes: Buffer): string {

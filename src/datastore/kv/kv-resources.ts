@@ -13,7 +13,7 @@ import { listRange } from './paging.ts';
 import { insist, jsonOf, resourceReader, sortOut, versionOf } from './records.ts';
 import { absent, bytesOf, get, present, put, rangesIn, remove, txn, unchanged } from './requests.ts';
 
-/** How often an update without a version is tried while other writers change the resource. */
+/** Number of tries of an update without a version while other writers change the resource. */
 const UPDATE_TRIES = 8;
 
 /** The resources that users write: plain objects, each under its own key. */

@@ -34,7 +34,7 @@ export interface KvStoreOptions {
   /** What every key begins with. */
   readonly prefix?: string;
   readonly limits?: Partial<ClientLimits>;
-  /** How many records one request of a long listing fetches. */
+  /** Number of records that one request of a long listing fetches. */
   readonly pageSize?: number;
   /** Called with the method of every request sent to etcd, to count them. */
   readonly onRequest?: (method: string) => void;

@@ -47,7 +47,7 @@ export interface MemoryBackup {
 
 const NOTHING_STORED: MemoryState = { revision: 0, blocks: new Map(), endpoints: new Map(), resources: new Map() };
 
-/** How many past states a stale reader can be shown. */
+/** Number of past states that a stale reader can be shown. */
 const HISTORY = 16;
 
 /** What several memory stores share: the records of one cluster. Every change makes a new state and a new version. */
@@ -61,7 +61,7 @@ export class MemoryDatabase {
   readonly networkReports: (NetworkReport & { readonly node: string })[] = [];
   readonly #listeners = new Set<{ readonly onState: (state: MemoryState) => void; readonly onLost: () => void }>();
 
-  /** How often a backup was restored. */
+  /** Number of times that a backup was restored. */
   get rollbacks(): number {
     return this.#rollbacks;
   }

@@ -36,7 +36,7 @@ export class ApiLease implements NamedLease {
   #wasHeld = false;
   /** When the last successful `hold` began, on the monotonic clock. */
   #heldFromMs = Number.NEGATIVE_INFINITY;
-  /** How often the lease had changed hands when this candidate acquired it. */
+  /** Number of times that the lease had changed hands when this candidate acquired it. */
   #term: number | undefined;
   /** The object as it was last read or written. */
   #known: ApiObject | undefined;

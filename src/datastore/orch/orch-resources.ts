@@ -17,7 +17,7 @@ import { nodeProblems } from './node-objects.ts';
 import { collectionOf, collectionIn, refuseNodeWrite, resourceReader } from './resource-objects.ts';
 import { insist, sortOut } from './unreadable.ts';
 
-/** How often an update without a version is tried while other writers change the resource. */
+/** Number of tries of an update without a version while other writers change the resource. */
 export const UPDATE_TRIES = 8;
 
 interface Write {

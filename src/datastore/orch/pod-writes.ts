@@ -6,7 +6,7 @@ import type { Stored } from '../allocation-store.ts';
 import { CONTAINER_ID, annotationKey, isMainInterface, packEndpoint, POD_IPS, readEndpoint } from './pod-endpoints.ts';
 import { Unreadable } from './unreadable.ts';
 
-/** How often a note that changes under the hands of its remover is read again. */
+/** Number of times that a note that changes under the hands of its remover is read again. */
 const CLEAR_TRIES = 3;
 
 /** A patch of the status can change annotations, and needs no right to the whole pod. */

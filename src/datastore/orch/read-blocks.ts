@@ -7,7 +7,7 @@ import { BLOCKS, readBlock, readClaim } from './block-objects.ts';
 import { blockObjectName } from './names.ts';
 import { found, insist, sortOut } from './unreadable.ts';
 
-/** How many blocks are fetched at the same moment. */
+/** Number of blocks that are fetched at the same moment. */
 const AT_ONCE = 8;
 
 /** Only names and labels are fetched: there may be thousands of blocks. */

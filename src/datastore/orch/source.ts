@@ -5,7 +5,7 @@ import type { Collection } from '../../kube/paths.ts';
 import type { ObjectChange } from '../../kube/shared-watches.ts';
 import { deletedRecord, type FollowedRecord } from '../follow.ts';
 
-/** How many objects are read in one turn of the event loop. */
+/** Number of objects that are read in one turn of the event loop. */
 const SLICE = 200;
 
 export interface SourceEvent {

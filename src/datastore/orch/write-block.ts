@@ -25,7 +25,7 @@ export interface Written extends BlockWrite {
   readonly object: ApiObject | undefined;
 }
 
-/** How often the revert is tried while other writers change the block. */
+/** Number of times that the revert is tried while other writers change the block. */
 const UNDO_TRIES = 16;
 
 /** Writes one block if it is still as it was read. The name decides creation, uid and resourceVersion the rest. */

@@ -7,7 +7,7 @@ import type { ClusterSettings } from './settings.ts';
 
 const PORT = HEALTH_PORTS.controllers;
 const KV_DIR = '/etc/netplug/kv';
-/** Of the image; it can read the certificates. */
+/** Group of the image, which can read the certificates. */
 const GROUP = 65_532;
 
 /**

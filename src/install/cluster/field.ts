@@ -47,7 +47,7 @@ export interface ShownObjects {
   variable(this: void, name: string): string | undefined;
   readonly registry: string | undefined;
   readonly pullSecrets: readonly string[];
-  /** Of the controllers. */
+  /** The replicas of the controllers. */
   readonly replicas: unknown;
   readonly hasBird: boolean;
 }

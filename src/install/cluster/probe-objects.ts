@@ -20,7 +20,7 @@ const FLOW_SERVER = 'netplug-flow-server';
 const FLOW_CLIENT = 'netplug-flow-client';
 /** The clients end first: without a server they would have lost something. */
 export const FLOW_PODS = [FLOW_CLIENT, FLOW_SERVER];
-/** How long datagrams flow at most. */
+/** Time for which datagrams flow at most. */
 const FLOW_SECONDS = 4 * 3600;
 /** Servers start before their clients, and must end after them. */
 const OUTLIVED_SECONDS = 1800;

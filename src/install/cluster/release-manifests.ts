@@ -44,9 +44,9 @@ const TITLES: Readonly<Record<Variant, string>> = {
 };
 
 export interface ManifestOptions {
-  /** Such as `v3.27.0`. */
+  /** Example: `v3.27.0`. */
   readonly release: string;
-  /** Of an Installation; with one common pool unless it lists others. */
+  /** Spec of an Installation; with one common pool unless it lists others. */
   readonly spec?: InstallationSpec;
   /** As in `KV_ENDPOINTS`; a placeholder unless given. */
   readonly endpoints?: string | undefined;

@@ -2,7 +2,7 @@ import type { Manifest } from '../../model/manifest.ts';
 import type { ComponentOverride } from '../../model/installation.ts';
 import { type EnvVar, metadataOf, podTemplate, selectorOf } from './pod-template.ts';
 
-/** Of the image. */
+/** User of the image. */
 const USER = 65_532;
 
 export interface ReplicatedDeployment {
@@ -16,7 +16,7 @@ export interface ReplicatedDeployment {
   readonly port: number;
   readonly replicas: number;
   readonly override: ComponentOverride;
-  /** Of the Deployment, besides name and labels. */
+  /** The metadata of the Deployment, besides name and labels. */
   readonly metadata?: Manifest;
   readonly container?: Manifest;
   readonly volumes?: readonly Manifest[];

@@ -15,9 +15,9 @@ export type ClusterDatastore =
   | { readonly type: 'kvv3'; readonly endpoints: string; readonly tls: 'none' | 'secret' };
 
 export interface Images {
-  /** Of the agent and BIRD. */
+  /** Image of the agent and BIRD. */
   readonly node: string;
-  /** Of controllers, operator and tool. */
+  /** Image of the controllers, the operator and the tool. */
   readonly tools: string;
   /** Names of Secrets in the namespace of netplug. */
   readonly pullSecrets: readonly string[];
@@ -25,7 +25,7 @@ export interface Images {
 
 /** Everything that an installation in a cluster depends on. The objects of every method are rendered from it. */
 export interface ClusterSettings {
-  /** Such as `v3.27.0`. */
+  /** Example: `v3.27.0`. */
   readonly release: string;
   readonly variant: Variant;
   readonly datastore: ClusterDatastore;

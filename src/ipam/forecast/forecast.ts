@@ -24,7 +24,7 @@ export interface ForecastNode {
   readonly name: NodeName;
   /** Pools its pods may use, in order. Nodes with the same ones share the list. */
   readonly pools: readonly Pool[];
-  /** How many addresses it still asks for. */
+  /** Number of addresses that it still asks for. */
   readonly wants: number;
 }
 

@@ -1,7 +1,7 @@
 const DAY_MS = 86_400_000;
 /** Samples older than this say nothing about tomorrow. */
 const WINDOW_MS = DAY_MS;
-/** Of a shorter time nothing is concluded: a rollout of a minute is no trend. */
+/** Shortest time from which a growth is concluded: a rollout of a minute is no trend. */
 const LEAST_MS = DAY_MS / 24;
 /** One sample is kept for this time, the highest. */
 const SAMPLE_MS = DAY_MS / 96;

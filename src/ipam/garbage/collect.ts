@@ -33,7 +33,7 @@ export interface CollectorSettings {
 export interface CollectedGarbage {
   /** Addresses that will be released unless their user comes back. */
   readonly candidates: readonly HeldAddress[];
-  /** Those of them that this pass found. */
+  /** Held addresses among them that this pass found. */
   readonly found: readonly HeldAddress[];
   readonly released: readonly HeldAddress[];
   /** Nodes that are gone and hold nothing any more, with what was given back of each. */
@@ -57,7 +57,7 @@ const NOTHING: CollectedGarbage = {
 };
 /** Passes that come later than this leave open what was the case in between. */
 const GAP_PERIODS = 3;
-/** How many requests to the orchestrator's API are on their way at once. */
+/** Number of requests to the orchestrator's API that are on their way at once. */
 const AT_ONCE = 16;
 
 /**

@@ -33,7 +33,7 @@ export class NodeAssertion {
   readonly #datastore: DatastoreId;
   readonly #node: NodeName;
   #rollbacks: number | undefined;
-  /** Of the monotonic clock. */
+  /** End of the grace period, on the monotonic clock. */
   #graceEndsMs = 0;
 
   constructor(

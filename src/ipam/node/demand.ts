@@ -6,7 +6,7 @@ import { warmPoolTarget } from './plan-warm-pool.ts';
 
 /** The window over which recent pod starts are counted. */
 const RATE_WINDOW_MS = 5000;
-/** How long a pool without pods on the node keeps its pre-allocated addresses after the last pod start. */
+/** Time for which a pool without pods on the node keeps its pre-allocated addresses after the last pod start. */
 const MEMORY_MS = 60_000;
 
 /** Counts the pod starts of this node by pool. */

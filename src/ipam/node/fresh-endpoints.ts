@@ -2,7 +2,7 @@ import type { Change } from '../../datastore/allocation-store.ts';
 import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { NodeCache } from './node-cache.ts';
 
-/** How long the watch may lag behind a write. */
+/** Time for which the watch may lag behind a write. */
 export const CATCH_UP_MS = 500;
 
 /** An endpoint that is being written, and the version of it that the cache shows until then. */

@@ -4,7 +4,7 @@ import { journalsOfOtherDatastores, runsToRecover, runsWithJournal } from './orp
 import { type RecoveryScope, outdatedDamagedSegments, type RecoveryPorts, recoverJournals } from './recover.ts';
 import { isOnMachine } from './run-id.ts';
 
-/** How long addresses that a run on another machine has pre-allocated are kept, as after a reinstallation. */
+/** Time for which addresses that a run on another machine has pre-allocated are kept, as after a reinstallation. */
 const OTHER_MACHINE_MS = 600_000;
 
 /**

@@ -24,7 +24,7 @@ import { type Host, isOfBoot } from './run-id.ts';
 import { isOfRun } from './preallocated.ts';
 import { undoEntry } from './undo-entry.ts';
 
-/** How often the lock is tried: another process may be about to complete the recovery, or to exit. */
+/** Number of times that the lock is tried: another process may be about to complete the recovery, or to exit. */
 const LOCK_TRIES = 9;
 
 export interface RecoveryPorts extends RetryPorts {

@@ -22,7 +22,7 @@ import { ResidentNode } from './resident-node.ts';
 const NODE = nodeName('n1');
 const never = new AbortController().signal;
 
-/** How many times faster than that of the machine the clock of the node runs. */
+/** Factor by which the clock of the node runs faster than the clock of the machine. */
 const SPEED = 20;
 const MINUTE_MS = 60_000;
 const fastClock: Clock = {

@@ -28,7 +28,7 @@ import { PreallocatedAddresses } from './preallocated.ts';
 import type { ResidentState } from './resident-state.ts';
 import { WarmPool } from './warm-pool.ts';
 
-/** How often the warm pools are checked while nothing happens. */
+/** Interval at which the warm pools are checked while nothing happens. */
 const CHECK_MS = 5000;
 const BACK_OFF = { firstMs: 50, maxMs: 2000, maxRefusedMs: 10_000 };
 const RELIST_POLL_MS = 100;
@@ -37,7 +37,7 @@ const RESTART = new Error('the watch is restarted');
 const ENDING = new NetplugError('store/unavailable', 'Cannot use the datastore: the agent is shutting down', {
   hint: 'Try again in a moment',
 });
-/** How long a call waits for an unavailable datastore. */
+/** Time that a call waits for an unavailable datastore. */
 const UNAVAILABLE_MS = 2000;
 
 export interface ResidentPorts extends RetryPorts {
@@ -94,7 +94,7 @@ export class ResidentNode {
     hint: 'Try again in a moment',
   });
   #watch = new AbortController();
-  /** How often the records were listed. */
+  /** Number of times that the records were listed. */
   #lists = 0;
   /** The first list is not complete, or the watch failed. */
   #isWatchDown = true;

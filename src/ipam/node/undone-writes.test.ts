@@ -45,7 +45,7 @@ class Bench {
   betweenBlocks: (() => Promise<void>) | undefined;
   /** The watch that runs says nothing more of the first block. */
   isFirstHeldBack = false;
-  /** How often the watch has told of the first block. */
+  /** Number of times that the watch has told of the first block. */
   shown = 0;
   /** Whether the datastore becomes unavailable with the commit that claims a block. */
   isLostAfterClaim = false;

@@ -15,7 +15,7 @@ import { type PreallocatedAddresses, runOf } from './preallocated.ts';
 import { fittingBlocks } from './plan-flush.ts';
 import { planWarmPool } from './plan-warm-pool.ts';
 
-/** How long a pool pre-allocates no addresses after another node had to request one. */
+/** Time for which a pool pre-allocates no addresses after another node had to request one. */
 const YIELD_MS = 10_000;
 
 export interface WarmPoolPorts {
@@ -26,7 +26,7 @@ export interface WarmPoolPorts {
   readonly view: LocalView;
   readonly preallocated: PreallocatedAddresses;
   readonly otherRuns: OtherRuns;
-  /** How long the node assigns nothing new, in milliseconds. */
+  /** Time for which the node assigns nothing new, in milliseconds. */
   readonly graceMs: () => number;
   /** Requests another flush at once. */
   readonly triggerNow: () => void;

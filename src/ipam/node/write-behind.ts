@@ -16,13 +16,13 @@ import { type AdjustBlocks, fittingEntries, planFlush } from './plan-flush.ts';
 import { isOfOwnView, isCached } from './cached-changes.ts';
 import { undoEntry } from './undo-entry.ts';
 
-/** How long entries without a waiting caller gather, so that pods that start together become one write. */
+/** Time that entries without a waiting caller gather, so that pods that start together become one write. */
 const GATHER_MS = 20;
-/** How long after a write the next one begins unless a caller waits: what a write costs grows little with its entries. */
+/** Time from a write to the next one unless a caller waits: what a write costs grows little with its entries. */
 const APART_MS = 100;
 const WRITE_MS = 15_000;
 const BACK_OFF = { firstMs: 100, maxMs: 2000, maxRefusedMs: 10_000 };
-/** How long the cache may take to show what a conflict was about. */
+/** Time that the cache may take to show what a conflict was about. */
 const LAG = { firstMs: 2, maxMs: 64 };
 /** Without a reason, one with a stack would be made each time. */
 const TRIGGERED = new Error('a write is urgent');
@@ -56,7 +56,7 @@ interface Item {
   caller: { resolve(outcome: Outcome): void; reject(cause: unknown): void } | undefined;
   readonly enqueuedMs: number;
   isAborted: boolean;
-  /** How often the datastore refused the item in a write of its own. */
+  /** Number of times that the datastore refused the item in a write of its own. */
   refusals: number;
 }
 
@@ -83,7 +83,7 @@ export class WriteBehind {
     this.#ended = this.#run();
   }
 
-  /** How many entries are pending. */
+  /** Number of entries that are pending. */
   get depth(): number {
     return this.#queue.length;
   }

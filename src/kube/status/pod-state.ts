@@ -49,7 +49,7 @@ export interface PodState {
   readonly node: string;
   readonly phase: 'pending' | 'running' | 'ready' | 'succeeded' | 'failed';
   readonly addresses: readonly string[];
-  /** Of its containers. */
+  /** The images of its containers. */
   readonly images: readonly string[];
   readonly readyContainers: number;
   readonly restarts: number;
@@ -61,7 +61,7 @@ export interface PodState {
   readonly reason?: string | undefined;
   /** What the container that has failed printed at last; undefined when none has. */
   readonly output?: string | undefined;
-  /** Of the container that has failed. */
+  /** The exit code of the container that has failed. */
   readonly exitCode?: number | undefined;
 }
 

@@ -8,10 +8,10 @@ const EXAMPLES = 3;
 /** Ends of connections under a name that users know. */
 export interface PeerGroup {
   readonly kind: 'pods' | 'nodes' | 'addresses';
-  /** Such as `shop app=web (3 pods)`. */
+  /** Example: `shop app=web (3 pods)`. */
   readonly text: string;
   readonly namespace?: string;
-  /** Of the workload; absent for all pods of a namespace or of the cluster. */
+  /** The labels of the workload; absent for all pods of a namespace or of the cluster. */
   readonly labels?: Labels;
   readonly count: number;
   /** Names of some of them. */

@@ -38,7 +38,7 @@ export type Peer =
 export interface PeerClass {
   readonly number: number;
   readonly members: readonly Peer[];
-  /** Of the first member. */
+  /** The addresses of the first member. */
   readonly addresses: Readonly<Partial<Record<Family, Address>>>;
   /** The rules that apply to it, for each view; undefined for ends without policies in any view, or in one. */
   readonly subject: readonly (Readonly<Record<PolicyDirection, Subject>> | undefined)[] | undefined;
@@ -52,7 +52,7 @@ export interface PeerClass {
 /** What an endpoint applies in one direction. */
 export interface Subject {
   readonly endpoint: PolicyEndpoint;
-  /** Of a host endpoint. */
+  /** Ports of a host endpoint that no policy closes. */
   readonly open?: OpenPorts;
   readonly facts: RuleFacts;
   /** Its terms, as they are in `PeerClass.terms`. */

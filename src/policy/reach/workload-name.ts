@@ -29,7 +29,7 @@ export interface Workload {
   readonly namespace: string;
   /** Empty for a pod without labels of its own. */
   readonly labels: Labels;
-  /** Such as `app=web`; the name of the pod when it has no labels. */
+  /** Example: `app=web`; the name of the pod when it has no labels. */
   readonly name: string;
 }
 

@@ -28,7 +28,7 @@ export type RuleOrigin =
       readonly kind: 'tier';
       readonly name: string;
       readonly direction: PolicyDirection;
-      /** Of a host endpoint, for packets that it forwards: neither end of the packet is the endpoint. */
+      /** Set for a host endpoint that forwards the packet: the endpoint is neither end of it. */
       readonly isForwarded?: true;
     }
   /** Only staged policies of a tier apply, and none of their rules decides: its default action would. */
@@ -56,13 +56,13 @@ export interface PolicyRuleset {
 /** Settings that the ruleset depends on. */
 export interface RulesetSettings {
   readonly node: string;
-  /** Of `Log` rules in the kernel log. */
+  /** The log prefix of `Log` rules in the kernel log. */
   readonly logPrefix: string;
   /** For packets of a pod to its own node that its egress policies allow. */
   readonly endpointToHostAction: 'Accept' | 'Drop';
   /** Ports that no policy of a host endpoint closes; none unless set. */
   readonly failsafe?: OpenPorts;
-  /** Those of netplug alone unless set. */
+  /** The pod links of netplug alone unless set. */
   readonly podLinks?: PodLinkNames;
   /** Actions that the kernel refuses, and that rules are written without; none unless set. */
   readonly missingLogs?: ReadonlySet<PacketLog>;
@@ -73,6 +73,6 @@ export interface HostLinks {
   readonly interfaces: readonly LinkWithAddresses[];
   /** Packets of the tunnels that the node has to other nodes; another table drops those of strangers. */
   readonly tunnels: readonly Pick<OpenPort, 'protocol' | 'port'>[];
-  /** Of the datastore: no policy cuts the node off from them. */
+  /** The servers of the datastore: no policy cuts the node off from them. */
   readonly servers: readonly ServicePort[];
 }

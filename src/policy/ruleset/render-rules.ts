@@ -68,7 +68,7 @@ export interface RuleList {
 
 export interface RenderContext {
   readonly sets: RuleSets;
-  /** Of `Log` rules, in the kernel log. */
+  /** The log prefix of `Log` rules, in the kernel log. */
   readonly logPrefix: string;
   /** What `Allow` does. */
   readonly allow: readonly FilterAction[];

@@ -126,7 +126,7 @@ export class RulesetCompiler {
       if (interfaceName !== undefined) this.#renderInterface(view, interfaceName);
   }
 
-  /** Of several endpoints with the interface, which should not happen, the first by key has it. */
+  /** Renders the chains of an interface. If several endpoints have it, which should not happen, the first by key counts. */
   #renderInterface(view: PolicyView, interfaceName: string): void {
     this.#entries.delete(interfaceName);
     const keys = [...this.#interfaces].filter(([, name]) => name === interfaceName).map(([key]) => key);

@@ -3,7 +3,7 @@ import type { ObjectStage } from '../../install/cluster/cluster-objects.ts';
 
 /** The release that an upgrade leads to, with everything that is applied for it. */
 export interface UpgradeTarget {
-  /** Such as `v3.27.0`. */
+  /** Example: `v3.27.0`. */
   readonly release: string;
   /** Objects of the installed variant with the user's edits, by stage. */
   readonly stages: readonly ObjectStage[];

@@ -14,7 +14,7 @@ import type { ClusterSnapshot } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
 
 export interface TargetOptions {
-  /** Such as `v3.27.0`. */
+  /** Example: `v3.27.0`. */
   readonly release: string;
   /** In place of the one that the images of the cluster have. */
   readonly registry?: string | undefined;

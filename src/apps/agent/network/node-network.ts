@@ -36,7 +36,7 @@ import { shownNetwork } from './shown-network.ts';
 import { ADDRESSES_PAUSE_MS, findOwnAddresses, assertNoConflict } from './host/own-addresses.ts';
 import { TunnelFilter } from './routes/tunnel-filter.ts';
 
-/** How often the node is compared with its desired state without a trigger. */
+/** Interval at which the node is compared with its desired state without a trigger. */
 const SLOW_RESYNC_MS = 60_000;
 /** The same for what the kernel does not report: forwarding, and nftables. */
 const RESYNC_MS = 10_000;

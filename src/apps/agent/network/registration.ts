@@ -2,7 +2,7 @@ import type { Clock } from '../../../base/clock.ts';
 import type { NetworkReport, NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { NodeName } from '../../../model/names.ts';
 
-/** How long the network must fail before the condition of the Node changes. */
+/** Time for which the network must fail before the condition of the Node changes. */
 const FAILURE_GRACE_MS = 30_000;
 
 export interface RegistrationPorts {

@@ -28,7 +28,7 @@ class VersionRun implements RunningController {
   readonly #ports: ControllerPorts;
   readonly #observed: Observed;
   readonly #types: readonly string[];
-  /** Of the record as it was last there: one that is deleted is restored with it. */
+  /** Cluster id of the last record, with which a deleted record is restored. */
   #clusterId: string | undefined;
   #reported: readonly string[] = [];
   #isDue = false;

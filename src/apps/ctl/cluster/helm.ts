@@ -16,7 +16,7 @@ export interface HelmRelease {
 }
 
 export interface Helm {
-  /** Such as `v4.3.1`. */
+  /** Example: `v4.3.1`. */
   readonly version: string;
   /** Installs the chart of this release, or upgrades to it. */
   readonly install: (release: HelmRelease, values: object) => Promise<void>;

@@ -37,7 +37,7 @@ import { withFlags } from './read-installation.ts';
 import { refuseOtherRecords } from './refuse-other-records.ts';
 import { readStandingSettings } from './standing-settings.ts';
 
-/** Of one object. */
+/** Number of changes shown of one object. */
 const SHOWN_CHANGES = 10;
 const WRITE_VERBS = ['get', 'create', 'patch'];
 const READ_RIGHTS: readonly NeededRight[] = [

@@ -12,7 +12,7 @@ export interface ClusterInstallOptions {
   /** As in `NETPLUG_INTERFACE_PREFIX`. */
   readonly interfacePrefix: string | undefined;
   readonly pools: readonly InstallationPool[] | undefined;
-  /** Of the Installation in the file of `--spec`. */
+  /** The spec of the Installation in the file of `--spec`. */
   readonly spec: InstallationSpec | undefined;
   readonly proof: 'run' | 'skip';
   readonly mode: ConfirmMode;

@@ -11,7 +11,7 @@ import { readMark, withMark } from './import-mark.ts';
 
 /** After this time, writes that were planned before the lock have ended. */
 const SETTLE_MS = 2000;
-/** How long to wait until agents have returned their pre-allocated addresses; running agents need milliseconds. */
+/** Time to wait until agents have returned their pre-allocated addresses; running agents need milliseconds. */
 const AGENTS_TIMEOUT_MS = 10_000;
 const PERIOD_MS = 500;
 

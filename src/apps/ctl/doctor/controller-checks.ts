@@ -17,7 +17,7 @@ export interface ControllerFacts {
   readonly clusterProblem: string | undefined;
   /** Namespaces with pods of networks with policy.type "orch", where those need profiles from controllers. */
   readonly namespaces: readonly string[];
-  /** Those of them that have no profile. */
+  /** Namespaces among them that have no profile. */
   readonly withoutProfile: readonly string[];
 }
 

@@ -16,7 +16,7 @@ export interface ForwardFilter {
 }
 
 export interface FilterRule {
-  /** Such as `iifname npl*` and `saddr 10.0.0.0/8`; `?` for a match that is not recognized. */
+  /** Example: `iifname npl*` and `saddr 10.0.0.0/8`; `?` for a match that is not recognized. */
   readonly matches: readonly string[];
   /** `>` and a name jump to a chain; undefined decides nothing. */
   readonly action: 'accept' | 'drop' | 'return' | `>${string}` | undefined;

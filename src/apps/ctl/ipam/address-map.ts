@@ -31,7 +31,7 @@ export interface MappedPool {
   readonly name: string;
   readonly cidr: string;
   readonly blockSize: number;
-  /** How many blocks it has, claimed or not. */
+  /** Number of blocks that it has, claimed or not. */
   readonly places: bigint;
   /** The claimed ones, in order. */
   readonly blocks: readonly MappedBlock[];
@@ -67,7 +67,7 @@ export function blockAt({ cidr, blockSize }: MappedPool, place: bigint): string 
   return formatCidr({ base: { family: base.family, value }, prefixBits: blockSize });
 }
 
-/** How many addresses are in each state. */
+/** Returns the number of addresses in each state. */
 export function countStates(addresses: readonly MappedAddress[]): ReadonlyMap<State, number> {
   const counts = new Map(STATES.map((state) => [state, 0]));
   for (const { state } of addresses) counts.set(state, (counts.get(state) ?? 0) + 1);

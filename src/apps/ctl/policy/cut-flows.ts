@@ -9,9 +9,9 @@ import { endText } from './ask-flows.ts';
 export interface CutFlow {
   readonly from: string;
   readonly to: string;
-  /** Such as `TCP port 80`. */
+  /** Example: `TCP port 80`. */
   readonly traffic: string;
-  /** How often it was seen. */
+  /** Number of times that it was seen. */
   readonly count: number;
   readonly lastSeen: string;
 }

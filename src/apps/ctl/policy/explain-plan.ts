@@ -23,7 +23,7 @@ interface Reason {
 export interface PlannedConnections {
   readonly from: readonly PeerGroup[];
   readonly to: readonly PeerGroup[];
-  /** Such as `TCP 80, 443`. */
+  /** Example: `TCP 80, 443`. */
   readonly traffic: string;
   readonly ranges: readonly { readonly protocol: string; readonly firstPort?: number; readonly lastPort?: number }[];
   readonly family?: 4 | 6;

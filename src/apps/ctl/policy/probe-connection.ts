@@ -22,7 +22,7 @@ interface ProbedVerdict {
 
 /** One place where policies of this node see the packet. */
 interface ProbedPlace {
-  /** Such as `egress of shop/web`. */
+  /** Example: `egress of shop/web`. */
   readonly place: string;
   readonly outcome: ComparedPlace['outcome'];
   /** What the definitions say; absent where no policy should see the packet. */

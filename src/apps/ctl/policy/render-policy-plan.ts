@@ -3,7 +3,7 @@ import type { CutFlow } from './cut-flows.ts';
 import type { PlannedConnections, PolicyPlan } from './explain-plan.ts';
 
 const ACTIONS = { create: 'created', change: 'changed', delete: 'deleted', none: 'unchanged' } as const;
-/** Of one list of the text; JSON has all. */
+/** Entries shown of each list of the text; JSON has all. */
 const SHOWN = { ends: 8, connections: 40 };
 
 /** Renders warnings, what is cut, and what is opened. */

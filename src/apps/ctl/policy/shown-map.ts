@@ -9,7 +9,7 @@ export interface ShownCell {
   /** Places in `groups`. */
   readonly from: number;
   readonly to: number;
-  /** Such as `TCP 80, 443`. */
+  /** Example: `TCP 80, 443`. */
   readonly traffic: string;
   /** Only some of the ends of the groups, or only one IP family. */
   readonly isPartial: boolean;

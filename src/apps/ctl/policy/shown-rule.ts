@@ -3,7 +3,7 @@ import type { PolicyDirection, PolicyRule } from '../../../policy/resolved-polic
 
 /** A rule, where its resource has it, and what it says. */
 export interface ShownRule {
-  /** Such as `ingress[0]`. */
+  /** Example: `ingress[0]`. */
   readonly place: string;
   readonly text: string;
 }

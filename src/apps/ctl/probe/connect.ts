@@ -6,7 +6,7 @@ import { fullSize, isAnswered, type UdpTarget } from './datagrams.ts';
 
 const RETRY_MS = 500;
 const ANSWER_MS = 5000;
-/** How long a closed URL must stay silent: longer than a request takes to be repeated by TCP. */
+/** Time for which a closed URL must stay silent: longer than a request takes to be repeated by TCP. */
 const SILENT_MS = 3000;
 
 export interface Connections {

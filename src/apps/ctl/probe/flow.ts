@@ -6,13 +6,13 @@ import { openTo, type UdpTarget } from './datagrams.ts';
 import { answerHttp } from './serve-probe.ts';
 
 const EVERY_MS = 50;
-/** Of so many datagrams one leaves from a port of its own, as a new connection: policy is asked anew. */
+/** One of this many datagrams leaves from a port of its own, as a new connection that policies judge anew. */
 const FRESH_EVERY = 5;
 /** Longer than any queue delays a packet. */
 const ANSWER_MS = 5000;
 /** After a longer pause of this process, answers may have come that it has not read yet. */
 const PAUSE_MS = 1000;
-/** How long everything must be answered again before an outage is over. */
+/** Time for which everything must be answered again before an outage is over. */
 const QUIET_MS = 1000;
 /** The longest outage whose end is waited for. */
 const OUTAGE_MS = 30_000;
@@ -66,7 +66,7 @@ export async function watchFlow(
 /** A datagram without an answer so far. */
 interface Waiting {
   readonly sentMs: number;
-  /** Of this datagram alone. */
+  /** Socket that only this datagram uses. */
   readonly own: Socket | undefined;
 }
 

@@ -12,7 +12,7 @@ import { applyOwned, writeResource, type WriteVerb } from './write-resource.ts';
 export interface WriteOptions extends Owning {
   readonly verb: WriteVerb;
   readonly files: FileChoice;
-  /** Of resources that name none. */
+  /** The namespace of resources that name none. */
   readonly namespace: string | undefined;
   /** What `create` does about resources that are there already. */
   readonly ifThere: 'skip' | 'fail';

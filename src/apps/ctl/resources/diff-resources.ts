@@ -14,7 +14,7 @@ import { readResources } from './resource-files.ts';
 
 export interface DiffOptions extends Owning {
   readonly files: FileChoice;
-  /** Of resources that name none. */
+  /** The namespace of resources that name none. */
   readonly namespace: string | undefined;
 }
 

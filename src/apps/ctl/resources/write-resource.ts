@@ -21,7 +21,7 @@ export interface Writing extends RetryPorts {
   readonly mode: Mode;
 }
 
-/** How often a write is tried again after a conflict with another writer. */
+/** Number of times that a write is tried again after a conflict with another writer. */
 const TRIES = 32;
 
 /**

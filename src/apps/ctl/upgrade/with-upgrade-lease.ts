@@ -5,7 +5,7 @@ import type { Store } from '../../../datastore/store.ts';
 import type { NamedLease } from '../../../runtime/leader-lease.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 
-/** Of the Lease, in the namespace of the installation. */
+/** The name of the Lease, in the namespace of the installation. */
 const NAME = 'netplug-upgrade';
 /** A call that was killed keeps others out for so long. */
 const DURATION_MS = 6000;

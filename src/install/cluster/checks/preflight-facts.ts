@@ -53,6 +53,6 @@ export interface WantedInstallation {
   readonly runs: { readonly variant: Variant; readonly datastore: ClusterDatastore } | undefined;
   readonly usesPodCidrs: boolean;
   readonly pools: readonly WantedPool[];
-  /** Of the tool. */
+  /** The release of the tool. */
   readonly release: string;
 }

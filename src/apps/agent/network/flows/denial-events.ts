@@ -26,7 +26,7 @@ export interface EventPorts {
 
 /** The rule that denied a flow. */
 interface Denial {
-  /** Of the rule. */
+  /** The id of the rule. */
   readonly id: string;
   readonly direction: PolicyDirection;
   /** Why, as a sentence without a full stop. Called only for an event that is written. */

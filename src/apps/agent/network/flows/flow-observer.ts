@@ -32,7 +32,7 @@ const TRACKED_MS = 30_000;
 const PAUSE_FACTOR = 100;
 const RECORDED_AT_ONCE = 100;
 const READ_TIMEOUT_MS = 10_000;
-/** How long the addresses of the node are used at least before they are read again. */
+/** Time for which the addresses of the node are used at least before they are read again. */
 const HOST_MS = 1000;
 
 export interface ObserverPorts extends RetryPorts {

@@ -24,7 +24,7 @@ interface Group {
   readonly name: string;
   /** Ordered by last observation, the oldest first. */
   readonly pairs: Map<string, Pair>;
-  /** How many flows its pairs have. */
+  /** Number of flows that its pairs have. */
   size: number;
 }
 
@@ -37,7 +37,7 @@ interface RecordLimits {
 }
 
 const LIMITS: RecordLimits = { maxFlows: 8192, maxPorts: 16, keepMs: 3_600_000 };
-/** How often a full record looks for flows that are too old. */
+/** Interval at which a full record looks for flows that are too old. */
 const SWEEP_MS = 1000;
 
 /**
@@ -58,7 +58,7 @@ export class FlowRecord {
     this.#limits = limits;
   }
 
-  /** How many flows were forgotten before their time. */
+  /** Number of flows that were forgotten before their time. */
   get forgotten(): number {
     return this.#forgotten;
   }

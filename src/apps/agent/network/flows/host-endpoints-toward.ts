@@ -11,7 +11,7 @@ interface HostFacts {
   readonly view: Pick<PolicyView, 'hostEndpoints'>;
   readonly node: string;
   readonly links: HostLinks;
-  /** Those of netplug alone unless set. */
+  /** The pod links of netplug alone unless set. */
   readonly podLinks?: PodLinkNames;
   /** Until the settings of the agent have been read, host endpoints decide nothing. */
   readonly areSettingsKnown: boolean;

@@ -6,10 +6,10 @@ import { handleOf, interfaceKey } from '../../../../model/names.ts';
 import type { ListedEndpoints } from '../policy/local-pods.ts';
 import { type LocalEndpoints, localEndpoints } from './local-endpoints.ts';
 
-/** How long an ADD may take from its record to its link, and how often to check for the link. */
+/** Time that an ADD may take from its record to its link, and how often to check for the link. */
 const LINKING_MS = 30_000;
 const LINK_CHECK_MS = 200;
-/** How long the link of a record must be missing before the record is removed: the ADD was killed, or the node rebooted. */
+/** Time for which the link of a record must be missing before the record is removed: the ADD was killed, or the node rebooted. */
 const FORGET_MS = 600_000;
 
 export interface AttachmentPorts {

@@ -1,7 +1,7 @@
 import type { Family } from '../../../../net/address.ts';
 import type { OwnAddress } from '../../../../routing/plan-hops.ts';
 
-/** How long an address of the node may be missing before it is dropped, because a link may be down for a moment. */
+/** Time for which an address of the node may be missing before it is dropped, because a link may be down for a moment. */
 export const HOLD_MS = 30_000;
 
 /** Keeps each address of the node for a while after it was last detected. */

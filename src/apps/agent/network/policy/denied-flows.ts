@@ -14,7 +14,7 @@ import { localPodAddresses } from './local-pod-addresses.ts';
 const PAUSE_MS = 300;
 /** After a failure, which is usually a kernel without the netlink interface of connection tracking. */
 const RETRY_MS = 5000;
-/** How many flows are judged before other work of the process may run. */
+/** Number of flows that are judged before other work of the process may run. */
 const JUDGED_AT_ONCE = 1000;
 
 export interface FlowPorts {

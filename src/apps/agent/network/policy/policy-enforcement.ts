@@ -32,11 +32,11 @@ const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 const SPREAD_MS = 3000;
 /** Changes within this time are written together. A pod that waits is not delayed. */
 const COALESCE_MS = 20;
-/** How many records are applied before other work may run. */
+/** Number of records that are applied before other work may run. */
 const AT_ONCE = 200;
-/** How often the kernel is compared with the desired table, however often that changes. */
+/** Interval at which the kernel is compared with the desired table, however often that changes. */
 const RESYNC_MS = 10_000;
-/** How often the interfaces of a node with host endpoints are compared with what was compiled. */
+/** Interval at which the interfaces of a node with host endpoints are compared with what was compiled. */
 const HOST_MS = 1000;
 
 /** What a kernel without a module for logs does not do. */

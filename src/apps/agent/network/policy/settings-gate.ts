@@ -2,7 +2,7 @@ import { enforcesHosts } from '../../../../policy/ruleset/host-chains.ts';
 import { POLICY_TABLE } from '../../../../policy/ruleset/policy-ruleset.ts';
 import type { EnforcementPorts } from './enforcement-ports.ts';
 
-/** How long the first policies wait for the settings of the agent, which another watch brings. */
+/** Time that the first policies wait for the settings of the agent, which another watch brings. */
 const SETTINGS_MS = 5000;
 
 type GatePorts = Pick<EnforcementPorts, 'settingsRead' | 'policyFilter' | 'clock' | 'log'>;

@@ -6,7 +6,7 @@ import { until } from '../../../../../test/support/until.ts';
 import { type Clock, systemClock } from '../../../../base/clock.ts';
 
 const never = new AbortController().signal;
-/** Of which the periods of minutes last a moment. */
+/** A clock on which periods of minutes last a moment. */
 const hurried: Clock = {
   ...systemClock,
   sleep: async (ms, signal) => systemClock.sleep(ms < 60_000 ? ms : 10, signal),

@@ -18,7 +18,7 @@ import { isByBgp } from '../../../../routing/pool-modes.ts';
 import type { NetworkSettings } from '../network-settings.ts';
 import { BirdRenewal, type RenewalPorts } from './renew-bird.ts';
 
-/** How often to check whether a pool needs BIRD. */
+/** Interval at which to check whether a pool needs BIRD. */
 const NEEDED_CHECK_MS = 5000;
 const RESTART_MS = 1000;
 

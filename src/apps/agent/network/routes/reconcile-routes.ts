@@ -8,7 +8,7 @@ import type { OwnNetwork } from '../../../../routing/plan-hops.ts';
 import { isDrift, diffTables, tablesOf } from '../../../../routing/diff-tables.ts';
 import { TUNNELS } from '../../../../routing/tunnels.ts';
 
-/** How often to compare all routes and peers without an event that indicates drift. */
+/** Interval at which to compare all routes and peers without an event that indicates drift. */
 const COMPARE_MS = 600_000;
 
 interface RoutePorts {

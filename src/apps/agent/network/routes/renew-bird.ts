@@ -17,7 +17,7 @@ export interface RenewalPorts {
 
 /** Between two checks; up to twice as long, so that nodes do not restart together. */
 const CHECK_MS = 300_000;
-/** How long sessions must stand: the recovery of this node and of its peers from an earlier restart is over by then. */
+/** Time for which sessions must stand: the recovery of this node and of its peers from an earlier restart is over by then. */
 const SETTLED_MS = 120_000;
 /** Time for a restart, until the sessions are back. */
 const RESTART_S = 60;

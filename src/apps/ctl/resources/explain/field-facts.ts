@@ -9,7 +9,7 @@ export interface FieldFacts {
   readonly about: string | undefined;
   /** Each completes "allowed is …". */
   readonly allowed: readonly string[];
-  /** Of the items of a list that tells them apart. */
+  /** Field that identifies the items of a list. */
   readonly mergeKey: string | undefined;
   /** The fields of an object, or of the objects in a list. */
   readonly fields: readonly FieldFacts[];

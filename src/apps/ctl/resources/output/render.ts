@@ -45,7 +45,7 @@ export function renderGroups(groups: readonly Group[], look: Look): string {
   }
 }
 
-/** Such as `ippool/blue`. */
+/** Returns the name of a resource as lists show it, for example `ippool/blue`. */
 export function shownName({ kind, metadata }: VisibleResource): string {
   return `${kind.toLowerCase()}/${metadata.name}`;
 }
