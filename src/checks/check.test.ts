@@ -34,10 +34,10 @@ describe('judgeAll', () => {
   });
 
   it('reports a check whose facts could not be read as not known, instead of passing it', () => {
-    const checks = [check({ needs: ['names'] }), check({ id: 'a/other' })];
-    const found = judgeAll(checks, { names: [] }, [{ fact: 'names', why: 'forbidden' }]);
+    const checks = [check({ needs: ['pods'] }), check({ id: 'a/other' })];
+    const found = judgeAll(checks, { names: [] }, [{ fact: 'pods', why: 'forbidden' }]);
     expect(found).toMatchObject([
-      { id: 'a/b', severity: 'error', found: 'not known: names could not be read (forbidden)' },
+      { id: 'a/b', severity: 'error', found: 'not known: pods could not be read (forbidden)' },
     ]);
   });
 });

@@ -1,6 +1,27 @@
+import type { ResourceKind } from '../model/kinds.ts';
+
 /** `error`: something does not work, or is about to fail. `warning`: needs attention. `note`: good to know. */
 export type Severity = 'error' | 'warning' | 'note';
 export const SEVERITIES: readonly Severity[] = ['error', 'warning', 'note'];
+
+/** A fact of a cluster that is read by itself, so that it may be the only one that is not known. */
+export type ReadFact =
+  | ResourceKind
+  | 'addresses'
+  | 'chart records'
+  | 'clocks'
+  | 'definitions'
+  | 'dry run of the target'
+  | 'method'
+  | 'nodes'
+  | 'plugins'
+  | 'pods'
+  | 'pools'
+  | 'release'
+  | 'rights'
+  | 'services'
+  | 'sidecars'
+  | 'webhooks';
 
 /** Description of a check. */
 export interface CheckInfo {
@@ -29,13 +50,13 @@ export interface Fault extends Partial<Remedy> {
 /** A check: a pure function from facts to faults. A text is a fault with that finding. */
 export interface Check<F> extends CheckInfo, Partial<Remedy> {
   /** Facts without which the check knows nothing. */
-  readonly needs?: readonly string[];
+  readonly needs?: readonly ReadFact[];
   readonly judge: (facts: F) => readonly (string | Fault)[];
 }
 
 export interface Finding extends CheckInfo, Remedy, Omit<Fault, keyof Remedy> {}
 
-/** A fact that could not be read. */
+/** A fact that could not be read, or a part of one. */
 export interface Unread {
   readonly fact: string;
   readonly why: string;
@@ -47,7 +68,7 @@ export interface Unread {
  */
 export function judgeAll<F>(checks: readonly Check<F>[], facts: F, unread: readonly Unread[] = []): readonly Finding[] {
   return checks.flatMap(({ judge, needs = [], remedy = '', command, ...check }) => {
-    const missing = unread.filter(({ fact }) => needs.includes(fact));
+    const missing = unread.filter(({ fact }) => needs.some((need) => need === fact));
     if (missing.length > 0) return [{ ...check, ...notKnown(missing) }];
     return judge(facts).map((each): Finding => {
       const fault = typeof each === 'string' ? { found: each } : each;

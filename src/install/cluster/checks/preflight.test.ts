@@ -99,6 +99,9 @@ describe('the preflight of an installation', () => {
   });
 
   it('refuses what it could not find out', () => {
+    // Pools and the release are read where the definitions say that they exist.
+    const withoutDefinitions = preflight({ ...SOUND, unread: [{ fact: 'definitions', why: 'forbidden' }] });
+    expect(withoutDefinitions.map(({ id }) => id)).toEqual(expect.arrayContaining(['pools/overlap', 'release/newer']));
     const found = preflight({ ...SOUND, unread: [{ fact: 'pods', why: 'forbidden' }] });
     expect(found).toMatchObject([
       { id: 'nodes/port-taken', severity: 'error', found: 'not known: pods could not be read (forbidden)' },

@@ -28,7 +28,7 @@ const INSTALL_CHECKS: readonly Check<JudgedFacts>[] = [
     id: 'release/newer',
     severity: 'error',
     expected: 'a tool that is not older than what runs in the cluster',
-    needs: ['release'],
+    needs: ['definitions', 'release'],
     judge: ({ release, wanted }) =>
       release !== undefined && isNewerVersion(release, wanted.release)
         ? [
@@ -154,7 +154,7 @@ const INSTALL_CHECKS: readonly Check<JudgedFacts>[] = [
     severity: 'error',
     expected: 'pools that nothing else in the network uses',
     remedy: 'Choose a range that nothing else in the network uses',
-    needs: ['nodes', 'services', 'pools'],
+    needs: ['nodes', 'services', 'definitions', 'pools'],
     judge: overlaps,
   },
   {
