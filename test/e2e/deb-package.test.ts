@@ -101,7 +101,7 @@ describe('the Debian package', () => {
       '-rw-r--r-- root /etc/netplug/agent.env',
     ]);
     expect(await node.run(['systemd-analyze', 'verify', UNIT])).toMatchObject({ status: 0, stdout: '', stderr: '' });
-    expect(await sh('netplugctl version')).toContain('3.27.0');
+    expect(await sh('KV_ENDPOINTS=http://127.0.0.1:2379 netplugctl version')).toContain('3.27.0');
   });
 
   it('has an agent that serves calls, started as the unit says, and shows metrics at their own address', async () => {

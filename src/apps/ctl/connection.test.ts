@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -133,6 +133,15 @@ describe('the facts of a connection', () => {
     await expect(fromOf({ HOME: folder })).rejects.toMatchObject({
       message: expect.stringContaining(`that this user can read (${join(folder, 'net.d/10-netplug.conflist')})`),
     });
+  });
+
+  it('name the folder of network configurations when it cannot be read, and use the next source', async () => {
+    await symlink('net.d', join(folder, 'net.d'));
+    await expect(fromOf({})).rejects.toMatchObject({
+      message: expect.stringContaining(`that this user can read (${join(folder, 'net.d')})`),
+    });
+    const path = await home();
+    expect(await fromOf({ HOME: folder })).toBe(`the default kubeconfig "${path}"`);
   });
 
   it('leave KUBECONFIG to netplugctl: the agent and install use the variables of netplug only', async () => {

@@ -138,8 +138,8 @@ export async function readConnectionFacts(
   folder = context.ports.plugin.confDir,
 ): Promise<ConnectionFacts> {
   const { config, env, kubeconfig: flags } = context;
-  const files = await readConfFiles(folder);
-  const own = files.find(({ isOurs }) => isOurs);
+  const files = await readConfFiles(folder).catch(ifUnreadable);
+  const own = files?.find(({ isOurs }) => isOurs);
   return {
     flags,
     config: config === undefined ? undefined : { file: config, raw: fromFile(await readSource(config)) },
@@ -148,11 +148,16 @@ export async function readConnectionFacts(
     node: {
       folder,
       netconf: own === undefined ? undefined : { file: own.path, datastore: await datastoreOf(own) },
-      unreadable: files.filter(({ text }) => text === undefined).map(({ path }) => path),
+      unreadable: files?.filter(({ text }) => text === undefined).map(({ path }) => path) ?? [folder],
     },
     hasAccount: await hasPodAccount(context),
     homeFile: await findHomeFile(env),
   };
+}
+
+/** Returns undefined for a folder that this user may not read. */
+function ifUnreadable(cause: unknown): undefined {
+  if (errnoOf(cause) === undefined) throw cause;
 }
 
 /** Returns the datastore of a network configuration of netplug, or what is wrong with the file. */
