@@ -3,7 +3,7 @@ import { isNewerRelease } from '../../base/compare-versions.ts';
 import type { Mode } from '../../base/mode.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Manifest } from '../../model/manifest.ts';
-import { definitionRelease } from '../../install/cluster/checks/compare-definitions.ts';
+import { labelIn } from '../../kube/objects/content.ts';
 import { OPERATOR, RELEASE_LABEL } from '../../install/cluster/names.ts';
 import { type ApiAnswer, isUnknownKind } from '../../kube/answers.ts';
 import { type ApiObject, isLeaving } from '../../kube/objects.ts';
@@ -97,7 +97,7 @@ export class ObjectApplier {
       return { outcome: 'unmanaged', object: live, warning };
     }
     if (which.kind === 'CustomResourceDefinition') {
-      const [theirs = '', ours = ''] = [definitionRelease(live), definitionRelease(desired)];
+      const [theirs = '', ours = ''] = [live, desired].map((each) => labelIn(each, RELEASE_LABEL));
       if (isNewerRelease(theirs, ours)) return ofNewerRelease(which, live, { theirs, ours });
     }
     if (!hasApplied(live, OPERATOR)) return this.#takeOver(desired, live, signal);

@@ -27,6 +27,14 @@ export function objectContent(object: Manifest): Manifest {
   return { ...content, metadata: { ...written, annotations: notes } };
 }
 
+/** Returns the value of a label; undefined without it. */
+export function labelIn(object: unknown, name: string): string | undefined {
+  const metadata = isRecord(object) ? object['metadata'] : undefined;
+  const labels = isRecord(metadata) ? metadata['labels'] : undefined;
+  const value = isRecord(labels) ? labels[name] : undefined;
+  return typeof value === 'string' ? value : undefined;
+}
+
 function without(record: Manifest, keys: readonly string[]): Manifest {
   return Object.fromEntries(Object.entries(record).filter(([key]) => !keys.includes(key)));
 }

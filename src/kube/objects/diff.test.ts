@@ -26,4 +26,21 @@ describe('the comparison of objects', () => {
       'metadata.labels.a: "b" (string) removed',
     ]);
   });
+
+  it('tells elements apart by what identifies them, and shows the part of an image that differs', () => {
+    const podOf = (image: string, mounts: readonly object[]) => ({
+      spec: { containers: [{ name: 'a', image, volumeMounts: mounts }] },
+    });
+    const [first, second] = [
+      { name: 'v', mountPath: '/x' },
+      { name: 'v', mountPath: '/y', readOnly: true },
+    ];
+    const [was, is] = [podOf('r.example/i:1', [first]), podOf('r.example/i:2', [second, first])];
+    expect(diffObjects(was, is).map((each) => differenceLine(each))).toEqual([
+      'spec.containers[a].image.tag: "2" (string) in place of "1" (string)',
+      'spec.containers[a].volumeMounts[/y]: {"name":"v","mountPath":"/y","readOnly":true} (object) added',
+    ]);
+    expect(missingPaths(was, is)).toEqual(['spec.containers[a].image']);
+    expect(missingPaths(is, was)).toEqual(['spec.containers[a].image', 'spec.containers[a].volumeMounts[/y]']);
+  });
 });

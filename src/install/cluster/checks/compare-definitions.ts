@@ -1,5 +1,6 @@
 import { at } from '../../../base/problem.ts';
 import { RELEASE_LABEL } from '../names.ts';
+import { labelIn } from '../../../kube/objects/content.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import type { DefinitionFact } from './preflight-facts.ts';
 
@@ -7,18 +8,10 @@ import type { DefinitionFact } from './preflight-facts.ts';
 export function compareDefinitions(live: unknown, own: unknown): Omit<DefinitionFact, 'name'> {
   const [theirs, ours] = [fieldsOf(live), fieldsOf(own)];
   return {
-    release: definitionRelease(live),
+    release: labelIn(live, RELEASE_LABEL),
     further: [...theirs.difference(ours)].sort(),
     lacking: [...ours.difference(theirs)].sort(),
   };
-}
-
-/** Returns the release that a definition is from; undefined when it does not say. */
-export function definitionRelease(definition: unknown): string | undefined {
-  const metadata = isRecord(definition) ? definition['metadata'] : undefined;
-  const labels = isRecord(metadata) ? metadata['labels'] : undefined;
-  const release = isRecord(labels) ? labels[RELEASE_LABEL] : undefined;
-  return typeof release === 'string' ? release : undefined;
 }
 
 /** Returns the paths of all fields in the schemas of all versions. */

@@ -1,3 +1,4 @@
+import { labelIn } from '../../../kube/objects/content.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import {
@@ -54,17 +55,10 @@ export function reapplyEdits(
 export function releaseOfObjects(objects: readonly unknown[]): string | undefined {
   const counts = new Map<string, number>();
   for (const object of objects) {
-    const release = labelOf(object);
+    const release = labelIn(object, 'app.kubernetes.io/version');
     if (release !== undefined) counts.set(release, (counts.get(release) ?? 0) + 1);
   }
   return [...counts].sort(([, a], [, b]) => b - a)[0]?.[0];
-}
-
-function labelOf(object: unknown): string | undefined {
-  const metadata = isRecord(object) ? object['metadata'] : undefined;
-  const labels = isRecord(metadata) ? metadata['labels'] : undefined;
-  const version = isRecord(labels) ? labels['app.kubernetes.io/version'] : undefined;
-  return typeof version === 'string' ? version : undefined;
 }
 
 /** Returns the manifest that differs least from the objects. */
