@@ -56,7 +56,7 @@ describe('netplugctl finds its datastore', () => {
   it('in the network configuration of its node rather than in ~/.kube/config', async () => {
     expect(await datastoreOf({ ...home, ...node })).toBe('kvv3');
     const { stdout } = await runCtl(['ipam', 'check'], { env: { ...home, ...node } });
-    expect(stdout).toContain('no problems');
+    expect(stdout).toContain('nothing wrong is left');
   });
 
   it('in the files of KUBECONFIG that exist rather than in the network configuration of its node', async () => {
