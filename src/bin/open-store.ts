@@ -1,6 +1,6 @@
 import type { Log } from '../base/log.ts';
 import type { PluginDependencies } from '../cni/run-plugin.ts';
-import { openLean } from '../datastore/kv/lean-connection.ts';
+import { openMinimalHttp2 } from '../datastore/kv/minimal-http2-connection.ts';
 import { openKvStore } from '../datastore/kv/kv-store.ts';
 import type { OpenUnary } from '../datastore/kv/unary-connection.ts';
 import { MemoryDatabase } from '../datastore/memory/memory-database.ts';
@@ -49,7 +49,7 @@ export function openPluginStoreIn(env: NodeJS.ProcessEnv): PluginDependencies['o
   return (datastore, { log }) =>
     isCutOff(datastore)
       ? openMemoryStore(new MemoryDatabase())
-      : openStoreIn(env, { log, openUnary: openLean })(datastore);
+      : openStoreIn(env, { log, openUnary: openMinimalHttp2 })(datastore);
 }
 
 /** Reports whether the configuration contains no access to the datastore. */

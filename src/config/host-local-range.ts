@@ -54,8 +54,9 @@ export function readRange(range: RangeText, path: string, problems: Problem[]): 
 export function overlaps(a: ReadRange, b: ReadRange): boolean {
   if (a.family === undefined || a.family !== b.family) return false;
   if (a.first === undefined || a.last === undefined || b.first === undefined || b.last === undefined) {
-    const isWhole = a.first === undefined && a.last === undefined && b.first === undefined && b.last === undefined;
-    return isWhole && a.podCidr !== undefined && a.podCidr === b.podCidr;
+    const areWholeSubnets =
+      a.first === undefined && a.last === undefined && b.first === undefined && b.last === undefined;
+    return areWholeSubnets && a.podCidr !== undefined && a.podCidr === b.podCidr;
   }
   return a.first <= b.last && b.first <= a.last;
 }

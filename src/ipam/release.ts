@@ -52,8 +52,8 @@ export async function releaseForGood(
   signal: AbortSignal,
 ): Promise<readonly Allocation[]> {
   const { freed, changes, view } = await releaseFrom(ports, reading(ports, request), signal);
-  const isWhole = request.endpoint === undefined || changes.some(({ kind }) => kind === 'delete-endpoint');
-  if (view.latest === undefined || (freed.length > 0 && isWhole)) return freed;
+  const endsAttachment = request.endpoint === undefined || changes.some(({ kind }) => kind === 'delete-endpoint');
+  if (view.latest === undefined || (freed.length > 0 && endsAttachment)) return freed;
   try {
     return [
       ...freed,

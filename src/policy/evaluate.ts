@@ -26,7 +26,7 @@ export type PolicyDecision =
 export interface ConsideredPolicy {
   readonly tier: string;
   readonly policy: string;
-  /** It would have decided so, and does not. */
+  /** Set for a staged policy, which would have decided so and does not. */
   readonly isStaged: boolean;
   /** Undefined when no rule matches. */
   readonly action: 'Allow' | 'Deny' | 'Pass' | undefined;

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Follower } from './suites/datastore/follower.ts';
 import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-store.ts';
-import { openLean } from '../../src/datastore/kv/lean-connection.ts';
+import { openMinimalHttp2 } from '../../src/datastore/kv/minimal-http2-connection.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { program } from '../support/components.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
@@ -20,7 +20,7 @@ interface Files {
 
 const WAYS: readonly (readonly [string, KvStoreOptions])[] = [
   ["over Node's HTTP/2", {}],
-  ['over a lean connection', { openUnary: openLean }],
+  ['over a minimal HTTP/2 connection', { openUnary: openMinimalHttp2 }],
 ];
 
 describe.each(WAYS)('a kv datastore behind TLS, %s', (_way, options) => {

@@ -2,14 +2,14 @@ import { execFileSync } from 'node:child_process';
 import type { StoreFixture } from './suites/datastore/bench.ts';
 import { storeContract } from './suites/datastore/store.ts';
 import { Keys } from '../../src/datastore/kv/keys.ts';
-import { openLean } from '../../src/datastore/kv/lean-connection.ts';
+import { openMinimalHttp2 } from '../../src/datastore/kv/minimal-http2-connection.ts';
 import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { program } from '../support/components.ts';
 import { startEtcd } from '../support/etcd.ts';
 
 storeContract('kv', async () => storeOnEtcd());
 // As programs that serve a single CNI call open it.
-storeContract('kv over a lean connection', async () => storeOnEtcd({ openUnary: openLean }));
+storeContract('kv over a minimal HTTP/2 connection', async () => storeOnEtcd({ openUnary: openMinimalHttp2 }));
 
 async function storeOnEtcd(options: KvStoreOptions = {}): Promise<StoreFixture> {
   const etcd = await startEtcd();

@@ -61,7 +61,7 @@ export function executionOf<A extends object>(
 ): Execution<A> {
   return {
     name,
-    records: bestEffort(ports.planRecords, io.stderr),
+    records: withoutFailedWrites(ports.planRecords, io.stderr),
     afterwards,
     actor,
     onStage: (title) => {
@@ -75,7 +75,7 @@ export function executionOf<A extends object>(
 }
 
 /** Warns instead of failing when a record cannot be written: these plans can be made again at any time. */
-function bestEffort(records: PlanRecords, warn: (text: string) => void): PlanRecords {
+function withoutFailedWrites(records: PlanRecords, warn: (text: string) => void): PlanRecords {
   let isWritable = true;
   return {
     ...records,

@@ -40,7 +40,7 @@ export interface KvStoreOptions {
   readonly onRequest?: (method: string) => void;
   /** Returns the leader's key; then every write is part of a transaction that expects it. */
   readonly fence?: () => LeasedKey | undefined;
-  /** For stores that serve few requests and follow nothing; `openLean` spares them the HTTP/2 client of the runtime. */
+  /** For stores that serve few requests and follow nothing; `openMinimalHttp2` spares them the HTTP/2 client of the runtime. */
   readonly openUnary?: OpenUnary;
 }
 

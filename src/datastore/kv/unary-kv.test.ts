@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders, type ServerHttp2Stream } from '
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { GrpcCode, GrpcError } from './grpc.ts';
-import { LeanConnection } from './lean-connection.ts';
+import { MinimalHttp2Connection } from './minimal-http2-connection.ts';
 import { Http2Connection } from './http2-connection.ts';
 import { unaryOver } from './http2-unary.ts';
 import { bytesOf, rangeRequest } from './requests.ts';
@@ -24,7 +24,7 @@ function answer(body: Buffer, trailers: Readonly<Record<string, string>>, header
 
 const CONNECTIONS: readonly (readonly [string, (origin: string) => UnaryConnection])[] = [
   ["Node's HTTP/2", (origin) => unaryOver(new Http2Connection(origin, { tls: {}, connectMs: 3000 }))],
-  ['a lean connection', (origin) => new LeanConnection(origin, { tls: {}, connectMs: 3000 })],
+  ['a minimal HTTP/2 connection', (origin) => new MinimalHttp2Connection(origin, { tls: {}, connectMs: 3000 })],
 ];
 
 describe.each(CONNECTIONS)('over %s', (_name, open) => {

@@ -118,18 +118,18 @@ function probe(path: '/healthz' | '/readyz'): Manifest {
 function agentEnvironment(settings: ClusterSettings): Readonly<Record<string, string | undefined>> {
   const { variant, spec, interfacePrefix } = settings;
   const { cni, calicoNetwork } = spec;
-  const isWhole = variant === 'policy-and-networking';
+  const isFull = variant === 'policy-and-networking';
   return {
     NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
     NETPLUG_ORCHCONFIG: 'in-cluster',
     ORCHCONFIG: `${CONF_DIR}/${KUBECONFIG_NAME}`,
     ...datastoreEnvironment(settings),
-    NETPLUG_NETWORKING: isWhole ? 'on' : 'policy',
+    NETPLUG_NETWORKING: isFull ? 'on' : 'policy',
     NETPLUG_POLICY: variant === 'policy-only' ? 'on' : calicoNetwork.policy === 'Enabled' ? undefined : 'off',
     NETPLUG_INTERFACE_PREFIX: interfacePrefix,
     USE_POD_CIDR: cni.ipam.type === 'HostLocal' ? 'true' : undefined,
     ...rendered(spec, 'variable'),
-    NETPLUG_BIRD: isWhole && calicoNetwork.bgp === 'Enabled' ? 'external' : undefined,
+    NETPLUG_BIRD: isFull && calicoNetwork.bgp === 'Enabled' ? 'external' : undefined,
     ...(variant === 'policy-only'
       ? {}
       : { NETPLUG_CONFLIST_FILE: `${CONFIG_DIR}/conflist`, NETPLUG_CNI_ACCOUNT: PLUGIN_ACCOUNT }),

@@ -28,7 +28,7 @@ export function allTraffic(named: Iterable<number>): readonly Traffic[] {
 }
 
 /** Reports whether the traffic is all ports of its protocol. */
-function isWhole({ first, last }: Traffic): boolean {
+function hasAllPorts({ first, last }: Traffic): boolean {
   return first <= 1 && (last === LAST_PORT || last === 0);
 }
 
@@ -82,7 +82,7 @@ function nameOf(protocol: number): string {
 }
 
 function portsOf(parts: readonly Traffic[]): string {
-  if (parts.every(isWhole)) return '';
+  if (parts.every(hasAllPorts)) return '';
   const texts = parts.map(({ first, last }) => (first === last ? String(first) : `${String(first)}-${String(last)}`));
   return ` ${texts.join(', ')}`;
 }

@@ -37,14 +37,14 @@ export function isMet(requirement: Requirement, found: string | undefined): bool
     case 'DoesNotExist':
       return found === undefined;
     case 'Gt':
-      return isWhole(found) && Number(found) > Number(values[0]);
+      return isInteger(found) && Number(found) > Number(values[0]);
     case 'Lt':
-      return isWhole(found) && Number(found) < Number(values[0]);
+      return isInteger(found) && Number(found) < Number(values[0]);
     default:
       return false;
   }
 }
 
-function isWhole(text: string | undefined): boolean {
+function isInteger(text: string | undefined): boolean {
   return text !== undefined && /^[+-]?\d+$/.test(text);
 }

@@ -4,7 +4,7 @@ import { readKubeconfigSource, withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { infoOf, VISIBLE_KINDS, visibleKind } from '../resources/kind-names.ts';
 import { listKind } from '../resources/listing.ts';
-import { type Candidate, type Line, planCompletion, valueGiven, type Wish } from './plan-completion.ts';
+import { type Candidate, type Line, planCompletion, valueGiven, type Offer } from './plan-completion.ts';
 
 /** Timeout for names from the datastore, since a user waits for them. */
 const TIMEOUT_MS = 2000;
@@ -40,7 +40,7 @@ function connectionGiven(line: Line, { config, kubeconfig }: Context): Pick<Cont
   };
 }
 
-async function candidatesOf(context: Context, wish: Wish): Promise<readonly Candidate[]> {
+async function candidatesOf(context: Context, wish: Offer): Promise<readonly Candidate[]> {
   switch (wish.kind) {
     case 'words':
       return wish.candidates;
@@ -70,7 +70,7 @@ async function contextsOf(context: Context, stem: string): Promise<readonly Cand
 
 async function namesOf(
   context: Context,
-  { of, stem, namespace, given }: Extract<Wish, { kind: 'names' }>,
+  { of, stem, namespace, given }: Extract<Offer, { kind: 'names' }>,
 ): Promise<readonly Candidate[]> {
   const signal = AbortSignal.any([context.signal, AbortSignal.timeout(TIMEOUT_MS)]);
   // A warning would appear in the line that the user is typing.

@@ -6,8 +6,8 @@ export interface Candidate {
   readonly about: string;
 }
 
-/** What a shell should offer. `stem` is what of the current word stands before the part that is completed. */
-export type Wish =
+/** What a shell offers. `stem` is the part of the current word before the one that is completed. */
+export type Offer =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'file' }
   | { readonly kind: 'kinds'; readonly stem: string }
@@ -31,7 +31,7 @@ export interface Line {
 }
 
 /** What could stand where the last word stands. */
-export function planCompletion(line: Line): Wish {
+export function planCompletion(line: Line): Offer {
   const current = line.words.at(-1) ?? '';
   const state = readWords(line);
   const { open, command, options } = state;
@@ -53,7 +53,7 @@ export function valueGiven(line: Line, name: string): string | undefined {
   return readWords(line).values.get(name);
 }
 
-const NOTHING: Wish = { kind: 'words', candidates: [] };
+const NOTHING: Offer = { kind: 'words', candidates: [] };
 
 interface State {
   readonly path: readonly string[];
@@ -100,7 +100,7 @@ function readWords({ commands, globals, words }: Line): State {
   };
 }
 
-function ofValue({ completes, choices }: Option, value: string, stem: string): Wish {
+function ofValue({ completes, choices }: Option, value: string, stem: string): Offer {
   const words = choices ?? wordsOf(completes);
   if (words !== undefined)
     return { kind: 'words', candidates: words.map((word) => ({ word: `${stem}${word}`, about: '' })) };
@@ -108,7 +108,7 @@ function ofValue({ completes, choices }: Option, value: string, stem: string): W
   return completes === 'kind' ? ofKind(value, stem) : ofPlace(completes, value, undefined);
 }
 
-function ofPlace(completes: Completion, current: string, state: State | undefined): Wish {
+function ofPlace(completes: Completion, current: string, state: State | undefined): Offer {
   const words = wordsOf(completes);
   if (words !== undefined) return { kind: 'words', candidates: words.map((word) => ({ word, about: '' })) };
   if (completes === 'file' || completes === 'folder') return { kind: 'file' };
@@ -126,7 +126,7 @@ function wordsOf(completes: Completion): readonly string[] | undefined {
 }
 
 /** Kinds may be joined by commas. */
-function ofKind(current: string, stem: string): Wish {
+function ofKind(current: string, stem: string): Offer {
   return { kind: 'kinds', stem: stem + current.slice(0, current.lastIndexOf(',') + 1) };
 }
 
@@ -137,8 +137,8 @@ function subcommands(commands: readonly Command[], path: readonly string[]): rea
   const byWord = new Map<string, string>();
   for (const { path: words, summary } of below) {
     const word = words[path.length] ?? '';
-    const isWhole = words.length === path.length + 1;
-    if (isWhole || !byWord.has(word)) byWord.set(word, isWhole ? summary : '');
+    const isCommand = words.length === path.length + 1;
+    if (isCommand || !byWord.has(word)) byWord.set(word, isCommand ? summary : '');
   }
   return [...byWord].map(([word, about]) => ({ word, about }));
 }

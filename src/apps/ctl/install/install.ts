@@ -31,10 +31,10 @@ export async function install(context: Context, options: InstallOptions): Promis
   const { binDir, confDir, confName, extent, prove, mode } = options;
   const { stateDir } = ports.machine;
   const before = (await readRecord(stateDir, report)) ?? { files: [], folders: [] };
-  const isWhole = extent === 'everything';
+  const installsAll = extent === 'everything';
   const conflistPath = join(confDir, confName);
-  if (isWhole && !before.files.some(({ path }) => path === conflistPath)) await refuseForeign(conflistPath);
-  const installation = { files, binDir, confDir: isWhole ? confDir : undefined, stateDir, before };
+  if (installsAll && !before.files.some(({ path }) => path === conflistPath)) await refuseForeign(conflistPath);
+  const installation = { files, binDir, confDir: installsAll ? confDir : undefined, stateDir, before };
   const actor = installActor(installation, { report, now: () => ports.clock.now() });
   const plan = planInstallation(installation);
   if (mode === 'dry-run') {
@@ -54,7 +54,7 @@ export async function install(context: Context, options: InstallOptions): Promis
     if ((await resumeIfSound(context, execution)) === undefined) await carryOut(execution, plan);
     if (prove !== undefined) await proveExecutable(join(binDir, PROVEN_NAME), prove, context.signal);
   });
-  const warning = isWhole ? await warningOfOthers(confDir, confName) : undefined;
+  const warning = installsAll ? await warningOfOthers(confDir, confName) : undefined;
   if (warning !== undefined) report.warn(warning);
   return 0;
 }

@@ -138,10 +138,10 @@ class Removal {
     const left = this.#byAgent.files.filter((file) => !isDone(file));
     await writeRecordAt(agentRecordPath(stateDir), { files: left, folders: [] });
     if (this.#record === undefined) return;
-    const isWhole = files.every(isDone);
+    const isAllDone = files.every(isDone);
     const stay = await removeEmptyFolders(folders);
-    await writeRecord(stateDir, { files: files.filter((file) => !isDone(file)), folders: isWhole ? [] : stay });
-    if (isWhole) this.#report.step({ kind: 'record', subject: recordPath(stateDir), done: REMOVED.apply });
+    await writeRecord(stateDir, { files: files.filter((file) => !isDone(file)), folders: isAllDone ? [] : stay });
+    if (isAllDone) this.#report.step({ kind: 'record', subject: recordPath(stateDir), done: REMOVED.apply });
   }
 }
 

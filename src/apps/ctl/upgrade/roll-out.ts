@@ -19,7 +19,7 @@ import { readNodes } from '../../../kube/status/node-state.ts';
 import { readPods } from './read-nodes.ts';
 import { proofOf } from './proof.ts';
 import type { UpgradeRun } from './upgrade-actor.ts';
-import { settleFlow } from './watch-packets.ts';
+import { expectNoLosses } from './watch-packets.ts';
 
 /** Nodes that prove their network with the first one: those still have the old release. */
 const COMPANIONS = 2;
@@ -72,7 +72,7 @@ export async function tryCanary(
   try {
     const wanted = await proofOf(session, { snapshot, target });
     await proveNetwork(run, { ...wanted, nodes: [node, ...others.slice(0, COMPANIONS)] });
-    await settleFlow(run);
+    await expectNoLosses(run);
     await refuseLetGo(run, heldBy);
   } catch (cause) {
     if (!(cause instanceof NetplugError)) throw cause;

@@ -31,7 +31,7 @@ export async function startFlow(run: PodRun, { nodes: all, image }: PacketFlow):
   const flowing = new Set(found.filter(({ phase }) => phase === 'ready').map(({ node }) => node));
   if (found.every(({ phase }) => phase === 'ready') && nodes.every((node) => flowing.has(node))) return;
   if (found.length > 0) {
-    await settleFlow(run);
+    await expectNoLosses(run);
     run.onProgress(`packets are watched anew: ${describeEnd(found) ?? 'there are other nodes'}`);
   }
   await stopFlow(run);
@@ -92,7 +92,7 @@ export async function whilePacketsFlow(run: PodRun, work: (run: PodRun) => Promi
 }
 
 /** Waits until losses up to now would show. @throws upgrade/packets-lost */
-export async function settleFlow(run: PodRun): Promise<void> {
+export async function expectNoLosses(run: PodRun): Promise<void> {
   await run.clock.sleep(SHOWN_MS, run.signal);
   const endMs = run.clock.monotonic() + ENDED_MS;
   for (;;) {
@@ -115,7 +115,7 @@ export async function settleFlow(run: PodRun): Promise<void> {
  */
 export async function finishFlow(run: PodRun): Promise<void> {
   if ((await flowPods(run)).length === 0) return;
-  await settleFlow(run);
+  await expectNoLosses(run);
   const pods = await run.api.list(SYSTEM_PODS, SELECTOR, run.signal);
   const states = pods.map(podState);
   const nodes = new Set(states.map(({ node }) => node));

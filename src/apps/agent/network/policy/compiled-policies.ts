@@ -79,9 +79,9 @@ export class CompiledPolicies {
   }
 
   /** Notes what has changed in the state, and compiles it unless more changes belong to it. */
-  take(touched: TouchedPolicy, isWhole: boolean): void {
+  take(touched: TouchedPolicy, isComplete: boolean): void {
     this.#isTouched ||= Object.values(touched).some(({ size }) => size > 0);
-    if (isWhole) this.compile(this.#isCompiled ? touched : undefined);
+    if (isComplete) this.compile(this.#isCompiled ? touched : undefined);
     else this.#isCompiled = false;
   }
 

@@ -3,7 +3,7 @@ import { notAllowed } from '../../command.ts';
 import { JsonPathError, parsePath, parseTemplate } from './json-path-parser.ts';
 import type { Path, Template } from './json-path.ts';
 
-/** How `get` answers. */
+/** Output format of `get`. */
 export type GetOutput =
   | { readonly form: PlainForm }
   | { readonly form: 'jsonpath'; readonly template: Template }
@@ -20,7 +20,7 @@ export type CustomColumn =
 export const GET_OUTPUTS = [...PLAIN_FORMS, 'jsonpath=TEMPLATE', 'custom-columns=TITLE:PATH,…'] as const;
 const TABLE: GetOutput = { form: 'table' };
 
-/** What stands behind `-o`. */
+/** Parses the value of `-o`. Throws for a format that does not exist. */
 export function readGetOutput(text: string): GetOutput {
   const plain = PLAIN_FORMS.find((form) => form === text);
   if (plain !== undefined) return { form: plain };
@@ -36,7 +36,7 @@ export function readGetOutput(text: string): GetOutput {
   return notAllowed(`Allowed is ${GET_OUTPUTS.join(', ')}${hint}`);
 }
 
-/** A path of `--sort-by`. */
+/** Parses the value of `--sort-by`. */
 export function readSortPath(text: string): Path {
   return readOr(() => parsePath(text), `The path "${text}" cannot be read`);
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Stream } from 'node:http2';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
-import { LeanConnection } from './lean-connection.ts';
+import { MinimalHttp2Connection } from './minimal-http2-connection.ts';
 import { encodeHeaders } from './hpack.ts';
 import { encodeFrame, encodeSettings, FLAG, FRAME, SETTING } from './http2-frames.ts';
 
@@ -11,10 +11,10 @@ afterEach(() => {
   for (const close of scope.splice(0)) close();
 });
 
-async function connectTo(server: Http2Server | Server, connectMs = 3000): Promise<LeanConnection> {
+async function connectTo(server: Http2Server | Server, connectMs = 3000): Promise<MinimalHttp2Connection> {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
-  const connection = new LeanConnection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs });
+  const connection = new MinimalHttp2Connection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs });
   scope.push(() => {
     connection.close();
     server.close();

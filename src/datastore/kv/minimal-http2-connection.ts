@@ -1,18 +1,18 @@
 import { timeLimit } from '../../base/clock.ts';
-import { LeanSession } from './lean-session.ts';
+import { MinimalHttp2Session } from './minimal-http2-session.ts';
 import type { OpenUnary, UnaryConnection, UnaryOptions, UnaryRequest, UnaryResponse } from './unary-connection.ts';
 
 /** After this long without data from the server, a connection is tested before the next request. */
 const QUIET_MS = 10_000;
 
-export const openLean: OpenUnary = (origin, options) => new LeanConnection(origin, options);
+export const openMinimalHttp2: OpenUnary = (origin, options) => new MinimalHttp2Connection(origin, options);
 
 /** An HTTP/2 connection for programs that send few requests. Does not keep the process running between them. */
-export class LeanConnection implements UnaryConnection {
+export class MinimalHttp2Connection implements UnaryConnection {
   readonly #origin: string;
   readonly #options: UnaryOptions;
-  #session: LeanSession | undefined;
-  #opening: Promise<LeanSession> | undefined;
+  #session: MinimalHttp2Session | undefined;
+  #opening: Promise<MinimalHttp2Session> | undefined;
   #receivedAtMs = 0;
 
   constructor(origin: string, options: UnaryOptions) {
@@ -24,7 +24,7 @@ export class LeanConnection implements UnaryConnection {
     return this.#session?.isOpen === true;
   }
 
-  async connect(): Promise<LeanSession> {
+  async connect(): Promise<MinimalHttp2Session> {
     this.#opening ??= this.#connect().finally(() => {
       this.#opening = undefined;
     });
@@ -44,7 +44,7 @@ export class LeanConnection implements UnaryConnection {
     this.#session = undefined;
   }
 
-  async #connect(): Promise<LeanSession> {
+  async #connect(): Promise<MinimalHttp2Session> {
     const known = this.#session;
     if (known?.isOpen === true) {
       if (performance.now() - this.#receivedAtMs < QUIET_MS) return known;
@@ -54,7 +54,7 @@ export class LeanConnection implements UnaryConnection {
       );
       if (isAlive) return known;
     }
-    const session = new LeanSession(this.#origin, {
+    const session = new MinimalHttp2Session(this.#origin, {
       tls: this.#options.tls,
       onData: () => (this.#receivedAtMs = performance.now()),
     });
@@ -65,7 +65,7 @@ export class LeanConnection implements UnaryConnection {
   }
 
   /** Waits for the server, and ends the connection when that takes too long. */
-  async #withinLimit(session: LeanSession, awaited: Promise<void>): Promise<void> {
+  async #withinLimit(session: MinimalHttp2Session, awaited: Promise<void>): Promise<void> {
     const { connectMs } = this.#options;
     using limit = timeLimit(connectMs);
     const late = (): void => session.destroy(new Error(`no connection within ${String(connectMs)} ms`));

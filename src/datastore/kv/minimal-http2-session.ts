@@ -58,7 +58,7 @@ interface OpenBlock {
  * One HTTP/2 connection for requests with one message each. Spares a program that serves one CNI call the time to load the
  * HTTP/2 client of its runtime.
  */
-export class LeanSession {
+export class MinimalHttp2Session {
   readonly #socket: Socket;
   readonly #url: URL;
   readonly #onData: () => void;
