@@ -439,7 +439,7 @@ describe('netplugctl install cluster on an API server', () => {
       `${by} --variant second-plugin`,
       /nodes\/no-pod-cidr: .*\n +objects: Node node-a, Node node-b\n[^]*--allocate-node-cidrs/,
     );
-    const [definition] = crdManifests() as Json[];
+    const [definition] = structuredClone(crdManifests()) as Json[];
     const { schema } = definition.spec.versions[0];
     schema.openAPIV3Schema.properties.spec.properties.fromTheFuture = { type: 'string' };
     definition.metadata.labels = { 'netplug.io/release': 'v3.28.0-rc.1' };
