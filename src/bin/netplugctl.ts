@@ -9,6 +9,7 @@ import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import { main } from '../apps/ctl/main.ts';
 import type { AgentQuestion } from '../install/host/host-ports.ts';
+import type { CtlPorts } from '../apps/ctl/ports.ts';
 import type { Screen } from '../apps/ctl/screen.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
@@ -39,11 +40,9 @@ const OTHER_NAMES: Readonly<Record<string, { program: string; before: readonly s
   'kubectl_complete-netplug': { program: 'kubectl netplug', before: ['complete', '--'] },
 };
 
-/** Runs one command of netplugctl with the real dependencies. */
-export async function runCtl(name: string): Promise<void> {
-  const { env } = process;
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
-  const ports = {
+/** Returns the real dependencies of one command, as the variables say; nothing is opened before it is asked for. */
+export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): CtlPorts {
+  return {
     clock: systemClock,
     random: systemRandom,
     hostname: hostname(),
@@ -55,9 +54,9 @@ export async function runCtl(name: string): Promise<void> {
       readOfferedMtu: () => readOfferedMtu(env),
       confDir: readVariable(env, 'NETPLUG_CNI_CONF_DIR'),
     },
-    interrupted: interruptions(),
+    interrupted,
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
-    openStore: openStoreIn(process.env, { manager: 'netplugctl' }),
+    openStore: openStoreIn(env, { manager: 'netplugctl' }),
     openInspector: (datastore: Datastore) =>
       datastore.type === 'kvv3'
         ? openKvInspector(datastore.connection)
@@ -79,6 +78,13 @@ export async function runCtl(name: string): Promise<void> {
     planRecords: planRecordsIn(env),
     sendSignal,
   };
+}
+
+/** Runs one command of netplugctl with the real dependencies. */
+export async function runCtl(name: string): Promise<void> {
+  const { env } = process;
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
+  const ports = ctlPortsIn(env, interruptions());
   const other = OTHER_NAMES[name];
   process.exitCode = await main(ports, {
     ...(other === undefined ? {} : { program: other.program }),

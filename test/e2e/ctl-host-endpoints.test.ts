@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
+import { CTL_DATASTORES, type CtlDatastore, spawnCtl } from '../support/ctl-datastores.ts';
 import { launchControllers, type ControllerPlaces } from '../support/controllers.ts';
 import { hostEndpointOf } from '../support/fixtures.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
@@ -44,6 +44,11 @@ describe.each(CTL_DATASTORES)('netplugctl host-endpoints on $type', ({ type, sta
     const etcdUrl = datastore.env['KV_ENDPOINTS'];
     return { kubeconfig, ...(etcdUrl === undefined ? {} : { etcdUrl }) };
   }
+
+  it('answers a program of its own as it answers a call in the process', async () => {
+    const argv = ['host-endpoints', 'list', '--all-interfaces'];
+    expect(await spawnCtl(argv, { env: datastore.env })).toEqual(await datastore.run(argv));
+  });
 
   it('prepares an upgrade once, and undoes that [up-hostendpoints]', async () => {
     expect(await run('prepare-upgrade')).toMatchObject({ status: 0, stderr: '' });

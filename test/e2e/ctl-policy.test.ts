@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
-import { CTL_DATASTORES, type CtlDatastore, type CtlRun } from '../support/ctl-datastores.ts';
+import { CTL_DATASTORES, type CtlDatastore, type CtlRun, spawnCtl } from '../support/ctl-datastores.ts';
 
 const signal = new AbortController().signal;
 const PODS = [
@@ -94,6 +94,11 @@ describe.each(CTL_DATASTORES)('commands about policies on $type', ({ type, start
       'ingress: policies in order, then denied\n    NetworkPolicy shop/db\n      ingress[0]: Allow TCP',
     );
     expect(stdout).toContain('egress: no policy applies, profiles decide\n  profiles, in order\n    kns.shop\n');
+  });
+
+  it('answers a program of its own as it answers a call in the process', async () => {
+    const argv = ['policy', 'why', 'shop/web', 'shop/db', '--port', '22'];
+    expect(await spawnCtl(argv, { env: ctl.env })).toEqual(await ctl.run(argv));
   });
 
   it('compares reach before and after a change, maps it, and recommends policies from flows', async () => {

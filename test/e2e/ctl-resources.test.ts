@@ -6,7 +6,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { newCluster } from '../../src/datastore/keep-cluster-information.ts';
 import { callCtl, type Ran } from '../support/ctl.ts';
-import { CTL_DATASTORES, type CtlDatastore, type CtlRun, MAIN } from '../support/ctl-datastores.ts';
+import { CTL_DATASTORES, type CtlDatastore, type CtlRun, MAIN, spawnCtl } from '../support/ctl-datastores.ts';
 import { until } from '../support/until.ts';
 
 const POOLS = ['-f', 'examples/ippools.yaml', '-f', 'examples/ipreservation.yaml'];
@@ -39,6 +39,17 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     const { stdout } = await run(['get', 'ippools', '-o', 'yaml']);
     expect(parse(stdout)).toMatchObject({ kind: 'IPPoolList' });
     expect((await apply(stdout)).stdout).toMatch(/^(IPPool "[^"]+" unchanged\n)+$/);
+  });
+
+  it('answers a program of its own as it answers a call in the process', async () => {
+    const calls = [
+      { argv: ['apply', '-f', '-'], stdin: BLUE },
+      { argv: ['get', 'ippools', '-o', 'wide'], stdin: '' },
+      { argv: ['delete', 'ippool', 'red'], stdin: '' },
+    ];
+    await apply(BLUE);
+    for (const { argv, stdin } of calls)
+      expect(await spawnCtl(argv, { stdin, env: datastore.env })).toEqual(await run(argv, { stdin }));
   });
 
   it('prints the same on both datastores', { timeout: 240_000 }, async () => {

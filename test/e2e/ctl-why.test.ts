@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { never } from '../../src/base/errors.ts';
 import type { AddPlan } from '../../src/apps/ctl/explain/plan-add.ts';
 import type { KernelStep } from '../../src/apps/ctl/explain/kernel-steps.ts';
-import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
+import { CTL_DATASTORES, type CtlDatastore, spawnCtl } from '../support/ctl-datastores.ts';
 import { type Json, startNode, type TestNode } from '../support/node.ts';
 import { NETPLUGCTL } from '../support/built.ts';
 
@@ -120,6 +120,12 @@ describe.each(CTL_DATASTORES)('why on $type', ({ type, start }) => {
   });
 
   const env = (): Record<string, string> => ({ NETPLUG_CNI_CONF_DIR: folder });
+
+  it('answers a program of its own as it answers a call in the process', async () => {
+    const argv = ['why', 'pod', 'shop/gone'];
+    const places = { ...ctl.env, ...env() };
+    expect(await spawnCtl(argv, { env: places })).toEqual(await ctl.run(argv, { env: places }));
+  });
 
   it('reports which pools a pod without an address can use, and why not the others', async () => {
     const { status, stdout } = await ctl.run(['why', 'pod', 'shop/web-0', '--node', 'node-a'], { env: env() });

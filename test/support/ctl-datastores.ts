@@ -1,10 +1,12 @@
-// The management tool as people call it, run from its sources on a real datastore of either type.
+// The management tool with its real dependencies, run from its sources on a real datastore of either type.
 import { execFile, spawn } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
+import { main } from '../../src/apps/ctl/main.ts';
+import { ctlPortsIn } from '../../src/bin/netplugctl.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
@@ -33,7 +35,7 @@ export interface CtlRunOptions {
 export interface CtlDatastore extends AsyncDisposable {
   /** What makes the tool find the datastore. */
   readonly env: Readonly<Record<string, string>>;
-  /** Calls `netplugctl` in the folder of the repository, so that examples/ can be named. */
+  /** Calls `netplugctl` in this process, in the folder of the repository, so that examples/ can be named. */
   run(argv: readonly string[], options?: CtlRunOptions): Promise<CtlRun>;
   /** A connection of its own, for calls within the process: 64 processes at once are too much for small machines. */
   readonly connect: () => Store;
@@ -110,16 +112,31 @@ function runnerWith(datastore: Readonly<Record<string, string>>): CtlDatastore['
   return async (argv, { stdin = '', env = {} } = {}) => runCtl(argv, { stdin, env: { ...datastore, ...env } });
 }
 
-/** Calls the tool with no other environment than the one given and places of its own, by another of its names if need be. */
+/** Calls the tool in this process, with no other variables than those given and places of its own. */
 export async function runCtl(
   argv: readonly string[],
-  { stdin = '', env = {}, name = 'netplugctl' }: CtlRunOptions & { readonly name?: string } = {},
+  { stdin = '', env: given = {} }: CtlRunOptions = {},
 ): Promise<CtlRun> {
-  compiled ??= compileCache();
+  const env = { ...ownPlaces(), ...given };
+  let [stdout, stderr] = ['', ''];
+  const io = {
+    stdin: async () => Promise.resolve(stdin),
+    stdout: (words: string) => (stdout += words),
+    stderr: (words: string) => (stderr += words),
+    isTty: false,
+    isErrTty: false,
+    screen: { columns: 100, mayColour: false },
+  };
+  const status = await main(ctlPortsIn(env, new AbortController().signal), { argv, env, io });
+  return { status, stdout, stderr };
+}
+
+/** Does the same in a process of its own, which one test of each group compares with `runCtl`. */
+export async function spawnCtl(argv: readonly string[], { stdin = '', env = {} }: CtlRunOptions = {}): Promise<CtlRun> {
   const child = spawn(process.execPath, [MAIN, ...argv], {
-    argv0: name,
+    argv0: 'netplugctl',
     cwd: ROOT,
-    env: { ...ownPlaces(compiled), ...env },
+    env: { ...ownPlaces(), ...env },
   });
   const ended = new Promise<number>((done) => child.on('close', (code) => done(code ?? -1)));
   // A program that fails early does not read its input.
@@ -128,10 +145,10 @@ export async function runCtl(
   return { status: await ended, stdout, stderr };
 }
 
-/** Folders without an agent and without a network configuration, in place of the machine's. */
-function ownPlaces(folder: string): Record<string, string> {
+/** Returns variables of folders without an agent and without a network configuration, in place of the machine's. */
+function ownPlaces(): Record<string, string> {
+  const folder = (ownFolder ??= makeFolder());
   return {
-    NODE_COMPILE_CACHE: folder,
     NETPLUG_CNI_CONF_DIR: join(folder, 'no-conf'),
     NETPLUG_RUN_DIR: join(folder, 'no-run'),
     NETPLUG_SOCKET: join(folder, 'no-run/cni.sock'),
@@ -139,9 +156,8 @@ function ownPlaces(folder: string): Record<string, string> {
   };
 }
 
-/** What the sources were made into, which saves half of the time a call takes. */
-let compiled: string | undefined;
-function compileCache(): string {
+let ownFolder: string | undefined;
+function makeFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'netplugctl-'));
   removeAtEnd('folder', folder);
   return folder;
