@@ -1,7 +1,7 @@
 // Addresses from the standard host-local plugin, and from others netplug knows nothing about.
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type CniAnswer, type Json, startNode, type TestNode } from '../support/node.ts';
 import type { TestNetns } from '../support/netns.ts';
 
@@ -9,9 +9,22 @@ const DUAL_STACK = [[{ subnet: '10.90.0.0/24' }], [{ subnet: 'fd00:90::/64' }]];
 const V4_GATEWAY = '169.254.1.1';
 const V6_GATEWAY = 'fe80::ecee:eeff:feee:eeee';
 
+let node: TestNode;
+beforeAll(async () => {
+  node = await startNode();
+});
+afterAll(async () => node?.[Symbol.asyncDispose]());
+// Every test begins with a node without pods, and host-local with the first address of its ranges.
+afterEach(async () => {
+  const conf = { ...withHostLocal(node, { ranges: DUAL_STACK }), 'cni.dev/valid-attachments': [] };
+  const { status, stdout } = await node.cni('GC', { ifName: '', conf });
+  const left = [...(await node.endpoints()), ...(await node.hostLinks())];
+  if (status !== 0 || left.length > 0) throw new Error(`the test leaves ${JSON.stringify(left)} after GC: ${stdout}`);
+  await node.exec('rm', '-rf', '/var/lib/cni/networks');
+});
+
 describe('host-local', () => {
   it('assigns addresses of both families from the ranges of the host and records them on its disk [hl-delegate]', async () => {
-    await using node = await startNode();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
     const [one, two] = [await node.pod(), await node.pod()];
 
@@ -34,7 +47,6 @@ describe('host-local', () => {
   it.each(['1.1.0', '1.0.0', '0.4.0', '0.3.1'])(
     'is delegated to under cniVersion %s [hl-delegate]',
     async (cniVersion) => {
-      await using node = await startNode();
       const pod = await node.pod();
       const conf = withHostLocal(node, { ranges: DUAL_STACK }, { cniVersion });
 
@@ -49,7 +61,6 @@ describe('host-local', () => {
   );
 
   it('assigns one address of each range set, trying its ranges in order [hl-ranges]', async () => {
-    await using node = await startNode();
     const ranges = [
       [
         { subnet: '10.90.0.0/24', rangeStart: '10.90.0.20', rangeEnd: '10.90.0.21' },
@@ -81,7 +92,6 @@ describe('host-local', () => {
   });
 
   it('assigns from a single subnet given without ranges [hl-ranges]', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     await add(node, { containerId: 'one', pod, conf: withHostLocal(node, { subnet: '10.92.0.0/24' }) });
     expect(await addressesOf(pod)).toEqual(['10.92.0.2/32']);
@@ -94,7 +104,6 @@ describe('routes of a pod with host-local', () => {
     { families: 'IPv6', ranges: DUAL_STACK.slice(1), routes: [`::/0 via ${V6_GATEWAY}`] },
     { families: 'both', ranges: DUAL_STACK, routes: [`0.0.0.0/0 via ${V4_GATEWAY}`, `::/0 via ${V6_GATEWAY}`] },
   ])('are the default of $families when the pod has it and none are listed [hl-routes-default]', async (given) => {
-    await using node = await startNode();
     const pod = await node.pod();
     const result = await add(node, { containerId: 'one', pod, conf: withHostLocal(node, { ranges: given.ranges }) });
     expect(result.routes.map(({ dst, gw }: Json) => `${dst} via ${gw}`)).toEqual(given.routes);
@@ -102,7 +111,6 @@ describe('routes of a pod with host-local', () => {
   });
 
   it('are only those listed, through the link-local gateway whatever gw says [hl-routes-listed]', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     const routes = [{ dst: '192.0.2.0/24', gw: '10.90.0.1' }, { dst: '198.51.100.7/32' }, { dst: '2001:db8::/96' }];
     const result = await add(node, {
@@ -121,7 +129,6 @@ describe('routes of a pod with host-local', () => {
   });
 
   it('lead to the link-local gateway, not to the gateway of the range [hl-gateway]', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     const ranges = [[{ subnet: '10.90.0.0/24', gateway: '10.90.0.254' }]];
     const result = await add(node, { containerId: 'one', pod, conf: withHostLocal(node, { ranges }) });
@@ -131,7 +138,6 @@ describe('routes of a pod with host-local', () => {
   });
 
   it('need no gateway inside the subnet of the range [hl-gateway]', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     const ranges = [[{ subnet: '10.90.0.0/24', gateway: '203.0.113.1' }]];
     await add(node, { containerId: 'one', pod, conf: withHostLocal(node, { ranges }) });
@@ -141,7 +147,6 @@ describe('routes of a pod with host-local', () => {
 
 describe('an attachment with host-local', () => {
   it('is the same when ADD is repeated', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
     const first = await add(node, { containerId: 'one', pod, conf });
@@ -150,7 +155,6 @@ describe('an attachment with host-local', () => {
   });
 
   it('leaves nothing after DEL, with or without namespace and previous result, and DEL can be repeated', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
     const prevResult = await add(node, { containerId: 'one', pod, conf });
@@ -164,7 +168,6 @@ describe('an attachment with host-local', () => {
   });
 
   it("releases a reservation left by a call that died between host-local's ADD and netplug's", async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
     const died = { ...conf, type: 'host-local', cniVersion: '1.0.0' };
@@ -176,7 +179,6 @@ describe('an attachment with host-local', () => {
   });
 
   it('leaves no reservation when the pod already has an interface of that name', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     await pod.exec('ip', 'link', 'add', 'name', 'eth0', 'type', 'veth');
     const answer = await node.cni('ADD', {
@@ -189,7 +191,6 @@ describe('an attachment with host-local', () => {
   });
 
   it('leaves no reservation when the host routes the address elsewhere', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     await node.exec('ip', 'link', 'add', 'name', 'other0', 'type', 'veth');
     await node.exec('ip', 'link', 'set', 'dev', 'other0', 'up');
@@ -202,10 +203,10 @@ describe('an attachment with host-local', () => {
     expect([answer.status, answer.json.code]).toEqual([1, 111]);
     expect(answer.json.msg).toContain('other0');
     await expectNothingOf(node, 'one');
+    await node.exec('ip', 'link', 'delete', 'dev', 'other0');
   });
 
   it('passes CHECK, and fails it once host-local has lost the reservation', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
     const prevResult = await add(node, { containerId: 'one', pod, conf });
@@ -218,7 +219,6 @@ describe('an attachment with host-local', () => {
   });
 
   it('is released by GC when the runtime does not list it, although host-local has neither GC nor STATUS', async () => {
-    await using node = await startNode();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
     expect(await node.cni('STATUS', { conf, ifName: '' })).toMatchObject({ status: 0, stdout: '' });
     const [kept, lost] = [await node.pod(), await node.pod()];
@@ -240,7 +240,6 @@ describe('an attachment with host-local', () => {
   ])(
     'is refused with usePodCidr in $where, which only the orchestrator can answer, and nothing stays behind',
     async ({ ipam }) => {
-      await using node = await startNode();
       const pod = await node.pod();
       const conf = withHostLocal(node, ipam);
       const answer = await node.cni('ADD', { containerId: 'one', netns: pod.path, conf });
@@ -258,7 +257,6 @@ describe('an attachment with host-local', () => {
 
 describe('another address plugin', () => {
   it('is named when it is not installed', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     const conf = node.netconf({ ipam: { type: 'no-such-plugin' } });
     const answer = await node.cni('ADD', { containerId: 'one', netns: pod.path, conf });
@@ -268,7 +266,6 @@ describe('another address plugin', () => {
   });
 
   it('assigns addresses as well', async () => {
-    await using node = await startNode();
     const pod = await node.pod();
     await node.exec('ip', 'address', 'add', '198.51.100.1/32', 'dev', 'lo');
     const addresses = [{ address: '10.95.0.7/24', gateway: '10.95.0.1' }, { address: 'fd00:95::7/64' }];
