@@ -1,34 +1,39 @@
 import { execFileSync } from 'node:child_process';
-import { expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openEtcdLease } from '../../src/datastore/kv/etcd-lease.ts';
 import { Keys } from '../../src/datastore/kv/keys.ts';
 import { program } from '../support/components.ts';
-import { startEtcd } from '../support/etcd.ts';
+import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { openLease } from '../support/leader-candidate.ts';
 import { until } from '../support/until.ts';
 import { leaderProcessContract } from './suites/runtime/leader-processes.ts';
 import { leaderContract } from './suites/runtime/leader.ts';
 
-leaderContract('etcd', async () => {
-  const etcd = await startEtcd();
-  return {
-    candidate: (options, clock) => openLease({ etcd: etcd.url }, options, clock),
-    [Symbol.asyncDispose]: async () => etcd[Symbol.asyncDispose](),
-  };
+// Every lease has a name of its own.
+let etcd: Etcd;
+beforeAll(async () => {
+  etcd = await startEtcd();
 });
+afterAll(async () => etcd?.[Symbol.asyncDispose]());
+const stays = async (): Promise<void> => Promise.resolve();
 
-leaderProcessContract('etcd', async () => {
-  const etcd = await startEtcd();
-  return {
+leaderContract('etcd', async () =>
+  Promise.resolve({
+    candidate: (options, clock) => openLease({ etcd: etcd.url }, options, clock),
+    [Symbol.asyncDispose]: stays,
+  }),
+);
+
+leaderProcessContract('etcd', async () =>
+  Promise.resolve({
     server: { etcd: etcd.url },
     pause: async () => etcd.pause(),
     resume: async () => Promise.resolve(etcd.resume()),
-    [Symbol.asyncDispose]: async () => etcd[Symbol.asyncDispose](),
-  };
-});
+    [Symbol.asyncDispose]: stays,
+  }),
+);
 
 it('a leader key without a lease, as a copy of the keys leaves it, does not keep candidates waiting', async () => {
-  await using etcd = await startEtcd();
   const never = new AbortController().signal;
   const key = new Keys().leader('copied');
   execFileSync(program('etcdctl'), [`--endpoints=${etcd.url}`, 'put', key, 'a-leader-of-long-ago']);
@@ -39,7 +44,6 @@ it('a leader key without a lease, as a copy of the keys leaves it, does not keep
 });
 
 it('a leader whose key is deleted by hand learns it from the next renewal', async () => {
-  await using etcd = await startEtcd();
   const never = new AbortController().signal;
   await using lease = openLease({ etcd: etcd.url }, { name: 'deleted', holder: 'a', durationMs: 30_000 });
   await using other = openLease({ etcd: etcd.url }, { name: 'deleted', holder: 'b', durationMs: 30_000 });
@@ -53,7 +57,6 @@ it('a leader whose key is deleted by hand learns it from the next renewal', asyn
 });
 
 it('a leader keeps its lease when etcd restarts and the stream of its renewals is opened again', async () => {
-  await using etcd = await startEtcd();
   const never = new AbortController().signal;
   await using lease = openLease({ etcd: etcd.url }, { name: 'restarted', holder: 'a', durationMs: 30_000 });
   expect(await lease.hold(never)).toBe(true);
@@ -74,7 +77,6 @@ it('a leader keeps its lease when etcd restarts and the stream of its renewals i
 });
 
 it('a renewal that is given up does not answer the next one', async () => {
-  await using etcd = await startEtcd();
   const never = new AbortController().signal;
   await using lease = openLease({ etcd: etcd.url }, { name: 'given-up', holder: 'a', durationMs: 60_000 });
   expect(await lease.hold(never)).toBe(true);
@@ -86,7 +88,6 @@ it('a renewal that is given up does not answer the next one', async () => {
 });
 
 it('a lease that ended at etcd is lost although the stream of its renewals stands, and can be acquired again', async () => {
-  await using etcd = await startEtcd();
   const never = new AbortController().signal;
   const endpoints = { from: 'list', urls: [etcd.url] } as const;
   const connection = { endpoints, keyFile: undefined, certFile: undefined, caCertFile: undefined };
@@ -102,7 +103,6 @@ it('a lease that ended at etcd is lost although the stream of its renewals stand
 
 it('a candidate leads over the second endpoint while the first does not respond', async () => {
   await using silent = await startEtcd();
-  await using etcd = await startEtcd();
   await silent.pause();
   const endpoints = { from: 'list', urls: [silent.url, etcd.url] } as const;
   const connection = { endpoints, keyFile: undefined, certFile: undefined, caCertFile: undefined };

@@ -2,7 +2,7 @@ import { preallocate, updateTo } from '../support/block-edits.ts';
 import { execFile, execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ClusterFollower } from './suites/datastore/cluster-follower.ts';
 import { Follower } from './suites/datastore/follower.ts';
 import { ResourceFollower } from './suites/datastore/resource-follower.ts';
@@ -16,7 +16,7 @@ import type { Store } from '../../src/datastore/store.ts';
 import { emptyBlock } from '../../src/model/ip-block.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { program } from '../support/components.ts';
-import { startEtcd } from '../support/etcd.ts';
+import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 
@@ -60,16 +60,22 @@ const lost = (text: RegExp): object => ({
 });
 
 describe('a watch of the kv datastore', () => {
+  let etcd: Etcd;
+  beforeAll(async () => {
+    etcd = await startEtcd();
+  });
+  beforeEach(async () => etcd.empty());
+  afterAll(async () => etcd?.[Symbol.asyncDispose]());
+
   it('fails when etcd ends', async () => {
-    await using etcd = await startEtcd();
-    await using store = open(etcd.port);
+    await using ending = await startEtcd();
+    await using store = open(ending.port);
     const follower = await follow(store);
-    await etcd[Symbol.asyncDispose]();
+    await ending[Symbol.asyncDispose]();
     await expect(follower.ended).rejects.toMatchObject(lost(/Cannot use the kv datastore at http/));
   });
 
   it('can be restarted after its connection was cut', async () => {
-    await using etcd = await startEtcd();
     await using proxy = await startTcpProxy(etcd);
     await using store = open(proxy.port);
     const follower = await follow(store);
@@ -82,7 +88,6 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('fails when etcd stops responding, not when the watch is idle', async () => {
-    await using etcd = await startEtcd();
     await using proxy = await startTcpProxy(etcd);
     await using store = open(proxy.port);
     const follower = await follow(store);
@@ -96,7 +101,6 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('reads everything again when etcd has compacted the revision to begin at, and yields what differs', async () => {
-    await using etcd = await startEtcd();
     await using store = open(etcd.port);
     const watch = followNode(store, node, never);
     expect((await watch.next()).value).toMatchObject({ kind: 'all' });
@@ -108,7 +112,6 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('costs one reading and one stream, and nothing for a block that changes in place', async () => {
-    await using etcd = await startEtcd();
     await using writer = open(etcd.port);
     const asked: string[] = [];
     await using store = open(etcd.port, { onRequest: (method) => asked.push(method) });
@@ -123,7 +126,6 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('follows the cluster, and yields what differs when etcd has compacted the revision to begin at', async () => {
-    await using etcd = await startEtcd();
     await using store = open(etcd.port);
     const watch = followCluster(store, nodeName('node-a'), never);
     expect((await watch.next()).value).toMatchObject({ kind: 'all' });
@@ -136,7 +138,6 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('resumes from a version without a listing, and with a snapshot after a compaction', async () => {
-    await using etcd = await startEtcd();
     await using store = open(etcd.port);
     const queries: readonly Query[] = [{ kind: 'resources', of: 'IPPool' }];
     const first = store.follow(queries, { signal: never })[Symbol.asyncIterator]();
@@ -177,16 +178,15 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('follows the cluster, and fails when etcd ends', async () => {
-    await using etcd = await startEtcd();
-    await using store = open(etcd.port);
+    await using ending = await startEtcd();
+    await using store = open(ending.port);
     const follower = new ClusterFollower(store);
     await follower.started();
-    await etcd[Symbol.asyncDispose]();
+    await ending[Symbol.asyncDispose]();
     await expect(follower.ended).rejects.toMatchObject(lost(/Cannot use the kv datastore at http/));
   });
 
   it('follows the cluster with one stream, whatever is in the blocks', async () => {
-    await using etcd = await startEtcd();
     await using writer = open(etcd.port);
     const asked: string[] = [];
     await using store = open(etcd.port, { onRequest: (method) => asked.push(method) });
@@ -206,7 +206,6 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('follows resources, and yields what differs when etcd has compacted the revision to begin at', async () => {
-    await using etcd = await startEtcd();
     await using store = open(etcd.port, { pageSize: 2 });
     for (const name of ['gone', 'other', 'same']) await store.createResource(poolOf(name, '10.0.0.0/24'), never);
     const watch = followResources(store, 'IPPool', never);
@@ -227,7 +226,6 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('follows resources, fails when etcd restarts, and lists everything when restarted', async () => {
-    await using etcd = await startEtcd();
     await using store = open(etcd.port);
     await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
     const follower = await new ResourceFollower(store, 'IPPool').started();
@@ -242,7 +240,6 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('follows resources, and fails when etcd stops responding', async () => {
-    await using etcd = await startEtcd();
     await using proxy = await startTcpProxy(etcd);
     await using store = open(proxy.port);
     const follower = await new ResourceFollower(store, 'IPPool').started();
@@ -251,7 +248,6 @@ describe('a watch of the kv datastore', () => {
   });
 
   it('does not keep a program from ending', async () => {
-    await using etcd = await startEtcd();
     const program = `
       import { openKvStore } from './src/datastore/kv/kv-store.ts';
       const files = { keyFile: undefined, certFile: undefined, caCertFile: undefined };

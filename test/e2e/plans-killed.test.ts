@@ -6,11 +6,9 @@ import { existsSync, watch } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
-import { program } from '../support/components.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { hostEndpointOf, nodeOf, poolOf } from '../support/fixtures.ts';
 import { BUILT, NETPLUGCTL } from '../support/built.ts';
@@ -36,9 +34,7 @@ beforeEach(reset);
 
 async function reset(): Promise<void> {
   await rm(join(folder, 'state'), { recursive: true, force: true });
-  await promisify(execFile)(program('etcdctl'), [`--endpoints=${etcd.url}`, 'del', '--prefix', ''], {
-    env: { ...process.env, ETCDCTL_API: '3' },
-  });
+  await etcd.empty();
 }
 
 function environment(): Record<string, string> {

@@ -1,16 +1,14 @@
 // The management tool with its real dependencies, run from its sources on a real datastore of either type.
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { promisify } from 'node:util';
 import { main } from '../../src/apps/ctl/main.ts';
 import { ctlPortsIn } from '../../src/bin/netplugctl.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
-import { program } from './components.ts';
 import { startEtcd } from './etcd.ts';
 import { removeAtEnd } from './janitor.ts';
 import { type OrchApiServer, startOrchApiServer } from './orch-datastore.ts';
@@ -75,11 +73,7 @@ async function startKv(): Promise<CtlDatastore> {
     connect,
     store,
     server: undefined,
-    empty: async () => {
-      await promisify(execFile)(program('etcdctl'), [`--endpoints=${etcd.url}`, 'del', '--prefix', ''], {
-        env: { ...process.env, ETCDCTL_API: '3' },
-      });
-    },
+    empty: async () => etcd.empty(),
     [Symbol.asyncDispose]: async () => {
       await store[Symbol.asyncDispose]();
       await etcd[Symbol.asyncDispose]();
