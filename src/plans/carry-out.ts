@@ -1,6 +1,13 @@
 import { isNetplugError, NetplugError } from '../base/errors.ts';
 import type { Plan, Stage, Step, WriteStep } from './plan.ts';
-import { recordId, type PlanRecord, type PlanRecords, readPlanRecord, writePlanRecord } from './plan-records.ts';
+import {
+  memoryPlanRecords,
+  type PlanRecord,
+  type PlanRecords,
+  readPlanRecord,
+  recordId,
+  writePlanRecord,
+} from './plan-records.ts';
 
 /** Whether an object is in its state `before` or `after` a step; `differs` means neither. */
 export type Standing = 'before' | 'after' | 'differs';
@@ -66,6 +73,14 @@ export async function carryOut<A extends object>(
     steps: Object.fromEntries(keys),
     isOver: false,
   });
+}
+
+/** Carries out a plan without a record, because the actual state shows what is left of it. */
+export async function carryOutUnrecorded<A extends object>(
+  plan: Plan<A>,
+  execution: Pick<Execution<A>, 'actor' | 'onStage' | 'signal'>,
+): Promise<void> {
+  await carryOut({ ...execution, name: '', records: memoryPlanRecords(), afterwards: 'remove-record' }, plan);
 }
 
 /** Returns the steps of the recorded plan that are done, in their stages. */

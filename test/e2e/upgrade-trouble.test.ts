@@ -1,6 +1,7 @@
 // The built tool is interrupted, paused or called twice, and packets are lost, while it upgrades a cluster on a real API server.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
@@ -35,6 +36,11 @@ const LOSS = 'udp://SERVER:8080: 40 of 900 datagrams lost within 1.9 s from 2026
 const SAID = /node-b: udp:\/\/192\.168\.[\d.]+:8080: 40 of 900 datagrams lost within 1\.9 s/;
 /** Each of the eight steps is recorded before and after it. */
 const RECORDS = 16;
+/** Records at which calls of one rollback are killed one after the other: before a step, after it, and later. */
+const ROLLBACK_KILLED_AT = inExtent({
+  everyday: [1, 2, 9],
+  soak: Array.from({ length: 24 }, (_, call) => 1 + (call % 2)),
+});
 const KILLED_AT = inExtent({ everyday: [RECORDS / 2 + 1], soak: Array.from({ length: RECORDS }, (_, at) => at + 1) });
 
 useUpgradeScene();
@@ -144,6 +150,23 @@ describe('an upgrade in trouble', () => {
     }
     expect(scene.rollout.gaps()).toBe(0);
   }, 1_200_000);
+
+  it('goes on with a rollback that is killed before and after its steps, and leaves no record [up-methods]', async () => {
+    await installOld(RELEASE_MANIFESTS[0]);
+    const before = await stateOfCluster();
+    await must('upgrade apply --yes --no-proof');
+    await settled(NEW);
+    for (const records of ROLLBACK_KILLED_AT) expect(await killAt(records, 'upgrade rollback --yes')).toBe(true);
+    const { status, stderr, stdout } = await ctl('upgrade rollback --yes');
+    expect({ status, stderr }).toEqual({ status: 0, stderr: expect.anything() });
+    expect(stderr).toContain('an interrupted rollback of this cluster goes on');
+    expect(stdout).toMatch(/^back from \S+ to \S+, as backed up at [^]*wait until netplug-node runs everywhere/);
+    await settled(OLD);
+    expect(await stateOfCluster()).toEqual(before);
+    expect(existsSync(join(scene.folder, 'state/plans'))).toBe(false);
+    expect(await must('upgrade rollback --dry-run')).toContain('the cluster is as in the backup');
+    expect(scene.rollout.gaps()).toBe(0);
+  }, 400_000);
 
   it('takes the options of the last call when an upgrade is resumed, and goes back to the backup of the first one', async () => {
     await installOld(RELEASE_MANIFESTS[0]);

@@ -4,7 +4,7 @@ import { HOLD_AGENTS, INSTALLATION_NAME } from '../../model/installation.ts';
 import type { Step } from '../../plans/plan.ts';
 import { agentNodes, triedFirst } from './agent-nodes.ts';
 import { findNamed } from './objects-in.ts';
-import { NO_DOWNTIME, type PlanFacts, type UpgradeStage, writeStep } from './plan-steps.ts';
+import { type PlanFacts, type UpgradeStage, writeStep } from './plan-steps.ts';
 import type { UpgradeStepData } from './upgrade-action.ts';
 
 /** A DaemonSet replaces one agent at a time; a new one takes over beside the old one. */
@@ -13,14 +13,14 @@ const TRY_TITLE = 'Try one node';
 
 /** One node gets the new agent and proves its network, then the others follow. */
 export function agentStages(facts: PlanFacts, agent: Manifest): readonly UpgradeStage[] {
-  const { snapshot, isDone } = facts;
+  const { snapshot } = facts;
   const nodes = agentNodes(snapshot).length;
   const minutes = Math.ceil((nodes * ROLL_OUT_SECONDS_PER_NODE) / 60);
-  const rollOut = writeStep(`roll the agent out on ${String(nodes)} nodes, one at a time`, {
+  const rollOut = writeStep(facts, {
     act: 'roll-out',
     agent,
+    nodes,
     id: 'roll-out',
-    isDone,
     commands: [
       `kubectl rollout status daemonset/${AGENT_SET} -n netplug-system --timeout=${String(Math.max(10, 3 * minutes))}m`,
     ],
@@ -35,33 +35,26 @@ export function agentStages(facts: PlanFacts, agent: Manifest): readonly Upgrade
 
 /** As with a manifest, around the steps that bring the operator of the release, which an annotation makes hold the agents. */
 export function operatorStages(facts: PlanFacts, bring: UpgradeStage): readonly UpgradeStage[] {
-  const { snapshot, target, isDone } = facts;
+  const { snapshot, target } = facts;
   const objects = target.stages.flatMap((stage) => stage.objects);
   const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
   const hasInstallation = findNamed(snapshot.objects, 'Installation', INSTALLATION_NAME) !== undefined;
   const tries =
     agent === undefined || !hasInstallation ? [] : canarySteps(facts, { agent, by: 'operator', commands: [] });
   const annotate = `kubectl annotate installation ${INSTALLATION_NAME}`;
-  const hold = writeStep(
-    `annotate Installation "${INSTALLATION_NAME}", so that the operator gives no node the new agent yet`,
-    {
-      act: 'hold-agents',
-      id: 'hold-agents',
-      isDone,
-      commands: [`${annotate} ${HOLD_AGENTS}=${target.release}`],
-      downtime: NO_DOWNTIME,
-    },
-  );
-  const wait = writeStep(`wait until the operator has rolled out ${target.release} on every node`, {
+  const hold = writeStep(facts, {
+    act: 'hold-agents',
+    id: 'hold-agents',
+    commands: [`${annotate} ${HOLD_AGENTS}=${target.release}`],
+  });
+  const wait = writeStep(facts, {
     act: 'await-operator',
     release: target.release,
     id: 'operator-rollout',
-    isDone,
     commands: [
       ...(tries.length === 0 ? [] : [`${annotate} ${HOLD_AGENTS}-`]),
       `kubectl wait installation ${INSTALLATION_NAME} --for=condition=Progressing=False --timeout=30m`,
     ],
-    downtime: NO_DOWNTIME,
   });
   return [
     { ...bring, steps: [...(tries.length === 0 ? [] : [hold]), ...bring.steps] },
@@ -72,23 +65,22 @@ export function operatorStages(facts: PlanFacts, bring: UpgradeStage): readonly 
 
 /** None where no node can be tried. */
 function canarySteps(
-  { snapshot, isDone }: PlanFacts,
+  facts: PlanFacts,
   {
     agent,
     by,
     commands,
   }: { readonly agent: Manifest; readonly by: 'tool' | 'operator'; readonly commands: readonly string[] },
 ): readonly Step<UpgradeStepData>[] {
-  const [canary] = triedFirst(agentNodes(snapshot));
+  const [canary] = triedFirst(agentNodes(facts.snapshot));
   if (canary === undefined) return [];
   return [
-    writeStep(`replace the agent of node "${canary.name}" and verify its network`, {
+    writeStep(facts, {
       act: 'canary',
       node: canary.name,
       agent,
       heldBy: by,
       id: 'canary',
-      isDone,
       commands: [
         ...commands,
         `kubectl delete pod -n netplug-system -l app.kubernetes.io/name=${AGENT_SET} --field-selector spec.nodeName=${canary.name}`,

@@ -1,11 +1,12 @@
 import { isNewerVersion } from '../../base/compare-versions.ts';
 import { SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
+import { referenceTo } from '../../kube/objects/reference.ts';
 import type { Step, WriteStep } from '../../plans/plan.ts';
 import { OPERATOR_NAME } from './detect-installation.ts';
 import { metadataIn } from './objects-in.ts';
 import { operatorStages } from './plan-agents.ts';
 import { applyStep, type PlanFacts, type UpgradeStage, writeStep } from './plan-steps.ts';
-import type { StepObject, UpgradeStepData } from './upgrade-action.ts';
+import type { UpgradeStepData } from './upgrade-action.ts';
 
 /** Charts before this version create the operator's namespace, and are installed into the default namespace. */
 const OWN_NAMESPACE_FROM = 'v3.23.0';
@@ -17,8 +18,16 @@ export const RELEASE_NAMESPACE_ANNOTATION = 'meta.helm.sh/release-namespace';
 /** Label of the records of a chart's release, by the specification. */
 const RECORD_NAME = 'calico';
 
-/** Objects whose ownership the specification passes on, with the kind as the API lists it. */
-const PASSED_ON: readonly (StepObject & { readonly resource: string })[] = [
+interface PassedOn {
+  readonly kind: string;
+  readonly namespace?: string;
+  readonly name: string;
+  /** The kind as the API lists it. */
+  readonly resource: string;
+}
+
+/** Objects whose ownership the specification passes on. */
+const PASSED_ON: readonly PassedOn[] = [
   { kind: 'Installation', name: 'default', resource: 'netplug.io/installations' },
   { kind: 'APIServer', name: 'default', resource: 'netplug.io/apiservers' },
   { kind: 'PodSecurityPolicy', name: OPERATOR_NAME, resource: 'policy/podsecuritypolicies' },
@@ -30,7 +39,7 @@ const PASSED_ON: readonly (StepObject & { readonly resource: string })[] = [
 
 /** The specification's upgrade of a chart: ownership first when the release is in the default namespace, then definitions and chart. */
 export function chartStages(facts: PlanFacts): readonly UpgradeStage[] {
-  const { installed, target, isDone } = facts;
+  const { installed, target } = facts;
   const release = installed.chart?.name ?? RECORD_NAME;
   const isMigrated = !mustMigrate(facts);
   const verb = isMigrated ? 'upgrade' : 'install';
@@ -44,27 +53,24 @@ export function chartStages(facts: PlanFacts): readonly UpgradeStage[] {
     {
       title: 'Apply the CustomResourceDefinitions',
       steps: [
-        applyStep('definitions', definitions, {
-          isDone,
-          commands: [`kubectl apply --server-side --force-conflicts -f ${target.source}/${target.definitions}`],
-        }),
+        applyStep(facts, { stage: 'definitions', objects: definitions }, [
+          `kubectl apply --server-side --force-conflicts -f ${target.source}/${target.definitions}`,
+        ]),
       ],
     },
     ...operatorStages(facts, {
       title: verb === 'install' ? 'Install the chart into the namespace of the operator' : 'Upgrade the chart',
       steps: [
-        writeStep(`${verb} release "${release}" in namespace "${namespace}", with the values of the present release`, {
+        writeStep(facts, {
           act: 'chart',
           verb,
           release,
           namespace,
           id: 'chart',
-          isDone,
           commands: [
             `helm get values ${release} -n ${installed.chart?.namespace ?? OLD_NAMESPACE} -o yaml > values.yaml`,
             `helm ${verb} ${release} ${target.source}/${target.chart} -n ${namespace} -f values.yaml`,
           ],
-          downtime: 'none',
         }),
       ],
     }),
@@ -98,46 +104,39 @@ function furtherSteps(facts: PlanFacts): readonly Step<UpgradeStepData>[] {
   });
 }
 
-function passOnStep(
-  { snapshot }: PlanFacts,
-  { resource, ...object }: (typeof PASSED_ON)[number],
-): WriteStep<UpgradeStepData> {
-  const name = `${object.kind} "${object.name}"`;
-  const found = snapshot.objects.find((each) => each['kind'] === object.kind && metadataIn(each).name === object.name);
-  const isServed = snapshot.served.includes(resource);
-  const why = isServed ? `skip ${name}: it does not exist` : `skip ${name}: the API server does not serve this kind`;
-  const at = object.namespace === undefined ? '' : `-n ${object.namespace} `;
-  return writeStep(
-    found === undefined ? why : `annotate ${name} with ${RELEASE_NAMESPACE_ANNOTATION}=${OPERATOR_NAMESPACE}`,
-    {
-      act: 'pass-release-on',
-      object,
-      namespace: OPERATOR_NAMESPACE,
-      id: `pass-on-${object.kind.toLowerCase()}`,
-      isDone: found === undefined || metadataIn(found).annotations[RELEASE_NAMESPACE_ANNOTATION] === OPERATOR_NAMESPACE,
-      commands: [
-        `kubectl ${at}patch ${object.kind.toLowerCase()} ${object.name} --type=merge -p '{"metadata":{"annotations":{"${RELEASE_NAMESPACE_ANNOTATION}":"${OPERATOR_NAMESPACE}"}}}'`,
-      ],
-      downtime: 'none',
-    },
-  );
+function passOnStep(facts: PlanFacts, { resource, kind, name, namespace }: PassedOn): WriteStep<UpgradeStepData> {
+  const { objects, served } = facts.snapshot;
+  const found = objects.find((each) => each['kind'] === kind && metadataIn(each).name === name);
+  const why = served.includes(resource) ? 'it does not exist' : 'the API server does not serve this kind';
+  const at = namespace === undefined ? '' : `-n ${namespace} `;
+  return writeStep(facts, {
+    act: 'pass-release-on',
+    object: referenceTo(kind, { name, ...(namespace === undefined ? {} : { namespace }) }),
+    namespace: OPERATOR_NAMESPACE,
+    ...(found === undefined ? { skipped: why } : {}),
+    id: `pass-on-${kind.toLowerCase()}`,
+    isDone: found === undefined || metadataIn(found).annotations[RELEASE_NAMESPACE_ANNOTATION] === OPERATOR_NAMESPACE,
+    commands: [
+      `kubectl ${at}patch ${kind.toLowerCase()} ${name} --type=merge -p '{"metadata":{"annotations":{"${RELEASE_NAMESPACE_ANNOTATION}":"${OPERATOR_NAMESPACE}"}}}'`,
+    ],
+  });
 }
 
 /** They are no longer read, and are kept in the backup. */
-function deleteRecordsStep({ snapshot, installed }: PlanFacts): Step<UpgradeStepData> {
-  const name = installed.chart?.name ?? RECORD_NAME;
-  const records = snapshot.charts
-    .filter((release) => release.namespace === OLD_NAMESPACE && release.name === name)
-    .map(({ record }) => record);
-  const command = `kubectl delete secret -n ${OLD_NAMESPACE} -l name=${name},owner=helm`;
-  return writeStep(`delete the records of release "${name}" in namespace "${OLD_NAMESPACE}"`, {
+function deleteRecordsStep(facts: PlanFacts): Step<UpgradeStepData> {
+  const release = facts.installed.chart?.name ?? RECORD_NAME;
+  const objects = facts.snapshot.charts
+    .filter((chart) => chart.namespace === OLD_NAMESPACE && chart.name === release)
+    .map(({ record, namespace }) => referenceTo('Secret', { name: record, namespace }));
+  const command = `kubectl delete secret -n ${OLD_NAMESPACE} -l name=${release},owner=helm`;
+  return writeStep(facts, {
     act: 'delete-records',
-    records,
+    objects,
+    release,
     namespace: OLD_NAMESPACE,
     id: 'delete-records',
-    isDone: records.length === 0,
+    isDone: objects.length === 0,
     isOptional: true,
     commands: [`${command} --dry-run=client`, command],
-    downtime: 'none',
   });
 }

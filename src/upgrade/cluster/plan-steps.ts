@@ -1,15 +1,18 @@
 import type { Manifest } from '../../model/manifest.ts';
 import type { Stage, Step, WriteStep } from '../../plans/plan.ts';
 import { OPERATOR_NAME } from './detect-installation.ts';
-import { objectName } from '../../kube/objects/reference.ts';
+import { objectName, referenceOf } from '../../kube/objects/reference.ts';
 import { metadataIn } from './objects-in.ts';
 import type { ClusterSnapshot, DetectedInstallation } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
-import type { StepObject, StepFacts, UpgradeAction, UpgradeStepData } from './upgrade-action.ts';
+import type { StepFacts, UpgradeAction, UpgradeStepData } from './upgrade-action.ts';
 
-export const NO_DOWNTIME = 'none';
+const NO_DOWNTIME = 'none';
 
 export type UpgradeStage = Stage<UpgradeStepData>;
+
+/** Returns what an act does, for the user. */
+export type TextOf = (action: UpgradeAction) => string;
 
 export interface PlanFacts {
   readonly snapshot: ClusterSnapshot;
@@ -17,71 +20,50 @@ export interface PlanFacts {
   readonly installed: DetectedInstallation;
   /** Whether every component and every pod has the target's release already. */
   readonly isDone: boolean;
+  readonly textOf: TextOf;
+}
+
+/** Returns a step that this program carries out. It is done with the upgrade, and without downtime, unless it is told. */
+export function writeStep(
+  { isDone, textOf }: PlanFacts,
+  data: UpgradeAction & Pick<StepFacts, 'id' | 'commands'> & Partial<StepFacts>,
+): WriteStep<UpgradeStepData> {
+  return { isDone, downtime: NO_DOWNTIME, ...data, kind: 'write', text: textOf(data) };
+}
+
+/** Returns a step that a user carries out with the command. */
+export function commandStep(
+  text: string,
+  command: readonly string[],
+  facts: Pick<StepFacts, 'id'> & Partial<StepFacts>,
+): Step<UpgradeStepData> {
+  const data = { act: 'verify', isDone: false, downtime: NO_DOWNTIME, commands: [command.join(' ')] } as const;
+  return { ...data, ...facts, kind: 'command', text, command };
 }
 
 export function applyStep(
-  stage: (UpgradeAction & { readonly act: 'apply' })['stage'],
-  objects: readonly Manifest[],
-  { isDone, commands }: Pick<StepFacts, 'isDone' | 'commands'>,
+  facts: PlanFacts,
+  { stage, objects }: Pick<UpgradeAction & { readonly act: 'apply' }, 'stage' | 'objects'>,
+  commands: readonly string[],
 ): Step<UpgradeStepData> {
-  return writeStep(`apply ${TITLES[stage]}: ${listed(objects)}`, {
-    act: 'apply',
-    stage,
-    objects,
-    id: `apply-${stage}`,
-    isDone,
-    commands,
-    downtime: NO_DOWNTIME,
-  });
-}
-
-const TITLES: Readonly<Record<(UpgradeAction & { readonly act: 'apply' })['stage'], string>> = {
-  definitions: 'the CustomResourceDefinitions',
-  rights: 'accounts and rights',
-  configuration: 'the configuration',
-  controllers: 'the controllers',
-  nodes: 'other programs of nodes',
-  operator: 'the operator',
-};
-
-/** Names up to three objects. */
-function listed(objects: readonly Manifest[]): string {
-  const names = objects.map(objectName);
-  const more = names.length - 3;
-  return more > 0 ? `${names.slice(0, 3).join(', ')} and ${String(more)} more` : names.join(', ');
-}
-
-export function writeStep(text: string, data: UpgradeStepData): WriteStep<UpgradeStepData> {
-  return { kind: 'write', text, ...data };
+  return writeStep(facts, { act: 'apply', stage, objects, id: `apply-${stage}`, commands });
 }
 
 export function pruneSteps(
-  { snapshot, isDone }: PlanFacts,
+  facts: PlanFacts,
   wanted: readonly Manifest[],
   isOurs: (object: Manifest) => boolean,
 ): readonly Step<UpgradeStepData>[] {
   const names = new Set(wanted.map(objectName));
-  const left = snapshot.objects.filter((object) => isOurs(object) && !names.has(objectName(object)) && !isKept(object));
-  if (left.length === 0) return [];
-  const references = left.map(referenceTo);
-  return [
-    writeStep(`remove ${left.map(objectName).join(', ')}, which the release does not have`, {
-      act: 'prune',
-      objects: references,
-      id: 'prune',
-      isDone,
-      commands: references.map(
-        ({ kind, name, namespace }) =>
-          `kubectl delete ${kind.toLowerCase()} ${name}${namespace === undefined ? '' : ` -n ${namespace}`}`,
-      ),
-      downtime: NO_DOWNTIME,
-    }),
-  ];
-}
-
-function referenceTo(object: Manifest): StepObject {
-  const { name, namespace } = metadataIn(object);
-  return { kind: String(object['kind']), name, ...(namespace === undefined ? {} : { namespace }) };
+  const objects = facts.snapshot.objects
+    .filter((object) => isOurs(object) && !names.has(objectName(object)) && !isKept(object))
+    .map(referenceOf);
+  if (objects.length === 0) return [];
+  const commands = objects.map(
+    ({ kind, name, namespace }) =>
+      `kubectl delete ${kind.toLowerCase()} ${name}${namespace === '' ? '' : ` -n ${namespace}`}`,
+  );
+  return [writeStep(facts, { act: 'prune', objects, why: 'which the release does not have', id: 'prune', commands })];
 }
 
 /** Users' data goes with these. */

@@ -4,9 +4,10 @@ import { BIRD_SET, imageNames } from '../../install/cluster/names.ts';
 import { operatorObjects } from '../../install/cluster/operator-deployment.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import { isNetplugError } from '../../base/errors.ts';
+import { upgradePlan } from '../../apps/ctl/upgrade/upgrade-acts.ts';
 import { detectInstallation } from './detect-installation.ts';
 import { metadataIn } from './objects-in.ts';
-import { isAtTarget, planUpgrade } from './plan-upgrade.ts';
+import { isAtTarget } from './plan-upgrade.ts';
 import { renderUpgradePlan } from './render-upgrade.ts';
 import type { ChartRelease, ClusterSnapshot } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
@@ -45,7 +46,7 @@ const targetWithOperator = (cluster: SoundCluster = {}): UpgradeTarget => ({
 
 describe('the plan of an upgrade', () => {
   it('backs up first, tries one node before the others, and verifies, for a manifest [up-manifest]', () => {
-    const plan = planUpgrade(soundCluster(), targetFor());
+    const plan = upgradePlan(soundCluster(), targetFor());
     expect(idsOf(plan)).toEqual([
       'back-up',
       'apply-definitions',
@@ -61,7 +62,7 @@ describe('the plan of an upgrade', () => {
   });
 
   it('marks every step done at the target version', () => {
-    const plan = planUpgrade(soundCluster({ release: NEW }), targetFor());
+    const plan = upgradePlan(soundCluster({ release: NEW }), targetFor());
     expect(idsOf(plan)).toContain('canary');
     expect(stepsOf(plan).filter(({ isDone }) => !isDone)).toEqual([]);
     expect(renderUpgradePlan(plan, detectInstallation(soundCluster({ release: NEW })), targetFor())).not.toContain(
@@ -70,7 +71,7 @@ describe('the plan of an upgrade', () => {
   });
 
   it('applies the operator in place of the specified replace, and waits for it [up-operator]', () => {
-    const plan = planUpgrade(withOperator(soundCluster(), OLD), targetWithOperator());
+    const plan = upgradePlan(withOperator(soundCluster(), OLD), targetWithOperator());
     expect(idsOf(plan)).toEqual([
       'back-up',
       'apply-definitions',
@@ -86,7 +87,7 @@ describe('the plan of an upgrade', () => {
     const sound = withOperator(soundCluster(), OLD);
     const snapshot = { ...sound, objects: [...sound.objects, installation] };
     const rollOut = ['canary', 'operator-rollout', 'verify', 'tool'];
-    expect(idsOf(planUpgrade(snapshot, targetWithOperator()))).toEqual([
+    expect(idsOf(upgradePlan(snapshot, targetWithOperator()))).toEqual([
       'back-up',
       'hold-agents',
       'apply-definitions',
@@ -94,7 +95,7 @@ describe('the plan of an upgrade', () => {
       ...rollOut,
     ]);
     const chart = { ...CHART, namespace: 'netplug-system', version: 'v3.26.4' };
-    expect(idsOf(planUpgrade({ ...snapshot, charts: [chart] }, targetWithOperator()))).toEqual([
+    expect(idsOf(upgradePlan({ ...snapshot, charts: [chart] }, targetWithOperator()))).toEqual([
       'back-up',
       'apply-definitions',
       'hold-agents',
@@ -102,9 +103,9 @@ describe('the plan of an upgrade', () => {
       ...rollOut,
     ]);
     const cordoned = { ...snapshot, nodes: snapshot.nodes.map((node) => ({ ...node, isSchedulable: false })) };
-    expect(idsOf(planUpgrade(cordoned, targetWithOperator()))).toContain('hold-agents');
+    expect(idsOf(upgradePlan(cordoned, targetWithOperator()))).toContain('hold-agents');
     const down = { ...snapshot, nodes: snapshot.nodes.map((node) => ({ ...node, isReady: false })) };
-    expect(idsOf(planUpgrade(down, targetWithOperator()))).not.toContain('hold-agents');
+    expect(idsOf(upgradePlan(down, targetWithOperator()))).not.toContain('hold-agents');
   });
 
   it('is done with BIRD of an older release, which nothing replaces by itself, and says how to replace it', () => {
@@ -116,8 +117,8 @@ describe('the plan of an upgrade', () => {
     expect(pods).not.toEqual(done.pods);
     expect(isAtTarget({ ...done, pods }, targetFor(cluster))).toBe(true);
     expect(detectInstallation({ ...done, pods }).from).toBe(NEW);
-    expect(idsOf(planUpgrade({ ...done, pods }, targetFor(cluster)))).toContain('replace-bird');
-    expect(idsOf(planUpgrade(done, targetFor(cluster)))).not.toContain('replace-bird');
+    expect(idsOf(upgradePlan({ ...done, pods }, targetFor(cluster)))).toContain('replace-bird');
+    expect(idsOf(upgradePlan(done, targetFor(cluster)))).not.toContain('replace-bird');
   });
 
   it('is done while a pod of an older release that was evicted is kept', () => {
@@ -151,7 +152,7 @@ describe('the plan of an upgrade', () => {
 
   it('passes ownership on before a chart from before v3.23, and deletes old records only when asked [up-chart-owner] [up-chart-records]', () => {
     const snapshot = { ...withOperator(soundCluster({ release: 'v3.22.1' }), 'v3.22.1'), charts: [CHART] };
-    const plan = planUpgrade(snapshot, targetWithOperator());
+    const plan = upgradePlan(snapshot, targetWithOperator());
     const ids = idsOf(plan);
     expect(ids.filter((id) => id.startsWith('pass-on'))).toEqual([
       'pass-on-installation',
@@ -167,7 +168,10 @@ describe('the plan of an upgrade', () => {
     const chart = stepsOf(plan).find(({ id }) => id === 'chart');
     expect(chart).toMatchObject({ verb: 'install', release: 'calico', namespace: 'netplug-system' });
     const records = stepsOf(plan).find(({ id }) => id === 'delete-records');
-    expect(records).toMatchObject({ isOptional: true, records: [CHART.record], namespace: 'default' });
+    expect(records).toMatchObject({
+      isOptional: true,
+      objects: [{ kind: 'Secret', namespace: 'default', name: CHART.record }],
+    });
     expect(records?.commands).toEqual([
       'kubectl delete secret -n default -l name=calico,owner=helm --dry-run=client',
       'kubectl delete secret -n default -l name=calico,owner=helm',
@@ -176,7 +180,7 @@ describe('the plan of an upgrade', () => {
 
   it('says of objects that a server does not know, or has not, that they are skipped', () => {
     const snapshot = { ...withOperator(soundCluster({ release: 'v3.22.1' }), 'v3.22.1'), charts: [CHART] };
-    const steps = planUpgrade(snapshot, targetWithOperator()).stages.flatMap((stage) => stage.steps);
+    const steps = upgradePlan(snapshot, targetWithOperator()).stages.flatMap((stage) => stage.steps);
     const text = steps.map((step) => step.text).join('\n');
     expect(text).toContain('skip PodSecurityPolicy "netplug-operator": the API server does not serve this kind');
     expect(text).toContain('skip Installation "default": it does not exist');
@@ -184,7 +188,7 @@ describe('the plan of an upgrade', () => {
 
   it('upgrades a chart that is in the namespace of the operator [up-chart-crds]', () => {
     const chart = { ...CHART, namespace: 'netplug-system', version: 'v3.26.4' };
-    const plan = planUpgrade({ ...withOperator(soundCluster(), OLD), charts: [chart] }, targetWithOperator());
+    const plan = upgradePlan({ ...withOperator(soundCluster(), OLD), charts: [chart] }, targetWithOperator());
     expect(idsOf(plan)).toEqual(['back-up', 'apply-definitions', 'chart', 'operator-rollout', 'verify', 'tool']);
     expect(stepsOf(plan).find(({ id }) => id === 'chart')).toMatchObject({
       verb: 'upgrade',
@@ -194,10 +198,10 @@ describe('the plan of an upgrade', () => {
 
   it('follows the method that the user names where a record of helm is left over', () => {
     const snapshot = { ...withOperator(soundCluster(), OLD), charts: [CHART] };
-    expect(idsOf(planUpgrade(snapshot, targetWithOperator()))).toContain('chart');
+    expect(idsOf(upgradePlan(snapshot, targetWithOperator()))).toContain('chart');
     const named: ClusterSnapshot = { ...snapshot, method: 'operator' };
     expect(detectInstallation(named)).toMatchObject({ method: 'operator', chart: undefined });
-    expect(idsOf(planUpgrade(named, targetWithOperator()))).toEqual([
+    expect(idsOf(upgradePlan(named, targetWithOperator()))).toEqual([
       'back-up',
       'apply-definitions',
       'apply-operator',
@@ -220,8 +224,8 @@ describe('the plan of an upgrade', () => {
       const sound = soundCluster({ release });
       return { ...sound, datastore: { ...sound.datastore, hostEndpoints: [ALL_INTERFACES] } };
     };
-    expect(idsOf(planUpgrade(withEndpoints('v3.13.5'), targetFor()))[1]).toBe('prepare-host-endpoints');
-    const later = idsOf(planUpgrade(withEndpoints('v3.14.0'), targetFor()));
+    expect(idsOf(upgradePlan(withEndpoints('v3.13.5'), targetFor()))[1]).toBe('prepare-host-endpoints');
+    const later = idsOf(upgradePlan(withEndpoints('v3.14.0'), targetFor()));
     expect(later).not.toContain('prepare-host-endpoints');
     expect(later.at(-1)).toBe('migrate-host-endpoints');
   });
@@ -239,7 +243,7 @@ describe('the plan of an upgrade', () => {
       { kind: 'Deployment', namespace: 'shop', name: 'web', version: OLD },
       { kind: 'Deployment', namespace: 'shop', name: 'new', version: NEW },
     ];
-    const ids = idsOf(planUpgrade({ ...soundCluster(), sidecars, mesh: '1.15.3' }, targetFor()));
+    const ids = idsOf(upgradePlan({ ...soundCluster(), sidecars, mesh: '1.15.3' }, targetFor()));
     expect(ids.slice(-2)).toEqual(['injector', 'restart-shop-web']);
   });
 
@@ -255,7 +259,7 @@ describe('the plan of an upgrade', () => {
       { apiVersion: 'netplug.io/v3', kind: 'IPPool', metadata: { name: 'blue', labels } },
       { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'of-a-user', namespace: 'netplug-system' } },
     ];
-    const plan = planUpgrade({ ...sound, objects: [...sound.objects, ...leftovers] }, targetFor());
+    const plan = upgradePlan({ ...sound, objects: [...sound.objects, ...leftovers] }, targetFor());
     expect(stepsOf(plan).find(({ act }) => act === 'prune')).toMatchObject({
       objects: [{ kind: 'DaemonSet', namespace: 'netplug-system', name: 'netplug-old' }],
     });
@@ -263,7 +267,7 @@ describe('the plan of an upgrade', () => {
 
   it('is the same after the snapshot was saved and read', () => {
     const snapshot = soundCluster();
-    expect(planUpgrade(JSON.parse(JSON.stringify(snapshot)), targetFor())).toEqual(planUpgrade(snapshot, targetFor()));
+    expect(upgradePlan(JSON.parse(JSON.stringify(snapshot)), targetFor())).toEqual(upgradePlan(snapshot, targetFor()));
   });
 
   it('refuses a cluster without netplug', () => {
@@ -271,7 +275,7 @@ describe('the plan of an upgrade', () => {
       ...soundCluster(),
       objects: soundCluster().objects.filter((object) => metadataIn(object).name === 'netplug-system'),
     };
-    expect(() => planUpgrade(empty, targetFor())).toThrow(expect.objectContaining({ code: 'upgrade/not-installed' }));
+    expect(() => upgradePlan(empty, targetFor())).toThrow(expect.objectContaining({ code: 'upgrade/not-installed' }));
     expect(isNetplugError(undefined, 'upgrade/not-installed')).toBe(false);
   });
 });

@@ -1,6 +1,7 @@
 import { isNewerVersion } from '../../base/compare-versions.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET, BIRD_SET } from '../../install/cluster/names.ts';
+import { referenceTo } from '../../kube/objects/reference.ts';
 import type { Step } from '../../plans/plan.ts';
 import { userCreated } from '../host-endpoints/all-interfaces.ts';
 import { areAgentsHeld } from './held-agents.ts';
@@ -10,10 +11,11 @@ import { chartStages } from './plan-chart.ts';
 import { metadataIn, releaseIn } from './objects-in.ts';
 import {
   applyStep,
+  commandStep,
   isOperators,
-  NO_DOWNTIME,
   type PlanFacts,
   pruneSteps,
+  type TextOf,
   type UpgradeStage,
   writeStep,
 } from './plan-steps.ts';
@@ -25,9 +27,9 @@ import type { UpgradePlan, UpgradeStepData } from './upgrade-action.ts';
 const STRICT_HOST_ENDPOINTS = 'v3.14.0';
 
 /** Plans the upgrade of an installation to the target. A cluster that has the target's release gets the same steps, all done. Pure. */
-export function planUpgrade(snapshot: ClusterSnapshot, target: UpgradeTarget): UpgradePlan {
+export function planUpgrade(snapshot: ClusterSnapshot, target: UpgradeTarget, textOf: TextOf): UpgradePlan {
   const installed = detectInstallation(snapshot);
-  const facts = { snapshot, target, installed, isDone: isAtTarget(snapshot, target) };
+  const facts = { snapshot, target, installed, isDone: isAtTarget(snapshot, target), textOf };
   return {
     stages: [
       { title: 'Back up', steps: [backUpStep(facts)] },
@@ -59,21 +61,21 @@ export function isAtTarget(snapshot: ClusterSnapshot, { release }: UpgradeTarget
  * apply with forced conflicts, and the removal of what the target does not have any more.
  */
 function operatorManifestStages(facts: PlanFacts): readonly UpgradeStage[] {
-  const { target, isDone } = facts;
+  const { target } = facts;
   const command = `kubectl apply --server-side --force-conflicts -f ${target.source}/${target.manifest}`;
   const definitions = target.stages.flatMap(({ stage, objects }) => (stage === 'definitions' ? objects : []));
   return operatorStages(facts, {
     title: 'Apply the operator',
     steps: [
-      applyStep('definitions', definitions, { isDone, commands: [command] }),
-      applyStep('operator', target.operator, { isDone, commands: [command] }),
+      applyStep(facts, { stage: 'definitions', objects: definitions }, [command]),
+      applyStep(facts, { stage: 'operator', objects: target.operator }, [command]),
       ...pruneSteps(facts, [...definitions, ...target.operator], isOperators),
     ],
   });
 }
 
 function manifestStages(facts: PlanFacts): readonly UpgradeStage[] {
-  const { target, isDone } = facts;
+  const { target } = facts;
   const file = `${target.source}/${target.manifest}`;
   const commands = [`kubectl apply --server-side --force-conflicts -f ${file}`];
   const before = target.stages.filter(({ stage, objects }) => stage !== 'nodes' && objects.length > 0);
@@ -84,8 +86,8 @@ function manifestStages(facts: PlanFacts): readonly UpgradeStage[] {
     {
       title: 'Apply what pods do not notice',
       steps: [
-        ...before.map(({ stage, objects }) => applyStep(stage, objects, { isDone, commands })),
-        ...(others.length === 0 ? [] : [applyStep('nodes', others, { isDone, commands })]),
+        ...before.map((stage) => applyStep(facts, stage, commands)),
+        ...(others.length === 0 ? [] : [applyStep(facts, { stage: 'nodes', objects: others }, commands)]),
       ],
     },
     ...(agent === undefined ? [] : agentStages(facts, agent)),
@@ -93,14 +95,8 @@ function manifestStages(facts: PlanFacts): readonly UpgradeStage[] {
   ];
 }
 
-function backUpStep({ isDone }: PlanFacts): Step<UpgradeStepData> {
-  return writeStep('back up resources, records, objects and chart records, with checksums', {
-    act: 'back-up',
-    id: 'back-up',
-    isDone,
-    commands: ['netplugctl upgrade backup --to DIR'],
-    downtime: NO_DOWNTIME,
-  });
+function backUpStep(facts: PlanFacts): Step<UpgradeStepData> {
+  return writeStep(facts, { act: 'back-up', id: 'back-up', commands: ['netplugctl upgrade backup --to DIR'] });
 }
 
 /** Stages of each method of installation. */
@@ -111,88 +107,70 @@ const METHODS: Readonly<Record<UpgradeMethod, (facts: PlanFacts) => readonly Upg
 };
 
 /** The specification's step before an upgrade from before v3.14. */
-function hostEndpointStage({ snapshot, installed, isDone }: PlanFacts): UpgradeStage {
+function hostEndpointStage(facts: PlanFacts): UpgradeStage {
+  const { snapshot, installed, isDone } = facts;
   const endpoints = userCreated(snapshot.datastore.hostEndpoints ?? []);
   const isNeeded = endpoints.length > 0 && isBefore(installed.from, STRICT_HOST_ENDPOINTS);
-  const step = writeStep(
-    `label ${String(endpoints.length)} host endpoints for all interfaces, and allow and log their traffic`,
-    {
-      act: 'prepare-host-endpoints',
-      id: 'prepare-host-endpoints',
-      isDone: isDone || snapshot.datastore.preparation.length > 0,
-      commands: ['netplugctl host-endpoints prepare-upgrade'],
-      downtime: NO_DOWNTIME,
-    },
-  );
+  const step = writeStep(facts, {
+    act: 'prepare-host-endpoints',
+    endpoints: endpoints.length,
+    id: 'prepare-host-endpoints',
+    isDone: isDone || snapshot.datastore.preparation.length > 0,
+    commands: ['netplugctl host-endpoints prepare-upgrade'],
+  });
   return { title: 'Prepare host endpoints for all interfaces', steps: isNeeded ? [step] : [] };
 }
 
-function verifyStep({ isDone }: PlanFacts): Step<UpgradeStepData> {
-  return writeStep('verify releases, ready pods and the network of every node', {
-    act: 'verify',
-    id: 'verify',
-    isDone,
-    commands: ['netplugctl upgrade verify', 'netplugctl version'],
-    downtime: NO_DOWNTIME,
-  });
+function verifyStep(facts: PlanFacts): Step<UpgradeStepData> {
+  const commands = ['netplugctl upgrade verify', 'netplugctl version'];
+  return writeStep(facts, { act: 'verify', id: 'verify', commands });
 }
 
 function toolStage({ target, isDone }: PlanFacts): UpgradeStage {
   const text = `replace every netplugctl by the one of ${target.release}; older ones must not be used any more`;
-  const command = ['netplugctl', 'version'];
-  const data: UpgradeStepData = {
-    act: 'verify',
-    id: 'tool',
-    isDone,
-    commands: [command.join(' ')],
-    downtime: NO_DOWNTIME,
+  return {
+    title: 'Replace the management tool',
+    steps: [commandStep(text, ['netplugctl', 'version'], { id: 'tool', isDone })],
   };
-  return { title: 'Replace the management tool', steps: [{ kind: 'command', text, command, ...data }] };
 }
 
 /** Nothing replaces BIRD by itself, because its sessions would end. */
 function birdStage({ snapshot, target }: PlanFacts): UpgradeStage {
-  const title = 'Replace BIRD';
   const old = snapshot.pods.filter(
     ({ component, images: [image = ''] }) => component === BIRD_SET && releaseIn(image) !== target.release,
   );
-  if (old.length === 0) return { title, steps: [] };
   const command = `kubectl delete pod -n netplug-system -l app.kubernetes.io/name=${BIRD_SET} --field-selector spec.nodeName=NODE`;
-  const step = {
-    kind: 'command',
-    text: `replace BIRD on ${String(old.length)} nodes, one after the other, when it suits you: it works on until then`,
-    command: command.split(' '),
-    act: 'verify',
-    id: 'replace-bird',
-    isDone: false,
-    isOptional: true,
-    commands: [command],
-    downtime: 'sessions of the node end and come back; peers that restart gracefully keep its routes meanwhile',
-  } as const;
-  return { title, steps: [step] };
+  const step = commandStep(
+    `replace BIRD on ${String(old.length)} nodes, one after the other, when it suits you: it works on until then`,
+    command.split(' '),
+    {
+      id: 'replace-bird',
+      isOptional: true,
+      downtime: 'sessions of the node end and come back; peers that restart gracefully keep its routes meanwhile',
+    },
+  );
+  return { title: 'Replace BIRD', steps: old.length === 0 ? [] : [step] };
 }
 
-function sidecarStage({ snapshot: { mesh, sidecars }, target }: PlanFacts): UpgradeStage {
+function sidecarStage(facts: PlanFacts): UpgradeStage {
+  const { snapshot, target } = facts;
+  const { mesh, sidecars } = snapshot;
   const old = sidecars.filter(({ version }) => isNewerVersion(target.release, version));
   if (mesh === undefined || old.length === 0) return { title: 'Upgrade sidecars', steps: [] };
-  const apply = ['kubectl', 'apply', '-f', `${target.source}/alp/istio-inject-configmap-${mesh}.yaml`];
+  const template = `${target.source}/alp/istio-inject-configmap-${mesh}.yaml`;
   return {
     title: 'Upgrade sidecars of the application layer',
     steps: [
-      {
-        kind: 'command',
-        text: `apply the injector template for mesh version ${mesh}, which comes with the sidecar`,
-        command: apply,
-        act: 'verify',
-        id: 'injector',
-        isDone: false,
-        commands: [apply.join(' ')],
-        downtime: NO_DOWNTIME,
-      },
+      commandStep(
+        `apply the injector template for mesh version ${mesh}, which comes with the sidecar`,
+        ['kubectl', 'apply', '-f', template],
+        { id: 'injector' },
+      ),
       ...old.map(({ kind, namespace, name, version }) =>
-        writeStep(`restart ${kind} ${namespace}/${name}, whose sidecar has release ${version}`, {
+        writeStep(facts, {
           act: 'restart',
-          workload: { kind, namespace, name },
+          workload: referenceTo(kind, { namespace, name }),
+          sidecar: version,
           id: `restart-${namespace}-${name}`,
           isDone: false,
           // Only after the template was applied.
@@ -208,37 +186,20 @@ function sidecarStage({ snapshot: { mesh, sidecars }, target }: PlanFacts): Upgr
 /** The end of the procedure for host endpoints needs a person who reads the logs (map: up-hostendpoints-order). */
 function finishStage({ snapshot, target }: PlanFacts): UpgradeStage {
   const { preparation, hostEndpoints } = snapshot.datastore;
-  const isPrepared = preparation.length > 0;
-  const isLeft = userCreated(hostEndpoints ?? []).length > 0;
-  if (!isLeft) return { title: 'Finish host endpoints', steps: [] };
-  const data = { act: 'verify', isDone: false, downtime: NO_DOWNTIME } as const;
-  const undo = ['netplugctl', 'host-endpoints', 'prepare-upgrade', '--undo'];
-  const migrate = ['netplugctl', 'host-endpoints', 'migrate'];
+  if (userCreated(hostEndpoints ?? []).length === 0) return { title: 'Finish host endpoints', steps: [] };
+  const finish = commandStep(
+    'read the kernel logs of the nodes, write the policies that are needed, then remove the temporary policy',
+    ['netplugctl', 'host-endpoints', 'prepare-upgrade', '--undo'],
+    { id: 'finish-host-endpoints' },
+  );
+  const migrate = commandStep(
+    'replace host endpoints for all interfaces by automatic ones, if wanted',
+    ['netplugctl', 'host-endpoints', 'migrate'],
+    { id: 'migrate-host-endpoints', isOptional: true },
+  );
   return {
     title: `Finish host endpoints, once all nodes have ${target.release}`,
-    steps: [
-      ...(isPrepared
-        ? [
-            {
-              kind: 'command' as const,
-              text: 'read the kernel logs of the nodes, write the policies that are needed, then remove the temporary policy',
-              command: undo,
-              ...data,
-              id: 'finish-host-endpoints',
-              commands: [undo.join(' ')],
-            },
-          ]
-        : []),
-      {
-        kind: 'command',
-        text: 'replace host endpoints for all interfaces by automatic ones, if wanted',
-        command: migrate,
-        ...data,
-        id: 'migrate-host-endpoints',
-        isOptional: true,
-        commands: [migrate.join(' ')],
-      },
-    ],
+    steps: [...(preparation.length > 0 ? [finish] : []), migrate],
   };
 }
 

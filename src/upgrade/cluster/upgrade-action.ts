@@ -1,19 +1,19 @@
 import type { Manifest } from '../../model/manifest.ts';
 import type { ObjectStage } from '../../install/cluster/cluster-objects.ts';
+import type { ObjectReference } from '../../kube/objects/reference.ts';
 import type { Plan } from '../../plans/plan.ts';
-
-/** An object by its kind and name. */
-export interface StepObject {
-  readonly kind: string;
-  readonly namespace?: string;
-  readonly name: string;
-}
 
 /** What a step does. */
 export type UpgradeAction =
   | { readonly act: 'back-up' }
-  | { readonly act: 'prepare-host-endpoints' }
-  | { readonly act: 'pass-release-on'; readonly object: StepObject; readonly namespace: string }
+  | { readonly act: 'prepare-host-endpoints'; readonly endpoints: number }
+  | {
+      readonly act: 'pass-release-on';
+      readonly object: ObjectReference;
+      readonly namespace: string;
+      /** Why nothing is to be done. */
+      readonly skipped?: string;
+    }
   | { readonly act: 'apply'; readonly stage: ObjectStage['stage'] | 'operator'; readonly objects: readonly Manifest[] }
   | {
       readonly act: 'chart';
@@ -21,7 +21,7 @@ export type UpgradeAction =
       readonly release: string;
       readonly namespace: string;
     }
-  | { readonly act: 'prune'; readonly objects: readonly StepObject[] }
+  | { readonly act: 'prune'; readonly objects: readonly ObjectReference[]; readonly why: string }
   /** Keeps the operator from replacing agents by itself. */
   | { readonly act: 'hold-agents' }
   /** The first node that gets the new agent; its network is verified before other nodes follow, which who applies the DaemonSet holds. */
@@ -31,11 +31,16 @@ export type UpgradeAction =
       readonly agent: Manifest;
       readonly heldBy: 'tool' | 'operator';
     }
-  | { readonly act: 'roll-out'; readonly agent: Manifest }
+  | { readonly act: 'roll-out'; readonly agent: Manifest; readonly nodes: number }
   | { readonly act: 'await-operator'; readonly release: string }
   | { readonly act: 'verify' }
-  | { readonly act: 'delete-records'; readonly records: readonly string[]; readonly namespace: string }
-  | { readonly act: 'restart'; readonly workload: StepObject };
+  | {
+      readonly act: 'delete-records';
+      readonly objects: readonly ObjectReference[];
+      readonly release: string;
+      readonly namespace: string;
+    }
+  | { readonly act: 'restart'; readonly workload: ObjectReference; readonly sidecar: string };
 
 /** What a user should know of a step before it is carried out. */
 export interface StepFacts {

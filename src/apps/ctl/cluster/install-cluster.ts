@@ -14,19 +14,19 @@ import { installationObject } from './cluster-plan.ts';
 import type { InstallationPool, InstallationSpec } from '../../../model/installation.ts';
 import { orchClusterUid } from '../../../kube/cluster-uid.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { memoryPlanRecords } from '../../../plans/plan-records.ts';
-import { carryOut } from '../../../plans/carry-out.ts';
+import { actorOf } from '../../../plans/acts.ts';
+import { carryOutUnrecorded } from '../../../plans/carry-out.ts';
 import { renderPlan } from '../../../plans/plan.ts';
 import type { Context, Status } from '../ports.ts';
 import { editLine, type ManifestEdit } from '../../../install/cluster/edits/edit.ts';
 import { changesOfApply, findObject } from '../../../kube/objects/apply.ts';
-import { collectionHolding, objectName, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
+import { collectionHolding, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
 import { renderFindings } from '../render-findings.ts';
 import { podRun } from './node-pods.ts';
 import { type ClusterConnection, readClusterConnection } from './cluster-access.ts';
 import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts';
 import { confirm } from './confirm.ts';
-import { clusterActor } from './install-actor.ts';
+import { CLUSTER_ACTS } from './cluster-acts.ts';
 import { type ClusterInstallOptions, refuseCombination } from './install-options.ts';
 import { probeObjects } from '../../../install/cluster/probe-objects.ts';
 import { type NeededRight, rightsForObjects } from './missing-rights.ts';
@@ -114,39 +114,18 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     ...(keeps ? ['what the command does not set stays as it is; --spec sets everything'] : []),
     ...[...changes.values()].flatMap((each) => shortened(each.map(editLine))),
   ];
-  const plan = clusterPlan(target, { changes, notes });
+  const plan = clusterPlan(target, { changes, notes, nodes, hasAgent: facts.installedBy !== undefined });
   for (const note of plan.notes) io.stderr(`${note}\n`);
   io.stdout(renderPlan(plan));
   if (mode === 'dry-run') return 0;
   if (mode === 'ask' && !(await confirm(context, 'Install netplug in this cluster?'))) return 1;
-  const run = podRun(api, context);
-  const objects = new Map(
-    targetStages(target).flatMap((stage) => stage.objects.map((object) => [objectName(object), object])),
-  );
-  const actor = clusterActor({
-    run,
-    objects,
-    target,
-    nodes,
-    helm,
-    context,
-    kv: connection.kv,
-    hasAgent: facts.installedBy !== undefined,
-  });
-  await carryOut(
-    {
-      name: 'install-cluster',
-      // The cluster itself is the record: a repeated command makes a plan of what is left.
-      records: memoryPlanRecords(),
-      afterwards: 'remove-record',
-      actor,
-      onStage: (title) => {
-        io.stderr(`${title}\n`);
-      },
-      signal,
+  await carryOutUnrecorded(plan, {
+    actor: actorOf(CLUSTER_ACTS, { run: podRun(api, context), context, helm, kv: connection.kv }),
+    onStage: (title) => {
+      io.stderr(`${title}\n`);
     },
-    plan,
-  );
+    signal,
+  });
   io.stdout(`netplug ${VERSION} is installed on ${String(nodes.length)} nodes\n`);
   return 0;
 }

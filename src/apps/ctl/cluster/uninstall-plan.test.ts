@@ -3,7 +3,8 @@ import { clusterObjects } from '../../../install/cluster/cluster-objects.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
 import { type ClusterDatastore, VARIANTS } from '../../../install/cluster/settings.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
-import { type RemovalAct, removableObjects, removalPlan, settingsForRemoval } from './uninstall-plan.ts';
+import type { ClusterAct } from './cluster-acts.ts';
+import { removableObjects, removalPlan, settingsForRemoval } from './uninstall-plan.ts';
 
 const DATASTORES: readonly ClusterDatastore[] = [
   { type: 'orch' },
@@ -15,7 +16,7 @@ const REMOVED = new Set(
   [...operator, ...programs, ...plugin, ...rest, ...definitions].map((object) => objectName(object)),
 );
 
-const actsOf = (extent: 'programs' | 'everything'): readonly RemovalAct[] =>
+const actsOf = (extent: 'programs' | 'everything'): readonly ClusterAct[] =>
   removalPlan(
     REMOVAL,
     { existing: REMOVED, helm: undefined, hasInstallation: true, nodes: ['node-a'] },

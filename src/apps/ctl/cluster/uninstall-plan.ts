@@ -1,34 +1,20 @@
-import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
 import type { Manifest } from '../../../model/manifest.ts';
+import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
 import { cleanupDaemonSet } from '../../../install/cluster/cleanup-daemon-set.ts';
 import { clusterObjects, namespaceObject } from '../../../install/cluster/cluster-objects.ts';
-import {
-  AGENT_SET,
-  BIRD_SET,
-  CLEANUP_SET,
-  CONFIG_MAP,
-  KV_CERTIFICATES,
-  OPERATOR,
-} from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, CONFIG_MAP, KV_CERTIFICATES, OPERATOR } from '../../../install/cluster/names.ts';
 import { operatorObjects } from '../../../install/cluster/operator-deployment.ts';
 import { certificatesSecret } from '../../../install/cluster/release-manifests.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
 import type { ClusterDatastore, ClusterSettings } from '../../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
-import type { Plan, Stage } from '../../../plans/plan.ts';
+import type { Plan } from '../../../plans/plan.ts';
 import { VERSION } from '../../../base/version.ts';
 import { birdDaemonSet } from '../../../install/cluster/bird-daemon-set.ts';
-import { objectName, referenceOf } from '../../../kube/objects/reference.ts';
+import { objectName, type ObjectReference, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
+import { actStages } from '../../../plans/acts.ts';
+import { type ClusterAct, CLUSTER_ACTS, type ClusterPorts } from './cluster-acts.ts';
 import { installationObject } from './cluster-plan.ts';
-
-export type RemovalAct =
-  | { readonly act: 'helm'; readonly name: string; readonly namespace: string }
-  | { readonly act: 'release-installation' }
-  | { readonly act: 'delete'; readonly object: string }
-  | { readonly act: 'await-gone'; readonly objects: readonly string[] }
-  | { readonly act: 'await-pods-gone'; readonly names: readonly string[] }
-  | { readonly act: 'clean-nodes' }
-  | { readonly act: 'forget-nodes' };
 
 export interface RemovalFacts {
   /** Keys of the objects that exist. */
@@ -40,6 +26,8 @@ export interface RemovalFacts {
 
 /** Kept without a purge: without them, the runtime could not remove running pods. */
 const KEPT_ACCOUNT = 'netplug-cni';
+/** Kept as well: a pod that is removed later needs the certificates of etcd on its node, not those in the cluster. */
+const KEPT = [CONFIG_MAP, KV_CERTIFICATES];
 
 /** Returns settings that render every object which any method and variant may have created. */
 export function settingsForRemoval(registry: string | undefined): ClusterSettings {
@@ -100,82 +88,46 @@ export function removalPlan(
   settings: ClusterSettings,
   { existing, helm, hasInstallation, nodes }: RemovalFacts,
   extent: 'programs' | 'everything',
-): Plan<RemovalAct> {
+): Plan<ClusterAct> {
   const { operator, programs, plugin, rest, definitions } = removableObjects(settings);
-  const deletions = (objects: readonly Manifest[]): Stage<RemovalAct>['steps'] =>
-    objects
-      .map((object) => objectName(object))
-      .filter((key) => existing.has(key))
-      .map((key) => write(`delete ${key}`, { act: 'delete', object: key }));
-  const stages: Stage<RemovalAct>[] = [];
-  if (helm !== undefined) {
-    stages.push({
-      title: 'Chart',
-      steps: [write(`helm uninstall ${helm.name} --namespace ${helm.namespace}`, { act: 'helm', ...helm })],
-    });
-  }
-  const operatorDeletions = deletions(operator);
-  stages.push({ title: 'Operator', steps: operatorDeletions });
-  // It would clean the nodes when the Installation is deleted.
-  if (operatorDeletions.length > 0) stages.push({ title: 'Operator', steps: [awaitPodsGone([OPERATOR])] });
-  if (hasInstallation) {
-    const text = `delete ${objectName(installationObject({}))}`;
-    stages.push({ title: 'Installation', steps: [write(text, { act: 'release-installation' })] });
-  }
-  const kept = extent === 'programs' ? keptWithoutPurge(rest) : { deleted: rest };
-  const programDeletions = deletions(programs);
-  stages.push({ title: 'Programs', steps: programDeletions });
-  if (programDeletions.length > 0 || (extent === 'everything' && nodes.length > 0)) {
-    stages.push({ title: 'Programs', steps: [awaitPodsGone([AGENT_SET, BIRD_SET, CONTROLLERS])] });
-  }
-  if (extent === 'everything' && nodes.length > 0) {
-    const text = `remove plugin, configuration, interfaces, routes, rules and state from ${String(nodes.length)} nodes`;
-    stages.push({ title: 'Nodes', steps: [write(text, { act: 'clean-nodes' }, 'final')] });
-    stages.push({
-      title: 'Nodes',
-      steps: [write('remove annotations from Node objects', { act: 'forget-nodes' }, 'final')],
-    });
-  }
-  stages.push({
-    title: 'Configuration and rights',
-    steps: [...deletions(kept.deleted), ...(extent === 'everything' ? deletions(plugin) : [])],
-  });
-  if (extent === 'everything') {
-    stages.push({ title: 'CRDs and all resources of netplug', steps: deletions(definitions) });
-    const namespace = objectName(namespaceObject(settings.release));
-    stages.push({ title: 'Namespace', steps: deletions([namespaceObject(settings.release)]) });
-    const gone = [...definitions.map((object) => objectName(object)), namespace].filter((key) => existing.has(key));
-    if (gone.length > 0)
-      stages.push({
-        title: 'Namespace',
-        steps: [write('wait until all is gone', { act: 'await-gone', objects: gone })],
-      });
-  }
-  const notes =
-    extent === 'everything'
-      ? ['running pods lose their network; records in etcd, if any, are left']
-      : [
-          'kept for running pods: plugin, configuration and interfaces on the nodes, the account netplug-cni, CRDs and records',
-          '"netplugctl uninstall cluster --purge" removes these as well',
-        ];
-  return { stages: stages.filter(({ steps }) => steps.length > 0), notes };
-}
-
-/** A pod that is removed later needs the certificates of etcd on its node, not those in the cluster. */
-function keptWithoutPurge(rest: readonly Manifest[]): { readonly deleted: readonly Manifest[] } {
-  return { deleted: rest.filter((object) => ![CONFIG_MAP, KV_CERTIFICATES].includes(referenceOf(object).name)) };
-}
-
-export function cleanupObject(settings: ClusterSettings): Manifest {
-  return cleanupDaemonSet(settings);
-}
-
-export const CLEANUP_NAME = CLEANUP_SET;
-
-function awaitPodsGone(names: readonly string[]): Stage<RemovalAct>['steps'][number] {
-  return write(`wait until no pod of ${names.join(', ')} is left`, { act: 'await-pods-gone', names });
-}
-
-function write(text: string, act: RemovalAct, isFinal?: 'final'): Stage<RemovalAct>['steps'][number] {
-  return { ...act, kind: 'write', text, ...(isFinal === undefined ? {} : { isFinal: true }) };
+  const isPurge = extent === 'everything';
+  const namespace = namespaceObject(settings.release);
+  const there = (objects: readonly Manifest[]): readonly ObjectReference[] =>
+    objects.map(referenceOf).filter((which) => existing.has(referenceKey(which)));
+  const deletions = (objects: readonly Manifest[]): readonly ClusterAct[] =>
+    there(objects).map((which) => ({ act: 'delete', objects: [which] }));
+  const when = (condition: boolean, ...acts: readonly ClusterAct[]): readonly ClusterAct[] => (condition ? acts : []);
+  const installation = referenceOf(installationObject({}));
+  const cleansNodes = isPurge && nodes.length > 0;
+  const gone = there([...definitions, namespace]);
+  const cleanup = [namespace, cleanupDaemonSet(settings)];
+  const doomed = isPurge ? [...rest, ...plugin] : rest.filter((object) => !KEPT.includes(referenceOf(object).name));
+  const stages = actStages<ClusterAct, ClusterPorts>(CLUSTER_ACTS, [
+    ['Chart', helm === undefined ? [] : [{ act: 'uninstall-chart', release: helm }]],
+    ['Operator', deletions(operator)],
+    // It would clean the nodes when the Installation is deleted.
+    ['Operator', when(there(operator).length > 0, { act: 'await-pods-gone', names: [OPERATOR] })],
+    ['Installation', when(hasInstallation, { act: 'release-installation', installation })],
+    ['Programs', deletions(programs)],
+    [
+      'Programs',
+      when(there(programs).length > 0 || cleansNodes, {
+        act: 'await-pods-gone',
+        names: [AGENT_SET, BIRD_SET, CONTROLLERS],
+      }),
+    ],
+    ['Nodes', when(cleansNodes, { act: 'clean-nodes', nodes: nodes.length, cleanup })],
+    ['Nodes', when(cleansNodes, { act: 'forget-nodes' })],
+    ['Configuration and rights', deletions(doomed)],
+    ['CRDs and all resources of netplug', isPurge ? deletions(definitions) : []],
+    ['Namespace', isPurge ? deletions([namespace]) : []],
+    ['Namespace', when(isPurge && gone.length > 0, { act: 'await-gone', objects: gone })],
+  ]);
+  const notes = isPurge
+    ? ['running pods lose their network; records in etcd, if any, are left']
+    : [
+        'kept for running pods: plugin, configuration and interfaces on the nodes, the account netplug-cni, CRDs and records',
+        '"netplugctl uninstall cluster --purge" removes these as well',
+      ];
+  return { stages, notes };
 }

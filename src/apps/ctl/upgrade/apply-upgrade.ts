@@ -8,7 +8,6 @@ import type { Finding } from '../../../checks/check.ts';
 import { blockingChecks, findHazards } from '../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { NOTES } from '../../../upgrade/cluster/held-agents.ts';
-import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
 import { renderUpgradePlan } from '../../../upgrade/cluster/render-upgrade.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradePlan, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
@@ -21,7 +20,8 @@ import type { Context, Status } from '../ports.ts';
 import { executionOf, resumeIfSound } from '../run-plan.ts';
 import { AS_INSTALLED, targetReader, type UpgradeChoices, type UpgradeSession, withUpgrade } from './open-upgrade.ts';
 import { readSnapshot } from './read-snapshot.ts';
-import { noteOf, upgradeActor, type UpgradeRun, verifyAndNote } from './upgrade-actor.ts';
+import { upgradeActor, upgradePlan, verifyAndNote } from './upgrade-acts.ts';
+import { noteOf, type UpgradeRun } from './upgrade-run.ts';
 import { judgeRelease, renderVerified, verifyRelease } from './verify.ts';
 import { withUpgradeLease } from './with-upgrade-lease.ts';
 import { type Backup, readBackup, writeBackup } from './backup.ts';
@@ -53,7 +53,7 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
       const parts = await readRun(alone, targetOf, options);
       if (goesOn) return goOn(parts, options);
       const isShown = options.mode === 'ask';
-      const plan = isShown ? planUpgrade(parts.snapshot, parts.target) : showUpgrade(parts, options);
+      const plan = isShown ? upgradePlan(parts.snapshot, parts.target) : showUpgrade(parts, options);
       return carryOutUpgrade(parts, plan, options);
     });
   });
@@ -72,7 +72,7 @@ async function readRun(
 
 /** Shows hazards and plan. @throws upgrade/refused */
 function showUpgrade({ session, snapshot, target }: UpgradeRun, { accept }: ApplyOptions): UpgradePlan {
-  const plan = planUpgrade(snapshot, target);
+  const plan = upgradePlan(snapshot, target);
   showHazards(session.context, findHazards(snapshot, target), accept);
   session.context.io.stdout(renderUpgradePlan(plan, detectInstallation(snapshot), target));
   return plan;
@@ -90,7 +90,7 @@ async function goOn(parts: UpgradeRun, options: ApplyOptions): Promise<Status> {
   const outcome = isChosenAnew
     ? undefined
     : await saysWhenUnfinished(context, async () => resumeIfSound(context, executionIn(parts)));
-  if (outcome !== undefined) return finish(context, planUpgrade(parts.snapshot, parts.target));
+  if (outcome !== undefined) return finish(context, upgradePlan(parts.snapshot, parts.target));
   const plan = showUpgrade(parts, { ...options, accept: [...options.accept, ...LEFT_BEHIND] });
   if (isChosenAnew && options.mode === 'ask' && !(await confirm(context, `Upgrade this cluster to ${VERSION}?`)))
     return 1;
@@ -193,9 +193,9 @@ export async function ensureVerified(
   );
 }
 
-/** Returns the name of the record of an upgrade of this cluster to this release. */
-export function recordOf({ uid }: UpgradeSession): string {
-  return `upgrade-${VERSION}-${sha256Of(uid).slice(0, 12)}`;
+/** Returns the name of the record of an upgrade of this cluster to this release, or of the rollback from it. */
+export function recordOf({ uid }: UpgradeSession, purpose: 'upgrade' | 'rollback' = 'upgrade'): string {
+  return `${purpose}-${VERSION}-${sha256Of(uid).slice(0, 12)}`;
 }
 
 export interface VerifyOptions {

@@ -6,7 +6,6 @@ import { chartFiles } from '../../../install/cluster/chart/chart-files.ts';
 import { releaseFiles, textOf } from '../../../install/cluster/release-manifests.ts';
 import { findHazards, PREFLIGHT_CHECKS } from '../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
-import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
 import { renderUpgradePlan, shownInstallation } from '../../../upgrade/cluster/render-upgrade.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { Output } from '../common-options.ts';
@@ -14,6 +13,7 @@ import type { Context, Status } from '../ports.ts';
 import { readUpgrade, type UpgradeChoices } from './open-upgrade.ts';
 import { findingLog } from '../sarif.ts';
 import { renderHazards } from './render-hazards.ts';
+import { upgradePlan } from './upgrade-acts.ts';
 
 export interface PlanOptions extends UpgradeChoices {
   readonly save: string | undefined;
@@ -34,7 +34,7 @@ export async function showUpgradePlan(context: Context, options: PlanOptions): P
   }
   if (options.files !== undefined) await writeReleaseFiles(options.files, target);
   const installed = detectInstallation(snapshot);
-  const plan = planUpgrade(snapshot, target);
+  const plan = upgradePlan(snapshot, target);
   io.stdout(
     options.output === 'json'
       ? `${JSON.stringify({ installed: shownInstallation(installed), plan }, undefined, 2)}\n`

@@ -10,7 +10,7 @@ import { detectInstallation } from '../../../upgrade/cluster/detect-installation
 import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { containersIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { isWithoutImage, podState, type PodState } from '../../../kube/status/pod-state.ts';
-import type { UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
+import type { UpgradeAction } from '../../../upgrade/cluster/upgrade-action.ts';
 import { imageWatch, type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
@@ -18,7 +18,7 @@ import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
 import { readNodes } from '../../../kube/status/node-state.ts';
 import { readPods } from './read-nodes.ts';
 import { proofOf } from './proof.ts';
-import type { UpgradeRun } from './upgrade-actor.ts';
+import type { UpgradeRun } from './upgrade-run.ts';
 import { expectNoLosses } from './watch-packets.ts';
 
 /** Nodes that prove their network with the first one: those still have the old release. */
@@ -49,7 +49,7 @@ export async function rollOut(run: PodRun, agent: Manifest): Promise<void> {
  */
 export async function tryCanary(
   parts: UpgradeRun,
-  { node: planned, agent, heldBy }: UpgradeStepData & { readonly act: 'canary' },
+  { node: planned, agent, heldBy }: UpgradeAction & { readonly act: 'canary' },
 ): Promise<void> {
   const { session, run, target, proof, snapshot } = parts;
   if (heldBy === 'tool') {

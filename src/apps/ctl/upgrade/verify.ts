@@ -15,7 +15,7 @@ import { workloadLag } from '../cluster/wait-ready.ts';
 import { mainImage } from './roll-out.ts';
 import { proofOf } from './proof.ts';
 import { readSnapshot } from './read-snapshot.ts';
-import type { UpgradeRun } from './upgrade-actor.ts';
+import type { UpgradeRun } from './upgrade-run.ts';
 
 /** One thing that must hold after an upgrade. */
 export interface Verified {

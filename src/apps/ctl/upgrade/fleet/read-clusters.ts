@@ -4,7 +4,7 @@ import type { Finding } from '../../../../checks/check.ts';
 import { blockingChecks, findHazards } from '../../../../upgrade/cluster/checks/preflight.ts';
 import { detectInstallation } from '../../../../upgrade/cluster/detect-installation.ts';
 import { NOTES } from '../../../../upgrade/cluster/held-agents.ts';
-import { isAtTarget, planUpgrade } from '../../../../upgrade/cluster/plan-upgrade.ts';
+import { isAtTarget } from '../../../../upgrade/cluster/plan-upgrade.ts';
 import type { ClusterSnapshot, DetectedInstallation } from '../../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../../upgrade/cluster/target.ts';
 import type { UpgradePlan } from '../../../../upgrade/cluster/upgrade-action.ts';
@@ -14,7 +14,8 @@ import { limitTo } from '../../time-limit.ts';
 import { findInterrupted } from '../apply-upgrade.ts';
 import { targetReader, withUpgrade } from '../open-upgrade.ts';
 import { readSnapshot } from '../read-snapshot.ts';
-import { noteOf } from '../upgrade-actor.ts';
+import { upgradePlan } from '../upgrade-acts.ts';
+import { noteOf } from '../upgrade-run.ts';
 import { judgeRelease } from '../verify.ts';
 import { contextOf } from './cluster-context.ts';
 
@@ -78,7 +79,7 @@ async function readCluster(
         target,
         hazards,
         installed: detectInstallation(snapshot),
-        plan: planUpgrade(snapshot, target),
+        plan: upgradePlan(snapshot, target),
       };
       if ((await findInterrupted(session)) !== undefined) return { standing: { kind: 'interrupted' }, facts };
       if (isAtTarget(snapshot, target)) {

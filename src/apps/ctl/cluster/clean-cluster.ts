@@ -1,0 +1,90 @@
+import { NetplugError } from '../../../base/errors.ts';
+import { CLEANUP_SET, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import type { Manifest } from '../../../model/manifest.ts';
+import { applyObject, deleteObject, findObject, tryMerge } from '../../../kube/objects/apply.ts';
+import { type ObjectReference, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
+import { NODES } from '../../../kube/paths.ts';
+import { podsNamed, type PodRun, SYSTEM_PODS } from './node-pods.ts';
+import { waitForWorkload } from './wait-ready.ts';
+import { type WaitState, waitUntil } from './wait-until.ts';
+
+const POLLS_BEFORE_RETRY = 5;
+const ANNOTATION_PREFIX = 'netplug.io/';
+
+/** Deletes the Installation with its finalizers: the operator, which would act on the deletion, is removed already. */
+export async function releaseInstallation({ api, signal }: PodRun, which: ObjectReference): Promise<void> {
+  await deleteObject(api, which, signal);
+  if ((await findObject(api, which, signal)) === undefined) return;
+  await tryMerge(api, { which, body: { metadata: { finalizers: null } } }, signal);
+}
+
+/** Waits until none of the objects exists. @throws install/not-ready */
+export async function waitUntilGone(run: PodRun, objects: readonly ObjectReference[]): Promise<void> {
+  const { api, signal } = run;
+  for (const which of objects) {
+    let polls = 0;
+    const look = async (): Promise<WaitState<undefined>> => {
+      if ((await findObject(api, which, signal)) === undefined) return { found: undefined };
+      if (polls > 0 && polls % POLLS_BEFORE_RETRY === 0) await retryDeletion(run, which, polls);
+      polls += 1;
+      return { open: `waiting for the end of ${referenceKey(which)}` };
+    };
+    await waitUntil(run, look, notRemoved);
+  }
+}
+
+function notRemoved(open: string, why: string): NetplugError {
+  return new NetplugError('install/not-ready', `${why} while removing the installation: ${open}`, {
+    hint: 'Run the command again, with a longer --timeout, or find out what keeps it',
+  });
+}
+
+/**
+ * A change makes the API server try again at once. It waits ever longer between its own attempts, which fail while it
+ * still opens the storage of a definition that is young.
+ */
+async function retryDeletion({ api, signal }: PodRun, which: ObjectReference, retry: number): Promise<void> {
+  const body = { metadata: { annotations: { [`${ANNOTATION_PREFIX}removal-retry`]: String(retry) } } };
+  await tryMerge(api, { which, body }, signal);
+}
+
+/** Waits until no pod of netplug has one of the names as label. @throws install/not-ready */
+export async function waitUntilNoPods(run: PodRun, names: readonly string[]): Promise<void> {
+  const { api, signal } = run;
+  await waitUntil(
+    run,
+    async () => {
+      const left = (await api.list(SYSTEM_PODS, { ...podsNamed(names), only: 'names' }, signal)).length;
+      return left === 0 ? { found: undefined } : { open: `${String(left)} pods still end` };
+    },
+    notRemoved,
+  );
+}
+
+/** Applies the objects that run the removal of a node on every node at once, and deletes their DaemonSet afterwards. @throws install/not-ready */
+export async function cleanNodes(run: PodRun, cleanup: readonly Manifest[]): Promise<void> {
+  const { api, signal } = run;
+  for (const object of cleanup) await applyObject(api, { object }, signal);
+  try {
+    await waitForWorkload(run, { kind: 'DaemonSet', name: CLEANUP_SET });
+  } catch (cause) {
+    if (!signal.aborted) throw cause;
+    throw new NetplugError('install/not-ready', 'Timed out while cleaning the nodes', {
+      hint: `Look at "kubectl -n ${SYSTEM_NAMESPACE} logs ds/${CLEANUP_SET} -c clean", and run the command again`,
+      cause,
+    });
+  }
+  const sets = cleanup.filter(({ kind }) => kind === 'DaemonSet');
+  for (const object of sets) await deleteObject(api, referenceOf(object), signal);
+  await waitUntilNoPods({ ...run, onProgress: () => undefined }, [CLEANUP_SET]);
+}
+
+/** Removes the annotations of agents from Node objects. */
+export async function forgetNodes({ api, signal }: PodRun): Promise<void> {
+  for (const { metadata } of await api.list(NODES, {}, signal)) {
+    const own = Object.keys(metadata.annotations ?? {}).filter((key) => key.startsWith(ANNOTATION_PREFIX));
+    if (own.length === 0) continue;
+    const body = { metadata: { annotations: Object.fromEntries(own.map((key) => [key, null])) } };
+    await api.patch({ collection: NODES, name: metadata.name }, { kind: 'merge', body }, signal);
+  }
+}
