@@ -301,7 +301,8 @@ function otherSelectors({ snapshot: { objects }, target }: HazardFacts): readonl
 
 /** A DaemonSet that waits for its pods to be deleted is at rest. */
 function isRolling(object: Manifest): boolean {
-  const state = isOnDelete(object) ? undefined : workloadState(object, 'following');
+  const isFollowing = ['DaemonSet', 'Deployment'].includes(String(object['kind'])) && !isOnDelete(object);
+  const state = isFollowing ? workloadState(object, 'following') : undefined;
   return state !== undefined && (!state.isObserved || state.updated !== state.desired);
 }
 

@@ -266,6 +266,14 @@ describe('the preflight of an upgrade', () => {
     expect(ids(restarted(soundCluster()))).toEqual(['nodes/pods-restarting']);
   });
 
+  it('takes a Namespace with a status for no roll-out', () => {
+    const active = object('netplug-system', () => ({
+      spec: { finalizers: ['kubernetes'] },
+      status: { phase: 'Active' },
+    }));
+    expect(ids(active(soundCluster()))).toEqual([]);
+  });
+
   it('names a workload with another selector once, not as refused as well', () => {
     const other = HAZARDS['objects/selector-changed']!(withDryRun('refused')(soundCluster()));
     expect(ids(other)).toEqual(['objects/selector-changed']);
