@@ -8,7 +8,7 @@ import type { MetricsPage } from '../../runtime/health-server.ts';
 import { type AddressUsage, setAddresses } from './address-use.ts';
 import { type NetworkStanding, setNetwork } from './network-gauges.ts';
 
-/** What the agent counts and measures, for Prometheus. */
+/** Counters and measurements of the agent, for Prometheus. */
 export interface Metrics extends MetricsPage, Disposable {
   readonly observeCall: (record: CallRecord) => void;
   readonly setCallsInFlight: (count: number) => void;

@@ -9,7 +9,7 @@ import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { NetworkStanding } from './network-gauges.ts';
 
-/** What the process that serves calls sends to the network process of its node. */
+/** Messages from the process that serves calls to the network process of its node. */
 export type ToNetwork =
   /** Requests an answer with the same kind and id. */
   | { readonly kind: 'status' | 'show'; readonly id: number }
@@ -31,7 +31,7 @@ export interface AddTime {
   readonly isPast: boolean;
 }
 
-/** What the network process sends. It reads attachments from files, which the standalone program writes as well. */
+/** Messages from the network process. It reads attachments from files, which the standalone program writes as well. */
 export type FromNetwork =
   | { readonly kind: 'status'; readonly id: number; readonly status: NetworkStatus }
   | { readonly kind: 'show'; readonly id: number; readonly network: ShownNetwork }

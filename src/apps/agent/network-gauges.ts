@@ -12,7 +12,7 @@ export interface NetworkStanding {
   /** Full comparisons with the kernel since the start. */
   readonly comparisons: number;
   readonly problems: number;
-  /** What policies denied, logged or would have done since the network process started. */
+  /** Counts of what policies denied, logged or would have done since the network process started. */
   readonly flows: FlowStanding;
 }
 

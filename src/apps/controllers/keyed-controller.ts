@@ -9,10 +9,10 @@ const PARALLEL = 16;
 /** Records that a full run compares without a pause: about a millisecond. */
 const AT_A_TIME = 200;
 
-/** What is wrong with the state of one key. */
+/** Changes and problems of the state of one key. */
 export interface KeyPlan<C> {
   readonly changes: readonly C[];
-  /** What is left as it is although it differs, a sentence each. */
+  /** Differences that are left as they are, a sentence each. */
   readonly problems?: readonly string[];
 }
 

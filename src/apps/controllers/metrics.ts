@@ -4,7 +4,7 @@ import { registerMetrics } from '../../metrics/register.ts';
 import { eventLoopDelay } from '../../runtime/event-loop-delay.ts';
 import type { MetricsPage } from '../../runtime/health-server.ts';
 
-/** What the controllers count and measure, for Prometheus. */
+/** Counters and measurements of the controllers, for Prometheus. */
 export interface ControllerMetrics extends MetricsPage, Disposable {
   readonly addresses: AddressMetrics;
   readonly cluster: ClusterMetrics;
@@ -16,7 +16,7 @@ export interface ControllerMetrics extends MetricsPage, Disposable {
   readonly setRecords: (controller: string, count: number) => void;
 }
 
-/** What garbage collection of addresses counts. */
+/** Counters of the garbage collection of addresses. */
 interface AddressMetrics {
   readonly setCandidates: (count: number) => void;
   readonly countReleased: (count: number) => void;

@@ -81,7 +81,7 @@ const policy = fc.record({
 const namespace = fc.record({ metadata: fc.record({ name: word, labels }) });
 const account = fc.record({ metadata: fc.record({ name: longName, namespace: word, labels }) });
 
-/** What the orchestrator's side of a controller observes. */
+/** Records that the orchestrator's side of a controller observes. */
 const original: fc.Arbitrary<ResourceRecord> = fc.oneof(
   policy.map((object) => {
     const { value, problems } = fromKubernetesPolicy(object);

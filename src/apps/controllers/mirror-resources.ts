@@ -96,7 +96,7 @@ function wantedCopy({ which, value }: ResourceRecord, isTooLarge: boolean): AnyR
   return typeof decoded === 'string' ? `${showResourceId(which)} cannot be stored: ${decoded}` : decoded;
 }
 
-/** What the policy selects is then isolated. */
+/** Returns the policy without its rules, which isolates what it selects. */
 function withoutRules(resource: AnyResource): AnyResource {
   if (resource.kind !== 'NetworkPolicy') return resource;
   return { ...resource, spec: { ...resource.spec, ingress: [], egress: [] } };

@@ -12,10 +12,10 @@ export interface Feed {
   readonly query: Query;
 }
 
-/** How one record of a feed changed: new without `before`, deleted without `after`. */
+/** Change of one record of a feed: new without `before`, deleted without `after`. */
 export interface ObservedChange {
   readonly feed: Feed;
-  /** That of `observedId`. */
+  /** Id of the record, from `observedId`. */
   readonly id: string;
   readonly before: FollowedRecord | undefined;
   readonly after: FollowedRecord | undefined;

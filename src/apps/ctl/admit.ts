@@ -5,7 +5,7 @@ import { VERSION } from '../../base/version.ts';
 import { CLUSTER_INFORMATION_ID, type ClusterInformation, isLocked } from '../../model/cluster-information.ts';
 import type { Context } from './ports.ts';
 
-/** What a command does with the datastore. `ask-version` skips every check. */
+/** Access of a command to the datastore. `ask-version` skips every check. */
 export type Access = 'read' | WriteAccess | 'ask-version';
 /** `write-locked` is for commands that manage the lock, `write-older` for those that precede an upgrade to this release. */
 export type WriteAccess = 'write' | 'write-locked' | 'write-older';

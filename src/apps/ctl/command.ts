@@ -30,7 +30,7 @@ export interface Option<T = unknown> {
   readonly completes: Completion;
 }
 
-/** What a shell offers as completion. */
+/** Completions that a shell offers for an argument or the value of an option. */
 export type Completion = 'file' | 'folder' | 'kind' | 'name' | 'context' | 'nothing' | readonly string[];
 
 export type Options = Readonly<Record<string, Option>>;

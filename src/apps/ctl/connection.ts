@@ -49,7 +49,7 @@ export async function withConnection<T>(
   return await use(store, datastore);
 }
 
-/** How a command writes; `access` is `write` by default. */
+/** Settings of a command that writes; `access` is `write` by default. */
 export interface Changing {
   readonly mode: Mode;
   readonly access?: WriteAccess;
@@ -90,7 +90,7 @@ type ConnectionContext = Pick<Context, 'config' | 'env' | 'kubeconfig'> & {
   };
 };
 
-/** What a command connects for, and the network configuration that its `--netconf` names. */
+/** Purpose for which a command connects, and the network configuration that its `--netconf` names. */
 export interface ConnectionPurpose {
   readonly use?: ConnectionUse;
   readonly netconf?: NetconfConnection | undefined;

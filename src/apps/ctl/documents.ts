@@ -34,7 +34,7 @@ export interface PlacedProblem extends Problem {
   readonly region?: Region;
 }
 
-/** How a text is parsed. JSON allows repeated keys, of which the last one counts. */
+/** Settings for parsing a text. JSON allows repeated keys, of which the last one counts. */
 export interface DocumentReading {
   readonly code: ErrorCode;
   readonly repeatedKeys?: 'refuse' | 'last-counts';

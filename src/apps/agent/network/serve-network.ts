@@ -9,7 +9,7 @@ import type { PodLinkFollower } from './host/follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
 import type { PolicyEnforcement } from './policy/policy-enforcement.ts';
 
-/** What the process runs besides policies. */
+/** Network that the process runs besides policies. */
 type ServedNetwork = Pick<NodeNetwork, 'failures' | 'problems' | 'show' | 'standing' | 'run'>;
 
 interface ServePorts {

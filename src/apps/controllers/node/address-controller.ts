@@ -19,7 +19,7 @@ const PODS: Feed = { side: 'orchestrator', query: { kind: 'cluster-endpoints' } 
 /** An address is released at most half a grace period later than that period ends. */
 const PASSES_PER_GRACE = 4;
 const PERIODS = { leastMs: 250, mostMs: 300_000 };
-/** As many addresses are named in one line of the log and in one event. */
+/** Maximum number of addresses that are named in one line of the log and in one event. */
 const NAMED = 20;
 
 /** Releases addresses of pods, tunnel devices and nodes that are gone, and blocks and records of those nodes. */

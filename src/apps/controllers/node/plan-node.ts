@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import type { Node } from '../../../model/node.ts';
 
-/** What the controller copied from the orchestrator's Node: which one it is, and the labels it had. */
+/** Annotation about the orchestrator's Node that the controller copied: which one it is, and the labels it had. */
 const ORCH_NODE = 'netplug/orch-node';
 
 type Labels = Readonly<Record<string, string>>;

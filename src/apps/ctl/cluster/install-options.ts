@@ -9,7 +9,7 @@ export interface ClusterInstallOptions {
   readonly datastore: 'orch' | 'kvv3' | undefined;
   readonly variant: Variant;
   readonly registry: string | undefined;
-  /** As in `NETPLUG_INTERFACE_PREFIX`. */
+  /** Prefix of interface names, as in `NETPLUG_INTERFACE_PREFIX`. */
   readonly interfacePrefix: string | undefined;
   readonly pools: readonly InstallationPool[] | undefined;
   /** The spec of the Installation in the file of `--spec`. */

@@ -9,7 +9,7 @@ export interface WaitPorts {
   readonly onProgress: (text: string) => void;
 }
 
-/** What was waited for, or what is still open, in one line. */
+/** Result that was waited for, or what is still open, in one line. */
 export type WaitState<T> = { readonly found: T } | { readonly open: string };
 
 /**

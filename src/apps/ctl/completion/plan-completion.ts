@@ -6,7 +6,7 @@ export interface Candidate {
   readonly about: string;
 }
 
-/** What a shell offers. `stem` is the part of the current word before the one that is completed. */
+/** Completions that a shell offers. `stem` is the part of the current word before the one that is completed. */
 export type Offer =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'file' }
@@ -24,13 +24,13 @@ export type Offer =
 /** A command line as far as it stands, its last word perhaps unfinished. */
 export interface Line {
   readonly commands: readonly Command[];
-  /** Those that every command has. */
+  /** Options that every command has. */
   readonly globals: Options;
   /** Without the program's name; the last is the one to be completed. */
   readonly words: readonly string[];
 }
 
-/** What could stand where the last word stands. */
+/** Returns the completions for the last word of the line. */
 export function planCompletion(line: Line): Offer {
   const current = line.words.at(-1) ?? '';
   const state = readWords(line);
@@ -48,7 +48,7 @@ export function planCompletion(line: Line): Offer {
   return argument === undefined ? NOTHING : ofPlace(argument.completes, current, state);
 }
 
-/** What a flag was given on the line; undefined when it was not. */
+/** Returns the value that a flag has on the line; undefined when the line does not have the flag. */
 export function valueGiven(line: Line, name: string): string | undefined {
   return readWords(line).values.get(name);
 }

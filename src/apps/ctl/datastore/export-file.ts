@@ -15,7 +15,7 @@ import { type Contents, isPlain, type PlainResource } from './contents.ts';
 
 const FORMAT = 'netplug-datastore/1';
 
-/** What `datastore export` writes. `checksum` covers `contents` as JSON without white space. */
+/** File that `datastore export` writes. `checksum` covers `contents` as JSON without white space. */
 interface ExportFile {
   readonly format: typeof FORMAT;
   readonly exportedAt: string;

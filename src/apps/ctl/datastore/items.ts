@@ -13,7 +13,7 @@ import type { PlainResource } from './contents.ts';
 /** A record that is written or removed individually. */
 export type StoredItem =
   | { readonly kind: 'resource'; readonly resource: PlainResource }
-  /** What the agent of a node published, when the orchestrator manages the nodes. */
+  /** Facts that the agent of a node published, when the orchestrator manages the nodes. */
   | { readonly kind: 'facts'; readonly node: NodeName; readonly facts: NodeFacts }
   | { readonly kind: 'block'; readonly block: IpBlock }
   | { readonly kind: 'endpoint'; readonly endpoint: WorkloadEndpoint };

@@ -24,7 +24,7 @@ export interface ImportPlan {
   readonly equal: readonly StoredItem[];
   /** Reasons why the import is refused, a sentence each. */
   readonly conflicts: readonly string[];
-  /** What is skipped, or left to the user. */
+  /** Notes on what is skipped, or left to the user. */
   readonly notes: readonly string[];
 }
 

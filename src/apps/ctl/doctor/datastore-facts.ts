@@ -14,7 +14,7 @@ export interface DatastoreFacts {
   /** Undefined when the inspection failed; `inspectError` is the reason. */
   readonly report: DatastoreReport | undefined;
   readonly inspectError: string | undefined;
-  /** How far this clock is at least ahead of the clock of the datastore. */
+  /** Least time by which this clock is ahead of the clock of the datastore. */
   readonly skewMs: number | undefined;
   readonly unreadable: readonly string[];
   /** Why the records cannot be listed although the datastore answers; undefined when they can. */

@@ -50,7 +50,7 @@ export interface UninstallOptions {
   readonly confDir: string | undefined;
   readonly changed: 'leave' | 'remove';
   readonly extent: 'files' | 'everything';
-  /** What to do when pods still have interfaces of netplug. */
+  /** Action when pods still have interfaces of netplug. */
   readonly pods: 'refuse' | 'cut-off';
   readonly mode: Mode;
   readonly output: Output;

@@ -7,7 +7,7 @@ import { bitsOf, formatAddress } from '../../../net/address.ts';
 import { addressAt, type Cidr, cidrContains, cidrSize, formatCidr, parseCidr } from '../../../net/cidr.ts';
 import { nameHolder } from './describe-holder.ts';
 
-/** What an address of a claimed block is. */
+/** States of an address of a claimed block. */
 export const STATES = ['free', 'own', 'borrowed', 'tunnel', 'preallocated', 'reserved', 'leaked'] as const;
 export type State = (typeof STATES)[number];
 

@@ -4,7 +4,7 @@ import { type Address, formatAddress } from '../../../net/address.ts';
 import { cidrContains, formatCidr, ordinalOf, parseCidr } from '../../../net/cidr.ts';
 import type { PoolRecords } from '../../../ipam/forecast/pool-usage.ts';
 
-/** What is known about one address. */
+/** Facts about one address. */
 export interface AddressReport {
   readonly address: string;
   readonly state: 'held' | 'pre-allocated' | 'free' | 'reserved' | 'outside of every pool';

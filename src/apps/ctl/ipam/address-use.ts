@@ -20,13 +20,13 @@ export interface UseScene {
 }
 
 export interface AddressUse {
-  /** What uses the address; undefined when nothing does. */
+  /** Description of what uses the address; undefined when nothing does. */
   readonly by: string | undefined;
   /** The endpoint of the holder, if it has no other address. */
   readonly endpoint: WorkloadEndpoint | undefined;
 }
 
-/** What uses an address besides the slot that says who holds it. */
+/** Returns what uses an address besides the slot that names its holder. */
 export function useOf({ endpoints, pods, nodes, links }: UseScene, address: Address, holder: Allocation): AddressUse {
   const text = formatAddress(address);
   if (isTunnelAddress(holder)) {

@@ -6,7 +6,7 @@ import type { IpPool } from '../../../model/ip-pool.ts';
 import type { Node } from '../../../model/node.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 
-/** What `ipam check` compares, read at nearly one moment. */
+/** State that `ipam check` compares, read at nearly one moment. */
 export interface IpamState {
   readonly blocks: readonly IpBlock[];
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
@@ -17,7 +17,7 @@ export interface IpamState {
   readonly nodes: readonly Node[] | undefined;
   /** Records that could not be read. */
   readonly unreadable: readonly string[];
-  /** What this machine shows; undefined when its kernel is left out. */
+  /** State of this machine; undefined when its kernel is left out. */
   readonly local: LocalState | undefined;
   readonly nowMs: number;
   readonly graceMs: number;
@@ -34,13 +34,13 @@ export interface LocalState {
   readonly attached: ReadonlySet<string>;
 }
 
-/** How to repair a finding, if that is safe. */
+/** Repair of a finding, if it is safe. */
 export type Repair =
   | { readonly kind: 'release'; readonly allocation: Allocation; readonly endpoint: WorkloadEndpoint | undefined }
   | { readonly kind: 'delete-endpoint'; readonly before: Stored<WorkloadEndpoint> }
   | { readonly kind: 'remove-link'; readonly link: HostLink };
 
-/** What must hold of records and kernel, by the part of the id behind `ipam/`. */
+/** Conditions that records and kernel must meet, by the part of the id behind `ipam/`. */
 const CHECKS = {
   'unreadable-record': { severity: 'warning', expected: 'records that netplug can decode' },
   'leaked-address': { severity: 'warning', expected: 'a pod for every assigned address' },

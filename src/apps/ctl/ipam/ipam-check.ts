@@ -60,7 +60,7 @@ export async function lookTwice(
 
 interface Outcome {
   readonly finding: IpamFinding;
-  /** What was done about it; undefined when it is left. */
+  /** Repair that was made; undefined when the finding is left. */
   readonly done: string | undefined;
 }
 

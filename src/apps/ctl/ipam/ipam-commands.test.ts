@@ -33,7 +33,7 @@ async function run(argv: string): Promise<Ran> {
   });
 }
 
-/** What is held, by address. */
+/** Returns the allocation ids of the held addresses, by address. */
 async function held(): Promise<ReadonlyMap<string, string>> {
   const { blocks } = await store.listBlocks(never);
   return new Map(

@@ -14,7 +14,7 @@ import { readCluster } from './read-cluster.ts';
 export interface ConfigureOptions {
   readonly strictAffinity: boolean | undefined;
   readonly maxBlocks: number | undefined;
-  /** What to do when addresses are borrowed. */
+  /** Action when addresses are borrowed. */
   readonly ifAgainst: 'refuse' | 'go-on';
   readonly output: Output;
 }

@@ -28,7 +28,7 @@ export interface ForecastOptions extends ClusterPlan {
   readonly output: Output;
 }
 
-/** What becomes of one address family. */
+/** Forecast of one address family. */
 interface FamilyReport {
   readonly family: Family;
   readonly nodes: number;

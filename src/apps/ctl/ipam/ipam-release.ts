@@ -20,7 +20,7 @@ export interface ReleaseOptions {
   readonly ips: readonly string[];
   /** File with what `ipam check -o json` has printed. */
   readonly report: string | undefined;
-  /** What to do when the address is still in use. */
+  /** Action when the address is still in use. */
   readonly ifUsed: 'refuse' | 'release';
   readonly kernel: 'ask' | 'leave-out';
   readonly output: Output;

@@ -12,7 +12,7 @@ import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 import { renderTable } from '../table.ts';
 
-/** What is shown. */
+/** Subject that is shown. */
 export type Shown =
   | { readonly of: 'pools'; readonly withBlocks: boolean }
   | { readonly of: 'address'; readonly ip: string }

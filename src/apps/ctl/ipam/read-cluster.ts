@@ -11,7 +11,7 @@ import {
 import type { Node } from '../../../model/node.ts';
 import type { Context } from '../ports.ts';
 
-/** What the address manager goes by, in the whole cluster. */
+/** Records on which the address manager decides, in the whole cluster. */
 export interface Cluster {
   readonly pools: readonly IpPool[];
   readonly reservations: readonly IpReservation[];
@@ -20,7 +20,7 @@ export interface Cluster {
   readonly nodes: readonly Node[];
 }
 
-/** What cannot be understood is left out, with a warning each. */
+/** Reads the records of the cluster. Leaves out those that cannot be understood, with a warning each. */
 export async function readCluster(
   { io, signal }: Pick<Context, 'io' | 'signal'>,
   store: AllocationStore & ResourceStore,

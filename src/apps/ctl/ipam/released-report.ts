@@ -10,7 +10,7 @@ export interface ReleaseTarget {
   readonly allocation: string | undefined;
 }
 
-/** What `ipam check -o json` prints, as far as it matters here. */
+/** Part of the output of `ipam check -o json` that matters here. */
 const Report = v.object({
   findings: v.array(v.object({ id: v.string(), subject: v.string(), allocation: v.optional(v.string()) })),
 });

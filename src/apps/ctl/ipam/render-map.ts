@@ -2,7 +2,7 @@ import type { Paint, Style } from '../screen.ts';
 import { counted } from '../../../base/counted.ts';
 import { blockAt, countStates, type MappedBlock, type MappedPool, type State, STATES } from './address-map.ts';
 
-/** How an address is drawn, and what that means. */
+/** Signs that stand for an address, and their meaning. */
 const SIGNS: Readonly<Record<State, { readonly sign: string; readonly style: Style; readonly means: string }>> = {
   free: { sign: '·', style: 'dim', means: 'free' },
   own: { sign: '█', style: 'bold', means: 'held on the node of the block' },

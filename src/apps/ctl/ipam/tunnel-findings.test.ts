@@ -25,7 +25,7 @@ const held = (device: string, at = DAY_AGO): Allocation => {
   return { id: device, handle: handleOf(attachment), node: nodeName('n1'), ...attachment, at, chosenBy: 'netconf' };
 };
 const node = (spec: NodeSpec): Node => ({ ...nodeOf('n1'), spec });
-/** What a check says when the first address of a block belongs to a tunnel device. */
+/** Returns the findings of a check when the first address of a block belongs to a tunnel device. */
 const messages = (nodes: readonly Node[] | undefined, allocation = held('vxlan.netplug'), cidr = '10.0.0.0/26') => {
   const block = takeSlot(emptyBlock(parseCidr(cidr), nodeName('n1')), 0, allocation);
   const pools = [poolOf('v4', '10.0.0.0/16'), poolOf('v6', 'fd00::/64')];

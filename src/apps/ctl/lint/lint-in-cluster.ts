@@ -10,7 +10,7 @@ import type { ResolvedPolicy } from '../../../policy/resolved-policy.ts';
 import { type DocumentSource, readDocuments } from '../documents.ts';
 import { itemsOf } from '../resources/resource-files.ts';
 
-/** What only the cluster tells about a policy. */
+/** Advice on a policy that only the cluster can give. */
 export type ClusterAdvice = (policy: ResolvedPolicy) => readonly PolicyAdvice[];
 
 /** Returns advice on policies of the files, as if all of them were applied. */

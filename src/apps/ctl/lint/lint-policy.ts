@@ -32,7 +32,7 @@ export function lintKubernetesPolicy({ metadata, ...more }: Raw, advise: Cluster
   };
 }
 
-/** What a policy selects is `podSelector` there. */
+/** Returns the warnings about a policy of Kubernetes, which has `podSelector` in place of `selector`. */
 function warningsOfKubernetes(policy: ResolvedPolicy, advise: ClusterAdvice): Findings['warnings'] {
   return warningsAbout(policy, (own) =>
     advise(own).map((advice) => (advice.path === 'selector' ? { ...advice, path: 'podSelector' } : advice)),

@@ -13,7 +13,7 @@ import { counted } from '../../../base/counted.ts';
 
 export interface RemoveNodeOptions {
   readonly node: NodeName;
-  /** What to do when the orchestrator still has the node. */
+  /** Action when the orchestrator still has the node. */
   readonly ifPresent: 'refuse' | 'remove';
   readonly mode: Mode;
 }

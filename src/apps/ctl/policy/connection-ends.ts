@@ -11,7 +11,7 @@ import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
 import { isTunnelDevice } from '../../../routing/tunnels.ts';
 import { tunnelTo } from '../../../routing/tunnel-to.ts';
 
-/** What the name of an end begins with that is a node. */
+/** Prefix of the name of an end that is a node. */
 export const HOST = 'host/';
 
 /** One end as the user named it, with every address that a packet may carry there. */
@@ -21,7 +21,7 @@ export interface NamedEnd {
   readonly name: string;
   readonly node?: string;
   readonly addresses: readonly ConnectionEnd[];
-  /** What the user should know about it, a sentence each. */
+  /** Facts about the end that the user should know, a sentence each. */
   readonly notes: readonly string[];
 }
 
@@ -119,7 +119,7 @@ function endOfHost({ view, nodes }: Cluster, host: string): NamedEnd {
   };
 }
 
-/** What other hosts send to a pod, and what it sends to them, passes an interface of its node. */
+/** Finds the interface of its node that packets pass between a pod and other hosts. */
 function crossingOfPod({ view, nodes }: Cluster, host: string): ReturnType<typeof findCrossing> {
   const node = nodes.find(({ metadata }) => metadata.name === host);
   return findCrossing(view, host, node === undefined ? [] : hostAddresses(node));

@@ -29,7 +29,7 @@ export interface ConnectionQuestion {
   readonly port: number | undefined;
   /** Whether pods of the node reach the node itself when their policies allow it. */
   readonly endpointToHost: (node: string) => 'Accept' | 'Drop';
-  /** What no policy of a host endpoint of the node closes; nothing unless set. */
+  /** Ports that no policy of a host endpoint of the node closes; none unless set. */
   readonly openPorts?: (node: string) => OpenPorts;
   /** Puts a tunnel between two ends; no packet passes one unless set. */
   readonly route?: (source: ConnectionEnd, destination: ConnectionEnd) => RoutedEnds;
@@ -44,7 +44,7 @@ interface ExplainedPolicy {
   readonly logs: readonly string[];
 }
 
-/** What the policies of one end say. */
+/** Verdict of the policies of one end. */
 export interface ExplainedEnd {
   readonly pod: string;
   readonly node: string;
@@ -57,7 +57,7 @@ export interface ExplainedEnd {
   readonly considered: readonly ExplainedPolicy[];
 }
 
-/** What a host endpoint says of a packet that passes its interface. */
+/** Verdict of a host endpoint about a packet that passes its interface. */
 export interface ExplainedCrossing {
   readonly hostEndpoint: string;
   readonly node: string;
@@ -79,7 +79,7 @@ export interface ExplainedConnection {
   readonly leaving?: ExplainedCrossing;
   /** Where it reaches the node of its destination. */
   readonly entering?: ExplainedCrossing;
-  /** What the kernel did with a packet, when one was sent. */
+  /** Outcome of a packet in the kernel, when one was sent. */
   readonly probe?: ExplainedProbe;
   readonly notes: readonly string[];
 }

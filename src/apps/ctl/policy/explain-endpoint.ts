@@ -18,10 +18,10 @@ export interface AppliedProfile {
   readonly egress: readonly ShownRule[];
 }
 
-/** What decides about the traffic of one direction, in order. */
+/** Policies that decide about the traffic of one direction, in order. */
 interface AppliedPolicies {
   readonly policies: readonly AppliedPolicy[];
-  /** What happens to traffic that no rule of the policies matches. */
+  /** Fate of traffic that no rule of the policies matches. */
   readonly otherwise: 'denied' | 'profiles decide';
 }
 

@@ -16,16 +16,16 @@ import {
   sortedLabels,
 } from './explain-endpoint.ts';
 
-/** What decides about packets on one path, in order. */
+/** Policies that decide about packets on one path, in order. */
 interface AppliedOnPath {
   readonly path: PacketPath;
   readonly policies: readonly AppliedPolicy[];
-  /** What happens to packets that no rule of the policies matches. */
+  /** Fate of packets that no rule of the policies matches. */
   readonly otherwise: 'denied' | 'profiles decide' | 'pass' | 'go on';
 }
 
 interface AppliedAtHost {
-  /** What passes before all policies, such as `TCP port 22 of 192.0.2.0/24 (failsafe)`. */
+  /** Traffic that passes before all policies, such as `TCP port 22 of 192.0.2.0/24 (failsafe)`. */
   readonly open: readonly string[];
   /** In the order in which a packet meets them: it meets one of the last two. */
   readonly paths: readonly AppliedOnPath[];

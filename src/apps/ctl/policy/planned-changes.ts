@@ -29,7 +29,7 @@ const POLICY_KINDS: readonly ResourceKind[] = [
 
 /** A resource of a file, by what it means for policies. */
 export interface WrittenChange {
-  /** As users write it, such as `NetworkPolicy shop/web`. */
+  /** Name as users write it, such as `NetworkPolicy shop/web`. */
   readonly shown: string;
   readonly which: ResourceId;
   readonly value: AnyResource;

@@ -13,7 +13,7 @@ export interface FlowOptions {
   /** In seconds. */
   readonly since: number | undefined;
   readonly pod: string | undefined;
-  /** Whose agent is asked: that of this machine unless set. Only that one can be. */
+  /** Node whose agent is asked: that of this machine unless set. Only that one can be. */
   readonly node: string | undefined;
   readonly allNodes: boolean;
   readonly socket: string | undefined;

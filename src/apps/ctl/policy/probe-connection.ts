@@ -16,7 +16,7 @@ import { type AskedProtocol, decidedBy, type JudgedConnection } from './explain-
 
 interface ProbedVerdict {
   readonly verdict: PolicyVerdict;
-  /** What decides, a sentence without a full stop. */
+  /** Reason of the verdict, a sentence without a full stop. */
   readonly reason: string;
 }
 
@@ -25,13 +25,13 @@ interface ProbedPlace {
   /** Example: `egress of shop/web`. */
   readonly place: string;
   readonly outcome: ComparedPlace['outcome'];
-  /** What the definitions say; absent where no policy should see the packet. */
+  /** Verdict by the definitions; absent where no policy should see the packet. */
   readonly expected?: ProbedVerdict;
-  /** What the kernel did; absent when the packet did not get there. */
+  /** Verdict of the kernel; absent when the packet did not get there. */
   readonly kernel?: ProbedVerdict;
 }
 
-/** What the kernel of this node did with a packet of the connection. */
+/** Outcome of a packet of the connection in the kernel of this node. */
 export interface ExplainedProbe {
   readonly node: string;
   readonly outcome: ComparedTrail['outcome'];

@@ -5,10 +5,10 @@ import { datastoreServers } from '../../../policy/api-servers.ts';
 import { failsafePorts, type OpenPorts, withServers } from '../../../policy/open-ports.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 
-/** What the AgentConfigurations say of each node, by its name. */
+/** Policy settings of each node by the AgentConfigurations, by its name. */
 export interface NodePolicySettings {
   readonly endpointToHost: (node: string) => 'Accept' | 'Drop';
-  /** What no policy of a host endpoint closes. */
+  /** Ports that no policy of a host endpoint closes. */
   readonly openPorts: (node: string) => OpenPorts;
 }
 

@@ -48,7 +48,7 @@ export interface ObserverPorts extends RetryPorts {
   readonly events: Pick<DenialEvents, 'report'> | undefined;
 }
 
-/** What the node enforces now. */
+/** Policies that the node enforces now. */
 export interface EnforcedPolicies {
   readonly state: PolicyView;
   readonly origins: PolicyRuleset['origins'];

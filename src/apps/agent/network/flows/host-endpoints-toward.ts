@@ -18,7 +18,7 @@ interface HostFacts {
   readonly host: Pick<HostNetwork, 'listPaths' | 'findSourceChecks'>;
 }
 
-/** What decides at an interface; undefined without a host endpoint. */
+/** Host endpoint that decides at an interface; undefined without one. */
 export type AtInterface = PolicyEndpoint | undefined;
 
 /** A packet between the node and a remote address. */

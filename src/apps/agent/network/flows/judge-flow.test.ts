@@ -104,7 +104,7 @@ async function deniedWith(
   return flows.filter(([, each]) => !isAllowed(each)).map(([name]) => name);
 }
 
-/** What an endpoint for all interfaces denies that allows nothing. */
+/** Flows that an endpoint for all interfaces denies if it allows nothing. */
 const AT_ALL = ['outside > node', 'side > node', 'side > other address', 'node > outside'];
 const onHosts = (spec: object): AnyResource =>
   globalPolicy('g', {}, { selector: "host == 'yes'", applyOnForward: true, types: ['Ingress'], ...spec });

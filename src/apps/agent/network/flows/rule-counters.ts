@@ -12,7 +12,7 @@ interface RuleCounter {
  */
 export class RuleCounters {
   readonly #counters = new Map<string, RuleCounter>();
-  /** What of the kernel's counters is added already, by chain and rule; undefined before the first reading. */
+  /** Part of the kernel's counts that is added already, by chain and rule; undefined before the first reading. */
   #added: ReadonlyMap<string, bigint> | undefined;
 
   /** Counters of rules that `origins` does not have are forgotten. */

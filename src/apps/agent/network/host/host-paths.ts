@@ -8,7 +8,7 @@ type Table = Map<number, Map<bigint, HostPath[]>>;
 export class HostPaths {
   /** All through which a route leads. */
   readonly devices: ReadonlySet<string>;
-  /** Those by which a route leads to other networks than those of the link. */
+  /** Devices by which a route leads to other networks than those of the link. */
   readonly uplinks: ReadonlySet<string>;
   readonly #tables = new Map<string, Table>();
 

@@ -2,7 +2,7 @@ import { type AttachmentRecord, type FloatingPair, NO_MANAGER } from '../../../.
 import { handleOf } from '../../../../model/names.ts';
 import { type Address, formatAddress } from '../../../../net/address.ts';
 
-/** What the attachments of the node need of address translation and BGP. */
+/** Facts about the attachments of the node that address translation and BGP need. */
 export interface LocalEndpoints {
   readonly floating: readonly FloatingPair[];
   /** Single addresses to announce: floating ones, and those assigned without an address manager. */

@@ -58,7 +58,7 @@ async function findOthers(
     .toSorted();
 }
 
-/** Of several routes to an address, the kernel says which one it uses. */
+/** Returns the device that the kernel uses for an address to which several routes lead. */
 async function deviceOf(host: Readable, paths: readonly HostPath[]): Promise<string | undefined> {
   const [first] = paths;
   const devices = new Set(paths.flatMap((path) => path.devices));

@@ -19,7 +19,7 @@ export class CompiledPolicies {
   #facts: HostLinks | undefined;
   #compiler: PolicyCompiler;
   #ruleset: PolicyRuleset;
-  /** What was written last, or refused. */
+  /** Ruleset that was written last, or refused. */
   #sent: PolicyRuleset;
   /** Whether the ruleset is that of the state. */
   #isCompiled = true;
@@ -94,7 +94,7 @@ export class CompiledPolicies {
     return { table: this.#sent.table, isTouched };
   }
 
-  /** What was sent has not been written. */
+  /** Records that the ruleset that was sent last has not been written. */
   unsend(isTouched: boolean): void {
     this.#isTouched ||= isTouched;
   }

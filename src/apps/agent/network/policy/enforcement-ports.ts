@@ -46,8 +46,8 @@ export interface EnforcementPorts extends RetryPorts {
 }
 
 /**
- * What to do with policies at the start: `enforce` them; `on demand`, enforce them from the first pod that is isolated, or when
- * the kernel has rules of an earlier process; `remove` what was enforced before.
+ * Use of policies at the start: `enforce` them; `on demand`, enforce them from the first pod that is isolated, or when the
+ * kernel has rules of an earlier process; `remove` what was enforced before.
  */
 export type PolicyStart = 'enforce' | 'on demand' | 'remove';
 

@@ -7,7 +7,7 @@ import { never } from '../../../../base/errors.ts';
 type ClosedPods = 'none' | 'isolated' | 'unknown';
 
 /**
- * How far a process is with the enforcement of policies. It begins `off`; then it is `reading` the datastore, `held` until the
+ * Stage of a process in the enforcement of policies. It begins `off`; then it is `reading` the datastore, `held` until the
  * settings allow the first policies, and `enforcing`. There is no way back.
  */
 export type EnforcementStage =

@@ -32,7 +32,7 @@ export class SettingsFollower {
   readonly #cache = new RecordCache();
   readonly #read = Promise.withResolvers<void>();
   #isRead = false;
-  /** What was last read of each record, by its key. */
+  /** Last readable contents of each record, by its key. */
   readonly #lastRead = new Map<string, AgentConfiguration>();
   /** By the key of the record. */
   #problems: ReadonlyMap<string, string> = new Map();
@@ -62,7 +62,7 @@ export class SettingsFollower {
     return this.#current.explained;
   }
 
-  /** What cannot be read of the settings of the node, a sentence each. */
+  /** Returns a sentence for each part of the node's settings that cannot be read. */
   problems(): readonly string[] {
     return [...this.#problems].map(([key, problem]) =>
       this.#lastRead.has(key) ? `${problem}; its last readable settings apply` : `${problem}; its settings are unknown`,

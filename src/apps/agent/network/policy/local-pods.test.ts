@@ -55,7 +55,7 @@ const record = (value: WorkloadEndpoint, isThere = true): Parameters<LocalPods['
   key: keyOf(value),
   value: isThere ? value : undefined,
 });
-/** As the orchestrator's pod says it: users may write its annotations. */
+/** Returns an endpoint as the orchestrator's pod describes it: users may write its annotations. */
 const ofPod = (sketch: Sketch = {}): WorkloadEndpoint =>
   endpointOf({ interfaceName: '', containerID: '', ipNetworks: ['10.9.9.9/32'], ...sketch });
 

@@ -15,7 +15,7 @@ import { RoutedPods } from './routed-pods.ts';
 type EndpointRecord = Extract<PolicyRecord, { readonly kind: 'endpoint' }>;
 
 interface LocalPod {
-  /** As its ADD knows it. */
+  /** Endpoint as the ADD of the pod knows it. */
   readonly added: WorkloadEndpoint;
   /** Whether the datastore had a record of the same pod since. */
   isRecorded: boolean;
@@ -32,7 +32,7 @@ export interface ListedEndpoint {
   readonly isLinked: boolean;
 }
 
-/** What the node has recorded. */
+/** Endpoints that the node has recorded. */
 export interface ListedEndpoints {
   readonly endpoints: readonly ListedEndpoint[];
   /** Whether every record could be read. What is missing in a list that is not complete may be there. */

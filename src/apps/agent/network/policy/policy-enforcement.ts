@@ -39,7 +39,7 @@ const RESYNC_MS = 10_000;
 /** Interval at which the interfaces of a node with host endpoints are compared with what was compiled. */
 const HOST_MS = 1000;
 
-/** What a kernel without a module for logs does not do. */
+/** Problem of a kernel that lacks the module for a kind of log. */
 const MISSING_LOGS: Readonly<Record<PacketLog, string>> = {
   log: 'policy: the kernel lacks the module nf_log_syslog: "Log" rules write nothing to its log',
   report:
@@ -87,7 +87,7 @@ export class PolicyEnforcement {
     if (start === 'enforce') this.#turnOn();
   }
 
-  /** What the rules in the kernel come from. */
+  /** Origins of the rules in the kernel. */
   get origins(): PolicyRuleset['origins'] {
     return this.#compiled.origins;
   }
@@ -115,7 +115,7 @@ export class PolicyEnforcement {
     );
   }
 
-  /** What cannot be used of policies and other records, a sentence each. */
+  /** Returns a sentence for each part of policies and other records that cannot be used. */
   problems(): readonly string[] {
     if (this.#stage.kind === 'off') return [];
     const missing = [...(this.#compiled.missingLogs ?? [])].map((kind) => MISSING_LOGS[kind]);

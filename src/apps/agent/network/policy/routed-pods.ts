@@ -2,7 +2,7 @@ import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 import { formatAddress } from '../../../../net/address.ts';
 import { tryReadCidr } from '../../../../net/cidr.ts';
 
-/** What a pod had at the last assignment. */
+/** State of a pod at the last assignment. */
 interface Assigned {
   readonly pod: WorkloadEndpoint;
   readonly link: string | undefined;

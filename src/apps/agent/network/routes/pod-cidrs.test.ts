@@ -24,7 +24,7 @@ function start(store: Store, name: string, address: string): RunningNode {
   return startNode(name, { store, host: hostAt(address), blockSource: 'pod-cidrs' });
 }
 
-/** As the orchestrator does, whatever the agent writes meanwhile. */
+/** Sets the pod CIDRs of a node as the orchestrator does, whatever the agent writes meanwhile. */
 async function givePodCidrs(store: Store, name: string, podCIDRs: readonly string[]): Promise<void> {
   await until(async () => {
     const found = await store.findResource({ kind: 'Node', name }, never);

@@ -38,7 +38,7 @@ export interface RenewalOptions {
 export class BirdRenewal {
   readonly #ports: RenewalPorts;
   readonly #options: RenewalOptions;
-  /** What was last logged, so that the same is logged once. */
+  /** Text that was last logged, so that the same text is logged once. */
   #logged = '';
 
   constructor(ports: RenewalPorts, options: RenewalOptions) {
