@@ -50,7 +50,7 @@ export function errnoOf(cause: unknown): string | undefined {
   return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
 }
 
-/** What Node appends to some errors of TLS: advice for its own command line. */
+/** Text that Node appends to some errors of TLS: advice for its own command line. */
 const NODE_ADVICE = /; if the root CA is installed locally, try running Node\.js with --use-system-ca$/;
 
 /** Returns the message of an error without Node's own advice; of an AggregateError, each different message once. */

@@ -75,8 +75,8 @@ function sessionWith(wanted: WantedPeer, { self, world, settings }: Side): Plann
 }
 
 /**
- * Of two nodes that are peers of each other, the one with the higher address waits: a second connection while the first
- * is up counts as a restart of the other side.
+ * Reports whether this node waits for the connection. Of two nodes that are peers of each other, the one with the higher
+ * address waits: a second connection while the first is up counts as a restart of the other side.
  */
 function isPassive(self: Speaker, { address, speaker, resource }: WantedPeer, world: BgpWorld): boolean {
   const own = self.addresses[address.family]?.address;

@@ -11,7 +11,7 @@ export interface SessionStatus {
   readonly peerNode: string | undefined;
   readonly peerAddress: Address;
   readonly peerAs: number;
-  /** As RFC 4271 calls it: `Established`, `Active`, `Connect`, …; `Passive` for one that waits to be dialled. */
+  /** State by RFC 4271: `Established`, `Active`, `Connect`, …; `Passive` for one that waits to be dialled. */
   readonly state: string;
   /** When it came into this state, in milliseconds since the epoch. */
   readonly sinceMs: number;

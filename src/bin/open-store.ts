@@ -28,7 +28,7 @@ export interface OpenStoreOptions {
   readonly isProbed?: boolean;
   /** Whether routes are followed too, so that blocks of nodes need no watch of their own in the API. */
   readonly sharesBlocks?: boolean;
-  /** How the KV service of etcd is reached (`KvStoreOptions`). */
+  /** Connection to the KV service of etcd (`KvStoreOptions`). */
   readonly openUnary?: OpenUnary;
 }
 

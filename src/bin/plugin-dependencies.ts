@@ -18,7 +18,7 @@ import { attachmentFolder, readOfferedMtu, readRegisteredName, stateDir } from '
 import { recoverOrphansIn } from './recover-orphans.ts';
 import { unattendedIsolation } from './unattended-isolation.ts';
 
-/** What differs between the calls of a node, wherever they are served without an agent. */
+/** Differences between the calls of a node, wherever they are served without an agent. */
 export interface StandaloneCall extends Pick<PluginDependencies, 'interrupted' | 'readStdin'> {
   readonly env: NodeJS.ProcessEnv;
   /** Receives the log; the stderr of this process unless given. */

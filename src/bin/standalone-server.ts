@@ -17,7 +17,7 @@ import { SharedStores } from './shared-stores.ts';
 
 /** Given by native/standalone.c, which also opens the descriptors. */
 interface ServerArguments {
-  /** How callers recognise a server of theirs. */
+  /** Greeting by which callers recognise a server of theirs. */
   readonly hello: Buffer;
   /** The socket of the agent when the server was started: `dev:ino`, or `none`. */
   readonly agent: string;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { deletedRecord, type FollowedRecord, followedKey, type FollowEvent } from '../datastore/follow.ts';
 
-/** How one record changed. */
+/** Change of one record. */
 export interface Delta {
   /** Undefined when the record is new. */
   readonly before: FollowedRecord | undefined;

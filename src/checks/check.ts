@@ -32,7 +32,7 @@ export interface CheckInfo {
   readonly expected: string;
 }
 
-/** What helps against a fault. */
+/** Remedy for a fault. */
 interface Remedy {
   readonly remedy: string;
   /** A command that applies the remedy. */

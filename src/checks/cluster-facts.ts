@@ -1,7 +1,7 @@
 import type { NodeState } from '../kube/status/node-state.ts';
 import type { Unread } from './check.ts';
 
-/** What the API of a cluster tells about every cluster, with or without netplug. */
+/** Facts that the API of a cluster tells about every cluster, with or without netplug. */
 export interface ClusterFacts {
   /** Version of the API server, such as `v1.37.2`. */
   readonly kubernetes: string;

@@ -20,7 +20,7 @@ export interface CallRecord {
   readonly parent: TraceParent | undefined;
 }
 
-/** What the call was for. Fields that were not decoded before the call failed are undefined. */
+/** Attachment that the call was for. Fields that were not decoded before the call failed are undefined. */
 export interface CallIdentity {
   readonly containerId?: string | undefined;
   readonly ifName?: string | undefined;

@@ -5,7 +5,7 @@ import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { planEndpoint } from './pod-network.ts';
 
-/** How the policies of a pod stand when its ADD returns. */
+/** State of the policies of a pod when its ADD returns. */
 export type Isolation =
   | { readonly state: 'in force' }
   /** The kernel drops all packets of the pod until its policies are in force. */

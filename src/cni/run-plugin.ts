@@ -28,7 +28,7 @@ import { type CniResult, renderResult } from './result.ts';
 import { serveIpam, serveNetwork } from './serve.ts';
 import { assertVerbAllowed, versionAnswer } from './version.ts';
 
-/** What serving a call depends on. `bin/` builds it. */
+/** Dependencies of serving a call. `bin/` builds them. */
 export interface PluginDependencies {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostname: string;
@@ -68,7 +68,7 @@ export interface PluginDependencies {
   readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'> | undefined) => ExecDelegate;
 }
 
-/** What the program must print on stdout, and its exit status. */
+/** Output that the program must print on stdout, and its exit status. */
 export interface PluginAnswer {
   readonly stdout: string;
   readonly status: 0 | 1;
@@ -106,7 +106,7 @@ export async function runPlugin(program: Program, dependencies: PluginDependenci
   return { ...answer, record, log: progress.log };
 }
 
-/** What is known of the call so far, for the log and record of a call that fails at any point. */
+/** Facts known of the call so far, for the log and record of a call that fails at any point. */
 interface CallProgress {
   version: CniVersion | undefined;
   command: CniVerb | undefined;

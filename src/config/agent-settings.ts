@@ -10,7 +10,7 @@ export type EffectiveSettings = {
 /** One setting: its value and where it comes from. */
 export interface ExplainedSetting {
   readonly name: keyof EffectiveSettings;
-  /** As JSON. */
+  /** Value as JSON. */
   readonly value: string;
   /** `NETPLUG_WARM_POOL_SIZE`, `AgentConfiguration node.a`, `AgentConfiguration default` or `built in`. */
   readonly source: string;

@@ -40,7 +40,7 @@ export interface ConnectionFacts {
 }
 
 /**
- * What a connection is for: `records` of the cluster; the objects of the `cluster` itself, which only an administrator
+ * Purpose of a connection: `records` of the cluster; the objects of the `cluster` itself, which only an administrator
  * changes; the records of `this-node`, in the datastore of its plugin.
  */
 export type ConnectionUse = 'records' | 'cluster' | 'this-node';

@@ -18,12 +18,12 @@ export type Datastore =
   | { readonly type: 'kvv3'; readonly connection: KvConnection; readonly origin?: ConnectionOrigin }
   | { readonly type: 'orch'; readonly orch: OrchSettings };
 
-/** What names a connection, and why; errors about the connection begin with it. Only in netplugctl, which has a choice. */
+/** Flag, variable or file behind a connection, with which errors about it begin. Only netplugctl has a choice. */
 export interface ConnectionOrigin {
   /** The flag, variable or file. */
   readonly from: string;
   readonly why: string;
-  /** What to do when these credentials do not suffice; undefined leaves the hint of the error. */
+  /** Hint for when these credentials do not suffice; undefined leaves the hint of the error. */
   readonly ifRefused: string | undefined;
 }
 

@@ -13,7 +13,7 @@ const CHECKSUM_OFFSETS = { TCP: 16, UDP: 6, ICMP: 2 } as const;
 export interface EncodedProbe {
   /** IANA number. */
   readonly protocol: number;
-  /** What follows the IP header. */
+  /** Bytes after the IP header. */
   readonly payload: Buffer;
 }
 

@@ -10,7 +10,7 @@ export const ROUTE_PROTOCOL = 118;
  */
 export const ROUTE_METRIC = 4096;
 
-/** How packets for a destination leave the host. */
+/** Way by which packets for a destination leave the host. */
 export type Hop =
   /** For addresses of the node's own blocks that no pod has. */
   | { readonly kind: 'blackhole' }

@@ -1,6 +1,6 @@
 import { type Address, addressFromBytes } from '../net/address.ts';
 
-/** What the first bytes of a packet say. Its sender chose them. */
+/** Facts in the first bytes of a packet. Its sender chose them. */
 export interface PacketHeaders {
   readonly source: Address;
   readonly destination: Address;

@@ -18,7 +18,7 @@ export type ProbeSender =
   /** Another machine: the packet arrives by an interface that exists only meanwhile. */
   | { readonly kind: 'outside' };
 
-/** What a rule, or the end of a base chain, said of the packet. */
+/** Verdict of a rule, or of the end of a base chain, about the packet. */
 export interface ProbeStep {
   /** Family and name. */
   readonly table: string;

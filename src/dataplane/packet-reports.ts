@@ -1,6 +1,6 @@
 import type { PacketHeaders } from './packet-headers.ts';
 
-/** What rules of the packet filter with the action `report` have sent. */
+/** Report that rules of the packet filter with the action `report` have sent. */
 export type PacketReport =
   | {
       readonly kind: 'packet';

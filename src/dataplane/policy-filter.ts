@@ -70,7 +70,7 @@ export type FilterMatch =
   /** An action `mark` has set its bit. */
   | { readonly kind: 'marked' };
 
-/** What a rule does with the packets that match. Those from `accept` on end the rule. */
+/** Action of a rule on packets that match. Those from `accept` on end the rule. */
 export type FilterAction =
   | { readonly kind: 'count' }
   /** Goes on for at most so many packets per second. */
@@ -145,18 +145,18 @@ export interface FilterTable {
   readonly sets: ReadonlyMap<string, FilterSet>;
 }
 
-/** What a kernel may have no module for: writing packets to its log, and reporting them. */
+/** Actions for which a kernel may have no module: writing packets to its log, and reporting them. */
 export const PACKET_LOGS = ['log', 'report'] as const satisfies readonly FilterAction['kind'][];
 export type PacketLog = (typeof PACKET_LOGS)[number];
 
-/** What one call changed. All are 0 when the actual state was the desired one. */
+/** Counts of what one call changed. All are 0 when the actual state was the desired one. */
 export interface FilterChange {
   readonly chains: number;
   readonly sets: number;
   readonly elements: number;
 }
 
-/** What the rules of a chain that have the same id have counted. */
+/** Counts of the rules of a chain that have the same id. */
 export interface FilterCount {
   readonly chain: string;
   /** Id of the rules. */

@@ -1,7 +1,7 @@
 import type { ErrorData } from '../base/error-data.ts';
 import type { FollowEvent, Query } from './follow.ts';
 
-/** What a follower sends to the server of its streams. The follower numbers its streams. */
+/** Messages from a follower to the server of its streams. The follower numbers its streams. */
 export type FollowRequest =
   | {
       readonly kind: 'follow-begin';

@@ -58,7 +58,7 @@ async function* followOnce(
   const versions = parts.map(() => '');
   const missing = new Set(parts.keys());
   const records: FollowedRecord[] = [];
-  /** What follows the snapshot of a part before all have come. */
+  /** Events after the snapshot of a part before all have come. */
   const early: FollowEvent[] = [];
   for await (const { index: part, item } of mergeStreams(begin, signal)) {
     const event = renumbered(item, parts[part]?.indexes ?? []);

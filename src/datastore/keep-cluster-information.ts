@@ -10,7 +10,7 @@ import {
 import { API_VERSION } from '../model/resource.ts';
 import type { ResourceStore } from './resource-store.ts';
 
-/** What a program records in the ClusterInformation. */
+/** Facts that a program records in the ClusterInformation. */
 export interface ClusterNote {
   readonly version: string;
   /** Words for the `clusterType`. */

@@ -9,7 +9,7 @@ export interface NetworkReport {
   readonly message: string;
 }
 
-/** What the agent of a node publishes for other nodes. */
+/** Facts that the agent of a node publishes for other nodes. */
 export type NodeFacts = Pick<
   NodeSpec,
   | 'ipv4VXLANTunnelAddr'
@@ -21,7 +21,7 @@ export type NodeFacts = Pick<
 > &
   Pick<NonNullable<NodeSpec['bgp']>, 'ipv4Address' | 'ipv6Address'>;
 
-/** What the agent of a node writes about its node. */
+/** Writes of the agent of a node about its node. */
 export interface NodeStatusStore {
   /**
    * Replaces the facts of the node, and keeps its other fields, such as labels and AS number. Creates the node where

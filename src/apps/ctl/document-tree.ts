@@ -11,7 +11,7 @@ export interface Region {
 /** The start of a text. */
 export const START: Region = { line: 1, column: 1, endLine: 1, endColumn: 1 };
 
-/** What a path leads to: a pair of a map, or an item of a list. When `isThere` is false, it is the nearest ancestor. */
+/** Target of a path: a pair of a map, or an item of a list. When `isThere` is false, it is the nearest ancestor. */
 export interface Spot {
   readonly isThere: boolean;
   /** The map with the pair, when the last step was a key. */

@@ -85,7 +85,7 @@ export interface Io {
   readonly screen: Screen;
 }
 
-/** What every command receives. */
+/** Context that every command receives. */
 export interface Context {
   readonly ports: CtlPorts;
   readonly env: Env;

@@ -15,7 +15,7 @@ import { rangesOverlap } from '../../net/cidr.ts';
 export const OWNER_LABEL = 'app.kubernetes.io/managed-by';
 const OWNED = { [OWNER_LABEL]: OPERATOR };
 
-/** What the operator knows of a cluster before it installs. */
+/** Facts that the operator knows of a cluster before it installs. */
 export interface ObservedCluster {
   readonly release: string;
   readonly nodes: readonly Pick<NodeState, 'name' | 'addresses' | 'podCidrs'>[];

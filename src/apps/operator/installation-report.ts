@@ -14,7 +14,7 @@ export interface ReportedProblem {
   readonly message: string;
 }
 
-/** What one run has observed. */
+/** Observations of one run. */
 export interface InstallationReport {
   readonly generation: number | undefined;
   readonly release: string;
@@ -24,7 +24,7 @@ export interface InstallationReport {
   readonly isServing: boolean | undefined;
   readonly warnings: readonly string[];
   readonly computed: InstallationSpec | undefined;
-  /** What a removal waits for; undefined while the installation is not removed. */
+  /** Reason why a removal waits; undefined while the installation is not removed. */
   readonly removing?: string;
 }
 

@@ -4,7 +4,7 @@ import type { InstallationCondition } from '../../model/installation-status.ts';
 import { eventLoopDelay } from '../../runtime/event-loop-delay.ts';
 import type { MetricsPage } from '../../runtime/health-server.ts';
 
-/** What the operator counts and measures, for Prometheus. */
+/** Counters and measurements of the operator, for Prometheus. */
 export interface OperatorMetrics extends MetricsPage, Disposable {
   readonly setLeading: (isLeading: boolean) => void;
   readonly observeRun: (run: { readonly ms: number; readonly failed: boolean }) => void;

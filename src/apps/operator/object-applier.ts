@@ -45,9 +45,9 @@ export interface ApplierPorts {
   readonly onApplied: (how: 'created' | 'updated' | 'restored' | 'taken over') => void;
 }
 
-/** What became of an object. */
+/** Outcome of an object. */
 export type Ensured =
-  /** It is as rendered. `object` is missing when it has not changed since it was last confirmed. */
+  /** The object is as rendered. `object` is missing when it has not changed since it was last confirmed. */
   | { readonly outcome: 'ok'; readonly uid: string; readonly object: ApiObject | undefined }
   | { readonly outcome: 'unmanaged'; readonly object: ApiObject; readonly warning: string }
   | { readonly outcome: 'waiting'; readonly message: string }
@@ -117,7 +117,7 @@ export class ObjectApplier {
     return findObject(this.#ports.api, which, signal);
   }
 
-  /** What an installer has applied from a file becomes the operator's, so that what it does not render goes. */
+  /** Takes over what an installer has applied from a file, so that what the operator does not render goes. */
   async #takeOver(desired: Manifest, live: ApiObject, signal: AbortSignal): Promise<Ensured> {
     const which = referenceOf(desired);
     const managedFields = withFieldsTakenOver(live, OPERATOR);

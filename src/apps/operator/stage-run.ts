@@ -19,7 +19,7 @@ export interface StagePorts {
   readonly now: () => number;
 }
 
-/** What applying all stages came to. */
+/** Outcome of applying all stages. */
 export interface StagesResult {
   readonly components: readonly InstallationComponent[];
   readonly workloads: readonly WorkloadStatus[];

@@ -68,7 +68,7 @@ const NFT_SET_TIMEOUT = 0x10;
 const NFT_SET_EVAL = 0x20;
 /** Sets whose elements expire. A node has fewer pods, and a limit is full again before. */
 const LIMITS = { most: 4096, timeoutMs: 30_000n } as const;
-/** As long as the kernel remembers a TCP connection without packets. */
+/** Sets of flows, which last as long as the kernel remembers a TCP connection without packets. */
 const FLOWS = { most: 65_536, timeoutMs: 432_000_000n } as const;
 const NFT_DATA_VERDICT = 0xffffff00;
 const VERDICT_BYTES = 16;
@@ -175,7 +175,7 @@ function flagsOf({ kind }: FilterSet): number {
   return (kind === 'nets' ? NFT_SET_INTERVAL : 0) | (kind === 'interfaces' ? NFT_SET_MAP : 0);
 }
 
-/** What identifies an anonymous set until the transaction that makes it ends. */
+/** Name of an anonymous set until the transaction that makes it ends. */
 export const ANONYMOUS_SET = '__set%d';
 
 export interface AnonymousSet {
@@ -286,7 +286,7 @@ export interface ListedRule {
   readonly handle: bigint;
   /** Empty when the rule has none. */
   readonly comment: string;
-  /** As the kernel lists them. */
+  /** Expressions as the kernel lists them. */
   readonly expressions: Buffer;
 }
 

@@ -24,7 +24,7 @@ const RUN_MS = 20_000;
 /** A table as it was last found to be as desired. */
 interface Applied {
   readonly wanted: string;
-  /** What nft printed of it; undefined when there was none, and none was needed. */
+  /** Table as nft printed it; undefined when there was none, and none was needed. */
   readonly printed: string | undefined;
   /** The generation of all tables at that time or before; undefined when the kernel does not tell. */
   readonly generation: number | undefined;

@@ -17,7 +17,7 @@ import {
   setShape,
 } from './nft-messages.ts';
 
-/** What the kernel has of a table. */
+/** Chains and sets that the kernel has of a table. */
 export interface ActualTable {
   readonly chains: ReadonlyMap<string, ActualChain>;
   readonly sets: ReadonlyMap<string, ActualSet>;

@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import type { NodeName } from '../../model/names.ts';
 
-/** What the index of borrowers says of one node and one block. */
+/** Facts that the index of borrowers has of one node and one block. */
 export interface BorrowedRecord {
   /** The owner of the block; undefined when it has none. */
   readonly owner: NodeName | undefined;

@@ -6,7 +6,7 @@ const ENCRYPTED = { service: '_etcd-client-ssl._tcp', scheme: 'https' } as const
 const PLAIN = { service: '_etcd-client._tcp', scheme: 'http' } as const;
 type Service = typeof ENCRYPTED | typeof PLAIN;
 
-/** What DNS says about one service: its origins, best first, that there are none, or nothing. */
+/** Answer of DNS about one service: its origins, best first, that there are none, or nothing. */
 type Found =
   | { readonly kind: 'origins'; readonly origins: readonly string[] }
   | { readonly kind: 'none' | 'unknown'; readonly reason: string; readonly cause: unknown };

@@ -3,7 +3,7 @@ import { tryParseJson } from '../../base/try-parse-json.ts';
 import { clockSkewMs, type Exchange } from '../clock-skew.ts';
 import type { DatastoreReport } from '../inspector.ts';
 
-/** What etcd says on its pages. */
+/** Answers of etcd on its pages. */
 export interface EtcdPages {
   readonly version: string;
   readonly health: string;
@@ -38,7 +38,7 @@ function unhealthy(reason: string | undefined): string {
   return `etcd calls itself unhealthy: ${why}`;
 }
 
-/** Of the text format of Prometheus; a metric without labels. */
+/** Returns a metric without labels from the text format of Prometheus. */
 function gauge(metrics: string, name: string): number | undefined {
   const text = new RegExp(`^${name} (\\S+)$`, 'm').exec(metrics)?.[1];
   return text === undefined || Number.isNaN(Number(text)) ? undefined : Number(text);

@@ -7,7 +7,7 @@ import { leased, type LeasedKey, put, txn } from './requests.ts';
 import { WatchedKey } from './watched-key.ts';
 
 export interface EtcdLeaseOptions {
-  /** What is led. */
+  /** Name of what is led. */
   readonly name: string;
   /** Different for each process. */
   readonly holder: string;
@@ -16,7 +16,7 @@ export interface EtcdLeaseOptions {
 }
 
 export interface FencingLease extends LeaderLease, AsyncDisposable {
-  /** What a write must expect to be one of the leader; undefined while this candidate does not lead. */
+  /** Key that a write of the leader must expect; undefined while this candidate does not lead. */
   readonly held: LeasedKey | undefined;
 }
 

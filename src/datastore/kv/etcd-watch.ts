@@ -14,7 +14,7 @@ export interface Batch<T> {
   readonly revision: bigint;
 }
 
-/** What etcd answers in place of the id of a watch that the user may not have. */
+/** Id that etcd answers in place of the id of a watch that the user may not have. */
 const REFUSED_ID = -1n;
 
 /** Several ranges followed over one stream, each under a topic. */
@@ -46,7 +46,7 @@ export class EtcdWatch<T> {
     this.#requests.push(cancelWatch(id));
   }
 
-  /** What happens, until it throws: store/unavailable also when etcd has forgotten the revision to begin at. */
+  /** Yields what happens, until it throws: store/unavailable also when etcd has forgotten the revision to begin at. */
   async *batches(signal: AbortSignal): AsyncGenerator<Batch<T>> {
     try {
       for await (const response of this.#client.watch(this.#requests, signal)) {

@@ -30,7 +30,7 @@ export interface FollowedRange {
 /** Ranges of one query. */
 interface Source {
   readonly ranges: readonly FollowedRange[];
-  /** How a stream resumes: without prior state, after listing at that revision, or never. */
+  /** Way to resume a stream: without prior state, after listing at that revision, or never. */
   readonly resumes: 'without state' | 'with state' | 'never';
 }
 

@@ -16,7 +16,7 @@ interface RemoteBlockWatch {
   readonly watchId: bigint;
 }
 
-/** What the blocks of a node are followed with. */
+/** Means by which the blocks of a node are followed. */
 interface BlockPorts {
   readonly node: NodeName;
   readonly query: number;

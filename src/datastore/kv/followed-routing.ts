@@ -9,7 +9,7 @@ import { cidrOfKey, type Keys } from './keys.ts';
 import { readClaim, Unreadable } from './records.ts';
 import { decodeText } from './requests.ts';
 
-/** What claims and borrowed keys say of one block. */
+/** Contents of the claims and borrowed keys of one block. */
 interface Routing {
   claim: { readonly node: NodeName | undefined } | undefined;
   readonly borrowed: Map<NodeName, BorrowedRecord>;

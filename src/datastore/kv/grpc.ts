@@ -56,7 +56,7 @@ export class GrpcFrames {
   /** Not joined before a message is complete: one of many megabytes arrives in thousands of pieces. */
   #chunks: Buffer[] = [];
   #bytes = 0;
-  /** What the next message takes with its prefix, or the prefix while it is incomplete. */
+  /** Size of the next message with its prefix, or of the prefix while it is incomplete. */
   #wanted = PREFIX_BYTES;
 
   /** Returns the messages that the next bytes complete. @throws GrpcError for a compressed message */

@@ -2,7 +2,7 @@
 
 export type HeaderField = readonly [name: string, value: string];
 
-/** What the peer sent breaks the encoding. The connection cannot be used any further. */
+/** Breach of the encoding by the peer. The connection cannot be used any further. */
 export class HpackError extends Error {
   override readonly name = 'HpackError';
 }
@@ -31,7 +31,7 @@ function encodeLength(length: number): Buffer {
 
 /** Size of the dynamic table, unless settings say otherwise. */
 const TABLE_BYTES = 4096;
-/** What an entry counts in the dynamic table beside its text. */
+/** Size that an entry counts in the dynamic table beside its text. */
 const ENTRY_BYTES = 32;
 
 /** Decodes the header blocks of one connection, in their order. */

@@ -31,7 +31,7 @@ import type { OpenUnary } from './unary-connection.ts';
 export interface KvStoreOptions {
   readonly clock?: Clock;
   readonly random?: Random;
-  /** What every key begins with. */
+  /** Prefix of every key. */
   readonly prefix?: string;
   readonly limits?: Partial<ClientLimits>;
   /** Number of records that one request of a long listing fetches. */

@@ -27,7 +27,7 @@ const NOTHING = Buffer.alloc(0);
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 /** Header blocks that are longer end the connection, so that frames without end cannot fill the memory. */
 const MAX_HEADER_BYTES = 65_536;
-/** What a frame of a header block counts at least, also when it is empty. */
+/** Least size that a frame of a header block counts, also when it is empty. */
 const FRAME_BYTES = 32;
 /** A server that demands more of them than it reads would fill the memory. */
 const MAX_UNSENT_ACKS = 1000;
@@ -41,7 +41,7 @@ interface Stream {
   readonly chunks: Buffer[];
   /** Whether the server has ended it. */
   isEnded: boolean;
-  /** What the windows do not allow yet. */
+  /** Bytes that the windows do not allow yet. */
   unsent: Buffer;
   window: number;
 }

@@ -9,7 +9,7 @@ import { isCompacted, type RangeListing } from './paging.ts';
 import { blockReader, insist, readClaim } from './records.ts';
 import { get, MAX_OPS, rangesIn, txn } from './requests.ts';
 
-/** What reads from etcd depend on. */
+/** Dependencies of reads from etcd. */
 export interface EtcdReader {
   readonly client: EtcdClient;
   readonly keys: Keys;

@@ -21,7 +21,7 @@ export class Unreadable {
   }
 }
 
-/** What was read, sorted into what is understood and the problems with the rest. */
+/** Sorts what was read into what is understood and the problems with the rest. */
 export function sortOut<T>(
   kvs: readonly KeyValue[],
   read: (kv: KeyValue) => T | Unreadable,

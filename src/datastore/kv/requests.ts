@@ -19,7 +19,7 @@ export interface LeasedKey {
   readonly key: string;
   readonly lease: bigint;
 }
-/** What is left out is empty or zero, as in the protocol. */
+/** Request for a range. Fields that are left out are empty or zero, as in the protocol. */
 export type RangeInit = Partial<RangeRequest>;
 
 const EMPTY = new Uint8Array();
@@ -103,7 +103,7 @@ export function cancelWatch(watchId: bigint): WatchRequest {
   return { requestUnion: { $case: 'cancelRequest', value: { watchId } } };
 }
 
-/** What etcd takes in one transaction unless it is started with another limit. */
+/** Maximum number of operations in one transaction of etcd, unless it is started with another limit. */
 export const MAX_OPS = 128;
 
 export function txn(parts: {
@@ -119,7 +119,7 @@ export function nestedTxn(value: TxnRequest): Op {
   return { request: { $case: 'requestTxn', value } };
 }
 
-/** What each range of a transaction found, in the order asked for. */
+/** Returns what each range of a transaction found, in the order asked for. */
 export function rangesIn(response: TxnResponse): KeyValue[][] {
   return response.responses.map(({ response: part }) => (part?.$case === 'responseRange' ? part.value.kvs : []));
 }

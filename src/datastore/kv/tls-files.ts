@@ -4,7 +4,7 @@ import { createSecureContext } from 'node:tls';
 import { NetplugError, reasonOf } from '../../base/errors.ts';
 import type { KvConnection } from '../../config/connection.ts';
 
-/** What node:tls needs to identify the plugin and to trust the server. */
+/** Keys and certificates that node:tls needs to identify the plugin and to trust the server. */
 export interface EtcdTls {
   readonly key?: string;
   readonly cert?: string;

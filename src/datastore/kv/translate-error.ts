@@ -3,7 +3,7 @@ import { errnoOf, NetplugError, reasonOf } from '../../base/errors.ts';
 import { GrpcCode, GrpcError } from './grpc.ts';
 import { EndedAfterHandshake } from './ended-after-handshake.ts';
 
-/** What a failed request means. */
+/** Meaning of a failed request. */
 export interface EtcdFailure {
   readonly code: Extract<ErrorCode, 'store/unavailable' | 'store/refused' | 'internal/invariant'>;
   readonly reason: string;
@@ -22,7 +22,7 @@ export function judge(cause: unknown): EtcdFailure {
   return { code: 'store/unavailable', reason: reasonOf(root ?? cause), isFinal: false };
 }
 
-/** What it means that etcd ends a watch with these words. */
+/** Returns what it means that etcd ends a watch with these words. */
 export function judgeText(reason: string): EtcdFailure {
   return isAuthText(reason) ? refused(reason, true) : { code: 'store/unavailable', reason, isFinal: true };
 }
@@ -79,7 +79,7 @@ function isTlsFailure(error: Error): boolean {
   return error instanceof EndedAfterHandshake || TLS_CODES.test(code);
 }
 
-/** How node:tls and OpenSSL name certificates that are not trusted, and alerts. */
+/** Codes of node:tls and OpenSSL for certificates that are not trusted, and alerts. */
 const TLS_CODES =
   /^(CERT_|UNABLE_TO_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_|HOSTNAME_|PATH_LENGTH|EPROTO)/;
 

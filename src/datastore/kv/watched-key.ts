@@ -4,7 +4,7 @@ import { EtcdWatch } from './etcd-watch.ts';
 import { bytesOf } from './requests.ts';
 
 interface Seen {
-  /** As it was when the key was last read. */
+  /** Lease of the key when the key was last read. */
   lease: bigint | undefined;
   /** When it was last read, on the monotonic clock. */
   readAtMs: number;

@@ -29,14 +29,14 @@ export interface MemoryState {
 export type RecordName = { readonly block: Cidr } | { readonly endpoint: EndpointId } | ResourceId;
 
 export const blockId = (cidr: Cidr): string => formatCidr(cidr);
-/** What `endpointKey` was made of. */
+/** Returns the id that `endpointKey` was made of. */
 export const endpointIdIn = (key: string): EndpointId => {
   const [node, namespace, name] = JSON.parse(key) as [string, string, string];
   return { node, namespace, name };
 };
 export const resourceKey = (which: ResourceId): string => JSON.stringify(fullId(which));
 
-/** What `resourceKey` was made of. */
+/** Returns the id that `resourceKey` was made of. */
 export const resourceIdIn = (key: string): ResourceId => JSON.parse(key) as ResourceId;
 
 /** Everything stored at one moment, and how old that is. */
@@ -50,7 +50,7 @@ const NOTHING_STORED: MemoryState = { revision: 0, blocks: new Map(), endpoints:
 /** Number of past states that a stale reader can be shown. */
 const HISTORY = 16;
 
-/** What several memory stores share: the records of one cluster. Every change makes a new state and a new version. */
+/** Records of one cluster, which several memory stores share. Every change makes a new state and a new version. */
 export class MemoryDatabase {
   #states: MemoryState[] = [NOTHING_STORED];
   #revision = 0;

@@ -20,8 +20,8 @@ interface Wish {
 }
 
 /**
- * What the manager itself wrote by other means than applying is a conflict to the API, and is taken over: by force, on
- * the very version of the object at which nothing else was in the way.
+ * Applies a resource. What the manager itself wrote by other means than applying is a conflict to the API, and is taken
+ * over: by force, on the very version of the object at which nothing else was in the way.
  */
 export async function applyResource(api: OrchApi, wish: Wish, signal: AbortSignal): Promise<AnyResource> {
   const { kind, metadata } = wish.resource;

@@ -17,7 +17,7 @@ import type { WrittenBlocks } from './written-blocks.ts';
 const UNDO_MS = 10_000;
 export const POOLS = { group: 'netplug.io', version: 'v3', plural: KINDS.IPPool.plural } as const;
 
-/** What a commit does, by kind: each part names what it expects. */
+/** Changes of a commit, by kind: each part names what it expects. */
 interface Parts {
   readonly blocks: BlockWrite[];
   /** Pools that blocks are made from. */

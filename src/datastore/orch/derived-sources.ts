@@ -48,7 +48,7 @@ export function endpointSliceSource(query: number): Source {
   });
 }
 
-/** Of namespaces and service accounts only the metadata is asked for. */
+/** Returns a source of profiles, which asks for no more than the metadata of namespaces and service accounts. */
 function profileSource(collection: Collection, convert: (object: ApiObject) => Profile, query: number): Source {
   const recordsIn: Watched['recordsIn'] = (object) => {
     const value = convert(object);

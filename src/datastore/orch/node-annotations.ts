@@ -43,7 +43,7 @@ const ENTRIES = {
   [FACTS.netplugVersion]: NODE_FIELDS.netplugVersion,
 };
 
-/** What the annotations say of the node. Nonsense is left out and named in `problems`, so that it hides nothing else. */
+/** Reads the facts of a node. Nonsense is left out and named in `problems`, so that it hides nothing else. */
 export function readNodeAnnotations(annotations: Annotations): {
   readonly spec: NodeSpec;
   readonly problems: readonly string[];
@@ -76,7 +76,7 @@ export function hasFacts(annotations: Annotations): boolean {
   return Object.values(FACTS).some((key) => key !== FACTS.netplugVersion && key in annotations);
 }
 
-/** What of the annotations must change so that they say these facts; null removes one. */
+/** Returns the changes to the annotations after which they say these facts; null removes one. */
 export function annotationChanges(facts: NodeFacts, annotations: Annotations): Readonly<Record<string, string | null>> {
   const changes: Record<string, string | null> = {};
   const wanted: Readonly<Record<string, string | undefined>> = facts;

@@ -68,7 +68,7 @@ async function versions(): Promise<readonly string[]> {
   return value.records.map(({ version }) => version);
 }
 
-/** What the source yields when the watch shows that change, and how often it has read a block for it. */
+/** Returns what the source yields when the watch shows that change, and how often it has read a block for it. */
 async function shows(before: string, after: string): Promise<readonly [readonly string[], number]> {
   const reads = api.reads;
   api.feed.push({ kind: 'changes', changes: [{ before: blockAt(before), after: blockAt(after) }], version: after });

@@ -26,7 +26,7 @@ const Definition = v.object({
   spec: v.object({ versions: v.array(v.object({ schema: v.optional(v.unknown()) })) }),
 });
 
-/** What an API should have and grant. */
+/** Definitions and rights that an API should have and grant. */
 interface Declared {
   readonly definitions: readonly Manifest[];
   /** The rights of every caller. */

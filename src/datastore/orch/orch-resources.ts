@@ -137,7 +137,7 @@ export async function fetchObject(
   throw refusedError(which, answer.message);
 }
 
-/** What the API itself finds wrong with a resource, or with its name. */
+/** Returns the error for what the API itself finds wrong with a resource, or with its name. */
 export function refusedError(which: ResourceId, message: string): NetplugError {
   return new NetplugError('resource/invalid', `Cannot write ${showResourceId(which)}: the API refuses it: ${message}`, {
     hint: 'Correct what the API names',

@@ -20,7 +20,7 @@ import { Unreadable } from './unreadable.ts';
 import type { WrittenBlocks } from './written-blocks.ts';
 
 export interface SourceOptions {
-  /** What this process writes; given where blocks of nodes come from the watch of the metadata of all blocks. */
+  /** Blocks that this process writes; given where blocks of nodes come from the watch of the metadata of all blocks. */
   readonly writtenBlocks: WrittenBlocks | undefined;
 }
 
@@ -87,7 +87,7 @@ function otherNodesSource(self: NodeName, query: number): Source {
   return watchedSource(watched, { canResume: true });
 }
 
-/** What routes need of a block stands in its metadata: a start of a pod costs no more than that. */
+/** Returns a source of metadata, which has what routes need of a block: a start of a pod costs no more than that. */
 function routeSource(query: number): Source {
   const watched: Watched = {
     collection: BLOCKS,

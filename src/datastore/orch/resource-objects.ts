@@ -68,7 +68,7 @@ export function refuseNodeWrite({ kind, name }: ResourceId): void {
   });
 }
 
-/** What netplug shows of metadata; the rest stays with the API, which keeps it through an update. */
+/** Returns the metadata that netplug shows; the rest stays with the API, which keeps it through an update. */
 function metadataOf(meta: ObjectMeta): Metadata {
   const { name, namespace, labels, annotations, uid, creationTimestamp, resourceVersion } = meta;
   return {

@@ -11,7 +11,7 @@ export class Unreadable {
   }
 }
 
-/** What was read, sorted into what is understood and the problems with the rest. */
+/** Sorts what was read into what is understood and the problems with the rest. */
 export function sortOut<R, T>(
   objects: readonly R[],
   read: (object: R) => T | Unreadable,

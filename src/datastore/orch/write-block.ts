@@ -20,7 +20,7 @@ export interface BlockWrite {
   readonly returned?: ReadonlySet<string>;
 }
 
-/** What reverting a write needs: the object as the API has it now, none when the block is gone. */
+/** Facts for reverting a write: the object as the API has it now, none when the block is gone. */
 export interface Written extends BlockWrite {
   readonly object: ApiObject | undefined;
 }
@@ -112,7 +112,7 @@ async function undoExactly(
 }
 
 /**
- * What an answer to a creation or an update means. After an unanswered try the conflict may be with that try itself:
+ * Returns what an answer to a creation or an update means. After an unanswered try the conflict may be with that try itself:
  * the block is read, and ours if it says what we wrote, for allocation ids never repeat.
  */
 async function settle(

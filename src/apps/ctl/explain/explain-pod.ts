@@ -24,7 +24,7 @@ export interface ExplainPorts extends RetryPorts {
 export interface ExplainedPod {
   readonly held: readonly HeldThen[];
   readonly families: readonly ExplainedFamily[];
-  /** What an ADD would write to the datastore now; undefined when the pod has addresses, or ADD would be refused. */
+  /** Writes of an ADD to the datastore now; undefined when the pod has addresses, or ADD would be refused. */
   readonly wouldDo: readonly StoreStep[] | undefined;
   /** Why an ADD would be refused now. */
   readonly refusal: ExplainedRefusal | undefined;

@@ -1,7 +1,7 @@
 import type { Allocation } from '../../../model/ip-block.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 
-/** Who holds an address: a pod, a tunnel device of its node, or a container about which no more is known. */
+/** Returns the holder of an address: a pod, a tunnel device, or a container about which no more is known. */
 export function nameHolder(allocation: Omit<Allocation, 'id' | 'at'>): string {
   const { namespace, pod, containerId, ifName } = allocation;
   if (isTunnelAddress(allocation)) return `tunnel device "${ifName}"`;

@@ -16,7 +16,7 @@ export interface Connections {
   readonly closed: readonly string[];
 }
 
-/** What is wrong with the URL at present; undefined when nothing is. */
+/** Returns a fault of the URL at present; undefined when there is none. */
 type Attempt = (url: string, signal: AbortSignal) => Promise<string | undefined>;
 
 /** Tries each URL until it is as it should be, and prints those that are not. Returns 1 when there are such. */

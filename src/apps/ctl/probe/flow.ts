@@ -78,7 +78,7 @@ class Flow {
   readonly #startedMs: number;
   /** By the number of the datagram, in the order in which they were sent. */
   readonly #waiting = new Map<bigint, Waiting>();
-  /** Those that have waited too long. */
+  /** Datagrams that have waited too long. */
   readonly #overdue = new Map<bigint, Waiting>();
   #lasting: Socket | undefined;
   #sent = 0n;

@@ -11,7 +11,7 @@ import { watchFlow } from './flow.ts';
 import { serveProbe } from './serve-probe.ts';
 import { PATIENCE_MS, until } from '../../../../test/support/until.ts';
 
-/** What a command of this folder uses of its context. */
+/** Returns the part of a context that commands of this folder use. */
 function contextOf({ stopped, signal }: { stopped?: AbortSignal; signal?: AbortSignal }) {
   const lines: string[] = [];
   const context = {

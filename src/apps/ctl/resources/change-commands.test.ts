@@ -26,7 +26,7 @@ async function show(kind: string, name: string): Promise<Record<string, Record<s
   return parse((await run(['get', kind, name, '-o', 'yaml'])).out);
 }
 
-/** As a newer release would have stored it. */
+/** Stores a resource as a newer release would have stored it. */
 async function storeNewer(): Promise<void> {
   const newer = {
     apiVersion: 'netplug.io/v3',

@@ -14,7 +14,7 @@ export interface WriteOptions extends Owning {
   readonly files: FileChoice;
   /** The namespace of resources that name none. */
   readonly namespace: string | undefined;
-  /** What `create` does about resources that are there already. */
+  /** Action of `create` for resources that are there already. */
   readonly ifThere: 'skip' | 'fail';
   readonly mode: Mode;
 }

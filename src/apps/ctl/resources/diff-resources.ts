@@ -57,7 +57,7 @@ function unifiedDiff(stored: AnyResource | undefined, next: AnyResource): string
   });
 }
 
-/** What the datastore adds by itself is left out. */
+/** Renders a resource without what the datastore adds by itself. */
 function comparable({ metadata, ...rest }: AnyResource): string {
   const { uid: _uid, creationTimestamp: _created, resourceVersion: _version, ...shown } = metadata;
   return renderYaml({ ...rest, metadata: shown }, 'sorted');

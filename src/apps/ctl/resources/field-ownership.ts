@@ -18,8 +18,8 @@ export interface Owning {
 export type ApplyFields = (mode: Mode, signal: AbortSignal) => Promise<AnyResource>;
 
 /**
- * How the datastore applies what a file says, if it knows who wrote which field. Not what netplug or the orchestrator keeps:
- * that may only be written as it is.
+ * Returns how the datastore applies what a file says, if it knows who wrote which field. Undefined for what netplug or the
+ * orchestrator keeps: that may only be written as it is.
  */
 export function fieldsOf(
   store: ResourceStore,

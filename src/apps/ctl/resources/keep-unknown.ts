@@ -26,8 +26,8 @@ interface Kept {
 }
 
 /**
- * What is wanted, plus every field of what is stored that the schema does not declare, at any depth: so an older tool drops
- * nothing a newer one wrote.
+ * Returns what is wanted, plus every field of what is stored that the schema does not declare, at any depth: so an older
+ * tool drops nothing a newer one wrote.
  */
 export function keepUnknown(wanted: unknown, { stored, schema }: Kept, twinOf: Twins = byIdentity): unknown {
   const shape = shapeOf(schema);

@@ -5,7 +5,7 @@ import { METADATA_FIELDS } from '../../../model/metadata.ts';
 import type { Schema } from '../../../model/schema-shape.ts';
 import { keepUnknown } from './keep-unknown.ts';
 
-/** How much of the stored labels and annotations stays when the file says nothing about them. */
+/** Extent to which stored labels and annotations stay when the file says nothing about them. */
 export type Silence = 'keeps-labels' | 'drops-labels';
 
 /** A resource of the kind, from its envelope down. */

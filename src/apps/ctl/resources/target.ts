@@ -51,7 +51,7 @@ export function wantedByName(kind: string, names: readonly string[]): readonly W
   return [...byKind].map(([each, ofKind]) => ({ kind: each, names: ofKind }));
 }
 
-/** What a target means once its files are read. */
+/** Returns the resources that a target means, from its files where it names files. */
 export async function wantedOf(
   context: Context,
   target: Target,

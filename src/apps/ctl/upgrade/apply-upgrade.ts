@@ -78,7 +78,7 @@ function showUpgrade({ session, snapshot, target }: UpgradeRun, { accept }: Appl
   return plan;
 }
 
-/** What an interrupted upgrade may leave, and a new plan ends. */
+/** Ids of checks whose hazards an interrupted upgrade may leave, and a new plan ends. */
 const LEFT_BEHIND = ['nodes/agent-missing', 'objects/rolling', 'chart/pending'];
 
 /** Goes on with an interrupted upgrade, by a new plan when the cluster has changed or options say what to install. */

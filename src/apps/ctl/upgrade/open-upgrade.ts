@@ -20,7 +20,7 @@ import { refuseOtherRecords } from '../cluster/refuse-other-records.ts';
 import type { Context } from '../ports.ts';
 import { readSnapshot, type SnapshotSources } from './read-snapshot.ts';
 
-/** What of an upgrade the command line decides. */
+/** Choices about an upgrade that the command line makes. */
 export interface UpgradeChoices {
   /** Taken instead of what the objects of the cluster show. */
   readonly method: UpgradeMethod | undefined;
@@ -30,7 +30,7 @@ export interface UpgradeChoices {
   readonly pristine: string | undefined;
 }
 
-/** What the cluster shows, unedited. */
+/** Choices that follow what the cluster shows, unedited. */
 export const AS_INSTALLED: UpgradeChoices = {
   method: undefined,
   registry: undefined,

@@ -21,7 +21,7 @@ import type { UpgradeRun } from './upgrade-run.ts';
 export interface Verified {
   readonly what: string;
   readonly isOk: boolean;
-  /** What was found, with the reason of counts. */
+  /** Result of the check, with the reason of counts. */
   readonly found: string;
 }
 

@@ -1,6 +1,6 @@
 import { descriptionOf, type Schema, shapeOf, unwrapped } from '../../../../model/schema-shape.ts';
 
-/** What there is to say of one field. */
+/** Facts about one field. */
 export interface FieldFacts {
   readonly name: string;
   readonly type: string;

@@ -10,7 +10,7 @@ export interface ShownColumn {
   readonly show: (resource: VisibleResource) => string;
 }
 
-/** What stands where a resource has nothing to show. */
+/** Text where a resource has nothing to show. */
 const NOTHING = '<none>';
 
 const LABELS: ShownColumn = {

@@ -8,7 +8,7 @@ import {
   type Template,
 } from './json-path.ts';
 
-/** What is wrong with a template, and at which character. */
+/** Fault of a template, and the character where it is. */
 export class JsonPathError extends Error {}
 
 /**
@@ -57,7 +57,7 @@ class Cursor {
     if (!this.take(word)) throw this.error(`"${word}" is missing`);
   }
 
-  /** What of the pattern stands here, perhaps nothing; goes past it. */
+  /** Returns the text that matches the pattern here, perhaps nothing, and goes past it. */
   read(pattern: RegExp): string | undefined {
     const sticky = new RegExp(pattern.source, 'sy');
     sticky.lastIndex = this.#at;

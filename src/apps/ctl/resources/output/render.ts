@@ -7,7 +7,7 @@ import { columnsFor } from './columns.ts';
 import type { GetOutput } from './get-output.ts';
 import { renderTemplate } from './json-path.ts';
 
-/** What is to be shown of one kind. */
+/** Resources of one kind that are to be shown. */
 export interface Group {
   readonly kind: VisibleKind;
   readonly items: readonly VisibleResource[];
@@ -50,7 +50,7 @@ export function shownName({ kind, metadata }: VisibleResource): string {
   return `${kind.toLowerCase()}/${metadata.name}`;
 }
 
-/** As it stands in files. */
+/** Renders YAML as it stands in files. */
 export function renderYaml(document: unknown, keys: 'as they are' | 'sorted' = 'as they are'): string {
   // Readers of the older YAML would take a bare time or "on" for something else than a string.
   return stringify(document, { lineWidth: 0, compat: 'yaml-1.1', sortMapEntries: keys === 'sorted' });
