@@ -19,7 +19,7 @@ export interface ConflistOptions {
   readonly policy?: 'orch' | 'none';
 }
 
-/** How the plugin reaches the Kubernetes API; paths are those of the host. */
+/** Access of the plugin to the Kubernetes API; paths are those of the host. */
 export type ConflistAccess =
   | { readonly by: 'none' }
   | { readonly by: 'file'; readonly path: string }

@@ -50,7 +50,7 @@ export interface PodIdentity {
   readonly name: string;
   /** In the API: of a static pod, that of its mirror pod. */
   readonly uid: string | undefined;
-  /** That of the runtime, for a static pod. Its address outlives mirror pods. */
+  /** Uid in the runtime, for a static pod. Its address outlives mirror pods. */
   readonly staticUid?: string | undefined;
 }
 

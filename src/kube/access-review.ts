@@ -2,7 +2,7 @@ import type { OrchApi } from './orch-api.ts';
 
 const REVIEWS = { group: 'authorization.k8s.io', version: 'v1', plural: 'selfsubjectaccessreviews' } as const;
 
-/** What a caller wants to do. */
+/** Action that a caller wants to take. */
 export interface ResourceAttributes {
   readonly verb: string;
   readonly group: string;

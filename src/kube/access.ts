@@ -1,7 +1,7 @@
 import { NetplugError } from '../base/errors.ts';
 import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
 
-/** How to reach the API of the orchestrator. */
+/** Access to the API of the orchestrator. */
 export type OrchAccess =
   /** A configuration file of the orchestrator's own tools; `apiRoot` stands in for the server it names. */
   | { readonly from: 'file'; readonly path: string; readonly apiRoot?: string | undefined }
@@ -9,10 +9,10 @@ export type OrchAccess =
   | ({ readonly from: 'kubeconfig' } & KubeconfigSource)
   /** A URL alone: no credentials, and certificates as the machine trusts them. */
   | { readonly from: 'api-root'; readonly url: string }
-  /** What the orchestrator puts into every pod: for the resident programs. */
+  /** Credentials that the orchestrator puts into every pod: for the resident programs. */
   | { readonly from: 'in-cluster'; readonly dir?: string };
 
-/** What loading credentials reads besides its files. */
+/** Inputs for loading credentials besides their files. */
 export interface AccessInputs {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Milliseconds since the epoch. */

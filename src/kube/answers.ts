@@ -5,7 +5,7 @@ import { type HeldField, readStatus } from './objects.ts';
 import { describeCredential, type Session } from './session.ts';
 import type { RawAnswer } from './transport.ts';
 
-/** What callers decide on; everything else is an error. */
+/** Refusals that callers decide on; everything else is an error. */
 export type ApiRefusal = 'not-found' | 'exists' | 'conflict' | 'gone' | 'invalid';
 
 export type ApiAnswer<T> =
@@ -20,7 +20,7 @@ export type ApiAnswer<T> =
       readonly mayBeOurs: boolean;
     };
 
-/** What one answer means. */
+/** Meaning of one answer. */
 export type ApiVerdict =
   | { readonly kind: 'ok'; readonly body: unknown }
   | {

@@ -18,7 +18,7 @@ const ExecCredential = v.looseObject({
   }),
 });
 
-/** What the plugin gives, good until `expiresAt`. */
+/** Credentials that the plugin gives, good until `expiresAt`. */
 export interface ExecIdentity {
   readonly credential: Credential;
   readonly tls: TlsMaterial;

@@ -58,7 +58,7 @@ const open = async (
 
 interface Watch {
   readonly status: number;
-  /** How the watch ended, or undefined while it lasts. */
+  /** Reason why the watch ended, or undefined while it lasts. */
   end: string | undefined;
   readonly ended: Promise<unknown>;
 }

@@ -131,7 +131,7 @@ async function readIdentity(
   return { credential: { kind: 'certificate', cert, from }, tls };
 }
 
-/** As with the orchestrator's own tools, a token file goes before a token that stands in the configuration. */
+/** Reads a token. As with the orchestrator's own tools, a token file goes before a token in the configuration. */
 async function readBearer(user: UserEntry, { path, field, files }: Place): Promise<Credential | undefined> {
   const [token, tokenFile] = [user.token ?? '', user.tokenFile ?? ''];
   if (tokenFile !== '') {

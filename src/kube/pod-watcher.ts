@@ -12,7 +12,7 @@ export interface PodName {
   readonly uid?: string | undefined;
 }
 
-/** What is remembered of a pod. */
+/** Facts that are remembered of a pod. */
 interface KeptPod {
   readonly facts: Omit<PodFacts, 'namespaceAnnotations'>;
   readonly isLeaving: boolean;

@@ -38,7 +38,7 @@ export async function readPodFacts(
   return { ...ownFactsOf(pod), namespaceAnnotations: space.metadata.annotations ?? {} };
 }
 
-/** What the pod itself says. */
+/** Returns the facts that the pod itself states. */
 export function ownFactsOf({ metadata, ...pod }: ApiObject): Omit<PodFacts, 'namespaceAnnotations'> {
   const spec = v.parse(podSpec, pod['spec'] ?? {});
   // Sidecars, which serve as long as the pod lives, are init containers to the API.

@@ -4,7 +4,7 @@ import { never } from '../base/errors.ts';
 import { type ApiObject, objectKey } from './objects.ts';
 import type { StreamState, WatchEvent } from './watch.ts';
 
-/** How one object changed: new without `before`, deleted without `after`. */
+/** Change of one object: new without `before`, deleted without `after`. */
 export interface ObjectChange {
   readonly before: ApiObject | undefined;
   readonly after: ApiObject | undefined;
@@ -16,7 +16,7 @@ export type SharedEvent =
   /** No change is repeated. Without changes it is a bookmark. */
   | { readonly kind: 'changes'; readonly changes: readonly ObjectChange[]; readonly version: string };
 
-/** What another process sends of its watch: objects and changes, and when a stream of the watch opens or breaks. */
+/** Events that another process sends of its watch: objects, changes, and when a stream opens or breaks. */
 export type RelayedEvent = SharedEvent | { readonly kind: 'stream'; readonly state: 'opened' | 'broken' };
 
 /** Objects that another process watches and sends. */

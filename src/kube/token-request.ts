@@ -3,7 +3,7 @@ import { NetplugError } from '../base/errors.ts';
 import type { ApiAnswer } from './answers.ts';
 import type { OrchApi } from './orch-api.ts';
 
-/** What is asked of the API for a token. */
+/** Properties of a token that the API is asked for. */
 export interface TokenSpec {
   readonly expirationSeconds: number;
   /** The token ends with this object. */

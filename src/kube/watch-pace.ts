@@ -4,8 +4,8 @@ import type { Random } from '../base/random.ts';
 const TIMEOUT_S = 300;
 
 /**
- * How a stream ended: the API ended it in time, the connection broke, or the API has forgotten its version and everything
- * must be listed. Jitter is larger for failures that affect all nodes at once.
+ * End of a stream: the API ended it in time, the connection broke, or the API has forgotten its version and everything must
+ * be listed. Jitter is larger for failures that affect all nodes at once.
  */
 export type StreamEnd = 'ended' | 'broken' | 'forgotten';
 

@@ -7,9 +7,9 @@ import { type Attachment, handleOf } from './names.ts';
 import { attachmentOf, type WorkloadEndpoint } from './workload-endpoint.ts';
 
 /**
- * What ADD granted to one attachment in addition to addresses of blocks. Translation and BGP of the node use only this
- * record, because only root can write it. An endpoint in the API of the orchestrator is an annotation, which every user
- * with access to the pod can change.
+ * Grants of ADD to one attachment in addition to addresses of blocks. Translation and BGP of the node use only this record,
+ * because only root can write it. An endpoint in the API of the orchestrator is an annotation, which every user with access
+ * to the pod can change.
  */
 export interface AttachmentRecord {
   readonly attachment: Attachment;

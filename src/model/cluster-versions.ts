@@ -1,9 +1,9 @@
 import { isNewerVersion } from '../base/compare-versions.ts';
 import type { Node } from './node.ts';
 
-/** What agents of releases before v3.27.0 publish, and those without networking. */
+/** Version of agents that publish none: those of releases before v3.27.0, and those without networking. */
 export const UNKNOWN_VERSION = 'unknown';
-/** As many nodes are named in one sentence. */
+/** Maximum number of nodes that are named in one sentence. */
 const NAMED = 5;
 
 /** The releases that run in the cluster. */

@@ -34,7 +34,7 @@ const StatusComponent = v.looseObject(
 );
 export type InstallationComponent = Readonly<v.InferOutput<typeof StatusComponent>>;
 
-/** What the operator reports about an installation. */
+/** Fields that the operator reports about an installation. */
 export const INSTALLATION_STATUS_FIELDS = {
   observedGeneration: v.optional(
     v.pipe(v.number(), v.integer(), v.description('Generation of the spec that the operator has last read.')),

@@ -208,7 +208,7 @@ const INSTALLATION_FIELDS = {
 
 export type InstallationSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof INSTALLATION_FIELDS, undefined>>>;
 export type Installation = Resource<'Installation', InstallationSpec> & {
-  /** As it is stored; `readInstallationStatus` reads it. */
+  /** Status as it is stored; `readInstallationStatus` reads it. */
   readonly status?: unknown;
 };
 

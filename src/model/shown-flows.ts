@@ -2,8 +2,8 @@ import * as v from 'valibot';
 import { readJson } from './shown-call.ts';
 
 /**
- * What happened to the first packets of a flow: `denied`; `allowed`, and tracked by the kernel; matched by a `Log` rule; or what
- * a staged policy would have done.
+ * Fate of the first packets of a flow: `denied`; `allowed`, and tracked by the kernel; matched by a `Log` rule; or what a
+ * staged policy would have done.
  */
 const FLOW_VERDICT = v.picklist(['denied', 'allowed', 'logged', 'staged allow', 'staged deny', 'staged log']);
 export type FlowVerdict = v.InferOutput<typeof FLOW_VERDICT>;
@@ -52,7 +52,7 @@ const SHOWN_FLOW = v.object({
   /** The port of the destination; undefined for protocols without ports, and when the source tried many ports. */
   port: v.optional(v.number()),
   icmp: v.optional(v.object({ type: v.number(), code: v.number() })),
-  /** Of an allowed flow, whether the destination has answered: its own policies, on another node, may deny the flow. */
+  /** Whether the destination of an allowed flow has answered: its own policies, on another node, may deny the flow. */
   isReplied: v.optional(v.boolean()),
   /** Undefined for an allowed flow. */
   rule: v.optional(FLOW_RULE),

@@ -25,7 +25,7 @@ export interface PlanRecords {
 const STEP_STATES = ['begun', 'done', 'earlier', 'undoing'] as const;
 type StepState = (typeof STEP_STATES)[number];
 
-/** How far a plan was carried out. */
+/** Progress of a plan. */
 export interface PlanRecord<A extends object> {
   /** Digest of the plan. */
   readonly id: string;

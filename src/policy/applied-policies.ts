@@ -7,7 +7,7 @@ import { SelectorIndex } from './selector-index.ts';
 export class AppliedPolicies {
   readonly #byId = new Map<string, OrderedPolicy>();
   readonly #index = new SelectorIndex<OrderedPolicy>();
-  /** What applies to the endpoints that were asked for, in order. Most pods of a cluster are on other nodes. */
+  /** Policies that apply to the endpoints that were asked for, in order. Most pods of a cluster are on other nodes. */
   #ofEndpoint = new WeakMap<PolicyEndpoint, readonly ResolvedPolicy[]>();
   #tiers: readonly PolicyTier[] | undefined;
 

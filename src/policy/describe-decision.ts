@@ -4,9 +4,9 @@ import type { PolicyView } from './policy-view.ts';
 import type { PolicyEndpoint } from './resolved-policy.ts';
 import type { RuleOrigin } from './ruleset/policy-ruleset.ts';
 
-/** What decided about a packet. */
+/** Policy and rule that decided about a packet, with the reason. */
 export interface DescribedDecision {
-  /** As users write it: `NetworkPolicy shop/web`, `Profile kns.shop`; undefined when no single one decided. */
+  /** Name as users write it: `NetworkPolicy shop/web`, `Profile kns.shop`; undefined when no single one decided. */
   readonly policy?: string;
   /** Example: `ingress[0]`; undefined when no rule matched. */
   readonly place?: string;

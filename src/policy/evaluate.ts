@@ -7,7 +7,7 @@ import type { PolicyDirection, PolicyEndpoint, PolicyRule, PolicyTier, ResolvedP
 
 export type PolicyVerdict = 'allow' | 'deny';
 
-/** What decided at one end. */
+/** Rule or default that decided at one end. */
 export type PolicyDecision =
   | { readonly kind: 'rule'; readonly tier: string; readonly policy: string; readonly index: number }
   /** Policies of the tier apply, and none of their rules matches. */
@@ -96,7 +96,7 @@ export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict
   return decideByProfiles(view, question, decide);
 }
 
-/** What a host endpoint says of a packet that passes its interface. */
+/** Verdict of a host endpoint about a packet that passes its interface. */
 export interface HostVerdict {
   readonly endpoint: PolicyEndpoint;
   readonly verdict: PolicyVerdict;
@@ -135,7 +135,7 @@ function pathsOf(direction: PolicyDirection, last: 'local' | 'forwarded'): reado
   return last === 'local' ? ['untracked', last] : [last];
 }
 
-/** What happens at both ends. */
+/** Verdict of both ends. */
 export interface ConnectionVerdict {
   readonly verdict: PolicyVerdict;
   /** Egress of the pod that sends; undefined when no pod does. */

@@ -55,7 +55,7 @@ export function withServers({ ingress, egress }: OpenPorts, servers: readonly Se
   return { ingress, egress: [...egress, ...open] };
 }
 
-/** How a packet must be to pass: `side` is the end that has the port. */
+/** Condition for a packet to pass: `side` is the end that has the port. */
 export interface OpenMatch extends OpenPort {
   readonly side: 'source' | 'destination';
 }

@@ -49,7 +49,7 @@ const DENY_ALL: PolicyRule = { action: 'Deny', source: {}, destination: {}, inde
 interface KnownProfile {
   readonly resolved: ResolvedProfile;
   readonly labels: Labels;
-  /** As text, to see what changed. */
+  /** Rules as text, to see what changed. */
   readonly rules: string;
 }
 
@@ -57,7 +57,7 @@ interface KnownProfile {
 export class PolicyState implements PolicyView {
   readonly endpoints = new Map<string, PolicyEndpoint>();
   readonly hostEndpoints = new Map<string, PolicyEndpoint>();
-  /** What cannot be used of the records, by policy, profile or other record. */
+  /** Problems with records, by policy, profile or other record. */
   readonly problems = new Map<string, readonly string[]>();
   readonly #selectables = new Map<string, Selectable>();
   readonly #index = new EndpointIndex();

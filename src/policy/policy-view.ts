@@ -10,7 +10,7 @@ import type {
   ResolvedProfile,
 } from './resolved-policy.ts';
 
-/** What policies of a cluster say about its endpoints at one moment. The evaluator and the compiler see nothing else. */
+/** Policies and endpoints of a cluster at one moment. The evaluator and the compiler see nothing else. */
 export interface PolicyView {
   /** In order. */
   readonly tiers: readonly PolicyTier[];
@@ -44,7 +44,7 @@ export interface NamedPortAddress {
   readonly port: number;
 }
 
-/** What a change of records altered in a view. */
+/** Parts of a view that a change of records altered. */
 export interface TouchedPolicy {
   /** Keys of endpoints that came, went, changed, or to which other policies or profiles apply now. */
   readonly endpoints: ReadonlySet<string>;
@@ -60,7 +60,7 @@ export interface TouchedPolicy {
   readonly services: ReadonlySet<string>;
 }
 
-/** How the members of a selector changed. Applying it to the earlier `membersOf` gives the new one. */
+/** Change of the members of a selector. Applying it to the earlier `membersOf` gives the new one. */
 export interface MemberChange {
   readonly added: readonly Cidr[];
   readonly removed: readonly Cidr[];

@@ -17,13 +17,13 @@ import type { EndpointPort, PolicyEndpoint } from './resolved-policy.ts';
 
 const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
 
-/** What labels select: an endpoint or a network set, before labels of profiles and contested addresses are settled. */
+/** Item that labels select: an endpoint or a network set, before profile labels and contested addresses are settled. */
 export interface Selectable {
   /** The key of the endpoint; `set NAMESPACE/NAME` or `set NAME` of a network set. */
   readonly key: string;
-  /** Those that users wrote. Reserved ones among them do not count. */
+  /** Labels that users wrote. Reserved ones among them do not count. */
   readonly ownLabels: Labels;
-  /** Those that netplug sets, which win over all others. */
+  /** Labels that netplug sets, which win over all others. */
   readonly setLabels: Labels;
   /** Apply labels, in order of precedence. */
   readonly profiles: readonly string[];

@@ -62,7 +62,7 @@ export function peerSelectorOf(selector: Selector): PeerSelector {
 
 interface Renaming {
   readonly prefix: string;
-  /** What `all()` and `global()` become. */
+  /** Returns the selector that `all()` or `global()` becomes. */
   readonly any: (kind: 'all' | 'global') => Selector;
 }
 

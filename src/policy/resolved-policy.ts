@@ -25,7 +25,7 @@ export interface PolicyEndpoint {
   /** Unique: `pod NAMESPACE/NAME` and the key of the workload endpoint, or `host NAME`. */
   readonly key: string;
   readonly kind: 'workload' | 'host';
-  /** As users write it: `NAMESPACE/POD`, or the name of the host endpoint. */
+  /** Name as users write it: `NAMESPACE/POD`, or the name of the host endpoint. */
   readonly shown: string;
   readonly node: string;
   /** Undefined for a host endpoint, which only `global()` and selectors without a namespace match. */
@@ -61,7 +61,7 @@ export interface PeerMatch {
   readonly ports?: PortMatch;
   /** None of them matches the port. */
   readonly notPorts?: PortMatch;
-  /** As source the addresses of the service, as destination its addresses with their protocols and ports. */
+  /** Service: as source its addresses, as destination its addresses with their protocols and ports. */
   readonly service?: { readonly namespace: string; readonly name: string };
 }
 
@@ -117,7 +117,7 @@ export interface ResolvedPolicy {
 /** Policies that are evaluated together, in order. `Pass` continues with the next tier, and after the last with the profiles. */
 export interface PolicyTier {
   readonly name: string;
-  /** What happens to a packet that no rule decides although a policy of the tier applies to the endpoint in this direction. */
+  /** Action on a packet that no rule decides although a policy of the tier applies to the endpoint in this direction. */
   readonly defaultAction: 'Deny' | 'Pass';
   /** By order, then by id. */
   readonly policies: readonly ResolvedPolicy[];

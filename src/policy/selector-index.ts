@@ -8,7 +8,7 @@ interface Needed {
   readonly value: string | undefined;
 }
 
-/** How little a needed label says: most things have the label `netplug/orchestrator`, few the value of another label. */
+/** Cost of a needed label: most things have the label `netplug/orchestrator`, few the value of another label. */
 const COST = { value: 1, ofNamespace: 2, namespace: 3, anyValue: 4, orchestrator: 5 } as const;
 
 /** Finds the selectors that may match some labels, by a label that each of them needs. */

@@ -1,4 +1,4 @@
-/** What changes of records touch, collected while they are applied. */
+/** Items that changes of records touch, collected while they are applied. */
 export interface Touches {
   readonly endpoints: Set<string>;
   readonly policies: Set<string>;

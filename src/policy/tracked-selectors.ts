@@ -5,12 +5,12 @@ import type { MemberChange } from './policy-view.ts';
 import type { PeerSelector } from './resolved-policy.ts';
 import { SelectorIndex } from './selector-index.ts';
 
-/** What selectors select. */
+/** Item that selectors select. */
 export interface SelectedItem {
   readonly labels: Labels;
   readonly cidrs: readonly Cidr[];
   readonly hasNamedPorts: boolean;
-  /** Those that select it. Not a set, because most items have few. */
+  /** Selectors that select the item. Not a set, because most items have few. */
   readonly selectors: TrackedSelector[];
 }
 

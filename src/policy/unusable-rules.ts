@@ -1,4 +1,4 @@
-/** Whose rules. */
+/** Policy or profile that has the rules. */
 export interface RuleOwner {
   readonly kind: 'policy' | 'profile';
   /** Id of the policy or name of the profile. */

@@ -9,7 +9,7 @@ const OPTIONS: Readonly<Record<number, string>> = {
 };
 
 interface AskedFlow {
-  /** As `netplugctl policy why` takes an end: a pod or an address. */
+  /** End as `netplugctl policy why` takes it: a pod or an address. */
   readonly from: string;
   readonly to: string;
   /** IANA number. */

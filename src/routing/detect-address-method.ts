@@ -2,7 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import { type Address, bitsOf, tryParseAddress } from '../net/address.ts';
 import { type Cidr, tryReadCidr } from '../net/cidr.ts';
 
-/** How to detect the node's address of one family. A pattern matches any part of an interface name. */
+/** Method of detecting the node's address of one family. A pattern matches any part of an interface name. */
 export type Detection =
   /** Use no address of the family. */
   | { readonly kind: 'none' }

@@ -21,7 +21,7 @@ import {
 
 export const NAT_TABLE = 'netplug-nat';
 
-/** What the address translation of this node depends on. */
+/** Facts on which the address translation of this node depends. */
 export interface NatInput {
   /** Pools with `natOutgoing`. */
   readonly natPools: readonly Cidr[];

@@ -6,10 +6,10 @@ import type { Cidr } from '../net/cidr.ts';
 type Side = 'saddr' | 'daddr';
 type AddressType = 'local' | 'broadcast' | 'multicast';
 
-/** How nftables names the protocol of each family. */
+/** Names of the protocol of each family in nftables. */
 const PROTOCOLS: Readonly<Record<Family, string>> = { 4: 'ip', 6: 'ip6' };
 
-/** How nftables names the addresses of each family. */
+/** Names of the addresses of each family in nftables. */
 export const ADDRESS_TYPES: Readonly<Record<Family, string>> = { 4: 'ipv4_addr', 6: 'ipv6_addr' };
 
 /** Also randomizes the source port, so that concurrent connections do not collide. */

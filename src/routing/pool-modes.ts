@@ -3,7 +3,7 @@ import type { Address } from '../net/address.ts';
 import { type Cidr, cidrContains, parseCidr } from '../net/cidr.ts';
 import { type TunnelKind, tunnelKind } from './tunnels.ts';
 
-/** How packets for a pool's addresses travel between nodes. */
+/** Way by which packets for a pool's addresses travel between nodes. */
 export type PoolMode = { readonly kind: 'bgp' } | TunnelMode;
 
 interface TunnelMode {
@@ -27,7 +27,7 @@ export interface RoutedPool {
  * to converge: until then both modes must work, or packets are lost.
  */
 export const LINGER_MS = 30_000;
-/** How much longer this node receives by a replaced mode, because other nodes stop sending later. */
+/** Further time for which this node receives by a replaced mode, because other nodes stop sending later. */
 export const OPEN_MS = 10_000;
 
 interface Past {

@@ -6,7 +6,7 @@ import type { Log } from '../base/log.ts';
 export interface HealthPorts {
   /** Why the program cannot do its work now, a sentence each; empty when it can. */
   readonly notReady: () => Promise<readonly string[]>;
-  /** What an administrator must act on although the program can do its work, a sentence each. */
+  /** Returns what an administrator must act on although the program can do its work, a sentence each. */
   readonly warnings?: () => readonly string[];
   /** Name of the pod of the program; empty outside of one. */
   readonly pod?: string;

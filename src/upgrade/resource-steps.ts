@@ -5,7 +5,7 @@ import { resourceIdOf, showResourceId } from '../model/resource-id.ts';
 import type { Actor } from '../plans/carry-out.ts';
 import type { Plan, Step, WriteStep } from '../plans/plan.ts';
 
-/** What changes of one resource: without `before` it is created, without `after` it is deleted. */
+/** Changes to one resource: without `before` it is created, without `after` it is deleted. */
 export type PlannedResourceChange =
   | { readonly before?: undefined; readonly after: AnyResource }
   | { readonly before: AnyResource; readonly after: AnyResource }

@@ -44,7 +44,7 @@ export const KV_FILES = { ca: `${KV_DIR}/ca.crt`, cert: `${KV_DIR}/tls.crt`, key
 const GRACE_SECONDS = 30;
 const READY_SECONDS = 5;
 /** The new agent takes over beside the old one, so no call of the runtime fails. */
-/** How a DaemonSet replaces agents: a new one starts beside the old one. */
+/** Strategy by which a DaemonSet replaces agents: a new one starts beside the old one. */
 export const ROLLING = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
 const PRIVILEGED = { securityContext: { privileged: true } };
 

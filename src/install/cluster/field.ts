@@ -14,7 +14,7 @@ export interface Field<T> extends ShownField<T> {
   readonly idle?: Readonly<Partial<Record<Variant, T | undefined>>>;
 }
 
-/** What the value of a field depends on besides what is written in it. */
+/** Facts on which the value of a field depends besides what is written in it. */
 export interface FieldCircumstances {
   /** Whether pods get addresses from pools of netplug. */
   readonly hasPools: boolean;
@@ -23,7 +23,7 @@ export interface FieldCircumstances {
   readonly nodes: number;
 }
 
-/** How the objects of an installation show a field. A field without any of these is not shown. */
+/** Places where the objects of an installation show a field. A field without any of these is not shown. */
 export interface ShownField<T> {
   /** The key of the plugin's configuration that has it, in which undefined is left out. */
   readonly key?: string;
@@ -38,7 +38,7 @@ export interface ShownField<T> {
   read?(this: void, objects: ShownObjects): T | undefined;
 }
 
-/** What of the objects shows fields. */
+/** Parts of the objects that show fields. */
 export interface ShownObjects {
   /** The configuration of the plugin; undefined without a conflist, whose fields then have their defaults. */
   readonly plugin: Readonly<Record<string, unknown>> | undefined;

@@ -16,7 +16,7 @@ export function hasFollowingPods(workload: string): boolean {
 export const OPERATOR = 'netplug-operator';
 /** Exists only while an installation is removed. */
 export const CLEANUP_SET = 'netplug-cleanup';
-/** What the operator has created: group, kind, name and uid of each object. */
+/** ConfigMap of what the operator has created: group, kind, name and uid of each object. */
 export const INVENTORY = 'netplug-inventory';
 export const CONFIG_MAP = 'netplug-config';
 /** Certificates of etcd: the keys `ca.crt`, `tls.crt` and `tls.key`. */

@@ -27,7 +27,7 @@ export function operatorObjects(settings: OperatorSettings): readonly Manifest[]
   return [namespaceObject(release), ...operatorRoleObjects(release, namespace), deployment(settings, namespace)];
 }
 
-/** It works without the network that it installs: on that of its node, and on nodes that are not ready. */
+/** Returns a Deployment that works without the network that it installs: on its node's, and before nodes are ready. */
 function deployment({ release, images, replicas, override }: OperatorSettings, namespace: string): Manifest {
   return replicatedDeployment({
     name: OPERATOR,

@@ -77,7 +77,7 @@ function serverPod(name: string, on: OnNode): Manifest {
   });
 }
 
-/** What a client connects to, and what it must not reach. */
+/** URLs that a client connects to, and those that it must not reach. */
 export interface ProbeTargets {
   readonly open: readonly string[];
   readonly closed: readonly string[];

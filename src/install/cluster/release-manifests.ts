@@ -48,9 +48,9 @@ export interface ManifestOptions {
   readonly release: string;
   /** Spec of an Installation; with one common pool unless it lists others. */
   readonly spec?: InstallationSpec;
-  /** As in `KV_ENDPOINTS`; a placeholder unless given. */
+  /** Endpoints as in `KV_ENDPOINTS`; a placeholder unless given. */
   readonly endpoints?: string | undefined;
-  /** As in `NETPLUG_INTERFACE_PREFIX`, for the variant `policy-only`; a placeholder unless given. */
+  /** Prefix as in `NETPLUG_INTERFACE_PREFIX`, for the variant `policy-only`; a placeholder unless given. */
   readonly interfacePrefix?: string | undefined;
 }
 

@@ -8,7 +8,7 @@ import { poolOf } from './pool-of.ts';
 import type { ClusterDatastore, ClusterSettings, Variant } from './settings.ts';
 import { type CompleteSpec, objectOf, valueAt } from './spec-path.ts';
 
-/** What an installation depends on besides what its user writes. */
+/** Facts on which an installation depends besides what its user writes. */
 export interface Circumstances {
   readonly release: string;
   readonly variant: Variant;

@@ -3,8 +3,8 @@ import type { Family } from '../../net/address.ts';
 import type { CompleteSpec } from './spec-path.ts';
 
 /**
- * What netplug does in a cluster: all of it; pods with addresses from their node's pod CIDR, between nodes another plugin; or
- * policies on the interfaces of another plugin.
+ * Roles of netplug in a cluster: everything; pods with addresses from their node's pod CIDR, between nodes another plugin;
+ * or policies on the interfaces of another plugin.
  */
 export const VARIANTS = ['policy-and-networking', 'second-plugin', 'policy-only'] as const;
 export type Variant = (typeof VARIANTS)[number];
@@ -29,7 +29,7 @@ export interface ClusterSettings {
   readonly release: string;
   readonly variant: Variant;
   readonly datastore: ClusterDatastore;
-  /** What the user has written, with every default. The same settings follow from it. */
+  /** Spec that the user has written, with every default. The same settings follow from it. */
   readonly spec: CompleteSpec;
   readonly images: Images;
   /** Address families of pods; at least one. */

@@ -11,7 +11,7 @@ const PID = 4711;
 
 let folder: string;
 let sent: string[];
-/** What makes the agent release its lock. */
+/** Request or signal that makes the agent release its lock. */
 let endsBy: 'asking' | 'SIGTERM' | 'SIGKILL' | 'nothing';
 let isLocked: boolean;
 

@@ -12,7 +12,7 @@ const PID = 4711;
 let folder: string;
 let lock: string;
 let sent: string[];
-/** What makes the server release its lock. */
+/** Signal that makes the server release its lock. */
 let endsBy: 'SIGTERM' | 'SIGKILL' | 'nothing';
 let isLocked: boolean;
 

@@ -38,7 +38,7 @@ export function takeFrom(block: CountedBlock, count: number): void {
   block.isIdle = false;
 }
 
-/** What the node may do with a block of another one. */
+/** Rights of the node to a block of another one. */
 export interface Permission {
   readonly mayTakeOver: boolean;
   readonly mayBorrow: boolean;

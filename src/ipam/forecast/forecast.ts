@@ -15,7 +15,7 @@ export interface ForecastQuestion {
   readonly pools: readonly Pool[];
   readonly reserved: readonly Cidr[];
   readonly config: IpamConfigurationSpec;
-  /** What there is already. */
+  /** Blocks that exist already. */
   readonly blocks: readonly IpBlock[];
   readonly nodes: readonly ForecastNode[];
 }
@@ -46,8 +46,8 @@ export interface Forecast {
 }
 
 /**
- * What the planner of ADD does when the nodes ask for their addresses: blocks are claimed by the planner's own order;
- * within a block only the count matters, so that slots are counted instead of planned. The event loop turns between
+ * Computes what the planner of ADD does when the nodes ask for their addresses: blocks are claimed by the planner's own
+ * order; within a block only the count matters, so that slots are counted instead of planned. The event loop turns between
  * the nodes, so that the signal can abort it.
  */
 export async function forecast(question: ForecastQuestion, signal: AbortSignal): Promise<Forecast> {

@@ -21,7 +21,7 @@ export class FreePlaces {
     this.#count = placesIn(pool);
   }
 
-  /** Those for the node in the planner's order, wrapping around; what is taken meanwhile is left out. */
+  /** Yields the places for the node in the planner's order, wrapping around; what is taken meanwhile is left out. */
   *inOrderOf(node: NodeName): Generator<Cidr> {
     for (const start of [firstPlace(this.#pool, node), 0n]) {
       for (let place = this.#freeFrom(start); place < this.#count; place = this.#freeFrom(place + 1n))

@@ -10,7 +10,7 @@ const FEW_PER_CENT = 10;
 /** Pools that are full within this time are reported. */
 const HORIZON_DAYS = 3;
 
-/** How full one pool is, and when it will have no free address. */
+/** Usage of one pool, and the time when it will have no free address. */
 export interface PoolOutlook {
   readonly name: string;
   readonly addresses: bigint;
@@ -20,7 +20,7 @@ export interface PoolOutlook {
   readonly isReported: boolean;
 }
 
-/** What the growth of the last day would leave without an address, if it went on for one more day. */
+/** Addresses that the growth of the last day would lack, if it went on for one more day. */
 export interface Shortage {
   readonly family: Family;
   readonly wanted: number;

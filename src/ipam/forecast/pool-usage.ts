@@ -39,14 +39,14 @@ export interface PoolUsage {
   readonly blocks: readonly BlockUsage[];
 }
 
-/** What the usage of pools is computed from. */
+/** Records from which the usage of pools is computed. */
 export interface PoolRecords {
   readonly pools: readonly IpPool[];
   readonly reservations: readonly IpReservation[];
   readonly blocks: readonly IpBlock[];
 }
 
-/** How full every pool is, ordered as the pools are; blocks outside every pool come last, as a group of their own. */
+/** Returns the usage of every pool, in the order of the pools, and last of blocks outside every pool, as one group. */
 export function poolUsage({ pools, reservations, blocks }: PoolRecords): readonly PoolUsage[] {
   const reserved = outermostCidrs(reservedCidrs(reservations));
   const used = pools.map(({ metadata, spec }): PoolUsage => {

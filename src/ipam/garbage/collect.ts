@@ -29,7 +29,7 @@ export interface CollectorSettings {
   readonly periodMs: number;
 }
 
-/** What one pass did. */
+/** Result of one pass. */
 export interface CollectedGarbage {
   /** Addresses that will be released unless their user comes back. */
   readonly candidates: readonly HeldAddress[];

@@ -1,4 +1,4 @@
-/** What the orchestrator says of a pod that exists. */
+/** Facts that the orchestrator has about a pod that exists. */
 export interface PodPresence {
   /** The uids by which the pod may be recorded. None when only its name tells: a mirror pod may be one of several in a row. */
   readonly uids: readonly string[];

@@ -7,7 +7,7 @@ import { formatCidr } from '../../net/cidr.ts';
 import { isHeldBy } from './pod-presence.ts';
 import type { CachedView } from './views.ts';
 
-/** What may have leaked, by the cached view. */
+/** Addresses and nodes that may have leaked, by the cached view. */
 export interface Suspects {
   /** Addresses whose pod, or for a tunnel device whose node, is not in the view. By node of the holder. */
   readonly addresses: ReadonlyMap<NodeName, readonly HeldAddress[]>;

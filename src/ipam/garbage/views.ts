@@ -2,12 +2,12 @@ import type { NodeName } from '../../model/names.ts';
 import type { PodPresence } from './pod-presence.ts';
 
 /**
- * What is known of a node. `unreachable`: the orchestrator has it and does not hear from its kubelet, so pods that were deleted
+ * Standing of a node. `unreachable`: the orchestrator has it and does not hear from its kubelet, so pods that were deleted
  * may still run there. `foreign`: it is no node of the orchestrator and was none, as far as the records say.
  */
 export type NodeStanding = 'ready' | 'unreachable' | 'gone' | 'foreign';
 
-/** What the orchestrator's API said last, from watches. May lag behind. */
+/** State that the orchestrator's API reported last, from watches. May lag behind. */
 export interface CachedView {
   readonly findPod: (namespace: string, name: string) => PodPresence | undefined;
   readonly hasNode: (name: string) => boolean;
@@ -15,7 +15,7 @@ export interface CachedView {
   readonly recordedNodes: () => readonly NodeName[];
 }
 
-/** What the orchestrator's API says at the moment of the call, and what the datastore remembers. Every call throws store/*. */
+/** State that the orchestrator's API has at the moment of the call, and what the datastore remembers. Throws store/*. */
 export interface LiveView {
   readonly findPod: (namespace: string, name: string, signal: AbortSignal) => Promise<PodPresence | undefined>;
   readonly standingOf: (node: NodeName, signal: AbortSignal) => Promise<NodeStanding>;

@@ -9,7 +9,7 @@ import type { NodeName } from '../../model/names.ts';
 import { clusterIdIn, type DatastoreId } from './datastore-id.ts';
 import type { LocalView } from './local-view.ts';
 
-/** How long, after a rollback of the datastore, other nodes have to record the addresses of their pods. */
+/** Time that other nodes have, after a rollback of the datastore, to record the addresses of their pods. */
 const GRACE_MS = 5000;
 
 export interface NodeAssertionPorts extends RetryPorts {

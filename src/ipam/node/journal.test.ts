@@ -36,7 +36,7 @@ async function fill(): Promise<Segment> {
   return segments[0]!;
 }
 
-/** What the next agent would find, by the names of the endpoints. */
+/** Returns the changes that the next agent would find, by the names of the endpoints. */
 function found(): string[] {
   const entries = readdirSync(folder).flatMap(
     (name) => decodeSegment(readFileSync(join(folder, name), 'utf8')).entries,

@@ -40,7 +40,7 @@ afterEach(async () => {
 class Bench {
   readonly counts = new Map<Operation, number>();
   readonly node: ResidentNode;
-  /** What becomes of every operation from now on. */
+  /** Returns the fault of an operation from now on. */
   fault: (operation: Operation) => StoreFault | undefined = () => undefined;
   /** Whether the datastore lists, and refuses the watch that follows. */
   isWatchRefused = false;

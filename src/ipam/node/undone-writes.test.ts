@@ -118,7 +118,7 @@ class Bench {
     return assigned.map(({ address }) => formatAddress(address));
   }
 
-  /** What the datastore holds for the container. */
+  /** Returns the addresses that the datastore holds for the container. */
   async heldBy(container: string): Promise<string[]> {
     const { blocks } = await this.plain.listBlocks(never);
     const handle = handleOf(attachmentOf(container));

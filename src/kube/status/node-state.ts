@@ -51,10 +51,10 @@ export interface NodeState {
   readonly runtime: string;
   readonly addresses: readonly string[];
   readonly podCidrs: readonly string[];
-  /** As `key=value:effect`. */
+  /** Taints as `key=value:effect`. */
   readonly taints: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
-  /** How far the clock of the node is ahead of that of the API server; undefined when it cannot be told. */
+  /** Time by which the clock of the node is ahead of that of the API server; undefined when it cannot be told. */
   readonly clockAheadMs?: number | undefined;
 }
 

@@ -59,7 +59,7 @@ export interface PodState {
   readonly waiting?: string | undefined;
   /** Why it is not ready; undefined when it is. */
   readonly reason?: string | undefined;
-  /** What the container that has failed printed at last; undefined when none has. */
+  /** Last output of the container that has failed; undefined when none has. */
   readonly output?: string | undefined;
   /** The exit code of the container that has failed. */
   readonly exitCode?: number | undefined;

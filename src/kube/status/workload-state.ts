@@ -15,14 +15,14 @@ const workload = v.looseObject({
   }),
 });
 
-/** How far a DaemonSet or Deployment is. */
+/** Progress of a DaemonSet or Deployment. */
 export interface WorkloadState {
   readonly desired: number;
   readonly updated: number;
   readonly available: number;
   /** Whether the counts are of the last change. */
   readonly isObserved: boolean;
-  /** What is not ready yet; undefined when it is rolled out. */
+  /** Description of what is not ready yet; undefined when it is rolled out. */
   readonly lag: string | undefined;
 }
 

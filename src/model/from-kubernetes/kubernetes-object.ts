@@ -12,7 +12,7 @@ export interface KubernetesObject {
   readonly [field: string]: unknown;
 }
 
-/** What an object becomes, and a sentence for each part of it that cannot be used. */
+/** Result of a conversion: a value, and a sentence for each part of the object that cannot be used. */
 export interface Converted<T> {
   /** Undefined when the whole object cannot be used. */
   readonly value: T | undefined;

@@ -7,7 +7,7 @@ import { POLICY_TABLE } from '../ruleset/policy-ruleset.ts';
 import { idOfOrigin } from '../ruleset/rule-ids.ts';
 import { ruleOfDecision, TO_HOST } from './decision-rules.ts';
 
-/** What one base chain of the kernel said of the packet. */
+/** Verdict of one base chain of the kernel about the packet. */
 export interface KernelVerdict {
   readonly chain: string;
   readonly verdict: PolicyVerdict;

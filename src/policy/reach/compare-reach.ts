@@ -10,7 +10,7 @@ const BEFORE = 0;
 const AFTER = 1;
 const DIRECTIONS = ['egress', 'ingress'] as const;
 
-/** How one end of a connection judges it before and after a change. */
+/** Verdicts of one end of a connection before and after a change. */
 export interface ChangedEnd {
   readonly direction: PolicyDirection;
   readonly before: JudgedTraffic;

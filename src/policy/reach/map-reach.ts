@@ -9,7 +9,7 @@ const MOST_WORKLOADS = 40;
 
 export type MapDivision = 'auto' | 'workload' | 'namespace';
 
-/** What ends of one group may send to ends of another. */
+/** Traffic that ends of one group may send to ends of another. */
 export interface ReachCell {
   readonly from: number;
   readonly to: number;
@@ -113,7 +113,7 @@ function placePairs(from: readonly number[], to: readonly number[]): readonly (r
   return from.flatMap((first) => to.map((second) => [first, second] as const));
 }
 
-/** What both ends allow, once for each combination of what they say. */
+/** Traffic that both ends allow, computed once for each combination of what they say. */
 class AllowedTraffic {
   readonly #whole: readonly Traffic[];
   readonly #known = new Map<string, readonly Traffic[]>();

@@ -49,7 +49,7 @@ export interface PeerClass {
   readonly ports: string;
 }
 
-/** What an endpoint applies in one direction. */
+/** Rules that an endpoint applies in one direction. */
 export interface Subject {
   readonly endpoint: PolicyEndpoint;
   /** Ports of a host endpoint that no policy closes. */

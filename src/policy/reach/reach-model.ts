@@ -12,13 +12,13 @@ const CLIENT_PORT = 40_000;
 const UNNAMED_PROTOCOL = 253;
 const HIGHEST_PROTOCOL = 255;
 
-/** What one end of a connection says of some traffic. */
+/** Verdict of one end of a connection about some traffic. */
 export interface JudgedTraffic extends Traffic {
   readonly judged: EndVerdict;
   readonly packet: Packet;
 }
 
-/** What one end says of all traffic. Ends that say the same for the same reasons share one. */
+/** Verdict of one end about all traffic. Ends that say the same for the same reasons share one. */
 export interface Judgement {
   readonly number: number;
   /** In order, without gaps. */

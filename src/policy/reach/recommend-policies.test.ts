@@ -126,7 +126,7 @@ function fromKubernetes(policy: object): AnyResource {
   return value;
 }
 
-/** As a user applies it. */
+/** Decodes a resource as if a user had applied it. */
 function fromText(policy: object): AnyResource {
   const decoded = decodeResource(JSON.parse(JSON.stringify(policy)));
   if ('problems' in decoded) throw new Error(JSON.stringify(decoded.problems));

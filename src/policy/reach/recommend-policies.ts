@@ -49,7 +49,7 @@ export type RecommendedKind = (typeof RECOMMENDED_KINDS)[number];
 
 export interface Recommendation {
   readonly policies: readonly (RecommendedPolicy | OwnPolicy)[];
-  /** What the policies allow beyond the flows, and what they do not cover, a sentence each. */
+  /** Notes on what the policies allow beyond the flows, and what they do not cover, a sentence each. */
   readonly notes: readonly string[];
 }
 

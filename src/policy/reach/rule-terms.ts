@@ -16,7 +16,7 @@ export interface TermNet {
   readonly as?: string;
 }
 
-/** What a list of rules asks of packets. */
+/** Properties of packets that a list of rules asks for. */
 export interface RuleFacts {
   readonly terms: readonly Term[];
   /** IANA numbers. */

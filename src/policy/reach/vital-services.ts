@@ -6,12 +6,12 @@ import type { NamedAddress } from './peer-classes.ts';
 
 /** Something that a cluster needs to work. */
 export interface VitalService {
-  /** As a text such as `DNS`. */
+  /** Name as a text such as `DNS`. */
   readonly name: string;
   readonly addresses: ReadonlySet<string>;
   /** Protocol and port that it serves; none for all of its traffic. */
   readonly ports: readonly { readonly protocol: number; readonly port: number }[];
-  /** What is served: connections from pods to it, or its own connections in both directions. */
+  /** Traffic that is served: connections from pods to it, or its own connections in both directions. */
   readonly protects: 'clients' | 'itself';
 }
 

@@ -4,7 +4,7 @@ import type { PolicyView } from '../policy-view.ts';
 import { count } from './group-peers.ts';
 
 const SHOWN_HOSTS = 3;
-/** What a comparison of reach does not see at a host endpoint of an address. */
+/** Paths that a comparison of reach does not see at a host endpoint of an address. */
 const FORWARDING: readonly PacketPath[] = ['untracked', 'preDNAT', 'forwarded'];
 const ALL: readonly PacketPath[] = [...FORWARDING, 'local'];
 

@@ -165,7 +165,7 @@ function podMatches(direction: 'in' | 'out', { prefixes }: PodLinkNames): readon
   return prefixes.map((prefix) => ({ kind: 'interface', direction, name: `${prefix}*` }));
 }
 
-/** What is not of a pod, although its name begins like one of a pod, is left alone. */
+/** Returns rules that accept packets of links that are not of pods, although their names begin like those of pods. */
 function otherLinkRules(direction: 'in' | 'out', { others }: PodLinkNames): readonly TableRule[] {
   return others.map((name) => ({ id: 'other-link', parts: [{ kind: 'interface', direction, name }, ACCEPT] }));
 }
@@ -197,7 +197,7 @@ export function reportingRules(origin: RuleOrigin, action: FilterAction): readon
   ];
 }
 
-/** What denies by default is one rule for all pods, so each has a limit of its own: one that floods must not hide the others. */
+/** Returns the limit of reports. The rule that denies by default has one for each pod: a flood must not hide others. */
 function limitOf(origin: RuleOrigin): FilterAction {
   const set = limitSetOf(origin);
   if (set === undefined) return { kind: 'limit', ...REPORTS };

@@ -24,7 +24,7 @@ import { acceptChain, type RenderedChain } from './render-rules.ts';
 export interface HostRuleset {
   readonly chains: ReadonlyMap<string, FilterChain>;
   readonly sets: ReadonlyMap<string, FilterSet>;
-  /** What the chains go to. */
+  /** Chains that the chains go to. */
   readonly next: readonly RenderedChain[];
 }
 

@@ -10,7 +10,7 @@ export const POLICY_TABLE = 'netplug-policy';
 /** NFLOG group that receives denied and logged packets. The prefix is the id of the rule in the table. */
 export const REPORT_GROUP = 4786;
 
-/** What a rule of the table comes from. */
+/** Origin of a rule of the table. */
 export type RuleOrigin =
   /** A rule of a policy, `index` as in its resource. */
   | {

@@ -33,7 +33,7 @@ export function acceptChain(): RenderedChain {
   return chainOf('accept', [{ id: 'accept', parts: [{ kind: 'accept' }] }]);
 }
 
-/** What `Allow` does on a path. What is accepted early meets no later rules of its host endpoint. */
+/** Actions of `Allow` on a path. A packet that is accepted early meets no later rules of its host endpoint. */
 export const ALLOW: Readonly<Record<PacketPath, readonly FilterAction[]>> = {
   local: [{ kind: 'accept' }],
   forwarded: [{ kind: 'accept' }],
@@ -70,7 +70,7 @@ export interface RenderContext {
   readonly sets: RuleSets;
   /** The log prefix of `Log` rules, in the kernel log. */
   readonly logPrefix: string;
-  /** What `Allow` does. */
+  /** Actions of `Allow`. */
   readonly allow: readonly FilterAction[];
   /** Where `Pass` leads; of a staged policy, every rule that would decide, when no policy of the tier is enforced. */
   readonly pass: RenderedChain | undefined;

@@ -20,7 +20,7 @@ export function idOfOrigin(origin: RuleOrigin): string {
   ]);
 }
 
-/** What identifies the rules of the table that come from one rule of a resource. */
+/** Identity of the rules of the table that come from one rule of a resource. */
 export interface RuleIdentity extends Pick<
   Extract<RuleOrigin, { rule: unknown }>,
   'kind' | 'name' | 'direction' | 'index'

@@ -6,7 +6,7 @@ import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { MemberChange, PolicyView, TouchedPolicy } from '../policy-view.ts';
 import type { PeerSelector } from '../resolved-policy.ts';
 
-/** What the elements of a set are. Each exists for both families. */
+/** Content of a set. Each exists for both families. */
 export type SetContent =
   | { readonly kind: 'members'; readonly selector: PeerSelector }
   | { readonly kind: 'named port'; readonly name: string; readonly protocol: number }

@@ -47,7 +47,7 @@ interface RenderedEnd {
 /** Where packets of an interface go, by direction. */
 type Entries = Readonly<Record<PolicyDirection, RenderedChain>>;
 
-/** What the chains of a tier depend on besides its policies. */
+/** Facts on which the chains of a tier depend besides its policies. */
 interface TierContext {
   readonly end: RenderedEnd;
   /** The next tier, after the last the profiles. */

@@ -30,12 +30,12 @@ const RESTARTED_AT = 'kubectl.kubernetes.io/restartedAt';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What of a cluster shows how netplug was installed. */
+/** Parts of a cluster that show how netplug was installed. */
 export type InstalledObjects = Pick<ClusterSnapshot, 'objects' | 'pods' | 'tool'> & {
   readonly nodes: readonly unknown[];
 };
 
-/** What an installation was made of, as far as its objects show. */
+/** Settings that an installation was made of, as far as its objects show. */
 export interface InstalledSettings {
   readonly spec: InstallationSpec;
   readonly circumstances: Omit<Circumstances, 'release'>;

@@ -33,7 +33,7 @@ export function agentStages(facts: PlanFacts, agent: Manifest): readonly Upgrade
   ];
 }
 
-/** As with a manifest, around the steps that bring the operator of the release, which an annotation makes hold the agents. */
+/** Returns stages as with a manifest, around those that bring the operator, which an annotation makes hold the agents. */
 export function operatorStages(facts: PlanFacts, bring: UpgradeStage): readonly UpgradeStage[] {
   const { snapshot, target } = facts;
   const objects = target.stages.flatMap((stage) => stage.objects);

@@ -122,7 +122,7 @@ function passOnStep(facts: PlanFacts, { resource, kind, name, namespace }: Passe
   });
 }
 
-/** They are no longer read, and are kept in the backup. */
+/** Deletes the records of the chart, which are no longer read, and are kept in the backup. */
 function deleteRecordsStep(facts: PlanFacts): Step<UpgradeStepData> {
   const release = facts.installed.chart?.name ?? RECORD_NAME;
   const objects = facts.snapshot.charts

@@ -7,7 +7,7 @@ import type { ClusterDatastore, Variant } from '../../install/cluster/settings.t
 /** Form of a saved snapshot. */
 export const SNAPSHOT_FORMAT = 1;
 
-/** What an upgrade depends on, read at one moment. It is plain data, so that a plan can be made of a saved one. */
+/** State on which an upgrade depends, read at one moment. It is plain data, so a plan can be made of a saved one. */
 export interface ClusterSnapshot extends ClusterFacts {
   readonly format: typeof SNAPSHOT_FORMAT;
   /** RFC 3339. */
@@ -38,11 +38,11 @@ export interface ChartRelease {
   readonly name: string;
   readonly namespace: string;
   readonly revision: number;
-  /** As the chart's tool records it: `deployed`, `pending-upgrade`, `failed` … */
+  /** Status as the chart's tool records it: `deployed`, `pending-upgrade`, `failed` … */
   readonly status: string;
   readonly chart: string;
   readonly version: string;
-  /** What the user gave. */
+  /** Values that the user gave. */
   readonly values: Readonly<Record<string, unknown>>;
   /** Name of the Secret of the record. */
   readonly record: string;
@@ -67,7 +67,7 @@ export interface DatastoreState {
   readonly preparation: readonly string[];
   /** Problems of `netplugctl ipam check`. */
   readonly addressProblems: number | undefined;
-  /** What these are about, as `ipam/leaked-address 10.0.0.7`; undefined in snapshots that only count them. */
+  /** Subjects of these problems, as `ipam/leaked-address 10.0.0.7`; undefined in snapshots that only count them. */
   readonly addressFaults?: readonly string[] | undefined;
   /** Records that the target cannot read, by name, with the reason. */
   readonly unreadable: readonly string[];
@@ -84,7 +84,7 @@ export interface PoolState {
 }
 
 export interface DryRunResult {
-  /** As `DaemonSet netplug-system/netplug-node`. */
+  /** Object as `DaemonSet netplug-system/netplug-node`. */
   readonly object: string;
   readonly outcome: 'created' | 'changed' | 'unchanged' | 'refused';
   /** The API's own words, of a refusal. */
@@ -93,7 +93,7 @@ export interface DryRunResult {
   readonly lost: readonly { readonly field: string; readonly manager: string }[];
 }
 
-/** How netplug was installed. */
+/** Methods by which netplug was installed. */
 export const UPGRADE_METHODS = ['operator', 'chart', 'manifest'] as const;
 export type UpgradeMethod = (typeof UPGRADE_METHODS)[number];
 

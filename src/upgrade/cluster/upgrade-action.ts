@@ -3,7 +3,7 @@ import type { ObjectStage } from '../../install/cluster/cluster-objects.ts';
 import type { ObjectReference } from '../../kube/objects/reference.ts';
 import type { Plan } from '../../plans/plan.ts';
 
-/** What a step does. */
+/** Action of a step. */
 export type UpgradeAction =
   | { readonly act: 'back-up' }
   | { readonly act: 'prepare-host-endpoints'; readonly endpoints: number }
@@ -42,7 +42,7 @@ export type UpgradeAction =
     }
   | { readonly act: 'restart'; readonly workload: ObjectReference; readonly sidecar: string };
 
-/** What a user should know of a step before it is carried out. */
+/** Facts that a user should know of a step before it is carried out. */
 export interface StepFacts {
   /** Stable: a user can name it. */
   readonly id: string;
@@ -50,9 +50,9 @@ export interface StepFacts {
   readonly isDone: boolean;
   /** Whether it is carried out only when asked for. */
   readonly isOptional?: true;
-  /** What a person would type instead. */
+  /** Commands that a person would type instead. */
   readonly commands: readonly string[];
-  /** What does not work meanwhile, and for how long. */
+  /** Outage during the step, and its length. */
   readonly downtime: string;
 }
 

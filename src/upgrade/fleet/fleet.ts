@@ -34,8 +34,8 @@ export interface Fleet {
 }
 
 /**
- * What a cluster was found to be. `verified`: it has the target, and its network was proved. `unverified`: it has the target
- * without that. `interrupted`: an upgrade from this machine goes on where it was, without a new preflight.
+ * Standing of a cluster. `verified`: it has the target, and its network was proved. `unverified`: it has the target without
+ * that. `interrupted`: an upgrade from this machine goes on where it was, without a new preflight.
  */
 export type ClusterStanding =
   | { readonly kind: 'verified' | 'unverified' | 'interrupted' }
@@ -43,7 +43,7 @@ export type ClusterStanding =
   | { readonly kind: 'behind'; readonly blocking: readonly string[] }
   | { readonly kind: 'unreadable'; readonly reason: string };
 
-/** What became of a cluster. */
+/** Outcome of a cluster. */
 export type ClusterOutcome =
   | { readonly kind: 'skipped' | 'upgraded' }
   | { readonly kind: 'failed' | 'refused'; readonly reason: string }

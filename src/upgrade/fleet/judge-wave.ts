@@ -1,6 +1,6 @@
 import type { ClusterOutcome, ClusterStanding } from './fleet.ts';
 
-/** What to do with a wave, and what is known of its clusters already. */
+/** Decision on a wave, and what is known of its clusters already. */
 export interface WaveVerdict {
   readonly decision: 'begin' | 'over' | 'refused';
   /** Clusters to upgrade, in their order; none unless the wave begins. */

@@ -2,7 +2,7 @@ import type { Fleet, FleetCluster, FleetWave, ClusterOutcome, ClusterStanding } 
 import { judgeWave } from './judge-wave.ts';
 import { runWave } from './run-wave.ts';
 
-/** What the waves act on. */
+/** Functions with which the waves act. */
 export interface FleetRun {
   /** Reads the clusters of a wave as they are now. Does not reject for a cluster that cannot be read. */
   readonly look: (wave: FleetWave) => Promise<ReadonlyMap<string, ClusterStanding>>;

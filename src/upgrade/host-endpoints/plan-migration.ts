@@ -19,7 +19,7 @@ export interface MigrationFacts {
 export interface MigrationOptions {
   /** The label of an upgrade, which does not go onto nodes. */
   readonly upgradeLabel: string;
-  /** Who keeps the nodes and their labels. */
+  /** Manager of the nodes and their labels. */
   readonly nodeManager: 'netplug' | 'orchestrator';
   /** Whether old endpoints go only once the automatic one of their node is there. */
   readonly removal: 'when-replaced' | 'at-once';
@@ -48,7 +48,7 @@ export function planMigration(facts: MigrationFacts, options: MigrationOptions):
   };
 }
 
-/** What all old endpoints of each node say together. */
+/** Returns the labels of all old endpoints of each node together. */
 function labelsByNode(
   old: readonly HostEndpoint[],
   upgradeLabel: string,
@@ -144,7 +144,7 @@ function removalStep(
   };
 }
 
-/** What of an old endpoint no automatic one has. */
+/** Returns the properties of an old endpoint that no automatic one has. */
 function lostBesides({ metadata, spec }: HostEndpoint): string[] {
   const ports = (spec.ports ?? []).map(({ name }) => name);
   const profiles = (spec.profiles ?? []).filter((profile) => profile !== DEFAULT_ALLOW.metadata.name);

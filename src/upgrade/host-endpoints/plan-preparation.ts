@@ -6,7 +6,7 @@ import { API_VERSION } from '../../model/resource.ts';
 import { userCreated } from './all-interfaces.ts';
 import { createStep, deleteStep, type ResourcePlan, updateStep } from '../resource-steps.ts';
 
-/** What the two sides of the procedure agree on. */
+/** Names on which the two sides of the procedure agree. */
 export interface UpgradeNames {
   readonly label: string;
   readonly policy: string;

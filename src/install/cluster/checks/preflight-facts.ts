@@ -1,7 +1,7 @@
 import type { ClusterFacts } from '../../../checks/cluster-facts.ts';
 import type { ClusterDatastore, Variant } from '../settings.ts';
 
-/** What the API of a cluster tells about it before an installation. */
+/** Facts that the API of a cluster tells about it before an installation. */
 export interface PreflightFacts extends ClusterFacts {
   /** Empty when the cluster does not tell them. */
   readonly serviceCidrs: readonly string[];
@@ -13,7 +13,7 @@ export interface PreflightFacts extends ClusterFacts {
   readonly definitions: readonly DefinitionFact[];
   /** Release of the newest program that has run in the cluster. */
   readonly release: string | undefined;
-  /** What has installed netplug already; undefined when nothing has. */
+  /** Method by which netplug is installed already; undefined when it is not. */
   readonly installedBy: InstallMethod | undefined;
   /** Faults of the certificates of etcd, such as `/etc/a.crt: has expired`. */
   readonly certificateFaults: readonly string[];
@@ -30,7 +30,7 @@ export interface NamedRange {
 /** A definition in the cluster, compared with that of this release. */
 export interface DefinitionFact {
   readonly name: string;
-  /** As its label says. */
+  /** Release in the label of the definition. */
   readonly release: string | undefined;
   /** Fields that only the cluster has. */
   readonly further: readonly string[];
@@ -49,7 +49,7 @@ export interface WantedInstallation {
   readonly method: InstallMethod;
   readonly variant: Variant;
   readonly datastore: ClusterDatastore;
-  /** What an installation by manifest is already; undefined without one. */
+  /** Installation by manifest that exists already; undefined without one. */
   readonly runs: { readonly variant: Variant; readonly datastore: ClusterDatastore } | undefined;
   readonly usesPodCidrs: boolean;
   readonly pools: readonly WantedPool[];

@@ -6,11 +6,11 @@ import { rangesOverlap } from '../../../net/cidr.ts';
 import { datastoreChanges } from './datastore-changes.ts';
 import type { DefinitionFact, PreflightFacts, WantedInstallation } from './preflight-facts.ts';
 
-/** What the kubelet says while no network plugin is configured. */
+/** Messages of the kubelet while no network plugin is configured. */
 const WAITS_FOR_NETWORK = /cni|network plugin|NetworkPluginNotReady|NetworkReady=false/i;
 const SHOWN_FIELDS = 5;
 
-/** What the cluster has, and what it shall get. */
+/** Facts about the cluster, and the installation that it shall get. */
 export interface InstallFacts extends PreflightFacts {
   readonly wanted: WantedInstallation;
 }

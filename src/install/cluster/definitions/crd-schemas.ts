@@ -9,7 +9,7 @@ export type StructuralSchema = Readonly<Record<string, unknown>>;
 export type CustomKind = Exclude<ResourceKind, 'Node'>;
 export const CUSTOM_KINDS = KIND_NAMES.filter((kind): kind is CustomKind => kind !== 'Node').sort();
 
-/** What a newer release wrote survives the older one. */
+/** Part of a schema by which what a newer release wrote survives the older one. */
 const KEEPS_UNKNOWN = { 'x-kubernetes-preserve-unknown-fields': true } as const;
 
 /** The schema of one kind, from the declarations that netplug itself reads resources by. */

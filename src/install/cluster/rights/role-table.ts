@@ -15,12 +15,12 @@ export interface RoleRule {
   readonly verbs: readonly string[];
   /** The objects it is limited to; all of them unless given. */
   readonly names?: readonly string[];
-  /** What the right is used for: one sentence without a full stop. */
+  /** Use of the right: one sentence without a full stop. */
   readonly why: string;
 }
 
 export interface Role {
-  /** What the role is for: one or more sentences. */
+  /** Purpose of the role: one or more sentences. */
   readonly about: string;
   /** The service account bound to the role; a cluster binds its users itself. */
   readonly account?: 'netplug-cni' | 'netplug-agent' | 'netplug-operator' | typeof CONTROLLERS;

@@ -2,7 +2,7 @@ import type { ClusterFacts } from '../../../checks/cluster-facts.ts';
 import type { ClusterSnapshot, DetectedInstallation } from '../snapshot.ts';
 import type { UpgradeTarget } from '../target.ts';
 
-/** What every check judges. `nodes` are those on which agents run; the snapshot has all. */
+/** Facts that every check judges. `nodes` are those on which agents run; the snapshot has all. */
 export interface HazardFacts extends ClusterFacts {
   readonly snapshot: ClusterSnapshot;
   readonly target: UpgradeTarget;
