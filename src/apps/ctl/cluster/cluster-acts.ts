@@ -19,7 +19,7 @@ import {
   type WorkloadName,
 } from './wait-ready.ts';
 
-/** What a step of an installation or a removal holds. */
+/** Data of a step of an installation or a removal. */
 export type ClusterAct =
   | { readonly act: 'apply'; readonly object: Manifest; readonly verb: 'create' | 'change' }
   | { readonly act: 'delete'; readonly objects: readonly ObjectReference[]; readonly why?: string }

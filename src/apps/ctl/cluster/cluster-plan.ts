@@ -70,7 +70,7 @@ export function installationObject(spec: InstallationSpec): Manifest {
 }
 
 export interface ClusterPlanFacts {
-  /** What would change in those objects of `targetStages` that exist, by key. */
+  /** Changes to those objects of `targetStages` that exist, by key. */
   readonly changes: ReadonlyMap<string, readonly unknown[]>;
   readonly notes: readonly string[];
   readonly nodes: readonly string[];

@@ -95,7 +95,7 @@ function upgraded(edit: (object: Manifest) => Manifest): RollbackFacts {
 const stepsOf = (plan: Plan<RollbackAct>) =>
   plan.stages.flatMap(({ steps }) => steps).filter((step) => step.kind === 'write');
 
-/** What a step makes of a cluster. `half`: it is killed when it has written an object, and before it has waited. */
+/** Returns the cluster after a step. `half`: it is killed when it has written an object, and before it has waited. */
 function after(facts: RollbackFacts, step: RollbackAct, backup: Backup, extent: 'half' | 'whole'): RollbackFacts {
   const without = (key: string) => ({
     objects: facts.objects.filter((each) => objectName(each) !== key),

@@ -30,7 +30,7 @@ const ORDER = [
   'DaemonSet',
 ];
 
-/** What a rollback compares with the backup. */
+/** Facts that a rollback compares with the backup. */
 export interface RollbackFacts {
   readonly objects: readonly Manifest[];
   readonly pods: readonly PodState[];

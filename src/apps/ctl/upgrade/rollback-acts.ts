@@ -25,7 +25,7 @@ import { mainImage } from './roll-out.ts';
 /** Writes by others that are tolerated while one object is put back. */
 const TRIES = 5;
 
-/** What a step of a rollback holds. Objects to put back are those of the backup, so that no secret is part of a plan. */
+/** Data of a step of a rollback. Objects to put back are those of the backup, so that no secret is part of a plan. */
 export type RollbackAct =
   | { readonly act: 'put-back'; readonly object: ObjectReference }
   | { readonly act: 'await-release'; readonly object: ObjectReference }

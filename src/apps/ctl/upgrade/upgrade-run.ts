@@ -11,7 +11,7 @@ const NAMESPACE = referenceTo('Namespace', { name: SYSTEM_NAMESPACE });
 export interface UpgradeRun {
   readonly session: UpgradeSession;
   readonly run: PodRun;
-  /** As it was when the plan was made; of use for a backup only. */
+  /** Snapshot from when the plan was made; of use for a backup only. */
   readonly snapshot: ClusterSnapshot;
   readonly target: UpgradeTarget;
   /** Folder of the backup. */
