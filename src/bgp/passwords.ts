@@ -11,14 +11,14 @@ export type ReadSecret = (name: string, key: string, signal: AbortSignal) => Pro
 
 export interface SessionsWithPasswords {
   readonly sessions: readonly ReadySession[];
-  /** Why sessions are left out, or keep an old password. A session that needs a password is never set up without one. */
+  /** Reasons why sessions are left out, or keep an old password. A session that needs one is never set up without it. */
   readonly problems: readonly Problem[];
 }
 
 interface Finding {
   /** The password read last; undefined when there is none. */
   readonly password: string | undefined;
-  /** Why the last attempt to read it failed. */
+  /** Reason why the last attempt to read it failed. */
   readonly reason: string | undefined;
 }
 

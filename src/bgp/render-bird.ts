@@ -24,7 +24,7 @@ export interface BirdInput {
 
 export interface BirdConfig {
   readonly text: string;
-  /** Why sessions are left out. */
+  /** Reasons why sessions are left out. */
   readonly problems: readonly Problem[];
 }
 

@@ -28,7 +28,7 @@ export interface PluginFiles {
   readonly prepare: (signal: AbortSignal) => Promise<void>;
   /** Runs until the signal aborts. */
   readonly run: (signal: AbortSignal) => Promise<void>;
-  /** Why the plugin cannot work, or is configured in an outdated way, a sentence each. */
+  /** Returns why the plugin cannot work, or is configured in an outdated way, a sentence each. */
   readonly problems: () => readonly string[];
   readonly warnings: () => readonly string[];
   /** Seconds until the token of the plugin expires; undefined without one. */

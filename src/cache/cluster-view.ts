@@ -25,7 +25,7 @@ export type ClusterChange =
       readonly kind: 'resource';
       readonly which: { readonly kind: RoutingResource['kind']; readonly name: string };
       readonly resource: RoutingResource | undefined;
-      /** Why the record, or a part of it, cannot be read. */
+      /** Reason why the record, or a part of it, cannot be read. */
       readonly problem?: string;
     }
   | {

@@ -34,14 +34,14 @@ interface Row {
   readonly source: Source;
   /** @throws netconf/invalid, store/config-invalid, netconf/needs-orchestrator */
   readonly find: (facts: ConnectionFacts, use: ConnectionUse) => Found | undefined;
-  /** Why the row does not apply. */
+  /** Returns why the row does not apply. */
   readonly absent: (facts: ConnectionFacts) => string;
 }
 
 const NO_FLAG = (): string => 'no flag and no variable of netplugctl names a datastore';
 const TYPED = 'given on the command line';
 const SET = 'set in the environment';
-/** Why a row is used that needs no other reason; the others are used because the rows above do not apply. */
+/** Reason to use a row that needs no other; the others are used because the rows above do not apply. */
 const GIVEN: Readonly<Partial<Record<Source, string>>> = {
   config: TYPED,
   flags: TYPED,

@@ -1,7 +1,7 @@
 import type { Family } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 
-/** Which end of a packet. */
+/** End of a packet. */
 export type PacketSide = 'source' | 'destination';
 
 /** Inclusive. */
@@ -107,7 +107,7 @@ export interface TableRule {
   readonly parts: readonly (FilterMatch | FilterAction)[];
 }
 
-/** Where the kernel calls a base chain. */
+/** Place where the kernel calls a base chain. */
 export interface FilterHook {
   readonly type: 'filter';
   readonly hook: 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';

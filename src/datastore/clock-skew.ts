@@ -1,6 +1,6 @@
 const HEADER_STEP_MS = 1000;
 
-/** When a request was sent and its answer arrived, by the clock of the caller in milliseconds since the epoch. */
+/** Times when a request was sent and its answer arrived, by the clock of the caller in milliseconds since the epoch. */
 export interface Exchange {
   readonly sentMs: number;
   readonly receivedMs: number;

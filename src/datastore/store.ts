@@ -9,13 +9,13 @@ export interface ConnectionProbe {
   ping(signal: AbortSignal): Promise<void>;
 }
 
-/** Where a datastore is. */
+/** Servers of a datastore. */
 export interface ServerList {
   /** Returns the origins of its servers, as configured or discovered; none for a datastore in this process. */
   servers(signal: AbortSignal): Promise<readonly string[]>;
 }
 
-/** Where leases are keys of the datastore itself. */
+/** Reader of the leader, where leases are keys of the datastore itself. */
 export interface LeaderReader {
   /** Returns the process that holds the lease; undefined when none leads. */
   findLeader?(lease: string, signal: AbortSignal): Promise<string | undefined>;

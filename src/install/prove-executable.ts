@@ -8,7 +8,7 @@ import { tryParseJson } from '../base/try-parse-json.ts';
 import { mountOf, readMounts } from './host/mounts.ts';
 import { PROVEN_NAME } from './places.ts';
 
-/** Where an executable is run: in the mount namespace of this process, or in that of process 1 of the host. */
+/** Place where an executable is run: in the mount namespace of this process, or in that of process 1 of the host. */
 export type ProvenIn = 'own-namespace' | 'host';
 
 /** Runs the executable at a path. @throws install/failed with the reason when it cannot run */

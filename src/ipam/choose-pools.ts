@@ -13,11 +13,11 @@ export interface Pool {
   readonly stored: Stored<IpPool>;
   readonly name: string;
   readonly cidr: Cidr;
-  /** Why no new addresses are assigned from the pool; undefined for an open pool. */
+  /** Reason why no new addresses are assigned from the pool; undefined for an open pool. */
   readonly closed: 'disabled' | { readonly overlaps: string } | undefined;
 }
 
-/** Why a pool may not be used; `eligible` when it may. */
+/** Reason why a pool may not be used; `eligible` when it may. */
 export type PoolVerdict =
   | 'eligible'
   | 'not requested'
@@ -41,7 +41,7 @@ export interface PoolQuery {
   readonly refs: readonly PoolRef[] | undefined;
   readonly nodeLabels: Readonly<Record<string, string>>;
   readonly use: PoolUse;
-  /** Which rank of the precedence table asks for the pools, and where it says so. */
+  /** Rank of the precedence table that asks for the pools, and where it says so. */
   readonly askedBy?: { readonly rule: ChosenBy; readonly text: string };
 }
 

@@ -14,7 +14,7 @@ async function keep(ipam: IpamBench, node: string, ...pools: IpPool[]): Promise<
   return address === undefined ? undefined : formatAddress(address);
 }
 
-/** Which node holds which tunnel address. */
+/** Returns the node that holds each tunnel address. */
 async function holders(ipam: IpamBench): Promise<Record<string, string>> {
   const { blocks } = await ipam.ports().store.listBlocks(ipam.signal);
   const held = blocks.flatMap(({ value }) => heldAddresses(value, isTunnelAddress));

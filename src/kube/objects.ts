@@ -50,7 +50,7 @@ export interface Page {
   readonly next: string | undefined;
   readonly version: string;
 }
-/** Why the API did not do as asked, in its own words. */
+/** Reason why the API did not do as asked, in its own words. */
 export interface ApiStatus {
   readonly message: string;
   readonly reason: string;

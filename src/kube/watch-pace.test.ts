@@ -7,7 +7,7 @@ import { resumeDelayMs, type StreamEnd, watchTimeoutS } from './watch-pace.ts';
 const never = new AbortController().signal;
 const AGENTS = 5000;
 
-/** When an agent is served again that lost the API at 0, in milliseconds of its own clock. */
+/** Returns when an agent is served again that lost the API at 0, in milliseconds of its own clock. */
 async function returnOf(seed: number, { end, outageMs }: { end: StreamEnd; outageMs: number }): Promise<number> {
   const clock = virtualClock();
   const random = seededRandom(seed);

@@ -35,7 +35,7 @@ const FLOW_RULE = v.object({
   place: v.optional(v.string()),
   /** The direction, seen from the pod whose policies decided. */
   direction: v.picklist(['ingress', 'egress']),
-  /** Why, as a sentence without a full stop. */
+  /** Reason, as a sentence without a full stop. */
   reason: v.string(),
 });
 export type ShownFlowRule = v.InferOutput<typeof FLOW_RULE>;

@@ -46,13 +46,13 @@ export function describeOrigin(
   }
 }
 
-/** Why the default action of a tier denies a packet. `policies` are those that apply; empty when they are not known. */
+/** Returns why a tier's default action denies a packet. `policies` are those that apply; empty when not known. */
 export function tierDefaultReason(policies: readonly string[], outcome = 'is denied'): string {
   const whose = policies.length === 0 ? 'the policies that apply' : policies.join(', ');
   return `no rule matches of ${whose}: what policies that apply do not allow ${outcome}`;
 }
 
-/** Why a packet that no policy decides is denied; undefined for profiles that are not known. */
+/** Returns why a packet that no policy decides is denied; undefined for profiles that are not known. */
 export function noProfileReason(profiles: readonly string[] | undefined): string {
   if (profiles === undefined) return 'no policy decides, and no rule of a profile matches';
   return profiles.length === 0

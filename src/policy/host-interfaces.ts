@@ -13,7 +13,7 @@ export interface LinkWithAddresses {
   readonly addresses: readonly string[];
 }
 
-/** Which host endpoint decides at which interface of a node. */
+/** Host endpoints that decide at the interfaces of a node. */
 export interface HostEndpointsInForce {
   readonly byInterface: ReadonlyMap<string, PolicyEndpoint>;
   /** At all other interfaces, except loopback and those of pods. */

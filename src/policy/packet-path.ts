@@ -2,8 +2,9 @@ import type { PolicyView } from './policy-view.ts';
 import type { PolicyDirection, PolicyEndpoint, PolicyTier, ResolvedPolicy } from './resolved-policy.ts';
 
 /**
- * Which of its policies an endpoint applies. `forwarded`, `preDNAT` and `untracked` are for packets at a host endpoint that
- * pass through the node, arrive before destination translation, or are exempt from connection tracking.
+ * Path of a packet, which selects the policies that an endpoint applies. `forwarded`, `preDNAT` and `untracked` are for
+ * packets at a host endpoint that pass through the node, arrive before destination translation, or are exempt from
+ * connection tracking.
  */
 export type PacketPath = 'local' | 'forwarded' | 'preDNAT' | 'untracked';
 

@@ -1,6 +1,6 @@
 import { HOST_LINK_PREFIX } from '../dataplane/kernel.ts';
 
-/** Which interfaces of a node are those of pods, by their names. */
+/** Interfaces of a node that are those of pods, by their names. */
 export interface PodLinkNames {
   /** Beginnings of the names: that of netplug's own links first. */
   readonly prefixes: readonly string[];

@@ -38,7 +38,7 @@ export function policyId(kind: 'NetworkPolicy' | 'GlobalNetworkPolicy', name: st
     : `Kubernetes NetworkPolicy ${namespace}/${written}`;
 }
 
-/** When the selector cannot be read, the policy isolates the pods of its namespace, and only its `Deny` rules stay. */
+/** Resolves a policy. When its selector cannot be read, it isolates its namespace, and only its `Deny` rules stay. */
 export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy): OrderedPolicy {
   const { name, namespace = 'default' } = metadata;
   const id = policyId('NetworkPolicy', name, namespace);
@@ -63,7 +63,7 @@ export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy): Ordered
   };
 }
 
-/** When a selector cannot be read, the policy applies to nothing: one record must not cut off a whole cluster. */
+/** Resolves a policy, which applies to nothing if its selector cannot be read: it must not cut off a whole cluster. */
 export function resolveGlobalPolicy({ metadata, spec }: GlobalNetworkPolicy): OrderedPolicy | { problems: string[] } {
   const id = policyId('GlobalNetworkPolicy', metadata.name);
   const selected = readApplication(spec, undefined);

@@ -96,7 +96,7 @@ export interface PolicyRule {
   readonly index: number;
 }
 
-/** Which packets of a host endpoint a policy sees. Pods have only `normal` policies. */
+/** Packets of a host endpoint that a policy sees. Pods have only `normal` policies. */
 export type PolicyStage = 'normal' | 'preDNAT' | 'untracked';
 
 /** A policy of any kind, with its selectors parsed. */

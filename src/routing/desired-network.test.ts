@@ -33,7 +33,7 @@ function own(tunnels: readonly TunnelKind[] = ALL_TUNNELS): OwnNetwork {
   };
 }
 
-/** With another IPv4 address. */
+/** Returns the network with another IPv4 address. */
 function moved(part: Partial<OwnAddress>): OwnNetwork {
   const { addresses, tunnels } = own();
   const before = { address: parseAddress('192.0.2.1'), prefixBits: 24, device: 'eth0', mtu: 1500 };

@@ -4,7 +4,7 @@ import { errnoOf, NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 
 export interface HealthPorts {
-  /** Why the program cannot do its work now, a sentence each; empty when it can. */
+  /** Returns why the program cannot do its work now, a sentence each; empty when it can. */
   readonly notReady: () => Promise<readonly string[]>;
   /** Returns what an administrator must act on although the program can do its work, a sentence each. */
   readonly warnings?: () => readonly string[];

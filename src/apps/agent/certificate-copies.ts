@@ -33,7 +33,7 @@ export class CertificateCopies {
     this.#to = to;
   }
 
-  /** Why the copies are not those of the Secret; undefined when they are. */
+  /** Reason why the copies are not those of the Secret; undefined when they are. */
   get problem(): string | undefined {
     return this.#problem;
   }

@@ -68,7 +68,7 @@ export class CniCredentials {
     this.#place = place;
   }
 
-  /** Why the plugin has no credentials; undefined once both files are written, or an earlier agent has left a valid token. */
+  /** Reason why the plugin has no credentials; undefined once both files are written, or while an earlier token is valid. */
   get obstacle(): string | undefined {
     const isUsable = this.#isWritten || (this.#earlierExpiryMs ?? 0) > this.#ports.clock.now();
     if (isUsable) return undefined;

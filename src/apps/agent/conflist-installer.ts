@@ -46,12 +46,12 @@ export class ConflistInstaller {
     this.#place = place;
   }
 
-  /** Why the conflist of the source is not installed; undefined when it is, and while the node cannot serve yet. */
+  /** Reason why the source's conflist is not installed; undefined when it is, and while the node cannot serve yet. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
-  /** Which configuration runtimes read instead; undefined when they read this one. */
+  /** Configuration that runtimes read instead; undefined when they read this one. */
   get warning(): string | undefined {
     return this.#warning;
   }

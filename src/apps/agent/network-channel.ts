@@ -23,7 +23,7 @@ export type ToNetwork =
   | { readonly kind: 'stop' }
   | FollowAnswer;
 
-/** When an endpoint was added. */
+/** Time when an endpoint was added. */
 export interface AddTime {
   /** RFC 3339. */
   readonly addedAt: string;
@@ -53,7 +53,7 @@ export type CallSettings = Pick<EffectiveSettings, 'logSeverityScreen' | 'warmPo
 
 export interface NetworkStatus {
   readonly standing: NetworkStanding;
-  /** Why pods may be without network, a sentence each. */
+  /** Reasons why pods may be without network, a sentence each. */
   readonly failures: readonly string[];
 }
 

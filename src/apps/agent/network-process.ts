@@ -53,7 +53,7 @@ export class NetworkProcess {
   readonly #questions = new Map<number, Question>();
   #lastId = 0;
   #current: LaunchedNetwork | undefined;
-  /** Why no process runs; the subject of the clause is the network. */
+  /** Reason why no process runs; the subject of the clause is the network. */
   #down = 'its process is starting';
   #refusal: unknown;
   #isRestarted = false;
@@ -69,7 +69,7 @@ export class NetworkProcess {
     return this.#status().catch(() => undefined);
   }
 
-  /** Why pods may be without network, a sentence each. */
+  /** Returns why pods may be without network, a sentence each. */
   async failures(): Promise<readonly string[]> {
     try {
       return (await this.#status()).failures;

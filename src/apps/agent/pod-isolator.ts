@@ -15,7 +15,7 @@ interface IsolatorPorts {
   readonly setting: 'on' | 'off' | 'auto';
   /** Whether policies are enforced from the start. */
   readonly isOn: boolean;
-  /** Why no policies are enforced with the setting `off`. */
+  /** Reason why no policies are enforced with the setting `off`. */
   readonly offReason: string;
   /** Returns why policies must not be switched on for the pod yet; undefined when they may. */
   readonly findEndpointObstacle: (endpoint: WorkloadEndpoint, signal: AbortSignal) => Promise<string | undefined>;

@@ -72,7 +72,7 @@ export class ResidentNodes implements AsyncDisposable {
     };
   }
 
-  /** Why calls cannot be served now, a sentence each. An unavailable datastore is none while the warm pool has addresses. */
+  /** Returns why calls cannot be served now, a sentence each: an unavailable datastore only while the warm pool is empty. */
   problems(): readonly string[] {
     if (this.#named.size === 0) return ['no datastore is open yet'];
     const states = this.#states().flatMap(({ isReady, problem }) =>

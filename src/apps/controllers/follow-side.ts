@@ -28,7 +28,7 @@ export class SideFollower {
     this.#problem = feeds.length === 0 ? undefined : `the ${side} has not been read yet`;
   }
 
-  /** Why what is observed may be incomplete or outdated; undefined when it is neither. */
+  /** Reason why what is observed may be incomplete or outdated; undefined when it is neither. */
   get problem(): string | undefined {
     return this.#problem;
   }

@@ -44,7 +44,7 @@ export class ControllerRun {
     this.#parts = timed.map((each) => this.#partOf(each));
   }
 
-  /** Why not everything is in its desired state, a sentence each. */
+  /** Returns why not everything is in its desired state, a sentence each. */
   problems(): readonly string[] {
     return this.#parts.flatMap(({ reconciler }) => reconciler.report('lastError'));
   }

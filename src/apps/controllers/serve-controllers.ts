@@ -46,7 +46,7 @@ export class ControllerServer {
     this.#ports = ports;
   }
 
-  /** Why the process does not do its work: to lead, or to be ready to. */
+  /** Returns why the process does not do its work: to lead, or to be ready to. */
   notReady(): readonly string[] {
     const own = [this.#leaseProblem, this.#clusterProblem, this.#settingsProblem];
     return [...own, ...(this.#run?.problems() ?? [])].flatMap((each) => each ?? []);

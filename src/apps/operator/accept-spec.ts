@@ -27,7 +27,7 @@ export interface ObservedCluster {
 export interface UnreadablePool {
   readonly name: string;
   readonly cidr: string | undefined;
-  /** Why it cannot be used. */
+  /** Reason why it cannot be used. */
   readonly problem: string;
 }
 

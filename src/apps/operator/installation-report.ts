@@ -8,7 +8,7 @@ import type {
   InstallationStatus,
 } from '../../model/installation-status.ts';
 
-/** Why the operator cannot carry out what is asked, for a person who can act. */
+/** Reason why the operator cannot carry out what is asked, for a person who can act. */
 export interface ReportedProblem {
   readonly reason: 'InvalidConfiguration' | 'NotPermitted' | 'Refused' | 'DefinitionMissing' | 'OtherOwner';
   readonly message: string;

@@ -48,7 +48,7 @@ export class ObjectVersions {
     return known === undefined ? undefined : [...known.keys()];
   }
 
-  /** Why changes of some kinds are not noticed at once, a sentence each. */
+  /** Returns why changes of some kinds are not noticed at once, a sentence each. */
   problems(): readonly string[] {
     return [...this.#problems].map(([plural, reason]) => `Changes of ${plural} are noticed late: ${reason}`);
   }

@@ -34,7 +34,7 @@ export class OperatorServer {
     this.#ports = ports;
   }
 
-  /** Why the process does not do its work: to lead, or to be ready to. */
+  /** Returns why the process does not do its work: to lead, or to be ready to. */
   notReady(): readonly string[] {
     return [
       ...(this.#leaseProblem === undefined ? [] : [this.#leaseProblem]),

@@ -1,7 +1,7 @@
 import type { Addon } from './addon.ts';
 import { kernelFailure } from './route-socket.ts';
 
-/** Where checksums of packets inside a VXLAN device are computed: in the kernel, in the device, or as the kernel needs. */
+/** Place where checksums of packets inside a VXLAN device are computed: in the kernel, in the device, or as needed. */
 export type VxlanChecksums = 'auto' | 'software' | 'offload';
 
 const CORRECT_SINCE = { major: 5, minor: 8 } as const;

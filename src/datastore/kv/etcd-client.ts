@@ -70,7 +70,7 @@ export class EtcdClient implements AsyncDisposable {
   readonly #options: ClientOptions;
   #endpoints: readonly EtcdEndpoint[] = [];
   #opening: Promise<readonly EtcdEndpoint[]> | undefined;
-  /** Where the last answer came from: the first to be asked next. */
+  /** Index of the endpoint that answered last: the first to be asked next. */
   #current = 0;
   /** Whether endpoints were encrypted once: a later discovery must not lead to plain ones. */
   #wasEncrypted = false;

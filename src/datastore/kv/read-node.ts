@@ -58,7 +58,7 @@ async function readNodeViewOnce(
   };
 }
 
-/** Where the blocks lie that the node borrows from, as the index of borrowers says. */
+/** Returns the keys of the blocks that the node borrows from, as the index of borrowers says. */
 export function borrowedKeys(keys: Keys, lent: readonly KeyValue[]): readonly string[] {
   return lent.flatMap((kv) => {
     const cidr = cidrOfKey(decodeText(kv.key));

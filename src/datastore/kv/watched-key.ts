@@ -10,13 +10,13 @@ interface Seen {
   readAtMs: number;
   /** Aborts when something has happened to the key since, or the watch is lost. */
   readonly outdated: AbortSignal;
-  /** Why the watch is lost. */
+  /** Reason why the watch is lost. */
   failure?: Error;
   readonly stop: () => void;
 }
 
 /**
- * Which lease a key is bound to: read again when something has happened to the key, and from time to time, because a member
+ * Lease that a key is bound to: read again when something has happened to the key, and from time to time, because a member
  * that has fallen behind still answers on the stream of a watch.
  */
 export class WatchedKey {

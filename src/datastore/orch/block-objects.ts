@@ -35,7 +35,7 @@ export interface BlockObject {
   readonly spec: BlockRecord;
 }
 
-/** Which object a version belongs to, and at which of its versions. */
+/** Object that a version belongs to, and its version. */
 export interface BlockVersion {
   readonly uid: string;
   readonly resourceVersion: string;

@@ -8,7 +8,7 @@ import type { NodeFacts } from '../node-status-store.ts';
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** Where each fact stands on the orchestrator's own Node. */
+/** Annotations in which each fact stands on the orchestrator's own Node. */
 const FACTS = {
   ipv4Address: 'netplug/IPv4Address',
   ipv6Address: 'netplug/IPv6Address',

@@ -9,12 +9,12 @@ import type { Decoded } from '../follow.ts';
 import { nodeFromObject, nodeProblems } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
 
-/** Where the API keeps a kind, of all namespaces: nodes are the orchestrator's own. */
+/** Returns where the API keeps a kind, of all namespaces: nodes are the orchestrator's own. */
 export function collectionOf(kind: ResourceKind): Collection {
   return kind === 'Node' ? NODES : { group: 'netplug.io', version: 'v3', plural: KINDS[kind].plural };
 }
 
-/** Where in the API a resource of its own lies; undefined for a name that no object can have. */
+/** Returns where in the API a resource of its own lies; undefined for a name that no object can have. */
 export function collectionIn(which: ResourceId): Collection | undefined {
   const { kind, namespace, name } = fullId(which);
   if (![namespace ?? name, name].every(isObjectName)) return undefined;

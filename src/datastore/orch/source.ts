@@ -32,7 +32,7 @@ export class Forgotten extends Error {
   override readonly name = 'Forgotten';
 }
 
-/** Which objects are watched, and the records in one of them. */
+/** Objects that are watched, and the records in one of them. */
 export interface Watched {
   readonly collection: Collection;
   readonly options: ListOptions;

@@ -67,7 +67,7 @@ export class ForeignBlocks {
     }
   }
 
-  /** Where the block stands, or would. */
+  /** Returns the index where the block stands, or would. */
   #indexOf({ cidr }: CountedBlock): number {
     let [low, high] = [0, this.#blocks.length];
     while (low < high) {

@@ -43,7 +43,7 @@ export interface CollectedGarbage {
    * had them. They are never released.
    */
   readonly unknown: readonly HeldAddress[];
-  /** Why nothing, or not everything, was judged. */
+  /** Reasons why nothing, or not everything, was judged. */
   readonly problems: readonly string[];
 }
 

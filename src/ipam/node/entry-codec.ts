@@ -10,7 +10,7 @@ import type { HolderOperation } from '../../model/slot-operation.ts';
 /** The owner of a journal: the first line of every segment. */
 export interface JournalHeader {
   readonly format: 2;
-  /** Which datastore the entries belong to. */
+  /** Datastore that the entries belong to. */
   readonly datastore: DatastoreId;
   readonly node: string;
   /** The run of the agent that wrote it; the ids of its pre-allocated addresses begin with it. */

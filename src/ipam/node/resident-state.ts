@@ -3,7 +3,7 @@ import type { Pool } from '../choose-pools.ts';
 /** The state of a resident node, for metrics and STATUS. */
 export interface ResidentState {
   readonly isReady: boolean;
-  /** Why the node is not ready or the datastore is unavailable; undefined when neither is so. */
+  /** Reason why the node is not ready or the datastore is unavailable; undefined when neither is so. */
   readonly problem: string | undefined;
   readonly waiting: number;
   readonly blocks: readonly {

@@ -2,7 +2,7 @@ import { isRecord } from '../../model/read-schema.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { Collection } from '../paths.ts';
 
-/** Which object of the API. */
+/** Reference to an object of the API. */
 export interface ObjectReference {
   readonly apiVersion: string;
   readonly kind: string;

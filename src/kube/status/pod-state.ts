@@ -55,9 +55,9 @@ export interface PodState {
   readonly restarts: number;
   /** RFC 3339, of the last restart; undefined when it is unknown. */
   readonly restartedAt?: string | undefined;
-  /** Why a container waits, such as `ImagePullBackOff`; undefined when none does. */
+  /** Reason why a container waits, such as `ImagePullBackOff`; undefined when none does. */
   readonly waiting?: string | undefined;
-  /** Why it is not ready; undefined when it is. */
+  /** Reason why it is not ready; undefined when it is. */
   readonly reason?: string | undefined;
   /** Last output of the container that has failed; undefined when none has. */
   readonly output?: string | undefined;

@@ -58,7 +58,7 @@ const REPORTS = { perSecond: 10, burst: 20 } as const;
 const NO_LIMITS: FilterSet = { kind: 'limits', elements: new Set() };
 
 const TO_HOST: RuleOrigin = { kind: 'to host', direction: 'egress' };
-/** Where the rules of base chains come from that deny. */
+/** Origins of the rules of base chains that deny. */
 export const BASE_ORIGINS: readonly RuleOrigin[] = [
   { kind: 'unknown interface', direction: 'egress' },
   { kind: 'unknown interface', direction: 'ingress' },

@@ -270,7 +270,7 @@ function openRules({ path, direction }: HostHook, open: OpenPorts): readonly Tab
   ];
 }
 
-/** Which end of a packet is the server, as `openMatches` has it. */
+/** Returns the ends of a packet that are servers, as `openMatches` has them. */
 function serverSides(path: PacketPath, direction: PolicyDirection): readonly PacketSide[] {
   if (direction === 'egress') return path === 'forwarded' ? [] : ['destination'];
   return path === 'untracked' ? ['source'] : [];

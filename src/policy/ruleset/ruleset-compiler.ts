@@ -44,7 +44,7 @@ interface RenderedEnd {
   readonly path: PacketPath;
 }
 
-/** Where packets of an interface go, by direction. */
+/** Chains that packets of an interface go to, by direction. */
 type Entries = Readonly<Record<PolicyDirection, RenderedChain>>;
 
 /** Facts on which the chains of a tier depend besides its policies. */

@@ -11,7 +11,7 @@ export type UpgradeAction =
       readonly act: 'pass-release-on';
       readonly object: ObjectReference;
       readonly namespace: string;
-      /** Why nothing is to be done. */
+      /** Reason why nothing is to be done. */
       readonly skipped?: string;
     }
   | { readonly act: 'apply'; readonly stage: ObjectStage['stage'] | 'operator'; readonly objects: readonly Manifest[] }

@@ -385,7 +385,7 @@ describe('the network of a node', () => {
   });
 });
 
-/** For what was told to have its effects. */
+/** Waits until what was told has had its effects. */
 async function settled(): Promise<void> {
   await systemClock.sleep(300, never);
 }

@@ -148,7 +148,7 @@ export class NodeNetwork {
     });
   }
 
-  /** Why pods may be without network, a sentence each. */
+  /** Returns why pods may be without network, a sentence each. */
   failures(): readonly string[] {
     return [...this.#failingParts(), ...this.#registration.report('failure')];
   }

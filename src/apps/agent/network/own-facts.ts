@@ -20,7 +20,7 @@ export function ownFacts(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: re
   });
 }
 
-/** With the prefix length of its subnet, such as `192.0.2.7/24`. */
+/** Returns the address with the prefix length of its subnet, such as `192.0.2.7/24`. */
 export function subnetAddress(own: OwnAddress | undefined): string | undefined {
   return own === undefined ? undefined : `${formatAddress(own.address)}/${String(own.prefixBits)}`;
 }

@@ -70,7 +70,7 @@ export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' 
     });
   }
 
-  /** Why pods may be without protection, a sentence each. Facts of the node do not affect its pods. */
+  /** Returns why pods may be without protection, a sentence each. Facts of the node do not affect its pods. */
   failures(): readonly string[] {
     return this.#podFilter.report('failure');
   }

@@ -14,7 +14,7 @@ export interface AgentFacts {
   readonly hasSocket: boolean;
   /** The name under which an agent registered this node; undefined when no agent has run here. */
   readonly registeredName: string | undefined;
-  /** Why the agent does not answer; undefined when it does. */
+  /** Reason why the agent does not answer; undefined when it does. */
   readonly unreachable: string | undefined;
   readonly version: string | undefined;
   /** Undefined when the agent does not answer, or does not manage the network between nodes. */

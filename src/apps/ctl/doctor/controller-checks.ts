@@ -13,7 +13,7 @@ export interface ControllerFacts {
   readonly type: Datastore['type'];
   /** The leader, where the datastore itself knows it. */
   readonly leader: string | undefined;
-  /** Why the records do not say of which cluster they are; undefined when they do, or name none yet. */
+  /** Reason why the records do not say of which cluster they are; undefined when they do, or name none yet. */
   readonly clusterProblem: string | undefined;
   /** Namespaces with pods of networks with policy.type "orch", where those need profiles from controllers. */
   readonly namespaces: readonly string[];

@@ -19,7 +19,7 @@ export interface ShownCredential {
   readonly validToMs: number | undefined;
   /** Whether the private key does not match the certificate; undefined without a private key. */
   readonly isKeyOfAnother?: boolean;
-  /** Which program writes a new token into the file before this one expires; undefined for none. */
+  /** Program that writes a new token into the file before this one expires; undefined for none. */
   readonly renewedBy?: 'kubelet' | 'agent' | undefined;
 }
 

@@ -7,7 +7,7 @@ export interface DatastoreFacts {
   readonly type: Datastore['type'] | undefined;
   /** The file, flag or variable that configures the connection. */
   readonly from: string | undefined;
-  /** Why the datastore is unusable; undefined when it works. */
+  /** Reason why the datastore is unusable; undefined when it works. */
   readonly failure: NetplugError | undefined;
   /** The shortest round trip of a few cheap reads. */
   readonly latencyMs: number | undefined;
@@ -17,7 +17,7 @@ export interface DatastoreFacts {
   /** Least time by which this clock is ahead of the clock of the datastore. */
   readonly skewMs: number | undefined;
   readonly unreadable: readonly string[];
-  /** Why the records cannot be listed although the datastore answers; undefined when they can. */
+  /** Reason why the records cannot be listed although the datastore answers; undefined when they can. */
   readonly listError: string | undefined;
 }
 

@@ -26,7 +26,7 @@ export interface ExplainedPod {
   readonly families: readonly ExplainedFamily[];
   /** Writes of an ADD to the datastore now; undefined when the pod has addresses, or ADD would be refused. */
   readonly wouldDo: readonly StoreStep[] | undefined;
-  /** Why an ADD would be refused now. */
+  /** Reason why an ADD would be refused now. */
   readonly refusal: ExplainedRefusal | undefined;
   readonly notes: readonly string[];
 }

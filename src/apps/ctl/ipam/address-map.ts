@@ -22,7 +22,7 @@ export interface MappedBlock {
   readonly cidr: string;
   /** The owner; undefined when the block has none. */
   readonly node: string | undefined;
-  /** Which block of the pool it is, from 0; undefined when it is of another size than the pool's blocks. */
+  /** Place among the blocks of the pool, from 0; undefined when it is of another size than the pool's blocks. */
   readonly place: bigint | undefined;
   readonly addresses: readonly MappedAddress[];
 }

@@ -9,7 +9,7 @@ import { isStaticPodUid } from '../../../model/pod.ts';
 import { isPodThere } from './attachment-findings.ts';
 import { tunnelAddressesOf } from './tunnel-findings.ts';
 
-/** Where it shows whether an address is used. */
+/** Records and kernel state that show whether an address is used. */
 export interface UseScene {
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
   /** See IpamState. */

@@ -92,7 +92,7 @@ function blockCell(block: MappedBlock | undefined, paint: Paint): string {
   return paint('bold', LEVELS[levelOf(block)] ?? '');
 }
 
-/** From 0, nothing used, to 7, nothing free. */
+/** Returns a level from 0, nothing used, to 7, nothing free. */
 export function levelOf({ addresses }: MappedBlock): number {
   const used = addresses.filter(({ state }) => state !== 'free').length;
   return Math.round((used / addresses.length) * (LEVELS.length - 1));

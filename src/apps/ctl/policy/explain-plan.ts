@@ -12,7 +12,7 @@ import { type CutFlow, cutFlows } from './cut-flows.ts';
 import { decidedBy, type Scene } from './explain-connection.ts';
 import type { PlannedChange } from './planned-changes.ts';
 
-/** Why one end changes its verdict. */
+/** Reason why one end changes its verdict. */
 interface Reason {
   readonly direction: 'egress' | 'ingress';
   readonly before: string;

@@ -119,7 +119,7 @@ class Flow {
     return `${this.url}: ${String(this.#overdue.size)} of ${sent} datagrams lost within ${seconds} s from ${at}`;
   }
 
-  /** When the first and the last of the lost datagrams were sent, on the monotonic clock. */
+  /** Returns when the first and the last of the lost datagrams were sent, on the monotonic clock. */
   #outage(): { readonly fromMs: number; readonly lastMs: number } | undefined {
     const times = [...this.#overdue.values()].map(({ sentMs }) => sentMs);
     return times.length === 0 ? undefined : { fromMs: Math.min(...times), lastMs: Math.max(...times) };

@@ -5,7 +5,7 @@ import type { Context } from '../ports.ts';
 import { visibleKind, type VisibleKind, visibleKinds } from './kind-names.ts';
 import { readResources } from './resource-files.ts';
 
-/** Which resources a command is about. */
+/** Resources that a command is about. */
 export type Target =
   | { readonly by: 'name'; readonly wanted: readonly Wanted[] }
   | { readonly by: 'file'; readonly files: FileChoice };

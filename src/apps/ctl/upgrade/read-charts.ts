@@ -30,7 +30,7 @@ export interface ChartRecords {
   readonly releases: readonly ChartRelease[];
   /** The Secrets of all revisions of these releases, whole. */
   readonly secrets: readonly Manifest[];
-  /** Why records could not be read. */
+  /** Reasons why records could not be read. */
   readonly unread: readonly Unread[];
 }
 

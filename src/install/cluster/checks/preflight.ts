@@ -10,7 +10,7 @@ import type { DefinitionFact, PreflightFacts, WantedInstallation } from './prefl
 const WAITS_FOR_NETWORK = /cni|network plugin|NetworkPluginNotReady|NetworkReady=false/i;
 const SHOWN_FIELDS = 5;
 
-/** Facts about the cluster, and the installation that it shall get. */
+/** Facts about the cluster, and the installation that is wanted. */
 export interface InstallFacts extends PreflightFacts {
   readonly wanted: WantedInstallation;
 }

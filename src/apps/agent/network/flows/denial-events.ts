@@ -29,7 +29,7 @@ interface Denial {
   /** The id of the rule. */
   readonly id: string;
   readonly direction: PolicyDirection;
-  /** Why, as a sentence without a full stop. Called only for an event that is written. */
+  /** Returns the reason, as a sentence without a full stop. Called only for an event that is written. */
   readonly reason: () => string;
 }
 

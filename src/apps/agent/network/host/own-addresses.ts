@@ -24,7 +24,7 @@ export interface AddressQuestion {
 
 export interface OwnAddresses {
   readonly addresses: ReadonlyMap<Family, OwnAddress>;
-  /** Why a family has none, a sentence each. */
+  /** Reasons why a family has none, a sentence each. */
   readonly problems: readonly string[];
 }
 

@@ -1,7 +1,7 @@
 import { never } from '../../../../base/errors.ts';
 
 /**
- * Which pods the kernel closes as long as it does not have their policies: none for certain, those that were isolated, or
+ * Pods that the kernel closes as long as it does not have their policies: none for certain, those that were isolated, or
  * every pod that it does not know.
  */
 type ClosedPods = 'none' | 'isolated' | 'unknown';

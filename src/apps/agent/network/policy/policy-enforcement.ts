@@ -101,7 +101,7 @@ export class PolicyEnforcement {
     return this.#state;
   }
 
-  /** Why the current policies may not be in force, a sentence each. */
+  /** Returns why the current policies may not be in force, a sentence each. */
   failures(): readonly string[] {
     if (this.#stage.kind === 'off') return [];
     const lost = this.#watchProblem === undefined ? undefined : `the policy watch is lost: ${this.#watchProblem}`;

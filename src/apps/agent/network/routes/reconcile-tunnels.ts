@@ -40,7 +40,7 @@ export interface ReconciledTunnels {
   readonly tunnels: readonly OwnTunnel[];
   /** Tunnels that no pool needs and that hold no address. */
   readonly idle: ReadonlySet<TunnelKind>;
-  /** Why tunnels that pools need are missing, a sentence each. */
+  /** Reasons why tunnels that pools need are missing, a sentence each. */
   readonly problems: readonly string[];
 }
 

@@ -33,7 +33,7 @@ export function parsePath(text: string): Path {
   return path;
 }
 
-/** Where in the text the reader is. */
+/** Position of the reader in the text. */
 class Cursor {
   readonly #text: string;
   #at = 0;
