@@ -7,7 +7,7 @@ const patient = {
   pool: 'forks',
   testTimeout: 120_000,
   hookTimeout: 120_000,
-  expect: { poll: { timeout: 10_000 } },
+  expect: { poll: { timeout: 60_000 } },
   setupFiles: './test/support/usage-of-file.ts',
 } as const;
 
@@ -33,7 +33,7 @@ const oldest = EXTENT === 'soak' ? OLDEST_ETCD : OLDEST_ETCD.slice(0, 1);
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 20_000, ...light } },
+      { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 120_000, ...light } },
       { test: { name: 'sim', include: ['test/sim/**/*.test.ts'], testTimeout: 120_000, ...light } },
       { test: { name: 'fuzz', include: ['test/fuzz/**/*.test.ts'], ...patient, maxWorkers: 2 } },
       { test: { name: 'netns-timed', include: FIRST_PACKETS, ...alone } },
