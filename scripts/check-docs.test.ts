@@ -24,6 +24,7 @@ it.each([
   ['[gone](c.md)', 'docs/a.md: the link c.md leads to no file'],
   ['[gone](b.md#c)', 'docs/a.md: the link b.md#c leads to no heading'],
   ['[gone](#c)', 'docs/a.md: the link #c leads to no heading'],
+  ['<<<<<<< HEAD', 'docs/a.md: a conflict is not resolved: <<<<<<< HEAD'],
   ['| a    | b |', 'docs/a.md: a row of a table is padded: | a    |…'],
   [
     'word '.repeat(121),

@@ -45,7 +45,9 @@ function faultsOfLength({ file, text }: Page): string[] {
   const lines = text.split('\n').length - 1;
   const long = DECISIONS.test(file) ? [] : paragraphsOf(text).filter(({ length }) => length > MOST_CHARACTERS);
   const padded = withoutCode(text).match(/^\|.*[^ |] {2,}\|/m) ?? [];
+  const markers = text.match(/^(?:<{7}|>{7}) .*/m) ?? [];
   return [
+    ...markers.map((marker) => `${file}: a conflict is not resolved: ${marker}`),
     ...padded.map((row) => `${file}: a row of a table is padded: ${row.slice(0, 60)}…`),
     ...(lines > MOST_LINES && !REFERENCE.includes(file)
       ? [`${file} has ${String(lines)} lines, more than ${String(MOST_LINES)}`]
