@@ -59,6 +59,7 @@ export class GarbageWorld {
   #collector: GarbageCollector;
   #nowMs = 0;
   #wallMs = 1_700_000_000_000;
+  readonly #nodeOfStatic = new Map<string, string>();
   #number = 0;
   isCacheFrozen = false;
   isApiDown = false;
@@ -139,7 +140,8 @@ export class GarbageWorld {
     if (!this.#isReached(node) || this.#pods.has(name)) return;
     this.#number += 1;
     this.#pods.set(name, { uids: [], node, isFinished: false });
-    await this.#start(node, { name, uid: String(this.#number).padStart(32, '0') }, false);
+    const container = await this.#start(node, { name, uid: String(this.#number).padStart(32, '0') }, false);
+    this.#nodeOfStatic.set(container, node);
   }
 
   /** With `leak` its address stays: the runtime has forgotten it. A node that cannot be reached goes on to run it. */
@@ -227,12 +229,14 @@ export class GarbageWorld {
 
   /**
    * Addresses that are held and that nothing uses, without those of containers that no orchestrator started, and of tunnel
-   * devices of a node that has come back: its agent takes them up again.
+   * devices and static pods of a node that has come back: its agent takes them up again, and without a mirror pod the API
+   * says nothing about static ones.
    */
   dead(): readonly string[] {
     return this.#held().flatMap(({ address, container }) => {
-      const isTunnelHere = this.#nodes.has(container.split('/')[0] ?? '');
-      return this.#running.has(container) || this.#others.has(container) || isTunnelHere ? [] : [address];
+      const isUsed = this.#running.has(container) || this.#others.has(container);
+      const node = this.#nodeOfStatic.get(container) ?? container.split('/')[0] ?? '';
+      return isUsed || this.#nodes.has(node) ? [] : [address];
     });
   }
 
