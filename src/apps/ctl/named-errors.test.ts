@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { poolOf } from '../../../test/support/fixtures.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { ConnectionOrigin } from '../../config/connection.ts';
 import { namingErrors, withNamedErrors } from './named-errors.ts';
@@ -42,10 +43,11 @@ describe('an error about a datastore', () => {
 });
 
 describe('the dependencies of a command', () => {
-  it('name the source in the errors of opening, of methods and of streams', async () => {
+  it('name the source in the errors of opening, of methods, of streams and of ports within a port', async () => {
     const failure = new NetplugError('store/unavailable', 'Cannot use it');
     const store = {
       ping: async (): Promise<void> => Promise.reject(failure),
+      fieldOwnership: { apply: async (): Promise<void> => Promise.reject(failure) },
       async *follow(): AsyncGenerator {
         yield await Promise.resolve(1);
         throw failure;
@@ -58,6 +60,13 @@ describe('the dependencies of a command', () => {
     const signal = new AbortController().signal;
     const opened = named.openStore({ type: 'orch', orch });
     await expect(opened.ping(signal)).rejects.toThrowError('Using KUBECONFIG "/k" (set in the environment): Cannot');
+    const wish = {
+      resource: poolOf('blue', '10.0.0.0/24'),
+      manager: 'netplugctl',
+      force: false,
+      mode: 'apply',
+    } as const;
+    await expect(opened.fieldOwnership?.apply(wish, signal)).rejects.toThrowError('Using KUBECONFIG');
     const seen: unknown[] = [];
     await expect(async () => {
       for await (const each of opened.follow([], { signal })) seen.push(each);

@@ -46,20 +46,26 @@ export function originOf(datastore: Datastore): ConnectionOrigin | undefined {
 function opened<T extends object>(origin: ConnectionOrigin | undefined, open: () => T): T {
   if (origin === undefined) return open();
   try {
-    return new Proxy(open(), {
-      get: (port, key) => {
-        const member: unknown = Reflect.get(port, key, port);
-        if (typeof member !== 'function') return member;
-        return (...given: readonly unknown[]): unknown => {
-          const answer: unknown = Reflect.apply(member, port, given);
-          if (answer instanceof Promise) return namingErrors(origin, async () => answer);
-          return isAsyncIterable(answer) ? eachNamed(answer, origin) : answer;
-        };
-      },
-    });
+    return withNames(open(), origin);
   } catch (cause) {
     throw named(cause, origin);
   }
+}
+
+function withNames<T extends object>(target: T, origin: ConnectionOrigin): T {
+  return new Proxy(target, {
+    get: (port, key) => {
+      const member: unknown = Reflect.get(port, key, port);
+      // A port may have a narrower one as a field.
+      if (typeof member === 'object' && member !== null) return withNames(member, origin);
+      if (typeof member !== 'function') return member;
+      return (...given: readonly unknown[]): unknown => {
+        const answer: unknown = Reflect.apply(member, port, given);
+        if (answer instanceof Promise) return namingErrors(origin, async () => answer);
+        return isAsyncIterable(answer) ? eachNamed(answer, origin) : answer;
+      };
+    },
+  });
 }
 
 function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
