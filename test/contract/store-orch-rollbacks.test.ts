@@ -70,10 +70,10 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       expect(await delayed.commit([change, taking(second, [1, 'late'])], never)).toBe('conflict');
       expect(isFirst).toBe(false);
       expect((await held()).sort()).toEqual([
+        'confirmed 10.0.0.1',
         'old 10.0.0.0',
         'quick 10.0.0.71',
         'third 10.0.0.3',
-        'confirmed 10.0.0.1',
       ]);
     });
 
