@@ -1,5 +1,5 @@
 // One run of the tests: its parts, what they have used, what passed and failed, and the closing lines that say so.
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -31,6 +31,7 @@ export class TestRun {
   readonly #failures: string[] = [];
   readonly #unstable: string[] = [];
   readonly #accounting: ReturnType<typeof startAccounting>;
+  readonly #running = new Set<ChildProcess>();
   #passed = 0;
   #skipped = 0;
   #childSeconds = readUsage().children;
@@ -38,6 +39,12 @@ export class TestRun {
   constructor() {
     mkdirSync(dirname(ACCOUNT), { recursive: true });
     this.#accounting = startAccounting(ACCOUNT);
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+      process.once(signal, () => {
+        for (const child of this.#running) child.kill(signal);
+        this.#accounting.stop();
+        process.kill(process.pid, signal);
+      });
   }
 
   /** Runs a program to its end, and notes what it took. Returns its exit status; null when it was ended. */
@@ -49,8 +56,10 @@ export class TestRun {
       env: { ...process.env, NO_COLOR: '1', ...env },
       ...(longestMs === undefined ? {} : { timeout: longestMs }),
     });
+    this.#running.add(child);
     const printed = [child.stdout, child.stderr].flatMap((stream) => (stream === null ? [] : [text(stream)]));
     const [status] = (await once(child, 'exit')) as [number | null];
+    this.#running.delete(child);
     // The kernel adds a child's time when it has ended: what came since the last one is that of this part.
     const { children } = readUsage();
     this.#parts.push({ name, startMs, endMs: Date.now(), cpuSeconds: children - this.#childSeconds });

@@ -43,8 +43,7 @@ export const KV_FILES = { ca: `${KV_DIR}/ca.crt`, cert: `${KV_DIR}/tls.crt`, key
 /** Finishing calls takes 20 s at most, flushing pending writes 5 s. */
 const GRACE_SECONDS = 30;
 const READY_SECONDS = 5;
-/** The new agent takes over beside the old one, so no call of the runtime fails. */
-/** Strategy by which a DaemonSet replaces agents: a new one starts beside the old one. */
+/** Strategy by which a DaemonSet replaces agents: the new one takes over beside the old one, so no call of the runtime fails. */
 export const ROLLING = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
 const PRIVILEGED = { securityContext: { privileged: true } };
 
