@@ -82,7 +82,7 @@ describe('the operator and CRDs', () => {
       '--patch=[{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/natOutgoing"}]',
     );
     await become({ Degraded: 'True' });
-    expect((await condition('Degraded')).message).toMatch(/CustomResourceDefinition "ippools.netplug.io"/);
+    expect((await condition('Degraded')).message).toMatch(/CustomResourceDefinition ippools.netplug.io/);
     await cluster.api.apply([{ ...role, metadata: { name } }]);
     await become(SERVES);
   });
