@@ -269,7 +269,7 @@ describe('netplugctl install cluster on an API server', () => {
     const narrowed = await ctl('install cluster --method operator --pool 10.8.0.0/16 --yes');
     expect(narrowed).toMatchObject({ status: 69, out: '', err: expect.stringContaining('(fd00:81::/48), and would') });
     // No operator works here, so the installation does not become available.
-    await ctl('install cluster --method operator --yes --timeout 20');
+    await ctl('install cluster --method operator --yes --timeout 45');
     const { spec } = await server.get('installation', 'default');
     expect(spec).toMatchObject({ registry: 'registry.example/n', calicoNetwork: { mtu: 1400 }, node: override });
     // The operator keeps the pools that exist, with all of their fields.
@@ -351,7 +351,7 @@ describe('netplugctl install cluster on an API server', () => {
     await using _ = await kubelets();
     await written('Disabled');
     const by = 'install cluster --method operator';
-    const { err } = await ctl(`${by} --spec ${path} --yes --timeout 25`);
+    const { err } = await ctl(`${by} --spec ${path} --yes --timeout 60`);
     // No operator works here, so the installation does not become available.
     expect(err).toContain('waiting for installation: no status yet');
     expect((await server.get('installation', 'default')).spec).toEqual({
@@ -394,7 +394,7 @@ describe('netplugctl install cluster on an API server', () => {
   it.each(HELMS)('installs and removes by chart, with %s', async (name) => {
     await using _ = await kubelets();
     const helm = { HELM: program(name) };
-    const { status, err } = await ctl('install cluster --method chart --yes --timeout 25', helm);
+    const { status, err } = await ctl('install cluster --method chart --yes --timeout 60', helm);
     // No operator works here, so the installation does not become available.
     expect({ status, err: err.slice(-600) }).toMatchObject({
       status: 75,
@@ -407,7 +407,7 @@ describe('netplugctl install cluster on an API server', () => {
     });
     const edit = '{"spec":{"calicoNetwork":{"mtu":1400}}}';
     await server.kubectl('patch', 'installation', 'default', '--type=merge', `--patch=${edit}`);
-    expect(await ctl('install cluster --method chart --yes --timeout 20', helm)).toMatchObject({ status: 75 });
+    expect(await ctl('install cluster --method chart --yes --timeout 45', helm)).toMatchObject({ status: 75 });
     expect((await server.get('installation', 'default')).spec).toEqual({
       calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }], mtu: 1400 },
     });
