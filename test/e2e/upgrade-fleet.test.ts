@@ -126,7 +126,7 @@ describe('netplugctl upgrade fleet', () => {
     });
     const plan = await fleet('plan');
     expect(plan.stdout).toMatch(new RegExp(`first +pilot +to upgrade +${OLD} +manifest +orch +2 +none`));
-    expect(plan.stdout).toMatch(new RegExp(`second +south +blocked +${OLD} +manifest +orch +2 +1 blocking`));
+    expect(plan.stdout).toMatch(new RegExp(`second +south +blocked +${OLD} +manifest +orch +2 +1 error`));
     expect(plan.stdout).toContain('second / north\nUpgrade from');
     expect(plan.status).toBe(0);
     const preflight = await fleet('preflight', '-o', 'json');
