@@ -37,18 +37,25 @@ export interface RollbackOptions {
 /** Puts the state of a backup back, or goes on with a rollback that was interrupted. */
 export async function rollBack(context: Context, { from, mode }: RollbackOptions): Promise<Status> {
   return withUpgrade(context, async (open) => {
-    const backup = await readBackup(from ?? join(context.ports.machine.stateDir, 'backups', recordOf(open)));
     if (mode !== 'apply') {
+      const backup = await findBackup(open, from);
       show(context, await readPlan(open, backup));
       if (mode === 'dry-run') return 0;
       if (!(await confirm(context, `Go back to ${backup.header.from}?`))) return 1;
     }
+    // A call from elsewhere learns first that another one is at work, whatever its own folder has.
     return withUpgradeLease(open, async (session) => {
+      const backup = await findBackup(session, from);
       const plan = await readPlan(session, backup);
       if (mode === 'apply') show(session.context, plan);
       return applyRollback(session, backup, plan);
     });
   });
+}
+
+/** Reads the backup in the folder, or that of the last upgrade of the cluster. @throws upgrade/backup-unusable */
+async function findBackup(session: UpgradeSession, from: string | undefined): Promise<Backup> {
+  return readBackup(from ?? join(session.context.ports.machine.stateDir, 'backups', recordOf(session)));
 }
 
 async function applyRollback(session: UpgradeSession, backup: Backup, plan: Plan<RollbackAct>): Promise<Status> {
