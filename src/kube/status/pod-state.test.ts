@@ -54,3 +54,9 @@ it('keeps all that a failed container has printed at last, and one line of it as
     reason: 'container agent has failed (Cannot begin; hint: wait)',
   });
 });
+
+it('takes no pod for ready with a container that is not, although its condition still says so', () => {
+  const conditions = [{ type: 'Ready', status: 'True' }];
+  const state = podState(podOf({ phase: 'Running', conditions, containerStatuses: [container({ running: {} })] }));
+  expect(state).toMatchObject({ phase: 'running', reason: 'container agent is not ready' });
+});

@@ -94,7 +94,8 @@ export function podState(object: ApiObject): PodState {
     all
       .flatMap(({ state, lastState }) => [state.terminated, lastState.terminated])
       .find((each) => (each?.exitCode ?? 0) !== 0) ?? undefined;
-  const phase = isConditionTrue(object, 'Ready') ? 'ready' : (PHASES[status.phase] ?? 'pending');
+  const isReady = isConditionTrue(object, 'Ready') && own.every(({ ready }) => ready);
+  const phase = isReady ? 'ready' : (PHASES[status.phase] ?? 'pending');
   const restarted = own.map(({ lastState }) => lastState.terminated?.finishedAt ?? '').filter((time) => time !== '');
   return {
     name,
