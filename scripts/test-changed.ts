@@ -21,7 +21,7 @@ if (values.list !== true) {
     await run.check('build', 'npm', ['run', '--silent', 'build']);
     failed.push(...(await run.vitest(['--project=e2e*', ...files])));
   }
-  run.fail(...failed.map(({ text }) => text));
+  run.fail(...failed);
   run.close();
 }
 

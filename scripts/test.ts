@@ -16,9 +16,9 @@ const chosen = process.argv.slice(2);
 const run = new TestRun();
 if (chosen.includes('--quick')) {
   await checkAll();
-  run.fail(...(await run.vitest(QUICK)).map(({ text }) => text));
+  run.fail(...(await run.vitest(QUICK)));
 } else if (chosen.length > 0) {
-  run.fail(...(await run.vitest(chosen)).map(({ text }) => text));
+  run.fail(...(await run.vitest(chosen)));
 } else {
   const components = run.part('components', 'node', ['scripts/build-components.ts']);
   await checkAll();

@@ -87,13 +87,13 @@ export class TestRun {
     return status !== 0 && failures.length === 0 ? [{ text: `${name}: see above` }] : failures;
   }
 
-  fail(...failures: readonly string[]): void {
-    this.#failures.push(...failures);
+  fail(...failures: readonly (Failure | string)[]): void {
+    this.#failures.push(...failures.map((each) => (typeof each === 'string' ? each : each.text)));
   }
 
   /** Notes failures of tests that have passed since. */
   noteUnstable(failures: readonly Failure[]): void {
-    this.#unstable.push(...failures.map(textOf));
+    this.#unstable.push(...failures.map(({ text: line }) => line));
   }
 
   /**
@@ -102,7 +102,7 @@ export class TestRun {
    */
   async repeatAlone(failed: readonly Failure[], options?: PartOptions): Promise<void> {
     const isRepeatable = ({ project = '' }: Failure): boolean => ON_REAL_PARTS.test(project);
-    this.fail(...failed.filter((failure) => !isRepeatable(failure)).map(textOf));
+    this.fail(...failed.filter((failure) => !isRepeatable(failure)));
     const files = Map.groupBy(failed.filter(isRepeatable), ({ project, file }) => `${project ?? ''} ${file ?? ''}`);
     for (const inFile of files.values()) {
       const [{ project = '', file = '' } = {}] = inFile;
@@ -111,7 +111,7 @@ export class TestRun {
         files.size <= MOST_REPEATED &&
         (await this.part(`again, alone: ${file} (${project})`, 'node', again, options)) === 0;
       if (hasPassed) this.noteUnstable(inFile);
-      else this.fail(...inFile.map(textOf));
+      else this.fail(...inFile);
     }
   }
 
@@ -135,10 +135,6 @@ export class TestRun {
     process.stdout.write(`${[...lines, counts.join(', ')].join('\n')}\n`);
     process.exitCode = failed === 0 ? 0 : 1;
   }
-}
-
-function textOf({ text: line }: Failure): string {
-  return line;
 }
 
 function readOutcome(): Outcome | undefined {

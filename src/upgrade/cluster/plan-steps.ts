@@ -23,7 +23,7 @@ export interface PlanFacts {
   readonly textOf: TextOf;
 }
 
-/** Returns a step that this program carries out. It is done with the upgrade, and without downtime, unless it is told. */
+/** Returns a step that this program carries out. It is done with the upgrade, and without downtime, unless the caller says otherwise. */
 export function writeStep(
   { isDone, textOf }: PlanFacts,
   data: UpgradeAction & Pick<StepFacts, 'id' | 'commands'> & Partial<StepFacts>,
