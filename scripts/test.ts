@@ -4,7 +4,7 @@
 // neither root nor components. Other arguments go to vitest; with any, nothing is checked, built or repeated.
 import { TestRun } from './test/run.ts';
 
-const CHECKS = ['format:check', 'lint', 'types', 'layers', 'names', 'unused', 'lock:check', 'docs:check'];
+const CHECKS = ['format:check', 'lint', 'types', 'layers', 'keys', 'names', 'unused', 'lock:check', 'docs:check'];
 const QUICK = ['--project=unit', '--project=sim'];
 /** Projects whose tests need no component. */
 const SELF_CONTAINED = [...QUICK, '--project=netns*'];

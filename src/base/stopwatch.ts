@@ -122,9 +122,9 @@ export class Stopwatch {
 
 /** Returns milliseconds by name, in the order in which names first occur. */
 export function sumByName(phases: readonly Phase[]): Record<string, number> {
-  const sums: Record<string, number> = {};
-  for (const { name, durationMs } of phases) sums[name] = (sums[name] ?? 0) + durationMs;
-  return sums;
+  const sums = new Map<string, number>();
+  for (const { name, durationMs } of phases) sums.set(name, (sums.get(name) ?? 0) + durationMs);
+  return Object.fromEntries(sums);
 }
 
 function rounded(ms: number): number {

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { ownValue } from '../base/own-value.ts';
 import { askAgent } from '../apps/agent/ask-agent.ts';
 import { filePlanRecords, memoryPlanRecords, type PlanRecords } from '../plans/plan-records.ts';
 import { errnoOf } from '../base/errors.ts';
@@ -85,7 +86,7 @@ export async function runCtl(name: string): Promise<void> {
   const { env } = process;
   for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
   const ports = ctlPortsIn(env, interruptions());
-  const other = OTHER_NAMES[name];
+  const other = ownValue(OTHER_NAMES, name);
   process.exitCode = await main(ports, {
     ...(other === undefined ? {} : { program: other.program }),
     argv: [...(other?.before ?? []), ...process.argv.slice(2)],

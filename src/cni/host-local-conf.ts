@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { POD_CIDR_WORDS, type PodSubnets } from './pod-subnets.ts';
 import { isJsonObject } from './result.ts';
 
@@ -22,6 +23,6 @@ function plainSet(set: unknown, subnets: PodSubnets): unknown {
 
 function plainRange({ gateway: _gateway, ...range }: Record<string, unknown>, subnets: PodSubnets): object {
   const { subnet } = range;
-  const family = typeof subnet === 'string' ? POD_CIDR_WORDS[subnet] : undefined;
+  const family = typeof subnet === 'string' ? ownValue(POD_CIDR_WORDS, subnet) : undefined;
   return family === undefined ? range : { ...range, subnet: subnets[family] };
 }

@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { NetplugError } from '../base/errors.ts';
 import { interfaceNameFault, isContainerId } from '../model/interface-name.ts';
 
@@ -35,7 +36,7 @@ export function decodeInvocation(env: Environment): Invocation {
       `Set it to one of ${Object.keys(REQUIRED).join(', ')}`,
     );
   }
-  const missing = REQUIRED[command].filter((name) => (env[name] ?? '') === '');
+  const missing = REQUIRED[command].filter((name) => (ownValue(env, name) ?? '') === '');
   if (missing.length > 0) {
     throw envInvalid(
       `${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing`,

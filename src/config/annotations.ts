@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { NetplugError } from '../base/errors.ts';
 import type { ChosenBy } from '../model/ip-block.ts';
 import type { PodFacts } from '../model/pod.ts';
@@ -91,9 +92,13 @@ interface Reader {
 
 /** Returns a reader of annotations. An empty array is the same as an absent annotation. */
 function reader(annotations: Readonly<Record<string, string>>, faults: AnnotationFault[]): Reader {
-  const fault = (key: string, rule: string): AnnotationFault => ({ key, value: annotations[key] ?? '', rule });
+  const fault = (key: string, rule: string): AnnotationFault => ({
+    key,
+    value: ownValue(annotations, key) ?? '',
+    rule,
+  });
   const texts = (key: string): readonly string[] | undefined => {
-    const value = annotations[key];
+    const value = ownValue(annotations, key);
     if (value === undefined) return undefined;
     const read = readTextArray(value);
     if (read === undefined) faults.push(fault(key, 'it must be a JSON array of strings'));

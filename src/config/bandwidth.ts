@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { NetplugError } from '../base/errors.ts';
 import type { PodFacts } from '../model/pod.ts';
 import type { AnnotationFault } from './annotations.ts';
@@ -65,7 +66,7 @@ export function bandwidthFaults(annotations: Readonly<Record<string, string>>): 
 
 function readRate(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)([kKMGTP]i?)?$/.exec(text.trim());
-  const unit = UNITS[match?.[2] ?? ''];
+  const unit = ownValue(UNITS, match?.[2] ?? '');
   if (match === null || unit === undefined) return undefined;
   const rate = Math.floor(Number(match[1]) * unit);
   return rate >= LIMITS.min && rate <= LIMITS.max ? rate : undefined;

@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import type { NetplugError } from '../base/errors.ts';
 import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
 import type { Datastore } from './connection.ts';
@@ -86,6 +87,6 @@ export function hasFlags({ file, context }: KubeconfigFlags): boolean {
 }
 
 function valueOf(env: Env, name: string): string | undefined {
-  const value = env[name];
+  const value = ownValue(env, name);
   return value === '' ? undefined : value;
 }

@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 /** The controllers of netplug-orch-controllers that can be switched on and off. */
 export const CONTROLLER_NAMES = ['policy', 'profile', 'workloadendpoint', 'node'] as const;
 export type ControllerName = (typeof CONTROLLER_NAMES)[number];
@@ -6,5 +7,5 @@ export type ControllerName = (typeof CONTROLLER_NAMES)[number];
 const OTHER_NAMES: Readonly<Record<string, ControllerName>> = { namespace: 'profile', serviceaccount: 'profile' };
 
 export function controllerCalled(name: string): ControllerName | undefined {
-  return CONTROLLER_NAMES.find((known) => known === name) ?? OTHER_NAMES[name];
+  return CONTROLLER_NAMES.find((known) => known === name) ?? ownValue(OTHER_NAMES, name);
 }

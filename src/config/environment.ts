@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { NetplugError } from '../base/errors.ts';
 import { tryReadDuration } from '../model/spec-types.ts';
 import { tryParseAddress } from '../net/address.ts';
@@ -270,7 +271,7 @@ export function readVariable<Name extends keyof Values>(
 }
 
 export function isSet(env: Env, name: string): boolean {
-  return env[name] !== undefined && env[name] !== '';
+  return ownValue(env, name) !== undefined && ownValue(env, name) !== '';
 }
 
 /** The variables that name the datastore: keys of the network configuration, in capitals. */

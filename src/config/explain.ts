@@ -1,4 +1,5 @@
 import type * as v from 'valibot';
+import { ownValue } from '../base/own-value.ts';
 import { at } from '../base/problem.ts';
 import { isRecord, readEntries } from '../model/read-schema.ts';
 import { inspectNetconf, type ReadAs } from './decode.ts';
@@ -79,7 +80,7 @@ function sectionsFor({ ipam }: Netconf): [string, v.ObjectEntries][] {
 }
 
 function readSection(raw: Raw, section: string, fields: v.ObjectEntries): Setting[] {
-  const inner = section === '' ? raw : raw[section];
+  const inner = section === '' ? raw : ownValue(raw, section);
   const given = isRecord(inner) ? inner : {};
   const { values } = readEntries(fields, given, { path: section, code: 'netconf/invalid', problems: [] });
   return Object.keys(fields)
@@ -87,8 +88,8 @@ function readSection(raw: Raw, section: string, fields: v.ObjectEntries): Settin
     .map((key) => {
       const path = at(section, key);
       // An empty string is the same as leaving the option out.
-      const isGiven = Object.hasOwn(given, key) && given[key] !== '' && values[key] !== undefined;
-      return { path, value: values[key], from: isGiven ? { kind: 'file', path } : { kind: 'default' } };
+      const isGiven = Object.hasOwn(given, key) && ownValue(given, key) !== '' && ownValue(values, key) !== undefined;
+      return { path, value: ownValue(values, key), from: isGiven ? { kind: 'file', path } : { kind: 'default' } };
     });
 }
 
@@ -124,7 +125,7 @@ function decided(setting: Setting, netconf: Netconf, { raw, node }: Around): Set
 
 function explained(setting: Setting): Setting | undefined {
   if (setting.value !== undefined) return setting;
-  const note = UNSET[setting.path];
+  const note = ownValue(UNSET, setting.path);
   return note === undefined ? undefined : { ...setting, note };
 }
 
@@ -143,7 +144,7 @@ function endpointsSetting(setting: Setting, { datastore }: Netconf, raw: Raw): S
   if (datastore.type !== 'kvv3' || datastore.connection.endpoints.from === 'srv') return undefined;
   const value = datastore.connection.endpoints.urls.join(',');
   if (setting.from.kind === 'file') return { ...setting, value };
-  const paths = ['kv_authority', 'kv_scheme'].filter((key) => Object.hasOwn(raw, key) && raw[key] !== '');
+  const paths = ['kv_authority', 'kv_scheme'].filter((key) => Object.hasOwn(raw, key) && ownValue(raw, key) !== '');
   return { ...setting, value, from: paths.length === 0 ? { kind: 'default' } : { kind: 'deprecated', paths } };
 }
 

@@ -1,4 +1,5 @@
 import type * as v from 'valibot';
+import { ownValue } from '../base/own-value.ts';
 import { didYouMean, nearMiss } from '../base/near-miss.ts';
 import { at, type Findings, showFound } from '../base/problem.ts';
 import { isRecord, type PartialOutput, readEntries } from '../model/read-schema.ts';
@@ -33,7 +34,7 @@ export function decideIpam(raw: unknown, { as, hasRuntimeRanges }: IpamContext, 
   }
   const { type } = readEntries(TYPE_FIELD, raw, { ...PLACE, problems }).values;
   if (type === undefined) return undefined;
-  const meant = CALLED[type] ?? nearMiss(type, ['netplug-ipam', 'host-local']);
+  const meant = ownValue(CALLED, type) ?? nearMiss(type, ['netplug-ipam', 'host-local']);
   if (type === '' || type.includes('/') || (meant !== undefined && meant !== type)) {
     const hint = meant === undefined ? {} : { hint: didYouMean(meant) };
     const message = `found ${showFound(type)}, allowed is "netplug-ipam", "host-local" or the name of another plugin`;

@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 /** Syntax of other languages that JSON does not allow outside strings, with the correction. */
 const ODDITIES: readonly (readonly [RegExp, string])[] = [
   [/\/\/|\/\*|#/y, 'remove the comment; JSON has no comments'],
@@ -39,7 +40,7 @@ export function adviceOnWord(text: string, at: number, where: 'key' | 'value'): 
   }
   const number = readNumber(word);
   if (number !== undefined) return `write ${number}`;
-  const meant = WORDS[word.toLowerCase()];
+  const meant = ownValue(WORDS, word.toLowerCase());
   if (meant !== undefined) return `write ${meant}`;
   if (word === '' || /^[:]/.test(word)) return 'put a value before it';
   return `write "${word}", in double quotes`;

@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { didYouMean, nearMiss, onlyNearMiss } from '../base/near-miss.ts';
 import { at, type Findings, type Fix, showFound } from '../base/problem.ts';
 import { isRecord } from '../model/read-schema.ts';
@@ -15,7 +16,7 @@ export const CHAINED_TYPES: readonly string[] = Object.keys(CHAINED);
 /** Checks the entry of a chained plugin; paths are those inside the entry. */
 export function lintChained(entry: Raw, { problems, warnings }: Findings): void {
   const type = String(entry['type']);
-  const rules = CHAINED[type];
+  const rules = ownValue(CHAINED, type);
   if (rules === undefined) {
     const message = `Plugin "${type}" is not supported in a chain with netplug: it may work, but is not tested`;
     warnings.push({ path: 'type', message });

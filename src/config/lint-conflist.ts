@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { didYouMean, nearMiss, onlyNearMiss } from '../base/near-miss.ts';
 import { at, emptyFindings, type Findings, type Fix, type Problem, showFound } from '../base/problem.ts';
 import { isRecord } from '../model/read-schema.ts';
@@ -27,7 +28,9 @@ export function lintNetconf(raw: Raw): readonly Remark[] {
 /** Returns the remark on a misspelt key "plugins", which hides all other mistakes of the list. */
 export function slipInPlugins(raw: Raw): readonly Remark[] | undefined {
   if (isList(raw)) return undefined;
-  const path = Object.keys(raw).find((key) => nearMiss(key, ['plugins']) !== undefined && Array.isArray(raw[key]));
+  const path = Object.keys(raw).find(
+    (key) => nearMiss(key, ['plugins']) !== undefined && Array.isArray(ownValue(raw, key)),
+  );
   if (path === undefined) return undefined;
   const fix: Fix = [{ kind: 'rename', path, to: 'plugins' }];
   const message = 'is no key of a network configuration';
@@ -124,7 +127,7 @@ function checkListKeys(list: Raw, { problems, warnings }: Findings): void {
     }
   }
   for (const key of FLAGS) {
-    const value = list[key];
+    const value = ownValue(list, key);
     // Runtimes also accept the strings, as libcni does.
     if (value === undefined || typeof value === 'boolean' || value === 'true' || value === 'false') continue;
     problems.push({ path: key, message: `found ${showFound(value)}, allowed is true or false`, code: CODE });

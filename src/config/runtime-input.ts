@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { ownValue } from '../base/own-value.ts';
 import { at, type Findings, type Problem, showFound } from '../base/problem.ts';
 import { isRecord, problemsOf } from '../model/read-schema.ts';
 import { type Address, tryParseAddress } from '../net/address.ts';
@@ -35,7 +36,7 @@ export function hasRuntimeRanges(raw: Raw): boolean {
 }
 
 function section(raw: Raw, key: string, problems: Problem[]): Raw {
-  const value = raw[key] ?? {};
+  const value = ownValue(raw, key) ?? {};
   if (isRecord(value)) return value;
   problems.push({ path: key, message: `found ${showFound(value)}, allowed is an object`, code: CODE });
   return {};
@@ -43,7 +44,7 @@ function section(raw: Raw, key: string, problems: Problem[]): Raw {
 
 function valueOf(raw: Raw, key: string): unknown {
   const folded = key.toLowerCase();
-  return raw[key] ?? Object.entries(raw).find(([candidate]) => candidate.toLowerCase() === folded)?.[1];
+  return ownValue(raw, key) ?? Object.entries(raw).find(([candidate]) => candidate.toLowerCase() === folded)?.[1];
 }
 
 /** Returns the requested addresses; undefined for none. Go writes an empty list as null. */
@@ -80,9 +81,11 @@ function readMac(value: unknown, problems: Problem[]): string | undefined {
 }
 
 function readAttachments(raw: Raw, problems: Problem[]): RuntimeInput['validAttachments'] {
-  const key = ['cni.dev/valid-attachments', 'cni.dev/attachments'].find((name) => (raw[name] ?? null) !== null);
+  const key = ['cni.dev/valid-attachments', 'cni.dev/attachments'].find(
+    (name) => (ownValue(raw, name) ?? null) !== null,
+  );
   if (key === undefined) return undefined;
-  const result = v.safeParse(Attachments, raw[key]);
+  const result = v.safeParse(Attachments, ownValue(raw, key));
   if (result.success)
     return result.output.map(({ containerID, ifname }) => ({ containerId: containerID, ifName: ifname }));
   problems.push(...problemsOf(result.issues, { path: at('', key), code: CODE }));

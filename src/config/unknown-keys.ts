@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { didYouMean, nearMiss, onlyNearMiss } from '../base/near-miss.ts';
 import { at, type Edit, type Findings, type Fix } from '../base/problem.ts';
 import { isRecord } from '../model/read-schema.ts';
@@ -85,7 +86,8 @@ function renaming(key: string, raw: Raw, { keys, path }: Pick<KnownKeys, 'keys' 
   const to = isPeers ? ours : onlyNearMiss(key, keys);
   if (to === undefined || Object.hasOwn(raw, to)) return undefined;
   const where = at(path, key);
-  const inner = isPeers && isRecord(raw[key]) ? Object.keys(raw[key]) : [];
+  const section = ownValue(raw, key);
+  const inner = isPeers && isRecord(section) ? Object.keys(section) : [];
   return [
     { kind: 'rename', path: where, to },
     ...inner.flatMap((name): Edit[] => {

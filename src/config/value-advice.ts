@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { keysOf } from '../base/problem.ts';
 import { isRecord } from '../model/read-schema.ts';
 import { adviceOnAddress } from './address-advice.ts';
@@ -52,7 +53,7 @@ export function adviceOnFound(path: string, raw: unknown): string | undefined {
   const found = valueAt(raw, keys);
   const key = String(keys.at(-1) ?? '');
   if (found === undefined) return path === 'ipam' ? 'write "ipam": {"type": "netplug-ipam"}' : undefined;
-  const called = typeof found === 'string' ? CALLED[path]?.[found.toLowerCase()] : undefined;
+  const called = typeof found === 'string' ? ownValue(ownValue(CALLED, path), found.toLowerCase()) : undefined;
   if (called !== undefined) return `write "${called}"`;
   for (const [pattern, advise] of RULES) {
     const advice = pattern.test(path) ? advise(found, key) : undefined;
@@ -103,7 +104,9 @@ function adviceOnAmount(found: unknown, key: string): string | undefined {
   const [, digits, unit = ''] = /^\s*(\d+)\s*([a-z]*)\s*$/i.exec(wordOf(found)) ?? [];
   if (digits === undefined) return undefined;
   const factor =
-    key === 'log_file_max_age' ? DAYS[unit.toLowerCase()] : MEGABYTES[unit.toLowerCase().replace(/i?b$/, '')];
+    key === 'log_file_max_age'
+      ? ownValue(DAYS, unit.toLowerCase())
+      : ownValue(MEGABYTES, unit.toLowerCase().replace(/i?b$/, ''));
   const amount = Number(digits) * (factor ?? 1);
   return amount >= 1 ? `write ${String(Math.round(amount))}` : undefined;
 }
@@ -136,7 +139,7 @@ function valueAt(raw: unknown, keys: readonly (string | number)[]): unknown {
   let value = raw;
   for (const key of keys) {
     if (Array.isArray(value)) value = value[Number(key)];
-    else value = isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined;
+    else value = isRecord(value) ? ownValue(value, String(key)) : undefined;
   }
   return value;
 }

@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { errnoOf, NetplugError } from '../base/errors.ts';
 
 const ROOM = 'Free disk space; a command is then to be repeated';
@@ -22,7 +23,7 @@ export async function onFile<T>(verb: 'write' | 'read' | 'remove', path: string,
     const errno = errnoOf(cause);
     // An abort has a code too, but already carries its own message.
     if (errno === undefined || cause instanceof NetplugError) throw cause;
-    const [reason, hint] = REASONS[errno] ?? [errno, 'Check this path'];
+    const [reason, hint] = ownValue(REASONS, errno) ?? [errno, 'Check this path'];
     throw new NetplugError('install/failed', `Cannot ${verb} "${path}": ${reason}`, { hint, facts: { path }, cause });
   }
 }

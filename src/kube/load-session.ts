@@ -1,4 +1,5 @@
 import { basename, dirname, join, resolve } from 'node:path';
+import { ownValue } from '../base/own-value.ts';
 import { never } from '../base/errors.ts';
 import { CNI_TOKEN_NAME } from '../model/cni-token.ts';
 import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
@@ -159,7 +160,7 @@ async function readPem(
   name: string,
   { path, field, files }: Place,
 ): Promise<string | undefined> {
-  const [data, named] = [entry[`${name}-data`], entry[name]];
+  const [data, named] = [ownValue(entry, `${name}-data`), ownValue(entry, name)];
   if (typeof data === 'string' && data !== '') {
     const pem = Buffer.from(data, 'base64').toString('utf8');
     if (pem.includes('-----BEGIN ')) return pem;

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { foreignRecord } from '../base/foreign-record.ts';
 
 const metadata = v.looseObject({
   name: v.string(),
@@ -7,8 +8,8 @@ const metadata = v.looseObject({
   resourceVersion: v.exactOptional(v.string()),
   creationTimestamp: v.nullish(v.string()),
   deletionTimestamp: v.nullish(v.string()),
-  labels: v.nullish(v.record(v.string(), v.string())),
-  annotations: v.nullish(v.record(v.string(), v.string())),
+  labels: v.nullish(foreignRecord(v.string(), v.string())),
+  annotations: v.nullish(foreignRecord(v.string(), v.string())),
 });
 
 const apiObject = v.looseObject({ metadata });

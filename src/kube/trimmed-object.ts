@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import type { ApiObject } from './objects.ts';
 import { type Collection, PODS } from './paths.ts';
 
@@ -14,7 +15,7 @@ export function trimmedObject({ plural, group }: Collection, { metadata, ...obje
   if (plural !== PODS.plural || group !== PODS.group) return { metadata: kept, ...object };
   const { spec, status } = object as { readonly spec?: unknown; readonly status?: unknown };
   const containers = (name: string): object => {
-    const listed = isRecord(spec) ? spec[name] : undefined;
+    const listed = isRecord(spec) ? ownValue(spec, name) : undefined;
     return Array.isArray(listed) ? { [name]: listed.map((container) => pick(container, CONTAINER)) } : {};
   };
   return {
@@ -26,7 +27,9 @@ export function trimmedObject({ plural, group }: Collection, { metadata, ...obje
 
 function pick(from: unknown, names: readonly string[]): object {
   if (!isRecord(from)) return {};
-  return Object.fromEntries(names.flatMap((name) => (from[name] === undefined ? [] : [[name, from[name]]])));
+  return Object.fromEntries(
+    names.flatMap((name) => (ownValue(from, name) === undefined ? [] : [[name, ownValue(from, name)]])),
+  );
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

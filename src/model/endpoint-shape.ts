@@ -1,11 +1,12 @@
 import * as v from 'valibot';
+import { foreignRecord } from '../base/foreign-record.ts';
 import { API_VERSION } from './resource.ts';
 
 export const metadataShape = v.looseObject({
   name: v.string(),
   namespace: v.exactOptional(v.string()),
-  labels: v.exactOptional(v.record(v.string(), v.string())),
-  annotations: v.exactOptional(v.record(v.string(), v.string())),
+  labels: v.exactOptional(foreignRecord(v.string(), v.string())),
+  annotations: v.exactOptional(foreignRecord(v.string(), v.string())),
   uid: v.exactOptional(v.string()),
   creationTimestamp: v.exactOptional(v.string()),
 });

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { foreignRecord } from '../base/foreign-record.ts';
 import { type Family, FAMILIES } from '../net/address.ts';
 import { type Cidr, cidrsOverlap, parseCidr, tryReadCidr } from '../net/cidr.ts';
 import { BLOCK_SIZES } from './ip-pool.ts';
@@ -146,8 +147,8 @@ const Logging = object('cni', {
 });
 
 /** Objects of Kubernetes, which the API server validates when they are applied. */
-const ANY_OBJECT = v.record(v.string('a text'), v.unknown(), 'an object');
-const TEXTS = v.record(v.string('a text'), v.string('a text'), 'an object of strings');
+const ANY_OBJECT = foreignRecord(v.string('a text'), v.unknown(), 'an object');
+const TEXTS = foreignRecord(v.string('a text'), v.string('a text'), 'an object of strings');
 const Override = object('resources', {
   resources: v.optional(
     v.pipe(ANY_OBJECT, v.description('Requests and limits of the main container, as Kubernetes has them.')),

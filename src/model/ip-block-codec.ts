@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { foreignRecord } from '../base/foreign-record.ts';
 import { type Cidr, cidrSize, formatCidr, tryReadCidr } from '../net/cidr.ts';
 import { type Allocation, blockFaults, CHOSEN_BY, type IpBlock } from './ip-block.ts';
 import type { Handle, NodeName } from './names.ts';
@@ -82,14 +83,14 @@ export const allocation = v.looseObject({
 
 const ordinalKey = v.pipe(v.string(), v.regex(/^(0|[1-9]\d{0,5})$/, 'A slot is keyed by its ordinal'));
 
-const preallocatedIds = v.record(ordinalKey, v.pipe(v.string(), v.minLength(1)));
+const preallocatedIds = foreignRecord(ordinalKey, v.pipe(v.string(), v.minLength(1)));
 const ordinals = v.array(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535)));
 
 const blockRecord = v.object({
   format: v.literal(1),
   cidr: v.string(),
   node: v.exactOptional(nodeName),
-  slots: v.record(ordinalKey, allocation),
+  slots: foreignRecord(ordinalKey, allocation),
   preallocated: v.exactOptional(preallocatedIds),
   requested: v.exactOptional(ordinals),
   /** The names that the first builds gave `preallocated` and `requested`. */

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { foreignRecord } from '../base/foreign-record.ts';
 import { isDnsLabel, isDnsSubdomain } from './dns-name.ts';
 
 const NAMESPACE = 'lower-case letters, digits and "-", at most 63 characters';
@@ -12,7 +13,7 @@ const LabelValue = v.pipe(
   v.check(isLabelValue, 'at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends'),
 );
 
-export const LABELS = v.record(LabelKey, LabelValue, 'an object of strings');
+export const LABELS = foreignRecord(LabelKey, LabelValue, 'an object of strings');
 
 /** Metadata that a user may write; the datastore adds `resourceVersion` and the like. */
 export const METADATA_FIELDS = {
@@ -21,7 +22,7 @@ export const METADATA_FIELDS = {
   labels: v.optional(LABELS),
   annotations: v.optional(
     v.pipe(
-      v.record(LabelKey, v.string('a string'), 'an object of strings'),
+      foreignRecord(LabelKey, v.string('a string'), 'an object of strings'),
       v.check(
         (all) => Object.entries(all).flat().join('').length <= LARGEST_ANNOTATIONS,
         'at most 256 KiB for all annotations',

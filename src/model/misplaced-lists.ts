@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { at, type Problem, showFound } from '../base/problem.ts';
 import { type Schema, shapeOf, unwrapped } from './schema-shape.ts';
 
@@ -23,7 +24,7 @@ export function misplacedLists(
     return value.flatMap((item: unknown, index) => misplacedLists(shape.item, item, { path: at(path, index), code }));
   }
   return Object.entries(value).flatMap(([key, field]: [string, unknown]) => {
-    const declared = Object.hasOwn(shape.entries, key) ? shape.entries[key] : undefined;
+    const declared = ownValue(shape.entries, key);
     return declared === undefined ? [] : misplacedLists(declared, field, { path: at(path, key), code });
   });
 }

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { foreignRecord } from '../base/foreign-record.ts';
 import { RuleNamespaceSelector, RuleSelector } from './policy-selectors.ts';
 import { CidrOrAddressText, wholeNumber } from './spec-types.ts';
 import { Ports, Protocol } from './protocol.ts';
@@ -88,7 +89,7 @@ const RuleMetadata = v.looseObject(
   {
     annotations: v.optional(
       v.pipe(
-        v.record(v.string('a string'), v.string('a string'), 'an object of strings'),
+        foreignRecord(v.string('a string'), v.string('a string'), 'an object of strings'),
         v.description('Free-form notes of the user.'),
       ),
     ),

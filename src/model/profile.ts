@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { foreignRecord } from '../base/foreign-record.ts';
 import { checkRules, RULE_RULES } from './check-rules.ts';
 import { jointRules, type KindDeclaration, nameColumn, wide } from './kind-info.ts';
 import { isLabelValue, isQualifiedName } from './metadata.ts';
@@ -10,7 +11,7 @@ import { API_VERSION, type Resource } from './resource.ts';
 const PREFIXES = [NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX];
 
 /** A prefix comes before a whole name, and the name of a service account is longer than the value of a label. */
-const APPLIED_LABELS = v.record(
+const APPLIED_LABELS = foreignRecord(
   v.pipe(
     v.string('a string'),
     v.check((key) => isQualifiedName(withoutPrefix(key)), 'a label name such as "example.org/name"'),

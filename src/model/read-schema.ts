@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { ownValue } from '../base/own-value.ts';
 import type { ErrorCode } from '../base/error-codes.ts';
 import { didYouMean, nearMiss, sameLetters } from '../base/near-miss.ts';
 import { at, type Edit, type Findings, type Fix, type Problem, showFound } from '../base/problem.ts';
@@ -26,24 +27,24 @@ export function readEntries<const E extends Entries>(
   raw: Readonly<Record<string, unknown>>,
   { path, code, problems }: Place & Pick<Findings, 'problems'>,
 ): Reading<E> {
-  const values: Record<string, unknown> = {};
+  const values: [string, unknown][] = [];
   let isComplete = true;
   for (const [key, schema] of Object.entries(entries)) {
-    const value = Object.hasOwn(raw, key) ? raw[key] : undefined;
+    const value = ownValue(raw, key);
     const result = v.safeParse(schema, value);
     const lists = result.success ? misplacedLists(schema, value, { path: at(path, key), code }) : [];
     if (lists.length > 0) {
       isComplete = false;
       problems.push(...lists);
     } else if (result.success) {
-      if (result.output !== undefined) values[key] = result.output;
+      if (result.output !== undefined) values.push([key, result.output]);
     } else {
       isComplete = false;
       problems.push(...problemsOf(result.issues, { path: at(path, key), code }));
     }
   }
   // Each key was read by its own schema just above; the compiler does not follow a loop over keys.
-  const read = values as Output<E>;
+  const read = Object.fromEntries(values) as Output<E>;
   return { values: read, complete: isComplete ? read : undefined };
 }
 

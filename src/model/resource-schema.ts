@@ -1,5 +1,6 @@
 import { type JsonSchema, toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
+import { ownValue } from '../base/own-value.ts';
 import { KIND_NAMES, KINDS, type ResourceKind } from './kinds.ts';
 import type { KindDeclaration } from './kind-info.ts';
 import { API_VERSION } from './resource.ts';
@@ -20,7 +21,7 @@ export function specSchema(kind: ResourceKind): JsonSchema {
   const converted = withDescriptions(schema, toJsonSchema(schema, { typeMode: 'input', errorMode: 'ignore' }));
   const properties = mapProperties(converted.properties ?? {}, (part, field) => ({
     ...part,
-    ...schemaRules.properties?.[field],
+    ...ownValue(schemaRules.properties, field),
   }));
   const { type = 'object', required = [] } = converted;
   return { type, properties, ...(required.length === 0 ? {} : { required }), ...schemaRules.spec };
@@ -92,7 +93,7 @@ function withDescriptions(schema: Schema, json: JsonSchema): JsonSchema {
   const said = { ...json, ...formatOf(schema), ...descriptionIn(schema) };
   if (shape.kind === 'object') {
     const within = mapProperties(properties, (part, key) => {
-      const field = shape.entries[key];
+      const field = ownValue(shape.entries, key);
       return field === undefined ? part : withDescriptions(field, part);
     });
     return { ...said, ...(Object.keys(within).length === 0 ? {} : { properties: within }) };

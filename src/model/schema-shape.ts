@@ -45,5 +45,5 @@ function mergeKeyOf(schema: Schema): string | undefined {
 
 /** The library types the parts of a schema only where its kind is known. */
 function has<K extends string>(schema: Schema, key: K): schema is Schema & Readonly<Record<K, unknown>> {
-  return key in schema;
+  return Object.hasOwn(schema, key);
 }

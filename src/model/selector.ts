@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { never } from '../base/errors.ts';
 import { parseSelector, type Selector } from './selector-parser.ts';
 
@@ -87,5 +88,5 @@ function quote(value: string): string {
 }
 
 function labelOf(labels: Labels, name: string): string | undefined {
-  return Object.hasOwn(labels, name) ? labels[name] : undefined;
+  return ownValue(labels, name);
 }

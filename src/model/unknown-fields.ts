@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { didYouMean, nearMiss } from '../base/near-miss.ts';
 import { at, type Problem } from '../base/problem.ts';
 import { isRecord } from './read-schema.ts';
@@ -8,7 +9,7 @@ export function unknownFields(entries: Readonly<Record<string, Schema>>, raw: un
   if (!isRecord(raw)) return [];
   const known = Object.keys(entries);
   return Object.entries(raw).flatMap(([key, value]) => {
-    const schema = Object.hasOwn(entries, key) ? entries[key] : undefined;
+    const schema = ownValue(entries, key);
     return schema === undefined
       ? [unknownField(at(path, key), { key, known })]
       : unknownWithin(schema, value, at(path, key));

@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import type { Actor } from './carry-out.ts';
 import type { Stage, WriteStep } from './plan.ts';
 
@@ -37,8 +38,9 @@ export function actStep<A extends Named, P>(acts: Acts<A, P>, data: A): WriteSte
 
 /** Returns the act of a step. */
 export function actOf<A extends Named, P>(acts: Acts<A, P>, { act }: A): Act<A, P> {
+  const byName: Readonly<Record<string, unknown>> = acts;
   // The name proves that the data is that of the act, which the compiler does not see.
-  return acts[act as A['act']] as unknown as Act<A, P>;
+  return ownValue(byName, act) as Act<A, P>;
 }
 
 /** Returns the actor of the steps of a table. */

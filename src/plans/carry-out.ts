@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { isNetplugError, NetplugError } from '../base/errors.ts';
 import type { Plan, Stage, Step, WriteStep } from './plan.ts';
 import {
@@ -94,8 +95,8 @@ async function finishedStages<A extends object>({
   if (record === undefined) return [];
   const finished = new Set<Step<A>>();
   for (const { key, step } of keyedSteps(record.plan)) {
-    if (step.kind !== 'write' || record.steps[key] === undefined) continue;
-    if (record.steps[key] !== 'begun' || (await actor.inspect(step, signal)) === 'after') finished.add(step);
+    if (step.kind !== 'write' || ownValue(record.steps, key) === undefined) continue;
+    if (ownValue(record.steps, key) !== 'begun' || (await actor.inspect(step, signal)) === 'after') finished.add(step);
   }
   return record.plan.stages
     .map((stage) => ({ ...stage, steps: stage.steps.filter((step) => finished.has(step)) }))
@@ -110,15 +111,15 @@ async function finishedStages<A extends object>({
 export async function resume<A extends object>(execution: Execution<A>): Promise<PlanOutcome | undefined> {
   const record = await readPlanRecord<A>(execution.records, execution.name);
   if (record === undefined || record.isOver || record.direction === 'undo') return undefined;
-  const steps = { ...record.steps };
+  const steps = new Map(Object.entries(record.steps));
   for (const { key, step } of keyedSteps(record.plan)) {
-    if (step.kind !== 'write' || steps[key] === 'earlier') continue;
+    if (step.kind !== 'write' || steps.get(key) === 'earlier') continue;
     const standing = await execution.actor.inspect(step, execution.signal);
-    if (standing === 'differs' || (standing === 'before' && steps[key] === 'done'))
+    if (standing === 'differs' || (standing === 'before' && steps.get(key) === 'done'))
       throw outdated(execution.name, step);
-    if (standing === 'after') steps[key] = 'done';
+    if (standing === 'after') steps.set(key, 'done');
   }
-  return goForward(execution, { ...record, steps });
+  return goForward(execution, { ...record, steps: Object.fromEntries(steps) });
 }
 
 /**
@@ -153,7 +154,7 @@ async function goForward<A extends object>(execution: Execution<A>, begun: PlanR
   let isWaiting = false;
   for (const { key, step, index, title } of keyedSteps(record.plan)) {
     if (isWaiting && index !== stage) break;
-    if (record.steps[key] === 'done' || record.steps[key] === 'earlier') {
+    if (ownValue(record.steps, key) === 'done' || ownValue(record.steps, key) === 'earlier') {
       execution.onSkip?.(step);
       continue;
     }
@@ -175,12 +176,12 @@ async function goForward<A extends object>(execution: Execution<A>, begun: PlanR
 async function goBack<A extends object>(execution: Execution<A>, begun: PlanRecord<A>): Promise<void> {
   const { actor, onStep, signal } = execution;
   const open = keyedSteps(begun.plan).flatMap(({ key, step }) =>
-    step.kind === 'write' && begun.steps[key] !== undefined ? [{ key, step }] : [],
+    step.kind === 'write' && ownValue(begun.steps, key) !== undefined ? [{ key, step }] : [],
   );
   for (const { key, step } of open) {
     const standing = await actor.inspect(step, signal);
     const isFinal = step.isFinal === true || actor.revert === undefined;
-    const isRefused = standing === 'after' ? isFinal : standing === 'differs' && begun.steps[key] === 'done';
+    const isRefused = standing === 'after' ? isFinal : standing === 'differs' && ownValue(begun.steps, key) === 'done';
     if (isRefused) throw outdated(execution.name, step);
   }
   let record = begun;
@@ -188,7 +189,7 @@ async function goBack<A extends object>(execution: Execution<A>, begun: PlanReco
   for (const { key, step } of open.toReversed()) {
     signal.throwIfAborted();
     // An undo that was interrupted has reverted it: the revert changes the version of the object.
-    if (record.steps[key] !== 'undoing' && (await actor.inspect(step, signal)) === 'differs') {
+    if (ownValue(record.steps, key) !== 'undoing' && (await actor.inspect(step, signal)) === 'differs') {
       left.push(step);
       continue;
     }

@@ -1,6 +1,7 @@
 import { mkdir, readFile, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as v from 'valibot';
+import { foreignRecord } from '../base/foreign-record.ts';
 import { removeDrafts, writeFileAtomically } from '../base/atomic-file.ts';
 import { sha256Of } from '../base/sha256.ts';
 import { errnoOf, NetplugError } from '../base/errors.ts';
@@ -45,7 +46,7 @@ const recordSchema = v.object({
   id: v.string(),
   plan: v.object({ stages: v.array(v.unknown()), notes: v.array(v.string()) }),
   direction: v.picklist(['forward', 'undo']),
-  steps: v.record(v.string(), v.picklist(STEP_STATES)),
+  steps: foreignRecord(v.string(), v.picklist(STEP_STATES)),
   isOver: v.boolean(),
 });
 

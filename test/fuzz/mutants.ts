@@ -9,6 +9,8 @@ const ODD_TEXTS = [
   '-1',
   '__proto__',
   'constructor',
+  'prototype',
+  'toString',
   '10.0.0.0/33',
   '10.0.0.1/24',
   '010.0.0.1',

@@ -11,7 +11,7 @@ import { blockFaults } from '../../src/model/ip-block.ts';
 import { KIND_NAMES } from '../../src/model/kinds.ts';
 import { resourceIdOf } from '../../src/model/resource-id.ts';
 import { endpointIdOf } from '../../src/model/workload-endpoint.ts';
-import type { ApiObject } from '../../src/kube/objects.ts';
+import { type ApiObject, readObject } from '../../src/kube/objects.ts';
 import { fuzz, HANG_MS, mustEqual } from './driver.ts';
 import { byteMutants, jsonMutants } from './mutants.ts';
 import { ENDPOINT, RESOURCES, sampleBlocks } from './samples.ts';
@@ -90,6 +90,13 @@ describe('stored records', () => {
     () => {
       const objects = sampleBlocks().map((block): unknown => blockObject(block, { uid: 'u', resourceVersion: '7' }));
       const count = fuzz(jsonMutants(objects), 0.2, (raw) => {
+        const { labels, annotations } = readObject(raw)?.metadata ?? {};
+        const written = (raw as { metadata?: { labels?: object; annotations?: object } } | null)?.metadata;
+        for (const [read, from] of [
+          [labels, written?.labels],
+          [annotations, written?.annotations],
+        ])
+          if (read !== undefined && read !== null) mustEqual(Object.keys(read), Object.keys(from ?? {}));
         const object = raw as ApiObject;
         // The client hands out objects with a name only.
         if (typeof object?.metadata?.name !== 'string') return;

@@ -1,4 +1,5 @@
 // A second, naive reading of Kubernetes NetworkPolicy: directly over its objects, and sharing no code with src/policy.
+import { ownValue } from '../../src/base/own-value.ts';
 import { BlockList, isIPv6 } from 'node:net';
 import type { KubernetesObject } from '../../src/model/from-kubernetes/kubernetes-object.ts';
 import type { KubernetesCluster } from './policy-clusters.ts';
@@ -126,11 +127,11 @@ function selects(
   { matchLabels = {}, matchExpressions = [] }: Selector,
   labels: Readonly<Record<string, string>>,
 ): boolean {
-  const isEqual = Object.entries(matchLabels).every(([key, value]) => labels[key] === value);
+  const isEqual = Object.entries(matchLabels).every(([key, value]) => ownValue(labels, key) === value);
   return (
     isEqual &&
     matchExpressions.every(({ key, operator, values = [] }) => {
-      const value = labels[key];
+      const value = ownValue(labels, key);
       if (operator === 'Exists') return value !== undefined;
       if (operator === 'DoesNotExist') return value === undefined;
       const isListed = value !== undefined && values.includes(value);

@@ -18,7 +18,7 @@ const NAMESPACES = ['x', 'y'];
 export const PORTS = [80, 81, 83];
 const PORT_NAMES = ['web', 'dns'];
 export const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
-const KEYS = ['app', 'team'];
+const KEYS = ['app', 'constructor'];
 const VALUES = ['a', 'b', ''];
 
 const labels: fc.Arbitrary<Record<string, string>> = fc.dictionary(

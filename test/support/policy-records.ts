@@ -8,7 +8,7 @@ import type { PolicyChange } from '../../src/policy/policy-change.ts';
 /** Random changes of the records that policies need: few names, labels and addresses, so that they meet and collide. */
 const NAMESPACES = ['x', 'y'];
 const namespace = fc.constantFrom(...NAMESPACES);
-const label = fc.constantFrom('app', 'team', 'pcns.team', 'netplug/namespace');
+const label = fc.constantFrom('app', 'constructor', 'pcns.prototype', 'netplug/namespace');
 const value = fc.constantFrom('a', 'b', 'x');
 const labels = fc.dictionary(label, value, { maxKeys: 3 });
 const address = fc.constantFrom('10.0.0.1', '10.0.0.2', '10.0.0.3', 'fd00::1', 'fd00::2');

@@ -1,4 +1,5 @@
 import { Command as Parser, CommanderError, Option as ParserOption, Argument as ParserArgument } from 'commander';
+import { ownValue } from '../../base/own-value.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Allowances } from './admit.ts';
 import type { KubeconfigFlags } from '../../config/connection-facts.ts';
@@ -98,7 +99,7 @@ export function buildParser(
       parsers.get(first) ??
       root
         .command(first)
-        .description(GROUPS[first] ?? '')
+        .description(ownValue(GROUPS, first) ?? '')
         .enablePositionalOptions();
     parsers.set(first, parser);
     addCommand(rest.length === 0 ? parser : parser.command(rest.join(' ')), command, choose);
@@ -115,7 +116,7 @@ function addCommand(parser: Parser, command: Command, choose: (asked: ParsedArgu
     const args = command.arguments.map(({ arity }, index) => all[index] ?? (arity === 'any' ? [] : undefined));
     const found = parser.opts<Record<string, unknown>>();
     const options = Object.fromEntries(
-      Object.entries(command.options).map(([name, { byDefault }]) => [name, found[name] ?? byDefault]),
+      Object.entries(command.options).map(([name, { byDefault }]) => [name, ownValue(found, name) ?? byDefault]),
     );
     choose({ command, given: { args, options } });
   });

@@ -1,5 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ownValue } from '../../base/own-value.ts';
 import { errnoOf, isNetplugError, NetplugError } from '../../base/errors.ts';
 import type { DocumentSource } from './documents.ts';
 import type { Context } from './ports.ts';
@@ -104,8 +105,12 @@ function unreadable(path: string, cause: unknown, hint = 'Name a file that can b
     EISDIR: 'it is a folder',
   };
   const errno = errnoOf(cause);
-  return new NetplugError('cli/usage', `Cannot read "${path}": ${reasons[errno ?? ''] ?? errno ?? String(cause)}`, {
-    hint,
-    cause,
-  });
+  return new NetplugError(
+    'cli/usage',
+    `Cannot read "${path}": ${ownValue(reasons, errno ?? '') ?? errno ?? String(cause)}`,
+    {
+      hint,
+      cause,
+    },
+  );
 }

@@ -152,7 +152,7 @@ async function eventsOfPacket(
 }
 
 function isEnd({ table, chain, verdict }: TraceEvent, own: string): boolean {
-  return verdict === 'drop' || (table === own && chain in LAST_CHAINS);
+  return verdict === 'drop' || (table === own && Object.hasOwn(LAST_CHAINS, chain));
 }
 
 /** Ids of rules by their handles. */

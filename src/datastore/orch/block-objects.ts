@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { foreignRecord } from '../../base/foreign-record.ts';
 import { decodeBlock, encodeBlock, type BlockRecord } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -88,7 +89,7 @@ export function readClaim({ metadata }: ApiObject): Claim | undefined {
 const borrowedOrdinals = v.pipe(
   v.string(),
   v.parseJson(),
-  v.record(v.string(), v.array(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535)))),
+  foreignRecord(v.string(), v.array(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535)))),
 );
 
 /** Returns the fields for routes from name, labels and annotations; without a valid annotation of borrowers, only the owner. */

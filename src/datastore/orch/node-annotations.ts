@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { ownValue } from '../../base/own-value.ts';
 import { type Problem, problemLine } from '../../base/problem.ts';
 import { NODE_BGP_FIELDS, NODE_FIELDS, type NodeSpec } from '../../model/node.ts';
 import { readEntries } from '../../model/read-schema.ts';
@@ -81,7 +82,7 @@ export function annotationChanges(facts: NodeFacts, annotations: Annotations): R
   const changes: Record<string, string | null> = {};
   const wanted: Readonly<Record<string, string | undefined>> = facts;
   for (const [fact, key] of Object.entries(FACTS)) {
-    const text = wanted[fact];
+    const text = ownValue(wanted, fact);
     if (annotations[key] !== text) changes[key] = text ?? null;
   }
   return changes;

@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import { forEachLimit } from '../../base/for-each-limit.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
@@ -91,7 +92,7 @@ async function* followMetadata(
 
 /** Reports whether the node owns the block or holds an address of it. */
 function isHolder({ metadata }: ApiObject, label: string): boolean {
-  return metadata.labels?.[label] !== undefined;
+  return ownValue(metadata.labels, label) !== undefined;
 }
 
 /** Reports whether the version increased. That of a restored API server may decrease, and be used again. */

@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
@@ -86,7 +87,7 @@ async function readNote(api: OrchApi, endpoint: WorkloadEndpoint, signal: AbortS
   if (answer?.outcome !== 'ok') return undefined;
   if (spec.podUID !== undefined && answer.value.metadata.uid !== spec.podUID) return undefined;
   const key = annotationKey(spec.endpoint);
-  const text = answer.value.metadata.annotations?.[key];
+  const text = ownValue(answer.value.metadata.annotations, key);
   const now = text === undefined ? undefined : readEndpoint(answer.value, key, text);
   if (now === undefined || now instanceof Unreadable) return undefined;
   const isSame = now.value.spec.containerID === spec.containerID && now.value.spec.network === spec.network;

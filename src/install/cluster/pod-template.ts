@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { ComponentOverride } from '../../model/installation.ts';
 import { SERVICES_ENDPOINT, SYSTEM_NAMESPACE } from './names.ts';
@@ -80,7 +81,7 @@ function container(
   { env: own = {}, resources }: ComponentOverride,
 ): Manifest {
   const variables = [
-    ...env.filter((variable) => own[variable.name] === undefined),
+    ...env.filter((variable) => ownValue(own, variable.name) === undefined),
     ...Object.entries(own).map(([variable, value]) => ({ name: variable, value })),
   ];
   return {

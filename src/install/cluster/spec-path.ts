@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import type { InstallationSpec } from '../../model/installation.ts';
 import { isRecord } from '../../model/read-schema.ts';
 
@@ -35,7 +36,7 @@ type Members = Readonly<Record<string, unknown>>;
 
 /** Returns what is at a path such as `a.b`; undefined when nothing is. */
 export function valueAt(object: unknown, path: string): unknown {
-  return path.split('.').reduce((inner, key) => (isRecord(inner) ? inner[key] : undefined), object);
+  return path.split('.').reduce((inner, key) => (isRecord(inner) ? ownValue(inner, key) : undefined), object);
 }
 
 /** Returns the object that has each value at its path. A value that is undefined is left out. */
@@ -47,6 +48,6 @@ export function objectOf(values: readonly (readonly [path: string, value: unknow
 }
 
 function withValue(object: Members, [key = '', ...rest]: readonly string[], value: unknown): Members {
-  const inner = object[key];
+  const inner = ownValue(object, key);
   return { ...object, [key]: rest.length === 0 ? value : withValue(isRecord(inner) ? inner : {}, rest, value) };
 }

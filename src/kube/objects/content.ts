@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { isRecord } from '../../model/read-schema.ts';
 
@@ -31,7 +32,7 @@ export function objectContent(object: Manifest): Manifest {
 export function labelIn(object: unknown, name: string): string | undefined {
   const metadata = isRecord(object) ? object['metadata'] : undefined;
   const labels = isRecord(metadata) ? metadata['labels'] : undefined;
-  const value = isRecord(labels) ? labels[name] : undefined;
+  const value = isRecord(labels) ? ownValue(labels, name) : undefined;
   return typeof value === 'string' ? value : undefined;
 }
 

@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { at, showFound } from '../../base/problem.ts';
@@ -32,7 +33,7 @@ export function diffValues(difference: Difference): readonly Difference[] {
   if (isDeepStrictEqual(was, is)) return [];
   if (isRecord(was) && isRecord(is)) {
     const keys = [...new Set([...Object.keys(was), ...Object.keys(is)])];
-    return keys.flatMap((key) => diffValues({ path: [...path, key], was: was[key], is: is[key] }));
+    return keys.flatMap((key) => diffValues({ path: [...path, key], was: ownValue(was, key), is: ownValue(is, key) }));
   }
   if (!isListOfRecords(was) || !isListOfRecords(is)) return [difference];
   const key = keyOfLists(was, is);
@@ -52,13 +53,14 @@ export function diffValues(difference: Difference): readonly Difference[] {
 export function missingPaths(desired: unknown, live: unknown, path: readonly FieldStep[] = []): readonly string[] {
   if (isEmpty(desired) && live === undefined) return [];
   if (isRecord(desired) && isRecord(live)) {
-    return Object.entries(desired).flatMap(([key, value]) => missingPaths(value, live[key], [...path, key]));
+    return Object.entries(desired).flatMap(([key, value]) => missingPaths(value, ownValue(live, key), [...path, key]));
   }
   if (isListOfRecords(desired) && isListOfRecords(live)) {
     const key = keyOfLists(desired, live);
     if (key !== undefined || desired.length === live.length) {
       return desired.flatMap((entry, index) => {
-        const twin = key === undefined ? live[index] : live.find((each) => each[key] === entry[key]);
+        const twin =
+          key === undefined ? live[index] : live.find((each) => ownValue(each, key) === ownValue(entry, key));
         return missingPaths(entry, twin, [...path, elementStep(key)(entry)]);
       });
     }
@@ -94,7 +96,7 @@ function keyOfLists(...lists: readonly (readonly Manifest[])[]): string | undefi
 /** Elements are told apart by a field that each of them has once, and otherwise by all they hold. */
 function elementStep(key: string | undefined): (element: Manifest) => Exclude<FieldStep, string> {
   if (key === undefined) return (element) => ({ element: canonical(element) });
-  return (element) => ({ key, is: String(element[key]) });
+  return (element) => ({ key, is: String(ownValue(element, key)) });
 }
 
 export function isListOfRecords(value: unknown): value is readonly Manifest[] {

@@ -1,4 +1,6 @@
 import * as v from 'valibot';
+import { ownValue } from '../../base/own-value.ts';
+import { foreignRecord } from '../../base/foreign-record.ts';
 import { isRecord } from '../../model/read-schema.ts';
 import type { ApiObject } from '../objects.ts';
 
@@ -9,7 +11,7 @@ const entries = v.array(
     manager: v.optional(v.string(), ''),
     operation: v.optional(v.string(), ''),
     subresource: v.optional(v.string(), ''),
-    fieldsV1: v.optional(v.record(v.string(), v.unknown()), {}),
+    fieldsV1: v.optional(foreignRecord(v.string(), v.unknown()), {}),
   }),
 );
 type ManagedEntry = v.InferOutput<typeof entries>[number];
@@ -61,7 +63,7 @@ function releaseWriters(object: ApiObject): readonly ManagedEntry[] {
   const writersOf = (label: string): readonly ManagedEntry[] =>
     managersOf(object).filter(({ fieldsV1: { 'f:metadata': metadata } }) => {
       const labels = isRecord(metadata) ? metadata['f:labels'] : undefined;
-      return isRecord(labels) && label in labels;
+      return isRecord(labels) && Object.hasOwn(labels, label);
     });
   const writers = writersOf(RELEASE_FIELD);
   return writers.length > 0 ? writers : writersOf(PRODUCT_FIELD);
@@ -81,7 +83,7 @@ function union(a: Raw, b: Raw): Raw {
   const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
   return Object.fromEntries(
     [...keys].map((key) => {
-      const [left, right] = [a[key], b[key]];
+      const [left, right] = [ownValue(a, key), ownValue(b, key)];
       return [key, isRecord(left) && isRecord(right) ? union(left, right) : (left ?? right)];
     }),
   );

@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import { isRecord } from '../../model/read-schema.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { Collection } from '../paths.ts';
@@ -48,7 +49,7 @@ export function referenceTo(
   kind: string,
   { name, namespace = '' }: { readonly name: string; readonly namespace?: string },
 ): ObjectReference {
-  return { apiVersion: API_VERSIONS[kind] ?? 'v1', kind, namespace, name };
+  return { apiVersion: ownValue(API_VERSIONS, kind) ?? 'v1', kind, namespace, name };
 }
 
 /** Returns a key that is unique among objects and readable in messages, such as `DaemonSet netplug-system/netplug-node`. */

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { ownValue } from '../../base/own-value.ts';
 import type { ApiObject } from '../objects.ts';
 import { findCondition, isConditionTrue } from './conditions.ts';
 
@@ -95,7 +96,7 @@ export function podState(object: ApiObject): PodState {
       .flatMap(({ state, lastState }) => [state.terminated, lastState.terminated])
       .find((each) => (each?.exitCode ?? 0) !== 0) ?? undefined;
   const isReady = isConditionTrue(object, 'Ready') && own.every(({ ready }) => ready);
-  const phase = isReady ? 'ready' : (PHASES[status.phase] ?? 'pending');
+  const phase = isReady ? 'ready' : (ownValue(PHASES, status.phase) ?? 'pending');
   const restarted = own.map(({ lastState }) => lastState.terminated?.finishedAt ?? '').filter((time) => time !== '');
   return {
     name,

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { foreignRecord } from '../../base/foreign-record.ts';
 import { isLabelValue, isQualifiedName } from '../metadata.ts';
 
 const LabelKey = v.pipe(v.string(), v.check(isQualifiedName, 'a key of it is no label name'));
@@ -14,7 +15,7 @@ const Expression = v.variant('operator', [
 ]);
 
 export const LabelSelector = v.object({
-  matchLabels: v.nullish(v.record(LabelKey, Value), {}),
+  matchLabels: v.nullish(foreignRecord(LabelKey, Value), {}),
   matchExpressions: v.nullish(v.array(Expression), []),
 });
 

@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import { hasPorts, isNamedProtocol, protocolName } from '../../model/protocol.ts';
 import type { ShownFlow } from '../../model/shown-flows.ts';
 import { type Address, bitsOf, formatAddress, tryParseAddress } from '../../net/address.ts';
@@ -153,7 +154,7 @@ function withoutPort({ protocol, icmp }: ShownFlow): AllowedPort {
 }
 
 function hasLabels(pod: PolicyEndpoint, { labels }: Workload): boolean {
-  return Object.entries(labels).every(([label, value]) => pod.labels[label] === value);
+  return Object.entries(labels).every(([label, value]) => ownValue(pod.labels, label) === value);
 }
 
 interface FlowEnd {

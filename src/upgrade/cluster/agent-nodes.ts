@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET } from '../../install/cluster/names.ts';
 import { isRecord } from '../../model/read-schema.ts';
@@ -31,7 +32,7 @@ export function runsOn(
   const selector = Object.entries(recordIn(pod, 'nodeSelector'));
   const tolerations = Array.isArray(pod['tolerations']) ? pod['tolerations'].filter(isRecord) : [];
   return (
-    selector.every(([key, value]) => labels[key] === value) &&
+    selector.every(([key, value]) => ownValue(labels, key) === value) &&
     fitsAffinity(pod, { name, labels }) &&
     taints.every((taint) => tolerations.some((toleration) => isTolerated(taint, toleration)) || !isRepelling(taint))
   );

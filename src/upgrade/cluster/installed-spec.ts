@@ -101,11 +101,10 @@ function datastoreIn(container: Fields): ClusterDatastore {
 /** Returns what the user changed in a workload, as far as an Installation can express it. Pure. */
 export function overrideOf(live: Manifest, own: Manifest): ComponentOverride | undefined {
   const [[mine = {}], [theirs = {}]] = [containersIn(own), containersIn(live)];
-  const env: Record<string, string> = {};
-  for (const variable of listIn(theirs, 'env')) {
+  const changed = listIn(theirs, 'env').flatMap((variable) => {
     const [name, value] = [textIn(variable, 'name'), variable['value']];
-    if (typeof value === 'string' && variableIn(mine, name) !== value) env[name] = value;
-  }
+    return typeof value === 'string' && variableIn(mine, name) !== value ? [[name, value] as const] : [];
+  });
   const resources = theirs['resources'];
   // The API leaves out an empty list.
   const { tolerations = [] } = podSpecIn(live);
@@ -113,7 +112,7 @@ export function overrideOf(live: Manifest, own: Manifest): ComponentOverride | u
   const further = Object.entries(selector).filter(([key]) => key !== 'kubernetes.io/os');
   const [labels, annotations] = [furtherOf('labels', live, own), furtherOf('annotations', live, own)];
   const override = {
-    ...(Object.keys(env).length === 0 ? {} : { env }),
+    ...(changed.length === 0 ? {} : { env: Object.fromEntries(changed) }),
     ...(isRecord(resources) && Object.keys(resources).length > 0 ? { resources } : {}),
     ...(isDeepStrictEqual(tolerations, podSpecIn(own)['tolerations']) ? {} : { tolerations }),
     ...(further.length === 0 ? {} : { nodeSelector: Object.fromEntries(further) }),
@@ -127,6 +126,6 @@ export function overrideOf(live: Manifest, own: Manifest): ComponentOverride | u
 /** Returns what the pods of a workload have besides what netplug gives them. */
 function furtherOf(part: 'labels' | 'annotations', live: Manifest, own: Manifest): Readonly<Record<string, string>> {
   const [theirs, mine] = [metadataIn(templateIn(live))[part], metadataIn(templateIn(own))[part]];
-  const further = Object.entries(theirs).filter(([key]) => !(key in mine) && key !== RESTARTED_AT);
+  const further = Object.entries(theirs).filter(([key]) => !Object.hasOwn(mine, key) && key !== RESTARTED_AT);
   return Object.fromEntries(further);
 }

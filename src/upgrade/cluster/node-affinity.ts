@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import { listIn, recordIn, textIn } from './objects-in.ts';
 import type { NodeState } from '../../kube/status/node-state.ts';
 
@@ -18,7 +19,7 @@ export function fitsAffinity(
     const [expressions, fields] = [listIn(term, 'matchExpressions'), listIn(term, 'matchFields')];
     return (
       expressions.length + fields.length > 0 &&
-      expressions.every((requirement) => isMet(requirement, labels[textIn(requirement, 'key')])) &&
+      expressions.every((requirement) => isMet(requirement, ownValue(labels, textIn(requirement, 'key')))) &&
       fields.every((requirement) => textIn(requirement, 'key') === 'metadata.name' && isMet(requirement, name))
     );
   });

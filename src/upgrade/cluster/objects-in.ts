@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { isRecord } from '../../model/read-schema.ts';
 
@@ -46,7 +47,7 @@ export function releaseIn(image: string): string | undefined {
 }
 
 export function recordIn(object: Readonly<Record<string, unknown>>, key: string): Readonly<Record<string, unknown>> {
-  const value = object[key];
+  const value = ownValue(object, key);
   return isRecord(value) ? value : {};
 }
 
@@ -55,12 +56,12 @@ export function listIn(
   object: Readonly<Record<string, unknown>>,
   key: string,
 ): readonly Readonly<Record<string, unknown>>[] {
-  const value = object[key];
+  const value = ownValue(object, key);
   return Array.isArray(value) ? value.filter(isRecord) : [];
 }
 
 export function textIn(object: Readonly<Record<string, unknown>>, key: string): string {
-  const value = object[key];
+  const value = ownValue(object, key);
   return typeof value === 'string' ? value : '';
 }
 

@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import { type Problem, problemsError } from '../../base/problem.ts';
 import { automaticName, CONTROLLERS, isAutomatic } from '../../model/automatic-host-endpoint.ts';
 import type { ControllersConfiguration } from '../../model/controllers-configuration.ts';
@@ -54,13 +55,13 @@ function labelsByNode(
   upgradeLabel: string,
   problems: Problem[],
 ): ReadonlyMap<string, Labels> {
-  const byNode = new Map<string, Record<string, string>>();
+  const byNode = new Map<string, Map<string, string>>();
   for (const { metadata, spec } of old) {
-    const labels = byNode.get(spec.node) ?? {};
+    const labels = byNode.get(spec.node) ?? new Map<string, string>();
     byNode.set(spec.node, labels);
     for (const [key, value] of Object.entries(metadata.labels ?? {})) {
       if (key === upgradeLabel) continue;
-      const other = labels[key];
+      const other = labels.get(key);
       if (other !== undefined && other !== value)
         problems.push(
           problem(
@@ -68,10 +69,10 @@ function labelsByNode(
             `label ${key} is "${value}", and "${other}" at another one of node "${spec.node}"`,
           ),
         );
-      labels[key] = value;
+      labels.set(key, value);
     }
   }
-  return byNode;
+  return new Map([...byNode].map(([node, labels]) => [node, Object.fromEntries(labels)]));
 }
 
 interface Copy {
@@ -91,11 +92,11 @@ function copySteps({ node: name, labels, facts, options }: Copy, problems: Probl
   }
   const there = node.metadata.labels ?? {};
   for (const [key, value] of Object.entries(labels)) {
-    const other = there[key];
+    const other = ownValue(there, key);
     if (other === undefined || other === value) continue;
     problems.push(problem(`Node "${name}"`, `label ${key} is "${other}" there, and "${value}" at its host endpoint`));
   }
-  const missing = Object.entries(labels).filter(([key]) => there[key] === undefined);
+  const missing = Object.entries(labels).filter(([key]) => ownValue(there, key) === undefined);
   if (missing.length === 0) return [];
   const pairs = missing.map(([key, value]) => `${key}=${value}`);
   const after: Node = { ...node, metadata: { ...node.metadata, labels: { ...there, ...Object.fromEntries(missing) } } };
@@ -159,7 +160,7 @@ function lostBesides({ metadata, spec }: HostEndpoint): string[] {
 }
 
 function hasLabels(there: Labels, wanted: Labels): boolean {
-  return Object.entries(wanted).every(([key, value]) => there[key] === value);
+  return Object.entries(wanted).every(([key, value]) => ownValue(there, key) === value);
 }
 
 function problem(path: string, message: string): Problem {

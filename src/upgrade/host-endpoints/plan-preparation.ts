@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { ownValue } from '../../base/own-value.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import type { GlobalNetworkPolicy } from '../../model/policy.ts';
@@ -22,7 +23,9 @@ export interface PreparationFacts {
 export function planPreparation({ endpoints, policy }: PreparationFacts, names: UpgradeNames): ResourcePlan {
   const temporary = temporaryPolicy(names);
   if (policy !== undefined) assertOurs(policy, temporary);
-  const unlabelled = userCreated(endpoints).filter(({ metadata }) => metadata.labels?.[names.label] === undefined);
+  const unlabelled = userCreated(endpoints).filter(
+    ({ metadata }) => ownValue(metadata.labels, names.label) === undefined,
+  );
   return {
     stages: [
       {
@@ -47,7 +50,7 @@ export function planPreparation({ endpoints, policy }: PreparationFacts, names: 
 /** The end of the procedure, after the logs are read and the policies that are needed are there. */
 export function planUndo({ endpoints, policy }: PreparationFacts, names: UpgradeNames): ResourcePlan {
   if (policy !== undefined) assertOurs(policy, temporaryPolicy(names));
-  const labelled = endpoints.filter(({ metadata }) => metadata.labels?.[names.label] === '');
+  const labelled = endpoints.filter(({ metadata }) => ownValue(metadata.labels, names.label) === '');
   return {
     stages: [
       { title: 'Delete the temporary policy', steps: policy === undefined ? [] : [deleteStep(policy)] },

@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
+import { ownValue } from '../../../base/own-value.ts';
+import { foreignRecord } from '../../../base/foreign-record.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import type { Node } from '../../../model/node.ts';
 
@@ -7,7 +9,7 @@ import type { Node } from '../../../model/node.ts';
 const ORCH_NODE = 'netplug/orch-node';
 
 type Labels = Readonly<Record<string, string>>;
-const Copied = v.object({ uid: v.string(), labels: v.record(v.string(), v.string()) });
+const Copied = v.object({ uid: v.string(), labels: foreignRecord(v.string(), v.string()) });
 
 /** Reports whether the orchestrator has, or had, a Node of this name. Other nodes are none of its business. */
 export function isOfOrchestrator({ metadata }: Node): boolean {
@@ -23,7 +25,7 @@ export function withOrchestratorNode(node: Node, of: Node, syncLabels: boolean):
   const copied = copiedIn(annotations[ORCH_NODE]);
   const theirs = syncLabels ? (of.metadata.labels ?? {}) : copied.labels;
   const own = Object.entries(labels).filter(
-    ([key, value]) => Object.hasOwn(theirs, key) || copied.labels[key] !== value,
+    ([key, value]) => Object.hasOwn(theirs, key) || ownValue(copied.labels, key) !== value,
   );
   const after = syncLabels ? { ...Object.fromEntries(own), ...theirs } : labels;
   const note = noteOf({ uid: of.metadata.uid ?? '', labels: theirs });

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import type { WebhookState } from '../../../checks/cluster-facts.ts';
 import { AGENT_SET, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
@@ -59,6 +60,10 @@ function resourcesOf(hook: Fields): readonly string[] {
 
 /** Reports whether a LabelSelector matches the labels. */
 function selects(selector: Fields, labels: Readonly<Record<string, string>>): boolean {
-  const isEqual = Object.entries(recordIn(selector, 'matchLabels')).every(([key, value]) => labels[key] === value);
-  return isEqual && listIn(selector, 'matchExpressions').every((each) => isMet(each, labels[textIn(each, 'key')]));
+  const isEqual = Object.entries(recordIn(selector, 'matchLabels')).every(
+    ([key, value]) => ownValue(labels, key) === value,
+  );
+  return (
+    isEqual && listIn(selector, 'matchExpressions').every((each) => isMet(each, ownValue(labels, textIn(each, 'key'))))
+  );
 }

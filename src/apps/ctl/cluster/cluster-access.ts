@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { ownValue } from '../../../base/own-value.ts';
 import { NetplugError, reasonOf } from '../../../base/errors.ts';
 import type { Datastore, OrchSettings } from '../../../config/connection.ts';
 import { faultsOf } from '../../../install/cluster/checks/certificate-checks.ts';
@@ -63,7 +64,8 @@ export async function readClusterConnection(
 /** Reads the etcd that the file of --config or the variables name. @throws cli/usage, netconf/invalid */
 async function readEtcd(context: Context): Promise<ChosenConnection> {
   const { config, env } = context;
-  if (config === undefined && !KV_SERVERS.some((key) => (env[key.toUpperCase()] ?? '') !== '')) throw noEndpoints();
+  if (config === undefined && !KV_SERVERS.some((key) => (ownValue(env, key.toUpperCase()) ?? '') !== ''))
+    throw noEndpoints();
   const flags = { file: undefined, context: undefined };
   return chooseConnection({ ...(await readConnectionFacts(context)), flags }, 'cluster');
 }

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { type Command, type Completion, longFlag, type Option, type Options } from '../command.ts';
 
 /** One word that could stand next. */
@@ -82,7 +83,7 @@ function readWords({ commands, globals, words }: Line): State {
     else if (word.startsWith('-') && !isBehindDashes) {
       const [flag, value] = splitFlag(word);
       const name = findName(optionsNow(), flag);
-      if (name === undefined || optionsNow()[name]?.value === undefined) continue;
+      if (name === undefined || ownValue(optionsNow(), name)?.value === undefined) continue;
       if (value === undefined) open = name;
       else values.set(name, value);
     } else if (args.length === 0 && subcommands(commands, path).some((each) => each.word === word)) path.push(word);
@@ -94,7 +95,7 @@ function readWords({ commands, globals, words }: Line): State {
     command: commandAt(),
     options,
     args,
-    open: open === undefined ? undefined : options[open],
+    open: open === undefined ? undefined : ownValue(options, open),
     values,
     isBehindDashes,
   };
@@ -152,7 +153,7 @@ function flagsOf(options: Options): readonly Candidate[] {
 
 function findOption(options: Options, flag: string): Option | undefined {
   const name = findName(options, flag);
-  return name === undefined ? undefined : options[name];
+  return name === undefined ? undefined : ownValue(options, name);
 }
 
 function findName(options: Options, flag: string): string | undefined {

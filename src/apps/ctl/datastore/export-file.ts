@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { ownValue } from '../../../base/own-value.ts';
 import { sha256Of } from '../../../base/sha256.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
@@ -137,18 +138,18 @@ function checksumOf(parts: Parts): string {
 }
 
 function countsOf({ resources, blocks, endpoints }: Parts): Counts {
-  const counts: Record<string, number> = {};
+  const counts = new Map<string, number>();
   for (const each of resources) {
     const kind = isRecord(each) ? String(each['kind']) : '';
-    counts[kind] = (counts[kind] ?? 0) + 1;
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
   }
-  if (blocks.length > 0) counts['block'] = blocks.length;
-  if (endpoints.length > 0) counts['endpoint'] = endpoints.length;
-  return counts;
+  if (blocks.length > 0) counts.set('block', blocks.length);
+  if (endpoints.length > 0) counts.set('endpoint', endpoints.length);
+  return Object.fromEntries(counts);
 }
 
 function isParts(raw: unknown): raw is Parts & Record<string, unknown> {
-  return isRecord(raw) && ['resources', 'blocks', 'endpoints'].every((key) => Array.isArray(raw[key]));
+  return isRecord(raw) && ['resources', 'blocks', 'endpoints'].every((key) => Array.isArray(ownValue(raw, key)));
 }
 
 function unusable(name: string, why: string): NetplugError {

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { compareText } from '../../../datastore/order.ts';
 import { nodeFactsOf } from '../../../datastore/node-facts.ts';
 import { isDnsSubdomain } from '../../../model/dns-name.ts';
@@ -100,7 +101,9 @@ function itemsForOrch({ resources, blocks, endpoints }: Exported, { contents }: 
 function nodeNotes({ metadata, spec }: Node, there: Node | undefined): string[] {
   const { name } = metadata;
   if (there === undefined) return [];
-  const labels = Object.entries(metadata.labels ?? {}).filter(([key, value]) => there.metadata.labels?.[key] !== value);
+  const labels = Object.entries(metadata.labels ?? {}).filter(
+    ([key, value]) => ownValue(there.metadata.labels, key) !== value,
+  );
   const { asNumber, routeReflectorClusterID } = spec.bgp ?? {};
   const annotations = [
     ['netplug/ASNumber', asNumber, there.spec.bgp?.asNumber],

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { type Command, command, flagOption, notAllowed, value } from '../command.ts';
 import { SOCKET } from '../common-options.ts';
 import { BIN_DIR_OPTION, CONF_DIR_OPTION, HEALTH_OPTION } from '../doctor/doctor-commands.ts';
@@ -37,7 +38,7 @@ Run the command as root on the affected node.`,
 /** Parses a timestamp or an age such as 2h. */
 function readSince(text: string): (nowMs: number) => number {
   const [, amount, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
-  if (amount !== undefined) return (nowMs) => nowMs - Number(amount) * (UNIT_MS[unit] ?? 0);
+  if (amount !== undefined) return (nowMs) => nowMs - Number(amount) * (ownValue(UNIT_MS, unit) ?? 0);
   const at = /^\d{4}-\d{2}-\d{2}/.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(at) ? notAllowed('Allowed is 30m, 2h, 3d or a time such as 2026-01-02T03:04:05Z.') : () => at;
 }

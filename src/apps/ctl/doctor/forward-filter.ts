@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { FAMILIES } from '../../../net/address.ts';
 import { type Cidr, cidrContains, tryReadCidr } from '../../../net/cidr.ts';
 import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
@@ -74,7 +75,7 @@ function verdictOf(
   chain: string,
   isMet: (match: string) => boolean,
 ): 'accept' | 'drop' | undefined {
-  for (const { matches, action } of filter.rules[chain] ?? []) {
+  for (const { matches, action } of ownValue(filter.rules, chain) ?? []) {
     if (action === undefined || !matches.every(isMet)) continue;
     if (action === 'return') return undefined;
     const verdict = action.startsWith('>') ? verdictOf(filter, action.slice(1), isMet) : action;

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { isTooOld, REQUIREMENTS } from '../../../model/requirements.ts';
 import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import type { ForwardDropper } from './forward-filter.ts';
@@ -119,7 +120,7 @@ export const KERNEL = topic({
 });
 
 function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): Fault[] {
-  const found = sysctls[path];
+  const found = ownValue(sysctls, path);
   if (found === wanted || found === undefined) return [];
   // The name of an interface may contain dots, which sysctl accepts only in a path with slashes.
   return [
@@ -145,5 +146,8 @@ function acceptCommand({ family, table, chain, insertInto, isLegacy }: ForwardDr
 
 /** Returns the larger of both settings, which the kernel applies. */
 function effective(sysctls: KernelFacts['sysctls'], device: string): number {
-  return Math.max(Number(sysctls['ipv4/conf/all/rp_filter']), Number(sysctls[`ipv4/conf/${device}/rp_filter`]));
+  return Math.max(
+    Number(sysctls['ipv4/conf/all/rp_filter']),
+    Number(ownValue(sysctls, `ipv4/conf/${device}/rp_filter`)),
+  );
 }

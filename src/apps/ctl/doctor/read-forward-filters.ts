@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ownValue } from '../../../base/own-value.ts';
 import { exec } from '../../../base/exec.ts';
 import type { FilterRule, ForwardFilter } from './forward-filter.ts';
 
@@ -50,18 +51,18 @@ async function readChains(
   first: string,
   signal: AbortSignal,
 ): Promise<ForwardFilter['rules']> {
-  const rules: Record<string, readonly FilterRule[]> = {};
+  const rules = new Map<string, readonly FilterRule[]>();
   for (const due = [first]; due.length > 0;) {
     const chain = due.pop() ?? first;
-    if (chain in rules) continue;
+    if (rules.has(chain)) continue;
     const entries = await listNft(['chain', ...where, chain], signal);
     const read = entries.flatMap(({ rule }) =>
       rule === undefined ? [] : readNftRule(rule as { expr: readonly Json[] }),
     );
-    rules[chain] = read;
+    rules.set(chain, read);
     due.push(...read.flatMap(({ action }) => (action?.startsWith('>') === true ? [action.slice(1)] : [])));
   }
-  return rules;
+  return Object.fromEntries(rules);
 }
 
 async function listNft(what: readonly string[], signal: AbortSignal): Promise<readonly Json[]> {
@@ -113,14 +114,14 @@ async function readLegacy(
 /** Parses the output of `iptables -S` for the table `filter`. */
 export function readLegacyTable(family: 'ip' | 'ip6', text: string): ForwardFilter {
   const lines = text.split('\n').map((line) => line.split(' '));
-  const rules: Record<string, FilterRule[]> = {};
+  const rules = new Map<string, FilterRule[]>();
   let policy: ForwardFilter['policy'] = 'accept';
   for (const [command, chain = '', ...words] of lines) {
     if (command === '-P' && chain === 'FORWARD' && words[0] === 'DROP') policy = 'drop';
-    if (command === '-N') rules[chain] ??= [];
-    if (command === '-A') (rules[chain] ??= []).push(readLegacyRule(words));
+    if (command === '-N') rules.set(chain, rules.get(chain) ?? []);
+    if (command === '-A') rules.set(chain, [...(rules.get(chain) ?? []), readLegacyRule(words)]);
   }
-  return { family, table: 'filter', chain: 'FORWARD', isLegacy: true, policy, rules };
+  return { family, table: 'filter', chain: 'FORWARD', isLegacy: true, policy, rules: Object.fromEntries(rules) };
 }
 
 const LEGACY_FIELDS: Readonly<Record<string, string>> = {
@@ -136,7 +137,7 @@ function readLegacyRule(words: readonly string[]): FilterRule {
   const parts = conditions === '' ? [] : conditions.split(' ');
   const matches: string[] = [];
   for (let at = 0; at < parts.length; at += 2) {
-    const field = LEGACY_FIELDS[parts[at] ?? ''];
+    const field = ownValue(LEGACY_FIELDS, parts[at] ?? '');
     matches.push(field === undefined ? '?' : `${field} ${(parts[at + 1] ?? '').replace(/\+$/, '*')}`);
   }
   const [name] = target?.split(' ') ?? [];

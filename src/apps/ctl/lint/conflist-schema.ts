@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { CNI_VERSIONS } from '../../../config/netconf.ts';
 import { netconfJsonSchema } from '../../../config/schema.ts';
 import { CHAINED, CHAINED_TYPES } from '../../../config/lint-chain.ts';
@@ -40,7 +41,7 @@ function ownEntry(): Schema {
 }
 
 function chainedEntry(type: string): Schema {
-  const { flags = [], capability = '' } = CHAINED[type] ?? {};
+  const { flags = [], capability = '' } = ownValue(CHAINED, type) ?? {};
   const capabilities = { type: 'object', properties: { [capability]: { type: 'boolean' } } };
   return {
     properties: { ...Object.fromEntries(flags.map((flag) => [flag, { type: 'boolean' }])), capabilities },

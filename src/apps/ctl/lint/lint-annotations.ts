@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { type Findings, at, emptyFindings, showFound, type Warning } from '../../../base/problem.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { ANNOTATIONS, inspectAnnotations } from '../../../config/annotations.ts';
@@ -82,7 +83,7 @@ function readTexts(annotations: Raw, { problems }: Findings): Texts {
   const texts: [string, string][] = [];
   for (const key of [...ALL_ANNOTATIONS, ...Object.values(BANDWIDTH_ANNOTATIONS)]) {
     if (!Object.hasOwn(annotations, key)) continue;
-    const value = annotations[key];
+    const value = ownValue(annotations, key);
     if (typeof value === 'string') texts.push([key, value]);
     else {
       const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : JSON.stringify(value);

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { nearMiss } from '../../../base/near-miss.ts';
 import { at, joinPaths } from '../../../base/problem.ts';
 import { decodeResource } from '../../../model/decode-resource.ts';
@@ -46,12 +47,12 @@ function lintObject(raw: unknown, path: string, advise: ClusterAdvice): readonly
   if (kind === 'Namespace') {
     return lintAnnotations(raw['metadata'], { on: 'namespace', path: joinPaths(path, 'metadata') });
   }
-  const steps = typeof kind === 'string' && Object.hasOwn(TEMPLATES, kind) ? TEMPLATES[kind] : undefined;
+  const steps = typeof kind === 'string' ? ownValue(TEMPLATES, kind) : undefined;
   return steps === undefined ? [] : lintTemplate(raw, path, steps);
 }
 
 function lintTemplate(raw: Raw, path: string, steps: readonly string[]): readonly Remark[] {
-  const template = steps.reduce<unknown>((value, step) => (isRecord(value) ? value[step] : undefined), raw);
+  const template = steps.reduce<unknown>((value, step) => (isRecord(value) ? ownValue(value, step) : undefined), raw);
   const place = at('', ...steps, 'metadata');
   const spec = raw['spec'];
   const replicas = isRecord(spec) && typeof spec['replicas'] === 'number' ? spec['replicas'] : 1;

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { didYouMean, nearMiss } from '../../../base/near-miss.ts';
 import { anyResourceJsonSchema, resourceJsonSchema } from '../../../model/resource-schema.ts';
@@ -16,7 +17,7 @@ export const SCHEMAS = Object.keys(MAKE);
 
 /** Prints the schema of a network configuration, a list, any resource, or one kind of resource. @throws cli/usage */
 export async function printSchema(io: Pick<Io, 'stdout'>, of: string, kind: string | undefined): Promise<Status> {
-  const make = MAKE[of];
+  const make = ownValue(MAKE, of);
   if (make === undefined || (kind !== undefined && of !== 'resource')) throw unknownSchema(of, kind);
   io.stdout(`${JSON.stringify(make(kind), undefined, 2)}\n`);
   return Promise.resolve(0);

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { RECOMMENDED_KINDS } from '../../../policy/reach/recommend-policies.ts';
 import { choice, type Command, command, flagOption, notAllowed, one, value } from '../command.ts';
 import { SOCKET } from '../common-options.ts';
@@ -72,7 +73,7 @@ Review the policies, and see what they cut with "policy plan", before you apply 
 
 function seconds(text: string): number {
   const [, number, unit = ''] = /^(\d{1,4})([smh])$/.exec(text) ?? [];
-  const asked = Number(number) * (UNITS[unit] ?? Number.NaN);
+  const asked = Number(number) * (ownValue(UNITS, unit) ?? Number.NaN);
   return asked >= 1 && asked <= KEPT_SECONDS
     ? asked
     : notAllowed('Allowed is a time such as 30s, 10m or 1h, at most 1h.');

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import type { ShownCell, ShownMap } from './shown-map.ts';
 
 /** In pixels. */
@@ -158,5 +159,5 @@ function escaped(label: string): string {
     "'": '&#39;',
   };
   // XML allows no control characters.
-  return label.replaceAll(/[&<>"']/g, (character) => names[character] ?? '').replaceAll(/\p{Cc}/gu, ' ');
+  return label.replaceAll(/[&<>"']/g, (character) => ownValue(names, character) ?? '').replaceAll(/\p{Cc}/gu, ' ');
 }

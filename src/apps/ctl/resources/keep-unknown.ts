@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { ownValue } from '../../../base/own-value.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { type Schema, type Shape, shapeOf } from '../../../model/schema-shape.ts';
 
@@ -16,7 +17,7 @@ export const byPlace: Twins = (items, { index }) => items[index];
 /** The one whose merge key is the same, or else everything that is declared. */
 const byIdentity: Twins = (items, { each }, { item, mergeKey }) => {
   const identityOf = (one: unknown): unknown =>
-    mergeKey !== undefined && isRecord(one) ? one[mergeKey] : declaredPart(one, item);
+    mergeKey !== undefined && isRecord(one) ? ownValue(one, mergeKey) : declaredPart(one, item);
   return items.find((other) => isDeepStrictEqual(identityOf(other), identityOf(each)));
 };
 
@@ -35,10 +36,12 @@ export function keepUnknown(wanted: unknown, { stored, schema }: Kept, twinOf: T
     const { entries } = shape;
     const kept = Object.entries(stored).filter(([key]) => !Object.hasOwn(entries, key));
     const merged = Object.entries(wanted).map(([key, value]) => {
-      const declared = entries[key];
+      const declared = ownValue(entries, key);
       return [
         key,
-        declared === undefined ? value : keepUnknown(value, { stored: stored[key], schema: declared }, twinOf),
+        declared === undefined
+          ? value
+          : keepUnknown(value, { stored: ownValue(stored, key), schema: declared }, twinOf),
       ];
     });
     return Object.fromEntries([...kept, ...merged]);
@@ -54,6 +57,6 @@ export function declaredPart(value: unknown, schema: Schema): unknown {
   const shape = shapeOf(schema);
   if (shape.kind === 'array' && Array.isArray(value)) return value.map((each) => declaredPart(each, shape.item));
   if (shape.kind !== 'object' || !isRecord(value)) return value;
-  const declared = Object.entries(shape.entries).filter(([key]) => value[key] !== undefined);
-  return Object.fromEntries(declared.map(([key, entry]) => [key, declaredPart(value[key], entry)]));
+  const declared = Object.entries(shape.entries).filter(([key]) => ownValue(value, key) !== undefined);
+  return Object.fromEntries(declared.map(([key, entry]) => [key, declaredPart(ownValue(value, key), entry)]));
 }

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import type { Labels } from '../../../model/selector.ts';
 
@@ -26,9 +27,11 @@ export function changeLabels(
   { put, remove }: LabelChanges,
   { ifThere, what }: { readonly ifThere: 'overwrite' | 'fail'; readonly what: string },
 ): Labels {
-  const other = Object.keys(put).find((key) => Object.hasOwn(labels, key) && labels[key] !== put[key]);
+  const other = Object.keys(put).find(
+    (key) => Object.hasOwn(labels, key) && ownValue(labels, key) !== ownValue(put, key),
+  );
   if (other !== undefined && ifThere === 'fail') {
-    const values = `it is "${labels[other] ?? ''}", not "${put[other] ?? ''}"`;
+    const values = `it is "${ownValue(labels, other) ?? ''}", not "${ownValue(put, other) ?? ''}"`;
     throw new NetplugError('resource/label-exists', `Cannot set ${what} "${other}": ${values}`, {
       hint: 'Give --overwrite to replace the value',
       facts: { key: other },

@@ -1,6 +1,7 @@
 import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as v from 'valibot';
+import { foreignRecord } from '../../../base/foreign-record.ts';
 import { writeFileAtomically } from '../../../base/atomic-file.ts';
 import { sha256Of } from '../../../base/sha256.ts';
 import { errnoOf, NetplugError, reasonOf } from '../../../base/errors.ts';
@@ -23,7 +24,7 @@ const SUMS = 'SHA256SUMS';
 const FILES = ['backup.json', 'snapshot.json', 'objects.json', 'charts.json', 'records.json'] as const;
 type FileName = (typeof FILES)[number];
 
-const Objects = v.array(v.record(v.string(), v.unknown()));
+const Objects = v.array(foreignRecord(v.string(), v.unknown()));
 const Header = v.looseObject({
   format: v.literal(FORMAT),
   at: v.string(),

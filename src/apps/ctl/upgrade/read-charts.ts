@@ -2,6 +2,7 @@ import type { Unread } from '../../../checks/check.ts';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import * as v from 'valibot';
+import { foreignRecord } from '../../../base/foreign-record.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import type { Manifest } from '../../../model/manifest.ts';
@@ -21,7 +22,7 @@ const Release = v.looseObject({
   version: v.number(),
   info: v.looseObject({ status: v.string() }),
   chart: v.looseObject({ metadata: v.looseObject({ name: v.string(), version: v.string() }) }),
-  config: v.optional(v.nullable(v.record(v.string(), v.unknown()))),
+  config: v.optional(v.nullable(foreignRecord(v.string(), v.unknown()))),
   manifest: v.optional(v.string(), ''),
 });
 

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import { annotate, findObject } from '../../../kube/objects/apply.ts';
 import { referenceTo } from '../../../kube/objects/reference.ts';
@@ -21,7 +22,7 @@ export interface UpgradeRun {
 
 /** Returns one of `NOTES` on the namespace. */
 export async function noteOf({ api, context: { signal } }: UpgradeSession, note: string): Promise<string | undefined> {
-  return (await findObject(api, NAMESPACE, signal))?.metadata.annotations?.[note];
+  return ownValue((await findObject(api, NAMESPACE, signal))?.metadata.annotations, note);
 }
 
 /** Writes `NOTES` on the namespace; null removes one. */

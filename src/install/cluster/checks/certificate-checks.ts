@@ -1,4 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { ownValue } from '../../../base/own-value.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import { at } from '../../../base/problem.ts';
 import { placeholderIn } from '../../../config/value-advice.ts';
@@ -61,10 +62,10 @@ export function checkCertificates(
 
 function textOf(secret: Readonly<Record<string, unknown>>, key: string): string | undefined {
   const { data, stringData } = secret;
-  const plain = isRecord(stringData) ? stringData[key] : undefined;
+  const plain = isRecord(stringData) ? ownValue(stringData, key) : undefined;
   if (typeof plain === 'string')
     return placeholderIn(plain) === undefined ? Buffer.from(plain).toString('base64') : plain;
-  const text = isRecord(data) ? data[key] : undefined;
+  const text = isRecord(data) ? ownValue(data, key) : undefined;
   return typeof text === 'string' && text !== '' ? text : undefined;
 }
 

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import type { ClusterDatastore } from '../settings.ts';
 
 interface Change {
@@ -64,7 +65,7 @@ function addressesIn(endpoints: string): readonly string[] {
   return endpointsIn(endpoints).map((endpoint) => {
     const url = URL.parse(endpoint);
     if (url === null) return endpoint;
-    const port = url.port === '' ? (DEFAULT_PORTS[url.protocol] ?? '') : url.port;
+    const port = url.port === '' ? (ownValue(DEFAULT_PORTS, url.protocol) ?? '') : url.port;
     return `${url.hostname}:${port}`;
   });
 }

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import { at } from '../../../base/problem.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import type { ObjectReference } from '../../../kube/objects/reference.ts';
@@ -25,13 +26,14 @@ export interface PlacedContainer {
 /** Returns the containers of a workload with their paths. */
 export function containersOf(workload: Readonly<Record<string, unknown>>): readonly PlacedContainer[] {
   const spec = ['spec', 'template', 'spec'].reduce<unknown>(
-    (value, key) => (isRecord(value) ? value[key] : undefined),
+    (value, key) => (isRecord(value) ? ownValue(value, key) : undefined),
     workload,
   );
   if (!isRecord(spec)) return [];
   return ['initContainers', 'containers'].flatMap((list) => {
-    const containers: readonly unknown[] = Array.isArray(spec[list]) ? spec[list] : [];
-    return containers.flatMap((container, index) =>
+    const containers = ownValue(spec, list);
+    if (!Array.isArray(containers)) return [];
+    return containers.flatMap((container: unknown, index) =>
       isRecord(container) ? [{ container, path: at('spec.template.spec', list, index) }] : [],
     );
   });

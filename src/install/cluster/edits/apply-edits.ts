@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { ownValue } from '../../../base/own-value.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { canonical, isListOfRecords, type FieldStep } from '../../../kube/objects/diff.ts';
@@ -65,11 +66,13 @@ function changeAt(value: unknown, path: readonly FieldStep[], edit: ManifestEdit
     // An object that an edit adds to is made when this release has none.
     const record = value === undefined && edit.was === undefined ? {} : value;
     if (!isRecord(record)) return { reason: 'this release has no such field' };
-    const inner = changeAt(record[step], rest, edit);
+    const inner = changeAt(ownValue(record, step), rest, edit);
     if ('reason' in inner) return inner;
     const { [step]: _, ...others } = record;
     if (inner.value === undefined) return { value: others };
-    return { value: step in record ? { ...record, [step]: inner.value } : { ...others, [step]: inner.value } };
+    return {
+      value: Object.hasOwn(record, step) ? { ...record, [step]: inner.value } : { ...others, [step]: inner.value },
+    };
   }
   const list = value === undefined && edit.was === undefined ? [] : value;
   if (!isListOfRecords(list)) return { reason: 'this release has no such list' };
@@ -81,5 +84,5 @@ function changeAt(value: unknown, path: readonly FieldStep[], edit: ManifestEdit
 }
 
 function isAt(element: Manifest, step: Exclude<FieldStep, string>): boolean {
-  return 'key' in step ? element[step.key] === step.is : canonical(element) === step.element;
+  return 'key' in step ? ownValue(element, step.key) === step.is : canonical(element) === step.element;
 }

@@ -46,7 +46,7 @@ export function isUsersPlace({ object, path, was, is }: ManifestEdit): boolean {
   if (keys[0] === 'data') return is !== undefined && keys.some((key) => CONFLIST_KEYS.has(key));
   const variable = variableOf(path);
   if (variable === undefined) return false;
-  return is !== undefined && (variable in ENVIRONMENT || !variable.startsWith(NETPLUG_PREFIX));
+  return is !== undefined && (Object.hasOwn(ENVIRONMENT, variable) || !variable.startsWith(NETPLUG_PREFIX));
 }
 
 /** Returns the name of the environment variable that the path leads to or into. */

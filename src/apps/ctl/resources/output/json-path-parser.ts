@@ -1,3 +1,4 @@
+import { ownValue } from '../../../../base/own-value.ts';
 import {
   type Comparison,
   type Operand,
@@ -202,7 +203,7 @@ function readOperand(cursor: Cursor): Operand {
 /** In either quotes; `\n`, `\t` and the like are what they are elsewhere. */
 function readQuoted(cursor: Cursor): string | undefined {
   const quoted = cursor.read(/"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'/);
-  return quoted?.slice(1, -1).replaceAll(/\\(.)/gs, (_, letter: string) => ESCAPES[letter] ?? letter);
+  return quoted?.slice(1, -1).replaceAll(/\\(.)/gs, (_, letter: string) => ownValue(ESCAPES, letter) ?? letter);
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r' };

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { ownValue } from '../../../../base/own-value.ts';
 import { never } from '../../../../base/errors.ts';
 import { isRecord } from '../../../../model/read-schema.ts';
 
@@ -91,7 +92,7 @@ function follow({ from, steps }: Path, { root, current }: Place): readonly unkno
 function take(step: PathStep, { root, current }: Place): readonly unknown[] {
   switch (step.kind) {
     case 'field':
-      return isRecord(current) && Object.hasOwn(current, step.name) ? [current[step.name]] : [];
+      return isRecord(current) && Object.hasOwn(current, step.name) ? [ownValue(current, step.name)] : [];
     case 'every':
       return partsOf(current);
     case 'descend':

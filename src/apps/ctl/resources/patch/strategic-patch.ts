@@ -1,3 +1,4 @@
+import { ownValue } from '../../../../base/own-value.ts';
 import { at, showFound } from '../../../../base/problem.ts';
 import { isRecord } from '../../../../model/read-schema.ts';
 import { type Schema, type Shape, shapeOf } from '../../../../model/schema-shape.ts';
@@ -42,7 +43,7 @@ function mergeObject(document: unknown, patch: Raw, { shape, path }: { shape: Sh
     const where = at(path, key);
     if (key.startsWith('$')) throw patchUnusable(where, 'is not supported; allowed is "$patch"');
     if (value === null || isDeletion(value, where)) merged.delete(key);
-    else merged.set(key, merge(merged.get(key), value, { schema: entries[key], path: where }));
+    else merged.set(key, merge(merged.get(key), value, { schema: ownValue(entries, key), path: where }));
   }
   return Object.fromEntries(merged);
 }
@@ -57,9 +58,9 @@ function mergeList(
   for (const [index, item] of patch.entries()) {
     if (isReplacement(item)) continue;
     const where = at(path, index);
-    const key = isRecord(item) ? item[mergeKey] : undefined;
+    const key = isRecord(item) ? ownValue(item, mergeKey) : undefined;
     if (key === undefined) throw patchUnusable(at(where, mergeKey), 'missing: required merge key of the list');
-    const place = items.findIndex((each) => isRecord(each) && each[mergeKey] === key);
+    const place = items.findIndex((each) => isRecord(each) && ownValue(each, mergeKey) === key);
     if (isDeletion(item, where)) items.splice(place, place === -1 ? 0 : 1);
     else {
       const merged = merge(items[place], item, { schema: shape.item, path: where });
