@@ -20,6 +20,9 @@ const together = { ...patient, maxWorkers: 4, sequence: { groupOrder: 1 } } as c
 /** After the others, one by one. */
 const alone = { ...patient, fileParallelism: false, sequence: { groupOrder: 2 } } as const;
 
+/** Their files borrow API servers from the run; those of other projects start their own. */
+const borrowing = { globalSetup: 'test/support/api-server-lender.ts', env: { NETPLUG_TEST_BORROWS: 'yes' } };
+
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
 /** They measure how long calls take. */
 const TIMED = ['test/e2e/hostile-clients.test.ts'];
@@ -39,7 +42,7 @@ export default defineConfig({
       { test: { name: 'netns-timed', include: FIRST_PACKETS, ...alone } },
       { test: { name: 'netns', include: ['test/netns/**/*.test.ts'], exclude: FIRST_PACKETS, ...together } },
       { test: { name: 'e2e-timed', include: TIMED, ...alone } },
-      { test: { name: 'contract', include: ['test/contract/**/*.test.ts'], ...together } },
+      { test: { name: 'contract', include: ['test/contract/**/*.test.ts'], ...borrowing, ...together } },
       {
         test: {
           name: 'contract-oldest-etcd',

@@ -63,14 +63,7 @@ describe('netplugctl install cluster on an API server', () => {
         kubeProxyVersion: '',
       },
     };
-    await server.kubectl(
-      'patch',
-      'node',
-      name,
-      '--subresource=status',
-      '--type=merge',
-      `--patch=${JSON.stringify({ status })}`,
-    );
+    await server.patch(['node', name], { status }, 'status');
   };
   const kubelets = async (behaviour: KubeletBehaviour = {}): Promise<SimulatedKubelets> =>
     startSimulatedKubelets(server, { workloads: 'simulated', ...behaviour });
@@ -87,16 +80,8 @@ describe('netplugctl install cluster on an API server', () => {
     while (!state.isOver) {
       const namespace = await server.get('namespace', 'netplug-system').catch(() => undefined);
       if (namespace?.metadata?.deletionTimestamp !== undefined) {
-        const body = JSON.stringify({ ...namespace, spec: { finalizers: [] } });
-        await writeFile(`${server.dir}/finalize.json`, body);
-        await server
-          .kubectl(
-            'replace',
-            '--raw',
-            '/api/v1/namespaces/netplug-system/finalize',
-            `--filename=${server.dir}/finalize.json`,
-          )
-          .catch(() => undefined);
+        const body = { ...namespace, spec: { finalizers: [] } };
+        await server.ask('PUT', '/api/v1/namespaces/netplug-system/finalize', { body });
       }
       await new Promise((resolve) => setTimeout(resolve, 300));
     }

@@ -5,6 +5,7 @@ import { program } from './components.ts';
 import { type Json, type TestNode, until } from './node.ts';
 
 export interface ApiSocket extends AsyncDisposable {
+  readonly path: string;
   /** Asks the API server. The status is 502 when it does not serve, and 0 when it did not answer in time. */
   ask(method: string, path: string, body?: object): Promise<{ readonly status: number; readonly json: Json }>;
 }
@@ -45,5 +46,5 @@ export async function openApiSocket(node: Pick<TestNode, 'start' | 'dir'>, kubec
       });
       sent.end(body === undefined ? undefined : JSON.stringify(body));
     });
-  return { ask, [Symbol.asyncDispose]: async () => proxy.stop('KILL') };
+  return { path: socketPath, ask, [Symbol.asyncDispose]: async () => proxy.stop('KILL') };
 }

@@ -223,8 +223,8 @@ async function waitForNodes(
         .map(({ message }) => message)
         .join('\n');
       // Without it there can be no pods.
-      const accounts = await api.kubectl('get', 'serviceaccounts', '--output=name');
-      return isComplete && accounts.includes('serviceaccount/default\n');
+      const accounts: readonly Json[] = (await api.get('serviceaccounts')).items;
+      return isComplete && accounts.some(({ metadata }) => metadata.name === 'default');
     },
     () => `all nodes are there; they say:\n${shown}`,
     120_000,

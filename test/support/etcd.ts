@@ -113,7 +113,8 @@ interface Running {
 
 /** One process, once it serves clients. */
 async function run(command: readonly string[], env: Readonly<Record<string, string>>): Promise<Running> {
-  const child = spawn(program('etcd'), command, {
+  // The kernel ends it when the test dies without having done so.
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', program('etcd'), ...command], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, ...env },
   });

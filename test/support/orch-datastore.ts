@@ -1,29 +1,17 @@
 // The datastore in a real API server, and what the orchestrator itself would do there.
-import { readFile } from 'node:fs/promises';
-import { request } from 'node:https';
-import { join } from 'node:path';
 import { KIND_NAMES, KINDS } from '../../src/model/kinds.ts';
 import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
-import type { Json } from './node.ts';
-import { type ApiServer, type ApiServerOptions, startApiServer } from './kube.ts';
+import { runApiServer } from './api-server-process.ts';
+import { borrowApiServer, mayBorrow } from './borrowed-api-server.ts';
+import { here } from './here.ts';
+import { type ApiServer, type ApiServerOptions, usableServer } from './kube.ts';
+import { applyNetplug } from './netplug-manifests.ts';
 
 /** A program of netplug, or the management tool with one of its roles. */
 export type Caller = 'plugin' | 'agent' | 'admin tool' | 'viewer tool';
 
-/** Requests of an administrator, without kubectl's time to start. */
+/** An API server with what netplug keeps in it. */
 export interface OrchApiServer extends ApiServer {
-  /** Rejects unless the answer is a success, or one of `besides`. */
-  call(
-    method: string,
-    path: string,
-    more?: { body?: unknown; type?: string; besides?: readonly number[] },
-  ): Promise<Json>;
-  /** The answer, whatever it says; with another token than the administrator's if one is given. */
-  ask(
-    method: string,
-    path: string,
-    more?: { body?: unknown; type?: string; token?: string },
-  ): Promise<{ readonly status: number; readonly body: Json }>;
   /** The token of an account that has the roles of the manifest and no other rights. */
   callerToken(caller: Caller): Promise<string>;
   /** A kubeconfig with that token. */
@@ -45,7 +33,6 @@ export interface OrchApiServer extends ApiServer {
 }
 
 const GROUP = '/apis/netplug.io/v3';
-const MANIFESTS = join(import.meta.dirname, '../../manifests');
 /** The programs have accounts of the manifest, which bind their roles; people bring their own. */
 const CALLERS: Readonly<Record<Caller, { readonly account: string; readonly role?: string }>> = {
   plugin: { account: 'netplug-cni' },
@@ -54,29 +41,14 @@ const CALLERS: Readonly<Record<Caller, { readonly account: string; readonly role
   'viewer tool': { account: 'viewer-tool', role: 'netplug-viewer' },
 };
 
-/** Starts an API server and applies the manifests that netplug ships. */
+/** Returns an API server, started or borrowed as by `startApiServer`, with the manifests that netplug ships. */
 export async function startOrchApiServer(options: ApiServerOptions = {}): Promise<OrchApiServer> {
-  const server = await startApiServer(options);
-  const ca = await readFile(server.caFile, 'utf8');
-  const ask: OrchApiServer['ask'] = async (method, path, { body, type = 'application/json', token } = {}) =>
-    new Promise((resolve, reject) => {
-      const headers = { authorization: `Bearer ${token ?? server.adminToken}`, 'content-type': type };
-      const sent = request(new URL(path, server.url), { method, ca, headers }, (answer) => {
-        let text = '';
-        answer.setEncoding('utf8').on('data', (part: string) => (text += part));
-        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, body: JSON.parse(text) }));
-      });
-      sent.on('error', reject);
-      sent.end(body === undefined ? undefined : JSON.stringify(body));
-    });
-  const call: OrchApiServer['call'] = async (method, path, { besides = [], ...more } = {}) => {
-    const { status, body } = await ask(method, path, more);
-    if (status < 300 || besides.includes(status)) return body;
-    throw new Error(`${method} ${path}: ${String(status)} ${JSON.stringify(body)}`);
-  };
+  const isLent = mayBorrow(options);
+  const process = isLent ? await borrowApiServer('netplug') : await runApiServer(options);
+  const server = usableServer(process, options.at?.place ?? here);
+  const { call } = server;
   try {
-    for (const name of ['crds.yaml', 'rbac.yaml']) await server.apply(await readFile(join(MANIFESTS, name), 'utf8'));
-    await server.kubectl('wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all');
+    if (!isLent) await applyNetplug(server);
   } catch (cause) {
     await server[Symbol.asyncDispose]();
     throw cause;
@@ -85,10 +57,10 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     const { account, role } = CALLERS[caller];
     const token = await server.tokenFor(`netplug-system/${account}`);
     if (role !== undefined) {
-      const subject = `--serviceaccount=netplug-system:${account}`;
-      await server.kubectl('create', 'clusterrolebinding', account, `--clusterrole=${role}`, subject).catch((cause) => {
-        if (!String(cause).includes('already exists')) throw cause;
-      });
+      const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role };
+      const subjects = [{ kind: 'ServiceAccount', namespace: 'netplug-system', name: account }];
+      const body = { metadata: { name: account }, roleRef, subjects };
+      await call('POST', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings', { body, besides: [409] });
     }
     return token;
   };
@@ -109,8 +81,6 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
   };
   return {
     ...server,
-    ask,
-    call,
     callerToken,
     callerConfig: async (caller) => server.kubeconfigFor(await callerToken(caller)),
     putNamespace,

@@ -60,19 +60,14 @@ export async function addNode(server: ApiServer, name: string, address: string):
 
 /** Changes the status of an object, as its kubelet or controller does. `object` are its kind, name and namespace flags. */
 export async function patchStatus(server: ApiServer, object: readonly string[], status: Json): Promise<void> {
-  const patch = JSON.stringify({ status });
-  await server.kubectl('patch', ...object, '--subresource=status', '--type=merge', `--patch=${patch}`);
+  await server.patch(object, { status }, 'status');
 }
 
-/** Applies objects as a person does who follows the documentation. */
+/** Applies objects as a person does who follows the documentation: definitions first. */
 export async function applyByHand(server: ApiServer, objects: readonly object[]): Promise<void> {
-  const definitions = objects.filter((object) => (object as Json).kind === 'CustomResourceDefinition');
-  for (const part of [definitions, objects.filter((object) => !definitions.includes(object))]) {
-    if (part.length === 0) continue;
-    await server.applyOnServer(part);
-    if (part === definitions)
-      await server.kubectl('wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all');
-  }
+  const isDefinition = (object: Json): boolean => object.kind === 'CustomResourceDefinition';
+  await server.apply(objects.filter(isDefinition));
+  await server.apply(objects.filter((object) => !isDefinition(object)));
 }
 
 /** Opens the datastore of the agents. */

@@ -129,7 +129,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
       const [binding] = installed().filter(({ kind }) => kind === 'ClusterRoleBinding');
       const replace = async (by: Json): Promise<void> => {
         await server.kubectl('delete', 'clusterrolebinding', binding.metadata.name);
-        await server.applyOnServer([by]);
+        await server.apply([by]);
       };
       await replace({ ...binding, roleRef: { ...binding.roleRef, name: 'view' } });
       return async () => replace(binding);
@@ -151,8 +151,8 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     seed: async ({ server }) => {
       const sound = installed().find(({ kind }) => kind === 'ConfigMap');
       const conflist = sound.data.conflist.replace('"plugins": [', '"plugins": [{ "type": "tuning" },');
-      await server.applyOnServer([{ ...sound, data: { ...sound.data, conflist } }]);
-      return async () => server.applyOnServer([sound]);
+      await server.apply([{ ...sound, data: { ...sound.data, conflist } }]);
+      return async () => server.apply([sound]);
     },
   },
   'objects/parts-lost': workloadHazard(
@@ -365,7 +365,7 @@ async function replaced(
   const sound = installed().find((object) => object.kind === kind && object.metadata.name === name);
   const put = async (object: Json): Promise<void> => {
     await server.kubectl('delete', kind, name, ...SYSTEM);
-    await server.applyOnServer([object]);
+    await server.apply([object]);
     await observe(server, { kind, name });
   };
   await put(change(structuredClone(sound)));
