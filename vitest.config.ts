@@ -20,8 +20,8 @@ const together = { ...patient, maxWorkers: 4, sequence: { groupOrder: 1 } } as c
 /** After the others, one by one. */
 const alone = { ...patient, fileParallelism: false, sequence: { groupOrder: 2 } } as const;
 
-/** Their files borrow API servers from the run; those of other projects start their own. */
-const borrowing = { globalSetup: 'test/support/api-server-lender.ts', env: { NETPLUG_TEST_BORROWS: 'yes' } };
+/** Their files borrow API servers from the run. */
+const borrowing = { globalSetup: 'test/support/api-server-lender.ts' };
 
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
 /** They measure how long calls take. */
@@ -56,6 +56,7 @@ export default defineConfig({
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
           exclude: [...filesOf([...WITH_AGENTS, ...CLUSTERS, ...onlyIn('agent')]), ...TIMED, ...BETWEEN_NODES, ...left],
+          ...borrowing,
           ...together,
         },
       },
@@ -65,6 +66,7 @@ export default defineConfig({
           include: filesOf([...WITH_AGENTS, ...Object.keys(TWO_MODES)]),
           exclude: [...filesOf(onlyIn('standalone')), ...left],
           env: inAgentMode,
+          ...borrowing,
           ...together,
         },
       },

@@ -58,6 +58,7 @@ describe('a lender of API servers', () => {
   const ofTheRun = process.env[LENDER];
   let end: () => Promise<void>;
   beforeAll(async () => {
+    delete process.env[LENDER];
     end = await lender();
   });
   afterAll(async () => {
@@ -104,7 +105,7 @@ describe('a lender of API servers', () => {
     expect((await second.ask('GET', '/readyz')).status).toBe(200);
   });
 
-  it('refuses to lend a server that was written to after its return, and names the key and the last borrower', async () => {
+  it('ends a server that was written to after its return, and lends another', async () => {
     const first = await startApiServer();
     await first[Symbol.asyncDispose]();
     // Until it has been emptied, what is written goes as well.
@@ -113,7 +114,6 @@ describe('a lender of API servers', () => {
       await sleep(1000);
       return (await first.ask('GET', '/api/v1/namespaces/late')).status === 200;
     }, 'what is written stays');
-    await expect(startApiServer()).rejects.toThrow(/lender\.test\.ts had returned its API server, .*namespaces\/late/);
     await using second = await startApiServer();
     expect(second.url).not.toBe(first.url);
   });

@@ -24,6 +24,8 @@ import { webhook } from '../support/upgrade-hazards.ts';
 /** The older one in `make soak`. */
 const HELMS: readonly ProgramName[] = inExtent({ everyday: ['helm'], soak: ['helm', 'helm-3'] });
 
+const NO_STATUS = /waiting for installation: no status yet/;
+
 describe('netplugctl install cluster on an API server', () => {
   let server: ApiServer;
   let limited: string;
@@ -31,12 +33,15 @@ describe('netplugctl install cluster on an API server', () => {
   const ctl = async (
     argv: string,
     more: Readonly<Record<string, string>> = {},
-    kubeconfig = server.kubeconfig,
+    {
+      kubeconfig = server.kubeconfig,
+      until,
+    }: { readonly kubeconfig?: string | undefined; readonly until?: RegExp } = {},
   ): Promise<Ran> => {
     const env = { KUBECONFIG: kubeconfig, HELM: program('helm'), HOME: server.dir, ...more };
     const openApi = (settings: OrchSettings): OrchApi =>
       new OrchApi(accessOf(settings, env), { env, manager: 'netplugctl' });
-    return callCtl(argv.split(' '), { env, clock: systemClock, openApi, openStore: openStoreIn(env) });
+    return callCtl(argv.split(' '), { env, clock: systemClock, openApi, openStore: openStoreIn(env), until });
   };
   const addNode = async (name: string, address: string): Promise<void> => {
     await server.apply([
@@ -254,7 +259,7 @@ describe('netplugctl install cluster on an API server', () => {
     const narrowed = await ctl('install cluster --method operator --pool 10.8.0.0/16 --yes');
     expect(narrowed).toMatchObject({ status: 69, out: '', err: expect.stringContaining('(fd00:81::/48), and would') });
     // No operator works here, so the installation does not become available.
-    await ctl('install cluster --method operator --yes --timeout 45');
+    await ctl('install cluster --method operator --yes', {}, { until: NO_STATUS });
     const { spec } = await server.get('installation', 'default');
     expect(spec).toMatchObject({ registry: 'registry.example/n', calicoNetwork: { mtu: 1400 }, node: override });
     // The operator keeps the pools that exist, with all of their fields.
@@ -336,9 +341,9 @@ describe('netplugctl install cluster on an API server', () => {
     await using _ = await kubelets();
     await written('Disabled');
     const by = 'install cluster --method operator';
-    const { err } = await ctl(`${by} --spec ${path} --yes --timeout 60`);
+    const { err } = await ctl(`${by} --spec ${path} --yes`, {}, { until: NO_STATUS });
     // No operator works here, so the installation does not become available.
-    expect(err).toContain('waiting for installation: no status yet');
+    expect(err).toMatch(NO_STATUS);
     expect((await server.get('installation', 'default')).spec).toEqual({
       calicoNetwork: { bandwidth: 'Disabled', ipPools: [{ cidr: '10.81.0.0/16' }] },
     });
@@ -379,11 +384,11 @@ describe('netplugctl install cluster on an API server', () => {
   it.each(HELMS)('installs and removes by chart, with %s', async (name) => {
     await using _ = await kubelets();
     const helm = { HELM: program(name) };
-    const { status, err } = await ctl('install cluster --method chart --yes --timeout 60', helm);
+    const { status, err } = await ctl('install cluster --method chart --yes', helm, { until: NO_STATUS });
     // No operator works here, so the installation does not become available.
     expect({ status, err: err.slice(-600) }).toMatchObject({
       status: 75,
-      err: expect.stringContaining('waiting for installation: no status yet'),
+      err: expect.stringMatching(NO_STATUS),
     });
     const deployment = await server.get('deployment', '--namespace=netplug-system', 'netplug-operator');
     expect(deployment.metadata.annotations['meta.helm.sh/release-name']).toBe('netplug');
@@ -392,7 +397,7 @@ describe('netplugctl install cluster on an API server', () => {
     });
     const edit = '{"spec":{"calicoNetwork":{"mtu":1400}}}';
     await server.kubectl('patch', 'installation', 'default', '--type=merge', `--patch=${edit}`);
-    expect(await ctl('install cluster --method chart --yes --timeout 45', helm)).toMatchObject({ status: 75 });
+    expect(await ctl('install cluster --method chart --yes', helm, { until: NO_STATUS })).toMatchObject({ status: 75 });
     expect((await server.get('installation', 'default')).spec).toEqual({
       calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }], mtu: 1400 },
     });
@@ -404,7 +409,7 @@ describe('netplugctl install cluster on an API server', () => {
 
   it('refuses what would not work, with field and remedy, and changes nothing', async () => {
     const refused = async (argv: string, says: RegExp, kubeconfig?: string): Promise<void> => {
-      const { status, out, err } = await ctl(argv, {}, kubeconfig);
+      const { status, out, err } = await ctl(argv, {}, { kubeconfig });
       expect({ argv, status, out }).toEqual({ argv, status: 69, out: '' });
       expect(err).toMatch(says);
       expect(err).toContain('nothing was changed');

@@ -32,8 +32,9 @@ const all = new Set<LentServer>();
 /** Servers that are being emptied, which takes less time than to start one. A loan that waits for one takes its promise. */
 const returning: Record<Contents, Promise<void>[]> = { bare: [], netplug: [] };
 
-/** Listens on a socket, of which every connection is one loan. Returns what ends all servers. */
+/** Listens on a socket, of which every connection is one loan, unless one of this run does. Returns what ends all servers. */
 export default async function setup(): Promise<() => Promise<void>> {
+  if (process.env[LENDER] !== undefined) return async () => Promise.resolve();
   const folder = await mkdtemp(join(tmpdir(), 'netplug-lender-'));
   removeAtEnd('folder', folder);
   const path = join(folder, 'socket');
@@ -42,6 +43,7 @@ export default async function setup(): Promise<() => Promise<void>> {
   }).listen(path);
   process.env[LENDER] = path;
   return async () => {
+    delete process.env[LENDER];
     lender.close();
     await Promise.all(Object.values(returning).flat());
     for (const { process: server } of all) await server[Symbol.asyncDispose]();
@@ -79,16 +81,23 @@ async function serve(socket: Socket): Promise<void> {
   returning[contents].push(returned);
 }
 
+/** Lends the next free server that is as it was first, and ends those to which a process of their last borrower still wrote. */
 async function lend(contents: Contents, borrower: string): Promise<LentServer> {
-  if (free[contents].length === 0) await returning[contents].shift();
-  const server = free[contents].pop() ?? (await start(contents));
-  const left = await server.contents.changes();
-  if (left.length > 0) {
+  for (;;) {
+    if (free[contents].length === 0) await returning[contents].shift();
+    const server = free[contents].pop() ?? (await start(contents));
+    const left = await server.contents.changes();
+    if (left.length === 0) {
+      server.lastBorrower = borrower;
+      return server;
+    }
+    tell(`${server.lastBorrower} had returned its API server, and these keys changed: ${left.join(', ')}`);
     await end(server);
-    throw new Error(`After ${server.lastBorrower} had returned its API server, these keys changed: ${left.join(', ')}`);
   }
-  server.lastBorrower = borrower;
-  return server;
+}
+
+function tell(line: string): void {
+  process.stderr.write(`API servers of this run: ${line}\n`);
 }
 
 async function control(server: LentServer, what: 'stop' | 'start' | 'pause' | 'resume'): Promise<void> {
@@ -107,7 +116,7 @@ async function takeBack(server: LentServer, contents: Contents): Promise<void> {
     await emptyApiServer(server.requests, server.contents, server.served);
     free[contents].push(server);
   } catch (cause) {
-    process.stderr.write(`An API server could not be emptied after ${server.lastBorrower}: ${String(cause)}\n`);
+    tell(`one could not be emptied after ${server.lastBorrower}: ${String(cause)}`);
     await end(server);
   }
 }

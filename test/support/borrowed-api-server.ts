@@ -10,9 +10,6 @@ export type Contents = 'bare' | 'netplug';
 /** Variable with the path of the lender's socket. */
 export const LENDER = 'NETPLUG_TEST_LENDER';
 
-/** Variable that is set in the projects of vitest whose files borrow. */
-const BORROWS = 'NETPLUG_TEST_BORROWS';
-
 /** Every lent server knows them; they may do nothing but what roles bound to them allow. */
 export const LENT_USERS: readonly KubeUser[] = [
   { name: 'system:kube-controller-manager' },
@@ -35,7 +32,7 @@ export function mayBorrow({ users = [], ...others }: ApiServerOptions): boolean 
   const areKnown = users.every(
     ({ name, groups }) => groups === undefined && LENT_USERS.some((user) => user.name === name),
   );
-  return process.env[BORROWS] !== undefined && process.env[LENDER] !== undefined && isUsual && areKnown;
+  return process.env[LENDER] !== undefined && isUsual && areKnown;
 }
 
 /** Borrows a server with the contents and nothing else in it. It goes back when it is disposed, or this process ends. */

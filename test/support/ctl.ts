@@ -24,6 +24,8 @@ export interface Ran {
 export interface CtlWorld extends Partial<CtlPorts> {
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string;
+  /** Interrupts the call, as a person does, as soon as it says so. */
+  readonly until?: RegExp | undefined;
 }
 
 /** A machine with every place of netplug below the folder, so that none of the machine that runs the test is used. */
@@ -64,9 +66,10 @@ const SOME_ETCD = { KV_ENDPOINTS: 'http://127.0.0.1:2379' };
 /** Calls the management tool in this process, in a world that has only what the test gives it. */
 export async function callCtl(
   argv: readonly string[],
-  { env = SOME_ETCD, stdin = '', ...given }: CtlWorld,
+  { env = SOME_ETCD, stdin = '', until, ...given }: CtlWorld,
 ): Promise<Ran> {
   let [out, err] = ['', ''];
+  const interrupt = new AbortController();
   const ports: CtlPorts = {
     clock: virtualClock(Date.parse('2026-01-02T00:00:00Z')),
     random: seededRandom(1),
@@ -74,7 +77,7 @@ export async function callCtl(
     readRegisteredName: () => undefined,
     machine: machineIn('/nowhere'),
     plugin: NO_PLUGIN,
-    interrupted: new AbortController().signal,
+    interrupted: interrupt.signal,
     askAgent: async () => Promise.reject(new Error('no agent listens')),
     planRecords: memoryPlanRecords(),
     openStore: missing,
@@ -98,7 +101,10 @@ export async function callCtl(
   const io = {
     stdin: async () => Promise.resolve(stdin),
     stdout: (text: string) => (out += text),
-    stderr: (text: string) => (err += text),
+    stderr: (text: string) => {
+      err += text;
+      if (until?.test(err) === true) interrupt.abort();
+    },
     isTty: false,
     isErrTty: false,
     screen: { columns: 100, mayColour: false },
