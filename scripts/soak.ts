@@ -1,11 +1,11 @@
 // Runs the soak (test/soak-cases.ts): all of it, the cases whose names contain one of the arguments, or with `--until SECONDS`,
-// seconds since 1970, a share that ends about then: the cases that have not run for longest, by a record beside the components.
-// A case that fails runs once more, alone.
+// seconds since 1970, a share that ends about then: of the cases that have been seen to pass those that have not run for longest,
+// by a record beside the components. A case that fails runs once more, alone.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { SOAK_CASES, type SoakCase } from '../test/soak-cases.ts';
+import { HAVE_PASSED, SOAK_CASES, type SoakCase } from '../test/soak-cases.ts';
 import { cacheFolder, kubernetesPath } from '../test/support/components.ts';
 import { expectedMinutes, orderByDue, runsForAll, type SoakRecord } from './test/choose-cases.ts';
 import { TestRun } from './test/run.ts';
@@ -22,9 +22,11 @@ const EXTENT = { NETPLUG_TESTS: 'soak' };
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { until: { type: 'string' } } });
 const endMs = values.until === undefined ? Infinity : Number(values.until) * 1000;
-const chosen = SOAK_CASES.filter(
+const named = SOAK_CASES.filter(
   ({ name }) => positionals.length === 0 || positionals.some((each) => name.includes(each)),
 );
+// A share decides over other people's changes: what nobody has seen pass would refuse sound ones.
+const chosen = endMs === Infinity ? named : named.filter(({ name }) => HAVE_PASSED.has(name));
 const record = readRecord();
 const left = (): number => (endMs - Date.now()) / MINUTE;
 const run = new TestRun();
@@ -35,6 +37,8 @@ for (const each of orderByDue(chosen, record, commit())) {
   if (minutesOf(each) > left()) notRun.push(each.name);
   else await runCase(each);
 }
+const unseen = named.filter((each) => !chosen.includes(each)).map(({ name }) => name);
+if (unseen.length > 0) say(`soak: not in a share, because nobody has seen them pass: ${unseen.join('; ')}`);
 if (notRun.length > 0) say(`soak: not here, because the time of this run is over: ${notRun.join('; ')}`);
 run.close();
 

@@ -101,6 +101,9 @@ export const SOAK_CASES: readonly SoakCase[] = [
   { name: 'images, signed', args: e2e('images-signed'), components: ['images'], targets: ['images'], minutes: 9 },
 ];
 
+/** Cases that were seen to pass since they were cut. Only these are in the share of the soak that CI runs. */
+export const HAVE_PASSED: ReadonlySet<string> = new Set<string>([]);
+
 function pathOf(name: string): string {
   return `test/e2e/${name}.test.ts`;
 }

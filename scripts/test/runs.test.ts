@@ -1,7 +1,7 @@
 import { globSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { extentOf, NOT_EVERYDAY, partOf, TWO_MODES } from '../../test/runs.ts';
-import { SOAK_CASES } from '../../test/soak-cases.ts';
+import { HAVE_PASSED, SOAK_CASES } from '../../test/soak-cases.ts';
 
 const files = globSync('test/{contract,e2e}/*.test.ts').map((path) => path.slice('test/'.length, -'.test.ts'.length));
 const fileOf = (name: string): string => name.split(':')[0] ?? '';
@@ -25,6 +25,7 @@ describe('what runs where', () => {
   it('gives each case of the soak a name of its own and at most ten minutes', () => {
     expect(new Set(SOAK_CASES.map(({ name }) => name)).size).toBe(SOAK_CASES.length);
     expect(SOAK_CASES.filter(({ minutes }) => minutes > 10)).toEqual([]);
+    expect([...HAVE_PASSED].filter((each) => !SOAK_CASES.some(({ name }) => name === each))).toEqual([]);
   });
 
   it('shares a list among parts so that each item is in exactly one', () => {

@@ -23,7 +23,7 @@ describe('the note of a program', () => {
     expect(withNote(noted({ clusterType: 'orch,kv' }), OWN, 'two')).toBeUndefined();
   });
 
-  it('raises the version and never lowers it', () => {
+  it('raises the version and never lowers it [cluster-version]', () => {
     expect(withNote(noted({ netplugVersion: 'v3.27.0' }), OWN, 'two')).toEqual(noted({}));
     expect(withNote(noted({ netplugVersion: 'v3.28.0' }), OWN, 'two')).toBeUndefined();
     expect(withNote(noted({ netplugVersion: 'nightly' }), OWN, 'two')).toBeUndefined();

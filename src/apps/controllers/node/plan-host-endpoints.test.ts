@@ -90,7 +90,7 @@ describe('automatic host endpoints', () => {
     });
   });
 
-  it('leave an endpoint of a user that has their name alone, and report it', () => {
+  it('leave an endpoint of a user that has their name alone, and report it [hep-auto-known]', () => {
     const plan = planHostEndpoints(
       desiredHostEndpoints(nodeOf('n1'), ON),
       [hostEndpointOf('n1-auto-hep', 'n9')],
