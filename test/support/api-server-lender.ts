@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { apiRequests, type ApiRequests } from './api-requests.ts';
-import { type ApiServerProcess, runApiServer } from './api-server-process.ts';
+import { type OwnApiServer, runApiServer } from './api-server-process.ts';
 import { type Contents, type LenderAnswer, type LenderRequest, LENDER, LENT_USERS } from './borrowed-api-server.ts';
 import { emptyApiServer } from './empty-api-server.ts';
 import { type EtcdContents, recordContents } from './etcd-contents.ts';
@@ -14,11 +14,12 @@ import { removeAtEnd } from './janitor.ts';
 import { applyNetplug } from './netplug-manifests.ts';
 import { listServedKinds, type ServedKind } from './served-kinds.ts';
 
-/** By which API servers tell each other that they live: renewed every few seconds. */
-const OF_THE_SERVER = /^\/registry\/(leases\/kube-system\/apiserver-|peerserverleases\/|masterleases\/)/;
+/** What API servers write for each other: that they live, every few seconds, and what of etcd they have compacted. */
+const OF_THE_SERVER =
+  /^(compact_rev_key$|\/registry\/(leases\/kube-system\/apiserver-|peerserverleases\/|masterleases\/))/;
 
 interface LentServer {
-  readonly process: ApiServerProcess;
+  readonly process: OwnApiServer;
   readonly requests: ApiRequests;
   readonly contents: EtcdContents;
   readonly served: readonly ServedKind[];
@@ -116,7 +117,9 @@ async function takeBack(server: LentServer, contents: Contents): Promise<void> {
     await emptyApiServer(server.requests, server.contents, server.served);
     free[contents].push(server);
   } catch (cause) {
-    tell(`one could not be emptied after ${server.lastBorrower}: ${String(cause)}`);
+    tell(
+      `one could not be emptied after ${server.lastBorrower}: ${String(cause)}\n${server.process.log().slice(-4000)}`,
+    );
     await end(server);
   }
 }

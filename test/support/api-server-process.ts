@@ -58,13 +58,19 @@ export interface ApiServerProcess extends ApiServerControl, AsyncDisposable {
   readonly access: ApiServerAccess;
 }
 
+/** One of this process. */
+export interface OwnApiServer extends ApiServerProcess {
+  /** Returns what it has printed since its last start. */
+  log(): string;
+}
+
 /** A test that waits longer between two looks leaves the processor to what it waits for. */
 export const POLL_MS = 250;
 
 const ADMIN: KubeUser = { name: 'admin', groups: ['system:masters'] };
 
 /** Starts etcd when none is given, and an API server that is ready to serve. `await using` ends and removes both. */
-export async function runApiServer(options: ApiServerOptions = {}): Promise<ApiServerProcess> {
+export async function runApiServer(options: ApiServerOptions = {}): Promise<OwnApiServer> {
   await using scope = new AsyncDisposableStack();
   // A cluster to play with may stay.
   const tls = scope.use(makeTlsFolder(365));
@@ -151,6 +157,7 @@ export async function runApiServer(options: ApiServerOptions = {}): Promise<ApiS
       accountKeyFile: accounts.keyFile,
       userTokens: Object.fromEntries(users.map(({ name, token }) => [name, token])),
     },
+    log: () => running?.log() ?? '',
     stop,
     start: async (next) => {
       release = next ?? release;
