@@ -8,6 +8,7 @@ export const SEVERITIES: readonly Severity[] = ['error', 'warning', 'note'];
 export type ReadFact =
   | ResourceKind
   | 'addresses'
+  | 'admission'
   | 'chart records'
   | 'clocks'
   | 'definitions'

@@ -10,6 +10,10 @@ export interface ClusterFacts {
   readonly webhooks: readonly WebhookState[];
   /** Rights that the user lacks, as `patch daemonsets.apps in namespace netplug-system`. */
   readonly missingRights: readonly string[];
+  /** Objects whose next pods the admission policies of netplug refuse, as `Deployment shop/web (cni.netplug/floatingIPs)`. */
+  readonly refusedPods: readonly string[];
+  /** Nodes that an agent has registered, and on which no pod runs one. */
+  readonly agentsOutsidePods: readonly string[];
   readonly unread: readonly Unread[];
 }
 

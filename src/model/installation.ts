@@ -101,7 +101,7 @@ const Network = object('ipPools', {
     v.pipe(
       Switch,
       v.description(
-        'Whether the annotation `cni.netplug/floatingIPs` applies; "Disabled" unless set. Restrict its use by admission control.',
+        'Whether the annotation `cni.netplug/floatingIPs` applies; "Disabled" unless set. Only namespaces with the label `netplug/allow-address-annotations` and users with the role `netplug-use-floating-ips` may set it while `admissionPolicies` is "Enabled".',
       ),
     ),
   ),
@@ -109,7 +109,7 @@ const Network = object('ipPools', {
     v.pipe(
       Switch,
       v.description(
-        'Whether the annotation `cni.netplug/ipAddrsNoIpam` applies; "Disabled" unless set. Restrict its use by admission control.',
+        'Whether the annotation `cni.netplug/ipAddrsNoIpam` applies; "Disabled" unless set. Only namespaces with the label `netplug/allow-address-annotations` and users with the role `netplug-use-ip-addrs-no-ipam` may set it while `admissionPolicies` is "Enabled".',
       ),
     ),
   ),
@@ -196,6 +196,14 @@ const INSTALLATION_FIELDS = {
   controllers: v.optional(v.pipe(Override, v.description('Pods of the Deployment `netplug-orch-controllers`.'))),
   controlPlaneReplicas: v.optional(
     v.pipe(wholeNumber(1, 10), v.description('Replicas of the controllers; 2 unless set, 1 on a cluster of one node.')),
+  ),
+  admissionPolicies: v.optional(
+    v.pipe(
+      Switch,
+      v.description(
+        'Admission policies of the API server: which annotations users may set on pods, and what the plugin and the agent of a node may write; "Enabled" unless set.',
+      ),
+    ),
   ),
   deletionPolicy: v.optional(
     v.pipe(

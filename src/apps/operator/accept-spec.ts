@@ -18,6 +18,8 @@ const OWNED = { [OWNER_LABEL]: OPERATOR };
 /** Facts that the operator knows of a cluster before it installs. */
 export interface ObservedCluster {
   readonly release: string;
+  /** Whether the API server evaluates admission policies. */
+  readonly servesAdmission: boolean;
   readonly nodes: readonly Pick<NodeState, 'name' | 'addresses' | 'podCidrs'>[];
   readonly serviceCidrs: readonly string[];
   readonly pools: readonly IpPool[];
@@ -57,6 +59,7 @@ export function acceptSpec(
       datastore: { type: 'orch' },
       defaultPools: [],
       nodes: facts.nodes.length,
+      servesAdmission: facts.servesAdmission,
     },
   );
   const problems = settings.pools.flatMap((pool, index) =>
@@ -70,9 +73,15 @@ export function acceptSpec(
       ...settings,
       pools: applied.map((pool) => ({ ...pool, metadata: { ...pool.metadata, labels: OWNED } })),
     },
-    warnings: warningsOf(settings, facts, isListed),
+    warnings: [
+      ...warningsOf(settings, facts, isListed),
+      ...(facts.servesAdmission || spec.admissionPolicies === 'Disabled' ? [] : [UNSERVED]),
+    ],
   };
 }
+
+const UNSERVED =
+  'The API server serves no ValidatingAdmissionPolicies: pods may set every annotation, and the token of a node is not limited to its node';
 
 function hasNoPool({ pools, unreadablePools }: ObservedCluster): boolean {
   return pools.length === 0 && unreadablePools.length === 0;

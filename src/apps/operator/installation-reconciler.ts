@@ -187,7 +187,7 @@ export class InstallationReconciler {
     const { api, log, release, clock } = this.#ports;
     if (!finalizersOf(object).includes(FINALIZER)) return undefined;
     if (deletionPolicy === 'Remove') {
-      const facts = { release, nodes: [] };
+      const facts = { release, nodes: [], servesAdmission: true };
       const ports = {
         api,
         applier: this.#applier,
@@ -364,7 +364,7 @@ function invalid(problem: Parameters<typeof problemLine>[0]): ReportedProblem {
 /** Returns the settings of a spec that was accepted before. Pools are left as they are. */
 function settingsAgain(
   computed: InstallationSpec,
-  { release, nodes }: Pick<ObservedCluster, 'release' | 'nodes'>,
+  { release, nodes, servesAdmission }: Pick<ObservedCluster, 'release' | 'nodes' | 'servesAdmission'>,
 ): ClusterSettings {
   const circumstances = {
     release,
@@ -372,6 +372,7 @@ function settingsAgain(
     datastore: { type: 'orch' },
     defaultPools: [],
     nodes: nodes.length,
+    servesAdmission,
   } as const;
   return { ...settingsOf(computed, circumstances), pools: [] };
 }

@@ -19,6 +19,8 @@ export const CLEANUP_SET = 'netplug-cleanup';
 /** ConfigMap of what the operator has created: group, kind, name and uid of each object. */
 export const INVENTORY = 'netplug-inventory';
 export const CONFIG_MAP = 'netplug-config';
+/** Key of that ConfigMap which says that the admission policies are left out on purpose. */
+export const ADMISSION_KEY = 'admissionPolicies';
 /** Certificates of etcd: the keys `ca.crt`, `tls.crt` and `tls.key`. */
 export const KV_CERTIFICATES = 'netplug-kv-certificates';
 /** Optional; names another address of the API server than the one that pods are given. */

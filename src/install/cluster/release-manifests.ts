@@ -1,5 +1,6 @@
 import { stringify } from 'yaml';
 import { crdManifests } from './definitions/crd-manifests.ts';
+import { POLICY_KIND } from '../../kube/admission-policies.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { InstallationPool, InstallationSpec } from '../../model/installation.ts';
 import { clusterObjects } from './cluster-objects.ts';
@@ -121,10 +122,16 @@ export function crdsManifestText(release: string): string {
 
 const APPLY = 'Apply with: kubectl apply --server-side --force-conflicts -f FILE';
 
+const ADMISSION_PART = `# Admission policies, up to the last ValidatingAdmissionPolicyBinding. To leave them out here and in upgrades, print the manifest
+# with an Installation (--spec) in which spec.admissionPolicies is Disabled.
+`;
+
 /** Returns the objects as YAML documents below a comment. */
 export function textOf(objects: readonly Manifest[], head: readonly string[]): string {
   const lines = [...head, APPLY].map((line) => `# ${line}\n`).join('');
-  return `${lines}${objects.map(documentText).join('')}`;
+  const first = objects.findIndex(({ kind }) => kind === POLICY_KIND);
+  const texts = objects.map((object, index) => `${index === first ? ADMISSION_PART : ''}${documentText(object)}`);
+  return `${lines}${texts.join('')}`;
 }
 
 export function documentText(manifest: Manifest): string {

@@ -18,16 +18,18 @@ export interface Circumstances {
   /** Number of nodes: a second replica needs a second node. */
   readonly nodes: number;
   readonly interfacePrefix?: string;
+  /** Whether the API server evaluates admission policies; it does unless told otherwise. */
+  readonly servesAdmission?: boolean;
 }
 
 /** Returns the settings of an installation, with every default. The spec has been validated. Pure. */
 export function settingsOf(written: InstallationSpec, circumstances: Circumstances): ClusterSettings {
-  const { release, variant, datastore, defaultPools, nodes, interfacePrefix } = circumstances;
+  const { release, variant, datastore, defaultPools, nodes, interfacePrefix, servesAdmission = true } = circumstances;
   const hasPools = variant === 'policy-and-networking' && written.cni?.ipam?.type !== 'HostLocal';
   const listed = written.calicoNetwork?.ipPools ?? (hasPools ? defaultPools : []);
   const families = FAMILIES.filter((family) => listed.some(({ cidr }) => parseCidr(cidr).base.family === family));
   const pools = hasPools ? listed.map((pool, index) => poolOf(pool, poolName(listed, index))) : [];
-  const spec = completeSpec(written, { hasPools, listed, pools, nodes });
+  const spec = completeSpec(written, { hasPools, listed, pools, nodes, servesAdmission });
   return {
     release,
     variant,

@@ -4,7 +4,7 @@ import type { Manifest } from '../../model/manifest.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import type { ShownObjects } from '../../install/cluster/field.ts';
 import { FIELD_ROWS } from '../../install/cluster/fields.ts';
-import { AGENT_SET, BIRD_SET, CONFIG_MAP, registryIn } from '../../install/cluster/names.ts';
+import { ADMISSION_KEY, AGENT_SET, BIRD_SET, CONFIG_MAP, registryIn } from '../../install/cluster/names.ts';
 import { type Circumstances, settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterDatastore } from '../../install/cluster/settings.ts';
 import { objectOf } from '../../install/cluster/spec-path.ts';
@@ -77,9 +77,8 @@ export function pullSecretsIn(workload: Manifest): readonly string[] {
 function shownBy(objects: readonly Manifest[]): ShownObjects {
   const agent = findNamed(objects, 'DaemonSet', AGENT_SET) ?? {};
   const [container = {}] = containersIn(agent);
-  const conflist = tryParseJson(
-    textIn(recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data'), 'conflist'),
-  );
+  const config = recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data');
+  const conflist = tryParseJson(textIn(config, 'conflist'));
   const plugins = isRecord(conflist) ? listIn(conflist, 'plugins') : [];
   return {
     plugin: isRecord(conflist) ? (plugins[0] ?? {}) : undefined,
@@ -89,6 +88,7 @@ function shownBy(objects: readonly Manifest[]): ShownObjects {
     pullSecrets: pullSecretsIn(agent),
     replicas: recordIn(findNamed(objects, 'Deployment', CONTROLLERS) ?? {}, 'spec')['replicas'],
     hasBird: findNamed(objects, 'DaemonSet', BIRD_SET) !== undefined,
+    withoutAdmission: textIn(config, ADMISSION_KEY) === 'Disabled',
   };
 }
 

@@ -75,6 +75,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     datastore: connection.datastore,
     defaultPools: [],
     nodes: facts.nodes.length,
+    servesAdmission: facts.servesAdmission,
     ...(interfacePrefix === undefined ? {} : { interfacePrefix }),
   });
   const isWritten = options.spec !== undefined || (keeps && options.pools === undefined);
@@ -89,6 +90,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     variant,
     datastore: connection.datastore,
     usesPodCidrs: settings.spec.cni.ipam.type === 'HostLocal',
+    admissionPolicies: spec.admissionPolicies ?? 'Enabled',
     pools: keepsPools ? [] : rangesOf(spec, isWritten ? 'file' : 'flags'),
     release: VERSION,
   };

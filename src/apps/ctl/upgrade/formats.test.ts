@@ -35,10 +35,10 @@ describe('a file of a newer release', () => {
     expect(plan.out).toContain('Upgrade from v3.26.4 to v3.27.0');
     const sarif = await callCtl(['upgrade', 'preflight', '--from', file, '-o', 'sarif'], { machine });
     expect(JSON.parse(sarif.out)).toMatchObject({ runs: [{ results: [] }] });
-    await writeFile(file, JSON.stringify({ ...soundCluster(), format: 2 }));
+    await writeFile(file, JSON.stringify({ ...soundCluster(), format: 3 }));
     const newer = await callCtl(['upgrade', 'plan', '--from', file], { machine });
     expect(newer).toMatchObject({ status: 64 });
-    expect(newer.err).toContain('its format is 2, this release reads 1');
+    expect(newer.err).toContain('its format is 3, this release reads 2');
   });
 
   it('is refused when it is a backup', async () => {

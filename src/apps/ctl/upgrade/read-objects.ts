@@ -1,3 +1,4 @@
+import { POLICY_BINDING_KIND, POLICY_KIND } from '../../../kube/admission-policies.ts';
 import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { objectContent } from '../../../kube/objects/content.ts';
@@ -6,7 +7,7 @@ import type { OrchApi } from '../../../kube/orch-api.ts';
 import { recordIn } from '../../../upgrade/cluster/objects-in.ts';
 
 /** Kinds whose objects are found by the label of netplug. */
-const CLUSTER_WIDE = ['Namespace', 'ClusterRole', 'ClusterRoleBinding'];
+const CLUSTER_WIDE = ['Namespace', 'ClusterRole', 'ClusterRoleBinding', POLICY_KIND, POLICY_BINDING_KIND];
 const NAMESPACED = ['ServiceAccount', 'Secret', 'ConfigMap', 'Role', 'RoleBinding', 'DaemonSet', 'Deployment'];
 /** Kinds of which every object concerns the installation. */
 const WHOLE = ['Installation', 'APIServer'];

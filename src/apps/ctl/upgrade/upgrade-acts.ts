@@ -38,6 +38,7 @@ const RESTARTED = 'netplug.io/restarted-for';
 const OBJECTS: Readonly<Record<(UpgradeAction & { readonly act: 'apply' })['stage'], string>> = {
   definitions: 'the CustomResourceDefinitions',
   rights: 'accounts and rights',
+  admission: 'the admission policies',
   configuration: 'the configuration',
   controllers: 'the controllers',
   nodes: 'other programs of nodes',

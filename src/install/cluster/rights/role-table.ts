@@ -406,6 +406,33 @@ export const ROLES = {
       },
     ],
   },
+  // Nothing is stored under that name: an admission policy asks who may "use" it.
+  'netplug-use-ip-addrs-no-ipam': {
+    about:
+      'Permission to set the annotation `cni.netplug/ipAddrsNoIpam`. Bind it to users, groups or service accounts of pods.',
+    rules: [
+      {
+        group: GROUP,
+        resources: ['addressannotations'],
+        verbs: ['use'],
+        names: ['ipAddrsNoIpam'],
+        why: 'The admission policy netplug-address-annotations asks who may use it',
+      },
+    ],
+  },
+  'netplug-use-floating-ips': {
+    about:
+      'Permission to set the annotation `cni.netplug/floatingIPs`. Bind it to users, groups or service accounts of pods.',
+    rules: [
+      {
+        group: GROUP,
+        resources: ['addressannotations'],
+        verbs: ['use'],
+        names: ['floatingIPs'],
+        why: 'The admission policy netplug-address-annotations asks who may use it',
+      },
+    ],
+  },
 } as const satisfies Readonly<Record<string, Role>>;
 
 export type RoleName = keyof typeof ROLES;

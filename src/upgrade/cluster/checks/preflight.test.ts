@@ -77,6 +77,8 @@ const HAZARDS: Readonly<Record<string, Change>> = {
     ...sound,
     webhooks: [{ name: 'deny.example', failurePolicy: 'Fail', isBehindPodNetwork: true, matches: ['pods'] }],
   }),
+  'admission/refused-pods': (sound) => ({ ...sound, refusedPods: ['Deployment shop/web (cni.netplug/floatingIPs)'] }),
+  'admission/agent-outside-pod': (sound) => ({ ...sound, agentsOutsidePods: ['node-3'] }),
   'server/rights': (sound) => ({ ...sound, missingRights: ['patch daemonsets.apps in netplug-system'] }),
   'release/unknown': (sound) => ({
     ...agentOf('latest')(sound),

@@ -1,5 +1,5 @@
 import { type Check, type Finding, judgeAll } from '../../../checks/check.ts';
-import { NODE_REQUIREMENTS, SERVER_CHECKS, WEBHOOK_CHECK } from '../../../checks/cluster-checks.ts';
+import { admissionChecks, NODE_REQUIREMENTS, SERVER_CHECKS, WEBHOOK_CHECK } from '../../../checks/cluster-checks.ts';
 import { agentNodes } from '../agent-nodes.ts';
 import { detectInstallation } from '../detect-installation.ts';
 import type { ClusterSnapshot } from '../snapshot.ts';
@@ -15,6 +15,9 @@ export const PREFLIGHT_CHECKS: readonly Check<HazardFacts>[] = [
   WEBHOOK_CHECK,
   ...NODE_REQUIREMENTS,
   ...NODE_CHECKS,
+  ...admissionChecks<HazardFacts>(({ target }) =>
+    target.stages.some(({ stage, objects }) => stage === 'admission' && objects.length > 0),
+  ),
   ...COMPONENT_CHECKS,
   ...RECORD_CHECKS,
 ];
