@@ -9,6 +9,7 @@ export type ReadFact =
   | ResourceKind
   | 'addresses'
   | 'admission'
+  | 'bindings'
   | 'chart records'
   | 'clocks'
   | 'definitions'

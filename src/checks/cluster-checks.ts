@@ -99,6 +99,19 @@ export const NODE_REQUIREMENTS: readonly Check<ClusterFacts>[] = [
   },
 ];
 
+export const LOST_RIGHTS_CHECK: Check<ClusterFacts> = {
+  id: 'bindings/lose-rights',
+  severity: 'warning',
+  expected: 'no bound user who loses rights with the roles of the release',
+  remedy:
+    'Bind netplug-installer to users who must write the Installation; it amounts to cluster-admin. What else they lose is for administrators of the cluster',
+  needs: ['bindings'],
+  judge: ({ lostRights }) =>
+    lostRights.flatMap(({ role, rights, bindings }) =>
+      faultOf(bindings, `the role ${role} loses ${rights.join(', ')}, and these bindings give it to users`),
+    ),
+};
+
 export const WEBHOOK_CHECK: Check<ClusterFacts> = {
   id: 'server/webhooks',
   severity: 'error',

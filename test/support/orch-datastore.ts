@@ -8,7 +8,7 @@ import type { Json } from './node.ts';
 import { type ApiServer, type ApiServerOptions, startApiServer } from './kube.ts';
 
 /** A program of netplug, or the management tool with one of its roles. */
-export type Caller = 'plugin' | 'agent' | 'admin tool' | 'viewer tool';
+export type Caller = 'plugin' | 'agent' | 'admin tool' | 'limited admin tool' | 'viewer tool';
 
 /** Requests of an administrator, without kubectl's time to start. */
 export interface OrchApiServer extends ApiServer {
@@ -47,11 +47,20 @@ export interface OrchApiServer extends ApiServer {
 const GROUP = '/apis/netplug.io/v3';
 const MANIFESTS = join(import.meta.dirname, '../../manifests');
 /** The programs have accounts of the manifest, which bind their roles; people bring their own. */
-const CALLERS: Readonly<Record<Caller, { readonly account: string; readonly role?: string }>> = {
+const CALLERS: Readonly<Record<Caller, { readonly account: string; readonly roles?: readonly string[] }>> = {
   plugin: { account: 'netplug-cni' },
   agent: { account: 'netplug-agent' },
-  'admin tool': { account: 'admin-tool', role: 'netplug-admin' },
-  'viewer tool': { account: 'viewer-tool', role: 'netplug-viewer' },
+  // Imports and removals of nodes write the status of pods and nodes, which no role for users allows.
+  'admin tool': { account: 'admin-tool', roles: ['netplug-admin', 'netplug-installer', 'status-writer'] },
+  'limited admin tool': { account: 'limited-admin-tool', roles: ['netplug-admin'] },
+  'viewer tool': { account: 'viewer-tool', roles: ['netplug-viewer'] },
+};
+
+const STATUS_WRITER = {
+  apiVersion: 'rbac.authorization.k8s.io/v1',
+  kind: 'ClusterRole',
+  metadata: { name: 'status-writer' },
+  rules: [{ apiGroups: [''], resources: ['pods/status', 'nodes/status'], verbs: ['patch'] }],
 };
 
 /** Starts an API server and applies the manifests that netplug ships. */
@@ -75,6 +84,7 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     throw new Error(`${method} ${path}: ${String(status)} ${JSON.stringify(body)}`);
   };
   try {
+    await server.apply([STATUS_WRITER]);
     for (const name of ['crds.yaml', 'rbac.yaml']) await server.apply(await readFile(join(MANIFESTS, name), 'utf8'));
     await server.kubectl('wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all');
   } catch (cause) {
@@ -82,11 +92,12 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     throw cause;
   }
   const callerToken: OrchApiServer['callerToken'] = async (caller) => {
-    const { account, role } = CALLERS[caller];
+    const { account, roles = [] } = CALLERS[caller];
     const token = await server.tokenFor(`netplug-system/${account}`);
-    if (role !== undefined) {
-      const subject = `--serviceaccount=netplug-system:${account}`;
-      await server.kubectl('create', 'clusterrolebinding', account, `--clusterrole=${role}`, subject).catch((cause) => {
+    const subject = `--serviceaccount=netplug-system:${account}`;
+    for (const role of roles) {
+      const binding = `${account}-${role}`;
+      await server.kubectl('create', 'clusterrolebinding', binding, `--clusterrole=${role}`, subject).catch((cause) => {
         if (!String(cause).includes('already exists')) throw cause;
       });
     }

@@ -69,6 +69,7 @@ export function soundCluster({
       lost: [],
     })),
     missingRights: [],
+    lostRights: [],
     refusedPods: [],
     agentsOutsidePods: [],
     services: 200,

@@ -1,4 +1,4 @@
-import { Document } from 'yaml';
+import { Document, isScalar, visit } from 'yaml';
 import type { Manifest } from '../../../model/manifest.ts';
 import { roleManifest } from '../rights/role-manifests.ts';
 import { ROLE_LIST } from '../rights/role-table.ts';
@@ -38,7 +38,10 @@ function policyText(policy: AdmissionPolicy): string {
 }
 
 function yaml(object: Manifest): string {
-  return new Document(object).toString({ lineWidth: 116, blockQuote: 'folded' });
+  const document = new Document(object, { aliasDuplicateObjects: false });
+  // Lists of words in one line each.
+  visit(document, { Seq: (_, list) => void (list.flow = list.items.every(isScalar)) });
+  return document.toString({ lineWidth: 116, blockQuote: 'folded', flowCollectionPadding: false });
 }
 
 function comment(text: string): string {

@@ -32,6 +32,7 @@ const SOUND: InstallFacts = {
   installedBy: undefined,
   certificateFaults: [],
   servesAdmission: true,
+  lostRights: [],
   refusedPods: [],
   agentsOutsidePods: [],
   wanted: {
@@ -87,6 +88,15 @@ describe('the preflight of an installation', () => {
       { refusedPods: ['Deployment shop/web (cni.netplug/floatingIPs)'] },
     ],
     ['admission/agent-outside-pod', 'Node node-a', { agentsOutsidePods: ['node-a'] }],
+    [
+      'bindings/lose-rights',
+      'ClusterRoleBinding na (User bob)',
+      {
+        lostRights: [
+          { role: 'netplug-admin', rights: ['patch nodes/status'], bindings: ['ClusterRoleBinding na (User bob)'] },
+        ],
+      },
+    ],
     ['admission/unserved', 'pods may set every annotation', { servesAdmission: false }],
     ['nodes/none', 'no node with Linux', { nodes: [] }],
     ['nodes/not-ready', 'KubeletNotReady: disk', node({ isReady: false, notReady: 'KubeletNotReady: disk' })],

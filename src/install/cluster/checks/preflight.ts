@@ -2,6 +2,7 @@ import { isNewerRelease, isNewerVersion } from '../../../base/compare-versions.t
 import { type Check, type Fault, faultOf, type Finding, judgeAll } from '../../../checks/check.ts';
 import {
   admissionChecks,
+  LOST_RIGHTS_CHECK,
   nodeFault,
   NODE_REQUIREMENTS,
   SERVER_CHECKS,
@@ -29,6 +30,7 @@ interface JudgedFacts extends InstallFacts {
 const INSTALL_CHECKS: readonly Check<JudgedFacts>[] = [
   // Nothing is known of whether the network works already, with which the webhook would answer.
   { ...WEBHOOK_CHECK, severity: 'warning' },
+  LOST_RIGHTS_CHECK,
   ...NODE_REQUIREMENTS,
   ...admissionChecks<JudgedFacts>(({ wanted }) => wanted.admissionPolicies === 'Enabled'),
   {

@@ -18,6 +18,7 @@ const OPTIONAL_KEYS = new Set([
 const OPTIONAL_OBJECTS = new Set([
   'ClusterRole netplug-viewer',
   'ClusterRole netplug-admin',
+  'ClusterRole netplug-installer',
   'ClusterRole netplug-use-floating-ips',
   'ClusterRole netplug-use-ip-addrs-no-ipam',
   `Role ${SYSTEM_NAMESPACE}/netplug-agent-passwords`,

@@ -12,6 +12,7 @@ export const RENDERED_ROLES = {
     'netplug-orch-controllers-datastore',
     'netplug-viewer',
     'netplug-admin',
+    'netplug-installer',
     'netplug-use-ip-addrs-no-ipam',
     'netplug-use-floating-ips',
   ],

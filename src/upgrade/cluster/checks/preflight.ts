@@ -1,5 +1,11 @@
 import { type Check, type Finding, judgeAll } from '../../../checks/check.ts';
-import { admissionChecks, NODE_REQUIREMENTS, SERVER_CHECKS, WEBHOOK_CHECK } from '../../../checks/cluster-checks.ts';
+import {
+  admissionChecks,
+  LOST_RIGHTS_CHECK,
+  NODE_REQUIREMENTS,
+  SERVER_CHECKS,
+  WEBHOOK_CHECK,
+} from '../../../checks/cluster-checks.ts';
 import { agentNodes } from '../agent-nodes.ts';
 import { detectInstallation } from '../detect-installation.ts';
 import type { ClusterSnapshot } from '../snapshot.ts';
@@ -13,6 +19,7 @@ import { NODE_CHECKS } from './node-checks.ts';
 export const PREFLIGHT_CHECKS: readonly Check<HazardFacts>[] = [
   ...SERVER_CHECKS,
   WEBHOOK_CHECK,
+  LOST_RIGHTS_CHECK,
   ...NODE_REQUIREMENTS,
   ...NODE_CHECKS,
   ...admissionChecks<HazardFacts>(({ target }) =>
