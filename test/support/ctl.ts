@@ -24,6 +24,8 @@ export interface Ran {
 export interface CtlWorld extends Partial<CtlPorts> {
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string;
+  /** Whether a person answers on standard input. */
+  readonly isTty?: boolean;
 }
 
 /** A machine with every place of netplug below the folder, so that none of the machine that runs the test is used. */
@@ -64,7 +66,7 @@ const SOME_ETCD = { KV_ENDPOINTS: 'http://127.0.0.1:2379' };
 /** Calls the management tool in this process, in a world that has only what the test gives it. */
 export async function callCtl(
   argv: readonly string[],
-  { env = SOME_ETCD, stdin = '', ...given }: CtlWorld,
+  { env = SOME_ETCD, stdin = '', isTty = false, ...given }: CtlWorld,
 ): Promise<Ran> {
   let [out, err] = ['', ''];
   const ports: CtlPorts = {
@@ -99,7 +101,7 @@ export async function callCtl(
     stdin: async () => Promise.resolve(stdin),
     stdout: (text: string) => (out += text),
     stderr: (text: string) => (err += text),
-    isTty: false,
+    isTty,
     isErrTty: false,
     screen: { columns: 100, mayColour: false },
   };
