@@ -19,6 +19,9 @@ export const INSTALLATION_NAME = 'default';
 /** Annotation, with any value, of an Installation whose operator leaves it to others when an agent is replaced by a new one. */
 export const HOLD_AGENTS = 'netplug.io/hold-agents';
 
+/** Finalizer of the Installation, present only while its deletion has to wait for the operator. */
+export const OPERATOR_FINALIZER = 'netplug.io/operator';
+
 const ENCAPSULATIONS = ['VXLAN', 'VXLANCrossSubnet', 'IPIP', 'IPIPCrossSubnet', 'None'] as const;
 export type PoolEncapsulation = (typeof ENCAPSULATIONS)[number];
 /** Severities of the log of the plugin. */

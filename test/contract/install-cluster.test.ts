@@ -204,6 +204,81 @@ describe('netplugctl install cluster on an API server', () => {
     expect(await namesOf('namespaces')).toEqual([]);
   });
 
+  it('purges its own notes from Nodes, pods and workloads, and leaves those of users and the finalizers of others', async () => {
+    await using _ = await kubelets();
+    expect(await ctl('install cluster --method manifest --yes')).toMatchObject({ status: 0 });
+    const patch = async (which: readonly string[], change: object, ...more: string[]): Promise<unknown> =>
+      server.kubectl('patch', ...which, '--type=strategic', `--patch=${JSON.stringify(change)}`, ...more);
+    const users = {
+      'netplug/ASNumber': '64512',
+      'netplug/RouteReflectorClusterID': '1.0.0.1',
+      'netplug.io/foreign': 'keep-me',
+      'example.org/netplug': 'keep-me',
+    };
+    const condition = (reason: string): object => ({
+      status: { conditions: [{ type: 'NetworkUnavailable', status: 'False', reason }] },
+    });
+    const notes = { 'netplug/IPv4Address': '172.20.0.11/24', 'netplug/Version': 'v3.27.0' };
+    await patch(['node', 'node-a'], { metadata: { annotations: { ...users, ...notes } } });
+    await patch(['node', 'node-a'], condition('NetplugIsUp'), '--subresource=status');
+    await patch(['node', 'node-b'], condition('FlannelIsUp'), '--subresource=status');
+    const asked = { 'cni.netplug/ipAddrs': '["10.0.0.1"]' };
+    const podNotes = {
+      'cni.netplug/podIPs': '10.0.0.1/32',
+      'cni.netplug/containerID': 'c',
+      'cni.netplug/endpoint.eth0': '{}',
+    };
+    const spec = { containers: [{ name: 'main', image: 'none' }] };
+    const labels = { app: 'web' };
+    const template = { metadata: { labels }, spec };
+    await server.apply([
+      {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name: 'web', namespace: 'default', annotations: { ...asked, ...podNotes } },
+        spec,
+      },
+      {
+        apiVersion: 'apps/v1',
+        kind: 'StatefulSet',
+        metadata: {
+          name: 'web',
+          namespace: 'default',
+          annotations: { 'netplug.io/restarted-for': 'v3.27.0', mine: 'x' },
+        },
+        spec: { serviceName: 'web', selector: { matchLabels: labels }, template },
+      },
+      {
+        apiVersion: 'netplug.io/v3',
+        kind: 'Installation',
+        metadata: { name: 'default', finalizers: ['example.org/keep', 'netplug.io/operator'] },
+        spec: {},
+      },
+    ]);
+    const kept = ctl('uninstall cluster --purge --yes --cluster netplug --timeout 90');
+    await finalize(kept);
+    expect(await kept).toMatchObject({ status: 75, err: expect.stringContaining('default (example.org/keep)') });
+    expect((await server.get('installation', 'default')).metadata.finalizers).toEqual(['example.org/keep']);
+    expect(await namesOf('namespaces,clusterroles,validatingadmissionpolicies')).toEqual([]);
+    const annotationsOf = async (...which: string[]): Promise<Json> =>
+      (await server.get(...which)).metadata.annotations;
+    expect(await annotationsOf('node', 'node-a')).toEqual(users);
+    expect(await annotationsOf('pod', 'web', '--namespace=default')).toEqual(asked);
+    expect(await annotationsOf('statefulset', 'web', '--namespace=default')).toEqual({ mine: 'x' });
+    const reasonsOf = async (node: string): Promise<string[]> =>
+      (await server.get('node', node)).status.conditions.map(({ reason }: Json) => reason);
+    expect(await reasonsOf('node-a')).toEqual(['KubeletReady']);
+    expect((await reasonsOf('node-b')).sort()).toEqual(['FlannelIsUp', 'KubeletReady']);
+
+    const release = JSON.stringify({ metadata: { finalizers: null } });
+    await server.kubectl('patch', 'installation', 'default', '--type=merge', `--patch=${release}`);
+    await purge();
+    expect(await namesOf('customresourcedefinitions')).toEqual([]);
+    await server.kubectl('delete', 'pod/web', 'statefulset/web', '--namespace=default', '--now');
+    const forget = Object.fromEntries(Object.keys(users).map((key) => [key, null]));
+    await patch(['node', 'node-a'], { metadata: { annotations: forget } });
+  });
+
   /** Repeats the command without `--spec`, after edits of the installation by hand. */
   const expectKept = async (features: () => Promise<unknown>): Promise<void> => {
     const by = 'install cluster --method manifest';

@@ -8,12 +8,12 @@ import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { CLEANUP_SET, INVENTORY, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../install/cluster/names.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
-import { type ApiObject, isLeaving } from '../../kube/objects.ts';
+import { type ApiObject, finalizersOf, isLeaving } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { PODS } from '../../kube/paths.ts';
 import { recordEvent } from '../../kube/record-event.ts';
 import { decodeResource } from '../../model/decode-resource.ts';
-import { HOLD_AGENTS, INSTALLATION_NAME, type InstallationSpec } from '../../model/installation.ts';
+import { HOLD_AGENTS, INSTALLATION_NAME, type InstallationSpec, OPERATOR_FINALIZER } from '../../model/installation.ts';
 import { type InstallationStatus, readInstallationStatus } from '../../model/installation-status.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import { acceptSpec, type ObservedCluster } from './accept-spec.ts';
@@ -31,8 +31,6 @@ import { applyStages, type StagesResult } from './stage-run.ts';
 const INSTALLATION = referenceTo('Installation', { name: INSTALLATION_NAME });
 export const INSTALLATIONS = collectionHolding(INSTALLATION);
 export const PART_OF = 'app.kubernetes.io/part-of=netplug';
-/** Present only while the deletion of the installation has to wait for the operator. */
-const FINALIZER = 'netplug.io/operator';
 /** Pause between events about the same fields of an object, so that two programs that overwrite each other do not flood the events. */
 const EVENT_PAUSE_MS = 5 * 60_000;
 const SHUT_DOWN_MS = 3000;
@@ -185,7 +183,7 @@ export class InstallationReconciler {
     signal: AbortSignal,
   ): Promise<InstallationReport | undefined> {
     const { api, log, release, clock } = this.#ports;
-    if (!finalizersOf(object).includes(FINALIZER)) return undefined;
+    if (!finalizersOf(object).includes(OPERATOR_FINALIZER)) return undefined;
     if (deletionPolicy === 'Remove') {
       const facts = { release, nodes: [], servesAdmission: true };
       const ports = {
@@ -279,8 +277,8 @@ export class InstallationReconciler {
   /** @throws store/refused */
   async #setFinalizer(object: ApiObject, isWanted: boolean, signal: AbortSignal): Promise<'set' | 'conflict'> {
     const known = finalizersOf(object);
-    if (known.includes(FINALIZER) === isWanted) return 'set';
-    const finalizers = isWanted ? [...known, FINALIZER] : known.filter((each) => each !== FINALIZER);
+    if (known.includes(OPERATOR_FINALIZER) === isWanted) return 'set';
+    const finalizers = isWanted ? [...known, OPERATOR_FINALIZER] : known.filter((each) => each !== OPERATOR_FINALIZER);
     const { resourceVersion, name } = object.metadata;
     const body = { metadata: { resourceVersion, finalizers } };
     const answer = await this.#ports.api.patch({ collection: INSTALLATIONS, name }, { kind: 'merge', body }, signal);
@@ -375,11 +373,6 @@ function settingsAgain(
     servesAdmission,
   } as const;
   return { ...settingsOf(computed, circumstances), pools: [] };
-}
-
-function finalizersOf({ metadata }: ApiObject): readonly string[] {
-  const { finalizers } = metadata as { readonly finalizers?: unknown };
-  return Array.isArray(finalizers) ? finalizers.filter((each): each is string => typeof each === 'string') : [];
 }
 
 function isSameInventory(before: Inventory, after: Inventory): boolean {

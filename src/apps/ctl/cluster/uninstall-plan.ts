@@ -121,7 +121,7 @@ export function removalPlan(
       }),
     ],
     ['Nodes', when(cleansNodes, { act: 'clean-nodes', nodes: nodes.length, cleanup })],
-    ['Nodes', when(cleansNodes, { act: 'forget-nodes' })],
+    ['Nodes', when(cleansNodes, { act: 'forget-notes' })],
     ['Configuration and rights', deletions(doomed)],
     ['CRDs and all resources of netplug', isPurge ? deletions(definitions) : []],
     ['Namespace', isPurge ? deletions([namespace]) : []],
