@@ -134,8 +134,8 @@ describe('the objects of an installation', () => {
     ].filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
     expect(all).toHaveLength(5);
     for (const workload of all) {
-      const { containers, initContainers = [] } = podSpecOf(workload);
-      for (const { envFrom, env } of [...containers, ...initContainers]) {
+      const { containers, initContainers } = podSpecOf(workload);
+      for (const { envFrom, env } of [...containers, ...(initContainers ?? [])]) {
         expect(envFrom).toBeUndefined();
         const taken = (env as EnvVar[]).filter(({ valueFrom = {} }) => 'configMapKeyRef' in valueFrom);
         expect(taken.map(({ name, valueFrom }) => [name, valueFrom?.['configMapKeyRef']])).toEqual(
