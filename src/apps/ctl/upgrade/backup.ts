@@ -10,7 +10,8 @@ import { VERSION } from '../../../base/version.ts';
 import { newCluster } from '../../../datastore/keep-cluster-information.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
-import { objectName } from '../../../kube/objects/reference.ts';
+import { findReference, objectName, referenceKey } from '../../../kube/objects/reference.ts';
+import { isChartRecord, isOwnObject } from '../../../upgrade/cluster/own-objects.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { readContents } from '../datastore/contents.ts';
@@ -108,12 +109,28 @@ export async function readBackup(folder: string): Promise<Backup> {
     throw unusable(folder, `${name} has a form that this release does not read`);
   };
   const name = join(folder, 'records.json');
+  const header = parse('backup.json', Header);
   return {
-    header: parse('backup.json', Header),
-    objects: parse('objects.json', Objects),
-    charts: parse('charts.json', Objects),
+    header,
+    objects: ownOnly(folder, 'objects.json', parse('objects.json', Objects), isOwnObject),
+    charts: ownOnly(folder, 'charts.json', parse('charts.json', Objects), isChartRecord),
     records: readExport({ name, text: texts.get('records.json') ?? '' }),
   };
+}
+
+/** A rollback creates what a backup holds, so that it must hold nothing else. @throws upgrade/backup-unusable */
+function ownOnly(
+  folder: string,
+  name: FileName,
+  objects: readonly Manifest[],
+  isOwn: (object: Manifest) => boolean,
+): readonly Manifest[] {
+  const foreign = objects.filter((object) => findReference(object) === undefined || !isOwn(object));
+  if (foreign.length === 0) return objects;
+  const named = foreign
+    .map((object) => findReference(object))
+    .map((which) => (which === undefined ? 'one without a name' : referenceKey(which)));
+  throw unusable(folder, `${name} has objects that are not netplug's: ${named.join(', ')}`);
 }
 
 /** Returns the backup of the folder if there is a sound one. */
