@@ -1,6 +1,6 @@
 import { SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
 import { POLICY_BINDING_KIND, POLICY_KIND } from '../../kube/admission-policies.ts';
-import { referenceOf } from '../../kube/objects/reference.ts';
+import { findReference } from '../../kube/objects/reference.ts';
 import { INSTALLATION_NAME } from '../../model/installation.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { listIn, recordIn, textIn } from './objects-in.ts';
@@ -16,7 +16,9 @@ const CHART_RECORD = /^sh\.helm\.release\.v1\.[^/]+$/;
 
 /** Reports whether kind and name are those of an object of netplug, and a binding gives only netplug's roles to its accounts. */
 export function isOwnObject(object: Manifest): boolean {
-  const { kind, namespace, name } = referenceOf(object);
+  const which = findReference(object);
+  if (which === undefined) return false;
+  const { kind, namespace, name } = which;
   if (WHOLE.includes(kind)) return name === INSTALLATION_NAME;
   if (kind === 'Namespace') return name === SYSTEM_NAMESPACE;
   if (!OWN_NAME.test(name)) return false;
@@ -26,8 +28,8 @@ export function isOwnObject(object: Manifest): boolean {
 
 /** Reports whether it is a Secret with a record of helm. */
 export function isChartRecord(object: Manifest): boolean {
-  const { kind, name } = referenceOf(object);
-  return kind === 'Secret' && object['type'] === 'helm.sh/release.v1' && CHART_RECORD.test(name);
+  const { kind, name } = findReference(object) ?? {};
+  return kind === 'Secret' && name !== undefined && object['type'] === 'helm.sh/release.v1' && CHART_RECORD.test(name);
 }
 
 /** The account of an operator may be in a namespace of its own. */

@@ -109,28 +109,28 @@ export async function readBackup(folder: string): Promise<Backup> {
     throw unusable(folder, `${name} has a form that this release does not read`);
   };
   const name = join(folder, 'records.json');
-  const header = parse('backup.json', Header);
-  return {
-    header,
-    objects: ownOnly(folder, 'objects.json', parse('objects.json', Objects), isOwnObject),
-    charts: ownOnly(folder, 'charts.json', parse('charts.json', Objects), isChartRecord),
+  const backup: Backup = {
+    header: parse('backup.json', Header),
+    objects: parse('objects.json', Objects),
+    charts: parse('charts.json', Objects),
     records: readExport({ name, text: texts.get('records.json') ?? '' }),
   };
+  refuseForeign(folder, backup);
+  return backup;
 }
 
 /** A rollback creates what a backup holds, so that it must hold nothing else. @throws upgrade/backup-unusable */
-function ownOnly(
-  folder: string,
-  name: FileName,
-  objects: readonly Manifest[],
-  isOwn: (object: Manifest) => boolean,
-): readonly Manifest[] {
-  const foreign = objects.filter((object) => findReference(object) === undefined || !isOwn(object));
-  if (foreign.length === 0) return objects;
-  const named = foreign
-    .map((object) => findReference(object))
-    .map((which) => (which === undefined ? 'one without a name' : referenceKey(which)));
-  throw unusable(folder, `${name} has objects that are not netplug's: ${named.join(', ')}`);
+function refuseForeign(folder: string, backup: Backup): void {
+  const foreign = [
+    ...backup.objects.filter((object) => !isOwnObject(object)),
+    ...backup.charts.filter((object) => !isChartRecord(object)),
+  ];
+  if (foreign.length === 0) return;
+  const names = foreign.map((object) => {
+    const which = findReference(object);
+    return which === undefined ? 'one without a name' : referenceKey(which);
+  });
+  throw unusable(folder, `it has objects that are not netplug's: ${names.join(', ')}`);
 }
 
 /** Returns the backup of the folder if there is a sound one. */

@@ -97,7 +97,7 @@ describe('a backup with valid checksums', () => {
     await writeTexts({ 'backup.json': JSON.stringify(HEADER), [file]: JSON.stringify([object]) });
     await expect(readBackup(folder)).rejects.toMatchObject({
       code: 'upgrade/backup-unusable',
-      message: expect.stringContaining(`${file} has objects that are not netplug's: ${name}`) as string,
+      message: expect.stringContaining(`it has objects that are not netplug's: ${name}`) as string,
     });
   });
 });
