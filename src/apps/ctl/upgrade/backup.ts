@@ -109,18 +109,15 @@ export async function readBackup(folder: string): Promise<Backup> {
     throw unusable(folder, `${name} has a form that this release does not read`);
   };
   const name = join(folder, 'records.json');
-  const backup: Backup = {
-    header: parse('backup.json', Header),
-    objects: parse('objects.json', Objects),
-    charts: parse('charts.json', Objects),
-    records: readExport({ name, text: texts.get('records.json') ?? '' }),
-  };
-  refuseForeign(folder, backup);
-  return backup;
+  const header = parse('backup.json', Header);
+  const objects = parse('objects.json', Objects);
+  const charts = parse('charts.json', Objects);
+  refuseForeign(folder, { objects, charts });
+  return { header, objects, charts, records: readExport({ name, text: texts.get('records.json') ?? '' }) };
 }
 
 /** A rollback creates what a backup holds, so that it must hold nothing else. @throws upgrade/backup-unusable */
-function refuseForeign(folder: string, backup: Backup): void {
+function refuseForeign(folder: string, backup: Pick<Backup, 'objects' | 'charts'>): void {
   const foreign = [
     ...backup.objects.filter((object) => !isOwnObject(object)),
     ...backup.charts.filter((object) => !isChartRecord(object)),
