@@ -93,10 +93,7 @@ const original: fc.Arbitrary<ResourceRecord> = fc.oneof(
   account.map((object) => profileRecord(fromServiceAccount(object))),
 );
 
-function recordOf(
-  which: ResourceRecord['which'],
-  more: Pick<ResourceRecord, 'value' | 'problem'>,
-): ResourceRecord {
+function recordOf(which: ResourceRecord['which'], more: Pick<ResourceRecord, 'value' | 'problem'>): ResourceRecord {
   return { kind: 'resource', query: 0, key: '', version: '', which, ...more };
 }
 

@@ -1,3 +1,4 @@
+import type { ImageDigests } from '../../base/image-digests.ts';
 import type { NodeState } from '../../kube/status/node-state.ts';
 import type { Problem } from '../../base/problem.ts';
 import { isDeepStrictEqual } from 'node:util';
@@ -18,6 +19,7 @@ const OWNED = { [OWNER_LABEL]: OPERATOR };
 /** Facts that the operator knows of a cluster before it installs. */
 export interface ObservedCluster {
   readonly release: string;
+  readonly digests: ImageDigests;
   /** Whether the API server evaluates admission policies. */
   readonly servesAdmission: boolean;
   readonly nodes: readonly Pick<NodeState, 'name' | 'addresses' | 'podCidrs'>[];
@@ -55,6 +57,7 @@ export function acceptSpec(
     },
     {
       release: facts.release,
+      digests: facts.digests,
       variant: 'policy-and-networking',
       datastore: { type: 'orch' },
       defaultPools: [],

@@ -15,7 +15,11 @@ const SERVICE_CIDRS = { group: 'networking.k8s.io', version: 'v1', plural: 'serv
 const serviceCidr = v.looseObject({ spec: v.looseObject({ cidrs: v.nullish(v.array(v.string()), []) }) });
 
 /** Reads what an installation depends on in the cluster. @throws store/* */
-export async function observeCluster(api: OrchApi, release: string, signal: AbortSignal): Promise<ObservedCluster> {
+export async function observeCluster(
+  api: OrchApi,
+  { release, digests }: Pick<ObservedCluster, 'release' | 'digests'>,
+  signal: AbortSignal,
+): Promise<ObservedCluster> {
   const [nodes, services, pools, served] = await Promise.all([
     api.list(NODES, {}, signal),
     listServed(api, SERVICE_CIDRS, signal),
@@ -25,6 +29,7 @@ export async function observeCluster(api: OrchApi, release: string, signal: Abor
   const read = pools.map((object) => ({ object, decoded: poolIn(object) }));
   return {
     release,
+    digests,
     servesAdmission: servesAdmissionPolicies(served),
     nodes: nodes.map((node) => nodeStateOf(node)),
     serviceCidrs: services.flatMap((object) => {

@@ -1,3 +1,4 @@
+import type { ImageDigests } from '../../base/image-digests.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
 import { timeLimit } from '../../base/clock.ts';
 import { isNetplugError, NetplugError, reasonOf } from '../../base/errors.ts';
@@ -43,6 +44,8 @@ export interface InstallationPorts extends RetryPorts {
   readonly log: Log;
   readonly metrics: OperatorMetrics;
   readonly release: string;
+  /** Of the images of the release. */
+  readonly digests: ImageDigests;
   readonly versions: Pick<ObjectVersions, 'find' | 'problems'>;
 }
 
@@ -105,7 +108,7 @@ export class InstallationReconciler {
     const base = this.#baseReport(object);
     let facts: ObservedCluster;
     try {
-      facts = await observeCluster(this.#ports.api, this.#ports.release, signal);
+      facts = await observeCluster(this.#ports.api, this.#ports, signal);
     } catch (cause) {
       if (!isNetplugError(cause, 'store/refused')) throw cause;
       const component = { name: 'cluster', state: 'Unknown', message: reasonOf(cause) } as const;
@@ -182,10 +185,10 @@ export class InstallationReconciler {
     { deletionPolicy, spec }: { readonly deletionPolicy: 'Orphan' | 'Remove'; readonly spec: InstallationSpec },
     signal: AbortSignal,
   ): Promise<InstallationReport | undefined> {
-    const { api, log, release, clock } = this.#ports;
+    const { api, log, release, digests, clock } = this.#ports;
     if (!finalizersOf(object).includes(OPERATOR_FINALIZER)) return undefined;
     if (deletionPolicy === 'Remove') {
-      const facts = { release, nodes: [], servesAdmission: true };
+      const facts = { release, digests, nodes: [], servesAdmission: true };
       const ports = {
         api,
         applier: this.#applier,
@@ -362,10 +365,16 @@ function invalid(problem: Parameters<typeof problemLine>[0]): ReportedProblem {
 /** Returns the settings of a spec that was accepted before. Pools are left as they are. */
 function settingsAgain(
   computed: InstallationSpec,
-  { release, nodes, servesAdmission }: Pick<ObservedCluster, 'release' | 'nodes' | 'servesAdmission'>,
+  {
+    release,
+    digests,
+    nodes,
+    servesAdmission,
+  }: Pick<ObservedCluster, 'release' | 'digests' | 'nodes' | 'servesAdmission'>,
 ): ClusterSettings {
   const circumstances = {
     release,
+    digests,
     variant: 'policy-and-networking',
     datastore: { type: 'orch' },
     defaultPools: [],

@@ -1,3 +1,4 @@
+import type { ImageDigests } from '../../base/image-digests.ts';
 import { type InstallationPool, type InstallationSpec, poolName } from '../../model/installation.ts';
 import { FAMILIES } from '../../net/address.ts';
 import { parseCidr } from '../../net/cidr.ts';
@@ -18,6 +19,8 @@ export interface Circumstances {
   /** Number of nodes: a second replica needs a second node. */
   readonly nodes: number;
   readonly interfacePrefix?: string;
+  /** Those of the images of the release; those that this program was built with unless given. */
+  readonly digests?: ImageDigests;
   /** Whether the API server evaluates admission policies; it does unless told otherwise. */
   readonly servesAdmission?: boolean;
 }
@@ -35,7 +38,7 @@ export function settingsOf(written: InstallationSpec, circumstances: Circumstanc
     variant,
     datastore,
     spec,
-    images: { ...imageNames(release, spec.registry), pullSecrets: spec.imagePullSecrets },
+    images: { ...imageNames(release, spec.registry, circumstances.digests), pullSecrets: spec.imagePullSecrets },
     families: families.length === 0 ? [4] : families,
     pools,
     interfacePrefix,

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { DIGESTS_VARIABLE } from '../../base/image-digests.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
@@ -103,7 +104,8 @@ export function overrideOf(live: Manifest, own: Manifest): ComponentOverride | u
   const [[mine = {}], [theirs = {}]] = [containersIn(own), containersIn(live)];
   const changed = listIn(theirs, 'env').flatMap((variable) => {
     const [name, value] = [textIn(variable, 'name'), variable['value']];
-    return typeof value === 'string' && variableIn(mine, name) !== value ? [[name, value] as const] : [];
+    const isEdit = typeof value === 'string' && variableIn(mine, name) !== value && name !== DIGESTS_VARIABLE;
+    return isEdit ? [[name, value] as const] : [];
   });
   const resources = theirs['resources'];
   // The API leaves out an empty list.

@@ -14,6 +14,8 @@ const OPTIONAL_KEYS = new Set([
   'labels',
   'priorityClassName',
   'description',
+  // The tag tells the release.
+  'digest',
 ]);
 const OPTIONAL_OBJECTS = new Set([
   'ClusterRole netplug-viewer',

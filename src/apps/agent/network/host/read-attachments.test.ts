@@ -67,9 +67,7 @@ describe('records of attachments', () => {
     const { attachments, attached, read } = bench();
     const internal = parseAddress('10.0.0.2');
     const later = { at: '2026-01-02T00:00:00.000Z', addresses: [internal] };
-    await attachments.put(
-      recordOf('a', { ...later, floating: [{ external: parseAddress('192.0.2.1'), internal }] }),
-    );
+    await attachments.put(recordOf('a', { ...later, floating: [{ external: parseAddress('192.0.2.1'), internal }] }));
     await attachments.put(recordOf('b'));
     for (const container of ['a', 'b']) attached.add(`${container}/eth0`);
     expect((await read()).floating[0]).toBe('192.0.2.1 10.0.0.1');
