@@ -260,8 +260,12 @@ describe('netplugctl install cluster on an API server', () => {
     expect(await kept).toMatchObject({ status: 75, err: expect.stringContaining('default (example.org/keep)') });
     expect((await server.get('installation', 'default')).metadata.finalizers).toEqual(['example.org/keep']);
     expect(await namesOf('namespaces,clusterroles,validatingadmissionpolicies')).toEqual([]);
-    const annotationsOf = async (...which: string[]): Promise<Json> =>
-      (await server.get(...which)).metadata.annotations;
+    const annotationsOf = async (...which: string[]): Promise<Json> => {
+      const { annotations } = (await server.get(...which)).metadata;
+      return Object.fromEntries(
+        Object.entries(annotations).filter(([key]) => !key.startsWith('kubectl.kubernetes.io/')),
+      );
+    };
     expect(await annotationsOf('node', 'node-a')).toEqual(users);
     expect(await annotationsOf('pod', 'web', '--namespace=default')).toEqual(asked);
     expect(await annotationsOf('statefulset', 'web', '--namespace=default')).toEqual({ mine: 'x' });
