@@ -8,7 +8,7 @@ PACKAGES := etcd-server etcd-client containernetworking-plugins runc podman nfta
 	conntrack bird2 wget fish zsh libseccomp-dev pkg-config bind9-dnsutils binutils
 
 .PHONY: demo test quick soak fuzz build manifests chart bench ok clean setup modules deb components cluster cluster-empty cluster-down \
-	images images-lock images-sbom images-sign images-report images-sources
+	release images images-lock images-sbom images-sign images-report images-sources
 
 # On Debian's etcd and plugins, so that nothing but netplug is built.
 demo: build
@@ -72,6 +72,13 @@ build/.cross: Makefile
 	@missing=$$(for p in $(CROSS_PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	if [ -n "$$missing" ]; then apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; fi
 	@touch $@
+
+# What is released: the images, and manifests, charts and programs that name them by tag and digest.
+release: images
+	digests=$$($(NODE) scripts/image-digests.ts) && \
+	NETPLUG_IMAGE_DIGESTS=$$digests $(NODE) scripts/write-manifests.ts && \
+	NETPLUG_IMAGE_DIGESTS=$$digests $(NODE) scripts/write-charts.ts && \
+	BUILT_IN_DIGESTS=$$digests $(NODE) scripts/build.ts
 
 # Newest packages of Debian for the images.
 images-lock: setup

@@ -25,7 +25,11 @@ const loadLater: Plugin = {
   },
 };
 
+/** Of the images of a release, which were built before: the programs inside them have none. */
+const { BUILT_IN_DIGESTS } = process.env;
+
 const OPTIONS = {
+  define: BUILT_IN_DIGESTS === undefined ? {} : { BUILT_IN_DIGESTS: JSON.stringify(BUILT_IN_DIGESTS) },
   bundle: true,
   platform: 'node',
   target: 'node24',

@@ -7,6 +7,7 @@ import { conflistJsonSchema } from '../src/apps/ctl/lint/conflist-schema.ts';
 import { doctorPage } from '../src/apps/ctl/doctor/doctor-page.ts';
 import { manualPages, NOTE_NAMES } from '../src/apps/ctl/manual.ts';
 import { crdManifestFile } from '../src/install/cluster/definitions/crd-manifests.ts';
+import { annotationPoliciesFile, nodePoliciesFile } from '../src/install/cluster/admission/admission-manifests.ts';
 import { rbacManifestFile } from '../src/install/cluster/rights/role-manifests.ts';
 import { chartFiles } from '../src/install/cluster/chart/chart-files.ts';
 import { resourceReference } from '../src/model/resource-reference.ts';
@@ -44,6 +45,8 @@ const PAGES: Readonly<Record<string, () => string>> = {
   'docs/schema/resources.schema.json': () => jsonText(anyResourceJsonSchema()),
   'manifests/crds.yaml': crdManifestFile,
   'manifests/rbac.yaml': rbacManifestFile,
+  'manifests/admission.yaml': annotationPoliciesFile,
+  'manifests/node-restriction.yaml': nodePoliciesFile,
   'manifests/monitoring/prometheus-operator.yaml': operatorManifest,
   'packaging/debian/agent.env': agentEnvFile,
   'docs/rights.md': rightsPage,

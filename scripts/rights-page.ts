@@ -15,7 +15,15 @@ const STILL_ALLOWED = [
 
 const NODES = `## Restricting writes to the own node
 
-Roles cannot express "of its own node": with roles alone, the token of one node may change the notes on every pod, the status of every Node, every NetplugNode and every block. [manifests/node-restriction.yaml](../manifests/node-restriction.yaml), an option, prevents that on Kubernetes 1.34 and later with admission policies. Each token must be bound to a node, like the tokens that Kubernetes mounts into pods; the policies refuse every write with other tokens of the two accounts. A node may still
+Roles cannot express "of its own node": with roles alone, the token of one node may change the notes on every pod, the status of every Node, every NetplugNode and every block. The admission policies of [manifests/node-restriction.yaml](../manifests/node-restriction.yaml) prevent that. Every installation applies them unless \`spec.admissionPolicies\` is \`Disabled\`.
+
+Each token must be bound to a node, like the tokens that Kubernetes mounts into pods; the policies refuse every write with other tokens of the two accounts. The agent logs such a token as \`store/unbound-token\`, also while no policy is in force, and so do \`/readyz\` of the agent and \`netplugctl doctor\`. Request a bound one with
+
+\`\`\`sh
+kubectl create token netplug-agent --namespace=netplug-system --bound-object-kind=Node --bound-object-name=NODE
+\`\`\`
+
+A node may still
 
 ${markdownTable(['Object', 'Do'], STILL_ALLOWED)}
 

@@ -4,11 +4,14 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { decodeDigests } from '../src/base/image-digests.ts';
 import { VERSION } from '../src/base/version.ts';
 import { CHART, chartFiles, CRDS_CHART, crdsChartFiles } from '../src/install/cluster/chart/chart-files.ts';
 
+const digests = decodeDigests(process.env['NETPLUG_IMAGE_DIGESTS'] ?? '');
+if (digests === undefined) throw new Error('NETPLUG_IMAGE_DIGESTS is not as scripts/image-digests.ts prints it');
 const FOLDER = process.argv[2] ?? 'dist/chart';
-const CHARTS = { [CHART]: chartFiles(VERSION), [CRDS_CHART]: crdsChartFiles(VERSION) };
+const CHARTS = { [CHART]: chartFiles(VERSION, digests), [CRDS_CHART]: crdsChartFiles(VERSION) };
 const TAR = [
   '--sort=name',
   '--mtime=@0',

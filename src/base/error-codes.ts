@@ -51,6 +51,7 @@ export const ERRORS = {
   'kernel/nft-missing': permanent(118, 72, 'The program `nft` is not installed where the agent runs, so the agent cannot set up address translation.'),
   'check/mismatch': permanent(120, 1, 'CHECK found a difference between the kernel, the datastore and the result of ADD.'),
   'store/refused': permanent(130, 77, 'The datastore refused the credentials, or its certificate is not trusted.'),
+  'store/unbound-token': permanent(133, 77, 'The token of the plugin or the agent is bound to no node, or to another one: the admission policies refuse its writes.'),
   'store/config-invalid': permanent(131, 78, 'The configured connection to the datastore is unusable: unreadable file, no endpoint, failed discovery, unknown context.'),
   'store/corrupt': permanent(132, 65, 'A record in the datastore cannot be decoded.'),
   'delegate/not-found': permanent(140, 72, 'No folder of CNI_PATH contains the executable of a delegated plugin.'),

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { createOperatorMetrics } from '../apps/operator/metrics.ts';
 import { OperatorServer } from '../apps/operator/serve-operator.ts';
+import { DIGESTS_VARIABLE } from '../base/image-digests.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import { VERSION } from '../base/version.ts';
@@ -30,6 +31,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const stop = interruptions();
   const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS', OPERATOR);
   const namespace = readVariable(env, 'NETPLUG_NAMESPACE');
+  const digests = readVariable(env, DIGESTS_VARIABLE, OPERATOR);
   using transport = new Http2Transport();
   const access = agentAccessIn(env)(orchestratorIn(env));
   const shared = { env, transport, manager: OPERATOR };
@@ -61,6 +63,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     },
     lease,
     release: VERSION,
+    digests,
     leaseHolder: async (signal) => lease.findHolder(signal),
   });
   const notReady = async (): Promise<readonly string[]> => Promise.resolve(server.notReady());

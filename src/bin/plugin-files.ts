@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { CertificateCopies } from '../apps/agent/certificate-copies.ts';
 import { CniCredentials } from '../apps/agent/cni-credentials.ts';
 import { ConflistInstaller } from '../apps/agent/conflist-installer.ts';
+import { OwnToken } from '../apps/agent/own-token.ts';
 import type { RetryPorts } from '../base/back-off.ts';
 import type { Log } from '../base/log.ts';
 import { aborted } from '../base/until-aborted.ts';
@@ -42,7 +43,7 @@ export interface PluginFilesPorts extends RetryPorts {
   readonly obstacles: () => Promise<readonly string[]>;
 }
 
-/** Returns what writes conflist and credentials of the plugin; it does nothing unless the environment asks for them. */
+/** Returns what writes conflist and credentials of the plugin, where the environment asks for them, and looks at the agent's own. */
 export function pluginFilesIn(
   env: NodeJS.ProcessEnv,
   ports: PluginFilesPorts,
@@ -64,6 +65,7 @@ export function pluginFilesIn(
     ...(credentials?.obstacle === undefined ? [] : [credentials.obstacle]),
   ];
   const certificates = certificatesIn(env, { ...ports, files }, datastore);
+  const ownToken = datastore.type === 'orch' ? ownTokenIn(env, ports, { node, datastore }) : undefined;
   const conflist =
     source === ''
       ? undefined
@@ -72,13 +74,28 @@ export function pluginFilesIn(
     prepare: async (signal) => certificates?.copy(signal),
     run: async (signal) => {
       if (credentials !== undefined || conflist !== undefined) mkdirSync(confDir, { recursive: true });
-      const parts = [certificates, credentials, conflist].flatMap((part) => part ?? []);
+      const parts = [certificates, credentials, conflist, ownToken].flatMap((part) => part ?? []);
       await Promise.all([...parts.map(async (part) => part.run(signal)), aborted(signal)]);
     },
     problems: () => [certificates?.problem ?? [], credentials?.obstacle ?? [], conflist?.problem ?? []].flat(),
-    warnings: () => [credentials?.warning ?? [], conflist?.warning ?? []].flat(),
+    warnings: () => [ownToken, credentials, conflist].flatMap((part) => part?.warning ?? []),
     tokenSecondsLeft: () => credentials?.secondsLeft(),
   };
+}
+
+/** The agent with etcd writes no object that an admission policy limits. */
+function ownTokenIn(
+  env: NodeJS.ProcessEnv,
+  ports: PluginFilesPorts,
+  { node, datastore }: { readonly node: string; readonly datastore: Datastore },
+): OwnToken {
+  const access = accessIn(env, datastore);
+  const inputs = { env, now: () => ports.clock.now() };
+  const readToken = async (signal: AbortSignal): Promise<string | undefined> => {
+    const { credential } = await loadSession(access, inputs, signal);
+    return credential.kind === 'token' ? credential.token : undefined;
+  };
+  return new OwnToken({ ...ports, readToken }, node);
 }
 
 function certificatesIn(

@@ -8,6 +8,8 @@ export const SEVERITIES: readonly Severity[] = ['error', 'warning', 'note'];
 export type ReadFact =
   | ResourceKind
   | 'addresses'
+  | 'admission'
+  | 'bindings'
   | 'chart records'
   | 'clocks'
   | 'definitions'

@@ -99,6 +99,19 @@ export const NODE_REQUIREMENTS: readonly Check<ClusterFacts>[] = [
   },
 ];
 
+export const LOST_RIGHTS_CHECK: Check<ClusterFacts> = {
+  id: 'bindings/lose-rights',
+  severity: 'warning',
+  expected: 'no bound user who loses rights with the roles of the release',
+  remedy:
+    'Bind netplug-installer to users who must write the Installation; it amounts to cluster-admin. What else they lose is for administrators of the cluster',
+  needs: ['bindings'],
+  judge: ({ lostRights }) =>
+    lostRights.flatMap(({ role, rights, bindings }) =>
+      faultOf(bindings, `the role ${role} loses ${rights.join(', ')}, and these bindings give it to users`),
+    ),
+};
+
 export const WEBHOOK_CHECK: Check<ClusterFacts> = {
   id: 'server/webhooks',
   severity: 'error',
@@ -112,6 +125,39 @@ export const WEBHOOK_CHECK: Check<ClusterFacts> = {
       'webhooks behind the network of pods must answer before an agent can start',
     ),
 };
+
+/** Returns checks of what the admission policies refuse, which are silent where none are wanted. */
+export function admissionChecks<F extends ClusterFacts>(areWanted: (facts: F) => boolean): readonly Check<F>[] {
+  return [
+    {
+      id: 'admission/refused-pods',
+      severity: 'error',
+      expected: 'pods and templates whose address annotations the admission policies allow',
+      remedy:
+        'Allow them in the namespace: kubectl label namespace NAMESPACE netplug/allow-address-annotations= , or bind the role netplug-use-floating-ips or netplug-use-ip-addrs-no-ipam to the service account of the pods. Without the policies: spec.admissionPolicies: Disabled',
+      needs: ['admission'],
+      judge: (facts) =>
+        faultOf(
+          areWanted(facts) ? facts.refusedPods : [],
+          'the API server would refuse the next pods of these objects',
+        ),
+    },
+    {
+      id: 'admission/agent-outside-pod',
+      severity: 'warning',
+      expected:
+        'agents in pods, whose tokens Kubernetes binds to the node; an agent without such a token may write nothing',
+      remedy:
+        'Run "netplugctl doctor" on these nodes: it reports a token that is bound to no node (store/unbound-token). Request one with: kubectl create token netplug-agent --namespace=netplug-system --bound-object-kind=Node --bound-object-name=NODE',
+      needs: ['admission'],
+      judge: (facts) =>
+        faultOf(
+          areWanted(facts) ? facts.agentsOutsidePods.map((name) => `Node ${name}`) : [],
+          'an agent has registered these nodes, and no pod runs one there',
+        ),
+    },
+  ];
+}
 
 /** Returns one fault for all the nodes, or none without nodes. `tell` returns what is wrong with one. */
 export function nodeFault(

@@ -10,7 +10,21 @@ export interface ClusterFacts {
   readonly webhooks: readonly WebhookState[];
   /** Rights that the user lacks, as `patch daemonsets.apps in namespace netplug-system`. */
   readonly missingRights: readonly string[];
+  /** Roles for users that give fewer rights than those of the cluster, with the bindings of their users. */
+  readonly lostRights: readonly LostRights[];
+  /** Objects whose next pods the admission policies of netplug refuse, as `Deployment shop/web (cni.netplug/floatingIPs)`. */
+  readonly refusedPods: readonly string[];
+  /** Nodes that an agent has registered, and on which no pod runs one. */
+  readonly agentsOutsidePods: readonly string[];
   readonly unread: readonly Unread[];
+}
+
+export interface LostRights {
+  readonly role: string;
+  /** Such as `patch installations.netplug.io`. */
+  readonly rights: readonly string[];
+  /** Such as `ClusterRoleBinding admins (Group network-team)`. */
+  readonly bindings: readonly string[];
 }
 
 export interface WebhookState {

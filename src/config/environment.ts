@@ -1,3 +1,4 @@
+import { decodeDigests } from '../base/image-digests.ts';
 import { ownValue } from '../base/own-value.ts';
 import { NetplugError } from '../base/errors.ts';
 import { tryReadDuration } from '../model/spec-types.ts';
@@ -226,6 +227,16 @@ export const ENVIRONMENT = {
       'Namespace of the Secrets with BGP passwords and of the account `NETPLUG_CNI_ACCOUNT`, on the orchestrator.',
     'netplug-orch-controllers': 'Namespace of the Lease of the controllers.',
     'netplug-operator': 'Namespace of the Lease of the operator.',
+  }),
+  NETPLUG_IMAGE_DIGESTS: variable({
+    byDefault: '',
+    ifEmpty: 'default',
+    allowed: 'digests by the names of images, such as netplug=sha256:…,netplug-node=sha256:…',
+    meaning: {
+      'netplug-operator':
+        'Digests of the images of its release, which follow their tags. Manifests and chart of a release set it; without it, images go by the tag.',
+    },
+    decode: decodeDigests,
   }),
   NETPLUG_TRACE: variable({
     byDefault: '',

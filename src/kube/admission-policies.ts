@@ -1,10 +1,15 @@
 import * as v from 'valibot';
 import type { ApiObject } from './objects.ts';
+import { kindCollection } from './objects/reference.ts';
 import type { OrchApi } from './orch-api.ts';
 
-const GROUP = { group: 'admissionregistration.k8s.io', version: 'v1' } as const;
-const POLICIES = { ...GROUP, plural: 'validatingadmissionpolicies' } as const;
-const BINDINGS = { ...GROUP, plural: 'validatingadmissionpolicybindings' } as const;
+/** Kinds of the policies that the API server evaluates itself, and of what puts them into force. */
+export const POLICY_KIND = 'ValidatingAdmissionPolicy';
+export const POLICY_BINDING_KIND = 'ValidatingAdmissionPolicyBinding';
+const POLICIES = kindCollection(POLICY_KIND);
+const BINDINGS = kindCollection(POLICY_BINDING_KIND);
+/** What the API server must serve so that policies can be applied, as `group/plural`. */
+const NEEDED = [POLICIES, BINDINGS].map(({ group, plural }) => `${group}/${plural}`);
 
 const binding = v.looseObject({ policyName: v.string(), validationActions: v.optional(v.array(v.string()), []) });
 
@@ -13,6 +18,11 @@ export interface EnforcedPolicy {
   readonly name: string;
   /** Its match conditions and validations, as JSON. */
   readonly rules: string;
+}
+
+/** Reports whether an API server that serves these kinds, as `group/plural`, evaluates admission policies. */
+export function servesAdmissionPolicies(served: readonly string[]): boolean {
+  return NEEDED.every((kind) => served.includes(kind));
 }
 
 /** Returns the admission policies with a binding that refuses, in order of their names. @throws store/* */

@@ -4,7 +4,10 @@ const seconds = v.optional(v.pipe(v.number(), v.finite()));
 const claims = v.looseObject({
   exp: seconds,
   iat: seconds,
-  'kubernetes.io': v.optional(v.looseObject({ pod: v.optional(v.unknown()) })),
+  sub: v.optional(v.string(), ''),
+  'kubernetes.io': v.optional(
+    v.looseObject({ pod: v.optional(v.unknown()), node: v.optional(v.looseObject({ name: v.string() })) }),
+  ),
 });
 
 /** Returns when a token expires, in milliseconds since the epoch; undefined when it does not say. */
@@ -20,6 +23,12 @@ export function tokenIssuedAt(token: string): number | undefined {
 /** Reports whether a token ends with the pod that it was issued for. */
 export function isBoundToPod(token: string): boolean {
   return readClaims(token)?.['kubernetes.io']?.pod !== undefined;
+}
+
+/** Returns the user of a token of a service account, and the node that the API server takes its requests for. */
+export function tokenHolder(token: string): { readonly user: string; readonly node: string | undefined } | undefined {
+  const read = readClaims(token);
+  return read === undefined ? undefined : { user: read.sub, node: read['kubernetes.io']?.node?.name };
 }
 
 function milliseconds(value: number | undefined): number | undefined {

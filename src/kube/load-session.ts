@@ -59,7 +59,7 @@ async function loadKubeconfigSession(
   { inputs, apiRoot }: { readonly inputs: AccessInputs; readonly apiRoot?: string | undefined },
   signal: AbortSignal,
 ): Promise<Session> {
-  const { cluster, user, clusterOrigin, userOrigin } = await readKubeconfig(source);
+  const { context, cluster, user, clusterOrigin, userOrigin } = await readKubeconfig(source);
   for (const field of ['as', 'as-uid', 'as-groups', 'as-user-extra'] as const) {
     if (user[field] !== undefined) throw wrong(userOrigin.path, `${userOrigin.field}.${field}: is not supported`);
   }
@@ -75,7 +75,7 @@ async function loadKubeconfigSession(
   const identity = await readIdentity(user, { ...userOrigin, files, inputs, signal, cluster, clusterTls });
   const tls = { ...clusterTls, ...identity.tls };
   checkTls(tls, path === userOrigin.path ? `file "${path}"` : `files "${path}" and "${userOrigin.path}"`);
-  return { ...identity, server, tls, files };
+  return { ...identity, context, server, tls, files };
 }
 
 interface Place extends KubeconfigOrigin {

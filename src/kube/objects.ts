@@ -100,6 +100,12 @@ export function isMirrorPod({ metadata }: ApiObject): boolean {
   return metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
 }
 
+/** Returns the finalizers of the object: its deletion waits until there are none. */
+export function finalizersOf({ metadata }: ApiObject): readonly string[] {
+  const { finalizers } = metadata as { readonly finalizers?: unknown };
+  return Array.isArray(finalizers) ? finalizers.filter((each): each is string => typeof each === 'string') : [];
+}
+
 /** Reports whether the object is being deleted. */
 export function isLeaving({ metadata }: ApiObject): boolean {
   return (metadata.deletionTimestamp ?? '') !== '';

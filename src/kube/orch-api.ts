@@ -131,9 +131,10 @@ export class OrchApi implements AsyncDisposable {
     });
   }
 
-  /** Returns the origin of the server, as the files say now. */
-  async origin(signal: AbortSignal): Promise<string> {
-    return (await this.#sessions.current(signal)).server.origin;
+  /** Returns the origin of the server, and the context of the kubeconfig that names it, as the files say now. */
+  async origin(signal: AbortSignal): Promise<{ readonly server: string; readonly context: string | undefined }> {
+    const { server, context } = await this.#sessions.current(signal);
+    return { server: server.origin, context };
   }
 
   /** Reports whether the API accepts the credential, also one without rights. @throws store/unavailable */

@@ -91,6 +91,7 @@ describe('several kubeconfig files', () => {
   it('are merged so that the first file with an entry of a name wins, without mixing entries', async () => {
     const merged = await parseKubeconfig([first, second, third], 'one');
     expect(merged).toEqual({
+      context: 'one',
       cluster: { server: 'https://a' },
       user: { token: 'of b' },
       clusterOrigin: { path: '/a/config', field: 'clusters[0].cluster' },

@@ -84,6 +84,8 @@ export interface KubeconfigOrigin {
 
 /** Cluster and user of a context, each with its origin: they can come from different files. */
 export interface KubeconfigChoice {
+  /** Name of the context. */
+  readonly context: string;
   readonly cluster: ClusterEntry;
   readonly user: UserEntry;
   readonly clusterOrigin: KubeconfigOrigin;
@@ -109,6 +111,7 @@ export async function parseKubeconfig(
       ? { value: {}, path, field: 'users' }
       : find(configs, 'user', { path, name: user, why: `${field}.user` });
   return {
+    context: String(context.name),
     cluster: check(Cluster, chosen.value, chosen),
     user: check(User, account.value, account),
     clusterOrigin: { path: chosen.path, field: chosen.field },

@@ -23,6 +23,8 @@ export type Credential =
 
 /** The server and the credential, as read from the files together. */
 export interface Session {
+  /** Name of the context; undefined without a kubeconfig. */
+  readonly context?: string;
   readonly server: URL;
   readonly tls: TlsMaterial;
   readonly credential: Credential;

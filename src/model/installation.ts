@@ -19,6 +19,9 @@ export const INSTALLATION_NAME = 'default';
 /** Annotation, with any value, of an Installation whose operator leaves it to others when an agent is replaced by a new one. */
 export const HOLD_AGENTS = 'netplug.io/hold-agents';
 
+/** Finalizer of the Installation, present only while its deletion has to wait for the operator. */
+export const OPERATOR_FINALIZER = 'netplug.io/operator';
+
 const ENCAPSULATIONS = ['VXLAN', 'VXLANCrossSubnet', 'IPIP', 'IPIPCrossSubnet', 'None'] as const;
 export type PoolEncapsulation = (typeof ENCAPSULATIONS)[number];
 /** Severities of the log of the plugin. */
@@ -101,7 +104,7 @@ const Network = object('ipPools', {
     v.pipe(
       Switch,
       v.description(
-        'Whether the annotation `cni.netplug/floatingIPs` applies; "Disabled" unless set. Restrict its use by admission control.',
+        'Whether the annotation `cni.netplug/floatingIPs` applies; "Disabled" unless set. Only namespaces with the label `netplug/allow-address-annotations` and users with the role `netplug-use-floating-ips` may set it while `admissionPolicies` is "Enabled".',
       ),
     ),
   ),
@@ -109,7 +112,7 @@ const Network = object('ipPools', {
     v.pipe(
       Switch,
       v.description(
-        'Whether the annotation `cni.netplug/ipAddrsNoIpam` applies; "Disabled" unless set. Restrict its use by admission control.',
+        'Whether the annotation `cni.netplug/ipAddrsNoIpam` applies; "Disabled" unless set. Only namespaces with the label `netplug/allow-address-annotations` and users with the role `netplug-use-ip-addrs-no-ipam` may set it while `admissionPolicies` is "Enabled".',
       ),
     ),
   ),
@@ -196,6 +199,14 @@ const INSTALLATION_FIELDS = {
   controllers: v.optional(v.pipe(Override, v.description('Pods of the Deployment `netplug-orch-controllers`.'))),
   controlPlaneReplicas: v.optional(
     v.pipe(wholeNumber(1, 10), v.description('Replicas of the controllers; 2 unless set, 1 on a cluster of one node.')),
+  ),
+  admissionPolicies: v.optional(
+    v.pipe(
+      Switch,
+      v.description(
+        'Admission policies of the API server: which annotations users may set on pods, and what the plugin and the agent of a node may write; "Enabled" unless set.',
+      ),
+    ),
   ),
   deletionPolicy: v.optional(
     v.pipe(

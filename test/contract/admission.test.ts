@@ -263,6 +263,39 @@ describe('notes on pods', () => {
   });
 });
 
+describe('a user with the role netplug-admin', () => {
+  it('changes pools, and neither the Installation nor the status of pods and nodes, which give access to nodes', async () => {
+    const admin = await server.callerToken('limited admin tool');
+    const [pools, installations] = ['/apis/netplug.io/v3/ippools', '/apis/netplug.io/v3/installations'];
+    const pool = {
+      apiVersion: 'netplug.io/v3',
+      kind: 'IPPool',
+      metadata: { name: 'p' },
+      spec: { cidr: '10.1.0.0/16' },
+    };
+    await until(
+      async () => (await as(admin, 'POST', pools, pool)).status === 201,
+      'the role takes effect',
+      60_000,
+      100,
+    );
+    const installation = { apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' }, spec: {} };
+    await server.call('POST', installations, { body: installation });
+    await server.call('POST', '/api/v1/namespaces/shop/pods', { body: podOf('mine', {}), besides: [409] });
+    await server.putNode('node-x');
+    const registry = { spec: { registry: 'evil.example/x' } };
+    const label = { metadata: { labels: { a: 'b' } } };
+    for (const [path, change] of [
+      [`${installations}/default`, registry],
+      [`${podPath('shop', 'mine')}/status`, label],
+      ['/api/v1/nodes/node-x/status', label],
+    ] as const)
+      expect(await as(admin, 'PATCH', path, change, MERGE)).toMatchObject({ status: 403 });
+    expect(await as(admin, 'GET', `${installations}/default`, undefined)).toMatchObject({ status: 200 });
+    await server.empty();
+  });
+});
+
 /** Waits for an event that a controller has written about an object of that kind. */
 async function expectSaid(namespace: string, kind: string, words: string): Promise<void> {
   const messages = async (): Promise<string[]> =>

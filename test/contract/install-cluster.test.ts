@@ -9,7 +9,7 @@ import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { crdManifests } from '../../src/install/cluster/definitions/crd-manifests.ts';
 import { inExtent } from '../runs.ts';
 import { program, type ProgramName } from '../support/components.ts';
-import { callCtl, type Ran } from '../support/ctl.ts';
+import { callCtl, type CtlWorld, type Ran } from '../support/ctl.ts';
 import { freePort, startEtcd } from '../support/etcd.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
 import type { Json } from '../support/node.ts';
@@ -36,13 +36,13 @@ describe('netplugctl install cluster on an API server', () => {
     more: Readonly<Record<string, string>> = {},
     {
       kubeconfig = server.kubeconfig,
-      until,
-    }: { readonly kubeconfig?: string | undefined; readonly until?: RegExp } = {},
+      ...user
+    }: { readonly kubeconfig?: string | undefined } & Pick<CtlWorld, 'isTty' | 'stdin' | 'until'> = {},
   ): Promise<Ran> => {
     const env = { KUBECONFIG: kubeconfig, HELM: program('helm'), HOME: server.dir, ...more };
     const openApi = (settings: OrchSettings): OrchApi =>
       new OrchApi(accessOf(settings, env), { env, manager: 'netplugctl' });
-    return callCtl(argv.split(' '), { env, clock: systemClock, openApi, openStore: openStoreIn(env), until });
+    return callCtl(argv.split(' '), { env, clock: systemClock, openApi, openStore: openStoreIn(env), ...user });
   };
   const addNode = async (name: string, address: string): Promise<void> => {
     await server.apply([
@@ -75,7 +75,7 @@ describe('netplugctl install cluster on an API server', () => {
     startSimulatedKubelets(server, { workloads: 'simulated', ...behaviour });
   const purge = async (more: Readonly<Record<string, string>> = {}): Promise<void> => {
     await using _ = await kubelets();
-    const removal = ctl('uninstall cluster --purge --yes --timeout 90', more);
+    const removal = ctl('uninstall cluster --purge --yes --cluster netplug --timeout 90', more);
     await finalize(removal);
     expect(await removal).toMatchObject({ status: 0 });
   };
@@ -113,7 +113,7 @@ describe('netplugctl install cluster on an API server', () => {
     for (const method of ['manifest', 'operator', 'chart']) {
       const { status, out, err } = await ctl(`install cluster --method ${method} --dry-run`);
       expect({ status, err }).toEqual({ status: 0, err: expect.anything() });
-      expect(out).toMatch(/^1\. Namespace\n {3}create Namespace netplug-system\n2\. Check of the nodes\n/);
+      expect(out).toMatch(/^cluster: .*\n1\. Namespace\n {3}create Namespace netplug-system\n2\. Check of the nodes\n/);
       expect(out).toContain('create CustomResourceDefinition ippools.netplug.io');
       expect(out).toContain('Proof of the network');
       expect(err).toContain('pool 192.168.0.0/16');
@@ -143,6 +143,8 @@ describe('netplugctl install cluster on an API server', () => {
       'Deployment/netplug-orch-controllers',
     ]);
     expect((await server.get('ippools')).items).toHaveLength(1);
+    const policies = 'validatingadmissionpolicies,validatingadmissionpolicybindings';
+    expect(await namesOf(policies)).toHaveLength(14);
 
     const again = await ctl('install cluster --method manifest --dry-run');
     expect(again.out).not.toMatch(/create|change/);
@@ -156,9 +158,119 @@ describe('netplugctl install cluster on an API server', () => {
     expect(kept).toMatchObject({ status: 0, out: expect.stringContaining('the programs of netplug are removed') });
     expect(await namesOf('daemonsets,deployments')).toEqual([]);
     expect(await namesOf('serviceaccounts')).toEqual(['ServiceAccount/netplug-cni']);
+    expect(await namesOf(policies)).toHaveLength(14);
     await purge();
-    expect(await namesOf('namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,nodes')).toEqual([]);
+    const kinds = `namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,nodes,${policies}`;
+    expect(await namesOf(kinds)).toEqual([]);
     expect((await ctl('uninstall cluster --purge --dry-run')).out).not.toContain('delete');
+  });
+
+  it('names the cluster in plan and question, and purges only one that is named by its context or its id', async () => {
+    const { metadata } = await server.get('namespace', 'kube-system');
+    const cluster = `context "netplug", server ${server.url}, id ${String(metadata.uid)}, 2 nodes`;
+    const plan = await ctl('install cluster --method manifest --dry-run');
+    expect(plan.out).toContain(`cluster: ${cluster}\n`);
+    const removal = await ctl('uninstall cluster --dry-run');
+    expect(removal.out).toContain(`cluster: ${cluster}\n`);
+    // A namespace is enough to have something to remove.
+    await server.kubectl('create', 'namespace', 'netplug-system');
+    const unnamed = await ctl('uninstall cluster --purge --yes');
+    expect(unnamed).toMatchObject({ status: 64, err: expect.stringContaining('Add --yes and --cluster') });
+    for (const command of ['uninstall cluster --purge --yes', 'uninstall cluster --dry-run']) {
+      const other = await ctl(`${command} --cluster prod-eu`);
+      expect(other).toMatchObject({ status: 64, out: '' });
+      expect(other.err).toContain(
+        `--cluster names "prod-eu", and it has the context "netplug" and the id ${String(metadata.uid)}`,
+      );
+    }
+    expect(await namesOf('namespaces')).toEqual(['Namespace/netplug-system']);
+    const asked = await ctl('uninstall cluster --purge', {}, { isTty: true, stdin: 'no' });
+    expect(asked).toMatchObject({ status: 1 });
+    expect(asked.err).toContain(`Remove everything of netplug from the cluster with ${cluster}? Type "yes"`);
+    await using _ = await kubelets();
+    const byId = ctl(`uninstall cluster --purge --yes --timeout 90 --cluster ${String(metadata.uid)}`);
+    await finalize(byId);
+    expect(await byId).toMatchObject({ status: 0 });
+    expect(await namesOf('namespaces')).toEqual([]);
+  });
+
+  it('purges its own notes from Nodes, pods and workloads, and leaves those of users and the finalizers of others', async () => {
+    await using _ = await kubelets();
+    expect(await ctl('install cluster --method manifest --yes')).toMatchObject({ status: 0 });
+    const patch = async (which: readonly string[], change: object, ...more: string[]): Promise<unknown> =>
+      server.kubectl('patch', ...which, '--type=strategic', `--patch=${JSON.stringify(change)}`, ...more);
+    const users = {
+      'netplug/ASNumber': '64512',
+      'netplug/RouteReflectorClusterID': '1.0.0.1',
+      'netplug.io/foreign': 'keep-me',
+      'example.org/netplug': 'keep-me',
+    };
+    const condition = (reason: string): object => ({
+      status: { conditions: [{ type: 'NetworkUnavailable', status: 'False', reason }] },
+    });
+    const notes = { 'netplug/IPv4Address': '172.20.0.11/24', 'netplug/Version': 'v3.27.0' };
+    await patch(['node', 'node-a'], { metadata: { annotations: { ...users, ...notes } } });
+    await patch(['node', 'node-a'], condition('NetplugIsUp'), '--subresource=status');
+    await patch(['node', 'node-b'], condition('FlannelIsUp'), '--subresource=status');
+    const asked = { 'cni.netplug/ipAddrs': '["10.0.0.1"]' };
+    const podNotes = {
+      'cni.netplug/podIPs': '10.0.0.1/32',
+      'cni.netplug/containerID': 'c',
+      'cni.netplug/endpoint.eth0': '{}',
+    };
+    const spec = { containers: [{ name: 'main', image: 'none' }] };
+    const labels = { app: 'web' };
+    const template = { metadata: { labels }, spec };
+    await server.apply([
+      {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name: 'web', namespace: 'default', annotations: { ...asked, ...podNotes } },
+        spec,
+      },
+      {
+        apiVersion: 'apps/v1',
+        kind: 'StatefulSet',
+        metadata: {
+          name: 'web',
+          namespace: 'default',
+          annotations: { 'netplug.io/restarted-for': 'v3.27.0', mine: 'x' },
+        },
+        spec: { serviceName: 'web', selector: { matchLabels: labels }, template },
+      },
+      {
+        apiVersion: 'netplug.io/v3',
+        kind: 'Installation',
+        metadata: { name: 'default', finalizers: ['example.org/keep', 'netplug.io/operator'] },
+        spec: {},
+      },
+    ]);
+    const kept = ctl('uninstall cluster --purge --yes --cluster netplug --timeout 90');
+    await finalize(kept);
+    expect(await kept).toMatchObject({ status: 75, err: expect.stringContaining('default (example.org/keep)') });
+    expect((await server.get('installation', 'default')).metadata.finalizers).toEqual(['example.org/keep']);
+    expect(await namesOf('namespaces,clusterroles,validatingadmissionpolicies')).toEqual([]);
+    const annotationsOf = async (...which: string[]): Promise<Json> => {
+      const { annotations } = (await server.get(...which)).metadata;
+      return Object.fromEntries(
+        Object.entries(annotations).filter(([key]) => !key.startsWith('kubectl.kubernetes.io/')),
+      );
+    };
+    expect(await annotationsOf('node', 'node-a')).toEqual(users);
+    expect(await annotationsOf('pod', 'web', '--namespace=default')).toEqual(asked);
+    expect(await annotationsOf('statefulset', 'web', '--namespace=default')).toEqual({ mine: 'x' });
+    const reasonsOf = async (node: string): Promise<string[]> =>
+      (await server.get('node', node)).status.conditions.map(({ reason }: Json) => reason);
+    expect(await reasonsOf('node-a')).toEqual(['KubeletReady']);
+    expect((await reasonsOf('node-b')).sort()).toEqual(['FlannelIsUp', 'KubeletReady']);
+
+    const release = JSON.stringify({ metadata: { finalizers: null } });
+    await server.kubectl('patch', 'installation', 'default', '--type=merge', `--patch=${release}`);
+    await purge();
+    expect(await namesOf('customresourcedefinitions')).toEqual([]);
+    await server.kubectl('delete', 'pod/web', 'statefulset/web', '--namespace=default', '--now');
+    const forget = Object.fromEntries(Object.keys(users).map((key) => [key, null]));
+    await patch(['node', 'node-a'], { metadata: { annotations: forget } });
   });
 
   /** Repeats the command without `--spec`, after edits of the installation by hand. */

@@ -97,7 +97,8 @@ describe('installation in an empty cluster', () => {
     return stdout;
   };
   const own = async (): Promise<readonly string[]> => {
-    const kinds = 'namespaces,crds,clusterroles,clusterrolebindings,priorityclasses,configmaps,secrets';
+    const kinds =
+      'namespaces,crds,clusterroles,clusterrolebindings,priorityclasses,configmaps,secrets,validatingadmissionpolicies,validatingadmissionpolicybindings';
     const { items } = await cluster.get(kinds, '--all-namespaces');
     return items
       .filter(({ metadata }: Json) => /netplug/.test(metadata.name))
@@ -170,7 +171,7 @@ describe('installation in an empty cluster', () => {
       await cluster.kubectl('delete', 'deployment/web', 'service/web', '--cascade=foreground', '--wait');
       await until(async () => (await cluster.get('pods')).items.length === 0, 'the pods are gone');
 
-      await must('uninstall', 'cluster', '--purge', '--yes', '--timeout', '120');
+      await must('uninstall', 'cluster', '--purge', '--yes', '--cluster', 'netplug', '--timeout', '120');
       expect([await traces(0), await traces(1)]).toEqual(before);
       expect(await own()).toEqual([]);
     },

@@ -50,6 +50,7 @@ describe('the operator, with exactly the rights of its account', () => {
     expect(components?.map(({ name, state }) => `${name} ${state}`)).toEqual([
       'definitions Ready',
       'rights Ready',
+      'admission Ready',
       'configuration Ready',
       'netplug-orch-controllers Ready',
       'netplug-node Ready',
@@ -89,6 +90,20 @@ describe('the operator, with exactly the rights of its account', () => {
       before.status.conditions[2].lastTransitionTime,
     );
   });
+
+  it('applies the admission policies and puts a deleted one back, unless the Installation leaves them out', async () => {
+    const kinds = 'validatingadmissionpolicies,validatingadmissionpolicybindings';
+    const count = async (): Promise<number> => (await cluster.api.get(kinds)).items.length;
+    expect(await count()).toBe(14);
+    await cluster.api.kubectl('delete', 'validatingadmissionpolicybinding', 'netplug-node-restriction-pods');
+    await until(async () => (await count()) === 14, 'the binding is back', WATCHED_MS);
+    await install({ admissionPolicies: 'Disabled' });
+    await become(SERVES, await generation());
+    expect(await count()).toBe(0);
+    await install({});
+    await become(SERVES, await generation());
+    expect(await count()).toBe(14);
+  }, 180_000);
 
   it('never replaces the pool that it has chosen, also once that is disabled', async () => {
     const pool = async (): Promise<unknown> => (await cluster.api.get('ippool', 'default-ipv4')).spec;

@@ -6,15 +6,46 @@ import type { Transport } from '../../src/kube/transport.ts';
 /** By path, without query. A number is the HTTP status of a refusal. */
 export type CannedAnswers = Readonly<Record<string, object | number>>;
 
+const EMPTY_LIST = { metadata: { resourceVersion: '1' }, items: [] };
+/** An API server that evaluates admission policies, without workloads and namespaces. */
+export const WITHOUT_WORKLOADS: CannedAnswers = {
+  '/api': { items: [] },
+  '/apis': {
+    items: [
+      {
+        metadata: { name: 'admissionregistration.k8s.io' },
+        versions: [
+          {
+            resources: [{ resource: 'validatingadmissionpolicies' }, { resource: 'validatingadmissionpolicybindings' }],
+          },
+        ],
+      },
+    ],
+  },
+  '/api/v1/pods': EMPTY_LIST,
+  '/api/v1/namespaces': EMPTY_LIST,
+  ...Object.fromEntries(
+    ['deployments', 'statefulsets', 'daemonsets', 'replicasets'].map((plural) => [
+      `/apis/apps/v1/${plural}`,
+      EMPTY_LIST,
+    ]),
+  ),
+  ...Object.fromEntries(['jobs', 'cronjobs'].map((plural) => [`/apis/batch/v1/${plural}`, EMPTY_LIST])),
+};
+
 /** Returns a client of an API server that gives these answers, and grants no right but those of `granted`. */
-export function cannedApi(answers: CannedAnswers, granted: (attributes: object) => boolean = () => true): OrchApi {
+export function cannedApi(
+  answers: CannedAnswers,
+  granted: (attributes: object, spec: { readonly user?: string }) => boolean = () => true,
+): OrchApi {
   const open: Transport['open'] = async (_, { method, path, body }) => {
     const [place = ''] = path.split('?');
-    const isReview = method === 'POST' && place.endsWith('/selfsubjectaccessreviews');
+    const isReview = method === 'POST' && place.endsWith('subjectaccessreviews');
     const { [place]: found = 404 } = answers;
     const status = isReview ? 201 : typeof found === 'number' ? found : 200;
+    const { spec = {} } = JSON.parse(body ?? '{}');
     const value = isReview
-      ? { status: { allowed: granted(JSON.parse(body ?? '{}').spec.resourceAttributes) } }
+      ? { status: { allowed: granted(spec.resourceAttributes, spec) } }
       : typeof found === 'number'
         ? { kind: 'Status', reason: found === 404 ? 'NotFound' : 'Forbidden', message: `${place} is refused` }
         : found;

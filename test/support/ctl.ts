@@ -26,6 +26,8 @@ export interface CtlWorld extends Partial<CtlPorts> {
   readonly stdin?: string;
   /** Interrupts the call, as a person does, as soon as it says so. */
   readonly until?: RegExp | undefined;
+  /** Whether a person answers on standard input. */
+  readonly isTty?: boolean;
 }
 
 /** A machine with every place of netplug below the folder, so that none of the machine that runs the test is used. */
@@ -66,7 +68,7 @@ const SOME_ETCD = { KV_ENDPOINTS: 'http://127.0.0.1:2379' };
 /** Calls the management tool in this process, in a world that has only what the test gives it. */
 export async function callCtl(
   argv: readonly string[],
-  { env = SOME_ETCD, stdin = '', until, ...given }: CtlWorld,
+  { env = SOME_ETCD, stdin = '', until, isTty = false, ...given }: CtlWorld,
 ): Promise<Ran> {
   let [out, err] = ['', ''];
   const interrupt = new AbortController();
@@ -105,7 +107,7 @@ export async function callCtl(
       err += text;
       if (until?.test(err) === true) interrupt.abort();
     },
-    isTty: false,
+    isTty,
     isErrTty: false,
     screen: { columns: 100, mayColour: false },
   };

@@ -8,7 +8,7 @@ import { type ApiServer, type ApiServerOptions, usableServer } from './kube.ts';
 import { applyNetplug } from './netplug-manifests.ts';
 
 /** A program of netplug, or the management tool with one of its roles. */
-export type Caller = 'plugin' | 'agent' | 'admin tool' | 'viewer tool';
+export type Caller = 'plugin' | 'agent' | 'admin tool' | 'limited admin tool' | 'viewer tool';
 
 /** An API server with what netplug keeps in it. */
 export interface OrchApiServer extends ApiServer {
@@ -34,11 +34,20 @@ export interface OrchApiServer extends ApiServer {
 
 const GROUP = '/apis/netplug.io/v3';
 /** The programs have accounts of the manifest, which bind their roles; people bring their own. */
-const CALLERS: Readonly<Record<Caller, { readonly account: string; readonly role?: string }>> = {
+const CALLERS: Readonly<Record<Caller, { readonly account: string; readonly roles?: readonly string[] }>> = {
   plugin: { account: 'netplug-cni' },
   agent: { account: 'netplug-agent' },
-  'admin tool': { account: 'admin-tool', role: 'netplug-admin' },
-  'viewer tool': { account: 'viewer-tool', role: 'netplug-viewer' },
+  // Imports and removals of nodes write the status of pods and nodes, which no role for users allows.
+  'admin tool': { account: 'admin-tool', roles: ['netplug-admin', 'netplug-installer', 'status-writer'] },
+  'limited admin tool': { account: 'limited-admin-tool', roles: ['netplug-admin'] },
+  'viewer tool': { account: 'viewer-tool', roles: ['netplug-viewer'] },
+};
+
+const STATUS_WRITER = {
+  apiVersion: 'rbac.authorization.k8s.io/v1',
+  kind: 'ClusterRole',
+  metadata: { name: 'status-writer' },
+  rules: [{ apiGroups: [''], resources: ['pods/status', 'nodes/status'], verbs: ['patch'] }],
 };
 
 /** Returns an API server, started or borrowed as by `startApiServer`, with the manifests that netplug ships. */
@@ -49,17 +58,18 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
   const { call } = server;
   try {
     if (!isLent) await applyNetplug(server);
+    await server.apply([STATUS_WRITER]);
   } catch (cause) {
     await server[Symbol.asyncDispose]();
     throw cause;
   }
   const callerToken: OrchApiServer['callerToken'] = async (caller) => {
-    const { account, role } = CALLERS[caller];
+    const { account, roles = [] } = CALLERS[caller];
     const token = await server.tokenFor(`netplug-system/${account}`);
-    if (role !== undefined) {
+    for (const role of roles) {
       const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role };
       const subjects = [{ kind: 'ServiceAccount', namespace: 'netplug-system', name: account }];
-      const body = { metadata: { name: account }, roleRef, subjects };
+      const body = { metadata: { name: `${account}-${role}` }, roleRef, subjects };
       await call('POST', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings', { body, besides: [409] });
     }
     return token;

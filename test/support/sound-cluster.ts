@@ -18,6 +18,8 @@ const SERVED = [
   '/serviceaccounts',
   'rbac.authorization.k8s.io/clusterroles',
   'rbac.authorization.k8s.io/clusterrolebindings',
+  'admissionregistration.k8s.io/validatingadmissionpolicies',
+  'admissionregistration.k8s.io/validatingadmissionpolicybindings',
 ];
 
 export interface SoundCluster {
@@ -39,7 +41,7 @@ export function soundCluster({
   const workloads = objects.filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
   const states = Array.from({ length: nodes }, (_, index) => nodeState(index));
   return {
-    format: 1,
+    format: 2,
     at: '2026-11-25T12:00:00Z',
     tool: NEW,
     kubernetes: 'v1.37.2',
@@ -67,6 +69,9 @@ export function soundCluster({
       lost: [],
     })),
     missingRights: [],
+    lostRights: [],
+    refusedPods: [],
+    agentsOutsidePods: [],
     services: 200,
     webhooks: [{ name: 'policy.example', failurePolicy: 'Ignore', isBehindPodNetwork: true, matches: ['pods'] }],
     unread: [],

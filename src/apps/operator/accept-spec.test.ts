@@ -7,6 +7,8 @@ import { type AcceptedSpec, acceptSpec, type ObservedCluster, OWNER_LABEL } from
 
 const CLUSTER: ObservedCluster = {
   release: 'v3.27.0',
+  digests: new Map(),
+  servesAdmission: true,
   nodes: ['1', '2'].map((last) => ({ name: `n${last}`, addresses: [`192.168.33.${last}`], podCidrs: [] })),
   serviceCidrs: ['10.96.0.0/16'],
   pools: [],

@@ -1,3 +1,4 @@
+import type { ImageDigests } from '../../base/image-digests.ts';
 import type { NodeState } from '../../kube/status/node-state.ts';
 import type { Problem } from '../../base/problem.ts';
 import { isDeepStrictEqual } from 'node:util';
@@ -18,6 +19,9 @@ const OWNED = { [OWNER_LABEL]: OPERATOR };
 /** Facts that the operator knows of a cluster before it installs. */
 export interface ObservedCluster {
   readonly release: string;
+  readonly digests: ImageDigests;
+  /** Whether the API server evaluates admission policies. */
+  readonly servesAdmission: boolean;
   readonly nodes: readonly Pick<NodeState, 'name' | 'addresses' | 'podCidrs'>[];
   readonly serviceCidrs: readonly string[];
   readonly pools: readonly IpPool[];
@@ -53,10 +57,12 @@ export function acceptSpec(
     },
     {
       release: facts.release,
+      digests: facts.digests,
       variant: 'policy-and-networking',
       datastore: { type: 'orch' },
       defaultPools: [],
       nodes: facts.nodes.length,
+      servesAdmission: facts.servesAdmission,
     },
   );
   const problems = settings.pools.flatMap((pool, index) =>
@@ -70,9 +76,15 @@ export function acceptSpec(
       ...settings,
       pools: applied.map((pool) => ({ ...pool, metadata: { ...pool.metadata, labels: OWNED } })),
     },
-    warnings: warningsOf(settings, facts, isListed),
+    warnings: [
+      ...warningsOf(settings, facts, isListed),
+      ...(facts.servesAdmission || spec.admissionPolicies === 'Disabled' ? [] : [UNSERVED]),
+    ],
   };
 }
+
+const UNSERVED =
+  'The API server serves no ValidatingAdmissionPolicies: pods may set every annotation, and the token of a node is not limited to its node';
 
 function hasNoPool({ pools, unreadablePools }: ObservedCluster): boolean {
   return pools.length === 0 && unreadablePools.length === 0;

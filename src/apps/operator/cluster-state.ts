@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { NODES } from '../../kube/paths.ts';
+import { servesAdmissionPolicies } from '../../kube/admission-policies.ts';
 import { isUnknownKind } from '../../kube/answers.ts';
 import { decodeStoredResource } from '../../model/decode-resource.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
@@ -14,15 +15,22 @@ const SERVICE_CIDRS = { group: 'networking.k8s.io', version: 'v1', plural: 'serv
 const serviceCidr = v.looseObject({ spec: v.looseObject({ cidrs: v.nullish(v.array(v.string()), []) }) });
 
 /** Reads what an installation depends on in the cluster. @throws store/* */
-export async function observeCluster(api: OrchApi, release: string, signal: AbortSignal): Promise<ObservedCluster> {
-  const [nodes, services, pools] = await Promise.all([
+export async function observeCluster(
+  api: OrchApi,
+  { release, digests }: Pick<ObservedCluster, 'release' | 'digests'>,
+  signal: AbortSignal,
+): Promise<ObservedCluster> {
+  const [nodes, services, pools, served] = await Promise.all([
     api.list(NODES, {}, signal),
     listServed(api, SERVICE_CIDRS, signal),
     listServed(api, IP_POOLS, signal),
+    api.servedKinds(signal),
   ]);
   const read = pools.map((object) => ({ object, decoded: poolIn(object) }));
   return {
     release,
+    digests,
+    servesAdmission: servesAdmissionPolicies(served),
     nodes: nodes.map((node) => nodeStateOf(node)),
     serviceCidrs: services.flatMap((object) => {
       const decoded = v.safeParse(serviceCidr, object);

@@ -1,3 +1,4 @@
+import type { ImageDigests } from '../../base/image-digests.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
 import { timeLimit } from '../../base/clock.ts';
 import { isNetplugError, NetplugError, reasonOf } from '../../base/errors.ts';
@@ -8,12 +9,12 @@ import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { CLEANUP_SET, INVENTORY, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../install/cluster/names.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
-import { type ApiObject, isLeaving } from '../../kube/objects.ts';
+import { type ApiObject, finalizersOf, isLeaving } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { PODS } from '../../kube/paths.ts';
 import { recordEvent } from '../../kube/record-event.ts';
 import { decodeResource } from '../../model/decode-resource.ts';
-import { HOLD_AGENTS, INSTALLATION_NAME, type InstallationSpec } from '../../model/installation.ts';
+import { HOLD_AGENTS, INSTALLATION_NAME, type InstallationSpec, OPERATOR_FINALIZER } from '../../model/installation.ts';
 import { type InstallationStatus, readInstallationStatus } from '../../model/installation-status.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import { acceptSpec, type ObservedCluster } from './accept-spec.ts';
@@ -31,8 +32,6 @@ import { applyStages, type StagesResult } from './stage-run.ts';
 const INSTALLATION = referenceTo('Installation', { name: INSTALLATION_NAME });
 export const INSTALLATIONS = collectionHolding(INSTALLATION);
 export const PART_OF = 'app.kubernetes.io/part-of=netplug';
-/** Present only while the deletion of the installation has to wait for the operator. */
-const FINALIZER = 'netplug.io/operator';
 /** Pause between events about the same fields of an object, so that two programs that overwrite each other do not flood the events. */
 const EVENT_PAUSE_MS = 5 * 60_000;
 const SHUT_DOWN_MS = 3000;
@@ -45,6 +44,8 @@ export interface InstallationPorts extends RetryPorts {
   readonly log: Log;
   readonly metrics: OperatorMetrics;
   readonly release: string;
+  /** Of the images of the release. */
+  readonly digests: ImageDigests;
   readonly versions: Pick<ObjectVersions, 'find' | 'problems'>;
 }
 
@@ -107,7 +108,7 @@ export class InstallationReconciler {
     const base = this.#baseReport(object);
     let facts: ObservedCluster;
     try {
-      facts = await observeCluster(this.#ports.api, this.#ports.release, signal);
+      facts = await observeCluster(this.#ports.api, this.#ports, signal);
     } catch (cause) {
       if (!isNetplugError(cause, 'store/refused')) throw cause;
       const component = { name: 'cluster', state: 'Unknown', message: reasonOf(cause) } as const;
@@ -184,10 +185,10 @@ export class InstallationReconciler {
     { deletionPolicy, spec }: { readonly deletionPolicy: 'Orphan' | 'Remove'; readonly spec: InstallationSpec },
     signal: AbortSignal,
   ): Promise<InstallationReport | undefined> {
-    const { api, log, release, clock } = this.#ports;
-    if (!finalizersOf(object).includes(FINALIZER)) return undefined;
+    const { api, log, release, digests, clock } = this.#ports;
+    if (!finalizersOf(object).includes(OPERATOR_FINALIZER)) return undefined;
     if (deletionPolicy === 'Remove') {
-      const facts = { release, nodes: [] };
+      const facts = { release, digests, nodes: [], servesAdmission: true };
       const ports = {
         api,
         applier: this.#applier,
@@ -279,8 +280,8 @@ export class InstallationReconciler {
   /** @throws store/refused */
   async #setFinalizer(object: ApiObject, isWanted: boolean, signal: AbortSignal): Promise<'set' | 'conflict'> {
     const known = finalizersOf(object);
-    if (known.includes(FINALIZER) === isWanted) return 'set';
-    const finalizers = isWanted ? [...known, FINALIZER] : known.filter((each) => each !== FINALIZER);
+    if (known.includes(OPERATOR_FINALIZER) === isWanted) return 'set';
+    const finalizers = isWanted ? [...known, OPERATOR_FINALIZER] : known.filter((each) => each !== OPERATOR_FINALIZER);
     const { resourceVersion, name } = object.metadata;
     const body = { metadata: { resourceVersion, finalizers } };
     const answer = await this.#ports.api.patch({ collection: INSTALLATIONS, name }, { kind: 'merge', body }, signal);
@@ -364,21 +365,23 @@ function invalid(problem: Parameters<typeof problemLine>[0]): ReportedProblem {
 /** Returns the settings of a spec that was accepted before. Pools are left as they are. */
 function settingsAgain(
   computed: InstallationSpec,
-  { release, nodes }: Pick<ObservedCluster, 'release' | 'nodes'>,
+  {
+    release,
+    digests,
+    nodes,
+    servesAdmission,
+  }: Pick<ObservedCluster, 'release' | 'digests' | 'nodes' | 'servesAdmission'>,
 ): ClusterSettings {
   const circumstances = {
     release,
+    digests,
     variant: 'policy-and-networking',
     datastore: { type: 'orch' },
     defaultPools: [],
     nodes: nodes.length,
+    servesAdmission,
   } as const;
   return { ...settingsOf(computed, circumstances), pools: [] };
-}
-
-function finalizersOf({ metadata }: ApiObject): readonly string[] {
-  const { finalizers } = metadata as { readonly finalizers?: unknown };
-  return Array.isArray(finalizers) ? finalizers.filter((each): each is string => typeof each === 'string') : [];
 }
 
 function isSameInventory(before: Inventory, after: Inventory): boolean {

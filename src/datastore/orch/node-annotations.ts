@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { ownValue } from '../../base/own-value.ts';
 import { type Problem, problemLine } from '../../base/problem.ts';
+import { NODE_NOTES } from '../../model/notes.ts';
 import { NODE_BGP_FIELDS, NODE_FIELDS, type NodeSpec } from '../../model/node.ts';
 import { readEntries } from '../../model/read-schema.ts';
 import { AsNumber } from '../../model/spec-types.ts';
@@ -9,17 +10,7 @@ import type { NodeFacts } from '../node-status-store.ts';
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** Annotations in which each fact stands on the orchestrator's own Node. */
-const FACTS = {
-  ipv4Address: 'netplug/IPv4Address',
-  ipv6Address: 'netplug/IPv6Address',
-  ipv4VXLANTunnelAddr: 'netplug/IPv4VXLANTunnelAddr',
-  vxlanTunnelMACAddr: 'netplug/VXLANTunnelMACAddr',
-  ipv6VXLANTunnelAddr: 'netplug/IPv6VXLANTunnelAddr',
-  vxlanTunnelMACAddrV6: 'netplug/VXLANTunnelMACAddrV6',
-  ipv4IPIPTunnelAddr: 'netplug/IPv4IPIPTunnelAddr',
-  netplugVersion: 'netplug/Version',
-} as const satisfies Readonly<Record<keyof NodeFacts, string>>;
+const FACTS = NODE_NOTES satisfies Readonly<Record<keyof NodeFacts, string>>;
 /** Written by users. */
 const AS_NUMBER = 'netplug/ASNumber';
 const CLUSTER_ID = 'netplug/RouteReflectorClusterID';

@@ -157,7 +157,7 @@ class OrchStore implements Store {
   }
 
   async servers(signal: AbortSignal): Promise<readonly string[]> {
-    return [await this.#api.origin(signal)];
+    return [(await this.#api.origin(signal)).server];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -3,6 +3,7 @@ import { sha256Of } from '../../base/sha256.ts';
 import * as v from 'valibot';
 import { isContainerId, isInterfaceName } from '../../model/interface-name.ts';
 import { isLabelValue } from '../../model/metadata.ts';
+import { ENDPOINT_NOTE } from '../../model/notes.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import { endpointName, MAIN_INTERFACE, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { bitsOf, tryParseAddress } from '../../net/address.ts';
@@ -11,13 +12,6 @@ import { tryParseMac } from '../../net/mac.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { Stored } from '../allocation-store.ts';
 import { Unreadable } from './unreadable.ts';
-
-/** Addresses of the pod as CIDRs, for policy. Set before the kubelet reports them, empty after their release. */
-export const POD_IPS = 'cni.netplug/podIPs';
-/** The sandbox that the addresses belong to. */
-export const CONTAINER_ID = 'cni.netplug/containerID';
-/** The rest of the endpoint, one annotation per interface. It is for display and decides nothing. */
-const ENDPOINT = 'cni.netplug/endpoint.';
 
 /** More interfaces than any pod has, and more text than one needs. Netplug did not write what exceeds these limits. */
 const MOST_NOTES = 8;
@@ -77,7 +71,7 @@ export function isMainInterface(ifName: string): boolean {
 export function annotationKey(ifName: string): string {
   const isPlain = isLabelValue(ifName) && !ifName.startsWith('sha256-');
   const part = isPlain ? ifName : `sha256-${sha256Of(ifName).slice(0, 40)}`;
-  return `${ENDPOINT}${part}`;
+  return `${ENDPOINT_NOTE}${part}`;
 }
 
 export function packEndpoint({ spec }: WorkloadEndpoint, id: string): string {
@@ -92,7 +86,7 @@ export function readEndpoints(pod: ApiObject): (Stored<WorkloadEndpoint> | Unrea
 
 /** Returns the annotations of a pod that hold endpoints, up to the limit. */
 export function endpointTexts({ metadata }: ApiObject): [key: string, text: string][] {
-  const notes = Object.entries(metadata.annotations ?? {}).filter(([key]) => key.startsWith(ENDPOINT));
+  const notes = Object.entries(metadata.annotations ?? {}).filter(([key]) => key.startsWith(ENDPOINT_NOTE));
   // The main interface is always among them, also when users added many more.
   const order = ([key]: [string, string]): number => (key === annotationKey(MAIN_INTERFACE) ? 0 : 1);
   return notes.toSorted((a, b) => order(a) - order(b)).slice(0, MOST_NOTES);

@@ -4,7 +4,8 @@ import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { type Collection, isObjectName, PODS } from '../../kube/paths.ts';
 import type { Stored } from '../allocation-store.ts';
-import { CONTAINER_ID, annotationKey, isMainInterface, packEndpoint, POD_IPS, readEndpoint } from './pod-endpoints.ts';
+import { CONTAINER_ID, POD_IPS } from '../../model/notes.ts';
+import { annotationKey, isMainInterface, packEndpoint, readEndpoint } from './pod-endpoints.ts';
 import { Unreadable } from './unreadable.ts';
 
 /** Number of times that a note that changes under the hands of its remover is read again. */

@@ -1,11 +1,12 @@
 import type { Clock } from '../../base/clock.ts';
+import { NETWORK_CONDITION } from '../../model/notes.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { findCondition, type ObjectCondition } from '../../kube/status/conditions.ts';
 import type { NetworkReport } from '../node-status-store.ts';
 import { getNode, patchNode } from './publish-node.ts';
 
-const TYPE = 'NetworkUnavailable';
+const TYPE = NETWORK_CONDITION;
 
 /** Sets the condition NetworkUnavailable and no other. Sends nothing when it is already set. */
 export async function reportNetwork(

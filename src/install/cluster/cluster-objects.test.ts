@@ -5,8 +5,11 @@ import { NODE_NAME_PLACEHOLDER } from '../places.ts';
 import type { InstallationSpec } from '../../model/installation.ts';
 import { chooseDefaultPool } from './choose-default-pool.ts';
 import { clusterObjects } from './cluster-objects.ts';
+import { cleanupDaemonSet } from './cleanup-daemon-set.ts';
 import { conflistOf } from './conflist-of.ts';
 import type { Manifest } from '../../model/manifest.ts';
+import { operatorObjects } from './operator-deployment.ts';
+import type { EnvVar } from './pod-template.ts';
 import { type Circumstances, settingsOf } from './settings-of.ts';
 import { type ClusterSettings, VARIANTS } from './settings.ts';
 
@@ -26,6 +29,9 @@ const settings = (spec: InstallationSpec = {}, circumstances: Partial<Circumstan
   settingsOf(spec, { ...ORCH, ...circumstances });
 const objects = (of: ClusterSettings): readonly Manifest[] => clusterObjects(of).flatMap((stage) => stage.objects);
 const nameOf = ({ kind, metadata }: Manifest): string => `${String(kind)}/${(metadata as { name: string }).name}`;
+const podSpecOf = (workload: Manifest): Readonly<Record<'containers' | 'initContainers', Manifest[]>> =>
+  (workload as { spec: { template: { spec: Record<'containers' | 'initContainers', Manifest[]> } } }).spec.template
+    .spec;
 const find = (of: ClusterSettings, name: string): Manifest | undefined =>
   objects(of).find((object) => nameOf(object) === name);
 
@@ -116,6 +122,30 @@ describe('the objects of an installation', () => {
   ] as const)('leave to the agent of the variant %s what NETPLUG_NETWORKING=%s means', (variant, expected) => {
     const agent = JSON.stringify(find(settings({}, { variant }), 'DaemonSet/netplug-node'));
     expect(agent).toContain(`{"name":"NETPLUG_NETWORKING","value":"${expected}"}`);
+  });
+
+  it('take two variables from the ConfigMap with the address of the API server, and no other key of it', () => {
+    const release = 'v3.27.0';
+    const images = { node: '', tools: '', pullSecrets: [] };
+    const all = [
+      ...objects(settings({ calicoNetwork: { bgp: 'Enabled' } })),
+      ...operatorObjects({ release, images, replicas: 1, override: {} }),
+      cleanupDaemonSet(settings()),
+    ].filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
+    expect(all).toHaveLength(5);
+    for (const workload of all) {
+      const { containers, initContainers } = podSpecOf(workload);
+      for (const { envFrom, env } of [...containers, ...(initContainers ?? [])]) {
+        expect(envFrom).toBeUndefined();
+        const taken = (env as EnvVar[]).filter(({ valueFrom = {} }) => 'configMapKeyRef' in valueFrom);
+        expect(taken.map(({ name, valueFrom }) => [name, valueFrom?.['configMapKeyRef']])).toEqual(
+          ['KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'].map((key) => [
+            key,
+            { name: 'kubernetes-services-endpoint', key, optional: true },
+          ]),
+        );
+      }
+    }
   });
 
   it('let environment variables of the user replace those of netplug', () => {

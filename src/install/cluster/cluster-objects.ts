@@ -1,17 +1,18 @@
 import { crdManifests } from './definitions/crd-manifests.ts';
 import type { Manifest } from '../../model/manifest.ts';
+import { ADMISSION_POLICIES, admissionObjects } from './admission/admission-objects.ts';
 import { agentDaemonSet } from './agent-daemon-set.ts';
 import { birdDaemonSet } from './bird-daemon-set.ts';
 import { conflistOf } from './conflist-of.ts';
 import { controllersDeployment } from './controllers-deployment.ts';
-import { CONFIG_MAP, SYSTEM_NAMESPACE } from './names.ts';
+import { ADMISSION_KEY, CONFIG_MAP, SYSTEM_NAMESPACE } from './names.ts';
 import { objectLabels, metadataOf } from './pod-template.ts';
 import { roleObjects } from './rights/role-objects.ts';
 import type { ClusterSettings } from './settings.ts';
 
 /** A stage of an installation. The next one begins when the objects of this one are in use. */
 export interface ObjectStage {
-  readonly stage: 'definitions' | 'rights' | 'configuration' | 'controllers' | 'nodes';
+  readonly stage: 'definitions' | 'rights' | 'admission' | 'configuration' | 'controllers' | 'nodes';
   readonly objects: readonly Manifest[];
 }
 
@@ -26,6 +27,7 @@ export function clusterObjects(settings: ClusterSettings): readonly ObjectStage[
   return [
     { stage: 'definitions', objects: isOrch ? crdManifests() : [] },
     { stage: 'rights', objects: [namespaceObject(release), ...roleObjects(datastore.type, release)] },
+    { stage: 'admission', objects: admissionStage(settings) },
     { stage: 'configuration', objects: [config, ...(isOrch ? pools.map(poolObject) : [])] },
     { stage: 'controllers', objects: [controllersDeployment(settings)] },
     {
@@ -33,6 +35,12 @@ export function clusterObjects(settings: ClusterSettings): readonly ObjectStage[
       objects: [...(spec.calicoNetwork.bgp === 'Enabled' ? [birdDaemonSet(settings)] : []), agentDaemonSet(settings)],
     },
   ];
+}
+
+/** Roles are there first: a policy asks who has them. */
+function admissionStage({ spec, release }: ClusterSettings): readonly Manifest[] {
+  if (spec.admissionPolicies === 'Disabled') return [];
+  return ADMISSION_POLICIES.flatMap((policy) => admissionObjects(policy, objectLabels(policy.name, release)));
 }
 
 /** Every pod of netplug is privileged or uses the network of its node. */
@@ -53,10 +61,13 @@ export function namespaceObject(release: string): Manifest {
 
 /** With etcd, the pools are in it as well: they are in the ConfigMap for those who apply a manifest. */
 function configMap(settings: ClusterSettings): Manifest {
-  const { variant, release } = settings;
-  const conflist =
-    variant === 'policy-only' ? {} : { conflist: `${JSON.stringify(conflistOf(settings), undefined, 2)}\n` };
-  return { apiVersion: 'v1', kind: 'ConfigMap', metadata: metadataOf(CONFIG_MAP, release), data: conflist };
+  const { variant, release, spec } = settings;
+  const data = {
+    ...(variant === 'policy-only' ? {} : { conflist: `${JSON.stringify(conflistOf(settings), undefined, 2)}\n` }),
+    // An upgrade adds the policies otherwise.
+    ...(spec.admissionPolicies === 'Disabled' ? { [ADMISSION_KEY]: spec.admissionPolicies } : {}),
+  };
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata: metadataOf(CONFIG_MAP, release), data };
 }
 
 function poolObject({ apiVersion, kind, metadata, spec }: ClusterSettings['pools'][number]): Manifest {

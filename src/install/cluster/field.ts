@@ -21,6 +21,7 @@ export interface FieldCircumstances {
   readonly listed: readonly InstallationPool[];
   readonly pools: readonly IpPool[];
   readonly nodes: number;
+  readonly servesAdmission: boolean;
 }
 
 /** Places where the objects of an installation show a field. A field without any of these is not shown. */
@@ -50,6 +51,8 @@ export interface ShownObjects {
   /** The replicas of the controllers. */
   readonly replicas: unknown;
   readonly hasBird: boolean;
+  /** Whether the ConfigMap says that the admission policies are left out. */
+  readonly withoutAdmission: boolean;
 }
 
 type Switch = 'Enabled' | 'Disabled';

@@ -75,6 +75,10 @@ const FIELDS: { readonly [P in FieldPath]: Field<FieldValue<P>> } = {
     // Fewer follow from the number of nodes, which may have grown.
     read: ({ replicas }) => (typeof replicas === 'number' && replicas > REPLICAS ? replicas : undefined),
   },
+  admissionPolicies: {
+    complete: (written = 'Enabled', { servesAdmission }) => (servesAdmission ? written : 'Disabled'),
+    read: ({ withoutAdmission }) => (withoutAdmission ? 'Disabled' : 'Enabled'),
+  },
   // The operator reads it in the Installation.
   deletionPolicy: { byDefault: 'Orphan' },
 };

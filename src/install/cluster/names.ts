@@ -1,3 +1,5 @@
+import { type ImageDigests, RELEASE_DIGESTS } from '../../base/image-digests.ts';
+import { VERSION } from '../../base/version.ts';
 import { type ObjectReference, referenceTo } from '../../kube/objects/reference.ts';
 /** The namespace of every program of netplug, and of their accounts. */
 export const SYSTEM_NAMESPACE = 'netplug-system';
@@ -19,6 +21,8 @@ export const CLEANUP_SET = 'netplug-cleanup';
 /** ConfigMap of what the operator has created: group, kind, name and uid of each object. */
 export const INVENTORY = 'netplug-inventory';
 export const CONFIG_MAP = 'netplug-config';
+/** Key of that ConfigMap which says that the admission policies are left out on purpose. */
+export const ADMISSION_KEY = 'admissionPolicies';
 /** Certificates of etcd: the keys `ca.crt`, `tls.crt` and `tls.key`. */
 export const KV_CERTIFICATES = 'netplug-kv-certificates';
 /** Optional; names another address of the API server than the one that pods are given. */
@@ -35,15 +39,33 @@ export const HEALTH_PORTS = { agent: 9098, controllers: 9094, operator: 9095 } a
 /** Where the images of the project are. */
 export const DEFAULT_REGISTRY = 'netplug.io';
 
+export const TOOLS_IMAGE = 'netplug';
+
 export interface ImageNames {
   readonly node: string;
   readonly tools: string;
 }
 
-/** Returns the names of a release's images in a registry, which may have a path. */
-export function imageNames(release: string, registry: string = DEFAULT_REGISTRY): ImageNames {
+/** Returns the names of a release's images in a registry, which may have a path. A mirror has the digests of the project. */
+export function imageNames(
+  release: string,
+  registry: string = DEFAULT_REGISTRY,
+  digests: ImageDigests = digestsOf(release),
+): ImageNames {
   const root = registry.replace(/\/$/, '');
-  return { node: `${root}/netplug-node:${release}`, tools: `${root}/netplug:${release}` };
+  const nameOf = (image: string): string => `${root}/${image}:${release}${digestSuffix(digests, image)}`;
+  return { node: nameOf('netplug-node'), tools: nameOf(TOOLS_IMAGE) };
+}
+
+/** Returns the digests of a release that this program was built with; none of another release. */
+export function digestsOf(release: string): ImageDigests {
+  return release === VERSION ? RELEASE_DIGESTS : new Map<string, string>();
+}
+
+/** Returns what follows the tag of an image; empty without a digest. */
+export function digestSuffix(digests: ImageDigests, image: string): string {
+  const digest = digests.get(image);
+  return digest === undefined ? '' : `@${digest}`;
 }
 
 /** Returns the registry of an image's name; undefined for that of the project. */

@@ -1,7 +1,8 @@
+import { DIGESTS_VARIABLE, encodeDigests, type ImageDigests } from '../../base/image-digests.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { ComponentOverride } from '../../model/installation.ts';
 import { namespaceObject } from './cluster-objects.ts';
-import { HEALTH_PORTS, OPERATOR, SYSTEM_NAMESPACE } from './names.ts';
+import { digestsOf, HEALTH_PORTS, OPERATOR, SYSTEM_NAMESPACE } from './names.ts';
 import { fieldOf, variables } from './pod-template.ts';
 import { replicatedDeployment } from './replicated-deployment.ts';
 import { operatorRoleObjects } from './rights/role-objects.ts';
@@ -11,6 +12,8 @@ const PORT = HEALTH_PORTS.operator;
 
 export interface OperatorSettings {
   readonly release: string;
+  /** Those of the images of the release, which the operator cannot know itself. */
+  readonly digests?: ImageDigests;
   readonly images: Images;
   /** Where its pods run; the namespace of netplug unless given. What it installs is always in that one. */
   readonly namespace?: string;
@@ -28,7 +31,10 @@ export function operatorObjects(settings: OperatorSettings): readonly Manifest[]
 }
 
 /** Returns a Deployment that works without the network that it installs: on its node's, and before nodes are ready. */
-function deployment({ release, images, replicas, override }: OperatorSettings, namespace: string): Manifest {
+function deployment(
+  { release, digests = digestsOf(release), images, replicas, override }: OperatorSettings,
+  namespace: string,
+): Manifest {
   return replicatedDeployment({
     name: OPERATOR,
     release,
@@ -40,6 +46,7 @@ function deployment({ release, images, replicas, override }: OperatorSettings, n
         NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
         NETPLUG_ORCHCONFIG: 'in-cluster',
         NETPLUG_HEALTH_ADDRESS: `127.0.0.1:${String(PORT)}`,
+        [DIGESTS_VARIABLE]: digests.size === 0 ? undefined : encodeDigests(digests),
       }),
     ],
     port: PORT,

@@ -31,6 +31,11 @@ export interface PodTemplate {
   readonly more: Manifest;
 }
 
+/** Of the ConfigMap, these keys and no others: any further variable would reach privileged containers. */
+const SERVER_ADDRESS: readonly EnvVar[] = ['KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'].map((key) => ({
+  name: key,
+  valueFrom: { configMapKeyRef: { name: SERVICES_ENDPOINT, key, optional: true } },
+}));
 const TOLERATES_ALL = [{ operator: 'Exists' }];
 const PARTS = { 'app.kubernetes.io/part-of': 'netplug' };
 
@@ -81,7 +86,7 @@ function container(
   { env: own = {}, resources }: ComponentOverride,
 ): Manifest {
   const variables = [
-    ...env.filter((variable) => ownValue(own, variable.name) === undefined),
+    ...[...env, ...SERVER_ADDRESS].filter((variable) => ownValue(own, variable.name) === undefined),
     ...Object.entries(own).map(([variable, value]) => ({ name: variable, value })),
   ];
   return {
@@ -93,7 +98,6 @@ function container(
     terminationMessagePolicy: 'FallbackToLogsOnError',
     command,
     env: variables,
-    envFrom: [{ configMapRef: { name: SERVICES_ENDPOINT, optional: true } }],
     ...more,
     ...(resources === undefined ? {} : { resources }),
   };

@@ -1,9 +1,11 @@
 import { stringify } from 'yaml';
 import { crdManifests } from './definitions/crd-manifests.ts';
+import type { ImageDigests } from '../../base/image-digests.ts';
+import { POLICY_KIND } from '../../kube/admission-policies.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { InstallationPool, InstallationSpec } from '../../model/installation.ts';
 import { clusterObjects } from './cluster-objects.ts';
-import { imageNames, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
+import { digestsOf, imageNames, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
 import { operatorObjects } from './operator-deployment.ts';
 import { objectLabels } from './pod-template.ts';
 import { settingsOf } from './settings-of.ts';
@@ -50,6 +52,8 @@ export interface ManifestOptions {
   readonly spec?: InstallationSpec;
   /** Endpoints as in `KV_ENDPOINTS`; a placeholder unless given. */
   readonly endpoints?: string | undefined;
+  /** Of the images; those that this program was built with unless given. */
+  readonly digests?: ImageDigests | undefined;
   /** Prefix as in `NETPLUG_INTERFACE_PREFIX`, for the variant `policy-only`; a placeholder unless given. */
   readonly interfacePrefix?: string | undefined;
 }
@@ -57,10 +61,12 @@ export interface ManifestOptions {
 /** Returns the objects of a manifest. With etcd behind TLS or unknown endpoints, a Secret has placeholders for certificates. */
 export function manifestObjects(kind: ManifestKind, options: ManifestOptions): readonly Manifest[] {
   const { release, spec = {}, endpoints = ENDPOINTS_PLACEHOLDER, interfacePrefix = PREFIX_PLACEHOLDER } = options;
+  const { digests = digestsOf(release) } = options;
   const tls = isPlain(endpoints) ? 'none' : 'secret';
   const datastore: ClusterDatastore = kind.datastore === 'orch' ? { type: 'orch' } : { type: 'kvv3', endpoints, tls };
   const links = kind.variant === 'policy-only' ? { interfacePrefix } : {};
-  const circumstances = { release, variant: kind.variant, datastore, defaultPools: POOLS, nodes: NODES, ...links };
+  const { variant } = kind;
+  const circumstances = { release, digests, variant, datastore, defaultPools: POOLS, nodes: NODES, ...links };
   const objects = clusterObjects(settingsOf(spec, circumstances)).flatMap((stage) => stage.objects);
   if (datastore.type === 'orch' || datastore.tls === 'none') return objects;
   const secret = certificatesSecret(CERTIFICATE_PLACEHOLDERS, release);
@@ -105,12 +111,17 @@ function isPlain(endpoints: string): boolean {
 interface OperatorManifestOptions {
   readonly release: string;
   readonly registry?: string | undefined;
+  readonly digests?: ImageDigests;
 }
 
 /** Returns the manifest of the operator, with the CRDs that it needs. */
-export function operatorManifestText({ release, registry }: OperatorManifestOptions): string {
-  const images = { ...imageNames(release, registry), pullSecrets: [] };
-  const objects = [...crdManifests(), ...operatorObjects({ release, images, replicas: 1, override: {} })];
+export function operatorManifestText({
+  release,
+  registry,
+  digests = digestsOf(release),
+}: OperatorManifestOptions): string {
+  const images = { ...imageNames(release, registry, digests), pullSecrets: [] };
+  const objects = [...crdManifests(), ...operatorObjects({ release, digests, images, replicas: 1, override: {} })];
   return textOf(objects, [`netplug ${release}: the operator. Afterwards create an Installation named "default".`]);
 }
 
@@ -121,10 +132,16 @@ export function crdsManifestText(release: string): string {
 
 const APPLY = 'Apply with: kubectl apply --server-side --force-conflicts -f FILE';
 
+const ADMISSION_PART = `# Admission policies, up to the last ValidatingAdmissionPolicyBinding. To leave them out here and in upgrades, print the manifest
+# with an Installation (--spec) in which spec.admissionPolicies is Disabled.
+`;
+
 /** Returns the objects as YAML documents below a comment. */
 export function textOf(objects: readonly Manifest[], head: readonly string[]): string {
   const lines = [...head, APPLY].map((line) => `# ${line}\n`).join('');
-  return `${lines}${objects.map(documentText).join('')}`;
+  const first = objects.findIndex(({ kind }) => kind === POLICY_KIND);
+  const texts = objects.map((object, index) => `${index === first ? ADMISSION_PART : ''}${documentText(object)}`);
+  return `${lines}${texts.join('')}`;
 }
 
 export function documentText(manifest: Manifest): string {
@@ -133,10 +150,10 @@ export function documentText(manifest: Manifest): string {
 }
 
 /** Returns the text of every manifest of a release, by the name of its file. */
-export function releaseFiles(release: string): Readonly<Record<string, string>> {
+export function releaseFiles(release: string, digests = digestsOf(release)): Readonly<Record<string, string>> {
   return {
-    ...Object.fromEntries(RELEASE_MANIFESTS.map((kind) => [kind.file, manifestText(kind, { release })])),
-    [OPERATOR_FILE]: operatorManifestText({ release }),
+    ...Object.fromEntries(RELEASE_MANIFESTS.map((kind) => [kind.file, manifestText(kind, { release, digests })])),
+    [OPERATOR_FILE]: operatorManifestText({ release, digests }),
     [CRDS_FILE]: crdsManifestText(release),
   };
 }

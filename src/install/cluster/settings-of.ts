@@ -1,3 +1,4 @@
+import type { ImageDigests } from '../../base/image-digests.ts';
 import { type InstallationPool, type InstallationSpec, poolName } from '../../model/installation.ts';
 import { FAMILIES } from '../../net/address.ts';
 import { parseCidr } from '../../net/cidr.ts';
@@ -18,22 +19,26 @@ export interface Circumstances {
   /** Number of nodes: a second replica needs a second node. */
   readonly nodes: number;
   readonly interfacePrefix?: string;
+  /** Those of the images of the release; those that this program was built with unless given. */
+  readonly digests?: ImageDigests;
+  /** Whether the API server evaluates admission policies; it does unless told otherwise. */
+  readonly servesAdmission?: boolean;
 }
 
 /** Returns the settings of an installation, with every default. The spec has been validated. Pure. */
 export function settingsOf(written: InstallationSpec, circumstances: Circumstances): ClusterSettings {
-  const { release, variant, datastore, defaultPools, nodes, interfacePrefix } = circumstances;
+  const { release, variant, datastore, defaultPools, nodes, interfacePrefix, servesAdmission = true } = circumstances;
   const hasPools = variant === 'policy-and-networking' && written.cni?.ipam?.type !== 'HostLocal';
   const listed = written.calicoNetwork?.ipPools ?? (hasPools ? defaultPools : []);
   const families = FAMILIES.filter((family) => listed.some(({ cidr }) => parseCidr(cidr).base.family === family));
   const pools = hasPools ? listed.map((pool, index) => poolOf(pool, poolName(listed, index))) : [];
-  const spec = completeSpec(written, { hasPools, listed, pools, nodes });
+  const spec = completeSpec(written, { hasPools, listed, pools, nodes, servesAdmission });
   return {
     release,
     variant,
     datastore,
     spec,
-    images: { ...imageNames(release, spec.registry), pullSecrets: spec.imagePullSecrets },
+    images: { ...imageNames(release, spec.registry, circumstances.digests), pullSecrets: spec.imagePullSecrets },
     families: families.length === 0 ? [4] : families,
     pools,
     interfacePrefix,

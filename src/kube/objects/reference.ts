@@ -13,6 +13,7 @@ export interface ObjectReference {
 }
 
 const RBAC = 'rbac.authorization.k8s.io/v1';
+const ADMISSION = 'admissionregistration.k8s.io/v1';
 /** Versions of the kinds that are named without one; all others are of the core group. */
 const API_VERSIONS: Readonly<Record<string, string>> = {
   ClusterRole: RBAC,
@@ -22,6 +23,8 @@ const API_VERSIONS: Readonly<Record<string, string>> = {
   DaemonSet: 'apps/v1',
   Deployment: 'apps/v1',
   StatefulSet: 'apps/v1',
+  ValidatingAdmissionPolicy: ADMISSION,
+  ValidatingAdmissionPolicyBinding: ADMISSION,
   CustomResourceDefinition: 'apiextensions.k8s.io/v1',
   PodSecurityPolicy: 'policy/v1beta1',
   Installation: API_VERSION,

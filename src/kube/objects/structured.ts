@@ -2,11 +2,11 @@ import type { Manifest } from '../../model/manifest.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import { isRecord } from '../../model/read-schema.ts';
 
-const IMAGE = /^(?:(?<registry>[^@]+)\/)?(?<name>[^/:@]+)(?::(?<tag>[^/@]+))?$/;
+const IMAGE = /^(?:(?<registry>[^@]+)\/)?(?<name>[^/:@]+)(?::(?<tag>[^/@]+))?(?:@(?<digest>[a-z0-9]+:[0-9a-f]+))?$/;
 
 /**
  * Returns the object with texts that have parts taken apart, so that an edit of one part is found: the names of images into
- * registry, name and tag, JSON in a ConfigMap into its values.
+ * registry, name, tag and digest, JSON in a ConfigMap into its values.
  */
 export function structuredOf(object: Manifest): Manifest {
   const structured = mapImages(object, (image) => partsOf(image));
@@ -27,14 +27,15 @@ export function flatOf(object: Manifest): Manifest {
 }
 
 function partsOf(image: unknown): unknown {
-  const { registry = '', name, tag = '' } = IMAGE.exec(typeof image === 'string' ? image : '')?.groups ?? {};
-  return name === undefined ? image : { registry, name, tag };
+  const { registry = '', name, tag = '', digest } = IMAGE.exec(typeof image === 'string' ? image : '')?.groups ?? {};
+  return name === undefined ? image : { registry, name, tag, ...(digest === undefined ? {} : { digest }) };
 }
 
 function joined(image: unknown): unknown {
   if (!isRecord(image)) return image;
   const [registry = '', name = '', tag = ''] = [image['registry'], image['name'], image['tag']].map(String);
-  return `${registry === '' ? '' : `${registry}/`}${name}${tag === '' ? '' : `:${tag}`}`;
+  const digest = typeof image['digest'] === 'string' ? `@${image['digest']}` : '';
+  return `${registry === '' ? '' : `${registry}/`}${name}${tag === '' ? '' : `:${tag}`}${digest}`;
 }
 
 function jsonIn(text: unknown): unknown {

@@ -10,15 +10,13 @@ import {
   SERVICE_ACCOUNT_LABEL,
   serviceAccountProfile,
 } from '../policy-names.ts';
+import { CONTAINER_ID, POD_IPS } from '../notes.ts';
 import { API_VERSION } from '../resource.ts';
 import { endpointName, MAIN_INTERFACE, type WorkloadEndpoint } from '../workload-endpoint.ts';
 import { ageOf, type Converted, type KubernetesObject } from './kubernetes-object.ts';
 
-/** Addresses of the pod as CIDRs. Set before the kubelet reports them, empty after their release. */
-const POD_IPS = 'cni.netplug/podIPs';
 /** More than a pod has. Users can write the annotation, so its length must not decide what a pod costs. */
 const MOST_NOTED = 4;
-const CONTAINER_ID = 'cni.netplug/containerID';
 
 const ContainerPort = v.object({
   name: v.exactOptional(v.string()),

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
+import { DIGESTS_VARIABLE } from '../../base/image-digests.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import type { ShownObjects } from '../../install/cluster/field.ts';
 import { FIELD_ROWS } from '../../install/cluster/fields.ts';
-import { AGENT_SET, BIRD_SET, CONFIG_MAP, registryIn } from '../../install/cluster/names.ts';
+import { ADMISSION_KEY, AGENT_SET, BIRD_SET, CONFIG_MAP, registryIn } from '../../install/cluster/names.ts';
 import { type Circumstances, settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterDatastore } from '../../install/cluster/settings.ts';
 import { objectOf } from '../../install/cluster/spec-path.ts';
@@ -77,9 +78,8 @@ export function pullSecretsIn(workload: Manifest): readonly string[] {
 function shownBy(objects: readonly Manifest[]): ShownObjects {
   const agent = findNamed(objects, 'DaemonSet', AGENT_SET) ?? {};
   const [container = {}] = containersIn(agent);
-  const conflist = tryParseJson(
-    textIn(recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data'), 'conflist'),
-  );
+  const config = recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data');
+  const conflist = tryParseJson(textIn(config, 'conflist'));
   const plugins = isRecord(conflist) ? listIn(conflist, 'plugins') : [];
   return {
     plugin: isRecord(conflist) ? (plugins[0] ?? {}) : undefined,
@@ -89,6 +89,7 @@ function shownBy(objects: readonly Manifest[]): ShownObjects {
     pullSecrets: pullSecretsIn(agent),
     replicas: recordIn(findNamed(objects, 'Deployment', CONTROLLERS) ?? {}, 'spec')['replicas'],
     hasBird: findNamed(objects, 'DaemonSet', BIRD_SET) !== undefined,
+    withoutAdmission: textIn(config, ADMISSION_KEY) === 'Disabled',
   };
 }
 
@@ -103,7 +104,8 @@ export function overrideOf(live: Manifest, own: Manifest): ComponentOverride | u
   const [[mine = {}], [theirs = {}]] = [containersIn(own), containersIn(live)];
   const changed = listIn(theirs, 'env').flatMap((variable) => {
     const [name, value] = [textIn(variable, 'name'), variable['value']];
-    return typeof value === 'string' && variableIn(mine, name) !== value ? [[name, value] as const] : [];
+    const isEdit = typeof value === 'string' && variableIn(mine, name) !== value && name !== DIGESTS_VARIABLE;
+    return isEdit ? [[name, value] as const] : [];
   });
   const resources = theirs['resources'];
   // The API leaves out an empty list.

@@ -51,6 +51,7 @@ describe('the plan of an upgrade', () => {
       'back-up',
       'apply-definitions',
       'apply-rights',
+      'apply-admission',
       'apply-configuration',
       'apply-controllers',
       'canary',

@@ -51,8 +51,7 @@ export function isAtTarget(snapshot: ClusterSnapshot, { release }: UpgradeTarget
   if (areAgentsHeld(snapshot)) return false;
   const images = followingPods(snapshot.pods).flatMap((pod) => pod.images.slice(0, 1));
   return (
-    Object.values(releases).every((found) => found === release) &&
-    images.every((image) => image.endsWith(`:${release}`))
+    Object.values(releases).every((found) => found === release) && images.every((image) => releaseIn(image) === release)
   );
 }
 

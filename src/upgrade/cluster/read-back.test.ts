@@ -59,6 +59,7 @@ const VALUES: { readonly [P in FieldPath]: fc.Arbitrary<FieldValue<P>> } = {
   controllers: OVERRIDE,
   // Fewer follow the number of nodes when they are read.
   controlPlaneReplicas: fc.integer({ min: 3, max: 10 }),
+  admissionPolicies: SWITCH,
   deletionPolicy: fc.constantFrom('Orphan', 'Remove'),
 };
 

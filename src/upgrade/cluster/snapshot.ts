@@ -5,7 +5,7 @@ import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import type { ClusterDatastore, Variant } from '../../install/cluster/settings.ts';
 
 /** Form of a saved snapshot. */
-export const SNAPSHOT_FORMAT = 1;
+export const SNAPSHOT_FORMAT = 2;
 
 /** State on which an upgrade depends, read at one moment. It is plain data, so a plan can be made of a saved one. */
 export interface ClusterSnapshot extends ClusterFacts {

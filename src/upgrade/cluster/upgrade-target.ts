@@ -1,3 +1,4 @@
+import { servesAdmissionPolicies } from '../../kube/admission-policies.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { AGENT_SET, imageNames, OPERATOR, registryIn } from '../../install/cluster/names.ts';
@@ -31,7 +32,11 @@ export function upgradeTarget(snapshot: ClusterSnapshot, options: TargetOptions)
   const { release, registry, edited = [], source = `netplug-${options.release}`, injectors = [] } = options;
   const { variant, datastore, method } = detectInstallation(snapshot);
   const { spec, circumstances } = installedSettings(snapshot);
-  const settings = settingsOf(registry === undefined ? spec : { ...spec, registry }, { ...circumstances, release });
+  const settings = settingsOf(registry === undefined ? spec : { ...spec, registry }, {
+    ...circumstances,
+    release,
+    servesAdmission: servesAdmissionPolicies(snapshot.served),
+  });
   const own = new Map(edited.map((object) => [objectName(object), object]));
   const stages = clusterObjects(settings).map(({ stage, objects }) => ({
     stage,

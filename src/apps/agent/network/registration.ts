@@ -1,5 +1,6 @@
 import type { Clock } from '../../../base/clock.ts';
 import type { NetworkReport, NodeStatusStore } from '../../../datastore/node-status-store.ts';
+import { NETWORK_REASONS } from '../../../model/notes.ts';
 import type { NodeName } from '../../../model/names.ts';
 
 /** Time for which the network must fail before the condition of the Node changes. */
@@ -52,7 +53,7 @@ export class Registration {
       if (current === this.#reported) return;
       await register({ mtu });
       const message = 'netplug-agent routes between this node and the other nodes';
-      await store.reportNetwork(this.#node, { isUp: true, reason: 'NetplugIsUp', message }, signal);
+      await store.reportNetwork(this.#node, { isUp: true, reason: NETWORK_REASONS.up, message }, signal);
       this.#isRegistered = true;
     }
     this.#reported = current;
@@ -61,5 +62,5 @@ export class Registration {
 
 /** The report of a network that has failed for 30 s. */
 export function networkFailure(message: string): NetworkReport {
-  return { isUp: false, reason: 'NetplugIsNotReady', message };
+  return { isUp: false, reason: NETWORK_REASONS.notReady, message };
 }

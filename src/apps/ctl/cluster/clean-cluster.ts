@@ -3,19 +3,31 @@ import { CLEANUP_SET, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts
 import type { Manifest } from '../../../model/manifest.ts';
 import { applyObject, deleteObject, findObject, tryMerge } from '../../../kube/objects/apply.ts';
 import { type ObjectReference, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
-import { NODES } from '../../../kube/paths.ts';
+import { API_VERSION } from '../../../model/resource.ts';
+import { finalizersOf } from '../../../kube/objects.ts';
+import { OPERATOR_FINALIZER } from '../../../model/installation.ts';
 import { podsNamed, type PodRun, SYSTEM_PODS } from './node-pods.ts';
 import { waitForWorkload } from './wait-ready.ts';
 import { type WaitState, waitUntil } from './wait-until.ts';
 
 const POLLS_BEFORE_RETRY = 5;
-const ANNOTATION_PREFIX = 'netplug.io/';
+const RETRY_NOTE = 'netplug.io/removal-retry';
 
-/** Deletes the Installation with its finalizers: the operator, which would act on the deletion, is removed already. */
+/**
+ * Deletes the Installation with the finalizer of the operator, which would act on the deletion, and is removed already.
+ * Finalizers of other programs stay.
+ */
 export async function releaseInstallation({ api, signal }: PodRun, which: ObjectReference): Promise<void> {
   await deleteObject(api, which, signal);
-  if ((await findObject(api, which, signal)) === undefined) return;
-  await tryMerge(api, { which, body: { metadata: { finalizers: null } } }, signal);
+  for (;;) {
+    const left = await findObject(api, which, signal);
+    if (left === undefined) return;
+    const finalizers = finalizersOf(left).filter((each) => each !== OPERATOR_FINALIZER);
+    if (finalizers.length === finalizersOf(left).length) return;
+    const { resourceVersion } = left.metadata;
+    const answer = await tryMerge(api, { which, body: { metadata: { resourceVersion, finalizers } } }, signal);
+    if (answer.outcome !== 'conflict') return;
+  }
 }
 
 /** Waits until none of the objects exists. @throws install/not-ready */
@@ -25,12 +37,33 @@ export async function waitUntilGone(run: PodRun, objects: readonly ObjectReferen
     let polls = 0;
     const look = async (): Promise<WaitState<undefined>> => {
       if ((await findObject(api, which, signal)) === undefined) return { found: undefined };
-      if (polls > 0 && polls % POLLS_BEFORE_RETRY === 0) await retryDeletion(run, which, polls);
+      if (polls > 0 && polls % POLLS_BEFORE_RETRY === 0) {
+        await refuseKept(run, which);
+        await retryDeletion(run, which, polls);
+      }
       polls += 1;
       return { open: `waiting for the end of ${referenceKey(which)}` };
     };
     await waitUntil(run, look, notRemoved);
   }
+}
+
+/** A definition goes with the last of its objects, and each of these when the programs with a finalizer of it agree. @throws install/not-ready */
+async function refuseKept({ api, signal }: PodRun, which: ObjectReference): Promise<void> {
+  if (which.kind !== 'CustomResourceDefinition') return;
+  const [plural = '', ...group] = which.name.split('.');
+  const [, version = ''] = API_VERSION.split('/');
+  const left = await api.list({ group: group.join('.'), version, plural }, {}, signal).catch(() => []);
+  const kept = left.filter((object) => finalizersOf(object).length > 0);
+  if (left.length === 0 || kept.length < left.length) return;
+  const objects = kept.map((object) => `${object.metadata.name} (${finalizersOf(object).join(', ')})`);
+  throw new NetplugError(
+    'install/not-ready',
+    `Cannot remove ${which.name}: finalizers of other programs keep ${objects.join(', ')}`,
+    {
+      hint: 'Let these programs remove their finalizers, and run the command again; everything else of netplug is removed',
+    },
+  );
 }
 
 function notRemoved(open: string, why: string): NetplugError {
@@ -44,7 +77,7 @@ function notRemoved(open: string, why: string): NetplugError {
  * still opens the storage of a definition that is young.
  */
 async function retryDeletion({ api, signal }: PodRun, which: ObjectReference, retry: number): Promise<void> {
-  const body = { metadata: { annotations: { [`${ANNOTATION_PREFIX}removal-retry`]: String(retry) } } };
+  const body = { metadata: { annotations: { [RETRY_NOTE]: String(retry) } } };
   await tryMerge(api, { which, body }, signal);
 }
 
@@ -77,14 +110,4 @@ export async function cleanNodes(run: PodRun, cleanup: readonly Manifest[]): Pro
   const sets = cleanup.filter(({ kind }) => kind === 'DaemonSet');
   for (const object of sets) await deleteObject(api, referenceOf(object), signal);
   await waitUntilNoPods({ ...run, onProgress: () => undefined }, [CLEANUP_SET]);
-}
-
-/** Removes the annotations of agents from Node objects. */
-export async function forgetNodes({ api, signal }: PodRun): Promise<void> {
-  for (const { metadata } of await api.list(NODES, {}, signal)) {
-    const own = Object.keys(metadata.annotations ?? {}).filter((key) => key.startsWith(ANNOTATION_PREFIX));
-    if (own.length === 0) continue;
-    const body = { metadata: { annotations: Object.fromEntries(own.map((key) => [key, null])) } };
-    await api.patch({ collection: NODES, name: metadata.name }, { kind: 'merge', body }, signal);
-  }
 }

@@ -6,8 +6,9 @@ import { objectName, type ObjectReference, referenceKey } from '../../../kube/ob
 import type { IpPool } from '../../../model/ip-pool.ts';
 import type { Act, Acts } from '../../../plans/acts.ts';
 import { checkNodes } from './check-nodes.ts';
-import { cleanNodes, forgetNodes, releaseInstallation, waitUntilGone, waitUntilNoPods } from './clean-cluster.ts';
+import { cleanNodes, releaseInstallation, waitUntilGone, waitUntilNoPods } from './clean-cluster.ts';
 import { createPools, type PoolPorts } from './create-pools.ts';
+import { forgetNotes } from './forget-notes.ts';
 import type { Helm, HelmRelease } from './helm.ts';
 import type { PodRun } from './node-pods.ts';
 import { type Proof, proveNetwork } from './prove-network.ts';
@@ -35,7 +36,7 @@ export type ClusterAct =
   | { readonly act: 'release-installation'; readonly installation: ObjectReference }
   | { readonly act: 'await-pods-gone'; readonly names: readonly string[] }
   | { readonly act: 'clean-nodes'; readonly nodes: number; readonly cleanup: readonly Manifest[] }
-  | { readonly act: 'forget-nodes' }
+  | { readonly act: 'forget-notes' }
   | { readonly act: 'await-gone'; readonly objects: readonly ObjectReference[] };
 
 export interface ClusterPorts extends PoolPorts {
@@ -113,9 +114,9 @@ export const CLUSTER_ACTS: Acts<ClusterAct, ClusterPorts> = {
     apply: async ({ cleanup }, { run }) => cleanNodes(run, cleanup),
     isFinal: true,
   },
-  'forget-nodes': {
-    text: () => 'remove annotations from Node objects',
-    apply: async (_, { run }) => forgetNodes(run),
+  'forget-notes': {
+    text: () => 'remove the annotations of netplug from Nodes, pods and workloads, and its condition from Nodes',
+    apply: async (_, { run }) => forgetNotes(run),
     isFinal: true,
   },
   'await-gone': {

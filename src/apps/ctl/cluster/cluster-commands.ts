@@ -96,6 +96,7 @@ The exit status is 1 if a part of the installation is not ready.`,
     options: {
       purge: flagOption('also remove everything on the nodes, all resources, the CRDs and the namespace'),
       registry: REGISTRY_OPTION,
+      cluster: value('name', 'name of the context or id of the cluster that is meant; --purge --yes asks without it'),
       yes: flagOption('do not ask for confirmation', { excludes: ['dryRun'] }),
       dryRun: flagOption('show the plan, and change nothing'),
     },
@@ -106,13 +107,21 @@ the runtime can still remove pods. New pods on a node get no route to other node
 
 --purge cuts running pods off, and returns when no object, file, interface, route, rule, namespace or
 definition of netplug is left in the cluster and on its nodes. It runs "netplugctl node uninstall --purge
---force" in a pod on each node. Records in etcd stay.`,
-    examples: ['netplugctl uninstall cluster --dry-run', 'netplugctl uninstall cluster --purge --yes'],
+--force" in a pod on each node. Records in etcd stay. With --yes it wants --cluster: another cluster than
+the one that is named is refused, and without the option it asks.
+
+Plan and question name the cluster by context, server, id (the uid of the namespace kube-system) and number
+of nodes.`,
+    examples: [
+      'netplugctl uninstall cluster --dry-run',
+      'netplugctl uninstall cluster --purge --yes --cluster prod-eu',
+    ],
     timeoutSeconds: INSTALL_SECONDS,
-    run: async (context, { options: { purge, registry, yes, dryRun } }) =>
+    run: async (context, { options: { purge, registry, cluster, yes, dryRun } }) =>
       uninstallCluster(context, {
         extent: purge ? 'everything' : 'programs',
         registry,
+        cluster,
         mode: confirmMode({ dryRun, yes }),
       }),
   }),

@@ -53,6 +53,7 @@ export function targetStages({ method, settings, spec, certificates }: ClusterTa
   const titles = {
     definitions: 'CustomResourceDefinitions',
     rights: 'Accounts and rights',
+    admission: 'Admission policies',
     configuration: 'Configuration',
     controllers: 'Controllers',
     nodes: 'Agents on the nodes',

@@ -10,10 +10,14 @@ export function confirmMode({ dryRun, yes }: { readonly dryRun: boolean; readonl
 }
 
 /** Asks the user, who must be at a terminal. @throws cli/usage without a terminal */
-export async function confirm({ io, signal }: Context, question: string): Promise<boolean> {
+export async function confirm(
+  { io, signal }: Context,
+  question: string,
+  instead = 'Add --yes, or see the plan with --dry-run',
+): Promise<boolean> {
   if (!io.isTty) {
     throw new NetplugError('cli/usage', 'Cannot ask for confirmation: standard input is no terminal', {
-      hint: 'Add --yes, or see the plan with --dry-run',
+      hint: instead,
     });
   }
   io.stderr(`${question} Type "yes" and end the input (Ctrl-D): `);

@@ -25,6 +25,7 @@ import { renderFindings } from '../render-findings.ts';
 import { podRun } from './node-pods.ts';
 import { type ClusterConnection, readClusterConnection } from './cluster-access.ts';
 import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts';
+import { describeCluster, readClusterIdentity } from './cluster-identity.ts';
 import { confirm } from './confirm.ts';
 import { CLUSTER_ACTS } from './cluster-acts.ts';
 import { type ClusterInstallOptions, refuseCombination } from './install-options.ts';
@@ -75,6 +76,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     datastore: connection.datastore,
     defaultPools: [],
     nodes: facts.nodes.length,
+    servesAdmission: facts.servesAdmission,
     ...(interfacePrefix === undefined ? {} : { interfacePrefix }),
   });
   const isWritten = options.spec !== undefined || (keeps && options.pools === undefined);
@@ -89,6 +91,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     variant,
     datastore: connection.datastore,
     usesPodCidrs: settings.spec.cni.ipam.type === 'HostLocal',
+    admissionPolicies: spec.admissionPolicies ?? 'Enabled',
     pools: keepsPools ? [] : rangesOf(spec, isWritten ? 'file' : 'flags'),
     release: VERSION,
   };
@@ -116,9 +119,10 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   ];
   const plan = clusterPlan(target, { changes, notes, nodes, hasAgent: facts.installedBy !== undefined });
   for (const note of plan.notes) io.stderr(`${note}\n`);
-  io.stdout(renderPlan(plan));
+  const cluster = describeCluster(await readClusterIdentity(api, signal));
+  io.stdout(`cluster: ${cluster}\n${renderPlan(plan)}`);
   if (mode === 'dry-run') return 0;
-  if (mode === 'ask' && !(await confirm(context, 'Install netplug in this cluster?'))) return 1;
+  if (mode === 'ask' && !(await confirm(context, `Install netplug in the cluster with ${cluster}?`))) return 1;
   await carryOutUnrecorded(plan, {
     actor: actorOf(CLUSTER_ACTS, { run: podRun(api, context), context, helm, kv: connection.kv }),
     onStage: (title) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type CannedAnswers, cannedApi } from '../../../../test/support/canned-api.ts';
+import { type CannedAnswers, cannedApi, WITHOUT_WORKLOADS } from '../../../../test/support/canned-api.ts';
 import type { ClusterFacts } from '../../../checks/cluster-facts.ts';
 import { openAttempts } from './attempts.ts';
 import { readClusterFacts } from './read-cluster-facts.ts';
@@ -37,6 +37,7 @@ const hook = (name: string, change: object = {}): object =>
     ],
   });
 const SOUND: CannedAnswers = {
+  ...WITHOUT_WORKLOADS,
   '/version': { gitVersion: 'v1.37.2' },
   '/api/v1/nodes': listOf(NODE, named('node-b')),
   [LEASES]: listOf(LEASE),
@@ -97,7 +98,7 @@ describe('readClusterFacts', () => {
     const facts = await read({ ...SOUND, '/api/v1/nodes': 403, [LEASES]: 403 }, () => false);
     expect(facts.missingRights).toEqual(['create daemonsets.apps in namespace netplug-system']);
     expect(facts.nodes).toEqual([]);
-    expect(facts.unread.map(({ fact }) => fact).sort()).toEqual(['clocks', 'nodes']);
+    expect(facts.unread.map(({ fact }) => fact).sort()).toEqual(['admission', 'clocks', 'nodes']);
     expect(facts.webhooks).toHaveLength(2);
   });
 });

@@ -6,6 +6,8 @@ import { recordIn } from '../../../upgrade/cluster/objects-in.ts';
 import { findMissingRights, type NeededRight } from './missing-rights.ts';
 import { nodeStateOf } from '../../../kube/status/node-state.ts';
 import type { Attempts } from './attempts.ts';
+import { readLostRights } from './read-lost-rights.ts';
+import { NOTHING_REFUSED, readRefusals } from './read-refusals.ts';
 import { askedWebhooks, type ServedBy } from './asked-webhooks.ts';
 
 const NODE_LEASES = { ...LEASES, namespace: 'kube-node-lease' } as const;
@@ -17,12 +19,14 @@ export async function readClusterFacts(
   { rights, attempts }: { readonly rights: readonly NeededRight[]; readonly attempts: Attempts },
   signal: AbortSignal,
 ): Promise<Omit<ClusterFacts, 'unread'>> {
-  const [kubernetes, nodes, leases, webhooks, missingRights] = await Promise.all([
+  const [kubernetes, nodes, leases, webhooks, missingRights, admission, lostRights] = await Promise.all([
     api.serverVersion(signal),
     attempts.read('nodes', [], async () => api.list(NODES, {}, signal)),
     attempts.read('clocks', [], async () => api.list(NODE_LEASES, {}, signal)),
     attempts.read('webhooks', [], async () => readWebhooks(api, signal)),
     attempts.read('rights', [], async () => findMissingRights(api, rights, signal)),
+    attempts.read('admission', NOTHING_REFUSED, async () => readRefusals(api, signal)),
+    attempts.read('bindings', [], async () => readLostRights(api, signal)),
   ]);
   const leaseOf = new Map(leases.map((lease) => [lease.metadata.name, lease]));
   return {
@@ -30,6 +34,8 @@ export async function readClusterFacts(
     nodes: nodes.map((node) => nodeStateOf(node, leaseOf.get(node.metadata.name))),
     webhooks,
     missingRights,
+    lostRights,
+    ...admission,
   };
 }
 

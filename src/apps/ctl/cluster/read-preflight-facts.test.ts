@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type CannedAnswers, cannedApi } from '../../../../test/support/canned-api.ts';
+import { type CannedAnswers, cannedApi, WITHOUT_WORKLOADS } from '../../../../test/support/canned-api.ts';
 import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
 import { referenceOf } from '../../../kube/objects/reference.ts';
 import { readPreflightFacts } from './read-preflight-facts.ts';
@@ -18,6 +18,7 @@ const DEFINITIONS = Object.fromEntries(
   }),
 );
 const EMPTY: CannedAnswers = {
+  ...WITHOUT_WORKLOADS,
   '/version': { gitVersion: 'v1.37.2' },
   '/api/v1/nodes': listOf(),
   '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases': listOf(),
@@ -50,6 +51,7 @@ describe('readPreflightFacts', () => {
       definitions: [],
       release: undefined,
       installedBy: undefined,
+      servesAdmission: true,
       unread: [],
     });
   });
@@ -74,6 +76,6 @@ describe('readPreflightFacts', () => {
 
   it('names what it could not read', async () => {
     const { unread } = await read({ ...EMPTY, '/api/v1/pods': 403, '/apis/networking.k8s.io/v1/servicecidrs': 403 });
-    expect(unread.map(({ fact }) => fact).sort()).toEqual(['pods', 'services']);
+    expect(unread.map(({ fact }) => fact).sort()).toEqual(['admission', 'pods', 'services']);
   });
 });

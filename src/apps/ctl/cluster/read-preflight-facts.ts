@@ -7,6 +7,7 @@ import type {
   NamedRange,
 } from '../../../install/cluster/checks/preflight-facts.ts';
 import { AGENT_SET, HEALTH_PORTS, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../../install/cluster/names.ts';
+import { servesAdmissionPolicies } from '../../../kube/admission-policies.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
@@ -40,7 +41,7 @@ export async function readPreflightFacts(
   const cluster = await readClusterFacts(api, { rights, attempts }, signal);
   const definitions = await attempts.read('definitions', [], async () => readDefinitions(api, signal));
   const served = new Set(definitions.map(({ name }) => name));
-  const [serviceCidrs, foreignPlugins, portHolders, pools, release, installedBy] = await Promise.all([
+  const [serviceCidrs, foreignPlugins, portHolders, pools, release, installedBy, servesAdmission] = await Promise.all([
     attempts.read('services', [], async () => readServiceCidrs(api, signal)),
     attempts.read('plugins', [], async () => readForeignPlugins(api, signal)),
     attempts.read('pods', [], async () => readPortHolders(api, signal)),
@@ -49,6 +50,7 @@ export async function readPreflightFacts(
       served.has(`clusterinformations.${OWN_GROUP}`) ? readRelease(api, signal) : undefined,
     ),
     attempts.read('method', undefined, async () => findMethod(api, signal)),
+    attempts.read('admission', true, async () => servesAdmissionPolicies(await api.servedKinds(signal))),
   ]);
   const { unread } = attempts;
   return {
@@ -60,6 +62,7 @@ export async function readPreflightFacts(
     definitions,
     release,
     installedBy,
+    servesAdmission,
     certificateFaults,
     unread,
   };

@@ -13,6 +13,7 @@ import type { Context, Status } from '../ports.ts';
 import { CLUSTER_ACTS } from './cluster-acts.ts';
 import { readClusterConnection } from './cluster-access.ts';
 import { installationObject } from './cluster-plan.ts';
+import { describeCluster, readClusterIdentity, refuseOtherCluster } from './cluster-identity.ts';
 import { confirm, type ConfirmMode } from './confirm.ts';
 import { openHelm } from './helm.ts';
 import { podRun, removePodsNamed } from './node-pods.ts';
@@ -20,28 +21,39 @@ import { removeProof } from './prove-network.ts';
 import { helmReleaseOf } from './read-preflight-facts.ts';
 import { removableObjects, removalPlan, type RemovalFacts, settingsForRemoval } from './uninstall-plan.ts';
 
+const NAME_IT = 'Add --yes and --cluster with the name of its context or its id, or see the plan with --dry-run';
+
 export interface ClusterRemovalOptions {
   readonly extent: 'programs' | 'everything';
   readonly registry: string | undefined;
   readonly mode: ConfirmMode;
+  /** The cluster that the user means, by the name of its context or its id. */
+  readonly cluster: string | undefined;
 }
 
 /** Removes netplug from the cluster, whichever method installed it. */
 export async function uninstallCluster(
   context: Context,
-  { extent, registry, mode }: ClusterRemovalOptions,
+  { extent, registry, mode, cluster: named }: ClusterRemovalOptions,
 ): Promise<Status> {
   const { io, ports, signal } = context;
   const { api: access } = await readClusterConnection(context, undefined);
   await using api = ports.openApi(access);
+  const identity = await readClusterIdentity(api, signal);
+  if (named !== undefined) refuseOtherCluster(named, identity);
   const settings = settingsForRemoval(registry);
   const facts = await readRemovalFacts(api, settings, signal);
   const helm = facts.helm === undefined ? undefined : await openHelm(context, access);
   const plan = removalPlan(settings, facts, extent);
   for (const note of plan.notes) io.stderr(`${note}\n`);
-  io.stdout(renderPlan(plan));
+  const cluster = describeCluster(identity);
+  io.stdout(`cluster: ${cluster}\n${renderPlan(plan)}`);
   if (mode === 'dry-run') return 0;
-  if (!isEmpty(plan) && mode === 'ask' && !(await confirm(context, 'Remove netplug from this cluster?'))) return 1;
+  // Nothing brings back what a purge takes: --yes alone could be meant for another cluster.
+  const isUnnamed = extent === 'everything' && named === undefined;
+  const question = `Remove ${extent === 'everything' ? 'everything of netplug' : 'netplug'} from the cluster with ${cluster}?`;
+  const instead = isUnnamed ? NAME_IT : undefined;
+  if (!isEmpty(plan) && (mode === 'ask' || isUnnamed) && !(await confirm(context, question, instead))) return 1;
   const run = podRun(api, context);
   // What a killed program has left has an address of netplug.
   await removeProof(run);

@@ -42,7 +42,7 @@ describe('the removal from a cluster', () => {
       .map((step) => (step.act === 'await-pods-gone' ? step.names.join(' ') : step.act))
       .filter((act) => act !== 'delete');
     const agents = 'netplug-node netplug-bird netplug-orch-controllers';
-    const onNodes = ['clean-nodes', 'forget-nodes', 'await-gone'];
+    const onNodes = ['clean-nodes', 'forget-notes', 'await-gone'];
     expect(order).toEqual([
       'netplug-operator',
       'release-installation',

@@ -1,3 +1,4 @@
+import { POLICY_BINDING_KIND, POLICY_KIND } from '../../../kube/admission-policies.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
 import { cleanupDaemonSet } from '../../../install/cluster/cleanup-daemon-set.ts';
@@ -26,6 +27,8 @@ export interface RemovalFacts {
 
 /** Kept without a purge: without them, the runtime could not remove running pods. */
 const KEPT_ACCOUNT = 'netplug-cni';
+/** Kept as well: what the account of the plugin and users may write stays limited. */
+const KEPT_KINDS = [POLICY_KIND, POLICY_BINDING_KIND];
 /** Kept as well: a pod that is removed later needs the certificates of etcd on its node, not those in the cluster. */
 const KEPT = [CONFIG_MAP, KV_CERTIFICATES];
 
@@ -69,7 +72,8 @@ export function removableObjects(settings: ClusterSettings): {
       !['CustomResourceDefinition', 'Namespace', 'IPPool'].includes(String(object['kind']))
     );
   });
-  const isPlugins = (object: Manifest): boolean => referenceOf(object).name.startsWith(KEPT_ACCOUNT);
+  const isPlugins = (object: Manifest): boolean =>
+    referenceOf(object).name.startsWith(KEPT_ACCOUNT) || KEPT_KINDS.includes(String(object['kind']));
   return {
     operator,
     programs: distinct(programs),
@@ -117,7 +121,7 @@ export function removalPlan(
       }),
     ],
     ['Nodes', when(cleansNodes, { act: 'clean-nodes', nodes: nodes.length, cleanup })],
-    ['Nodes', when(cleansNodes, { act: 'forget-nodes' })],
+    ['Nodes', when(cleansNodes, { act: 'forget-notes' })],
     ['Configuration and rights', deletions(doomed)],
     ['CRDs and all resources of netplug', isPurge ? deletions(definitions) : []],
     ['Namespace', isPurge ? deletions([namespace]) : []],
@@ -126,7 +130,7 @@ export function removalPlan(
   const notes = isPurge
     ? ['running pods lose their network; records in etcd, if any, are left']
     : [
-        'kept for running pods: plugin, configuration and interfaces on the nodes, the account netplug-cni, CRDs and records',
+        'kept for running pods: plugin, configuration and interfaces on the nodes, the account netplug-cni, admission policies, CRDs and records',
         '"netplugctl uninstall cluster --purge" removes these as well',
       ];
   return { stages, notes };

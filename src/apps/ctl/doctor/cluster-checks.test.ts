@@ -91,6 +91,7 @@ describe('doctor checks of credentials', () => {
     expired: credential({ validToMs: NOW }),
     'expire-soon': credential({ validToMs: NOW + 29 * DAY }),
     'not-yet-valid': credential({ validFromMs: NOW + 1 }),
+    unbound: credential({ isUnbound: true }),
     'wrong-key': credential({ isKeyOfAnother: true }),
   });
 

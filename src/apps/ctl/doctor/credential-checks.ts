@@ -1,5 +1,6 @@
 import { type ShownCredential, type CredentialFacts, gatherCredentials } from './credential-facts.ts';
 import type { Check } from '../../../checks/check.ts';
+import { BIND_TOKEN } from '../../../kube/token-binding.ts';
 import { topic } from './topic.ts';
 
 const MS_PER_DAY = 86_400_000;
@@ -51,6 +52,16 @@ export const CREDENTIAL_CHECKS: readonly Check<CredentialFacts>[] = [
       credentials.flatMap(({ what, validFromMs }) =>
         validFromMs === undefined || validFromMs <= nowMs ? [] : [`${what} is valid from ${day(validFromMs)}`],
       ),
+  },
+  {
+    id: 'credentials/unbound',
+    severity: 'warning',
+    expected: 'tokens of the plugin and the agent that are bound to the node (store/unbound-token)',
+    remedy: BIND_TOKEN,
+    judge: ({ credentials }) =>
+      credentials
+        .filter(({ isUnbound }) => isUnbound === true)
+        .map(({ what }) => `the ${what} is bound to no node: the admission policies refuse its writes`),
   },
   {
     id: 'credentials/wrong-key',

@@ -70,6 +70,9 @@ describe('credentials that the doctor gathers', () => {
       { what: expect.stringContaining('root certificate of') },
       { what: expect.stringContaining('token of'), validToMs: 1_800_000_000_000 },
     ]);
+    const agent = { sub: 'system:serviceaccount:netplug-system:netplug-agent', 'kubernetes.io': {} };
+    const unbound = `h.${Buffer.from(JSON.stringify(agent)).toString('base64url')}.s`;
+    expect((await of({ token: unbound })).credentials[1]).toMatchObject({ isUnbound: true });
     expect((await of({ tokenFile: 'token' })).credentials[1]).toMatchObject({ renewedBy: 'kubelet' });
   });
 

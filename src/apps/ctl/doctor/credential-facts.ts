@@ -7,6 +7,7 @@ import type { KubeconfigSource } from '../../../model/kubeconfig-source.ts';
 import type { Datastore, OrchSettings } from '../../../config/connection.ts';
 import { tokenExpiry } from '../../../kube/jwt.ts';
 import { orchconfigSource, readKubeconfig } from '../../../kube/read-kubeconfig.ts';
+import { isUnboundToken } from '../../../kube/token-binding.ts';
 import type { Context } from '../ports.ts';
 import type { Sources } from './sources.ts';
 
@@ -19,6 +20,8 @@ export interface ShownCredential {
   readonly validToMs: number | undefined;
   /** Whether the private key does not match the certificate; undefined without a private key. */
   readonly isKeyOfAnother?: boolean;
+  /** Whether it is a token of the plugin or the agent that is bound to no node. */
+  readonly isUnbound?: boolean;
   /** Program that writes a new token into the file before this one expires; undefined for none. */
   readonly renewedBy?: 'kubelet' | 'agent' | undefined;
 }
@@ -138,7 +141,8 @@ function renewerOf(tokenPath: string): 'kubelet' | 'agent' {
 }
 
 function token(text: string, what: string): ShownCredential {
-  return { what, validFromMs: undefined, validToMs: tokenExpiry(text.trim()) };
+  const isUnbound = isUnboundToken(text.trim());
+  return { what, validFromMs: undefined, validToMs: tokenExpiry(text.trim()), ...(isUnbound ? { isUnbound } : {}) };
 }
 
 async function collect(found: Found, read: () => Promise<readonly ShownCredential[]>): Promise<void> {

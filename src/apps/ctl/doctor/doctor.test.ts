@@ -45,7 +45,7 @@ describe('netplugctl doctor', () => {
     expect(status).toBe(0);
     expect(out).toContain('datastore  kvv3 (KV_ENDPOINTS) · answers in 0.0 ms · memory\n');
     expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (the caller is not root');
-    expect(out).toMatch(/\nexamined 7 areas: no problems found\n$/);
+    expect(out).toMatch(/\nexamined 8 areas: no problems found\n$/);
   });
 
   it('exits with status 1 when there is an error, and prints the remedy', async () => {

@@ -9,6 +9,7 @@ import { DATASTORE } from './datastore-checks.ts';
 import { FILE_TOPIC } from './file-checks.ts';
 import { KERNEL } from './kernel-checks.ts';
 import { LEAKS } from './leak-checks.ts';
+import { POLICIES } from './policy-checks.ts';
 import { POOL_TOPIC } from './pool-checks.ts';
 import type { CheckInfo } from '../../../checks/check.ts';
 import type { Topic } from './topic.ts';
@@ -26,6 +27,7 @@ export const TOPICS: readonly Topic[] = [
   DATASTORE,
   VERSIONS,
   CONTROLLERS_TOPIC,
+  POLICIES,
   POOL_TOPIC,
   ADDRESSES,
   LEAKS,

@@ -9,7 +9,7 @@ export const REMOVED: Readonly<Record<Mode, string>> = { apply: 'removed', 'dry-
 
 /** A step that was carried out, or was done already. */
 export interface InstallStep {
-  readonly kind: RecordedFile['kind'] | 'record' | 'folder' | 'agent' | 'server' | 'node' | PartKind;
+  readonly kind: RecordedFile['kind'] | 'record' | 'folder' | 'agent' | 'server' | 'node' | 'chain' | PartKind;
   /** Path or name of the object. */
   readonly subject: string;
   readonly done: string;

@@ -5,6 +5,7 @@ import { ignoreMissing } from '../../../base/missing-file.ts';
 import type { Mode } from '../../../base/mode.ts';
 import { stopAgent } from '../../../install/host/stop-agent.ts';
 import { stopStandaloneServer } from '../../../install/host/stop-standalone-server.ts';
+import { endChain, findChained } from '../../../install/host/chained-plugins.ts';
 import { networkParts } from '../../../install/host/network-parts.ts';
 import { type Part, removeParts } from '../../../install/host/part.ts';
 import { podLinksPart } from '../../../install/host/pod-links.ts';
@@ -17,6 +18,8 @@ import { releaseNode, type RegisteredNode } from './release-node.ts';
 
 export interface PurgeOptions {
   readonly mode: Mode;
+  /** Folder of the plugins. */
+  readonly binDir: string;
   /** The node and its datastore. */
   readonly registration: RegisteredNode;
   /** Removes the installed files. Called last, because reaching the datastore may need them. */
@@ -30,7 +33,7 @@ export interface PurgeOptions {
  */
 export async function purge(
   context: Context,
-  { mode, registration, removeFiles }: PurgeOptions,
+  { mode, binDir, registration, removeFiles }: PurgeOptions,
   report: Report,
 ): Promise<boolean> {
   const onStopped =
@@ -40,6 +43,8 @@ export async function purge(
   await using _noOther = await stopAgent(context, { mode, onStopped: onStopped('agent') });
   const stopServer = async (): Promise<void> => stopStandaloneServer(context, { mode, onStopped: onStopped('server') });
   await stopServer();
+  // Before the links of the pods, whose plugins these are.
+  await endChains(context, { mode, binDir }, report);
   const isClean = await removeParts(context, partsOf(context), {
     mode,
     report: {
@@ -64,6 +69,20 @@ export async function purge(
     return false;
   }
   return await removeFolders(context, { mode, report });
+}
+
+/** Lets the other plugins of the conflist remove what they made. What one of them leaves keeps nothing else from being removed. */
+async function endChains(
+  { signal }: Context,
+  { mode, binDir }: Pick<PurgeOptions, 'mode' | 'binDir'>,
+  report: Report,
+): Promise<void> {
+  for (const chained of await findChained()) {
+    const { subject } = chained;
+    const failures = mode === 'dry-run' ? [] : await endChain(chained, binDir, signal);
+    if (failures.length === 0) report.step({ kind: 'chain', subject, done: REMOVED[mode] });
+    else report.warn(`what the chained plugins made for "${subject}" was not removed: ${failures.join('; ')}`);
+  }
 }
 
 async function removeFolders(

@@ -66,7 +66,7 @@ export async function uninstall(context: Context, options: UninstallOptions): Pr
   };
   let isPurged = true;
   if (registration === undefined) await removeFiles();
-  else isPurged = await purge(context, { mode, registration, removeFiles }, report);
+  else isPurged = await purge(context, { mode, binDir: options.binDir ?? BIN_DIR, registration, removeFiles }, report);
 
   if (options.output === 'table') {
     if (removal.isEmpty) io.stdout('no file was installed\n');

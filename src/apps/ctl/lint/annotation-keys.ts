@@ -2,6 +2,7 @@ import { didYouMean, nearMiss, onlyNearMiss, sameLetters } from '../../../base/n
 import { at, type Findings } from '../../../base/problem.ts';
 import { ANNOTATIONS } from '../../../config/annotations.ts';
 import { BANDWIDTH_ANNOTATIONS } from '../../../config/bandwidth.ts';
+import { CONTAINER_ID, POD_IPS } from '../../../model/notes.ts';
 
 export const POOL_ANNOTATIONS: readonly string[] = Object.values(ANNOTATIONS.pools);
 export const ALL_ANNOTATIONS: readonly string[] = [
@@ -11,8 +12,6 @@ export const ALL_ANNOTATIONS: readonly string[] = [
   ANNOTATIONS.floatingIPs,
   ...Object.values(BANDWIDTH_ANNOTATIONS),
 ];
-/** Annotations that netplug itself sets on pods. */
-const OWN_NOTES = ['cni.netplug/podIPs', 'cni.netplug/containerID'];
 /** Prefixes that users confuse with that of netplug. */
 const TAKEN_FOR_OURS = ['netplug', 'netplug.io', 'cni.netplug.io'];
 const RELATIVE = 'cni.projectcalico.org';
@@ -23,7 +22,7 @@ export function checkAnnotationKey(
   beside: Readonly<Record<string, unknown>>,
   { problems, warnings }: Findings,
 ): void {
-  if (ALL_ANNOTATIONS.includes(key) || OWN_NOTES.includes(key)) return;
+  if (ALL_ANNOTATIONS.includes(key) || key === POD_IPS || key === CONTAINER_ID) return;
   const path = at('annotations', key);
   const { prefix, name } = split(key);
   const ours = ALL_ANNOTATIONS.filter((each) => isMeant(prefix, split(each).prefix));

@@ -47,7 +47,7 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
       if (options.mode === 'dry-run') return 0;
       if (isEmpty(ownSteps(plan, options.with))) return finish(context, plan);
       // A question without an answer keeps no other call out.
-      if (!(await confirm(context, `Upgrade this cluster to ${VERSION}?`))) return 1;
+      if (!(await confirm(context, questionOf(session)))) return 1;
     }
     return withUpgradeLease(session, async (alone) => {
       const parts = await readRun(alone, targetOf, options);
@@ -57,6 +57,10 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
       return carryOutUpgrade(parts, plan, options);
     });
   });
+}
+
+function questionOf({ cluster }: UpgradeSession): string {
+  return `Upgrade the cluster with ${cluster} to ${VERSION}?`;
 }
 
 /** Reads the cluster, and what its upgrade leads to. */
@@ -74,7 +78,8 @@ async function readRun(
 function showUpgrade({ session, snapshot, target }: UpgradeRun, { accept }: ApplyOptions): UpgradePlan {
   const plan = upgradePlan(snapshot, target);
   showHazards(session.context, findHazards(snapshot, target), accept);
-  session.context.io.stdout(renderUpgradePlan(plan, detectInstallation(snapshot), target));
+  const text = renderUpgradePlan(plan, detectInstallation(snapshot), target);
+  session.context.io.stdout(`cluster: ${session.cluster}\n${text}`);
   return plan;
 }
 
@@ -92,8 +97,7 @@ async function goOn(parts: UpgradeRun, options: ApplyOptions): Promise<Status> {
     : await saysWhenUnfinished(context, async () => resumeIfSound(context, executionIn(parts)));
   if (outcome !== undefined) return finish(context, upgradePlan(parts.snapshot, parts.target));
   const plan = showUpgrade(parts, { ...options, accept: [...options.accept, ...LEFT_BEHIND] });
-  if (isChosenAnew && options.mode === 'ask' && !(await confirm(context, `Upgrade this cluster to ${VERSION}?`)))
-    return 1;
+  if (isChosenAnew && options.mode === 'ask' && !(await confirm(context, questionOf(parts.session)))) return 1;
   return carryOutUpgrade(parts, plan, options);
 }
 

@@ -10,7 +10,8 @@ import { VERSION } from '../../../base/version.ts';
 import { newCluster } from '../../../datastore/keep-cluster-information.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
-import { objectName } from '../../../kube/objects/reference.ts';
+import { findReference, objectName, referenceKey } from '../../../kube/objects/reference.ts';
+import { isChartRecord, isOwnObject } from '../../../upgrade/cluster/own-objects.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { readContents } from '../datastore/contents.ts';
@@ -108,12 +109,25 @@ export async function readBackup(folder: string): Promise<Backup> {
     throw unusable(folder, `${name} has a form that this release does not read`);
   };
   const name = join(folder, 'records.json');
-  return {
-    header: parse('backup.json', Header),
-    objects: parse('objects.json', Objects),
-    charts: parse('charts.json', Objects),
-    records: readExport({ name, text: texts.get('records.json') ?? '' }),
-  };
+  const header = parse('backup.json', Header);
+  const objects = parse('objects.json', Objects);
+  const charts = parse('charts.json', Objects);
+  refuseForeign(folder, { objects, charts });
+  return { header, objects, charts, records: readExport({ name, text: texts.get('records.json') ?? '' }) };
+}
+
+/** A rollback creates what a backup holds, so that it must hold nothing else. @throws upgrade/backup-unusable */
+function refuseForeign(folder: string, backup: Pick<Backup, 'objects' | 'charts'>): void {
+  const foreign = [
+    ...backup.objects.filter((object) => !isOwnObject(object)),
+    ...backup.charts.filter((object) => !isChartRecord(object)),
+  ];
+  if (foreign.length === 0) return;
+  const names = foreign.map((object) => {
+    const which = findReference(object);
+    return which === undefined ? 'one without a name' : referenceKey(which);
+  });
+  throw unusable(folder, `it has objects that are not netplug's: ${names.join(', ')}`);
 }
 
 /** Returns the backup of the folder if there is a sound one. */

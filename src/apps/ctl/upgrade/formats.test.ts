@@ -16,6 +16,21 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
+/** Writes a backup with these texts, and its checksums. */
+async function writeTexts(changed: Readonly<Record<string, string>>): Promise<void> {
+  const empty = {
+    'backup.json': '{}',
+    'snapshot.json': '{}',
+    'objects.json': '[]',
+    'charts.json': '[]',
+    'records.json': '{}',
+  };
+  const texts = { ...empty, ...changed };
+  for (const [name, text] of Object.entries(texts)) await writeFile(join(folder, name), text);
+  const sums = Object.entries(texts).map(([name, text]) => `${sha256Of(text)}  ${name}\n`);
+  await writeFile(join(folder, 'SHA256SUMS'), sums.join(''));
+}
+
 describe('a file of a newer release', () => {
   it('is left alone when it records a plan', async () => {
     const [file, text] = [join(folder, 'upgrade.json'), '{"format":2,"what":"is new"}\n'];
@@ -35,26 +50,54 @@ describe('a file of a newer release', () => {
     expect(plan.out).toContain('Upgrade from v3.26.4 to v3.27.0');
     const sarif = await callCtl(['upgrade', 'preflight', '--from', file, '-o', 'sarif'], { machine });
     expect(JSON.parse(sarif.out)).toMatchObject({ runs: [{ results: [] }] });
-    await writeFile(file, JSON.stringify({ ...soundCluster(), format: 2 }));
+    await writeFile(file, JSON.stringify({ ...soundCluster(), format: 3 }));
     const newer = await callCtl(['upgrade', 'plan', '--from', file], { machine });
     expect(newer).toMatchObject({ status: 64 });
-    expect(newer.err).toContain('its format is 2, this release reads 1');
+    expect(newer.err).toContain('its format is 3, this release reads 2');
   });
 
   it('is refused when it is a backup', async () => {
-    const texts = {
-      'backup.json': '{"format":"netplug-backup/2"}',
-      'snapshot.json': '{}',
-      'objects.json': '[]',
-      'charts.json': '[]',
-      'records.json': '{}',
-    };
-    for (const [name, text] of Object.entries(texts)) await writeFile(join(folder, name), text);
-    const sums = Object.entries(texts).map(([name, text]) => `${sha256Of(text)}  ${name}\n`);
-    await writeFile(join(folder, 'SHA256SUMS'), sums.join(''));
+    await writeTexts({ 'backup.json': '{"format":"netplug-backup/2"}' });
     await expect(readBackup(folder)).rejects.toMatchObject({
       code: 'upgrade/backup-unusable',
       message: expect.stringContaining('backup.json has a form that this release does not read') as string,
+    });
+  });
+});
+
+describe('a backup with valid checksums', () => {
+  const HEADER = {
+    format: 'netplug-backup/1',
+    at: '',
+    by: '',
+    from: 'v3.26.4',
+    to: 'v3.27.0',
+    method: 'manifest',
+    applied: [],
+  };
+  const evil = {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRoleBinding',
+    metadata: { name: 'evil-from-backup' },
+    roleRef: { kind: 'ClusterRole', name: 'cluster-admin' },
+    subjects: [{ kind: 'User', name: 'mallory' }],
+  };
+  const token = {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'token', namespace: 'kube-system' },
+    type: 'Opaque',
+  };
+
+  it.each([
+    ['objects.json', evil, 'ClusterRoleBinding evil-from-backup'],
+    ['charts.json', token, 'Secret kube-system/token'],
+    ['objects.json', { kind: 'Pod' }, 'one without a name'],
+  ] as const)('is refused when %s has an object that is not netplug’s', async (file, object, name) => {
+    await writeTexts({ 'backup.json': JSON.stringify(HEADER), [file]: JSON.stringify([object]) });
+    await expect(readBackup(folder)).rejects.toMatchObject({
+      code: 'upgrade/backup-unusable',
+      message: expect.stringContaining(`it has objects that are not netplug's: ${name}`) as string,
     });
   });
 });

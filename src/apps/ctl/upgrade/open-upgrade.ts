@@ -14,6 +14,7 @@ import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
 import { type ClusterSnapshot, SNAPSHOT_FORMAT, type UpgradeMethod } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { upgradeTarget } from '../../../upgrade/cluster/upgrade-target.ts';
+import { describeCluster, readClusterIdentity } from '../cluster/cluster-identity.ts';
 import { readClusterConnection } from '../cluster/cluster-access.ts';
 import { readManifest } from '../cluster/print-manifest.ts';
 import { refuseOtherRecords } from '../cluster/refuse-other-records.ts';
@@ -42,6 +43,8 @@ export interface UpgradeSession extends SnapshotSources {
   readonly access: OrchSettings;
   /** Identifies the cluster. */
   readonly uid: string;
+  /** The cluster as a phrase for plans and questions. */
+  readonly cluster: string;
 }
 
 /**
@@ -62,12 +65,15 @@ export async function withUpgrade<T>(
     await refuseOtherRecords(store, { uid, task: 'upgrade' }, context.signal).catch((cause: unknown) => {
       if (purpose === 'write' || isNetplugError(cause, 'upgrade/refused') || context.signal.aborted) throw cause;
     });
-  return await use({ context, api, store, datastore, access, uid });
+  const cluster = describeCluster(await readClusterIdentity(api, context.signal));
+  return await use({ context, api, store, datastore, access, uid, cluster });
 }
 
 export interface UpgradeFacts {
   readonly snapshot: ClusterSnapshot;
   readonly target: UpgradeTarget;
+  /** The cluster as a phrase; undefined for that of a saved snapshot. */
+  readonly cluster?: string;
 }
 
 /** Reads the cluster, or a saved snapshot of one, and what its upgrade leads to. */
@@ -85,7 +91,7 @@ export async function readUpgrade(
     context,
     async (session) => {
       const snapshot = await readSnapshot(session, targetOf, choices.method);
-      return { snapshot, target: targetOf(snapshot) };
+      return { snapshot, target: targetOf(snapshot), cluster: session.cluster };
     },
     'read',
   );

@@ -26,7 +26,7 @@ export interface PlanOptions extends UpgradeChoices {
 /** Shows every step of the upgrade, also those that are done. */
 export async function showUpgradePlan(context: Context, options: PlanOptions): Promise<Status> {
   const { io } = context;
-  const { snapshot, target: named } = await readUpgrade(context, options);
+  const { snapshot, target: named, cluster } = await readUpgrade(context, options);
   const target = options.files === undefined ? named : { ...named, source: options.files };
   if (options.save !== undefined) {
     // Private: it shows addresses and settings of the cluster.
@@ -37,8 +37,8 @@ export async function showUpgradePlan(context: Context, options: PlanOptions): P
   const plan = upgradePlan(snapshot, target);
   io.stdout(
     options.output === 'json'
-      ? `${JSON.stringify({ installed: shownInstallation(installed), plan }, undefined, 2)}\n`
-      : renderUpgradePlan(plan, installed, target),
+      ? `${JSON.stringify({ cluster, installed: shownInstallation(installed), plan }, undefined, 2)}\n`
+      : `${cluster === undefined ? '' : `cluster: ${cluster}\n`}${renderUpgradePlan(plan, installed, target)}`,
   );
   return 0;
 }

@@ -1,3 +1,4 @@
+import { POLICY_BINDING_KIND, POLICY_KIND } from '../../../kube/admission-policies.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { objectName, referenceOf } from '../../../kube/objects/reference.ts';
@@ -22,6 +23,8 @@ const ORDER = [
   'ClusterRoleBinding',
   'Role',
   'RoleBinding',
+  POLICY_KIND,
+  POLICY_BINDING_KIND,
   'Secret',
   'ConfigMap',
   'APIServer',

@@ -4,12 +4,8 @@ import { objectContent } from '../../../kube/objects/content.ts';
 import { collectionHolding, referenceTo } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { recordIn } from '../../../upgrade/cluster/objects-in.ts';
+import { CLUSTER_WIDE, isOwnObject, NAMESPACED, WHOLE } from '../../../upgrade/cluster/own-objects.ts';
 
-/** Kinds whose objects are found by the label of netplug. */
-const CLUSTER_WIDE = ['Namespace', 'ClusterRole', 'ClusterRoleBinding'];
-const NAMESPACED = ['ServiceAccount', 'Secret', 'ConfigMap', 'Role', 'RoleBinding', 'DaemonSet', 'Deployment'];
-/** Kinds of which every object concerns the installation. */
-const WHOLE = ['Installation', 'APIServer'];
 const LABEL = 'app.kubernetes.io/part-of=netplug';
 
 /** Reads every object of the installation whole, with its managers, status and secrets. Definitions are left out. @throws store/* */
@@ -40,7 +36,8 @@ export async function readInstalledObjects(
       }));
     }),
   );
-  return lists.flat();
+  // A user may have given the label to an object of another name.
+  return lists.flat().filter(isOwnObject);
 }
 
 /** Returns what of an object is part of a snapshot: nothing secret; generation and status show a roll-out. */

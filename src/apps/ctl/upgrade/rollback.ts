@@ -39,15 +39,15 @@ export async function rollBack(context: Context, { from, mode }: RollbackOptions
   return withUpgrade(context, async (open) => {
     if (mode !== 'apply') {
       const backup = await findBackup(open, from);
-      show(context, await readPlan(open, backup));
+      show(open, await readPlan(open, backup));
       if (mode === 'dry-run') return 0;
-      if (!(await confirm(context, `Go back to ${backup.header.from}?`))) return 1;
+      if (!(await confirm(context, `Take the cluster with ${open.cluster} back to ${backup.header.from}?`))) return 1;
     }
     // A call from elsewhere learns first that another one is at work, whatever its own folder has.
     return withUpgradeLease(open, async (session) => {
       const backup = await findBackup(session, from);
       const plan = await readPlan(session, backup);
-      if (mode === 'apply') show(session.context, plan);
+      if (mode === 'apply') show(session, plan);
       return applyRollback(session, backup, plan);
     });
   });
@@ -77,7 +77,8 @@ async function applyRollback(session: UpgradeSession, backup: Backup, plan: Plan
   return 0;
 }
 
-function show({ io }: Context, plan: Plan<RollbackAct>): void {
+function show({ context: { io }, cluster }: UpgradeSession, plan: Plan<RollbackAct>): void {
+  io.stdout(`cluster: ${cluster}\n`);
   for (const note of plan.notes) io.stdout(`${note}\n`);
   io.stdout(isEmpty(plan) ? 'nothing is left to do: the cluster is as in the backup\n' : renderPlan(plan));
 }

@@ -25,6 +25,7 @@ import { type Backup, findBackup, writeBackup } from './backup.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 import { toolsImage } from './proof.ts';
 import { readChartRecords } from './read-charts.ts';
+import { RESTARTED } from '../../../model/notes.ts';
 import { readNodes } from '../../../kube/status/node-state.ts';
 import { readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
@@ -34,10 +35,12 @@ import { verifyRelease } from './verify.ts';
 import { finishFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
 const OWNERSHIP = 'meta.helm.sh/release-namespace';
-const RESTARTED = 'netplug.io/restarted-for';
+/** As `kubectl rollout restart` does it, so that nothing of netplug is in the template, whose removal would restart again. */
+const RESTARTED_AT = 'kubectl.kubernetes.io/restartedAt';
 const OBJECTS: Readonly<Record<(UpgradeAction & { readonly act: 'apply' })['stage'], string>> = {
   definitions: 'the CustomResourceDefinitions',
   rights: 'accounts and rights',
+  admission: 'the admission policies',
   configuration: 'the configuration',
   controllers: 'the controllers',
   nodes: 'other programs of nodes',
@@ -151,10 +154,14 @@ export const UPGRADE_ACTS: Acts<UpgradeAction, UpgradeRun> = {
       `restart ${kind} ${namespace}/${name}, whose sidecar has release ${sidecar}`,
     isDone: async ({ workload }, { run, target }) => {
       const found = await findObject(run.api, workload, run.signal);
-      return found === undefined || JSON.stringify(found).includes(`"${RESTARTED}":"${target.release}"`);
+      return found === undefined || found.metadata.annotations?.[RESTARTED] === target.release;
     },
     apply: async ({ workload }, { run, target }) => {
-      const body = { spec: { template: { metadata: { annotations: { [RESTARTED]: target.release } } } } };
+      const at = new Date(run.clock.now()).toISOString();
+      const body = {
+        metadata: { annotations: { [RESTARTED]: target.release } },
+        spec: { template: { metadata: { annotations: { [RESTARTED_AT]: at } } } },
+      };
       await tryMerge(run.api, { which: workload, body }, run.signal);
     },
   },

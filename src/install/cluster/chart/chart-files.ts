@@ -1,4 +1,5 @@
-import { SYSTEM_NAMESPACE } from '../names.ts';
+import type { ImageDigests } from '../../../base/image-digests.ts';
+import { digestsOf, digestSuffix, SYSTEM_NAMESPACE, TOOLS_IMAGE } from '../names.ts';
 import { stringify } from 'yaml';
 import { crdManifests } from '../definitions/crd-manifests.ts';
 import type { Manifest } from '../../../model/manifest.ts';
@@ -15,13 +16,13 @@ export const CRDS_CHART = 'netplug-crds';
 const IMAGE = '@@image@@';
 
 /** Returns the files of the chart of the operator, by their paths. Pure. */
-export function chartFiles(release: string): Readonly<Record<string, string>> {
+export function chartFiles(release: string, digests = digestsOf(release)): Readonly<Record<string, string>> {
   return {
     'Chart.yaml': chartFile(CHART, release, 'The operator of netplug, a network plugin with its own address manager'),
     'values.yaml': valuesFile(),
     'values.schema.json': `${JSON.stringify(valuesSchema(), undefined, 2)}\n`,
-    'templates/_helpers.tpl': HELPERS,
-    'templates/operator.yaml': operatorTemplate(release),
+    'templates/_helpers.tpl': helpers(digests),
+    'templates/operator.yaml': operatorTemplate(release, digests),
     'templates/installation.yaml': INSTALLATION,
     'templates/NOTES.txt': NOTES,
     'templates/tests/installation.yaml': TEST,
@@ -58,9 +59,9 @@ function escaped(text: string): string {
 }
 
 /** The objects of the operator with what users set. The namespace is left out: users create it. */
-function operatorTemplate(release: string): string {
+function operatorTemplate(release: string, digests: ImageDigests): string {
   const images = { node: '', tools: IMAGE, pullSecrets: [] };
-  const objects = operatorObjects({ release, images, replicas: 1, override: {} }).filter(
+  const objects = operatorObjects({ release, digests, images, replicas: 1, override: {} }).filter(
     ({ kind }) => kind !== 'Namespace',
   );
   const texts = objects.map((object) => withKnobs(documentText(withChartLabels(object)), object));
@@ -111,10 +112,12 @@ const NAMESPACE_CHECK = `{{- if ne .Release.Namespace "${SYSTEM_NAMESPACE}" }}
 {{- end }}
 `;
 
-const HELPERS = `{{- define "netplug.image" -}}
-{{ .Values.installation.registry | default "netplug.io" | trimSuffix "/" }}/netplug:{{ .Chart.AppVersion }}
+function helpers(digests: ImageDigests): string {
+  return `{{- define "netplug.image" -}}
+{{ .Values.installation.registry | default "netplug.io" | trimSuffix "/" }}/netplug:{{ .Chart.AppVersion }}${digestSuffix(digests, TOOLS_IMAGE)}
 {{- end }}
 `;
+}
 
 const INSTALLATION = `{{- if .Values.installation.enabled }}
 apiVersion: ${API_VERSION}

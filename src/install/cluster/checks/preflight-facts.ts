@@ -15,6 +15,8 @@ export interface PreflightFacts extends ClusterFacts {
   readonly release: string | undefined;
   /** Method by which netplug is installed already; undefined when it is not. */
   readonly installedBy: InstallMethod | undefined;
+  /** Whether the API server evaluates admission policies. */
+  readonly servesAdmission: boolean;
   /** Faults of the certificates of etcd, such as `/etc/a.crt: has expired`. */
   readonly certificateFaults: readonly string[];
 }
@@ -52,6 +54,7 @@ export interface WantedInstallation {
   /** Installation by manifest that exists already; undefined without one. */
   readonly runs: { readonly variant: Variant; readonly datastore: ClusterDatastore } | undefined;
   readonly usesPodCidrs: boolean;
+  readonly admissionPolicies: 'Enabled' | 'Disabled';
   readonly pools: readonly WantedPool[];
   /** The release of the tool. */
   readonly release: string;

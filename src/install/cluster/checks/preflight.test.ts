@@ -31,12 +31,17 @@ const SOUND: InstallFacts = {
   release: 'v3.26.0',
   installedBy: undefined,
   certificateFaults: [],
+  servesAdmission: true,
+  lostRights: [],
+  refusedPods: [],
+  agentsOutsidePods: [],
   wanted: {
     method: 'manifest',
     variant: 'policy-and-networking',
     datastore: { type: 'orch' },
     runs: undefined,
     usesPodCidrs: false,
+    admissionPolicies: 'Enabled',
     pools: [{ name: 'default', cidr: '192.168.0.0/16', field: '--pool 192.168.0.0/16' }],
     release: 'v3.27.0',
   },
@@ -77,6 +82,22 @@ describe('the preflight of an installation', () => {
       'in etcd',
       wanted({ runs: { ...SOUND.wanted, datastore: { type: 'kvv3', endpoints: 'http://a', tls: 'none' } } }),
     ],
+    [
+      'admission/refused-pods',
+      'Deployment shop/web',
+      { refusedPods: ['Deployment shop/web (cni.netplug/floatingIPs)'] },
+    ],
+    ['admission/agent-outside-pod', 'Node node-a', { agentsOutsidePods: ['node-a'] }],
+    [
+      'bindings/lose-rights',
+      'ClusterRoleBinding na (User bob)',
+      {
+        lostRights: [
+          { role: 'netplug-admin', rights: ['patch nodes/status'], bindings: ['ClusterRoleBinding na (User bob)'] },
+        ],
+      },
+    ],
+    ['admission/unserved', 'pods may set every annotation', { servesAdmission: false }],
     ['nodes/none', 'no node with Linux', { nodes: [] }],
     ['nodes/not-ready', 'KubeletNotReady: disk', node({ isReady: false, notReady: 'KubeletNotReady: disk' })],
     ['nodes/no-pod-cidr', 'Node node-a', { ...node({ podCidrs: [] }), ...wanted({ usesPodCidrs: true }) }],
@@ -96,6 +117,12 @@ describe('the preflight of an installation', () => {
   it('accepts nodes that only lack a network', () => {
     const notReady = 'KubeletNotReady: container runtime network not ready: NetworkReady=false';
     expect(preflight({ ...SOUND, ...node({ isReady: false, notReady }) })).toEqual([]);
+  });
+
+  it('does not name what the admission policies would refuse when the user does not want them', () => {
+    const refused = { refusedPods: ['Pod shop/web (cni.netplug/floatingIPs)'], agentsOutsidePods: ['node-a'] };
+    const unwanted = wanted({ admissionPolicies: 'Disabled' });
+    expect(preflight({ ...SOUND, ...refused, servesAdmission: false, ...unwanted })).toEqual([]);
   });
 
   it('refuses what it could not find out', () => {

@@ -1,6 +1,13 @@
 import { isNewerRelease, isNewerVersion } from '../../../base/compare-versions.ts';
 import { type Check, type Fault, faultOf, type Finding, judgeAll } from '../../../checks/check.ts';
-import { nodeFault, NODE_REQUIREMENTS, SERVER_CHECKS, WEBHOOK_CHECK } from '../../../checks/cluster-checks.ts';
+import {
+  admissionChecks,
+  LOST_RIGHTS_CHECK,
+  nodeFault,
+  NODE_REQUIREMENTS,
+  SERVER_CHECKS,
+  WEBHOOK_CHECK,
+} from '../../../checks/cluster-checks.ts';
 import { RELEASE_LABEL } from '../names.ts';
 import { rangesOverlap } from '../../../net/cidr.ts';
 import { datastoreChanges } from './datastore-changes.ts';
@@ -23,7 +30,23 @@ interface JudgedFacts extends InstallFacts {
 const INSTALL_CHECKS: readonly Check<JudgedFacts>[] = [
   // Nothing is known of whether the network works already, with which the webhook would answer.
   { ...WEBHOOK_CHECK, severity: 'warning' },
+  LOST_RIGHTS_CHECK,
   ...NODE_REQUIREMENTS,
+  ...admissionChecks<JudgedFacts>(({ wanted }) => wanted.admissionPolicies === 'Enabled'),
+  {
+    id: 'admission/unserved',
+    severity: 'warning',
+    expected: 'an API server that evaluates ValidatingAdmissionPolicies',
+    remedy:
+      'Serve admissionregistration.k8s.io/v1 (--runtime-config of the API server), and run the command again, or set spec.admissionPolicies to Disabled',
+    needs: ['admission'],
+    judge: ({ servesAdmission, wanted }) =>
+      servesAdmission || wanted.admissionPolicies === 'Disabled'
+        ? []
+        : [
+            'no admission policies are applied: pods may set every annotation, and the token of a node is not limited to its node',
+          ],
+  },
   {
     id: 'release/newer',
     severity: 'error',

@@ -14,10 +14,15 @@ const OPTIONAL_KEYS = new Set([
   'labels',
   'priorityClassName',
   'description',
+  // The tag tells the release.
+  'digest',
 ]);
 const OPTIONAL_OBJECTS = new Set([
   'ClusterRole netplug-viewer',
   'ClusterRole netplug-admin',
+  'ClusterRole netplug-installer',
+  'ClusterRole netplug-use-floating-ips',
+  'ClusterRole netplug-use-ip-addrs-no-ipam',
   `Role ${SYSTEM_NAMESPACE}/netplug-agent-passwords`,
   `RoleBinding ${SYSTEM_NAMESPACE}/netplug-agent-passwords`,
 ]);
@@ -54,9 +59,9 @@ export function compareWithRelease(
   }
 }
 
-/** Pools may be created otherwise, and roles for users left out. */
+/** Pools may be created otherwise, and roles for users and admission policies left out. */
 function isAbsentOnPurpose(object: string): boolean {
-  return OPTIONAL_OBJECTS.has(object) || object.startsWith('IPPool ') || object.startsWith('Secret ');
+  return OPTIONAL_OBJECTS.has(object) || /^(IPPool|Secret|ValidatingAdmissionPolicy(Binding)?) /.test(object);
 }
 
 function checkImages(

@@ -85,8 +85,8 @@ export function ownPristine(kind: ManifestKind, objects: readonly unknown[], rel
   return isPlain && findEdits(plain, objects).length < findEdits(secret, objects).length ? plain : secret;
 }
 
-/** The label is that of the release, and so is the tag of an image. */
+/** The label is that of the release, and so are tag and digest of an image. */
 function isNoVersion({ path }: ManifestEdit): boolean {
   const last = path.at(-1);
-  return last !== 'app.kubernetes.io/version';
+  return last !== 'app.kubernetes.io/version' && last !== 'digest';
 }

@@ -1,3 +1,4 @@
+import { ADMISSION_POLICIES } from '../admission/admission-objects.ts';
 import type { Role } from './role-table.ts';
 
 /** The roles that the operator creates. It holds few of the rights in them, and so needs `escalate` and `bind` for each. */
@@ -11,12 +12,17 @@ export const RENDERED_ROLES = {
     'netplug-orch-controllers-datastore',
     'netplug-viewer',
     'netplug-admin',
+    'netplug-installer',
+    'netplug-use-ip-addrs-no-ipam',
+    'netplug-use-floating-ips',
   ],
   namespace: ['netplug-agent-passwords', 'netplug-agent-tokens', 'netplug-orch-controllers-lease'],
 } as const;
 const RENDERED_ACCOUNTS = ['netplug-cni', 'netplug-agent', 'netplug-orch-controllers'];
 const RENDERED_WORKLOADS = ['netplug-node', 'netplug-bird', 'netplug-orch-controllers', 'netplug-cleanup'];
 const RENDERED_CONFIG_MAPS = ['netplug-config', 'netplug-inventory'];
+const RENDERED_POLICIES = ADMISSION_POLICIES.map(({ name }) => name);
+const POLICY_KINDS = ['validatingadmissionpolicies', 'validatingadmissionpolicybindings'];
 const DEFINITIONS = [
   'agentconfigurations',
   'bgpconfigurations',
@@ -39,6 +45,7 @@ const DEFINITIONS = [
 
 const GROUP = 'netplug.io';
 const RBAC = 'rbac.authorization.k8s.io';
+const ADMISSION = 'admissionregistration.k8s.io';
 const READ = ['get', 'list', 'watch'];
 const WRITE = ['create', 'patch', 'delete'];
 const GRANT = [...WRITE, 'escalate', 'bind'];
@@ -114,6 +121,14 @@ export function operatorRoles(systemNamespace: string): {
           verbs: WRITE,
           names: RENDERED_ROLES.cluster,
           why: 'Bindings of those roles',
+        },
+        { group: ADMISSION, resources: POLICY_KINDS, verbs: READ, why: 'Changes of its admission policies' },
+        {
+          group: ADMISSION,
+          resources: POLICY_KINDS,
+          verbs: WRITE,
+          names: RENDERED_POLICIES,
+          why: 'Admission policies of netplug; without them when the Installation says so',
         },
       ],
     },

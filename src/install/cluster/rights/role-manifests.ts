@@ -26,7 +26,8 @@ function accountManifest(account: string): string {
   return `apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: ${account}\n  namespace: ${SYSTEM_NAMESPACE}\n`;
 }
 
-function roleManifest({ name, about, namespace, rules }: NamedRole): string {
+/** Returns the role as a document of YAML. */
+export function roleManifest({ name, about, namespace, rules }: NamedRole): string {
   return `${comment(about, '')}apiVersion: rbac.authorization.k8s.io/v1
 kind: ${kindOf(namespace)}
 ${metadata(name, namespace)}rules:

@@ -42,7 +42,8 @@ const POLICY_KINDS = [
   'globalnetworksets',
   'agentconfigurations',
 ];
-const STORED_KINDS = [...POLICY_KINDS, 'controllersconfigurations', 'installations'];
+const STORED_KINDS = [...POLICY_KINDS, 'controllersconfigurations'];
+const OWN_KINDS = [...ALLOCATION_KINDS, ...STORED_KINDS, 'ipblocks', 'netplugnodes', 'clusterinformations'];
 const READ = ['get', 'list', 'watch'];
 const WRITE = ['create', 'update', 'patch', 'delete'];
 
@@ -382,27 +383,62 @@ export const ROLES = {
       ...SHOWN,
       {
         group: GROUP,
-        resources: [...ALLOCATION_KINDS, ...STORED_KINDS, 'ipblocks', 'netplugnodes', 'clusterinformations'],
+        resources: [...OWN_KINDS, 'installations'],
         verbs: READ,
         why: 'All kinds of netplug',
       },
     ],
   },
   'netplug-admin': {
-    about: 'Access for users of netplugctl who are not administrators of the cluster. Bind it to those users.',
+    about:
+      'Access for users of netplugctl who are not administrators of the cluster. Bind it to those users. It decides over addresses, routes and policies of all pods, and gives no access to nodes. "datastore import" into the API and "node remove" change the status of pods and nodes as well, for which they need an administrator of the cluster.',
     rules: [
       ...SHOWN,
       {
-        group: '',
-        resources: ['pods/status', 'nodes/status'],
-        verbs: ['patch'],
-        why: 'Endpoints and facts of nodes, for "datastore import" and "node remove"',
+        group: GROUP,
+        resources: OWN_KINDS,
+        verbs: [...READ, ...WRITE],
+        why: 'All kinds of netplug but the Installation',
       },
+      { group: GROUP, resources: ['installations'], verbs: READ, why: 'How netplug is installed' },
+    ],
+  },
+  'netplug-installer': {
+    about:
+      'Access to the Installation. It amounts to cluster-admin: an Installation names images, variables and pull secrets of pods that are root on every node. Bind it only to users who may have every right in the cluster.',
+    rules: [
       {
         group: GROUP,
-        resources: [...ALLOCATION_KINDS, ...STORED_KINDS, 'ipblocks', 'netplugnodes', 'clusterinformations'],
+        resources: ['installations'],
         verbs: [...READ, ...WRITE],
-        why: 'All kinds of netplug',
+        why: 'The Installation, which the operator carries out',
+      },
+    ],
+  },
+  // Nothing is stored under that name: an admission policy asks who may "use" it.
+  'netplug-use-ip-addrs-no-ipam': {
+    about:
+      'Permission to set the annotation `cni.netplug/ipAddrsNoIpam`. Bind it to users, groups or service accounts of pods.',
+    rules: [
+      {
+        group: GROUP,
+        resources: ['addressannotations'],
+        verbs: ['use'],
+        names: ['ipAddrsNoIpam'],
+        why: 'The admission policy netplug-address-annotations asks who may use it',
+      },
+    ],
+  },
+  'netplug-use-floating-ips': {
+    about:
+      'Permission to set the annotation `cni.netplug/floatingIPs`. Bind it to users, groups or service accounts of pods.',
+    rules: [
+      {
+        group: GROUP,
+        resources: ['addressannotations'],
+        verbs: ['use'],
+        names: ['floatingIPs'],
+        why: 'The admission policy netplug-address-annotations asks who may use it',
       },
     ],
   },

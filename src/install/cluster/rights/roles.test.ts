@@ -27,6 +27,17 @@ describe('the roles', () => {
   });
 });
 
+describe('the roles for users', () => {
+  it('give no access to nodes but that of the installer: no Installation, and no status of pods and nodes', () => {
+    const writes = ROLE_LIST.filter(({ account, name }) => account === undefined && name !== 'netplug-installer')
+      .flatMap(({ rules }) => rules)
+      .filter(({ verbs }) => verbs.some((verb) => !['get', 'list', 'watch', 'use'].includes(verb)));
+    expect(writes.length).toBeGreaterThan(0);
+    expect(writes.every(({ group }) => group === 'netplug.io')).toBe(true);
+    expect(writes.flatMap(({ resources }) => resources)).not.toContain('installations');
+  });
+});
+
 describe('the roles of the operator', () => {
   it('name every role, account and definition that it creates, and no other', () => {
     const rendered = ROLE_LIST.filter(

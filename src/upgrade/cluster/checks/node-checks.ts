@@ -1,6 +1,7 @@
 import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { type Check, faultOf } from '../../../checks/check.ts';
 import { nodeFault } from '../../../checks/cluster-checks.ts';
+import { releaseIn } from '../objects-in.ts';
 import type { HazardFacts } from './hazard-facts.ts';
 
 const MANY_RESTARTS = 5;
@@ -55,7 +56,7 @@ export const NODE_CHECKS: readonly Check<HazardFacts>[] = [
     needs: ['pods'],
     judge: ({ snapshot: { pods } }) => {
       const agents = pods.filter(({ component }) => component === AGENT_SET);
-      const images = new Set(agents.map(({ images: [image = ''] }) => image));
+      const images = new Set(agents.map(({ images: [image = ''] }) => releaseIn(image) ?? image));
       return faultOf(
         images.size > 1 ? agents.map(({ name, images: [image = ''] }) => `Pod ${name} (${image})`) : [],
         'agents of several releases run: an earlier upgrade has not ended',

@@ -77,6 +77,12 @@ const HAZARDS: Readonly<Record<string, Change>> = {
     ...sound,
     webhooks: [{ name: 'deny.example', failurePolicy: 'Fail', isBehindPodNetwork: true, matches: ['pods'] }],
   }),
+  'admission/refused-pods': (sound) => ({ ...sound, refusedPods: ['Deployment shop/web (cni.netplug/floatingIPs)'] }),
+  'bindings/lose-rights': (sound) => ({
+    ...sound,
+    lostRights: [{ role: 'netplug-admin', rights: ['patch nodes/status'], bindings: ['RoleBinding a/b (User bob)'] }],
+  }),
+  'admission/agent-outside-pod': (sound) => ({ ...sound, agentsOutsidePods: ['node-3'] }),
   'server/rights': (sound) => ({ ...sound, missingRights: ['patch daemonsets.apps in netplug-system'] }),
   'release/unknown': (sound) => ({
     ...agentOf('latest')(sound),

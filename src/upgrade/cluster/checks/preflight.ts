@@ -1,5 +1,11 @@
 import { type Check, type Finding, judgeAll } from '../../../checks/check.ts';
-import { NODE_REQUIREMENTS, SERVER_CHECKS, WEBHOOK_CHECK } from '../../../checks/cluster-checks.ts';
+import {
+  admissionChecks,
+  LOST_RIGHTS_CHECK,
+  NODE_REQUIREMENTS,
+  SERVER_CHECKS,
+  WEBHOOK_CHECK,
+} from '../../../checks/cluster-checks.ts';
 import { agentNodes } from '../agent-nodes.ts';
 import { detectInstallation } from '../detect-installation.ts';
 import type { ClusterSnapshot } from '../snapshot.ts';
@@ -13,8 +19,12 @@ import { NODE_CHECKS } from './node-checks.ts';
 export const PREFLIGHT_CHECKS: readonly Check<HazardFacts>[] = [
   ...SERVER_CHECKS,
   WEBHOOK_CHECK,
+  LOST_RIGHTS_CHECK,
   ...NODE_REQUIREMENTS,
   ...NODE_CHECKS,
+  ...admissionChecks<HazardFacts>(({ target }) =>
+    target.stages.some(({ stage, objects }) => stage === 'admission' && objects.length > 0),
+  ),
   ...COMPONENT_CHECKS,
   ...RECORD_CHECKS,
 ];

@@ -1,0 +1,33 @@
+/** Annotations in which the agent notes each fact of its node on the orchestrator's own Node. */
+export const NODE_NOTES = {
+  ipv4Address: 'netplug/IPv4Address',
+  ipv6Address: 'netplug/IPv6Address',
+  ipv4VXLANTunnelAddr: 'netplug/IPv4VXLANTunnelAddr',
+  vxlanTunnelMACAddr: 'netplug/VXLANTunnelMACAddr',
+  ipv6VXLANTunnelAddr: 'netplug/IPv6VXLANTunnelAddr',
+  vxlanTunnelMACAddrV6: 'netplug/VXLANTunnelMACAddrV6',
+  ipv4IPIPTunnelAddr: 'netplug/IPv4IPIPTunnelAddr',
+  netplugVersion: 'netplug/Version',
+} as const;
+
+/** Annotation of a pod: its addresses as CIDRs. Set before the kubelet reports them, empty after their release. */
+export const POD_IPS = 'cni.netplug/podIPs';
+/** Annotation of a pod: the sandbox that the addresses belong to. */
+export const CONTAINER_ID = 'cni.netplug/containerID';
+/** Beginning of annotations of a pod: the rest of the endpoint, one for each interface. They are for display and decide nothing. */
+export const ENDPOINT_NOTE = 'cni.netplug/endpoint.';
+
+/** Annotation of a workload that an upgrade has restarted: the release. */
+export const RESTARTED = 'netplug.io/restarted-for';
+
+const NODE_KEYS: readonly string[] = Object.values(NODE_NOTES);
+const POD_KEYS: readonly string[] = [POD_IPS, CONTAINER_ID];
+
+/** Reports whether a program of netplug, and no user, writes the annotation on Nodes, pods or workloads. */
+export function isOwnNote(key: string): boolean {
+  return NODE_KEYS.includes(key) || POD_KEYS.includes(key) || key.startsWith(ENDPOINT_NOTE) || key === RESTARTED;
+}
+
+/** The condition of a Node that says whether its network works, and the reasons that netplug gives. */
+export const NETWORK_CONDITION = 'NetworkUnavailable';
+export const NETWORK_REASONS = { up: 'NetplugIsUp', notReady: 'NetplugIsNotReady' } as const;
