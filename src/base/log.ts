@@ -1,4 +1,5 @@
 import type { Facts } from './errors.ts';
+import { isSteering, visibleText } from './visible-text.ts';
 
 /** Log levels of the netconf field `log_level`, the most severe first. */
 export const LOG_LEVELS = ['ERROR', 'WARNING', 'INFO', 'DEBUG'] as const;
@@ -43,5 +44,5 @@ function renderLine(time: string, level: LogLevel, event: string, facts: Facts):
 
 function renderValue(value: Facts[string]): string {
   const text = Array.isArray(value) ? value.join(',') : String(value);
-  return /^[^\s"=\\\p{Cc}]+$/u.test(text) ? text : JSON.stringify(text);
+  return /^[^\s"=\\]+$/.test(text) && !isSteering(text) ? text : visibleText(JSON.stringify(text));
 }

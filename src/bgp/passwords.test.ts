@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -32,16 +33,18 @@ async function readSecret(name: string, key: string): Promise<string | undefined
 
 async function read(password: PasswordReference | undefined): Promise<SessionsWithPasswords | undefined> {
   const planned = sessionWith(password);
-  const passwords = new Passwords(readSecret);
+  const passwords = new Passwords(readSecret, folder);
   await passwords.read(planned, signal);
   return passwords.addTo(planned);
 }
 
 it('passwords are read from files and Secrets, without a trailing line break', async () => {
-  const file = join(folder, 'password');
   for (const text of ['two words', 'two words\n', 'two words\r\n']) {
-    writeFileSync(file, text);
-    expect(await read({ file })).toMatchObject({ sessions: [{ password: 'two words' }], problems: [] });
+    writeFileSync(join(folder, 'password'), text);
+    expect(await read({ file: '/etc/netplug/bgp/password' })).toMatchObject({
+      sessions: [{ password: 'two words' }],
+      problems: [],
+    });
   }
   const secret = { secretKeyRef: { name: 'bgp', key: 'router' } };
   expect(await read(secret)).toMatchObject({ sessions: [{ password: 'from a secret' }], problems: [] });
@@ -49,8 +52,7 @@ it('passwords are read from files and Secrets, without a trailing line break', a
 });
 
 it.each([
-  [{ file: '/none/password' }, 'file "/none/password" does not exist'],
-  [{ file: '/' }, 'file "/" cannot be read (EISDIR'],
+  [{ file: '/etc/netplug/bgp/none' }, 'file "/etc/netplug/bgp/none" does not exist'],
   [{ secretKeyRef: { name: 'bgp', key: 'none' } }, 'key "none" of Secret "bgp" does not exist'],
   [{ secretKeyRef: { name: 'bgp', key: 'empty' } }, 'key "empty" of Secret "bgp" is empty'],
   [{ secretKeyRef: { name: 'forbidden', key: 'a' } }, 'key "a" of Secret "forbidden" cannot be read (no right'],
@@ -104,4 +106,33 @@ it('passwords are read concurrently, and sessions are unknown until all have bee
   expect(passwords.addTo(planned)).toBeUndefined();
   await passwords.read(planned, signal);
   expect(passwords.addTo(planned)?.sessions.map(({ password }) => password)).toEqual(['word', 'word', 'word']);
+});
+
+it('a file that is no small regular file of the folder is refused at once, and no thread waits for it', async () => {
+  execFileSync(
+    'mkfifo',
+    ['fifo', 'fifo2', 'fifo3', 'fifo4', 'fifo5'].map((name) => join(folder, name)),
+  );
+  mkdirSync(join(folder, 'folder'));
+  writeFileSync(join(folder, 'large'), 'x'.repeat(4097));
+  writeFileSync(join(folder, 'largest'), 'x'.repeat(4096));
+  symlinkSync('/dev/zero', join(folder, 'link'));
+  symlinkSync(join(folder, 'largest'), join(folder, 'inner-link'));
+  const irregular = ['fifo', 'fifo2', 'fifo3', 'fifo4', 'fifo5', 'folder', 'link', 'inner-link'];
+  for (const [name, why] of [...irregular.map((each) => [each, 'no regular file']), ['large', 'larger than 4096']])
+    expect(await read({ file: `/etc/netplug/bgp/${name ?? ''}` })).toMatchObject({
+      sessions: [],
+      problems: [{ message: expect.stringContaining(why ?? '') }],
+    });
+  expect(await read({ file: '/etc/netplug/bgp/largest' })).toMatchObject({ problems: [] });
+});
+
+it('a folder that is a link to another one is not followed', async () => {
+  const link = `${folder}-link`;
+  symlinkSync(folder, link);
+  const passwords = new Passwords(readSecret, link);
+  const planned = sessionWith({ file: '/etc/netplug/bgp/password' });
+  await passwords.read(planned, signal);
+  expect(passwords.addTo(planned)).toMatchObject({ sessions: [], problems: [{ code: 'bgp/peer-unusable' }] });
+  rmSync(link);
 });

@@ -1,9 +1,11 @@
-import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { errnoOf, reasonOf } from '../base/errors.ts';
+import { reasonOf } from '../base/errors.ts';
 import { forEachLimit } from '../base/for-each-limit.ts';
 import { at, type Problem } from '../base/problem.ts';
+import { PASSWORD_FOLDER } from '../model/spec-types.ts';
 import { formatAddress } from '../net/address.ts';
+import { readPasswordFile } from './read-password-file.ts';
 import type { PasswordReference, PlannedSession, ReadySession } from './session.ts';
 
 /** Reads the part `key` of a Secret; undefined when there is none. */
@@ -27,10 +29,13 @@ const AT_ONCE = 8;
 /** The passwords of sessions. A password stays in use while it cannot be read, until it is known not to exist. */
 export class Passwords {
   readonly #readSecret: ReadSecret;
+  readonly #folder: string;
   #known: ReadonlyMap<string, Finding> = new Map();
 
-  constructor(readSecret: ReadSecret) {
+  /** `folder` has the files that resources name by their paths in `PASSWORD_FOLDER`. */
+  constructor(readSecret: ReadSecret, folder: string = PASSWORD_FOLDER) {
     this.#readSecret = readSecret;
+    this.#folder = folder;
   }
 
   /** Reads each password once, without a trailing line break. Reports whether anything changed. */
@@ -77,13 +82,12 @@ export class Passwords {
       const text =
         file === undefined
           ? await this.#readSecret(secretKeyRef?.name ?? '', secretKeyRef?.key ?? '', signal)
-          : await readFile(file, { encoding: 'utf8', signal });
+          : await readPasswordFile(this.#folder, basename(file));
       const password = text?.replace(/\r?\n$/, '');
       if (password === '') return { password: undefined, reason: 'is empty' };
       return password === undefined ? none : { password, reason: undefined };
     } catch (cause) {
       signal.throwIfAborted();
-      if (file !== undefined && errnoOf(cause) === 'ENOENT') return none;
       return { password: before?.password, reason: `cannot be read (${reasonOf(cause)})` };
     }
   }

@@ -35,7 +35,7 @@ describe('the mesh', () => {
   });
 
   it('uses AS numbers and ports of each node, and password and restart time of the cluster', () => {
-    const password = { file: '/etc/netplug/mesh' };
+    const password = { file: '/etc/netplug/bgp/mesh' };
     const configurations = [
       bgpConfigurationOf({ asNumber: 65_000, listenPort: 1790, nodeMeshPassword: password, nodeMeshMaxRestartTime: 9 }),
       bgpConfigurationOf({ listenPort: 1791 }, 'node.node-3'),

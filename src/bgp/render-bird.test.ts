@@ -18,7 +18,7 @@ function render(password: string): BirdConfig {
         asNumber: 65_001,
         ttlSecurity: 2,
         numAllowedLocalASNumbers: 1,
-        password: { file: '/etc/netplug/router' },
+        password: { file: '/etc/netplug/bgp/router' },
       }),
     ],
   });

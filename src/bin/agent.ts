@@ -1,5 +1,5 @@
 import { closeSync, constants, mkdirSync, openSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { serveNode } from '../apps/agent/agent.ts';
 import { callHistory } from '../apps/agent/call-history.ts';
 import { createMetrics } from '../apps/agent/metrics.ts';
@@ -24,7 +24,8 @@ import { Http2Transport } from '../kube/http2-transport.ts';
 import { sharedWatchKey } from '../kube/orch-api.ts';
 import { PODS, podsOf } from '../kube/paths.ts';
 import { SharedWatches } from '../kube/shared-watches.ts';
-import { startHealthServer, startMetricsServer } from '../runtime/health-server.ts';
+import { threadFailures, ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
+import { startHealthServer, startMetricsServer, startProbeServer } from '../runtime/health-server.ts';
 import { WatchRelay } from '../kube/watch-relay.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
@@ -52,6 +53,8 @@ import { journalFolder } from './recover-orphans.ts';
 /** Interval at which an agent that was replaced checks whether another one runs. */
 const STAND_BY_MS = 1000;
 const ALONE_PERIODS = 5;
+/** Beside the socket of calls; `netplug-probe` has the same name. */
+const PROBE_SOCKET = 'probes.sock';
 
 /** Runs the agent of the node until a signal stops it or another agent takes over. */
 export async function runAgent(): Promise<void> {
@@ -149,12 +152,21 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       traces.add(record);
     },
   });
+  const threads = new ThreadPoolWatch(systemClock);
   const obstacles = async (): Promise<readonly string[]> => [
+    ...threadFailures(threads),
     ...nodes.problems(),
     ...((await network?.failures()) ?? []),
   ];
   const pluginFiles = pluginFilesIn(env, { ...base, transport, obstacles }, { node, datastore });
   const pod = readVariable(env, 'POD_NAME');
+  const health = {
+    notReady: async () => [...(await obstacles()), ...pluginFiles.problems()],
+    warnings: pluginFiles.warnings,
+    pod,
+    metrics,
+    log,
+  };
   const stop = interruptions();
   await pluginFiles.prepare(stop);
   const end = await serveNode(
@@ -174,16 +186,9 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
         await closePods(signal, { podLinks: await readPodLinkNames(linuxHostNetwork(), interfacePrefixes) });
       },
       tryBecomeOnly: () => tryLockFile(lock),
-      startHealth: async () =>
-        address === 'off'
-          ? undefined
-          : startHealthServer(address, {
-              notReady: async () => [...(await obstacles()), ...pluginFiles.problems()],
-              warnings: pluginFiles.warnings,
-              pod,
-              metrics,
-              log,
-            }),
+      startProbes: async () =>
+        startProbeServer(join(dirname(readVariable(env, 'NETPLUG_SOCKET')), PROBE_SOCKET), health),
+      startHealth: async () => (address === 'off' ? undefined : startHealthServer(address, health)),
       startMetrics: async () =>
         metricsAddress === 'off' ? undefined : startMetricsServer(metricsAddress, { metrics, log }),
     },

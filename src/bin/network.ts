@@ -39,6 +39,7 @@ import { linuxPacketReports } from '../dataplane/linux/linux-packet-reports.ts';
 import { LinuxFlowTable } from '../dataplane/linux/linux-flow-table.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
+import { ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { OrchApi } from '../kube/orch-api.ts';
 import { type RelayedEvent, SharedWatches } from '../kube/shared-watches.ts';
@@ -261,6 +262,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     flows,
     settings: agentSettings,
     podLinks,
+    threads: new ThreadPoolWatch(systemClock),
     findServers: async (signal) => {
       await policy.switchedOn;
       await servers.run(signal);

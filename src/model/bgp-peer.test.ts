@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { problemLine } from '../base/problem.ts';
 import { parseAddress } from '../net/address.ts';
 import { readPeerIp } from './bgp-peer.ts';
-import { decodeResource } from './decode-resource.ts';
+import { decodeResource, decodeStoredResource } from './decode-resource.ts';
 import { API_VERSION } from './resource.ts';
 
 const peer = (spec: object): object => ({ apiVersion: API_VERSION, kind: 'BGPPeer', metadata: { name: 'p' }, spec });
@@ -21,7 +21,7 @@ describe('a BGP peer', () => {
   });
 
   it.each([
-    { ...ROUTER, node: 'n1', password: { file: '/etc/netplug/password' }, ttlSecurity: 1 },
+    { ...ROUTER, node: 'n1', password: { file: '/etc/netplug/bgp/password' }, ttlSecurity: 1 },
     { nodeSelector: '!has(rr)', peerSelector: 'has(rr)' },
     { ...ROUTER, password: { secretKeyRef: { name: 'bgp', key: 'password' } }, numAllowedLocalASNumbers: 0 },
   ])('may be %j', (spec) => {
@@ -38,11 +38,33 @@ describe('a BGP peer', () => {
     [{ ...ROUTER, asNumber: '64513' }, 'write 64513 without quotes'],
     [{ ...ROUTER, asNumber: 4_294_967_296 }, 'spec.asNumber: found 4294967296'],
     [{ ...ROUTER, password: {} }, 'spec.password'],
-    [{ ...ROUTER, password: { file: 'password' } }, 'spec.password.file'],
-    [{ ...ROUTER, password: { file: '/a', secretKeyRef: { name: 'a', key: 'b' } } }, 'not both'],
+    [{ ...ROUTER, password: { file: '/etc/netplug/bgp/a', secretKeyRef: { name: 'a', key: 'b' } } }, 'not both'],
     [{ ...ROUTER, sourceAddress: 'none' }, 'did you mean "None"'],
   ])('is refused with %j', (spec, text) => {
     expect(problemsOf(peer(spec)).join('\n')).toContain(text);
+  });
+
+  it.each([
+    'password',
+    '/dev/kmsg',
+    '//etc/netplug/bgp/a',
+    '/etc/netplug/bgp/',
+    '/etc/netplug/bgp',
+    '/etc/netplug/bgp/.',
+    '/etc/netplug/bgp/..',
+    '/etc/netplug/bgp/../../shadow',
+    '/etc/netplug/bgp/a/b',
+    '/etc/netplug/bgp/./a',
+    '/etc/netplug/bgp/a\n',
+    '/etc/netplug/bgp/a b',
+    `/etc/netplug/bgp/${'a'.repeat(129)}`,
+  ])('is refused with the password file %j', (file) => {
+    expect(problemsOf(peer({ ...ROUTER, password: { file } })).join('\n')).toContain('spec.password.file: found');
+  });
+
+  it('is unreadable with another password file that an older release has stored, and says so to preflight', () => {
+    const stored = peer({ ...ROUTER, password: { file: '/var/lib/netplug/password' } });
+    expect(decodeStoredResource(stored)).toContain('spec.password.file: found "/var/lib/netplug/password"');
   });
 });
 

@@ -97,6 +97,11 @@ export const MacText = v.pipe(
 /** An AS number as a number, 4 bytes wide. */
 export const AsNumber = wholeNumber(1, 4_294_967_295);
 
+/** The one folder of files with passwords. Only its plain names are allowed: no folder in it, and no way out of it. */
+export const PASSWORD_FOLDER = '/etc/netplug/bgp';
+const PASSWORD_FILE = /^\/etc\/netplug\/bgp\/[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
+const ALLOWED_FILE = `a file directly in ${PASSWORD_FOLDER}, such as "${PASSWORD_FOLDER}/rack-a"`;
+
 /** A key of a Secret of the orchestrator, or a file on the node. */
 export const PasswordSource = v.pipe(
   v.looseObject(
@@ -115,9 +120,9 @@ export const PasswordSource = v.pipe(
       ),
       file: v.optional(
         v.pipe(
-          v.string('an absolute path'),
-          v.startsWith('/', 'an absolute path'),
-          v.description('A file on each node.'),
+          v.string(ALLOWED_FILE),
+          v.regex(PASSWORD_FILE, ALLOWED_FILE),
+          v.description(`A file on each node, directly in ${PASSWORD_FOLDER}: a regular file of at most 4 KiB.`),
         ),
       ),
     },

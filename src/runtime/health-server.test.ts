@@ -1,8 +1,18 @@
 import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { get, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { silentLog } from '../base/log.ts';
-import { type HealthPorts, type HealthServer, startHealthServer, startMetricsServer } from './health-server.ts';
+import {
+  type HealthPorts,
+  type HealthServer,
+  startHealthServer,
+  startMetricsServer,
+  startProbeServer,
+} from './health-server.ts';
 
 const LOOPBACK = { host: '127.0.0.1', port: 0 };
 const WELL: HealthPorts = {
@@ -82,6 +92,32 @@ describe('the health endpoint', () => {
     });
   });
 
+  it('answers while other users of the node hold all connections that it allows', async () => {
+    await using server = await startHealthServer(LOOPBACK, WELL);
+    const held = Array.from({ length: 200 }, () => connect(server.port, '127.0.0.1').on('error', () => undefined));
+    await Promise.all(held.map(async (socket) => once(socket, 'connect')));
+    for (let asked = 0; asked < 5; asked += 1) expect(await ask(server, '/healthz')).toEqual([200, 'ok\n']);
+    await expect.poll(() => held.filter(({ closed }) => closed).length).toBeGreaterThanOrEqual(136);
+    for (const socket of held) socket.destroy();
+  });
+
+  it('serves probes at a socket of root alone, and replaces the one of the agent before', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'npl-probes-'));
+    const path = join(folder, 'probes.sock');
+    const before = await startProbeServer(path, { ...WELL, pod: 'old' });
+    await using _server = await startProbeServer(path, { ...WELL, pod: 'new' });
+    await before[Symbol.asyncDispose]();
+    const { mode } = statSync(path);
+    expect(mode & 0o777).toBe(0o600);
+    const answers = await Promise.all(['old', 'new'].map(async (pod) => askAt(path, `/readyz?pod=${pod}`)));
+    expect(answers).toEqual([503, 200]);
+    expect(readdirSync(folder)).toEqual(['probes.sock']);
+    await expect(startProbeServer('/nowhere/probes.sock', WELL)).rejects.toMatchObject({
+      code: 'agent/health-failed',
+    });
+    rmSync(folder, { recursive: true });
+  });
+
   it('fails with a hint when the port is in use', async () => {
     await using server = await startHealthServer(LOOPBACK, WELL);
     await expect(startHealthServer({ ...LOOPBACK, port: server.port }, WELL)).rejects.toMatchObject({
@@ -90,6 +126,12 @@ describe('the health endpoint', () => {
     });
   });
 });
+
+async function askAt(socketPath: string, path: string): Promise<number | undefined> {
+  const [response] = (await once(get({ socketPath, path }), 'response')) as [IncomingMessage];
+  response.resume();
+  return response.statusCode;
+}
 
 async function ask({ port }: HealthServer, path: string, method = 'GET'): Promise<[number, string]> {
   const response = await fetch(`http://127.0.0.1:${String(port)}${path}`, { method });

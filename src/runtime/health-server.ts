@@ -1,5 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { chmod, rename } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { errnoOf, NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 
@@ -52,6 +55,28 @@ export async function startHealthServer(address: ListenAddress, ports: HealthPor
   return listen(address, { ports, server: 'health', pageFor: async (url) => healthPage(ports, url) });
 }
 
+/**
+ * Serves the pages of `startHealthServer` at a socket that only the user of this process and root may connect to, so that no
+ * other user can keep probes from it. Replaces a socket at the path. @throws agent/health-failed when it cannot
+ */
+export async function startProbeServer(path: string, ports: HealthPorts): Promise<AsyncDisposable> {
+  const server = createHttpServer({ ports, server: 'probes', pageFor: async (url) => healthPage(ports, url) });
+  const draft = `${path}.${randomBytes(6).toString('hex')}`;
+  try {
+    server.listen({ path: draft });
+    await once(server, 'listening');
+    await chmod(draft, 0o600);
+    await rename(draft, path);
+  } catch (cause) {
+    server.close();
+    throw new NetplugError('agent/health-failed', `Cannot listen at "${path}": ${reasonOf(cause)}`, {
+      hint: 'Check the folder of NETPLUG_SOCKET',
+      cause,
+    });
+  }
+  return { [Symbol.asyncDispose]: async () => stop(server) };
+}
+
 /** Serves /metrics and nothing else. @throws agent/health-failed when it cannot listen on the address */
 export async function startMetricsServer(
   address: ListenAddress,
@@ -64,14 +89,16 @@ export async function startMetricsServer(
 
 interface Served {
   readonly ports: Pick<HealthPorts, 'log'>;
-  readonly server: keyof typeof ADDRESS_VARIABLES;
+  readonly server: keyof typeof ADDRESS_VARIABLES | 'probes';
   /** Returns the page of a path with its query. */
   readonly pageFor: (url: string) => Promise<Page>;
 }
 
-async function listen({ host, port }: ListenAddress, served: Served): Promise<HealthServer> {
-  const server = createServer(LIMITS, (request, response) => void serve(served, request, response));
-  server.maxConnections = MAX_CONNECTIONS;
+async function listen(
+  { host, port }: ListenAddress,
+  served: Served & { readonly server: keyof typeof ADDRESS_VARIABLES },
+): Promise<HealthServer> {
+  const server = createHttpServer(served);
   try {
     server.listen({ host, port });
     await once(server, 'listening');
@@ -82,10 +109,25 @@ async function listen({ host, port }: ListenAddress, served: Served): Promise<He
       cause,
     });
   }
-  server.on('error', (cause) => {
-    served.ports.log.warning('HTTP server failed', { server: served.server, reason: cause.message });
-  });
   return { port: portOf(server), [Symbol.asyncDispose]: async () => stop(server) };
+}
+
+function createHttpServer(served: Served): Server {
+  const server = createServer(LIMITS, (request, response) => void serve(served, request, response));
+  const open = new Set<Socket>();
+  server.on('connection', (socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    // Whoever holds connections loses the oldest of them, so that the next one is served.
+    const [oldest] = open;
+    if (open.size > MAX_CONNECTIONS) oldest?.destroy();
+  });
+  server.on('listening', () => {
+    server.on('error', (cause) => {
+      served.ports.log.warning('HTTP server failed', { server: served.server, reason: cause.message });
+    });
+  });
+  return server;
 }
 
 async function serve(

@@ -49,7 +49,7 @@ it('the next agent becomes ready and serves while the old one stands by', async 
   await until(() => old.log().includes('agent suspended'), 'the old agent stands by');
   await addPod('by-next');
   const probe = async (pod: string) =>
-    node.run([PROBE, '/readyz'], { env: { POD_NAME: pod, NETPLUG_HEALTH_ADDRESS: '127.0.0.1:9199' } });
+    node.run([PROBE, '/readyz'], { env: { POD_NAME: pod, NETPLUG_SOCKET: old.socket } });
   expect(await probe('next')).toMatchObject({ status: 0, stdout: 'ok\n' });
   expect(await probe('old')).toMatchObject({ status: 1, stdout: expect.stringContaining('this is pod "next"') });
   await old.stop();

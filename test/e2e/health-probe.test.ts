@@ -1,7 +1,8 @@
 // The probe of an agent's pod against a real HTTP server.
 import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { BUILT } from '../support/built.ts';
@@ -22,17 +23,18 @@ async function probe(path: string, env: Readonly<Record<string, string>>): Promi
   });
 }
 
-async function serving(host: string, ownPod: string): Promise<AsyncDisposable & { readonly address: string }> {
+/** Serves at the socket for probes beside the socket of calls, as an agent of the pod does. */
+async function serving(ownPod: string): Promise<AsyncDisposable & { readonly socket: string }> {
+  const folder = mkdtempSync(join(tmpdir(), 'npl-probe-'));
   const server = createServer((request, response) => {
     const pod = new URL(request.url ?? '', 'http://agent').searchParams.get('pod');
     response.writeHead(pod === ownPod ? 200 : 503).end(pod === ownPod ? 'ready\n' : 'another agent\n');
   });
   await new Promise<void>((done) => {
-    server.listen(0, host, done);
+    server.listen({ path: join(folder, 'probes.sock') }, done);
   });
-  const { port } = server.address() as AddressInfo;
   return {
-    address: host.includes(':') ? `[${host}]:${String(port)}` : `${host}:${String(port)}`,
+    socket: join(folder, 'cni.sock'),
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections();
       await new Promise<void>((done) => {
@@ -40,14 +42,15 @@ async function serving(host: string, ownPod: string): Promise<AsyncDisposable & 
           done();
         });
       });
+      rmSync(folder, { recursive: true });
     },
   };
 }
 
 describe('netplug-probe', () => {
-  it.each(['127.0.0.1', '::1'])('is ready only when the agent of its own pod answers, at %s', async (host) => {
-    await using server = await serving(host, 'node-a1');
-    const env = { NETPLUG_HEALTH_ADDRESS: server.address };
+  it('is ready only when the agent of its own pod answers', async () => {
+    await using server = await serving('node-a1');
+    const env = { NETPLUG_SOCKET: server.socket };
     expect(await probe('/readyz', { ...env, POD_NAME: 'node-a1' })).toEqual({ status: 0, out: 'ready\n', err: '' });
     expect(await probe('/readyz', { ...env, POD_NAME: 'node-b1' })).toMatchObject({
       status: 1,
@@ -55,15 +58,17 @@ describe('netplug-probe', () => {
     });
   });
 
-  it('fails when no server listens, when the address cannot be read, and when the path is missing', async () => {
-    const closed = await serving('127.0.0.1', '');
-    await closed[Symbol.asyncDispose]();
-    const env = { POD_NAME: 'a' };
-    expect(await probe('/readyz', { ...env, NETPLUG_HEALTH_ADDRESS: closed.address })).toMatchObject({ status: 1 });
-    expect((await probe('/readyz', { ...env, NETPLUG_HEALTH_ADDRESS: 'localhost' })).err).toContain(
-      'is not an IP address',
-    );
-    expect((await probe('/readyz', { ...env, NETPLUG_HEALTH_ADDRESS: `${'1'.repeat(300)}:1` })).status).toBe(1);
-    expect((await probe('x'.repeat(5000), { ...env, NETPLUG_HEALTH_ADDRESS: closed.address })).status).toBe(1);
+  it('fails when no agent listens, and when the path of the socket or of the page is too long', async () => {
+    await using server = await serving('a');
+    const env = { POD_NAME: 'a', NETPLUG_SOCKET: server.socket };
+    expect(await probe('/readyz', { ...env, NETPLUG_SOCKET: '/nowhere/cni.sock' })).toMatchObject({
+      status: 1,
+      err: 'no agent listens at /nowhere/probes.sock\n',
+    });
+    expect(await probe('/readyz', { ...env, NETPLUG_SOCKET: `/${'1'.repeat(300)}/cni.sock` })).toMatchObject({
+      status: 1,
+      err: 'the path of NETPLUG_SOCKET is too long\n',
+    });
+    expect((await probe('x'.repeat(5000), env)).status).toBe(1);
   });
 });

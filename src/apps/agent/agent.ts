@@ -55,6 +55,8 @@ export interface AgentPorts extends RetryPorts {
   readonly closePods: (signal: AbortSignal) => Promise<void>;
   /** @throws agent/health-failed */
   readonly startHealth: () => Promise<HealthServer | undefined>;
+  /** Serves probes of the node's kubelet to root alone. @throws agent/health-failed */
+  readonly startProbes: () => Promise<AsyncDisposable>;
   /** Conflist and credentials of the plugin. Runs until the signal aborts. */
   readonly pluginFiles: { readonly run: (signal: AbortSignal) => Promise<void> };
   /** @throws agent/health-failed */
@@ -127,6 +129,7 @@ export async function serveNode(
         await endWhenSuperseded(server, log, signal);
         isReplaced ||= !signal.aborted;
       },
+      async (signal) => serveHttp(ports, 'probes', signal),
       async (signal) => serveHttp(ports, 'health', signal),
       async (signal) => serveHttp(ports, 'metrics', signal),
       async (signal) => ports.pluginFiles.run(signal),
@@ -159,11 +162,11 @@ async function endWhenSuperseded(server: CallServer, log: Log, signal: AbortSign
  * hold the port. Calls are served without it.
  */
 async function serveHttp(
-  { clock, log, startHealth, startMetrics }: AgentPorts,
-  server: 'health' | 'metrics',
+  { clock, log, startProbes, startHealth, startMetrics }: AgentPorts,
+  server: 'probes' | 'health' | 'metrics',
   signal: AbortSignal,
 ): Promise<void> {
-  const start = server === 'health' ? startHealth : startMetrics;
+  const start = { probes: startProbes, health: startHealth, metrics: startMetrics }[server];
   for (let failures = 0; !signal.aborted; failures += 1) {
     try {
       await using _server = await start();

@@ -55,6 +55,8 @@ export interface NetworkStatus {
   readonly standing: NetworkStanding;
   /** Reasons why pods may be without network, a sentence each. */
   readonly failures: readonly string[];
+  /** For how many milliseconds no thread of the process has been free; 0 when one was recently. */
+  readonly threadsStuckMs: number;
 }
 
 /** Reports whether the process that serves calls follows these records too, and sends them to the network process. */

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { expect, it } from 'vitest';
-import { systemClock, virtualClock } from '../../base/clock.ts';
+import { type Clock, systemClock, virtualClock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
@@ -8,7 +8,7 @@ import { errorData } from '../../base/error-data.ts';
 import { WatchRelay } from '../../kube/watch-relay.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
-import type { FromNetwork } from './network-channel.ts';
+import type { FromNetwork, NetworkStatus } from './network-channel.ts';
 import { NetworkProcess } from './network-process.ts';
 import { PodIsolator } from './pod-isolator.ts';
 import { PATIENCE_MS } from '../../../test/support/until.ts';
@@ -17,6 +17,28 @@ const CONFLICT = new NetplugError('agent/address-conflict', 'Cannot register nod
 
 /** A process that ends as requested: it refuses its node, crashes, or answers nothing until it is killed. */
 type Death = 'refusal' | 'crash' | 'hang';
+
+/** Ports of a process with nothing around it. */
+function portsWith(clock: Clock): Omit<ConstructorParameters<typeof NetworkProcess>[0], 'launch'> {
+  return {
+    clock,
+    random: systemRandom,
+    log: silentLog,
+    followed: openMemoryStore(new MemoryDatabase()),
+    onSettings: () => undefined,
+    onRestart: () => undefined,
+    pods: new WatchRelay(clock),
+    isolator: new PodIsolator({
+      clock,
+      setting: 'off',
+      isOn: false,
+      offReason: '',
+      findEndpointObstacle: async () => Promise.resolve(undefined),
+      findObstacle: async () => Promise.resolve(undefined),
+    }),
+    reportOutage: async () => Promise.resolve(),
+  };
+}
 
 function networkOf(
   deaths: readonly Death[],
@@ -30,21 +52,8 @@ function networkOf(
   let [starts, restarts] = [0, 0];
   const outages: string[] = [];
   const network = new NetworkProcess({
-    clock,
-    random: systemRandom,
-    log: silentLog,
-    followed: openMemoryStore(new MemoryDatabase()),
-    onSettings: () => undefined,
+    ...portsWith(clock),
     onRestart: () => (restarts += 1),
-    pods: new WatchRelay(clock),
-    isolator: new PodIsolator({
-      clock,
-      setting: 'off',
-      isOn: false,
-      offReason: '',
-      findEndpointObstacle: async () => Promise.resolve(undefined),
-      findObstacle: async () => Promise.resolve(undefined),
-    }),
     reportOutage: async (reason, signal) => {
       outages.push(reason);
       // The datastore does not answer.
@@ -110,6 +119,37 @@ it('kills a process that answers no question for two minutes, and not before', a
   expect(restarts()).toBe(0);
   await network.failures();
   await expect.poll(restarts, { timeout: PATIENCE_MS }).toBe(1);
+  stop.abort();
+  await running;
+});
+
+it('names a process whose threads are all held, and kills it when that lasts', async () => {
+  const clock = virtualClock(0);
+  const [standing, stop] = [{} as NetworkStatus['standing'], new AbortController()];
+  let [stuckMs, kills] = [12_000, 0];
+  const { promise: ended, resolve } = Promise.withResolvers<string>();
+  const network = new NetworkProcess({
+    ...portsWith(clock),
+    launch: (onMessage) => ({
+      send: (message) => {
+        if (message.kind === 'status') {
+          const failures = [`threads: none has been free for ${String(stuckMs)} ms`];
+          onMessage({ kind: 'status', id: message.id, status: { standing, failures, threadsStuckMs: stuckMs } });
+        }
+      },
+      ended,
+      kill: () => {
+        kills += 1;
+        resolve('SIGKILL');
+      },
+    }),
+  });
+  const running = network.run(stop.signal);
+  expect(await network.failures()).toEqual(['threads: none has been free for 12000 ms']);
+  expect(kills).toBe(0);
+  stuckMs = 120_000;
+  await network.failures();
+  expect(kills).toBe(1);
   stop.abort();
   await running;
 });

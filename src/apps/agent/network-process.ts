@@ -150,8 +150,12 @@ export class NetworkProcess {
   }
 
   async #status(): Promise<NetworkStatus> {
+    const asked = this.#current;
     const answer = await this.#ask({ kind: 'status' });
     if (answer.kind !== 'status') throw unexpected(answer);
+    if (answer.status.threadsStuckMs >= HUNG_MS && asked !== undefined && asked === this.#current) {
+      this.#kill(asked, 'none of its threads was free');
+    }
     return answer.status;
   }
 
@@ -179,12 +183,15 @@ export class NetworkProcess {
 
   /** The kernel keeps its state meanwhile; a new process reads everything again. */
   #killIfHung(asked: LaunchedNetwork): void {
-    const { clock, log } = this.#ports;
     if (asked !== this.#current || this.#silentSinceMs === undefined) return;
-    if (clock.monotonic() - this.#silentSinceMs < HUNG_MS) return;
-    log.error('network process killed', { reason: `it sent nothing for ${String(HUNG_MS / 1000)} s` });
-    asked.kill();
+    if (this.#ports.clock.monotonic() - this.#silentSinceMs < HUNG_MS) return;
+    this.#kill(asked, 'it sent nothing');
     this.#silentSinceMs = undefined;
+  }
+
+  #kill(hung: LaunchedNetwork, why: string): void {
+    this.#ports.log.error('network process killed', { reason: `${why} for ${String(HUNG_MS / 1000)} s` });
+    hung.kill();
   }
 
   /** Calls `act` unless the work ends within the limit. */

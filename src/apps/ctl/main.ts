@@ -2,6 +2,7 @@ import { readCommandLine } from './command-line.ts';
 import type { Env } from '../../config/environment.ts';
 import { withNamedErrors } from './named-errors.ts';
 import type { CtlPorts, Io, Status } from './ports.ts';
+import { forTerminal } from './screen.ts';
 import { reportError } from '../../base/report-error.ts';
 import { limitTo } from './time-limit.ts';
 
@@ -17,8 +18,15 @@ export interface CtlRun {
 
 const DEFAULT_SECONDS = 30;
 
+/** The one way out for what commands write: texts from elsewhere never steer the terminal. */
+function withoutForeignSequences(io: Io): Io {
+  const { stdout, stderr } = io;
+  return { ...io, stdout: (text) => stdout(forTerminal(text)), stderr: (text) => stderr(forTerminal(text)) };
+}
+
 /** Runs one command and returns its exit status; never throws. */
-export async function main(ports: CtlPorts, { argv, program, env, io }: CtlRun): Promise<Status> {
+export async function main(ports: CtlPorts, { argv, program, env, io: given }: CtlRun): Promise<Status> {
+  const io = withoutForeignSequences(given);
   try {
     const { asked, timeoutSeconds, ...global } = readCommandLine(argv, { write: io.stdout, program });
     if (asked === undefined) return 0;

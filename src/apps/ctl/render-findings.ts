@@ -1,6 +1,7 @@
 import { counted } from '../../base/counted.ts';
 import { type CheckInfo, type Finding, SEVERITIES, type Severity } from '../../checks/check.ts';
-import { harmless, painterFor, PLAIN, type Screen, type Style } from './screen.ts';
+import { visibleText } from '../../base/visible-text.ts';
+import { painterFor, PLAIN, type Screen, type Style } from './screen.ts';
 
 const STYLES: Readonly<Record<Severity, Style>> = { error: 'red', warning: 'yellow', note: 'cyan' };
 
@@ -9,11 +10,11 @@ export function findingLines(finding: Finding, screen: Screen): readonly string[
   const { id, severity, found, objects = [], expected, remedy, command } = finding;
   const indent = ' '.repeat(9);
   return [
-    `${painterFor(screen)(STYLES[severity], severity.padEnd(7))}  ${id}: ${harmless(found)}`,
-    ...(objects.length === 0 ? [] : [`${indent}objects: ${harmless(objects.join(', '))}`]),
+    `${painterFor(screen)(STYLES[severity], severity.padEnd(7))}  ${id}: ${visibleText(found)}`,
+    ...(objects.length === 0 ? [] : [`${indent}objects: ${visibleText(objects.join(', '))}`]),
     `${indent}expected: ${expected}`,
-    `${indent}remedy: ${harmless(remedy)}`,
-    ...(command === undefined ? [] : [`${indent}  $ ${harmless(command)}`]),
+    `${indent}remedy: ${visibleText(remedy)}`,
+    ...(command === undefined ? [] : [`${indent}  $ ${visibleText(command)}`]),
   ];
 }
 

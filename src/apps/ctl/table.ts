@@ -7,7 +7,9 @@ export function renderTable(
   rows: readonly (readonly string[])[],
   least: readonly number[] = [],
 ): string {
-  const lines = titles === undefined ? rows : [titles, ...rows];
+  // A text from elsewhere must not begin a row of its own.
+  const cells = rows.map((row) => row.map((cell) => cell.replaceAll('\n', String.raw`\n`)));
+  const lines = titles === undefined ? cells : [titles, ...cells];
   const widths = (lines[0] ?? []).map((_, column) =>
     Math.max(least[column] ?? 0, ...lines.map((line) => (line[column] ?? '').length)),
   );

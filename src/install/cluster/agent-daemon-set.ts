@@ -1,5 +1,6 @@
 import type { Role } from './rights/role-table.ts';
 import type { Manifest } from '../../model/manifest.ts';
+import { PASSWORD_FOLDER } from '../../model/spec-types.ts';
 import { BIN_DIR, CONF_DIR, KUBECONFIG_NAME } from '../places.ts';
 import { rendered } from './fields.ts';
 import { AGENT_SET, CONFIG_MAP, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
@@ -33,6 +34,8 @@ const AGENT_FOLDERS: readonly HostFolder[] = [
   { name: 'netns', path: '/run/netns', propagation: 'HostToContainer' },
   { name: 'modules', path: '/lib/modules', access: 'read-only' },
 ];
+/** Passwords of BGP sessions, which users put there. */
+const BGP_FOLDERS: readonly HostFolder[] = [{ name: 'bgp-passwords', path: PASSWORD_FOLDER, access: 'read-only' }];
 /** Configuration that the agent follows. Kubernetes renews the files of mounted objects. */
 const CONFIG_DIR = '/etc/netplug/config';
 const KV_SOURCE_DIR = '/etc/netplug/kv';
@@ -50,6 +53,8 @@ const PRIVILEGED = { securityContext: { privileged: true } };
 /** Returns the DaemonSet of the agent, which also installs the plugin on its node. */
 export function agentDaemonSet(settings: ClusterSettings): Manifest {
   const { images, release, spec, variant } = settings;
+  const hasBgp = variant === 'policy-and-networking' && spec.calicoNetwork.bgp === 'Enabled';
+  const folders = [...AGENT_FOLDERS, ...(hasBgp ? BGP_FOLDERS : [])];
   const hasTls = settings.datastore.type === 'kvv3' && settings.datastore.tls === 'secret';
   const certificates = { name: 'kv-certificates', secret: { secretName: KV_CERTIFICATES, defaultMode: 0o400 } };
   const installer = {
@@ -74,7 +79,7 @@ export function agentDaemonSet(settings: ClusterSettings): Manifest {
       livenessProbe: { ...probe('/healthz'), periodSeconds: 10, failureThreshold: 6, timeoutSeconds: 5 },
       readinessProbe: { ...probe('/readyz'), periodSeconds: READY_SECONDS, timeoutSeconds: 5 },
       volumeMounts: [
-        ...hostMounts(AGENT_FOLDERS),
+        ...hostMounts(folders),
         { name: 'config', mountPath: CONFIG_DIR, readOnly: true },
         ...(hasTls ? [{ name: certificates.name, mountPath: KV_SOURCE_DIR, readOnly: true }] : []),
       ],
@@ -89,7 +94,7 @@ export function agentDaemonSet(settings: ClusterSettings): Manifest {
     initContainers: variant === 'policy-only' ? [] : [installer],
     containers: [agent],
     volumes: [
-      ...hostVolumes(AGENT_FOLDERS),
+      ...hostVolumes(folders),
       { name: 'config', configMap: { name: CONFIG_MAP } },
       ...(hasTls ? [certificates] : []),
     ],

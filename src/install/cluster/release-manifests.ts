@@ -1,4 +1,4 @@
-import { stringify } from 'yaml';
+import { yamlText } from '../../base/yaml-text.ts';
 import { crdManifests } from './definitions/crd-manifests.ts';
 import type { ImageDigests } from '../../base/image-digests.ts';
 import { POLICY_KIND } from '../../kube/admission-policies.ts';
@@ -146,7 +146,7 @@ export function textOf(objects: readonly Manifest[], head: readonly string[]): s
 
 export function documentText(manifest: Manifest): string {
   // kubectl and helm read YAML 1.1, in which `on` and `off` are no texts.
-  return `---\n${stringify(manifest, { lineWidth: 0, aliasDuplicateObjects: false, version: '1.1' })}`;
+  return `---\n${yamlText(manifest, { aliasDuplicateObjects: false, version: '1.1' })}`;
 }
 
 /** Returns the text of every manifest of a release, by the name of its file. */

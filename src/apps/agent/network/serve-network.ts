@@ -4,6 +4,7 @@ import type { FromNetwork, NetworkStatus, ToNetwork } from '../network-channel.t
 import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { SettingsFollower } from './policy/follow-settings.ts';
+import { threadFailures, type ThreadPoolWatch } from '../../../runtime/thread-pool-watch.ts';
 import type { FlowObserver } from './flows/flow-observer.ts';
 import type { PodLinkFollower } from './host/follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
@@ -22,6 +23,7 @@ interface ServePorts {
   readonly settings: Pick<SettingsFollower, 'explain' | 'problems' | 'run'>;
   /** The interfaces of pods that another plugin connects. Policies wait until they have been read. */
   readonly podLinks: Pick<PodLinkFollower, 'read' | 'failures' | 'problems' | 'run'>;
+  readonly threads: Pick<ThreadPoolWatch, 'stuckMs'>;
   /** Sends pods of the node to the agent until the signal aborts. */
   readonly relayPods: (signal: AbortSignal) => Promise<void>;
   /** Follows the servers of the datastore until the signal aborts. */
@@ -31,15 +33,13 @@ interface ServePorts {
 }
 
 /** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
-export async function serveNetworkProcess(
-  network: ServedNetwork,
-  { send, onMessage, onFollowed, becomeOnly, policy, flows, settings, podLinks, relayPods, findServers }: ServePorts,
-): Promise<void> {
+export async function serveNetworkProcess(network: ServedNetwork, ports: ServePorts): Promise<void> {
+  const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings, podLinks, relayPods, findServers } = ports;
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
     else if ('part' in message || 'error' in message) onFollowed(message);
-    else void answer({ network, policy, flows, settings, podLinks }, message, stop.signal).then(send);
+    else void answer({ ...ports, network }, message, stop.signal).then(send);
   });
   try {
     await becomeOnly(stop.signal);
@@ -64,7 +64,8 @@ async function answer(
     flows,
     settings,
     podLinks,
-  }: Pick<ServePorts, 'policy' | 'flows' | 'settings' | 'podLinks'> & { readonly network: ServedNetwork },
+    threads,
+  }: Pick<ServePorts, 'policy' | 'flows' | 'settings' | 'podLinks' | 'threads'> & { readonly network: ServedNetwork },
   message: Exclude<ToNetwork, FollowAnswer | { readonly kind: 'stop' }>,
   signal: AbortSignal,
 ): Promise<FromNetwork> {
@@ -74,7 +75,7 @@ async function answer(
       case 'show':
         return { kind: 'show', id, network: await shownWith({ network, policy, settings, podLinks }, signal) };
       case 'status':
-        return { kind: 'status', id, status: statusWith({ network, policy, flows, settings, podLinks }) };
+        return { kind: 'status', id, status: statusWith({ network, policy, flows, settings, podLinks, threads }) };
       case 'flows':
         return { kind: 'flows', id, flows: await flows.show(message.question) };
       case 'isolate':
@@ -101,7 +102,8 @@ function statusWith({
   flows,
   settings,
   podLinks,
-}: Parts & Pick<ServePorts, 'flows' | 'settings'>): NetworkStatus {
+  threads,
+}: Parts & Pick<ServePorts, 'flows' | 'settings' | 'threads'>): NetworkStatus {
   const failures = [...policy.failures(), ...podLinks.failures()];
   const standing = network.standing();
   return {
@@ -115,7 +117,8 @@ function statusWith({
         settings.problems().length,
       flows: flows.standing(),
     },
-    failures: [...network.failures(), ...failures],
+    failures: [...network.failures(), ...failures, ...threadFailures(threads)],
+    threadsStuckMs: threads.stuckMs(),
   };
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { forTerminal } from '../screen.ts';
 import { progressBar } from './progress.ts';
 
 /** Returns each write to standard error during 100 steps. */
@@ -7,7 +8,7 @@ function drawn({ isErrTty, total = 100 }: { readonly isErrTty: boolean; readonly
   const io = {
     stdin: async () => Promise.resolve(''),
     stdout: () => undefined,
-    stderr: (text: string) => void pieces.push(text),
+    stderr: (text: string) => void pieces.push(forTerminal(text)),
     isTty: false,
     isErrTty,
     screen: { columns: 80, mayColour: false },

@@ -1,6 +1,8 @@
 import type { Io } from '../ports.ts';
+import { ownSequence } from '../screen.ts';
 
 const WIDTH = 40;
+const LINE_START = ownSequence('\r');
 
 export interface Progress extends Disposable {
   readonly step: () => void;
@@ -23,7 +25,7 @@ export function progressBar({
     // Redraws only when the bar grows: drawing each step would be slower than the steps.
     const isDue = shown === '' || done === total || full !== shown.split('#').length - 1;
     if (!io.isErrTty || !isDue) return;
-    io.stderr(`\r${line}`);
+    io.stderr(`${LINE_START}${line}`);
     shown = line;
   };
   draw();
@@ -33,7 +35,7 @@ export function progressBar({
       draw();
     },
     [Symbol.dispose]: () => {
-      if (shown !== '') io.stderr(`\r${' '.repeat(shown.length)}\r`);
+      if (shown !== '') io.stderr(`${LINE_START}${' '.repeat(shown.length)}${LINE_START}`);
     },
   };
 }

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
+import { forTerminal } from '../screen.ts';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, type CtlWorld, machineIn, type Ran } from '../../../../test/support/ctl.ts';
 import { nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
@@ -128,7 +129,7 @@ describe('netplugctl doctor', () => {
     const diagnosis = { examined: [{ area: 'a', measured: [evil], findings: [finding] }], leftOut: [] };
     expect(renderDoctor(diagnosis, { columns: 80, mayColour: false })).not.toMatch(/(?!\n)\p{Cc}/u);
     const coloured = renderDoctor(diagnosis, { columns: 80, mayColour: true });
-    expect(coloured).toContain('\u001B[31merror');
+    expect(forTerminal(coloured)).toContain('\u001B[31merror');
     expect(stripVTControlCharacters(coloured)).toBe(renderDoctor(diagnosis, { columns: 80, mayColour: false }));
   });
 });

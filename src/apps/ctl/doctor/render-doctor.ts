@@ -1,14 +1,17 @@
 import { counted } from '../../../base/counted.ts';
 import type { Finding } from '../../../checks/check.ts';
 import { countFindings, findingLines } from '../render-findings.ts';
-import { harmless, painterFor, type Screen } from '../screen.ts';
+import { visibleText } from '../../../base/visible-text.ts';
+import { painterFor, type Screen } from '../screen.ts';
 import type { Diagnosis } from './examine.ts';
 
 /** Renders the diagnosis as text: one paragraph per area, then a summary. */
 export function renderDoctor({ examined, leftOut }: Diagnosis, screen: Screen): string {
   const paint = painterFor(screen);
   const lines = examined.flatMap(({ area, measured, findings }) => [
-    [paint('bold', area), ...(measured.length === 0 ? [] : [paint('dim', harmless(measured.join(' · ')))])].join('  '),
+    [paint('bold', area), ...(measured.length === 0 ? [] : [paint('dim', visibleText(measured.join(' · ')))])].join(
+      '  ',
+    ),
     ...findings.flatMap((finding) => findingLines(finding, screen)).map((line) => `  ${line}`),
   ]);
   const out = [...Map.groupBy(leftOut, ({ why }) => why)].map(

@@ -1,3 +1,4 @@
+import { visibleText } from '../../../base/visible-text.ts';
 import { renderAddress } from '../ipam/address-report.ts';
 import type { ExplainedAddress } from './explain-address.ts';
 import type { ExplainedFamily, ExplainedPod, HeldThen } from './explain-pod.ts';
@@ -60,5 +61,5 @@ function familySections({ family, isAssigned, methods, pools }: ExplainedFamily)
 
 function methodLine({ rank, name, says, decides }: Method): string {
   const words = says ?? (rank === 3 ? undefined : 'not set');
-  return `${decides ? '→' : ' '} ${String(rank)}. ${name}${words === undefined ? '' : `: ${words}`}`;
+  return `${decides ? '→' : ' '} ${String(rank)}. ${name}${words === undefined ? '' : `: ${visibleText(words)}`}`;
 }

@@ -1,4 +1,5 @@
 import { stripVTControlCharacters } from 'node:util';
+import { forTerminal } from '../screen.ts';
 import { describe, expect, it } from 'vitest';
 import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
@@ -67,7 +68,7 @@ describe('netplugctl node status', () => {
 
   it('colours problems only when the screen allows colours', () => {
     const coloured = renderNetwork(BROKEN, { columns: 100, mayColour: true });
-    expect(coloured).toContain('\u001B[31m  BIRD does not run');
+    expect(forTerminal(coloured)).toContain('\u001B[31m  BIRD does not run');
     expect(stripVTControlCharacters(coloured)).toBe(renderNetwork(BROKEN, PLAIN));
   });
 

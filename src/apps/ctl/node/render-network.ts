@@ -1,5 +1,6 @@
 import type { ShownNetwork } from '../../../model/shown-network.ts';
-import { harmless, type Paint, painterFor, type Screen } from '../screen.ts';
+import { visibleText } from '../../../base/visible-text.ts';
+import { type Paint, painterFor, type Screen } from '../screen.ts';
 import { counted } from '../../../base/counted.ts';
 import { renderTable } from '../table.ts';
 
@@ -8,7 +9,7 @@ export function renderNetwork(network: ShownNetwork, screen: Screen): string {
   const paint = painterFor(screen);
   const { node, nodes, addresses, tunnels, pools } = network;
   return [
-    `${paint('bold', `node ${harmless(node)}`)}, ${counted(nodes, 'node')} in all\n`,
+    `${paint('bold', `node ${visibleText(node)}`)}, ${counted(nodes, 'node')} in all\n`,
     table(
       ['ADDRESS', 'DEVICE'],
       addresses.map(({ address, device }) => [address, device]),
@@ -52,7 +53,7 @@ function sessions({ bgp, peers, pools }: ShownNetwork): string {
 function problems({ problems: texts }: ShownNetwork, paint: Paint): string {
   if (texts.length === 0) return '';
   const title = paint('bold', paint('red', `${counted(texts.length, 'problem')}:`));
-  return [title, ...texts.map((text) => paint('red', `  ${harmless(text)}`))].map((line) => `${line}\n`).join('');
+  return [title, ...texts.map((text) => paint('red', `  ${visibleText(text)}`))].map((line) => `${line}\n`).join('');
 }
 
 /** Renders a table; empty without rows. */
@@ -61,6 +62,6 @@ function table(titles: readonly string[], rows: readonly (readonly string[])[]):
     ? ''
     : renderTable(
         titles,
-        rows.map((row) => row.map(harmless)),
+        rows.map((row) => row.map(visibleText)),
       );
 }

@@ -1,5 +1,6 @@
 import type { ShownCall } from '../../../model/shown-call.ts';
-import { harmless, type Paint, painterFor, type Screen } from '../screen.ts';
+import { visibleText } from '../../../base/visible-text.ts';
+import { type Paint, painterFor, type Screen } from '../screen.ts';
 
 type Phase = ShownCall['phases'][number];
 
@@ -23,7 +24,7 @@ function headOf({ startedAt, program, command, pod, containerId, ifName, totalMs
   const subject = pod === undefined || container === undefined ? (pod ?? container) : `${pod} (${container})`;
   return [startedAt, verb, subject, inMs(totalMs), path === undefined ? undefined : PATHS[path]]
     .filter((part) => part !== undefined)
-    .map(harmless)
+    .map(visibleText)
     .join('  ');
 }
 
@@ -63,7 +64,7 @@ function barOf(stretches: readonly Phase[], totalMs: number, columns: number): s
 }
 
 function failureLines({ failure }: ShownCall, paint: Paint): string[] {
-  return failure === undefined ? [] : [paint('red', `  ${harmless(`${failure.code}: ${failure.message}`)}`)];
+  return failure === undefined ? [] : [paint('red', `  ${visibleText(`${failure.code}: ${failure.message}`)}`)];
 }
 
 function inMs(ms: number): string {

@@ -2,7 +2,7 @@ import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import type { FlowVerdict, ShownFlow, ShownFlows } from '../../../model/shown-flows.ts';
 import { trafficText } from '../../../policy/why-command.ts';
 import type { Context, Status } from '../ports.ts';
-import { harmless } from '../screen.ts';
+import { visibleText } from '../../../base/visible-text.ts';
 import { renderTable } from '../table.ts';
 import { askFlows, endText, whyFlow } from './ask-flows.ts';
 import { type PolicyOutput, renderDocument } from './policy-output.ts';
@@ -81,7 +81,7 @@ function renderDenied({ flows, rules, recordedSince }: ShownFlows): string {
   const counted = rules.map(({ verdict, rule, packets }) => [
     `  ${String(packets)}`,
     `${rule.direction}, ${verdict}`,
-    harmless(rule.reason),
+    visibleText(rule.reason),
   ]);
   const lines = flows.flatMap((flow) => {
     const { verdict, rule, lastSeen, count } = flow;
@@ -94,7 +94,7 @@ function renderDenied({ flows, rules, recordedSince }: ShownFlows): string {
   });
   const counters =
     counted.length === 0 ? '' : `packets counted by rules since ${recordedSince}\n${renderTable(undefined, counted)}`;
-  return [lines.map((line) => `${harmless(line)}\n`).join(''), counters].filter((text) => text !== '').join('\n');
+  return [lines.map((line) => `${visibleText(line)}\n`).join(''), counters].filter((text) => text !== '').join('\n');
 }
 
 function renderAllowed({ flows }: ShownFlows): string {

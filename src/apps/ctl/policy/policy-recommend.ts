@@ -1,3 +1,4 @@
+import { visibleText } from '../../../base/visible-text.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { recommendPolicies, type RecommendedKind } from '../../../policy/reach/recommend-policies.ts';
 import type { Context, Status } from '../ports.ts';
@@ -35,7 +36,7 @@ export async function policyRecommend(
       );
     }
     // Notes hold names and labels of users: a line each.
-    const comments = notes.map((note) => `# ${note.replaceAll(/\p{Cc}/gu, ' ')}\n`);
+    const comments = notes.map((note) => `# ${visibleText(note)}\n`);
     context.io.stdout([...comments, policies.map((policy) => renderYaml(policy)).join('---\n')].join(''));
     return Promise.resolve(0);
   });

@@ -1,4 +1,4 @@
-import { stringify } from 'yaml';
+import { yamlText } from '../../../../base/yaml-text.ts';
 import { never } from '../../../../base/errors.ts';
 import { API_VERSION } from '../../../../model/resource.ts';
 import { renderTable } from '../../table.ts';
@@ -53,7 +53,7 @@ export function shownName({ kind, metadata }: VisibleResource): string {
 /** Renders YAML as it stands in files. */
 export function renderYaml(document: unknown, keys: 'as they are' | 'sorted' = 'as they are'): string {
   // Readers of the older YAML would take a bare time or "on" for something else than a string.
-  return stringify(document, { lineWidth: 0, compat: 'yaml-1.1', sortMapEntries: keys === 'sorted' });
+  return yamlText(document, { compat: 'yaml-1.1', sortMapEntries: keys === 'sorted' });
 }
 
 function renderTableOf({ kind, items }: Group, { output, titles, labels }: Look): string {
