@@ -142,3 +142,39 @@ it('answers readings while a table is written over the same socket', async () =>
     await written;
   }
 });
+
+it('makes a table anew that has objects of another kind, definition or owner, and adopts an empty one', async () => {
+  await using netns = await newNetns();
+  const inside = enterNetns(netns);
+  using filter = NftPolicyFilter.open();
+  inside.leave();
+  const signal = new AbortController().signal;
+  const table: FilterTable = {
+    name: 'wanted',
+    chains: new Map([['postrouting', { hook: { type: 'nat', hook: 'postrouting', priority: 100 }, rules: [] }]]),
+    sets: new Map([
+      ['addresses', { kind: 'translations', family: 4, by: 'one', elements: new Map([['192.0.2.1', '192.0.2.2']]) }],
+    ]),
+  };
+  const show = async (): Promise<string> => netns.exec('nft', 'list', 'ruleset');
+  await filter.apply(table, { signal });
+  const wanted = await show();
+  const chain = (text: string): string => `chain postrouting { ${text}\n}`;
+  for (const other of [
+    '',
+    chain('type nat hook postrouting priority 7;'),
+    chain('type filter hook postrouting priority 100;'),
+    chain('type nat hook postrouting priority 100; policy drop;'),
+    chain('masquerade'),
+    `map addresses { type ipv4_addr : verdict; elements = { 192.0.2.1 : accept }; }
+      chain foreign { type filter hook forward priority 7; ip saddr vmap @addresses;\n}`,
+    'map addresses { type ipv4_addr : inet_service; }',
+    'set addresses { type ipv4_addr; flags interval; elements = { 192.0.2.0/24 }; }',
+    'set addresses { type ipv4_addr; } \nchain foreign { ip saddr @addresses drop;\n}',
+  ]) {
+    await netns.exec('nft', 'flush', 'ruleset');
+    await netns.exec('nft', `table inet wanted {\n${other}\n}`);
+    await filter.apply(table, { signal, reread: true });
+    expect([other, await show()]).toEqual([other, wanted]);
+  }
+});

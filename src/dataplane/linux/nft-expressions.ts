@@ -2,7 +2,15 @@
 import { never } from '../../base/errors.ts';
 import { type Family, addressBytes, bitsOf } from '../../net/address.ts';
 import type { Cidr } from '../../net/cidr.ts';
-import type { ConnectionState, FilterAction, FilterMatch, PacketSide, PortSpan, TableRule } from '../policy-filter.ts';
+import type {
+  AddressType,
+  ConnectionState,
+  FilterAction,
+  FilterMatch,
+  PacketSide,
+  PortSpan,
+  TableRule,
+} from '../policy-filter.ts';
 import { type Message, attribute, nested, textAttribute } from './netlink.ts';
 import { ifnameKey, intervalElements, pointElements, prefixMask, intervalOf } from './nft-elements.ts';
 import { ANONYMOUS_SET, addAnonymousSet, be16Attribute, be32Attribute, be64Attribute } from './nft-messages.ts';
@@ -39,7 +47,13 @@ const CT = { STATE: 0, STATUS: 2 } as const;
 /** A bit of the status. */
 const DESTINATION_TRANSLATED = 1 << 5;
 const VERDICTS = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
-const FIB = { RESULT_ADDRTYPE: 3, F_DADDR: 2, RTN_LOCAL: 2 } as const;
+const FIB = { RESULT_OIF: 1, RESULT_ADDRTYPE: 3 } as const;
+const FIB_FLAGS = { source: 1, destination: 2, entering: 8, leaving: 16 } as const;
+/** Of routes. */
+const ADDRESS_TYPE_NUMBERS: Readonly<Record<AddressType, number>> = { local: 2, broadcast: 3, multicast: 5 };
+const NAT_TYPES: Readonly<Record<PacketSide, number>> = { source: 0, destination: 1 };
+/** Concurrent connections do not collide. */
+const NF_NAT_RANGE_PROTO_RANDOM_FULLY = 16;
 const LOG_LEVEL_INFO = 6;
 /** Bit of the packet mark. kube-proxy uses bits 14 and 15. */
 const MARK_BIT = 0x0010_0000;
@@ -130,14 +144,17 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
       ];
     case 'interface':
       return matchInterface(part);
-    case 'to host':
+    case 'address type':
       return [
-        expression('fib', [
-          be32Attribute(1, REGISTER),
-          be32Attribute(2, FIB.RESULT_ADDRTYPE),
-          be32Attribute(3, FIB.F_DADDR),
-        ]),
-        compare(nativeWord(FIB.RTN_LOCAL), false),
+        fib(FIB.RESULT_ADDRTYPE, FIB_FLAGS[part.side] | (part.isOfLeaving === true ? FIB_FLAGS.leaving : 0)),
+        compare(nativeWord(ADDRESS_TYPE_NUMBERS[part.type]), part.isNegated === true),
+      ];
+    case 'foreign source':
+      return [fib(FIB.RESULT_OIF, FIB_FLAGS.source | FIB_FLAGS.entering), compare(nativeWord(0), false)];
+    case 'payload':
+      return [
+        payload(BASE.TRANSPORT, part.offset, part.bytes.length),
+        compare(Buffer.from(part.bytes), part.isNegated === true),
       ];
     case 'marked':
       return [meta(META.MARK), ...hasBits(MARK_BIT)];
@@ -145,6 +162,8 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
       return setMark(part.isSet);
     case 'limit each':
       return limitEach(part);
+    case 'translate':
+      return [...testFamily(part.family, context), ...translate(part)];
     case 'dispatch':
       return [meta(part.direction === 'in' ? META.IIFNAME : META.OIFNAME), dispatch(part.map)];
     case 'count':
@@ -152,6 +171,7 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
     case 'log':
     case 'report':
     case 'untrack':
+    case 'masquerade':
     case 'accept':
     case 'drop':
     case 'return':
@@ -163,7 +183,9 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
   }
 }
 
-function encodeAction(action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' | 'limit each' }>): Buffer {
+function encodeAction(
+  action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' | 'limit each' | 'translate' }>,
+): Buffer {
   switch (action.kind) {
     case 'count':
       return expression('counter', []);
@@ -179,6 +201,8 @@ function encodeAction(action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' 
       ]);
     case 'untrack':
       return expression('notrack', []);
+    case 'masquerade':
+      return expression('masq', [be32Attribute(1, NF_NAT_RANGE_PROTO_RANDOM_FULLY)]);
     case 'accept':
     case 'drop':
     case 'return':
@@ -253,6 +277,20 @@ function matchFlow({ family, set }: FilterMatch & { kind: 'flow' }): readonly Bu
     payload(BASE.TRANSPORT, PORT_OFFSETS.source, 2, ports),
     payload(BASE.TRANSPORT, PORT_OFFSETS.destination, 2, ports + 1),
     lookup(set, { isNegated: false, register: REGISTER_32 }),
+  ];
+}
+
+/** Loads the key side by side, looks up the address, and writes it into the packet. */
+function translate({ side, family, by, map }: FilterAction & { kind: 'translate' }): readonly Buffer[] {
+  const sides: readonly PacketSide[] = by === 'both' ? ['source', 'destination'] : [by];
+  return [
+    ...sides.map((each, index) => loadAddress(family, each, REGISTER_32 + (index * bitsOf(family)) / 32)),
+    expression('lookup', [textAttribute(1, map), be32Attribute(2, REGISTER_32), be32Attribute(3, REGISTER)]),
+    expression('nat', [
+      be32Attribute(1, NAT_TYPES[side]),
+      be32Attribute(2, NFPROTO[family]),
+      be32Attribute(3, REGISTER),
+    ]),
   ];
 }
 
@@ -341,6 +379,10 @@ function lookup(
 
 function dispatch(map: string): Buffer {
   return expression('lookup', [textAttribute(1, map), be32Attribute(2, REGISTER), be32Attribute(3, VERDICT_REGISTER)]);
+}
+
+function fib(result: number, flags: number): Buffer {
+  return expression('fib', [be32Attribute(1, REGISTER), be32Attribute(2, result), be32Attribute(3, flags)]);
 }
 
 function conntrack(key: number): Buffer {
