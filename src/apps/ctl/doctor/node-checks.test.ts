@@ -55,7 +55,6 @@ const KERNEL: KernelFacts = {
   families: new Set([4, 6]),
   needed: new Set(['veth', 'vxlan', 'nf_tables']),
   abilities: { ...ALL, ipip: false },
-  hasNft: true,
   sysctls: {
     'ipv4/ip_forward': '1',
     'ipv6/conf/all/forwarding': '1',
@@ -67,6 +66,7 @@ const KERNEL: KernelFacts = {
     'ipv4/conf/npl1/proxy_arp': '1',
   },
   forwardDroppers: [],
+  unreadFilters: [],
   podLinks: ['npl1'],
   tunnels: ['vxlan.netplug'],
 };
@@ -85,7 +85,7 @@ describe('doctor checks of the kernel', () => {
     'ipv6-off': sysctl('ipv6/conf/all/disable_ipv6', '1'),
     missing: { abilities: { ...ALL, vxlan: false } },
     untried: { abilities: { ...ALL, veth: undefined } },
-    'no-nft': { hasNft: false },
+    'filter-unread': { unreadFilters: [{ family: 'ip', table: 'filter', chain: 'FORWARD', what: 'queue' }] },
     'too-old': { release: '5.9.16', needed: new Set() },
     'strict-tunnel': sysctl('ipv4/conf/vxlan.netplug/rp_filter', '1'),
     'pod-link': sysctl('ipv4/conf/npl1/proxy_arp', '0'),
