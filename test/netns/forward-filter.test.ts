@@ -1,5 +1,5 @@
 // A firewall that forwards nothing, as Docker and ufw set it up: the doctor names it, and its remedy helps.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { findDroppers, findUnread } from '../../src/apps/ctl/doctor/forward-filter.ts';
 import { KERNEL_CHECKS } from '../../src/apps/ctl/doctor/kernel-checks.ts';
 import type { KernelFacts } from '../../src/apps/ctl/doctor/kernel-facts.ts';
@@ -36,12 +36,15 @@ beforeAll(async () => {
   });
 });
 
+afterEach(async () =>
+  host.exec('sh', '-ec', `${FLUSH}; iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F FORWARD`),
+);
+
 afterAll(async () => scope.disposeAsync());
 
 interface Firewall {
   readonly what: string;
   readonly setUp: string;
-  readonly takeDown: string;
   readonly found: string;
   readonly reached: string;
 }
@@ -52,14 +55,12 @@ const FIREWALLS: readonly Firewall[] = [
   {
     what: 'iptables in nftables with policy DROP',
     setUp: 'iptables-nft -P FORWARD DROP',
-    takeDown: FLUSH,
     found: 'chain FORWARD of table "ip filter" drops packets of pods',
     reached: TO.IPv4,
   },
   {
     what: 'ip6tables in nftables with policy DROP',
     setUp: 'ip6tables-nft -P FORWARD DROP',
-    takeDown: FLUSH,
     found: 'chain FORWARD of table "ip6 filter" drops packets of pods',
     reached: TO.IPv6,
   },
@@ -68,14 +69,12 @@ const FIREWALLS: readonly Firewall[] = [
     setUp: `iptables-nft -N DOCKER-USER; iptables-nft -A DOCKER-USER -j RETURN; iptables-nft -A FORWARD -j DOCKER-USER;
       iptables-nft -A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT;
       iptables-nft -A FORWARD -i docker0 ! -o docker0 -j ACCEPT; iptables-nft -P FORWARD DROP`,
-    takeDown: FLUSH,
     found: 'chain FORWARD of table "ip filter" drops packets of pods',
     reached: TO.IPv4,
   },
   {
     what: 'the old iptables with policy DROP',
     setUp: 'iptables-legacy -P FORWARD DROP',
-    takeDown: 'iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F FORWARD',
     found: 'chain FORWARD of table "ip filter" drops packets of pods',
     reached: TO.IPv4,
   },
@@ -84,14 +83,12 @@ const FIREWALLS: readonly Firewall[] = [
     setUp: `nft 'table inet wall {
       chain forward { type filter hook forward priority 10; ct state established accept; iifname "lo" accept; reject; }
     }'`,
-    takeDown: FLUSH,
     found: 'chain forward of table "inet wall" drops packets of pods',
     reached: TO.IPv6,
   },
   {
     what: 'firewalld',
     setUp: `nft '${FIREWALLD}'`,
-    takeDown: FLUSH,
     found: 'chain filter_FORWARD of table "inet firewalld" drops packets of pods',
     reached: TO.IPv6,
   },
@@ -102,7 +99,6 @@ const FIREWALLS: readonly Firewall[] = [
       chain forward { type filter hook forward priority 10; iifname vmap @links; counter drop; }
       chain containers { accept; }
     }'`,
-    takeDown: FLUSH,
     found: 'chain forward of table "ip wall" drops packets of pods',
     reached: TO.IPv4,
   },
@@ -124,7 +120,7 @@ const HEALTHY: readonly { readonly what: string; readonly setUp: string }[] = [
   },
 ];
 
-describe.each(FIREWALLS)('$what', ({ setUp, takeDown, found, reached }) => {
+describe.each(FIREWALLS)('$what', ({ setUp, found, reached }) => {
   it('is reported by the doctor until its remedy is applied; then pods reach each other', async () => {
     expect([await faults(), await pod.ping(reached)]).toEqual([[], true]);
     await host.exec('sh', '-ec', setUp);
@@ -132,7 +128,6 @@ describe.each(FIREWALLS)('$what', ({ setUp, takeDown, found, reached }) => {
     expect([fault?.found, more, await pod.pingOnce(reached)]).toEqual([found, [], false]);
     await host.exec('sh', '-ec', fault?.command ?? 'false');
     expect([await faults(), await pod.ping(reached)]).toEqual([[], true]);
-    await host.exec('sh', '-ec', takeDown);
   });
 });
 
@@ -140,7 +135,6 @@ describe.each(HEALTHY)('$what', ({ setUp }) => {
   it('is not reported by the doctor while pods reach each other', async () => {
     await host.exec('sh', '-ec', setUp);
     expect([await faults(), await pod.ping(TO.IPv4), await pod.ping(TO.IPv6)]).toEqual([[], true, true]);
-    await host.exec('sh', '-ec', FLUSH);
   });
 });
 
@@ -157,7 +151,6 @@ describe('the tables of netplug', () => {
     expect((await faults()).map(({ found }) => found)).toEqual([
       'chain f of table "ip netplug-policy" drops packets of pods',
     ]);
-    await host.exec('nft', 'flush', 'ruleset');
   });
 });
 
@@ -177,7 +170,6 @@ describe('a filter that the doctor cannot read', () => {
         found: 'chain forward of table "ip wall" is not read to its end: it has a rule with map callers',
       },
     ]);
-    await host.exec('nft', 'flush', 'ruleset');
   });
 });
 

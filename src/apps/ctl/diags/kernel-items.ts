@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NOT_READ, type PacketTables } from '../../../dataplane/packet-tables.ts';
 import { exec } from '../../../base/exec.ts';
-import { PACKET_TABLES } from '../../../install/packet-tables.ts';
+import { isOwnTable } from '../../../install/packet-tables.ts';
 import { gatherKernel } from '../doctor/kernel-facts.ts';
 import { mountOf, readMounts } from '../../../install/host/mounts.ts';
 import type { Sources } from '../doctor/sources.ts';
@@ -46,10 +46,9 @@ export function kernelItems(sources: Sources): readonly DiagsItem[] {
 async function listPacketTables(reader: PacketTables, signal: AbortSignal): Promise<string> {
   const listed: object[] = [];
   for (const table of await reader.list(signal)) {
-    const isOwn = table.family === 'inet' && PACKET_TABLES.includes(table.name);
     const sets: object[] = [];
     for (const set of table.sets)
-      sets.push({ ...set, elements: isOwn ? await reader.elements(table, set, signal) : NOT_READ });
+      sets.push({ ...set, elements: isOwnTable(table) ? await reader.elements(table, set, signal) : NOT_READ });
     listed.push({ ...table, sets });
   }
   return JSON.stringify(listed);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { ownValue } from '../../../base/own-value.ts';
 import { exec } from '../../../base/exec.ts';
 import type { HostElement, HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
-import { PACKET_TABLES } from '../../../install/packet-tables.ts';
+import { isOwnTable } from '../../../install/packet-tables.ts';
 import type { FilterRule, ForwardFilter } from './forward-filter.ts';
 import { readRule } from './read-rule.ts';
 
@@ -29,7 +29,7 @@ export async function readForwardFilters(
   const filters: ForwardFilter[] = [];
   for (const table of tables) {
     const { family } = table;
-    if (!isIpFamily(family) || (family === 'inet' && PACKET_TABLES.includes(table.name))) continue;
+    if (!isIpFamily(family) || isOwnTable(table)) continue;
     const bases = table.chains.flatMap(({ name, base }) =>
       base?.type === 'filter' && base.hook === 'forward' ? [{ chain: name, policy: base.policy }] : [],
     );

@@ -38,6 +38,14 @@ describe('a rule of a firewall', () => {
     ],
     ['states of connections', [{ kind: 'ct', to: 1, key: 'state' }, equal('00000002')], ['?']],
     ['members of a set', [incoming, { kind: 'lookup', set: 'links', from: 1 }], ['?']],
+    [
+      'a map from states of connections',
+      [
+        { kind: 'ct', to: 1, key: 'state' },
+        { kind: 'lookup', set: 'm', from: 1, to: 0 },
+      ],
+      ['?'],
+    ],
     ['a port', [{ kind: 'payload', to: 1, base: 'transport', offset: 2, length: 2 }, equal('0016')], ['?']],
   ] as const)('has a match for %s', (_what, expressions, matches) => {
     expect(read('ip', ...expressions, { kind: 'counter' }, verdict('drop'))).toEqual([{ matches, action: 'drop' }]);
@@ -63,7 +71,6 @@ describe('a rule of a firewall', () => {
     ['an expression that nobody knows', { kind: 'telepathy', content: 'not read' }, '?telepathy'],
     ['a queue to a program', { kind: 'queue', first: 1 }, '?queue'],
     ['a target of iptables that decides', { kind: 'target', name: 'NFQUEUE' }, '?target NFQUEUE'],
-    ['a map of other keys', { kind: 'lookup', set: 'callers', from: 2, to: 0 }, '?map callers'],
     ['a queue as verdict', { kind: 'immediate', to: 0, value: 'queue' }, '?queue'],
   ] as const)('is not read to its end with %s', (_what, expression, action) => {
     const [rule] = read('ip', expression, verdict('drop'));
@@ -74,6 +81,14 @@ describe('a rule of a firewall', () => {
     expect(findUnread([filter], [])).toEqual([{ ...base, what: action.slice(1) }]);
     const special = { ...filter, rules: { forward: [{ ...rule!, matches: ['?'] }] } };
     expect([findDroppers([special], []).length, findUnread([special], [])]).toEqual([1, []]);
+  });
+
+  it('is not read to its end with a map of addresses, or with one of interfaces that was not read', () => {
+    const source: HostExpression = { kind: 'payload', to: 1, base: 'network', offset: 12, length: 4 };
+    for (const load of [incoming, source]) {
+      const [rule] = read('ip', load, { kind: 'lookup', set: 'callers', from: 1, to: 0 });
+      expect(rule).toEqual({ matches: [], action: '?map callers' });
+    }
   });
 
   it.each(['LOG', 'REJECT'])('decides with the target %s of iptables what iptables does', (name) => {

@@ -18,6 +18,7 @@ export interface RuleReader {
   readonly elementsOf: (map: string) => readonly HostElement[] | undefined;
 }
 
+const FIELDS: readonly unknown[] = ['iifname', 'oifname', 'nfproto'];
 /** Offsets of addresses in the header, by family. */
 const ADDRESSES: Readonly<Record<Family, Readonly<Record<number, string>>>> = {
   4: { 12: 'saddr', 16: 'daddr' },
@@ -58,7 +59,7 @@ class RuleReading {
     const loaded = this.#registers.get(Number(from)) ?? {};
     switch (content ?? kind) {
       case 'meta':
-        return this.#load(to, { field: String(expression['key']) });
+        return this.#load(to, FIELDS.includes(expression['key']) ? { field: String(expression['key']) } : {});
       case 'payload':
         return this.#load(to, this.#addressIn(expression));
       case 'bitwise':
@@ -129,14 +130,15 @@ class RuleReading {
     return { field: ADDRESSES[family][Number(offset)], family };
   }
 
+  /** A map that decides by what the packets of pods have not in common is a match of special packets. */
   #lookUp({ to, set }: HostExpression, { field }: Loaded): void {
-    if (to === undefined) this.matches.push('?');
-    else if (to !== 0) this.#load(to, {});
+    const isDeciding = to === 0;
+    if (to !== undefined && !isDeciding) this.#load(to, {});
+    else if (!isDeciding || field === undefined) this.matches.push('?');
     else {
-      const isOfInterfaces = field === 'iifname' || field === 'oifname';
-      const elements = isOfInterfaces ? this.#reader.elementsOf(String(set)) : undefined;
-      if (elements !== undefined) this.dispatched = elements.map((element) => ruleOf(element, field ?? ''));
-      else this.#leave(`map ${String(set)}`);
+      const elements = field.endsWith('ifname') ? this.#reader.elementsOf(String(set)) : undefined;
+      if (elements === undefined) this.#leave(`map ${String(set)}`);
+      else this.dispatched = elements.map((element) => ruleOf(element, field));
     }
   }
 
