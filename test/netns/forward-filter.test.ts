@@ -9,6 +9,7 @@ import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
 import { linuxPacketTables } from '../../src/dataplane/linux/linux-packet-tables.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
+import { parseCidr } from '../../src/net/cidr.ts';
 import { closedToAll } from '../../src/policy/ruleset/base-chains.ts';
 import { renderPodTable } from '../../src/routing/pod-table.ts';
 import { renderTunnelTable } from '../../src/routing/tunnel-table.ts';
@@ -19,6 +20,7 @@ import { within } from '../support/tcp-echo.ts';
 const signal = new AbortController().signal;
 const scope = new AsyncDisposableStack();
 const tables = linuxPacketTables();
+const POOLS = ['10.65.0.0/16', 'fd00:65::/48'].map(parseCidr);
 const TO = { IPv4: '10.65.0.2', IPv6: 'fd00:65::2' };
 
 let host: TestNetns;
@@ -110,12 +112,13 @@ const HEALTHY: readonly { readonly what: string; readonly setUp: string }[] = [
   { what: 'Docker with nftables', setUp: `nft '${DOCKER}'` },
   {
     what: 'a firewall with the links of pods in a zone that it trusts',
-    setUp: `nft '${FIREWALLD.replace('"npl9*"', '"npl*"')}'`,
+    setUp: `nft '${FIREWALLD.replaceAll('"npl9*"', '"npl*"')}'`,
   },
   {
     what: 'ranges of pods that a table of both families accepts',
     setUp: `nft 'table inet wall { chain forward {
-      type filter hook forward priority 10; policy drop; ip saddr 10.64.0.0/10 accept; ip6 saddr fd00::/8 counter accept
+      type filter hook forward priority 10; policy drop
+      ip saddr 10.64.0.0/10 accept; ip daddr 10.64.0.0/10 accept; ip6 saddr fd00::/8 accept; ip6 daddr fd00::/8 accept; icmpv6 type 135-136 accept
     }; }'`,
   },
 ];
@@ -178,7 +181,7 @@ async function faults(): Promise<readonly Finding[]> {
     ...(await readForwardFilters(await tables.list(signal), tables, signal)),
     ...(await readLegacyFilters('/proc/thread-self', signal)),
   ]);
-  const facts = { forwardDroppers: findDroppers(filters, []), unreadFilters: findUnread(filters, []) };
+  const facts = { forwardDroppers: findDroppers(filters, POOLS), unreadFilters: findUnread(filters, POOLS) };
   const checks = KERNEL_CHECKS.filter(({ id }) => ['kernel/forward-dropped', 'kernel/filter-unread'].includes(id));
   // The checks look at nothing else.
   return judgeAll(checks, facts as unknown as KernelFacts);
