@@ -1,4 +1,5 @@
 /** Expressions of rules of any program, as readable fields. Pure. */
+import { ownValue } from '../../base/own-value.ts';
 import { type HostExpression, NOT_READ } from '../packet-tables.ts';
 import { attributeText, decodeAttributes } from './netlink.ts';
 import { be32Of, listedAttributes } from './nft-messages.ts';
@@ -79,8 +80,8 @@ const VERDICTS: Readonly<Record<number, string>> = {
 export function decodeExpressions(list: Buffer): readonly HostExpression[] {
   return Array.from(listedAttributes(list), (attributes) => {
     const kind = attributeText(attributes.get(NFTA_EXPR.NAME) ?? Buffer.alloc(0));
-    const fields = FIELDS[kind];
-    if (fields === undefined || !Object.hasOwn(FIELDS, kind)) return { kind, content: NOT_READ };
+    const fields = ownValue(FIELDS, kind);
+    if (fields === undefined) return { kind, content: NOT_READ };
     const data = decodeAttributes(attributes.get(NFTA_EXPR.DATA) ?? Buffer.alloc(0));
     const found = fields.split(' ').flatMap((field, index) => {
       const payload = data.get(index + 1);

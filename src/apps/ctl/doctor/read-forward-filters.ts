@@ -34,8 +34,9 @@ export async function readForwardFilters(
       base?.type === 'filter' && base.hook === 'forward' ? [{ chain: name, policy: base.policy }] : [],
     );
     if (bases.length === 0) continue;
-    const rules = readChains(table, await readMaps(table, reader, signal));
-    for (const base of bases) filters.push({ family, table: table.name, ...base, isLegacy: false, rules });
+    const chains = readChains(table, await readMaps(table, reader, signal));
+    for (const base of bases)
+      filters.push({ family, table: table.name, ...base, isLegacy: false, rules: calledFrom(base.chain, chains) });
   }
   return filters;
 }
@@ -60,9 +61,19 @@ async function readMaps(
   return maps;
 }
 
-function readChains({ family, chains }: HostTable, maps: ReadonlyMap<string, readonly HostElement[]>) {
+type Chains = ReadonlyMap<string, readonly FilterRule[]>;
+
+function readChains({ family, chains }: HostTable, maps: ReadonlyMap<string, readonly HostElement[]>): Chains {
   const reader = { family, elementsOf: (map: string) => maps.get(map) };
-  return Object.fromEntries(chains.map(({ name, rules }) => [name, rules.flatMap((rule) => readRule(rule, reader))]));
+  return new Map(chains.map(({ name, rules }) => [name, rules.flatMap((rule) => readRule(rule, reader))]));
+}
+
+/** Returns the chain and those that it calls. */
+function calledFrom(first: string, chains: Chains): ForwardFilter['rules'] {
+  const called = new Set([first]);
+  for (const name of called)
+    for (const { action } of chains.get(name) ?? []) if (action?.startsWith('>') === true) called.add(action.slice(1));
+  return Object.fromEntries([...called].map((name) => [name, chains.get(name) ?? []]));
 }
 
 async function readLegacy(
