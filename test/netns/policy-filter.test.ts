@@ -115,7 +115,10 @@ it('names the rule that the kernel refuses, and leaves the table as it was', asy
   await filter.apply(tableWith(1), { signal });
   const before = await netns.exec('nft', 'list', 'table', 'inet', 'wanted');
   // The kernel takes 128 steps per rule.
-  await expect(filter.apply(tableWith(200), { signal })).rejects.toMatchObject({ facts: { rule: 'large' } });
+  await expect(filter.apply(tableWith(200), { signal })).rejects.toMatchObject({
+    facts: { rule: 'large' },
+    hint: expect.stringContaining('nf_tables'),
+  });
   expect(await netns.exec('nft', 'list', 'table', 'inet', 'wanted')).toBe(before);
 });
 
