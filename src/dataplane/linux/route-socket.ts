@@ -143,10 +143,10 @@ export function kernelFailure(
   }: { readonly explanation?: string | undefined; readonly facts?: Facts; readonly hint?: string } = {},
 ): NetplugError {
   const name = getSystemErrorName(-errno);
+  const advice = name === 'EPERM' ? 'Run as root, with the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN' : hint;
   return new NetplugError('kernel/failed', `Cannot ${what}: ${verdictOf({ errno, explanation })}`, {
     facts: { errno: name, ...facts },
-    ...(name === 'EPERM' ? { hint: 'Run as root, with the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN' } : {}),
-    ...(name !== 'EPERM' && hint !== undefined ? { hint } : {}),
+    ...(advice === undefined ? {} : { hint: advice }),
   });
 }
 

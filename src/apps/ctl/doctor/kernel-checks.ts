@@ -26,7 +26,7 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
         remedy: dropper.isUfw
           ? 'Accept packets of pods now, and set DEFAULT_FORWARD_POLICY="ACCEPT" in /etc/default/ufw to make that permanent'
           : 'Accept packets of pods now, and configure the firewall to make that permanent',
-        command: acceptCommand(dropper),
+        ...(isPlain(dropper) ? { command: acceptCommand(dropper) } : {}),
       })),
   },
   {
@@ -133,6 +133,11 @@ function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): F
       command: `sysctl -w net/${path}=${wanted}`,
     },
   ];
+}
+
+/** Reports whether the names, which any program may have chosen, can stand in a command as they are. */
+function isPlain({ table, chain, insertInto }: ForwardDropper): boolean {
+  return [table, chain, insertInto].every((name) => /^[\w./-]+$/.test(name));
 }
 
 /** Returns a command of the tool that owns the table, since iptables cannot read every rule that nft writes. */

@@ -92,6 +92,24 @@ describe('doctor checks of the kernel', () => {
     'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),
   });
 
+  it('suggest no command with names that a shell would not take as they are', () => {
+    const check = KERNEL_CHECKS.find(({ id }) => id === 'kernel/forward-dropped');
+    const dropper = {
+      family: 'inet',
+      table: 'wall',
+      chain: 'f',
+      isLegacy: false,
+      insertInto: 'f',
+      isUfw: false,
+    } as const;
+    const [plain, odd] = ['wall', 'wall; reboot'].map((table) =>
+      check?.judge({ ...KERNEL, forwardDroppers: [{ ...dropper, table }] }),
+    );
+    expect(plain).toMatchObject([{ command: expect.stringContaining('nft insert rule inet wall f ') }]);
+    expect(odd).toMatchObject([{ found: 'chain f of table "inet wall; reboot" drops packets of pods' }]);
+    expect(odd?.[0]).not.toHaveProperty('command');
+  });
+
   it('ignore settings of a family that no pod has', () => {
     const state = { ...KERNEL, families: new Set<4 | 6>([4]), ...sysctl('ipv6/conf/all/forwarding', '0') };
     expect(KERNEL_CHECKS.flatMap(({ judge }) => judge(state))).toEqual([]);
