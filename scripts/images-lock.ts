@@ -13,7 +13,7 @@ import {
   type LockedPackage,
   parseStanzas,
 } from './images/debian-packages.ts';
-import { BUILD_PACKAGES, DEBIAN_FILES, DEBIAN_RELEASE, OTHER_RELEASES } from './images/declared.ts';
+import { BUILD_PACKAGES, DEBIAN_FILES, DEBIAN_RELEASE } from './images/declared.ts';
 
 /** `name_version_architecture.deb`, where a colon of the version is written as a percent code. */
 const URI = /^'\S+' ([^_\s]+)_([^_\s]+)_[^_\s]+\.deb /gm;
@@ -28,14 +28,13 @@ for (const [architecture, packages] of Object.entries(lock.packages))
   process.stdout.write(`images: ${architecture} is locked to ${String(packages.length)} packages\n`);
 
 function lockFor(architecture: DebianArchitecture): readonly LockedPackage[] {
-  const releases = [DEBIAN_RELEASE, ...Object.keys(OTHER_RELEASES)];
-  return withAptRoot({ releases, only: OTHER_RELEASES, architecture }, (apt) => {
+  return withAptRoot({ architecture }, (apt) => {
     const declared = Object.values(DEBIAN_FILES).flatMap(({ files }) => Object.keys(files));
     const plan = apt.get(['install', '--print-uris', '-y', '--no-install-recommends', ...declared, ...BUILD_PACKAGES]);
     const chosen = [...plan.matchAll(URI)].map(
       ([, name = '', version = '']) => `${name}=${decodeURIComponent(version)}`,
     );
-    if (chosen.length === 0) throw new Error(`apt names no packages of ${releases.join(' and ')} for ${architecture}`);
+    if (chosen.length === 0) throw new Error(`apt names no packages of ${DEBIAN_RELEASE} for ${architecture}`);
     const all = parseStanzas(apt.cache(['show', ...chosen])).map(lockedFrom);
     fetch(apt, all);
     const files = new DebianFileSet(new Map(all.map((one) => [one.name, folderOf(one)])), architecture);

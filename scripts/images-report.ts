@@ -1,7 +1,8 @@
 // Known vulnerabilities of what the images contain, as far as the registries of npm and Debian say, and what was not asked.
 import { spawnSync } from 'node:child_process';
 import { withAptRoot } from './images/apt-root.ts';
-import { type DebianArchitecture, parseStanzas, readLock, releasesOf } from './images/debian-packages.ts';
+import { type DebianArchitecture, parseStanzas, readLock } from './images/debian-packages.ts';
+import { DEBIAN_RELEASE } from './images/declared.ts';
 import { newerPackages } from './images/newer-packages.ts';
 
 /** Exits with 1 when something is known, 2 when a registry could not be asked. */
@@ -42,30 +43,24 @@ function reportNpm(): void {
 
 /** Debian fixes vulnerabilities by newer packages of the same release. */
 function reportDebian(architecture: DebianArchitecture): void {
-  const all = readLock().packages[architecture];
-  for (const release of releasesOf(all)) {
-    const locked = all.filter((one) => one.release === release);
-    try {
-      const offered = withAptRoot({ releases: [release], architecture }, (apt) =>
-        parseStanzas(apt.cache(['show', ...locked.map(({ name }) => name)])),
-      );
-      const newer = newerPackages(locked, offered);
-      for (const { name, version, offered: other } of newer) {
-        lines.push(`debian ${architecture}: ${name} ${version} is replaced by ${other}; run "make images-lock"`);
-      }
-      if (newer.length === 0) {
-        lines.push(
-          `debian ${architecture}: no newer version of the ${String(locked.length)} packages in ${release}, its updates and its security fixes`,
-        );
-      } else {
-        status ||= FOUND;
-      }
-    } catch (cause) {
+  const locked = readLock().packages[architecture];
+  try {
+    const offered = withAptRoot({ architecture }, (apt) =>
+      parseStanzas(apt.cache(['show', ...locked.map(({ name }) => name)])),
+    );
+    const newer = newerPackages(locked, offered);
+    for (const { name, version, offered: other } of newer)
+      lines.push(`debian ${architecture}: ${name} ${version} is replaced by ${other}; run "make images-lock"`);
+    if (newer.length === 0)
       lines.push(
-        `not asked: Debian's archive of ${release} for ${architecture}: ${cause instanceof Error ? (cause.message.split('\n')[0] ?? '') : String(cause)}`,
+        `debian ${architecture}: no newer version of the ${String(locked.length)} packages in ${DEBIAN_RELEASE}, its updates and its security fixes`,
       );
-      status = NOT_ASKED;
-    }
+    else status ||= FOUND;
+  } catch (cause) {
+    lines.push(
+      `not asked: Debian's archive of ${DEBIAN_RELEASE} for ${architecture}: ${cause instanceof Error ? (cause.message.split('\n')[0] ?? '') : String(cause)}`,
+    );
+    status = NOT_ASKED;
   }
 }
 

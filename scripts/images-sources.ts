@@ -1,18 +1,17 @@
 // Fetches the source packages of everything that the images take from Debian: to pass on with the images.
 import { mkdirSync } from 'node:fs';
 import { withAptRoot } from './images/apt-root.ts';
-import { readLock, releasesOf } from './images/debian-packages.ts';
+import { readLock } from './images/debian-packages.ts';
 
 const FOLDER = 'dist/images/sources';
 
 const { packages } = readLock();
-const releases = releasesOf(Object.values(packages).flat());
 const sources = [
   ...new Set(Object.values(packages).flatMap((locked) => locked.map(({ source }) => source.replace(' ', '=')))),
 ].sort();
 mkdirSync(FOLDER, { recursive: true });
 try {
-  withAptRoot({ releases, architecture: 'amd64', types: ['deb', 'deb-src'] }, (apt) => {
+  withAptRoot({ architecture: 'amd64', types: ['deb', 'deb-src'] }, (apt) => {
     apt.get(['source', '--download-only', ...sources], FOLDER);
   });
   process.stdout.write(`images: source packages of ${String(sources.length)} names are in ${FOLDER}\n`);

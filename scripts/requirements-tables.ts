@@ -58,7 +58,6 @@ const TABLES: Readonly<Record<string, readonly (readonly string[])[]>> = {
       'The oldest release that still receives fixes. Kubernetes asks for more: 5.13 for kube-proxy in nftables mode, 6.3 for pods with user namespaces',
       '`doctor` reports `kernel/too-old`; `test/netns`',
     ],
-    ['nftables', '1.0 and later', '1.0.6', 'Batches in JSON', '`nat-packet-filter.test.ts`'],
     [
       'glibc',
       '2.28 and later',

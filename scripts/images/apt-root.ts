@@ -1,9 +1,10 @@
-// apt for other releases of Debian and another architecture than the machine's own, from the mirrors that the machine uses.
+// apt for another release of Debian and another architecture than the machine's own, from the mirrors that the machine uses.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DEBIAN_KEYRING, listDebianArchives } from '../components/debian-suite.ts';
+import { DEBIAN_RELEASE } from './declared.ts';
 
 export interface AptRoot {
   /** Runs apt-get in the folder and returns its output. */
@@ -13,41 +14,30 @@ export interface AptRoot {
 }
 
 export interface AptRootOptions {
-  /** Code names of releases of Debian. */
-  readonly releases: readonly string[];
-  /** Packages to install from one of the releases, by its code name; no other package of that release is installed. */
-  readonly only?: Readonly<Record<string, readonly string[]>>;
   /** As Debian names it. */
   readonly architecture: string;
   /** `deb`, and `deb-src` for sources as well. */
   readonly types?: readonly ('deb' | 'deb-src')[];
 }
 
-/** Priorities of apt: a version is never installed, or even when another one is newer. */
-const NEVER = -1;
-const ALWAYS = 1001;
 /** Most of its output is lists of packages. */
 const MAX_OUTPUT = 256 * 1024 * 1024;
 
 /**
- * Runs `use` with an apt that knows the releases with their updates and security fixes, and no installed package. Nothing of
+ * Runs `use` with an apt that knows the release of the images with its updates and security fixes, and no installed package. Nothing of
  * the machine's own apt changes.
  */
-export function withAptRoot<T>(
-  { releases, only = {}, architecture, types = ['deb'] }: AptRootOptions,
-  use: (apt: AptRoot) => T,
-): T {
+export function withAptRoot<T>({ architecture, types = ['deb'] }: AptRootOptions, use: (apt: AptRoot) => T): T {
   const dir = mkdtempSync(join(tmpdir(), 'netplug-apt-'));
   try {
     for (const folder of ['lists/partial', 'cache/archives/partial', 'etc/preferences.d'])
       mkdirSync(join(dir, folder), { recursive: true });
     const sources = listDebianArchives().flatMap(({ mirror, release: own, part }) =>
-      releases.flatMap((release) =>
-        types.map((type) => `${type} [signed-by=${DEBIAN_KEYRING}] ${mirror} ${part.replace(own, release)} main\n`),
+      types.map(
+        (type) => `${type} [signed-by=${DEBIAN_KEYRING}] ${mirror} ${part.replace(own, DEBIAN_RELEASE)} main\n`,
       ),
     );
     writeFileSync(join(dir, 'sources.list'), sources.join(''));
-    writeFileSync(join(dir, 'etc/preferences.d/releases'), Object.entries(only).map(preferences).join(''));
     writeFileSync(join(dir, 'status'), '');
     const settings = {
       'Dir::Etc': join(dir, 'etc'),
@@ -80,16 +70,4 @@ export function withAptRoot<T>(
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
-}
-
-/** Returns settings for apt that install the packages from the release, whatever other releases have, and no others. */
-function preferences([release, names]: readonly [string, readonly string[]]): string {
-  const stanza = (packages: string, pin: string, priority: number): string =>
-    `Package: ${packages}\nPin: release ${pin}\nPin-Priority: ${String(priority)}\n\n`;
-  // The code name of its security fixes is `bookworm-security`.
-  return [
-    stanza('*', `n=${release}*`, NEVER),
-    stanza(names.join(' '), `n=${release}*`, ALWAYS),
-    stanza(names.join(' '), 'n=*', NEVER),
-  ].join('');
 }

@@ -118,7 +118,7 @@ function layersOf(
     tools: () => {
       const tools = files.layer('tools', libraries);
       return {
-        comment: `BIRD, nft and tools of Debian, standard CNI plugins`,
+        comment: 'BIRD and tools of Debian, standard CNI plugins',
         time: lock.time,
         entries: [...tools.entries, offer('tools', tools), ...cniPlugins(architecture), cniPluginLicenses()],
       };

@@ -15,7 +15,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cacheFolder } from '../../test/support/components.ts';
 import { type AptRoot, withAptRoot } from './apt-root.ts';
-import { releaseOf } from './declared.ts';
 
 /** As Debian names them. */
 export type DebianArchitecture = 'amd64' | 'arm64';
@@ -23,8 +22,6 @@ export type DebianArchitecture = 'amd64' | 'arm64';
 export interface LockedPackage {
   readonly name: string;
   readonly version: string;
-  /** Code name of the release of Debian that it comes from. */
-  readonly release: string;
   /** Source package and its version. */
   readonly source: string;
   readonly sha256: string;
@@ -59,7 +56,7 @@ export function unpackLocked(architecture: DebianArchitecture): ReadonlyMap<stri
   const locked = readLock().packages[architecture];
   const missing = locked.filter((one) => !existsSync(folderOf(one)));
   if (missing.length > 0) {
-    withAptRoot({ releases: releasesOf(missing), architecture }, (apt) => {
+    withAptRoot({ architecture }, (apt) => {
       refuseOthers(missing, parseStanzas(apt.cache(['show', ...missing.map(({ name }) => name)])));
       fetch(apt, missing);
     });
@@ -122,16 +119,11 @@ export function parseStanzas(text: string): readonly Stanza[] {
     .filter((stanza) => stanza['Package'] !== undefined);
 }
 
-/** Returns the code names of the releases of Debian that the packages come from. */
-export function releasesOf(packages: readonly LockedPackage[]): readonly string[] {
-  return [...new Set(packages.map(({ release }) => release))].sort();
-}
-
 /** Returns the stanza as a package of a lock. */
 export function lockedFrom(stanza: Stanza): LockedPackage {
   const { Package: name = '', Version: version = '', SHA256: sha256 = '', Source: source = '' } = stanza;
   const [sourceName = name, sourceVersion = version] = source === '' ? [] : source.replaceAll(/[()]/g, '').split(' ');
-  return { name, version, release: releaseOf(name), source: `${sourceName} ${sourceVersion}`, sha256 };
+  return { name, version, source: `${sourceName} ${sourceVersion}`, sha256 };
 }
 
 /** Returns the control file of an unpacked package. */

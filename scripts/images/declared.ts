@@ -1,14 +1,7 @@
 // What the images contain: declared once, for the lock, the build, the SBOM and docs/images.md.
 
-/** Code name of the release of Debian that packages come from, unless OTHER_RELEASES names another. */
+/** Code name of the release of Debian that packages come from. */
 export const DEBIAN_RELEASE = 'trixie';
-/**
- * Packages that come from another release of Debian. nft: what nft 1.1.3 writes crashes an nft 1.0.6 of the host that lists
- * tables. The libraries are those that decide what nft writes and prints; its other ones come from DEBIAN_RELEASE.
- */
-export const OTHER_RELEASES: Readonly<Record<string, readonly string[]>> = {
-  bookworm: ['nftables', 'libjansson4', 'libmnl0', 'libnftables1', 'libnftnl11', 'libxtables12'],
-};
 /** Registry and repository that names of images start with, unless another is given. */
 export const DEFAULT_REGISTRY = 'netplug.io';
 
@@ -27,7 +20,7 @@ export interface DeclaredImage {
 
 export const IMAGES: Readonly<Record<ImageName, DeclaredImage>> = {
   'netplug-node': {
-    title: 'netplug on every node: agent, plugin, BIRD and nft',
+    title: 'netplug on every node: agent, plugin and BIRD',
     layers: ['libraries', 'executable', 'tools', 'plugin'],
     command: ['netplug-agent'],
     user: '0:0',
@@ -81,7 +74,6 @@ export const DEBIAN_FILES: Readonly<Record<'libraries' | 'tools', DebianFiles>> 
     files: {
       bird2: ['usr/sbin/bird', 'usr/sbin/birdcl'],
       iproute2: ['usr/bin/ip'],
-      nftables: ['usr/sbin/nft'],
       // For netplugctl diags, and kubectl cp.
       tar: ['usr/bin/tar'],
       // For netplugctl doctor, and for programs of the host.
@@ -93,9 +85,3 @@ export const DEBIAN_FILES: Readonly<Record<'libraries' | 'tools', DebianFiles>> 
 
 /** Packages that are not in the images, but needed to build them. */
 export const BUILD_PACKAGES = ['musl-dev'] as const;
-
-/** Returns the code name of the release of Debian that the package comes from. */
-export function releaseOf(name: string): string {
-  const [release] = Object.entries(OTHER_RELEASES).find(([, names]) => names.includes(name)) ?? [DEBIAN_RELEASE];
-  return release;
-}

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { moduleFolder, program } from '../../test/support/components.ts';
 import { findGo } from '../components/find-go.ts';
 import type { LockedPackage } from './debian-packages.ts';
-import { CNI_PLUGINS } from './declared.ts';
+import { CNI_PLUGINS, DEBIAN_RELEASE } from './declared.ts';
 import type { Entry } from './entry.ts';
 
 const LICENSE_FILES = '{LICENSE,LICENCE,NOTICE,COPYING}{,.md,.txt}';
@@ -23,7 +23,7 @@ export function netplugLicenses(): readonly Entry[] {
 /** Returns a file that names the source package of each package, and how to get it. */
 export function sourceOffer(layer: string, packages: readonly LockedPackage[]): Entry {
   const lines = packages.map(
-    ({ name, version, release, source }) => `${name} ${version} of ${release}: source package ${source}`,
+    ({ name, version, source }) => `${name} ${version} of ${DEBIAN_RELEASE}: source package ${source}`,
   );
   const text = `Files of the packages below come from Debian without changes. Debian distributes the source code of each one as the source
 package of the version that is named: "apt-get source NAME=VERSION" with a deb-src line for the release that

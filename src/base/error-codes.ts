@@ -48,7 +48,6 @@ export const ERRORS = {
   'kernel/module-missing': permanent(113, 69, 'The kernel lacks the module for a kind of tunnel that an IP pool needs.'),
   'cni/record-failed': transient(114, 74, 'A file in the state folder that records an attachment for the agent could not be written, read or removed.'),
   'kernel/failed': transient(112, 71, 'The kernel refused a change of links, addresses or routes.'),
-  'kernel/nft-missing': permanent(118, 72, 'The program `nft` is not installed where the agent runs, so the agent cannot set up address translation.'),
   'check/mismatch': permanent(120, 1, 'CHECK found a difference between the kernel, the datastore and the result of ADD.'),
   'store/refused': permanent(130, 77, 'The datastore refused the credentials, or its certificate is not trusted.'),
   'store/unbound-token': permanent(133, 77, 'The token of the plugin or the agent is bound to no node, or to another one: the admission policies refuse its writes.'),

@@ -14,9 +14,10 @@ import type { CtlPorts } from '../apps/ctl/ports.ts';
 import type { Screen } from '../apps/ctl/screen.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
+import { linuxPacketTables } from '../dataplane/linux/linux-packet-tables.ts';
 import { linuxPacketProbe } from '../dataplane/linux/linux-packet-probe.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
-import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
+import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import type { Datastore, OrchSettings } from '../config/connection.ts';
 import { openKvInspector } from '../datastore/kv/kv-inspector.ts';
 import { openOrchInspector } from '../datastore/orch/orch-inspector.ts';
@@ -72,8 +73,9 @@ export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): Ct
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
     openHostNetwork: () => linuxHostNetwork({ recordFolder: stateDir(env) }),
-    openPacketFilter: () => new NftPacketFilter(),
+    openFilter: () => NftPolicyFilter.open(),
     openPacketProbe: () => linuxPacketProbe(),
+    openPacketTables: () => linuxPacketTables(),
     bird: birdIn(env),
     tryLockFile,
     planRecords: planRecordsIn(env),

@@ -37,7 +37,6 @@ import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { linuxPacketReports } from '../dataplane/linux/linux-packet-reports.ts';
 import { LinuxFlowTable } from '../dataplane/linux/linux-flow-table.ts';
-import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import { ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
@@ -104,8 +103,8 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const agent = new FollowClient(send);
   // On etcd a stream costs the same with more ranges. The API has a watch for each kind.
   const followed = datastore.type === 'orch' ? new JoinedFollow({ shared: agent, own: store }, isSharedQuery) : store;
-  // A temporary file of a killed agent is removed with the folder, at the next boot or by a purge.
-  const filter = new NftPacketFilter({ folder: ownFolder(env) });
+  // A kernel that cannot filter is named by the parts that need it.
+  using tables = new OpenedOnce(() => NftPolicyFilter.open());
   const linked = {
     attachments: new AttachmentFiles(attachmentFolder(env)),
     listAttached: attachedIn(linuxKernel()),
@@ -115,7 +114,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     recordFolder: state,
   });
   const base = { clock: systemClock, random: systemRandom, log };
-  const networkPorts = { ...base, store, host, filter };
+  const networkPorts = { ...base, store, host, filter: () => tables.get() };
   const connectingNetwork = (): NodeNetwork =>
     new NodeNetwork(
       {
@@ -280,11 +279,4 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       while (!tryLockFile(lock)) await systemClock.sleep(LOCK_PERIOD_MS, signal);
     },
   });
-}
-
-/** Returns the folder for files that need not survive a reboot; creates it when it is missing. */
-function ownFolder(env: NodeJS.ProcessEnv): string {
-  const folder = readVariable(env, 'NETPLUG_RUN_DIR');
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  return folder;
 }

@@ -10,6 +10,8 @@ export interface PortSpan {
   readonly last: number;
 }
 
+export type AddressType = 'local' | 'broadcast' | 'multicast';
+
 export type ConnectionState = 'new' | 'established' | 'related' | 'invalid' | 'untracked';
 
 /** A condition of a rule. With `isNegated` it holds when the rest does not. */
@@ -63,8 +65,23 @@ export type FilterMatch =
       readonly name: string;
       readonly isNegated?: boolean;
     }
-  /** The destination is an address of the host. */
-  | { readonly kind: 'to host' }
+  /** The type of the address by the routes of the host, or by those of the interface that the packet leaves by. */
+  | {
+      readonly kind: 'address type';
+      readonly side: PacketSide;
+      readonly type: AddressType;
+      readonly isOfLeaving?: boolean;
+      readonly isNegated?: boolean;
+    }
+  /** The host has no route to the source by the interface that the packet came in by. */
+  | { readonly kind: 'foreign source' }
+  /** Must follow a match of protocols. Bytes from the transport header on; a packet too short for them matches neither way. */
+  | {
+      readonly kind: 'payload';
+      readonly offset: number;
+      readonly bytes: readonly number[];
+      readonly isNegated?: boolean;
+    }
   /** Connection tracking translates the destination of the connection. */
   | { readonly kind: 'translated' }
   /** An action `mark` has set its bit. */
@@ -88,6 +105,16 @@ export type FilterAction =
   /** Sends the first bytes of the packet to the NFLOG group. */
   | { readonly kind: 'report'; readonly group: number; readonly prefix: string }
   | { readonly kind: 'untrack' }
+  /** Sets the source to an address of the interface that the packet leaves by, and the port to a random one. */
+  | { readonly kind: 'masquerade' }
+  /** Sets the address of the side to what the map has for the address of the packet, or for both. Matches only those that it has. */
+  | {
+      readonly kind: 'translate';
+      readonly side: PacketSide;
+      readonly family: Family;
+      readonly by: PacketSide | 'both';
+      readonly map: string;
+    }
   /** Sets or clears one bit of the packet mark, which rules at later hooks find. */
   | { readonly kind: 'mark'; readonly isSet: boolean }
   /** Ends the evaluation in this base chain. */
@@ -109,7 +136,7 @@ export interface TableRule {
 
 /** Place where the kernel calls a base chain. */
 export interface FilterHook {
-  readonly type: 'filter';
+  readonly type: 'filter' | 'nat';
   readonly hook: 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';
   readonly priority: number;
 }
@@ -136,7 +163,14 @@ export type FilterSet =
   /** Interfaces, which `limit each` adds. */
   | { readonly kind: 'limits'; readonly elements: ReadonlySet<string> }
   /** Chains by name of an interface. */
-  | { readonly kind: 'interfaces'; readonly elements: ReadonlyMap<string, string> };
+  | { readonly kind: 'interfaces'; readonly elements: ReadonlyMap<string, string> }
+  /** `10.65.0.1` to `203.0.113.1`. The key is `by` both addresses `10.65.0.1 10.65.0.1`, or by one. */
+  | {
+      readonly kind: 'translations';
+      readonly family: Family;
+      readonly by: 'one' | 'both';
+      readonly elements: ReadonlyMap<string, string>;
+    };
 
 /** The desired state of a table of family `inet`. What is the same object as before is unchanged. */
 export interface FilterTable {
@@ -181,6 +215,9 @@ export interface PolicyFilter {
   /** Returns which kinds of actions the kernel refuses because it lacks their module. @throws kernel/failed */
   missingLogs(signal: AbortSignal): Promise<ReadonlySet<PacketLog>>;
 
+  /** Reports whether there is a table of that name. @throws kernel/failed */
+  has(table: string, signal: AbortSignal): Promise<boolean>;
+
   /** Makes the table unless there is one of its name. Reports whether it did. @throws kernel/failed */
   create(table: FilterTable, signal: AbortSignal): Promise<boolean>;
 
@@ -196,3 +233,6 @@ export interface PolicyFilter {
   /** Removes the table. Succeeds when there is none. @throws kernel/failed */
   remove(table: string, signal: AbortSignal): Promise<void>;
 }
+
+/** What programs need that write whole tables. */
+export type TableFilter = Pick<PolicyFilter, 'apply' | 'has' | 'remove'>;

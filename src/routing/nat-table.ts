@@ -1,23 +1,8 @@
+import type { FilterSet, FilterTable, TableRule } from '../dataplane/policy-filter.ts';
 import { FAMILIES, type Family } from '../net/address.ts';
-import { type Cidr, outermostCidrs } from '../net/cidr.ts';
-import type { NftChain, NftObject, NftTable } from '../dataplane/packet-filter.ts';
-import { type FloatingAddress, floatingObjects } from './nat-floating.ts';
-import {
-  ACCEPT,
-  ADDRESS_TYPES,
-  ESTABLISHED,
-  MASQUERADE,
-  addressType,
-  goesOutside,
-  headerAddress,
-  isIn,
-  isOfNoType,
-  isOfType,
-  leavesBy,
-  setName,
-  prefixOf,
-  rule,
-} from './nft-statements.ts';
+import { type Cidr, formatCidr, outermostCidrs } from '../net/cidr.ts';
+import { ACCEPT, goesOutside, rule, setName } from './filter-parts.ts';
+import { type FloatingAddress, floatingPart, type NatPart } from './nat-floating.ts';
 
 export const NAT_TABLE = 'netplug-nat';
 
@@ -33,49 +18,76 @@ export interface NatInput {
   readonly tunnels: readonly string[];
 }
 
-const CHAINS: readonly NftChain[] = [
-  { name: 'prerouting', type: 'nat', hook: 'prerouting', prio: -100, policy: 'accept' },
-  { name: 'output', type: 'nat', hook: 'output', prio: -100, policy: 'accept' },
-  { name: 'postrouting', type: 'nat', hook: 'postrouting', prio: 100, policy: 'accept' },
-];
+/** The table of address translation. */
+export interface NatTable extends FilterTable {
+  /** Whether nothing is translated: then it belongs on a host only where it exists already. */
+  readonly isIdle: boolean;
+}
 
 /**
  * Renders the table of address translation of a node. With nothing to translate, an existing table keeps its chains and
  * one rule that tracks connections: without them the kernel would stop translating established connections.
  */
-export function renderNat(input: NatInput): NftTable {
-  const objects = [...FAMILIES.flatMap((family) => familyObjects(family, input)), ...tunnelRules(input.tunnels)];
-  const rules = objects.filter((object) => 'rule' in object);
-  const chains = CHAINS.map((chain) => ({ chain }));
-  if (rules.length === 0)
-    return { name: NAT_TABLE, objects: [...chains, rule('postrouting', ESTABLISHED, ACCEPT)], onlyIfExists: true };
-  const sets = objects.filter((object) => !('rule' in object));
-  return { name: NAT_TABLE, objects: [...sets, ...chains, ...rules] };
+export function renderNat(input: NatInput): NatTable {
+  const parts = FAMILIES.map((family) => familyPart(family, input));
+  const [arriving, leaving] = [parts.flatMap((each) => each.arriving), parts.flatMap((each) => each.leaving)];
+  const translating = [...leaving, ...input.tunnels.toSorted().map(tunnelRule)];
+  const isIdle = arriving.length + translating.length === 0;
+  const tracking = rule('established', { kind: 'state', states: ['established'] }, ACCEPT);
+  return {
+    name: NAT_TABLE,
+    chains: new Map([
+      ['prerouting', { hook: { type: 'nat', hook: 'prerouting', priority: -100 }, rules: arriving }],
+      ['output', { hook: { type: 'nat', hook: 'output', priority: -100 }, rules: arriving }],
+      [
+        'postrouting',
+        { hook: { type: 'nat', hook: 'postrouting', priority: 100 }, rules: isIdle ? [tracking] : translating },
+      ],
+    ]),
+    sets: new Map(parts.flatMap((each) => each.sets)),
+    isIdle,
+  };
 }
 
 /** The first matching source translation wins, so rules for floating addresses precede masquerading. */
-function familyObjects(family: Family, input: NatInput): readonly NftObject[] {
-  const floating = input.floating.filter((pair) => pair.external.family === family && pair.internal.family === family);
-  const objects = [...floatingObjects(family, floating), ...outgoingObjects(family, input.natPools)];
-  return objects.length === 0 ? [] : [poolSet('pools', family, input.allPools), ...objects];
-}
-
-function outgoingObjects(family: Family, natPools: readonly Cidr[]): readonly NftObject[] {
-  if (!natPools.some(({ base }) => base.family === family)) return [];
-  const fromPool = isIn(headerAddress(family, 'saddr'), setName('nat-pools', family));
-  return [poolSet('nat-pools', family, natPools), rule('postrouting', fromPool, ...goesOutside(family), MASQUERADE)];
+function familyPart(family: Family, input: NatInput): NatPart {
+  const floating = floatingPart(
+    family,
+    input.floating.filter((pair) => pair.external.family === family && pair.internal.family === family),
+  );
+  const isMasquerading = input.natPools.some(({ base }) => base.family === family);
+  if (floating.sets.length === 0 && !isMasquerading) return floating;
+  const fromPool = setName('nat-pools', family);
+  const masquerading = isMasquerading
+    ? [
+        rule(fromPool, { kind: 'member', side: 'source', family, set: fromPool }, ...goesOutside(family), {
+          kind: 'masquerade',
+        }),
+      ]
+    : [];
+  return {
+    sets: [
+      [setName('pools', family), poolSet(family, input.allPools)],
+      ...floating.sets,
+      ...(isMasquerading ? [[fromPool, poolSet(family, input.natPools)] as const] : []),
+    ],
+    arriving: floating.arriving,
+    leaving: [...floating.leaving, ...masquerading],
+  };
 }
 
 /** Masquerades the host's own packets into a tunnel, whose answers would otherwise bypass the tunnel or get lost. */
-function tunnelRules(tunnels: readonly string[]): readonly NftObject[] {
-  if (tunnels.length === 0) return [];
-  const isOwn = isOfType(addressType('saddr'), 'local');
-  const isOfAnotherDevice = isOfNoType(addressType('saddr', 'oif'), ['local']);
-  return [rule('postrouting', leavesBy(tunnels.toSorted()), isOwn, isOfAnotherDevice, MASQUERADE)];
+function tunnelRule(device: string): TableRule {
+  return rule(
+    'tunnel',
+    { kind: 'interface', direction: 'out', name: device },
+    { kind: 'address type', side: 'source', type: 'local' },
+    { kind: 'address type', side: 'source', type: 'local', isOfLeaving: true, isNegated: true },
+    { kind: 'masquerade' },
+  );
 }
 
-function poolSet(name: string, family: Family, pools: readonly Cidr[]): NftObject {
-  const elem = outermostCidrs(pools.filter(({ base }) => base.family === family)).map(prefixOf);
-  const set = { name: setName(name, family), type: ADDRESS_TYPES[family], flags: ['interval'] };
-  return { set: elem.length === 0 ? set : { ...set, elem } };
+function poolSet(family: Family, pools: readonly Cidr[]): FilterSet {
+  const ofFamily = outermostCidrs(pools.filter(({ base }) => base.family === family));
+  return { kind: 'nets', family, elements: new Set(ofFamily.map(formatCidr)) };
 }

@@ -1,17 +1,6 @@
-import type { NftChain, NftObject, NftStatement, NftTable } from '../dataplane/packet-filter.ts';
+import type { FilterMatch, FilterTable, TableRule } from '../dataplane/policy-filter.ts';
 import { type Address, FAMILIES, type Family, formatAddress } from '../net/address.ts';
-import {
-  ACCEPT,
-  ADDRESS_TYPES,
-  COMES_FROM_POD,
-  DROP,
-  headerAddress,
-  isIn,
-  isNotIn,
-  isOfFamily,
-  setName,
-  rule,
-} from './nft-statements.ts';
+import { ACCEPT, COMES_FROM_POD, DROP, rule, setName } from './filter-parts.ts';
 import { type TunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from './tunnels.ts';
 
 export const TUNNEL_TABLE = 'netplug-tunnels';
@@ -24,63 +13,66 @@ export interface TunnelInput {
   readonly nodes: readonly Address[];
 }
 
-const INPUT: NftChain = { name: 'input', type: 'filter', hook: 'input', prio: 0, policy: 'accept' };
-const FORWARD: NftChain = { name: 'forward', type: 'filter', hook: 'forward', prio: 0, policy: 'accept' };
-
-const IS_VXLAN: NftStatement = {
-  match: { op: '==', left: { payload: { protocol: 'udp', field: 'dport' } }, right: VXLAN_PORT },
-};
+const [UDP, IPIP] = [17, 4];
+const IS_VXLAN: readonly FilterMatch[] = [
+  { kind: 'protocol', protocols: [UDP] },
+  { kind: 'ports', side: 'destination', spans: [{ first: VXLAN_PORT, last: VXLAN_PORT }] },
+];
+const IS_IPIP: readonly FilterMatch[] = [{ kind: 'protocol', protocols: [IPIP] }];
 /** Does not match a fragment that is too short to contain the VNI, so the table drops it like one with the netplug VNI. */
-const IS_OTHER_VXLAN: NftStatement = {
-  match: { op: '!=', left: { payload: { base: 'th', offset: 96, len: 24 } }, right: VXLAN_VNI },
+const IS_OTHER_VXLAN: FilterMatch = {
+  kind: 'payload',
+  offset: 12,
+  bytes: [VXLAN_VNI >> 16, (VXLAN_VNI >> 8) & 0xff, VXLAN_VNI & 0xff],
+  isNegated: true,
 };
-/** The protocol number in the IPv4 header. */
-const IPIP_PROTOCOL = 4;
-const IS_IPIP: NftStatement = { match: { op: '==', left: { meta: { key: 'l4proto' } }, right: IPIP_PROTOCOL } };
 
 /**
  * Renders the table that drops tunnel packets whose source address is not that of another node. Also drops those that
  * this node forwards to another node: translated on the way, they would come from this node's address. Accepts VXLAN
- * packets of other VNIs. Without tunnels the table is empty, which removes it.
+ * packets of other VNIs. Without tunnels there is no table.
  */
-export function renderTunnelTable({ tunnels, nodes }: TunnelInput): NftTable {
+export function renderTunnelTable({ tunnels, nodes }: TunnelInput): FilterTable | undefined {
   const filtered = FAMILIES.flatMap((family) => {
     const kinds = tunnels.filter((kind) => TUNNELS[kind].family === family);
     const matches = [...new Set(kinds.map((kind) => (kind === 'ipip4' ? IS_IPIP : IS_VXLAN)))];
     return matches.map((match) => ({ family, match }));
   });
-  if (filtered.length === 0) return { name: TUNNEL_TABLE, objects: [] };
-  const families = new Set(filtered.map(({ family }) => family));
+  if (filtered.length === 0) return undefined;
+  const ofOthers = filtered.some(({ match }) => match === IS_VXLAN)
+    ? [rule('other-vxlan', ...IS_VXLAN, IS_OTHER_VXLAN, ACCEPT)]
+    : [];
+  const chain = (hook: 'input' | 'forward') => ({
+    hook: { type: 'filter', hook, priority: 0 } as const,
+    rules: [...ofOthers, ...filtered.flatMap(({ family, match }) => dropRules(hook, family, match))],
+  });
   return {
     name: TUNNEL_TABLE,
-    objects: [
-      ...[...families].map((family) => nodeSet(family, nodes)),
-      { chain: INPUT },
-      { chain: FORWARD },
-      ...(filtered.some(({ match }) => match === IS_VXLAN)
-        ? [INPUT, FORWARD].map(({ name }) => rule(name, IS_VXLAN, IS_OTHER_VXLAN, ACCEPT))
-        : []),
-      ...filtered.flatMap(({ family, match }) => dropRules(family, match)),
-    ],
+    chains: new Map([
+      ['input', chain('input')],
+      ['forward', chain('forward')],
+    ]),
+    sets: new Map(
+      [...new Set(filtered.map(({ family }) => family))].map((family) => [
+        setName('nodes', family),
+        { kind: 'addresses', family, elements: new Set(ofFamily(family, nodes).map(formatAddress)) },
+      ]),
+    ),
   };
 }
 
 /** Also drops packets that come from the link of a pod with the address of a node. */
-function dropRules(family: Family, isTunnel: NftStatement): readonly NftObject[] {
+function dropRules(hook: 'input' | 'forward', family: Family, isTunnel: readonly FilterMatch[]): readonly TableRule[] {
   const set = setName('nodes', family);
-  const isStranger = isNotIn(headerAddress(family, 'saddr'), set);
-  const isToNode = isIn(headerAddress(family, 'daddr'), set);
+  const isConcerned: FilterMatch =
+    hook === 'input' ? { kind: 'family', family } : { kind: 'member', side: 'destination', family, set };
+  const isStranger: FilterMatch = { kind: 'member', side: 'source', family, set, isNegated: true };
   return [
-    rule(INPUT.name, isOfFamily(family), isTunnel, COMES_FROM_POD, DROP),
-    rule(INPUT.name, isTunnel, isStranger, DROP),
-    rule(FORWARD.name, isTunnel, isToNode, COMES_FROM_POD, DROP),
-    rule(FORWARD.name, isTunnel, isToNode, isStranger, DROP),
+    rule(`pod-v${String(family)}`, ...isTunnel, isConcerned, COMES_FROM_POD, DROP),
+    rule(`stranger-v${String(family)}`, ...isTunnel, isConcerned, isStranger, DROP),
   ];
 }
 
-function nodeSet(family: Family, nodes: readonly Address[]): NftObject {
-  const ofFamily = nodes.filter((address) => address.family === family);
-  const elem = [...new Set(ofFamily.map(formatAddress))].toSorted();
-  const set = { name: setName('nodes', family), type: ADDRESS_TYPES[family] };
-  return { set: elem.length === 0 ? set : { ...set, elem } };
+function ofFamily(family: Family, addresses: readonly Address[]): readonly Address[] {
+  return addresses.filter((address) => address.family === family);
 }

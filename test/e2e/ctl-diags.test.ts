@@ -19,6 +19,10 @@ beforeAll(async () => {
   const { status, stderr } = await node.cni('ADD', call);
   if (status !== 0) throw new Error(stderr);
   await agent.settled();
+  await node.exec(
+    'nft',
+    'table ip foreign { set ranges { type ipv4_addr; flags interval; elements = { 10.0.0.0/8 }; }; }',
+  );
 });
 afterAll(async () => {
   await agent?.stop();
@@ -40,12 +44,27 @@ describe('netplugctl diags on a node', () => {
     expect(await diags(archive)).toMatchObject({ status: 0 });
     expect((await node.exec('stat', '-c', '%a %U', archive)).trim()).toBe('600 root');
     const { failed } = JSON.parse(await fileIn(archive, 'manifest.json')) as { failed: { path: string }[] };
-    // The node has no NAT, no tunnel and no policies, and netplugctl did not install anything.
-    expect(failed.map(({ path }) => path)).toEqual([
-      'kernel/nftables-netplug-nat.json',
-      'kernel/nftables-netplug-policy.json',
-      'kernel/nftables-netplug-tunnels.json',
-      'state/install.json',
+    // netplugctl did not install anything.
+    expect(failed.map(({ path }) => path)).toEqual(['state/install.json']);
+    // The node has no NAT, no tunnel and no policies.
+    expect(JSON.parse(await fileIn(archive, 'kernel/nftables.json'))).toMatchObject([
+      {
+        family: 'inet',
+        name: 'netplug-pods',
+        chains: [
+          {
+            name: 'prerouting',
+            rules: expect.arrayContaining([
+              { comment: expect.stringMatching(/^foreign-source /), expressions: expect.anything() },
+            ]),
+          },
+        ],
+      },
+      {
+        family: 'ip',
+        name: 'foreign',
+        sets: [{ name: 'ranges', elements: 'not read' }],
+      },
     ]);
     expect(JSON.parse(await fileIn(archive, 'agent/calls.json')).calls).toMatchObject([{ command: 'ADD' }]);
     expect(await fileIn(archive, 'agent/metrics.txt')).toContain('netplug_calls_total');

@@ -1,17 +1,26 @@
 // A firewall that forwards nothing, as Docker and ufw set it up: the doctor names it, and its remedy helps.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { findDroppers, type ForwardDropper } from '../../src/apps/ctl/doctor/forward-filter.ts';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { findDroppers, findUnread } from '../../src/apps/ctl/doctor/forward-filter.ts';
 import { KERNEL_CHECKS } from '../../src/apps/ctl/doctor/kernel-checks.ts';
 import type { KernelFacts } from '../../src/apps/ctl/doctor/kernel-facts.ts';
-import { readForwardFilters } from '../../src/apps/ctl/doctor/read-forward-filters.ts';
+import { readForwardFilters, readLegacyFilters } from '../../src/apps/ctl/doctor/read-forward-filters.ts';
 import { type Finding, judgeAll } from '../../src/checks/check.ts';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
+import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
+import { linuxPacketTables } from '../../src/dataplane/linux/linux-packet-tables.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
+import { parseCidr } from '../../src/net/cidr.ts';
+import { closedToAll } from '../../src/policy/ruleset/base-chains.ts';
+import { renderPodTable } from '../../src/routing/pod-table.ts';
+import { renderTunnelTable } from '../../src/routing/tunnel-table.ts';
+import { DOCKER, FIREWALLD, KUBE_PROXY } from '../support/foreign-tables.ts';
 import { type TestNetns, newNetns } from '../support/netns.ts';
 import { within } from '../support/tcp-echo.ts';
 
 const signal = new AbortController().signal;
 const scope = new AsyncDisposableStack();
+const tables = linuxPacketTables();
+const POOLS = ['10.65.0.0/16', 'fd00:65::/48'].map(parseCidr);
 const TO = { IPv4: '10.65.0.2', IPv6: 'fd00:65::2' };
 
 let host: TestNetns;
@@ -29,12 +38,15 @@ beforeAll(async () => {
   });
 });
 
+afterEach(async () =>
+  host.exec('sh', '-ec', `${FLUSH}; iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F FORWARD`),
+);
+
 afterAll(async () => scope.disposeAsync());
 
 interface Firewall {
   readonly what: string;
   readonly setUp: string;
-  readonly takeDown: string;
   readonly found: string;
   readonly reached: string;
 }
@@ -45,14 +57,12 @@ const FIREWALLS: readonly Firewall[] = [
   {
     what: 'iptables in nftables with policy DROP',
     setUp: 'iptables-nft -P FORWARD DROP',
-    takeDown: FLUSH,
     found: 'chain FORWARD of table "ip filter" drops packets of pods',
     reached: TO.IPv4,
   },
   {
     what: 'ip6tables in nftables with policy DROP',
     setUp: 'ip6tables-nft -P FORWARD DROP',
-    takeDown: FLUSH,
     found: 'chain FORWARD of table "ip6 filter" drops packets of pods',
     reached: TO.IPv6,
   },
@@ -61,14 +71,12 @@ const FIREWALLS: readonly Firewall[] = [
     setUp: `iptables-nft -N DOCKER-USER; iptables-nft -A DOCKER-USER -j RETURN; iptables-nft -A FORWARD -j DOCKER-USER;
       iptables-nft -A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT;
       iptables-nft -A FORWARD -i docker0 ! -o docker0 -j ACCEPT; iptables-nft -P FORWARD DROP`,
-    takeDown: FLUSH,
     found: 'chain FORWARD of table "ip filter" drops packets of pods',
     reached: TO.IPv4,
   },
   {
     what: 'the old iptables with policy DROP',
     setUp: 'iptables-legacy -P FORWARD DROP',
-    takeDown: 'iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F FORWARD',
     found: 'chain FORWARD of table "ip filter" drops packets of pods',
     reached: TO.IPv4,
   },
@@ -77,13 +85,45 @@ const FIREWALLS: readonly Firewall[] = [
     setUp: `nft 'table inet wall {
       chain forward { type filter hook forward priority 10; ct state established accept; iifname "lo" accept; reject; }
     }'`,
-    takeDown: FLUSH,
     found: 'chain forward of table "inet wall" drops packets of pods',
     reached: TO.IPv6,
   },
+  {
+    what: 'firewalld',
+    setUp: `nft '${FIREWALLD}'`,
+    found: 'chain filter_FORWARD of table "inet firewalld" drops packets of pods',
+    reached: TO.IPv6,
+  },
+  {
+    what: 'a map of interfaces that drops what it does not name',
+    setUp: `nft 'table ip wall {
+      map links { type ifname : verdict; elements = { "eth9" : accept, "docker0" : jump containers }; }
+      chain forward { type filter hook forward priority 10; iifname vmap @links; counter drop; }
+      chain containers { accept; }
+    }'`,
+    found: 'chain forward of table "ip wall" drops packets of pods',
+    reached: TO.IPv4,
+  },
 ];
 
-describe.each(FIREWALLS)('$what', ({ setUp, takeDown, found, reached }) => {
+/** Tables that drop some packets, and those of pods only where they are asked to. */
+const HEALTHY: readonly { readonly what: string; readonly setUp: string }[] = [
+  { what: 'kube-proxy in nftables mode', setUp: `nft '${KUBE_PROXY}'` },
+  { what: 'Docker with nftables', setUp: `nft '${DOCKER}'` },
+  {
+    what: 'a firewall with the links of pods in a zone that it trusts',
+    setUp: `nft '${FIREWALLD.replaceAll('"npl9*"', '"npl*"')}'`,
+  },
+  {
+    what: 'ranges of pods that a table of both families accepts',
+    setUp: `nft 'table inet wall { chain forward {
+      type filter hook forward priority 10; policy drop
+      ip saddr 10.64.0.0/10 accept; ip daddr 10.64.0.0/10 accept; ip6 saddr fd00::/8 accept; ip6 daddr fd00::/8 accept; icmpv6 type 135-136 accept
+    }; }'`,
+  },
+];
+
+describe.each(FIREWALLS)('$what', ({ setUp, found, reached }) => {
   it('is reported by the doctor until its remedy is applied; then pods reach each other', async () => {
     expect([await faults(), await pod.ping(reached)]).toEqual([[], true]);
     await host.exec('sh', '-ec', setUp);
@@ -91,15 +131,58 @@ describe.each(FIREWALLS)('$what', ({ setUp, takeDown, found, reached }) => {
     expect([fault?.found, more, await pod.pingOnce(reached)]).toEqual([found, [], false]);
     await host.exec('sh', '-ec', fault?.command ?? 'false');
     expect([await faults(), await pod.ping(reached)]).toEqual([[], true]);
-    await host.exec('sh', '-ec', takeDown);
+  });
+});
+
+describe.each(HEALTHY)('$what', ({ setUp }) => {
+  it('is not reported by the doctor while pods reach each other', async () => {
+    await host.exec('sh', '-ec', setUp);
+    expect([await faults(), await pod.ping(TO.IPv4), await pod.ping(TO.IPv6)]).toEqual([[], true, true]);
+  });
+});
+
+describe('the tables of netplug', () => {
+  it('are not reported by the doctor, whatever policies drop, and a table of another family with such a name is', async () => {
+    using filter = await within(host, async () => NftPolicyFilter.open());
+    const strangers = renderTunnelTable({ tunnels: ['vxlan4', 'vxlan6', 'ipip4'], nodes: [] });
+    for (const table of [closedToAll(), renderPodTable('strict'), strangers!]) await filter.apply(table, { signal });
+    expect([await faults(), await pod.pingOnce(TO.IPv4)]).toEqual([[], false]);
+    await host.exec(
+      'nft',
+      'add table ip netplug-policy; add chain ip netplug-policy f { type filter hook forward priority 0; policy drop; }',
+    );
+    expect((await faults()).map(({ found }) => found)).toEqual([
+      'chain f of table "ip netplug-policy" drops packets of pods',
+    ]);
+  });
+});
+
+describe('a filter that the doctor cannot read', () => {
+  it('is reported as not read, because nothing is known of the verdict', async () => {
+    await host.exec(
+      'nft',
+      `table ip wall {
+        map callers { type ipv4_addr : verdict; flags interval; elements = { 192.0.2.0/24 : drop }; }
+        chain forward { type filter hook forward priority 20; ct state established accept; ip saddr vmap @callers; drop; }
+      }`,
+    );
+    expect(await faults()).toMatchObject([
+      {
+        id: 'kernel/filter-unread',
+        severity: 'note',
+        found: 'chain forward of table "ip wall" is not read to its end: it has a rule with map callers',
+      },
+    ]);
   });
 });
 
 async function faults(): Promise<readonly Finding[]> {
-  const forwardDroppers: readonly ForwardDropper[] = await within(host, async () =>
-    findDroppers(await readForwardFilters('/proc/thread-self', signal), []),
-  );
-  const checks = KERNEL_CHECKS.filter(({ id }) => id === 'kernel/forward-dropped');
-  // The check looks at nothing else.
-  return judgeAll(checks, { forwardDroppers } as unknown as KernelFacts);
+  const filters = await within(host, async () => [
+    ...(await readForwardFilters(await tables.list(signal), tables, signal)),
+    ...(await readLegacyFilters('/proc/thread-self', signal)),
+  ]);
+  const facts = { forwardDroppers: findDroppers(filters, POOLS), unreadFilters: findUnread(filters, POOLS) };
+  const checks = KERNEL_CHECKS.filter(({ id }) => ['kernel/forward-dropped', 'kernel/filter-unread'].includes(id));
+  // The checks look at nothing else.
+  return judgeAll(checks, facts as unknown as KernelFacts);
 }

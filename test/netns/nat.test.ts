@@ -1,13 +1,10 @@
 // A node with pods, and a machine outside behind it: who a packet seems to come from, and where it ends up.
-import { mkdtempDisposable, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
+import { reconcileNat } from '../../src/apps/agent/network/routes/reconcile-nat.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
-import { replacementBatch } from '../../src/dataplane/linux/nft-batch.ts';
-import { readListing } from '../../src/dataplane/linux/nft-listing.ts';
-import { NftPacketFilter } from '../../src/dataplane/linux/nft-packet-filter.ts';
+import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
+import type { FilterTable } from '../../src/dataplane/policy-filter.ts';
 import { parseAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { NAT_TABLE, type NatInput, renderNat } from '../../src/routing/nat-table.ts';
@@ -16,7 +13,9 @@ import { answerInside, askFrom, converseFrom } from '../support/tcp-echo.ts';
 
 const signal = new AbortController().signal;
 const scope = new AsyncDisposableStack();
-const filter = new NftPacketFilter();
+const NOTHING: NatInput = { natPools: [], allPools: [], floating: [], tunnels: [] };
+
+let filter: NftPolicyFilter;
 
 let node: TestNetns;
 let outside: TestNetns;
@@ -76,6 +75,7 @@ beforeAll(async () => {
   scope.defer(() => {
     inside.leave();
   });
+  filter = scope.use(NftPolicyFilter.open());
   await node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
   await connectNode('up0', outside);
   await connectNode('tun0', remote);
@@ -98,11 +98,11 @@ beforeAll(async () => {
   for (const [name, netns] of Object.entries({ one, two, outside, remote })) {
     scope.use(await answerInside(netns, name));
   }
-  await filter.replace(renderNat(INPUT), signal);
+  await isChangedBy(INPUT);
 });
 
 afterEach(async () => {
-  await filter.replace(renderNat(INPUT), signal);
+  await isChangedBy(INPUT);
 });
 
 afterAll(async () => scope.disposeAsync());
@@ -146,14 +146,14 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
   it('of the host enters a tunnel with the tunnel address, whatever address it is bound to', async () => {
     expect(await askFrom(node, at.remote, at.node)).toBe(`remote ${at.tunnel}`);
     expect(await askFrom(node, at.remote)).toBe(`remote ${at.tunnel}`);
-    await filter.replace(renderNat({ ...INPUT, tunnels: [] }), signal);
+    await isChangedBy({ ...INPUT, tunnels: [] });
     await expect(askFrom(node, at.remote, at.node)).rejects.toThrow('aborted');
   });
 
   it('is not translated when no rule is desired', async () => {
-    const nothing = { natPools: [], allPools: INPUT.allPools, floating: [], tunnels: [] };
-    await filter.replace({ name: NAT_TABLE, objects: [] }, signal);
-    expect(await filter.replace(renderNat(nothing), signal)).toBe('unchanged');
+    const nothing = { ...NOTHING, allPools: INPUT.allPools };
+    await filter.remove(NAT_TABLE, signal);
+    expect(await isChangedBy(nothing)).toBe(false);
     expect(await node.exec('nft', 'list', 'ruleset')).toBe('');
     expect(await askFrom(two, at.outside)).toBe(`outside ${at.two}`);
     await expect(askFrom(two, at.floating)).rejects.toThrow('aborted');
@@ -161,13 +161,8 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
 
   it('always meets the table while it is replaced', async () => {
     using conversation = await converseFrom(two, at.outside);
-    await using folder = await mkdtempDisposable(join(tmpdir(), 'npl-nat-'));
-    const path = join(folder.path, 'batch.json');
-    const listing = readListing(await node.exec('nft', '-j', 'list', 'table', 'inet', NAT_TABLE));
-    await writeFile(path, replacementBatch(renderNat(INPUT), listing));
-    // Not by the filter: which namespace its programs start in would depend on who asks at the moment.
     const replacing = { isOver: false };
-    const replaced = replaceOften(path).finally(() => {
+    const replaced = replaceOften().finally(() => {
       replacing.isOver = true;
     });
     const seen: string[] = [];
@@ -193,16 +188,20 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
         open.map(() => text),
       );
     await expectFlow('before');
-    expect(await new NftPacketFilter().replace(renderNat(INPUT), signal)).toBe('changed');
+    using next = NftPolicyFilter.open();
+    await next.apply(withOtherIds(renderNat(INPUT)), { signal });
+    await expectFlow('after each rule was replaced');
+    expect(await isChangedBy(INPUT)).toBe(true);
+    expect(await reconcileNat(next, INPUT, signal)).toEqual({ chains: 0, sets: 0, elements: 0 });
     await expectFlow('after the same table from a new filter');
     const third = at === ADDRESSES.IPv4 ? '203.0.113.3' : '2001:db8:f::3';
     const more = { ...INPUT, floating: [...INPUT.floating, floating(third, at.two)] };
-    expect(await filter.replace(renderNat(more), signal)).toBe('changed');
+    expect(await isChangedBy(more)).toBe(true);
     await expectFlow('after a floating address came');
     expect(await askFrom(two, at.outside)).toBe(`outside ${third}`);
     expect(await askFrom(outside, third)).toBe(`two ${at.outside}`);
-    const nothing = { natPools: [], allPools: INPUT.allPools, floating: [], tunnels: [] };
-    expect(await filter.replace(renderNat(nothing), signal)).toBe('changed');
+    const nothing = { ...NOTHING, allPools: INPUT.allPools };
+    expect(await isChangedBy(nothing)).toBe(true);
     await expectFlow('after nothing is to be translated any more');
     expect(await askFrom(two, at.outside)).toBe(`outside ${at.two}`);
   });
@@ -210,10 +209,10 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
   it('is translated again after a removed table is restored', async () => {
     await node.exec('nft', 'delete', 'table', 'inet', NAT_TABLE);
     expect(await askFrom(two, at.outside)).toBe(`outside ${at.two}`);
-    expect(await filter.replace(renderNat(INPUT), signal)).toBe('changed');
+    expect(await isChangedBy(INPUT)).toBe(true);
     expect(await askFrom(two, at.outside)).toBe(`outside ${at.node}`);
     expect(await askFrom(outside, at.floating)).toBe(`one ${at.outside}`);
-    expect(await filter.replace(renderNat(INPUT), signal)).toBe('unchanged');
+    expect(await isChangedBy(INPUT)).toBe(false);
   });
 });
 
@@ -224,8 +223,8 @@ describe('a table of another program', () => {
     await node.exec('nft', 'add', 'chain', 'inet', 'foreign', 'postrouting', chain);
     await node.exec('nft', 'add', 'rule', 'inet', 'foreign', 'postrouting', 'ip daddr 192.0.2.99 masquerade');
     const before = await node.exec('nft', '-a', 'list', 'table', 'inet', 'foreign');
-    await filter.replace(renderNat({ ...INPUT, floating: [] }), signal);
-    await filter.replace(renderNat({ natPools: [], allPools: [], floating: [], tunnels: [] }), signal);
+    await isChangedBy({ ...INPUT, floating: [] });
+    await isChangedBy(NOTHING);
     expect(await node.exec('nft', '-a', 'list', 'table', 'inet', 'foreign')).toBe(before);
     await node.exec('nft', 'delete', 'table', 'inet', 'foreign');
   });
@@ -235,8 +234,25 @@ function floating(external: string, internal: string) {
   return { external: parseAddress(external), internal: parseAddress(internal) };
 }
 
-async function replaceOften(path: string): Promise<void> {
-  for (let round = 0; round < 100; round += 1) await node.exec('nft', '-j', '-f', path);
+async function isChangedBy(input: NatInput): Promise<boolean> {
+  return Object.values(await reconcileNat(filter, input, signal)).some((count) => count > 0);
+}
+
+/** Replaces every rule, and a part of the elements. */
+async function replaceOften(): Promise<void> {
+  const [table, fewer] = [renderNat(INPUT), renderNat({ ...INPUT, allPools: INPUT.allPools.slice(1) })];
+  for (let round = 0; round < 100; round += 1) {
+    await filter.apply(withOtherIds(fewer), { signal });
+    await filter.apply(table, { signal });
+  }
+}
+
+/** Returns the table with rules that mean the same and are other ones. */
+function withOtherIds(table: FilterTable): FilterTable {
+  const chains = [...table.chains].map(([name, chain]) => {
+    return [name, { ...chain, rules: chain.rules.map((rule) => ({ ...rule, id: `other-${rule.id}` })) }] as const;
+  });
+  return { ...table, chains: new Map(chains) };
 }
 
 /** Connects the node with another machine, whose end is called `eth0`. */

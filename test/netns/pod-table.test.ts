@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
-import { NftPacketFilter } from '../../src/dataplane/linux/nft-packet-filter.ts';
+import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
 import { POD_TABLE, renderPodTable } from '../../src/routing/pod-table.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
 import { until } from '../support/until.ts';
@@ -11,6 +11,7 @@ import { answerInside, askFrom } from '../support/tcp-echo.ts';
 const signal = new AbortController().signal;
 const scope = new AsyncDisposableStack();
 
+let filter: NftPolicyFilter;
 let host: TestNetns;
 let one: TestNetns;
 let two: TestNetns;
@@ -32,6 +33,7 @@ beforeAll(async () => {
   scope.defer(() => {
     inside.leave();
   });
+  filter = scope.use(NftPolicyFilter.open());
   await host.exec('ip', 'address', 'add', `${HOST.IPv4}/32`, 'dev', 'lo');
   await host.exec('ip', 'address', 'add', `${HOST.IPv6}/128`, 'dev', 'lo');
   one = await newPod('one');
@@ -48,13 +50,13 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
-  await new NftPacketFilter().replace(renderPodTable('strict'), signal);
+  await filter.apply(renderPodTable('strict'), { signal });
   // As a host has it where a firewall or systemd cares for the setting of the links itself.
   await host.exec('sysctl', '-qw', 'net.ipv4.conf.nplone.rp_filter=0');
 });
 
 afterEach(async () => {
-  await new NftPacketFilter().replace({ name: POD_TABLE, objects: [] }, signal);
+  await filter.remove(POD_TABLE, signal);
 });
 
 afterAll(async () => scope.disposeAsync());
@@ -62,7 +64,7 @@ afterAll(async () => scope.disposeAsync());
 describe.each(['IPv4', 'IPv6'] as const)('a pod that sends with a foreign %s address', (family) => {
   it.each(FOREIGN[family].map((address) => [address]))('does not reach the host with %s', async (address) => {
     expect(await sentAndReceived(family, address)).toEqual({ sent: true, received: false });
-    await new NftPacketFilter().replace(renderPodTable('off'), signal);
+    await filter.apply(renderPodTable('off'), { signal });
     // The kernel itself refuses a packet in IPv4 that seems to come from the host.
     const isRefusedAnyway = address === HOST.IPv4;
     expect(await sentAndReceived(family, address)).toEqual({ sent: true, received: !isRefusedAnyway });
@@ -78,7 +80,7 @@ describe.each(['IPv4', 'IPv6'] as const)('a pod that sends with a foreign %s add
 
 describe('without the table', () => {
   beforeEach(async () => {
-    await new NftPacketFilter().replace({ name: POD_TABLE, objects: [] }, signal);
+    await filter.remove(POD_TABLE, signal);
   });
 
   it('a link that the plugin creates drops foreign IPv4 addresses by itself', async () => {
@@ -142,7 +144,7 @@ describe('the loopback addresses of the host', () => {
       sent: true,
       received: false,
     });
-    await new NftPacketFilter().replace(renderPodTable('off'), signal);
+    await filter.apply(renderPodTable('off'), { signal });
     await expect(askFrom(pod, '127.0.0.1')).rejects.toThrow('aborted');
   });
 

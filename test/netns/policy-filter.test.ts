@@ -115,7 +115,10 @@ it('names the rule that the kernel refuses, and leaves the table as it was', asy
   await filter.apply(tableWith(1), { signal });
   const before = await netns.exec('nft', 'list', 'table', 'inet', 'wanted');
   // The kernel takes 128 steps per rule.
-  await expect(filter.apply(tableWith(200), { signal })).rejects.toMatchObject({ facts: { rule: 'large' } });
+  await expect(filter.apply(tableWith(200), { signal })).rejects.toMatchObject({
+    facts: { rule: 'large' },
+    hint: expect.stringContaining('nf_tables'),
+  });
   expect(await netns.exec('nft', 'list', 'table', 'inet', 'wanted')).toBe(before);
 });
 
@@ -140,5 +143,41 @@ it('answers readings while a table is written over the same socket', async () =>
     const read = await Promise.all(Array.from({ length: 4 }, async () => filter.ruleIds('wanted', signal)));
     expect(read).toEqual([ids, ids, ids, ids]);
     await written;
+  }
+});
+
+it('makes a table anew that has objects of another kind, definition or owner, and adopts an empty one', async () => {
+  await using netns = await newNetns();
+  const inside = enterNetns(netns);
+  using filter = NftPolicyFilter.open();
+  inside.leave();
+  const signal = new AbortController().signal;
+  const table: FilterTable = {
+    name: 'wanted',
+    chains: new Map([['postrouting', { hook: { type: 'nat', hook: 'postrouting', priority: 100 }, rules: [] }]]),
+    sets: new Map([
+      ['addresses', { kind: 'translations', family: 4, by: 'one', elements: new Map([['192.0.2.1', '192.0.2.2']]) }],
+    ]),
+  };
+  const show = async (): Promise<string> => netns.exec('nft', 'list', 'ruleset');
+  await filter.apply(table, { signal });
+  const wanted = await show();
+  const chain = (text: string): string => `chain postrouting { ${text}\n}`;
+  for (const other of [
+    '',
+    chain('type nat hook postrouting priority 7;'),
+    chain('type filter hook postrouting priority 100;'),
+    chain('type nat hook postrouting priority 100; policy drop;'),
+    chain('masquerade'),
+    `map addresses { type ipv4_addr : verdict; elements = { 192.0.2.1 : accept }; }
+      chain foreign { type filter hook forward priority 7; ip saddr vmap @addresses;\n}`,
+    'map addresses { type ipv4_addr : inet_service; }',
+    'set addresses { type ipv4_addr; flags interval; elements = { 192.0.2.0/24 }; }',
+    'set addresses { type ipv4_addr; } \nchain foreign { ip saddr @addresses drop;\n}',
+  ]) {
+    await netns.exec('nft', 'flush', 'ruleset');
+    await netns.exec('nft', `table inet wanted {\n${other}\n}`);
+    await filter.apply(table, { signal, reread: true });
+    expect([other, await show()]).toEqual([other, wanted]);
   }
 });

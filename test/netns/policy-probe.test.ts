@@ -224,18 +224,20 @@ describe('policy why --probe', () => {
     await host.repair();
   });
 
-  it('says what drops the packet before policies see it', async () => {
-    await host.netns.exec(
-      'nft',
-      'table ip other { chain c { type filter hook forward priority -10; tcp dport 80 drop; }; }',
-    );
+  it.each([
+    ['ip other', 'netplug'],
+    ['ip netplug-tunnels', 'netplug'],
+    ['inet netplug-tunnels', 'a policy'],
+  ])('says that table %s drops the packet before policies see it, and that it is not %s', async (table, not) => {
+    const rule = `${table.startsWith('inet') ? 'meta nfproto ipv4' : ''} tcp dport 80 drop`;
+    await host.netns.exec('nft', `table ${table} { chain c { type filter hook forward priority -10; ${rule}; }; }`);
     const [v4, v6] = await probe('shop/web -> shop/db#80');
     expect(v4).toMatchObject({
       outcome: 'unknown',
-      notes: ['not netplug but chain c of table ip other drops the packet'],
+      notes: [`not ${not} but chain c of table ${table} drops the packet`],
     });
     expect(v6?.outcome).toBe('agrees');
-    await host.netns.exec('nft', 'delete', 'table', 'ip', 'other');
+    await host.netns.exec('nft', `delete table ${table}`);
   });
 
   it('refuses what it cannot send', async () => {

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
-import { NftPacketFilter } from '../../src/dataplane/linux/nft-packet-filter.ts';
+import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
 import { addressBytes, type Family, parseAddress } from '../../src/net/address.ts';
 import { macFromHash } from '../../src/net/mac.ts';
 import { renderTunnelTable, TUNNEL_TABLE } from '../../src/routing/tunnel-table.ts';
@@ -179,11 +179,10 @@ describe('a fragmented packet in VXLAN over IPv6', () => {
 
 /** Undefined takes the filter away. */
 async function filterOn(host: TestNetns, nodes: readonly string[] | undefined): Promise<void> {
-  const table =
-    nodes === undefined
-      ? { name: TUNNEL_TABLE, objects: [] }
-      : renderTunnelTable({ tunnels: ['vxlan4', 'vxlan6', 'ipip4'], nodes: nodes.map(parseAddress) });
-  await within(host, async () => new NftPacketFilter().replace(table, signal));
+  using filter = await within(host, async () => NftPolicyFilter.open());
+  const table = renderTunnelTable({ tunnels: ['vxlan4', 'vxlan6', 'ipip4'], nodes: (nodes ?? []).map(parseAddress) });
+  if (nodes === undefined || table === undefined) await filter.remove(TUNNEL_TABLE, signal);
+  else await filter.apply(table, { signal });
 }
 
 interface Sending {

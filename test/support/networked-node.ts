@@ -10,8 +10,8 @@ import type { SessionStatus } from '../../src/bgp/read-status.ts';
 import { assign } from '../../src/ipam/assign.ts';
 import { memoryRecords } from '../../src/cni/attachment-records.ts';
 import { MemoryHostNetwork } from './memory/memory-host-network.ts';
-import type { PacketFilter } from '../../src/dataplane/packet-filter.ts';
-import { MemoryPacketFilter } from './memory/memory-packet-filter.ts';
+import type { TableFilter } from '../../src/dataplane/policy-filter.ts';
+import { MemoryPolicyFilter } from './memory/memory-policy-filter.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
@@ -113,7 +113,7 @@ export function startNode(
     clock = systemClock,
     readSecret = async () => Promise.resolve(undefined),
     blockSource = 'claims',
-    filter = new MemoryPacketFilter(),
+    filter = new MemoryPolicyFilter(),
     sourceCheck = 'strict',
     attachments = { ...memoryRecords(), watch: () => ({ [Symbol.dispose]: () => undefined }) },
     attached = new Set(),
@@ -122,7 +122,7 @@ export function startNode(
     Pick<BgpPorts, 'readSecret' | 'clock'> &
       Pick<NetworkSettings, 'blockSource' | 'sourceCheck' | 'birdLinks'> &
       Pick<AttachmentPorts, 'attachments'> & {
-        readonly filter: Pick<PacketFilter, 'replace'>;
+        readonly filter: TableFilter;
         readonly attached: ReadonlySet<string>;
       }
   >,
@@ -135,7 +135,7 @@ export function startNode(
       store,
       followed: store,
       host,
-      filter,
+      filter: () => filter,
       clock,
       random: systemRandom,
       log: silentLog,

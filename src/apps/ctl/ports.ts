@@ -8,6 +8,7 @@ import type { PlanRecords } from '../../plans/plan-records.ts';
 import type { HostPorts } from '../../install/host/host-ports.ts';
 import type { EnforcedPolicy } from '../../kube/admission-policies.ts';
 import type { PacketProbe } from '../../dataplane/packet-probe.ts';
+import type { PacketTables } from '../../dataplane/packet-tables.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import type { LeaseOptions, NamedLease } from '../../runtime/leader-lease.ts';
 import type { Allowances } from './admit.ts';
@@ -20,6 +21,7 @@ export interface CtlPorts extends HostPorts, RetryPorts {
   /** Opens an inspector of the datastore's health. */
   readonly openInspector: (datastore: Datastore) => Inspector;
   readonly openPacketProbe: () => PacketProbe;
+  readonly openPacketTables: () => PacketTables;
   /** Opens the API of the cluster, which connects on the first request. A fence that rejects keeps writes back. */
   readonly openApi: (settings: OrchSettings, fence?: (signal: AbortSignal) => Promise<void>) => OrchApi;
   /** Opens a Lease of the cluster. */

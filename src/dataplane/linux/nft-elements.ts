@@ -12,14 +12,12 @@ import {
 import { type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
 import type { FilterSet } from '../policy-filter.ts';
 import { type Attributes, attribute, attributeText, decodeAttributes, nested, textAttribute } from './netlink.ts';
-import { be32Attribute, be32Of } from './nft-messages.ts';
+import { be32Attribute, be32Of, NFT_SET_ELEM_INTERVAL_END, NFTA_SET_ELEM } from './nft-messages.ts';
 
 const NFTA_LIST_ELEM = 1;
-const NFTA_SET_ELEM = { KEY: 1, DATA: 2, FLAGS: 3 } as const;
 const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
 const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
 const NFT_GOTO = -4;
-const NFT_SET_ELEM_INTERVAL_END = 1;
 const INTERFACE_BYTES = 16;
 /** The length of an attribute, which contains the elements of one message, has 16 bits. */
 const LIST_BYTES = 60_000;
@@ -90,7 +88,7 @@ function inPieces(encoded: readonly Buffer[]): readonly Buffer[] {
 function encodeElement(set: FilterSet, text: string): Buffer {
   switch (set.kind) {
     case 'addresses':
-      return element(Buffer.from(addressBytes(parseAddress(text))));
+      return element(addressKey(text));
     case 'nets':
       return Buffer.concat(rangeElements(rangeFrom(text), bitsOf(set.family) / 8));
     case 'services':
@@ -100,6 +98,11 @@ function encodeElement(set: FilterSet, text: string): Buffer {
     case 'interfaces': {
       const chain = set.elements.get(text);
       return element(ifnameKey(text), chain === undefined ? [] : [nested(NFTA_SET_ELEM.DATA, [gotoVerdict(chain)])]);
+    }
+    case 'translations': {
+      const value = set.elements.get(text);
+      const data = value === undefined ? [] : [attribute(NFTA_DATA.VALUE, addressKey(value))];
+      return element(addressKey(text), value === undefined ? [] : [nested(NFTA_SET_ELEM.DATA, data)]);
     }
     case 'limits':
       throw new Error('The kernel makes the elements of limits');
@@ -111,6 +114,11 @@ function encodeElement(set: FilterSet, text: string): Buffer {
 function rangeFrom(text: string): ElementInterval {
   const [first, last] = text.split('-').map((end) => (end.includes('/') ? undefined : parseAddress(end).value));
   return first === undefined || last === undefined ? intervalOf(parseCidr(text)) : { first, last };
+}
+
+/** Encodes addresses that are separated by a space. */
+function addressKey(text: string): Buffer {
+  return Buffer.concat(text.split(' ').map((each) => addressBytes(parseAddress(each))));
 }
 
 /** Each part takes a multiple of 4 bytes. */
@@ -132,7 +140,7 @@ function flowKey(text: string): Buffer {
     bytes.writeUInt16BE(Number(port), 0);
     return bytes;
   });
-  return Buffer.concat([...[source, destination].map((address) => addressBytes(parseAddress(address))), ...numbers]);
+  return Buffer.concat([addressKey(`${source} ${destination}`), ...numbers]);
 }
 
 export function ifnameKey(name: string): Buffer {
@@ -148,11 +156,11 @@ function gotoVerdict(chain: string): Buffer {
   ]);
 }
 
-/** Decodes the listing of a set of that kind into texts; those of a map have a chain. */
+/** Decodes the listing of a set of that kind into texts; those of a map have a chain or an address. */
 export function decodeElements(set: FilterSet, listed: readonly Attributes[]): ReadonlyMap<string, string> {
   const keys = listed.map((attributes) => ({ key: keyIn(attributes), attributes }));
   if (set.kind === 'nets') return new Map(rangesIn(keys, set.family).map((text) => [text, '']));
-  return new Map(keys.map(({ key, attributes }) => [keyText(set, key), chainIn(attributes)]));
+  return new Map(keys.map(({ key, attributes }) => [keyText(set, key), valueIn(attributes)]));
 }
 
 function keyIn(attributes: Attributes): Buffer {
@@ -162,17 +170,19 @@ function keyIn(attributes: Attributes): Buffer {
 
 function keyText(set: FilterSet, key: Buffer): string {
   if (set.kind === 'interfaces' || set.kind === 'limits') return attributeText(key);
-  if (set.kind !== 'services') return formatAddress(addressFromBytes(key));
   const bytes = bitsOf(set.family) / 8;
+  if (set.kind === 'translations' && set.by === 'both')
+    return [key.subarray(0, bytes), key.subarray(bytes)].map((each) => formatAddress(addressFromBytes(each))).join(' ');
+  if (set.kind !== 'services') return formatAddress(addressFromBytes(key));
   const address = formatAddress(addressFromBytes(key.subarray(0, bytes)));
   return `${address} ${String(key.readUInt8(bytes))} ${String(key.readUInt16BE(bytes + 4))}`;
 }
 
-/** Returns the chain that the element goes to; another verdict as text that no desired element has. */
-function chainIn(attributes: Attributes): string {
-  const value = attributes.get(NFTA_SET_ELEM.DATA);
-  const verdict = value === undefined ? undefined : decodeAttributes(value).get(NFTA_DATA.VERDICT);
-  if (verdict === undefined) return '';
+/** Returns the chain that the element goes to, or its address; another verdict as text that no desired element has. */
+function valueIn(attributes: Attributes): string {
+  const data = decodeAttributes(attributes.get(NFTA_SET_ELEM.DATA) ?? Buffer.alloc(0));
+  const [verdict, value] = [data.get(NFTA_DATA.VERDICT), data.get(NFTA_DATA.VALUE)];
+  if (verdict === undefined) return value === undefined ? '' : formatAddress(addressFromBytes(value));
   const parts = decodeAttributes(verdict);
   const code = be32Of(parts.get(NFTA_VERDICT.CODE)) | 0;
   const chain = parts.get(NFTA_VERDICT.CHAIN);

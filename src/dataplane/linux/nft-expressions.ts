@@ -2,29 +2,46 @@
 import { never } from '../../base/errors.ts';
 import { type Family, addressBytes, bitsOf } from '../../net/address.ts';
 import type { Cidr } from '../../net/cidr.ts';
-import type { ConnectionState, FilterAction, FilterMatch, PacketSide, PortSpan, TableRule } from '../policy-filter.ts';
-import { type Message, attribute, nested, textAttribute } from './netlink.ts';
+import type {
+  AddressType,
+  ConnectionState,
+  FilterAction,
+  FilterMatch,
+  PacketSide,
+  PortSpan,
+  TableRule,
+} from '../policy-filter.ts';
+import { type Message, nested, textAttribute } from './netlink.ts';
+import {
+  BASE,
+  EQUAL,
+  META,
+  NFTA_LIST_ELEM,
+  NOT_EQUAL,
+  REGISTER,
+  REGISTER_32,
+  be16,
+  compare,
+  conntrack,
+  data,
+  dispatch,
+  expression,
+  expressionParts,
+  fib,
+  hasBits,
+  loadAddress,
+  lookup,
+  masked,
+  meta,
+  nativeWord,
+  payload,
+  verdict,
+} from './nft-steps.ts';
 import { ifnameKey, intervalElements, pointElements, prefixMask, intervalOf } from './nft-elements.ts';
 import { ANONYMOUS_SET, addAnonymousSet, be16Attribute, be32Attribute, be64Attribute } from './nft-messages.ts';
 
-const NFTA_LIST_ELEM = 1;
-const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
-const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
-const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
-const META = { MARK: 3, IIFNAME: 6, OIFNAME: 7, NFTRACE: 12, NFPROTO: 15, L4PROTO: 16 } as const;
-const BASE = { NETWORK: 1, TRANSPORT: 2 } as const;
-const [EQUAL, NOT_EQUAL] = [0, 1];
-const NFT_LOOKUP_F_INV = 1;
 const NFT_DYNSET_OP_UPDATE = 1;
-const [VERDICT_REGISTER, REGISTER] = [0, 1];
-/** First of the 4-byte registers, which share memory with the 16-byte ones. */
-const REGISTER_32 = 8;
 const NFPROTO: Readonly<Record<Family, number>> = { 4: 2, 6: 10 };
-/** Offsets of the addresses in the network header. */
-const ADDRESS_OFFSETS: Readonly<Record<Family, Readonly<Record<PacketSide, number>>>> = {
-  4: { source: 12, destination: 16 },
-  6: { source: 8, destination: 24 },
-};
 const PORT_OFFSETS: Readonly<Record<PacketSide, number>> = { source: 0, destination: 2 };
 /** Byte 13 of the header holds the flags; SYN without FIN, RST and ACK opens a connection. */
 const TCP = { FLAGS_OFFSET: 13, OPENING_MASK: 0x17, SYN: 0x02 } as const;
@@ -39,7 +56,13 @@ const CT = { STATE: 0, STATUS: 2 } as const;
 /** A bit of the status. */
 const DESTINATION_TRANSLATED = 1 << 5;
 const VERDICTS = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
-const FIB = { RESULT_ADDRTYPE: 3, F_DADDR: 2, RTN_LOCAL: 2 } as const;
+const FIB = { RESULT_OIF: 1, RESULT_ADDRTYPE: 3 } as const;
+const FIB_FLAGS = { source: 1, destination: 2, entering: 8, leaving: 16 } as const;
+/** Of routes. */
+const ADDRESS_TYPE_NUMBERS: Readonly<Record<AddressType, number>> = { local: 2, broadcast: 3, multicast: 5 };
+const NAT_TYPES: Readonly<Record<PacketSide, number>> = { source: 0, destination: 1 };
+/** Concurrent connections do not collide. */
+const NF_NAT_RANGE_PROTO_RANDOM_FULLY = 16;
 const LOG_LEVEL_INFO = 6;
 /** Bit of the packet mark. kube-proxy uses bits 14 and 15. */
 const MARK_BIT = 0x0010_0000;
@@ -130,14 +153,17 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
       ];
     case 'interface':
       return matchInterface(part);
-    case 'to host':
+    case 'address type':
       return [
-        expression('fib', [
-          be32Attribute(1, REGISTER),
-          be32Attribute(2, FIB.RESULT_ADDRTYPE),
-          be32Attribute(3, FIB.F_DADDR),
-        ]),
-        compare(nativeWord(FIB.RTN_LOCAL), false),
+        fib(FIB.RESULT_ADDRTYPE, FIB_FLAGS[part.side] | (part.isOfLeaving === true ? FIB_FLAGS.leaving : 0)),
+        compare(nativeWord(ADDRESS_TYPE_NUMBERS[part.type]), part.isNegated === true),
+      ];
+    case 'foreign source':
+      return [fib(FIB.RESULT_OIF, FIB_FLAGS.source | FIB_FLAGS.entering), compare(nativeWord(0), false)];
+    case 'payload':
+      return [
+        payload(BASE.TRANSPORT, part.offset, part.bytes.length),
+        compare(Buffer.from(part.bytes), part.isNegated === true),
       ];
     case 'marked':
       return [meta(META.MARK), ...hasBits(MARK_BIT)];
@@ -145,6 +171,8 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
       return setMark(part.isSet);
     case 'limit each':
       return limitEach(part);
+    case 'translate':
+      return [...testFamily(part.family, context), ...translate(part)];
     case 'dispatch':
       return [meta(part.direction === 'in' ? META.IIFNAME : META.OIFNAME), dispatch(part.map)];
     case 'count':
@@ -152,6 +180,7 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
     case 'log':
     case 'report':
     case 'untrack':
+    case 'masquerade':
     case 'accept':
     case 'drop':
     case 'return':
@@ -163,7 +192,9 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
   }
 }
 
-function encodeAction(action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' | 'limit each' }>): Buffer {
+function encodeAction(
+  action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' | 'limit each' | 'translate' }>,
+): Buffer {
   switch (action.kind) {
     case 'count':
       return expression('counter', []);
@@ -179,6 +210,8 @@ function encodeAction(action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' 
       ]);
     case 'untrack':
       return expression('notrack', []);
+    case 'masquerade':
+      return expression('masq', [be32Attribute(1, NF_NAT_RANGE_PROTO_RANDOM_FULLY)]);
     case 'accept':
     case 'drop':
     case 'return':
@@ -256,6 +289,20 @@ function matchFlow({ family, set }: FilterMatch & { kind: 'flow' }): readonly Bu
   ];
 }
 
+/** Loads the key side by side, looks up the address, and writes it into the packet. */
+function translate({ side, family, by, map }: FilterAction & { kind: 'translate' }): readonly Buffer[] {
+  const sides: readonly PacketSide[] = by === 'both' ? ['source', 'destination'] : [by];
+  return [
+    ...sides.map((each, index) => loadAddress(family, each, REGISTER_32 + (index * bitsOf(family)) / 32)),
+    expression('lookup', [textAttribute(1, map), be32Attribute(2, REGISTER_32), be32Attribute(3, REGISTER)]),
+    expression('nat', [
+      be32Attribute(1, NAT_TYPES[side]),
+      be32Attribute(2, NFPROTO[family]),
+      be32Attribute(3, REGISTER),
+    ]),
+  ];
+}
+
 function matchPorts(match: FilterMatch & { kind: 'ports' }, { lookUpAnonymous }: Context): readonly Buffer[] {
   const isNegated = match.isNegated === true;
   const load = payload(BASE.TRANSPORT, PORT_OFFSETS[match.side], 2);
@@ -294,105 +341,8 @@ function isAmong(values: readonly number[], isNegated: boolean, { lookUpAnonymou
   return lookUpAnonymous({ keyBytes: 1, isInterval: false, elements }, isNegated);
 }
 
-function hasBits(mask: number): readonly Buffer[] {
-  return [masked(nativeWord(mask)), compare(nativeWord(0), true)];
-}
-
-/** Keeps the bits of the mask, then inverts those of `flipped`. */
-function masked(mask: Buffer, flipped: Buffer = Buffer.alloc(mask.length)): Buffer {
-  return expression('bitwise', [
-    be32Attribute(1, REGISTER),
-    be32Attribute(2, REGISTER),
-    be32Attribute(3, mask.length),
-    data(4, mask),
-    data(5, flipped),
-  ]);
-}
-
 function setMark(isSet: boolean): readonly Buffer[] {
   const bit = nativeWord(isSet ? MARK_BIT : 0);
   const store = expression('meta', [be32Attribute(2, META.MARK), be32Attribute(3, REGISTER)]);
   return [meta(META.MARK), masked(nativeWord(~MARK_BIT), bit), store];
-}
-
-function compare(value: Buffer, isNegated: boolean): Buffer {
-  return expression('cmp', [
-    be32Attribute(1, REGISTER),
-    be32Attribute(2, isNegated ? NOT_EQUAL : EQUAL),
-    data(3, value),
-  ]);
-}
-
-function lookup(
-  set: string,
-  {
-    id,
-    isNegated,
-    register = REGISTER,
-  }: { readonly id?: number; readonly isNegated: boolean; readonly register?: number },
-): Buffer {
-  return expression('lookup', [
-    textAttribute(1, set),
-    be32Attribute(2, register),
-    ...(id === undefined ? [] : [be32Attribute(4, id)]),
-    ...(isNegated ? [be32Attribute(5, NFT_LOOKUP_F_INV)] : []),
-  ]);
-}
-
-function dispatch(map: string): Buffer {
-  return expression('lookup', [textAttribute(1, map), be32Attribute(2, REGISTER), be32Attribute(3, VERDICT_REGISTER)]);
-}
-
-function conntrack(key: number): Buffer {
-  return expression('ct', [be32Attribute(1, REGISTER), be32Attribute(2, key)]);
-}
-
-function meta(key: number): Buffer {
-  return expression('meta', [be32Attribute(1, REGISTER), be32Attribute(2, key)]);
-}
-
-function loadAddress(family: Family, side: PacketSide, register: number): Buffer {
-  return payload(BASE.NETWORK, ADDRESS_OFFSETS[family][side], bitsOf(family) / 8, register);
-}
-
-// oxlint-disable-next-line max-params -- position and target of one read
-function payload(base: number, offset: number, bytes: number, register = REGISTER): Buffer {
-  return expression('payload', [
-    be32Attribute(1, register),
-    be32Attribute(2, base),
-    be32Attribute(3, offset),
-    be32Attribute(4, bytes),
-  ]);
-}
-
-function verdict(code: number, chain: string | undefined): Buffer {
-  return expression('immediate', [be32Attribute(1, VERDICT_REGISTER), nested(2, [verdictData(code, chain)])]);
-}
-
-function verdictData(code: number, chain: string | undefined): Buffer {
-  const name = chain === undefined ? [] : [textAttribute(NFTA_VERDICT.CHAIN, chain)];
-  return nested(NFTA_DATA.VERDICT, [be32Attribute(NFTA_VERDICT.CODE, code), ...name]);
-}
-
-function expression(name: string, attributes: readonly Buffer[]): Buffer {
-  return nested(NFTA_LIST_ELEM, expressionParts(name, attributes));
-}
-
-function expressionParts(name: string, attributes: readonly Buffer[]): readonly Buffer[] {
-  return [textAttribute(NFTA_EXPR.NAME, name), nested(NFTA_EXPR.DATA, attributes)];
-}
-
-function data(type: number, value: Buffer): Buffer {
-  return nested(type, [attribute(NFTA_DATA.VALUE, value)]);
-}
-
-/** The kernel keeps marks, states, statuses and types of addresses in its own byte order. */
-function nativeWord(value: number): Buffer {
-  return Buffer.from(new Uint32Array([value]).buffer);
-}
-
-function be16(value: number): Buffer {
-  const bytes = Buffer.alloc(2);
-  bytes.writeUInt16BE(value, 0);
-  return bytes;
 }

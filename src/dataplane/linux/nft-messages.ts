@@ -1,4 +1,5 @@
 /** Messages of nf_tables about tables, chains, rules and sets, for family `inet`. Pure. */
+import type { Family } from '../../net/address.ts';
 import type { FilterHook, FilterSet } from '../policy-filter.ts';
 import {
   type Attributes,
@@ -17,7 +18,16 @@ import {
 const NFNL_MSG_BATCH_BEGIN = 16;
 const NFNL_MSG_BATCH_END = 17;
 const NFNL_SUBSYS_NFTABLES = 10;
-const NFPROTO_INET = 1;
+/** The kernel's numbers of families that have tables. */
+export const FAMILY_NUMBERS: Readonly<Record<string, number>> = {
+  inet: 1,
+  ip: 2,
+  arp: 3,
+  netdev: 5,
+  bridge: 7,
+  ip6: 10,
+};
+const [NFPROTO_UNSPEC, NFPROTO_INET] = [0, 1];
 const NFGENMSG_BYTES = 4;
 
 const NFT_MSG = {
@@ -38,13 +48,13 @@ const NFT_MSG = {
   DELSETELEM: 14,
 } as const;
 
-const NFTA_TABLE = { NAME: 1, FLAGS: 2 } as const;
+export const NFTA_TABLE = { NAME: 1, FLAGS: 2 } as const;
 /** The table is removed with the socket that made it. */
 const NFT_TABLE_F_OWNER = 0x2;
-const NFTA_CHAIN = { TABLE: 1, NAME: 3, HOOK: 4, POLICY: 5, TYPE: 7 } as const;
-const NFTA_HOOK = { HOOKNUM: 1, PRIORITY: 2 } as const;
+export const NFTA_CHAIN = { TABLE: 1, NAME: 3, HOOK: 4, POLICY: 5, TYPE: 7 } as const;
+export const NFTA_HOOK = { HOOKNUM: 1, PRIORITY: 2 } as const;
 const NFTA_RULE = { TABLE: 1, CHAIN: 2, HANDLE: 3, EXPRESSIONS: 4, USERDATA: 7 } as const;
-const NFTA_SET = {
+export const NFTA_SET = {
   TABLE: 1,
   NAME: 2,
   FLAGS: 3,
@@ -57,13 +67,15 @@ const NFTA_SET = {
   TIMEOUT: 11,
 } as const;
 const NFTA_SET_DESC_SIZE = 1;
+export const NFTA_SET_ELEM = { KEY: 1, DATA: 2, FLAGS: 3, KEY_END: 10 } as const;
+export const NFT_SET_ELEM_INTERVAL_END = 1;
 const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3, SET_ID: 4 } as const;
 const NLM_F_APPEND = 0x800;
 
 const NFT_SET_ANONYMOUS = 0x1;
 const NFT_SET_CONSTANT = 0x2;
 const NFT_SET_INTERVAL = 0x4;
-const NFT_SET_MAP = 0x8;
+export const NFT_SET_MAP = 0x8;
 const NFT_SET_TIMEOUT = 0x10;
 const NFT_SET_EVAL = 0x20;
 /** Sets whose elements expire. A node has fewer pods, and a limit is full again before. */
@@ -72,14 +84,14 @@ const LIMITS = { most: 4096, timeoutMs: 30_000n } as const;
 const FLOWS = { most: 65_536, timeoutMs: 432_000_000n } as const;
 const NFT_DATA_VERDICT = 0xffffff00;
 const VERDICT_BYTES = 16;
-const NF_ACCEPT = 1;
+export const NF_ACCEPT = 1;
 
 /** Types of nft for listings; the kernel does not interpret them. Those of a concatenation take 6 bits each. */
-const TYPE = { ipv4: 7, ipv6: 8, protocol: 12, port: 13, interface: 41 } as const;
+export const TYPE = { ipv4: 7, ipv6: 8, protocol: 12, port: 13, interface: 41 } as const;
 const NFTNL_UDATA_RULE_COMMENT = 0;
 
 /** The kernel numbers hooks in the order in which packets pass them. */
-const HOOKS: readonly FilterHook['hook'][] = ['prerouting', 'input', 'forward', 'output', 'postrouting'];
+export const HOOKS: readonly FilterHook['hook'][] = ['prerouting', 'input', 'forward', 'output', 'postrouting'];
 
 /** Begins or ends a transaction. */
 export function batchMark(mark: 'begin' | 'end'): Message {
@@ -149,15 +161,15 @@ export function addRule(
 
 export function addSet(table: string, name: string, set: FilterSet): Message {
   const { type, bytes } = keyOf(set);
-  const isMap = set.kind === 'interfaces';
+  const data = dataOf(set);
   return message('NEWSET', NLM_F_CREATE, [
     ...setAttributes(table, name),
     be32Attribute(NFTA_SET.FLAGS, flagsOf(set)),
     be32Attribute(NFTA_SET.KEY_TYPE, type),
     be32Attribute(NFTA_SET.KEY_LEN, bytes),
-    ...(isMap
-      ? [be32Attribute(NFTA_SET.DATA_TYPE, NFT_DATA_VERDICT), be32Attribute(NFTA_SET.DATA_LEN, VERDICT_BYTES)]
-      : []),
+    ...(data === undefined
+      ? []
+      : [be32Attribute(NFTA_SET.DATA_TYPE, data.type), be32Attribute(NFTA_SET.DATA_LEN, data.bytes)]),
     ...expiry(set),
     be32Attribute(NFTA_SET.ID, 0),
   ]);
@@ -169,10 +181,10 @@ function expiry({ kind }: FilterSet): readonly Buffer[] {
   return [nested(NFTA_SET.DESC, [be32Attribute(NFTA_SET_DESC_SIZE, most)]), be64Attribute(NFTA_SET.TIMEOUT, timeoutMs)];
 }
 
-function flagsOf({ kind }: FilterSet): number {
-  if (kind === 'flows') return NFT_SET_TIMEOUT;
-  if (kind === 'limits') return NFT_SET_TIMEOUT | NFT_SET_EVAL;
-  return (kind === 'nets' ? NFT_SET_INTERVAL : 0) | (kind === 'interfaces' ? NFT_SET_MAP : 0);
+function flagsOf(set: FilterSet): number {
+  if (set.kind === 'flows') return NFT_SET_TIMEOUT;
+  if (set.kind === 'limits') return NFT_SET_TIMEOUT | NFT_SET_EVAL;
+  return (set.kind === 'nets' ? NFT_SET_INTERVAL : 0) | (dataOf(set) === undefined ? 0 : NFT_SET_MAP);
 }
 
 /** Name of an anonymous set until the transaction that makes it ends. */
@@ -239,6 +251,11 @@ export function getTable(name: string): Message {
   return message('GETTABLE', NLM_F_ACK, [textAttribute(NFTA_TABLE.NAME, name)]);
 }
 
+/** Lists the objects of that kind of all tables. */
+export function dumpEverywhere(name: 'GETTABLE' | 'GETCHAIN' | 'GETRULE' | 'GETSET'): Message {
+  return message(name, NLM_F_DUMP, [], NFPROTO_UNSPEC);
+}
+
 /** Lists the chains of every `inet` table. */
 export function dumpChains(): Message {
   return message('GETCHAIN', NLM_F_DUMP, []);
@@ -252,33 +269,43 @@ export function dumpSets(table: string): Message {
   return message('GETSET', NLM_F_DUMP, [textAttribute(NFTA_SET.TABLE, table)]);
 }
 
-export function dumpElements(table: string, set: string): Message {
-  return message('GETSETELEM', NLM_F_DUMP, [
-    textAttribute(NFTA_SET_ELEM_LIST.TABLE, table),
-    textAttribute(NFTA_SET_ELEM_LIST.SET, set),
-  ]);
+export function dumpElements(table: string, set: string, family = NFPROTO_INET): Message {
+  const attributes = [textAttribute(NFTA_SET_ELEM_LIST.TABLE, table), textAttribute(NFTA_SET_ELEM_LIST.SET, set)];
+  return message('GETSETELEM', NLM_F_DUMP, attributes, family);
 }
 
 export interface ListedChain {
   readonly table: string;
   readonly name: string;
-  readonly hook: FilterHook | undefined;
+  /** As `hookText` returns it. */
+  readonly hook: string;
 }
 
 export function decodeChain(body: Buffer): ListedChain {
   const attributes = attributesOf(body);
-  const hook = attributes.get(NFTA_CHAIN.HOOK);
+  const hook = decodeAttributes(attributes.get(NFTA_CHAIN.HOOK) ?? Buffer.alloc(0));
   return {
     table: textOf(attributes, NFTA_CHAIN.TABLE),
     name: textOf(attributes, NFTA_CHAIN.NAME),
-    hook: hook === undefined ? undefined : decodeHook(decodeAttributes(hook)),
+    hook:
+      hook.size === 0
+        ? ''
+        : placeText({
+            type: textOf(attributes, NFTA_CHAIN.TYPE),
+            hook: HOOKS[be32Of(hook.get(NFTA_HOOK.HOOKNUM))] ?? '',
+            priority: be32Of(hook.get(NFTA_HOOK.PRIORITY)) | 0,
+            policy: be32Of(attributes.get(NFTA_CHAIN.POLICY)),
+          }),
   };
 }
 
-function decodeHook(attributes: Attributes): FilterHook | undefined {
-  const hook = HOOKS[be32Of(attributes.get(NFTA_HOOK.HOOKNUM))];
-  const priority = be32Of(attributes.get(NFTA_HOOK.PRIORITY)) | 0;
-  return hook === undefined ? undefined : { type: 'filter', hook, priority };
+/** Returns what must be equal for a chain of the kernel to be used as the desired one: where the kernel calls it, if it does. */
+export function hookText(hook: FilterHook | undefined): string {
+  return hook === undefined ? '' : placeText({ ...hook, policy: NF_ACCEPT });
+}
+
+function placeText(base: Readonly<Record<'type' | 'hook', string> & Record<'priority' | 'policy', number>>): string {
+  return `${base.type} ${base.hook} ${String(base.priority)} policy ${String(base.policy)}`;
 }
 
 export interface ListedRule {
@@ -307,7 +334,7 @@ function commentIn(userdata: Buffer | undefined): string {
 
 export interface ListedSet {
   readonly name: string;
-  /** Type and flags. */
+  /** Types and flags. */
   readonly shape: string;
 }
 
@@ -316,23 +343,34 @@ export function decodeSet(body: Buffer): ListedSet | undefined {
   const attributes = attributesOf(body);
   const flags = be32Of(attributes.get(NFTA_SET.FLAGS));
   if ((flags & NFT_SET_ANONYMOUS) !== 0) return undefined;
-  const type = be32Of(attributes.get(NFTA_SET.KEY_TYPE));
-  return { name: textOf(attributes, NFTA_SET.NAME), shape: shapeText(type, flags) };
+  const [type, data] = [NFTA_SET.KEY_TYPE, NFTA_SET.DATA_TYPE].map((each) => be32Of(attributes.get(each)));
+  return { name: textOf(attributes, NFTA_SET.NAME), shape: shapeText({ type, flags, data }) };
 }
 
 /** Returns what must be equal for a set of the kernel to be used as the desired one. */
 export function setShape(set: FilterSet): string {
-  return shapeText(keyOf(set).type, flagsOf(set));
+  return shapeText({ type: keyOf(set).type, flags: flagsOf(set), data: dataOf(set)?.type ?? 0 });
 }
 
-function shapeText(type: number, flags: number): string {
-  return `type ${String(type)} flags ${String(flags)}`;
+function shapeText(parts: Readonly<Record<'type' | 'flags' | 'data', number | undefined>>): string {
+  return `type ${String(parts.type)} flags ${String(parts.flags)} data ${String(parts.data)}`;
+}
+
+/** Returns what a map has for a key; undefined for a set. */
+function dataOf(set: FilterSet): { readonly type: number; readonly bytes: number } | undefined {
+  if (set.kind === 'interfaces') return { type: NFT_DATA_VERDICT, bytes: VERDICT_BYTES };
+  return set.kind === 'translations' ? addressOf(set.family) : undefined;
+}
+
+function addressOf(family: Family): { readonly type: number; readonly bytes: number } {
+  return family === 4 ? { type: TYPE.ipv4, bytes: 4 } : { type: TYPE.ipv6, bytes: 16 };
 }
 
 /** Returns what a set compares. */
 export function keyOf(set: FilterSet): { readonly type: number; readonly bytes: number } {
   if (set.kind === 'interfaces' || set.kind === 'limits') return { type: TYPE.interface, bytes: 16 };
-  const [type, bytes] = set.family === 4 ? [TYPE.ipv4, 4] : [TYPE.ipv6, 16];
+  const { type, bytes } = addressOf(set.family);
+  if (set.kind === 'translations' && set.by === 'both') return { type: (type << 6) | type, bytes: 2 * bytes };
   if (set.kind === 'flows')
     return { type: (((((type << 6) | type) << 6) | TYPE.port) << 6) | TYPE.port, bytes: 2 * bytes + 8 };
   if (set.kind !== 'services') return { type, bytes };
@@ -355,12 +393,23 @@ export function* listedAttributes(list: Buffer): Generator<Attributes> {
   }
 }
 
-function message(name: keyof typeof NFT_MSG, flags: number, attributes: readonly Uint8Array[]): Message {
-  const header = Buffer.from([NFPROTO_INET, 0, 0, 0]);
+// oxlint-disable-next-line max-params -- the parts of a message, of which one is nearly always the same
+function message(
+  name: keyof typeof NFT_MSG,
+  flags: number,
+  attributes: readonly Uint8Array[],
+  family = NFPROTO_INET,
+): Message {
+  const header = Buffer.from([family, 0, 0, 0]);
   return { type: (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG[name], flags, body: Buffer.concat([header, ...attributes]) };
 }
 
-function attributesOf(body: Buffer): Attributes {
+/** Returns the name of the family that a message of the kernel is about. */
+export function familyOf(body: Buffer): string {
+  return Object.entries(FAMILY_NUMBERS).find(([, number]) => number === body[0])?.[0] ?? 'unknown';
+}
+
+export function attributesOf(body: Buffer): Attributes {
   return decodeAttributes(body.subarray(NFGENMSG_BYTES));
 }
 

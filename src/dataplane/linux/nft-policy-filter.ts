@@ -64,11 +64,11 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     signal.throwIfAborted();
     const known = reread ? undefined : this.#known.get(table.name);
     try {
-      return await this.#applyTo(table, known ?? (await this.#read(table)));
+      return await this.#applyTo(table, known ?? (await this.#read(table, signal)));
     } catch {
       // Another program may have changed the table: its actual state decides whether the desired one can be reached.
       signal.throwIfAborted();
-      return this.#applyTo(table, await this.#read(table));
+      return this.#applyTo(table, await this.#read(table, signal));
     }
   }
 
@@ -81,14 +81,19 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     return missing;
   }
 
+  async has(table: string, signal: AbortSignal): Promise<boolean> {
+    signal.throwIfAborted();
+    return (await this.#socket.list(`look for the nftables table "${table}"`, getTable(table))).length > 0;
+  }
+
   async create(table: FilterTable, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted();
-    if (await this.#exists(table.name)) return false;
+    if (await this.has(table.name, signal)) return false;
     try {
       await this.#applyTo(table, undefined);
       return true;
     } catch (cause) {
-      if (await this.#exists(table.name)) return false;
+      if (await this.has(table.name, signal)) return false;
       throw cause;
     }
   }
@@ -130,7 +135,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
   async remove(table: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     this.#known.delete(table);
-    if ((await this.#readChains(table)).size === 0) return;
+    if (!(await this.has(table, signal))) return;
     await this.#socket.commit(`remove the nftables table "${table}"`, [deleteTable(table)]);
   }
 
@@ -154,10 +159,6 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     }
   }
 
-  async #exists(table: string): Promise<boolean> {
-    return (await this.#socket.list(`look for the nftables table "${table}"`, getTable(table))).length > 0;
-  }
-
   async #applyTo(table: FilterTable, actual: ActualTable | undefined): Promise<FilterChange> {
     const { messages, ruleOf, change } = planPolicyBatch(table, actual);
     const [first, ...rest] = messages;
@@ -171,12 +172,13 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
   }
 
   /** Returns undefined when there is no table. Reads elements of desired sets only: others are deleted as a whole. */
-  async #read(desired: FilterTable): Promise<ActualTable | undefined> {
+  async #read(desired: FilterTable, signal: AbortSignal): Promise<ActualTable | undefined> {
+    if (!(await this.has(desired.name, signal))) return undefined;
     const chains = await this.#readChains(desired.name);
     const sets = new Map<string, ActualSet>();
     for (const { name, shape } of await this.#listSets(desired.name))
       sets.set(name, await this.#readSet(desired, name, shape));
-    return chains.size === 0 && sets.size === 0 ? undefined : { chains, sets };
+    return { chains, sets };
   }
 
   async #listSets(table: string): Promise<readonly ListedSet[]> {

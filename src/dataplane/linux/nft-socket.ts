@@ -7,6 +7,8 @@ import { batchMark } from './nft-messages.ts';
 
 const LIST_ATTEMPTS = 5;
 const ENOENT = 2;
+/** Hint for a rule that the kernel refuses. */
+const MODULES = 'The kernel needs nf_tables with nft_ct, nft_fib_inet, nft_limit, nft_masq and nft_nat';
 /** Refusals for reasons other than the message: rights, memory, signals, another transaction. */
 const PASSING: ReadonlySet<number> = new Set([
   os.errno.EPERM,
@@ -57,7 +59,7 @@ export class NftSocket implements Disposable {
     // The batch begins with a mark.
     const message = messages[at - 1];
     const rule = message === undefined || PASSING.has(refused.errno) ? undefined : ruleOf(message);
-    throw refusal(what, refused, rule === undefined ? {} : { rule });
+    throw refusal(what, refused, rule === undefined ? {} : { facts: { rule }, hint: MODULES });
   }
 
   /** Lists what the message asks for, again when it changed meanwhile. Returns nothing when its table does not exist. */

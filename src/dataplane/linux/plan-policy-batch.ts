@@ -1,4 +1,4 @@
-import type { FilterChain, FilterChange, FilterHook, FilterSet, FilterTable, TableRule } from '../policy-filter.ts';
+import type { FilterChain, FilterChange, FilterSet, FilterTable, TableRule } from '../policy-filter.ts';
 import { digestOfRules } from '../rule-digest.ts';
 import type { Message } from './netlink.ts';
 import { elementLists } from './nft-elements.ts';
@@ -14,6 +14,7 @@ import {
   deleteSet,
   deleteTable,
   flushChain,
+  hookText,
   setShape,
 } from './nft-messages.ts';
 
@@ -24,7 +25,8 @@ export interface ActualTable {
 }
 
 export interface ActualChain {
-  readonly hook: FilterHook | undefined;
+  /** As `hookText` returns it. */
+  readonly hook: string;
   /** In order. */
   readonly comments: readonly string[];
   /** The desired chain that this one was made from, when this program made it. */
@@ -59,17 +61,13 @@ export function planPolicyBatch(desired: FilterTable, actual: ActualTable | unde
 function hasDesiredKinds(desired: FilterTable, actual: ActualTable): boolean {
   const haveHooks = [...desired.chains].every(([name, chain]) => {
     const present = actual.chains.get(name);
-    return present === undefined || hookText(present.hook) === hookText(chain.hook);
+    return present === undefined || present.hook === hookText(chain.hook);
   });
   const haveShapes = [...desired.sets].every(([name, set]) => {
     const present = actual.sets.get(name);
     return present === undefined || present.source === set || present.shape === setShape(set);
   });
   return haveHooks && haveShapes;
-}
-
-function hookText(hook: FilterHook | undefined): string {
-  return hook === undefined ? '' : `${hook.hook} ${String(hook.priority)}`;
 }
 
 /** An object is added after what it refers to, and deleted before it. */
@@ -83,15 +81,15 @@ function planFrom(desired: FilterTable, actual: ActualTable, first: readonly Mes
   const elements = [...desired.sets].map(([name, set]) =>
     planElements(table, name, { set, present: actual.sets.get(name) }),
   );
-  const isMap = ({ set }: { set: FilterSet }): boolean => set.kind === 'interfaces';
+  const leadsToChains = ({ set }: { set: FilterSet }): boolean => set.kind === 'interfaces';
   const messages = [
     ...first,
     ...newSets.map(([name, set]) => addSet(table, name, set)),
     ...newChains.map(([name, { hook }]) => addChain(table, name, hook)),
-    ...elements.filter((plan) => !isMap(plan)).flatMap((plan) => plan.messages),
+    ...elements.filter((plan) => !leadsToChains(plan)).flatMap((plan) => plan.messages),
     ...rules.messages,
     // After the chains that they go to.
-    ...elements.filter(isMap).flatMap((plan) => plan.messages),
+    ...elements.filter(leadsToChains).flatMap((plan) => plan.messages),
     ...oldChains.map((name) => flushChain(table, name)),
     ...oldSets.map((name) => deleteSet(table, name)),
     ...oldChains.map((name) => deleteChain(table, name)),
@@ -196,7 +194,7 @@ function planElements(
   const removed: string[] = [];
   for (const text of set.elements.keys()) if (!old.has(text)) added.push(text);
   for (const text of old.keys()) if (!set.elements.has(text)) removed.push(text);
-  if (set.kind === 'interfaces' && old instanceof Map)
+  if (isMap(set) && old instanceof Map)
     for (const [text, chain] of set.elements) {
       const before: unknown = old.get(text);
       if (before === undefined || before === chain) continue;
@@ -212,7 +210,11 @@ function planElements(
 
 /** An element of a map is deleted by its key. */
 function keysOnly(set: FilterSet): FilterSet {
-  return set.kind === 'interfaces' ? { kind: 'interfaces', elements: new Map() } : set;
+  return isMap(set) ? { ...set, elements: new Map() } : set;
+}
+
+function isMap(set: FilterSet): set is Extract<FilterSet, { readonly kind: 'interfaces' | 'translations' }> {
+  return set.kind === 'interfaces' || set.kind === 'translations';
 }
 
 /** Returns what the kernel has after the table was applied. */
@@ -222,7 +224,9 @@ export function actualAfter(table: FilterTable, before: ActualTable | undefined)
     const present = before?.chains.get(name);
     chains.set(
       name,
-      present?.source === chain ? present : { hook: chain.hook, comments: chain.rules.map(commentOf), source: chain },
+      present?.source === chain
+        ? present
+        : { hook: hookText(chain.hook), comments: chain.rules.map(commentOf), source: chain },
     );
   }
   const sets = new Map<string, ActualSet>();

@@ -128,20 +128,25 @@ function listed(what: string, reply: Reply, attempt: number): readonly Buffer[] 
 export function refusal(
   what: string,
   { errno, explanation }: Pick<Reply, 'errno' | 'explanation'>,
-  facts: Facts = {},
+  more: { readonly facts?: Facts; readonly hint?: string } = {},
 ): NetplugError {
-  return kernelFailure(what, errno, { explanation, facts });
+  return kernelFailure(what, errno, { explanation, ...more });
 }
 
 export function kernelFailure(
   what: string,
   errno: number,
-  { explanation, facts = {} }: { readonly explanation?: string | undefined; readonly facts?: Facts } = {},
+  {
+    explanation,
+    facts = {},
+    hint,
+  }: { readonly explanation?: string | undefined; readonly facts?: Facts; readonly hint?: string } = {},
 ): NetplugError {
   const name = getSystemErrorName(-errno);
+  const advice = name === 'EPERM' ? 'Run as root, with the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN' : hint;
   return new NetplugError('kernel/failed', `Cannot ${what}: ${verdictOf({ errno, explanation })}`, {
     facts: { errno: name, ...facts },
-    ...(name === 'EPERM' ? { hint: 'Run as root, with the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN' } : {}),
+    ...(advice === undefined ? {} : { hint: advice }),
   });
 }
 

@@ -1,6 +1,6 @@
 /** Messages of nf_tables about packets that a rule traces. Pure. */
 import { attributeText, decodeAttributes, decodeNotes } from './netlink.ts';
-import { be32Of, be64Of } from './nft-messages.ts';
+import { be32Of, be64Of, familyOf } from './nft-messages.ts';
 
 /** Multicast group of the netfilter socket. */
 export const TRACE_GROUP = 9;
@@ -10,16 +10,6 @@ const NFTA_TRACE = { TABLE: 1, CHAIN: 2, RULE_HANDLE: 3, TYPE: 4, VERDICT: 5, ID
 const NFTA_VERDICT_CODE = 1;
 const TYPES = ['unknown', 'policy', 'return', 'rule'] as const;
 const [NF_DROP, NF_ACCEPT] = [0, 1];
-/** The kernel's numbers of families that have tables. */
-const FAMILIES: Readonly<Record<number, string>> = {
-  1: 'inet',
-  2: 'ip',
-  3: 'arp',
-  5: 'netdev',
-  7: 'bridge',
-  10: 'ip6',
-};
-
 export interface TraceEvent {
   /** The same for all events of one packet. */
   readonly packet: number;
@@ -41,7 +31,7 @@ export function* readTrace(bytes: Buffer): Generator<TraceEvent> {
     const verdict = decodeAttributes(attributes.get(NFTA_TRACE.VERDICT) ?? Buffer.alloc(0)).get(NFTA_VERDICT_CODE);
     yield {
       packet: be32Of(attributes.get(NFTA_TRACE.ID)),
-      table: `${FAMILIES[body[0] ?? 0] ?? 'unknown'} ${text(NFTA_TRACE.TABLE)}`,
+      table: `${familyOf(body)} ${text(NFTA_TRACE.TABLE)}`,
       chain: text(NFTA_TRACE.CHAIN),
       handle: be64Of(attributes.get(NFTA_TRACE.RULE_HANDLE)),
       verdict: verdictOf(kind === 'policy' ? attributes.get(NFTA_TRACE.POLICY) : verdict),

@@ -2,14 +2,14 @@ import type { Clock } from '../../base/clock.ts';
 import type { Bird } from '../../bgp/bird.ts';
 import type { HostNetwork } from '../../dataplane/host-network.ts';
 import type { Kernel } from '../../dataplane/kernel.ts';
-import type { PacketFilter } from '../../dataplane/packet-filter.ts';
+import type { TableFilter } from '../../dataplane/policy-filter.ts';
 
 /** Dependencies of cleaning up a host. */
 export interface HostPorts {
   readonly clock: Clock;
   readonly openKernel: () => Kernel;
   readonly openHostNetwork: () => HostNetwork;
-  readonly openPacketFilter: () => PacketFilter;
+  readonly openFilter: () => Pick<TableFilter, 'has' | 'remove'> & Disposable;
   /** The BIRD that the agent of this host has started. */
   readonly bird: Pick<Bird, 'status' | 'stop' | 'findProcess'>;
   /** Locks an open file for this process until it is closed; false while another process has the lock. */

@@ -1,7 +1,6 @@
 import { isNetplugError } from '../../base/errors.ts';
 import { KERNEL_METRIC } from '../../bgp/kernel-metric.ts';
 import type { HostChange, HostNetwork } from '../../dataplane/host-network.ts';
-import type { PacketFilter } from '../../dataplane/packet-filter.ts';
 import { formatCidr, parseCidr } from '../../net/cidr.ts';
 import { PACKET_TABLES } from '../packet-tables.ts';
 import { TUNNEL_KINDS, TUNNELS } from '../../routing/tunnels.ts';
@@ -12,7 +11,7 @@ import type { Left, Part } from './part.ts';
 /** Returns what the agent configures on a host for traffic between nodes. BIRD goes first, since it would restore its routes. */
 export function networkParts(ports: HostPorts): readonly Part[] {
   const host = ports.openHostNetwork();
-  return [birdPart(ports), learnedRoutes(host), ownRoutes(host), tunnels(host), tables(ports.openPacketFilter())];
+  return [birdPart(ports), learnedRoutes(host), ownRoutes(host), tunnels(host), tables(ports)];
 }
 
 /** Routes that a killed BIRD has left behind. */
@@ -61,22 +60,19 @@ function tunnels(host: HostNetwork): Part {
   };
 }
 
-/** Finds no tables without the program `nft`, which the agent needs to create them. */
-function tables(filter: PacketFilter): Part {
+function tables({ openFilter }: HostPorts): Part {
   return {
     kind: 'table',
     find: async (signal) => {
-      try {
-        const found: string[] = [];
-        for (const name of PACKET_TABLES) if (await filter.has(name, signal)) found.push(name);
-        return found;
-      } catch (cause) {
-        if (isNetplugError(cause, 'kernel/nft-missing')) return [];
-        throw cause;
-      }
+      using filter = openFilter();
+      const found: string[] = [];
+      for (const name of PACKET_TABLES) if (await filter.has(name, signal)) found.push(name);
+      return found;
     },
-    remove: async (subjects, signal) =>
-      eachOf(subjects, async (name) => void (await filter.replace({ name, objects: [] }, signal))),
+    remove: async (subjects, signal) => {
+      using filter = openFilter();
+      return await eachOf(subjects, async (name) => filter.remove(name, signal));
+    },
   };
 }
 

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, machineIn, type Ran } from '../../../test/support/ctl.ts';
 import { MemoryHostNetwork } from '../../../test/support/memory/memory-host-network.ts';
 import { MemoryKernel } from '../../../test/support/memory/memory-kernel.ts';
-import { MemoryPacketFilter } from '../../../test/support/memory/memory-packet-filter.ts';
+import { MemoryPolicyFilter } from '../../../test/support/memory/memory-policy-filter.ts';
 
 const PID = 4711;
 
@@ -35,7 +35,7 @@ async function purge(...flags: string[]): Promise<Ran> {
     host: { uid: 0, procDir: join(folder, 'proc') },
     openKernel: () => new MemoryKernel(),
     openHostNetwork: () => new MemoryHostNetwork(),
-    openPacketFilter: () => new MemoryPacketFilter(),
+    openFilter: () => new MemoryPolicyFilter(),
     tryLockFile: () => !isLocked,
     askAgent: async (_, { kind }) => {
       sent.push(kind);

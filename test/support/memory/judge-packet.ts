@@ -115,6 +115,9 @@ class Judge {
         case 'limit':
         case 'limit each':
           break;
+        case 'masquerade':
+        case 'translate':
+          return { verdict: 'accept' };
         case 'accept':
         case 'drop':
           return { verdict: part.kind };
@@ -144,7 +147,9 @@ class Judge {
         case 'icmp code':
         case 'tcp opening':
         case 'interface':
-        case 'to host':
+        case 'address type':
+        case 'foreign source':
+        case 'payload':
         case 'translated':
         case 'marked':
           if (!this.#matches(part)) return 'continue';
@@ -186,8 +191,13 @@ class Judge {
         return packet.isTranslated === true;
       case 'family':
         return packet.source.family === match.family;
-      case 'to host':
-        return packet.isToHost;
+      case 'address type': {
+        const types = match.side === 'destination' && packet.isToHost ? ['local'] : [];
+        return types.includes(match.type) !== (match.isNegated === true);
+      }
+      case 'foreign source':
+      case 'payload':
+        return false;
       case 'protocol':
         return match.protocols.includes(packet.protocol) !== (match.isNegated === true);
       case 'interface':

@@ -19,7 +19,7 @@ import { type FilterPacket, type PacketJudgement, judgePacket } from './judge-pa
 export type MemoryFilterTables = Map<string, FilterTable>;
 
 /** A PolicyFilter in memory, which judges packets, with fault injection. */
-export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
+export class MemoryPolicyFilter implements PolicyFilter, PacketReports, Disposable {
   readonly #tables: MemoryFilterTables;
   readonly #counts = new Map<string, Map<string, FilterCount>>();
   readonly #listeners = new Map<number, (report: PacketReport) => void>();
@@ -72,6 +72,11 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
     return change;
   }
 
+  async has(table: string, signal: AbortSignal): Promise<boolean> {
+    signal.throwIfAborted();
+    return this.#tables.has(table);
+  }
+
   async create(table: FilterTable, signal: AbortSignal): Promise<boolean> {
     if (this.#tables.has(table.name)) return false;
     await this.apply(table, { signal });
@@ -101,6 +106,10 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
     signal.throwIfAborted();
     this.#tables.delete(table);
     this.#counts.delete(table);
+  }
+
+  [Symbol.dispose](): void {
+    // There is nothing to close.
   }
 
   watch(group: number, onReport: (report: PacketReport) => void): Disposable {
@@ -180,8 +189,8 @@ function withExpiring(table: FilterTable, before: FilterTable | undefined): Filt
 }
 
 function extendedBy(set: FilterSet, more: FilterSet | undefined): FilterSet {
-  if (set.kind === 'interfaces')
-    return more?.kind === 'interfaces' ? { ...set, elements: new Map([...set.elements, ...more.elements]) } : set;
+  if (set.kind === 'interfaces' || set.kind === 'translations')
+    return more?.kind === set.kind ? { ...set, elements: new Map([...set.elements, ...more.elements]) } : set;
   return more?.kind === set.kind && 'family' in set && 'family' in more && more.family === set.family
     ? { ...set, elements: new Set([...set.elements, ...more.elements]) }
     : set;

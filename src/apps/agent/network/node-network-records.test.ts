@@ -6,7 +6,8 @@ import { poolOf } from '../../../../test/support/fixtures.ts';
 import { hostAt, startNode, stopNodes, works, worldWith } from '../../../../test/support/networked-node.ts';
 import { until } from '../../../../test/support/until.ts';
 import { AttachmentFiles } from '../../../cni/attachment-files.ts';
-import { MemoryPacketFilter, type MemoryTables } from '../../../../test/support/memory/memory-packet-filter.ts';
+import { type MemoryFilterTables, MemoryPolicyFilter } from '../../../../test/support/memory/memory-policy-filter.ts';
+import { filterText } from '../../../../test/support/filter-text.ts';
 import { parseAddress } from '../../../net/address.ts';
 
 const VXLAN = poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' });
@@ -17,16 +18,16 @@ it('translates floating IPs that another program has recorded while their pod ha
   const { store } = await worldWith(VXLAN);
   const folder = mkdtempSync(join(tmpdir(), 'netplug-records-'));
   const attached = new Set<string>();
-  const tables: MemoryTables = new Map();
+  const tables: MemoryFilterTables = new Map();
   const a = startNode('a', {
     store,
     host: hostAt('192.0.2.1/24'),
-    filter: new MemoryPacketFilter(tables),
+    filter: new MemoryPolicyFilter(tables),
     attachments: new AttachmentFiles(folder),
     attached,
   });
   await works(a);
-  const isTranslated = (text: string): boolean => JSON.stringify([...tables]).includes(text);
+  const isTranslated = (text: string): boolean => filterText([...tables]).includes(text);
   const internal = parseAddress('10.65.0.9');
   const attachment = { network: 'net', containerId: 'c1', ifName: 'eth0' };
   const standalone = new AttachmentFiles(folder);

@@ -13,8 +13,8 @@ import {
 } from '../../../../test/support/networked-node.ts';
 import { until } from '../../../../test/support/until.ts';
 import { systemClock } from '../../../base/clock.ts';
-import { MemoryPacketFilter, type MemoryTables } from '../../../../test/support/memory/memory-packet-filter.ts';
-import type { NftObject, PacketFilter } from '../../../dataplane/packet-filter.ts';
+import { type MemoryFilterTables, MemoryPolicyFilter } from '../../../../test/support/memory/memory-policy-filter.ts';
+import type { FilterTable, TableFilter } from '../../../dataplane/policy-filter.ts';
 import { type StoreFault, openMemoryStore, type Operation } from '../../../datastore/memory/memory-store.ts';
 import { formatAddress, parseAddress } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
@@ -27,8 +27,8 @@ const VXLAN = poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' });
 afterEach(stopNodes);
 
 /** Addresses from which the table takes tunnel packets. */
-function admittedBy(objects: readonly NftObject[]): readonly unknown[] {
-  return objects.flatMap((object) => ('set' in object ? (object.set.elem ?? []) : []));
+function admittedBy(table: FilterTable | undefined): readonly string[] {
+  return [...(table?.sets.values() ?? [])].flatMap(({ elements }) => [...elements.keys()]);
 }
 
 describe('the network of a node', () => {
@@ -96,13 +96,15 @@ describe('the network of a node', () => {
   it('accepts tunnel packets of another node before it routes to that node', async () => {
     const { store } = await worldWith(VXLAN);
     const seen: string[] = [];
-    const filter: Pick<PacketFilter, 'replace'> = {
-      replace: async (table) => {
-        // A node joins while nft is slow.
+    const filter: TableFilter = {
+      apply: async (table) => {
+        // A node joins while the kernel is slow.
         await systemClock.sleep(100, never);
-        if (table.name === TUNNEL_TABLE && admittedBy(table.objects).includes('192.0.2.2')) seen.push('admitted');
-        return 'changed';
+        if (table.name === TUNNEL_TABLE && admittedBy(table).includes('192.0.2.2')) seen.push('admitted');
+        return { chains: 1, sets: 0, elements: 0 };
       },
+      has: async () => true,
+      remove: async () => undefined,
     };
     const host = hostAt('192.0.2.1/24');
     using _watch = host.watch(({ kind }) => seen.push(kind));
@@ -117,13 +119,13 @@ describe('the network of a node', () => {
 
   it('accepts tunnel packets of known nodes only while the datastore is unavailable', async () => {
     const { database, store } = await worldWith(VXLAN);
-    const tables: MemoryTables = new Map();
-    const admitted = (): readonly unknown[] => admittedBy(tables.get(TUNNEL_TABLE) ?? []);
+    const tables: MemoryFilterTables = new Map();
+    const admitted = (): readonly string[] => admittedBy(tables.get(TUNNEL_TABLE));
     const host = hostAt('192.0.2.1/24');
     let isAway = false;
     const fault = (): StoreFault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
     const start = (): RunningNode =>
-      startNode('a', { store: openMemoryStore(database, { fault }), host, filter: new MemoryPacketFilter(tables) });
+      startNode('a', { store: openMemoryStore(database, { fault }), host, filter: new MemoryPolicyFilter(tables) });
     const a = start();
     await works(a, startNode('b', { store, host: hostAt('192.0.2.2/24') }));
     await until(() => admitted().includes('192.0.2.2'), 'b is admitted');
@@ -146,12 +148,12 @@ describe('the network of a node', () => {
     'filters packets of pods before the datastore has answered, with source check %s',
     async (sourceCheck) => {
       const { database } = await worldWith(VXLAN);
-      const tables: MemoryTables = new Map();
+      const tables: MemoryFilterTables = new Map();
       const store = openMemoryStore(database, { fault: () => ({ kind: 'unavailable-before' }) });
-      const filter = new MemoryPacketFilter(tables);
+      const filter = new MemoryPolicyFilter(tables);
       startNode('a', { store, host: hostAt('192.0.2.1/24'), filter, sourceCheck });
       await until(() => tables.size > 0, 'there is a table');
-      expect(Object.fromEntries(tables)).toEqual({ [POD_TABLE]: renderPodTable(sourceCheck).objects });
+      expect(Object.fromEntries(tables)).toEqual({ [POD_TABLE]: renderPodTable(sourceCheck) });
     },
   );
 

@@ -5,7 +5,7 @@ import { never, reasonOf } from '../../../base/errors.ts';
 import { keepRunning } from '../../../base/back-off.ts';
 import { repeat } from '../../../base/clock.ts';
 import type { HostEvent, HostNetwork } from '../../../dataplane/host-network.ts';
-import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
+import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { FollowStore, RoutedBlock } from '../../../datastore/follow.ts';
 import { type ClusterChange, followCluster } from '../../../cache/cluster-view.ts';
 import type { IpamPorts } from '../../../ipam/assign.ts';
@@ -14,13 +14,13 @@ import type { Address, Family } from '../../../net/address.ts';
 import { type Cidr, formatCidr } from '../../../net/cidr.ts';
 import { ClusterState, problemsIn } from '../../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../../routing/desired-network.ts';
-import { renderNat } from '../../../routing/nat-table.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { type TunnelKind, TUNNELS } from '../../../routing/tunnels.ts';
 import { Reconciler, type ReconcilerOptions } from '../../../runtime/reconciler.ts';
 import type { NetworkStanding } from '../network-gauges.ts';
 import { BgpReconciler, type BgpPorts } from './routes/reconcile-bgp.ts';
+import { reconcileNat } from './routes/reconcile-nat.ts';
 import { RouteReconciler } from './routes/reconcile-routes.ts';
 import { reconcileTunnels, type OwnTunnel } from './routes/reconcile-tunnels.ts';
 import { type LocalEndpoints, NO_ENDPOINTS } from './host/local-endpoints.ts';
@@ -50,7 +50,7 @@ export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, At
   /** Where the cluster is followed. */
   readonly followed: FollowStore;
   readonly host: HostNetwork;
-  readonly filter: Pick<PacketFilter, 'replace'>;
+  readonly filter: () => TableFilter;
 }
 
 /**
@@ -112,7 +112,7 @@ export class NodeNetwork {
     this.#reconcilers = {
       podFilter: reconciler(
         'pod filter',
-        async (signal) => void (await ports.filter.replace(podTable, signal)),
+        async (signal) => void (await ports.filter().apply(podTable, { signal, reread: true })),
         timing,
       ),
       tunnelFilter: reconciler('tunnel filter', async (signal) => this.#tunnelFilter.reconcile(signal), timing),
@@ -358,15 +358,13 @@ export class NodeNetwork {
   async #reconcileNat(signal: AbortSignal): Promise<void> {
     const { pools } = this.#state;
     const cidrs = (which: readonly (typeof pools)[number][]): readonly Cidr[] => which.map(({ cidr }) => cidr);
-    await this.#ports.filter.replace(
-      renderNat({
-        natPools: cidrs(pools.filter(({ pool }) => pool.spec.natOutgoing)),
-        allPools: cidrs(pools),
-        floating: this.#endpoints.floating,
-        tunnels: this.#tunnels.map(({ kind }) => TUNNELS[kind].device),
-      }),
-      signal,
-    );
+    const input = {
+      natPools: cidrs(pools.filter(({ pool }) => pool.spec.natOutgoing)),
+      allPools: cidrs(pools),
+      floating: this.#endpoints.floating,
+      tunnels: this.#tunnels.map(({ kind }) => TUNNELS[kind].device),
+    };
+    await reconcileNat(this.#ports.filter(), input, signal);
   }
 
   async #readPasswords(signal: AbortSignal): Promise<void> {

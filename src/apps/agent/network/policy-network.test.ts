@@ -5,9 +5,9 @@ import { until } from '../../../../test/support/until.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { silentLog } from '../../../base/log.ts';
 import { systemRandom } from '../../../base/random.ts';
-import { MemoryPacketFilter } from '../../../../test/support/memory/memory-packet-filter.ts';
+import { MemoryPolicyFilter } from '../../../../test/support/memory/memory-policy-filter.ts';
 import type { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
-import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
+import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { Store } from '../../../datastore/store.ts';
 
 import { parseAddress } from '../../../net/address.ts';
@@ -25,9 +25,9 @@ function start(
   store: Store,
   {
     host = hostAt('192.0.2.1/24'),
-    filter = new MemoryPacketFilter(),
+    filter = new MemoryPolicyFilter(),
     method = 'first-found',
-  }: { host?: MemoryHostNetwork; filter?: Pick<PacketFilter, 'replace'>; method?: 'first-found' | 'orch-internal-ip' },
+  }: { host?: MemoryHostNetwork; filter?: Pick<TableFilter, 'apply'>; method?: 'first-found' | 'orch-internal-ip' },
 ): PolicyNetwork {
   const stop = new AbortController();
   stops.push(stop);
@@ -38,7 +38,7 @@ function start(
     birdLinks: 0,
     sourceCheck: 'strict',
   };
-  const ports = { store, host, filter, clock: systemClock, random: systemRandom, log: silentLog };
+  const ports = { store, host, filter: () => filter, clock: systemClock, random: systemRandom, log: silentLog };
   const network = new PolicyNetwork(ports, settings);
   void network.run(stop.signal);
   return network;
@@ -49,7 +49,7 @@ it('filters the sources of pods and publishes the address of the node, and chang
   await store.createResource(nodeOf('a', {}), never);
   const host = hostAt('192.0.2.1/24');
   const tables = new Map();
-  const network = start(store, { host, filter: new MemoryPacketFilter(tables) });
+  const network = start(store, { host, filter: new MemoryPolicyFilter(tables) });
   await until(
     () => network.problems().length === 0,
     () => `it works: ${network.problems().join('; ')}`,
@@ -96,7 +96,7 @@ it('reads the InternalIP of its Node for that detection method', async () => {
 
 it('names a filter that the kernel refuses as a failure, and a datastore that is away as a problem only', async () => {
   const { store } = await worldWith();
-  const filter = { replace: async () => Promise.reject(new Error('no nftables')) };
+  const filter = { apply: async () => Promise.reject(new Error('no nftables')) };
   const network = start(store, { filter });
   await until(() => network.failures().some((text) => text.includes('no nftables')), 'it says so');
   const working = start(store, {});

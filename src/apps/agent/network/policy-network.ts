@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { RetryPorts } from '../../../base/back-off.ts';
 import type { Log } from '../../../base/log.ts';
 import type { HostNetwork } from '../../../dataplane/host-network.ts';
-import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
+import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import type { Node } from '../../../model/node.ts';
@@ -26,7 +26,7 @@ export interface PolicyNetworkPorts extends RetryPorts {
   readonly log: Log;
   readonly store: Pick<NodeStatusStore, 'publishNode'> & Pick<ResourceStore, 'findResource'>;
   readonly host: Pick<HostNetwork, 'listInterfaces' | 'lookUp' | 'watch'>;
-  readonly filter: Pick<PacketFilter, 'replace'>;
+  readonly filter: () => Pick<TableFilter, 'apply'>;
 }
 
 /**
@@ -51,7 +51,7 @@ export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' 
     this.#podFilter = new Reconciler({
       ...base,
       name: 'pod filter',
-      reconcile: async (signal) => void (await filter.replace(podTable, signal)),
+      reconcile: async (signal) => void (await filter().apply(podTable, { signal, reread: true })),
       resyncMs: FILTER_MS,
     });
     this.#addresses = new Reconciler({

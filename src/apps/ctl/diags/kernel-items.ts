@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { NOT_READ, type PacketTables } from '../../../dataplane/packet-tables.ts';
 import { exec } from '../../../base/exec.ts';
-import { PACKET_TABLES } from '../../../install/packet-tables.ts';
+import { isOwnTable } from '../../../install/packet-tables.ts';
 import { gatherKernel } from '../doctor/kernel-facts.ts';
 import { mountOf, readMounts } from '../../../install/host/mounts.ts';
 import type { Sources } from '../doctor/sources.ts';
@@ -16,21 +17,18 @@ const COMMANDS: Readonly<Record<string, readonly [string, ...string[]]>> = {
   'rules-ipv6.json': ['ip', '-json', '-6', 'rule', 'show'],
   'neighbours.json': ['ip', '-json', 'neighbour', 'show'],
   'forwarding.json': ['bridge', '-json', 'fdb', 'show'],
-  ...Object.fromEntries(
-    PACKET_TABLES.map(
-      (table) => [`nftables-${table}.json`, ['nft', '--json', 'list', 'table', 'inet', table]] as const,
-    ),
-  ),
 };
 
 /** Returns the kernel state of pods, tunnels, routes and NAT. */
 export function kernelItems(sources: Sources): readonly DiagsItem[] {
-  const { procDir } = sources.context.ports.host;
+  const { ports } = sources.context;
+  const { procDir } = ports.host;
   return [
     ...Object.entries(COMMANDS).map(([name, command]): DiagsItem => ({
       path: join('kernel', name),
       gather: async (signal) => output(command, signal),
     })),
+    { path: 'kernel/nftables.json', gather: async (signal) => listPacketTables(ports.openPacketTables(), signal) },
     {
       path: 'kernel/facts.json',
       gather: async (signal) => {
@@ -42,6 +40,18 @@ export function kernelItems(sources: Sources): readonly DiagsItem[] {
     { path: 'os-release.txt', gather: async () => readFile('/etc/os-release', 'utf8') },
     { path: 'mounts.json', gather: async () => JSON.stringify(await mountsOf(sources)) },
   ];
+}
+
+/** Returns all tables. Sets of other programs, which may be large, have no elements. */
+async function listPacketTables(reader: PacketTables, signal: AbortSignal): Promise<string> {
+  const listed: object[] = [];
+  for (const table of await reader.list(signal)) {
+    const sets: object[] = [];
+    for (const set of table.sets)
+      sets.push({ ...set, elements: isOwnTable(table) ? await reader.elements(table, set, signal) : NOT_READ });
+    listed.push({ ...table, sets });
+  }
+  return JSON.stringify(listed);
 }
 
 async function output([file, ...args]: readonly [string, ...string[]], signal: AbortSignal): Promise<string> {

@@ -17,10 +17,10 @@ export interface ForwardFilter {
 }
 
 export interface FilterRule {
-  /** Example: `iifname npl*` and `saddr 10.0.0.0/8`; `?` for a match that is not recognized. */
+  /** Example: `family 4`, `iifname npl*` and `saddr 10.0.0.0/8`; `?` for a match of special packets. */
   readonly matches: readonly string[];
-  /** `>` and a name jump to a chain; undefined decides nothing. */
-  readonly action: 'accept' | 'drop' | 'return' | `>${string}` | undefined;
+  /** `>` and a name jump to a chain; `?` and a name are what was not read; undefined decides nothing. */
+  readonly action: 'accept' | 'drop' | 'return' | `>${string}` | `?${string}` | undefined;
 }
 
 /** A filter that drops packets of pods. */
@@ -30,6 +30,12 @@ export interface ForwardDropper extends Pick<ForwardFilter, 'family' | 'table' |
   readonly isUfw: boolean;
 }
 
+/** A filter of which it is not known what it does with packets of pods. */
+export interface UnreadFilter extends Pick<ForwardFilter, 'family' | 'table' | 'chain'> {
+  /** What the doctor does not know. */
+  readonly what: string;
+}
+
 /** The chain that Docker calls first and leaves to administrators. */
 const DOCKER_USER = 'DOCKER-USER';
 const UFW = 'ufw-before-forward';
@@ -37,7 +43,7 @@ const UFW = 'ufw-before-forward';
 /** Returns the filters that drop packets from or to pods in general; rules for special packets do not count. */
 export function findDroppers(filters: readonly ForwardFilter[], pools: readonly Cidr[]): readonly ForwardDropper[] {
   return filters
-    .filter((filter) => isDropping(filter, pools))
+    .filter((filter) => verdictsOf(filter, pools).includes('drop'))
     .map(({ family, table, chain, isLegacy, rules }) => ({
       family,
       table,
@@ -48,17 +54,29 @@ export function findDroppers(filters: readonly ForwardFilter[], pools: readonly 
     }));
 }
 
-function isDropping(filter: ForwardFilter, pools: readonly Cidr[]): boolean {
+/** Returns the filters whose verdict about packets of pods depends on what was not read. */
+export function findUnread(filters: readonly ForwardFilter[], pools: readonly Cidr[]): readonly UnreadFilter[] {
+  return filters.flatMap((filter) => {
+    const verdicts = verdictsOf(filter, pools);
+    const what = verdicts.find((verdict) => verdict.startsWith('?'))?.slice(1);
+    const { family, table, chain } = filter;
+    return what === undefined || verdicts.includes('drop') ? [] : [{ family, table, chain, what }];
+  });
+}
+
+/** Returns the verdicts on packets from pods and to pods, by family. */
+function verdictsOf(filter: ForwardFilter, pools: readonly Cidr[]): readonly Verdict[] {
   const directions = [
     { link: `iifname ${HOST_LINK_PREFIX}*`, field: 'saddr' },
     { link: `oifname ${HOST_LINK_PREFIX}*`, field: 'daddr' },
   ];
   const families = FAMILIES.filter((family) => filter.family === 'inet' || (filter.family === 'ip') === (family === 4));
-  return families.some((family) => {
+  return families.flatMap((family) => {
     const concerned = pools.filter(({ base }) => base.family === family);
-    return directions.some(({ link, field }) => {
-      const isMet = (match: string): boolean => match === link || isAround(match, field, concerned);
-      return (verdictOf(filter, filter.chain, isMet) ?? filter.policy) === 'drop';
+    return directions.map(({ link, field }) => {
+      const isMet = (match: string): boolean =>
+        match === link || match === `family ${String(family)}` || isAround(match, field, concerned);
+      return verdictOf(filter, filter.chain, isMet) ?? filter.policy;
     });
   });
 }
@@ -69,17 +87,19 @@ function isAround(match: string, field: string, pools: readonly Cidr[]): boolean
   return range !== undefined && pools.length > 0 && pools.every((pool) => cidrContains(range, pool));
 }
 
+type Verdict = 'accept' | 'drop' | `?${string}`;
+
 /** Returns the verdict of the chain on a packet that only these matches match. */
-function verdictOf(
-  filter: ForwardFilter,
-  chain: string,
-  isMet: (match: string) => boolean,
-): 'accept' | 'drop' | undefined {
+function verdictOf(filter: ForwardFilter, chain: string, isMet: (match: string) => boolean): Verdict | undefined {
   for (const { matches, action } of ownValue(filter.rules, chain) ?? []) {
     if (action === undefined || !matches.every(isMet)) continue;
     if (action === 'return') return undefined;
-    const verdict = action.startsWith('>') ? verdictOf(filter, action.slice(1), isMet) : action;
-    if (verdict === 'accept' || verdict === 'drop') return verdict;
+    const verdict = isJump(action) ? verdictOf(filter, action.slice(1), isMet) : action;
+    if (verdict !== undefined) return verdict;
   }
   return undefined;
+}
+
+function isJump(action: Verdict | `>${string}`): action is `>${string}` {
+  return action.startsWith('>');
 }

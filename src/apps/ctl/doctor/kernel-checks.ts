@@ -26,8 +26,19 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
         remedy: dropper.isUfw
           ? 'Accept packets of pods now, and set DEFAULT_FORWARD_POLICY="ACCEPT" in /etc/default/ufw to make that permanent'
           : 'Accept packets of pods now, and configure the firewall to make that permanent',
-        command: acceptCommand(dropper),
+        ...(isPlain(dropper) ? { command: acceptCommand(dropper) } : {}),
       })),
+  },
+  {
+    id: 'kernel/filter-unread',
+    severity: 'note',
+    expected: 'a host firewall whose rules for forwarded packets the doctor knows',
+    remedy: 'Make sure that the firewall accepts packets of pods',
+    judge: ({ unreadFilters }) =>
+      unreadFilters.map(
+        ({ family, table, chain, what }) =>
+          `chain ${chain} of table "${family} ${table}" is not read to its end: it has a rule with ${what}`,
+      ),
   },
   {
     id: 'kernel/ipv6-off',
@@ -56,22 +67,14 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/untried',
     severity: 'note',
-    expected: 'the programs unshare, ip and nft, to test the features of the kernel',
-    remedy: 'Install util-linux, iproute2 and nftables, and run the command as root',
+    expected: 'the programs unshare and ip, and the rights of root, to test the features of the kernel',
+    remedy: 'Install util-linux and iproute2, and run the command as root',
     judge: ({ needed, abilities }) => {
       const untried = [...needed].filter((ability) => abilities[ability] === undefined);
       if (untried.length === 0) return [];
       const found = `cannot test whether the kernel has ${untried.join(', ')}`;
       return [found];
     },
-  },
-  {
-    id: 'kernel/no-nft',
-    severity: 'error',
-    expected: 'the program nft, when a pool needs NAT or a tunnel',
-    remedy: 'Install nftables',
-    command: 'apt-get install nftables',
-    judge: ({ needed, hasNft }) => (needed.has('nf_tables') && !hasNft ? ['the program "nft" is not in PATH'] : []),
   },
   {
     id: 'kernel/too-old',
@@ -130,6 +133,11 @@ function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): F
       command: `sysctl -w net/${path}=${wanted}`,
     },
   ];
+}
+
+/** Reports whether the names, which any program may have chosen, can stand in a command as they are. */
+function isPlain({ table, chain, insertInto }: ForwardDropper): boolean {
+  return [table, chain, insertInto].every((name) => /^[\w./-]+$/.test(name));
 }
 
 /** Returns a command of the tool that owns the table, since iptables cannot read every rule that nft writes. */

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf } from '../../../base/errors.ts';
+import { isNetplugError } from '../../../base/errors.ts';
 import { exec } from '../../../base/exec.ts';
 import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
@@ -8,13 +8,19 @@ import { FAMILIES, type Family } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { modeOf, type PoolMode } from '../../../routing/pool-modes.ts';
 import { TUNNEL_KINDS, TUNNELS } from '../../../routing/tunnels.ts';
-import { findDroppers, type ForwardDropper } from './forward-filter.ts';
-import { readForwardFilters } from './read-forward-filters.ts';
+import type { HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
+import { findDroppers, findUnread, type ForwardDropper, type UnreadFilter } from './forward-filter.ts';
+import { readForwardFilters, readLegacyFilters } from './read-forward-filters.ts';
 import type { Sources } from './sources.ts';
 
 /** Kernel features that netplug may need. */
-export const ABILITIES = ['veth', 'vxlan', 'ipip', 'nf_tables'] as const;
+const DEVICES = ['veth', 'vxlan', 'ipip'] as const;
+export const ABILITIES = [...DEVICES, 'nf_tables'] as const;
 export type Ability = (typeof ABILITIES)[number];
+type Abilities = Readonly<Record<Ability, boolean | undefined>>;
+
+/** How a kernel without nf_tables refuses. */
+const UNSUPPORTED: readonly unknown[] = ['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT'];
 
 export interface KernelFacts {
   /** Release as `uname -r` prints it. */
@@ -23,13 +29,13 @@ export interface KernelFacts {
   readonly families: ReadonlySet<Family>;
   readonly needed: ReadonlySet<Ability>;
   /** Result of a test in a separate network namespace; undefined when the test could not run. */
-  readonly abilities: Readonly<Record<Ability, boolean | undefined>>;
-  /** Whether the program nft is installed. */
-  readonly hasNft: boolean;
+  readonly abilities: Abilities;
   /** By path below /proc/sys/net; undefined for settings that the kernel does not have. */
   readonly sysctls: Readonly<Record<string, string | undefined>>;
   /** Filters of the host firewall that drop packets of pods. */
   readonly forwardDroppers: readonly ForwardDropper[];
+  /** Filters of the host firewall that were not read completely. */
+  readonly unreadFilters: readonly UnreadFilter[];
   /** Host interfaces of pods with an IPv4 route. */
   readonly podLinks: readonly string[];
   /** Tunnel devices that exist. */
@@ -48,11 +54,10 @@ const SYSCTLS = [
 const PER_POD_LINK = ['forwarding', 'proxy_arp'];
 
 /** Commands that create a device of the kind; the device vanishes with the namespace when the process exits. */
-const TRIALS: Readonly<Record<Ability, readonly string[]>> = {
+const TRIALS: Readonly<Record<(typeof DEVICES)[number], readonly string[]>> = {
   veth: ['ip', 'link', 'add', 'npl-trial', 'type', 'veth'],
   vxlan: ['ip', 'link', 'add', 'npl-trial', 'type', 'vxlan', 'id', '1', 'dstport', '4789'],
   ipip: ['ip', 'link', 'add', 'npl-trial', 'type', 'ipip', 'local', '127.0.0.1'],
-  nf_tables: ['nft', 'list', 'tables'],
 };
 
 export async function gatherKernel(sources: Sources, signal: AbortSignal): Promise<KernelFacts> {
@@ -60,7 +65,12 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
   const pools = await sources.pools();
   const families = await familiesOf(sources, pools);
   const cidrs = pools.map(({ spec }) => parseCidr(spec.cidr));
-  const droppers = findDroppers(await readForwardFilters(procDir, signal), cidrs);
+  const packetTables = sources.context.ports.openPacketTables();
+  const { listed } = await tryTables(packetTables, signal);
+  const filters = [
+    ...(await readForwardFilters(listed, packetTables, signal)),
+    ...(await readLegacyFilters(procDir, signal)),
+  ].filter(({ family }) => concerns(family, families));
   const podLinks = await linksWithPods(procDir);
   const links = await listOrNone(join(procDir, 'sys/net/ipv4/conf'));
   const tunnels = TUNNEL_KINDS.map((kind) => TUNNELS[kind].device).filter((device) => links.includes(device));
@@ -69,18 +79,17 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     ...podLinks.flatMap((link) => PER_POD_LINK.map((name) => `ipv4/conf/${link}/${name}`)),
     ...tunnels.map((device) => `ipv4/conf/${device}/rp_filter`),
   ];
-  const trials = await Promise.all(ABILITIES.map(async (ability) => [ability, await tryAbility(ability, signal)]));
   return {
     release: (await readFile(join(procDir, 'sys/kernel/osrelease'), 'utf8')).trim(),
     families,
     needed: neededFor(pools),
     // One entry per ability.
-    abilities: Object.fromEntries(trials) as KernelFacts['abilities'],
-    hasNft: await hasProgram('nft', signal),
+    abilities: await tryAbilities(packetTables, signal),
     sysctls: Object.fromEntries(
       await Promise.all(paths.map(async (path) => [path, await readSysctl(join(procDir, 'sys/net', path))] as const)),
     ),
-    forwardDroppers: droppers.filter(({ family }) => concerns(family, families)),
+    forwardDroppers: findDroppers(filters, cidrs),
+    unreadFilters: findUnread(filters, cidrs),
     podLinks,
     tunnels,
   };
@@ -110,25 +119,34 @@ async function familiesOf(sources: Sources, pools: readonly IpPool[]): Promise<R
   return new Set(FAMILIES.filter((family) => usual[family] && (ofPools.size === 0 || ofPools.has(family))));
 }
 
-export async function tryAbility(ability: Ability, signal: AbortSignal): Promise<boolean | undefined> {
+/** Returns which features the kernel has; undefined for those that cannot be tested. */
+export async function tryAbilities(tables: PacketTables, signal: AbortSignal): Promise<Abilities> {
+  const devices = await Promise.all(DEVICES.map(async (device) => [device, await tryDevice(device, signal)] as const));
+  const { isSupported } = await tryTables(tables, signal);
+  return { ...(Object.fromEntries(devices) as Omit<Abilities, 'nf_tables'>), nf_tables: isSupported };
+}
+
+async function tryTables(
+  tables: PacketTables,
+  signal: AbortSignal,
+): Promise<{ readonly listed: readonly HostTable[]; readonly isSupported: boolean | undefined }> {
   try {
-    const { status, stderr } = await exec('unshare', ['--net', ...TRIALS[ability]], { signal });
-    if (status === 0) return true;
+    return { listed: await tables.list(signal), isSupported: true };
+  } catch (cause) {
+    if (!isNetplugError(cause, 'kernel/failed')) throw cause;
     // Other errors, such as missing permissions, say nothing about the kernel.
+    return { listed: [], isSupported: UNSUPPORTED.includes(cause.facts['errno']) ? false : undefined };
+  }
+}
+
+async function tryDevice(device: (typeof DEVICES)[number], signal: AbortSignal): Promise<boolean | undefined> {
+  try {
+    const { status, stderr } = await exec('unshare', ['--net', ...TRIALS[device]], { signal });
+    if (status === 0) return true;
     return /not supported|Unknown device type|No such device/i.test(stderr) ? false : undefined;
   } catch {
     signal.throwIfAborted();
     return undefined;
-  }
-}
-
-export async function hasProgram(name: string, signal: AbortSignal): Promise<boolean> {
-  try {
-    await exec(name, ['--version'], { signal });
-    return true;
-  } catch (cause) {
-    if (errnoOf(cause) === 'ENOENT') return false;
-    throw cause;
   }
 }
 

@@ -55,7 +55,6 @@ const KERNEL: KernelFacts = {
   families: new Set([4, 6]),
   needed: new Set(['veth', 'vxlan', 'nf_tables']),
   abilities: { ...ALL, ipip: false },
-  hasNft: true,
   sysctls: {
     'ipv4/ip_forward': '1',
     'ipv6/conf/all/forwarding': '1',
@@ -67,6 +66,7 @@ const KERNEL: KernelFacts = {
     'ipv4/conf/npl1/proxy_arp': '1',
   },
   forwardDroppers: [],
+  unreadFilters: [],
   podLinks: ['npl1'],
   tunnels: ['vxlan.netplug'],
 };
@@ -85,11 +85,29 @@ describe('doctor checks of the kernel', () => {
     'ipv6-off': sysctl('ipv6/conf/all/disable_ipv6', '1'),
     missing: { abilities: { ...ALL, vxlan: false } },
     untried: { abilities: { ...ALL, veth: undefined } },
-    'no-nft': { hasNft: false },
+    'filter-unread': { unreadFilters: [{ family: 'ip', table: 'filter', chain: 'FORWARD', what: 'queue' }] },
     'too-old': { release: '5.9.16', needed: new Set() },
     'strict-tunnel': sysctl('ipv4/conf/vxlan.netplug/rp_filter', '1'),
     'pod-link': sysctl('ipv4/conf/npl1/proxy_arp', '0'),
     'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),
+  });
+
+  it('suggest no command with names that a shell would not take as they are', () => {
+    const check = KERNEL_CHECKS.find(({ id }) => id === 'kernel/forward-dropped');
+    const dropper = {
+      family: 'inet',
+      table: 'wall',
+      chain: 'f',
+      isLegacy: false,
+      insertInto: 'f',
+      isUfw: false,
+    } as const;
+    const [plain, odd] = ['wall', 'wall; reboot'].map((table) =>
+      check?.judge({ ...KERNEL, forwardDroppers: [{ ...dropper, table }] }),
+    );
+    expect(plain).toMatchObject([{ command: expect.stringContaining('nft insert rule inet wall f ') }]);
+    expect(odd).toMatchObject([{ found: 'chain f of table "inet wall; reboot" drops packets of pods' }]);
+    expect(odd?.[0]).not.toHaveProperty('command');
   });
 
   it('ignore settings of a family that no pod has', () => {

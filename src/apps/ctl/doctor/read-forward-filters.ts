@@ -2,102 +2,78 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ownValue } from '../../../base/own-value.ts';
 import { exec } from '../../../base/exec.ts';
+import type { HostElement, HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
+import { isOwnTable } from '../../../install/packet-tables.ts';
 import type { FilterRule, ForwardFilter } from './forward-filter.ts';
+import { readRule } from './read-rule.ts';
 
-type Json = Readonly<Record<string, unknown>>;
-
-interface NftChain {
-  readonly family: ForwardFilter['family'];
-  readonly table: string;
-  readonly name: string;
-  readonly type?: string;
-  readonly hook?: string;
-  readonly policy?: string;
-}
+/** Numbers of types of sets. */
+const [INTERFACE_TYPE, VERDICT_TYPE] = [41, 0xffff_ff00];
 
 const LEGACY = [
   { family: 'ip', names: 'ip_tables_names', program: 'iptables-legacy' },
   { family: 'ip6', names: 'ip6_tables_names', program: 'ip6tables-legacy' },
 ] as const;
 
-/** Reads the filter chains of the forward hook of the host, except those whose program is missing. */
-export async function readForwardFilters(procDir: string, signal: AbortSignal): Promise<readonly ForwardFilter[]> {
-  const legacy = LEGACY.map(async (kind) => readLegacy({ ...kind, procDir }, signal));
-  return (await Promise.all([readNft(signal), ...legacy])).flat();
+/** Reads the filter chains of the forward hook of legacy iptables, if its program is there. */
+export async function readLegacyFilters(procDir: string, signal: AbortSignal): Promise<readonly ForwardFilter[]> {
+  return (await Promise.all(LEGACY.map(async (kind) => readLegacy({ ...kind, procDir }, signal)))).flat();
 }
 
-async function readNft(signal: AbortSignal): Promise<readonly ForwardFilter[]> {
-  const chains = (await listNft(['chains'], signal)).flatMap(({ chain }) =>
-    chain === undefined ? [] : [chain as NftChain],
-  );
-  const filtering = chains.filter(
-    ({ family, type, hook }) => ['ip', 'ip6', 'inet'].includes(family) && type === 'filter' && hook === 'forward',
-  );
-  return Promise.all(
-    filtering.map(async ({ family, table, name, policy }) => ({
-      family,
-      table,
-      chain: name,
-      isLegacy: false,
-      policy: policy === 'drop' ? ('drop' as const) : ('accept' as const),
-      rules: await readChains([family, table], name, signal),
-    })),
-  );
-}
-
-/** Returns the rules of the chain and of the chains that it calls. */
-async function readChains(
-  where: readonly [family: string, table: string],
-  first: string,
+/** Returns the filter chains of the forward hook of all programs but netplug, whose own tables drop what policies deny. */
+export async function readForwardFilters(
+  tables: readonly HostTable[],
+  reader: Pick<PacketTables, 'elements'>,
   signal: AbortSignal,
-): Promise<ForwardFilter['rules']> {
-  const rules = new Map<string, readonly FilterRule[]>();
-  for (const due = [first]; due.length > 0;) {
-    const chain = due.pop() ?? first;
-    if (rules.has(chain)) continue;
-    const entries = await listNft(['chain', ...where, chain], signal);
-    const read = entries.flatMap(({ rule }) =>
-      rule === undefined ? [] : readNftRule(rule as { expr: readonly Json[] }),
+): Promise<readonly ForwardFilter[]> {
+  const filters: ForwardFilter[] = [];
+  for (const table of tables) {
+    const { family } = table;
+    if (!isIpFamily(family) || isOwnTable(table)) continue;
+    const bases = table.chains.flatMap(({ name, base }) =>
+      base?.type === 'filter' && base.hook === 'forward' ? [{ chain: name, policy: base.policy }] : [],
     );
-    rules.set(chain, read);
-    due.push(...read.flatMap(({ action }) => (action?.startsWith('>') === true ? [action.slice(1)] : [])));
+    if (bases.length === 0) continue;
+    const chains = readChains(table, await readMaps(table, reader, signal));
+    for (const base of bases)
+      filters.push({ family, table: table.name, ...base, isLegacy: false, rules: calledFrom(base.chain, chains) });
   }
-  return Object.fromEntries(rules);
+  return filters;
 }
 
-async function listNft(what: readonly string[], signal: AbortSignal): Promise<readonly Json[]> {
-  const text = await outputOf('nft', ['-j', 'list', ...what], signal);
-  // The format is described in libnftables-json(5).
-  return text === undefined ? [] : (JSON.parse(text) as { nftables: readonly Json[] }).nftables;
+function isIpFamily(family: string): family is ForwardFilter['family'] {
+  return family === 'ip' || family === 'ip6' || family === 'inet';
 }
 
-export function readNftRule({ expr }: { readonly expr: readonly Json[] }): FilterRule {
-  const matches: string[] = [];
-  let action: FilterRule['action'];
-  for (const statement of expr) {
-    const [kind = '', value] = Object.entries(statement)[0] ?? [];
-    if (kind === 'accept' || kind === 'return') action = kind;
-    else if (kind === 'drop' || kind === 'reject') action = 'drop';
-    else if (kind === 'jump' || kind === 'goto') action = `>${(value as { target: string }).target}`;
-    else if (kind === 'match') matches.push(readMatch(value as Json));
-    else if (!isHarmless(kind, value)) matches.push('?');
+/** Returns the elements of maps from interfaces to verdicts. */
+async function readMaps(
+  table: HostTable,
+  reader: Pick<PacketTables, 'elements'>,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, readonly HostElement[]>> {
+  const maps = new Map<string, readonly HostElement[]>();
+  for (const set of table.sets) {
+    if (set.dataType !== VERDICT_TYPE || set.keyType !== INTERFACE_TYPE) continue;
+    const elements = await reader.elements(table, set, signal);
+    // Ranges contain beginnings of names.
+    if (!elements.some(({ isEnd }) => isEnd === true)) maps.set(set.name, elements);
   }
-  return { matches, action };
+  return maps;
 }
 
-function isHarmless(kind: string, value: unknown): boolean {
-  if (kind === 'counter' || kind === 'log') return true;
-  return kind === 'xt' && (value as { name?: string }).name === 'comment';
+type Chains = ReadonlyMap<string, readonly FilterRule[]>;
+
+function readChains({ family, chains }: HostTable, maps: ReadonlyMap<string, readonly HostElement[]>): Chains {
+  const reader = { family, elementsOf: (map: string) => maps.get(map) };
+  return new Map(chains.map(({ name, rules }) => [name, rules.flatMap((rule) => readRule(rule, reader))]));
 }
 
-function readMatch({ op, left, right }: Json): string {
-  const { meta, payload } = left as { meta?: { key: string }; payload?: { field: string } };
-  if (op !== '==') return '?';
-  if (meta !== undefined && typeof right === 'string') return `${meta.key} ${right}`;
-  const { prefix } = right as { prefix?: { addr: string; len: number } };
-  return payload?.field === undefined || prefix === undefined
-    ? '?'
-    : `${payload.field} ${prefix.addr}/${String(prefix.len)}`;
+/** Returns the chain and those that it calls. */
+function calledFrom(first: string, chains: Chains): ForwardFilter['rules'] {
+  const called = new Set([first]);
+  for (const name of called)
+    for (const { action } of chains.get(name) ?? []) if (action?.startsWith('>') === true) called.add(action.slice(1));
+  return Object.fromEntries([...called].map((name) => [name, chains.get(name) ?? []]));
 }
 
 async function readLegacy(

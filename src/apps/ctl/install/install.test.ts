@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
 import { virtualClock } from '../../../base/clock.ts';
 import { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
-import { MemoryPacketFilter } from '../../../../test/support/memory/memory-packet-filter.ts';
+import { MemoryPolicyFilter } from '../../../../test/support/memory/memory-policy-filter.ts';
 import { MemoryKernel } from '../../../../test/support/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
 import { AgentFiles } from '../../../install/agent-files.ts';
@@ -42,7 +42,7 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
     },
     openKernel: () => kernel,
     openHostNetwork: () => host,
-    openPacketFilter: () => new MemoryPacketFilter(),
+    openFilter: () => new MemoryPolicyFilter(),
     openStore: () => openMemoryStore(new MemoryDatabase()),
     env: { KV_ENDPOINTS: 'http://127.0.0.1:2379', ...env },
   });

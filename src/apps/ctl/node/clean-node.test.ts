@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, type CtlWorld, type Ran } from '../../../../test/support/ctl.ts';
 import type { HostRoute } from '../../../dataplane/host-network.ts';
+import type { FilterTable } from '../../../dataplane/policy-filter.ts';
 import { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
-import { MemoryPacketFilter, type MemoryTables } from '../../../../test/support/memory/memory-packet-filter.ts';
+import { type MemoryFilterTables, MemoryPolicyFilter } from '../../../../test/support/memory/memory-policy-filter.ts';
 import { parseAddress } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { NAT_TABLE } from '../../../routing/nat-table.ts';
@@ -10,11 +11,13 @@ import { NAT_TABLE } from '../../../routing/nat-table.ts';
 const never = new AbortController().signal;
 const blackhole = (cidr: string): HostRoute => ({ destination: parseCidr(cidr), hop: { kind: 'blackhole' } });
 
+const emptyTable = (name: string): FilterTable => ({ name, chains: new Map(), sets: new Map() });
+
 let host: MemoryHostNetwork;
-let tables: MemoryTables;
+let tables: MemoryFilterTables;
 beforeEach(async () => {
   host = new MemoryHostNetwork();
-  tables = new Map([['of-somebody', []]]);
+  tables = new Map([['of-somebody', emptyTable('of-somebody')]]);
   const routes = [blackhole('10.0.0.0/26'), blackhole('fd00::/122')];
   await host.change(
     routes.map((route) => ({ kind: 'put-route', route })),
@@ -22,16 +25,13 @@ beforeEach(async () => {
   );
   const encapsulation = { kind: 'ipip', local: parseAddress('192.0.2.1') } as const;
   await host.putTunnel({ name: 'ipip.netplug', mtu: 1480, addresses: [], encapsulation });
-  await new MemoryPacketFilter(tables).replace(
-    { name: NAT_TABLE, objects: [{ set: { name: 's', type: 't' } }] },
-    never,
-  );
+  tables.set(NAT_TABLE, emptyTable(NAT_TABLE));
 });
 
 async function clean(more: CtlWorld = {}): Promise<Ran> {
   return callCtl(['node', 'clean'], {
     openHostNetwork: () => host,
-    openPacketFilter: () => new MemoryPacketFilter(tables),
+    openFilter: () => new MemoryPolicyFilter(tables),
     ...more,
   });
 }

@@ -1,3 +1,4 @@
+import { isOwnTable } from '../../../install/packet-tables.ts';
 import { never, NetplugError } from '../../../base/errors.ts';
 import type { PacketProbe, ProbePacket, ProbeSender } from '../../../dataplane/packet-probe.ts';
 import { formatAddress } from '../../../net/address.ts';
@@ -128,8 +129,12 @@ function notesOfEnd(
   end: 'passed' | 'dropped' | 'lost' | 'unseen',
   { droppedElsewhere }: ComparedTrail,
 ): readonly string[] {
-  if (droppedElsewhere !== undefined)
-    return [`not netplug but chain ${droppedElsewhere.chain} of table ${droppedElsewhere.table} drops the packet`];
+  if (droppedElsewhere !== undefined) {
+    const { table, chain } = droppedElsewhere;
+    const [family = '', name = ''] = table.split(' ');
+    const isOwn = isOwnTable({ family, name });
+    return [`not ${isOwn ? 'a policy' : 'netplug'} but chain ${chain} of table ${table} drops the packet`];
+  }
   if (end !== 'lost') return [];
   return ['the packet was lost between hooks: routing, rp_filter or iptables-legacy dropped it'];
 }

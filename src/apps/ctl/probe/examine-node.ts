@@ -2,7 +2,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { errnoOf } from '../../../base/errors.ts';
-import { ABILITIES, tryAbility } from '../doctor/kernel-facts.ts';
+import { ABILITIES, tryAbilities } from '../doctor/kernel-facts.ts';
+import type { PacketTables } from '../../../dataplane/packet-tables.ts';
 import type { Context, Status } from '../ports.ts';
 
 export interface NodeExamination {
@@ -17,10 +18,10 @@ export interface NodeExamination {
 const NEEDED = ABILITIES.filter((ability) => ability !== 'ipip');
 
 /** Prints what would keep netplug from working on this node. Returns 1 when there is something. */
-export async function examineNode({ io, signal }: Context, examination: NodeExamination): Promise<Status> {
+export async function examineNode({ io, ports, signal }: Context, examination: NodeExamination): Promise<Status> {
   const faults = [
     ...(examination.keepsPlugin ? [] : await findEarlierConfigurations(examination)),
-    ...(await findMissingAbilities(signal)),
+    ...(await findMissingAbilities(ports.openPacketTables(), signal)),
     ...(await findPortsInUse(examination.ports)),
   ];
   for (const fault of faults) io.stdout(`${fault}\n`);
@@ -46,15 +47,12 @@ async function findEarlierConfigurations({ confDir, confName }: NodeExamination)
   );
 }
 
-async function findMissingAbilities(signal: AbortSignal): Promise<readonly string[]> {
-  const faults = await Promise.all(
-    NEEDED.map(async (ability) =>
-      (await tryAbility(ability, signal)) === false
-        ? [`kernel: it lacks ${ability}; load the module, or install the package of kernel modules of the distribution`]
-        : [],
-    ),
+async function findMissingAbilities(tables: PacketTables, signal: AbortSignal): Promise<readonly string[]> {
+  const abilities = await tryAbilities(tables, signal);
+  return NEEDED.filter((ability) => abilities[ability] === false).map(
+    (ability) =>
+      `kernel: it lacks ${ability}; load the module, or install the package of kernel modules of the distribution`,
   );
-  return faults.flat();
 }
 
 async function findPortsInUse(ports: readonly number[]): Promise<readonly string[]> {

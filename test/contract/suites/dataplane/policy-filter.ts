@@ -184,15 +184,28 @@ export function policyFilterContract(name: string, makeFixture: () => Promise<Po
       expect(await host.countRuleElements('wanted', 'shared')).toBe(5000);
     });
 
-    it('removes a table, and succeeds when there is none', async () => {
+    it('removes a table, also one of an earlier filter, and succeeds when there is none', async () => {
       await using host = await makeFixture();
       const filter = host.newFilter();
       await filter.remove('wanted', signal);
-      await filter.apply(tableOf(), { signal });
+      await host.newFilter().apply(tableOf(), { signal });
+      expect(await filter.has('wanted', signal)).toBe(true);
       await filter.remove('wanted', signal);
+      expect(await filter.has('wanted', signal)).toBe(false);
       expect(await host.show('wanted')).toBeUndefined();
       await filter.apply(tableOf(), { signal });
       expect(await host.show('wanted')).toBeDefined();
+    });
+
+    it('touches no other table', async () => {
+      await using host = await makeFixture();
+      await host.newFilter().apply({ ...tableOf(), name: 'other' }, { signal });
+      await host.meddle('other', { chain: 'in-a', set: 'addresses', element: '10.65.0.1' });
+      const shown = await host.show('other');
+      const filter = host.newFilter();
+      await filter.apply(tableOf(), { signal });
+      await filter.remove('wanted', signal);
+      expect(await host.show('other')).toEqual(shown);
     });
 
     it('does nothing once its signal is aborted', async () => {
@@ -299,13 +312,37 @@ const EVERYTHING: readonly TableRule[] = [
     { kind: 'count' },
   ),
   rule('flow6', { kind: 'protocol', protocols: [6] }, { kind: 'flow', family: 6, set: 'flows-v6' }, { kind: 'count' }),
-  rule('to-host', { kind: 'to host' }, { kind: 'return' }),
+  rule('to-host', { kind: 'address type', side: 'destination', type: 'local' }, { kind: 'return' }),
+  rule(
+    'own-of-another',
+    { kind: 'address type', side: 'source', type: 'broadcast', isOfLeaving: true, isNegated: true },
+    { kind: 'count' },
+  ),
+  rule('foreign-source', { kind: 'foreign source' }, { kind: 'count' }),
+  rule(
+    'payload',
+    { kind: 'protocol', protocols: [17] },
+    { kind: 'payload', offset: 12, bytes: [0, 16, 1], isNegated: true },
+    { kind: 'count' },
+  ),
   rule(
     'other',
     { kind: 'interface', direction: 'in', name: 'eth0', isNegated: true },
     { kind: 'jump', chain: 'shared' },
   ),
   rule('rest', { kind: 'goto', chain: 'shared' }),
+];
+
+const TO_POD = rule('to-pod', {
+  kind: 'translate',
+  side: 'destination',
+  family: 4,
+  by: 'destination',
+  map: 'floating',
+});
+const FROM_POD = [
+  rule('itself', { kind: 'translate', side: 'source', family: 6, by: 'both', map: 'itself' }),
+  rule('outside', { kind: 'member', side: 'source', family: 4, set: 'addresses' }, { kind: 'masquerade' }),
 ];
 
 interface TableParts {
@@ -328,6 +365,8 @@ function tableOf({ chains = {}, addresses = ['10.65.0.1', '10.65.0.2'], sets = {
           ],
         },
       ],
+      ['arriving', { hook: { type: 'nat', hook: 'prerouting', priority: -100 }, rules: [TO_POD] }],
+      ['leaving', { hook: { type: 'nat', hook: 'postrouting', priority: 100 }, rules: FROM_POD }],
       ['in-a', { rules: EVERYTHING }],
       ['shared', { rules: [rule('end', { kind: 'count' }, { kind: 'drop' })] }],
       ...Object.entries(chains),
@@ -337,6 +376,11 @@ function tableOf({ chains = {}, addresses = ['10.65.0.1', '10.65.0.2'], sets = {
       ['addresses', { kind: 'addresses', family: 4, elements: new Set(addresses) }],
       ['flows-v4', { kind: 'flows', family: 4, elements: new Set() }],
       ['flows-v6', { kind: 'flows', family: 6, elements: new Set() }],
+      ['floating', { kind: 'translations', family: 4, by: 'one', elements: new Map([['192.0.2.1', '10.65.0.1']]) }],
+      [
+        'itself',
+        { kind: 'translations', family: 6, by: 'both', elements: new Map([['fd00:65::1 fd00:65::1', '2001:db8::1']]) },
+      ],
       ['limits', { kind: 'limits', elements: new Set() }],
       ['nets', { kind: 'nets', family: 6, elements: new Set(['fd00:65::/32', 'fd00:66::/32', 'fd00:70::1/128']) }],
       ['services', { kind: 'services', family: 6, elements: new Set(['fd00:65::1 6 80', 'fd00:65::1 17 53']) }],
@@ -368,6 +412,23 @@ const CHANGES: readonly { readonly title: string; readonly table: FilterTable }[
         },
       },
       chains: { 'in-b': { rules: [rule('b', { kind: 'accept' })] } },
+    }),
+  },
+  {
+    title: 'other translations',
+    table: tableOf({
+      sets: {
+        floating: {
+          kind: 'translations',
+          family: 4,
+          by: 'one',
+          elements: new Map([
+            ['192.0.2.1', '10.65.0.2'],
+            ['192.0.2.2', '10.65.0.1'],
+          ]),
+        },
+        itself: { kind: 'translations', family: 6, by: 'both', elements: new Map() },
+      },
     }),
   },
   {

@@ -1,22 +1,22 @@
 import { SerialQueue } from '../../../../base/serial-queue.ts';
-import type { PacketFilter } from '../../../../dataplane/packet-filter.ts';
+import type { TableFilter } from '../../../../dataplane/policy-filter.ts';
 import type { NodeName } from '../../../../model/names.ts';
 import type { Address } from '../../../../net/address.ts';
 import type { ClusterState } from '../../../../routing/cluster-state.ts';
 import type { Touched } from '../../../../routing/membership.ts';
 import { openTunnels } from '../../../../routing/pool-modes.ts';
-import { renderTunnelTable } from '../../../../routing/tunnel-table.ts';
+import { renderTunnelTable, TUNNEL_TABLE } from '../../../../routing/tunnel-table.ts';
 import { TUNNEL_KINDS } from '../../../../routing/tunnels.ts';
 
 /** Filters tunnel packets: accepts those of the nodes in the cluster state, which is kept while the watch is lost. */
 export class TunnelFilter {
-  readonly #filter: Pick<PacketFilter, 'replace'>;
+  readonly #filter: () => TableFilter;
   readonly #self: NodeName;
   readonly #state: ClusterState;
   readonly #queue = new SerialQueue();
   #isDue = true;
 
-  constructor(filter: Pick<PacketFilter, 'replace'>, self: NodeName, state: ClusterState) {
+  constructor(filter: () => TableFilter, self: NodeName, state: ClusterState) {
     this.#filter = filter;
     this.#self = self;
     this.#state = state;
@@ -31,21 +31,23 @@ export class TunnelFilter {
 
   /** Applies an outdated filter. Call it before routes change: packets of a new node must be accepted before it gets a route. */
   async ensure(signal: AbortSignal): Promise<void> {
-    await this.#queue.run(async () => (this.#isDue ? this.#apply(signal) : undefined));
+    await this.#queue.run(async () => (this.#isDue ? this.#apply({ signal }) : undefined));
   }
 
   /** Applies the filter, which also undoes changes by other programs. */
   async reconcile(signal: AbortSignal): Promise<void> {
-    await this.#queue.run(async () => this.#apply(signal));
+    await this.#queue.run(async () => this.#apply({ signal, reread: true }));
   }
 
-  async #apply(signal: AbortSignal): Promise<void> {
+  async #apply(options: { readonly signal: AbortSignal; readonly reread?: boolean }): Promise<void> {
     this.#isDue = false;
     try {
       const { pools } = this.#state;
       const tunnels = TUNNEL_KINDS.filter((kind) => pools.some((pool) => openTunnels(pool).includes(kind)));
       const nodes = tunnels.length === 0 ? [] : this.#otherNodes();
-      await this.#filter.replace(renderTunnelTable({ tunnels, nodes }), signal);
+      const table = renderTunnelTable({ tunnels, nodes });
+      if (table === undefined) await this.#filter().remove(TUNNEL_TABLE, options.signal);
+      else await this.#filter().apply(table, options);
     } catch (cause) {
       this.#isDue = true;
       throw cause;

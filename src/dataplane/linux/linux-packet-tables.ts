@@ -1,0 +1,158 @@
+import { addressFromBytes, formatAddress } from '../../net/address.ts';
+import type { HostChain, HostElement, HostRule, HostSet, HostTable, PacketTables } from '../packet-tables.ts';
+import { loadAddon } from './addon.ts';
+import { decodeData, decodeExpressions } from './listed-expressions.ts';
+import { attributeText, decodeAttributes, type Attributes } from './netlink.ts';
+import {
+  attributesOf,
+  be32Of,
+  decodeRule,
+  dumpEverywhere,
+  dumpElements,
+  FAMILY_NUMBERS,
+  familyOf,
+  HOOKS,
+  listedElements,
+  NF_ACCEPT,
+  NFTA_CHAIN,
+  NFTA_HOOK,
+  NFTA_SET,
+  NFTA_SET_ELEM,
+  NFTA_TABLE,
+  NFT_SET_ELEM_INTERVAL_END,
+  NFT_SET_MAP,
+  TYPE,
+} from './nft-messages.ts';
+import { NftSocket } from './nft-socket.ts';
+
+const NO_BYTES = Buffer.alloc(0);
+const BITS_OF_TYPE = 6;
+
+/** Reads the tables of the network namespace of the calling thread; `addonPath` as for `loadAddon`. */
+export function linuxPacketTables(addonPath?: string): PacketTables {
+  return {
+    list: async (signal) => {
+      signal.throwIfAborted();
+      using socket = NftSocket.open(loadAddon(addonPath));
+      const [tables, chains, rules, sets] = [
+        await socket.list('list the nftables tables', dumpEverywhere('GETTABLE')),
+        await socket.list('list the nftables chains', dumpEverywhere('GETCHAIN')),
+        await socket.list('list the nftables rules', dumpEverywhere('GETRULE')),
+        await socket.list('list the nftables sets', dumpEverywhere('GETSET')),
+      ];
+      signal.throwIfAborted();
+      return joinTables({ tables, chains, rules, sets });
+    },
+    elements: async ({ family, name }, set, signal) => {
+      signal.throwIfAborted();
+      using socket = NftSocket.open(loadAddon(addonPath));
+      const dump = dumpElements(name, set.name, FAMILY_NUMBERS[family]);
+      const bodies = await socket.list(`list the elements of the set "${set.name}"`, dump);
+      return bodies.flatMap((body) => Array.from(listedElements(body), (element) => decodeElement(element, set)));
+    },
+  };
+}
+
+function joinTables(bodies: Readonly<Record<'tables' | 'chains' | 'rules' | 'sets', readonly Buffer[]>>) {
+  const rules = Map.groupBy(bodies.rules, (body) => `${keyOf(body)} ${decodeRule(body).chain}`);
+  const chains = Map.groupBy(bodies.chains, keyOf);
+  const sets = Map.groupBy(bodies.sets, keyOf);
+  return bodies.tables.map((body): HostTable => {
+    const key = keyOf(body);
+    return {
+      family: familyOf(body),
+      name: textOf(attributesOf(body), NFTA_TABLE.NAME),
+      chains: (chains.get(key) ?? []).map((chain) => {
+        const attributes = attributesOf(chain);
+        const name = textOf(attributes, NFTA_CHAIN.NAME);
+        return { name, ...baseOf(attributes), rules: (rules.get(`${key} ${name}`) ?? []).map(hostRule) };
+      }),
+      sets: (sets.get(key) ?? []).map((set) => hostSet(attributesOf(set))),
+    };
+  });
+}
+
+/** Family and table; the table is the first attribute of every object. */
+function keyOf(body: Buffer): string {
+  return `${familyOf(body)} ${textOf(attributesOf(body), NFTA_TABLE.NAME)}`;
+}
+
+function baseOf(attributes: Attributes): Pick<HostChain, 'base'> {
+  const hook = attributes.get(NFTA_CHAIN.HOOK);
+  if (hook === undefined) return {};
+  const parts = decodeAttributes(hook);
+  const number = be32Of(parts.get(NFTA_HOOK.HOOKNUM));
+  return {
+    base: {
+      type: textOf(attributes, NFTA_CHAIN.TYPE),
+      hook: HOOKS[number] ?? String(number),
+      priority: be32Of(parts.get(NFTA_HOOK.PRIORITY)) | 0,
+      policy: be32Of(attributes.get(NFTA_CHAIN.POLICY)) === NF_ACCEPT ? 'accept' : 'drop',
+    },
+  };
+}
+
+function hostRule(body: Buffer): HostRule {
+  const { comment, expressions } = decodeRule(body);
+  return { ...(comment === '' ? {} : { comment }), expressions: decodeExpressions(expressions) };
+}
+
+function hostSet(attributes: Attributes): HostSet {
+  const [flags, keyType, dataType] = [NFTA_SET.FLAGS, NFTA_SET.KEY_TYPE, NFTA_SET.DATA_TYPE].map((type) =>
+    be32Of(attributes.get(type)),
+  ) as [number, number, number];
+  const name = textOf(attributes, NFTA_SET.NAME);
+  return { name, keyType, flags, ...((flags & NFT_SET_MAP) === 0 ? {} : { dataType }) };
+}
+
+function decodeElement(attributes: Attributes, { keyType, dataType }: HostSet): HostElement {
+  const [key, last, data] = [NFTA_SET_ELEM.KEY, NFTA_SET_ELEM.KEY_END, NFTA_SET_ELEM.DATA].map((type) =>
+    attributes.get(type),
+  );
+  const isEnd = (be32Of(attributes.get(NFTA_SET_ELEM.FLAGS)) & NFT_SET_ELEM_INTERVAL_END) !== 0;
+  const textOfKey = (payload: Buffer): string => valueText(keyType, decodeData(payload));
+  return {
+    // The element for everything that the others do not contain has none.
+    key: key === undefined ? '*' : textOfKey(key),
+    ...(isEnd ? { isEnd } : {}),
+    ...(last === undefined ? {} : { last: textOfKey(last) }),
+    ...(data === undefined ? {} : { value: valueText(dataType ?? 0, decodeData(data)) }),
+  };
+}
+
+/** Returns what the digits mean by the type, in which each part of a concatenation takes 6 bits. */
+function valueText(type: number, digits: string): string {
+  const types: number[] = [];
+  for (let rest = type; rest > 0; rest = Math.floor(rest / 2 ** BITS_OF_TYPE)) types.unshift(rest % 2 ** BITS_OF_TYPE);
+  const bytes = Buffer.from(digits, 'hex');
+  const sizes = types.map((each) => SIZES[each]);
+  if (sizes.length === 0 || sizes.includes(undefined)) return digits;
+  let at = 0;
+  return types
+    .map((each, index) => {
+      const part = bytes.subarray(at, at + (sizes[index] ?? 0));
+      // Each part takes a multiple of 4 bytes.
+      at += Math.ceil((sizes[index] ?? 0) / 4) * 4;
+      return partText(each, part);
+    })
+    .join(' ');
+}
+
+/** Bytes of the types that are shown as text. */
+const SIZES: Readonly<Record<number, number>> = {
+  [TYPE.ipv4]: 4,
+  [TYPE.ipv6]: 16,
+  [TYPE.protocol]: 1,
+  [TYPE.port]: 2,
+  [TYPE.interface]: 16,
+};
+
+function partText(type: number, bytes: Buffer): string {
+  if (type === TYPE.interface) return attributeText(bytes);
+  if (type === TYPE.ipv4 || type === TYPE.ipv6) return formatAddress(addressFromBytes(bytes));
+  return bytes.length === 0 ? '' : String(bytes.readUIntBE(0, bytes.length));
+}
+
+function textOf(attributes: Attributes, type: number): string {
+  return attributeText(attributes.get(type) ?? NO_BYTES);
+}
