@@ -1,3 +1,4 @@
+import { ownValue } from '../../base/own-value.ts';
 import { addressFromBytes, formatAddress } from '../../net/address.ts';
 import type { HostChain, HostElement, HostRule, HostSet, HostTable, PacketTables } from '../packet-tables.ts';
 import { loadAddon } from './addon.ts';
@@ -46,7 +47,7 @@ export function linuxPacketTables(addonPath?: string): PacketTables {
     elements: async ({ family, name }, set, signal) => {
       signal.throwIfAborted();
       using socket = NftSocket.open(loadAddon(addonPath));
-      const dump = dumpElements(name, set.name, FAMILY_NUMBERS[family]);
+      const dump = dumpElements(name, set.name, ownValue(FAMILY_NUMBERS, family));
       const bodies = await socket.list(`list the elements of the set "${set.name}"`, dump);
       return bodies.flatMap((body) => Array.from(listedElements(body), (element) => decodeElement(element, set)));
     },

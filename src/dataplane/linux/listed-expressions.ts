@@ -95,7 +95,7 @@ function decodeField(field: string, payload: Buffer): readonly [name: string, va
   const [, name = '', how = '', list = ''] = /^(\w+)(\$|=|:\d+|@)?(\w*)$/.exec(field) ?? [];
   if (how === '$') return [name, attributeText(payload)];
   if (how === '=') return [name, decodeData(payload)];
-  if (how === '@') return [name, NAMES[list]?.[be32Of(payload)] ?? `${NOT_READ}: ${String(be32Of(payload))}`];
+  if (how === '@') return [name, ownValue(NAMES, list)?.[be32Of(payload)] ?? `${NOT_READ}: ${String(be32Of(payload))}`];
   const bytes = how === '' ? 4 : Number(how.slice(1)) / 8;
   if (payload.length < bytes) return [name, NOT_READ];
   // Counters may be greater than what a number holds exactly.

@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import type { HostElement, HostExpression, HostRule } from '../../../dataplane/packet-tables.ts';
 import { addressFromBytes, type Family } from '../../../net/address.ts';
 import { formatCidr } from '../../../net/cidr.ts';
@@ -156,7 +157,7 @@ function maskedBy({ mask, xor }: HostExpression, loaded: Loaded): Loaded {
 /** Returns the match in the form of `FilterRule`. */
 function comparedText(value: string, { field, family, mask }: Loaded): string {
   const bytes = Buffer.from(value, 'hex');
-  if (field === 'nfproto') return `family ${String(FAMILIES[value] ?? '?')}`;
+  if (field === 'nfproto') return `family ${String(ownValue(FAMILIES, value) ?? '?')}`;
   if (field === 'iifname' || field === 'oifname') {
     const end = bytes.indexOf(0);
     // Without its end, it is what the name begins with.
