@@ -1,3 +1,4 @@
+import { ownValue } from '../../../base/own-value.ts';
 import type { ClusterFacts } from '../../../checks/cluster-facts.ts';
 import { ROLE_LIST } from '../../../install/cluster/rights/role-table.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
@@ -60,6 +61,6 @@ function rightsIn({
 }
 
 function textsIn(rule: Readonly<Record<string, unknown>>, key: string): readonly string[] {
-  const value = rule[key];
+  const value = ownValue(rule, key);
   return Array.isArray(value) ? value.map(String) : [];
 }

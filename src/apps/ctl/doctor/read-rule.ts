@@ -52,7 +52,7 @@ class RuleReading {
 
   constructor(reader: RuleReader) {
     this.#reader = reader;
-    this.#family = TABLE_FAMILIES[reader.family];
+    this.#family = ownValue(TABLE_FAMILIES, reader.family);
   }
 
   add(expression: HostExpression): void {
