@@ -10,6 +10,8 @@ export const SNAPSHOT_FORMAT = 2;
 /** State on which an upgrade depends, read at one moment. It is plain data, so a plan can be made of a saved one. */
 export interface ClusterSnapshot extends ClusterFacts {
   readonly format: typeof SNAPSHOT_FORMAT;
+  /** The cluster as a phrase, with context, server and id. */
+  readonly cluster?: string;
   /** RFC 3339. */
   readonly at: string;
   /** Release of the tool that has read it. */

@@ -43,8 +43,6 @@ export interface UpgradeSession extends SnapshotSources {
   readonly access: OrchSettings;
   /** Identifies the cluster. */
   readonly uid: string;
-  /** The cluster as a phrase for plans and questions. */
-  readonly cluster: string;
 }
 
 /**
@@ -72,8 +70,6 @@ export async function withUpgrade<T>(
 export interface UpgradeFacts {
   readonly snapshot: ClusterSnapshot;
   readonly target: UpgradeTarget;
-  /** The cluster as a phrase; undefined for that of a saved snapshot. */
-  readonly cluster?: string;
 }
 
 /** Reads the cluster, or a saved snapshot of one, and what its upgrade leads to. */
@@ -91,7 +87,7 @@ export async function readUpgrade(
     context,
     async (session) => {
       const snapshot = await readSnapshot(session, targetOf, choices.method);
-      return { snapshot, target: targetOf(snapshot), cluster: session.cluster };
+      return { snapshot, target: targetOf(snapshot) };
     },
     'read',
   );

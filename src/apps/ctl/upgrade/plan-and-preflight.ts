@@ -26,7 +26,8 @@ export interface PlanOptions extends UpgradeChoices {
 /** Shows every step of the upgrade, also those that are done. */
 export async function showUpgradePlan(context: Context, options: PlanOptions): Promise<Status> {
   const { io } = context;
-  const { snapshot, target: named, cluster } = await readUpgrade(context, options);
+  const { snapshot, target: named } = await readUpgrade(context, options);
+  const { cluster } = snapshot;
   const target = options.files === undefined ? named : { ...named, source: options.files };
   if (options.save !== undefined) {
     // Private: it shows addresses and settings of the cluster.

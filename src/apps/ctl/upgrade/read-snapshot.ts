@@ -22,6 +22,8 @@ export interface SnapshotSources {
   readonly api: OrchApi;
   readonly store: Store;
   readonly datastore: Datastore;
+  /** The cluster as a phrase. */
+  readonly cluster: string;
 }
 
 const SERVICES = { group: '', version: 'v1', plural: 'services' } as const;
@@ -36,7 +38,7 @@ const FURTHER_RIGHTS = [
 
 /** Reads the cluster. The target depends on what is installed; a dry run applies it. @throws store/*, upgrade/not-installed */
 export async function readSnapshot(
-  { context, api, store, datastore }: SnapshotSources,
+  { context, api, store, datastore, cluster: phrase }: SnapshotSources,
   targetOf: (snapshot: ClusterSnapshot) => UpgradeTarget,
   method?: UpgradeMethod,
 ): Promise<ClusterSnapshot> {
@@ -50,6 +52,7 @@ export async function readSnapshot(
   const { nodes, ...cluster } = await readClusterFacts(api, { rights: [], attempts }, signal);
   const first: ClusterSnapshot = {
     format: SNAPSHOT_FORMAT,
+    cluster: phrase,
     at: new Date(ports.clock.now()).toISOString(),
     tool: VERSION,
     ...(method === undefined ? {} : { method }),
