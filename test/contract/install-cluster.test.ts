@@ -515,7 +515,7 @@ describe('netplugctl install cluster on an API server', () => {
       calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }], mtu: 1400 },
     });
     const plan = await ctl('uninstall cluster --purge --dry-run', helm);
-    expect(plan.out).toMatch(/^1\. Chart\n {3}helm uninstall netplug --namespace netplug-system\n/);
+    expect(plan.out).toMatch(/^cluster: .*\n1\. Chart\n {3}helm uninstall netplug --namespace netplug-system\n/);
     await purge(helm);
     expect(await namesOf('namespaces,customresourcedefinitions,clusterroles,clusterrolebindings')).toEqual([]);
   });
