@@ -1,63 +1,41 @@
-import { type Address, bitsOf, type Family } from '../net/address.ts';
-import { type Cidr, cidrAround, cidrContains, compareCidrs, hostCidr } from '../net/cidr.ts';
-
-interface Counted {
-  readonly cidr: Cidr;
-  count: number;
-}
+import type { Address, Family } from '../net/address.ts';
+import { type Cidr, formatCidr, hostCidr } from '../net/cidr.ts';
+import { CidrTree } from './cidr-tree.ts';
 
 /**
  * CIDRs that several members contribute, as a disjoint list: one within another is hidden while the other is there. A change
- * of single addresses costs the same for any size; one of a larger net costs a pass over all.
+ * costs as many steps as a CIDR has bits, and one for each CIDR that it hides or shows again.
  */
 export class MemberSet {
-  readonly #counted = new Map<string, Counted>();
-  /** Number of CIDRs of each length, by family. */
-  readonly #lengths: Readonly<Record<Family, Map<number, number>>> = { 4: new Map(), 6: new Map() };
+  readonly #trees: Readonly<Record<Family, CidrTree>> = { 4: new CidrTree(), 6: new CidrTree() };
   #listed: readonly Cidr[] | undefined;
   /** Changes of the list since they were last taken. */
   #added = new Map<string, Cidr>();
   #removed = new Map<string, Cidr>();
 
   add(cidr: Cidr): void {
-    const key = keyOf(cidr);
-    const counted = this.#counted.get(key);
-    if (counted !== undefined) {
-      counted.count += 1;
-      return;
-    }
-    if (!this.#isWithinAnother(cidr)) {
-      for (const inner of this.#directlyWithin(cidr)) this.#note(inner, this.#removed, this.#added);
-      this.#note(cidr, this.#added, this.#removed);
-    }
-    this.#counted.set(key, { cidr, count: 1 });
-    this.#countLength(cidr, 1);
+    const tree = this.#trees[cidr.base.family];
+    if (tree.add(cidr) > 1 || tree.isWithinAnother(cidr)) return;
+    for (const inner of tree.directlyWithin(cidr)) this.#note(inner, this.#removed, this.#added);
+    this.#note(cidr, this.#added, this.#removed);
   }
 
   /** Takes back one `add` of the same CIDR. */
   remove(cidr: Cidr): void {
-    const key = keyOf(cidr);
-    const counted = this.#counted.get(key);
-    if (counted === undefined) return;
-    counted.count -= 1;
-    if (counted.count > 0) return;
-    this.#counted.delete(key);
-    this.#countLength(cidr, -1);
-    if (this.#isWithinAnother(cidr)) return;
+    const tree = this.#trees[cidr.base.family];
+    if (tree.remove(cidr) !== 0 || tree.isWithinAnother(cidr)) return;
     this.#note(cidr, this.#removed, this.#added);
-    for (const inner of this.#directlyWithin(cidr)) this.#note(inner, this.#added, this.#removed);
+    for (const inner of tree.directlyWithin(cidr)) this.#note(inner, this.#added, this.#removed);
   }
 
   contains(address: Address): boolean {
-    return this.#counted.has(keyOf(hostCidr(address))) || this.#isWithinAnother(hostCidr(address));
+    const tree = this.#trees[address.family];
+    return tree.has(hostCidr(address)) || tree.isWithinAnother(hostCidr(address));
   }
 
   /** Returns the disjoint CIDRs, in order. */
   list(): readonly Cidr[] {
-    this.#listed ??= [...this.#counted.values()]
-      .map(({ cidr }) => cidr)
-      .filter((cidr) => !this.#isWithinAnother(cidr))
-      .toSorted(compareCidrs);
+    this.#listed ??= [...this.#trees[4].largest(), ...this.#trees[6].largest()];
     return this.#listed;
   }
 
@@ -69,40 +47,9 @@ export class MemberSet {
     return change;
   }
 
-  #isWithinAnother(cidr: Cidr): boolean {
-    const { base, prefixBits } = cidr;
-    for (const bits of this.#lengths[base.family].keys()) {
-      if (bits < prefixBits && this.#counted.has(keyOf(cidrAround(base, bits)))) return true;
-    }
-    return false;
-  }
-
-  /** Returns what would be on the list without the CIDR, and is within it. */
-  #directlyWithin(outer: Cidr): Cidr[] {
-    const { base, prefixBits } = outer;
-    if (prefixBits === bitsOf(base.family)) return [];
-    const within: Cidr[] = [];
-    for (const { cidr } of this.#counted.values()) {
-      const isInside = cidr.prefixBits > prefixBits && cidrContains(outer, cidr);
-      if (isInside && !this.#isWithinAnother(cidr)) within.push(cidr);
-    }
-    return within;
-  }
-
   #note(cidr: Cidr, changes: Map<string, Cidr>, opposite: Map<string, Cidr>): void {
-    const key = keyOf(cidr);
+    const key = formatCidr(cidr);
     this.#listed = undefined;
     if (!opposite.delete(key)) changes.set(key, cidr);
   }
-
-  #countLength({ base, prefixBits }: Cidr, difference: 1 | -1): void {
-    const lengths = this.#lengths[base.family];
-    const count = (lengths.get(prefixBits) ?? 0) + difference;
-    if (count === 0) lengths.delete(prefixBits);
-    else lengths.set(prefixBits, count);
-  }
-}
-
-function keyOf({ base, prefixBits }: Cidr): string {
-  return `${String(base.value)}/${String(prefixBits)} ${String(base.family)}`;
 }
