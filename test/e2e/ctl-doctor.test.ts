@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Agent, startAgent } from '../support/agent.ts';
 import { type RunResult, startNode, type TestNode } from '../support/node.ts';
 import { NETPLUGCTL } from '../support/built.ts';
+import { until } from '../support/until.ts';
 
 const CONFLIST = '/etc/cni/net.d/10-netplug.conflist';
 
@@ -18,12 +19,17 @@ beforeAll(async () => {
   await writeConflist({});
   // The plugins of the node are links to the built files, which other tests use at the same time.
   await shell('cd /opt/cni/bin && cp netplug own && ln -f own netplug && ln -f own netplug-ipam && rm own');
-  agent = await startAgent(node, { socket: node.socket });
+  agent = await startOwnAgent();
 });
 afterAll(async () => {
   await agent?.stop();
   await node[Symbol.asyncDispose]();
 });
+
+/** Policies are on, whose tables drop packets of pods. */
+async function startOwnAgent(): Promise<Agent> {
+  return startAgent(node, { socket: node.socket, env: { NETPLUG_POLICY: 'on' } });
+}
 
 async function write(path: string, text: string): Promise<void> {
   await node.run(['tee', path], { stdin: text });
@@ -180,12 +186,16 @@ const BREAKAGES: readonly Breakage[] = [
     what: 'an agent that was killed',
     ids: ['agent/silent', 'agent/stale-socket', 'agent/left-journal'],
     damage: async () => agent.stop('KILL'),
-    repair: async () => (agent = await startAgent(node, { socket: node.socket })),
+    repair: async () => (agent = await startOwnAgent()),
   },
 ];
 
 describe('netplugctl doctor on a node', () => {
-  it('finds no problems on a healthy node', async () => {
+  it('finds no problems on a healthy node, on which policies are enforced', async () => {
+    await until(
+      async () => (await node.exec('nft', 'list', 'tables')).includes('netplug-policy'),
+      'the table of policies is there',
+    );
     expect(await doctor()).toEqual({ status: 0, ids: [] });
   });
 
