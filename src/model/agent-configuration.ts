@@ -19,6 +19,8 @@ const FailsafePorts = v.pipe(
   v.readonly(),
 );
 
+const LOG_PREFIX = 'at most 64 printable ASCII characters';
+
 const AGENT_CONFIGURATION_FIELDS = {
   logSeverityScreen: v.optional(
     v.pipe(LogSeverity, v.description('Least severe level that is logged; "Info" unless set.')),
@@ -59,9 +61,10 @@ const AGENT_CONFIGURATION_FIELDS = {
   ),
   policyLogPrefix: v.optional(
     v.pipe(
-      v.string('at most 64 characters'),
-      v.maxLength(64, 'at most 64 characters'),
-      v.description('Prefix of log lines of rules with action `Log`.'),
+      v.string(LOG_PREFIX),
+      // The kernel refuses a rule with more than 127 bytes, and a control character would end the line of its log.
+      v.regex(/^[ -~]{0,64}$/, LOG_PREFIX),
+      v.description('Prefix of log lines of rules with action `Log`: at most 64 printable ASCII characters.'),
     ),
   ),
   keepEstablishedFlows: v.optional(
