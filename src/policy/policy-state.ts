@@ -215,7 +215,7 @@ export class PolicyState implements PolicyView {
   ): void {
     if (!this.#isNews(id, value, problem)) return;
     const { name, namespace = 'default' } = which;
-    const next = resolveAny(value) ?? {
+    const next = resolveAny(value, problem !== undefined) ?? {
       problems: problem === undefined ? [] : [`${id} applies to nothing, because it cannot be read: ${problem}`],
     };
     const isolates = value === undefined && problem !== undefined && which.kind === 'NetworkPolicy';
@@ -267,7 +267,8 @@ export class PolicyState implements PolicyView {
     const before = this.#profiles.get(name);
     if (!this.#isNews(`Profile ${name}`, value, problem)) return;
     this.#closed.delete(keyOfOwner({ kind: 'profile', name }));
-    const { problems, ...resolved } = value === undefined ? { problems: [], rules: undefined } : resolveProfile(value);
+    const { problems, ...resolved } =
+      value === undefined ? { problems: [], rules: undefined } : resolveProfile(value, problem !== undefined);
     this.#report(`Profile ${name}`, [problem, ...problems]);
     const next =
       resolved.rules === undefined
@@ -380,9 +381,12 @@ function keyOfOwner({ kind, name }: RuleOwner): string {
   return `${kind} ${name}`;
 }
 
-function resolveAny(value: AnyResource | undefined): OrderedPolicy | { readonly problems: string[] } | undefined {
-  if (value?.kind === 'NetworkPolicy') return resolveNetworkPolicy(value);
-  if (value?.kind === 'GlobalNetworkPolicy') return resolveGlobalPolicy(value);
+function resolveAny(
+  value: AnyResource | undefined,
+  isPartial: boolean,
+): OrderedPolicy | { readonly problems: string[] } | undefined {
+  if (value?.kind === 'NetworkPolicy') return resolveNetworkPolicy(value, isPartial);
+  if (value?.kind === 'GlobalNetworkPolicy') return resolveGlobalPolicy(value, isPartial);
   return undefined;
 }
 

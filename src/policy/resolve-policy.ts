@@ -38,13 +38,17 @@ export function policyId(kind: 'NetworkPolicy' | 'GlobalNetworkPolicy', name: st
     : `Kubernetes NetworkPolicy ${namespace}/${written}`;
 }
 
-/** Resolves a policy. When its selector cannot be read, it isolates its namespace, and only its `Deny` rules stay. */
-export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy): OrderedPolicy {
+/**
+ * Resolves a policy. When its selector cannot be read, it isolates its namespace, and only its `Deny` rules stay. With `isPartial` the
+ * rules that cannot be read are left out.
+ */
+export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy, isPartial = false): OrderedPolicy {
   const { name, namespace = 'default' } = metadata;
   const id = policyId('NetworkPolicy', name, namespace);
   const scope = inNamespace(namespace);
   const selected = readApplication(spec, scope);
-  const { rules, problems } = rulesOf(spec, namespace);
+  const areNumbered = isPartial || writtenPolicyName(name) !== undefined;
+  const { rules, problems } = rulesOf(spec, { namespace, areNumbered });
   const isReadable = 'selector' in selected;
   return {
     order: spec.order ?? Infinity,
@@ -64,11 +68,14 @@ export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy): Ordered
 }
 
 /** Resolves a policy, which applies to nothing if its selector cannot be read: it must not cut off a whole cluster. */
-export function resolveGlobalPolicy({ metadata, spec }: GlobalNetworkPolicy): OrderedPolicy | { problems: string[] } {
+export function resolveGlobalPolicy(
+  { metadata, spec }: GlobalNetworkPolicy,
+  isPartial = false,
+): OrderedPolicy | { problems: string[] } {
   const id = policyId('GlobalNetworkPolicy', metadata.name);
   const selected = readApplication(spec, undefined);
   if ('problem' in selected) return { problems: [`${id} applies to nothing: ${selected.problem}`] };
-  const { rules, problems } = rulesOf(spec, undefined);
+  const { rules, problems } = rulesOf(spec, { namespace: undefined, areNumbered: isPartial });
   return {
     order: spec.order ?? Infinity,
     policy: {
@@ -100,12 +107,13 @@ export function isolatingPolicy(name: string, namespace: string, problem: string
   };
 }
 
-export function resolveProfile({
-  metadata,
-  spec,
-}: Profile): ResolvedProfile & { readonly problems: readonly string[] } {
-  const ingress = resolveRules(spec.ingress, undefined);
-  const egress = resolveRules(spec.egress, undefined);
+export function resolveProfile(
+  { metadata, spec }: Profile,
+  isPartial = false,
+): ResolvedProfile & { readonly problems: readonly string[] } {
+  const scope = { namespace: undefined, areNumbered: isPartial };
+  const ingress = resolveRules(spec.ingress, scope);
+  const egress = resolveRules(spec.egress, scope);
   return {
     name: metadata.name,
     rules: { ingress: ingress.rules, egress: egress.rules },
@@ -141,13 +149,13 @@ type Directions = ResolvedPolicy['rules'];
 
 function rulesOf(
   spec: Pick<GlobalNetworkPolicySpec, Direction> & { readonly types: readonly PolicyType[] },
-  namespace: string | undefined,
+  scope: Parameters<typeof resolveRules>[1],
 ): { readonly rules: Directions; readonly problems: readonly string[] } {
   const problems: string[] = [];
   const rules: Partial<Record<Direction, readonly PolicyRule[]>> = {};
   for (const direction of ['ingress', 'egress'] as const) {
     if (!spec.types.includes(DIRECTIONS[direction])) continue;
-    const resolved = resolveRules(spec[direction], namespace);
+    const resolved = resolveRules(spec[direction], scope);
     for (const problem of resolved.problems) problems.push(`${direction}${problem}`);
     rules[direction] = resolved.rules;
   }

@@ -23,18 +23,29 @@ export interface ResolvedRules {
   readonly problems: readonly string[];
 }
 
+interface RulesScope {
+  /** Undefined for a global policy. */
+  readonly namespace: string | undefined;
+  /** Netplug has numbered the rules. What users note on others numbers nothing. */
+  readonly areNumbered: boolean;
+}
+
 /**
- * Resolves the rules of one direction of a policy of the namespace, or of a global one. A rule with a part that cannot be
+ * Resolves the rules of one direction of a policy. A rule with a part that cannot be
  * read, or that is too large, allows and passes nothing; as a `Deny`, it denies whatever its other parts match.
  */
-export function resolveRules(written: readonly Rule[] | undefined, namespace: string | undefined): ResolvedRules {
+export function resolveRules(
+  written: readonly Rule[] | undefined,
+  { namespace, areNumbered }: RulesScope,
+): ResolvedRules {
   const problems: string[] = [];
   const limit = new RuleLimit();
   const portsRead: RuleContext['portsRead'] = new Map();
   const rules = (written ?? []).flatMap((rule, position): PolicyRule[] => {
     const faults: string[] = [];
-    const resolved = resolveRule(rule, { namespace, position, faults, portsRead });
-    for (const fault of faults) problems.push(`[${String(position)}].${fault}`);
+    const index = (areNumbered ? numberOf(rule) : undefined) ?? position;
+    const resolved = resolveRule(rule, { namespace, index, faults, portsRead });
+    for (const fault of faults) problems.push(`[${String(index)}].${fault}`);
     const isDenial = rule.action === 'Deny';
     if (faults.length > 0 && !isDenial) return [];
     const refusal = limit.refusal(resolved);
@@ -49,7 +60,7 @@ export function resolveRules(written: readonly Rule[] | undefined, namespace: st
 
 interface RuleContext {
   readonly namespace: string | undefined;
-  readonly position: number;
+  readonly index: number;
   readonly faults: string[];
   /** Rules that stand for one written rule share their ports. */
   readonly portsRead: Map<NonNullable<Entity['ports']>, PortMatch>;
@@ -67,7 +78,7 @@ function resolveRule(rule: Rule, context: RuleContext): PolicyRule {
     ...(notICMP === undefined ? {} : { notIcmp: icmpOf(notICMP) }),
     source: resolvePeer(rule.source ?? {}, 'source', context),
     destination: resolvePeer(rule.destination ?? {}, 'destination', context),
-    index: writtenIndex(rule) ?? context.position,
+    index: context.index,
   };
 }
 
@@ -146,8 +157,8 @@ function icmpOf({ type, code }: { readonly type: number; readonly code?: number 
   return { type, ...(code === undefined ? {} : { code }) };
 }
 
-/** Several rules may stand for one rule of a Kubernetes policy. */
-function writtenIndex({ metadata }: Rule): number | undefined {
+/** Several rules may stand for one rule of a Kubernetes policy, and rules that cannot be read are left out. */
+function numberOf({ metadata }: Rule): number | undefined {
   const text = metadata?.annotations?.[WRITTEN_RULE];
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined;
 }
