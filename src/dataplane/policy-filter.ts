@@ -1,4 +1,4 @@
-import type { Family } from '../net/address.ts';
+import type { Address, Family } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 
 /** End of a packet. */
@@ -199,6 +199,12 @@ export interface FilterCount {
   readonly bytes: bigint;
 }
 
+/** Elements of a table that were of a pod which is gone. */
+export interface LeftElements {
+  readonly interfaces: readonly string[];
+  readonly addresses: readonly Address[];
+}
+
 /** A table of the packet filter of the host that changes by differences. Calls that change it must not overlap. */
 export interface PolicyFilter {
   /**
@@ -223,6 +229,12 @@ export interface PolicyFilter {
 
   /** Adds the elements to those of the sets that the table has, and leaves all else as it is. @throws kernel/failed */
   extend(table: string, sets: ReadonlyMap<string, FilterSet>, signal: AbortSignal): Promise<void>;
+
+  /**
+   * Removes interfaces from the maps of the table, and addresses from its sets of addresses and services. Leaves all else as it
+   * is, and ignores what is in none. @throws kernel/failed
+   */
+  withdraw(table: string, left: LeftElements, signal: AbortSignal): Promise<void>;
 
   /** Returns the ids of the rules of the table; empty without a table. @throws kernel/failed */
   ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>>;

@@ -274,6 +274,11 @@ export function dumpElements(table: string, set: string, family = NFPROTO_INET):
   return message('GETSETELEM', NLM_F_DUMP, attributes, family);
 }
 
+/** Asks for elements of a set. The kernel answers with ENOENT when the set does not have them. */
+export function getElements(table: string, set: string, elements: ElementBytes): Message {
+  return message('GETSETELEM', NLM_F_ACK, elementAttributes(table, set, elements));
+}
+
 export interface ListedChain {
   readonly table: string;
   readonly name: string;

@@ -1,27 +1,31 @@
 import { isNetplugError } from '../../base/errors.ts';
+import { type Address, FAMILIES, formatAddress } from '../../net/address.ts';
 import {
   type FilterAction,
   type FilterChange,
   type FilterCount,
   type FilterSet,
   type FilterTable,
+  type LeftElements,
   PACKET_LOGS,
   type PacketLog,
   type PolicyFilter,
 } from '../policy-filter.ts';
 import { loadAddon } from './addon.ts';
-import { decodeAttributes, attributeText } from './netlink.ts';
+import { decodeAttributes, attributeText, type Message } from './netlink.ts';
 import { decodeElements, elementLists } from './nft-elements.ts';
 import {
   addElements,
   decodeChain,
   decodeRule,
   decodeSet,
+  deleteElements,
   deleteTable,
   dumpChains,
   dumpElements,
   dumpRules,
   dumpSets,
+  getElements,
   getTable,
   type ListedSet,
   listedAttributes,
@@ -39,6 +43,7 @@ import {
 } from './plan-policy-batch.ts';
 
 const TRIAL = 'netplug-trial';
+const WITHDRAWALS = 3;
 const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 const NFTA_COUNTER = { BYTES: 1, PACKETS: 2 } as const;
 
@@ -111,6 +116,21 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     await this.#socket.commit(`add elements to sets of the nftables table "${table}"`, [first, ...rest]);
   }
 
+  async withdraw(table: string, left: LeftElements, signal: AbortSignal): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      signal.throwIfAborted();
+      const [first, ...rest] = await this.#deletionsOf(table, left);
+      if (first === undefined) return;
+      this.#known.delete(table);
+      try {
+        return await this.#socket.commit(`remove elements of sets of the nftables table "${table}"`, [first, ...rest]);
+      } catch (cause) {
+        // Another process may have removed an element meanwhile.
+        if (attempt === WITHDRAWALS) throw cause;
+      }
+    }
+  }
+
   async ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
     signal.throwIfAborted();
     const bodies = await this.#socket.list('list the rules of policies', dumpRules(table));
@@ -141,6 +161,38 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
 
   [Symbol.dispose](): void {
     this.#socket[Symbol.dispose]();
+  }
+
+  /** Returns messages that delete the elements that the table has now. */
+  async #deletionsOf(table: string, { interfaces, addresses }: LeftElements): Promise<readonly Message[]> {
+    const listed = await this.#listSets(table);
+    const sets = listed.flatMap(({ name, shape }) => {
+      const set = WITHDRAWN.find((each) => setShape(each) === shape);
+      return set === undefined ? [] : [{ name, set }];
+    });
+    const points = sets.flatMap(({ name, set }) =>
+      textsIn(set, interfaces, addresses).flatMap((text) =>
+        elementLists(set, [text]).map((elements) => ({ name, elements })),
+      ),
+    );
+    const exist = await this.#socket.existEach(
+      'look for elements of sets of policies',
+      points.map(({ name, elements }) => getElements(table, name, { elements })),
+    );
+    const keys = points.filter((_, index) => exist[index] === true);
+    for (const { name, set } of sets) {
+      if (set.kind !== 'services' || !addresses.some(({ family }) => family === set.family)) continue;
+      const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(table, name));
+      const texts = [
+        ...decodeElements(
+          set,
+          bodies.flatMap((body) => [...listedElements(body)]),
+        ).keys(),
+      ];
+      const own = texts.filter((text) => addresses.some((address) => text.startsWith(`${formatAddress(address)} `)));
+      for (const elements of elementLists(set, own)) keys.push({ name, elements });
+    }
+    return keys.map(({ name, elements }) => deleteElements(table, name, { elements }));
   }
 
   /** The trial table exists within one transaction only. */
@@ -211,6 +263,22 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     }
     return chains;
   }
+}
+
+/** Kinds of sets with elements of pods. */
+const WITHDRAWN: readonly FilterSet[] = [
+  { kind: 'interfaces', elements: new Map() },
+  ...FAMILIES.flatMap((family): FilterSet[] => [
+    { kind: 'addresses', family, elements: new Set() },
+    { kind: 'services', family, elements: new Set() },
+  ]),
+];
+
+/** Returns the elements that are one point of a set of the kind. */
+function textsIn(set: FilterSet, interfaces: readonly string[], addresses: readonly Address[]): readonly string[] {
+  if (set.kind === 'interfaces') return interfaces;
+  if (set.kind !== 'addresses') return [];
+  return addresses.filter(({ family }) => family === set.family).map(formatAddress);
 }
 
 /** Reports whether the elements are none of the desired state. */

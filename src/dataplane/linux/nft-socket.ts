@@ -83,6 +83,18 @@ export class NftSocket implements Disposable {
     return replies.filter(({ errno }) => errno === 0).length;
   }
 
+  /**
+   * Asks each question on its own. Returns whether what it is about exists.
+   * @throws kernel/failed about the first question that the kernel refused; `what` completes "Cannot …"
+   */
+  async existEach(what: string, questions: readonly Message[]): Promise<readonly boolean[]> {
+    if (questions.length === 0) return [];
+    const replies = await this.#exchange(questions);
+    const refused = replies.find(({ errno }) => errno !== 0 && errno !== ENOENT);
+    if (refused !== undefined) throw refusal(what, refused);
+    return replies.map(({ errno }) => errno === 0);
+  }
+
   [Symbol.dispose](): void {
     this.#addon.close(this.#fd);
   }

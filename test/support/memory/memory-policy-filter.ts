@@ -5,6 +5,7 @@ import {
   type FilterHook,
   type FilterSet,
   type FilterTable,
+  type LeftElements,
   type PolicyFilter,
   type TableRule,
   type PacketLog,
@@ -12,6 +13,7 @@ import {
 } from '../../../src/dataplane/policy-filter.ts';
 import type { PacketHeaders } from '../../../src/dataplane/packet-headers.ts';
 import type { PacketReport, PacketReports } from '../../../src/dataplane/packet-reports.ts';
+import { formatAddress } from '../../../src/net/address.ts';
 import { digestOfRules } from '../../../src/dataplane/rule-digest.ts';
 import { type FilterPacket, type PacketJudgement, judgePacket } from './judge-packet.ts';
 
@@ -89,6 +91,20 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports, Disposab
     if (present === undefined) return;
     const extended = [...present.sets].map(([name, set]) => [name, extendedBy(set, sets.get(name))] as const);
     this.#tables.set(table, { ...present, sets: new Map(extended) });
+  }
+
+  async withdraw(table: string, { interfaces, addresses }: LeftElements, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const present = this.#tables.get(table);
+    if (present === undefined) return;
+    this.#fail(table);
+    const isLeft = ({ kind }: FilterSet, text: string): boolean => {
+      if (kind === 'interfaces') return interfaces.includes(text);
+      const [address = ''] = text.split(' ');
+      return ['addresses', 'services'].includes(kind) && addresses.map(formatAddress).includes(address);
+    };
+    const sets = [...present.sets].map(([name, set]) => [name, without(set, (text) => isLeft(set, text))] as const);
+    this.#tables.set(table, { ...present, sets: new Map(sets) });
   }
 
   async ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
@@ -194,6 +210,12 @@ function extendedBy(set: FilterSet, more: FilterSet | undefined): FilterSet {
   return more?.kind === set.kind && 'family' in set && 'family' in more && more.family === set.family
     ? { ...set, elements: new Set([...set.elements, ...more.elements]) }
     : set;
+}
+
+function without(set: FilterSet, isLeft: (text: string) => boolean): FilterSet {
+  if (set.kind === 'interfaces')
+    return { ...set, elements: new Map([...set.elements].filter(([text]) => !isLeft(text))) };
+  return { ...set, elements: new Set([...set.elements].filter((text) => !isLeft(text))) };
 }
 
 type Elements = ReadonlySet<string> | ReadonlyMap<string, string>;

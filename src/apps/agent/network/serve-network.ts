@@ -81,15 +81,14 @@ async function answer(
       case 'isolate':
         return { kind: 'isolate', id, isolation: await policy.isolate(message.endpoint, message) };
       case 'release':
-        await policy.release(message.endpoint);
-        return { kind: 'release', id };
+        return { kind: 'release', id, isReleased: await policy.release(message.endpoint) };
       default:
         return never(message);
     }
   } catch (cause) {
     const reason = reasonOf(cause);
     if (message.kind === 'isolate') return { kind: 'isolate', id, isolation: { state: 'closed', reason } };
-    if (message.kind === 'release') return { kind: 'release', id };
+    if (message.kind === 'release') return { kind: 'release', id, isReleased: false };
     return { kind: 'failed', id, reason };
   }
 }

@@ -8,6 +8,7 @@ import type {
   PolicyFilter,
   TableRule,
 } from '../../../../src/dataplane/policy-filter.ts';
+import { parseAddress } from '../../../../src/net/address.ts';
 import { parseCidr } from '../../../../src/net/cidr.ts';
 
 /** A fresh host without tables. */
@@ -74,6 +75,28 @@ export function policyFilterContract(name: string, makeFixture: () => Promise<Po
       await extended.newFilter().apply(tableOf({ addresses: ['10.65.0.1', '10.65.0.2', '10.65.0.9'] }), { signal });
       expect(await host.show('wanted')).toEqual(await extended.show('wanted'));
       expect(await filter.apply(tableOf(), { signal })).toEqual({ chains: 0, sets: 0, elements: 1 });
+      expect(await host.show('wanted')).toEqual(shown);
+    });
+
+    it('takes interfaces and addresses out of the sets of a table, and does so again', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      const left = { interfaces: ['npla', 'nplb'], addresses: ['10.65.0.1', 'fd00:65::1'].map(parseAddress) };
+      await filter.withdraw('wanted', left, signal);
+      expect(await host.show('wanted')).toBeUndefined();
+      await filter.apply(tableOf(), { signal });
+      const shown = await host.show('wanted');
+      await host.newFilter().withdraw('wanted', { interfaces: [], addresses: [parseAddress('10.65.0.9')] }, signal);
+      expect(await host.show('wanted')).toEqual(shown);
+      for (let time = 0; time < 2; time += 1) await host.newFilter().withdraw('wanted', left, signal);
+      await using other = await makeFixture();
+      const sets: Readonly<Record<string, FilterSet>> = {
+        'to-pods': { kind: 'interfaces', elements: new Map() },
+        services: { kind: 'services', family: 6, elements: new Set() },
+      };
+      await other.newFilter().apply(tableOf({ addresses: ['10.65.0.2'], sets }), { signal });
+      expect(await host.show('wanted')).toEqual(await other.show('wanted'));
+      expect((await filter.apply(tableOf(), { signal, reread: true })).elements).toBeGreaterThan(0);
       expect(await host.show('wanted')).toEqual(shown);
     });
 

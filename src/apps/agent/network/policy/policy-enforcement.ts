@@ -141,14 +141,18 @@ export class PolicyEnforcement {
     return this.#pods.uidOf(namespace, pod);
   }
 
-  /** Resolves when nothing matches the endpoint any more. */
-  async release(sandbox: SandboxEndpoint): Promise<void> {
+  /**
+   * Resolves when nothing matches the endpoint any more; to false while the kernel has policies of an earlier process, which
+   * may match it.
+   */
+  async release(sandbox: SandboxEndpoint): Promise<boolean> {
     const { records, released } = this.#pods.remove(sandbox);
     this.#take(records);
-    if (this.#stage.kind === 'off') return;
-    if (isEnforcing(this.#stage)) await this.#written();
-    if (released === undefined) return;
-    await this.#endFlows(released);
+    if (this.#stage.kind === 'off') return true;
+    const isKnown = isEnforcing(this.#stage);
+    if (isKnown) await this.#written();
+    if (released !== undefined) await this.#endFlows(released);
+    return isKnown;
   }
 
   /** Also while policies are unknown: the next pod with the addresses must not inherit the flows. */
