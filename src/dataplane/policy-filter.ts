@@ -148,8 +148,8 @@ export interface FilterChain {
 }
 
 /**
- * Elements of a named set or map, as canonical texts. Of the kinds `limits` and `flows` the desired state has none: `apply` leaves
- * those that are there, and they expire.
+ * Elements of a named set or map, as canonical texts. Of the kinds `limits`, `flows` and `cut addresses` the desired state has none:
+ * `apply` leaves those that are there, and they expire.
  */
 export type FilterSet =
   /** `10.65.0.1` */
@@ -158,8 +158,10 @@ export type FilterSet =
   | { readonly kind: 'nets'; readonly family: Family; readonly elements: ReadonlySet<string> }
   /** `10.65.0.1 6 80`: address, protocol, port. */
   | { readonly kind: 'services'; readonly family: Family; readonly elements: ReadonlySet<string> }
-  /** `10.65.0.1 10.65.0.2 40000 80`: addresses and ports of source and destination. `extend` adds them. */
+  /** `10.65.0.1 10.65.0.2 40000 80`: addresses and ports of source and destination. `renew` adds them. */
   | { readonly kind: 'flows'; readonly family: Family; readonly elements: ReadonlySet<string> }
+  /** `10.65.0.1`. `renew` adds them. */
+  | { readonly kind: 'cut addresses'; readonly family: Family; readonly elements: ReadonlySet<string> }
   /** Interfaces, which `limit each` adds. */
   | { readonly kind: 'limits'; readonly elements: ReadonlySet<string> }
   /** Chains by name of an interface. */
@@ -199,6 +201,15 @@ export interface FilterCount {
   readonly bytes: bigint;
 }
 
+/** Elements of sets of the kinds `flows` and `cut addresses`, by the name of the set, each with the time until it expires in ms. */
+export type ExpiringElements = ReadonlyMap<string, ReadonlyMap<string, number>>;
+
+export interface ExpiringChange {
+  /** By the name of the set. */
+  readonly removed: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly added: ExpiringElements;
+}
+
 /** Elements of a table that were of a pod which is gone. */
 export interface LeftElements {
   readonly interfaces: readonly string[];
@@ -229,6 +240,15 @@ export interface PolicyFilter {
 
   /** Adds the elements to those of the sets that the table has, and leaves all else as it is. @throws kernel/failed */
   extend(table: string, sets: ReadonlyMap<string, FilterSet>, signal: AbortSignal): Promise<void>;
+
+  /** Lists the elements of sets of the kinds `flows` and `cut addresses`; none without the table. @throws kernel/failed */
+  expiring(table: string, signal: AbortSignal): Promise<ExpiringElements>;
+
+  /**
+   * Removes and adds elements of such sets, all or nothing. Sets that the table does not have are ignored.
+   * @throws kernel/failed also when an element to remove has expired
+   */
+  renew(table: string, change: ExpiringChange, signal: AbortSignal): Promise<void>;
 
   /**
    * Removes interfaces from the maps of the table, and addresses from its sets of addresses and services. Leaves all else as it

@@ -3,6 +3,8 @@ import { type Address, FAMILIES, formatAddress } from '../../net/address.ts';
 import {
   type FilterAction,
   type FilterChange,
+  type ExpiringChange,
+  type ExpiringElements,
   type FilterCount,
   type FilterSet,
   type FilterTable,
@@ -12,8 +14,8 @@ import {
   type PolicyFilter,
 } from '../policy-filter.ts';
 import { loadAddon } from './addon.ts';
-import { decodeAttributes, attributeText, type Message } from './netlink.ts';
-import { decodeElements, elementLists } from './nft-elements.ts';
+import { type Attributes, decodeAttributes, attributeText, type Message } from './netlink.ts';
+import { decodeElements, decodeExpiring, elementLists, expiringLists } from './nft-elements.ts';
 import {
   addElements,
   decodeChain,
@@ -112,8 +114,31 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     });
     const [first, ...rest] = messages;
     if (first === undefined) return;
-    if (![...sets.values()].every(expires)) this.#known.delete(table);
+    this.#known.delete(table);
     await this.#socket.commit(`add elements to sets of the nftables table "${table}"`, [first, ...rest]);
+  }
+
+  async expiring(table: string, signal: AbortSignal): Promise<ExpiringElements> {
+    signal.throwIfAborted();
+    const found = new Map<string, ReadonlyMap<string, number>>();
+    for (const { name, set } of await this.#listKinds(table, EXPIRING))
+      found.set(name, decodeExpiring(set, await this.#listElements(table, name)));
+    return found;
+  }
+
+  async renew(table: string, { removed, added }: ExpiringChange, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const sets = await this.#listKinds(table, EXPIRING);
+    const [first, ...rest] = [
+      ...sets.flatMap(({ name, set }) =>
+        elementLists(set, removed.get(name) ?? []).map((elements) => deleteElements(table, name, { elements })),
+      ),
+      ...sets.flatMap(({ name, set }) =>
+        expiringLists(set, added.get(name) ?? new Map()).map((elements) => addElements(table, name, { elements })),
+      ),
+    ];
+    if (first === undefined) return;
+    await this.#socket.commit(`change what expires in the nftables table "${table}"`, [first, ...rest]);
   }
 
   async withdraw(table: string, left: LeftElements, signal: AbortSignal): Promise<void> {
@@ -165,11 +190,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
 
   /** Returns messages that delete the elements that the table has now. */
   async #deletionsOf(table: string, { interfaces, addresses }: LeftElements): Promise<readonly Message[]> {
-    const listed = await this.#listSets(table);
-    const sets = listed.flatMap(({ name, shape }) => {
-      const set = WITHDRAWN.find((each) => setShape(each) === shape);
-      return set === undefined ? [] : [{ name, set }];
-    });
+    const sets = await this.#listKinds(table, WITHDRAWN);
     const points = sets.flatMap(({ name, set }) =>
       textsIn(set, interfaces, addresses).flatMap((text) =>
         elementLists(set, [text]).map((elements) => ({ name, elements })),
@@ -182,13 +203,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     const keys = points.filter((_, index) => exist[index] === true);
     for (const { name, set } of sets) {
       if (set.kind !== 'services' || !addresses.some(({ family }) => family === set.family)) continue;
-      const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(table, name));
-      const texts = [
-        ...decodeElements(
-          set,
-          bodies.flatMap((body) => [...listedElements(body)]),
-        ).keys(),
-      ];
+      const texts = [...decodeElements(set, await this.#listElements(table, name)).keys()];
       const own = texts.filter((text) => addresses.some((address) => text.startsWith(`${formatAddress(address)} `)));
       for (const elements of elementLists(set, own)) keys.push({ name, elements });
     }
@@ -238,17 +253,23 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     return listed.map(decodeSet).filter((set) => set !== undefined);
   }
 
+  /** Returns the sets of these kinds, each with an empty set of its kind. */
+  async #listKinds(table: string, kinds: readonly FilterSet[]): Promise<readonly { name: string; set: FilterSet }[]> {
+    return (await this.#listSets(table)).flatMap(({ name, shape }) => {
+      const set = kinds.find((each) => setShape(each) === shape);
+      return set === undefined ? [] : [{ name, set }];
+    });
+  }
+
+  async #listElements(table: string, name: string): Promise<readonly Attributes[]> {
+    const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(table, name));
+    return bodies.flatMap((body) => [...listedElements(body)]);
+  }
+
   async #readSet(desired: FilterTable, name: string, shape: string): Promise<ActualSet> {
     const set = desired.sets.get(name);
     if (set === undefined || setShape(set) !== shape || expires(set)) return { shape, elements: new Set() };
-    const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(desired.name, name));
-    return {
-      shape,
-      elements: decodeElements(
-        set,
-        bodies.flatMap((body) => [...listedElements(body)]),
-      ),
-    };
+    return { shape, elements: decodeElements(set, await this.#listElements(desired.name, name)) };
   }
 
   async #readChains(table: string): Promise<ReadonlyMap<string, ActualChain>> {
@@ -274,6 +295,11 @@ const WITHDRAWN: readonly FilterSet[] = [
   ]),
 ];
 
+const EXPIRING: readonly FilterSet[] = FAMILIES.flatMap((family): FilterSet[] => [
+  { kind: 'flows', family, elements: new Set() },
+  { kind: 'cut addresses', family, elements: new Set() },
+]);
+
 /** Returns the elements that are one point of a set of the kind. */
 function textsIn(set: FilterSet, interfaces: readonly string[], addresses: readonly Address[]): readonly string[] {
   if (set.kind === 'interfaces') return interfaces;
@@ -283,7 +309,7 @@ function textsIn(set: FilterSet, interfaces: readonly string[], addresses: reado
 
 /** Reports whether the elements are none of the desired state. */
 function expires({ kind }: FilterSet): boolean {
-  return kind === 'limits' || kind === 'flows';
+  return kind === 'limits' || kind === 'flows' || kind === 'cut addresses';
 }
 
 /** Returns the counter among the expressions of a rule. */

@@ -1,6 +1,8 @@
 import { NetplugError } from '../../../src/base/errors.ts';
 import {
   type FilterChange,
+  type ExpiringChange,
+  type ExpiringElements,
   type FilterCount,
   type FilterHook,
   type FilterSet,
@@ -91,6 +93,29 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports, Disposab
     if (present === undefined) return;
     const extended = [...present.sets].map(([name, set]) => [name, extendedBy(set, sets.get(name))] as const);
     this.#tables.set(table, { ...present, sets: new Map(extended) });
+  }
+
+  async expiring(table: string, signal: AbortSignal): Promise<ExpiringElements> {
+    signal.throwIfAborted();
+    const sets = [...(this.#tables.get(table)?.sets ?? [])].filter(([, { kind }]) => isExpiring(kind));
+    return new Map(sets.map(([name, { elements }]) => [name, new Map([...elements.keys()].map((key) => [key, 1e6]))]));
+  }
+
+  async renew(table: string, { removed, added }: ExpiringChange, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const present = this.#tables.get(table);
+    if (present === undefined) return;
+    this.#fail(table);
+    const sets = [...present.sets].map(([name, set]): [string, FilterSet] => {
+      if (set.kind !== 'flows' && set.kind !== 'cut addresses') return [name, set];
+      const gone = removed.get(name) ?? new Set<string>();
+      const more = added.get(name) ?? new Map<string, number>();
+      if ([...gone].some((text) => !set.elements.has(text)))
+        throw new NetplugError('kernel/failed', `Cannot change what expires in the nftables table "${table}": ENOENT`);
+      const left = [...set.elements].filter((text) => !gone.has(text));
+      return [name, { ...set, elements: new Set([...left, ...more.keys()]) }] as const;
+    });
+    this.#tables.set(table, { ...present, sets: new Map(sets) });
   }
 
   async withdraw(table: string, { interfaces, addresses }: LeftElements, signal: AbortSignal): Promise<void> {
@@ -199,7 +224,7 @@ function changeBetween(before: FilterTable | undefined, after: FilterTable): Fil
 function withExpiring(table: FilterTable, before: FilterTable | undefined): FilterTable {
   const sets = [...table.sets].map(([name, set]) => {
     const present = before?.sets.get(name);
-    return [name, set.kind === 'flows' && present?.kind === 'flows' ? present : set] as const;
+    return [name, isExpiring(set.kind) && present?.kind === set.kind ? present : set] as const;
   });
   return { ...table, sets: new Map(sets) };
 }
@@ -212,7 +237,12 @@ function extendedBy(set: FilterSet, more: FilterSet | undefined): FilterSet {
     : set;
 }
 
+function isExpiring(kind: FilterSet['kind']): boolean {
+  return kind === 'flows' || kind === 'cut addresses';
+}
+
 function without(set: FilterSet, isLeft: (text: string) => boolean): FilterSet {
+  if (set.kind === 'translations') return set;
   if (set.kind === 'interfaces')
     return { ...set, elements: new Map([...set.elements].filter(([text]) => !isLeft(text))) };
   return { ...set, elements: new Set([...set.elements].filter((text) => !isLeft(text))) };
