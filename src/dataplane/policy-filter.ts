@@ -179,6 +179,8 @@ export interface FilterTable {
   readonly name: string;
   readonly chains: ReadonlyMap<string, FilterChain>;
   readonly sets: ReadonlyMap<string, FilterSet>;
+  /** Owners of chains and sets, by name. What one has alone may be written apart from what others have. */
+  readonly owners?: ReadonlyMap<string, string>;
 }
 
 /** Actions for which a kernel may have no module: writing packets to its log, and reporting them. */
@@ -220,9 +222,11 @@ export interface LeftElements {
 export interface PolicyFilter {
   /**
    * Brings the table to the desired state, all or nothing, by the difference from its actual state. Chains and elements
-   * that stay are not touched, so their counters remain. The first call, each call after a failure, and calls with
-   * `reread` read the actual state from the kernel; others trust what this filter wrote.
-   * @throws kernel/failed; the fact `rule` is the id of a rule that the kernel will never take
+   * that stay are not touched, so their counters remain. What is large is written in parts, an owner at a time: no packet meets
+   * it until the last part takes effect, all or nothing, so a call that fails may leave what no packet meets. The first call,
+   * each call after a failure, and calls with `reread` read the actual state from the kernel; others trust what this filter wrote.
+   * @throws kernel/failed; the fact `rule` is the id of a rule that the kernel will never take, and `owner` the owner of what
+   * it will never take
    */
   apply(
     table: FilterTable,

@@ -12,7 +12,14 @@ import {
 import { type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
 import type { FilterSet } from '../policy-filter.ts';
 import { type Attributes, attribute, attributeText, decodeAttributes, nested, textAttribute } from './netlink.ts';
-import { be32Attribute, be32Of, be64Attribute, be64Of, NFT_SET_ELEM_INTERVAL_END, NFTA_SET_ELEM } from './nft-messages.ts';
+import {
+  be32Attribute,
+  be32Of,
+  be64Attribute,
+  be64Of,
+  NFT_SET_ELEM_INTERVAL_END,
+  NFTA_SET_ELEM,
+} from './nft-messages.ts';
 
 const NFTA_LIST_ELEM = 1;
 const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;

@@ -1,4 +1,4 @@
-import { isNetplugError } from '../../base/errors.ts';
+import { isNetplugError, NetplugError } from '../../base/errors.ts';
 import { type Address, FAMILIES, formatAddress } from '../../net/address.ts';
 import {
   type FilterAction,
@@ -34,14 +34,20 @@ import {
   listedElements,
   setShape,
 } from './nft-messages.ts';
-import { NftSocket } from './nft-socket.ts';
+import { isPassing, NftSocket } from './nft-socket.ts';
 import {
   type ActualChain,
   type ActualSet,
   type ActualTable,
   actualAfter,
+  canBeParted,
   idIn,
+  needsParts,
   planPolicyBatch,
+  planPolicyParts,
+  type PolicyBatch,
+  type PolicyPart,
+  undoParts,
 } from './plan-policy-batch.ts';
 
 const TRIAL = 'netplug-trial';
@@ -73,9 +79,10 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     try {
       return await this.#applyTo(table, known ?? (await this.#read(table, signal)));
     } catch {
-      // Another program may have changed the table: its actual state decides whether the desired one can be reached.
+      // Another program may have changed the table: its actual state decides whether the desired one can be reached. Parts tell
+      // whose the kernel refuses.
       signal.throwIfAborted();
-      return this.#applyTo(table, await this.#read(table, signal));
+      return this.#applyTo(table, await this.#read(table, signal), { inParts: true });
     }
   }
 
@@ -226,16 +233,52 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     }
   }
 
-  async #applyTo(table: FilterTable, actual: ActualTable | undefined): Promise<FilterChange> {
-    const { messages, ruleOf, change } = planPolicyBatch(table, actual);
-    const [first, ...rest] = messages;
+  async #applyTo(
+    table: FilterTable,
+    actual: ActualTable | undefined,
+    { inParts = false }: { readonly inParts?: boolean } = {},
+  ): Promise<FilterChange> {
+    const isParted = inParts ? canBeParted(table, actual) : needsParts(table, actual);
     this.#known.delete(table.name);
-    if (first !== undefined)
-      await this.#socket.commit(`change the nftables table "${table.name}"`, [first, ...rest], (each) =>
-        ruleOf.get(each),
-      );
+    const change = isParted ? await this.#applyParts(table, actual) : await this.#applyWhole(table, actual);
     this.#known.set(table.name, actualAfter(table, actual));
     return change;
+  }
+
+  async #applyWhole(table: FilterTable, actual: ActualTable | undefined): Promise<FilterChange> {
+    const { change, ...batch } = planPolicyBatch(table, actual);
+    await this.#commit(table.name, batch);
+    return change;
+  }
+
+  async #applyParts(table: FilterTable, actual: ActualTable | undefined): Promise<FilterChange> {
+    let change: FilterChange = { chains: 0, sets: 0, elements: 0 };
+    let hasBegun = false;
+    for (const part of planPolicyParts(table, actual)) {
+      await this.#commit(table.name, part).catch(async (cause: unknown) => {
+        if (hasBegun) await this.#undoParts(table, actual);
+        throw ofOwner(cause, part);
+      });
+      hasBegun = true;
+      change = {
+        chains: change.chains + part.change.chains,
+        sets: change.sets + part.change.sets,
+        elements: change.elements + part.change.elements,
+      };
+    }
+    return change;
+  }
+
+  /** Removes what no packet meets yet. Does nothing when the table is gone, or the last parts were the ones that failed. */
+  async #undoParts(table: FilterTable, actual: ActualTable | undefined): Promise<void> {
+    const undo = { messages: undoParts(table, actual), ruleOf: new Map<Message, string>() };
+    await this.#commit(table.name, undo).catch(() => undefined);
+  }
+
+  async #commit(table: string, { messages, ruleOf }: Pick<PolicyBatch, 'messages' | 'ruleOf'>): Promise<void> {
+    const [first, ...rest] = messages;
+    if (first === undefined) return;
+    await this.#socket.commit(`change the nftables table "${table}"`, [first, ...rest], (each) => ruleOf.get(each));
   }
 
   /** Returns undefined when there is no table. Reads elements of desired sets only: others are deleted as a whole. */
@@ -284,6 +327,19 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     }
     return chains;
   }
+}
+
+/** A part of so many bytes is to blame itself when the kernel has no memory for it. */
+const LARGE_BYTES = 1_000_000;
+
+/** Returns the error of a part with its owner, when the kernel refuses what is in it: not when the table was removed. */
+function ofOwner(cause: unknown, { owner, messages }: PolicyPart): unknown {
+  if (owner === undefined || !isNetplugError(cause, 'kernel/failed')) return cause;
+  const { message, facts } = cause;
+  const isLarge = messages.reduce((sum, { body }) => sum + body.length, 0) > LARGE_BYTES;
+  if (isPassing(cause) && !(isLarge && ['ENOMEM', 'ENOBUFS'].includes(String(facts['errno'])))) return cause;
+  const isMissing = facts['rule'] === undefined && facts['errno'] === 'ENOENT';
+  return isMissing ? cause : new NetplugError('kernel/failed', message, { facts: { ...facts, owner }, cause });
 }
 
 /** Kinds of sets with elements of pods. */
