@@ -48,6 +48,11 @@ export class MemberSet {
     for (const inner of this.#directlyWithin(cidr)) this.#note(inner, this.#added, this.#removed);
   }
 
+  /** Number of CIDRs, those within others included. */
+  get size(): number {
+    return this.#counted.size;
+  }
+
   contains(address: Address): boolean {
     return this.#counted.has(keyOf(hostCidr(address))) || this.#isWithinAnother(hostCidr(address));
   }

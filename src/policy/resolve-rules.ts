@@ -19,6 +19,8 @@ const NEEDS_SIDECAR = 'http needs the application-layer sidecar, which this rele
 
 export interface ResolvedRules {
   readonly rules: readonly PolicyRule[];
+  /** What they take in the kernel: rules, and ports and networks in them. */
+  readonly entries: number;
   /** A sentence for each rule with a part that cannot be read, and where it is. */
   readonly problems: readonly string[];
 }
@@ -52,10 +54,13 @@ export function resolveRules(
     if (refusal === undefined) return [resolved];
     const effect = isDenial ? 'denies any port and network' : 'has no effect, or only a part of it';
     problems.push(`[${String(resolved.index)}] ${effect}: ${refusal}`);
-    return isDenial ? [withoutLists(resolved)] : [];
+    if (!isDenial) return [];
+    const shortened = withoutLists(resolved);
+    limit.refusal(shortened);
+    return [shortened];
   });
   // Several rules may come from one written rule.
-  return { rules, problems: [...new Set(problems)] };
+  return { rules, entries: limit.entries, problems: [...new Set(problems)] };
 }
 
 interface RuleContext {

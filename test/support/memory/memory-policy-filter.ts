@@ -28,6 +28,7 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports, Disposab
   readonly #counts = new Map<string, Map<string, FilterCount>>();
   readonly #listeners = new Map<number, (report: PacketReport) => void>();
   readonly #refused = new Set<string>();
+  readonly #refusedOwners = new Set<string>();
   readonly #missingLogs = new Set<PacketLog>();
   #isFailing = false;
 
@@ -55,6 +56,11 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports, Disposab
     this.#refused.add(id);
   }
 
+  /** Refuses every table in which a chain of the owner has several rules, as a kernel for which it is too large. */
+  refuseOwner(owner: string): void {
+    this.#refusedOwners.add(owner);
+  }
+
   async apply(
     table: FilterTable,
     { signal }: { readonly signal: AbortSignal; readonly reread?: boolean },
@@ -67,6 +73,13 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports, Disposab
     if (rule !== undefined)
       throw new NetplugError('kernel/failed', `Cannot change the nftables table "${table.name}": the rule is refused`, {
         facts: { rule },
+      });
+    const isLarge = (name: string): boolean => (table.chains.get(name)?.rules.length ?? 0) > 1;
+    const [, owner] =
+      [...(table.owners ?? [])].find(([name, of]) => this.#refusedOwners.has(of) && isLarge(name)) ?? [];
+    if (owner !== undefined)
+      throw new NetplugError('kernel/failed', `Cannot change the nftables table "${table.name}": EMSGSIZE`, {
+        facts: { owner },
       });
     const before = this.#tables.get(table.name);
     const after = withExpiring(table, before);

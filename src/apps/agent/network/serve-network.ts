@@ -18,7 +18,7 @@ interface ServePorts {
   readonly onMessage: (listener: (message: ToNetwork) => void) => void;
   /** Receives what the agent answers to requests of the follower. */
   readonly onFollowed: (answer: FollowAnswer) => void;
-  readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'problems' | 'run'>;
+  readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'problems' | 'closedPolicies' | 'run'>;
   readonly flows: Pick<FlowObserver, 'show' | 'standing' | 'run'>;
   readonly settings: Pick<SettingsFollower, 'explain' | 'problems' | 'run'>;
   /** The interfaces of pods that another plugin connects. Policies wait until they have been read. */
@@ -114,6 +114,7 @@ function statusWith({
         policy.problems().length +
         podLinks.problems().length +
         settings.problems().length,
+      closedPolicies: policy.closedPolicies,
       flows: flows.standing(),
     },
     failures: [...network.failures(), ...failures, ...threadFailures(threads)],
