@@ -15,6 +15,7 @@ import { measureOccupancy } from './rows/occupancy.ts';
 import { measurePolicyAdd } from './rows/policy-add.ts';
 import { measurePolicyPackets } from './rows/policy-packets.ts';
 import { measurePolicyScale } from './rows/policy-scale.ts';
+import { measurePolicyTenant } from './rows/policy-tenant.ts';
 import { measureRequestsOnKv } from './rows/requests-kv.ts';
 import { measureRequestsOnOrch } from './rows/requests-orch.ts';
 import { measureSandbox } from './rows/sandbox.ts';
@@ -44,6 +45,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'policy-packets': measurePolicyPackets,
   'policy-add': measurePolicyAdd,
   'policy-scale': measurePolicyScale,
+  'policy-tenant': measurePolicyTenant,
 };
 
 /** ADD and DEL are measured together. */

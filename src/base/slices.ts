@@ -6,10 +6,34 @@ export function slicesOf<T>(items: readonly T[], size: number): readonly (readon
   );
 }
 
+/** Returns the items in slices, each of which has at most that weight, or one item. */
+export function slicesByWeight<T>(
+  items: readonly T[],
+  { most, weightOf }: { readonly most: number; readonly weightOf: (item: T) => number },
+): readonly (readonly T[])[] {
+  const sliced: T[][] = [];
+  let weight = Infinity;
+  for (const item of items) {
+    const own = weightOf(item);
+    weight += own;
+    if (weight > most) {
+      sliced.push([]);
+      weight = own;
+    }
+    sliced.at(-1)?.push(item);
+  }
+  return sliced;
+}
+
 /** Yields the items in slices. Other work of the process can run between two of them. */
 export async function* slices<T>(items: readonly T[], size: number): AsyncGenerator<readonly T[], void> {
-  for (const [index, slice] of slicesOf(items, size).entries()) {
+  yield* inTurn(slicesOf(items, size));
+}
+
+/** Yields what the list has. Other work of the process can run between two of them. */
+export async function* inTurn<T>(list: readonly T[]): AsyncGenerator<T, void> {
+  for (const [index, one] of list.entries()) {
     if (index > 0) await nextTurn();
-    yield slice;
+    yield one;
   }
 }

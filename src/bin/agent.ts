@@ -31,6 +31,7 @@ import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
 import { closePods } from './close-pods.ts';
+import { withdrawPods } from './withdraw-pods.ts';
 import { hostIn } from './host-in.ts';
 import { addressesInUse } from './addresses-in-use.ts';
 import { interfacePrefixesIn } from './interface-prefixes.ts';
@@ -97,6 +98,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     ...policy,
     findEndpointObstacle: async (endpoint, signal) =>
       missingProfile(datastore, { store: nodes.get(datastore).inner, endpoint }, signal),
+    withdraw: withdrawPods,
     findObstacle: async (signal) => missingControllers(datastore, nodes.get(datastore).inner, signal),
   });
   const network = isNetworkRun

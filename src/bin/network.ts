@@ -57,7 +57,6 @@ import { readText } from './read-text.ts';
 import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
 import { datastoreServers } from '../policy/api-servers.ts';
 import { failsafePorts, withServers, withTunnels } from '../policy/open-ports.ts';
-import { endedElements } from '../policy/ruleset/ended-flows.ts';
 import { RulesetCompiler } from '../policy/ruleset/ruleset-compiler.ts';
 import { policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, policyMarker, serverMemory, stateDir } from './registration.ts';
@@ -208,9 +207,8 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
                 }),
               });
             },
-            // A filter of its own: changes by one must not overlap.
-            dropEnded: async (flows) =>
-              endedFlows.get().extend(POLICY_TABLE, endedElements(flows), new AbortController().signal),
+            // One of its own: changes by one must not overlap.
+            filter: () => endedFlows.get(),
             whole,
             isKept: () => agentSettings.settings.keepEstablishedFlows,
           },

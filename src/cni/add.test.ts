@@ -5,23 +5,21 @@ import { expect, it } from 'vitest';
 import { podFactsOf } from '../../test/support/memory-orch.ts';
 import { memoryNode } from '../../test/support/memory-node.ts';
 import type { ExecDelegate } from './delegate.ts';
-import type { PodIsolation } from './pod-isolation.ts';
+import { noIsolation, type PodIsolation } from './pod-isolation.ts';
 
 it('releases the endpoint of a pod whose link cannot be created', async () => {
   const node = await memoryNode();
   const endpoints = new Set<string>();
   const isolation: PodIsolation = {
+    ...noIsolation('none'),
     isOn: true,
     isolate: async ({ metadata }) => {
       endpoints.add(metadata.name);
       return Promise.resolve({ state: 'in force' });
     },
     release: async ({ metadata }) => {
-      endpoints.delete(metadata.name);
-      return Promise.resolve();
+      return Promise.resolve(endpoints.delete(metadata.name));
     },
-    collect: async () => Promise.resolve(),
-    findObstacle: async () => Promise.resolve(undefined),
   };
   node.kernel.failAt('create-link');
   expect(await node.call('ADD', { isolation })).not.toMatchObject({ status: 0 });

@@ -39,7 +39,7 @@ export async function add(ports: CniPorts, source: AddressSource, call: CniCall)
 
   // Starts now and is awaited below. Rules match the interface by name, so they can be written before the link exists.
   const enforcement = startEnforcement(ports, callWithPod, network);
-  undo.defer(async () => stopEnforcement(ports, callWithPod, callWithPod.cleanupSignal));
+  undo.defer(async () => void (await stopEnforcement(ports, callWithPod, callWithPod.cleanupSignal)));
 
   const restoreRecord = await recordAttachment(ports, callWithPod, network);
   undo.defer(restoreRecord);

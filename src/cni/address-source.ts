@@ -21,8 +21,8 @@ export type IsKept = (attachment: { readonly containerId: string; readonly ifNam
 export interface AddressSource {
   /** Assigns addresses and records the endpoint. Idempotent: returns the addresses the attachment holds already. */
   assign(call: CniCall, endpointOf: EndpointOf): Promise<AssignedAddresses>;
-  /** Releases addresses and endpoint once `unlinked` has resolved, so that no link uses them. Idempotent. */
-  release(call: CniCall, unlinked: Promise<unknown>): Promise<void>;
+  /** Releases addresses and endpoint once `unused` has resolved, which gets the addresses: nothing uses them then. Idempotent. */
+  release(call: CniCall, unused: (addresses: readonly Address[]) => Promise<void>): Promise<void>;
   /** @throws check/mismatch when the attachment does not hold exactly these addresses */
   check(call: CniCall, addresses: readonly Address[]): Promise<void>;
   /**

@@ -67,8 +67,9 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
       };
     },
 
-    async release(call, unlinked) {
-      await unlinked;
+    async release(call, unused) {
+      const known = await ports.attachments.find(call.attachment);
+      await unused(known?.addresses ?? []);
       await ask(call, 'DEL');
       await releaseEndpoint(ports, call, call.signal);
     },

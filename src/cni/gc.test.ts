@@ -15,7 +15,7 @@ it('removes the policies of every attachment of its network that the runtime doe
     ...noIsolation('none'),
     collect: async (isRemoved) => {
       collected.push(...attachments.filter(isRemoved));
-      return Promise.resolve();
+      return Promise.resolve(true);
     },
   };
   const conf = {

@@ -3,6 +3,7 @@ import { isLinkOf } from '../dataplane/link-alias.ts';
 import { type Attachment, interfaceKey } from '../model/names.ts';
 import type { AddressSource, IsKept } from './address-source.ts';
 import type { CniCall, CniPorts } from './call.ts';
+import { withdrawLeft } from './pod-isolation.ts';
 
 /**
  * Removes the links, addresses and endpoints of all attachments of this network on this node that the runtime does not
@@ -12,10 +13,15 @@ export async function gc(ports: CniPorts, source: AddressSource, call: CniCall):
   const isKept = isKeptOf(ports, call);
   if (isKept === undefined) return;
   const failures: unknown[] = [];
-  const links = await removeLinks(ports.kernel, { call, isKept, failures });
   const isRemoved = (attachment: Attachment): boolean =>
     attachment.network === call.attachment.network && !isKept(attachment);
-  await ports.isolation.collect(isRemoved, call.signal);
+  // The routes to the addresses go with the links.
+  const used = ports.isolation.isOn ? await ports.kernel.listPodAddresses() : [];
+  const links = await removeLinks(ports.kernel, { call, isKept, failures });
+  if (!(await ports.isolation.collect(isRemoved, call.signal))) {
+    const addresses = used.filter(({ owner }) => isRemoved(owner)).map(({ address }) => address);
+    await withdrawLeft(ports, { interfaces: links, addresses }, call.signal);
+  }
   const addresses = await collect(ports, source, { call, isKept, isRemoved }).catch((cause: unknown) => {
     failures.push(cause);
     return 0;
@@ -23,7 +29,7 @@ export async function gc(ports: CniPorts, source: AddressSource, call: CniCall):
   ports.log.info('attachments released', {
     network: call.attachment.network,
     node: call.node,
-    links,
+    links: links.length,
     addresses,
     ...ports.stopwatch.facts(),
   });
@@ -46,12 +52,12 @@ async function collect(
 async function removeLinks(
   kernel: Kernel,
   { call, isKept, failures }: { call: CniCall; isKept: IsKept; failures: unknown[] },
-): Promise<number> {
-  let removed = 0;
+): Promise<readonly string[]> {
+  const removed: string[] = [];
   for (const { name, owner } of kernel.listHostLinks()) {
     if (owner === undefined || !isLinkOf(owner, call.attachment.network) || isKept(owner)) continue;
     try {
-      removed += (await kernel.remove(name, owner)) ? 1 : 0;
+      if (await kernel.remove(name, owner)) removed.push(name);
     } catch (cause) {
       failures.push(cause);
     }

@@ -30,10 +30,12 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
       };
     },
 
-    async release(call, unlinked) {
+    async release(call, unused) {
       const handle = handleOf(call.attachment);
-      const [view] = await Promise.all([store.readNodeView(call.node, call.endpointId, call.signal), unlinked]);
+      const view = await store.readNodeView(call.node, call.endpointId, call.signal);
       const which = (allocation: Allocation): boolean => allocation.handle === handle;
+      const held = [...view.owned, ...view.borrowed].flatMap(({ value }) => heldAddresses(value, which));
+      await unused(held.map(({ address }) => address));
       const request = { node: call.node, which, handle, view, ...ownEndpoint(call) };
       const freed = await releaseForGood(ports, request, call.signal);
       for (const { id } of freed) ports.log.debug('address released', { handle, id });

@@ -1,7 +1,9 @@
-import { NetplugError } from '../base/errors.ts';
+import { NetplugError, reasonOf } from '../base/errors.ts';
 import type { PodNetwork } from '../dataplane/kernel.ts';
+import type { LeftElements } from '../dataplane/policy-filter.ts';
 import type { Attachment } from '../model/names.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import type { Address } from '../net/address.ts';
 import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { planEndpoint } from './pod-network.ts';
 
@@ -19,6 +21,12 @@ export interface SandboxEndpoint {
   readonly spec: Pick<WorkloadEndpoint['spec'], 'node' | 'containerID'>;
 }
 
+/** What the kernel may still have of an earlier pod. */
+export interface LeftBehind extends LeftElements {
+  /** Addresses whose flows must end. */
+  readonly flowsOf: readonly Address[];
+}
+
 /** Asks the agent to enforce a pod's policies. */
 export interface PodIsolation {
   /** Whether the node enforces policies now. When on, pods without known policies are dropped. */
@@ -28,10 +36,18 @@ export interface PodIsolation {
    * unless the agent is configured otherwise. Never rejects.
    */
   isolate(endpoint: WorkloadEndpoint, signal: AbortSignal): Promise<Isolation>;
-  /** Removes the endpoint, so that a later holder of its addresses inherits nothing. Waits for a limited time. Never rejects. */
-  release(endpoint: SandboxEndpoint, signal: AbortSignal): Promise<void>;
-  /** Removes the endpoints whose attachment was removed, as `release` does. */
-  collect(isRemoved: (attachment: Attachment) => boolean, signal: AbortSignal): Promise<void>;
+  /**
+   * Removes the endpoint, so that a later holder of its addresses inherits nothing. Waits for a limited time. Never rejects.
+   * Reports whether it is removed; otherwise the caller must `withdraw` what it left.
+   */
+  release(endpoint: SandboxEndpoint, signal: AbortSignal): Promise<boolean>;
+  /** Removes the endpoints whose attachment was removed, as `release` does. Reports whether all are. */
+  collect(isRemoved: (attachment: Attachment) => boolean, signal: AbortSignal): Promise<boolean>;
+  /**
+   * Takes what a pod left out of the policies that the kernel has, while no process does that which knows the pods of the node.
+   * The next pod with the interface is closed until one does. Idempotent. @throws kernel/failed
+   */
+  withdraw(left: LeftBehind, signal: AbortSignal): Promise<void>;
   /** Returns why no pod has its policies enforced although it asks for them; undefined when pods have. @throws store/* */
   findObstacle(signal: AbortSignal): Promise<string | undefined>;
 }
@@ -45,20 +61,43 @@ export async function startEnforcement(
   if (!isolation.isOn && !wantsPolicy(call))
     return { state: 'not enforced', reason: 'the configuration has no policy' };
   const endpoint = planEndpoint(call, network);
-  return stopwatch.time('policy', async () => isolation.isolate(endpoint, call.signal));
+  return stopwatch.time('policy', async () => {
+    const state = await isolation.isolate(endpoint, call.signal);
+    if (state.state !== 'closed') return state;
+    // The kernel may have policies of an earlier pod with this interface. What it has of the addresses belongs to a process that
+    // may only be late; without its interface, the pod sends and receives nothing.
+    const left = { interfaces: [network.hostLinkName], addresses: [], flowsOf: network.addresses };
+    try {
+      await isolation.withdraw(left, call.signal);
+      return state;
+    } catch (cause) {
+      return { state: 'not enforced', reason: `${state.reason}, and the pod cannot be closed: ${reasonOf(cause)}` };
+    }
+  });
 }
 
-/** Removes the endpoint of the pod from policy. Never rejects. */
+/** Removes the endpoint of the pod from policy. Never rejects. Reports whether nothing of it is left. */
 export async function stopEnforcement(
   { isolation, stopwatch }: Pick<CniPorts, 'isolation' | 'stopwatch'>,
   call: CniCall,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const { endpointId, attachment } = call;
-  if (!isolation.isOn || endpointId === undefined) return;
+  if (!isolation.isOn || endpointId === undefined) return true;
   const { name, namespace, node } = endpointId;
   const endpoint = { metadata: { name, namespace }, spec: { node, containerID: attachment.containerId } };
-  await stopwatch.time('policy', async () => isolation.release(endpoint, signal));
+  return stopwatch.time('policy', async () => isolation.release(endpoint, signal));
+}
+
+/** Takes what removed pods left out of the policies of the kernel. Failures are logged: the next pod that has it tries again. */
+export async function withdrawLeft(
+  { isolation, log }: Pick<CniPorts, 'isolation' | 'log'>,
+  left: LeftElements,
+  signal: AbortSignal,
+): Promise<void> {
+  await isolation.withdraw({ ...left, flowsOf: left.addresses }, signal).catch((cause: unknown) => {
+    log.warning('policies of a removed pod not withdrawn', { interfaces: left.interfaces, reason: reasonOf(cause) });
+  });
 }
 
 /** Logs that the policies of a pod are not in force. The ADD succeeds: the kernel drops the pod's packets until they are. */
@@ -88,8 +127,9 @@ export function noIsolation(reason: string): PodIsolation {
   return {
     isOn: false,
     isolate: async () => Promise.resolve({ state: 'not enforced', reason }),
-    release: async () => Promise.resolve(),
-    collect: async () => Promise.resolve(),
+    release: async () => Promise.resolve(true),
+    collect: async () => Promise.resolve(true),
+    withdraw: async () => Promise.resolve(),
     findObstacle: async () => Promise.resolve(undefined),
   };
 }
@@ -107,6 +147,7 @@ export function countedIsolation(inner: PodIsolation, onIsolated: (state: Isolat
     },
     release: async (endpoint, signal) => inner.release(endpoint, signal),
     collect: async (isRemoved, signal) => inner.collect(isRemoved, signal),
+    withdraw: async (left, signal) => inner.withdraw(left, signal),
     findObstacle: async (...args) => inner.findObstacle(...args),
   };
 }

@@ -1,6 +1,7 @@
 import { NetplugError } from '../base/errors.ts';
 import { GATEWAYS, type HostLink, type PodNetwork, type PodNetworkState } from '../dataplane/kernel.ts';
 import { type FloatingPair, NO_MANAGER } from '../model/attachment-record.ts';
+import { ownLabels } from '../model/policy-names.ts';
 import { type EndpointId, endpointName, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { type Cidr, formatCidr, hostCidr, parseCidr } from '../net/cidr.ts';
@@ -67,7 +68,7 @@ export function planEndpoint(call: CniCall, network: PodNetwork): WorkloadEndpoi
       name,
       namespace,
       labels: {
-        ...facts?.labels,
+        ...ownLabels(facts?.labels),
         'netplug/namespace': namespace,
         'netplug/orchestrator': orchestrator,
         ...(account === undefined ? {} : { 'netplug/serviceaccount': account }),

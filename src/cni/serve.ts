@@ -62,7 +62,7 @@ export async function serveIpam(
     case 'ADD':
       return ipamAdd(ports, ipam, call);
     case 'DEL':
-      await source.release(call, Promise.resolve());
+      await source.release(call, async () => Promise.resolve());
       break;
     case 'CHECK':
       await source.check(

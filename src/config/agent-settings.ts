@@ -27,6 +27,9 @@ const BUILT_IN: EffectiveSettings = {
   // Kubernetes says that a pod and its node always reach each other.
   defaultEndpointToHostAction: 'Accept',
   policyLogPrefix: 'netplug',
+  policyEntriesPerPolicy: 131_072,
+  policyEntriesPerNamespace: 262_144,
+  policyEntriesPerNode: 1_048_576,
   keepEstablishedFlows: false,
 };
 

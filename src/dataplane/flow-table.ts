@@ -15,6 +15,8 @@ export interface FlowTuple {
 export interface TrackedFlow {
   readonly original: FlowTuple;
   readonly reply: FlowTuple;
+  /** TCP has not completed its opening, or has begun to end it: the kernel forgets it within minutes without packets. */
+  readonly isUnsettled?: true;
   /** A packet was seen in the direction of the reply. */
   readonly isReplied: boolean;
   /** Identifies the entry to the kernel. */

@@ -1,4 +1,4 @@
-import type { Family } from '../net/address.ts';
+import type { Address, Family } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 
 /** End of a packet. */
@@ -148,8 +148,8 @@ export interface FilterChain {
 }
 
 /**
- * Elements of a named set or map, as canonical texts. Of the kinds `limits` and `flows` the desired state has none: `apply` leaves
- * those that are there, and they expire.
+ * Elements of a named set or map, as canonical texts. Of the kinds `limits`, `flows` and `cut addresses` the desired state has none:
+ * `apply` leaves those that are there, and they expire.
  */
 export type FilterSet =
   /** `10.65.0.1` */
@@ -158,8 +158,10 @@ export type FilterSet =
   | { readonly kind: 'nets'; readonly family: Family; readonly elements: ReadonlySet<string> }
   /** `10.65.0.1 6 80`: address, protocol, port. */
   | { readonly kind: 'services'; readonly family: Family; readonly elements: ReadonlySet<string> }
-  /** `10.65.0.1 10.65.0.2 40000 80`: addresses and ports of source and destination. `extend` adds them. */
+  /** `10.65.0.1 10.65.0.2 40000 80`: addresses and ports of source and destination. `renew` adds them. */
   | { readonly kind: 'flows'; readonly family: Family; readonly elements: ReadonlySet<string> }
+  /** `10.65.0.1`. `renew` adds them. */
+  | { readonly kind: 'cut addresses'; readonly family: Family; readonly elements: ReadonlySet<string> }
   /** Interfaces, which `limit each` adds. */
   | { readonly kind: 'limits'; readonly elements: ReadonlySet<string> }
   /** Chains by name of an interface. */
@@ -177,6 +179,8 @@ export interface FilterTable {
   readonly name: string;
   readonly chains: ReadonlyMap<string, FilterChain>;
   readonly sets: ReadonlyMap<string, FilterSet>;
+  /** Owners of chains and sets, by name. What one has alone may be written apart from what others have. */
+  readonly owners?: ReadonlyMap<string, string>;
 }
 
 /** Actions for which a kernel may have no module: writing packets to its log, and reporting them. */
@@ -199,13 +203,30 @@ export interface FilterCount {
   readonly bytes: bigint;
 }
 
+/** Elements of sets of the kinds `flows` and `cut addresses`, by the name of the set, each with the time until it expires in ms. */
+export type ExpiringElements = ReadonlyMap<string, ReadonlyMap<string, number>>;
+
+export interface ExpiringChange {
+  /** By the name of the set. */
+  readonly removed: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly added: ExpiringElements;
+}
+
+/** Elements of a table that were of a pod which is gone. */
+export interface LeftElements {
+  readonly interfaces: readonly string[];
+  readonly addresses: readonly Address[];
+}
+
 /** A table of the packet filter of the host that changes by differences. Calls that change it must not overlap. */
 export interface PolicyFilter {
   /**
    * Brings the table to the desired state, all or nothing, by the difference from its actual state. Chains and elements
-   * that stay are not touched, so their counters remain. The first call, each call after a failure, and calls with
-   * `reread` read the actual state from the kernel; others trust what this filter wrote.
-   * @throws kernel/failed; the fact `rule` is the id of a rule that the kernel will never take
+   * that stay are not touched, so their counters remain. What is large is written in parts, an owner at a time: no packet meets
+   * it until the last part takes effect, all or nothing, so a call that fails may leave what no packet meets. The first call,
+   * each call after a failure, and calls with `reread` read the actual state from the kernel; others trust what this filter wrote.
+   * @throws kernel/failed; the fact `rule` is the id of a rule that the kernel will never take, and `owner` the owner of what
+   * it will never take
    */
   apply(
     table: FilterTable,
@@ -223,6 +244,21 @@ export interface PolicyFilter {
 
   /** Adds the elements to those of the sets that the table has, and leaves all else as it is. @throws kernel/failed */
   extend(table: string, sets: ReadonlyMap<string, FilterSet>, signal: AbortSignal): Promise<void>;
+
+  /** Lists the elements of sets of the kinds `flows` and `cut addresses`; none without the table. @throws kernel/failed */
+  expiring(table: string, signal: AbortSignal): Promise<ExpiringElements>;
+
+  /**
+   * Removes and adds elements of such sets, all or nothing. Sets that the table does not have are ignored.
+   * @throws kernel/failed also when an element to remove has expired
+   */
+  renew(table: string, change: ExpiringChange, signal: AbortSignal): Promise<void>;
+
+  /**
+   * Removes interfaces from the maps of the table, and addresses from its sets of addresses and services. Leaves all else as it
+   * is, and ignores what is in none. @throws kernel/failed
+   */
+  withdraw(table: string, left: LeftElements, signal: AbortSignal): Promise<void>;
 
   /** Returns the ids of the rules of the table; empty without a table. @throws kernel/failed */
   ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>>;

@@ -27,7 +27,12 @@ describe.each(['NetworkPolicy', 'GlobalNetworkPolicy', 'Profile'] as const)('a s
   it('keeps its readable rules with their numbers, and says what cannot be read', () => {
     const ingress = [
       { action: 'Allow', source: BAD },
-      { action: 'Deny', protocol: 'TCP', source: { ...BAD, ports: [80] } },
+      {
+        action: 'Deny',
+        protocol: 'TCP',
+        source: { ...BAD, ports: [80] },
+        metadata: { annotations: { 'netplug/rule': '3' } },
+      },
       { action: 'deny' },
       { action: 'Allow', protocol: 'UDP' },
     ];

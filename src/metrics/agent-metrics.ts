@@ -93,6 +93,10 @@ export const AGENT_METRICS = {
     help: 'Packets of new connections that policies denied or logged, or that staged policies matched.',
     labels: ['verdict', 'policy', 'direction'],
   },
+  netplug_policies_closed: {
+    kind: 'gauge',
+    help: 'Policies that deny everything, because they are beyond a budget or the kernel refuses their rules.',
+  },
   netplug_policy_reports_lost_total: {
     kind: 'counter',
     help: 'Reports of denied or logged packets that the agent did not receive.',

@@ -19,6 +19,8 @@ const FailsafePorts = v.pipe(
   v.readonly(),
 );
 
+const LOG_PREFIX = 'at most 64 printable ASCII characters';
+
 const AGENT_CONFIGURATION_FIELDS = {
   logSeverityScreen: v.optional(
     v.pipe(LogSeverity, v.description('Least severe level that is logged; "Info" unless set.')),
@@ -59,9 +61,34 @@ const AGENT_CONFIGURATION_FIELDS = {
   ),
   policyLogPrefix: v.optional(
     v.pipe(
-      v.string('at most 64 characters'),
-      v.maxLength(64, 'at most 64 characters'),
-      v.description('Prefix of log lines of rules with action `Log`.'),
+      v.string(LOG_PREFIX),
+      // The kernel refuses a rule with more than 127 bytes, and a control character would end the line of its log.
+      v.regex(/^[ -~]{0,64}$/, LOG_PREFIX),
+      v.description('Prefix of log lines of rules with action `Log`: at most 64 printable ASCII characters.'),
+    ),
+  ),
+  policyEntriesPerPolicy: v.optional(
+    v.pipe(
+      wholeNumber(1000, 131_072, 'entries'),
+      v.description(
+        'Entries that one policy may have: its rules, and the ports and networks in them; 131072 unless set. A policy with more denies everything to what it applies to.',
+      ),
+    ),
+  ),
+  policyEntriesPerNamespace: v.optional(
+    v.pipe(
+      wholeNumber(1000, 16_777_216, 'entries'),
+      v.description(
+        'Entries that all policies of a namespace may have; 262144 unless set. The youngest beyond that deny everything to what they apply to. The same on all nodes, or tools and nodes disagree.',
+      ),
+    ),
+  ),
+  policyEntriesPerNode: v.optional(
+    v.pipe(
+      wholeNumber(1000, 16_777_216, 'entries'),
+      v.description(
+        'Entries that the policies of a node may have, members of their selectors included; 1048576 unless set. Beyond that the youngest policies of the namespace that has most deny everything to what they apply to.',
+      ),
     ),
   ),
   keepEstablishedFlows: v.optional(

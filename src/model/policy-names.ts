@@ -1,4 +1,4 @@
-/** Labels that netplug itself sets on endpoints and network sets. Those of users with these names are ignored. */
+/** Labels that netplug itself sets on endpoints and network sets. */
 export const NAMESPACE_LABEL = 'netplug/namespace';
 export const ORCHESTRATOR_LABEL = 'netplug/orchestrator';
 export const SERVICE_ACCOUNT_LABEL = 'netplug/serviceaccount';
@@ -8,6 +8,11 @@ export const NAMESPACE_PREFIX = 'pcns.';
 export const SERVICE_ACCOUNT_PREFIX = 'pcsa.';
 /** After those prefixes, the name of the namespace or service account. */
 export const NAME_LABEL = 'netplug/name';
+/** Before the name of a label that a user gave, where netplug gives labels of that name. */
+export const OWN_PREFIX = 'pcown.';
+
+const RESERVED_LABELS: readonly string[] = [NAMESPACE_LABEL, ORCHESTRATOR_LABEL, SERVICE_ACCOUNT_LABEL];
+const RESERVED_PREFIXES: readonly string[] = [NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX, OWN_PREFIX];
 
 /** Order of policies that stand for Kubernetes network policies. */
 export const KUBERNETES_POLICY_ORDER = 1000;
@@ -66,13 +71,32 @@ export function serviceAccountProfile(namespace: string, account: string): strin
   return `${ACCOUNT_PROFILE}${namespace}.${account}`;
 }
 
-/** Reports whether only netplug gives endpoints a label of this name. */
+/** Reports whether the label has a meaning of its own in selectors: no user gives an endpoint a label of this name. */
 export function isReservedLabel(label: string): boolean {
-  return (
-    label === NAMESPACE_LABEL ||
-    label === ORCHESTRATOR_LABEL ||
-    label === SERVICE_ACCOUNT_LABEL ||
-    label.startsWith(NAMESPACE_PREFIX) ||
-    label.startsWith(SERVICE_ACCOUNT_PREFIX)
-  );
+  return RESERVED_LABELS.includes(label) || RESERVED_PREFIXES.some((prefix) => label.startsWith(prefix));
+}
+
+/**
+ * Returns the name by which selectors find a label that a user gave an endpoint or network set. Different labels have different
+ * names, and none has the name of a label that netplug gives.
+ */
+export function ownLabelName(label: string): string {
+  return isReservedLabel(label) ? `${OWN_PREFIX}${label}` : label;
+}
+
+/** Reports whether `ownLabelName` returns the name for some label. */
+export function isOwnLabelName(name: string): boolean {
+  return !isReservedLabel(name) || (name.startsWith(OWN_PREFIX) && isReservedLabel(name.slice(OWN_PREFIX.length)));
+}
+
+/** Returns the name, after the prefix, by which selectors find a label that a user gave a namespace or service account. */
+export function profileLabelName(label: string): string {
+  return label === NAME_LABEL || label.startsWith(OWN_PREFIX) ? `${OWN_PREFIX}${label}` : label;
+}
+
+/** Returns the labels that a user gave an endpoint or network set, by the names by which selectors find them. */
+export function ownLabels(
+  labels: Readonly<Record<string, string>> | null | undefined,
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(labels ?? {}).map(([label, value]) => [ownLabelName(label), value]));
 }

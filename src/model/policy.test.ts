@@ -161,6 +161,13 @@ describe('a rule', () => {
     expect(decodeStoredResource(policy)).toMatch(`spec.ingress[0].${field}`);
   });
 
+  it('may apply the longest label of a namespace, also where netplug gives labels of that name', () => {
+    const labelsToApply = { [`pcns.pcown.pcown.${'a'.repeat(57)}`]: 'x', 'pcns.pcown.netplug/name': 'x' };
+    expect(
+      problemsOf({ apiVersion: API_VERSION, kind: 'Profile', metadata: { name: 'a' }, spec: { labelsToApply } }),
+    ).toEqual([]);
+  });
+
   it('of a profile is checked in the same way', () => {
     const spec = { ingress: [{ action: 'Allow', source: { ports: [1] } }], labelsToApply: { '-': 'x' } };
     const raw = { apiVersion: API_VERSION, kind: 'Profile', metadata: { name: 'p' }, spec };

@@ -4,7 +4,7 @@ import { checkRules, RULE_RULES } from './check-rules.ts';
 import { jointRules, type KindDeclaration, nameColumn, wide } from './kind-info.ts';
 import { isLabelValue, isQualifiedName } from './metadata.ts';
 import { isDnsSubdomain } from './dns-name.ts';
-import { NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX } from './policy-names.ts';
+import { NAMESPACE_PREFIX, OWN_PREFIX, SERVICE_ACCOUNT_PREFIX } from './policy-names.ts';
 import { Rules } from './policy-rule.ts';
 import { API_VERSION, type Resource } from './resource.ts';
 
@@ -28,7 +28,8 @@ const APPLIED_LABELS = foreignRecord(
 
 function withoutPrefix(key: string): string {
   const prefix = PREFIXES.find((each) => key.startsWith(each)) ?? '';
-  return key.slice(prefix.length);
+  const label = key.slice(prefix.length);
+  return label.startsWith(OWN_PREFIX) ? label.slice(OWN_PREFIX.length) : label;
 }
 
 const PROFILE_FIELDS = {

@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { KINDS } from './kinds.ts';
 import { POLICY_FIELDS } from './policy.ts';
-import { WRITTEN_RULE } from './policy-names.ts';
+import { isDerivedName, WRITTEN_RULE } from './policy-names.ts';
 import { ENTITY_FIELDS, RULE_FIELDS } from './policy-rule.ts';
 import { isRecord, readEntries } from './read-schema.ts';
 
@@ -16,13 +16,16 @@ const DIRECTIONS = ['ingress', 'egress'] as const;
  */
 export function withReadableRules(raw: unknown): Raw | undefined {
   if (!isRecord(raw) || !isRecord(raw['spec'])) return undefined;
-  const { kind, spec } = raw;
+  const { kind, spec, metadata } = raw;
   if (kind !== 'NetworkPolicy' && kind !== 'GlobalNetworkPolicy' && kind !== 'Profile') return undefined;
   // Without types, the directions are those of the rules as written: one without a readable rule stays isolated.
   const directed = spec['types'] === undefined ? (KINDS[kind].complete?.(spec) ?? spec) : spec;
+  const isDerived = isRecord(metadata) && isDerivedName(kind, String(metadata['name']));
   const lists = DIRECTIONS.flatMap((direction) => {
     const rules = spec[direction];
-    return Array.isArray(rules) ? [[direction, rules.flatMap(readableRule)] as const] : [];
+    return Array.isArray(rules)
+      ? [[direction, rules.flatMap((rule, position) => readableRule(rule, position, isDerived))] as const]
+      : [];
   });
   return { ...raw, spec: { ...directed, ...Object.fromEntries(lists) } };
 }
@@ -55,16 +58,16 @@ export function stagedAlone(raw: unknown): Raw | undefined {
   return raw['spec']['staged'] === true ? { ...raw, spec: { staged: true } } : undefined;
 }
 
-function readableRule(rule: unknown, position: number): readonly Raw[] {
+/** The rules of a policy that stands for a Kubernetes one have numbers. What a user noted on others numbers nothing. */
+function readableRule(rule: unknown, position: number, isDerived: boolean): readonly Raw[] {
   if (!isRecord(rule)) return [];
   const { values, complete } = readEntries(RULE_FIELDS, rule, { ...PLACE, problems: [] });
   if (complete === undefined && values.action !== 'Deny') return [];
   const readable =
     complete === undefined ? { ...values, ...readableEnd(rule, 'source'), ...readableEnd(rule, 'destination') } : rule;
   const notes = values.metadata?.annotations ?? {};
-  return [
-    { ...readable, metadata: { ...values.metadata, annotations: { [WRITTEN_RULE]: String(position), ...notes } } },
-  ];
+  const number = (isDerived ? notes[WRITTEN_RULE] : undefined) ?? String(position);
+  return [{ ...readable, metadata: { ...values.metadata, annotations: { ...notes, [WRITTEN_RULE]: number } } }];
 }
 
 function readableEnd(rule: Raw, side: 'source' | 'destination'): Raw {

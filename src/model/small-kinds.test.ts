@@ -88,6 +88,8 @@ describe('configurations', () => {
     ['AgentConfiguration', { vxlanChecksums: 'Auto' }, 'did you mean "auto"?'],
     ['AgentConfiguration', { failsafeInboundHostPorts: [{ protocol: 'TCP' }] }, '[0].port: missing'],
     ['AgentConfiguration', { defaultEndpointToHostAction: 'Deny' }, '"Drop", "Return" or "Accept"'],
+    ['AgentConfiguration', { policyLogPrefix: 'ü'.repeat(64) }, 'at most 64 printable ASCII characters'],
+    ['AgentConfiguration', { policyLogPrefix: 'a\nb' }, 'at most 64 printable ASCII characters'],
     ['ControllersConfiguration', { controllers: { node: { hostEndpoint: { autoCreate: true } } } }, '"Enabled"'],
     ['ControllersConfiguration', { controllers: { nodes: {} } }, 'did you mean "node"?'],
     ['ControllersConfiguration', { controllers: { node: { leakGracePeriod: '15' } } }, 'a time such as'],

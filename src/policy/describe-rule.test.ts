@@ -39,5 +39,5 @@ it.each<[Rule, string]>([
     'Deny protocol 47 from !has(netplug/namespace) not (has(x))',
   ],
 ])('describes %j', (written, text) => {
-  expect(resolveRules([written], 'shop').rules.map(describeRule)).toEqual([text]);
+  expect(resolveRules([written], { namespace: 'shop', areNumbered: false }).rules.map(describeRule)).toEqual([text]);
 });

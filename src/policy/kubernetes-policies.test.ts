@@ -44,6 +44,57 @@ function viewWith(...specs: readonly unknown[]): PolicyState {
   return view;
 }
 
+/** Labels of users with names that selectors of netplug give another meaning. */
+const RESERVED = [
+  'pcns.team',
+  'pcsa.team',
+  'pcown.team',
+  'pcown.pcns.team',
+  'netplug/namespace',
+  'netplug/orchestrator',
+];
+
+describe('a label of a user whose name netplug reserves', () => {
+  const viewOf = (labels: Readonly<Record<string, string>>, spec: object): PolicyState => {
+    const view = viewWith();
+    const { value } = fromPod({
+      metadata: { name: 'b', namespace: 'x', labels },
+      spec: { nodeName: 'n1', serviceAccountName: 'default', containers: [] },
+      status: { podIPs: [{ ip: '10.0.0.2' }] },
+    });
+    const policy = fromKubernetesPolicy({ metadata: { name: 'p', namespace: 'x' }, spec }).value;
+    if (policy === undefined) throw new Error('the policy cannot be read');
+    view.apply([
+      { kind: 'endpoint', key: 'x/b', value },
+      { kind: 'resource', which: resourceIdOf(policy), value: policy },
+    ]);
+    return view;
+  };
+
+  it.each(RESERVED)('selects the pods that a policy of Kubernetes isolates: %s', (label) => {
+    const spec = { podSelector: { matchLabels: { [label]: 'y' } }, policyTypes: ['Ingress'] };
+    expect(isAllowed(viewOf({ [label]: 'y' }, spec), 'x/a > x/b')).toBe(false);
+    expect(isAllowed(viewOf({}, spec), 'x/a > x/b')).toBe(true);
+  });
+
+  it.each(RESERVED)('keeps a pod out of peers that must not have it: %s', (label) => {
+    const podSelector = { matchExpressions: [{ key: label, operator: 'DoesNotExist' }] };
+    const view = viewOf({ [label]: 'y' }, { podSelector: {}, ingress: [{ from: [{ podSelector }] }] });
+    expect(isAllowed(view, 'x/b > x/a')).toBe(false);
+  });
+
+  it('selects a namespace that is named like none', () => {
+    const view = viewWith({
+      podSelector: {},
+      ingress: [{ from: [{ namespaceSelector: { matchLabels: { 'netplug/name': 'special' } } }] }],
+    });
+    expect(isAllowed(view, 'y/a > x/a')).toBe(false);
+    const value = fromNamespace({ metadata: { name: 'y', labels: { 'netplug/name': 'special' } } });
+    view.apply([{ kind: 'resource', which: resourceIdOf(value), value }]);
+    expect(isAllowed(view, 'y/a > x/a')).toBe(true);
+  });
+});
+
 /** `x/a > x/b TCP 80`; over IPv6 with ` v6` behind. */
 function isAllowed(view: PolicyState, connection: string): boolean {
   const [from = '', , to = '', protocol = 'TCP', port = '80', family] = connection.split(' ');

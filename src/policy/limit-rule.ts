@@ -21,6 +21,11 @@ export class RuleLimit {
   /** Rules that stand for one written rule share their ports. */
   readonly #spans = new Map<PortMatch, number>();
 
+  /** Number of entries of the rules that were counted. */
+  get entries(): number {
+    return this.#entries;
+  }
+
   /** Returns why the rule is too large, or undefined and counts it. */
   refusal(rule: PolicyRule): string | undefined {
     const rules = countRules(rule);

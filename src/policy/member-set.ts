@@ -28,6 +28,11 @@ export class MemberSet {
     for (const inner of tree.directlyWithin(cidr)) this.#note(inner, this.#added, this.#removed);
   }
 
+  /** Number of CIDRs, those within others included. */
+  get size(): number {
+    return this.#counted.size;
+  }
+
   contains(address: Address): boolean {
     const tree = this.#trees[address.family];
     return tree.has(hostCidr(address)) || tree.isWithinAnother(hostCidr(address));

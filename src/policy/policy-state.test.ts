@@ -34,12 +34,12 @@ function pod(name: string, more: Partial<WorkloadEndpoint['spec']> = {}, metadat
   };
 }
 
-function resource(kind: AnyResource['kind'], name: string, spec: object): PolicyChange {
+function resource(kind: AnyResource['kind'], name: string, spec: object, problem?: string): PolicyChange {
   const namespace = kind === 'NetworkPolicy' || kind === 'NetworkSet' ? { namespace: 'shop' } : {};
   const metadata = { name, ...namespace };
   // Also records that no writer accepts.
   const value = { apiVersion: 'netplug.io/v3', kind, metadata, spec } as unknown as AnyResource;
-  return { kind: 'resource', which: { kind, ...metadata }, value };
+  return { kind: 'resource', which: { kind, ...metadata }, value, ...(problem === undefined ? {} : { problem }) };
 }
 
 const peers = (selector: string): PolicyChange =>
@@ -319,5 +319,31 @@ describe('a change of one pod', () => {
     );
     const touched = state.apply([pod('p', {}, { labels: { app: 'app-7' } })]);
     expect([touched.selectors.size, touched.policies.size, [...touched.endpoints]]).toEqual([1, 0, ['pod shop/p']]);
+  });
+});
+
+describe('the number of a rule', () => {
+  const notes = { metadata: { annotations: { 'netplug/rule': '7' } } };
+  const spec = { selector: 'all()', types: ['Ingress'], ingress: [{ action: 'Allow', ...notes }] };
+  const numberIn = (change: PolicyChange): number | undefined => {
+    const state = new PolicyState();
+    state.apply([change]);
+    return state.tiers[0]?.policies[0]?.rules.ingress?.[0]?.index;
+  };
+
+  it('is its place in the policy, whatever a user notes on the rule', () => {
+    expect(numberIn(resource('NetworkPolicy', 'a', spec))).toBe(0);
+    expect(numberIn(resource('GlobalNetworkPolicy', 'a', spec))).toBe(0);
+    const state = new PolicyState();
+    state.apply([resource('Profile', 'a', { ingress: spec.ingress })]);
+    expect(state.profile('a')?.rules.ingress[0]?.index).toBe(0);
+  });
+
+  it('is that of the rule of the Kubernetes policy for which it stands', () => {
+    expect(numberIn(resource('NetworkPolicy', 'knp.default.a', spec))).toBe(7);
+  });
+
+  it('is its place in the stored policy when rules before it cannot be read', () => {
+    expect(numberIn(resource('NetworkPolicy', 'a', spec, 'ingress[0] cannot be read'))).toBe(7);
   });
 });

@@ -7,9 +7,11 @@ import type { Labels } from '../model/selector.ts';
 import { type Address, addressKey, sameAddress } from '../net/address.ts';
 import { type Cidr, cidrContains } from '../net/cidr.ts';
 import { AddressClaims } from './address-claims.ts';
+import { closedPolicy, closedProfile, closedText } from './closed-rules.ts';
 import { AppliedPolicies } from './applied-policies.ts';
 import { EndpointIndex, type EndpointItem } from './endpoint-index.ts';
 import { MemberSet } from './member-set.ts';
+import { type BudgetClaim, type BudgetLimits, PolicyBudgets } from './policy-budgets.ts';
 import { type PolicyChange, unreadable } from './policy-change.ts';
 import type { NamedPortAddress, PolicyView, TouchedPolicy } from './policy-view.ts';
 import type {
@@ -30,26 +32,18 @@ import {
   selectableWorkload,
   setKey,
 } from './resolve-endpoint.ts';
-import {
-  isolatingPolicy,
-  type OrderedPolicy,
-  policyId,
-  resolveGlobalPolicy,
-  resolveNetworkPolicy,
-  resolveProfile,
-} from './resolve-policy.ts';
+import { type OrderedPolicy, policyId, resolvePolicy, resolveProfile } from './resolve-policy.ts';
 import { ServiceIndex } from './service-index.ts';
 import { noTouches, type Touches } from './touches.ts';
 import { TrackedSelectors } from './tracked-selectors.ts';
-import type { RuleOwner } from './unusable-rules.ts';
+import { ownerKey, type RuleOwner } from './unusable-rules.ts';
 
-/** Stands for rules that cannot be enforced. */
-const DENY_ALL: PolicyRule = { action: 'Deny', source: {}, destination: {}, index: 0 };
+type ResourceChange = Extract<PolicyChange, { kind: 'resource' }>;
 
 interface KnownProfile {
   readonly resolved: ResolvedProfile;
   readonly labels: Labels;
-  /** Rules as text, to see what changed. */
+  /** Digest of the rules, to see what changed. */
   readonly rules: string;
 }
 
@@ -63,7 +57,15 @@ export class PolicyState implements PolicyView {
   readonly #index = new EndpointIndex();
   readonly #keysOfRecords = new Map<string, string>();
   readonly #keysOfProfiles = new Map<string, Set<string>>();
+  /** Digests, by id of a policy or profile. */
   readonly #specs = new Map<string, string>();
+  /** Last change of each policy, by id. */
+  readonly #records = new Map<string, ResourceChange>();
+  readonly #budgets = new PolicyBudgets();
+  /** By id, why policies are beyond the budget of the node. */
+  #withheld: ReadonlyMap<string, string> = new Map();
+  /** By id, why policies are closed that are beyond a budget. */
+  readonly refused = new Map<string, string>();
   readonly #profiles = new Map<string, KnownProfile>();
   readonly #applied = new AppliedPolicies();
   readonly #tracked = new TrackedSelectors();
@@ -76,6 +78,11 @@ export class PolicyState implements PolicyView {
     this.apply([
       { kind: 'resource', which: { kind: 'Profile', name: DEFAULT_ALLOW.metadata.name }, value: DEFAULT_ALLOW },
     ]);
+  }
+
+  /** Number of policies and profiles that are closed. */
+  get closedCount(): number {
+    return this.refused.size + this.#closed.size;
   }
 
   get tiers(): readonly PolicyTier[] {
@@ -107,6 +114,46 @@ export class PolicyState implements PolicyView {
         this.#report(key, [`${key} cannot be used: ${reasonOf(cause)}`]);
       }
     }
+    return this.#touched(touches);
+  }
+
+  get limits(): BudgetLimits {
+    return this.#budgets.limits;
+  }
+
+  /** Sets the budgets of policies and namespaces. What is beyond is closed until it is within them. */
+  setLimits(limits: BudgetLimits): TouchedPolicy {
+    const touches = noTouches();
+    for (const id of this.#budgets.setLimits(limits)) this.#renewPolicy(id, touches);
+    return this.#touched(touches);
+  }
+
+  /** Closes the policies, by id with the reason, that are beyond the budget of the node, and no others for that reason. */
+  withhold(withheld: ReadonlyMap<string, string>): TouchedPolicy {
+    const touches = noTouches();
+    const before = this.#withheld;
+    this.#withheld = withheld;
+    for (const id of new Set([...before.keys(), ...withheld.keys()]))
+      if (before.get(id) !== withheld.get(id)) this.#renewPolicy(id, touches);
+    return this.#touched(touches);
+  }
+
+  /** Reports whether the policy is closed because it is beyond the budget of the node alone. */
+  isWithheld(id: string): boolean {
+    return this.#withheld.has(id) && this.#budgets.refusal(id) === undefined;
+  }
+
+  /** Returns what the policy takes of its budgets; undefined when there is none of the id. */
+  claimOf(id: string): BudgetClaim | undefined {
+    return this.#budgets.claimOf(id);
+  }
+
+  /** Returns the number of CIDRs of the selector; undefined when no rules use it. */
+  memberCount(selector: PeerSelector): number | undefined {
+    return this.#tracked.find(selector)?.members.size;
+  }
+
+  #touched(touches: Touches): TouchedPolicy {
     const { unsettled: _, ...touched } = touches;
     return { ...touched, selectors: this.#tracked.takeChanges() };
   }
@@ -117,20 +164,16 @@ export class PolicyState implements PolicyView {
    */
   close(owner: RuleOwner, reason: string, rule?: PolicyRule): TouchedPolicy | undefined {
     const touches = noTouches();
-    if (this.#closed.has(keyOfOwner(owner))) return undefined;
+    if (this.#closed.has(ownerKey(owner))) return undefined;
     if (rule !== undefined && !this.#rulesOf(owner).includes(rule)) return undefined;
     if (!(owner.kind === 'policy' ? this.#closePolicy(owner.name, touches) : this.#closeProfile(owner.name, touches)))
       return undefined;
-    this.#closed.add(keyOfOwner(owner));
-    const name = owner.kind === 'policy' ? owner.name : `Profile ${owner.name}`;
+    this.#closed.add(ownerKey(owner));
+    const id = owner.kind === 'policy' ? owner.name : `Profile ${owner.name}`;
     const isStaged = owner.kind === 'policy' && this.#applied.find(owner.name)?.policy.isStaged === true;
-    const effect = isStaged ? 'is staged and counts everything as denied' : 'denies everything';
-    this.#report(name, [
-      ...(this.problems.get(name) ?? []),
-      `${name} ${effect}: its rules cannot be enforced: ${reason}`,
-    ]);
-    const { unsettled: _, ...touched } = touches;
-    return { ...touched, selectors: this.#tracked.takeChanges() };
+    const text = closedText({ id, isStaged }, `its rules cannot be enforced: ${reason}`);
+    this.#report(id, [...(this.problems.get(id) ?? []), text]);
+    return this.#touched(touches);
   }
 
   policiesOf(endpoint: PolicyEndpoint, tier: PolicyTier, direction: PolicyDirection): readonly ResolvedPolicy[] {
@@ -195,7 +238,7 @@ export class PolicyState implements PolicyView {
     const { name, namespace } = fullId(which);
     const { kind } = which;
     if (kind === 'NetworkPolicy' || kind === 'GlobalNetworkPolicy') {
-      this.#applyPolicy(policyId(kind, name, namespace), { which, value, problem }, touches);
+      this.#applyPolicy(policyId(kind, name, namespace), { kind: 'resource', which, value, problem }, touches);
     } else if (kind === 'Profile') {
       this.#applyProfile(name, { value: value?.kind === kind ? value : undefined, problem }, touches);
     } else if (kind === 'HostEndpoint') {
@@ -208,24 +251,34 @@ export class PolicyState implements PolicyView {
     }
   }
 
-  #applyPolicy(
-    id: string,
-    { which, value, problem }: Pick<Extract<PolicyChange, { kind: 'resource' }>, 'which' | 'value' | 'problem'>,
-    touches: Touches,
-  ): void {
+  #applyPolicy(id: string, change: ResourceChange, touches: Touches): void {
+    const { value, problem } = change;
     if (!this.#isNews(id, value, problem)) return;
-    const { name, namespace = 'default' } = which;
-    const next = resolveAny(value) ?? {
-      problems: problem === undefined ? [] : [`${id} applies to nothing, because it cannot be read: ${problem}`],
-    };
-    const isolates = value === undefined && problem !== undefined && which.kind === 'NetworkPolicy';
-    const resolved = isolates ? isolatingPolicy(name, namespace, problem) : next;
-    this.#replacePolicy(id, 'policy' in resolved ? resolved : undefined, touches);
-    this.#report(id, [value === undefined ? undefined : problem, ...resolved.problems]);
+    if (value === undefined && problem === undefined) this.#records.delete(id);
+    else this.#records.set(id, change);
+    const resolved = resolvePolicy(id, change);
+    const others = this.#budgets.replace(id, 'policy' in resolved ? resolved : undefined);
+    this.#settlePolicy(id, resolved, touches);
+    for (const other of others) this.#renewPolicy(other, touches);
+  }
+
+  #renewPolicy(id: string, touches: Touches): void {
+    const change = this.#records.get(id);
+    if (change !== undefined) this.#settlePolicy(id, resolvePolicy(id, change), touches);
+  }
+
+  #settlePolicy(id: string, resolved: ReturnType<typeof resolvePolicy>, touches: Touches): void {
+    const refusal = this.#budgets.refusal(id) ?? this.#withheld.get(id);
+    const isRefused = 'policy' in resolved && refusal !== undefined;
+    if (isRefused) this.refused.set(id, refusal);
+    else this.refused.delete(id);
+    const next = 'policy' in resolved ? resolved : undefined;
+    this.#replacePolicy(id, isRefused ? closedPolicy(resolved) : next, touches);
+    this.#report(id, [...resolved.problems, isRefused ? closedText(resolved.policy, refusal) : undefined]);
   }
 
   #replacePolicy(id: string, next: OrderedPolicy | undefined, touches: Touches): void {
-    this.#closed.delete(keyOfOwner({ kind: 'policy', name: id }));
+    this.#closed.delete(ownerKey({ kind: 'policy', name: id }));
     const before = this.#applied.find(id);
     // The new rules first: a selector that stays in use keeps its members.
     this.#useSelectors(rulesOfPolicy(next), 'use');
@@ -241,8 +294,7 @@ export class PolicyState implements PolicyView {
   #closePolicy(id: string, touches: Touches): boolean {
     const before = this.#applied.find(id);
     if (before === undefined) return false;
-    const rules = Object.fromEntries(Object.keys(before.policy.rules).map((direction) => [direction, [DENY_ALL]]));
-    this.#replacePolicy(id, { ...before, policy: { ...before.policy, rules } }, touches);
+    this.#replacePolicy(id, closedPolicy(before), touches);
     return true;
   }
 
@@ -250,11 +302,7 @@ export class PolicyState implements PolicyView {
     const before = this.#profiles.get(name);
     if (before === undefined) return false;
     this.#useSelectors(rulesOfProfile(before), 'release');
-    this.#profiles.set(name, {
-      ...before,
-      resolved: { name, rules: { ingress: [DENY_ALL], egress: [DENY_ALL] } },
-      rules: '',
-    });
+    this.#profiles.set(name, { ...before, resolved: closedProfile(name), rules: '' });
     touches.profiles.add(name);
     return true;
   }
@@ -266,8 +314,9 @@ export class PolicyState implements PolicyView {
   ): void {
     const before = this.#profiles.get(name);
     if (!this.#isNews(`Profile ${name}`, value, problem)) return;
-    this.#closed.delete(keyOfOwner({ kind: 'profile', name }));
-    const { problems, ...resolved } = value === undefined ? { problems: [], rules: undefined } : resolveProfile(value);
+    this.#closed.delete(ownerKey({ kind: 'profile', name }));
+    const { problems, ...resolved } =
+      value === undefined ? { problems: [], rules: undefined } : resolveProfile(value, problem !== undefined);
     this.#report(`Profile ${name}`, [problem, ...problems]);
     const next =
       resolved.rules === undefined
@@ -275,7 +324,7 @@ export class PolicyState implements PolicyView {
         : {
             resolved,
             labels: value?.spec.labelsToApply ?? {},
-            rules: JSON.stringify([value?.spec.ingress, value?.spec.egress]),
+            rules: digestOfText(JSON.stringify([value?.spec.ingress, value?.spec.egress])),
           };
     this.#useSelectors(rulesOfProfile(next), 'use');
     this.#useSelectors(rulesOfProfile(before), 'release');
@@ -288,7 +337,8 @@ export class PolicyState implements PolicyView {
 
   /** Reports whether the record differs from what is known of it, and keeps what it says now. */
   #isNews(id: string, value: AnyResource | undefined, problem: string | undefined): boolean {
-    const text = value === undefined && problem === undefined ? undefined : JSON.stringify([value?.spec, problem]);
+    const isThere = value !== undefined || problem !== undefined;
+    const text = isThere ? digestOfText(JSON.stringify([value?.spec, problem])) : undefined;
     if (text === this.#specs.get(id)) return false;
     if (text === undefined) this.#specs.delete(id);
     else this.#specs.set(id, text);
@@ -374,16 +424,6 @@ export class PolicyState implements PolicyView {
     if (texts.length === 0) this.problems.delete(key);
     else this.problems.set(key, texts);
   }
-}
-
-function keyOfOwner({ kind, name }: RuleOwner): string {
-  return `${kind} ${name}`;
-}
-
-function resolveAny(value: AnyResource | undefined): OrderedPolicy | { readonly problems: string[] } | undefined {
-  if (value?.kind === 'NetworkPolicy') return resolveNetworkPolicy(value);
-  if (value?.kind === 'GlobalNetworkPolicy') return resolveGlobalPolicy(value);
-  return undefined;
 }
 
 function rulesOfPolicy(ordered: OrderedPolicy | undefined): readonly PolicyRule[] {

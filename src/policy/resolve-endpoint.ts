@@ -2,10 +2,11 @@ import { isAutomatic } from '../model/automatic-host-endpoint.ts';
 import type { HostEndpoint } from '../model/host-endpoint.ts';
 import type { GlobalNetworkSet, NetworkSet } from '../model/network-set.ts';
 import {
-  isReservedLabel,
+  isOwnLabelName,
   NAMESPACE_LABEL,
   namespaceProfile,
   ORCHESTRATOR_LABEL,
+  ownLabels,
   SERVICE_ACCOUNT_LABEL,
 } from '../model/policy-names.ts';
 import { protocolNumber } from '../model/protocol.ts';
@@ -21,7 +22,7 @@ const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
 export interface Selectable {
   /** The key of the endpoint; `set NAMESPACE/NAME` or `set NAME` of a network set. */
   readonly key: string;
-  /** Labels that users wrote. Reserved ones among them do not count. */
+  /** Labels that users gave, by the names by which selectors find them. Those of other names do not count. */
   readonly ownLabels: Labels;
   /** Labels that netplug sets, which win over all others. */
   readonly setLabels: Labels;
@@ -85,7 +86,7 @@ export function selectableHost({ metadata, spec }: HostEndpoint): Selectable {
   const key = hostKey(metadata.name);
   return {
     key,
-    ownLabels: metadata.labels ?? {},
+    ownLabels: ownLabels(metadata.labels),
     setLabels: {},
     profiles: spec.profiles ?? [],
     cidrs: addresses.map(hostCidr),
@@ -112,7 +113,7 @@ export function selectableSet({ kind, metadata, spec }: NetworkSet | GlobalNetwo
   const namespace = kind === 'NetworkSet' ? (metadata.namespace ?? 'default') : undefined;
   return {
     key: setKey(metadata.name, namespace),
-    ownLabels: metadata.labels ?? {},
+    ownLabels: ownLabels(metadata.labels),
     setLabels: namespace === undefined ? {} : { [NAMESPACE_LABEL]: namespace },
     profiles: namespace === undefined ? [] : [namespaceProfile(namespace)],
     cidrs: spec.nets.flatMap((text) => tryReadCidr(text)?.cidr ?? []),
@@ -128,7 +129,7 @@ export function setKey(name: string, namespace: string | undefined): string {
 
 /** Returns the labels by which selectors find it; those of its profiles are given in order of precedence. */
 export function labelsOf({ ownLabels, setLabels }: Selectable, ofProfiles: readonly Labels[]): Labels {
-  const own = Object.entries(ownLabels).filter(([label]) => !isReservedLabel(label));
+  const own = Object.entries(ownLabels).filter(([label]) => isOwnLabelName(label));
   const applied = ofProfiles.toReversed().map((labels) => Object.entries(labels));
   return Object.fromEntries([...applied.flat(), ...own, ...Object.entries(setLabels)]);
 }

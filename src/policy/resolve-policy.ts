@@ -3,6 +3,7 @@ import type { Direction } from '../model/check-rules.ts';
 import type { GlobalNetworkPolicy, GlobalNetworkPolicySpec, NetworkPolicy, PolicyType } from '../model/policy.ts';
 import type { Profile } from '../model/profile.ts';
 import type { Selector } from '../model/selector-parser.ts';
+import type { PolicyChange } from './policy-change.ts';
 import type { PolicyRule, PolicyStage, ResolvedPolicy, ResolvedProfile } from './resolved-policy.ts';
 import { resolveRules } from './resolve-rules.ts';
 import {
@@ -18,6 +19,12 @@ import {
 export interface OrderedPolicy {
   /** Infinite for a policy without an order, which comes last. */
   readonly order: number;
+  /** RFC 3339; empty when it is not known. */
+  readonly createdAt: string;
+  /** Undefined for a global policy. */
+  readonly namespace: string | undefined;
+  /** What its rules take in the kernel. */
+  readonly entries: number;
   readonly policy: ResolvedPolicy;
   readonly problems: readonly string[];
 }
@@ -38,16 +45,23 @@ export function policyId(kind: 'NetworkPolicy' | 'GlobalNetworkPolicy', name: st
     : `Kubernetes NetworkPolicy ${namespace}/${written}`;
 }
 
-/** Resolves a policy. When its selector cannot be read, it isolates its namespace, and only its `Deny` rules stay. */
-export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy): OrderedPolicy {
+/**
+ * Resolves a policy. When its selector cannot be read, it isolates its namespace, and only its `Deny` rules stay. With `isPartial` the
+ * rules that cannot be read are left out.
+ */
+export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy, isPartial = false): OrderedPolicy {
   const { name, namespace = 'default' } = metadata;
   const id = policyId('NetworkPolicy', name, namespace);
   const scope = inNamespace(namespace);
   const selected = readApplication(spec, scope);
-  const { rules, problems } = rulesOf(spec, namespace);
+  const areNumbered = isPartial || writtenPolicyName(name) !== undefined;
+  const { rules, entries, problems } = rulesOf(spec, { namespace, areNumbered });
   const isReadable = 'selector' in selected;
   return {
     order: spec.order ?? Infinity,
+    createdAt: metadata.creationTimestamp ?? '',
+    namespace,
+    entries,
     policy: {
       id,
       stage: 'normal',
@@ -64,13 +78,19 @@ export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy): Ordered
 }
 
 /** Resolves a policy, which applies to nothing if its selector cannot be read: it must not cut off a whole cluster. */
-export function resolveGlobalPolicy({ metadata, spec }: GlobalNetworkPolicy): OrderedPolicy | { problems: string[] } {
+export function resolveGlobalPolicy(
+  { metadata, spec }: GlobalNetworkPolicy,
+  isPartial = false,
+): OrderedPolicy | { problems: string[] } {
   const id = policyId('GlobalNetworkPolicy', metadata.name);
   const selected = readApplication(spec, undefined);
   if ('problem' in selected) return { problems: [`${id} applies to nothing: ${selected.problem}`] };
-  const { rules, problems } = rulesOf(spec, undefined);
+  const { rules, entries, problems } = rulesOf(spec, { namespace: undefined, areNumbered: isPartial });
   return {
     order: spec.order ?? Infinity,
+    createdAt: metadata.creationTimestamp ?? '',
+    namespace: undefined,
+    entries,
     policy: {
       id,
       stage: stageOf(spec),
@@ -83,11 +103,32 @@ export function resolveGlobalPolicy({ metadata, spec }: GlobalNetworkPolicy): Or
   };
 }
 
+/** Resolves the record of a policy of any kind; one that cannot be read as `docs/policy.md` says. */
+export function resolvePolicy(
+  id: string,
+  { which, value, problem }: Omit<Extract<PolicyChange, { kind: 'resource' }>, 'kind'>,
+): OrderedPolicy | { readonly problems: readonly string[] } {
+  const isPartial = problem !== undefined;
+  const { name, namespace = 'default' } = which;
+  if (value?.kind === 'NetworkPolicy') return withProblem(resolveNetworkPolicy(value, isPartial), problem);
+  if (value?.kind === 'GlobalNetworkPolicy') return withProblem(resolveGlobalPolicy(value, isPartial), problem);
+  if (problem === undefined) return { problems: [] };
+  if (which.kind === 'NetworkPolicy') return isolatingPolicy(name, namespace, problem);
+  return { problems: [`${id} applies to nothing, because it cannot be read: ${problem}`] };
+}
+
+function withProblem<T extends { readonly problems: readonly string[] }>(resolved: T, problem: string | undefined): T {
+  return problem === undefined ? resolved : { ...resolved, problems: [problem, ...resolved.problems] };
+}
+
 /** Stands for a policy of a namespace whose record cannot be read: it isolates the pods of the namespace. */
-export function isolatingPolicy(name: string, namespace: string, problem: string): OrderedPolicy {
+function isolatingPolicy(name: string, namespace: string, problem: string): OrderedPolicy {
   const id = policyId('NetworkPolicy', name, namespace);
   return {
     order: Infinity,
+    createdAt: '',
+    namespace,
+    entries: 0,
     policy: {
       id,
       stage: 'normal',
@@ -100,12 +141,13 @@ export function isolatingPolicy(name: string, namespace: string, problem: string
   };
 }
 
-export function resolveProfile({
-  metadata,
-  spec,
-}: Profile): ResolvedProfile & { readonly problems: readonly string[] } {
-  const ingress = resolveRules(spec.ingress, undefined);
-  const egress = resolveRules(spec.egress, undefined);
+export function resolveProfile(
+  { metadata, spec }: Profile,
+  isPartial = false,
+): ResolvedProfile & { readonly problems: readonly string[] } {
+  const scope = { namespace: undefined, areNumbered: isPartial };
+  const ingress = resolveRules(spec.ingress, scope);
+  const egress = resolveRules(spec.egress, scope);
   return {
     name: metadata.name,
     rules: { ingress: ingress.rules, egress: egress.rules },
@@ -141,17 +183,19 @@ type Directions = ResolvedPolicy['rules'];
 
 function rulesOf(
   spec: Pick<GlobalNetworkPolicySpec, Direction> & { readonly types: readonly PolicyType[] },
-  namespace: string | undefined,
-): { readonly rules: Directions; readonly problems: readonly string[] } {
+  scope: Parameters<typeof resolveRules>[1],
+): { readonly rules: Directions; readonly entries: number; readonly problems: readonly string[] } {
   const problems: string[] = [];
   const rules: Partial<Record<Direction, readonly PolicyRule[]>> = {};
+  let entries = 0;
   for (const direction of ['ingress', 'egress'] as const) {
     if (!spec.types.includes(DIRECTIONS[direction])) continue;
-    const resolved = resolveRules(spec[direction], namespace);
+    const resolved = resolveRules(spec[direction], scope);
     for (const problem of resolved.problems) problems.push(`${direction}${problem}`);
     rules[direction] = resolved.rules;
+    entries += resolved.entries;
   }
-  return { rules, problems };
+  return { rules, entries, problems };
 }
 
 function onlyDenials(rules: Directions): Directions {

@@ -19,37 +19,53 @@ const NEEDS_SIDECAR = 'http needs the application-layer sidecar, which this rele
 
 export interface ResolvedRules {
   readonly rules: readonly PolicyRule[];
+  /** What they take in the kernel: rules, and ports and networks in them. */
+  readonly entries: number;
   /** A sentence for each rule with a part that cannot be read, and where it is. */
   readonly problems: readonly string[];
 }
 
+interface RulesScope {
+  /** Undefined for a global policy. */
+  readonly namespace: string | undefined;
+  /** Netplug has numbered the rules. What users note on others numbers nothing. */
+  readonly areNumbered: boolean;
+}
+
 /**
- * Resolves the rules of one direction of a policy of the namespace, or of a global one. A rule with a part that cannot be
+ * Resolves the rules of one direction of a policy. A rule with a part that cannot be
  * read, or that is too large, allows and passes nothing; as a `Deny`, it denies whatever its other parts match.
  */
-export function resolveRules(written: readonly Rule[] | undefined, namespace: string | undefined): ResolvedRules {
+export function resolveRules(
+  written: readonly Rule[] | undefined,
+  { namespace, areNumbered }: RulesScope,
+): ResolvedRules {
   const problems: string[] = [];
   const limit = new RuleLimit();
   const portsRead: RuleContext['portsRead'] = new Map();
   const rules = (written ?? []).flatMap((rule, position): PolicyRule[] => {
     const faults: string[] = [];
-    const resolved = resolveRule(rule, { namespace, position, faults, portsRead });
-    for (const fault of faults) problems.push(`[${String(position)}].${fault}`);
+    const index = (areNumbered ? numberOf(rule) : undefined) ?? position;
+    const resolved = resolveRule(rule, { namespace, index, faults, portsRead });
+    for (const fault of faults) problems.push(`[${String(index)}].${fault}`);
     const isDenial = rule.action === 'Deny';
     if (faults.length > 0 && !isDenial) return [];
     const refusal = limit.refusal(resolved);
     if (refusal === undefined) return [resolved];
     const effect = isDenial ? 'denies any port and network' : 'has no effect, or only a part of it';
     problems.push(`[${String(resolved.index)}] ${effect}: ${refusal}`);
-    return isDenial ? [withoutLists(resolved)] : [];
+    if (!isDenial) return [];
+    const shortened = withoutLists(resolved);
+    limit.refusal(shortened);
+    return [shortened];
   });
   // Several rules may come from one written rule.
-  return { rules, problems: [...new Set(problems)] };
+  return { rules, entries: limit.entries, problems: [...new Set(problems)] };
 }
 
 interface RuleContext {
   readonly namespace: string | undefined;
-  readonly position: number;
+  readonly index: number;
   readonly faults: string[];
   /** Rules that stand for one written rule share their ports. */
   readonly portsRead: Map<NonNullable<Entity['ports']>, PortMatch>;
@@ -67,7 +83,7 @@ function resolveRule(rule: Rule, context: RuleContext): PolicyRule {
     ...(notICMP === undefined ? {} : { notIcmp: icmpOf(notICMP) }),
     source: resolvePeer(rule.source ?? {}, 'source', context),
     destination: resolvePeer(rule.destination ?? {}, 'destination', context),
-    index: writtenIndex(rule) ?? context.position,
+    index: context.index,
   };
 }
 
@@ -146,8 +162,8 @@ function icmpOf({ type, code }: { readonly type: number; readonly code?: number 
   return { type, ...(code === undefined ? {} : { code }) };
 }
 
-/** Several rules may stand for one rule of a Kubernetes policy. */
-function writtenIndex({ metadata }: Rule): number | undefined {
+/** Several rules may stand for one rule of a Kubernetes policy, and rules that cannot be read are left out. */
+function numberOf({ metadata }: Rule): number | undefined {
   const text = metadata?.annotations?.[WRITTEN_RULE];
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined;
 }

@@ -80,6 +80,31 @@ it('a pod that starts while its network process is down is connected, and closed
   await policed.del(late);
 });
 
+it('a new pod of an old name is closed while no agent runs', async () => {
+  const old = await policed.add('shop/again');
+  await becomesReachable(friend, old, true);
+  await policed.stopAgent('KILL');
+  await policed.del(old);
+  const again = await policed.add('shop/again');
+  expect(await isReached(friend, again)).toBe(false);
+  await policed.startAgent();
+  await becomesReachable(friend, again, true);
+  await policed.del(again);
+});
+
+it('a new pod of an old name is closed while the network process hangs', async () => {
+  const old = await policed.add('shop/again');
+  await becomesReachable(friend, old, true);
+  const pid = (await policed.node.exec('pgrep', '--full', '^netplug-network')).trim();
+  await policed.node.exec('kill', '-STOP', pid);
+  await policed.del(old);
+  const again = await policed.add('shop/again');
+  expect(await isReached(friend, again)).toBe(false);
+  await policed.node.exec('kill', '-CONT', pid);
+  await becomesReachable(friend, again, true);
+  await policed.del(again);
+});
+
 it('pods that start while etcd is down are isolated by the last known policies', async () => {
   const { etcd } = policed.node;
   await etcd?.pause();

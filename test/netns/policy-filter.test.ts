@@ -1,11 +1,12 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
-import type { FilterTable } from '../../src/dataplane/policy-filter.ts';
+import type { FilterChain, FilterMatch, FilterTable, TableRule } from '../../src/dataplane/policy-filter.ts';
 import { RulesetCompiler } from '../../src/policy/ruleset/ruleset-compiler.ts';
 import { policyFilterContract } from '../contract/suites/dataplane/policy-filter.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
 import { globalPolicy, podOf } from '../support/policy-arbitraries.ts';
 import { NODE, PolicyCluster } from '../support/policy-cluster.ts';
+import { insideSync } from '../support/policy-host.ts';
 
 policyFilterContract('linux', async () => {
   const scope = new AsyncDisposableStack();
@@ -180,4 +181,67 @@ it('makes a table anew that has objects of another kind, definition or owner, an
     await filter.apply(table, { signal, reread: true });
     expect([other, await show()]).toEqual([other, wanted]);
   }
+});
+
+describe('a table that is too large for one transaction', () => {
+  const HOOK = { type: 'filter', hook: 'forward', priority: 0 } as const;
+  const spans = Array.from({ length: 8000 }, (_, index) => ({ first: 2 * index + 1, last: 2 * index + 1 }));
+  const large = (name: string, ...more: readonly FilterMatch[]): TableRule => ({
+    id: name,
+    parts: [{ kind: 'protocol', protocols: [6] }, { kind: 'ports', side: 'source', spans }, ...more, { kind: 'drop' }],
+  });
+  /** Each name has a chain and a set of its own; a refused one has a rule that the kernel never takes. */
+  const tableOf = (names: readonly string[], refused?: string): FilterTable => {
+    const tooMany = Array.from({ length: 200 }, () => ({ kind: 'protocol', protocols: [6] }) as const);
+    const element = (name: string): string => `10.65.0.${String(name.length)}`;
+    return {
+      name: 'wanted',
+      chains: new Map<string, FilterChain>([
+        [
+          'forward',
+          { hook: HOOK, rules: names.map((name) => ({ id: 'jump', parts: [{ kind: 'jump', chain: name }] })) },
+        ],
+        ...names.map((name): [string, FilterChain] => [
+          name,
+          { rules: [large(name, ...(name === refused ? tooMany : []))] },
+        ]),
+      ]),
+      sets: new Map(
+        names.map((name) => [`set-${name}`, { kind: 'addresses', family: 4, elements: new Set([element(name)]) }]),
+      ),
+      owners: new Map(names.flatMap((name) => [name, `set-${name}`].map((each) => [each, `policy ${name}`]))),
+    };
+  };
+  const NAMES = ['a', 'ab', 'abc', 'abcd'];
+  const signal = new AbortController().signal;
+
+  it('is the same as one that was written at once', async () => {
+    await using netns = await newNetns();
+    await using other = await newNetns();
+    using filter = insideSync(netns, () => NftPolicyFilter.open());
+    using single = insideSync(other, () => NftPolicyFilter.open());
+    for (const names of [NAMES, NAMES.slice(0, 1), NAMES]) {
+      expect(await filter.apply(tableOf(names), { signal })).not.toEqual({ chains: 0, sets: 0, elements: 0 });
+      for (let count = 1; count <= names.length; count += 1)
+        await single.apply(tableOf(names.slice(0, count)), { signal });
+      expect(await shown(netns, 'wanted')).toEqual(await shown(other, 'wanted'));
+      expect(await filter.apply(tableOf(names), { signal, reread: true })).toEqual({ chains: 0, sets: 0, elements: 0 });
+    }
+  });
+
+  it('names the owner of what the kernel refuses, and until it is gone packets meet what they met before', async () => {
+    await using netns = await newNetns();
+    using filter = insideSync(netns, () => NftPolicyFilter.open());
+    await filter.apply(tableOf(['a']), { signal });
+    const before = await netns.exec('nft', 'list', 'table', 'inet', 'wanted');
+    await expect(filter.apply(tableOf(NAMES, 'abc'), { signal })).rejects.toMatchObject({
+      facts: { owner: 'policy abc', rule: 'abc' },
+    });
+    expect(await netns.exec('nft', 'list', 'table', 'inet', 'wanted')).toBe(before);
+    await filter.apply(tableOf(['a', 'ab', 'abcd']), { signal });
+    await using other = await newNetns();
+    using fresh = insideSync(other, () => NftPolicyFilter.open());
+    await fresh.apply(tableOf(['a', 'ab', 'abcd']), { signal });
+    expect(await shown(netns, 'wanted')).toEqual(await shown(other, 'wanted'));
+  });
 });

@@ -14,6 +14,7 @@ import type { ListedEndpoint } from '../../src/apps/agent/network/policy/local-p
 import type {
   EnforcementPorts,
   PolicyCompiler,
+  PolicySettings,
   PolicyStart,
 } from '../../src/apps/agent/network/policy/enforcement-ports.ts';
 import { PolicyEnforcement } from '../../src/apps/agent/network/policy/policy-enforcement.ts';
@@ -24,6 +25,9 @@ export const POLICY = {
   defaultEndpointToHostAction: 'Accept',
   failsafeInboundHostPorts: [],
   failsafeOutboundHostPorts: [],
+  policyEntriesPerPolicy: 131_072,
+  policyEntriesPerNamespace: 262_144,
+  policyEntriesPerNode: 1_048_576,
 } as const;
 
 /** Time passes when the test says so. */
@@ -92,6 +96,7 @@ export class TestHost {
   isRemembered = false;
   makeCompiler = (missingLogs: ReadonlySet<PacketLog> = new Set()): PolicyCompiler =>
     new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept', missingLogs });
+  settings: PolicySettings = POLICY;
   settingsRead = Promise.resolve();
   listed: readonly ListedEndpoint[] = [];
   examinations = 0;
@@ -143,7 +148,7 @@ export class TestHost {
           this.isRemembered = false;
         },
       },
-      { node: 'a', policy: POLICY, start },
+      { node: 'a', policy: this.settings, start },
     );
     void policy.run(this.stop.signal);
     return policy;

@@ -1,5 +1,5 @@
 import { type Clock, virtualClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { type Log, silentLog } from '../../src/base/log.ts';
 import { seededRandom } from '../../src/base/random.ts';
 import { type AttachmentRecords, memoryRecords } from '../../src/cni/attachment-records.ts';
 import type { Program } from '../../src/cni/call-record.ts';
@@ -43,6 +43,7 @@ export interface MemoryNode {
       program?: Program;
       pods?: readonly PodFacts[];
       isolation?: PodIsolation;
+      log?: Log;
       /** The plugins in the configuration list of the network, and how they are called. */
       plugins?: { readonly listed: readonly string[]; readonly exec: ExecDelegate };
     },
@@ -75,7 +76,16 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
     attachments,
     database,
     storeMs: () => storeMs,
-    call: async (verb, { conf = {}, env = {}, program = 'netplug', pods = [], isolation = NO_AGENT, plugins } = {}) => {
+    call: async (verb, more = {}) => {
+      const {
+        conf = {},
+        env = {},
+        program = 'netplug',
+        pods = [],
+        isolation = NO_AGENT,
+        log = silentLog,
+        plugins,
+      } = more;
       const stdin = JSON.stringify({ cniVersion: '1.1.0', name: 'net', type: program, ...defaults(program), ...conf });
       const dependencies: PluginDependencies = {
         env: { ...envOf(verb), ...env },
@@ -99,7 +109,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         attachments,
         isolation,
         openKernel: () => setUp(kernel),
-        openLog: () => silentLog,
+        openLog: () => log,
         decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),
         recover: async () => undefined,
         execDelegateFor: () =>

@@ -50,7 +50,7 @@ export async function tableIn(netns: Pick<TestNetns, 'exec'>): Promise<readonly 
     if (value === undefined || kind === 'metainfo') return [];
     const chain = String(value['chain']);
     // The kernel adds and removes what its limits count.
-    if (kind === 'set' && String(value['name']).match(/^(?:reports|ended)-/) !== null)
+    if (kind === 'set' && String(value['name']).match(/^(?:reports|ended|cut)-/) !== null)
       delete (value as Record<string, unknown>)['elem'];
     const place = kind === 'rule' ? (rulesOf.get(chain) ?? 0) : 0;
     if (kind === 'rule') rulesOf.set(chain, place + 1);

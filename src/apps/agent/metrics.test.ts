@@ -19,6 +19,7 @@ const STANDING: AgentStanding = {
     changes: 6,
     comparisons: 1,
     problems: 0,
+    closedPolicies: 2,
     flows: {
       packets: [{ verdict: 'denied', policy: 'NetworkPolicy shop/web', direction: 'ingress', packets: 8 }],
       lostReports: 9,
@@ -52,6 +53,7 @@ describe('the metrics', () => {
     expect(text).toContain('netplug_routes{hop="tunnelled"} 4');
     const labels = 'verdict="denied",policy="NetworkPolicy shop/web",direction="ingress"';
     expect(text).toContain(`netplug_policy_packets_total{${labels}} 8`);
+    expect(text).toContain('netplug_policies_closed 2');
     expect(text).toContain('netplug_policy_reports_lost_total 9');
     expect(text).toContain('netplug_cni_token_expiry_seconds 5400');
     expect(text).toMatch(/\nnetplug_pending_writes 7\n[^]*\nnetplug_datastore_up 1\n/);

@@ -37,7 +37,8 @@ export type FromNetwork =
   | { readonly kind: 'show'; readonly id: number; readonly network: ShownNetwork }
   | { readonly kind: 'flows'; readonly id: number; readonly flows: ShownFlows }
   | { readonly kind: 'isolate'; readonly id: number; readonly isolation: Isolation }
-  | { readonly kind: 'release'; readonly id: number }
+  /** `isReleased` is false while the kernel has policies that this process does not know yet. */
+  | { readonly kind: 'release'; readonly id: number; readonly isReleased: boolean }
   | { readonly kind: 'failed'; readonly id: number; readonly reason: string }
   /** The last message before it exits: the node must not join the network. */
   | { readonly kind: 'refused'; readonly error: ErrorData }

@@ -12,6 +12,8 @@ export interface NetworkStanding {
   /** Full comparisons with the kernel since the start. */
   readonly comparisons: number;
   readonly problems: number;
+  /** Policies that deny everything, because they are beyond a budget or refused. */
+  readonly closedPolicies: number;
   /** Counts of what policies denied, logged or would have done since the network process started. */
   readonly flows: FlowStanding;
 }
@@ -32,6 +34,7 @@ export function setNetwork(
   if (standing === 'down') return;
   for (const [hop, count] of Object.entries(standing.routes)) metrics.netplug_routes.set({ hop }, count);
   metrics.netplug_tunnel_peers.set(standing.peers);
+  metrics.netplug_policies_closed.set(standing.closedPolicies);
   metrics.netplug_route_changes_total.reset();
   metrics.netplug_route_changes_total.inc(standing.changes);
   metrics.netplug_route_comparisons_total.reset();

@@ -34,6 +34,7 @@ function portsWith(clock: Clock): Omit<ConstructorParameters<typeof NetworkProce
       isOn: false,
       offReason: '',
       findEndpointObstacle: async () => Promise.resolve(undefined),
+      withdraw: async () => Promise.resolve(),
       findObstacle: async () => Promise.resolve(undefined),
     }),
     reportOutage: async () => Promise.resolve(),

@@ -34,6 +34,7 @@ function isolatorOf(setting: 'on' | 'off' | 'auto', clock: Clock = virtualClock(
     offReason: 'it is off',
     findEndpointObstacle: async ({ metadata }) =>
       Promise.resolve(metadata.namespace === 'new' ? 'no profile' : undefined),
+    withdraw: async () => Promise.resolve(),
     findObstacle: async () => Promise.resolve('no controllers'),
   });
 }
@@ -108,7 +109,7 @@ it('forgets the pods that garbage collection has removed', async () => {
   const answer = (message: ToNetwork): void => {
     if (message.kind === 'isolate')
       isolator.receive({ kind: 'isolate', id: message.id, isolation: { state: 'in force' } });
-    if (message.kind === 'release') isolator.receive({ kind: 'release', id: message.id });
+    if (message.kind === 'release') isolator.receive({ kind: 'release', id: message.id, isReleased: true });
   };
   isolator.connect(answer);
   const other = endpointOf('kept');
@@ -123,7 +124,7 @@ it('forgets the pods that garbage collection has removed', async () => {
 it('does not pass a released pod to a new process, but keeps the newer sandbox of the same pod', async () => {
   const isolator = isolatorOf('on');
   isolator.connect((message) => {
-    if (message.kind === 'release') isolator.receive({ kind: 'release', id: message.id });
+    if (message.kind === 'release') isolator.receive({ kind: 'release', id: message.id, isReleased: true });
     if (message.kind === 'isolate')
       isolator.receive({ kind: 'isolate', id: message.id, isolation: { state: 'in force' } });
   });
@@ -135,9 +136,23 @@ it('does not pass a released pod to a new process, but keeps the newer sandbox o
   isolator.connect(record);
   expect(passed).toMatchObject([{ endpoint: { spec: { containerID: 'new' } } }]);
   isolator.connect((message) => {
-    if (message.kind === 'release') isolator.receive({ kind: 'release', id: message.id });
+    if (message.kind === 'release') isolator.receive({ kind: 'release', id: message.id, isReleased: true });
   });
   await isolator.release(endpointOf('new'), open);
   isolator.connect(record);
   expect(passed).toHaveLength(1);
+});
+
+it('says whether a process removes a released pod: one that is late does, one that is down or knows no policies does not', async () => {
+  const isolator = isolatorOf('on');
+  expect(await isolator.release(endpointOf('a'), open)).toBe(false);
+  isolator.connect(() => undefined);
+  expect(await isolator.release(endpointOf('a'), open)).toBe(true);
+  isolator.connect((message) => {
+    if (message.kind === 'release') isolator.receive({ kind: 'release', id: message.id, isReleased: false });
+  });
+  expect(await isolator.release(endpointOf('a'), open)).toBe(false);
+  expect(await isolator.collect(() => true, open)).toBe(true);
+  isolator.disconnect();
+  expect(await isolator.collect(() => true, open)).toBe(false);
 });

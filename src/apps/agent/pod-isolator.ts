@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import type { Isolation, PodIsolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
+import type { Isolation, LeftBehind, PodIsolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
 import type { Attachment } from '../../model/names.ts';
 import { attachmentOf, endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { FromNetwork, ToNetwork } from './network-channel.ts';
@@ -19,6 +19,8 @@ interface IsolatorPorts {
   readonly offReason: string;
   /** Returns why policies must not be switched on for the pod yet; undefined when they may. */
   readonly findEndpointObstacle: (endpoint: WorkloadEndpoint, signal: AbortSignal) => Promise<string | undefined>;
+  /** Takes elements out of the policies of the kernel. @throws kernel/failed */
+  readonly withdraw: (left: LeftBehind, signal: AbortSignal) => Promise<void>;
   /** Returns why no pod can have its policies; undefined when pods can. */
   readonly findObstacle: (signal: AbortSignal) => Promise<string | undefined>;
 }
@@ -67,19 +69,27 @@ export class PodIsolator implements PodIsolation {
     return { state: 'closed', reason };
   }
 
-  async release(endpoint: SandboxEndpoint, signal: AbortSignal): Promise<void> {
+  async release(endpoint: SandboxEndpoint, signal: AbortSignal): Promise<boolean> {
     const key = keyOf(endpoint);
     const known = this.#endpoints.get(key)?.endpoint;
     const isNewer = known !== undefined && known.spec.containerID !== endpoint.spec.containerID;
     if (!isNewer) this.#endpoints.delete(key);
     // A process that is down reads the endpoints anew when it starts.
-    if (this.#send === undefined) return;
-    await this.#ask({ kind: 'release', id: this.#nextId(), endpoint }, { limitMs: RELEASE_MS, signal });
+    if (this.#send === undefined) return false;
+    const message = { kind: 'release', id: this.#nextId(), endpoint } as const;
+    const answer = await this.#ask(message, { limitMs: RELEASE_MS, signal });
+    // A process that is late removes it when it goes on.
+    return answer?.kind === 'release' ? answer.isReleased : this.#send !== undefined;
   }
 
-  async collect(isRemoved: (attachment: Attachment) => boolean, signal: AbortSignal): Promise<void> {
+  async collect(isRemoved: (attachment: Attachment) => boolean, signal: AbortSignal): Promise<boolean> {
     const removed = [...this.#endpoints.values()].filter(({ endpoint }) => isRemoved(attachmentOf(endpoint)));
-    await Promise.all(removed.map(async ({ endpoint }) => this.release(endpoint, signal)));
+    const released = await Promise.all(removed.map(async ({ endpoint }) => this.release(endpoint, signal)));
+    return this.#send !== undefined && released.every(Boolean);
+  }
+
+  async withdraw(left: LeftBehind, signal: AbortSignal): Promise<void> {
+    await this.#ports.withdraw(left, signal);
   }
 
   async findObstacle(signal: AbortSignal): Promise<string | undefined> {

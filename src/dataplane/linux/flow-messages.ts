@@ -21,6 +21,10 @@ const HEADER_BYTES = 4;
 const CTA_TUPLE_ORIG = 1;
 const CTA_TUPLE_REPLY = 2;
 const CTA_STATUS = 3;
+const CTA_PROTOINFO = 4;
+const CTA_PROTOINFO_TCP = 1;
+const CTA_PROTOINFO_TCP_STATE = 1;
+const ESTABLISHED = 3;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
 const CTA_FILTER = 25;
@@ -88,8 +92,16 @@ export function flowReader(addresses: readonly Address[] | 'all'): (body: Buffer
     if (original === undefined || reply === undefined) return undefined;
     const status = all.get(CTA_STATUS);
     const isReplied = status !== undefined && status.length >= 4 && (status.readUInt32BE() & SEEN_REPLY) !== 0;
-    return { original, reply, isReplied, handle: handleOf(body) };
+    const unsettled = isUnsettled(all) ? ({ isUnsettled: true } as const) : {};
+    return { original, reply, isReplied, ...unsettled, handle: handleOf(body) };
   };
+}
+
+/** Reports whether the entry is of TCP, in another state than that of an established connection. */
+function isUnsettled(entry: Attributes): boolean {
+  const info = nestedIn(entry, CTA_PROTOINFO);
+  const state = info && nestedIn(info, CTA_PROTOINFO_TCP)?.get(CTA_PROTOINFO_TCP_STATE)?.[0];
+  return state !== undefined && state !== ESTABLISHED;
 }
 
 /** Returns the body of the message that deletes exactly this entry. */

@@ -12,7 +12,14 @@ import {
 import { type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
 import type { FilterSet } from '../policy-filter.ts';
 import { type Attributes, attribute, attributeText, decodeAttributes, nested, textAttribute } from './netlink.ts';
-import { be32Attribute, be32Of, NFT_SET_ELEM_INTERVAL_END, NFTA_SET_ELEM } from './nft-messages.ts';
+import {
+  be32Attribute,
+  be32Of,
+  be64Attribute,
+  be64Of,
+  NFT_SET_ELEM_INTERVAL_END,
+  NFTA_SET_ELEM,
+} from './nft-messages.ts';
 
 const NFTA_LIST_ELEM = 1;
 const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
@@ -70,6 +77,26 @@ export function elementLists(set: FilterSet, elements: Iterable<string>): readon
   return inPieces(Array.from(elements, (text) => encodeElement(set, text)));
 }
 
+/** Encodes elements that expire after so many ms, in pieces that fit into one message each. */
+export function expiringLists(set: FilterSet, elements: ReadonlyMap<string, number>): readonly Buffer[] {
+  return inPieces(
+    Array.from(elements, ([text, timeoutMs]) => {
+      const timeout = be64Attribute(NFTA_SET_ELEM.TIMEOUT, BigInt(Math.ceil(timeoutMs)));
+      return element(set.kind === 'flows' ? flowKey(text) : Buffer.from(addressBytes(parseAddress(text))), [timeout]);
+    }),
+  );
+}
+
+/** Decodes the listing of a set whose elements expire into texts and the times that they have left, in ms. */
+export function decodeExpiring(set: FilterSet, listed: readonly Attributes[]): ReadonlyMap<string, number> {
+  return new Map(
+    listed.map((attributes) => [
+      keyText(set, keyIn(attributes)),
+      Number(be64Of(attributes.get(NFTA_SET_ELEM.EXPIRATION))),
+    ]),
+  );
+}
+
 function inPieces(encoded: readonly Buffer[]): readonly Buffer[] {
   const pieces: Buffer[] = [];
   let pending: Buffer[] = [];
@@ -88,6 +115,7 @@ function inPieces(encoded: readonly Buffer[]): readonly Buffer[] {
 function encodeElement(set: FilterSet, text: string): Buffer {
   switch (set.kind) {
     case 'addresses':
+    case 'cut addresses':
       return element(addressKey(text));
     case 'nets':
       return Buffer.concat(rangeElements(rangeFrom(text), bitsOf(set.family) / 8));
@@ -143,6 +171,14 @@ function flowKey(text: string): Buffer {
   return Buffer.concat([addressKey(`${source} ${destination}`), ...numbers]);
 }
 
+function flowText(key: Buffer, addressLength: number): string {
+  const [source, destination] = [0, addressLength].map((at) =>
+    formatAddress(addressFromBytes(key.subarray(at, at + addressLength))),
+  );
+  const ports = [0, 4].map((at) => String(key.readUInt16BE(2 * addressLength + at)));
+  return [source, destination, ...ports].join(' ');
+}
+
 export function ifnameKey(name: string): Buffer {
   const key = Buffer.alloc(INTERFACE_BYTES);
   key.write(name, 'utf8');
@@ -170,6 +206,7 @@ function keyIn(attributes: Attributes): Buffer {
 
 function keyText(set: FilterSet, key: Buffer): string {
   if (set.kind === 'interfaces' || set.kind === 'limits') return attributeText(key);
+  if (set.kind === 'flows') return flowText(key, bitsOf(set.family) / 8);
   const bytes = bitsOf(set.family) / 8;
   if (set.kind === 'translations' && set.by === 'both')
     return [key.subarray(0, bytes), key.subarray(bytes)].map((each) => formatAddress(addressFromBytes(each))).join(' ');

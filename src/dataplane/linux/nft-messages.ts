@@ -67,7 +67,7 @@ export const NFTA_SET = {
   TIMEOUT: 11,
 } as const;
 const NFTA_SET_DESC_SIZE = 1;
-export const NFTA_SET_ELEM = { KEY: 1, DATA: 2, FLAGS: 3, KEY_END: 10 } as const;
+export const NFTA_SET_ELEM = { KEY: 1, DATA: 2, FLAGS: 3, TIMEOUT: 4, EXPIRATION: 5, KEY_END: 10 } as const;
 export const NFT_SET_ELEM_INTERVAL_END = 1;
 const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3, SET_ID: 4 } as const;
 const NLM_F_APPEND = 0x800;
@@ -80,7 +80,7 @@ const NFT_SET_TIMEOUT = 0x10;
 const NFT_SET_EVAL = 0x20;
 /** Sets whose elements expire. A node has fewer pods, and a limit is full again before. */
 const LIMITS = { most: 4096, timeoutMs: 30_000n } as const;
-/** Sets of flows, which last as long as the kernel remembers a TCP connection without packets. */
+/** Sets of flows and of their ends. Each element has a time of its own. */
 const FLOWS = { most: 65_536, timeoutMs: 432_000_000n } as const;
 const NFT_DATA_VERDICT = 0xffffff00;
 const VERDICT_BYTES = 16;
@@ -176,13 +176,13 @@ export function addSet(table: string, name: string, set: FilterSet): Message {
 }
 
 function expiry({ kind }: FilterSet): readonly Buffer[] {
-  if (kind !== 'limits' && kind !== 'flows') return [];
+  if (kind !== 'limits' && kind !== 'flows' && kind !== 'cut addresses') return [];
   const { most, timeoutMs } = kind === 'limits' ? LIMITS : FLOWS;
   return [nested(NFTA_SET.DESC, [be32Attribute(NFTA_SET_DESC_SIZE, most)]), be64Attribute(NFTA_SET.TIMEOUT, timeoutMs)];
 }
 
 function flagsOf(set: FilterSet): number {
-  if (set.kind === 'flows') return NFT_SET_TIMEOUT;
+  if (set.kind === 'flows' || set.kind === 'cut addresses') return NFT_SET_TIMEOUT;
   if (set.kind === 'limits') return NFT_SET_TIMEOUT | NFT_SET_EVAL;
   return (set.kind === 'nets' ? NFT_SET_INTERVAL : 0) | (dataOf(set) === undefined ? 0 : NFT_SET_MAP);
 }
@@ -272,6 +272,11 @@ export function dumpSets(table: string): Message {
 export function dumpElements(table: string, set: string, family = NFPROTO_INET): Message {
   const attributes = [textAttribute(NFTA_SET_ELEM_LIST.TABLE, table), textAttribute(NFTA_SET_ELEM_LIST.SET, set)];
   return message('GETSETELEM', NLM_F_DUMP, attributes, family);
+}
+
+/** Asks for elements of a set. The kernel answers with ENOENT when the set does not have them. */
+export function getElements(table: string, set: string, elements: ElementBytes): Message {
+  return message('GETSETELEM', NLM_F_ACK, elementAttributes(table, set, elements));
 }
 
 export interface ListedChain {

@@ -1,44 +1,57 @@
-import { isNetplugError } from '../../base/errors.ts';
+import { isNetplugError, NetplugError } from '../../base/errors.ts';
+import { type Address, FAMILIES, formatAddress } from '../../net/address.ts';
 import {
   type FilterAction,
   type FilterChange,
+  type ExpiringChange,
+  type ExpiringElements,
   type FilterCount,
   type FilterSet,
   type FilterTable,
+  type LeftElements,
   PACKET_LOGS,
   type PacketLog,
   type PolicyFilter,
 } from '../policy-filter.ts';
 import { loadAddon } from './addon.ts';
-import { decodeAttributes, attributeText } from './netlink.ts';
-import { decodeElements, elementLists } from './nft-elements.ts';
+import { type Attributes, decodeAttributes, attributeText, type Message } from './netlink.ts';
+import { decodeElements, decodeExpiring, elementLists, expiringLists } from './nft-elements.ts';
 import {
   addElements,
   decodeChain,
   decodeRule,
   decodeSet,
+  deleteElements,
   deleteTable,
   dumpChains,
   dumpElements,
   dumpRules,
   dumpSets,
+  getElements,
   getTable,
   type ListedSet,
   listedAttributes,
   listedElements,
   setShape,
 } from './nft-messages.ts';
-import { NftSocket } from './nft-socket.ts';
+import { isPassing, NftSocket } from './nft-socket.ts';
 import {
   type ActualChain,
   type ActualSet,
   type ActualTable,
   actualAfter,
+  canBeParted,
   idIn,
+  needsParts,
   planPolicyBatch,
+  planPolicyParts,
+  type PolicyBatch,
+  type PolicyPart,
+  undoParts,
 } from './plan-policy-batch.ts';
 
 const TRIAL = 'netplug-trial';
+const WITHDRAWALS = 3;
 const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 const NFTA_COUNTER = { BYTES: 1, PACKETS: 2 } as const;
 
@@ -66,9 +79,10 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     try {
       return await this.#applyTo(table, known ?? (await this.#read(table, signal)));
     } catch {
-      // Another program may have changed the table: its actual state decides whether the desired one can be reached.
+      // Another program may have changed the table: its actual state decides whether the desired one can be reached. Parts tell
+      // whose the kernel refuses.
       signal.throwIfAborted();
-      return this.#applyTo(table, await this.#read(table, signal));
+      return this.#applyTo(table, await this.#read(table, signal), { inParts: true });
     }
   }
 
@@ -107,8 +121,46 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     });
     const [first, ...rest] = messages;
     if (first === undefined) return;
-    if (![...sets.values()].every(expires)) this.#known.delete(table);
+    this.#known.delete(table);
     await this.#socket.commit(`add elements to sets of the nftables table "${table}"`, [first, ...rest]);
+  }
+
+  async expiring(table: string, signal: AbortSignal): Promise<ExpiringElements> {
+    signal.throwIfAborted();
+    const found = new Map<string, ReadonlyMap<string, number>>();
+    for (const { name, set } of await this.#listKinds(table, EXPIRING))
+      found.set(name, decodeExpiring(set, await this.#listElements(table, name)));
+    return found;
+  }
+
+  async renew(table: string, { removed, added }: ExpiringChange, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const sets = await this.#listKinds(table, EXPIRING);
+    const [first, ...rest] = [
+      ...sets.flatMap(({ name, set }) =>
+        elementLists(set, removed.get(name) ?? []).map((elements) => deleteElements(table, name, { elements })),
+      ),
+      ...sets.flatMap(({ name, set }) =>
+        expiringLists(set, added.get(name) ?? new Map()).map((elements) => addElements(table, name, { elements })),
+      ),
+    ];
+    if (first === undefined) return;
+    await this.#socket.commit(`change what expires in the nftables table "${table}"`, [first, ...rest]);
+  }
+
+  async withdraw(table: string, left: LeftElements, signal: AbortSignal): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      signal.throwIfAborted();
+      const [first, ...rest] = await this.#deletionsOf(table, left);
+      if (first === undefined) return;
+      this.#known.delete(table);
+      try {
+        return await this.#socket.commit(`remove elements of sets of the nftables table "${table}"`, [first, ...rest]);
+      } catch (cause) {
+        // Another process may have removed an element meanwhile.
+        if (attempt === WITHDRAWALS) throw cause;
+      }
+    }
   }
 
   async ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
@@ -143,6 +195,28 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     this.#socket[Symbol.dispose]();
   }
 
+  /** Returns messages that delete the elements that the table has now. */
+  async #deletionsOf(table: string, { interfaces, addresses }: LeftElements): Promise<readonly Message[]> {
+    const sets = await this.#listKinds(table, WITHDRAWN);
+    const points = sets.flatMap(({ name, set }) =>
+      textsIn(set, interfaces, addresses).flatMap((text) =>
+        elementLists(set, [text]).map((elements) => ({ name, elements })),
+      ),
+    );
+    const exist = await this.#socket.existEach(
+      'look for elements of sets of policies',
+      points.map(({ name, elements }) => getElements(table, name, { elements })),
+    );
+    const keys = points.filter((_, index) => exist[index] === true);
+    for (const { name, set } of sets) {
+      if (set.kind !== 'services' || !addresses.some(({ family }) => family === set.family)) continue;
+      const texts = [...decodeElements(set, await this.#listElements(table, name)).keys()];
+      const own = texts.filter((text) => addresses.some((address) => text.startsWith(`${formatAddress(address)} `)));
+      for (const elements of elementLists(set, own)) keys.push({ name, elements });
+    }
+    return keys.map(({ name, elements }) => deleteElements(table, name, { elements }));
+  }
+
   /** The trial table exists within one transaction only. */
   async #takes(kind: PacketLog): Promise<boolean> {
     const action: FilterAction = kind === 'log' ? { kind, prefix: TRIAL } : { kind, group: 0, prefix: TRIAL };
@@ -159,16 +233,52 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     }
   }
 
-  async #applyTo(table: FilterTable, actual: ActualTable | undefined): Promise<FilterChange> {
-    const { messages, ruleOf, change } = planPolicyBatch(table, actual);
-    const [first, ...rest] = messages;
+  async #applyTo(
+    table: FilterTable,
+    actual: ActualTable | undefined,
+    { inParts = false }: { readonly inParts?: boolean } = {},
+  ): Promise<FilterChange> {
+    const isParted = inParts ? canBeParted(table, actual) : needsParts(table, actual);
     this.#known.delete(table.name);
-    if (first !== undefined)
-      await this.#socket.commit(`change the nftables table "${table.name}"`, [first, ...rest], (each) =>
-        ruleOf.get(each),
-      );
+    const change = isParted ? await this.#applyParts(table, actual) : await this.#applyWhole(table, actual);
     this.#known.set(table.name, actualAfter(table, actual));
     return change;
+  }
+
+  async #applyWhole(table: FilterTable, actual: ActualTable | undefined): Promise<FilterChange> {
+    const { change, ...batch } = planPolicyBatch(table, actual);
+    await this.#commit(table.name, batch);
+    return change;
+  }
+
+  async #applyParts(table: FilterTable, actual: ActualTable | undefined): Promise<FilterChange> {
+    let change: FilterChange = { chains: 0, sets: 0, elements: 0 };
+    let hasBegun = false;
+    for (const part of planPolicyParts(table, actual)) {
+      await this.#commit(table.name, part).catch(async (cause: unknown) => {
+        if (hasBegun) await this.#undoParts(table, actual);
+        throw ofOwner(cause, part);
+      });
+      hasBegun = true;
+      change = {
+        chains: change.chains + part.change.chains,
+        sets: change.sets + part.change.sets,
+        elements: change.elements + part.change.elements,
+      };
+    }
+    return change;
+  }
+
+  /** Removes what no packet meets yet. Does nothing when the table is gone, or the last parts were the ones that failed. */
+  async #undoParts(table: FilterTable, actual: ActualTable | undefined): Promise<void> {
+    const undo = { messages: undoParts(table, actual), ruleOf: new Map<Message, string>() };
+    await this.#commit(table.name, undo).catch(() => undefined);
+  }
+
+  async #commit(table: string, { messages, ruleOf }: Pick<PolicyBatch, 'messages' | 'ruleOf'>): Promise<void> {
+    const [first, ...rest] = messages;
+    if (first === undefined) return;
+    await this.#socket.commit(`change the nftables table "${table}"`, [first, ...rest], (each) => ruleOf.get(each));
   }
 
   /** Returns undefined when there is no table. Reads elements of desired sets only: others are deleted as a whole. */
@@ -186,17 +296,23 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     return listed.map(decodeSet).filter((set) => set !== undefined);
   }
 
+  /** Returns the sets of these kinds, each with an empty set of its kind. */
+  async #listKinds(table: string, kinds: readonly FilterSet[]): Promise<readonly { name: string; set: FilterSet }[]> {
+    return (await this.#listSets(table)).flatMap(({ name, shape }) => {
+      const set = kinds.find((each) => setShape(each) === shape);
+      return set === undefined ? [] : [{ name, set }];
+    });
+  }
+
+  async #listElements(table: string, name: string): Promise<readonly Attributes[]> {
+    const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(table, name));
+    return bodies.flatMap((body) => [...listedElements(body)]);
+  }
+
   async #readSet(desired: FilterTable, name: string, shape: string): Promise<ActualSet> {
     const set = desired.sets.get(name);
     if (set === undefined || setShape(set) !== shape || expires(set)) return { shape, elements: new Set() };
-    const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(desired.name, name));
-    return {
-      shape,
-      elements: decodeElements(
-        set,
-        bodies.flatMap((body) => [...listedElements(body)]),
-      ),
-    };
+    return { shape, elements: decodeElements(set, await this.#listElements(desired.name, name)) };
   }
 
   async #readChains(table: string): Promise<ReadonlyMap<string, ActualChain>> {
@@ -213,9 +329,43 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
   }
 }
 
+/** A part of so many bytes is to blame itself when the kernel has no memory for it. */
+const LARGE_BYTES = 1_000_000;
+
+/** Returns the error of a part with its owner, when the kernel refuses what is in it: not when the table was removed. */
+function ofOwner(cause: unknown, { owner, messages }: PolicyPart): unknown {
+  if (owner === undefined || !isNetplugError(cause, 'kernel/failed')) return cause;
+  const { message, facts } = cause;
+  const isLarge = messages.reduce((sum, { body }) => sum + body.length, 0) > LARGE_BYTES;
+  if (isPassing(cause) && !(isLarge && ['ENOMEM', 'ENOBUFS'].includes(String(facts['errno'])))) return cause;
+  const isMissing = facts['rule'] === undefined && facts['errno'] === 'ENOENT';
+  return isMissing ? cause : new NetplugError('kernel/failed', message, { facts: { ...facts, owner }, cause });
+}
+
+/** Kinds of sets with elements of pods. */
+const WITHDRAWN: readonly FilterSet[] = [
+  { kind: 'interfaces', elements: new Map() },
+  ...FAMILIES.flatMap((family): FilterSet[] => [
+    { kind: 'addresses', family, elements: new Set() },
+    { kind: 'services', family, elements: new Set() },
+  ]),
+];
+
+const EXPIRING: readonly FilterSet[] = FAMILIES.flatMap((family): FilterSet[] => [
+  { kind: 'flows', family, elements: new Set() },
+  { kind: 'cut addresses', family, elements: new Set() },
+]);
+
+/** Returns the elements that are one point of a set of the kind. */
+function textsIn(set: FilterSet, interfaces: readonly string[], addresses: readonly Address[]): readonly string[] {
+  if (set.kind === 'interfaces') return interfaces;
+  if (set.kind !== 'addresses') return [];
+  return addresses.filter(({ family }) => family === set.family).map(formatAddress);
+}
+
 /** Reports whether the elements are none of the desired state. */
 function expires({ kind }: FilterSet): boolean {
-  return kind === 'limits' || kind === 'flows';
+  return kind === 'limits' || kind === 'flows' || kind === 'cut addresses';
 }
 
 /** Returns the counter among the expressions of a rule. */

@@ -1,4 +1,5 @@
-import { constants as os } from 'node:os';
+import { getSystemErrorName } from 'node:util';
+import type { NetplugError } from '../../base/errors.ts';
 import { SerialQueue } from '../../base/serial-queue.ts';
 import type { Addon } from './addon.ts';
 import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
@@ -10,14 +11,12 @@ const ENOENT = 2;
 /** Hint for a rule that the kernel refuses. */
 const MODULES = 'The kernel needs nf_tables with nft_ct, nft_fib_inet, nft_limit, nft_masq and nft_nat';
 /** Refusals for reasons other than the message: rights, memory, signals, another transaction. */
-const PASSING: ReadonlySet<number> = new Set([
-  os.errno.EPERM,
-  os.errno.EINTR,
-  os.errno.EAGAIN,
-  os.errno.ENOMEM,
-  os.errno.EBUSY,
-  os.errno.ENOBUFS,
-]);
+const PASSING: ReadonlySet<unknown> = new Set(['EPERM', 'EINTR', 'EAGAIN', 'ENOMEM', 'EBUSY', 'ENOBUFS']);
+
+/** Reports whether the kernel refused something for another reason than what it is. */
+export function isPassing(refused: NetplugError): boolean {
+  return PASSING.has(refused.facts['errno']);
+}
 
 /** A netfilter socket. It stays in the namespace in which it was opened. */
 export class NftSocket implements Disposable {
@@ -58,7 +57,7 @@ export class NftSocket implements Disposable {
     if (refused === undefined) return;
     // The batch begins with a mark.
     const message = messages[at - 1];
-    const rule = message === undefined || PASSING.has(refused.errno) ? undefined : ruleOf(message);
+    const rule = message === undefined || PASSING.has(getSystemErrorName(-refused.errno)) ? undefined : ruleOf(message);
     throw refusal(what, refused, rule === undefined ? {} : { facts: { rule }, hint: MODULES });
   }
 
@@ -81,6 +80,18 @@ export class NftSocket implements Disposable {
     const refused = replies.find(({ errno }) => errno !== 0 && errno !== ENOENT);
     if (refused !== undefined) throw refusal(what, refused);
     return replies.filter(({ errno }) => errno === 0).length;
+  }
+
+  /**
+   * Asks each question on its own. Returns whether what it is about exists.
+   * @throws kernel/failed about the first question that the kernel refused; `what` completes "Cannot …"
+   */
+  async existEach(what: string, questions: readonly Message[]): Promise<readonly boolean[]> {
+    if (questions.length === 0) return [];
+    const replies = await this.#exchange(questions);
+    const refused = replies.find(({ errno }) => errno !== 0 && errno !== ENOENT);
+    if (refused !== undefined) throw refusal(what, refused);
+    return replies.map(({ errno }) => errno === 0);
   }
 
   [Symbol.dispose](): void {

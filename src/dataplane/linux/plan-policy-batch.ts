@@ -73,53 +73,171 @@ function hasDesiredKinds(desired: FilterTable, actual: ActualTable): boolean {
 /** An object is added after what it refers to, and deleted before it. */
 function planFrom(desired: FilterTable, actual: ActualTable, first: readonly Message[]): PolicyBatch {
   const { name: table } = desired;
-  const newSets = [...desired.sets].filter(([name]) => !actual.sets.has(name));
-  const newChains = [...desired.chains].filter(([name]) => !actual.chains.has(name));
-  const oldSets = [...actual.sets.keys()].filter((name) => !desired.sets.has(name));
-  const oldChains = [...actual.chains.keys()].filter((name) => !desired.chains.has(name));
-  const rules = planRules(desired, actual);
-  const elements = [...desired.sets].map(([name, set]) =>
-    planElements(table, name, { set, present: actual.sets.get(name) }),
-  );
-  const leadsToChains = ({ set }: { set: FilterSet }): boolean => set.kind === 'interfaces';
+  const { newSets, newChains, old } = differenceOf(desired, actual);
+  const rules = planRules(desired, actual, desired.chains);
+  const elements = planSets(desired, actual, desired.sets);
   const messages = [
     ...first,
     ...newSets.map(([name, set]) => addSet(table, name, set)),
     ...newChains.map(([name, { hook }]) => addChain(table, name, hook)),
-    ...elements.filter((plan) => !leadsToChains(plan)).flatMap((plan) => plan.messages),
+    ...elements.points,
     ...rules.messages,
     // After the chains that they go to.
-    ...elements.filter(leadsToChains).flatMap((plan) => plan.messages),
-    ...oldChains.map((name) => flushChain(table, name)),
-    ...oldSets.map((name) => deleteSet(table, name)),
-    ...oldChains.map((name) => deleteChain(table, name)),
+    ...elements.maps,
+    ...deletions(table, old),
   ];
   return {
     messages,
     ruleOf: rules.ruleOf,
     change: {
-      chains: rules.chains + oldChains.length,
-      sets: newSets.length + oldSets.length,
-      elements: elements.reduce((sum, plan) => sum + plan.count, 0),
+      chains: rules.chains + old.chains.length,
+      sets: newSets.length + old.sets.length,
+      elements: elements.count,
     },
   };
 }
 
-function planRules(
-  desired: FilterTable,
+/** Names of chains and sets that are no longer desired. */
+interface OldNames {
+  readonly chains: readonly string[];
+  readonly sets: readonly string[];
+}
+
+interface Difference {
+  readonly newSets: readonly (readonly [string, FilterSet])[];
+  readonly newChains: readonly (readonly [string, FilterChain])[];
+  readonly old: OldNames;
+}
+
+function differenceOf(desired: FilterTable, actual: ActualTable): Difference {
+  return {
+    newSets: [...desired.sets].filter(([name]) => !actual.sets.has(name)),
+    newChains: [...desired.chains].filter(([name]) => !actual.chains.has(name)),
+    old: {
+      sets: [...actual.sets.keys()].filter((name) => !desired.sets.has(name)),
+      chains: [...actual.chains.keys()].filter((name) => !desired.chains.has(name)),
+    },
+  };
+}
+
+function deletions(table: string, { chains, sets }: OldNames): readonly Message[] {
+  return [
+    ...chains.map((name) => flushChain(table, name)),
+    ...sets.map((name) => deleteSet(table, name)),
+    ...chains.map((name) => deleteChain(table, name)),
+  ];
+}
+
+/** One transaction of several. */
+export interface PolicyPart extends PolicyBatch {
+  /** Whose chains and sets it fills; undefined for one of all. */
+  readonly owner: string | undefined;
+}
+
+/** A larger difference is written in parts. */
+const MOST_AT_ONCE = 20_000;
+const NO_CHANGE: FilterChange = { chains: 0, sets: 0, elements: 0 };
+
+/**
+ * Reports whether the difference is too large for one transaction. A table with objects of other kinds is replaced as a whole:
+ * without it, everything would be open.
+ */
+export function needsParts(desired: FilterTable, actual: ActualTable | undefined): boolean {
+  if (!canBeParted(desired, actual)) return false;
+  const { newSets, newChains } = differenceOf(desired, actual ?? NO_TABLE);
+  let entries = 0;
+  for (const [, set] of newSets) entries += set.elements.size;
+  for (const [, { rules }] of newChains)
+    for (const { parts } of rules)
+      for (const part of parts)
+        entries += part.kind === 'ports' ? part.spans.length : part.kind === 'nets' ? part.nets.length : 1;
+  return entries > MOST_AT_ONCE;
+}
+
+export function canBeParted(desired: FilterTable, actual: ActualTable | undefined): boolean {
+  return actual === undefined || hasDesiredKinds(desired, actual);
+}
+
+/**
+ * Plans the same change in several transactions, encoded one by one: new chains and sets, which nothing leads to, an owner at a
+ * time; then, in one, everything that packets meet; then what they no longer meet.
+ */
+export function* planPolicyParts(desired: FilterTable, actual: ActualTable = NO_TABLE): Generator<PolicyPart> {
+  const { name: table, owners = new Map<string, string>() } = desired;
+  const { newSets, newChains, old } = differenceOf(desired, actual);
+  const apart = newChains.filter(([, { hook }]) => hook === undefined);
+  const setsApart = newSets.filter(([, { kind }]) => kind !== 'interfaces');
+  yield {
+    owner: undefined,
+    messages: [
+      ...(actual === NO_TABLE ? [addTable(table)] : []),
+      ...newSets.map(([name, set]) => addSet(table, name, set)),
+      ...apart.map(([name, { hook }]) => addChain(table, name, hook)),
+    ],
+    ruleOf: new Map(),
+    change: { ...NO_CHANGE, sets: newSets.length },
+  };
+  const ownerOf = ([name]: readonly [string, unknown]): string | undefined => owners.get(name);
+  const [chainsOf, setsOf] = [Map.groupBy(apart, ownerOf), Map.groupBy(setsApart, ownerOf)];
+  for (const owner of new Set([...chainsOf.keys(), ...setsOf.keys()])) {
+    const filled = planSets(desired, actual, setsOf.get(owner) ?? []);
+    const { messages, ruleOf, chains } = planRules(desired, actual, chainsOf.get(owner) ?? []);
+    const change = { ...NO_CHANGE, chains, elements: filled.count };
+    yield { owner, messages: [...filled.points, ...messages], ruleOf, change };
+  }
+  const isApart = new Set([...apart, ...setsApart].map(([name]) => name));
+  const isLeft = ([name]: readonly [string, unknown]): boolean => !isApart.has(name);
+  const rules = planRules(desired, actual, [...desired.chains].filter(isLeft));
+  const elements = planSets(desired, actual, [...desired.sets].filter(isLeft));
+  const hooks = newChains.filter(isLeft).map(([name, { hook }]) => addChain(table, name, hook));
+  yield {
+    owner: undefined,
+    messages: [...hooks, ...elements.points, ...rules.messages, ...elements.maps],
+    ruleOf: rules.ruleOf,
+    change: { ...NO_CHANGE, chains: rules.chains, elements: elements.count },
+  };
+  const change = { ...NO_CHANGE, chains: old.chains.length, sets: old.sets.length };
+  yield { owner: undefined, messages: deletions(table, old), ruleOf: new Map(), change };
+}
+
+/** Returns messages that take back every part before the one that packets meet. */
+export function undoParts(desired: FilterTable, actual: ActualTable | undefined): readonly Message[] {
+  if (actual === undefined) return [deleteTable(desired.name)];
+  const { newSets, newChains } = differenceOf(desired, actual);
+  const chains = newChains.filter(([, { hook }]) => hook === undefined).map(([name]) => name);
+  return deletions(desired.name, { chains, sets: newSets.map(([name]) => name) });
+}
+
+function planSets(
+  { name: table }: FilterTable,
   actual: ActualTable,
+  sets: Iterable<readonly [string, FilterSet]>,
+): { readonly points: readonly Message[]; readonly maps: readonly Message[]; readonly count: number } {
+  const plans = Array.from(sets, ([name, set]) => planElements(table, name, { set, present: actual.sets.get(name) }));
+  const leadsToChains = ({ set }: ElementPlan): boolean => set.kind === 'interfaces';
+  return {
+    points: plans.filter((plan) => !leadsToChains(plan)).flatMap((plan) => plan.messages),
+    maps: plans.filter(leadsToChains).flatMap((plan) => plan.messages),
+    count: plans.reduce((sum, plan) => sum + plan.count, 0),
+  };
+}
+
+function planRules(
+  { name: table }: FilterTable,
+  actual: ActualTable,
+  planned: Iterable<readonly [string, FilterChain]>,
 ): { readonly messages: readonly Message[]; readonly ruleOf: ReadonlyMap<Message, string>; readonly chains: number } {
-  const encoder = new RuleEncoder(desired.name);
+  const encoder = new RuleEncoder(table);
   const messages: Message[] = [];
   const ruleOf = new Map<Message, string>();
   let chains = 0;
-  for (const [name, chain] of desired.chains) {
+  for (const [name, chain] of planned) {
     const present = actual.chains.get(name);
     if (present !== undefined && isSameChain(chain, present)) continue;
     chains += 1;
-    if (present !== undefined) messages.push(flushChain(desired.name, name));
+    if (present !== undefined) messages.push(flushChain(table, name));
     for (const rule of chain.rules) {
-      for (const message of ruleMessages(rule, { table: desired.name, chain: name }, encoder)) {
+      for (const message of ruleMessages(rule, { table, chain: name }, encoder)) {
         messages.push(message);
         ruleOf.set(message, rule.id);
       }

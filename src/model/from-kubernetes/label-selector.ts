@@ -19,12 +19,18 @@ export const LabelSelector = v.object({
   matchExpressions: v.nullish(v.array(Expression), []),
 });
 
-/** Returns the terms of a selector text that mean the same, to be joined by `&&`: none selects everything. */
-export function selectorTerms({ matchLabels, matchExpressions }: v.InferOutput<typeof LabelSelector>): string[] {
+/**
+ * Returns the terms of a selector text that mean the same, to be joined by `&&`: none selects everything. `nameOf` returns the name
+ * by which selectors find a label that a user gave.
+ */
+export function selectorTerms(
+  { matchLabels, matchExpressions }: v.InferOutput<typeof LabelSelector>,
+  nameOf: (label: string) => string,
+): string[] {
   const equal = Object.entries(matchLabels).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return [
-    ...equal.map(([key, value]) => `${key} == '${value}'`),
-    ...matchExpressions.map((expression) => termOf(expression)),
+    ...equal.map(([key, value]) => `${nameOf(key)} == '${value}'`),
+    ...matchExpressions.map((expression) => termOf({ ...expression, key: nameOf(expression.key) })),
   ];
 }
 

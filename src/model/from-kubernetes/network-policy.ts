@@ -2,7 +2,14 @@ import * as v from 'valibot';
 import { type Cidr, cidrContains, formatCidr, tryReadCidr } from '../../net/cidr.ts';
 import type { Direction } from '../check-rules.ts';
 import type { NetworkPolicy, PolicyType } from '../policy.ts';
-import { KUBERNETES_POLICY_ORDER, kubernetesPolicyName, ORCHESTRATOR_LABEL, WRITTEN_RULE } from '../policy-names.ts';
+import {
+  KUBERNETES_POLICY_ORDER,
+  kubernetesPolicyName,
+  ORCHESTRATOR_LABEL,
+  ownLabelName,
+  profileLabelName,
+  WRITTEN_RULE,
+} from '../policy-names.ts';
 import { type Entity, MOST_RULE_ENTRIES, type Rule } from '../policy-rule.ts';
 import { API_VERSION } from '../resource.ts';
 import { ageOf, type Converted, type KubernetesObject } from './kubernetes-object.ts';
@@ -167,13 +174,13 @@ function entityOf({ podSelector, namespaceSelector, ipBlock }: v.InferOutput<typ
   }
   const selector = podTerms(podSelector);
   if (!isGiven(namespaceSelector)) return { selector };
-  const terms = selectorTerms(namespaceSelector);
+  const terms = selectorTerms(namespaceSelector, profileLabelName);
   return { selector, namespaceSelector: terms.length === 0 ? 'all()' : terms.join(' && ') };
 }
 
 /** Kubernetes selects pods alone, and no network sets. */
 function podTerms(selector: v.InferOutput<typeof LabelSelector> | null | undefined): string {
-  return [ONLY_PODS, ...(isGiven(selector) ? selectorTerms(selector) : [])].join(' && ');
+  return [ONLY_PODS, ...(isGiven(selector) ? selectorTerms(selector, ownLabelName) : [])].join(' && ');
 }
 
 function isGiven<T>(value: T | null | undefined): value is T {

@@ -52,7 +52,7 @@ describe('the endpoint of a pod', () => {
     });
   });
 
-  it('takes no labels from users that only netplug gives', () => {
+  it('has labels of users under names of their own where netplug gives labels of those names', () => {
     const labels = {
       'netplug/namespace': 'kube-system',
       'pcns.team': 'a',
@@ -60,7 +60,14 @@ describe('the endpoint of a pod', () => {
       'netplug/serviceaccount': 'root',
     };
     const { value } = fromPod(podWith({ metadata: { labels }, spec: { serviceAccountName: '' } }));
-    expect(value?.metadata.labels).toEqual({ 'netplug/namespace': 'shop', 'netplug/orchestrator': 'orch' });
+    expect(value?.metadata.labels).toEqual({
+      'pcown.netplug/namespace': 'kube-system',
+      'pcown.pcns.team': 'a',
+      'pcown.pcsa.x': 'y',
+      'pcown.netplug/serviceaccount': 'root',
+      'netplug/namespace': 'shop',
+      'netplug/orchestrator': 'orch',
+    });
   });
 
   it.each([
@@ -120,7 +127,7 @@ describe('the profile of a namespace', () => {
     expect(spec).toEqual({
       ingress: [{ action: 'Allow' }],
       egress: [{ action: 'Allow' }],
-      labelsToApply: { 'pcns.team': 'a', 'pcns.netplug/name': 'shop' },
+      labelsToApply: { 'pcns.team': 'a', 'pcns.pcown.netplug/name': 'x', 'pcns.netplug/name': 'shop' },
     });
   });
 });

@@ -3,10 +3,10 @@ import { type Address, tryParseAddress } from '../../net/address.ts';
 import { formatCidr, hostCidr, tryReadCidr } from '../../net/cidr.ts';
 import type { PodPort } from '../pod.ts';
 import {
-  isReservedLabel,
   NAMESPACE_LABEL,
   namespaceProfile,
   ORCHESTRATOR_LABEL,
+  ownLabels,
   SERVICE_ACCOUNT_LABEL,
   serviceAccountProfile,
 } from '../policy-names.ts';
@@ -126,9 +126,8 @@ function addressOf(text: string): Address | undefined {
 }
 
 function labelsOf(pod: KubernetesObject, namespace: string, account: string): Readonly<Record<string, string>> {
-  const own = Object.entries(pod.metadata.labels ?? {}).filter(([key]) => !isReservedLabel(key));
   return {
-    ...Object.fromEntries(own),
+    ...ownLabels(pod.metadata.labels),
     [NAMESPACE_LABEL]: namespace,
     [ORCHESTRATOR_LABEL]: 'orch',
     ...(account === '' ? {} : { [SERVICE_ACCOUNT_LABEL]: account }),

@@ -2,6 +2,7 @@ import {
   NAME_LABEL,
   NAMESPACE_PREFIX,
   namespaceProfile,
+  profileLabelName,
   SERVICE_ACCOUNT_PREFIX,
   serviceAccountProfile,
 } from '../policy-names.ts';
@@ -19,7 +20,7 @@ export function fromNamespace(object: KubernetesObject): Profile {
     spec: {
       ingress: [{ action: 'Allow' }],
       egress: [{ action: 'Allow' }],
-      labelsToApply: prefixed(NAMESPACE_PREFIX, { ...labels, [NAME_LABEL]: name }),
+      labelsToApply: labelsOf(NAMESPACE_PREFIX, name, labels),
     },
   };
 }
@@ -31,10 +32,15 @@ export function fromServiceAccount(object: KubernetesObject): Profile {
     apiVersion: API_VERSION,
     kind: 'Profile',
     metadata: { name: serviceAccountProfile(namespace, name), ...ageOf(object) },
-    spec: { labelsToApply: prefixed(SERVICE_ACCOUNT_PREFIX, { ...labels, [NAME_LABEL]: name }) },
+    spec: { labelsToApply: labelsOf(SERVICE_ACCOUNT_PREFIX, name, labels) },
   };
 }
 
-function prefixed(prefix: string, labels: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(labels).map(([key, value]) => [`${prefix}${key}`, value]));
+function labelsOf(
+  prefix: string,
+  name: string,
+  labels: Readonly<Record<string, string>> | null | undefined,
+): Readonly<Record<string, string>> {
+  const own = Object.entries(labels ?? {}).map(([key, value]) => [`${prefix}${profileLabelName(key)}`, value] as const);
+  return Object.fromEntries([...own, [`${prefix}${NAME_LABEL}`, name]]);
 }

@@ -10,7 +10,7 @@ import {
 } from '../../dataplane/policy-filter.ts';
 import { FAMILIES } from '../../net/address.ts';
 import { OWN_POD_LINKS, type PodLinkNames } from '../pod-link-names.ts';
-import { endedSetName, endedSets } from './ended-flows.ts';
+import { cutSetName, endedSetName, endedSets } from './ended-flows.ts';
 import { POLICY_TABLE, REPORT_GROUP, type RuleOrigin } from './policy-ruleset.ts';
 import { idOfOrigin } from './rule-ids.ts';
 import { chainsWithoutLogs } from './without-logs.ts';
@@ -37,10 +37,14 @@ const MIDSTREAM: readonly FilterMatch[] = [
  * kernel knows no beginning are judged like new ones: they are older than the table, or the kernel has forgotten them.
  */
 export function endedFlowRules(...first: readonly FilterMatch[]): readonly TableRule[] {
-  return FAMILIES.map((family) => ({
-    id: 'ended',
-    parts: [...first, ...MIDSTREAM, { kind: 'flow', family, set: endedSetName(family) }, COUNT, DROP],
-  }));
+  return FAMILIES.flatMap((family) => {
+    const ended: readonly FilterMatch[] = [
+      { kind: 'flow', family, set: endedSetName(family) },
+      { kind: 'member', side: 'source', family, set: cutSetName(family) },
+      { kind: 'member', side: 'destination', family, set: cutSetName(family) },
+    ];
+    return ended.map((isEnded) => ({ id: 'ended', parts: [...first, ...MIDSTREAM, isEnded, COUNT, DROP] }));
+  });
 }
 /**
  * Multicast listeners, routers and neighbours: without them IPv6 does not work on a link. Over IPv4, a packet with the same

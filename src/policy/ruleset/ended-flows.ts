@@ -1,13 +1,23 @@
-import type { FilterSet } from '../../dataplane/policy-filter.ts';
 import type { TrackedFlow } from '../../dataplane/flow-table.ts';
+import type { FilterSet } from '../../dataplane/policy-filter.ts';
 import { type Address, FAMILIES, type Family, formatAddress } from '../../net/address.ts';
 
 const TCP = 6;
-const SETS: ReadonlyMap<string, FilterSet> = setsOf([]);
+const SETS: ReadonlyMap<string, FilterSet> = new Map(
+  FAMILIES.flatMap((family): [string, FilterSet][] => [
+    [endedSetName(family), { kind: 'flows', family, elements: new Set() }],
+    [cutSetName(family), { kind: 'cut addresses', family, elements: new Set() }],
+  ]),
+);
 
-/** The set of the flows of the family that were ended because policies deny them. */
+/** Returns the name of the set of the flows of the family that were ended because policies deny them. */
 export function endedSetName(family: Family): string {
   return `ended-v${String(family)}`;
+}
+
+/** Returns the name of the set of the pods that have more ended flows than the other set has room for. */
+export function cutSetName(family: Family): string {
+  return `cut-v${String(family)}`;
 }
 
 /** Returns the sets as a table has them from the beginning. */
@@ -16,34 +26,22 @@ export function endedSets(): ReadonlyMap<string, FilterSet> {
 }
 
 /**
- * Returns the flows as elements of these sets, in both directions, as packets pass the filter. Only TCP has packets that show
+ * Returns the flow as elements of its set, in both directions, as packets pass the filter. Only TCP has packets that show
  * that they begin no connection.
  */
-export function endedElements(flows: readonly TrackedFlow[]): ReadonlyMap<string, FilterSet> {
-  return setsOf(
-    flows
-      .filter(({ original }) => original.protocol === TCP)
-      .flatMap(({ original, reply }) => [
-        { ends: [original.source, reply.source], ports: [original.sourcePort, reply.sourcePort] },
-        { ends: [reply.source, reply.destination], ports: [reply.sourcePort, reply.destinationPort] },
-        // After the translation of its source.
-        { ends: [reply.destination, reply.source], ports: [reply.destinationPort, reply.sourcePort] },
-      ]),
-  );
+export function endedElements({ original, reply }: TrackedFlow): readonly string[] {
+  if (original.protocol !== TCP) return [];
+  const packets: readonly Packets[] = [
+    { ends: [original.source, reply.source], ports: [original.sourcePort, reply.sourcePort] },
+    { ends: [reply.source, reply.destination], ports: [reply.sourcePort, reply.destinationPort] },
+    // After the translation of its source.
+    { ends: [reply.destination, reply.source], ports: [reply.destinationPort, reply.sourcePort] },
+  ];
+  const ofFamily = packets.filter(({ ends }) => ends.every(({ family }) => family === original.source.family));
+  return [...new Set(ofFamily.map(({ ends, ports }) => [...ends.map(formatAddress), ...ports].join(' ')))];
 }
 
 interface Packets {
   readonly ends: readonly Address[];
   readonly ports: readonly number[];
-}
-
-function setsOf(packets: readonly Packets[]): ReadonlyMap<string, FilterSet> {
-  return new Map(
-    FAMILIES.map((family) => {
-      const texts = packets
-        .filter(({ ends }) => ends.every((end) => end.family === family))
-        .map(({ ends, ports }) => [...ends.map(formatAddress), ...ports].join(' '));
-      return [endedSetName(family), { kind: 'flows', family, elements: new Set(texts) }];
-    }),
-  );
 }

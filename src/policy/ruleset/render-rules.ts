@@ -2,6 +2,7 @@ import type { FilterAction, FilterMatch, TableRule } from '../../dataplane/polic
 import { digestOfRules } from '../../dataplane/rule-digest.ts';
 import type { PacketPath } from '../packet-path.ts';
 import type { PolicyDirection, PolicyRule } from '../resolved-policy.ts';
+import type { RuleOwner } from '../unusable-rules.ts';
 import { denyRules, reportingRules, reportOf } from './base-chains.ts';
 import type { RuleOrigin } from './policy-ruleset.ts';
 import { renderMatches } from './render-matches.ts';
@@ -16,16 +17,18 @@ export interface RenderedChain {
   readonly next: readonly RenderedChain[];
   readonly contents: readonly SetContent[];
   readonly origins: ReadonlyMap<string, RuleOrigin>;
+  /** Policy or profile that has the rules; undefined for those of several. */
+  readonly owner?: RuleOwner;
 }
 
 /** Returns a chain whose name is a digest of its rules. */
 export function chainOf(
   prefix: string,
   rules: readonly TableRule[],
-  rest: Partial<Pick<RenderedChain, 'next' | 'contents' | 'origins'>> = {},
+  rest: Partial<Pick<RenderedChain, 'next' | 'contents' | 'origins' | 'owner'>> = {},
 ): RenderedChain {
-  const { next = [], contents = [], origins = new Map<string, RuleOrigin>() } = rest;
-  return { name: `${prefix}-${digestOfRules(rules)}`, rules, next, contents, origins };
+  const { next = [], contents = [], origins = new Map<string, RuleOrigin>(), ...owned } = rest;
+  return { name: `${prefix}-${digestOfRules(rules)}`, rules, next, contents, origins, ...owned };
 }
 
 /** Returns a chain that accepts every packet. */
@@ -59,7 +62,7 @@ export function stagedChain(origin: RuleOrigin, next: RenderedChain | undefined)
 }
 
 export interface RuleList {
-  readonly owner: { readonly kind: 'policy' | 'profile'; readonly name: string };
+  readonly owner: RuleOwner;
   readonly direction: PolicyDirection;
   readonly rules: readonly PolicyRule[];
   /** Counts what rules match, and decides nothing. */
@@ -97,7 +100,8 @@ export function renderRuleList(list: RuleList, context: RenderContext): Rendered
     for (const matches of matched.alternatives)
       rules.push({ id, parts: [...matches, ...target.actions] satisfies Parts });
   }
-  return chainOf(list.isStaged ? 'staged' : list.owner.kind, rules, { next: [...next], contents, origins });
+  const { isStaged, owner } = list;
+  return chainOf(isStaged ? 'staged' : owner.kind, rules, { next: [...next], contents, origins, owner });
 }
 
 type Parts = readonly (FilterMatch | FilterAction)[];

@@ -9,7 +9,7 @@ import type {
   ResolvedProfile,
 } from '../resolved-policy.ts';
 import { BASE_ORIGINS, FROM_PODS, TO_PODS, baseChains, limitSets } from './base-chains.ts';
-import { UnusableRules } from '../unusable-rules.ts';
+import { ownerKey, UnusableRules } from '../unusable-rules.ts';
 import { endedSets } from './ended-flows.ts';
 import { HostChains, type HostRuleset } from './host-chains.ts';
 import {
@@ -250,6 +250,7 @@ export class RulesetCompiler {
     this.#chains = chains;
     this.#maps = this.#keptMaps();
     const contents = [...collected.contents.values()];
+    const owners = this.#ownersOf(collected);
     const origins = new Map([...collected.origins, ...BASE_RULES]);
     const limits = this.#settings.missingLogs?.has('report') === true ? [] : limitSets(origins.values());
     return {
@@ -257,9 +258,22 @@ export class RulesetCompiler {
         name: POLICY_TABLE,
         chains,
         sets: new Map([...this.#maps, ...endedSets(), ...limits, ...host.sets, ...this.#ruleSets().all(contents)]),
+        owners,
       },
       origins,
     };
+  }
+
+  /** Of a set that several look up, the first one. */
+  #ownersOf({ chains }: Collected): ReadonlyMap<string, string> {
+    const owners = new Map<string, string>();
+    for (const { name, owner, contents } of chains.values()) {
+      if (owner === undefined) continue;
+      const key = ownerKey(owner);
+      owners.set(name, key);
+      for (const set of this.#ruleSets().all(contents).keys()) if (!owners.has(set)) owners.set(set, key);
+    }
+    return owners;
   }
 
   /** The chain of an interface is stable, so that another class of policies changes no element of a map. */

@@ -1,10 +1,13 @@
 import { NetplugError } from '../../../src/base/errors.ts';
 import {
   type FilterChange,
+  type ExpiringChange,
+  type ExpiringElements,
   type FilterCount,
   type FilterHook,
   type FilterSet,
   type FilterTable,
+  type LeftElements,
   type PolicyFilter,
   type TableRule,
   type PacketLog,
@@ -12,6 +15,7 @@ import {
 } from '../../../src/dataplane/policy-filter.ts';
 import type { PacketHeaders } from '../../../src/dataplane/packet-headers.ts';
 import type { PacketReport, PacketReports } from '../../../src/dataplane/packet-reports.ts';
+import { formatAddress } from '../../../src/net/address.ts';
 import { digestOfRules } from '../../../src/dataplane/rule-digest.ts';
 import { type FilterPacket, type PacketJudgement, judgePacket } from './judge-packet.ts';
 
@@ -24,6 +28,7 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports, Disposab
   readonly #counts = new Map<string, Map<string, FilterCount>>();
   readonly #listeners = new Map<number, (report: PacketReport) => void>();
   readonly #refused = new Set<string>();
+  readonly #refusedOwners = new Set<string>();
   readonly #missingLogs = new Set<PacketLog>();
   #isFailing = false;
 
@@ -51,6 +56,11 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports, Disposab
     this.#refused.add(id);
   }
 
+  /** Refuses every table in which a chain of the owner has several rules, as a kernel for which it is too large. */
+  refuseOwner(owner: string): void {
+    this.#refusedOwners.add(owner);
+  }
+
   async apply(
     table: FilterTable,
     { signal }: { readonly signal: AbortSignal; readonly reread?: boolean },
@@ -63,6 +73,13 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports, Disposab
     if (rule !== undefined)
       throw new NetplugError('kernel/failed', `Cannot change the nftables table "${table.name}": the rule is refused`, {
         facts: { rule },
+      });
+    const isLarge = (name: string): boolean => (table.chains.get(name)?.rules.length ?? 0) > 1;
+    const [, owner] =
+      [...(table.owners ?? [])].find(([name, of]) => this.#refusedOwners.has(of) && isLarge(name)) ?? [];
+    if (owner !== undefined)
+      throw new NetplugError('kernel/failed', `Cannot change the nftables table "${table.name}": EMSGSIZE`, {
+        facts: { owner },
       });
     const before = this.#tables.get(table.name);
     const after = withExpiring(table, before);
@@ -89,6 +106,43 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports, Disposab
     if (present === undefined) return;
     const extended = [...present.sets].map(([name, set]) => [name, extendedBy(set, sets.get(name))] as const);
     this.#tables.set(table, { ...present, sets: new Map(extended) });
+  }
+
+  async expiring(table: string, signal: AbortSignal): Promise<ExpiringElements> {
+    signal.throwIfAborted();
+    const sets = [...(this.#tables.get(table)?.sets ?? [])].filter(([, { kind }]) => isExpiring(kind));
+    return new Map(sets.map(([name, { elements }]) => [name, new Map([...elements.keys()].map((key) => [key, 1e6]))]));
+  }
+
+  async renew(table: string, { removed, added }: ExpiringChange, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const present = this.#tables.get(table);
+    if (present === undefined) return;
+    this.#fail(table);
+    const sets = [...present.sets].map(([name, set]): [string, FilterSet] => {
+      if (set.kind !== 'flows' && set.kind !== 'cut addresses') return [name, set];
+      const gone = removed.get(name) ?? new Set<string>();
+      const more = added.get(name) ?? new Map<string, number>();
+      if ([...gone].some((text) => !set.elements.has(text)))
+        throw new NetplugError('kernel/failed', `Cannot change what expires in the nftables table "${table}": ENOENT`);
+      const left = [...set.elements].filter((text) => !gone.has(text));
+      return [name, { ...set, elements: new Set([...left, ...more.keys()]) }] as const;
+    });
+    this.#tables.set(table, { ...present, sets: new Map(sets) });
+  }
+
+  async withdraw(table: string, { interfaces, addresses }: LeftElements, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const present = this.#tables.get(table);
+    if (present === undefined) return;
+    this.#fail(table);
+    const isLeft = ({ kind }: FilterSet, text: string): boolean => {
+      if (kind === 'interfaces') return interfaces.includes(text);
+      const [address = ''] = text.split(' ');
+      return ['addresses', 'services'].includes(kind) && addresses.map(formatAddress).includes(address);
+    };
+    const sets = [...present.sets].map(([name, set]) => [name, without(set, (text) => isLeft(set, text))] as const);
+    this.#tables.set(table, { ...present, sets: new Map(sets) });
   }
 
   async ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
@@ -183,7 +237,7 @@ function changeBetween(before: FilterTable | undefined, after: FilterTable): Fil
 function withExpiring(table: FilterTable, before: FilterTable | undefined): FilterTable {
   const sets = [...table.sets].map(([name, set]) => {
     const present = before?.sets.get(name);
-    return [name, set.kind === 'flows' && present?.kind === 'flows' ? present : set] as const;
+    return [name, isExpiring(set.kind) && present?.kind === set.kind ? present : set] as const;
   });
   return { ...table, sets: new Map(sets) };
 }
@@ -194,6 +248,17 @@ function extendedBy(set: FilterSet, more: FilterSet | undefined): FilterSet {
   return more?.kind === set.kind && 'family' in set && 'family' in more && more.family === set.family
     ? { ...set, elements: new Set([...set.elements, ...more.elements]) }
     : set;
+}
+
+function isExpiring(kind: FilterSet['kind']): boolean {
+  return kind === 'flows' || kind === 'cut addresses';
+}
+
+function without(set: FilterSet, isLeft: (text: string) => boolean): FilterSet {
+  if (set.kind === 'translations') return set;
+  if (set.kind === 'interfaces')
+    return { ...set, elements: new Map([...set.elements].filter(([text]) => !isLeft(text))) };
+  return { ...set, elements: new Set([...set.elements].filter((text) => !isLeft(text))) };
 }
 
 type Elements = ReadonlySet<string> | ReadonlyMap<string, string>;

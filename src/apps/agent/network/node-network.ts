@@ -173,7 +173,7 @@ export class NodeNetwork {
     });
   }
 
-  standing(): Omit<NetworkStanding, 'flows'> {
+  standing(): Omit<NetworkStanding, 'closedPolicies' | 'flows'> {
     return {
       routes: this.#desired.routeKinds,
       peers: this.#desired.peers.size,

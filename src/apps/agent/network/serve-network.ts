@@ -18,7 +18,7 @@ interface ServePorts {
   readonly onMessage: (listener: (message: ToNetwork) => void) => void;
   /** Receives what the agent answers to requests of the follower. */
   readonly onFollowed: (answer: FollowAnswer) => void;
-  readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'problems' | 'run'>;
+  readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'problems' | 'closedPolicies' | 'run'>;
   readonly flows: Pick<FlowObserver, 'show' | 'standing' | 'run'>;
   readonly settings: Pick<SettingsFollower, 'explain' | 'problems' | 'run'>;
   /** The interfaces of pods that another plugin connects. Policies wait until they have been read. */
@@ -81,15 +81,14 @@ async function answer(
       case 'isolate':
         return { kind: 'isolate', id, isolation: await policy.isolate(message.endpoint, message) };
       case 'release':
-        await policy.release(message.endpoint);
-        return { kind: 'release', id };
+        return { kind: 'release', id, isReleased: await policy.release(message.endpoint) };
       default:
         return never(message);
     }
   } catch (cause) {
     const reason = reasonOf(cause);
     if (message.kind === 'isolate') return { kind: 'isolate', id, isolation: { state: 'closed', reason } };
-    if (message.kind === 'release') return { kind: 'release', id };
+    if (message.kind === 'release') return { kind: 'release', id, isReleased: false };
     return { kind: 'failed', id, reason };
   }
 }
@@ -115,6 +114,7 @@ function statusWith({
         policy.problems().length +
         podLinks.problems().length +
         settings.problems().length,
+      closedPolicies: policy.closedPolicies,
       flows: flows.standing(),
     },
     failures: [...network.failures(), ...failures, ...threadFailures(threads)],

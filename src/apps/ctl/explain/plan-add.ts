@@ -112,8 +112,9 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
     isolation: {
       isOn: false,
       isolate: async () => Promise.resolve({ state: 'in force' }),
-      release: async () => Promise.resolve(),
-      collect: async () => Promise.resolve(),
+      release: async () => Promise.resolve(true),
+      collect: async () => Promise.resolve(true),
+      withdraw: async () => Promise.resolve(),
       findObstacle: async () => Promise.resolve(undefined),
     },
     orch: {

@@ -29,6 +29,7 @@ export async function policyPlan(
     const { io, signal } = context;
     const changes = await planChanges(written, verb, { store, records, signal });
     const after = new PolicyState();
+    after.setLimits(before.limits);
     after.apply([...records, ...changes.map(({ change }) => change)]);
     const nodes = await readNodeEnds(store, before, signal);
     const plan = explainPlan({ before, after, changes, nodes, notes: written.notes, flows });

@@ -1,8 +1,9 @@
-import { NetplugError } from '../../../base/errors.ts';
+import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { followPolicyRecords, type PolicyRecord } from '../../../cache/policy-records.ts';
 import { RecordCache } from '../../../cache/record-cache.ts';
-import type { FollowStore } from '../../../datastore/follow.ts';
 import type { Store } from '../../../datastore/store.ts';
+import { agentSettings } from '../../../config/agent-settings.ts';
+import type { BudgetLimits } from '../../../policy/policy-budgets.ts';
 import { PolicyState } from '../../../policy/policy-state.ts';
 import { withStore } from '../connection.ts';
 import type { Context } from '../ports.ts';
@@ -18,12 +19,24 @@ export async function withPolicyState<T>(
   });
 }
 
+/** Returns the budgets that all nodes have; those built in for an account that may not read AgentConfigurations. */
+async function readLimits(store: Pick<Store, 'findResource'>, signal: AbortSignal): Promise<BudgetLimits> {
+  const which = { kind: 'AgentConfiguration', name: 'default' } as const;
+  const found = await store.findResource(which, signal).catch((cause: unknown) => {
+    if (isNetplugError(cause, 'store/refused')) return undefined;
+    throw cause;
+  });
+  const { settings } = agentSettings({}, '', found === undefined ? [] : [found]);
+  return { ofPolicy: settings.policyEntriesPerPolicy, ofNamespace: settings.policyEntriesPerNamespace };
+}
+
 /** Reads all policies and what they select, at one moment. Warns of records and rules that cannot be used. */
 async function readPolicyState(
   { io, signal }: Pick<Context, 'io' | 'signal'>,
-  store: FollowStore,
+  store: Store,
 ): Promise<{ readonly state: PolicyState; readonly records: readonly PolicyRecord[] }> {
   const state = new PolicyState();
+  state.setLimits(await readLimits(store, signal));
   const read: PolicyRecord[] = [];
   const cache = new RecordCache();
   for await (const { records, problems } of followPolicyRecords(store, cache, signal)) {

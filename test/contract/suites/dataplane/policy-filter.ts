@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type {
+  ExpiringChange,
   FilterAction,
   FilterChain,
   FilterMatch,
@@ -8,6 +9,7 @@ import type {
   PolicyFilter,
   TableRule,
 } from '../../../../src/dataplane/policy-filter.ts';
+import { parseAddress } from '../../../../src/net/address.ts';
 import { parseCidr } from '../../../../src/net/cidr.ts';
 
 /** A fresh host without tables. */
@@ -77,20 +79,67 @@ export function policyFilterContract(name: string, makeFixture: () => Promise<Po
       expect(await host.show('wanted')).toEqual(shown);
     });
 
+    it('takes interfaces and addresses out of the sets of a table, and does so again', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      const left = { interfaces: ['npla', 'nplb'], addresses: ['10.65.0.1', 'fd00:65::1'].map(parseAddress) };
+      await filter.withdraw('wanted', left, signal);
+      expect(await host.show('wanted')).toBeUndefined();
+      await filter.apply(tableOf(), { signal });
+      const shown = await host.show('wanted');
+      await host.newFilter().withdraw('wanted', { interfaces: [], addresses: [parseAddress('10.65.0.9')] }, signal);
+      expect(await host.show('wanted')).toEqual(shown);
+      for (let time = 0; time < 2; time += 1) await host.newFilter().withdraw('wanted', left, signal);
+      await using other = await makeFixture();
+      const sets: Readonly<Record<string, FilterSet>> = {
+        'to-pods': { kind: 'interfaces', elements: new Map() },
+        services: { kind: 'services', family: 6, elements: new Set() },
+      };
+      await other.newFilter().apply(tableOf({ addresses: ['10.65.0.2'], sets }), { signal });
+      expect(await host.show('wanted')).toEqual(await other.show('wanted'));
+      expect((await filter.apply(tableOf(), { signal, reread: true })).elements).toBeGreaterThan(0);
+      expect(await host.show('wanted')).toEqual(shown);
+    });
+
     it('leaves the flows that were added to a set where they are', async () => {
       await using host = await makeFixture();
       const filter = host.newFilter();
       await filter.apply(tableOf(), { signal });
       const empty = await host.show('wanted');
-      const flows = new Map<string, FilterSet>([
-        ['flows-v4', { kind: 'flows', family: 4, elements: new Set(['10.65.0.1 10.65.0.2 40000 80']) }],
-        ['flows-v6', { kind: 'flows', family: 6, elements: new Set(['fd00:65::1 fd00:65::2 40000 80']) }],
+      const added = new Map([
+        ['flows-v4', new Map([['10.65.0.1 10.65.0.2 40000 80', 100_000]])],
+        ['flows-v6', new Map([['fd00:65::1 fd00:65::2 40000 80', 100_000]])],
+        ['cut-v6', new Map([['fd00:65::1', 100_000]])],
       ]);
-      await host.newFilter().extend('wanted', flows, signal);
+      await host.newFilter().renew('wanted', { removed: new Map(), added }, signal);
       expect(await host.show('wanted')).not.toEqual(empty);
       expect(await filter.apply(tableOf(), { signal })).toEqual(NONE);
       expect(await host.newFilter().apply(tableOf(), { signal, reread: true })).toEqual(NONE);
       expect(await host.show('wanted')).not.toEqual(empty);
+    });
+
+    it('changes what expires in a table, all or nothing, and lists it', async () => {
+      await using host = await makeFixture();
+      const [first, second] = ['10.65.0.1 10.65.0.2 40000 80', '10.65.0.1 10.65.0.2 40001 80'];
+      const change = (added: readonly string[], removed: readonly string[] = []): ExpiringChange => ({
+        added: new Map([['flows-v4', new Map(added.map((text) => [text, 100_000]))]]),
+        removed: new Map([['flows-v4', new Set(removed)]]),
+      });
+      const listed = async (): Promise<readonly string[]> =>
+        [...((await host.newFilter().expiring('wanted', signal)).get('flows-v4') ?? [])].map(([text]) => text);
+      await host.newFilter().renew('wanted', change([first]), signal);
+      expect(await listed()).toEqual([]);
+      await host.newFilter().apply(tableOf(), { signal });
+      await host.newFilter().renew('wanted', change([first]), signal);
+      expect(await listed()).toEqual([first]);
+      await host.newFilter().renew('wanted', change([first, second]), signal);
+      expect(new Set(await listed())).toEqual(new Set([first, second]));
+      await host.newFilter().renew('wanted', change([second], [first]), signal);
+      expect(await listed()).toEqual([second]);
+      await expect(
+        host.newFilter().renew('wanted', change([first], ['10.65.0.9 10.65.0.2 1 1']), signal),
+      ).rejects.toThrow('Cannot change what expires');
+      expect(await listed()).toEqual([second]);
     });
 
     it('tries what the kernel can log, and leaves nothing', async () => {
@@ -312,6 +361,7 @@ const EVERYTHING: readonly TableRule[] = [
     { kind: 'count' },
   ),
   rule('flow6', { kind: 'protocol', protocols: [6] }, { kind: 'flow', family: 6, set: 'flows-v6' }, { kind: 'count' }),
+  rule('cut', { kind: 'member', side: 'source', family: 6, set: 'cut-v6' }, { kind: 'count' }),
   rule('to-host', { kind: 'address type', side: 'destination', type: 'local' }, { kind: 'return' }),
   rule(
     'own-of-another',
@@ -381,6 +431,7 @@ function tableOf({ chains = {}, addresses = ['10.65.0.1', '10.65.0.2'], sets = {
         'itself',
         { kind: 'translations', family: 6, by: 'both', elements: new Map([['fd00:65::1 fd00:65::1', '2001:db8::1']]) },
       ],
+      ['cut-v6', { kind: 'cut addresses', family: 6, elements: new Set() }],
       ['limits', { kind: 'limits', elements: new Set() }],
       ['nets', { kind: 'nets', family: 6, elements: new Set(['fd00:65::/32', 'fd00:66::/32', 'fd00:70::1/128']) }],
       ['services', { kind: 'services', family: 6, elements: new Set(['fd00:65::1 6 80', 'fd00:65::1 17 53']) }],

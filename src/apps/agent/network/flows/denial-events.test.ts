@@ -45,7 +45,7 @@ it('is written once per pod and rule in five minutes', async () => {
   expect(world.written).toHaveLength(3);
 });
 
-it('is bounded for the node: a burst, and then one in five seconds', async () => {
+it('is bounded for a namespace: a burst, and then one in five seconds', async () => {
   const world = new World();
   const flood = async (): Promise<void> => {
     for (let pod = 0; pod < 100; pod += 1)
@@ -56,6 +56,25 @@ it('is bounded for the node: a burst, and then one in five seconds', async () =>
   world.nowMs = 10_000;
   await flood();
   expect(world.written).toHaveLength(22);
+});
+
+it('is written in one namespace however many connections are denied in others', async () => {
+  const world = new World();
+  for (let pod = 0; pod < 1000; pod += 1)
+    await world.deny({ destination: { address: '10.0.0.2', pod: `guests/p${String(pod)}` } });
+  await world.deny();
+  expect(world.written.at(-1)).toMatch(/^shop\/db: Denied /);
+});
+
+it('is written about a pod and a rule again after five minutes, also when the namespace was forgotten', async () => {
+  const world = new World();
+  await world.deny();
+  world.nowMs = 299_000;
+  await world.deny();
+  expect(world.written).toHaveLength(1);
+  world.nowMs = 301_000;
+  await world.deny();
+  expect(world.written).toHaveLength(2);
 });
 
 it('is not written about a pod that is not known', async () => {

@@ -7,8 +7,7 @@ import type { ObservedFlow } from './flow-record.ts';
 
 /** At most one event about a pod and a rule in this time. */
 const REPEAT_MS = 300_000;
-const REMEMBERED = 4096;
-/** Events of a node: so many at once, and then one per period. */
+/** Events of a namespace: so many at once, and then one per period. A flood in one namespace delays no event of another. */
 const BURST = 20;
 const PERIOD_MS = 5000;
 const TIMEOUT_MS = 10_000;
@@ -33,26 +32,34 @@ interface Denial {
   readonly reason: () => string;
 }
 
-/** Writes events about denied connections on the pods of the node, at a bounded rate. Failures are logged. */
+/** The events of one namespace. */
+interface Ration {
+  /** When an event was written last, by pod and rule, the oldest first: no more than the rate allows in `REPEAT_MS`. */
+  readonly written: Map<string, number>;
+  tokens: number;
+  refilledMs: number;
+}
+
+/** Writes events about denied connections on the pods of the node, at a bounded rate per namespace. Failures are logged. */
 export class DenialEvents {
   readonly #ports: EventPorts;
-  /** When an event was written last, by pod and rule, the longest unused first. */
-  readonly #written = new Map<string, number>();
-  #tokens = BURST;
-  #refilledMs: number;
+  /** By namespace. */
+  readonly #rations = new Map<string, Ration>();
+  #sweptMs: number;
   #failure: string | undefined;
 
   constructor(ports: EventPorts) {
     this.#ports = ports;
-    this.#refilledMs = ports.clock.monotonic();
+    this.#sweptMs = ports.clock.monotonic();
   }
 
   /** Writes an event on the pod whose policies denied the flow, unless there were enough. */
   async report(flow: ObservedFlow, { id, direction, reason }: Denial): Promise<void> {
     const { log, warn } = this.#ports;
     const { pod } = direction === 'egress' ? flow.source : flow.destination;
-    if (pod === undefined || !this.#isDue(`${pod} ${id}`)) return;
+    if (pod === undefined) return;
     const [namespace = '', name = ''] = pod.split('/');
+    if (!this.#isDue(namespace, `${name} ${id}`)) return;
     const message = `${messageOf(flow, { pod, namespace, direction })}: ${reason()}${hintOf(flow, { pod, namespace, direction })}`;
     try {
       await warn({ namespace, name }, message, AbortSignal.timeout(TIMEOUT_MS));
@@ -64,20 +71,35 @@ export class DenialEvents {
     }
   }
 
-  #isDue(key: string): boolean {
+  #isDue(namespace: string, key: string): boolean {
     const nowMs = this.#ports.clock.monotonic();
-    const lastMs = this.#written.get(key);
+    this.#sweep(nowMs);
+    const ration = this.#rations.get(namespace) ?? { written: new Map(), tokens: BURST, refilledMs: nowMs };
+    this.#rations.set(namespace, ration);
+    const lastMs = ration.written.get(key);
     if (lastMs !== undefined && nowMs - lastMs < REPEAT_MS) return false;
-    const refill = Math.floor((nowMs - this.#refilledMs) / PERIOD_MS);
-    this.#tokens = Math.min(BURST, this.#tokens + refill);
-    this.#refilledMs += refill * PERIOD_MS;
-    if (this.#tokens === 0) return false;
-    this.#tokens -= 1;
-    this.#written.delete(key);
-    this.#written.set(key, nowMs);
-    const [oldest] = this.#written.keys();
-    if (this.#written.size > REMEMBERED && oldest !== undefined) this.#written.delete(oldest);
+    const refill = Math.floor((nowMs - ration.refilledMs) / PERIOD_MS);
+    ration.tokens = Math.min(BURST, ration.tokens + refill);
+    ration.refilledMs += refill * PERIOD_MS;
+    if (ration.tokens === 0) return false;
+    ration.tokens -= 1;
+    ration.written.delete(key);
+    ration.written.set(key, nowMs);
     return true;
+  }
+
+  /** Forgets what delays no event any more: namespaces come and go. */
+  #sweep(nowMs: number): void {
+    if (nowMs - this.#sweptMs < REPEAT_MS) return;
+    this.#sweptMs = nowMs;
+    for (const [namespace, { written }] of this.#rations) {
+      for (const [key, atMs] of written) {
+        if (nowMs - atMs < REPEAT_MS) break;
+        written.delete(key);
+      }
+      // All its tokens have come back long before.
+      if (written.size === 0) this.#rations.delete(namespace);
+    }
   }
 }
 

@@ -1,11 +1,12 @@
 import { isNetplugError } from '../../../../base/errors.ts';
 import type { FilterTable, PacketLog } from '../../../../dataplane/policy-filter.ts';
+import { NodeBudget } from '../../../../policy/node-budget.ts';
 import { PolicyState } from '../../../../policy/policy-state.ts';
 import type { TouchedPolicy } from '../../../../policy/policy-view.ts';
 import type { PolicyRule } from '../../../../policy/resolved-policy.ts';
 import type { HostLinks, PolicyRuleset } from '../../../../policy/ruleset/policy-ruleset.ts';
-import { type RuleOwner, UnusableRules } from '../../../../policy/unusable-rules.ts';
-import type { EnforcementPorts, PolicyCompiler, PolicySettings } from './enforcement-ports.ts';
+import { ownerOfKey, type RuleOwner, UnusableRules } from '../../../../policy/unusable-rules.ts';
+import type { EnforcementPorts, EnforcementSettings, PolicyCompiler, PolicySettings } from './enforcement-ports.ts';
 
 type CompilerPorts = Pick<EnforcementPorts, 'compilerFor' | 'log'>;
 
@@ -13,6 +14,7 @@ type CompilerPorts = Pick<EnforcementPorts, 'compilerFor' | 'log'>;
 export class CompiledPolicies {
   readonly #ports: CompilerPorts;
   readonly #state: PolicyState;
+  readonly #budget: NodeBudget;
   #policy: PolicySettings;
   /** Undefined until the kernel was asked. */
   #missingLogs: ReadonlySet<PacketLog> | undefined;
@@ -23,13 +25,21 @@ export class CompiledPolicies {
   #sent: PolicyRuleset;
   /** Whether the ruleset is that of the state. */
   #isCompiled = true;
+  /** Policies beyond a budget that were logged, with the reason. */
+  #refused: ReadonlyMap<string, string> = new Map();
   /** Policies, endpoints or what they depend on have changed since the last write. */
   #isTouched = false;
 
-  constructor(ports: CompilerPorts, state: PolicyState, policy: PolicySettings) {
+  constructor(
+    ports: CompilerPorts,
+    state: PolicyState,
+    { node, policy }: Pick<EnforcementSettings, 'node' | 'policy'>,
+  ) {
     this.#ports = ports;
     this.#state = state;
     this.#policy = policy;
+    this.#budget = new NodeBudget(node);
+    this.#setLimits();
     this.#compiler = ports.compilerFor(policy, new Set());
     this.#ruleset = this.#compiler.compile(state);
     this.#sent = this.#ruleset;
@@ -56,7 +66,13 @@ export class CompiledPolicies {
   /** Compiles everything anew with other settings, when it is asked for next. */
   configure(policy: PolicySettings): void {
     this.#policy = policy;
+    this.#setLimits();
     this.#renew();
+  }
+
+  #setLimits(): void {
+    const { policyEntriesPerPolicy: ofPolicy, policyEntriesPerNamespace: ofNamespace } = this.#policy;
+    this.#budget.take(this.#state, this.#state.setLimits({ ofPolicy, ofNamespace }));
   }
 
   /** Compiles everything anew without the actions, when it is asked for next. */
@@ -81,6 +97,7 @@ export class CompiledPolicies {
   /** Notes what has changed in the state, and compiles it unless more changes belong to it. */
   take(touched: TouchedPolicy, isComplete: boolean): void {
     this.#isTouched ||= Object.values(touched).some(({ size }) => size > 0);
+    this.#budget.take(this.#state, touched);
     if (isComplete) this.compile(this.#isCompiled ? touched : undefined);
     else this.#isCompiled = false;
   }
@@ -101,14 +118,33 @@ export class CompiledPolicies {
 
   /** Rules that cannot be compiled close what they apply to; they must not stop the rules of others. */
   compile(touched?: TouchedPolicy): void {
+    const isSame = this.#withhold();
+    if (!isSame || touched?.policies.size !== 0) this.#logRefused();
     try {
       this.#isCompiled = false;
-      this.#ruleset = this.#compiler.compile(this.#state, touched);
+      this.#ruleset = this.#compiler.compile(this.#state, isSame ? touched : undefined);
       this.#isCompiled = true;
     } catch (cause) {
       if (!(cause instanceof UnusableRules) || !this.#closeRules(cause.owner, cause.message)) throw cause;
       this.compile();
     }
+  }
+
+  /** Closes what is beyond the budget of the node, and opens what is within it again. Reports whether nothing has changed. */
+  #withhold(): boolean {
+    const touched = this.#state.withhold(this.#budget.decide(this.#state, this.#policy.policyEntriesPerNode));
+    if (touched.policies.size > 0) this.#isTouched = true;
+    return touched.policies.size === 0;
+  }
+
+  #logRefused(): void {
+    const { refused } = this.#state;
+    for (const [policy, reason] of refused)
+      if (this.#refused.get(policy) !== reason)
+        this.#ports.log.error('policy beyond its budget, everything it applies to is closed', { policy, reason });
+    for (const policy of this.#refused.keys())
+      if (!refused.has(policy)) this.#ports.log.info('policy within its budget again', { policy });
+    this.#refused = new Map(refused);
   }
 
   /** Reports whether there was something to close. */
@@ -119,12 +155,17 @@ export class CompiledPolicies {
     return true;
   }
 
-  /** Closes the policy or profile of the rule that the kernel refuses. Reports whether there is one that still has the rule. */
+  /**
+   * Closes the policy or profile of what the kernel refuses: a rule, or what only that one has in the table. Reports whether there
+   * is one that still has it.
+   */
   closeRefused(cause: unknown): boolean {
     if (!isNetplugError(cause)) return false;
     const origin = this.#sent.origins.get(String(cause.facts['rule']));
-    if (origin === undefined || (origin.kind !== 'policy' && origin.kind !== 'profile')) return false;
-    if (!this.#closeRules(origin, cause.message, origin.rule)) return false;
+    const isOfRule = origin?.kind === 'policy' || origin?.kind === 'profile';
+    const owner = isOfRule ? origin : ownerOfKey(String(cause.facts['owner']));
+    if (owner === undefined || !this.#closeRules(owner, cause.message, isOfRule ? origin.rule : undefined))
+      return false;
     this.#isCompiled = false;
     return true;
   }

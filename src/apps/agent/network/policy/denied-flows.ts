@@ -1,13 +1,18 @@
 import type { Clock } from '../../../../base/clock.ts';
 import { reasonOf } from '../../../../base/errors.ts';
 import type { Log } from '../../../../base/log.ts';
-import { slices } from '../../../../base/slices.ts';
+import { slices, slicesOf } from '../../../../base/slices.ts';
 import { Trigger } from '../../../../base/trigger.ts';
 import type { FlowTable, TrackedFlow } from '../../../../dataplane/flow-table.ts';
+import type { PolicyFilter } from '../../../../dataplane/policy-filter.ts';
 import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
+import type { Address } from '../../../../net/address.ts';
 import { tryReadCidr } from '../../../../net/cidr.ts';
 import { hostEndpointsOf } from '../../../../policy/host-interfaces.ts';
 import type { PolicyView } from '../../../../policy/policy-view.ts';
+import { POLICY_TABLE } from '../../../../policy/ruleset/policy-ruleset.ts';
+import { packetOf } from '../flows/judge-flow.ts';
+import { EndedRecord, type FlowOwner } from './ended-record.ts';
 import { localPodAddresses } from './local-pod-addresses.ts';
 
 /** The pause between two examinations: a change is followed by the next one within a second. */
@@ -16,14 +21,15 @@ const PAUSE_MS = 300;
 const RETRY_MS = 5000;
 /** Number of flows that are judged before other work of the process may run. */
 const JUDGED_AT_ONCE = 1000;
+const ENDED_AT_ONCE = 1000;
 
 export interface FlowPorts {
   /** Opens the table. @throws kernel/failed */
   readonly flowTable: () => FlowTable;
   /** Returns a function that reports whether policies allow the first packet of a flow on this node, as the host is now. */
   readonly judge: () => Promise<(flow: TrackedFlow) => boolean>;
-  /** Makes the kernel drop what the ends of the flows still send, once they are ended. @throws kernel/failed */
-  readonly dropEnded: (flows: readonly TrackedFlow[]) => Promise<void>;
+  /** Opens the filter, whose changes overlap with no others. @throws kernel/failed */
+  readonly filter: () => Pick<PolicyFilter, 'expiring' | 'renew'>;
   /** Whether flows that exist go on when policies no longer allow them. */
   readonly isKept: () => boolean;
   /** Resolves when no change is half in the view. */
@@ -36,10 +42,12 @@ export interface FlowPorts {
 export class DeniedFlows {
   readonly #ports: FlowPorts;
   readonly #node: string;
-  readonly #view: Pick<PolicyView, 'endpoints' | 'hostEndpoints'>;
+  readonly #view: Pick<PolicyView, 'endpoints' | 'endpointsAt' | 'hostEndpoints'>;
   readonly #due = new Trigger();
+  /** Undefined until the kernel was asked what it has. */
+  #ended: EndedRecord | undefined;
 
-  constructor(ports: FlowPorts, node: string, view: Pick<PolicyView, 'endpoints' | 'hostEndpoints'>) {
+  constructor(ports: FlowPorts, node: string, view: Pick<PolicyView, 'endpoints' | 'endpointsAt' | 'hostEndpoints'>) {
     this.#ports = ports;
     this.#node = node;
     this.#view = view;
@@ -78,7 +86,7 @@ export class DeniedFlows {
   }
 
   async #examine(): Promise<void> {
-    const { judge, isKept, whole, dropEnded, log } = this.#ports;
+    const { judge, isKept, whole, log } = this.#ports;
     if (isKept()) return;
     await whole();
     const flowTable = this.#ports.flowTable();
@@ -91,10 +99,56 @@ export class DeniedFlows {
       denied.push(...slice.filter((flow) => !isAllowed(flow)));
     }
     if (denied.length === 0) return;
-    // The set of the kernel may be full.
-    await dropEnded(denied).catch((cause: unknown) => {
-      log.warning('packets of ended flows not dropped', { reason: reasonOf(cause) });
-    });
-    log.info('denied flows ended', { flows: await flowTable.end(denied) });
+    let ended = 0;
+    for (const some of slicesOf(inTurns(denied.map((flow) => ({ flow, owner: this.#ownerOf(flow) }))), ENDED_AT_ONCE)) {
+      await this.#dropEnded(some).catch((cause: unknown) => {
+        log.warning('packets of ended flows not dropped', { reason: reasonOf(cause) });
+      });
+      ended += await flowTable.end(some.map(({ flow }) => flow));
+    }
+    log.info('denied flows ended', { flows: ended });
   }
+
+  /** Makes the kernel drop what the ends of the flows still send, once they are ended. @throws kernel/failed */
+  async #dropEnded(flows: Parameters<EndedRecord['add']>[0]): Promise<void> {
+    const { clock, filter } = this.#ports;
+    const signal = new AbortController().signal;
+    for (const isLast of [false, true]) {
+      this.#ended ??= await this.#readEnded(signal);
+      try {
+        return await filter().renew(POLICY_TABLE, this.#ended.add(flows, clock.monotonic()), signal);
+      } catch (cause) {
+        // What the kernel has may be something else: another program may have removed the table.
+        this.#ended = undefined;
+        if (isLast) throw cause;
+      }
+    }
+  }
+
+  async #readEnded(signal: AbortSignal): Promise<EndedRecord> {
+    const record = new EndedRecord();
+    const present = await this.#ports.filter().expiring(POLICY_TABLE, signal);
+    record.load(present, this.#ports.clock.monotonic(), (ends) => this.#ownerOfEnds(ends));
+    return record;
+  }
+
+  #ownerOf(flow: TrackedFlow): FlowOwner {
+    const { source, destination } = packetOf(flow);
+    return this.#ownerOfEnds([source, destination]);
+  }
+
+  /** Returns the first end that is a pod of the node. */
+  #ownerOfEnds(ends: readonly Address[]): FlowOwner {
+    for (const address of ends)
+      for (const { kind, node, namespace } of this.#view.endpointsAt(address))
+        if (kind === 'workload' && node === this.#node && namespace !== undefined) return { namespace, pod: address };
+    return { namespace: '', pod: undefined };
+  }
+}
+
+/** Returns the flows so that a namespace with many delays no other: one of each in turn. */
+function inTurns<T extends { readonly owner: FlowOwner }>(flows: readonly T[]): readonly T[] {
+  const byNamespace = Map.groupBy(flows, ({ owner }) => owner.namespace);
+  const ranked = [...byNamespace.values()].flatMap((own) => own.map((flow, turn) => ({ flow, turn })));
+  return ranked.toSorted((a, b) => a.turn - b.turn).map(({ flow }) => flow);
 }

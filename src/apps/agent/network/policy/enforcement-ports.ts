@@ -21,7 +21,13 @@ export interface PolicyCompiler {
 /** Settings that the rules of policies depend on. */
 export type PolicySettings = Pick<
   EffectiveSettings,
-  'policyLogPrefix' | 'defaultEndpointToHostAction' | 'failsafeInboundHostPorts' | 'failsafeOutboundHostPorts'
+  | 'policyLogPrefix'
+  | 'defaultEndpointToHostAction'
+  | 'failsafeInboundHostPorts'
+  | 'failsafeOutboundHostPorts'
+  | 'policyEntriesPerPolicy'
+  | 'policyEntriesPerNamespace'
+  | 'policyEntriesPerNode'
 >;
 
 export interface EnforcementPorts extends RetryPorts {

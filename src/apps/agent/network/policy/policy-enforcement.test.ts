@@ -241,6 +241,10 @@ describe('a policy whose rules cannot be enforced', () => {
         ),
     },
     {
+      by: 'the kernel as a whole',
+      prepare: (host: TestHost) => host.filter.refuseOwner(`policy ${ID}`),
+    },
+    {
       by: 'the compiler',
       prepare: (host: TestHost) => {
         const make = host.makeCompiler;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { BackOff, keepRunning } from '../../../../base/back-off.ts';
 import { reasonOf } from '../../../../base/errors.ts';
-import { slices } from '../../../../base/slices.ts';
+import { inTurn, slicesByWeight } from '../../../../base/slices.ts';
 import { Trigger } from '../../../../base/trigger.ts';
 import { followPolicyRecords, type PolicyRecord } from '../../../../cache/policy-records.ts';
 import { RecordCache } from '../../../../cache/record-cache.ts';
@@ -26,13 +26,14 @@ import {
 import { EnforcementSwitch } from './enforcement-switch.ts';
 import { LocalPods } from './local-pods.ts';
 import { SettingsGate } from './settings-gate.ts';
+import { weightOfRecord } from './weigh-record.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 /** Nodes that lose the datastore together read all policies again within this time, while the kernel enforces those before. */
 const SPREAD_MS = 3000;
 /** Changes within this time are written together. A pod that waits is not delayed. */
 const COALESCE_MS = 20;
-/** Number of records that are applied before other work may run. */
+/** Records that are applied before other work may run, large policies for many. */
 const AT_ONCE = 200;
 /** Interval at which the kernel is compared with the desired table, however often that changes. */
 const RESYNC_MS = 10_000;
@@ -79,7 +80,7 @@ export class PolicyEnforcement {
     this.#ports = ports;
     this.#pods = new LocalPods(node);
     this.#flows = ports.flows(this.#state, async () => this.#whole());
-    this.#compiled = new CompiledPolicies(ports, this.#state, policy);
+    this.#compiled = new CompiledPolicies(ports, this.#state, { node, policy });
     this.#switch = new EnforcementSwitch(ports);
     this.#gate = new SettingsGate(ports);
     this.#start = start;
@@ -90,6 +91,11 @@ export class PolicyEnforcement {
   /** Origins of the rules in the kernel. */
   get origins(): PolicyRuleset['origins'] {
     return this.#compiled.origins;
+  }
+
+  /** Number of policies and profiles that deny everything, because they are beyond a budget or cannot be enforced. */
+  get closedPolicies(): number {
+    return this.#state.closedCount;
   }
 
   /** Resolves when policies are enforced, or the process ends. */
@@ -141,14 +147,18 @@ export class PolicyEnforcement {
     return this.#pods.uidOf(namespace, pod);
   }
 
-  /** Resolves when nothing matches the endpoint any more. */
-  async release(sandbox: SandboxEndpoint): Promise<void> {
+  /**
+   * Resolves when nothing matches the endpoint any more; to false while the kernel has policies of an earlier process, which
+   * may match it.
+   */
+  async release(sandbox: SandboxEndpoint): Promise<boolean> {
     const { records, released } = this.#pods.remove(sandbox);
     this.#take(records);
-    if (this.#stage.kind === 'off') return;
-    if (isEnforcing(this.#stage)) await this.#written();
-    if (released === undefined) return;
-    await this.#endFlows(released);
+    if (this.#stage.kind === 'off') return true;
+    const isKnown = isEnforcing(this.#stage);
+    if (isKnown) await this.#written();
+    if (released !== undefined) await this.#endFlows(released);
+    return isKnown;
   }
 
   /** Also while policies are unknown: the next pod with the addresses must not inherit the flows. */
@@ -234,12 +244,13 @@ export class PolicyEnforcement {
 
   /** Lets other work of the process run in between: a snapshot may have 10 000 pods. */
   async #takeInSlices(records: readonly PolicyRecord[]): Promise<void> {
-    if (records.length <= AT_ONCE) return this.#take(this.#pods.join(records));
+    const sliced = slicesByWeight(records, { most: AT_ONCE, weightOf: weightOfRecord });
+    if (sliced.length <= 1) return this.#take(this.#pods.join(records));
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#taking = promise;
     try {
       // A pod may have come or gone between two slices.
-      for await (const slice of slices(records, AT_ONCE)) this.#take(this.#pods.join(slice));
+      for await (const slice of inTurn(sliced)) this.#take(this.#pods.join(slice));
     } finally {
       this.#taking = undefined;
       resolve();

@@ -1,0 +1,94 @@
+import { expect, it } from 'vitest';
+import { PolicyCluster, NODE } from '../../../../../test/support/policy-cluster.ts';
+import { TestClock } from '../../../../../test/support/enforcement-host.ts';
+import { MemoryPolicyFilter } from '../../../../../test/support/memory/memory-policy-filter.ts';
+import { silentLog } from '../../../../base/log.ts';
+import type { FlowTable, TrackedFlow } from '../../../../dataplane/flow-table.ts';
+import type { FilterTable } from '../../../../dataplane/policy-filter.ts';
+import { parseAddress } from '../../../../net/address.ts';
+import { endedSets } from '../../../../policy/ruleset/ended-flows.ts';
+import { POLICY_TABLE } from '../../../../policy/ruleset/policy-ruleset.ts';
+import { DeniedFlows } from './denied-flows.ts';
+
+const [SHOP, DEV] = ['10.0.0.1', '10.0.0.2'];
+const FLOOD = 30_000;
+
+function flowOf(source: string, index: number): TrackedFlow {
+  const [own, server] = [parseAddress(source), parseAddress(`10.9.${String(index >> 14)}.1`)];
+  const [sourcePort, destinationPort] = [1024 + (index & 16_383), 80];
+  return {
+    original: { source: own, destination: server, protocol: 6, sourcePort, destinationPort },
+    reply: { source: server, destination: own, protocol: 6, sourcePort: 80, destinationPort: sourcePort },
+    isReplied: true,
+    handle: Buffer.from(`${source} ${String(index)}`),
+  };
+}
+
+const cluster = new PolicyCluster();
+for (const [namespace, address] of [
+  ['shop', SHOP],
+  ['dev', DEV],
+] as const) {
+  cluster.putNamespace(namespace);
+  cluster.putPod({ namespace, name: 'pod', addresses: [address], interfaceName: `npl${namespace}` });
+}
+
+/** Flows that the kernel tracks, and in which order they were ended. */
+class Tracked implements FlowTable {
+  flows: readonly TrackedFlow[] = [];
+  readonly ended: TrackedFlow[] = [];
+
+  list = async (): Promise<readonly TrackedFlow[]> => Promise.resolve(this.flows);
+  endAll = async (): Promise<void> => Promise.resolve();
+  end = async (flows: readonly TrackedFlow[]): Promise<number> => {
+    this.ended.push(...flows);
+    return Promise.resolve(flows.length);
+  };
+}
+
+async function examined(filter: MemoryPolicyFilter, tracked: Tracked): Promise<void> {
+  const stop = new AbortController();
+  const done = Promise.withResolvers<void>();
+  const log = { ...silentLog, info: () => done.resolve(), warning: () => done.reject(new Error('not dropped')) };
+  const denied = new DeniedFlows(
+    {
+      clock: new TestClock(),
+      log,
+      flowTable: () => tracked,
+      filter: () => filter,
+      judge: async () => Promise.resolve(() => false),
+      whole: async () => Promise.resolve(),
+      isKept: () => false,
+    },
+    NODE,
+    cluster.state,
+  );
+  const running = denied.run(stop.signal);
+  denied.trigger();
+  await done.promise;
+  stop.abort();
+  await running;
+}
+
+it('cuts the flow of a pod, which stays cut, while another namespace ends more flows than the kernel takes', async () => {
+  const tables = new Map<string, FilterTable>();
+  const filter = new MemoryPolicyFilter(tables);
+  await filter.apply(
+    { name: POLICY_TABLE, chains: new Map(), sets: endedSets() },
+    { signal: new AbortController().signal },
+  );
+  const flood = Array.from({ length: FLOOD }, (_, index) => flowOf(DEV, index));
+  const first = new Tracked();
+  first.flows = [...flood, flowOf(SHOP, 0)];
+  await examined(filter, first);
+  expect(first.ended).toHaveLength(FLOOD + 1);
+  expect(first.ended.findIndex(({ original }) => original.source.value === parseAddress(SHOP).value)).toBeLessThan(10);
+  // Another process of the same node.
+  const second = new Tracked();
+  second.flows = flood.map((flow, index) => ({ ...flow, ...flowOf(DEV, index + FLOOD) }));
+  await examined(filter, second);
+  const ended = [...(tables.get(POLICY_TABLE)?.sets.get('ended-v4')?.elements.keys() ?? [])];
+  expect(ended.filter((text) => text.startsWith(`${SHOP} `))).toHaveLength(1);
+  expect(ended.length).toBeLessThan(20_000);
+  expect([...(tables.get(POLICY_TABLE)?.sets.get('cut-v4')?.elements.keys() ?? [])]).toEqual([DEV]);
+});

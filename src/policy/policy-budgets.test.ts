@@ -1,0 +1,157 @@
+import { describe, expect, it } from 'vitest';
+import type { AnyResource } from '../model/kinds.ts';
+import { NODE, PolicyCluster } from '../../test/support/policy-cluster.ts';
+import { NodeBudget } from './node-budget.ts';
+import type { PolicyState } from './policy-state.ts';
+
+const LIMITS = { ofPolicy: 2000, ofNamespace: 5000 };
+
+function policyOf(name: string, ports: number, more: object = {}, namespace = 'dev'): AnyResource {
+  const destination = { ports: Array.from({ length: ports }, (_, index) => 2 * index + 1) };
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: namespace === '' ? 'GlobalNetworkPolicy' : 'NetworkPolicy',
+    metadata: { name, ...(namespace === '' ? {} : { namespace }), creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: {
+      selector: 'all()',
+      types: ['Ingress'],
+      ingress: [{ action: 'Allow', ipVersion: 4, protocol: 'TCP', destination }],
+      ...more,
+    },
+  };
+}
+
+function aged(policy: AnyResource, creationTimestamp: string): AnyResource {
+  return { ...policy, metadata: { ...policy.metadata, creationTimestamp } };
+}
+
+/** Returns the actions of the rules of each policy, by id. */
+function actionsIn(state: PolicyState): Readonly<Record<string, readonly string[]>> {
+  const policies = state.tiers[0]?.policies ?? [];
+  return Object.fromEntries(
+    policies.map(({ id, rules }) => [
+      id,
+      [...(rules.ingress ?? []), ...(rules.egress ?? [])].map(({ action }) => action),
+    ]),
+  );
+}
+
+function clusterWith(...policies: readonly AnyResource[]): PolicyCluster {
+  const cluster = new PolicyCluster();
+  cluster.state.setLimits(LIMITS);
+  for (const policy of policies) cluster.put(policy);
+  return cluster;
+}
+
+describe('a policy beyond its budget', () => {
+  it('denies everything to what it applies to, in its directions, and is named', () => {
+    const { state } = clusterWith(policyOf('large', 2500), policyOf('small', 10));
+    expect(actionsIn(state)).toEqual({ 'NetworkPolicy dev/large': ['Deny'], 'NetworkPolicy dev/small': ['Allow'] });
+    expect(state.problems.get('NetworkPolicy dev/large')?.[0]).toContain('denies everything: it has 2501 entries');
+    expect([...state.refused.keys()]).toEqual(['NetworkPolicy dev/large']);
+  });
+
+  it('is enforced when it has become smaller, or its budget larger', () => {
+    const cluster = clusterWith(policyOf('large', 2500));
+    cluster.put(policyOf('large', 1500));
+    expect(actionsIn(cluster.state)).toEqual({ 'NetworkPolicy dev/large': ['Allow'] });
+    cluster.put(policyOf('large', 2500));
+    cluster.state.setLimits({ ...LIMITS, ofPolicy: 3000 });
+    expect(actionsIn(cluster.state)).toEqual({ 'NetworkPolicy dev/large': ['Allow'] });
+    expect([cluster.state.refused.size, cluster.state.problems.size]).toEqual([0, 0]);
+  });
+
+  it('counts rules alone, too, and those of both directions', () => {
+    const rules = Array.from({ length: 1200 }, () => ({ action: 'Allow' }));
+    const { state } = clusterWith(
+      policyOf('rules', 0, { types: ['Ingress', 'Egress'], ingress: rules, egress: rules }),
+    );
+    expect([...state.refused.keys()]).toEqual(['NetworkPolicy dev/rules']);
+  });
+
+  it('is its own when it is global, whatever namespaces have', () => {
+    const { state } = clusterWith(
+      policyOf('large', 2500, {}, ''),
+      ...[1, 2, 3, 4].map((index) => policyOf(`g${String(index)}`, 1900, {}, '')),
+    );
+    expect([...state.refused.keys()]).toEqual(['GlobalNetworkPolicy large']);
+  });
+});
+
+describe('the policies of a namespace beyond its budget', () => {
+  const four = ['a', 'b', 'c', 'd'].map((name, index) =>
+    aged(policyOf(name, 1500), `2026-01-0${String(9 - index)}T00:00:00Z`),
+  );
+
+  it('are its youngest, in whatever order they came', () => {
+    for (const policies of [four, four.toReversed()]) {
+      const { state } = clusterWith(...policies, policyOf('other', 1500, {}, 'shop'));
+      expect([...state.refused.keys()]).toEqual(['NetworkPolicy dev/a']);
+    }
+  });
+
+  it('are enforced when others are gone', () => {
+    const cluster = clusterWith(...four);
+    cluster.remove(policyOf('d', 0));
+    expect(cluster.state.refused.size).toBe(0);
+    expect(actionsIn(cluster.state)).toMatchObject({ 'NetworkPolicy dev/a': ['Allow'] });
+  });
+});
+
+describe('the policies of a node beyond its budget', () => {
+  function nodeWith(...policies: readonly AnyResource[]): {
+    cluster: PolicyCluster;
+    withheld: (limit: number) => string[];
+  } {
+    const cluster = clusterWith(...policies);
+    const budget = new NodeBudget(NODE);
+    for (const [index, namespace] of ['dev', 'shop', 'far'].entries()) {
+      cluster.putNamespace(namespace);
+      const interfaceName = namespace === 'far' ? undefined : `npl${namespace}`;
+      cluster.putPod({ namespace, name: 'pod', addresses: [`10.0.0.${String(index + 1)}`], interfaceName });
+    }
+    const withheld = (limit: number): string[] => {
+      budget.take(cluster.state, undefined);
+      cluster.state.withhold(budget.decide(cluster.state, limit));
+      return [...cluster.state.refused.keys()].toSorted();
+    };
+    return { cluster, withheld };
+  }
+
+  it('are the youngest of the namespace that takes most, and only those that apply there', () => {
+    const { withheld } = nodeWith(
+      aged(policyOf('old', 1500), '2025-01-01T00:00:00Z'),
+      policyOf('young', 1400),
+      policyOf('shop', 1000, {}, 'shop'),
+      policyOf('far', 1900, {}, 'far'),
+    );
+    expect(withheld(4110)).toEqual([]);
+    expect(withheld(3200)).toEqual(['NetworkPolicy dev/young']);
+    expect(withheld(1200)).toEqual(['NetworkPolicy dev/old', 'NetworkPolicy dev/young']);
+    expect(withheld(4110)).toEqual([]);
+  });
+
+  it('count the members of their selectors, once for all that have the same, also while they are closed', () => {
+    const peers = { ingress: [{ action: 'Allow', source: { selector: "app == 'web'", namespaceSelector: 'all()' } }] };
+    const { cluster, withheld } = nodeWith(
+      policyOf('a', 0, peers),
+      policyOf('b', 0, peers),
+      policyOf('s', 10, {}, 'shop'),
+    );
+    expect(withheld(300)).toEqual([]);
+    for (let index = 0; index < 60; index += 1) {
+      const addresses = [`10.1.0.${String(index)}`, `fd00::${String(index)}`];
+      cluster.putPod({
+        namespace: 'far',
+        name: `web-${String(index)}`,
+        addresses,
+        interfaceName: undefined,
+        labels: { app: 'web' },
+      });
+    }
+    expect(withheld(400)).toEqual([]);
+    expect(withheld(250)).toEqual(['NetworkPolicy dev/a', 'NetworkPolicy dev/b']);
+    expect(withheld(250)).toEqual(['NetworkPolicy dev/a', 'NetworkPolicy dev/b']);
+    expect(withheld(400)).toEqual([]);
+  });
+});

@@ -1,0 +1,106 @@
+/** Bounds for policies, in entries: what their rules take in the kernel, ports and networks in them included. */
+export interface BudgetLimits {
+  readonly ofPolicy: number;
+  /** Of all policies of a namespace, wherever they apply. */
+  readonly ofNamespace: number;
+}
+
+/** A policy and what it takes. */
+export interface BudgetClaim {
+  /** Undefined for a global policy. */
+  readonly namespace: string | undefined;
+  /** Those of its rules. */
+  readonly entries: number;
+  /** RFC 3339. The oldest policies of a namespace have their entries. */
+  readonly createdAt: string;
+}
+
+/** What a policy takes besides its rules: a chain, and a place among the policies of each pod. */
+export const ENTRIES_OF_ONE = 64;
+const DEFAULT_LIMITS: BudgetLimits = { ofPolicy: 131_072, ofNamespace: 262_144 };
+
+/** Decides which policies are within the budgets of policy and namespace. The same records give the same result on every node. */
+export class PolicyBudgets {
+  #limits = DEFAULT_LIMITS;
+  readonly #claims = new Map<string, BudgetClaim>();
+  readonly #ofNamespaces = new Map<string, Set<string>>();
+  readonly #refusals = new Map<string, string>();
+
+  get limits(): BudgetLimits {
+    return this.#limits;
+  }
+
+  /** Returns why the policy is not within its budgets; undefined when it is. */
+  refusal(id: string): string | undefined {
+    return this.#refusals.get(id);
+  }
+
+  claimOf(id: string): BudgetClaim | undefined {
+    return this.#claims.get(id);
+  }
+
+  /** Returns the ids of policies that came within their budgets, or left them. */
+  setLimits(limits: BudgetLimits): readonly string[] {
+    this.#limits = limits;
+    const global = [...this.#claims].filter(([, { namespace }]) => namespace === undefined).map(([id]) => id);
+    return [...this.#decide(global), ...[...this.#ofNamespaces.values()].flatMap((ids) => this.#decide([...ids]))];
+  }
+
+  /** Adds, replaces or removes a policy. Returns the ids of others that came within their budgets, or left them. */
+  replace(id: string, claim: BudgetClaim | undefined): readonly string[] {
+    const namespace = claim?.namespace ?? this.#claims.get(id)?.namespace;
+    const ids = namespace === undefined ? new Set<string>() : (this.#ofNamespaces.get(namespace) ?? new Set<string>());
+    if (claim === undefined) {
+      this.#claims.delete(id);
+      this.#refusals.delete(id);
+      ids.delete(id);
+    } else {
+      this.#claims.set(id, { namespace: claim.namespace, entries: claim.entries, createdAt: claim.createdAt });
+      ids.add(id);
+    }
+    if (namespace === undefined) return this.#decide(claim === undefined ? [] : [id]).filter((each) => each !== id);
+    if (ids.size === 0) this.#ofNamespaces.delete(namespace);
+    else this.#ofNamespaces.set(namespace, ids);
+    return this.#decide([...ids]).filter((each) => each !== id);
+  }
+
+  /** Decides about the policies of one namespace, or about global ones. Returns those whose refusal changed. */
+  #decide(ids: readonly string[]): readonly string[] {
+    const { ofPolicy, ofNamespace } = this.#limits;
+    let entries = 0;
+    const changed: string[] = [];
+    for (const { id, claim } of this.#oldestFirst(ids)) {
+      const isTooLarge = claim.entries > ofPolicy;
+      const isBeyond = claim.namespace !== undefined && entries + claim.entries + ENTRIES_OF_ONE > ofNamespace;
+      if (!isTooLarge && !isBeyond) entries += claim.entries + ENTRIES_OF_ONE;
+      const refusal = isTooLarge
+        ? `it has ${String(claim.entries)} entries, and policyEntriesPerPolicy is ${String(ofPolicy)}`
+        : isBeyond
+          ? `the policies of its namespace have more entries with it than policyEntriesPerNamespace, ${String(ofNamespace)}`
+          : undefined;
+      if (refusal === this.#refusals.get(id)) continue;
+      changed.push(id);
+      if (refusal === undefined) this.#refusals.delete(id);
+      else this.#refusals.set(id, refusal);
+    }
+    return changed;
+  }
+
+  #oldestFirst(ids: readonly string[]): readonly { readonly id: string; readonly claim: BudgetClaim }[] {
+    const claimed = ids.flatMap((id) => {
+      const claim = this.#claims.get(id);
+      return claim === undefined ? [] : [{ id, claim }];
+    });
+    return claimed.toSorted((a, b) => compareAge({ ...a.claim, id: a.id }, { ...b.claim, id: b.id }));
+  }
+}
+
+/** Compares the ages of policies: the oldest first, of the same age by id. */
+export function compareAge(a: Aged, b: Aged): number {
+  if (a.createdAt !== b.createdAt) return a.createdAt < b.createdAt ? -1 : 1;
+  return a.id < b.id ? -1 : Number(a.id > b.id);
+}
+
+interface Aged extends Pick<BudgetClaim, 'createdAt'> {
+  readonly id: string;
+}
