@@ -8,6 +8,7 @@ import { CidrTree } from './cidr-tree.ts';
  */
 export class MemberSet {
   readonly #trees: Readonly<Record<Family, CidrTree>> = { 4: new CidrTree(), 6: new CidrTree() };
+  #size = 0;
   #listed: readonly Cidr[] | undefined;
   /** Changes of the list since they were last taken. */
   #added = new Map<string, Cidr>();
@@ -15,7 +16,9 @@ export class MemberSet {
 
   add(cidr: Cidr): void {
     const tree = this.#trees[cidr.base.family];
-    if (tree.add(cidr) > 1 || tree.isWithinAnother(cidr)) return;
+    if (tree.add(cidr) > 1) return;
+    this.#size += 1;
+    if (tree.isWithinAnother(cidr)) return;
     for (const inner of tree.directlyWithin(cidr)) this.#note(inner, this.#removed, this.#added);
     this.#note(cidr, this.#added, this.#removed);
   }
@@ -23,14 +26,16 @@ export class MemberSet {
   /** Takes back one `add` of the same CIDR. */
   remove(cidr: Cidr): void {
     const tree = this.#trees[cidr.base.family];
-    if (tree.remove(cidr) !== 0 || tree.isWithinAnother(cidr)) return;
+    if (tree.remove(cidr) !== 0) return;
+    this.#size -= 1;
+    if (tree.isWithinAnother(cidr)) return;
     this.#note(cidr, this.#removed, this.#added);
     for (const inner of tree.directlyWithin(cidr)) this.#note(inner, this.#added, this.#removed);
   }
 
   /** Number of CIDRs, those within others included. */
   get size(): number {
-    return this.#counted.size;
+    return this.#size;
   }
 
   contains(address: Address): boolean {
