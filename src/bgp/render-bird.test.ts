@@ -6,7 +6,7 @@ import { planSessions } from './plan-sessions.ts';
 import { type BirdConfig, renderBird } from './render-bird.ts';
 import { routerIdOf } from './router-id.ts';
 
-function render(password: string): BirdConfig {
+function render(password: string, refused: readonly string[] = []): BirdConfig {
   const { sessions } = planSessions({
     nodeName: 'node-3',
     nodes: [bgpNodeOf(2), bgpNodeOf(3, { routeReflectorClusterID: '224.0.0.1' }), bgpNodeOf(4)],
@@ -38,6 +38,7 @@ function render(password: string): BirdConfig {
         ],
       },
     ],
+    refused: refused.map(parseCidr),
     pools: [parseCidr('10.66.0.0/16'), parseCidr('10.65.0.0/16')],
     log: { severity: 'Info', file: '/run/netplug/bird/bird.log' },
     podLinkPrefix: 'npl',
@@ -62,6 +63,14 @@ describe('the configuration of BIRD', () => {
     expect(problems).toMatchObject([{ path: 'session.peer_192_0_2_1_1790.password', code: 'bgp/peer-unusable' }]);
     expect(text).not.toContain('192.0.2.1');
     expect(text.match(/protocol bgp/g)).toHaveLength(4);
+  });
+
+  it('accepts no route from another node that leads over a refused range', () => {
+    const filter = (text: string): string | undefined => /^filter from_node4 .*$/m.exec(text)?.[0];
+    expect(filter(render('a').text)).toBe('filter from_node4 { if in_pools4() then accept; reject; }');
+    expect(filter(render('a', ['10.65.7.0/24', 'fd00::/64']).text)).toBe(
+      'filter from_node4 { if net ~ [ 10.65.7.0/24-, 10.65.7.0/24+ ] then reject; if in_pools4() then accept; reject; }',
+    );
   });
 
   it('accepts passwords of up to 80 bytes, the limit of the kernel', () => {

@@ -17,6 +17,8 @@ export interface BirdInput {
   readonly announcements: readonly Announcement[];
   /** Routes inside these are accepted from other nodes and passed on. */
   readonly pools: readonly Cidr[];
+  /** Ranges over which no route of another node may lead. */
+  readonly refused: readonly Cidr[];
   readonly log: { readonly severity: BgpLogSeverity; readonly file: string };
   /** Prefix of the names of pods' links, whose addresses do not help to reach a peer. */
   readonly podLinkPrefix: string;
@@ -44,7 +46,8 @@ const LOGGED: Readonly<Record<BgpLogSeverity, string>> = {
  * Renders the configuration of one BIRD for both families; the same input gives the same text. Static routes are the
  * announcements of the node and stay inside BIRD, because the agent writes the routes of the kernel.
  */
-export function renderBird({ routerId, sessions, announcements, pools, log, podLinkPrefix }: BirdInput): BirdConfig {
+export function renderBird(input: BirdInput): BirdConfig {
+  const { routerId, sessions, announcements, pools, refused, log, podLinkPrefix } = input;
   const rendered = sessions.map(renderSession);
   const text = [
     `log ${quoted(log.file)} ${String(LOG_LIMIT_BYTES)} ${quoted(`${log.file}.1`)} ${LOGGED[log.severity]};`,
@@ -57,7 +60,11 @@ export function renderBird({ routerId, sessions, announcements, pools, log, podL
     `protocol direct { ipv4; ipv6; interface -${quoted(`${podLinkPrefix}*`)}, "*"; }`,
     '',
     ...FAMILIES.flatMap((family) => [
-      ...renderFilters(family, pools.filter(isOf(family)).sort(compareCidrs)),
+      ...renderFilters(
+        family,
+        pools.filter(isOf(family)).sort(compareCidrs),
+        refused.filter(isOf(family)).sort(compareCidrs),
+      ),
       renderStatic(family, announcements),
       renderKernel(family),
       '',

@@ -119,6 +119,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       {
         ...networkPorts,
         followed,
+        servers: { found: () => servers.found, current: () => servers.current.map(({ address }) => address) },
         bird: birdIn(env),
         birdLog: join(birdFolder(env), 'bird.log'),
         readSecret: readSecretIn(env, datastore, transport),
@@ -228,10 +229,13 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const servers: DatastoreServers = new DatastoreServers({
     clock: systemClock,
     log,
-    find: async (signal) => serverPorts(await store.servers(signal)),
+    find: async (signal) => serverPorts([...(await store.servers(signal)), ...apiOriginIn(env)]),
     load: () => readText(serverMemory(env)) ?? '',
     save: async (text) => writeFileAtomically(serverMemory(env), { text, mode: 0o600 }),
-    onChange: () => policy.noteHostChange(),
+    onChange: () => {
+      policy.noteHostChange();
+      if (network instanceof NodeNetwork) network.renewServers();
+    },
   });
   using ruleCounters = new OpenedOnce(() => NftPolicyFilter.open());
   const events = denialEventsIn(env, {
@@ -261,7 +265,6 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     podLinks,
     threads: new ThreadPoolWatch(systemClock),
     findServers: async (signal) => {
-      await policy.switchedOn;
       await servers.run(signal);
     },
     relayPods: async (signal) => {
@@ -277,4 +280,11 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       while (!tryLockFile(lock)) await systemClock.sleep(LOCK_PERIOD_MS, signal);
     },
   });
+}
+
+/** Returns the origin of the API server of the cluster in which the process runs, also with a datastore in etcd. */
+function apiOriginIn(env: NodeJS.ProcessEnv): readonly string[] {
+  const { KUBERNETES_SERVICE_HOST: host = '', KUBERNETES_SERVICE_PORT: port = '443' } = env;
+  if (host === '') return [];
+  return [`https://${host.includes(':') ? `[${host}]` : host}:${port}`];
 }

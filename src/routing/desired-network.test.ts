@@ -10,7 +10,7 @@ import { API_VERSION } from '../model/resource.ts';
 import { FAMILIES, formatAddress, parseAddress } from '../net/address.ts';
 import { addressAt, cidrAround, formatCidr, parseCidr } from '../net/cidr.ts';
 import { ClusterState } from './cluster-state.ts';
-import { DesiredNetwork } from './desired-network.ts';
+import { describeRefused, DesiredNetwork } from './desired-network.ts';
 import type { OwnAddress, OwnNetwork } from './plan-hops.ts';
 import { LINGER_MS } from './pool-modes.ts';
 import { diffTables, tablesOf } from './diff-tables.ts';
@@ -220,6 +220,41 @@ describe('the desired routes of a node', () => {
     const told = desired.replan(state.apply(gone, 0));
     expect(told.map(({ kind }) => kind)).toEqual(['put-peer']);
     expect([...desired.peers.values()].map(({ mac }) => mac)).toEqual(['0a:00:00:00:00:03']);
+  });
+
+  it('are none for a block over a range that the node needs, whichever of the two comes first', () => {
+    const network = { cidr: parseCidr('10.65.0.96/27'), what: 'the network of interface "eth1"' };
+    const changes = [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS];
+    const late = networkOf(changes);
+    expect(late.setProtected([network])).toMatchObject([
+      { kind: 'delete-route', route: { destination: parseCidr('10.65.0.64/26') } },
+    ]);
+    const state = new ClusterState('claims');
+    const early = new DesiredNetwork(SELF, state);
+    early.setOwnNetwork(own());
+    early.setProtected([network]);
+    for (const change of changes) early.replan(state.apply(change, 0));
+    for (const desired of [early, late]) {
+      expect(Object.keys(hops(desired))).toEqual(['10.65.0.0/26', '10.65.0.128/26']);
+      expect(describeRefused(desired.refusedBlocks)).toEqual([
+        'routes: no route leads to block 10.65.0.64/26 of pool "pool4", which would cut the node off from 10.65.0.96/27, the network of interface "eth1"; delete the pods with addresses of the pool, then the pool',
+      ]);
+    }
+    late.setProtected([]);
+    early.replan(state.apply({ kind: 'block', cidr: parseCidr('10.65.0.64/26'), block: undefined }, 0));
+    expect([early.refusedBlocks, late.refusedBlocks]).toEqual([[], []]);
+    expect(hops(late)).toMatchObject({ '10.65.0.64/26': '10.65.0.127 vxlan.netplug' });
+  });
+
+  it('are none for own blocks, borrowed addresses and blocks without a pool over such a range, in both families', () => {
+    const lent = new Map([[NAMES[2] ?? SELF, [parseAddress('10.65.0.200')]]]);
+    const changes = [toldOf(pool(4, { vxlanMode: 'Always' })), toldOf(pool(6, { vxlanMode: 'Always' })), ...NODES];
+    const blocks = [block('10.65.0.0/26', SELF), block('10.65.0.192/26', undefined, lent), block('10.9.0.0/26', SELF)];
+    const desired = networkOf([...changes, ...blocks.map(told), ...BLOCKS]);
+    const ranges = ['10.65.0.0/24', '10.9.0.7/32', 'fd00:65::/64'];
+    desired.setProtected(ranges.map((text) => ({ cidr: parseCidr(text), what: 'the address of a server' })));
+    expect(hops(desired)).toEqual({});
+    expect(desired.refusedBlocks).toHaveLength(6);
   });
 
   it('are all replanned only when addresses or tunnels of the node change', () => {

@@ -1,11 +1,14 @@
+import { counted } from '../base/counted.ts';
 import type { HostChange, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
 import type { RoutedBlock } from '../datastore/follow.ts';
 import type { NodeName } from '../model/names.ts';
-import { formatCidr } from '../net/cidr.ts';
+import { describeRange, findOverlap, type UsedRange } from '../model/used-range.ts';
+import { type Cidr, cidrsOverlap, formatCidr, sameCidr } from '../net/cidr.ts';
 import type { ClusterState } from './cluster-state.ts';
 import type { Touched } from './membership.ts';
 import { type OwnNetwork, planBlockRoutes, planPeers } from './plan-hops.ts';
 import { diffTables } from './diff-tables.ts';
+import type { RoutedPool } from './pool-modes.ts';
 import { peerKey, routeKey, sameHop, sameOwnNetwork, samePeer } from './same-network.ts';
 import { TUNNELS } from './tunnels.ts';
 
@@ -13,6 +16,14 @@ import { TUNNELS } from './tunnels.ts';
 export type RouteKinds = Readonly<Record<'blackhole' | 'direct' | 'tunnelled', number>>;
 
 const TUNNEL_DEVICES: readonly string[] = Object.values(TUNNELS).map(({ device }) => device);
+
+/** A block over which no route of the node may lead. */
+export interface RefusedBlock {
+  readonly cidr: Cidr;
+  readonly pool: string | undefined;
+  /** What the node itself needs there. */
+  readonly over: UsedRange;
+}
 
 /** The planned routes and peers, with the blocks and nodes that each is for. */
 class Plan {
@@ -24,6 +35,8 @@ class Plan {
   readonly #holders = new Map<string, number>();
   /** By block. */
   readonly routesOf = new Map<string, readonly HostRoute[]>();
+  /** By block. */
+  readonly refused = new Map<string, RefusedBlock>();
   /** Updated with each route. */
   readonly kinds = { blackhole: 0, direct: 0, tunnelled: 0 };
 
@@ -98,7 +111,10 @@ export class DesiredNetwork {
   readonly #self: NodeName;
   readonly #state: ClusterState;
   #own: OwnNetwork = { addresses: new Map(), tunnels: new Set() };
+  #protected: readonly UsedRange[] = [];
+  #protectedOf = new WeakMap<RoutedPool, readonly UsedRange[]>();
   #plan = new Plan();
+  #refusedBlocks: readonly RefusedBlock[] | undefined;
 
   constructor(self: NodeName, state: ClusterState) {
     this.#self = self;
@@ -115,6 +131,17 @@ export class DesiredNetwork {
     return this.#plan.peers;
   }
 
+  /** The blocks to which no route leads, because the node itself needs addresses of theirs. The same list until it changes. */
+  get refusedBlocks(): readonly RefusedBlock[] {
+    this.#refusedBlocks ??= [...this.#plan.refused.values()];
+    return this.#refusedBlocks;
+  }
+
+  /** The same list until it changes. */
+  get protectedRanges(): readonly UsedRange[] {
+    return this.#protected;
+  }
+
   get routeKinds(): RouteKinds {
     return this.#plan.kinds;
   }
@@ -128,6 +155,18 @@ export class DesiredNetwork {
   setOwnNetwork(own: OwnNetwork): readonly HostChange[] {
     if (sameOwnNetwork(this.#own, own)) return [];
     this.#own = own;
+    return this.#replanAll();
+  }
+
+  /** Sets the ranges over which no route may lead. Returns the changes for the kernel. */
+  setProtected(ranges: readonly UsedRange[]): readonly HostChange[] {
+    const isSame = (range: UsedRange, at: number): boolean => {
+      const before = this.#protected[at];
+      return before !== undefined && before.what === range.what && sameCidr(before.cidr, range.cidr);
+    };
+    if (ranges.length === this.#protected.length && ranges.every(isSame)) return [];
+    this.#protected = ranges;
+    this.#protectedOf = new WeakMap();
     return this.#replanAll();
   }
 
@@ -148,12 +187,13 @@ export class DesiredNetwork {
       plan.setPeers(node, this.#planPeers(node));
     }
     for (const [key, block] of this.#state.blocks) {
-      const routes = this.#planRoutes(block);
+      const routes = this.#planRoutes(key, block, plan);
       plan.routesOf.set(key, routes);
       for (const route of routes) plan.putRoute(routeKey(route), route);
     }
     const changes = diffTables(plan, this.#plan);
     this.#plan = plan;
+    this.#refusedBlocks = undefined;
     return changes;
   }
 
@@ -170,7 +210,8 @@ export class DesiredNetwork {
     for (const key of keys) for (const route of plan.routesOf.get(key) ?? []) gone.set(routeKey(route), route);
     for (const key of keys) {
       const block = this.#state.blocks.get(key);
-      const routes = block === undefined ? [] : this.#planRoutes(block);
+      if (plan.refused.delete(key)) this.#refusedBlocks = undefined;
+      const routes = block === undefined ? [] : this.#planRoutes(key, block, plan);
       if (block === undefined) plan.routesOf.delete(key);
       else plan.routesOf.set(key, routes);
       for (const route of routes) {
@@ -189,12 +230,42 @@ export class DesiredNetwork {
     ];
   }
 
-  #planRoutes(block: RoutedBlock): readonly HostRoute[] {
+  /** Returns no routes of a block that has an address in common with a protected range, and records it in the plan. */
+  #planRoutes(key: string, block: RoutedBlock, { refused }: Plan): readonly HostRoute[] {
+    const pool = this.#state.poolAround(block.cidr);
+    const over = this.#protectedIn(block.cidr, pool);
+    if (over !== undefined) {
+      this.#refusedBlocks = undefined;
+      refused.set(key, { cidr: block.cidr, pool: pool?.pool.metadata.name, over });
+      return [];
+    }
     const endsOf = (node: NodeName): ReturnType<ClusterState['endsOf']> => this.#state.endsOf(node);
-    return planBlockRoutes(block, this.#state.poolAround(block.cidr), { self: this.#self, own: this.#own, endsOf });
+    return planBlockRoutes(block, pool, { self: this.#self, own: this.#own, endsOf });
+  }
+
+  /** Compares the ranges with each pool once, because a cluster has many blocks, and few pools overlap anything. */
+  #protectedIn(cidr: Cidr, pool: RoutedPool | undefined): UsedRange | undefined {
+    if (pool === undefined) return findOverlap(cidr, this.#protected);
+    let inside = this.#protectedOf.get(pool);
+    if (inside === undefined) {
+      inside = this.#protected.filter((range) => cidrsOverlap(range.cidr, pool.cidr));
+      this.#protectedOf.set(pool, inside);
+    }
+    return inside.length === 0 ? undefined : findOverlap(cidr, inside);
   }
 
   #planPeers(node: NodeName): readonly TunnelPeer[] {
     return node === this.#self ? [] : planPeers(this.#state.endsOf(node), this.#own);
   }
+}
+
+/** Describes the blocks to which no route leads, a sentence for each range that the node needs. */
+export function describeRefused(blocks: readonly RefusedBlock[]): readonly string[] {
+  const byRange = Map.groupBy(blocks, ({ over }) => describeRange(over));
+  return [...byRange].map(([range, [first, ...others]]) => {
+    const more = others.length === 0 ? '' : ` and ${counted(others.length, 'more block')}`;
+    const pool = first?.pool === undefined ? '' : ` of pool "${first.pool}"`;
+    const block = first === undefined ? '' : formatCidr(first.cidr);
+    return `routes: no route leads to block ${block}${pool}${more}, which would cut the node off from ${range}; delete the pods with addresses of the pool, then the pool`;
+  });
 }

@@ -55,6 +55,20 @@ describe('the address of the node', () => {
     expect(shown(method, family)).toBe(`Cannot find an IPv${String(family)} address of the node: ${reason}`);
   });
 
+  it('is kept when a pool is written over its network, and named when it is not known yet', () => {
+    const host = { ...HOST, interfaces: [link('eth0', '198.51.100.1/24')], pools: [parseCidr('198.51.100.0/25')] };
+    const detection = readDetection('first-found');
+    expect(detectAddress(4, detection, { ...host, known: parseAddress('198.51.100.1') })).toMatchObject({
+      kind: 'found',
+      interfaceName: 'eth0',
+    });
+    expect(detectAddress(4, detection, host)).toEqual({
+      kind: 'problem',
+      problem:
+        'Cannot find an IPv4 address of the node: no interface that is up has one; 198.51.100.1 of interface "eth0" is inside the pool 198.51.100.0/25, whose addresses are for pods',
+    });
+  });
+
   it.each<[string, Family, string, string]>([
     ['first-found', 6, '2001:db8::1', '2001:db8::1/64 eth0 1500'],
     ['interface=eth0', 6, '2001:db8::1', '2001:db8::1/64 eth0 1500'],

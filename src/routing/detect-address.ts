@@ -63,7 +63,8 @@ const LOCAL: readonly Cidr[] = ['127.0.0.0/8', '169.254.0.0/16', '::1/128', 'fe8
 export function detectAddress(family: Family, detection: Detection, facts: HostFacts): DetectionOutcome {
   const candidates = candidatesOf(family, facts);
   const choose = (lists: readonly (readonly Detected[])[], reason: string): DetectionOutcome =>
-    chosen(lists.find((list) => list.length > 0) ?? [], facts.known) ?? problem(family, reason);
+    chosen(lists.find((list) => list.length > 0) ?? [], facts.known) ??
+    problem(family, `${reason}${inPools(family, facts)}`);
   switch (detection.kind) {
     case 'none':
       return { kind: 'none' };
@@ -121,12 +122,26 @@ function ownerOf(family: Family, wanted: Address, { interfaces }: HostFacts): De
 }
 
 /** Returns the addresses by which other nodes can reach this one, on interfaces of any name. */
-function candidatesOf(family: Family, { interfaces, pools }: HostFacts): readonly Detected[] {
-  const refused = [...LOCAL, ...pools];
+function candidatesOf(family: Family, { interfaces, pools, known }: HostFacts): readonly Detected[] {
+  // A pool that is written over the network of a node takes no address away from the node.
+  const isRefused = (address: Address): boolean =>
+    [...LOCAL, ...(known !== undefined && sameAddress(address, known) ? [] : pools)].some((cidr) =>
+      cidrContains(cidr, address),
+    );
   return interfaces
     .filter(({ isUp, isLoopback }) => isUp && !isLoopback)
     .flatMap(addressesOf)
-    .filter(({ address }) => address.family === family && !refused.some((cidr) => cidrContains(cidr, address)));
+    .filter(({ address }) => address.family === family && !isRefused(address));
+}
+
+/** Names an address that is not used because a pool contains it; an empty text when there is none. */
+function inPools(family: Family, facts: HostFacts): string {
+  if (candidatesOf(family, facts).some(mayBeOfNode)) return '';
+  const [covered] = candidatesOf(family, { ...facts, pools: [] }).filter(mayBeOfNode);
+  const pool = facts.pools.find((cidr) => covered !== undefined && cidrContains(cidr, covered.address));
+  if (covered === undefined || pool === undefined) return '';
+  const text = `${formatAddress(covered.address)} of interface "${covered.interfaceName}"`;
+  return `; ${text} is inside the pool ${formatCidr(pool)}, whose addresses are for pods`;
 }
 
 function addressesOf({ name, mtu, addresses }: HostInterface): readonly Detected[] {

@@ -148,6 +148,7 @@ export class BgpNode implements AsyncDisposable {
       sessions: passwords.addTo(plan.sessions)?.sessions ?? [],
       announcements: planAnnouncements({ ...world, held }).announcements,
       pools: bgpPoolCidrs(world.pools),
+      refused: [],
       log: { severity: 'Debug', file: join(this.#folder, 'bird', 'bird.log') },
       podLinkPrefix: 'npl',
     });

@@ -55,6 +55,7 @@ export const birdInputs: fc.Arbitrary<BirdInput> = fc.record({
   sessions: fc.uniqueArray(sessions, { selector: ({ name }) => name, maxLength: 6 }),
   announcements: fc.array(fc.record({ cidr: cidrs, communities: fc.array(communities, { maxLength: 3 }) })),
   pools: fc.array(cidrs),
+  refused: fc.array(cidrs),
   log: fc.record({
     severity: fc.constantFrom('Debug', 'Info', 'Warning', 'Error'),
     file: fc.constant('/dev/null'),

@@ -16,7 +16,7 @@ import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import type { IpPool } from '../../src/model/ip-pool.ts';
-import { formatAddress, parseAddress } from '../../src/net/address.ts';
+import { type Address, formatAddress, parseAddress } from '../../src/net/address.ts';
 import { formatCidr } from '../../src/net/cidr.ts';
 import { nodeName } from './fixtures.ts';
 import { requestOf } from './ipam-bench.ts';
@@ -118,11 +118,13 @@ export function startNode(
     attachments = { ...memoryRecords(), watch: () => ({ [Symbol.dispose]: () => undefined }) },
     attached = new Set(),
     birdLinks = 0,
+    servers = [],
   }: { store: Store; host: MemoryHostNetwork } & Partial<
     Pick<BgpPorts, 'readSecret' | 'clock'> &
       Pick<NetworkSettings, 'blockSource' | 'sourceCheck' | 'birdLinks'> &
       Pick<AttachmentPorts, 'attachments'> & {
         readonly filter: TableFilter;
+        readonly servers: readonly Address[];
         readonly attached: ReadonlySet<string>;
       }
   >,
@@ -136,6 +138,7 @@ export function startNode(
       followed: store,
       host,
       filter: () => filter,
+      servers: { found: async () => Promise.resolve(), current: () => servers },
       clock,
       random: systemRandom,
       log: silentLog,

@@ -17,6 +17,7 @@ import type { Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '
 import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
 import type { FieldOwnership } from '../resource-store.ts';
 import type { Store } from '../store.ts';
+import { ApiServers } from './api-servers.ts';
 import { parseVersion } from './block-objects.ts';
 import { applyResource } from './apply-resource.ts';
 import { commitChanges } from './commit.ts';
@@ -49,6 +50,7 @@ class OrchStore implements Store {
   readonly endpointsAreNotes = true;
   readonly #api: OrchApi;
   readonly #clock: Clock;
+  readonly #servers: ApiServers;
   readonly #newId: () => string;
   readonly #log: Log;
   readonly #isProbed: boolean;
@@ -61,6 +63,7 @@ class OrchStore implements Store {
     this.#clock = clock;
     this.#writtenBlocks = options.sharesBlocks === true ? new WrittenBlocks(clock) : undefined;
     this.#api = new OrchApi(access, options);
+    this.#servers = new ApiServers(this.#api, clock);
     this.#newId = (): string => random.id();
   }
 
@@ -157,7 +160,7 @@ class OrchStore implements Store {
   }
 
   async servers(signal: AbortSignal): Promise<readonly string[]> {
-    return [(await this.#api.origin(signal)).server];
+    return [(await this.#api.origin(signal)).server, ...(await this.#servers.origins(signal))];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

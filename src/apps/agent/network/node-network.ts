@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../../base/errors.ts';
 import { keepRunning } from '../../../base/back-off.ts';
 import { repeat } from '../../../base/clock.ts';
-import type { HostEvent, HostNetwork } from '../../../dataplane/host-network.ts';
+import type { HostEvent, HostInterface, HostNetwork } from '../../../dataplane/host-network.ts';
 import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { FollowStore, RoutedBlock } from '../../../datastore/follow.ts';
 import { type ClusterChange, followCluster } from '../../../cache/cluster-view.ts';
@@ -14,6 +14,7 @@ import type { Address, Family } from '../../../net/address.ts';
 import { type Cidr, formatCidr } from '../../../net/cidr.ts';
 import { ClusterState, problemsIn } from '../../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../../routing/desired-network.ts';
+import { protectedRanges } from '../../../routing/protected-ranges.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { type TunnelKind, TUNNELS } from '../../../routing/tunnels.ts';
@@ -50,6 +51,12 @@ export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, At
   /** Where the cluster is followed. */
   readonly followed: FollowStore;
   readonly host: HostNetwork;
+  /** The addresses of the API server and the datastore, as far as they are known. */
+  readonly servers: {
+    /** Resolves when they have been looked for once. */
+    readonly found: () => Promise<void>;
+    readonly current: () => readonly Address[];
+  };
   readonly filter: () => TableFilter;
 }
 
@@ -116,7 +123,7 @@ export class NodeNetwork {
         timing,
       ),
       tunnelFilter: reconciler('tunnel filter', async (signal) => this.#tunnelFilter.reconcile(signal), timing),
-      addresses: reconciler('addresses', async () => this.#reconcileAddresses(), searching),
+      addresses: reconciler('addresses', async (signal) => this.#reconcileAddresses(signal), searching),
       tunnels: reconciler('tunnels', async (signal) => this.#reconcileTunnels(signal), { resyncMs: SLOW_RESYNC_MS }),
       facts: reconciler(
         'node facts',
@@ -157,7 +164,8 @@ export class NodeNetwork {
   problems(): readonly string[] {
     const cutOff = this.#watchProblem ?? [];
     const all = [...Object.values(this.#reconcilers), this.#registration].flatMap((each) => each.report('lastError'));
-    return [cutOff, ...new Set([...this.failures(), ...all]), ...Object.values(this.#partProblems)].flat();
+    const ofParts = [this.#routes.problems, ...Object.values(this.#partProblems)];
+    return [cutOff, ...new Set([...this.failures(), ...all]), ...ofParts].flat();
   }
 
   async show(signal: AbortSignal): Promise<ShownNetwork> {
@@ -187,6 +195,11 @@ export class NodeNetwork {
     this.#trigger('tunnels');
   }
 
+  /** Compares the routes with addresses of servers that have changed. */
+  renewServers(): void {
+    this.#trigger('addresses');
+  }
+
   /** Runs until the signal aborts. @throws agent/address-conflict */
   async run(signal: AbortSignal): Promise<void> {
     using _watch = this.#ports.host.watch((event) => this.#handleHostEvent(event));
@@ -194,6 +207,10 @@ export class NodeNetwork {
     const reconcilers = [...Object.values(this.#reconcilers), this.#registration];
     // The pod filter does not depend on the datastore.
     this.#reconcilers.podFilter.trigger();
+    // Routes of an earlier process may keep the node from the datastore.
+    await this.#protect(await this.#ports.host.listInterfaces(), signal).catch((cause: unknown) =>
+      this.#ports.log.warning('routes not compared with the networks of the node', { reason: reasonOf(cause) }),
+    );
     repeat(() => this.#expire(), EXPIRE_MS, signal);
     const work = [
       this.#follow(signal),
@@ -206,8 +223,9 @@ export class NodeNetwork {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    const { followed, log } = this.#ports;
+    const { followed, servers, log } = this.#ports;
     const work = async (): Promise<void> => {
+      await servers.found();
       for await (const change of followCluster(followed, this.#settings.node, signal)) {
         this.#applyChange(change);
         this.#watchProblem = undefined;
@@ -272,21 +290,32 @@ export class NodeNetwork {
     this.#routes.replan('all');
   }
 
-  async #reconcileAddresses(): Promise<void> {
+  async #reconcileAddresses(signal: AbortSignal): Promise<void> {
     const { host, log, clock } = this.#ports;
     const { node } = this.#settings;
     const question = { ...this.#settings, known: this.#own.addresses };
-    const { addresses: found, problems } = await findOwnAddresses(host, this.#state, question);
+    const { addresses: found, problems, interfaces } = await findOwnAddresses(host, this.#state, question);
     const addresses = this.#own.with(found, clock.monotonic());
     const isSame = isDeepStrictEqual(addresses, this.#own.addresses);
     this.#partProblems.addresses = [...problems, ...this.#conflicts(addresses, isSame)];
     const set = host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
     if (set.length > 0) log.info('forwarding enabled', { node, set });
     this.#own.set(addresses);
+    await this.#protect(interfaces, signal);
     if (isSame) return;
     this.#isTunnelAddressDue = true;
     this.#updateOwnNetwork();
     this.#trigger('tunnels', 'facts', 'bgp');
+  }
+
+  /** Keeps routes off what the node itself needs, also off the network of an address that is missing for a moment. */
+  async #protect(interfaces: readonly HostInterface[], signal: AbortSignal): Promise<void> {
+    const own = [...this.#own.addresses.values()].map(({ device, address, prefixBits }) => ({
+      name: device,
+      addresses: [{ address, prefixBits }],
+    }));
+    const ranges = protectedRanges([...interfaces, ...own], this.#ports.servers.current());
+    if (await this.#routes.protect(ranges, signal)) this.#trigger('bgp');
   }
 
   /** Checks for another node with the same address: fatal at the start, a problem later. @throws agent/address-conflict */
@@ -372,7 +401,8 @@ export class NodeNetwork {
   }
 
   async #reconcileBgp(signal: AbortSignal): Promise<void> {
-    const question = { addresses: this.#own.addresses, localAddresses: this.#endpoints.announced };
+    const { announced: localAddresses } = this.#endpoints;
+    const question = { addresses: this.#own.addresses, localAddresses, protectedRanges: this.#desired.protectedRanges };
     const leftOut = await this.#bgp.reconcile(question, signal);
     if (leftOut === 'unread') this.#trigger('passwords');
     else this.#partProblems.bgp = leftOut;

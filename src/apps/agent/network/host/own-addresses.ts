@@ -26,6 +26,8 @@ export interface OwnAddresses {
   readonly addresses: ReadonlyMap<Family, OwnAddress>;
   /** Reasons why a family has none, a sentence each. */
   readonly problems: readonly string[];
+  /** The interfaces of the host, without tunnels of the agent. */
+  readonly interfaces: readonly HostInterface[];
 }
 
 /** Finds the node's own addresses, one per family at most. */
@@ -57,7 +59,7 @@ export async function findOwnAddresses(
     // Only families of pools need an address.
     if (found.kind === 'problem' && pools.some(({ base }) => base.family === family)) problems.push(found.problem);
   }
-  return { addresses, problems };
+  return { addresses, problems, interfaces };
 }
 
 function isOnLink({ address, device }: OwnAddress, interfaces: readonly HostInterface[]): boolean {

@@ -22,7 +22,7 @@ interface ServerPorts {
 }
 
 /**
- * The servers of the node's datastore, which no host endpoint may close. They are saved over restarts: DNS may be unreachable while
+ * The servers of the node's datastore, which no host endpoint may close and no route may lead over. They are saved over restarts: DNS may be unreachable while
  * host endpoints close the node.
  */
 export class DatastoreServers {
@@ -31,12 +31,19 @@ export class DatastoreServers {
   readonly #foundMs = new Map<string, number>();
   #current: readonly ServicePort[] = [];
   #problem: string | undefined;
+  readonly #found = Promise.withResolvers<void>();
 
   constructor(ports: ServerPorts) {
     this.#ports = ports;
     const now = ports.clock.monotonic();
     for (const line of ports.load().split('\n')) if (serverIn(line) !== undefined) this.#foundMs.set(line, now);
     this.#current = this.#listed();
+    if (this.#current.length > 0) this.#found.resolve();
+  }
+
+  /** Resolves when servers are known, or could not be found. */
+  get found(): Promise<void> {
+    return this.#found.promise;
   }
 
   get current(): readonly ServicePort[] {
@@ -71,6 +78,8 @@ export class DatastoreServers {
       if (this.#problem !== reasonOf(cause))
         log.warning('servers of the datastore not found, keeping those known', { reason: reasonOf(cause) });
       this.#problem = reasonOf(cause);
+    } finally {
+      this.#found.resolve();
     }
   }
 

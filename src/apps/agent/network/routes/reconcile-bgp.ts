@@ -11,7 +11,8 @@ import { HOST_LINK_PREFIX } from '../../../../dataplane/kernel.ts';
 import type { IpPool } from '../../../../model/ip-pool.ts';
 import type { NodeName } from '../../../../model/names.ts';
 import type { Address, Family } from '../../../../net/address.ts';
-import { type Cidr, cidrContains, hostCidr } from '../../../../net/cidr.ts';
+import { findOverlap, type UsedRange } from '../../../../model/used-range.ts';
+import { type Cidr, cidrContains, cidrsOverlap, hostCidr } from '../../../../net/cidr.ts';
 import type { ClusterState } from '../../../../routing/cluster-state.ts';
 import type { OwnAddress } from '../../../../routing/plan-hops.ts';
 import { isByBgp } from '../../../../routing/pool-modes.ts';
@@ -33,6 +34,8 @@ interface BgpQuestion {
   readonly addresses: ReadonlyMap<Family, OwnAddress>;
   /** Single addresses of pods of this node that are in no block of the address manager, or floating. */
   readonly localAddresses: readonly Address[];
+  /** Ranges that the node itself needs: no block over them is announced, and no route over them accepted from another node. */
+  readonly protectedRanges: readonly UsedRange[];
 }
 
 /** Configures BIRD to announce the node's addresses and to learn routes to other nodes. */
@@ -61,7 +64,7 @@ export class BgpReconciler {
    * @throws bgp/*
    */
   async reconcile(
-    { addresses, localAddresses }: BgpQuestion,
+    { addresses, localAddresses, protectedRanges }: BgpQuestion,
     signal: AbortSignal,
   ): Promise<readonly string[] | 'unread'> {
     const { bird, birdLog, log } = this.#ports;
@@ -72,13 +75,17 @@ export class BgpReconciler {
     const planned = this.#planSessions();
     const ready = this.#passwords.addTo(planned.sessions);
     if (ready === undefined) return 'unread';
-    const held = heldBy(this.#node, this.#state, localAddresses);
+    const held = heldBy(this.#node, this.#state, localAddresses).filter(
+      (cidr) => findOverlap(cidr, protectedRanges) === undefined,
+    );
+    const distributed = bgpPoolCidrs(pools);
     const announced = planAnnouncements({ held, pools, configurations });
     const rendered = renderBird({
       routerId: routerIdOf(this.#node, addresses.get(4)?.address),
       sessions: ready.sessions,
       announcements: announced.announcements,
-      pools: bgpPoolCidrs(pools),
+      pools: distributed,
+      refused: protectedRanges.map(({ cidr }) => cidr).filter((cidr) => distributed.some((p) => cidrsOverlap(p, cidr))),
       log: { severity: bgpSettingsOf(this.#node, configurations).logSeverity, file: birdLog },
       podLinkPrefix: HOST_LINK_PREFIX,
     });

@@ -2,7 +2,8 @@ import type { Clock } from '../../../../base/clock.ts';
 import { NetplugError } from '../../../../base/errors.ts';
 import type { Log } from '../../../../base/log.ts';
 import { type HostChange, type HostEvent, type HostNetwork, type Refused } from '../../../../dataplane/host-network.ts';
-import type { DesiredNetwork } from '../../../../routing/desired-network.ts';
+import { findOverlap, type UsedRange } from '../../../../model/used-range.ts';
+import { describeRefused, type DesiredNetwork, type RefusedBlock } from '../../../../routing/desired-network.ts';
 import type { Touched } from '../../../../routing/membership.ts';
 import type { OwnNetwork } from '../../../../routing/plan-hops.ts';
 import { isDrift, diffTables, tablesOf } from '../../../../routing/diff-tables.ts';
@@ -35,6 +36,8 @@ export class RouteReconciler {
   readonly #onDue: () => void;
   #pending: HostChange[] = [];
   #isCompared = false;
+  #refusedBlocks: readonly RefusedBlock[] = [];
+  #problems: readonly string[] = [];
   #changes = 0;
   #comparisons = 0;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
@@ -46,6 +49,11 @@ export class RouteReconciler {
     this.#clock = clock;
     this.#desired = desired;
     this.#onDue = onDue;
+  }
+
+  /** Returns the blocks to which no route leads, as sentences. */
+  get problems(): readonly string[] {
+    return this.#problems;
   }
 
   get counts(): RouteCounts {
@@ -60,6 +68,23 @@ export class RouteReconciler {
   /** Replans for the addresses and tunnels of this node. */
   setOwnNetwork(own: OwnNetwork): void {
     this.#add(this.#desired.setOwnNetwork(own));
+  }
+
+  /**
+   * Replans for the ranges over which no route may lead, and deletes at once the routes of an earlier process that do. Reports
+   * whether the ranges have changed.
+   */
+  async protect(ranges: readonly UsedRange[], signal: AbortSignal): Promise<boolean> {
+    const before = this.#desired.protectedRanges;
+    this.#add(this.#desired.setProtected(ranges));
+    if (!this.#isCompared) await this.#deleteOver(ranges, signal);
+    return this.#desired.protectedRanges !== before;
+  }
+
+  async #deleteOver(ranges: readonly UsedRange[], signal: AbortSignal): Promise<void> {
+    const over = (await this.#host.listRoutes()).filter(({ destination }) => findOverlap(destination, ranges));
+    const changes = over.map((route): HostChange => ({ kind: 'delete-route', route }));
+    if (changes.length > 0) await this.#host.change(changes, signal);
   }
 
   /** Makes the next reconcile compare everything. */
@@ -117,8 +142,18 @@ export class RouteReconciler {
   }
 
   #add(changes: readonly HostChange[]): void {
+    this.#logRefused();
     if (this.#isCompared) for (const change of changes) this.#pending.push(change);
     if (!this.#isCompared || this.#pending.length > 0) this.#onDue();
+  }
+
+  #logRefused(): void {
+    const { refusedBlocks } = this.#desired;
+    if (refusedBlocks === this.#refusedBlocks) return;
+    this.#refusedBlocks = refusedBlocks;
+    const problems = describeRefused(refusedBlocks);
+    for (const reason of problems) if (!this.#problems.includes(reason)) this.#log.error('block refused', { reason });
+    this.#problems = problems;
   }
 }
 
