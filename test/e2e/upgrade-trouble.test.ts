@@ -160,7 +160,9 @@ describe('an upgrade in trouble', () => {
     const { status, stderr, stdout } = await ctl('upgrade rollback --yes');
     expect({ status, stderr }).toEqual({ status: 0, stderr: expect.anything() });
     expect(stderr).toContain('an interrupted rollback of this cluster goes on');
-    expect(stdout).toMatch(/^cluster: .*\nback from \S+ to \S+, as backed up at [^]*wait until netplug-node runs everywhere/);
+    expect(stdout).toMatch(
+      /^cluster: .*\nback from \S+ to \S+, as backed up at [^]*wait until netplug-node runs everywhere/,
+    );
     await settled(OLD);
     expect(await stateOfCluster()).toEqual(before);
     expect(existsSync(join(scene.folder, 'state/plans'))).toBe(false);
