@@ -10,6 +10,7 @@ const STILL_ALLOWED = [
   ],
   ['netplugnodes', 'write the object of its own node'],
   ['clusterinformations', 'record its release, but not lock the datastore'],
+  ['serviceaccounts/token', 'request tokens of `netplug-cni` that are bound to its own Node'],
   ['events', 'create events about any pod'],
 ];
 

@@ -63,6 +63,7 @@ beforeAll(async () => {
       as('agent', 'POST', BLOCKS, blockOf('10.99.0.0/30', a)),
       as('agent', 'POST', '/apis/netplug.io/v3/clusterinformations', clusterInformation({})),
       as('agent', 'POST', NETPLUG_NODES, netplugNode(a)),
+      as('agent', 'POST', '/api/v1/namespaces/netplug-system/serviceaccounts/netplug-cni/token', { spec: {} }),
     ];
     return (await Promise.all(writes)).every(({ status }) => status === 403);
   };
@@ -342,6 +343,20 @@ describe('with the policies that restrict nodes, a node', () => {
       as(`agent ${a}`, 'PUT', home, { ...info, spec: { ...info.spec, ...spec } });
     await expectRefused(write({ datastoreReady: false }), 'only administrators lock');
     await expectRefused(write({ clusterGUID: 'other' }), 'the id of the cluster stays');
+  });
+
+  it('gets tokens of the account of the plugin for itself alone, not with the writes of another node', async () => {
+    const path = '/api/v1/namespaces/netplug-system/serviceaccounts/netplug-cni/token';
+    const asking = (caller: string, name?: string): ReturnType<typeof as> => {
+      const boundObjectRef = { apiVersion: 'v1', kind: 'Node', name };
+      const spec = { expirationSeconds: 600, ...(name === undefined ? {} : { boundObjectRef }) };
+      const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec };
+      return as(caller, 'POST', path, body);
+    };
+    expect(await asking(`agent ${a}`, a)).toMatchObject({ status: 201 });
+    await expectRefused(asking(`agent ${a}`, b), `the token must be bound to node "${a}"`);
+    await expectRefused(asking(`agent ${a}`), `the token must be bound to node "${a}"`);
+    await expectRefused(asking('agent', a), 'the token is bound to no node');
   });
 
   it('is known by its token: one that is bound to no node writes nothing, and that of a Node that is gone is refused', async () => {

@@ -60,6 +60,24 @@ const WEB = [
   },
 ];
 
+/** A pod for which other plugins of the chain have state on its node, and which still runs when netplug is purged. */
+const LEFT = {
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name: 'left', annotations: { 'kubernetes.io/egress-bandwidth': '10M' } },
+  spec: {
+    terminationGracePeriodSeconds: 1,
+    containers: [
+      {
+        name: 'main',
+        image: 'busybox:1.35',
+        command: ['sleep', '100000'],
+        ports: [{ containerPort: PORT, hostPort: 8081 }],
+      },
+    ],
+  },
+};
+
 /** A method of installation: arguments, and what the environment adds. */
 interface Method {
   readonly argv: readonly string[];
@@ -95,6 +113,13 @@ describe('installation in an empty cluster', () => {
     ];
     const { stdout } = await cluster.node(index).machine.run(['sh', '-c', `exec 2>/dev/null; ${commands.join('; ')}`]);
     return stdout;
+  };
+  /** What portmap and bandwidth have made on a node, line by line. */
+  const chained = async (index: number): Promise<readonly string[]> => {
+    const command =
+      'exec 2>/dev/null; ip -o link | grep bwp; (iptables-save -t nat; nft list ruleset) | grep -E "CNI-DN|dport 8081"';
+    const { stdout } = await cluster.node(index).machine.run(['sh', '-c', command]);
+    return stdout.split('\n').filter((line) => line !== '');
   };
   const own = async (): Promise<readonly string[]> => {
     const kinds =
@@ -155,7 +180,7 @@ describe('installation in an empty cluster', () => {
       const started = performance.now();
       const said = await must('install', 'cluster', ...argv, '--yes');
       expect(said).toContain('network proved: 2 nodes');
-      await cluster.apply(WEB);
+      await cluster.apply([...WEB, LEFT]);
       await expectConnected();
       // How long it takes depends on what else the machine does.
       const seconds = Math.round((performance.now() - started) / 1000);
@@ -169,9 +194,17 @@ describe('installation in an empty cluster', () => {
       await expectConnected();
       // The plugin is still there to remove them.
       await cluster.kubectl('delete', 'deployment/web', 'service/web', '--cascade=foreground', '--wait');
-      await until(async () => (await cluster.get('pods')).items.length === 0, 'the pods are gone');
+      await until(
+        async () => (await cluster.get('pods', '--selector=app=web')).items.length === 0,
+        'the pods are gone',
+      );
+      const made = [...(await chained(0)), ...(await chained(1))].join('\n');
+      expect(made).toContain('bwp');
+      expect(made).toContain('8081');
 
       await must('uninstall', 'cluster', '--purge', '--yes', '--cluster', 'netplug', '--timeout', '120');
+      expect([...(await chained(0)), ...(await chained(1))]).toEqual([]);
+      await cluster.kubectl('delete', 'pod', 'left', '--wait');
       expect([await traces(0), await traces(1)]).toEqual(before);
       expect(await own()).toEqual([]);
     },

@@ -191,6 +191,25 @@ export const NODE_POLICIES: readonly AdmissionPolicy[] = [
     ],
   },
   {
+    name: 'netplug-node-restriction-tokens',
+    about:
+      'Tokens of the account of the plugin that are bound to the own Node: any other would have the writes of another node.',
+    matches: { group: '', versions: ['v1'], operations: ['CREATE'], resources: ['serviceaccounts/token'] },
+    writers: 'programs',
+    variables: {
+      node: NODE,
+      boundTo: 'dyn(object).spec.?boundObjectRef.orValue({})',
+    },
+    validations: [
+      BOUND,
+      {
+        expression:
+          "variables.boundTo.?kind.orValue('') == 'Node' && variables.boundTo.?name.orValue('') == variables.node",
+        messageExpression: `'the token must be bound to node "' + variables.node + '"'`,
+      },
+    ],
+  },
+  {
     name: 'netplug-node-restriction-cluster',
     about: 'The release that runs in the cluster, and its id while it has none. Locking is for administrators.',
     matches: { group: 'netplug.io', versions: ['*'], operations: WRITES, resources: ['clusterinformations'] },
