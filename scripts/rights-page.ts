@@ -1,5 +1,6 @@
 import { markdownTable } from '../src/base/markdown-table.ts';
-import { type Role, ROLE_LIST, type RoleName } from '../src/install/cluster/rights/role-table.ts';
+import type { Role } from '../src/install/cluster/rights/role-rule.ts';
+import { ROLE_LIST, type RoleName } from '../src/install/cluster/rights/role-table.ts';
 
 const STILL_ALLOWED = [
   ['pods', 'change the annotations of netplug on its own pods, and nothing else of them'],

@@ -1,4 +1,4 @@
-import type { Role } from './rights/role-table.ts';
+import type { Role } from './rights/role-rule.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { PASSWORD_FOLDER } from '../../model/spec-types.ts';
 import { BIN_DIR, CONF_DIR, KUBECONFIG_NAME } from '../places.ts';

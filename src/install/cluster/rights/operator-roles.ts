@@ -1,5 +1,18 @@
 import { ADMISSION_POLICIES } from '../admission/admission-objects.ts';
-import type { Role } from './role-table.ts';
+import {
+  admission,
+  apps,
+  coordination,
+  core,
+  extensions,
+  FOLLOW,
+  networking,
+  only,
+  own,
+  rbac,
+  READ,
+  type Role,
+} from './role-rule.ts';
 
 /** The roles that the operator creates. It holds few of the rights in them, and so needs `escalate` and `bind` for each. */
 export const RENDERED_ROLES = {
@@ -43,10 +56,6 @@ const DEFINITIONS = [
   'profiles',
 ].map((plural) => `${plural}.netplug.io`);
 
-const GROUP = 'netplug.io';
-const RBAC = 'rbac.authorization.k8s.io';
-const ADMISSION = 'admissionregistration.k8s.io';
-const READ = ['get', 'list', 'watch'];
 const WRITE = ['create', 'patch', 'delete'];
 const GRANT = [...WRITE, 'escalate', 'bind'];
 
@@ -60,76 +69,34 @@ export function operatorRoles(systemNamespace: string): {
       about: 'What the operator needs in the whole cluster. It writes only the objects that are named here.',
       account: 'netplug-operator',
       rules: [
-        {
-          group: GROUP,
-          resources: ['installations'],
-          verbs: [...READ, 'patch'],
-          why: 'The installation that it reconciles, and its finalizer',
-        },
-        { group: GROUP, resources: ['installations/status'], verbs: ['patch'], why: 'Conditions and components' },
-        {
-          group: GROUP,
-          resources: ['ippools'],
-          verbs: [...READ, 'create', 'patch'],
-          why: 'Pools of the installation; it never deletes one',
-        },
-        {
-          group: '',
-          resources: ['nodes'],
-          verbs: ['list', 'watch'],
-          why: 'Addresses and pod CIDRs, which pools must not overlap, and the number of nodes',
-        },
-        {
-          group: 'networking.k8s.io',
-          resources: ['servicecidrs'],
-          verbs: ['list'],
-          why: 'Addresses of services, which pools must not overlap',
-        },
-        { group: '', resources: ['events'], verbs: ['create'], why: 'Fields that it takes over or changes back' },
-        { group: '', resources: ['namespaces'], verbs: READ, why: 'Changes of the namespace of netplug' },
-        {
-          group: '',
-          resources: ['namespaces'],
-          verbs: ['create', 'patch'],
-          names: [systemNamespace],
-          why: 'The namespace of netplug',
-        },
-        {
-          group: 'apiextensions.k8s.io',
-          resources: ['customresourcedefinitions'],
-          verbs: READ,
-          why: 'Whether the CRDs are served and of its release',
-        },
-        {
-          group: 'apiextensions.k8s.io',
-          resources: ['customresourcedefinitions'],
-          verbs: ['create', 'patch'],
-          names: DEFINITIONS,
-          why: 'CRDs of netplug; it never deletes one',
-        },
-        { group: RBAC, resources: ['clusterroles', 'clusterrolebindings'], verbs: READ, why: 'Changes of its roles' },
-        {
-          group: RBAC,
-          resources: ['clusterroles'],
-          verbs: GRANT,
-          names: RENDERED_ROLES.cluster,
-          why: 'Roles of plugin, agent, controllers and users, whose rights it does not have itself',
-        },
-        {
-          group: RBAC,
-          resources: ['clusterrolebindings'],
-          verbs: WRITE,
-          names: RENDERED_ROLES.cluster,
-          why: 'Bindings of those roles',
-        },
-        { group: ADMISSION, resources: POLICY_KINDS, verbs: READ, why: 'Changes of its admission policies' },
-        {
-          group: ADMISSION,
-          resources: POLICY_KINDS,
-          verbs: WRITE,
-          names: RENDERED_POLICIES,
-          why: 'Admission policies of netplug; without them when the Installation says so',
-        },
+        own(['installations'], [...READ, 'patch'], 'The installation that it reconciles, and its finalizer'),
+        own(['installations/status'], ['patch'], 'Conditions and components'),
+        own(['ippools'], [...READ, 'create', 'patch'], 'Pools of the installation; it never deletes one'),
+        core(['nodes'], FOLLOW, 'Addresses and pod CIDRs, which pools must not overlap, and the number of nodes'),
+        networking(['servicecidrs'], ['list'], 'Addresses of services, which pools must not overlap'),
+        core(['events'], ['create'], 'Fields that it takes over or changes back'),
+        core(['namespaces'], READ, 'Changes of the namespace of netplug'),
+        only([systemNamespace], core(['namespaces'], ['create', 'patch'], 'The namespace of netplug')),
+        extensions(['customresourcedefinitions'], READ, 'Whether the CRDs are served and of its release'),
+        only(
+          DEFINITIONS,
+          extensions(['customresourcedefinitions'], ['create', 'patch'], 'CRDs of netplug; it never deletes one'),
+        ),
+        rbac(['clusterroles', 'clusterrolebindings'], READ, 'Changes of its roles'),
+        only(
+          RENDERED_ROLES.cluster,
+          rbac(
+            ['clusterroles'],
+            GRANT,
+            'Roles of plugin, agent, controllers and users, whose rights it does not have itself',
+          ),
+        ),
+        only(RENDERED_ROLES.cluster, rbac(['clusterrolebindings'], WRITE, 'Bindings of those roles')),
+        admission(POLICY_KINDS, READ, 'Changes of its admission policies'),
+        only(
+          RENDERED_POLICIES,
+          admission(POLICY_KINDS, WRITE, 'Admission policies of netplug; without them when the Installation says so'),
+        ),
       ],
     },
     'netplug-operator-namespace': {
@@ -137,63 +104,20 @@ export function operatorRoles(systemNamespace: string): {
       account: 'netplug-operator',
       namespace: systemNamespace,
       rules: [
-        {
-          group: 'coordination.k8s.io',
-          resources: ['leases'],
-          verbs: ['get', 'list', 'watch', 'create', 'update'],
-          names: ['netplug-operator'],
-          why: 'One operator works',
-        },
-        {
-          group: 'coordination.k8s.io',
-          resources: ['leases'],
-          verbs: ['create'],
-          why: 'The first operator makes the lease',
-        },
-        {
-          group: 'apps',
-          resources: ['daemonsets', 'deployments'],
-          verbs: READ,
-          why: 'State of the workloads, and changes of them',
-        },
-        {
-          group: 'apps',
-          resources: ['daemonsets', 'deployments'],
-          verbs: WRITE,
-          names: RENDERED_WORKLOADS,
-          why: 'Workloads',
-        },
-        { group: '', resources: ['pods'], verbs: READ, why: 'Which node is not ready, and why' },
-        { group: '', resources: ['configmaps', 'serviceaccounts'], verbs: READ, why: 'Changes of them' },
-        {
-          group: '',
-          resources: ['configmaps'],
-          verbs: WRITE,
-          names: RENDERED_CONFIG_MAPS,
-          why: 'The conflist, and the inventory of what it has created',
-        },
-        {
-          group: '',
-          resources: ['serviceaccounts'],
-          verbs: WRITE,
-          names: RENDERED_ACCOUNTS,
-          why: 'Accounts of plugin, agent and controllers',
-        },
-        { group: RBAC, resources: ['roles', 'rolebindings'], verbs: READ, why: 'Changes of its roles' },
-        {
-          group: RBAC,
-          resources: ['roles'],
-          verbs: GRANT,
-          names: RENDERED_ROLES.namespace,
-          why: 'Roles of agent and controllers in this namespace',
-        },
-        {
-          group: RBAC,
-          resources: ['rolebindings'],
-          verbs: WRITE,
-          names: RENDERED_ROLES.namespace,
-          why: 'Their bindings',
-        },
+        only(['netplug-operator'], coordination(['leases'], [...READ, 'create', 'update'], 'One operator works')),
+        coordination(['leases'], ['create'], 'The first operator makes the lease'),
+        apps(['daemonsets', 'deployments'], READ, 'State of the workloads, and changes of them'),
+        only(RENDERED_WORKLOADS, apps(['daemonsets', 'deployments'], WRITE, 'Workloads')),
+        core(['pods'], READ, 'Which node is not ready, and why'),
+        core(['configmaps', 'serviceaccounts'], READ, 'Changes of them'),
+        only(
+          RENDERED_CONFIG_MAPS,
+          core(['configmaps'], WRITE, 'The conflist, and the inventory of what it has created'),
+        ),
+        only(RENDERED_ACCOUNTS, core(['serviceaccounts'], WRITE, 'Accounts of plugin, agent and controllers')),
+        rbac(['roles', 'rolebindings'], READ, 'Changes of its roles'),
+        only(RENDERED_ROLES.namespace, rbac(['roles'], GRANT, 'Roles of agent and controllers in this namespace')),
+        only(RENDERED_ROLES.namespace, rbac(['rolebindings'], WRITE, 'Their bindings')),
       ],
     },
   };

@@ -1,5 +1,6 @@
 import { SYSTEM_NAMESPACE } from '../names.ts';
-import { type Role, ROLE_LIST, type RoleName, type RoleRule } from './role-table.ts';
+import type { Role, RoleRule } from './role-rule.ts';
+import { ROLE_LIST, type RoleName } from './role-table.ts';
 
 const LINE = 116;
 

@@ -1,5 +1,6 @@
 import type { Manifest } from '../../../model/manifest.ts';
-import { type Role, ROLE_LIST } from './role-table.ts';
+import type { Role } from './role-rule.ts';
+import { ROLE_LIST } from './role-table.ts';
 import { objectLabels } from '../pod-template.ts';
 import { SYSTEM_NAMESPACE } from '../names.ts';
 import type { ClusterDatastore } from '../settings.ts';

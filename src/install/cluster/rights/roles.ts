@@ -1,5 +1,6 @@
 import { describeRight, type Right } from '../../../model/right.ts';
-import { type Role, type RoleName, ROLES } from './role-table.ts';
+import type { Role } from './role-rule.ts';
+import { type RoleName, ROLES } from './role-table.ts';
 
 /** The callers of the datastore, users and programs, each with the roles that it needs. */
 export const CALLERS: readonly (readonly RoleName[])[] = [
