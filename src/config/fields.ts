@@ -1,5 +1,6 @@
 // One table of declarations, as long as the configuration has fields.
 import * as v from 'valibot';
+import { field, oneOf } from '../model/field.ts';
 import { LOG_LEVELS } from '../base/log.ts';
 import { AbsolutePath, EndpointList, HttpUrl, NodeNameText, OptionalHttpUrl, OptionalText } from './field-types.ts';
 import { wholeNumberField, yesOrNo } from './field-types.ts';
@@ -12,43 +13,38 @@ const AUTHORITY = 'host:port, such as 127.0.0.1:2379';
 
 /** The fields that every program reads. */
 export const COMMON_FIELDS = {
-  name: v.pipe(v.string('a string'), v.description('Network name.')),
+  name: field(v.string('a string'), 'Network name.'),
   cniVersion: v.optional(
-    v.pipe(v.string('a string'), v.description('Version of the CNI specification the configuration is written in.')),
+    field(v.string('a string'), 'Version of the CNI specification the configuration is written in.'),
     '0.1.0',
   ),
-  nodename: v.pipe(
+  nodename: field(
     NodeNameText,
-    v.description('Name under which the agent registered the node; needed when it differs from the host name.'),
+    'Name under which the agent registered the node; needed when it differs from the host name.',
   ),
-  datastore_type: v.pipe(
-    v.optional(v.picklist(['kvv3', 'orch'], '"kvv3" or "orch"'), 'kvv3'),
-    v.description('Where netplug keeps its records: a kv datastore, or the API of the orchestrator.'),
+  datastore_type: field(
+    v.optional(oneOf(['kvv3', 'orch']), 'kvv3'),
+    'Where netplug keeps its records: a kv datastore, or the API of the orchestrator.',
   ),
-  log_level: v.pipe(
-    v.optional(v.picklist(LOG_LEVELS, '"ERROR", "WARNING", "INFO" or "DEBUG"'), 'INFO'),
-    v.description('Least severe level that is logged.'),
-  ),
-  log_file_path: v.pipe(
+  log_level: field(v.optional(oneOf(LOG_LEVELS), 'INFO'), 'Least severe level that is logged.'),
+  log_file_path: field(
     AbsolutePath,
-    v.description(
-      'Log file on the host, in addition to standard error. The shipped configuration sets `/var/log/netplug/cni/cni.log`; removing the option turns file logging off.',
-    ),
+    'Log file on the host, in addition to standard error. The shipped configuration sets `/var/log/netplug/cni/cni.log`; removing the option turns file logging off.',
   ),
-  log_file_max_size: v.pipe(
+  log_file_max_size: field(
     v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 100),
-    v.description('Size in MB at which the log file is rotated.'),
+    'Size in MB at which the log file is rotated.',
   ),
-  log_file_max_age: v.pipe(
+  log_file_max_age: field(
     v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 30),
-    v.description('Days after which a rotated log file is removed.'),
+    'Days after which a rotated log file is removed.',
   ),
-  log_file_max_count: v.pipe(
+  log_file_max_count: field(
     v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 10),
-    v.description('How many rotated log files are kept.'),
+    'How many rotated log files are kept.',
   ),
-  kv_endpoints: v.pipe(EndpointList, v.description('Endpoints of the kv datastore: URLs separated by commas.')),
-  kv_discovery_srv: v.pipe(
+  kv_endpoints: field(EndpointList, 'Endpoints of the kv datastore: URLs separated by commas.'),
+  kv_discovery_srv: field(
     v.optional(
       v.pipe(
         v.string('a string'),
@@ -56,23 +52,21 @@ export const COMMON_FIELDS = {
         v.transform((domain) => (domain === '' ? undefined : domain)),
       ),
     ),
-    v.description('Domain whose SRV records name the endpoints; encrypted ones win. Excludes `kv_endpoints`.'),
+    'Domain whose SRV records name the endpoints; encrypted ones win. Excludes `kv_endpoints`.',
   ),
-  kv_key_file: v.pipe(
+  kv_key_file: field(
     OptionalText,
-    v.description('Private key of the client certificate. Together with `kv_cert_file` it turns on mutual TLS.'),
+    'Private key of the client certificate. Together with `kv_cert_file` it turns on mutual TLS.',
   ),
-  kv_cert_file: v.pipe(
+  kv_cert_file: field(
     OptionalText,
-    v.description('Client certificate of the plugin. Together with `kv_key_file` it turns on mutual TLS.'),
+    'Client certificate of the plugin. Together with `kv_key_file` it turns on mutual TLS.',
   ),
-  kv_ca_cert_file: v.pipe(
+  kv_ca_cert_file: field(
     OptionalText,
-    v.description(
-      'Root certificates trusted for the server, in place of those of the system; the file may hold several. No TLS file goes with `http` endpoints.',
-    ),
+    'Root certificates trusted for the server, in place of those of the system; the file may hold several. No TLS file goes with `http` endpoints.',
   ),
-  kv_authority: v.pipe(
+  kv_authority: field(
     v.optional(
       v.pipe(
         v.string(AUTHORITY),
@@ -80,86 +74,78 @@ export const COMMON_FIELDS = {
         v.transform((text) => (text === '' ? undefined : text)),
       ),
     ),
-    v.description('Deprecated, use `kv_endpoints`, which wins when both are set. `127.0.0.1:2379` unless set.'),
+    'Deprecated, use `kv_endpoints`, which wins when both are set. `127.0.0.1:2379` unless set.',
   ),
-  kv_scheme: v.pipe(
+  kv_scheme: field(
     v.optional(v.picklist(['http', 'https', ''], '"http" or "https"')),
-    v.description('Deprecated, use `kv_endpoints`. Scheme for `kv_authority`; `http` unless set.'),
+    'Deprecated, use `kv_endpoints`. Scheme for `kv_authority`; `http` unless set.',
   ),
-  orch: v.pipe(
+  orch: field(
     v.optional(
       v.looseObject(
         {
-          orchconfig: v.pipe(
-            AbsolutePath,
-            v.description('File that gives access to the API of the orchestrator (recommended).'),
-          ),
-          orch_api_root: v.pipe(OptionalHttpUrl, v.description('URL of the API, instead of a file.')),
-          node_name: v.pipe(
+          orchconfig: field(AbsolutePath, 'File that gives access to the API of the orchestrator (recommended).'),
+          orch_api_root: field(OptionalHttpUrl, 'URL of the API, instead of a file.'),
+          node_name: field(
             NodeNameText,
-            v.description('Node whose pod CIDR is looked up; the host name unless set. For `usePodCidr` only.'),
+            'Node whose pod CIDR is looked up; the host name unless set. For `usePodCidr` only.',
           ),
         },
         'an object',
       ),
       {},
     ),
-    v.description('Access to the API of the orchestrator.'),
+    'Access to the API of the orchestrator.',
   ),
 };
 
 /** The fields that only the main plugin reads; another main plugin may use the same keys for other purposes. */
 export const MAIN_FIELDS = {
-  type: v.pipe(v.literal('netplug', '"netplug"'), v.description('Name of the plugin.')),
-  container_settings: v.pipe(
+  type: field(v.literal('netplug', '"netplug"'), 'Name of the plugin.'),
+  container_settings: field(
     v.optional(
-      v.looseObject(
-        { allow_ip_forwarding: v.pipe(yesOrNo(false), v.description('IP forwarding inside the container.')) },
-        'an object',
-      ),
+      v.looseObject({ allow_ip_forwarding: field(yesOrNo(false), 'IP forwarding inside the container.') }, 'an object'),
       {},
     ),
-    v.description('Settings inside the namespace of the container.'),
+    'Settings inside the namespace of the container.',
   ),
-  readiness_gates: v.pipe(
+  readiness_gates: field(
     v.optional(v.array(HttpUrl, 'an array of URLs'), []),
-    v.description('URLs that must all answer with success before a pod gets its network.'),
+    'URLs that must all answer with success before a pod gets its network.',
   ),
-  policy: v.pipe(
+  policy: field(
     v.optional(
       v.looseObject(
         {
-          type: v.pipe(
+          type: field(
             v.optional(v.picklist(['orch', ''], '"orch", the only supported value')),
-            v.description(
-              '`orch` reads labels and annotations of pods from the orchestrator. Without it, annotations are ignored.',
-            ),
+            '`orch` reads labels and annotations of pods from the orchestrator. Without it, annotations are ignored.',
           ),
         },
         'an object',
       ),
       {},
     ),
-    v.description('Integration of network policy.'),
+    'Integration of network policy.',
   ),
-  feature_control: v.pipe(
+  feature_control: field(
     v.optional(
       v.looseObject(
         {
-          ip_addrs_no_ipam: v.pipe(yesOrNo(false), v.description('Allows the annotation `ipAddrsNoIpam`.')),
-          floating_ips: v.pipe(yesOrNo(false), v.description('Allows the annotation `floatingIPs`.')),
+          ip_addrs_no_ipam: field(yesOrNo(false), 'Allows the annotation `ipAddrsNoIpam`.'),
+          floating_ips: field(yesOrNo(false), 'Allows the annotation `floatingIPs`.'),
         },
         'an object',
       ),
       {},
     ),
-    v.description('Switches for features that are off by default.'),
+    'Switches for features that are off by default.',
   ),
-  num_queues: v.pipe(
+  num_queues: field(
     v.optional(wholeNumberField({ min: 1, max: 4096 }, 'a whole number from 1 to 4096'), 1),
-    v.description('Receive and transmit queues of each end of the link.'),
+    'Receive and transmit queues of each end of the link.',
   ),
-  mtu: v.pipe(
+  mtu: field(
     v.optional(
       v.pipe(
         v.number(MTU_RULE),
@@ -168,11 +154,11 @@ export const MAIN_FIELDS = {
       ),
       0,
     ),
-    v.description('Largest packet of the link in bytes; 0 leaves it to the kernel.'),
+    'Largest packet of the link in bytes; 0 leaves it to the kernel.',
   ),
-  include_default_routes: v.pipe(
+  include_default_routes: field(
     yesOrNo(false),
-    v.description('With `host-local` and `ipam.routes`: also installs the default routes.'),
+    'With `host-local` and `ipam.routes`: also installs the default routes.',
   ),
 };
 

@@ -1,5 +1,6 @@
 import { type JsonSchema, toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
+import { field } from '../model/field.ts';
 import { COMMON_FIELDS, MAIN_FIELDS } from './fields.ts';
 import { IPAM_FIELDS } from './ipam-fields.ts';
 
@@ -10,7 +11,7 @@ import { IPAM_FIELDS } from './ipam-fields.ts';
 export function netconfJsonSchema(): JsonSchema {
   const { name, cniVersion, ...common } = COMMON_FIELDS;
   const { type, ...main } = MAIN_FIELDS;
-  const ipam = v.pipe(v.looseObject(IPAM_FIELDS), v.description('Where addresses come from.'));
+  const ipam = field(v.looseObject(IPAM_FIELDS), 'Where addresses come from.');
   const netconf = v.looseObject({ name, cniVersion, type, ...common, ipam, ...main });
   const schema = toJsonSchema(netconf, { typeMode: 'input', errorMode: 'ignore' });
   return { ...schema, title: 'netplug network configuration' };

@@ -74,7 +74,7 @@ function adviceOnPlaceholder(found: unknown): string | undefined {
 }
 
 function adviceOnVersion(found: unknown): string | undefined {
-  const text = wordOf(found).replace(/^v/i, '');
+  const text = oneOf(found).replace(/^v/i, '');
   const [major, minor] = text.split('.').map(Number);
   if (major === 0 && minor !== undefined) return `write "0.${String(Math.min(minor, 4))}.0"`;
   if (major === undefined || Number.isNaN(major)) return undefined;
@@ -101,7 +101,7 @@ function adviceOnAmount(found: unknown, key: string): string | undefined {
       ? `write ${String(megabytes)}; the unit is megabytes`
       : undefined;
   }
-  const [, digits, unit = ''] = /^\s*(\d+)\s*([a-z]*)\s*$/i.exec(wordOf(found)) ?? [];
+  const [, digits, unit = ''] = /^\s*(\d+)\s*([a-z]*)\s*$/i.exec(oneOf(found)) ?? [];
   if (digits === undefined) return undefined;
   const factor =
     key === 'log_file_max_age'
@@ -127,11 +127,11 @@ function adviceOnList(found: unknown): string | undefined {
 }
 
 function isOneOf(found: unknown, ...words: readonly string[]): boolean {
-  return words.includes(wordOf(found).toLowerCase());
+  return words.includes(oneOf(found).toLowerCase());
 }
 
 /** Returns a string, number or boolean as text; an empty text for other values. */
-function wordOf(found: unknown): string {
+function oneOf(found: unknown): string {
   return typeof found === 'string' || typeof found === 'number' || typeof found === 'boolean' ? String(found) : '';
 }
 

@@ -1,77 +1,55 @@
 import * as v from 'valibot';
+import { field, listOf, objectWith, optionalField, type SpecOf } from './field.ts';
 import { column, type KindDeclaration, nameColumn } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { mergeKey } from './schema-shape.ts';
-import { AsNumber, CidrText, LogSeverity, PasswordSource, wholeNumber } from './spec-types.ts';
+import { AsNumber, CidrText, LogSeverity, PasswordSource, wholeNumber, TrueOrFalse } from './spec-types.ts';
 
 const COMMUNITY = /^\d{1,10}:\d{1,10}(:\d{1,10})?$/;
 const CommunityName = v.string('the name or value of a community');
 
 const BGP_CONFIGURATION_FIELDS = {
-  nodeToNodeMeshEnabled: v.optional(
+  nodeToNodeMeshEnabled: optionalField(TrueOrFalse, 'Every node is a peer of every other node; true unless set.'),
+  asNumber: optionalField(AsNumber, 'AS number of every node without one of its own; 64512 unless set.'),
+  listenPort: optionalField(wholeNumber(1, 65_535), 'TCP port of BGP; 179 unless set.'),
+  logSeverityScreen: optionalField(LogSeverity, 'How much BIRD logs; "Info" unless set.'),
+  communities: optionalField(
     v.pipe(
-      v.boolean('true or false, without quotes'),
-      v.description('Every node is a peer of every other node; true unless set.'),
-    ),
-  ),
-  asNumber: v.optional(
-    v.pipe(AsNumber, v.description('AS number of every node without one of its own; 64512 unless set.')),
-  ),
-  listenPort: v.optional(v.pipe(wholeNumber(1, 65_535), v.description('TCP port of BGP; 179 unless set.'))),
-  logSeverityScreen: v.optional(v.pipe(LogSeverity, v.description('How much BIRD logs; "Info" unless set.'))),
-  communities: v.optional(
-    v.pipe(
-      v.array(
-        v.looseObject(
-          {
-            name: v.pipe(v.string('a string'), v.description('Name used in advertisements.')),
-            value: v.pipe(
-              v.string('aa:nn or aa:nn:mm, as a string'),
-              v.regex(COMMUNITY, 'aa:nn or aa:nn:mm, as a string'),
-              v.description('Its value.'),
-            ),
-          },
-          'an object with name and value',
-        ),
+      listOf(
+        objectWith('name and value', {
+          name: field(v.string('a string'), 'Name used in advertisements.'),
+          value: field(
+            v.pipe(v.string('aa:nn or aa:nn:mm, as a string'), v.regex(COMMUNITY, 'aa:nn or aa:nn:mm, as a string')),
+            'Its value.',
+          ),
+        }),
         'an array of objects with name and value',
       ),
-      v.readonly(),
       mergeKey('name'),
-      v.description('Names for BGP communities, standard (aa:nn) or large (aa:nn:mm).'),
     ),
+    'Names for BGP communities, standard (aa:nn) or large (aa:nn:mm).',
   ),
-  prefixAdvertisements: v.optional(
+  prefixAdvertisements: optionalField(
     v.pipe(
-      v.array(
-        v.looseObject(
-          {
-            cidr: v.pipe(CidrText, v.description('Range; routes inside it get the communities.')),
-            communities: v.pipe(
-              v.array(CommunityName, 'an array of strings'),
-              v.description('Names or values of communities.'),
-            ),
-          },
-          'an object with cidr and communities',
-        ),
+      listOf(
+        objectWith('cidr and communities', {
+          cidr: field(CidrText, 'Range; routes inside it get the communities.'),
+          communities: field(v.array(CommunityName, 'an array of strings'), 'Names or values of communities.'),
+        }),
         'an array of objects with cidr and communities',
       ),
-      v.readonly(),
       mergeKey('cidr'),
-      v.description('Communities, by name or value, of routes inside a CIDR.'),
     ),
+    'Communities, by name or value, of routes inside a CIDR.',
   ),
-  nodeMeshPassword: v.optional(
-    v.pipe(PasswordSource, v.description('Password of the sessions of the mesh (RFC 2385).')),
-  ),
-  nodeMeshMaxRestartTime: v.optional(
-    v.pipe(
-      wholeNumber(1, 4095, 'seconds'),
-      v.description('How long routes of a node whose BIRD restarts are kept; 120 s unless set.'),
-    ),
+  nodeMeshPassword: optionalField(PasswordSource, 'Password of the sessions of the mesh (RFC 2385).'),
+  nodeMeshMaxRestartTime: optionalField(
+    wholeNumber(1, 4095, 'seconds'),
+    'How long routes of a node whose BIRD restarts are kept; 120 s unless set.',
   ),
 };
 
-export type BgpConfigurationSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof BGP_CONFIGURATION_FIELDS, undefined>>>;
+export type BgpConfigurationSpec = SpecOf<typeof BGP_CONFIGURATION_FIELDS>;
 export type BgpConfiguration = Resource<'BGPConfiguration', BgpConfigurationSpec>;
 
 /** The configuration of the whole cluster; that of one node is `node.<name>`. */

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { field, optionalField, oneOf, type SpecOf } from './field.ts';
 import { type Address, type Family, tryParseAddress } from '../net/address.ts';
 import { column, jointRules, type KindDeclaration, nameColumn, type Refuse, wide } from './kind-info.ts';
 import type { PartialOutput } from './read-schema.ts';
@@ -11,42 +12,35 @@ const PeerIp = v.pipe(
 );
 
 const BGP_PEER_FIELDS = {
-  node: v.optional(v.pipe(v.string('the name of a node'), v.description('Name of the only node that has this peer.'))),
-  nodeSelector: v.optional(
-    v.pipe(SelectorText, v.description('Nodes that have this peer; without it and without "node", all nodes have it.')),
+  node: optionalField(v.string('the name of a node'), 'Name of the only node that has this peer.'),
+  nodeSelector: optionalField(
+    SelectorText,
+    'Nodes that have this peer; without it and without "node", all nodes have it.',
   ),
-  peerIP: v.optional(
-    v.pipe(PeerIp, v.description('Address of the peer: 192.0.2.1, 192.0.2.1:1790, 2001:db8::1 or [2001:db8::1]:1790.')),
+  peerIP: optionalField(PeerIp, 'Address of the peer: 192.0.2.1, 192.0.2.1:1790, 2001:db8::1 or [2001:db8::1]:1790.'),
+  asNumber: optionalField(AsNumber, 'AS number of the peer; goes with peerIP.'),
+  peerSelector: optionalField(SelectorText, 'Nodes that are the peers, instead of peerIP.'),
+  password: optionalField(PasswordSource, 'Password of the session (RFC 2385).'),
+  keepOriginalNextHop: field(flag(false), 'Routes to an external peer keep their next hop.'),
+  sourceAddress: field(
+    v.optional(oneOf(['UseNodeIP', 'None']), 'UseNodeIP'),
+    "Source of sessions: the node's own address, or an address that the kernel chooses.",
   ),
-  asNumber: v.optional(v.pipe(AsNumber, v.description('AS number of the peer; goes with peerIP.'))),
-  peerSelector: v.optional(v.pipe(SelectorText, v.description('Nodes that are the peers, instead of peerIP.'))),
-  password: v.optional(v.pipe(PasswordSource, v.description('Password of the session (RFC 2385).'))),
-  keepOriginalNextHop: v.pipe(flag(false), v.description('Routes to an external peer keep their next hop.')),
-  sourceAddress: v.pipe(
-    v.optional(v.picklist(['UseNodeIP', 'None'], '"UseNodeIP" or "None"'), 'UseNodeIP'),
-    v.description("Source of sessions: the node's own address, or an address that the kernel chooses."),
+  maxRestartTime: optionalField(
+    wholeNumber(1, 4095, 'seconds'),
+    'How long routes of a peer that restarts are kept; 120 s unless set.',
   ),
-  maxRestartTime: v.optional(
-    v.pipe(
-      wholeNumber(1, 4095, 'seconds'),
-      v.description('How long routes of a peer that restarts are kept; 120 s unless set.'),
-    ),
+  numAllowedLocalASNumbers: optionalField(
+    wholeNumber(0, 10),
+    "How often the node's own AS number may be in the path of a route it accepts; 0 unless set.",
   ),
-  numAllowedLocalASNumbers: v.optional(
-    v.pipe(
-      wholeNumber(0, 10),
-      v.description("How often the node's own AS number may be in the path of a route it accepts; 0 unless set."),
-    ),
-  ),
-  ttlSecurity: v.optional(
-    v.pipe(
-      wholeNumber(1, 255, 'hops'),
-      v.description('How many hops away the peer is at most, checked by TTL (RFC 5082).'),
-    ),
+  ttlSecurity: optionalField(
+    wholeNumber(1, 255, 'hops'),
+    'How many hops away the peer is at most, checked by TTL (RFC 5082).',
   ),
 };
 
-export type BgpPeerSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof BGP_PEER_FIELDS, undefined>>>;
+export type BgpPeerSpec = SpecOf<typeof BGP_PEER_FIELDS>;
 export type BgpPeer = Resource<'BGPPeer', BgpPeerSpec>;
 
 export const BGP_PEER: KindDeclaration<BgpPeer> = {

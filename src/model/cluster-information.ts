@@ -1,36 +1,24 @@
 import * as v from 'valibot';
+import { field, optionalField, type SpecOf } from './field.ts';
 import { column, type KindDeclaration, nameColumn, wide } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { flag } from './spec-types.ts';
 
 const CLUSTER_INFORMATION_FIELDS = {
-  clusterGUID: v.optional(v.pipe(v.string('a string'), v.description('Identifies the cluster; never changes.'))),
-  clusterType: v.optional(
-    v.pipe(v.string('a string'), v.description('Components of the cluster, separated by commas.')),
+  clusterGUID: optionalField(v.string('a string'), 'Identifies the cluster; never changes.'),
+  clusterType: optionalField(v.string('a string'), 'Components of the cluster, separated by commas.'),
+  netplugVersion: optionalField(
+    v.string('a version such as v3.27.0'),
+    'Newest release that has run in the cluster; older tools must not write.',
   ),
-  netplugVersion: v.optional(
-    v.pipe(
-      v.string('a version such as v3.27.0'),
-      v.description('Newest release that has run in the cluster; older tools must not write.'),
-    ),
+  orchClusterUID: optionalField(
+    v.string('a uid'),
+    'With etcd: uid of the namespace kube-system of the cluster that the records are of. The controllers work with no other.',
   ),
-  orchClusterUID: v.optional(
-    v.pipe(
-      v.string('a uid'),
-      v.description(
-        'With etcd: uid of the namespace kube-system of the cluster that the records are of. The controllers work with no other.',
-      ),
-    ),
-  ),
-  datastoreReady: v.pipe(
-    flag(true),
-    v.description('False while the datastore is locked for maintenance and no client may write.'),
-  ),
+  datastoreReady: field(flag(true), 'False while the datastore is locked for maintenance and no client may write.'),
 };
 
-export type ClusterInformationSpec = Readonly<
-  v.InferOutput<v.ObjectSchema<typeof CLUSTER_INFORMATION_FIELDS, undefined>>
->;
+export type ClusterInformationSpec = SpecOf<typeof CLUSTER_INFORMATION_FIELDS>;
 export type ClusterInformation = Resource<'ClusterInformation', ClusterInformationSpec>;
 
 export const CLUSTER_INFORMATION: KindDeclaration<ClusterInformation> = {

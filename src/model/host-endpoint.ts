@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { field, listOf, objectWith, optionalField, type SpecOf } from './field.ts';
 import { column, jointRules, type KindDeclaration, nameColumn, wide } from './kind-info.ts';
 import { PortProtocol, SinglePort } from './protocol.ts';
 import type { Resource } from './resource.ts';
@@ -8,48 +9,33 @@ import { AddressText } from './spec-types.ts';
 export const ALL_INTERFACES = '*';
 const INTERFACE = '"*" for all, or the name of an interface: at most 15 letters, digits, "-", "_" and "."';
 
-const NamedPort = v.looseObject(
-  {
-    name: v.pipe(v.string('a string'), v.description('Name used in rules.')),
-    protocol: v.pipe(PortProtocol, v.description('Its protocol.')),
-    port: v.pipe(SinglePort, v.description('Its number.')),
-  },
-  'an object with name, protocol and port',
-);
+const NamedPort = objectWith('name, protocol and port', {
+  name: field(v.string('a string'), 'Name used in rules.'),
+  protocol: field(PortProtocol, 'Its protocol.'),
+  port: field(SinglePort, 'Its number.'),
+});
 
 const HOST_ENDPOINT_FIELDS = {
-  node: v.pipe(v.string('the name of a node'), v.nonEmpty('the name of a node'), v.description('The node it is on.')),
-  interfaceName: v.optional(
-    v.pipe(
-      v.string(INTERFACE),
-      v.regex(/^(\*|[a-zA-Z0-9_.-]{1,15})$/, INTERFACE),
-      v.description('The interface, or `*` for all of them.'),
-    ),
+  node: field(v.pipe(v.string('the name of a node'), v.nonEmpty('the name of a node')), 'The node it is on.'),
+  interfaceName: optionalField(
+    v.pipe(v.string(INTERFACE), v.regex(/^(\*|[a-zA-Z0-9_.-]{1,15})$/, INTERFACE)),
+    'The interface, or `*` for all of them.',
   ),
-  expectedIPs: v.optional(
-    v.pipe(
-      v.array(AddressText, 'an array of IP addresses'),
-      v.readonly(),
-      v.description('Addresses of the interface. They identify the interface when interfaceName is not set.'),
-    ),
+  expectedIPs: optionalField(
+    listOf(AddressText, 'an array of IP addresses'),
+    'Addresses of the interface. They identify the interface when interfaceName is not set.',
   ),
-  profiles: v.optional(
-    v.pipe(
-      v.array(v.string('the name of a profile'), 'an array of names of profiles'),
-      v.readonly(),
-      v.description('Profiles, in order of precedence.'),
-    ),
+  profiles: optionalField(
+    listOf(v.string('the name of a profile'), 'an array of names of profiles'),
+    'Profiles, in order of precedence.',
   ),
-  ports: v.optional(
-    v.pipe(
-      v.array(NamedPort, 'an array of objects with name, protocol and port'),
-      v.readonly(),
-      v.description('Named ports for use in rules.'),
-    ),
+  ports: optionalField(
+    listOf(NamedPort, 'an array of objects with name, protocol and port'),
+    'Named ports for use in rules.',
   ),
 };
 
-export type HostEndpointSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof HOST_ENDPOINT_FIELDS, undefined>>>;
+export type HostEndpointSpec = SpecOf<typeof HOST_ENDPOINT_FIELDS>;
 export type HostEndpoint = Resource<'HostEndpoint', HostEndpointSpec>;
 
 export const HOST_ENDPOINT: KindDeclaration<HostEndpoint> = {

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { field, optionalField, type SpecOf } from './field.ts';
 
 const CONDITION_TYPES = ['Available', 'Progressing', 'Degraded'] as const;
 export type ConditionType = (typeof CONDITION_TYPES)[number];
@@ -8,13 +9,14 @@ const STATES = ['Ready', 'Progressing', 'Failing', 'Unknown'] as const;
 
 const StatusCondition = v.looseObject(
   {
-    type: v.pipe(v.picklist(CONDITION_TYPES), v.description('Available, Progressing or Degraded.')),
-    status: v.pipe(v.picklist(CONDITION_STATUSES), v.description('Unknown when something cannot be read.')),
-    reason: v.pipe(v.string(), v.description('One word for programs.')),
-    message: v.pipe(v.string(), v.description('What a person can act on.')),
-    lastTransitionTime: v.pipe(v.string(), v.description('When the status last changed.')),
-    observedGeneration: v.optional(
-      v.pipe(v.number(), v.integer(), v.description('Generation of the installation that the condition is about.')),
+    type: field(v.picklist(CONDITION_TYPES), 'Available, Progressing or Degraded.'),
+    status: field(v.picklist(CONDITION_STATUSES), 'Unknown when something cannot be read.'),
+    reason: field(v.string(), 'One word for programs.'),
+    message: field(v.string(), 'What a person can act on.'),
+    lastTransitionTime: field(v.string(), 'When the status last changed.'),
+    observedGeneration: optionalField(
+      v.pipe(v.number(), v.integer()),
+      'Generation of the installation that the condition is about.',
     ),
   },
   'a condition',
@@ -23,12 +25,12 @@ export type InstallationCondition = Readonly<v.InferOutput<typeof StatusConditio
 
 const StatusComponent = v.looseObject(
   {
-    name: v.pipe(v.string(), v.description('A stage of the installation, or the name of its workload.')),
-    state: v.pipe(v.picklist(STATES), v.description('Ready, Progressing, Failing or Unknown.')),
-    message: v.optional(v.pipe(v.string(), v.description('Why it is not ready.'))),
-    desired: v.optional(v.pipe(v.number(), v.integer(), v.description('Pods that should run.'))),
-    updated: v.optional(v.pipe(v.number(), v.integer(), v.description('Pods of the current template.'))),
-    available: v.optional(v.pipe(v.number(), v.integer(), v.description('Pods that are available.'))),
+    name: field(v.string(), 'A stage of the installation, or the name of its workload.'),
+    state: field(v.picklist(STATES), 'Ready, Progressing, Failing or Unknown.'),
+    message: optionalField(v.string(), 'Why it is not ready.'),
+    desired: optionalField(v.pipe(v.number(), v.integer()), 'Pods that should run.'),
+    updated: optionalField(v.pipe(v.number(), v.integer()), 'Pods of the current template.'),
+    available: optionalField(v.pipe(v.number(), v.integer()), 'Pods that are available.'),
   },
   'a component',
 );
@@ -36,27 +38,25 @@ export type InstallationComponent = Readonly<v.InferOutput<typeof StatusComponen
 
 /** Fields that the operator reports about an installation. */
 export const INSTALLATION_STATUS_FIELDS = {
-  observedGeneration: v.optional(
-    v.pipe(v.number(), v.integer(), v.description('Generation of the spec that the operator has last read.')),
+  observedGeneration: optionalField(
+    v.pipe(v.number(), v.integer()),
+    'Generation of the spec that the operator has last read.',
   ),
-  release: v.optional(v.pipe(v.string(), v.description('Release of the operator.'))),
-  summary: v.optional(v.pipe(v.string(), v.description('The state in one sentence.'))),
-  conditions: v.optional(
-    v.pipe(v.array(StatusCondition), v.readonly(), v.description('Available, Progressing and Degraded.')),
+  release: optionalField(v.string(), 'Release of the operator.'),
+  summary: optionalField(v.string(), 'The state in one sentence.'),
+  conditions: optionalField(v.pipe(v.array(StatusCondition), v.readonly()), 'Available, Progressing and Degraded.'),
+  components: optionalField(
+    v.pipe(v.array(StatusComponent), v.readonly()),
+    'Stages of the installation and its workloads.',
   ),
-  components: v.optional(
-    v.pipe(v.array(StatusComponent), v.readonly(), v.description('Stages of the installation and its workloads.')),
-  ),
-  warnings: v.optional(v.pipe(v.array(v.string()), v.readonly(), v.description('What works but should be looked at.'))),
-  computed: v.optional(
-    v.pipe(
-      v.looseObject({}),
-      v.description('The last accepted spec with every default. The operator never writes into `spec`.'),
-    ),
+  warnings: optionalField(v.pipe(v.array(v.string()), v.readonly()), 'What works but should be looked at.'),
+  computed: optionalField(
+    v.looseObject({}),
+    'The last accepted spec with every default. The operator never writes into `spec`.',
   ),
 };
 
-export type InstallationStatus = Readonly<v.InferOutput<v.ObjectSchema<typeof INSTALLATION_STATUS_FIELDS, undefined>>>;
+export type InstallationStatus = SpecOf<typeof INSTALLATION_STATUS_FIELDS>;
 
 const Status = v.looseObject(INSTALLATION_STATUS_FIELDS);
 

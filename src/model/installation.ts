@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { field, listOf, objectWith, oneOf, optionalField, type SpecOf } from './field.ts';
 import { foreignRecord } from '../base/foreign-record.ts';
 import { type Family, FAMILIES } from '../net/address.ts';
 import { type Cidr, cidrsOverlap, parseCidr, tryReadCidr } from '../net/cidr.ts';
@@ -13,7 +14,7 @@ import { type Column, column, jointRules, type KindDeclaration, nameColumn, type
 import { LABELS } from './metadata.ts';
 import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
-import { CidrText, SelectorText, Switch, wholeNumber } from './spec-types.ts';
+import { CidrText, SelectorText, Switch, wholeNumber, TrueOrFalse } from './spec-types.ts';
 
 export const INSTALLATION_NAME = 'default';
 /** Annotation, with any value, of an Installation whose operator leaves it to others when an agent is replaced by a new one. */
@@ -30,195 +31,130 @@ export const LOG_SEVERITIES = ['Error', 'Warning', 'Info', 'Debug'] as const;
 const DETECTION =
   'an address, "first-found", "can-reach=<address>", "interface=<regex>", "skip-interface=<regex>", "cidr=<cidr>", "orch-internal-ip" or "none"';
 
-const Ipam = object('type', {
-  type: v.optional(
-    v.pipe(
-      v.picklist(['netplug-ipam', 'HostLocal'], '"netplug-ipam" or "HostLocal"'),
-      v.description('Address manager; "netplug-ipam" unless set.'),
-    ),
-  ),
+const Ipam = objectWith('type', {
+  type: optionalField(oneOf(['netplug-ipam', 'HostLocal']), 'Address manager; "netplug-ipam" unless set.'),
 });
 
-const Cni = object('type and ipam', {
-  type: v.optional(v.pipe(v.picklist(['netplug'], '"netplug"'), v.description('The plugin; "netplug" unless set.'))),
-  ipam: v.optional(v.pipe(Ipam, v.description('Where addresses of pods come from.'))),
+const Cni = objectWith('type and ipam', {
+  type: optionalField(oneOf(['netplug']), 'The plugin; "netplug" unless set.'),
+  ipam: optionalField(Ipam, 'Where addresses of pods come from.'),
 });
 
-const Pool = object('cidr', {
-  cidr: v.pipe(CidrText, v.description('Range of the pool.')),
-  name: v.optional(
-    v.pipe(v.string('a name'), v.description('Name of the pool; "default-ipv4" or "default-ipv6" unless set.')),
+const Pool = objectWith('cidr', {
+  cidr: field(CidrText, 'Range of the pool.'),
+  name: optionalField(v.string('a name'), 'Name of the pool; "default-ipv4" or "default-ipv6" unless set.'),
+  encapsulation: optionalField(
+    oneOf(ENCAPSULATIONS),
+    'How packets travel between nodes; "VXLAN" unless set. "None" needs BGP.',
   ),
-  encapsulation: v.optional(
-    v.pipe(
-      v.picklist(ENCAPSULATIONS, ENCAPSULATIONS.map((word) => `"${word}"`).join(', ')),
-      v.description('How packets travel between nodes; "VXLAN" unless set. "None" needs BGP.'),
-    ),
+  natOutgoing: optionalField(
+    Switch,
+    'Translation of the source outside all pools; "Enabled" for IPv4, "Disabled" for IPv6 unless set.',
   ),
-  natOutgoing: v.optional(
-    v.pipe(
-      Switch,
-      v.description('Translation of the source outside all pools; "Enabled" for IPv4, "Disabled" for IPv6 unless set.'),
-    ),
-  ),
-  nodeSelector: v.optional(v.pipe(SelectorText, v.description('Nodes that may use the pool; `all()` unless set.'))),
-  blockSize: v.optional(
-    v.pipe(wholeNumber(23, 128), v.description('Prefix length of blocks; 26 for IPv4, 122 for IPv6 unless set.')),
-  ),
-  disableBGPExport: v.optional(
-    v.pipe(v.boolean('true or false, without quotes'), v.description('Keeps routes to the pool out of BGP.')),
-  ),
+  nodeSelector: optionalField(SelectorText, 'Nodes that may use the pool; `all()` unless set.'),
+  blockSize: optionalField(wholeNumber(23, 128), 'Prefix length of blocks; 26 for IPv4, 122 for IPv6 unless set.'),
+  disableBGPExport: optionalField(TrueOrFalse, 'Keeps routes to the pool out of BGP.'),
 });
 export type InstallationPool = v.InferOutput<typeof Pool>;
 
-const Network = object('ipPools', {
-  ipPools: v.optional(
-    v.pipe(
-      v.array(Pool, 'an array of objects with cidr'),
-      v.readonly(),
-      v.description(
-        "Pools that the operator creates and keeps; other pools are left alone. An empty list creates none. Without the field, the operator creates one pool that overlaps nothing it knows. With `HostLocal`, a pool of an address family makes addresses of that family come from the node's pod CIDR.",
-      ),
-    ),
+const Network = objectWith('ipPools', {
+  ipPools: optionalField(
+    listOf(Pool, 'an array of objects with cidr'),
+    "Pools that the operator creates and keeps; other pools are left alone. An empty list creates none. Without the field, the operator creates one pool that overlaps nothing it knows. With `HostLocal`, a pool of an address family makes addresses of that family come from the node's pod CIDR.",
   ),
-  bgp: v.optional(
-    v.pipe(
-      Switch,
-      v.description(
-        'Whether BIRD runs on the nodes; "Enabled" unless set if a pool has no encapsulation, else "Disabled".',
-      ),
-    ),
+  bgp: optionalField(
+    Switch,
+    'Whether BIRD runs on the nodes; "Enabled" unless set if a pool has no encapsulation, else "Disabled".',
   ),
-  mtu: v.optional(v.pipe(wholeNumber(1280, 65_535, 'bytes'), v.description('MTU of pods; detected unless set.'))),
-  hostPorts: v.optional(
-    v.pipe(Switch, v.description('Whether host ports of pods work (plugin portmap); "Enabled" unless set.')),
+  mtu: optionalField(wholeNumber(1280, 65_535, 'bytes'), 'MTU of pods; detected unless set.'),
+  hostPorts: optionalField(Switch, 'Whether host ports of pods work (plugin portmap); "Enabled" unless set.'),
+  bandwidth: optionalField(Switch, 'Whether bandwidth annotations work (plugin bandwidth); "Enabled" unless set.'),
+  policy: optionalField(Switch, 'Whether policies and annotations of pods apply; "Enabled" unless set.'),
+  containerIPForwarding: optionalField(Switch, 'IP forwarding inside pods; "Disabled" unless set.'),
+  floatingIPs: optionalField(
+    Switch,
+    'Whether the annotation `cni.netplug/floatingIPs` applies; "Disabled" unless set. Only namespaces with the label `netplug/allow-address-annotations` and users with the role `netplug-use-floating-ips` may set it while `admissionPolicies` is "Enabled".',
   ),
-  bandwidth: v.optional(
-    v.pipe(Switch, v.description('Whether bandwidth annotations work (plugin bandwidth); "Enabled" unless set.')),
+  ipAddrsNoIpam: optionalField(
+    Switch,
+    'Whether the annotation `cni.netplug/ipAddrsNoIpam` applies; "Disabled" unless set. Only namespaces with the label `netplug/allow-address-annotations` and users with the role `netplug-use-ip-addrs-no-ipam` may set it while `admissionPolicies` is "Enabled".',
   ),
-  policy: v.optional(
-    v.pipe(Switch, v.description('Whether policies and annotations of pods apply; "Enabled" unless set.')),
+  nodeAddressDetectionV4: optionalField(
+    v.string(DETECTION),
+    "How a node's own IPv4 address is found; `first-found` unless set.",
   ),
-  containerIPForwarding: v.optional(v.pipe(Switch, v.description('IP forwarding inside pods; "Disabled" unless set.'))),
-  floatingIPs: v.optional(
-    v.pipe(
-      Switch,
-      v.description(
-        'Whether the annotation `cni.netplug/floatingIPs` applies; "Disabled" unless set. Only namespaces with the label `netplug/allow-address-annotations` and users with the role `netplug-use-floating-ips` may set it while `admissionPolicies` is "Enabled".',
-      ),
-    ),
-  ),
-  ipAddrsNoIpam: v.optional(
-    v.pipe(
-      Switch,
-      v.description(
-        'Whether the annotation `cni.netplug/ipAddrsNoIpam` applies; "Disabled" unless set. Only namespaces with the label `netplug/allow-address-annotations` and users with the role `netplug-use-ip-addrs-no-ipam` may set it while `admissionPolicies` is "Enabled".',
-      ),
-    ),
-  ),
-  nodeAddressDetectionV4: v.optional(
-    v.pipe(v.string(DETECTION), v.description("How a node's own IPv4 address is found; `first-found` unless set.")),
-  ),
-  nodeAddressDetectionV6: v.optional(
-    v.pipe(v.string(DETECTION), v.description("How a node's own IPv6 address is found; `first-found` unless set.")),
+  nodeAddressDetectionV6: optionalField(
+    v.string(DETECTION),
+    "How a node's own IPv6 address is found; `first-found` unless set.",
   ),
 });
 
-const Logging = object('cni', {
-  cni: v.optional(
-    v.pipe(
-      object('logSeverity', {
-        logSeverity: v.optional(
-          v.pipe(
-            v.picklist(LOG_SEVERITIES, LOG_SEVERITIES.map((word) => `"${word}"`).join(', ')),
-            v.description('Least severity of the log; "Info" unless set.'),
-          ),
-        ),
-        logFileMaxSizeMb: v.optional(
-          v.pipe(wholeNumber(1, 100_000, 'MB'), v.description('Size at which a file is rotated; 100 unless set.')),
-        ),
-        logFileMaxAgeDays: v.optional(
-          v.pipe(wholeNumber(1, 10_000, 'days'), v.description('Age of removed files; 30 unless set.')),
-        ),
-        logFileMaxCount: v.optional(
-          v.pipe(wholeNumber(1, 10_000), v.description('Rotated files that are kept; 10 unless set.')),
-        ),
-      }),
-      v.description('Log of the plugin on each node.'),
-    ),
+const Logging = objectWith('cni', {
+  cni: optionalField(
+    objectWith('logSeverity', {
+      logSeverity: optionalField(oneOf(LOG_SEVERITIES), 'Least severity of the log; "Info" unless set.'),
+      logFileMaxSizeMb: optionalField(
+        wholeNumber(1, 100_000, 'MB'),
+        'Size at which a file is rotated; 100 unless set.',
+      ),
+      logFileMaxAgeDays: optionalField(wholeNumber(1, 10_000, 'days'), 'Age of removed files; 30 unless set.'),
+      logFileMaxCount: optionalField(wholeNumber(1, 10_000), 'Rotated files that are kept; 10 unless set.'),
+    }),
+    'Log of the plugin on each node.',
   ),
 });
 
 /** Objects of Kubernetes, which the API server validates when they are applied. */
 const ANY_OBJECT = foreignRecord(v.string('a text'), v.unknown(), 'an object');
 const TEXTS = foreignRecord(v.string('a text'), v.string('a text'), 'an object of strings');
-const Override = object('resources', {
-  resources: v.optional(
-    v.pipe(ANY_OBJECT, v.description('Requests and limits of the main container, as Kubernetes has them.')),
+const Override = objectWith('resources', {
+  resources: optionalField(ANY_OBJECT, 'Requests and limits of the main container, as Kubernetes has them.'),
+  nodeSelector: optionalField(LABELS, 'Labels of the nodes that the pods may run on.'),
+  tolerations: optionalField(
+    listOf(ANY_OBJECT, 'an array of tolerations'),
+    'Tolerations in place of those of netplug, which tolerate every taint.',
   ),
-  nodeSelector: v.optional(v.pipe(LABELS, v.description('Labels of the nodes that the pods may run on.'))),
-  tolerations: v.optional(
-    v.pipe(
-      v.array(ANY_OBJECT, 'an array of tolerations'),
-      v.readonly(),
-      v.description('Tolerations in place of those of netplug, which tolerate every taint.'),
-    ),
-  ),
-  annotations: v.optional(v.pipe(TEXTS, v.description('Further annotations of the pods.'))),
-  labels: v.optional(v.pipe(LABELS, v.description('Further labels of the pods.'))),
-  env: v.optional(
-    v.pipe(TEXTS, v.description('Further environment variables of the main container, which take precedence.')),
-  ),
+  annotations: optionalField(TEXTS, 'Further annotations of the pods.'),
+  labels: optionalField(LABELS, 'Further labels of the pods.'),
+  env: optionalField(TEXTS, 'Further environment variables of the main container, which take precedence.'),
 });
 export type ComponentOverride = v.InferOutput<typeof Override>;
 
 const INSTALLATION_FIELDS = {
-  cni: v.optional(v.pipe(Cni, v.description('The plugin on the nodes.'))),
-  calicoNetwork: v.optional(v.pipe(Network, v.description('The network of the pods.'))),
-  logging: v.optional(v.pipe(Logging, v.description('Logs.'))),
-  registry: v.optional(
+  cni: optionalField(Cni, 'The plugin on the nodes.'),
+  calicoNetwork: optionalField(Network, 'The network of the pods.'),
+  logging: optionalField(Logging, 'Logs.'),
+  registry: optionalField(
     v.pipe(
-      v.pipe(
-        v.string('host and path of a registry'),
-        v.regex(
-          /^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._/-]+)?\/?$/,
-          'host and path of a registry, such as "registry.example:5000/netplug"',
-        ),
-      ),
-      v.description('Registry and path of the images; "netplug.io" unless set.'),
-    ),
-  ),
-  imagePullSecrets: v.optional(
-    v.pipe(
-      v.array(v.string('the name of a Secret'), 'an array of names'),
-      v.readonly(),
-      v.description('Secrets in the namespace of netplug with credentials of the registry.'),
-    ),
-  ),
-  node: v.optional(v.pipe(Override, v.description('Pods of the DaemonSet `netplug-node`.'))),
-  controllers: v.optional(v.pipe(Override, v.description('Pods of the Deployment `netplug-orch-controllers`.'))),
-  controlPlaneReplicas: v.optional(
-    v.pipe(wholeNumber(1, 10), v.description('Replicas of the controllers; 2 unless set, 1 on a cluster of one node.')),
-  ),
-  admissionPolicies: v.optional(
-    v.pipe(
-      Switch,
-      v.description(
-        'Admission policies of the API server: which annotations users may set on pods, and what the plugin and the agent of a node may write; "Enabled" unless set.',
+      v.string('host and path of a registry'),
+      v.regex(
+        /^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._/-]+)?\/?$/,
+        'host and path of a registry, such as "registry.example:5000/netplug"',
       ),
     ),
+    'Registry and path of the images; "netplug.io" unless set.',
   ),
-  deletionPolicy: v.optional(
-    v.pipe(
-      v.picklist(['Orphan', 'Remove'], '"Orphan" or "Remove"'),
-      v.description(
-        'What the deletion of the installation does: "Orphan", the default, leaves the network of the nodes running, "Remove" takes it down.',
-      ),
-    ),
+  imagePullSecrets: optionalField(
+    listOf(v.string('the name of a Secret'), 'an array of names'),
+    'Secrets in the namespace of netplug with credentials of the registry.',
+  ),
+  node: optionalField(Override, 'Pods of the DaemonSet `netplug-node`.'),
+  controllers: optionalField(Override, 'Pods of the Deployment `netplug-orch-controllers`.'),
+  controlPlaneReplicas: optionalField(
+    wholeNumber(1, 10),
+    'Replicas of the controllers; 2 unless set, 1 on a cluster of one node.',
+  ),
+  admissionPolicies: optionalField(
+    Switch,
+    'Admission policies of the API server: which annotations users may set on pods, and what the plugin and the agent of a node may write; "Enabled" unless set.',
+  ),
+  deletionPolicy: optionalField(
+    oneOf(['Orphan', 'Remove']),
+    'What the deletion of the installation does: "Orphan", the default, leaves the network of the nodes running, "Remove" takes it down.',
   ),
 };
 
-export type InstallationSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof INSTALLATION_FIELDS, undefined>>>;
+export type InstallationSpec = SpecOf<typeof INSTALLATION_FIELDS>;
 export type Installation = Resource<'Installation', InstallationSpec> & {
   /** Status as it is stored; `readInstallationStatus` reads it. */
   readonly status?: unknown;
@@ -349,13 +285,4 @@ export function poolName(pools: readonly InstallationPool[], index: number): str
 
 function familyOf(cidr: string): Family {
   return tryReadCidr(cidr)?.cidr.base.family ?? 4;
-}
-
-function object<const E extends v.ObjectEntries>(
-  fields: string,
-  entries: E,
-): v.SchemaWithPipe<
-  readonly [v.LooseObjectSchema<E, string>, v.ReadonlyAction<v.InferOutput<v.LooseObjectSchema<E, string>>>]
-> {
-  return v.pipe(v.looseObject(entries, `an object with ${fields}`), v.readonly());
 }

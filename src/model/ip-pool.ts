@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { field, oneOf } from './field.ts';
 import { bitsOf, type Family } from '../net/address.ts';
 import { type Cidr, cidrsOverlap, formatCidr, parseCidr, tryReadCidr } from '../net/cidr.ts';
 import { showFound } from '../base/problem.ts';
@@ -11,39 +12,34 @@ const POOL_USES = ['Workload', 'Tunnel'] as const;
 const MODES = ['Never', 'Always', 'CrossSubnet'] as const;
 export type PoolUse = (typeof POOL_USES)[number];
 
-const Mode = v.optional(v.picklist(MODES, '"Never", "Always" or "CrossSubnet"'), 'Never');
+const Mode = v.optional(oneOf(MODES), 'Never');
 
 const IP_POOL_FIELDS = {
-  cidr: v.pipe(CidrText, v.description('Range of the pool. Cannot be changed.')),
-  ipipMode: v.pipe(Mode, v.description('IP-in-IP encapsulation between nodes; IPv4 only.')),
-  vxlanMode: v.pipe(Mode, v.description('VXLAN encapsulation between nodes.')),
-  natOutgoing: v.pipe(
+  cidr: field(CidrText, 'Range of the pool. Cannot be changed.'),
+  ipipMode: field(Mode, 'IP-in-IP encapsulation between nodes; IPv4 only.'),
+  vxlanMode: field(Mode, 'VXLAN encapsulation between nodes.'),
+  natOutgoing: field(
     flag(false),
-    v.description(
-      'Translates the source of pod traffic to the address of the node when the destination lies outside all pools.',
-    ),
+    'Translates the source of pod traffic to the address of the node when the destination lies outside all pools.',
   ),
-  disabled: v.pipe(
-    flag(false),
-    v.description('No new addresses are assigned from this pool; assigned addresses keep working.'),
-  ),
-  disableBGPExport: v.pipe(flag(false), v.description('Keeps routes to this pool out of BGP.')),
-  blockSize: v.pipe(
+  disabled: field(flag(false), 'No new addresses are assigned from this pool; assigned addresses keep working.'),
+  disableBGPExport: field(flag(false), 'Keeps routes to this pool out of BGP.'),
+  blockSize: field(
     v.optional(v.pipe(v.number('a whole number'), v.integer('a whole number'))),
-    v.description('Prefix length of the blocks nodes claim: 26 for IPv4, 122 for IPv6 unless set. Cannot be changed.'),
+    'Prefix length of the blocks nodes claim: 26 for IPv4, 122 for IPv6 unless set. Cannot be changed.',
   ),
-  nodeSelector: v.pipe(v.optional(SelectorText, 'all()'), v.description('Nodes that may use the pool.')),
-  allowedUses: v.pipe(
+  nodeSelector: field(v.optional(SelectorText, 'all()'), 'Nodes that may use the pool.'),
+  allowedUses: field(
     v.optional(
       v.pipe(
-        v.array(v.picklist(POOL_USES, '"Workload" or "Tunnel"'), 'an array of strings'),
+        v.array(oneOf(POOL_USES), 'an array of strings'),
         v.minLength(1, 'at least one of "Workload" and "Tunnel"'),
         v.check((uses) => new Set(uses).size === uses.length, 'each use at most once'),
         v.readonly(),
       ),
       [...POOL_USES],
     ),
-    v.description('What addresses of the pool may be used for.'),
+    'What addresses of the pool may be used for.',
   ),
 };
 

@@ -1,18 +1,19 @@
 import * as v from 'valibot';
+import { field, listOf, type SpecOf } from './field.ts';
 import { type Cidr, parseCidr } from '../net/cidr.ts';
 import { type KindDeclaration, nameColumn, wide } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { CidrOrAddressText } from './spec-types.ts';
 
 const IP_RESERVATION_FIELDS = {
-  reservedCIDRs: v.pipe(
-    v.optional(v.pipe(v.array(CidrOrAddressText, 'an array of CIDRs'), v.readonly()), []),
-    v.description('CIDRs or addresses that automatic assignment skips; explicit requests do not.'),
+  reservedCIDRs: field(
+    v.optional(listOf(CidrOrAddressText, 'an array of CIDRs'), []),
+    'CIDRs or addresses that automatic assignment skips; explicit requests do not.',
   ),
 };
 
 /** A spec with canonical CIDRs. */
-export type IpReservationSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof IP_RESERVATION_FIELDS, undefined>>>;
+export type IpReservationSpec = SpecOf<typeof IP_RESERVATION_FIELDS>;
 export type IpReservation = Resource<'IPReservation', IpReservationSpec>;
 
 export const IP_RESERVATION: KindDeclaration<IpReservation> = {

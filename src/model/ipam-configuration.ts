@@ -1,11 +1,12 @@
 import * as v from 'valibot';
+import { field, type SpecOf } from './field.ts';
 import { column, type KindDeclaration, nameColumn } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { flag } from './spec-types.ts';
 
 const IPAM_CONFIGURATION_FIELDS = {
-  strictAffinity: v.pipe(flag(false), v.description('When true, a node never uses a block of another node.')),
-  maxBlocksPerNode: v.pipe(
+  strictAffinity: field(flag(false), 'When true, a node never uses a block of another node.'),
+  maxBlocksPerNode: field(
     v.optional(
       v.pipe(
         v.number('a whole number from 0'),
@@ -14,13 +15,11 @@ const IPAM_CONFIGURATION_FIELDS = {
       ),
       0,
     ),
-    v.description('How many blocks one node may own per address family; 0 sets no limit.'),
+    'How many blocks one node may own per address family; 0 sets no limit.',
   ),
 };
 
-export type IpamConfigurationSpec = Readonly<
-  v.InferOutput<v.ObjectSchema<typeof IPAM_CONFIGURATION_FIELDS, undefined>>
->;
+export type IpamConfigurationSpec = SpecOf<typeof IPAM_CONFIGURATION_FIELDS>;
 export type IpamConfiguration = Resource<'IPAMConfiguration', IpamConfigurationSpec>;
 
 export const IPAM_CONFIGURATION: KindDeclaration<IpamConfiguration> = {

@@ -1,16 +1,17 @@
 import * as v from 'valibot';
+import { field, listOf, type SpecOf } from './field.ts';
 import { type KindDeclaration, nameColumn, namespaceColumn, wide } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { CidrOrAddressText } from './spec-types.ts';
 
 const NETWORK_SET_FIELDS = {
-  nets: v.pipe(
-    v.optional(v.pipe(v.array(CidrOrAddressText, 'an array of CIDRs'), v.readonly()), []),
-    v.description('CIDRs or addresses, of one or both families.'),
+  nets: field(
+    v.optional(listOf(CidrOrAddressText, 'an array of CIDRs'), []),
+    'CIDRs or addresses, of one or both families.',
   ),
 };
 
-export type NetworkSetSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof NETWORK_SET_FIELDS, undefined>>>;
+export type NetworkSetSpec = SpecOf<typeof NETWORK_SET_FIELDS>;
 export type NetworkSet = Resource<'NetworkSet', NetworkSetSpec>;
 export type GlobalNetworkSet = Resource<'GlobalNetworkSet', NetworkSetSpec>;
 

@@ -1,79 +1,46 @@
 import * as v from 'valibot';
+import { field, listOf, objectWith, optionalField, oneOf, type SpecOf } from './field.ts';
 import { type KindDeclaration, nameColumn, wide } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { mergeKey } from './schema-shape.ts';
 import { AddressText, addressText, addressWithPrefixText, AsNumber, CidrText, MacText } from './spec-types.ts';
 
-const AddressEntry = v.pipe(
-  v.looseObject(
-    {
-      address: v.pipe(AddressText, v.description('The address.')),
-      type: v.pipe(
-        v.picklist(['NodeIP', 'InternalIP', 'ExternalIP'], '"NodeIP", "InternalIP" or "ExternalIP"'),
-        v.description('Its purpose.'),
-      ),
-    },
-    'an object with address and type',
-  ),
-  v.readonly(),
-);
+const AddressEntry = objectWith('address and type', {
+  address: field(AddressText, 'The address.'),
+  type: field(oneOf(['NodeIP', 'InternalIP', 'ExternalIP']), 'Its purpose.'),
+});
 
 export const NODE_BGP_FIELDS = {
-  ipv4Address: v.optional(
-    v.pipe(addressWithPrefixText(4), v.description('IPv4 address, with the prefix of its subnet.')),
-  ),
-  ipv6Address: v.optional(
-    v.pipe(addressWithPrefixText(6), v.description('IPv6 address, with the prefix of its subnet.')),
-  ),
-  asNumber: v.optional(v.pipe(AsNumber, v.description("AS number of the node; the cluster's unless set."))),
-  routeReflectorClusterID: v.optional(
-    v.pipe(addressText(4), v.description('Makes the node a route reflector with this cluster id.')),
-  ),
+  ipv4Address: optionalField(addressWithPrefixText(4), 'IPv4 address, with the prefix of its subnet.'),
+  ipv6Address: optionalField(addressWithPrefixText(6), 'IPv6 address, with the prefix of its subnet.'),
+  asNumber: optionalField(AsNumber, "AS number of the node; the cluster's unless set."),
+  routeReflectorClusterID: optionalField(addressText(4), 'Makes the node a route reflector with this cluster id.'),
 };
-const Bgp = v.looseObject(
-  NODE_BGP_FIELDS,
-  'an object with ipv4Address, ipv6Address, asNumber or routeReflectorClusterID',
-);
+const Bgp = objectWith('ipv4Address, ipv6Address, asNumber or routeReflectorClusterID', NODE_BGP_FIELDS);
 
 /** The node's own agent writes most of these fields. */
 export const NODE_FIELDS = {
-  addresses: v.optional(
-    v.pipe(
-      v.array(AddressEntry, 'an array of objects with address and type'),
-      v.readonly(),
-      mergeKey('address'),
-      v.description('Addresses of the node itself, for display and for routing.'),
-    ),
+  addresses: optionalField(
+    v.pipe(listOf(AddressEntry, 'an array of objects with address and type'), mergeKey('address')),
+    'Addresses of the node itself, for display and for routing.',
   ),
-  bgp: v.optional(
-    v.pipe(
-      Bgp,
-      v.readonly(),
-      v.description(
-        'BGP settings of the node: its addresses with the prefix of their subnet, AS number and cluster id.',
-      ),
-    ),
+  bgp: optionalField(
+    Bgp,
+    'BGP settings of the node: its addresses with the prefix of their subnet, AS number and cluster id.',
   ),
-  ipv4VXLANTunnelAddr: v.optional(v.pipe(addressText(4), v.description("The node's IPv4 address inside the VXLAN."))),
-  vxlanTunnelMACAddr: v.optional(v.pipe(MacText, v.description('MAC address of its VXLAN device for IPv4.'))),
-  ipv6VXLANTunnelAddr: v.optional(v.pipe(addressText(6), v.description("The node's IPv6 address inside the VXLAN."))),
-  vxlanTunnelMACAddrV6: v.optional(v.pipe(MacText, v.description('MAC address of its VXLAN device for IPv6.'))),
-  ipv4IPIPTunnelAddr: v.optional(
-    v.pipe(addressText(4), v.description("The node's address inside the IP-in-IP tunnel.")),
+  ipv4VXLANTunnelAddr: optionalField(addressText(4), "The node's IPv4 address inside the VXLAN."),
+  vxlanTunnelMACAddr: optionalField(MacText, 'MAC address of its VXLAN device for IPv4.'),
+  ipv6VXLANTunnelAddr: optionalField(addressText(6), "The node's IPv6 address inside the VXLAN."),
+  vxlanTunnelMACAddrV6: optionalField(MacText, 'MAC address of its VXLAN device for IPv6.'),
+  ipv4IPIPTunnelAddr: optionalField(addressText(4), "The node's address inside the IP-in-IP tunnel."),
+  podCIDRs: optionalField(
+    listOf(CidrText, 'an array of CIDRs'),
+    'Ranges for host-local addresses, assigned by the orchestrator.',
   ),
-  podCIDRs: v.optional(
-    v.pipe(
-      v.array(CidrText, 'an array of CIDRs'),
-      v.readonly(),
-      v.description('Ranges for host-local addresses, assigned by the orchestrator.'),
-    ),
-  ),
-  netplugVersion: v.optional(
-    v.pipe(v.string('a version such as v3.27.0'), v.description('Release of the agent of the node.')),
-  ),
+  netplugVersion: optionalField(v.string('a version such as v3.27.0'), 'Release of the agent of the node.'),
 };
 
-export type NodeSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof NODE_FIELDS, undefined>>>;
+export type NodeSpec = SpecOf<typeof NODE_FIELDS>;
 /** A node. Pools select nodes by `metadata.labels`. */
 export type Node = Resource<'Node', NodeSpec>;
 

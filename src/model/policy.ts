@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { field, listOf, optionalField, oneOf } from './field.ts';
 import { checkRules, RULE_RULES } from './check-rules.ts';
 import {
   type Column,
@@ -11,69 +12,45 @@ import {
 } from './kind-info.ts';
 import { type Rule, Rules } from './policy-rule.ts';
 import { EndpointSelector, RuleSelector } from './policy-selectors.ts';
+import { TrueOrFalse } from './spec-types.ts';
 import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
 
-const Flag = v.boolean('true or false, without quotes');
-const PolicyType = v.picklist(['Ingress', 'Egress'], '"Ingress" or "Egress"');
+const PolicyType = oneOf(['Ingress', 'Egress']);
 export type PolicyType = v.InferOutput<typeof PolicyType>;
 
 export const POLICY_FIELDS = {
-  order: v.optional(
-    v.pipe(
-      v.number('a number'),
-      v.description('Policies of lower order come first; those without an order come last.'),
-    ),
-  ),
-  selector: v.pipe(
-    v.optional(EndpointSelector, 'all()'),
-    v.description('Labels of the endpoints to which the policy applies.'),
-  ),
-  serviceAccountSelector: v.optional(
-    v.pipe(RuleSelector, v.description('Labels of the service accounts of those pods.')),
-  ),
-  types: v.optional(
+  order: optionalField(v.number('a number'), 'Policies of lower order come first; those without an order come last.'),
+  selector: field(v.optional(EndpointSelector, 'all()'), 'Labels of the endpoints to which the policy applies.'),
+  serviceAccountSelector: optionalField(RuleSelector, 'Labels of the service accounts of those pods.'),
+  types: optionalField(
     v.pipe(
       v.array(PolicyType, 'an array of "Ingress" and "Egress"'),
       v.check((types) => new Set(types).size === types.length, 'each type at most once'),
       v.readonly(),
-      v.description(
-        'Directions to which the policy applies; unless set, those that have rules, or `Ingress` without rules.',
-      ),
     ),
+    'Directions to which the policy applies; unless set, those that have rules, or `Ingress` without rules.',
   ),
-  ingress: v.optional(v.pipe(Rules, v.description('Rules for incoming traffic; the first matching rule decides.'))),
-  egress: v.optional(v.pipe(Rules, v.description('Rules for outgoing traffic; the first matching rule decides.'))),
-  staged: v.optional(
-    v.pipe(
-      Flag,
-      v.description(
-        'Evaluated, counted and listed by `netplugctl policy denied --staged`, and not enforced; false unless set.',
-      ),
-    ),
+  ingress: optionalField(Rules, 'Rules for incoming traffic; the first matching rule decides.'),
+  egress: optionalField(Rules, 'Rules for outgoing traffic; the first matching rule decides.'),
+  staged: optionalField(
+    TrueOrFalse,
+    'Evaluated, counted and listed by `netplugctl policy denied --staged`, and not enforced; false unless set.',
   ),
-  performanceHints: v.optional(
-    v.pipe(
-      v.array(v.picklist(['AssumeNeededOnEveryNode'], '"AssumeNeededOnEveryNode"'), 'an array of strings'),
-      v.readonly(),
-      v.description('Hints how nodes prepare for the policy.'),
-    ),
+  performanceHints: optionalField(
+    listOf(oneOf(['AssumeNeededOnEveryNode']), 'an array of strings'),
+    'Hints how nodes prepare for the policy.',
   ),
 };
 
 const GLOBAL_FIELDS = {
   ...POLICY_FIELDS,
-  namespaceSelector: v.optional(
-    v.pipe(RuleSelector, v.description('Labels of the namespaces to whose pods the policy applies.')),
-  ),
-  doNotTrack: v.optional(
-    v.pipe(Flag, v.description('Applies before connection tracking, at host endpoints; false unless set.')),
-  ),
-  preDNAT: v.optional(
-    v.pipe(Flag, v.description('Applies before destination translation, at host endpoints; false unless set.')),
-  ),
-  applyOnForward: v.optional(
-    v.pipe(Flag, v.description('Also applies to traffic that a host endpoint forwards; false unless set.')),
+  namespaceSelector: optionalField(RuleSelector, 'Labels of the namespaces to whose pods the policy applies.'),
+  doNotTrack: optionalField(TrueOrFalse, 'Applies before connection tracking, at host endpoints; false unless set.'),
+  preDNAT: optionalField(TrueOrFalse, 'Applies before destination translation, at host endpoints; false unless set.'),
+  applyOnForward: optionalField(
+    TrueOrFalse,
+    'Also applies to traffic that a host endpoint forwards; false unless set.',
   ),
 };
 

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { foreignRecord } from '../base/foreign-record.ts';
+import { optionalField, type SpecOf } from './field.ts';
 import { checkRules, RULE_RULES } from './check-rules.ts';
 import { jointRules, type KindDeclaration, nameColumn, wide } from './kind-info.ts';
 import { isLabelValue, isQualifiedName } from './metadata.ts';
@@ -33,17 +34,15 @@ function withoutPrefix(key: string): string {
 }
 
 const PROFILE_FIELDS = {
-  ingress: v.optional(v.pipe(Rules, v.description('Rules for incoming traffic when no policy decides.'))),
-  egress: v.optional(v.pipe(Rules, v.description('Rules for outgoing traffic when no policy decides.'))),
-  labelsToApply: v.optional(
-    v.pipe(
-      APPLIED_LABELS,
-      v.description('Labels of endpoints with the profile; labels of the endpoint itself take precedence.'),
-    ),
+  ingress: optionalField(Rules, 'Rules for incoming traffic when no policy decides.'),
+  egress: optionalField(Rules, 'Rules for outgoing traffic when no policy decides.'),
+  labelsToApply: optionalField(
+    APPLIED_LABELS,
+    'Labels of endpoints with the profile; labels of the endpoint itself take precedence.',
   ),
 };
 
-export type ProfileSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof PROFILE_FIELDS, undefined>>>;
+export type ProfileSpec = SpecOf<typeof PROFILE_FIELDS>;
 export type Profile = Resource<'Profile', ProfileSpec>;
 
 /** Allows all traffic. Built into every cluster and never stored. */

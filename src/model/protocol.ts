@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { oneOf } from './field.ts';
 import { wholeNumber } from './spec-types.ts';
 
 const NUMBERS = { TCP: 6, UDP: 17, ICMP: 1, ICMPv6: 58, SCTP: 132, UDPLite: 136 } as const;
@@ -9,7 +10,7 @@ export const Protocol = v.union([v.picklist(NAMES), wholeNumber(1, 255)], TEXT);
 export type Protocol = v.InferOutput<typeof Protocol>;
 
 /** Protocols with ports that rules can match. */
-export const PortProtocol = v.picklist(['TCP', 'UDP', 'SCTP'], '"TCP", "UDP" or "SCTP"');
+export const PortProtocol = oneOf(['TCP', 'UDP', 'SCTP']);
 
 const PORT = wholeNumber(1, 65_535);
 const PORTS = 'a port from 1 to 65535, a range such as "8080:8090", or the name of a port';

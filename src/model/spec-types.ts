@@ -1,12 +1,15 @@
 import * as v from 'valibot';
+import { field, objectWith, oneOf, optionalField } from './field.ts';
 import { type Family, tryParseAddress } from '../net/address.ts';
 import { formatCidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
 import { tryParseMac } from '../net/mac.ts';
 import { parseSelector } from './selector-parser.ts';
 
 /** Building blocks of the specs of resources. Messages complete "allowed is …". */
+export const TrueOrFalse = v.boolean('true or false, without quotes');
+
 export function flag(byDefault: boolean): v.OptionalSchema<v.BooleanSchema<string>, boolean> {
-  return v.optional(v.boolean('true or false, without quotes'), byDefault);
+  return v.optional(TrueOrFalse, byDefault);
 }
 
 type WholeNumber = v.SchemaWithPipe<
@@ -38,8 +41,7 @@ const CanonicalCidr = v.pipe(
 
 /** A CIDR in canonical text, host bits clear. */
 export const CidrText = v.pipe(
-  CanonicalCidr,
-  // The name of this format in the orchestrator's API.
+  CanonicalCidr, // The name of this format in the orchestrator's API.
   v.metadata({ format: 'cidr' }),
 );
 
@@ -104,30 +106,19 @@ const ALLOWED_FILE = `a file directly in ${PASSWORD_FOLDER}, such as "${PASSWORD
 
 /** A key of a Secret of the orchestrator, or a file on the node. */
 export const PasswordSource = v.pipe(
-  v.looseObject(
-    {
-      secretKeyRef: v.optional(
-        v.pipe(
-          v.looseObject(
-            {
-              name: v.pipe(v.string('a string'), v.description('Name of the Secret.')),
-              key: v.pipe(v.string('a string'), v.description('Key in it.')),
-            },
-            'an object with name and key',
-          ),
-          v.description("A Secret in the namespace of netplug's agents."),
-        ),
-      ),
-      file: v.optional(
-        v.pipe(
-          v.string(ALLOWED_FILE),
-          v.regex(PASSWORD_FILE, ALLOWED_FILE),
-          v.description(`A file on each node, directly in ${PASSWORD_FOLDER}: a regular file of at most 4 KiB.`),
-        ),
-      ),
-    },
-    'an object with secretKeyRef or file',
-  ),
+  objectWith('secretKeyRef or file', {
+    secretKeyRef: optionalField(
+      objectWith('name and key', {
+        name: field(v.string('a string'), 'Name of the Secret.'),
+        key: field(v.string('a string'), 'Key in it.'),
+      }),
+      "A Secret in the namespace of netplug's agents.",
+    ),
+    file: optionalField(
+      v.pipe(v.string(ALLOWED_FILE), v.regex(PASSWORD_FILE, ALLOWED_FILE)),
+      `A file on each node, directly in ${PASSWORD_FOLDER}: a regular file of at most 4 KiB.`,
+    ),
+  }),
   v.check(
     ({ secretKeyRef, file }) => (secretKeyRef === undefined) !== (file === undefined),
     'an object with secretKeyRef or file, not both',
@@ -135,9 +126,9 @@ export const PasswordSource = v.pipe(
 );
 
 /** A switch, in the words of an Installation. */
-export const Switch = v.picklist(['Enabled', 'Disabled'], '"Enabled" or "Disabled"');
+export const Switch = oneOf(['Enabled', 'Disabled']);
 
-export const LogSeverity = v.picklist(['Debug', 'Info', 'Warning', 'Error'], '"Debug", "Info", "Warning" or "Error"');
+export const LogSeverity = oneOf(['Debug', 'Info', 'Warning', 'Error']);
 
 const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 } as const;
 
