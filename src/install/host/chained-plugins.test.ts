@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -43,7 +43,6 @@ describe('the chains of plugins on a host', () => {
   it('are those of netplug in the records of the runtime, without the records of other networks and broken ones', async () => {
     await put('one', cached());
     await put('other', cached({}, { ...CONFLIST, plugins: [{ type: 'bridge' }, { type: 'portmap' }] }));
-    await put('alone', cached({}, { ...CONFLIST, plugins: [{ type: 'netplug' }] }));
     await put('damaged', '{"kind":');
     await put('older', cached({ kind: 'cniCacheV0' }));
     const [one, ...others] = await findChained(folder);
@@ -70,6 +69,14 @@ describe('the chains of plugins on a host', () => {
     expect(await findChained(join(folder, 'missing'))).toEqual([]);
   });
 
+  it('without other plugins have no calls, and end with the record', async () => {
+    await put('alone', cached({}, { ...CONFLIST, plugins: [{ type: 'netplug' }] }));
+    const [alone] = await findChained(folder);
+    expect(alone?.calls).toEqual([]);
+    expect(await endChain(alone!, folder, never)).toEqual([]);
+    expect(await readdir(folder)).toEqual([]);
+  });
+
   it('end with the DEL of each plugin, also after one that fails, whose reason is told', async () => {
     await put('one', cached());
     const plugin = async (name: string, script: string): Promise<void> => {
@@ -80,11 +87,15 @@ describe('the chains of plugins on a host', () => {
     await plugin('portmap', `cat > ${folder}/said; echo "$CNI_COMMAND $CNI_CONTAINERID" >> ${folder}/said`);
     const [one] = await findChained(folder);
     expect(await endChain(one!, folder, never)).toEqual(['bandwidth: no such device']);
+    expect(await readdir(folder)).toContain('one');
     expect(await readFile(join(folder, 'said'), 'utf8')).toMatch(/"portMappings".*DEL c1\n$/);
     await rm(join(folder, 'portmap'));
     expect(await endChain(one!, folder, never)).toEqual([
       'bandwidth: no such device',
       expect.stringMatching(/^portmap: .*(ENOENT|No such file)/),
     ]);
+    for (const name of ['bandwidth', 'portmap']) await plugin(name, 'exit 0');
+    expect(await endChain(one!, folder, never)).toEqual([]);
+    expect((await readdir(folder)).sort()).toEqual(['bandwidth', 'portmap', 'said']);
   });
 });

@@ -1,4 +1,4 @@
-import { readdir, readFile, readlink } from 'node:fs/promises';
+import { readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { reasonOf } from '../../base/errors.ts';
@@ -27,8 +27,10 @@ const Cached = v.looseObject({
   result: v.optional(v.unknown()),
 });
 
-/** An interface whose chain has other plugins besides netplug, which have their own state on the host. */
+/** An interface of netplug; other plugins of its chain have their own state on the host. */
 export interface ChainedInterface {
+  /** The file of the runtime about it. */
+  readonly record: string;
   /** Container and interface, for messages. */
   readonly subject: string;
   readonly calls: readonly PluginCall[];
@@ -40,17 +42,20 @@ interface PluginCall {
   readonly stdin: string;
 }
 
-/** Returns the DEL calls of the other plugins in the chains of netplug, as the runtime would make them: last plugin first. */
+/** Returns the interfaces of netplug, with the DEL calls of the other plugins as the runtime would make them: last plugin first. */
 export async function findChained(folder = RESULTS_DIR): Promise<readonly ChainedInterface[]> {
   const names = (await readdir(folder).catch(ignoreMissing)) ?? [];
-  const texts = await Promise.all(names.map(async (name) => readFile(join(folder, name), 'utf8').catch(() => '')));
-  return texts
-    .map(chainIn)
-    .filter((each) => each !== undefined)
-    .filter(({ calls }) => calls.length > 0);
+  const read = await Promise.all(
+    names.map(async (name) => {
+      const record = join(folder, name);
+      const chain = chainIn(await readFile(record, 'utf8').catch(() => ''));
+      return chain === undefined ? [] : [{ record, ...chain }];
+    }),
+  );
+  return read.flat();
 }
 
-function chainIn(text: string): ChainedInterface | undefined {
+function chainIn(text: string): Omit<ChainedInterface, 'record'> | undefined {
   const read = v.safeParse(Cached, tryParseJson(text));
   if (!read.success) return undefined;
   const { containerId, ifName, networkName, config, netns, cniArgs, capabilityArgs, result } = read.output;
@@ -85,10 +90,11 @@ function isProgramName(type: unknown): boolean {
 
 /**
  * Calls the plugins of a chain in the mount namespace of the host, where their own programs are. Every plugin is called, also
- * after a failure. Returns why each failed one did.
+ * after a failure. Removes the record after success, as the runtime would: it would not call DEL without the conflist. Returns
+ * why each failed one did.
  */
 export async function endChain(
-  { calls }: ChainedInterface,
+  { record, calls }: ChainedInterface,
   binDir: string,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
@@ -108,6 +114,7 @@ export async function endChain(
       failures.push(`${type}: ${reasonOf(cause)}`);
     }
   }
+  if (failures.length === 0) await rm(record, { force: true });
   return failures;
 }
 
