@@ -6,7 +6,7 @@ import { type EndpointId, endpointName, type WorkloadEndpoint } from '../model/w
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { type Cidr, formatCidr, hostCidr, parseCidr } from '../net/cidr.ts';
 import { HOST_MAC } from '../net/mac.ts';
-import { ANNOTATIONS } from '../config/annotations.ts';
+import { ANNOTATIONS } from '../model/annotation-keys.ts';
 import type { CniCall } from './call.ts';
 import { describeDifference } from './describe-difference.ts';
 import { hostLinkName, podMacOf } from './link-name.ts';

@@ -2,7 +2,7 @@ import { reasonOf } from '../base/errors.ts';
 import type { PodFacts } from '../model/pod.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { cidrContains, parseCidr } from '../net/cidr.ts';
-import { ANNOTATIONS } from '../config/annotations.ts';
+import { ANNOTATIONS } from '../model/annotation-keys.ts';
 import type { CniCall, CniPorts } from './call.ts';
 
 /**

@@ -1,18 +1,12 @@
 import { ownValue } from '../base/own-value.ts';
 import { NetplugError } from '../base/errors.ts';
+import { ANNOTATIONS } from '../model/annotation-keys.ts';
 import type { ChosenBy } from '../model/ip-block.ts';
 import type { PodFacts } from '../model/pod.ts';
 import { type Address, FAMILIES, type Family, formatAddress, tryParseAddress } from '../net/address.ts';
 import { readTextArray } from './json-texts.ts';
 import type { Features, PoolRef } from './netconf.ts';
 import { readPool } from './pools.ts';
-
-export const ANNOTATIONS = {
-  pools: { 4: 'cni.netplug/ipv4pools', 6: 'cni.netplug/ipv6pools' },
-  ipAddrs: 'cni.netplug/ipAddrs',
-  ipAddrsNoIpam: 'cni.netplug/ipAddrsNoIpam',
-  floatingIPs: 'cni.netplug/floatingIPs',
-} as const;
 
 /** The decoded annotations of a pod and its namespace (specification, "Pod and namespace annotations"). */
 export interface PodRequests {

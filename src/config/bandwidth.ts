@@ -1,5 +1,6 @@
 import { ownValue } from '../base/own-value.ts';
 import { NetplugError } from '../base/errors.ts';
+import { BANDWIDTH_ANNOTATIONS, RUNTIME_BANDWIDTH_ANNOTATIONS } from '../model/annotation-keys.ts';
 import type { PodFacts } from '../model/pod.ts';
 import type { AnnotationFault } from './annotations.ts';
 
@@ -10,10 +11,6 @@ export interface Bandwidth {
 }
 
 const DIRECTIONS = ['ingress', 'egress'] as const;
-export const BANDWIDTH_ANNOTATIONS = {
-  ingress: 'orch/ingress-bandwidth',
-  egress: 'orch/egress-bandwidth',
-} as const satisfies Record<(typeof DIRECTIONS)[number], string>;
 const RATE_RULE = 'it must be a number with a unit, from 1k to 1P';
 const UNITS: Readonly<Record<string, number>> = {
   '': 1,
@@ -41,7 +38,7 @@ export function decodeBandwidth({ namespace, name, annotations }: PodFacts): Ban
   const rates = DIRECTIONS.flatMap((direction) => {
     const key = BANDWIDTH_ANNOTATIONS[direction];
     const text = annotations[key];
-    if (text === undefined || annotations[`kubernetes.io/${direction}-bandwidth`] !== undefined) return [];
+    if (text === undefined || annotations[RUNTIME_BANDWIDTH_ANNOTATIONS[direction]] !== undefined) return [];
     const rate = readRate(text);
     if (rate !== undefined) return [[`${direction}Rate`, rate]];
     throw new NetplugError(

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { foreignRecord } from '../base/foreign-record.ts';
+import { MIRROR_ANNOTATION } from '../model/annotation-keys.ts';
 
 const metadata = v.looseObject({
   name: v.string(),
@@ -97,7 +98,7 @@ export function readStatus(raw: unknown): ApiStatus | undefined {
 
 /** Reports whether the pod stands for a static pod of its node, which goes on when the kubelet creates another mirror pod for it. */
 export function isMirrorPod({ metadata }: ApiObject): boolean {
-  return metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
+  return metadata.annotations?.[MIRROR_ANNOTATION] !== undefined;
 }
 
 /** Returns the finalizers of the object: its deletion waits until there are none. */

@@ -1,8 +1,9 @@
+import { readAnnotations } from '../model/annotation-keys.ts';
 import type { PodFacts } from '../model/pod.ts';
 import { type ApiObject, isLeaving } from './objects.ts';
 import { type MirrorPorts, ObjectMirror } from './object-mirror.ts';
 import type { OrchApi } from './orch-api.ts';
-import { NAMESPACES, PODS, podsOf } from './paths.ts';
+import { ALL_NAMES, NAMESPACES, PODS, podsOf } from './paths.ts';
 import { ownFactsOf, readPodFacts } from './read-facts.ts';
 
 /** A pod as the runtime names it. */
@@ -30,8 +31,8 @@ export class PodWatcher {
     // Of a namespace only metadata is asked for, and of that only annotations are kept.
     this.#namespaces = new ObjectMirror(ports, {
       collection: NAMESPACES,
-      options: { only: 'names' },
-      keep: ({ metadata }) => metadata.annotations ?? NONE,
+      options: ALL_NAMES,
+      keep: ({ metadata }) => readAnnotations(metadata.annotations),
     });
   }
 
@@ -52,9 +53,6 @@ export class PodWatcher {
     return readPodFacts(this.#api, pod, signal);
   }
 }
-
-/** Shared by all namespaces without annotations. */
-const NONE: PodFacts['namespaceAnnotations'] = {};
 
 function keptPod(pod: ApiObject): KeptPod {
   return { facts: ownFactsOf(pod), isLeaving: isLeaving(pod) };

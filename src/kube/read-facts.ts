@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { NetplugError } from '../base/errors.ts';
+import { readAnnotations } from '../model/annotation-keys.ts';
 import type { PodFacts, PodPort } from '../model/pod.ts';
 import { type Cidr, tryReadCidr } from '../net/cidr.ts';
 import type { ApiObject } from './objects.ts';
@@ -35,7 +36,7 @@ export async function readPodFacts(
     insist(api.get({ ...PODS, namespace }, name, signal), `pod "${namespace}/${name}"`),
     insist(api.get(NAMESPACES, namespace, signal), `namespace "${namespace}"`),
   ]);
-  return { ...ownFactsOf(pod), namespaceAnnotations: space.metadata.annotations ?? {} };
+  return { ...ownFactsOf(pod), namespaceAnnotations: readAnnotations(space.metadata.annotations) };
 }
 
 /** Returns the facts that the pod itself states. */
@@ -48,7 +49,7 @@ export function ownFactsOf({ metadata, ...pod }: ApiObject): Omit<PodFacts, 'nam
     name: metadata.name,
     uid: metadata.uid ?? '',
     labels: metadata.labels ?? {},
-    annotations: metadata.annotations ?? {},
+    annotations: readAnnotations(metadata.annotations),
     serviceAccount: spec.serviceAccountName,
     nodeName: spec.nodeName,
     ports: [...sidecars, ...spec.containers].flatMap(({ ports }) => ports.flatMap(portOf)),

@@ -119,8 +119,11 @@ export class Requester {
   }
 
   /** Waits before a watch resumes. */
-  async rest(end: StreamEnd, signal: AbortSignal): Promise<void> {
-    await this.#wait(resumeDelayMs(end, this.#parts.random), signal, 'a watch ended');
+  async rest(
+    end: StreamEnd,
+    { objects = 0, signal }: { readonly objects?: number; readonly signal: AbortSignal },
+  ): Promise<void> {
+    await this.#wait(resumeDelayMs(end, this.#parts.random, objects), signal, 'a watch ended');
   }
 
   /** Returns the lifetime that a watch asks for, in seconds. */

@@ -35,7 +35,12 @@ export interface RelayListener {
 
 /** Starts the watch behind a shared watch: after the version `from`, or with a list. */
 export type StartWatch = (
-  options: { readonly from: string | undefined; readonly onStream: (state: StreamState) => void },
+  options: {
+    readonly from: string | undefined;
+    /** Whether a list may not be older than the call. */
+    readonly isFresh: boolean;
+    readonly onStream: (state: StreamState) => void;
+  },
   signal: AbortSignal,
 ) => AsyncIterable<WatchEvent>;
 
@@ -136,7 +141,7 @@ class SharedWatch {
   #admit(follower: Follower, isFresh: boolean): void {
     if (this.#isOpen) follower.onStream('opened');
     if (isFresh) {
-      this.#watch(undefined);
+      this.#watch(undefined, { isFresh });
       return;
     }
     if (this.#version === undefined) {
@@ -148,20 +153,23 @@ class SharedWatch {
   }
 
   /** Starts the own watch, in place of the relay or of the own watch before. */
-  #watch(from: string | undefined): void {
+  #watch(from: string | undefined, { isFresh } = { isFresh: false }): void {
     this.#own?.abort();
     if (this.#isOpen) this.#note('broken');
     this.#own = new AbortController();
     this.#isListing = from === undefined;
-    void this.#run(from, this.#own.signal);
+    void this.#run({ from, isFresh }, this.#own.signal);
   }
 
-  async #run(from: string | undefined, signal: AbortSignal): Promise<void> {
+  async #run(
+    begin: { readonly from: string | undefined; readonly isFresh: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
     const onStream = (state: StreamState): void => {
       if (!signal.aborted) this.#note(state);
     };
     try {
-      for await (const event of this.#watched.start({ from, onStream }, signal)) {
+      for await (const event of this.#watched.start({ ...begin, onStream }, signal)) {
         if (signal.aborted) return;
         this.#isListing = false;
         this.#apply(event);

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { fromPod } from '../model/from-kubernetes/pod.ts';
-import { NAMESPACES, PODS } from './paths.ts';
+import { ENDPOINT_SLICES, KUBERNETES_POLICIES, NAMESPACES, PODS, SERVICE_ACCOUNTS } from './paths.ts';
 import { ownFactsOf } from './read-facts.ts';
 import { trimmedObject } from './trimmed-object.ts';
 
@@ -30,7 +30,40 @@ it('keeps of a pod what calls and policy read, and little else', () => {
   expect(JSON.stringify(trimmed).length).toBeLessThan(500);
 });
 
+it('keeps of the ports of a pod those that rules can name, and host ports', () => {
+  const many = Array.from({ length: 1000 }, (_, index) => ({ containerPort: index + 1 }));
+  const containers = [{ name: 'main', ports: [...many, ...ports, { containerPort: 9, hostPort: 9 }] }];
+  const trimmed = trimmedObject(PODS, { ...pod, spec: { ...pod.spec, containers } });
+  expect(trimmed['spec']).toMatchObject({ containers: [{ ports: [...ports, { containerPort: 9, hostPort: 9 }] }] });
+});
+
 it('keeps of other objects all but the managers of their fields', () => {
   const { managedFields: _, ...metadata } = pod.metadata;
   expect(trimmedObject(NAMESPACES, pod)).toEqual({ ...pod, metadata });
+});
+
+it.each([PODS, NAMESPACES, SERVICE_ACCOUNTS, KUBERNETES_POLICIES, ENDPOINT_SLICES])(
+  'keeps of $plural no more than a few kilobytes of annotations, whatever users write',
+  (collection) => {
+    const others = Object.fromEntries(
+      Array.from({ length: 100 }, (_, index) => [`a${String(index)}`, 'x'.repeat(2000)]),
+    );
+    const annotations = {
+      ...others,
+      'cni.netplug/anything': 'x'.repeat(20_000),
+      'cni.netplug/ipv4pools': '["blue"]',
+      'cni.netplug/ipAddrs': `["${'1'.repeat(20_000)}"]`,
+    };
+    const { metadata } = trimmedObject(collection, { ...pod, metadata: { ...pod.metadata, annotations } });
+    expect(metadata.annotations).toMatchObject({ 'cni.netplug/ipv4pools': '["blue"]' });
+    expect(JSON.stringify(metadata).length).toBeLessThan(5000);
+    // A call finds the value that was cut, and refuses it.
+    expect(Object.keys(metadata.annotations ?? {})).toEqual(['cni.netplug/ipv4pools', 'cni.netplug/ipAddrs']);
+  },
+);
+
+it('keeps the annotations of what only netplug and administrators write', () => {
+  const annotations = { 'netplug/borrowed': '{}', other: 'x' };
+  const metadata = { name: '10-0-0-0-26', annotations };
+  expect(trimmedObject({ group: 'netplug.io', version: 'v3', plural: 'ipblocks' }, { metadata })).toEqual({ metadata });
 });

@@ -1,28 +1,49 @@
 import { ownValue } from '../base/own-value.ts';
+import { readAnnotations } from '../model/annotation-keys.ts';
 import type { ApiObject } from './objects.ts';
-import { type Collection, PODS } from './paths.ts';
+import { type Collection, ENDPOINT_SLICES, KUBERNETES_POLICIES, NAMESPACES, PODS, SERVICE_ACCOUNTS } from './paths.ts';
 
+/** Kinds that tenants write. What they write into annotations must not decide how much memory a process takes. */
+const WRITTEN_BY_TENANTS = new Set(
+  [PODS, NAMESPACES, SERVICE_ACCOUNTS, KUBERNETES_POLICIES, ENDPOINT_SLICES].map(nameOf),
+);
 const POD_SPEC = ['nodeName', 'hostNetwork', 'serviceAccountName'];
-const CONTAINER = ['restartPolicy', 'ports'];
 const POD_STATUS = ['phase', 'podIP', 'podIPs'];
 
 /**
  * Returns the part of an object that is worth caching: without the managers of its fields, which are often longer than the
- * fields, and of a pod only what netplug reads.
+ * fields, of a kind that tenants write only the annotations that netplug reads, and of a pod only what netplug reads.
  */
-export function trimmedObject({ plural, group }: Collection, { metadata, ...object }: ApiObject): ApiObject {
-  const { managedFields: _, ...kept } = metadata;
-  if (plural !== PODS.plural || group !== PODS.group) return { metadata: kept, ...object };
+export function trimmedObject(collection: Collection, { metadata, ...object }: ApiObject): ApiObject {
+  const { managedFields: _, annotations, ...rest } = metadata;
+  const isOfTenants = WRITTEN_BY_TENANTS.has(nameOf(collection));
+  const read = isOfTenants ? readAnnotations(annotations) : annotations;
+  const isBare = read === undefined || (isOfTenants && Object.keys(read ?? {}).length === 0);
+  const kept = isBare ? rest : { ...rest, annotations: read };
+  if (nameOf(collection) !== nameOf(PODS)) return { metadata: kept, ...object };
   const { spec, status } = object as { readonly spec?: unknown; readonly status?: unknown };
   const containers = (name: string): object => {
     const listed = isRecord(spec) ? ownValue(spec, name) : undefined;
-    return Array.isArray(listed) ? { [name]: listed.map((container) => pick(container, CONTAINER)) } : {};
+    return Array.isArray(listed) ? { [name]: listed.map(trimmedContainer) } : {};
   };
   return {
     metadata: kept,
     spec: { ...pick(spec, POD_SPEC), ...containers('containers'), ...containers('initContainers') },
     status: pick(status, POD_STATUS),
   };
+}
+
+/** Rules know ports by name, and host ports. Users may declare any number of others. */
+function trimmedContainer(container: unknown): object {
+  const { ports, ...kept } = pick(container, ['restartPolicy', 'ports']) as { readonly ports?: unknown };
+  if (!Array.isArray(ports)) return kept;
+  const isRead = (port: unknown): boolean =>
+    isRecord(port) && (port['name'] !== undefined || port['hostPort'] !== undefined);
+  return { ...kept, ports: ports.filter(isRead) };
+}
+
+function nameOf({ plural, group }: Collection): string {
+  return `${plural}.${group}`;
 }
 
 function pick(from: unknown, names: readonly string[]): object {

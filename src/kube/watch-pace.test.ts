@@ -41,6 +41,12 @@ describe('5 000 agents that lose the API server at the same moment', () => {
     expect(Math.max(...times)).toBeLessThan(lastMs);
   });
 
+  it('list thousands of objects again at times that are far apart', () => {
+    const times = Array.from({ length: AGENTS }, (_, seed) => resumeDelayMs('forgotten', seededRandom(seed), 20_000));
+    expect(fullest(times)).toBeLessThan(0.006);
+    expect(Math.max(...times)).toBeLessThan(30_200);
+  });
+
   it('renew their watches at different times', () => {
     const times = Array.from({ length: AGENTS }, (_, seed) => 1000 * watchTimeoutS(seededRandom(seed)));
     expect(fullest(times)).toBeLessThan(0.01);

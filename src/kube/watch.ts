@@ -89,7 +89,7 @@ export async function* followChanges(
     if (signal.aborted || hasLost) return;
     const endedMs = requester.monotonicMs();
     lostMs = end === 'broken' || endedMs < dueMs ? endedMs : undefined;
-    await requester.rest(end, signal);
+    await requester.rest(end, { signal });
   }
 }
 

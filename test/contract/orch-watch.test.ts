@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { OrchApi, type OrchApiOptions } from '../../src/kube/orch-api.ts';
+import { ALL_NAMES, PODS, podsOf, RUN_PODS } from '../../src/kube/paths.ts';
 import { API_LIMITS } from '../../src/kube/requester.ts';
 import type { WatchEvent } from '../../src/kube/watch.ts';
 import { Http2Transport } from '../../src/kube/http2-transport.ts';
@@ -64,8 +65,8 @@ describe('a watch of the API of the orchestrator', () => {
     expect(await last).toBe('over');
   });
 
-  it('lists in small pages, so that each is decoded in one turn of the event loop', async () => {
-    const names = Array.from({ length: 30 }, (_, index) => `pool-${String(index).padStart(2, '0')}`);
+  it('lists in pages of hundreds, so that each is decoded in one short turn of the event loop', async () => {
+    const names = Array.from({ length: 260 }, (_, index) => `pool-${String(index).padStart(3, '0')}`);
     for (const name of names) await create(name);
     const asked: string[] = [];
     await using watching = new OrchApi(
@@ -76,6 +77,48 @@ describe('a watch of the API of the orchestrator', () => {
     const watch = watching.watch(POOLS, {}, ending.signal);
     expect(await next(watch)).toBe(['all', ...names].join(' '));
     expect(asked).toEqual(['list ippools', 'list ippools']);
+    ending.abort();
+  });
+
+  it('lists from the watch cache of the API server, not from its datastore, what every agent lists', async () => {
+    await create('a');
+    for (const { isCached } of [RUN_PODS, podsOf('n1'), ALL_NAMES]) expect(isCached).toBe(true);
+    const cached = async (): Promise<string> => {
+      const ending = new AbortController();
+      const found = await next(api.watch(POOLS, { isCached: true }, ending.signal));
+      ending.abort();
+      return found;
+    };
+    await expect.poll(cached).toBe('all a');
+    const stored = async (): Promise<number> => {
+      const lines = (await server.kubectl('get', '--raw', '/metrics')).split('\n');
+      const counts = lines.filter((line) => /^apiserver_storage_list_total{.*ippools/.test(line));
+      return counts.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+    };
+    const before = await stored();
+    for (let agent = 0; agent < 5; agent += 1) {
+      const ending = new AbortController();
+      expect(await next(api.watch(POOLS, { isCached: true }, ending.signal))).toBe('all a');
+      ending.abort();
+    }
+    expect((await stored()) - before).toBe(0);
+  });
+
+  it('of pods has none that are on no node or have finished: they are not watched', async () => {
+    await server.putPod({ namespace: 'shop', name: 'own', node: 'n1' });
+    const path = '/api/v1/namespaces/shop/pods';
+    const spec = { nodeSelector: { never: 'matches' }, containers: [{ name: 'c', image: 'i' }] };
+    const annotations = { a: 'x'.repeat(200_000) };
+    await server.call('POST', path, { body: { metadata: { name: 'fat', annotations }, spec } });
+    const ending = new AbortController();
+    const watch = api.watch(PODS, RUN_PODS, ending.signal);
+    expect(await next(watch)).toBe('all own');
+    const target = { apiVersion: 'v1', kind: 'Node', name: 'n1' };
+    await server.call('POST', `${path}/fat/binding`, { body: { metadata: { name: 'fat' }, target } });
+    expect(await next(watch)).toBe('changed fat');
+    const type = 'application/merge-patch+json';
+    await server.call('PATCH', `${path}/fat/status`, { type, body: { status: { phase: 'Failed' } } });
+    expect(await next(watch)).toBe('deleted fat');
     ending.abort();
   });
 

@@ -1,5 +1,5 @@
 import type { ClusterFacts } from '../../../checks/cluster-facts.ts';
-import { ANNOTATIONS } from '../../../config/annotations.ts';
+import { ANNOTATIONS } from '../../../model/annotation-keys.ts';
 import { ALLOWING_LABEL } from '../../../install/cluster/admission/annotation-policies.ts';
 import { AGENT_SET, SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import { isAccountAllowed } from '../../../kube/access-review.ts';

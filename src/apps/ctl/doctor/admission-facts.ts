@@ -1,5 +1,5 @@
 import { reasonOf } from '../../../base/errors.ts';
-import { ANNOTATIONS } from '../../../config/annotations.ts';
+import { ANNOTATIONS } from '../../../model/annotation-keys.ts';
 import type { OrchSettings } from '../../../config/connection.ts';
 import type { Netconf } from '../../../config/netconf.ts';
 import type { EnforcedPolicy } from '../../../kube/admission-policies.ts';

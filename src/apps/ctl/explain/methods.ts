@@ -3,7 +3,7 @@ import type { AssignRequest } from '../../../ipam/assign.ts';
 import type { ChosenBy } from '../../../model/ip-block.ts';
 import { type Family, formatAddress } from '../../../net/address.ts';
 import { formatCidr } from '../../../net/cidr.ts';
-import { ANNOTATIONS } from '../../../config/annotations.ts';
+import { ANNOTATIONS } from '../../../model/annotation-keys.ts';
 
 /** One row of the precedence table (specification, "Precedence of address-assignment methods"). */
 export interface Method {

@@ -1,7 +1,6 @@
 import { didYouMean, nearMiss, onlyNearMiss, sameLetters } from '../../../base/near-miss.ts';
 import { at, type Findings } from '../../../base/problem.ts';
-import { ANNOTATIONS } from '../../../config/annotations.ts';
-import { BANDWIDTH_ANNOTATIONS } from '../../../config/bandwidth.ts';
+import { ANNOTATIONS, BANDWIDTH_ANNOTATIONS } from '../../../model/annotation-keys.ts';
 import { CONTAINER_ID, POD_IPS } from '../../../model/notes.ts';
 
 export const POOL_ANNOTATIONS: readonly string[] = Object.values(ANNOTATIONS.pools);

@@ -1,8 +1,7 @@
 import type { Problem } from '../../../base/problem.ts';
 import { tryReadCidr } from '../../../net/cidr.ts';
 import { tryParseAddress } from '../../../net/address.ts';
-import { ANNOTATIONS } from '../../../config/annotations.ts';
-import { BANDWIDTH_ANNOTATIONS } from '../../../config/bandwidth.ts';
+import { ANNOTATIONS, BANDWIDTH_ANNOTATIONS } from '../../../model/annotation-keys.ts';
 import { readTextArray } from '../../../config/json-texts.ts';
 
 const POOL_KEYS: readonly string[] = Object.values(ANNOTATIONS.pools);

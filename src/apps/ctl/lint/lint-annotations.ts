@@ -1,8 +1,9 @@
 import { ownValue } from '../../../base/own-value.ts';
 import { type Findings, at, emptyFindings, showFound, type Warning } from '../../../base/problem.ts';
 import { isRecord } from '../../../model/read-schema.ts';
-import { ANNOTATIONS, inspectAnnotations } from '../../../config/annotations.ts';
-import { BANDWIDTH_ANNOTATIONS, bandwidthFaults } from '../../../config/bandwidth.ts';
+import { ANNOTATIONS, BANDWIDTH_ANNOTATIONS } from '../../../model/annotation-keys.ts';
+import { inspectAnnotations } from '../../../config/annotations.ts';
+import { bandwidthFaults } from '../../../config/bandwidth.ts';
 import { ALL_ANNOTATIONS, checkAnnotationKey, POOL_ANNOTATIONS } from './annotation-keys.ts';
 import { adviceOnValue } from './annotation-values.ts';
 import { type Remark, remarksOf } from '../../../config/remark.ts';
