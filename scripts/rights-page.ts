@@ -3,7 +3,7 @@ import type { Role } from '../src/install/cluster/rights/role-rule.ts';
 import { ROLE_LIST, type RoleName } from '../src/install/cluster/rights/role-table.ts';
 
 const STILL_ALLOWED = [
-  ['pods', 'change the annotations of netplug on its own pods, and nothing else of them'],
+  ['workloadendpoints', 'record, change and delete the endpoints of its own node'],
   ['nodes', 'change the annotations `netplug/…` and the condition `NetworkUnavailable` of its own Node'],
   [
     'ipblocks',
@@ -17,7 +17,7 @@ const STILL_ALLOWED = [
 
 const NODES = `## Restricting writes to the own node
 
-Roles cannot express "of its own node": with roles alone, the token of one node may change the notes on every pod, the status of every Node, every NetplugNode and every block. The admission policies of [manifests/node-restriction.yaml](../manifests/node-restriction.yaml) prevent that. Every installation applies them unless \`spec.admissionPolicies\` is \`Disabled\`.
+Roles cannot express "of its own node": with roles alone, the token of one node may change every endpoint, the status of every Node, every NetplugNode and every block. The admission policies of [manifests/node-restriction.yaml](../manifests/node-restriction.yaml) prevent that. Every installation applies them unless \`spec.admissionPolicies\` is \`Disabled\`.
 
 Each token must be bound to a node, like the tokens that Kubernetes mounts into pods; the policies refuse every write with other tokens of the two accounts. The agent logs such a token as \`store/unbound-token\`, also while no policy is in force, and so do \`/readyz\` of the agent and \`netplugctl doctor\`. Request a bound one with
 
@@ -33,7 +33,7 @@ The policies evaluate one object at a time, so they have these limits:
 
 - They do not restrict reads: every node reads all pods, namespaces, nodes and blocks.
 - They do not know the pools. A node may claim any range as its own block, also inside the block of another node.
-- They do not know the pods. A node may assign every free address.
+- They do not know the pods. A node may assign every free address, and record endpoints of any pod with any address.
 - They do not compare a NetplugNode with its Node. A node may publish labels, addresses and an AS number of its own choice for itself, and other nodes use them. \`netplugctl doctor\` reports it.
 - They do not compute hashes. A node that changes the block of another node may remove labels \`netplug/holder.…\` from it, and may damage the order of its free addresses (\`free\`). \`netplugctl doctor\` reports a block that can no longer be read.
 - They do not check whether a node is running: a node may take over the empty block of a running node, as netplug does when a pool has no free block.`;

@@ -22,6 +22,7 @@ import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { sharedWatchKey } from '../kube/orch-api.ts';
+import { ENDPOINTS, endpointsOf } from '../datastore/orch/endpoint-objects.ts';
 import { PODS, podsOf } from '../kube/paths.ts';
 import { SharedWatches } from '../kube/shared-watches.ts';
 import { threadFailures, ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
@@ -83,7 +84,12 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const watches = new SharedWatches();
   const findAccess = agentAccessIn(env);
   using pods = new WatchRelay(systemClock);
-  if (datastore.type === 'orch') watches.relay(sharedWatchKey(findAccess(datastore.orch), PODS, podsOf(node)), pods);
+  using endpoints = new WatchRelay(systemClock);
+  if (datastore.type === 'orch') {
+    const access = findAccess(datastore.orch);
+    watches.relay(sharedWatchKey(access, PODS, podsOf(node)), pods);
+    watches.relay(sharedWatchKey(access, ENDPOINTS, endpointsOf(node)), endpoints);
+  }
   const openStore = openStoreIn(env, {
     log,
     findAccess,
@@ -109,7 +115,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
         followed: { follow: (queries, options) => nodes.get(datastore).inner.follow(queries, options) },
         onRestart: () => metrics.countNetworkRestart(),
         onSettings: (changed) => (settings = changed),
-        pods,
+        relays: { pods, endpoints },
         reportOutage: async (message, signal) => {
           // The condition of a node that another plugin connects belongs to that plugin.
           if (networking === 'on')

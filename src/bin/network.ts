@@ -1,7 +1,7 @@
 import { constants, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import { type FromNetwork, isSharedQuery, type ToNetwork } from '../apps/agent/network-channel.ts';
+import { type FromNetwork, isSharedQuery, type RelayedObjects, type ToNetwork } from '../apps/agent/network-channel.ts';
 import { NodeNetwork } from '../apps/agent/network/node-network.ts';
 import { PolicyNetwork } from '../apps/agent/network/policy-network.ts';
 import { DeniedFlows } from '../apps/agent/network/policy/denied-flows.ts';
@@ -14,7 +14,7 @@ import { readHost, readHostLinks } from '../apps/agent/network/host/read-host-li
 import { PolicyEnforcement } from '../apps/agent/network/policy/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/host/read-attachments.ts';
 import { PodLinkFollower } from '../apps/agent/network/host/follow-pod-links.ts';
-import { relayPods } from '../apps/agent/network/relay-pods.ts';
+import { type RelayedKind, relayOwnObjects } from '../apps/agent/network/relay-own-objects.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
@@ -41,6 +41,8 @@ import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import { ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { OrchApi } from '../kube/orch-api.ts';
+import { ALL_ENDPOINTS, ENDPOINTS } from '../datastore/orch/endpoint-objects.ts';
+import { PODS, RUN_PODS } from '../kube/paths.ts';
 import { type RelayedEvent, SharedWatches } from '../kube/shared-watches.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
@@ -267,12 +269,18 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     findServers: async (signal) => {
       await servers.run(signal);
     },
-    relayPods: async (signal) => {
+    relayOwn: async (signal) => {
       await policy.switchedOn;
       if (signal.aborted || datastore.type !== 'orch') return;
       await using api = new OrchApi(findAccess(datastore.orch), { env, transport, watches });
-      const sendPods = (event: RelayedEvent): void => send({ kind: 'pods', event });
-      await relayPods({ ...base, api, send: sendPods }, node, signal);
+      const relay = async (of: RelayedObjects, kind: RelayedKind): Promise<void> => {
+        const sendEvent = (event: RelayedEvent): void => send({ kind: 'relayed', of, event });
+        await relayOwnObjects({ ...base, api, send: sendEvent }, { ...kind, node }, signal);
+      };
+      await Promise.all([
+        relay('pods', { collection: PODS, options: RUN_PODS, nodeField: 'nodeName' }),
+        relay('endpoints', { collection: ENDPOINTS, options: ALL_ENDPOINTS, nodeField: 'node' }),
+      ]);
     },
     onFollowed: (answer) => agent.receive(answer),
     onMessage: (listener) => process.on('message', (message) => listener(message as ToNetwork)), // only the agent sends

@@ -54,7 +54,6 @@ export class SharedStores implements AsyncDisposable {
 
 function sharedBy(store: CallStore, mutex: BoundedMutex, close: () => Promise<void>): CallStore {
   return {
-    ...(store.endpointsAreNotes === true ? { endpointsAreNotes: true } : {}),
     takeTurn: async (signal) => mutex.take(signal),
     isOlder: (version, than) => store.isOlder(version, than),
     readNodeView: async (node, endpoint, signal) => store.readNodeView(node, endpoint, signal),

@@ -4,8 +4,9 @@ import { unversioned } from '../datastore/stored-resource.ts';
 import type { AnyResource } from '../model/kinds.ts';
 import type { ResourceId } from '../model/resource-id.ts';
 import type { ServiceEndpoints } from '../model/service-endpoints.ts';
-import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import type { Delta, RecordCache } from './record-cache.ts';
+import { EndpointJoin } from '../model/join-endpoint.ts';
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Delta, RecordCache } from './record-cache.ts';
 
 /** The kinds that decide which traffic endpoints may have. */
 const POLICY_KINDS = [
@@ -42,9 +43,16 @@ export function policyQueries(): readonly Query[] {
   return [
     ...POLICY_KINDS.map((of) => ({ kind: 'resources', of }) as const),
     ...DERIVED_FROM.map((from) => ({ kind: 'derived-resources', from }) as const),
-    { kind: 'cluster-endpoints' },
+    { kind: 'pods' },
+    { kind: 'endpoints' },
     { kind: 'service-endpoints' },
   ];
+}
+
+/** What is known of the records. */
+export class PolicyCache {
+  readonly records = new RecordCache();
+  readonly endpoints = new EndpointJoin();
 }
 
 /**
@@ -53,14 +61,15 @@ export function policyQueries(): readonly Query[] {
  */
 export async function* followPolicyRecords(
   store: FollowStore,
-  cache: RecordCache,
+  cache: PolicyCache,
   signal: AbortSignal,
 ): AsyncGenerator<PolicyRecordChange> {
-  for await (const event of store.follow(policyQueries(), { signal })) {
-    const deltas = cache.apply(event);
+  const queries = policyQueries();
+  for await (const event of store.follow(queries, { signal })) {
+    const deltas = cache.records.apply(event);
     if (deltas.length === 0 && event.kind === 'changes') continue;
     yield {
-      records: deltas.flatMap(changeOf),
+      records: deltas.flatMap((delta) => changeOf(delta, queries[delta.after.query]?.kind, cache.endpoints)),
       problems: deltas.flatMap(({ before, after }) =>
         after.problem === undefined || after.problem === before?.problem ? [] : [after.problem],
       ),
@@ -68,17 +77,20 @@ export async function* followPolicyRecords(
   }
 }
 
-function changeOf({ before, after }: Delta): readonly PolicyRecord[] {
+function changeOf(
+  { before, after }: Delta,
+  from: Query['kind'] | undefined,
+  endpoints: EndpointJoin,
+): readonly PolicyRecord[] {
   switch (after.kind) {
     case 'resource': {
       const { which, value, problem } = after;
       return [{ kind: 'resource', which, value: value === undefined ? undefined : unversioned(value), problem }];
     }
     case 'endpoint': {
-      const ids = [before, after].flatMap((record) => (record?.kind === 'endpoint' ? (record.value ?? []) : []));
-      const keys = [...new Set(ids.map((endpoint) => endpointKey(endpointIdOf(endpoint))))];
-      const known = after.value === undefined ? undefined : endpointKey(endpointIdOf(after.value));
-      return keys.map((key) => ({ kind: 'endpoint', key, value: key === known ? after.value : undefined }));
+      const last = before?.kind === 'endpoint' ? before.value : undefined;
+      const joined = endpoints.take(from === 'pods' ? 'pods' : 'endpoints', { before: last, after: after.value });
+      return joined.map((each) => ({ kind: 'endpoint', ...each }));
     }
     case 'service':
       return [{ kind: 'service', key: after.key, value: after.value }];

@@ -36,9 +36,7 @@ export async function check(ports: CniPorts, source: AddressSource, call: CniCal
   if (difference !== undefined) throw mismatch(call, difference);
 
   const noted = endpointDifference(endpoint?.value.spec, planEndpoint(call, network).spec);
-  if (noted !== undefined && store.endpointsAreNotes !== true) throw mismatch(call, noted);
-  if (noted !== undefined)
-    ports.log.warning('endpoint annotation mismatched', { ...callFacts(call), difference: noted });
+  if (noted !== undefined) throw mismatch(call, noted);
   ports.log.info('pod checked', { ...callFacts(call), ...stopwatch.facts() });
 }
 

@@ -46,7 +46,7 @@ function planRecord(call: CniCall, network: PodNetwork, at: string): AttachmentR
   };
 }
 
-/** Reports whether a later agent cannot read the endpoint: the API of the orchestrator has the main interfaces of pods only. */
+/** Reports whether the attachment is no pod of the API, by whose main interface a later agent would find it. */
 function needsEndpoint({ pod, attachment, config }: CniCall): boolean {
   return config.datastore.type === 'orch' && (pod === undefined || attachment.ifName !== MAIN_INTERFACE);
 }

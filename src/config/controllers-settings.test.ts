@@ -6,14 +6,14 @@ const running = (...given: Parameters<typeof controllersSettings>): string[] => 
 ];
 
 describe('the controllers that run', () => {
-  it('are all of them on etcd unless a setting switches one off, and that of nodes alone on the API [auth-api]', () => {
+  it('are all of them on etcd unless a setting switches one off, and those of endpoints and nodes on the API [auth-api]', () => {
     expect(running({}, 'kvv3')).toEqual(['policy', 'profile', 'workloadendpoint', 'node']);
     expect(running({}, 'kvv3', { controllers: { profile: { state: 'Disabled' } } })).toEqual([
       'policy',
       'workloadendpoint',
       'node',
     ]);
-    expect(running({}, 'orch')).toEqual(['node']);
+    expect(running({}, 'orch')).toEqual(['workloadendpoint', 'node']);
   });
 
   it('are those of ENABLED_CONTROLLERS rather than those of the ControllersConfiguration', () => {

@@ -36,10 +36,10 @@ export interface ControllersSettings {
 
 const LEAK_GRACE_MS = 15 * 60_000;
 
-/** The controllers with work on a datastore. On the API the agents read what the others would copy. */
+/** The controllers with work on a datastore. On the API the agents read policies and profiles where users write them. */
 export const CONTROLLERS_ON: Readonly<Record<Datastore['type'], readonly ControllerName[]>> = {
   kvv3: CONTROLLER_NAMES,
-  orch: ['node'],
+  orch: ['workloadendpoint', 'node'],
 };
 
 const FIELDS = {

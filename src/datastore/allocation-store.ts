@@ -106,8 +106,8 @@ export interface EndpointListing {
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
   readonly problems: readonly string[];
   /**
-   * Where endpoints are annotations of pods: uids of the existing pods by `namespace/name`, undefined for mirror pods. A missing or different
-   * annotation proves nothing about the addresses of the pod.
+   * Where blocks and endpoints are not written at once: uids of the existing pods by `namespace/name`, undefined for mirror pods.
+   * A missing endpoint proves nothing about the addresses of a pod that exists. Only of all nodes.
    */
   readonly pods?: ReadonlyMap<string, string | undefined>;
 }
@@ -123,9 +123,6 @@ export interface StoreTurn extends Disposable {
 
 /** Blocks, the addresses in them, and endpoints: everything that an assignment or a release reads and writes. */
 export interface AllocationStore {
-  /** Set where endpoints are annotations of pods, which may be missing and which the owner of the pod may change. */
-  readonly endpointsAreNotes?: true;
-
   /** Reports whether a version was written before another one of the same record; false where versions have no order. */
   isOlder(version: string, than: string): boolean;
 

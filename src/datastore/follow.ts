@@ -17,13 +17,13 @@ export type Query =
   | { readonly kind: 'node-blocks'; readonly node: NodeName }
   /** Owner and borrowed addresses of each block. An assignment by the owner changes at most the version of the record. */
   | { readonly kind: 'block-routes' }
-  /** The workload endpoints of the node. */
-  | { readonly kind: 'endpoints'; readonly node: NodeName }
+  /** The workload endpoints of the node, or of all nodes, as the plugin and the agent of each node have recorded them. */
+  | { readonly kind: 'endpoints'; readonly node?: NodeName }
   /**
-   * The workload endpoints of all nodes, for policy. Where the orchestrator has pods, they are made from its pods: their labels,
-   * ports and service accounts are current, and a finished pod has no addresses.
+   * The pods of the orchestrator, as endpoints: labels, ports and service accounts are current, addresses are those that
+   * kubelets report. None on a datastore that is not the orchestrator's.
    */
-  | { readonly kind: 'cluster-endpoints' }
+  | { readonly kind: 'pods' }
   /** Resources derived from Kubernetes objects. */
   | { readonly kind: 'derived-resources'; readonly from: DerivedFrom }
   /** The endpoints of the orchestrator's services. */

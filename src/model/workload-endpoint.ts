@@ -18,8 +18,8 @@ export interface WorkloadEndpointSpec {
   readonly mac: string;
   /** /32 and /128 CIDRs. */
   readonly ipNetworks: readonly string[];
-  /** Set while only an annotation, which users can write, says that the pod has the addresses. Never stored. */
-  readonly areAddressesUnconfirmed?: true;
+  /** The kubelet of the node reports the addresses. Never stored. */
+  readonly areAddressesReported?: true;
   /** The pod is being deleted: another pod may have its addresses soon. Never stored. */
   readonly isTerminating?: true;
   readonly ipv4Gateway?: string;
@@ -109,6 +109,22 @@ export function isEndpointOf(endpoint: WorkloadEndpoint, holder: Allocation): bo
 /** Returns a unique text for the endpoint, for use as a map key. */
 export function endpointKey({ node, namespace, name }: EndpointId): string {
   return JSON.stringify([node, namespace, name]);
+}
+
+/** Returns the endpoint with what users decide of its pod, and may change while it runs: labels, ports and profiles. */
+export function withContentOf(endpoint: WorkloadEndpoint, { metadata, spec }: WorkloadEndpoint): WorkloadEndpoint {
+  const { profiles, ports, serviceAccountName } = spec;
+  const { ports: _ports, serviceAccountName: _account, ...rest } = endpoint.spec;
+  return {
+    ...endpoint,
+    metadata: { ...endpoint.metadata, labels: metadata.labels ?? {} },
+    spec: {
+      ...rest,
+      profiles,
+      ...(ports === undefined ? {} : { ports }),
+      ...(serviceAccountName === undefined ? {} : { serviceAccountName }),
+    },
+  };
 }
 
 export function isSameSpec(a: WorkloadEndpoint, b: WorkloadEndpoint): boolean {

@@ -230,7 +230,7 @@ describe('the custom resources of netplug', () => {
     return rights.map((line) => line.replace(/\[(.*)\]/, (_, verbs: string) => inOrder(verbs))).sort();
   };
 
-  it('are the only objects that the plugin may write, beside notes on the status of pods and warnings', async () => {
+  it('are the only objects that the plugin may write, beside warnings', async () => {
     expect(await rightsOf('netplug-cni')).toEqual([
       'clusterinformations.netplug.io [get]',
       'events [create]',
@@ -240,12 +240,12 @@ describe('the custom resources of netplug', () => {
       'ipreservations.netplug.io [list]',
       'namespaces [get]',
       'nodes [get]',
-      'pods [get list]',
-      'pods/status [patch]',
+      'pods [get]',
+      'workloadendpoints.netplug.io [create delete get list update]',
     ]);
   });
 
-  it('are the only objects that the agent may write, beside notes on the status of pods and nodes and warnings', async () => {
+  it('are the only objects that the agent may write, beside notes on the status of nodes and warnings', async () => {
     expect(await rightsOf('netplug-agent')).toEqual([
       'agentconfigurations.netplug.io [list watch]',
       'bgpconfigurations.netplug.io [list watch]',
@@ -268,9 +268,9 @@ describe('the custom resources of netplug', () => {
       'nodes [get list watch]',
       'nodes/status [patch]',
       'pods [get list watch]',
-      'pods/status [patch]',
       'profiles.netplug.io [list watch]',
       'serviceaccounts [list watch]',
+      'workloadendpoints.netplug.io [create delete get list update watch]',
     ]);
   });
 

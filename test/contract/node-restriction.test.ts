@@ -7,6 +7,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { keepClusterInformation } from '../../src/datastore/keep-cluster-information.ts';
+import { endpointObject } from '../../src/datastore/orch/endpoint-objects.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
@@ -29,9 +30,8 @@ const BLOCKS = '/apis/netplug.io/v3/ipblocks';
 const POOL = poolOf('small', '10.66.0.0/29', { blockSize: 30 });
 const [a, b] = [nodeName('node-a'), nodeName('node-b')];
 const [FIRST, SECOND] = ['10.66.0.0/30', '10.66.0.4/30'];
-const PODS = '/api/v1/namespaces/shop/pods';
 const NETPLUG_NODES = '/apis/netplug.io/v3/netplugnodes';
-const NOTE = { metadata: { annotations: { 'cni.netplug/endpoint.eth0': '{}' } } };
+const ENDPOINTS = '/apis/netplug.io/v3/workloadendpoints';
 
 const scope = new AsyncDisposableStack();
 let server: OrchApiServer;
@@ -55,10 +55,9 @@ beforeAll(async () => {
   tokens.set('agent', await server.callerToken('agent'));
   await server.putNamespace('shop');
   await server.apply(await readFile(join(import.meta.dirname, '../../manifests/node-restriction.yaml'), 'utf8'));
-  await server.putPod({ namespace: 'shop', name: 'probe', node: a });
   const isOn = async (): Promise<boolean> => {
     const writes = [
-      as('agent', 'PATCH', `${PODS}/probe/status`, NOTE, MERGE),
+      as('agent', 'POST', ENDPOINTS, endpointOf('probe', a)),
       as('agent', 'PATCH', `/api/v1/nodes/${a}/status`, { metadata: { annotations: { 'netplug/x': 'y' } } }, MERGE),
       as('agent', 'POST', BLOCKS, blockOf('10.99.0.0/30', a)),
       as('agent', 'POST', '/apis/netplug.io/v3/clusterinformations', clusterInformation({})),
@@ -73,10 +72,10 @@ afterAll(async () => scope.disposeAsync());
 
 beforeEach(async () => {
   // Not the nodes: tokens are bound to them.
-  const kinds = ['ipblocks', 'ippools', 'clusterinformations', 'netplugnodes'].map(
+  const kinds = ['ipblocks', 'ippools', 'clusterinformations', 'netplugnodes', 'workloadendpoints'].map(
     (plural) => `/apis/netplug.io/v3/${plural}`,
   );
-  for (const path of [`${PODS}?gracePeriodSeconds=0`, ...kinds]) await server.call('DELETE', path);
+  for (const path of kinds) await server.call('DELETE', path);
   await server.call('POST', '/apis/netplug.io/v3/ippools', { body: POOL });
 });
 
@@ -114,6 +113,17 @@ function blockOf(cidr: string, node: string, more: object = {}): Json {
   const labels = { 'netplug/node': node };
   const spec = { format: 1, cidr, node, slots: {}, free: '0-3', ...more };
   return { apiVersion: 'netplug.io/v3', kind: 'IPBlock', metadata: { name, labels }, spec };
+}
+
+function endpointOf(name: string, node: NodeName): Json {
+  const spec = { orchestrator: 'orch', node, network: 'net', containerID: 'c', pod: name, endpoint: 'eth0' } as const;
+  const links = { interfaceName: 'npl0', mac: '', ipNetworks: ['10.66.0.1/32'], profiles: [], ipam: 'netplug-ipam' };
+  return endpointObject({
+    apiVersion: 'netplug.io/v3',
+    kind: 'WorkloadEndpoint',
+    metadata: { name, namespace: 'shop' },
+    spec: { ...spec, ...links },
+  });
 }
 
 function clusterInformation(spec: object): object {
@@ -269,22 +279,32 @@ describe('with the policies that restrict nodes, a node', () => {
     expect(await as(`plugin ${a}`, 'DELETE', pathOf(cidr))).toMatchObject({ status: 200 });
   });
 
-  it('writes annotations on its own pods only', async () => {
-    await server.putPod({ namespace: 'shop', name: 'p', node: a, labels: { app: 'p' } });
+  it('records endpoints of its own node only, and writes nothing to pods', async () => {
+    await server.putPod({ namespace: 'shop', name: 'p', node: a });
+    const own = endpointOf('p', a);
+    const home = `${ENDPOINTS}/${own.metadata.name}`;
+    const taken = { ...own, spec: { ...own.spec, node: b } };
     for (const program of ['plugin', 'agent']) {
-      const write = async (node: string, body: object): ReturnType<typeof as> =>
-        as(`${program} ${node}`, 'PATCH', `${PODS}/p/status`, body, MERGE);
-      expect(await write(a, NOTE)).toMatchObject({ status: 200 });
-      await expectRefused(write(b, NOTE), 'the pod is not on node "node-b"');
-      for (const change of [
-        { metadata: { annotations: { 'cni.netplug/floatingIPs': '[]' } } },
-        { metadata: { labels: { app: 'q' } } },
-        { status: { podIP: '10.0.0.1', podIPs: [{ ip: '10.0.0.1' }] } },
-        { status: { phase: 'Failed' } },
-      ])
-        await expectRefused(write(a, change), 'changes nothing of a pod but its own annotations');
+      await expectRefused(as(`${program} ${b}`, 'POST', ENDPOINTS, own), 'the endpoint is not of node "node-b"');
+      expect(await as(`${program} ${a}`, 'POST', ENDPOINTS, own)).toMatchObject({ status: 201 });
+      const now = await server.call('GET', home);
+      expect(await as(`${program} ${a}`, 'PUT', home, { ...now, spec: { ...own.spec, mac: 'x' } })).toMatchObject({
+        status: 200,
+      });
+      const last = await server.call('GET', home);
+      for (const node of [a, b])
+        await expectRefused(
+          as(`${program} ${node}`, 'PUT', home, { ...last, spec: taken.spec }),
+          `the endpoint is not of node "${node}"`,
+        );
+      await expectRefused(as(`${program} ${b}`, 'DELETE', home), 'the endpoint is not of node "node-b"');
+      expect(await as(`${program} ${a}`, 'DELETE', home)).toMatchObject({ status: 200 });
+      const note = { metadata: { annotations: { 'cni.netplug/podIPs': '10.0.0.1/32' } } };
+      for (const path of ['p', 'p/status']) {
+        const at = `/api/v1/namespaces/shop/pods/${path}`;
+        expect(await as(`${program} ${a}`, 'PATCH', at, note, MERGE)).toMatchObject({ status: 403 });
+      }
     }
-    expect((await server.call('GET', `${PODS}/p`)).metadata).toMatchObject({ labels: { app: 'p' }, ...NOTE.metadata });
   });
 
   it('writes what concerns netplug to its own Node and to no other', async () => {
@@ -360,8 +380,7 @@ describe('with the policies that restrict nodes, a node', () => {
   });
 
   it('is known by its token: one that is bound to no node writes nothing, and that of a Node that is gone is refused', async () => {
-    await server.putPod({ namespace: 'shop', name: 'p', node: a });
-    await expectRefused(as('agent', 'PATCH', `${PODS}/p/status`, NOTE, MERGE), 'the token is bound to no node');
+    await expectRefused(as('agent', 'POST', ENDPOINTS, endpointOf('p', a)), 'the token is bound to no node');
     await expectRefused(as('agent', 'POST', BLOCKS, blockOf(FIRST, a)), 'the token is bound to no node');
     await server.call('DELETE', `/api/v1/nodes/${a}`);
     const refused = async (): Promise<boolean> => (await as(`agent ${a}`, 'GET', BLOCKS)).status === 401;

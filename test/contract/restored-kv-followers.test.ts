@@ -7,8 +7,7 @@ import { type Feed, Observed } from '../../src/apps/controllers/observed.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
-import { followPolicyRecords } from '../../src/cache/policy-records.ts';
-import { RecordCache } from '../../src/cache/record-cache.ts';
+import { followPolicyRecords, PolicyCache } from '../../src/cache/policy-records.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
@@ -45,10 +44,10 @@ const settings: AnyResource = {
 };
 
 function policies(store: Store): Following {
-  const cache = new RecordCache();
+  const cache = new PolicyCache();
   return {
     names: () =>
-      [...cache.records()].flatMap((record) => {
+      [...cache.records.records()].flatMap((record) => {
         const name = record.kind === 'resource' ? record.which.name : '';
         return name === policy.metadata.name ? [name] : [];
       }),

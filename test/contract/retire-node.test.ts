@@ -22,8 +22,6 @@ import { startOrchApiServer } from '../support/orch-datastore.ts';
 
 interface Fixture extends AsyncDisposable {
   open(): Store;
-  /** The endpoint as the datastore takes it, with the pod that it may need. */
-  endpointOf(endpoint: WorkloadEndpoint): Promise<WorkloadEndpoint>;
 }
 
 const FIXTURES: Readonly<Record<'kv' | 'orch', () => Promise<Fixture>>> = {
@@ -32,7 +30,6 @@ const FIXTURES: Readonly<Record<'kv' | 'orch', () => Promise<Fixture>>> = {
     const endpoints = { from: 'list', urls: [etcd.url] } as const;
     return {
       open: () => openKvStore({ endpoints, keyFile: undefined, certFile: undefined, caCertFile: undefined }),
-      endpointOf: async (endpoint) => Promise.resolve(endpoint),
       [Symbol.asyncDispose]: async () => etcd[Symbol.asyncDispose](),
     };
   },
@@ -41,7 +38,6 @@ const FIXTURES: Readonly<Record<'kv' | 'orch', () => Promise<Fixture>>> = {
     const path = await server.callerConfig('admin tool');
     return {
       open: () => openOrchStore({ from: 'file', path }),
-      endpointOf: async (endpoint) => server.podOf(endpoint),
       [Symbol.asyncDispose]: async () => server[Symbol.asyncDispose](),
     };
   },
@@ -88,12 +84,12 @@ describe.each(['kv', 'orch'] as const)('retiring a node on %s', (datastore) => {
       interfaceName: '',
       mac: '0a:00:00:00:00:01',
     } as const;
-    const written = await fixture.endpointOf({
+    const written: WorkloadEndpoint = {
       apiVersion: 'netplug.io/v3',
       kind: 'WorkloadEndpoint',
       metadata: { name },
       spec: { ...spec, ipNetworks: [], profiles: [], ipam: 'netplug-ipam' },
-    });
+    };
     expect(await store.commit([{ kind: 'put-endpoint', endpoint: written }], signal)).toBe('committed');
   };
 

@@ -1,12 +1,14 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { followPolicyRecords, type PolicyRecord } from '../../src/cache/policy-records.ts';
-import { RecordCache } from '../../src/cache/record-cache.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { followPolicyRecords, PolicyCache, type PolicyRecord } from '../../src/cache/policy-records.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { Http2Transport } from '../../src/kube/http2-transport.ts';
+import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { formatAddress } from '../../src/net/address.ts';
+import { nodeName } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
+const FOREVER = new AbortController().signal;
 const MERGE = 'application/merge-patch+json';
 const transport = new Http2Transport();
 let server: OrchApiServer;
@@ -33,7 +35,7 @@ class Seen {
   }
 
   async #run(store: Store): Promise<void> {
-    for await (const { records } of followPolicyRecords(store, new RecordCache(), this.#stop.signal)) {
+    for await (const { records } of followPolicyRecords(store, new PolicyCache(), this.#stop.signal)) {
       this.changes += 1;
       for (const record of records) {
         const key = record.kind === 'resource' ? `${record.which.kind} ${record.which.name}` : record.kind;
@@ -97,6 +99,72 @@ it('derives policies, profiles, endpoints and services from the objects of the o
   await server.call('PATCH', `${pod}/status`, { type: MERGE, body: { status: { phase: 'Succeeded' } } });
   await expect.poll(() => seen.now.has('endpoint')).toBe(false);
   await seen.end();
+});
+
+describe('the addresses of a pod', () => {
+  const POD = '/api/v1/namespaces/shop/pods/bot';
+  const recordOf = (podUID: string): WorkloadEndpoint => ({
+    apiVersion: 'netplug.io/v3',
+    kind: 'WorkloadEndpoint',
+    metadata: {
+      name: endpointName({ node: 'n1', orchestrator: 'orch', workload: 'bot', endpoint: 'eth0' }),
+      namespace: 'shop',
+      labels: { role: 'bot' },
+    },
+    spec: {
+      orchestrator: 'orch',
+      node: 'n1',
+      network: 'net',
+      containerID: 'c1',
+      pod: 'bot',
+      podUID,
+      endpoint: 'eth0',
+      interfaceName: 'npl0',
+      mac: '0a:00:00:00:00:01',
+      ipNetworks: ['10.0.0.9/32'],
+      profiles: ['kns.shop'],
+      ipam: 'netplug-ipam',
+    },
+  });
+  /** Addresses and labels of the one endpoint. */
+  const shown = (seen: Seen): unknown => {
+    const record = seen.now.get('endpoint');
+    return record?.kind === 'endpoint'
+      ? [record.value?.spec.ipNetworks, record.value?.metadata.labels?.['role']]
+      : undefined;
+  };
+  const annotate = async (note: string): Promise<void> => {
+    const body = { metadata: { annotations: { 'cni.netplug/podIPs': note } } };
+    await server.call('PATCH', POD, { type: MERGE, body });
+  };
+
+  it('are what its node records and its kubelet reports, never what users note, and last until its node says so', async () => {
+    const uid = await server.putPod({ namespace: 'shop', name: 'bot', node: 'n1', labels: { role: 'bot' } });
+    await annotate('172.31.0.99');
+    const seen = new Seen(agent);
+    await expect.poll(() => shown(seen)).toEqual([[], 'bot']);
+    expect(await agent.commit([{ kind: 'put-endpoint', endpoint: recordOf(uid) }], FOREVER)).toBe('committed');
+    await expect.poll(() => shown(seen)).toEqual([['10.0.0.9/32'], 'bot']);
+    // It terminates slowly, and its user takes note and labels away, and then the pod.
+    const body = { metadata: { finalizers: ['example.org/slow'] } };
+    await server.call('PATCH', POD, { type: MERGE, body });
+    await server.call('DELETE', POD);
+    await annotate('');
+    await server.call('PATCH', POD, { type: MERGE, body: { metadata: { labels: { role: 'other' } } } });
+    await expect.poll(() => shown(seen)).toEqual([['10.0.0.9/32'], 'other']);
+    await server.call('PATCH', POD, { type: MERGE, body: { metadata: { finalizers: null } } });
+    await server.call('DELETE', `${POD}?gracePeriodSeconds=0`, { besides: [404] });
+    await expect.poll(() => shown(seen)).toEqual([['10.0.0.9/32'], 'bot']);
+    // An agent that starts now knows no more than the API has.
+    const later = new Seen(agent);
+    await expect.poll(() => shown(later)).toEqual([['10.0.0.9/32'], 'bot']);
+    const [before] = (await agent.listEndpoints(nodeName('n1'), FOREVER)).endpoints;
+    expect(await agent.commit([{ kind: 'delete-endpoint', before: before! }], FOREVER)).toBe('committed');
+    for (const each of [seen, later]) {
+      await expect.poll(() => shown(each)).toBeUndefined();
+      await each.end();
+    }
+  });
 });
 
 it('ignores stored resources with the names of those that it derives', async () => {

@@ -284,8 +284,8 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       const assigned = await assign(portsOf(straight), { ...requestOf(container, { node: 'n1' }), endpoint }, limits);
       return assigned.map(({ address }) => formatAddress(address)).join();
     };
-    const annotations = async (): Promise<Record<string, string>> =>
-      (await server.call('GET', '/api/v1/namespaces/shop/pods/web')).metadata.annotations ?? {};
+    const recorded = async (): Promise<readonly WorkloadEndpoint[]> =>
+      (await straight.listEndpoints(nodeName('n1'), never)).endpoints.map(({ value }) => value);
     const del = async (container = 'c'): Promise<void> => {
       const handle = handleOf(attachmentOf(container));
       const request = {
@@ -299,7 +299,7 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       await release(portsOf(straight), request, never);
     };
 
-    it('note its address in one request, before the kubelet knows it, and blank it at the end', async () => {
+    it('record the pod in one request, before the kubelet knows its address, and delete the record at the end', async () => {
       const uid = await server.putPod({ namespace: 'shop', name: 'web', node: 'n1', labels: { app: 'web' } });
       await addPod(uid, 'other');
       await del('other');
@@ -309,57 +309,50 @@ describe('writers of the datastore in the API of the orchestrator', () => {
         'get clusterinformations',
         'get ipamconfigurations',
         'get nodes',
-        'get pods',
+        'get workloadendpoints',
         'list ipblocks',
         'list ippools',
         'list ipreservations',
       ]);
-      expect(requests.slice(7)).toEqual(['update ipblocks', 'patch pods']);
-      const noted = await annotations();
-      expect(noted).toMatchObject({ 'cni.netplug/podIPs': `${address}/32`, 'cni.netplug/containerID': 'c' });
-      const [found] = (await straight.listEndpoints(nodeName('n1'), never)).endpoints;
-      expect(found?.value.metadata.labels).toMatchObject({ app: 'web', 'netplug/namespace': 'shop' });
+      expect(requests.slice(7)).toEqual(['update ipblocks', 'create workloadendpoints']);
+      expect(await recorded()).toMatchObject([
+        { spec: { podUID: uid, containerID: 'c', ipNetworks: [`${address}/32`] } },
+      ]);
       requests.length = 0;
       await addPod(uid);
       expect(requests).toHaveLength(7);
       await del();
-      expect(requests.slice(14)).toEqual(['patch pods', 'update ipblocks']);
-      expect(await annotations()).toEqual({ 'cni.netplug/podIPs': '', 'cni.netplug/containerID': 'c' });
+      expect(requests.slice(14)).toEqual(['delete workloadendpoints', 'update ipblocks']);
+      expect(await recorded()).toEqual([]);
       expect(await held()).toEqual([]);
     });
 
-    it('leave a pod of the same name alone that was made since', async () => {
+    it('keep the record of the pod that was made since under the name when an earlier container ends', async () => {
       const uid = await server.putPod({ namespace: 'shop', name: 'web', node: 'n1' });
       await server.call('DELETE', '/api/v1/namespaces/shop/pods/web?gracePeriodSeconds=0');
       await addPod(uid, 'gone');
       const newUid = await server.putPod({ namespace: 'shop', name: 'web', node: 'n1' });
       expect(newUid).not.toBe(uid);
-      await addPod(uid, 'late');
-      expect(await annotations()).toEqual({});
       await addPod(newUid, 'new');
-      await del('late');
       await del('gone');
-      expect(await annotations()).toMatchObject({ 'cni.netplug/containerID': 'new' });
+      expect(await recorded()).toMatchObject([{ spec: { podUID: newUid, containerID: 'new' } }]);
       expect(await held()).toHaveLength(1);
     });
 
-    it('are not disturbed by what others write on the pod, nor clear what a newer container wrote', async () => {
+    it('are not disturbed by what others write on the pod, nor delete what a newer container recorded', async () => {
       const uid = await server.putPod({ namespace: 'shop', name: 'web', node: 'n1' });
       await addPod(uid, 'old');
       const [before] = (await straight.listEndpoints(nodeName('n1'), never)).endpoints;
       const path = '/api/v1/namespaces/shop/pods/web';
       const type = 'application/merge-patch+json';
-      await server.call('PATCH', path, { type, body: { metadata: { annotations: { other: 'text' } } } });
+      const annotations = { other: 'text', 'cni.netplug/podIPs': '', 'cni.netplug/endpoint.eth0': '{}' };
+      await server.call('PATCH', path, { type, body: { metadata: { annotations } } });
       await addPod(uid, 'new');
-      expect(await straight.commit([{ kind: 'delete-endpoint', before: before! }], never)).toBe('committed');
-      expect(await annotations()).toMatchObject({
-        'cni.netplug/containerID': 'new',
-        'cni.netplug/podIPs': expect.stringContaining('/32') as string,
-      });
+      expect(await straight.commit([{ kind: 'delete-endpoint', before: before! }], never)).toBe('conflict');
+      expect(await recorded()).toMatchObject([{ spec: { containerID: 'new' } }]);
       const [now] = (await straight.listEndpoints(nodeName('n1'), never)).endpoints;
-      await server.call('PATCH', path, { type, body: { metadata: { annotations: { other: 'words' } } } });
       expect(await straight.commit([{ kind: 'delete-endpoint', before: now! }], never)).toBe('committed');
-      expect(await annotations()).toMatchObject({ other: 'words', 'cni.netplug/podIPs': '' });
+      expect((await server.call('GET', path)).metadata.annotations).toEqual(annotations);
     });
   });
 });

@@ -1,15 +1,15 @@
 import { storeContract } from './suites/datastore/store.ts';
 import type { StoreFixture, StoreTraits } from './suites/datastore/bench.ts';
 import { blockObjectName } from '../../src/datastore/orch/names.ts';
+import { endpointObjectName, ENDPOINTS } from '../../src/datastore/orch/endpoint-objects.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { collectionOf, collectionIn } from '../../src/datastore/orch/resource-objects.ts';
 import type { Store } from '../../src/datastore/store.ts';
-import { parseEndpointName } from '../../src/model/workload-endpoint.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
 import { objectPath } from '../../src/kube/paths.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
-const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator', endpoints: 'on pods' };
+const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator' };
 
 // With the rights of the shipped roles alone. The plugin assigns and releases by itself when there is no agent, which then
 // follows the blocks of its node alone; an agent that serves routes as well follows them with those of all nodes.
@@ -56,7 +56,8 @@ function sharedWork({ worker, agent, tool }: Workers): Store {
     listBlocks: async (...args) => tool.listBlocks(...args),
     commit: async (changes, signal) =>
       (changes.some(({ kind }) => kind === 'delete-pool') ? tool : worker).commit(changes, signal),
-    listEndpoints: async (...args) => worker.listEndpoints(...args),
+    // Tools alone ask for those of all nodes.
+    listEndpoints: async (node, signal) => (node === undefined ? tool : worker).listEndpoints(node, signal),
     listResources: async (...args) => tool.listResources(...args),
     findResource: async (which, signal) =>
       (which.kind === 'ClusterInformation' ? worker : tool).findResource(which, signal),
@@ -82,7 +83,6 @@ function fixtureOn(server: OrchApiServer, open: () => Store): StoreFixture {
     putNode: async (name) => server.putNode(name),
     labelNode: async (name, labels) => server.labelNode(name, labels),
     removeNode: async (name) => void (await server.call('DELETE', `/api/v1/nodes/${name}`)),
-    podOf: async (endpoint) => server.podOf(endpoint),
     // What a user of kubectl could write: the schema lets it pass, netplug cannot use it.
     damage: async (which) => {
       const type = 'application/merge-patch+json';
@@ -90,10 +90,8 @@ function fixtureOn(server: OrchApiServer, open: () => Store): StoreFixture {
         const path = `/apis/netplug.io/v3/ipblocks/${blockObjectName(which.block.value.cidr)}`;
         await server.call('PATCH', path, { type, body: { spec: { free: 'all of them' } } });
       } else if ('endpoint' in which) {
-        const { namespace, name } = which.endpoint;
-        const pod = parseEndpointName(name)?.workload ?? '';
-        const body = { metadata: { annotations: { 'cni.netplug/endpoint.eth0': '{"format":' } } };
-        await server.call('PATCH', `/api/v1/namespaces/${namespace}/pods/${pod}`, { type, body });
+        const path = objectPath(ENDPOINTS, endpointObjectName(which.endpoint));
+        await server.call('PATCH', path, { type, body: { spec: { profiles: 'all of them' } } });
       } else {
         const path = objectPath(collectionIn(which) ?? collectionOf(which.kind), which.name);
         await server.call('PATCH', path, { type, body: { spec: { nodeSelector: 'rack = 7', nets: ['rack 7'] } } });

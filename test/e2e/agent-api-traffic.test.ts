@@ -114,6 +114,7 @@ describe('an agent on the API datastore', () => {
   it('has at most one watch of each kind without policies, and of other nodes only of their NetplugNodes', async () => {
     const watches = await agentWatches();
     expect(watches).toMatchObject({ ippools: 1, ipblocks: 1, nodes: 1, netplugnodes: 1, pods: 1, namespaces: 1 });
+    expect(watches).toMatchObject({ workloadendpoints: 1 });
     expect(Object.entries(watches).filter(([, count]) => count > 1)).toEqual([]);
   });
 
@@ -153,7 +154,15 @@ describe('an agent on the API datastore', () => {
 });
 
 describe('an agent that enforces policies on the API datastore', () => {
-  const kinds = { pods: 1, namespaces: 1, serviceaccounts: 1, endpointslices: 1, networkpolicies: 2, ipblocks: 1 };
+  const kinds = {
+    pods: 1,
+    workloadendpoints: 1,
+    namespaces: 1,
+    serviceaccounts: 1,
+    endpointslices: 1,
+    networkpolicies: 2,
+    ipblocks: 1,
+  };
 
   beforeAll(async () => {
     await agent[Symbol.asyncDispose]();
@@ -168,7 +177,7 @@ describe('an agent that enforces policies on the API datastore', () => {
   }
 
   it('has at most one watch of each kind after the first pod has switched policies on', async () => {
-    await expect.poll(agentWatches, { timeout: 60_000 }).toMatchObject({ pods: 1, ipblocks: 1 });
+    await expect.poll(agentWatches, { timeout: 60_000 }).toMatchObject({ workloadendpoints: 1, ipblocks: 1 });
     expect(await agentWatches()).not.toHaveProperty('serviceaccounts');
     expect(await add('first')).toMatch(/^10\.65\./);
     await becomesOneOfEachKind();
@@ -205,10 +214,16 @@ describe('an agent that enforces policies on the API datastore', () => {
       body: { metadata: { annotations } },
     });
     expect(await attach('fourth', uid)).toMatch(/^10\.66\./);
-    const noted = async (): Promise<unknown> =>
-      (await server.call('GET', '/api/v1/namespaces/shop/pods/fourth')).metadata.annotations['cni.netplug/podIPs'];
-    await expect.poll(noted, { timeout: 60_000 }).toMatch(/^10\.66\./);
-    expect(await agentWatches()).toMatchObject({ pods: 1 });
+    const recorded = async (): Promise<string> => {
+      const { items } = await server.call('GET', '/apis/netplug.io/v3/workloadendpoints');
+      return items
+        .flatMap(({ spec }: { spec: { pod: string; ipNetworks: string[] } }) =>
+          spec.pod === 'fourth' ? spec.ipNetworks : [],
+        )
+        .join();
+    };
+    await expect.poll(recorded, { timeout: 60_000 }).toMatch(/^10\.66\./);
+    expect(await agentWatches()).toMatchObject({ pods: 1, workloadendpoints: 1 });
   });
 
   it('says that the policy watch is lost while the API server is down, and has one watch of each kind after that', async () => {

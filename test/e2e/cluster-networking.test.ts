@@ -1,6 +1,7 @@
 // Pods of two nodes of a real Kubernetes reach each other, services and the world, with agents that keep the network.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAddress } from '../../src/net/address.ts';
 import { cidrContains, parseCidr } from '../../src/net/cidr.ts';
@@ -65,6 +66,14 @@ async function start(cluster: Cluster, options: PodOptions): Promise<Json> {
 
 function ipsOf({ status }: Json): string[] {
   return status.podIPs.map(({ ip }: Json) => ip);
+}
+
+/** The addresses of the pod, as its node has recorded them. */
+async function recordedOf(cluster: Cluster, pod: string): Promise<string[]> {
+  const listed = await cluster.kubectl('get', 'workloadendpoints.netplug.io', '--output=json');
+  const { items } = JSON.parse(listed);
+  const record = items.find(({ spec }: Json) => spec.pod === pod && spec.endpoint === 'eth0');
+  return (record?.spec.ipNetworks ?? []).map((text: string) => text.split('/')[0]);
 }
 
 /** What answers at the address and port, asked for inside the pod. */
@@ -262,7 +271,7 @@ describe('a cluster with agents that provide the network', () => {
     }
   });
 
-  it('ignores forged annotations in the form of its own notes, and continues to serve other pods', async () => {
+  it('ignores forged annotations in the form of notes of netplug, and continues to serve other pods', async () => {
     const [stolen, announced, later] = ['10.84.0.66', '10.84.0.77', '10.84.0.201'];
     const note = (ifName: string, more: object): string =>
       JSON.stringify({
@@ -285,10 +294,9 @@ describe('a cluster with agents that provide the network', () => {
       'endpoint.net4': note('net4', { profiles: ['x'.repeat(100_000)] }),
     };
     await start(cluster, { name: 'hostile', on: 1, annotations: hostile });
-    // After ADD as well, in the note that netplug itself has written.
-    const own = (await cluster.get('pod', 'hostile')).metadata.annotations['cni.netplug/endpoint.eth0'];
-    const changed = JSON.stringify({ ...JSON.parse(own), ...JSON.parse(note('eth0', {})) });
-    await cluster.kubectl('annotate', '--overwrite', 'pod', 'hostile', `cni.netplug/endpoint.eth0=${changed}`);
+    // After ADD as well.
+    const forged = [`cni.netplug/endpoint.eth0=${note('eth0', {})}`, `cni.netplug/podIPs=${announced}/32`];
+    await cluster.kubectl('annotate', '--overwrite', 'pod', 'hostile', ...forged);
 
     // As much as the API server takes; what "kubectl apply" would add is too much.
     const huge = podOf(cluster, {
@@ -303,10 +311,11 @@ describe('a cluster with agents that provide the network', () => {
       start(cluster, { name: 'later', on: 1, annotations: { floatingIPs: JSON.stringify([later]) } }),
     ]);
     await cluster.waitForPodsReady({ selector: 'app=huge', count: 1 });
-    await until(
-      async () => 'cni.netplug/endpoint.eth0' in (await cluster.get('pod', 'later')).metadata.annotations,
-      'the pod beside the huge one has its note',
-    );
+    for (const pod of ['huge', 'later', 'hostile'])
+      await until(
+        async () => isDeepStrictEqual(await recordedOf(cluster, pod), ipsOf(await cluster.get('pod', pod))),
+        `its node has recorded ${pod}`,
+      );
     await expectAnswer(async () => fetchIn(cluster, 'web-a', later), 'later');
     await expectAnswer(async () => fetchIn(cluster, 'web-a', FLOATING), 'floating');
     const table = await cluster.node(1).machine.exec('nft', 'list', 'table', 'inet', 'netplug-nat');

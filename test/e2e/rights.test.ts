@@ -74,6 +74,8 @@ interface Pod {
   readonly annotations?: Readonly<Record<string, string>>;
   readonly conf?: Json;
   readonly env?: Readonly<Record<string, string>>;
+  /** Start of the container's id; the name of the pod unless given. */
+  readonly container?: string;
   /** Whether the runtime tells the uid of the pod, as it does unless it is very old; true unless given. */
   readonly tellsUid?: boolean;
 }
@@ -89,6 +91,7 @@ async function attach({
   annotations = {},
   conf: own = conf(),
   env = {},
+  container = name,
   tellsUid = true,
 }: Pod): Promise<Attached> {
   const spec = { nodeName: on, containers: [{ name: 'main', image: 'none' }] };
@@ -97,7 +100,7 @@ async function attach({
   const netns: TestNetns = await node.pod();
   const uidArgument = tellsUid ? `;K8S_POD_UID=${String(uid)}` : '';
   const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name}${uidArgument}`;
-  const common = { containerId: name.padEnd(12, '0'), netns: netns.path, args, env };
+  const common = { containerId: container.padEnd(12, '0'), netns: netns.path, args, env };
   const call: Attached['call'] = async (command, more = {}) =>
     node.cni(command, { conf: { ...own, ...more }, ...common });
   expectDone(await call('ADD'));
@@ -129,6 +132,8 @@ async function everyVerb(suffix: string): Promise<void> {
   const more: Attached[] = [];
   // One more than its own block has.
   for (const index of [2, 3, 4, 5]) more.push(await attach({ name: `pod-${String(index)}-${suffix}` }));
+  // The next sandbox of a pod, before the end of the one that it has.
+  const again = await attach({ name: `pod-5-${suffix}`, container: `again-${suffix}` });
   const local = { type: 'host-local', subnet: 'usePodCidr', dataDir: join(node.dir, 'host-local') };
   // What the agent remembers of a pod is that of a uid: without one it asks again.
   const delegated = await attach({ name: `local-${suffix}`, conf: conf({ ipam: local }), tellsUid: false });
@@ -141,7 +146,7 @@ async function everyVerb(suffix: string): Promise<void> {
   expect(gone).toBeDefined();
   expectDone(await first.call('GC', { 'cni.dev/valid-attachments': valid }));
   for (const cidr of ['10.66.0.0/30', '10.66.0.4/30']) await disown(cidr);
-  for (const pod of [first, other, ...more]) expectDone(await pod.call('DEL'));
+  for (const pod of [first, other, ...more, again]) expectDone(await pod.call('DEL'));
 }
 
 function granted(...roles: readonly RoleName[]): ReadonlySet<string> {

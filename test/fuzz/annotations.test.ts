@@ -1,16 +1,12 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isNetplugError } from '../../src/base/errors.ts';
-import { annotationKey, endpointTexts, packEndpoint, readEndpoints } from '../../src/datastore/orch/pod-endpoints.ts';
-import { Unreadable } from '../../src/datastore/orch/unreadable.ts';
 import { formatAddress, parseAddress } from '../../src/net/address.ts';
-import { tryReadCidr } from '../../src/net/cidr.ts';
-import { ANNOTATIONS, decodeAnnotations, inspectAnnotations } from '../../src/config/annotations.ts';
-import { BANDWIDTH_ANNOTATIONS, decodeBandwidth } from '../../src/config/bandwidth.ts';
-import type { ApiObject } from '../../src/kube/objects.ts';
+import { ANNOTATIONS, BANDWIDTH_ANNOTATIONS } from '../../src/model/annotation-keys.ts';
+import { decodeAnnotations, inspectAnnotations } from '../../src/config/annotations.ts';
+import { decodeBandwidth } from '../../src/config/bandwidth.ts';
 import { fuzz, HANG_MS, mustEqual } from './driver.ts';
-import { byteMutants, jsonMutants, oddValue } from './mutants.ts';
-import { ENDPOINT } from './samples.ts';
+import { byteMutants, oddValue } from './mutants.ts';
 
 const KEYS = [
   ...Object.values(ANNOTATIONS.pools),
@@ -28,9 +24,6 @@ const texts = fc.oneof(
 );
 const annotations = fc.dictionary(fc.oneof(fc.constantFrom(...KEYS), fc.string()), texts, { noNullPrototype: true });
 const features = fc.record({ ipAddrsNoIpam: fc.boolean(), floatingIps: fc.boolean() });
-
-const NOTE = 'cni.netplug/endpoint.eth0';
-const PACKED: unknown = JSON.parse(packEndpoint(ENDPOINT, 'id'));
 
 describe('annotations', () => {
   it(
@@ -59,46 +52,6 @@ describe('annotations', () => {
         mustEqual(new Set(addresses.map(({ family }) => family)).size, addresses.length);
         if (!switches.floatingIps) mustEqual(requests.floatingIps, []);
         if (!switches.ipAddrsNoIpam) mustEqual(requests.addresses?.via === 'bypass', false);
-      });
-      expect(count).toBeGreaterThan(10);
-    },
-    HANG_MS,
-  );
-
-  it(
-    'of an endpoint are read into one whose fields hold, or said to be unreadable',
-    () => {
-      const notes = fc.oneof(
-        jsonMutants([PACKED]).map((value) => JSON.stringify(value) ?? ''),
-        byteMutants(fc.constant(Buffer.from(JSON.stringify(PACKED)))).map((bytes) => bytes.toString('utf8')),
-      );
-      const keys = fc.oneof(
-        fc.constant(NOTE),
-        fc.string().map((name) => `cni.netplug/endpoint.${name}`),
-      );
-      const count = fuzz(fc.dictionary(keys, notes, { noNullPrototype: true }), 0.5, (written) => {
-        const pod: ApiObject = {
-          metadata: { name: 'web', namespace: 'shop', uid: 'u1', annotations: written },
-          spec: { nodeName: 'n1' },
-        };
-        const read = readEndpoints(pod);
-        mustEqual(read.length, endpointTexts(pod).length);
-        for (const each of read) {
-          if (each instanceof Unreadable) continue;
-          const { value } = each;
-          for (const network of value.spec.ipNetworks) mustEqual(tryReadCidr(network)?.hostBits, false);
-          const again = {
-            ...pod,
-            metadata: {
-              ...pod.metadata,
-              annotations: { [annotationKey(value.spec.endpoint)]: packEndpoint(value, 'id') },
-            },
-          };
-          mustEqual(
-            readEndpoints(again).map((found) => (found instanceof Unreadable ? found : found.value)),
-            [value],
-          );
-        }
       });
       expect(count).toBeGreaterThan(10);
     },

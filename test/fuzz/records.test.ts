@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { blockObject, readBlock, readRouting } from '../../src/datastore/orch/block-objects.ts';
+import { endpointObject, readEndpoint } from '../../src/datastore/orch/endpoint-objects.ts';
 import { Unreadable as UnreadableObject } from '../../src/datastore/orch/unreadable.ts';
 import type { KeyValue } from '../../proto/gen/etcd.ts';
 import { Keys } from '../../src/datastore/kv/keys.ts';
@@ -86,9 +87,11 @@ describe('stored records', () => {
   );
 
   it(
-    'of the API of the orchestrator become blocks and routes, or problems',
+    'of the API of the orchestrator become blocks, routes and endpoints, or problems',
     () => {
-      const objects = sampleBlocks().map((block): unknown => blockObject(block, { uid: 'u', resourceVersion: '7' }));
+      const version = { uid: 'u', resourceVersion: '7' };
+      const blocks = sampleBlocks().map((block): unknown => blockObject(block, version));
+      const objects = [...blocks, endpointObject(ENDPOINT, version)];
       const count = fuzz(jsonMutants(objects), 0.2, (raw) => {
         const { labels, annotations } = readObject(raw)?.metadata ?? {};
         const written = (raw as { metadata?: { labels?: object; annotations?: object } } | null)?.metadata;
@@ -103,6 +106,10 @@ describe('stored records', () => {
         const block = readBlock(object);
         if (!(block instanceof UnreadableObject)) mustEqual(blockFaults(block.value), []);
         readRouting(object);
+        const endpoint = readEndpoint(object);
+        if (endpoint instanceof UnreadableObject) return;
+        const again: ApiObject = { ...object, spec: endpointObject(endpoint.value).spec };
+        mustEqual(readEndpoint(again), endpoint);
       });
       expect(count).toBeGreaterThan(10);
     },

@@ -1,6 +1,5 @@
 // The datastore in a real API server, and what the orchestrator itself would do there.
 import { KIND_NAMES, KINDS } from '../../src/model/kinds.ts';
-import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { runApiServer } from './api-server-process.ts';
 import { borrowApiServer, mayBorrow } from './borrowed-api-server.ts';
 import { here } from './here.ts';
@@ -28,8 +27,6 @@ export interface OrchApiServer extends ApiServer {
     node: string;
     labels?: Readonly<Record<string, string>>;
   }): Promise<string>;
-  /** Makes the pod of an endpoint; returns the endpoint as the store tells it. */
-  podOf(endpoint: WorkloadEndpoint): Promise<WorkloadEndpoint>;
 }
 
 const GROUP = '/apis/netplug.io/v3';
@@ -102,6 +99,7 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
         call('DELETE', '/api/v1/nodes'),
         call('DELETE', `${GROUP}/ipblocks`),
         call('DELETE', `${GROUP}/netplugnodes`),
+        call('DELETE', `${GROUP}/workloadendpoints`),
         ...ours
           .filter(({ scope }) => scope === 'cluster')
           .map(async ({ plural }) => call('DELETE', `${GROUP}/${plural}`)),
@@ -121,18 +119,6 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
         body: { metadata: { labels } },
         type: 'application/merge-patch+json',
       });
-    },
-    podOf: async ({ metadata, spec, ...rest }) => {
-      const { name, namespace = 'default' } = metadata;
-      const podUID = await putPod({ namespace, name, node: spec.node });
-      const orchestrator = 'orch';
-      const labels = { 'netplug/namespace': namespace, 'netplug/orchestrator': orchestrator };
-      const parts = { node: spec.node, orchestrator, workload: name, endpoint: spec.endpoint };
-      return {
-        ...rest,
-        metadata: { name: endpointName(parts), namespace, labels },
-        spec: { ...spec, orchestrator, pod: name, podUID },
-      };
     },
   };
 }

@@ -1,6 +1,5 @@
 // Compares the policies in the kernel of a node with those that the datastore asks for.
-import { followPolicyRecords } from '../../src/cache/policy-records.ts';
-import { RecordCache } from '../../src/cache/record-cache.ts';
+import { followPolicyRecords, PolicyCache } from '../../src/cache/policy-records.ts';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
 import type { FollowStore } from '../../src/datastore/follow.ts';
 import { PolicyState } from '../../src/policy/policy-state.ts';
@@ -14,7 +13,7 @@ const DEADLINE_MS = 30_000;
 /** Reads everything that policies depend on, as it is now. */
 export async function readPolicies(store: FollowStore): Promise<PolicyState> {
   const state = new PolicyState();
-  const cache = new RecordCache();
+  const cache = new PolicyCache();
   const stop = new AbortController();
   for await (const { records } of followPolicyRecords(
     store,
@@ -23,7 +22,7 @@ export async function readPolicies(store: FollowStore): Promise<PolicyState> {
   )) {
     state.apply(records);
     // Built-in records come before the snapshot.
-    if (cache.version === undefined) continue;
+    if (cache.records.version === undefined) continue;
     stop.abort();
     return state;
   }

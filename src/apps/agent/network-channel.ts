@@ -44,10 +44,13 @@ export type FromNetwork =
   | { readonly kind: 'refused'; readonly error: ErrorData }
   /** Settings that the agent uses itself, when they were read and when they have changed. */
   | { readonly kind: 'settings'; readonly settings: CallSettings }
-  /** Pods of the node, from the watch of all pods, while policies are enforced on the API. */
-  | { readonly kind: 'pods'; readonly event: RelayedEvent }
+  /** Pods or endpoints of the node, from the watch of those of all nodes, while policies are enforced on the API. */
+  | { readonly kind: 'relayed'; readonly of: RelayedObjects; readonly event: RelayedEvent }
   /** Records that the agent follows already. */
   | FollowRequest;
+
+/** Objects of the API of which both processes need some. */
+export type RelayedObjects = 'pods' | 'endpoints';
 
 /** Settings of the process that serves calls. */
 export type CallSettings = Pick<EffectiveSettings, 'logSeverityScreen' | 'warmPoolSize'>;

@@ -27,7 +27,7 @@ function portsWith(clock: Clock): Omit<ConstructorParameters<typeof NetworkProce
     followed: openMemoryStore(new MemoryDatabase()),
     onSettings: () => undefined,
     onRestart: () => undefined,
-    pods: new WatchRelay(clock),
+    relays: { pods: new WatchRelay(clock), endpoints: new WatchRelay(clock) },
     isolator: new PodIsolator({
       clock,
       setting: 'off',

@@ -8,7 +8,7 @@ import type { WatchRelay } from '../../kube/watch-relay.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import { errorOf } from '../../base/error-data.ts';
 import type { PodIsolator } from './pod-isolator.ts';
-import type { CallSettings, FromNetwork, NetworkStatus, ToNetwork } from './network-channel.ts';
+import type { CallSettings, FromNetwork, NetworkStatus, ToNetwork, RelayedObjects } from './network-channel.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 10_000, maxRefusedMs: 30_000 };
 /** The time limit for one answer. The process may plan thousands of routes first. */
@@ -34,8 +34,8 @@ interface NetworkProcessPorts extends RetryPorts {
   readonly followed: FollowStore;
   readonly onRestart: () => void;
   readonly onSettings: (settings: CallSettings) => void;
-  /** Receives the pods of the node from each process that watches all pods. */
-  readonly pods: Pick<WatchRelay, 'receive' | 'disconnect'>;
+  /** Receive objects of the node from each process that watches those of all nodes. */
+  readonly relays: Readonly<Record<RelayedObjects, Pick<WatchRelay, 'receive' | 'disconnect'>>>;
   /** Asks each process to enforce the policies of pods. */
   readonly isolator: Pick<PodIsolator, 'connect' | 'disconnect' | 'receive'>;
   /** Reports that the process has kept ending for 30 s. A process that works again reports that itself. */
@@ -144,7 +144,7 @@ export class NetworkProcess {
     this.#current = undefined;
     this.#silentSinceMs = undefined;
     this.#ports.isolator.disconnect();
-    this.#ports.pods.disconnect();
+    for (const relay of Object.values(this.#ports.relays)) relay.disconnect();
     for (const { reject } of this.#questions.values()) reject(new Error(`its process exited: ${ended}`));
     return ended;
   }
@@ -217,8 +217,8 @@ export class NetworkProcess {
       case 'failed':
         this.#questions.get(message.id)?.reject(new Error(message.reason));
         return;
-      case 'pods':
-        this.#ports.pods.receive(message.event);
+      case 'relayed':
+        this.#ports.relays[message.of].receive(message.event);
         return;
       case 'settings':
         this.#ports.onSettings(message.settings);

@@ -1,14 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import { resourceChanged } from '../../datastore/resource-errors.ts';
 import type { Stored } from '../../datastore/allocation-store.ts';
+import { isRecordOf } from '../../model/join-endpoint.ts';
 import { namespaceProfile } from '../../model/policy-names.ts';
-import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { type WorkloadEndpoint, withContentOf } from '../../model/workload-endpoint.ts';
 import type { Controller } from './controller.ts';
 import { keyedController } from './keyed-controller.ts';
 import { type Feed, type ObservedChange, podIn } from './observed.ts';
 
-const PODS: Feed = { side: 'orchestrator', query: { kind: 'cluster-endpoints' } };
-const ENDPOINTS: Feed = { side: 'datastore', query: { kind: 'cluster-endpoints' } };
+const PODS: Feed = { side: 'orchestrator', query: { kind: 'pods' } };
+const ENDPOINTS: Feed = { side: 'datastore', query: { kind: 'endpoints' } };
 
 export interface EndpointUpdate {
   readonly kind: 'update';
@@ -42,26 +43,15 @@ export function endpointController(): Controller {
  */
 export function planEndpointUpdate(pod: WorkloadEndpoint, over: Stored<WorkloadEndpoint>): EndpointUpdate | undefined {
   const { metadata, spec } = over.value;
-  const isOfPod = spec.node === pod.spec.node && spec.podUID === pod.spec.podUID;
-  if (!isOfPod || !spec.profiles.includes(namespaceProfile(metadata.namespace ?? 'default'))) return undefined;
+  if (!isRecordOf(over.value, pod) || !spec.profiles.includes(namespaceProfile(metadata.namespace ?? 'default')))
+    return undefined;
   const { serviceAccountName, ports, profiles } = pod.spec;
   const labels = pod.metadata.labels ?? {};
   const isSame =
     serviceAccountName === spec.serviceAccountName &&
     isDeepStrictEqual([labels, ports, profiles], [metadata.labels, spec.ports, spec.profiles]);
   if (isSame) return undefined;
-  const { serviceAccountName: _account, ports: _ports, ...kept } = spec;
-  const endpoint: WorkloadEndpoint = {
-    ...over.value,
-    metadata: { ...metadata, labels },
-    spec: {
-      ...kept,
-      profiles,
-      ...(serviceAccountName === undefined ? {} : { serviceAccountName }),
-      ...(ports === undefined ? {} : { ports }),
-    },
-  };
-  return { kind: 'update', endpoint, over };
+  return { kind: 'update', endpoint: withContentOf(over.value, pod), over };
 }
 
 function podsOf({ before, after }: ObservedChange): readonly string[] {

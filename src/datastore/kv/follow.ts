@@ -163,11 +163,10 @@ function sourceOf({ reader, watch, query, index }: SourceParts): Source {
     }
     case 'endpoints':
       return { ranges: [endpointRange(reader, query.node, index)], resumes: 'without state' };
-    case 'cluster-endpoints':
-      return { ranges: [endpointRange(reader, undefined, index)], resumes: 'without state' };
     // A cluster whose orchestrator is not the datastore has them mirrored as records.
     case 'derived-resources':
     case 'service-endpoints':
+    case 'pods':
       return { ranges: [], resumes: 'without state' };
     default:
       return never(query);

@@ -100,10 +100,10 @@ function* recordsOf(state: MemoryState, query: Query, index: number): Generator<
       return;
     case 'derived-resources':
     case 'service-endpoints':
+    case 'pods':
       return;
     case 'endpoints':
-    case 'cluster-endpoints':
-      for (const [key, { value, version }] of endpointsOn(state, query.kind === 'endpoints' ? query.node : undefined)) {
+      for (const [key, { value, version }] of endpointsOn(state, query.node)) {
         const base = { kind: 'endpoint', query: index, key, version } as const;
         yield value === UNREADABLE ? { ...base, problem: problemWith(`endpoint ${key}`) } : { ...base, value };
       }

@@ -1,4 +1,5 @@
-import { never } from '../../base/errors.ts';
+import { isNetplugError, never, reasonOf } from '../../base/errors.ts';
+import { forEachLimit } from '../../base/for-each-limit.ts';
 import type { Log } from '../../base/log.ts';
 import { KINDS } from '../../model/kinds.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
@@ -8,13 +9,14 @@ import { isObjectName } from '../../kube/paths.ts';
 import type { Change, Outcome, Stored } from '../allocation-store.ts';
 import { blockAfter } from '../block-after.ts';
 import { blockObjectName } from './names.ts';
-import { NoteWrites } from './note-writes.ts';
-import { clearEndpoint, writeEndpoint } from './pod-writes.ts';
 import { type BlockWrite, revertWrite, type Written, writeBlock } from './write-block.ts';
+import { deleteEndpoint, putEndpoint } from './write-endpoint.ts';
 import type { WrittenBlocks } from './written-blocks.ts';
 
 /** The revert has its own timeout: the caller's deadline may be over. */
 const UNDO_MS = 10_000;
+/** Number of endpoints that are written at once. */
+const AT_ONCE = 8;
 export const POOLS = { group: 'netplug.io', version: 'v3', plural: KINDS.IPPool.plural } as const;
 
 /** Changes of a commit, by kind: each part names what it expects. */
@@ -32,13 +34,12 @@ interface Parts {
  * before its addresses are released, and written after the blocks hold them. The blocks decide. They are written in the
  * order of their CIDRs, so that two writers of the same blocks conflict at the first one. When a later block conflicts,
  * the earlier ones are reverted, except for allocations that were returned to a caller. What a crash leaves carries its
- * handle: the next ADD of the attachment, DEL or GC finds it. Endpoints are annotations on pods that decide nothing: one
- * that cannot be written is logged and skipped.
+ * handle: the next ADD of the attachment, DEL or GC finds it. An endpoint that the API refuses is logged and skipped: the pod
+ * has its address.
  */
 export async function commitChanges(
   parts: {
     readonly api: OrchApi;
-    readonly newId: () => string;
     readonly log: Log;
     /** Where this process follows the blocks that it writes. */
     readonly writtenBlocks: WrittenBlocks | undefined;
@@ -46,12 +47,18 @@ export async function commitChanges(
   changes: readonly Change[],
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const { api, newId, writtenBlocks } = parts;
+  const { api, writtenBlocks } = parts;
   const { blocks, pools, gonePools, endpoints, goneEndpoints } = partsOf(changes);
-  const notes = new NoteWrites(parts, signal);
-  await notes.write(goneEndpoints, async ({ before }, limit) => clearEndpoint(api, before, limit));
+  const removal = await forAll(goneEndpoints, async ({ before }) =>
+    ifTaken(parts, async () => deleteEndpoint(api, before, signal)),
+  );
+  if (removal === 'conflict') return 'conflict';
   const written: Written[] = [];
-  const outcome = await decide({ api, writtenBlocks }, { blocks, pools, gonePools, written }, signal);
+  const decided = await decide({ api, writtenBlocks }, { blocks, pools, gonePools, written }, signal);
+  const outcome =
+    decided === 'conflict'
+      ? decided
+      : await forAll(endpoints, async (each) => ifTaken(parts, async () => putEndpoint(api, each, signal)));
   if (outcome === 'conflict') {
     const undoSignal = AbortSignal.timeout(UNDO_MS);
     for (const write of written.reverse()) {
@@ -60,9 +67,26 @@ export async function commitChanges(
     }
     return 'conflict';
   }
-  await notes.write(endpoints, async ({ endpoint }, limit) => writeEndpoint(api, { endpoint, id: newId() }, limit));
-  notes.settle({ isServed: blocks.length > 0 || gonePools.length > 0 });
   return 'committed';
+}
+
+/** Makes all changes, also after one of them was in conflict. */
+async function forAll<T>(changes: readonly T[], act: (change: T) => Promise<Outcome>): Promise<Outcome> {
+  let outcome: Outcome = 'committed';
+  await forEachLimit(changes, AT_ONCE, async (change) => {
+    if ((await act(change)) === 'conflict') outcome = 'conflict';
+  });
+  return outcome;
+}
+
+async function ifTaken({ log }: { readonly log: Log }, write: () => Promise<Outcome>): Promise<Outcome> {
+  try {
+    return await write();
+  } catch (cause) {
+    if (!isNetplugError(cause, 'resource/invalid', 'store/refused')) throw cause;
+    log.warning('endpoint not written', { reason: reasonOf(cause) });
+    return 'committed';
+  }
 }
 
 async function decide(

@@ -1,6 +1,14 @@
 import { never } from '../../base/errors.ts';
 import { type ApiObject, objectKey } from '../../kube/objects.ts';
-import { ENDPOINT_SLICES, KUBERNETES_POLICIES, NAMESPACES, PODS, SERVICE_ACCOUNTS } from '../../kube/paths.ts';
+import {
+  ALL_NAMES,
+  ENDPOINT_SLICES,
+  KUBERNETES_POLICIES,
+  NAMESPACES,
+  PODS,
+  RUN_PODS,
+  SERVICE_ACCOUNTS,
+} from '../../kube/paths.ts';
 import type { Collection } from '../../kube/paths.ts';
 import { fromEndpointSlice } from '../../model/from-kubernetes/endpoint-slice.ts';
 import type { Converted } from '../../model/from-kubernetes/kubernetes-object.ts';
@@ -20,7 +28,7 @@ export function derivedSource(from: DerivedFrom, query: number): Source {
     case 'ServiceAccount':
       return profileSource(SERVICE_ACCOUNTS, fromServiceAccount, query);
     case 'NetworkPolicy':
-      return sourceOf(KUBERNETES_POLICIES, (object) => {
+      return sourceOf({ collection: KUBERNETES_POLICIES, options: { isCached: true } }, (object) => {
         const { name, namespace = 'default' } = object.metadata;
         const which = { kind: 'NetworkPolicy', namespace, name: kubernetesPolicyName(name) } as const;
         const base = { kind: 'resource', query, key: objectKey(object), version: '', which } as const;
@@ -32,8 +40,8 @@ export function derivedSource(from: DerivedFrom, query: number): Source {
 }
 
 /** Returns the watch of the pods of all nodes. Their changes that do not concern policy leave the record as it is. */
-export function clusterPodSource(query: number): Source {
-  return sourceOf(PODS, (pod) => {
+export function podSource(query: number): Source {
+  return sourceOf({ collection: PODS, options: RUN_PODS }, (pod) => {
     const converted = fromPod(pod);
     if (converted.value === undefined && converted.problems.length === 0) return [];
     return [{ kind: 'endpoint', query, key: objectKey(pod), version: '', ...seen(converted) }];
@@ -41,7 +49,7 @@ export function clusterPodSource(query: number): Source {
 }
 
 export function endpointSliceSource(query: number): Source {
-  return sourceOf(ENDPOINT_SLICES, (slice) => {
+  return sourceOf({ collection: ENDPOINT_SLICES, options: { isCached: true } }, (slice) => {
     const converted = fromEndpointSlice(slice);
     if (converted.value === undefined && converted.problems.length === 0) return [];
     return [{ kind: 'service', query, key: objectKey(slice), version: '', ...seen(converted) }];
@@ -55,12 +63,15 @@ function profileSource(collection: Collection, convert: (object: ApiObject) => P
     const { name } = value.metadata;
     return [{ kind: 'resource', query, key: name, version: '', which: { kind: 'Profile', name }, value }];
   };
-  return watchedSource({ collection, options: { only: 'names' }, recordsIn }, { canResume: true });
+  return watchedSource({ collection, options: ALL_NAMES, recordsIn }, { canResume: true });
 }
 
 /** An object that becomes no record any more is not told apart from one that never was: such a watch cannot resume. */
-function sourceOf(collection: Collection, recordsIn: (object: ApiObject) => readonly FollowedRecord[]): Source {
-  return watchedSource({ collection, options: {}, recordsIn }, { canResume: false });
+function sourceOf(
+  watched: Pick<Watched, 'collection' | 'options'>,
+  recordsIn: (object: ApiObject) => readonly FollowedRecord[],
+): Source {
+  return watchedSource({ ...watched, recordsIn }, { canResume: false });
 }
 
 function seen<T>({ value, problems }: Converted<T>): Decoded<T> {

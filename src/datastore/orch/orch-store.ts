@@ -1,7 +1,6 @@
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { type Log, silentLog } from '../../base/log.ts';
 import type { Mode } from '../../base/mode.ts';
-import { systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
@@ -24,13 +23,13 @@ import { commitChanges } from './commit.ts';
 import { createResource, deleteResource, findResource, listResources, updateResource } from './orch-resources.ts';
 import { publishNode } from './publish-node.ts';
 import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
-import { listPodEndpoints, readNodeView } from './read-node.ts';
+import { listRecordedEndpoints, readNodeView } from './read-node.ts';
 import { reportNetwork } from './report-network.ts';
 import { collectionOf } from './resource-objects.ts';
 import { WrittenBlocks } from './written-blocks.ts';
 
 export interface OrchStoreOptions extends OrchApiOptions {
-  /** Called for each note on a pod that could not be written. */
+  /** Called for each endpoint that could not be written. */
   readonly log?: Log;
   /** Whether followers ask the API if it serves while its watches are silent; they do unless told otherwise. */
   readonly isProbed?: boolean;
@@ -40,31 +39,28 @@ export interface OrchStoreOptions extends OrchApiOptions {
 
 /**
  * The datastore in the API of the orchestrator: resources and blocks are custom resources, nodes the orchestrator's
- * own, endpoints annotations of pods. Nothing is read or connected until the first call; close it with `await using`.
+ * own. Nothing is read or connected until the first call; close it with `await using`.
  */
 export function openOrchStore(access: OrchAccess, options: OrchStoreOptions = {}): Store {
   return new OrchStore(access, options);
 }
 
 class OrchStore implements Store {
-  readonly endpointsAreNotes = true;
   readonly #api: OrchApi;
   readonly #clock: Clock;
   readonly #servers: ApiServers;
-  readonly #newId: () => string;
   readonly #log: Log;
   readonly #isProbed: boolean;
   readonly #writtenBlocks: WrittenBlocks | undefined;
 
   constructor(access: OrchAccess, options: OrchStoreOptions) {
-    const { random = systemRandom, clock = systemClock, log = silentLog } = options;
+    const { clock = systemClock, log = silentLog } = options;
     this.#log = log;
     this.#isProbed = options.isProbed ?? true;
     this.#clock = clock;
     this.#writtenBlocks = options.sharesBlocks === true ? new WrittenBlocks(clock) : undefined;
     this.#api = new OrchApi(access, options);
     this.#servers = new ApiServers(this.#api, clock);
-    this.#newId = (): string => random.id();
   }
 
   isOlder(version: string, than: string): boolean {
@@ -102,15 +98,11 @@ class OrchStore implements Store {
   }
 
   async commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {
-    return commitChanges(
-      { api: this.#api, newId: this.#newId, log: this.#log, writtenBlocks: this.#writtenBlocks },
-      changes,
-      signal,
-    );
+    return commitChanges({ api: this.#api, log: this.#log, writtenBlocks: this.#writtenBlocks }, changes, signal);
   }
 
   async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<EndpointListing> {
-    return listPodEndpoints(this.#api, node, signal);
+    return listRecordedEndpoints(this.#api, node, signal);
   }
 
   async listResources<K extends ResourceKind>(

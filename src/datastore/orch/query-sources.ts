@@ -1,19 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import { never } from '../../base/errors.ts';
 import type { ApiObject } from '../../kube/objects.ts';
-import { PODS, podsOf } from '../../kube/paths.ts';
 import type { ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { isDerivedName } from '../../model/policy-names.ts';
 import { formatCidr } from '../../net/cidr.ts';
-import type { FollowedRecord, Query, ResourceRecord } from '../follow.ts';
+import type { Query, ResourceRecord } from '../follow.ts';
 import { BLOCKS, readRouting } from './block-objects.ts';
-import { clusterPodSource, derivedSource, endpointSliceSource } from './derived-sources.ts';
+import { podSource, derivedSource, endpointSliceSource } from './derived-sources.ts';
+import { ALL_ENDPOINTS, ENDPOINTS, endpointsOf, readEndpoint } from './endpoint-objects.ts';
 import { cidrOfBlockName } from './names.ts';
 import { NETPLUG_NODES } from '../../model/netplug-node.ts';
 import { readNetplugNode } from './netplug-nodes.ts';
 import { nodeBlockSource, sharedBlockSource } from './node-blocks.ts';
-import { endpointTexts, readEndpoint } from './pod-endpoints.ts';
 import { collectionOf, seenBy } from './resource-objects.ts';
 import { type Source, type Watched, watchedSource } from './source.ts';
 import { Unreadable } from './unreadable.ts';
@@ -40,9 +39,9 @@ export function sourcesOf(query: Query, index: number, { writtenBlocks }: Source
     case 'block-routes':
       return [routeSource(index)];
     case 'endpoints':
-      return [podSource(query.node, index)];
-    case 'cluster-endpoints':
-      return [clusterPodSource(index)];
+      return [endpointSource(query.node, index)];
+    case 'pods':
+      return [podSource(index)];
     case 'derived-resources':
       return [derivedSource(query.from, index)];
     case 'service-endpoints':
@@ -104,20 +103,16 @@ function routeSource(query: number): Source {
   return watchedSource(watched, { canResume: true });
 }
 
-/**
- * Pods change often, and seldom in what netplug wrote on them. Notes that cannot be read are left out: the owners of pods
- * may write as many as they like.
- */
-function podSource(node: NodeName, query: number): Source {
+function endpointSource(node: NodeName | undefined, query: number): Source {
   const watched: Watched = {
-    collection: PODS,
-    options: podsOf(node),
-    recordsIn: (pod) =>
-      endpointTexts(pod).flatMap(([note, text]): FollowedRecord[] => {
-        const read = readEndpoint(pod, note, text);
-        const key = `${pod.metadata.namespace ?? ''}/${pod.metadata.name} ${note}`;
-        return read instanceof Unreadable ? [] : [{ kind: 'endpoint', query, key, ...read }];
-      }),
+    collection: ENDPOINTS,
+    options: node === undefined ? ALL_ENDPOINTS : endpointsOf(node),
+    recordsIn: (object) => {
+      const read = readEndpoint(object);
+      const base = { kind: 'endpoint', query, key: object.metadata.name } as const;
+      if (!(read instanceof Unreadable)) return [{ ...base, ...read }];
+      return [{ ...base, version: object.metadata.resourceVersion ?? '', problem: read.problem }];
+    },
   };
-  return watchedSource(watched, { canResume: false });
+  return watchedSource(watched, { canResume: true });
 }

@@ -1,22 +1,17 @@
 import type { AnyResource } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
-import {
-  type EndpointId,
-  endpointIdOf,
-  parseEndpointName,
-  type WorkloadEndpoint,
-} from '../../model/workload-endpoint.ts';
+import { type EndpointId, endpointIdOf } from '../../model/workload-endpoint.ts';
 import { type ApiObject, isMirrorPod } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
-import { isObjectName, PODS, podsOf } from '../../kube/paths.ts';
+import { isObjectName, PODS } from '../../kube/paths.ts';
 import { borrowersOf } from '../borrowers.ts';
 import type { Decoded } from '../follow.ts';
 import { settingQueries, settingsFrom } from '../node-settings.ts';
 import { compareEndpointIds } from '../order.ts';
 import type { EndpointListing, NodeView } from '../allocation-store.ts';
 import { BLOCKS, readBlock } from './block-objects.ts';
+import { endpointObjectName, ENDPOINTS, endpointsOf, readEndpoint } from './endpoint-objects.ts';
 import { holderLabel } from './names.ts';
-import { readEndpoints } from './pod-endpoints.ts';
 import { byCidr } from './read-blocks.ts';
 import { collectionOf, seenBy } from './resource-objects.ts';
 import { found, sortOut } from './unreadable.ts';
@@ -34,15 +29,15 @@ export async function readNodeView(
     const each = await Promise.all(settingQueries(node).map(async (query) => readQuery(api, query, signal)));
     return each.flat();
   };
-  const [seen, blocks, pods] = await Promise.all([
+  const [seen, blocks, objects] = await Promise.all([
     readSettings(),
     api.list(BLOCKS, { labelSelector: holderLabel(node) }, signal),
-    findPod(api, endpoint, signal),
+    endpoint === undefined ? [] : api.get(ENDPOINTS, endpointObjectName(endpoint), signal).then(found),
   ]);
   const settings = settingsFrom(seen);
   const read = {
     blocks: sortOut(blocks, readBlock),
-    endpoints: sortOut(pods.flatMap(readEndpoints), (each) => each),
+    endpoints: sortOut(objects, readEndpoint),
   };
   const held = read.blocks.good.sort(byCidr);
   return {
@@ -52,7 +47,7 @@ export async function readNodeView(
     borrowed: held.filter(({ value }) => borrowersOf(value).has(node)),
     // Versions of the API are not to be compared: there, only what is missing shows that it has been restored.
     rollbacks: 0,
-    endpoint: read.endpoints.good.find(({ value }) => endpoint !== undefined && isEndpoint(value, endpoint)),
+    endpoint: read.endpoints.good[0],
     problems: [...settings.problems, ...read.blocks.problems, ...read.endpoints.problems],
   };
 }
@@ -68,36 +63,25 @@ async function readQuery(
   return found(await api.get(collection, name, signal)).map((object) => seenBy(object, kind));
 }
 
-/** The pods of one node, or of all, with their endpoints. */
-export async function listPodEndpoints(
+/** Returns the endpoints of one node; for tools those of all nodes, with the pods that exist. */
+export async function listRecordedEndpoints(
   api: OrchApi,
   node: NodeName | undefined,
   signal: AbortSignal,
 ): Promise<EndpointListing> {
-  const options = node === undefined ? {} : podsOf(node);
-  const pods = await api.list(PODS, options, signal);
-  const { good, problems } = sortOut(pods.flatMap(readEndpoints), (each) => each);
-  const endpoints = good.sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
-  const identities = pods.map((pod) => {
-    const { namespace = '', name, uid = '' } = pod.metadata;
-    return [`${namespace}/${name}`, isMirrorPod(pod) ? undefined : uid] as const;
-  });
-  return { endpoints, problems, pods: new Map(identities) };
+  const [objects, pods] = await Promise.all([
+    api.list(ENDPOINTS, node === undefined ? {} : endpointsOf(node), signal),
+    node === undefined ? api.list(PODS, { only: 'names' }, signal) : undefined,
+  ]);
+  const { good, problems } = sortOut(objects, readEndpoint);
+  const endpoints = good
+    // The label only says where to look.
+    .filter(({ value }) => node === undefined || value.spec.node === node)
+    .sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
+  return { endpoints, problems, ...(pods === undefined ? {} : { pods: new Map(pods.map(identityOf)) }) };
 }
 
-/** Only endpoints of pods are stored here; blocks and kernel suffice for all others. */
-async function findPod(
-  api: OrchApi,
-  endpoint: EndpointId | undefined,
-  signal: AbortSignal,
-): Promise<readonly ApiObject[]> {
-  const parts = endpoint === undefined ? undefined : parseEndpointName(endpoint.name);
-  if (endpoint === undefined || parts?.orchestrator !== 'orch') return [];
-  if (!isObjectName(parts.workload) || !isObjectName(endpoint.namespace)) return [];
-  return found(await api.get({ ...PODS, namespace: endpoint.namespace }, parts.workload, signal));
-}
-
-function isEndpoint(endpoint: WorkloadEndpoint, id: EndpointId): boolean {
-  const { node, namespace, name } = endpointIdOf(endpoint);
-  return node === id.node && namespace === id.namespace && name === id.name;
+function identityOf(pod: ApiObject): [pod: string, uid: string | undefined] {
+  const { namespace = '', name, uid = '' } = pod.metadata;
+  return [`${namespace}/${name}`, isMirrorPod(pod) ? undefined : uid];
 }

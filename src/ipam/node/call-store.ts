@@ -10,7 +10,6 @@ export function callStore(named: Pick<NamedDatastore, 'inner' | 'resolve'>, time
   const { inner } = named;
   const resolve = async (signal: AbortSignal): ReturnType<typeof named.resolve> => named.resolve(signal);
   return {
-    ...(inner.endpointsAreNotes === true ? { endpointsAreNotes: true } : {}),
     isOlder: (version, than) => inner.isOlder(version, than),
     readNodeView: async (node, endpoint, signal) => (await resolve(signal)).readNodeView(node, endpoint, signal),
     commit: async (changes, signal) => (await resolve(signal)).commit(changes, { signal, time }),

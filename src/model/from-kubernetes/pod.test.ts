@@ -79,35 +79,29 @@ describe('the endpoint of a pod', () => {
     expect(fromPod(podWith(parts))).toEqual({ value: undefined, problems: [] });
   });
 
-  it('has the reported addresses, and the noted ones until the kubelet reports', () => {
-    const annotations = { 'cni.netplug/podIPs': '10.0.0.7/32,fd00::7/128' };
-    expect(addressesWith({ metadata: { annotations } })).toEqual(['10.0.0.1/32', 'fd00::1/128']);
-    expect(addressesWith({ metadata: { annotations }, status: { podIPs: [], podIP: '10.0.0.8' } })).toEqual([
-      '10.0.0.8/32',
-    ]);
-    expect(addressesWith({ metadata: { annotations }, status: { podIPs: [] } })).toEqual([
-      '10.0.0.7/32',
-      'fd00::7/128',
-    ]);
+  it('has the addresses that the kubelet reports, and no others, whatever users note on the pod', () => {
+    for (const note of ['10.0.0.7/32,fd00::7/128', '']) {
+      const metadata = { annotations: { 'cni.netplug/podIPs': note } };
+      expect(addressesWith({ metadata })).toEqual(['10.0.0.1/32', 'fd00::1/128']);
+      expect(addressesWith({ metadata, status: { podIPs: [], podIP: '10.0.0.8' } })).toEqual(['10.0.0.8/32']);
+      expect(addressesWith({ metadata, status: { podIPs: [] } })).toEqual([]);
+    }
     expect(addressesWith({ status: { podIPs: [], podIP: '10.0.0.8' } })).toEqual(['10.0.0.8/32']);
     expect(addressesWith({ status: { podIPs: [] } })).toEqual([]);
   });
 
-  it('marks addresses that only the annotation has, and takes few of them', () => {
-    const noted = Array.from({ length: 1000 }, (_, index) => `10.0.${String(index >> 8)}.${String(index & 255)}/32`);
-    const metadata = { annotations: { 'cni.netplug/podIPs': noted.join() } };
-    const { value } = fromPod(podWith({ metadata, status: { podIPs: [] } }));
-    expect(value?.spec).toMatchObject({ ipNetworks: noted.slice(0, 4), areAddressesUnconfirmed: true });
-    expect(fromPod(podWith({ metadata })).value?.spec).not.toHaveProperty('areAddressesUnconfirmed');
+  it('says whether the kubelet reports its addresses', () => {
+    expect(fromPod(podWith({})).value?.spec.areAddressesReported).toBe(true);
+    expect(fromPod(podWith({ status: { podIPs: [] } })).value?.spec).not.toHaveProperty('areAddressesReported');
   });
 
-  it('keeps its addresses while it terminates, until they are released', () => {
+  it('keeps its addresses while it terminates, whatever users note on the pod', () => {
     const deletionTimestamp = '2026-01-01T00:00:00Z';
     expect(addressesWith({ metadata: { deletionTimestamp } })).toEqual(['10.0.0.1/32', 'fd00::1/128']);
     expect(fromPod(podWith({ metadata: { deletionTimestamp } })).value?.spec.isTerminating).toBe(true);
     expect(fromPod(podWith({})).value?.spec).not.toHaveProperty('isTerminating');
     const annotations = { 'cni.netplug/podIPs': '' };
-    expect(addressesWith({ metadata: { deletionTimestamp, annotations } })).toEqual([]);
+    expect(addressesWith({ metadata: { deletionTimestamp, annotations } })).toEqual(['10.0.0.1/32', 'fd00::1/128']);
     expect(addressesWith({ metadata: { annotations } })).toEqual(['10.0.0.1/32', 'fd00::1/128']);
   });
 

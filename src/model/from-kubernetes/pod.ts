@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { type Address, tryParseAddress } from '../../net/address.ts';
 import { formatCidr, hostCidr, tryReadCidr } from '../../net/cidr.ts';
+import { MIRROR_ANNOTATION } from '../annotation-keys.ts';
 import type { PodPort } from '../pod.ts';
 import {
   NAMESPACE_LABEL,
@@ -10,13 +11,9 @@ import {
   SERVICE_ACCOUNT_LABEL,
   serviceAccountProfile,
 } from '../policy-names.ts';
-import { CONTAINER_ID, POD_IPS } from '../notes.ts';
 import { API_VERSION } from '../resource.ts';
 import { endpointName, MAIN_INTERFACE, type WorkloadEndpoint } from '../workload-endpoint.ts';
 import { ageOf, type Converted, type KubernetesObject } from './kubernetes-object.ts';
-
-/** More than a pod has. Users can write the annotation, so its length must not decide what a pod costs. */
-const MOST_NOTED = 4;
 
 const ContainerPort = v.object({
   name: v.exactOptional(v.string()),
@@ -45,8 +42,9 @@ const Status = v.object({
 type PodSpec = v.InferOutput<typeof Spec>;
 
 /**
- * Returns what policy must know of a pod: no value for a pod in the network of its host, without a node, or finished. A
- * pod that terminates keeps its addresses until they are released. Name of the link and network are not those of the node.
+ * Returns what policy must know of a pod: no value for a pod in the network of its host, without a node, or finished. Its
+ * addresses are those that the kubelet reports: only kubelets write the status of a pod, and its users nearly all the rest.
+ * Container, link and network are known to its node alone. A pod that stands for a static pod has no UID that calls know.
  */
 export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
   const { name, namespace = 'default', uid } = pod.metadata;
@@ -61,8 +59,7 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
   if (spec.hostNetwork || node === '' || isFinished) return { value: undefined, problems: [] };
   const account = spec.serviceAccountName;
   const problems: string[] = [];
-  const { texts, isUnconfirmed } = addressesOf(pod, status);
-  const addresses = texts.flatMap((text) => {
+  const addresses = reportedIn(status).flatMap((text) => {
     const address = addressOf(text);
     if (address === undefined) problems.push(`Pod ${namespace}/${name}: "${text}" is no address`);
     return address === undefined ? [] : [address];
@@ -81,14 +78,14 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
       orchestrator: 'orch',
       node,
       network: '',
-      containerID: pod.metadata.annotations?.[CONTAINER_ID] ?? '',
+      containerID: '',
       pod: name,
-      ...(uid === undefined ? {} : { podUID: uid }),
+      ...(uid === undefined || isMirror(pod) ? {} : { podUID: uid }),
       endpoint: MAIN_INTERFACE,
       interfaceName: '',
       mac: '',
       ipNetworks: addresses.map((address) => formatCidr(hostCidr(address))),
-      ...(isUnconfirmed ? { areAddressesUnconfirmed: true } : {}),
+      ...(addresses.length > 0 ? { areAddressesReported: true } : {}),
       ...(isTerminating(pod) ? { isTerminating: true } : {}),
       profiles: [namespaceProfile(namespace), ...(account === '' ? [] : [serviceAccountProfile(namespace, account)])],
       ...(account === '' ? {} : { serviceAccountName: account }),
@@ -99,22 +96,13 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
   return { value, problems };
 }
 
-/**
- * The status comes first, because only kubelets write it. The annotation is there earlier, and empty when the addresses of a
- * terminating pod are free. Users can write it: what it says is unconfirmed.
- */
-function addressesOf(
-  pod: KubernetesObject,
-  { podIP, podIPs }: v.InferOutput<typeof Status>,
-): { readonly texts: readonly string[]; readonly isUnconfirmed: boolean } {
-  const noted = pod.metadata.annotations?.[POD_IPS];
-  const isReleased = noted === '' && isTerminating(pod);
-  if (isReleased) return { texts: [], isUnconfirmed: false };
+function reportedIn({ podIP, podIPs }: v.InferOutput<typeof Status>): readonly string[] {
   const reported = podIPs.map(({ ip }) => ip).filter((ip) => ip !== '');
-  if (reported.length > 0) return { texts: reported, isUnconfirmed: false };
-  if (podIP !== '') return { texts: [podIP], isUnconfirmed: false };
-  const isNoted = noted !== undefined && noted !== '';
-  return { texts: isNoted ? noted.split(',', MOST_NOTED) : [], isUnconfirmed: isNoted };
+  return reported.length > 0 || podIP === '' ? reported : [podIP];
+}
+
+function isMirror({ metadata }: KubernetesObject): boolean {
+  return metadata.annotations?.[MIRROR_ANNOTATION] !== undefined;
 }
 
 function isTerminating({ metadata }: KubernetesObject): boolean {

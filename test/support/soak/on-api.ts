@@ -10,7 +10,7 @@ import { etcdOf } from './on-etcd.ts';
 const ADDRESS = '172.31.0.2';
 const PODS = '/api/v1/namespaces/default/pods';
 const BLOCKS = '/apis/netplug.io/v3/ipblocks';
-const ENDPOINT = 'cni.netplug/endpoint.';
+const ENDPOINTS = '/apis/netplug.io/v3/workloadendpoints';
 const API_VERSION = 'netplug.io/v3';
 const READY_MS = 120_000;
 
@@ -72,11 +72,7 @@ export const onApi: StartDatastore = async (nodes, pools) => {
         return decoded.block;
       }),
     endpoints: async () =>
-      (await list(socket, PODS)).flatMap(({ metadata }) =>
-        Object.entries(metadata.annotations ?? {}).flatMap(([key, text]) =>
-          key.startsWith(ENDPOINT) ? [`pod ${metadata.name}: ${String(text)}`] : [],
-        ),
-      ),
+      (await list(socket, ENDPOINTS)).map(({ spec }) => `pod ${String(spec.pod)}: ${JSON.stringify(spec)}`),
     [Symbol.asyncDispose]: async () => kept.disposeAsync(),
   };
 };

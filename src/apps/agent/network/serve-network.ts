@@ -24,8 +24,8 @@ interface ServePorts {
   /** The interfaces of pods that another plugin connects. Policies wait until they have been read. */
   readonly podLinks: Pick<PodLinkFollower, 'read' | 'failures' | 'problems' | 'run'>;
   readonly threads: Pick<ThreadPoolWatch, 'stuckMs'>;
-  /** Sends pods of the node to the agent until the signal aborts. */
-  readonly relayPods: (signal: AbortSignal) => Promise<void>;
+  /** Sends pods and endpoints of the node to the agent until the signal aborts. */
+  readonly relayOwn: (signal: AbortSignal) => Promise<void>;
   /** Follows the servers of the datastore until the signal aborts. */
   readonly findServers: (signal: AbortSignal) => Promise<void>;
   /** Resolves when no other process runs the network of the node. */
@@ -34,7 +34,7 @@ interface ServePorts {
 
 /** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
 export async function serveNetworkProcess(network: ServedNetwork, ports: ServePorts): Promise<void> {
-  const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings, podLinks, relayPods, findServers } = ports;
+  const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings, podLinks, relayOwn, findServers } = ports;
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
@@ -47,7 +47,7 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
       await podLinks.read(signal);
       await policy.run(signal);
     };
-    const parts = [network, podLinks, flows, settings, { run: runPolicy }, { run: relayPods }, { run: findServers }];
+    const parts = [network, podLinks, flows, settings, { run: runPolicy }, { run: relayOwn }, { run: findServers }];
     await Promise.all(parts.map(async (part) => part.run(stop.signal)));
   } catch (cause) {
     if (isNetplugError(cause, 'agent/address-conflict')) send({ kind: 'refused', error: errorData(cause) });

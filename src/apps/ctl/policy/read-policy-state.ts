@@ -1,6 +1,5 @@
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import { followPolicyRecords, type PolicyRecord } from '../../../cache/policy-records.ts';
-import { RecordCache } from '../../../cache/record-cache.ts';
+import { followPolicyRecords, PolicyCache, type PolicyRecord } from '../../../cache/policy-records.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { agentSettings } from '../../../config/agent-settings.ts';
 import type { BudgetLimits } from '../../../policy/policy-budgets.ts';
@@ -38,13 +37,13 @@ async function readPolicyState(
   const state = new PolicyState();
   state.setLimits(await readLimits(store, signal));
   const read: PolicyRecord[] = [];
-  const cache = new RecordCache();
+  const cache = new PolicyCache();
   for await (const { records, problems } of followPolicyRecords(store, cache, signal)) {
     state.apply(records);
     read.push(...records);
     for (const problem of problems) io.stderr(`warning: ${problem}\n`);
     // Built-in records come before the snapshot.
-    if (cache.version === undefined) continue;
+    if (cache.records.version === undefined) continue;
     for (const problem of [...state.problems.values()].flat()) io.stderr(`warning: ${problem}\n`);
     return { state, records: read };
   }

@@ -16,33 +16,18 @@ const WRITES = ['CREATE', 'UPDATE', 'DELETE'];
 /** Policies that limit the writes of the plugin and the agent to their own node. */
 export const NODE_POLICIES: readonly AdmissionPolicy[] = [
   {
-    name: 'netplug-node-restriction-pods',
-    about: 'Of a pod of the own node, the notes that netplug keeps there, and nothing else.',
-    matches: { group: '', versions: ['v1'], operations: ['*'], resources: ['pods', 'pods/*'] },
+    name: 'netplug-node-restriction-endpoints',
+    about: 'The endpoints of the own node.',
+    matches: { group: 'netplug.io', versions: ['*'], operations: WRITES, resources: ['workloadendpoints'] },
     writers: 'programs',
-    variables: {
-      node: NODE,
-      now: ANNOTATIONS_NOW,
-      before: ANNOTATIONS_BEFORE,
-      own: "['cni.netplug/podIPs', 'cni.netplug/containerID']",
-    },
+    variables: { node: NODE },
     validations: [
       BOUND,
-      { expression: ONLY_STATUS, message: 'netplug writes only to the status of pods that exist' },
-      {
-        expression: "request.operation != 'UPDATE' || dyn(oldObject).spec.?nodeName.orValue('') == variables.node",
-        messageExpression: `'the pod is not on node "' + variables.node + '"'`,
-      },
       {
         expression: cel`
-          request.operation != 'UPDATE' || (object.?status == oldObject.?status &&
-          object.metadata.?labels == oldObject.metadata.?labels &&
-          object.metadata.?finalizers == oldObject.metadata.?finalizers &&
-          variables.now.all(key, key.startsWith('cni.netplug/endpoint.') || key in variables.own ||
-          (key in variables.before && variables.before[key] == variables.now[key])) &&
-          variables.before.all(key, key.startsWith('cni.netplug/endpoint.') || key in variables.own ||
-          key in variables.now))`,
-        message: 'netplug changes nothing of a pod but its own annotations',
+          (object == null || dyn(object).spec.node == variables.node) &&
+          (oldObject == null || dyn(oldObject).spec.node == variables.node)`,
+        messageExpression: `'the endpoint is not of node "' + variables.node + '"'`,
       },
     ],
   },

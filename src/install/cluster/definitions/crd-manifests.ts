@@ -5,7 +5,14 @@ import { API_VERSION } from '../../../model/resource.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { NETPLUG_NODE, NETPLUG_NODES } from '../../../model/netplug-node.ts';
 import { RELEASE_LABEL } from '../names.ts';
-import { blockSchema, CUSTOM_KINDS, type CustomKind, resourceSchema, type StructuralSchema } from './crd-schemas.ts';
+import {
+  blockSchema,
+  CUSTOM_KINDS,
+  type CustomKind,
+  endpointSchema,
+  resourceSchema,
+  type StructuralSchema,
+} from './crd-schemas.ts';
 
 interface PrinterColumn {
   readonly name: string;
@@ -36,6 +43,13 @@ const BLOCK_COLUMNS: readonly PrinterColumn[] = [
   { name: 'Free', type: 'string', jsonPath: '.spec.free', priority: 1 },
 ];
 
+const ENDPOINT_COLUMNS: readonly PrinterColumn[] = [
+  { name: 'Namespace', type: 'string', jsonPath: '.spec.namespace' },
+  { name: 'Pod', type: 'string', jsonPath: '.spec.pod' },
+  { name: 'Node', type: 'string', jsonPath: '.spec.node' },
+  { name: 'Networks', type: 'string', jsonPath: '.spec.ipNetworks' },
+];
+
 const NODE_COLUMNS: readonly PrinterColumn[] = [
   { name: 'IPv4', type: 'string', jsonPath: '.spec.bgp.ipv4Address' },
   { name: 'IPv6', type: 'string', jsonPath: '.spec.bgp.ipv6Address' },
@@ -63,6 +77,14 @@ function makeManifests(): readonly Manifest[] {
       scope: 'cluster',
       schema: blockSchema(),
       columns: BLOCK_COLUMNS,
+    }),
+    crd({
+      kind: 'WorkloadEndpoint',
+      plural: 'workloadendpoints',
+      shortNames: ['wep'],
+      scope: 'cluster',
+      schema: endpointSchema(),
+      columns: ENDPOINT_COLUMNS,
     }),
     crd({
       kind: NETPLUG_NODE,

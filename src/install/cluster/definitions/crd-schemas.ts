@@ -91,6 +91,40 @@ export function blockSchema(): StructuralSchema {
   };
 }
 
+/** Schema of an endpoint, for users and against mistakes. Readers validate endpoints with a decoder of their own. */
+export function endpointSchema(): StructuralSchema {
+  const text = { type: 'string' };
+  const named = { ...text, minLength: 1 };
+  return {
+    type: 'object',
+    required: ['spec'],
+    properties: {
+      apiVersion: text,
+      kind: text,
+      metadata: { type: 'object' },
+      spec: {
+        type: 'object',
+        required: ['name', 'namespace', 'orchestrator', 'node', 'network', 'containerID', 'endpoint', 'ipNetworks'],
+        properties: {
+          name: { ...named, description: 'Name of the endpoint among those of its node.' },
+          namespace: { ...named, description: 'Namespace of the pod.' },
+          labels: {
+            type: 'object',
+            additionalProperties: text,
+            description: 'Labels of the pod, as they were known last.',
+          },
+          node: { ...named, description: 'Node that recorded the endpoint.' },
+          pod: { ...named, description: 'Name of the pod.' },
+          podUID: { ...named, description: 'UID of the pod, as the runtime gave it.' },
+          ipNetworks: { type: 'array', items: text, description: 'Addresses of the pod, as CIDRs.' },
+        },
+        ...KEEPS_UNKNOWN,
+        'x-kubernetes-map-type': 'atomic',
+      },
+    },
+  };
+}
+
 /** Replaces what the API server refuses in a schema with what it accepts, recursively. */
 function structural(part: JsonSchema): StructuralSchema {
   const { properties, items, anyOf, required = [], additionalProperties, propertyNames: _, ...rest } = part;

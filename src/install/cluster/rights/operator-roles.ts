@@ -51,6 +51,7 @@ const DEFINITIONS = [
   'ippools',
   'ipreservations',
   'netplugnodes',
+  'workloadendpoints',
   'networkpolicies',
   'networksets',
   'profiles',

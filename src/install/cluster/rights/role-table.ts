@@ -32,12 +32,13 @@ const POLICY_KINDS = [
   'agentconfigurations',
 ];
 const STORED_KINDS = [...POLICY_KINDS, 'controllersconfigurations'];
-const OWN_KINDS = [...ALLOCATION_KINDS, ...STORED_KINDS, 'ipblocks', 'netplugnodes', 'clusterinformations'];
+const RECORD_KINDS = ['ipblocks', 'workloadendpoints', 'netplugnodes', 'clusterinformations'];
+const OWN_KINDS = [...ALLOCATION_KINDS, ...STORED_KINDS, ...RECORD_KINDS];
 const WRITE = ['create', 'update', 'patch', 'delete'];
 
 /** Rights that `netplugctl` needs to read, in every role for users. */
 const SHOWN: readonly RoleRule[] = [
-  core(['pods'], READ, 'The endpoints of pods and their annotations; commands that explain policies follow them'),
+  core(['pods'], READ, 'Labels and annotations of pods; commands that explain policies follow them'),
   core(['namespaces'], READ, 'Annotations, for "why pod" and "plan add"; labels, which policies select'),
   core(['serviceaccounts'], FOLLOW, 'Labels of service accounts, which policies select'),
   networking(['networkpolicies'], FOLLOW, 'Policies of Kubernetes, for "policy why"'),
@@ -69,11 +70,10 @@ export const ROLES = {
     datastore: 'orch',
     account: 'netplug-cni',
     rules: [
-      core(['pods'], ['list'], 'GC reads the endpoints of all pods of its node'),
-      core(
-        ['pods/status'],
-        ['patch'],
-        'The endpoint is an annotation of its pod; the status takes annotations, and neither spec nor owner',
+      own(
+        ['workloadendpoints'],
+        ['get', 'list', 'create', 'update', 'delete'],
+        'The record of which pod an attachment is of, and its labels; GC reads those of its node',
       ),
       own(['ippools', 'ipreservations'], ['list'], 'What addresses are assigned from'),
       own(['ippools'], ['get'], 'A new block is kept only if its pool has not changed meanwhile'),
@@ -112,10 +112,10 @@ export const ROLES = {
     datastore: 'orch',
     account: 'netplug-agent',
     rules: [
-      core(
-        ['pods/status'],
-        ['patch'],
-        'The endpoint is an annotation of its pod; the status takes annotations, and neither spec nor owner',
+      own(
+        ['workloadendpoints'],
+        [...READ, 'create', 'update', 'delete'],
+        'The record of which pod an attachment is of, and its labels; policies select by those of all nodes',
       ),
       core(['nodes'], FOLLOW, 'It watches its own Node'),
       core(
@@ -204,6 +204,11 @@ export const ROLES = {
         ['ipblocks'],
         ['get', 'list', 'update', 'delete'],
         'Addresses and blocks of pods and nodes that are gone are released',
+      ),
+      own(
+        ['workloadendpoints'],
+        [...FOLLOW, 'update', 'delete'],
+        'Labels of running pods, so that they are known when the pod is deleted before it has ended; those of nodes that are gone are deleted',
       ),
     ],
   },

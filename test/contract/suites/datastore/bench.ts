@@ -18,10 +18,8 @@ export interface StoreTraits {
   readonly names: 'any' | 'dns';
   /** Who writes Node resources: the store, or the orchestrator (`putNode` then stands in for it). */
   readonly nodes: 'store' | 'orchestrator';
-  /** Whether endpoints stand by themselves, or on the pods they belong to (`podOf` then makes these first). */
-  readonly endpoints: 'alone' | 'on pods';
 }
-export const PLAIN: StoreTraits = { names: 'any', nodes: 'store', endpoints: 'alone' };
+export const PLAIN: StoreTraits = { names: 'any', nodes: 'store' };
 
 /** One empty datastore per test, seen through as many stores as there are processes. */
 export interface StoreFixture extends AsyncDisposable {
@@ -39,8 +37,6 @@ export interface StoreFixture extends AsyncDisposable {
   labelNode?(name: string, labels: Readonly<Record<string, string>>): Promise<void>;
   /** Removes it there. */
   removeNode?(name: string): Promise<void>;
-  /** Makes the pod of an endpoint where there is none without; returns the endpoint as the store will tell it. */
-  podOf?(endpoint: WorkloadEndpoint): Promise<WorkloadEndpoint>;
 }
 
 export const never = new AbortController().signal;
@@ -105,10 +101,7 @@ export interface Bench {
   readonly nodes: readonly [NodeName, NodeName, NodeName];
   readonly storedPool: (name?: string) => Promise<Stored<IpPool>>;
   readonly commit: (...changes: Change[]) => Promise<void>;
-  readonly endpoint: (
-    name: string,
-    more?: { node?: string; namespace?: string; mac?: string },
-  ) => Promise<WorkloadEndpoint>;
+  readonly endpoint: (name: string, more?: { node?: string; namespace?: string; mac?: string }) => WorkloadEndpoint;
   readonly block: (cidr: string) => Promise<Stored<IpBlock>>;
   readonly createdBlock: (cidr: string, node?: NodeName, from?: Stored<IpPool>) => Promise<Stored<IpBlock>>;
   /** Makes a node as the owner of nodes does; the next two likewise. */
@@ -135,13 +128,7 @@ export function benchOf(parts: () => { store: Store; fixture: StoreFixture }, { 
   const commit = async (...changes: Change[]): Promise<void> => {
     expect(await parts().store.commit(changes, never)).toBe('committed');
   };
-  const endpoint = async (
-    text: string,
-    more: { node?: string; namespace?: string; mac?: string } = {},
-  ): Promise<WorkloadEndpoint> => {
-    const made = cniEndpoint(text, { node: a, ...more });
-    return parts().fixture.podOf?.(made) ?? made;
-  };
+  const endpoint: Bench['endpoint'] = (text, more = {}) => cniEndpoint(text, { node: a, ...more });
   const block = async (cidr: string): Promise<Stored<IpBlock>> => {
     const [found] = await parts().store.getBlocks([at(cidr)], never);
     if (found === undefined) throw new Error(`no block ${cidr}`);

@@ -38,7 +38,7 @@ export function followContract(parts: () => { readonly store: Store; readonly ot
   it('yields one snapshot of all queries, which can be cloned and says the same afterwards', async () => {
     const created = await bench.createdBlock('10.0.0.0/26');
     await bench.commit(bench.update(created, takeSlot(created.value, 0, holder('x', b))));
-    await bench.commit({ kind: 'put-endpoint', endpoint: await bench.endpoint('e') });
+    await bench.commit({ kind: 'put-endpoint', endpoint: bench.endpoint('e') });
     for (const node of [a, b]) await bench.makeNode(node);
     await parts().store.publishNode(b, { ipv4Address: '192.0.2.8/24' }, never);
     const [snapshot, ...more] = await followUntil({ queries: everything }, () => true);
@@ -71,8 +71,8 @@ export function followContract(parts: () => { readonly store: Store; readonly ot
   });
 
   it('yields the endpoints of all nodes, with their changes', async () => {
-    const queries: readonly Query[] = [{ kind: 'cluster-endpoints' }];
-    const first = await bench.endpoint('e', { node: a });
+    const queries: readonly Query[] = [{ kind: 'endpoints' }];
+    const first = bench.endpoint('e', { node: a });
     await bench.commit({ kind: 'put-endpoint', endpoint: first });
     const cache = new RecordCache();
     const seen: string[][] = [];
@@ -81,7 +81,7 @@ export function followContract(parts: () => { readonly store: Store; readonly ot
       return seen.at(-1)?.length === 2;
     });
     await expect.poll(() => seen.length).toBeGreaterThan(0);
-    await bench.commit({ kind: 'put-endpoint', endpoint: await bench.endpoint('f', { node: b }) });
+    await bench.commit({ kind: 'put-endpoint', endpoint: bench.endpoint('f', { node: b }) });
     await following;
     expect(seen[0]).toEqual([a]);
     expect(seen.at(-1)?.sort()).toEqual([a, b].sort());

@@ -10,18 +10,7 @@ import { DEFAULT_ALLOW } from '../../../../src/model/profile.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
 import { endpointIdOf, type EndpointId } from '../../../../src/model/workload-endpoint.ts';
 import { formatCidr } from '../../../../src/net/cidr.ts';
-import {
-  at,
-  benchOf,
-  cniEndpoint,
-  expectCode,
-  holder,
-  never,
-  PLAIN,
-  pool,
-  type StoreFixture,
-  type StoreTraits,
-} from './bench.ts';
+import { at, benchOf, expectCode, holder, never, PLAIN, pool, type StoreFixture, type StoreTraits } from './bench.ts';
 import { watchContract } from './watch.ts';
 import { newerFieldsContract } from './newer-fields.ts';
 import { dryRunContract } from './dry-run.ts';
@@ -270,13 +259,13 @@ export function storeContract(
         const from = await storedPool();
         const before = await createdBlock('10.0.0.0/26', a, from);
         const taken = update(before, takeSlot(before.value, 0, holder('x', a)));
-        const put: Change = { kind: 'put-endpoint', endpoint: await endpoint('e') };
+        const put: Change = { kind: 'put-endpoint', endpoint: endpoint('e') };
         await commit(taken, put);
         const second: Change = { kind: 'create-block', block: emptyBlock(at('10.0.0.64/26'), a), pool: from };
-        const newer: Change = { kind: 'put-endpoint', endpoint: await endpoint('e', { mac: '0a:00:00:00:00:02' }) };
+        const newer: Change = { kind: 'put-endpoint', endpoint: endpoint('e', { mac: '0a:00:00:00:00:02' }) };
         expect(await store.commit([newer, second, taken], never)).toBe('conflict');
         expect((await store.listBlocks(never)).blocks).toHaveLength(1);
-        expect((await view(a, endpointIdOf(await endpoint('e')))).endpoint?.value).toEqual(await endpoint('e'));
+        expect((await view(a, endpointIdOf(endpoint('e')))).endpoint?.value).toEqual(endpoint('e'));
       });
 
       it('applies many changes together', async () => {
@@ -286,7 +275,7 @@ export function storeContract(
             const made = takeSlot(emptyBlock(at(cidr), a), 0, holder(cidr, b));
             return { kind: 'create-block', block: made, pool: from };
           }),
-          { kind: 'put-endpoint', endpoint: await endpoint('e') },
+          { kind: 'put-endpoint', endpoint: endpoint('e') },
         );
         expect((await view(a)).owned).toHaveLength(2);
         expect((await view(b)).borrowed).toHaveLength(2);
@@ -305,76 +294,64 @@ export function storeContract(
 
     describe('endpoints', () => {
       it('are found by node, namespace and name, with any characters', async () => {
-        const odd = await endpoint(named('a/b %2F é-', 'a-b.c'), { node: b, namespace: named('my ns/ü', 'my-ns') });
-        const plain = await endpoint('a', { node: b, namespace: named('my ns', 'my') });
+        const odd = endpoint(named('a/b %2F é-', 'a-b.c'), { node: b, namespace: named('my ns/ü', 'my-ns') });
+        const plain = endpoint('a', { node: b, namespace: named('my ns', 'my') });
         await commit({ kind: 'put-endpoint', endpoint: odd }, { kind: 'put-endpoint', endpoint: plain });
         expect((await view(a, endpointIdOf(odd))).endpoint?.value).toEqual(odd);
-        expect((await view(a, endpointIdOf(await endpoint('other')))).endpoint).toBeUndefined();
+        expect((await view(a, endpointIdOf(endpoint('other')))).endpoint).toBeUndefined();
         expect((await view(a)).endpoint).toBeUndefined();
       });
 
       it('are overwritten by the newest attachment', async () => {
-        const newer = await endpoint('e', { mac: '0a:00:00:00:00:02' });
-        await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
+        const newer = endpoint('e', { mac: '0a:00:00:00:00:02' });
+        await commit({ kind: 'put-endpoint', endpoint: endpoint('e') });
         await commit({ kind: 'put-endpoint', endpoint: newer });
         expect((await view(a, endpointIdOf(newer))).endpoint?.value).toEqual(newer);
       });
 
-      // A note on a pod is removed whichever program wrote it last, as long as it is of the same container.
-      if (traits.endpoints === 'alone') {
-        it('are replaced only at the version that was read', async () => {
-          const first = await endpoint('e');
-          const newer = await endpoint('e', { mac: '0a:00:00:00:00:02' });
-          await commit({ kind: 'put-endpoint', endpoint: first, over: 'none' });
-          const { endpoint: over } = await view(a, endpointIdOf(first));
-          if (over === undefined) throw new Error('not stored');
-          expect(await store.commit([{ kind: 'put-endpoint', endpoint: newer, over: 'none' }], never)).toBe('conflict');
-          await commit({ kind: 'put-endpoint', endpoint: newer, over });
-          expect(await store.commit([{ kind: 'put-endpoint', endpoint: first, over }], never)).toBe('conflict');
-          expect((await view(a, endpointIdOf(first))).endpoint?.value).toEqual(newer);
-        });
+      it('are replaced only at the version that was read', async () => {
+        const first = endpoint('e');
+        const newer = endpoint('e', { mac: '0a:00:00:00:00:02' });
+        await commit({ kind: 'put-endpoint', endpoint: first, over: 'none' });
+        const { endpoint: over } = await view(a, endpointIdOf(first));
+        if (over === undefined) throw new Error('not stored');
+        expect(await store.commit([{ kind: 'put-endpoint', endpoint: newer, over: 'none' }], never)).toBe('conflict');
+        await commit({ kind: 'put-endpoint', endpoint: newer, over });
+        expect(await store.commit([{ kind: 'put-endpoint', endpoint: first, over }], never)).toBe('conflict');
+        expect((await view(a, endpointIdOf(first))).endpoint?.value).toEqual(newer);
+      });
 
-        it('are not deleted by a late release once replaced', async () => {
-          await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
-          const { endpoint: before } = await view(a, endpointIdOf(await endpoint('e')));
-          if (before === undefined) throw new Error('not stored');
-          await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
-          expect(await store.commit([{ kind: 'delete-endpoint', before }], never)).toBe('conflict');
-          expect((await store.listEndpoints(a, never)).endpoints).toHaveLength(1);
-        });
-      }
+      it('are not deleted by a late release once replaced', async () => {
+        await commit({ kind: 'put-endpoint', endpoint: endpoint('e') });
+        const { endpoint: before } = await view(a, endpointIdOf(endpoint('e')));
+        if (before === undefined) throw new Error('not stored');
+        await commit({ kind: 'put-endpoint', endpoint: endpoint('e', { mac: '0a:00:00:00:00:02' }) });
+        expect(await store.commit([{ kind: 'delete-endpoint', before }], never)).toBe('conflict');
+        expect((await store.listEndpoints(a, never)).endpoints).toHaveLength(1);
+      });
 
       it('are deleted', async () => {
-        await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
+        await commit({ kind: 'put-endpoint', endpoint: endpoint('e') });
         const [now] = (await store.listEndpoints(a, never)).endpoints;
         if (now === undefined) throw new Error('deleted');
         await commit({ kind: 'delete-endpoint', before: now });
         expect(await store.listEndpoints(undefined, never)).toMatchObject({ endpoints: [], problems: [] });
       });
 
-      if (traits.endpoints === 'on pods') {
-        it('are not stored without a pod, which is not an error', async () => {
-          const alone = cniEndpoint('alone', { node: a });
-          await commit({ kind: 'put-endpoint', endpoint: alone });
-          expect((await view(a, endpointIdOf(alone))).endpoint).toBeUndefined();
-          await commit({ kind: 'delete-endpoint', before: { value: alone, version: '' } });
-        });
-      }
-
       it('that cannot be decoded are reported as problems, and do not fail a list', async () => {
-        for (const name of ['d', 'e']) await commit({ kind: 'put-endpoint', endpoint: await endpoint(name) });
-        await fixture.damage({ endpoint: endpointIdOf(await endpoint('d')) });
+        for (const name of ['d', 'e']) await commit({ kind: 'put-endpoint', endpoint: endpoint(name) });
+        await fixture.damage({ endpoint: endpointIdOf(endpoint('d')) });
         const { endpoints, problems } = await store.listEndpoints(a, never);
         expect([endpoints.length, problems.length]).toEqual([1, 1]);
       });
 
       it('are listed for one node or all, ordered by namespace and name, over several pages', async () => {
         const all = [
-          await endpoint('a', { namespace: 'ns-1', node: c }),
-          await endpoint('b', { namespace: 'ns-1', node: a }),
-          await endpoint(named('b b', 'b-b'), { namespace: 'ns-1', node: b }),
-          await endpoint('a', { namespace: 'ns-2', node: a }),
-          await endpoint(named('é', 'e'), { namespace: 'ns-2', node: c }),
+          endpoint('a', { namespace: 'ns-1', node: c }),
+          endpoint('b', { namespace: 'ns-1', node: a }),
+          endpoint(named('b b', 'b-b'), { namespace: 'ns-1', node: b }),
+          endpoint('a', { namespace: 'ns-2', node: a }),
+          endpoint(named('é', 'e'), { namespace: 'ns-2', node: c }),
         ].sort((x, y) => compareEndpointIds(endpointIdOf(x), endpointIdOf(y)));
         const ofA = all.filter(({ spec }) => spec.node === a);
         expect(ofA).toHaveLength(2);
@@ -566,7 +543,7 @@ export function storeContract(
     describe('a signal', () => {
       it('prevents a call when it was aborted before', async () => {
         const over = AbortSignal.abort();
-        const put: Change = { kind: 'put-endpoint', endpoint: await endpoint('e') };
+        const put: Change = { kind: 'put-endpoint', endpoint: endpoint('e') };
         await expectCode('store/unavailable', store.commit([put], over));
         await expectCode('store/unavailable', store.readNodeView(a, undefined, over));
         await expectCode('store/unavailable', store.ping(over));

@@ -195,7 +195,7 @@ export class FlowObserver {
     const text = formatAddress(address);
     if (this.#isOfHost(text)) return { address: text, host: this.#node };
     const { pod } = endAt(this.#policies.state, address);
-    return { address: text, ...(pod === undefined || pod.isUnconfirmed === true ? {} : { pod: pod.shown }) };
+    return { address: text, ...(pod === undefined ? {} : { pod: pod.shown }) };
   }
 
   /** Uses the addresses as they were read last, and lets them be read again when that was long ago. */

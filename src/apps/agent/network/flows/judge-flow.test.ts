@@ -180,14 +180,14 @@ describe('flows of a node with host endpoints', () => {
   });
 });
 
-describe('flows of addresses that a pod has by its annotation alone', () => {
+describe('flows of addresses that users note on a pod', () => {
   const FOREIGN = ['198.51.100.9', '198.51.100.1'];
-  const endedBy = async (areConfirmed: boolean): Promise<{ denied: readonly string[]; own: readonly string[] }> => {
+  const endedBy = async (areReported: boolean): Promise<{ denied: readonly string[]; own: readonly string[] }> => {
     const cluster = new PolicyCluster();
     cluster.putNamespace('x');
     cluster.putPolicy({ namespace: 'x', name: 'none', spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'] } });
     const metadata = { name: 'thief', namespace: 'x', annotations: { 'cni.netplug/podIPs': FOREIGN.join() } };
-    const status = areConfirmed ? { podIPs: FOREIGN.map((ip) => ({ ip })) } : {};
+    const status = areReported ? { podIPs: FOREIGN.map((ip) => ({ ip })) } : {};
     const { value } = fromPod({ metadata, spec: { nodeName: NODE }, status });
     if (value === undefined) throw new Error('the pod has no endpoint');
     cluster.state.apply([{ kind: 'endpoint', key: 'x/thief', value }]);
@@ -203,7 +203,7 @@ describe('flows of addresses that a pod has by its annotation alone', () => {
     return { denied: flows.map(([name]) => name), own: localPodAddresses(view, NODE).map(formatAddress) };
   };
 
-  it('go on, and so do those of the node itself in any case: users may write the annotation', async () => {
+  it('go on, also those of the node itself when a kubelet reports its address', async () => {
     expect(await endedBy(false)).toEqual({ denied: [], own: [] });
     const { denied: ended } = await endedBy(true);
     expect(ended).toContain('outside > pod');

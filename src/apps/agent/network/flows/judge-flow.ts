@@ -24,8 +24,8 @@ export function flowJudge(view: PolicyView, options: JudgeOptions): (flow: Track
   const endOf = (address: Address): ConnectionEnd => {
     if (hostAddresses.has(formatAddress(address))) return { address, host: node };
     const { pod } = endAt(view, address);
-    // Policies of a pod are enforced on its own node, where its ADD confirms the addresses.
-    return pod?.node === node && pod.isUnconfirmed !== true ? { address, pod } : { address };
+    // Policies of a pod are enforced on its own node.
+    return pod?.node === node ? { address, pod } : { address };
   };
   const isRemote = ({ pod, host }: ConnectionEnd): boolean => pod === undefined && host === undefined;
   const ownOf = (address: Address): Address | undefined =>

@@ -8,6 +8,7 @@ import {
   endpointName,
   MAIN_INTERFACE,
   type WorkloadEndpoint,
+  withContentOf,
 } from '../../../../model/workload-endpoint.ts';
 import type { AddTime } from '../../network-channel.ts';
 import { RoutedPods } from './routed-pods.ts';
@@ -71,7 +72,7 @@ export class LocalPods {
   /** The time decides between holders of one address: the record of an earlier holder is older. */
   add(endpoint: WorkloadEndpoint, { addedAt, isPast }: AddTime): readonly EndpointRecord[] {
     const key = keyOf(endpoint);
-    const added = { ...endpoint, metadata: { ...endpoint.metadata, creationTimestamp: addedAt } };
+    const added = asAdded(endpoint, addedAt);
     this.#pods.set(key, { added, isRecorded: isPast && endpoint.spec.pod !== undefined, isListed: false });
     this.#removed.delete(sandboxOf(endpoint));
     return [this.#joined(key)];
@@ -95,7 +96,7 @@ export class LocalPods {
       const known = this.#pods.get(key);
       const knownAt = Date.parse(known?.added.metadata.creationTimestamp ?? '');
       if (this.#removed.has(sandboxOf(endpoint)) || knownAt >= Date.parse(at)) continue;
-      const added = { ...endpoint, metadata: { ...endpoint.metadata, creationTimestamp: at } };
+      const added = asAdded(endpoint, at);
       // A pod that the datastore does not know was deleted, unless its ADD is the one of this process.
       const isSame = known !== undefined && sandboxOf(known.added) === sandboxOf(endpoint);
       const isRecorded = isSame ? known.isRecorded : endpoint.spec.pod !== undefined;
@@ -106,8 +107,7 @@ export class LocalPods {
   }
 
   /**
-   * Removes a pod, unless a newer sandbox of the same pod has its place. Returns the endpoint as it was, unless only an
-   * annotation, which users may write, says what addresses it had.
+   * Removes a pod, unless a newer sandbox of the same pod has its place. Returns the endpoint as it was.
    */
   remove(sandbox: SandboxEndpoint): {
     readonly records: readonly EndpointRecord[];
@@ -122,8 +122,7 @@ export class LocalPods {
     this.#pods.delete(key);
     // A record of this sandbox may change once more before it is deleted.
     this.#records.delete(key);
-    const isConfirmed = released.spec.areAddressesUnconfirmed !== true;
-    return { records: [{ kind: 'endpoint', key, value: undefined }], released: isConfirmed ? released : undefined };
+    return { records: [{ kind: 'endpoint', key, value: undefined }], released };
   }
 
   /** Returns the records as policy must take them. */
@@ -172,7 +171,7 @@ export class LocalPods {
     }
     const isSame = record !== undefined && isSamePod(record, added);
     pod.isRecorded ||= isSame;
-    if (isSame) return { kind: 'endpoint', key, value: withContent(added, record) };
+    if (isSame) return { kind: 'endpoint', key, value: withContentOf(added, record) };
     // A pod that has finished, or was deleted: its rules stay until its DEL, but its addresses belong to no peer.
     const isOver = pod.isRecorded && record === undefined;
     return {
@@ -192,19 +191,9 @@ function withInterface(record: WorkloadEndpoint, routed: string | undefined): Wo
   return { ...record, spec: { ...record.spec, interfaceName: name } };
 }
 
-function withContent(added: WorkloadEndpoint, { metadata, spec }: WorkloadEndpoint): WorkloadEndpoint {
-  const { profiles, ports, serviceAccountName } = spec;
-  const { ports: _ports, serviceAccountName: _account, ...rest } = added.spec;
-  return {
-    ...added,
-    metadata: { ...added.metadata, labels: metadata.labels ?? {} },
-    spec: {
-      ...rest,
-      profiles,
-      ...(ports === undefined ? {} : { ports }),
-      ...(serviceAccountName === undefined ? {} : { serviceAccountName }),
-    },
-  };
+/** Its own ADD is as certain for a node as what the kubelet reports. */
+function asAdded({ metadata, spec, ...rest }: WorkloadEndpoint, at: string): WorkloadEndpoint {
+  return { ...rest, metadata: { ...metadata, creationTimestamp: at }, spec: { ...spec, areAddressesReported: true } };
 }
 
 function isSamePod(record: WorkloadEndpoint, added: WorkloadEndpoint): boolean {

@@ -3,8 +3,7 @@ import { BackOff, keepRunning } from '../../../../base/back-off.ts';
 import { reasonOf } from '../../../../base/errors.ts';
 import { inTurn, slicesByWeight } from '../../../../base/slices.ts';
 import { Trigger } from '../../../../base/trigger.ts';
-import { followPolicyRecords, type PolicyRecord } from '../../../../cache/policy-records.ts';
-import { RecordCache } from '../../../../cache/record-cache.ts';
+import { followPolicyRecords, PolicyCache, type PolicyRecord } from '../../../../cache/policy-records.ts';
 import type { Isolation, SandboxEndpoint } from '../../../../cni/pod-isolation.ts';
 import type { FilterTable, PolicyFilter, PacketLog } from '../../../../dataplane/policy-filter.ts';
 import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
@@ -55,7 +54,7 @@ const MISSING_LOGS: Readonly<Record<PacketLog, string>> = {
 export class PolicyEnforcement {
   readonly #ports: EnforcementPorts;
   readonly #state = new PolicyState();
-  readonly #cache = new RecordCache();
+  readonly #cache = new PolicyCache();
   readonly #switch: EnforcementSwitch;
   readonly #gate: SettingsGate;
   readonly #pods: LocalPods;

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { fromPod } from '../../../../model/from-kubernetes/pod.ts';
 import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 import { RoutedPods } from './routed-pods.ts';
 
@@ -49,10 +50,14 @@ it('assigns the interface of the route to any address of the pod, and follows ro
   expect(assign(pods, web)).toEqual({ web: undefined, ended: ['web'] });
 });
 
-it('assigns nothing for an address that only an annotation names', () => {
+it('assigns nothing to a pod whose addresses the kubelet has not reported, whatever users note on it', () => {
   const pods = new RoutedPods();
   pods.setLinks(new Map([['10.0.0.1', 'eni1']]));
-  expect(assign(pods, pod('thief', { areAddressesUnconfirmed: true }))).toEqual({ thief: undefined, ended: [] });
+  const metadata = { name: 'thief', namespace: 'shop', annotations: { 'cni.netplug/podIPs': '10.0.0.1/32' } };
+  const { value } = fromPod({ metadata, spec: { nodeName: 'a' } });
+  if (value === undefined) throw new Error('the pod has no endpoint');
+  pods.assign(new Map([['thief', value]]));
+  expect(pods.linkOf('thief')).toBeUndefined();
 });
 
 it('gives the interface to the youngest of several pods with the address', () => {

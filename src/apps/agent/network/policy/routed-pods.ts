@@ -10,7 +10,7 @@ interface Assigned {
 
 /**
  * Assigns interfaces that another plugin made to pods that the API has: the interface to which the route to an address of the
- * pod leads. Only what the kubelet reports counts as its address. An interface belongs to one pod: of several with the
+ * pod leads. An interface belongs to one pod: of several with the
  * address, to the youngest. A pod that terminates keeps its interface and gets no other one: a new interface with its address
  * is that of the next pod, whose address is not reported yet.
  */
@@ -53,7 +53,6 @@ export class RoutedPods {
   }
 
   #findLink({ spec }: WorkloadEndpoint, last: Assigned | undefined, taken: ReadonlySet<string>): string | undefined {
-    if (spec.areAddressesUnconfirmed === true) return undefined;
     for (const text of spec.ipNetworks) {
       const address = tryReadCidr(text)?.address;
       const link = address && this.#links.get(formatAddress(address));

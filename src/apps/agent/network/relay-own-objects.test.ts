@@ -7,7 +7,8 @@ import type { OrchApi, SharedWatchOptions } from '../../../kube/orch-api.ts';
 import type { SharedEvent } from '../../../kube/shared-watches.ts';
 import { WatchRelay } from '../../../kube/watch-relay.ts';
 import { nodeName } from '../../../../test/support/fixtures.ts';
-import { relayPods } from './relay-pods.ts';
+import { PODS, RUN_PODS } from '../../../kube/paths.ts';
+import { relayOwnObjects } from './relay-own-objects.ts';
 import { PATIENCE_MS } from '../../../../test/support/until.ts';
 
 function pod(name: string, node: string, resourceVersion: string): ApiObject {
@@ -35,7 +36,9 @@ function relayed(): {
     return feed[Symbol.asyncIterator]();
   };
   const send = (event: Parameters<WatchRelay['receive']>[0]): void => relay.receive(structuredClone(event));
-  void relayPods({ api: { sharedWatch }, send, clock: systemClock, random: systemRandom }, nodeName('a'), stop.signal);
+  const ports = { api: { sharedWatch }, send, clock: systemClock, random: systemRandom };
+  const kind = { collection: PODS, options: RUN_PODS, nodeField: 'nodeName' };
+  void relayOwnObjects(ports, { ...kind, node: nodeName('a') }, stop.signal);
   return {
     relay,
     feeds,

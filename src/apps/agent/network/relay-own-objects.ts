@@ -1,8 +1,8 @@
 import { keepRunning, type RetryPorts } from '../../../base/back-off.ts';
 import { repeat } from '../../../base/clock.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
-import type { OrchApi } from '../../../kube/orch-api.ts';
-import { PODS } from '../../../kube/paths.ts';
+import type { ListOptions, OrchApi } from '../../../kube/orch-api.ts';
+import type { Collection } from '../../../kube/paths.ts';
 import type { RelayedEvent } from '../../../kube/shared-watches.ts';
 import { RELAY_BEAT_MS } from '../../../kube/watch-relay.ts';
 import type { NodeName } from '../../../model/names.ts';
@@ -12,19 +12,27 @@ interface RelayPorts extends RetryPorts {
   readonly send: (event: RelayedEvent) => void;
 }
 
+/** Objects that policies need of all nodes, and the process that serves calls those of its own node. */
+export interface RelayedKind {
+  readonly collection: Collection;
+  readonly options: ListOptions;
+  /** Field of the spec that names the node. */
+  readonly nodeField: string;
+}
+
 /**
- * Sends the pods of the node to the process that serves calls, from the watch of the pods of all nodes that policies need.
- * Runs until the signal aborts.
+ * Sends the objects of the node to the process that serves calls, from the watch of those of all nodes that policies need. Runs
+ * until the signal aborts.
  */
-export async function relayPods(
+export async function relayOwnObjects(
   { api, send, ...ports }: RelayPorts,
-  node: NodeName,
+  { collection, options, nodeField, node }: RelayedKind & { readonly node: NodeName },
   signal: AbortSignal,
 ): Promise<void> {
-  const isOwn = (pod: ApiObject | undefined): boolean => nodeOf(pod) === node;
-  const ifOwn = (pod: ApiObject | undefined): ApiObject | undefined => (isOwn(pod) ? pod : undefined);
+  const isOwn = (object: ApiObject | undefined): boolean => fieldOf(object?.['spec'], nodeField) === node;
+  const ifOwn = (object: ApiObject | undefined): ApiObject | undefined => (isOwn(object) ? object : undefined);
   let isOpen = false;
-  /** The version of the last event; undefined before the pods are listed. */
+  /** The version of the last event; undefined before the objects are listed. */
   let version: string | undefined;
   const onStream = (state: 'opened' | 'received' | 'broken'): void => {
     if (state === 'received') return;
@@ -37,7 +45,7 @@ export async function relayPods(
   repeat(beat, RELAY_BEAT_MS, signal);
   const work = async (): Promise<void> => {
     try {
-      for await (const event of api.sharedWatch(PODS, { onStream }, signal)) {
+      for await (const event of api.sharedWatch(collection, { ...options, onStream }, signal)) {
         version = event.version;
         if (event.kind === 'all') send({ ...event, objects: event.objects.filter(isOwn) });
         else {
@@ -56,7 +64,6 @@ export async function relayPods(
   await keepRunning(ports, { work, onFailure: () => undefined }, signal);
 }
 
-function nodeOf(pod: ApiObject | undefined): unknown {
-  const spec = pod?.['spec'];
-  return typeof spec === 'object' && spec !== null && 'nodeName' in spec ? spec.nodeName : undefined;
+function fieldOf(spec: unknown, name: string): unknown {
+  return typeof spec === 'object' && spec !== null ? Object.getOwnPropertyDescriptor(spec, name)?.value : undefined;
 }
