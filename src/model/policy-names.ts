@@ -8,6 +8,8 @@ export const NAMESPACE_PREFIX = 'pcns.';
 export const SERVICE_ACCOUNT_PREFIX = 'pcsa.';
 /** After those prefixes, the name of the namespace or service account. */
 export const NAME_LABEL = 'netplug/name';
+/** Label by which every Namespace has its name. Only the API server sets it. */
+export const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name';
 /** Before the name of a label that a user gave, where netplug gives labels of that name. */
 export const OWN_PREFIX = 'pcown.';
 

@@ -59,8 +59,10 @@ function ownersOf(state: PolicyState, address = '10.0.0.1'): readonly string[] {
 }
 
 describe('an address that two pods have', () => {
-  const old = pod('old', {}, { creationTimestamp: '2026-01-01T00:00:00Z' });
-  const young = pod('young', {}, { creationTimestamp: '2026-01-01T00:00:01Z' });
+  const LATER = { creationTimestamp: '2026-01-01T00:00:01Z' };
+  const reported = { areAddressesReported: true } as const;
+  const old = pod('old', reported, { creationTimestamp: '2026-01-01T00:00:00Z' });
+  const young = pod('young', reported, LATER);
 
   it.each([
     ['older', [old, young]],
@@ -84,31 +86,82 @@ describe('an address that two pods have', () => {
   });
 
   it.each([
-    ['first', (confirmed: PolicyChange, noted: PolicyChange) => [confirmed, noted]],
-    ['last', (confirmed: PolicyChange, noted: PolicyChange) => [noted, confirmed]],
-  ])('is that of the confirmed pod, known %s, although a younger one has it in an annotation', (_, inOrder) => {
-    const more = { areAddressesUnconfirmed: true, ipNetworks: ['10.0.0.1/32', '10.0.0.2/32'] } as const;
-    const noted = pod('noted', more, { creationTimestamp: '2026-01-01T00:00:01Z' });
+    ['first', (certain: PolicyChange, other: PolicyChange) => [certain, other]],
+    ['last', (certain: PolicyChange, other: PolicyChange) => [other, certain]],
+  ])('is that of the pod whose kubelet reports it, known %s, although a younger one has a record', (_, inOrder) => {
+    const networks = { ipNetworks: ['10.0.0.1/32', '10.0.0.2/32'] } as const;
     const state = new PolicyState();
     state.apply([peers("app == 'old'")]);
-    for (const change of inOrder(old, noted)) state.apply([change]);
+    for (const change of inOrder(old, pod('recorded', networks, LATER))) state.apply([change]);
     expect([ownersOf(state), membersOfPeers(state)]).toEqual([['shop/old'], ['10.0.0.1/32']]);
-    expect(ownersOf(state, '10.0.0.2')).toEqual(['shop/noted']);
-    state.apply([pod('noted', {}, { creationTimestamp: '2026-01-01T00:00:01Z' })]);
-    expect([ownersOf(state), membersOfPeers(state)]).toEqual([['shop/noted'], []]);
+    expect(ownersOf(state, '10.0.0.2')).toEqual(['shop/recorded']);
+    state.apply([pod('recorded', reported, LATER)]);
+    expect([ownersOf(state), membersOfPeers(state)]).toEqual([['shop/recorded'], []]);
+  });
+
+  it('is that of neither while no kubelet reports it, and of one when a kubelet does', () => {
+    const state = new PolicyState();
+    state.apply([peers("app in { 'a', 'b' }"), pod('a'), pod('b', {}, LATER)]);
+    expect([ownersOf(state), membersOfPeers(state)]).toEqual([[], []]);
+    state.apply([pod('a', reported)]);
+    expect([ownersOf(state), membersOfPeers(state)]).toEqual([['shop/a'], ['10.0.0.1/32']]);
+  });
+
+  it('is that of the pod with a record when the other one is to end, and has given it back', () => {
+    const state = new PolicyState();
+    state.apply([
+      peers("app == 'ending'"),
+      pod('ending', { containerID: '', isTerminating: true, ...reported }, LATER),
+    ]);
+    expect(membersOfPeers(state)).toEqual(['10.0.0.1/32']);
+    state.apply([pod('next')]);
+    expect([ownersOf(state), membersOfPeers(state)]).toEqual([['shop/next'], []]);
+  });
+
+  it('is that of the pod that holds it in a block, although a younger one has asked for it without an address manager', () => {
+    const state = new PolicyState();
+    state.apply([peers("app == 'thief'"), pod('thief', { ipam: 'none', ...reported }, LATER), old]);
+    expect([ownersOf(state), membersOfPeers(state)]).toEqual([['shop/old'], []]);
+    state.apply([pod('old', { ipam: 'netplug-ipam' }), { kind: 'endpoint', key: 'thief' }]);
+    expect(ownersOf(state)).toEqual(['shop/old']);
   });
 
   it('is that of one pod when both are of the same age, whatever the order', () => {
     const first = new PolicyState();
-    first.apply([pod('a'), pod('b')]);
+    first.apply([pod('a', reported), pod('b', reported)]);
     const second = new PolicyState();
-    second.apply([pod('b')]);
-    second.apply([pod('a')]);
+    second.apply([pod('b', reported)]);
+    second.apply([pod('a', reported)]);
     expect([ownersOf(first), ownersOf(second)]).toEqual([['shop/b'], ['shop/b']]);
+  });
+
+  it.each([
+    ['Deny', { action: 'Deny', source: { selector: "app == 'old'" } }],
+    ['exception from an Allow', { action: 'Allow', source: { notSelector: "app == 'old'" } }],
+  ])('stays in the %s of the one that loses it', (_, rule) => {
+    const state = new PolicyState();
+    state.apply([resource('NetworkPolicy', 'a', { selector: "app == 'x'", types: ['Ingress'], ingress: [rule] }), old]);
+    const { selector, notSelector } = state.tiers[0]?.policies[0]?.rules.ingress?.[0]?.source ?? {};
+    const peer = notSelector ?? selector;
+    if (peer === undefined) throw new Error('the rule has no selector');
+    const members = (): readonly string[] => state.membersOf(peer).map(formatCidr);
+    expect(members()).toEqual(['10.0.0.1/32']);
+    state.apply([young]);
+    expect(ownersOf(state)).toEqual(['shop/young']);
+    expect(members()).toEqual(['10.0.0.1/32']);
+    state.apply([{ kind: 'endpoint', key: 'old' }]);
+    expect(members()).toEqual([]);
   });
 });
 
 describe('labels', () => {
+  it('of an endpoint have the name of its namespace also when that is gone', () => {
+    const state = new PolicyState();
+    state.apply([pod('p')]);
+    const named = { 'pcns.kubernetes.io/metadata.name': 'shop', 'pcns.netplug/name': 'shop' };
+    expect(state.endpoints.get('pod shop/p')?.labels).toMatchObject(named);
+  });
+
   it('do not replace those that netplug sets or namespaces have when users write them', () => {
     const state = new PolicyState();
     const labels = { 'pcns.team': 'admins', 'netplug/namespace': 'kube-system', 'netplug/serviceaccount': 'root' };

@@ -1,12 +1,14 @@
 import { never, reasonOf } from '../base/errors.ts';
 import { digestOfText } from '../dataplane/rule-digest.ts';
 import type { AnyResource } from '../model/kinds.ts';
+import { fromNamespace } from '../model/from-kubernetes/profiles.ts';
+import { derivedOriginal, NAMESPACE_NAME_LABEL } from '../model/policy-names.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
 import { fullId } from '../model/resource-id.ts';
 import type { Labels } from '../model/selector.ts';
 import { type Address, addressKey, sameAddress } from '../net/address.ts';
-import { type Cidr, cidrContains } from '../net/cidr.ts';
-import { AddressClaims } from './address-claims.ts';
+import { type Cidr, cidrContains, hostCidr } from '../net/cidr.ts';
+import { AddressClaims, type AddressStanding } from './address-claims.ts';
 import { closedPolicy, closedProfile, closedText } from './closed-rules.ts';
 import { AppliedPolicies } from './applied-policies.ts';
 import { EndpointIndex, type EndpointItem } from './endpoint-index.ts';
@@ -35,10 +37,13 @@ import {
 import { type OrderedPolicy, policyId, resolvePolicy, resolveProfile } from './resolve-policy.ts';
 import { ServiceIndex } from './service-index.ts';
 import { noTouches, type Touches } from './touches.ts';
-import { TrackedSelectors } from './tracked-selectors.ts';
+import { cidrsFor, TrackedSelectors } from './tracked-selectors.ts';
 import { ownerKey, type RuleOwner } from './unusable-rules.ts';
 
 type ResourceChange = Extract<PolicyChange, { kind: 'resource' }>;
+
+/** Shared by all that have none. */
+const NO_CIDRS: readonly Cidr[] = [];
 
 interface KnownProfile {
   readonly resolved: ResolvedProfile;
@@ -188,14 +193,16 @@ export class PolicyState implements PolicyView {
     const tracked = this.#tracked.find(selector);
     if (tracked !== undefined) return tracked.members.list();
     const members = new MemberSet();
-    for (const { cidrs } of this.#index.selected(selector)) for (const cidr of cidrs) members.add(cidr);
+    for (const item of this.#index.selected(selector)) for (const cidr of cidrsFor(selector, item)) members.add(cidr);
     return members.list();
   }
 
   isMember(selector: PeerSelector, address: Address): boolean {
     const tracked = this.#tracked.find(selector);
     if (tracked !== undefined) return tracked.members.contains(address);
-    return this.#index.selected(selector).some(({ cidrs }) => cidrs.some((cidr) => cidrContains(cidr, address)));
+    return this.#index
+      .selected(selector)
+      .some((item) => cidrsFor(selector, item).some((cidr) => cidrContains(cidr, address)));
   }
 
   endpointsAt(address: Address): readonly PolicyEndpoint[] {
@@ -371,8 +378,8 @@ export class PolicyState implements PolicyView {
     if (next === undefined) this.#selectables.delete(key);
     else this.#selectables.set(key, next);
     const addresses = next?.endpoint?.kind === 'workload' ? next.endpoint.addresses : [];
-    const { createdAt = '', isUnconfirmed = false } = next ?? {};
-    for (const rival of this.#claims.replace(key, { createdAt, isUnconfirmed, addresses })) unsettled.add(rival);
+    const { createdAt = '', evidence = 'recorded' } = next ?? {};
+    for (const rival of this.#claims.replace(key, { createdAt, evidence, addresses })) unsettled.add(rival);
     unsettled.add(key);
   }
 
@@ -396,13 +403,18 @@ export class PolicyState implements PolicyView {
     const { key, profiles, cidrs, endpoint } = selectable;
     const labels = labelsOf(
       selectable,
-      profiles.map((name) => this.#profiles.get(name)?.labels ?? {}),
+      profiles.map((name) => this.#profiles.get(name)?.labels ?? labelsOfLost(name)),
     );
     const isPod = endpoint?.kind === 'workload';
     const { addresses: claimed = [], ...rest } = endpoint ?? {};
-    const has = (address: Address): boolean => !isPod || this.#claims.hasAddress(key, address);
+    const standsAs =
+      (standing: AddressStanding) =>
+      (address: Address): boolean =>
+        !isPod || this.#claims.standingOf(key, address) === standing;
+    const has = standsAs('own');
     // Most pods have all that they claim, and share the lists.
     const addresses = claimed.every(has) ? claimed : claimed.filter(has);
+    const contested = addresses === claimed ? NO_CIDRS : claimed.filter(standsAs('contested')).map(hostCidr);
     const owned =
       addresses === claimed || !isPod
         ? cidrs
@@ -410,12 +422,11 @@ export class PolicyState implements PolicyView {
     return {
       labels,
       cidrs: owned,
+      contested,
       endpoint: endpoint === undefined ? undefined : { ...endpoint, labels, addresses },
       hasNamedPorts: (endpoint?.ports ?? []).length > 0,
       selectors: [],
-      digest: digestOfText(
-        JSON.stringify([{ ...rest, labels }, owned.map(({ base, prefixBits }) => [addressKey(base), prefixBits])]),
-      ),
+      digest: digestOfText(JSON.stringify([{ ...rest, labels }, ...[owned, contested].map(keysOf)])),
     };
   }
 
@@ -424,6 +435,18 @@ export class PolicyState implements PolicyView {
     if (texts.length === 0) this.problems.delete(key);
     else this.problems.set(key, texts);
   }
+}
+
+/** A pod that was deleted by force may run on when its namespace is gone: it still has the name of the namespace. */
+function labelsOfLost(profile: string): Labels {
+  const original = derivedOriginal({ kind: 'Profile', name: profile });
+  if (original?.from !== 'Namespace') return {};
+  const { name } = original;
+  return fromNamespace({ metadata: { name, labels: { [NAMESPACE_NAME_LABEL]: name } } }).spec.labelsToApply ?? {};
+}
+
+function keysOf(cidrs: readonly Cidr[]): readonly (readonly [string, number])[] {
+  return cidrs.map(({ base, prefixBits }) => [addressKey(base), prefixBits]);
 }
 
 function rulesOfPolicy(ordered: OrderedPolicy | undefined): readonly PolicyRule[] {

@@ -1,3 +1,4 @@
+import { NO_MANAGER } from '../model/attachment-record.ts';
 import { isAutomatic } from '../model/automatic-host-endpoint.ts';
 import type { HostEndpoint } from '../model/host-endpoint.ts';
 import type { GlobalNetworkSet, NetworkSet } from '../model/network-set.ts';
@@ -14,6 +15,7 @@ import type { Labels } from '../model/selector.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, tryParseAddress } from '../net/address.ts';
 import { type Cidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
+import type { Evidence } from './address-claims.ts';
 import type { EndpointPort, PolicyEndpoint } from './resolved-policy.ts';
 
 const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
@@ -29,9 +31,10 @@ export interface Selectable {
   /** Apply labels, in order of precedence. */
   readonly profiles: readonly string[];
   readonly cidrs: readonly Cidr[];
-  /** RFC 3339: of two pods with one address, the younger has it, unless the claim of one alone is unconfirmed. */
+  /** RFC 3339. */
   readonly createdAt: string;
-  readonly isUnconfirmed: boolean;
+  /** Evidence that a pod has its addresses. Others need none: users say what addresses those have. */
+  readonly evidence?: Evidence;
   /** Undefined for a network set. */
   readonly endpoint: PolicyEndpoint | undefined;
 }
@@ -61,7 +64,7 @@ export function selectableWorkload(resource: WorkloadEndpoint): Selectable {
     profiles: spec.profiles,
     cidrs: addresses.map(hostCidr),
     createdAt: metadata.creationTimestamp ?? '',
-    isUnconfirmed: spec.areAddressesUnconfirmed ?? false,
+    evidence: evidenceOf(spec),
     endpoint: {
       key,
       kind: 'workload',
@@ -70,7 +73,6 @@ export function selectableWorkload(resource: WorkloadEndpoint): Selectable {
       namespace,
       labels: {},
       addresses,
-      ...(spec.areAddressesUnconfirmed === true ? { isUnconfirmed: true } : {}),
       ports: exactly((spec.ports ?? []).flatMap((port) => portOf(port))),
       profiles: spec.profiles,
       interfaceName: spec.interfaceName === '' ? undefined : spec.interfaceName,
@@ -91,7 +93,6 @@ export function selectableHost({ metadata, spec }: HostEndpoint): Selectable {
     profiles: spec.profiles ?? [],
     cidrs: addresses.map(hostCidr),
     createdAt: metadata.creationTimestamp ?? '',
-    isUnconfirmed: false,
     endpoint: {
       key,
       kind: 'host',
@@ -118,7 +119,6 @@ export function selectableSet({ kind, metadata, spec }: NetworkSet | GlobalNetwo
     profiles: namespace === undefined ? [] : [namespaceProfile(namespace)],
     cidrs: spec.nets.flatMap((text) => tryReadCidr(text)?.cidr ?? []),
     createdAt: metadata.creationTimestamp ?? '',
-    isUnconfirmed: false,
     endpoint: undefined,
   };
 }
@@ -132,6 +132,17 @@ export function labelsOf({ ownLabels, setLabels }: Selectable, ofProfiles: reado
   const own = Object.entries(ownLabels).filter(([label]) => isOwnLabelName(label));
   const applied = ofProfiles.toReversed().map((labels) => Object.entries(labels));
   return Object.fromEntries([...applied.flat(), ...own, ...Object.entries(setLabels)]);
+}
+
+/**
+ * Only a record of the node names the container. No slot of a block says that a pod has an address that it asked for without an
+ * address manager: a pod that holds a slot comes before it.
+ */
+function evidenceOf(spec: WorkloadEndpoint['spec']): Evidence {
+  const { containerID, areAddressesReported, isTerminating, ipam } = spec;
+  if (containerID !== '' && ipam === NO_MANAGER) return 'reported';
+  if (containerID === '') return isTerminating === true ? 'reported before its end' : 'reported';
+  return areAddressesReported === true ? 'recorded and reported' : 'recorded';
 }
 
 /** Returns the list without the room to grow that `flatMap` leaves, which 10 000 pods have many times. */

@@ -12,6 +12,7 @@ import {
   ofServiceAccounts,
   peerSelectorOf,
   readSelector,
+  withContested,
   withServiceAccounts,
 } from './resolve-selector.ts';
 
@@ -81,9 +82,22 @@ function resolveRule(rule: Rule, context: RuleContext): PolicyRule {
     ...(notProtocol === undefined ? {} : { notProtocol: protocolNumber(notProtocol) }),
     ...(icmp === undefined ? {} : { icmp: icmpOf(icmp) }),
     ...(notICMP === undefined ? {} : { notIcmp: icmpOf(notICMP) }),
-    source: resolvePeer(rule.source ?? {}, 'source', context),
-    destination: resolvePeer(rule.destination ?? {}, 'destination', context),
+    source: closing(rule.action, resolvePeer(rule.source ?? {}, 'source', context)),
+    destination: closing(rule.action, resolvePeer(rule.destination ?? {}, 'destination', context)),
     index: context.index,
+  };
+}
+
+/**
+ * An address that two pods claim leaves no rule that closes: a Deny finds it under both, and an exception from what is allowed
+ * holds for both.
+ */
+function closing(action: Rule['action'], { selector, notSelector, ...match }: PeerMatch): PeerMatch {
+  const isDenial = action === 'Deny';
+  return {
+    ...match,
+    ...(selector === undefined ? {} : { selector: isDenial ? withContested(selector) : selector }),
+    ...(notSelector === undefined ? {} : { notSelector: isDenial ? notSelector : withContested(notSelector) }),
   };
 }
 

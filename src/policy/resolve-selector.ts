@@ -57,7 +57,13 @@ export function allOf(parts: readonly Selector[]): Selector {
 }
 
 export function peerSelectorOf(selector: Selector): PeerSelector {
-  return { text: canonicalSelector(selector), selector };
+  const text = canonicalSelector(selector);
+  return { id: text, text, selector };
+}
+
+/** Returns the selector with the addresses that its pods and others claim. */
+export function withContested(peer: PeerSelector): PeerSelector {
+  return { ...peer, id: `${peer.text} and contested`, takesContested: true };
 }
 
 interface Renaming {

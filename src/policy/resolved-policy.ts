@@ -34,8 +34,6 @@ export interface PolicyEndpoint {
   readonly labels: Labels;
   /** Empty for a pod that has finished: its addresses may belong to another pod. */
   readonly addresses: readonly Address[];
-  /** Only an annotation of the pod, which its users may write, says that it has the addresses. */
-  readonly isUnconfirmed?: true;
   readonly ports: readonly EndpointPort[];
   /** In order of precedence. */
   readonly profiles: readonly string[];
@@ -72,9 +70,13 @@ export interface PortMatch {
 
 /** Selects endpoints and network sets by their labels. */
 export interface PeerSelector {
-  /** Canonical text: equal texts select the same peers. */
+  /** Equal ids stand for the same addresses. */
+  readonly id: string;
+  /** Canonical text of the selector. */
   readonly text: string;
   readonly selector: Selector;
+  /** Whether addresses that a selected pod and another one claim are among its own: only what closes may take them for that. */
+  readonly takesContested?: true;
 }
 
 export interface IcmpMatch {

@@ -9,6 +9,8 @@ import { SelectorIndex } from './selector-index.ts';
 export interface SelectedItem {
   readonly labels: Labels;
   readonly cidrs: readonly Cidr[];
+  /** Addresses that another pod claims as well. */
+  readonly contested: readonly Cidr[];
   readonly hasNamedPorts: boolean;
   /** Selectors that select the item. Not a set, because most items have few. */
   readonly selectors: TrackedSelector[];
@@ -24,18 +26,18 @@ export interface TrackedSelector {
 
 /** The selectors that rules use, with their members. */
 export class TrackedSelectors {
-  readonly #byText = new Map<string, TrackedSelector>();
+  readonly #byId = new Map<string, TrackedSelector>();
   readonly #index = new SelectorIndex<TrackedSelector>();
   readonly #touched = new Set<TrackedSelector>();
   readonly #unused = new Set<TrackedSelector>();
 
-  find({ text }: PeerSelector): TrackedSelector | undefined {
-    return this.#byText.get(text);
+  find({ id }: PeerSelector): TrackedSelector | undefined {
+    return this.#byId.get(id);
   }
 
   /** Counts one more use of the selector. The first use finds its members among the items. */
   use(peer: PeerSelector, items: Iterable<SelectedItem>): void {
-    const known = this.#byText.get(peer.text);
+    const known = this.#byId.get(peer.id);
     if (known !== undefined) {
       known.uses += 1;
       return;
@@ -49,14 +51,14 @@ export class TrackedSelectors {
     };
     const selected = [...items].filter(({ labels }) => evaluateSelector(peer.selector, labels));
     this.#index.add(peer.selector, tracked);
-    this.#byText.set(peer.text, tracked);
+    this.#byId.set(peer.id, tracked);
     this.#touched.add(tracked);
     for (const item of selected) this.#enter(tracked, item);
   }
 
   /** Takes back one use. A selector without uses is kept until the changes are taken, as another rule may use it. */
-  release({ text }: PeerSelector): void {
-    const tracked = this.#byText.get(text);
+  release({ id }: PeerSelector): void {
+    const tracked = this.#byId.get(id);
     if (tracked === undefined) return;
     tracked.uses -= 1;
     if (tracked.uses === 0) this.#unused.add(tracked);
@@ -74,7 +76,7 @@ export class TrackedSelectors {
     for (const tracked of before.selectors.splice(0)) this.#leave(tracked, before);
   }
 
-  /** Returns how members changed since the last call, by text of the selector. */
+  /** Returns how members changed since the last call, by id of the selector. */
   takeChanges(): Map<string, MemberChange> {
     for (const tracked of this.#unused) if (tracked.uses === 0) this.#forget(tracked);
     this.#unused.clear();
@@ -84,7 +86,7 @@ export class TrackedSelectors {
       const { areNamedPortsTouched } = tracked;
       tracked.areNamedPortsTouched = false;
       if (added.length === 0 && removed.length === 0 && !areNamedPortsTouched) continue;
-      changes.set(tracked.peer.text, { added, removed, areNamedPortsTouched });
+      changes.set(tracked.peer.id, { added, removed, areNamedPortsTouched });
     }
     this.#touched.clear();
     return changes;
@@ -92,20 +94,20 @@ export class TrackedSelectors {
 
   #forget(tracked: TrackedSelector): void {
     for (const { selectors } of tracked.items) selectors.splice(selectors.indexOf(tracked), 1);
-    this.#byText.delete(tracked.peer.text);
+    this.#byId.delete(tracked.peer.id);
     this.#index.remove(tracked.peer.selector, tracked);
     this.#touched.delete(tracked);
   }
 
   #enter(tracked: TrackedSelector, item: SelectedItem): void {
-    for (const cidr of item.cidrs) tracked.members.add(cidr);
+    for (const cidr of cidrsFor(tracked.peer, item)) tracked.members.add(cidr);
     tracked.items.add(item);
     item.selectors.push(tracked);
     this.#touch(tracked, item);
   }
 
   #leave(tracked: TrackedSelector, item: SelectedItem): void {
-    for (const cidr of item.cidrs) tracked.members.remove(cidr);
+    for (const cidr of cidrsFor(tracked.peer, item)) tracked.members.remove(cidr);
     tracked.items.delete(item);
     this.#touch(tracked, item);
   }
@@ -114,4 +116,12 @@ export class TrackedSelectors {
     tracked.areNamedPortsTouched ||= item.hasNamedPorts;
     this.#touched.add(tracked);
   }
+}
+
+/** Returns the addresses and nets of a selected item that count for the selector. */
+export function cidrsFor(
+  { takesContested }: PeerSelector,
+  { cidrs, contested }: Pick<SelectedItem, 'cidrs' | 'contested'>,
+): readonly Cidr[] {
+  return takesContested === true && contested.length > 0 ? [...cidrs, ...contested] : cidrs;
 }

@@ -1,4 +1,5 @@
 import { ownValue } from '../../base/own-value.ts';
+import { NAMESPACE_NAME_LABEL } from '../../model/policy-names.ts';
 import { hasPorts, isNamedProtocol, protocolName } from '../../model/protocol.ts';
 import type { ShownFlow } from '../../model/shown-flows.ts';
 import { type Address, bitsOf, formatAddress, tryParseAddress } from '../../net/address.ts';
@@ -10,7 +11,6 @@ import { count, workloadTextOf } from './group-peers.ts';
 import { isDns } from './vital-services.ts';
 import { type Workload, workloadOf } from './workload-name.ts';
 
-const NAMESPACE_NAME = 'kubernetes.io/metadata.name';
 const DNS_PORT = 53;
 const LONGEST_NAME = 63;
 
@@ -191,7 +191,7 @@ function peerOf({ address, pod }: FlowEnd, namespace: string): AllowedPeer {
   const { labels } = workloadOf(pod);
   const podSelector = Object.keys(labels).length === 0 ? {} : { matchLabels: labels };
   if (pod.namespace === namespace) return { podSelector };
-  return { namespaceSelector: { matchLabels: { [NAMESPACE_NAME]: pod.namespace ?? '' } }, podSelector };
+  return { namespaceSelector: { matchLabels: { [NAMESPACE_NAME_LABEL]: pod.namespace ?? '' } }, podSelector };
 }
 
 /** Returns the workloads that serve DNS; none when they are not pods, which means any address. */
@@ -199,7 +199,7 @@ function dnsPeers(pods: readonly PolicyEndpoint[]): readonly AllowedPeer[] {
   const peers = pods.filter(isDns).map((pod) => {
     const { namespace, labels } = workloadOf(pod);
     return JSON.stringify({
-      namespaceSelector: { matchLabels: { [NAMESPACE_NAME]: namespace } },
+      namespaceSelector: { matchLabels: { [NAMESPACE_NAME_LABEL]: namespace } },
       podSelector: { matchLabels: labels },
     });
   });

@@ -61,7 +61,7 @@ function netTerm(net: Cidr): Term {
 }
 
 function selectorTerm(selector: PeerSelector): Term {
-  return { key: `selector ${selector.text}`, netsIn: (view) => view.membersOf(selector).map((net) => ({ net })) };
+  return { key: `selector ${selector.id}`, netsIn: (view) => view.membersOf(selector).map((net) => ({ net })) };
 }
 
 function serviceTerm({ namespace, name }: { readonly namespace: string; readonly name: string }): Term {

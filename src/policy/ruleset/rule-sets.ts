@@ -82,7 +82,7 @@ export class RuleSets {
   #changed({ content, sets }: KeptSets, touched: TouchedPolicy): NamedSets | undefined {
     switch (content.kind) {
       case 'members': {
-        const change = touched.selectors.get(content.selector.text);
+        const change = touched.selectors.get(content.selector.id);
         return change === undefined ? undefined : membersAfter(content, sets, change);
       }
       case 'named port':
@@ -190,7 +190,7 @@ function setNameOf(content: SetContent, kind: FilterSet['kind'], family: Family)
 export function keyOfContent(content: SetContent): string {
   switch (content.kind) {
     case 'members':
-      return `members ${content.selector.text}`;
+      return `members ${content.selector.id}`;
     case 'named port':
       return `port ${String(content.protocol)} ${content.name}`;
     case 'service':
