@@ -10,7 +10,7 @@ import { type ApiServer, startApiServer } from '../support/kube.ts';
 import { until } from '../support/until.ts';
 
 const FOREVER = new AbortController().signal;
-const NODES = ['n1', 'n2'];
+const NODES = ['n1', 'n2', 'n3'];
 
 describe.each(CTL_DATASTORES)('garbage collection of addresses on $type', ({ type, start }) => {
   const scope = new AsyncDisposableStack();
@@ -33,6 +33,8 @@ describe.each(CTL_DATASTORES)('garbage collection of addresses on $type', ({ typ
     await api.apply(NODES.map((name) => ({ apiVersion: 'v1', kind: 'Node', metadata: { name } })));
     await setReady('n1', 'True');
     await setReady('n2', 'Unknown');
+    await setReady('n3', 'Unknown');
+    await api.kubectl('taint', 'node', 'n3', 'node.kubernetes.io/out-of-service=nodeshutdown:NoExecute');
     // On etcd the agents of the nodes do this.
     if (type === 'kv') for (const name of NODES) await datastore.store.createResource(nodeOf(name), FOREVER);
   }, 300_000);
@@ -58,11 +60,13 @@ describe.each(CTL_DATASTORES)('garbage collection of addresses on $type', ({ typ
     return blocks.flatMap(({ value }) => heldAddresses(value).map(({ address }) => formatAddress(address))).sort();
   }
 
-  it('lists and releases addresses of pods that are gone, and of nodes that are gone with their blocks', async () => {
-    const living = await hold('c1', 'n1', { name: 'living', uid: await addPod('living', 'n1') });
-    const replaced = await hold('c2', 'n1', { name: 'living', uid: 'of-an-older-pod' });
-    const gone = await hold('c3', 'n1', { name: 'gone', uid: 'u3' });
-    const container = await hold('c4', 'n1');
+  it('lists and releases addresses of nodes that are gone with their blocks, and of pods that are gone where nothing runs', async () => {
+    const living = await hold('c1', 'n3', { name: 'living', uid: await addPod('living', 'n3') });
+    const replaced = await hold('c2', 'n3', { name: 'living', uid: 'of-an-older-pod' });
+    const gone = await hold('c3', 'n3', { name: 'gone', uid: 'u3' });
+    const container = await hold('c4', 'n3');
+    // The API was made to forget the pod: it may run on.
+    const forgotten = await hold('c7', 'n1', { name: 'forced', uid: 'u7' });
     const unreachable = await hold('c5', 'n2', { name: 'lost', uid: 'u5' });
     const foreign = await hold('c6', 'other', undefined);
     replica = scope.use(
@@ -81,9 +85,9 @@ describe.each(CTL_DATASTORES)('garbage collection of addresses on $type', ({ typ
       },
       () => `both are listed:\n${replica.log()}`,
     );
-    expect(beforeRelease).toEqual([living, replaced, gone, container, unreachable, foreign].sort());
+    expect(beforeRelease).toEqual([living, replaced, gone, container, forgotten, unreachable, foreign].sort());
     await until(async () => (await metric('released_addresses_total')) === 2, 'both are released');
-    expect(await held()).toEqual([living, container, unreachable, foreign].sort());
+    expect(await held()).toEqual([living, container, forgotten, unreachable, foreign].sort());
     // A busy API server writes events about its own services there.
     const ownEvents = async (): Promise<string[]> =>
       (await api.kubectl('get', 'events', '-n', 'default', '-o=jsonpath={.items[*].reason}'))
@@ -94,7 +98,7 @@ describe.each(CTL_DATASTORES)('garbage collection of addresses on $type', ({ typ
     expect(await ownEvents()).toEqual(['NetplugAddressesLeaked', 'NetplugAddressesReleased']);
 
     await api.kubectl('delete', 'node', 'n2');
-    const left = [living, container, foreign].sort().join();
+    const left = [living, container, forgotten, foreign].sort().join();
     await until(
       async () => (await held()).join() === left,
       () => `the address of n2 is released:\n${replica.log()}`,

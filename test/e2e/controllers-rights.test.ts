@@ -8,12 +8,13 @@ import type { RoleName } from '../../src/install/cluster/rights/role-table.ts';
 import { rightsOf } from '../../src/install/cluster/rights/roles.ts';
 import { describeRight } from '../../src/model/right.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import { fromPod } from '../../src/model/from-kubernetes/pod.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { type Audit, newAudit } from '../support/audit.ts';
 import { holdAddress } from '../support/held-address.ts';
 import { launchControllers, type Replica } from '../support/controllers.ts';
 import { startEtcd } from '../support/etcd.ts';
-import { nodeOf, poolOf } from '../support/fixtures.ts';
+import { nodeName, nodeOf, poolOf } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { until } from '../support/until.ts';
 
@@ -86,8 +87,9 @@ describe.each(['kv', 'orch'] as const)('the controllers on %s', (type) => {
       'n1',
       '--subresource=status',
       '--type=merge',
-      `--patch=${JSON.stringify({ status: { conditions: [{ type: 'Ready', status: 'True' }] } })}`,
+      `--patch=${JSON.stringify({ status: { conditions: [{ type: 'Ready', status: 'Unknown' }] } })}`,
     );
+    await server.kubectl('taint', 'node', 'n1', 'node.kubernetes.io/out-of-service=nodeshutdown:NoExecute');
     if (type === 'kv') await store.createResource(nodeOf('n1'), FOREVER);
     await server.kubectl('create', 'namespace', 'shop');
     await server.kubectl('create', 'serviceaccount', 'till', '-n', 'shop');
@@ -107,6 +109,14 @@ describe.each(['kv', 'orch'] as const)('the controllers on %s', (type) => {
     await until(async () => (await zone()) === 'a', 'the endpoint has the label');
     const uid = await server.putPod({ namespace: 'shop', name: 'web-1', node: 'n1' });
     await holdAddress(store, { container: 'c1', node: 'n1', pod: { namespace: 'shop', name: 'web-1', uid } });
+    const { value } = fromPod(await server.call('GET', '/api/v1/namespaces/shop/pods/web-1'));
+    if (value === undefined) throw new Error('the pod has no endpoint');
+    const endpoint = { ...value, spec: { ...value.spec, network: 'net', containerID: 'c1' } };
+    await store.commit([{ kind: 'put-endpoint', endpoint }], FOREVER);
+    await server.kubectl('label', 'pod', 'web-1', '-n', 'shop', 'app=web');
+    const recorded = async (): Promise<unknown> =>
+      (await store.listEndpoints(nodeName('n1'), FOREVER)).endpoints[0]?.value.metadata.labels?.['app'];
+    await until(async () => (await recorded()) === 'web', 'the endpoint has the label of the pod');
     await holdAddress(store, { container: 'c2', node: 'n1', pod: { namespace: 'shop', name: 'gone', uid: 'u2' } });
     await until(
       async () => (await released()) === 1,

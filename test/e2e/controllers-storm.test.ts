@@ -62,14 +62,16 @@ describe.each(CTL_DATASTORES)('a storm of pods on $type', ({ type, start }) => {
   }
 
   async function addNode(name: string): Promise<void> {
-    const status = { conditions: [{ type: 'Ready', status: 'True' }] };
-    await api.create({ collection: NODES, object: { metadata: { name } } }, FOREVER);
+    const status = { conditions: [{ type: 'Ready', status: 'Unknown' }] };
+    // Of a node that is there, only its agent would release anything.
+    const taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
+    await api.create({ collection: NODES, object: { metadata: { name }, spec: { taints: [taint] } } }, FOREVER);
     const of = { collection: NODES, name, subresource: 'status' } as const;
     await api.patch(of, { kind: 'strategic', body: { status } }, FOREVER);
     if (type === 'kv') await datastore.store.createResource(nodeOf(name), FOREVER);
   }
 
-  /** As kubelet and plugin do: the pod, its address, and on etcd its endpoint, with labels of the moment. */
+  /** As kubelet and plugin do: the pod, its address and its endpoint, with labels of the moment. */
   async function addPod(name: string): Promise<string> {
     const nodeName = NODE_NAMES[random.int(NODE_NAMES.length)] ?? '';
     const object = {
@@ -85,7 +87,7 @@ describe.each(CTL_DATASTORES)('a storm of pods on $type', ({ type, start }) => {
       pod: { namespace: 'default', name, uid },
     });
     const { value } = fromPod(answer.value);
-    if (type === 'kv' && value !== undefined) {
+    if (value !== undefined) {
       const { network, containerId: containerID } = attachmentOf(`c-${name}`);
       const endpoint = { ...value, spec: { ...value.spec, network, containerID } };
       await datastore.store.commit([{ kind: 'put-endpoint', endpoint }], FOREVER);
@@ -138,13 +140,11 @@ describe.each(CTL_DATASTORES)('a storm of pods on $type', ({ type, start }) => {
     );
     expect((await held()).toSorted()).toEqual([...living.keys()].toSorted());
     const endpoints = async () => (await datastore.store.listEndpoints(undefined, FOREVER)).endpoints;
-    if (type === 'kv') {
-      const isDone = async (): Promise<boolean> => {
-        const all = await endpoints();
-        return all.length === living.size && all.every(({ value }) => value.metadata.labels?.['app'] === 'b');
-      };
-      await until(isDone, () => `endpoints are those of the pods:\n${log()}`, SETTLED_MS, 250);
-    }
+    const isDone = async (): Promise<boolean> => {
+      const all = await endpoints();
+      return all.length === living.size && all.every(({ value }) => value.metadata.labels?.['app'] === 'b');
+    };
+    await until(isDone, () => `endpoints are those of the pods:\n${log()}`, SETTLED_MS, 250);
     const { resources } = await datastore.store.listResources('HostEndpoint', FOREVER);
     expect(resources.map(({ metadata }) => metadata.name).toSorted()).toEqual(
       NODE_NAMES.map((name) => `${name}-auto-hep`),

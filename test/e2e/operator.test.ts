@@ -95,7 +95,7 @@ describe('the operator, with exactly the rights of its account', () => {
     const kinds = 'validatingadmissionpolicies,validatingadmissionpolicybindings';
     const count = async (): Promise<number> => (await cluster.api.get(kinds)).items.length;
     expect(await count()).toBe(16);
-    await cluster.api.kubectl('delete', 'validatingadmissionpolicybinding', 'netplug-node-restriction-pods');
+    await cluster.api.kubectl('delete', 'validatingadmissionpolicybinding', 'netplug-node-restriction-endpoints');
     await until(async () => (await count()) === 16, 'the binding is back', WATCHED_MS);
     await install({ admissionPolicies: 'Disabled' });
     await become(SERVES, await generation());

@@ -20,10 +20,12 @@ const step: fc.Arbitrary<{ readonly what: string; readonly take: Step }> = fc.on
   node.map((on) => ({ what: `static on ${on}`, take: async (w: GarbageWorld) => w.addStaticPod(`static-${on}`, on) })),
   node.map((on) => ({ what: `no mirror on ${on}`, take: (w: GarbageWorld) => w.deletePod(`static-${on}`, 'leak') })),
   name.map((pod) => ({ what: `delete ${pod}, leak`, take: (w: GarbageWorld) => w.deletePod(pod, 'leak') })),
+  name.map((pod) => ({ what: `force ${pod}`, take: (w: GarbageWorld) => w.deletePod(pod, 'force') })),
   name.map((pod) => ({ what: `finish ${pod}, leak`, take: (w: GarbageWorld) => w.deletePod(pod, 'finish') })),
   name.map((pod) => ({ what: `release ${pod}`, take: async (w: GarbageWorld) => w.releasePod(pod) })),
   node.map((on) => ({ what: `partition ${on}`, take: (w: GarbageWorld) => w.partition(on) })),
   node.map((on) => ({ what: `heal ${on}`, take: (w: GarbageWorld) => w.heal(on) })),
+  node.map((on) => ({ what: `take ${on} out of service`, take: (w: GarbageWorld) => w.takeOutOfService(on) })),
   node.map((on) => ({ what: `remove ${on}`, take: (w: GarbageWorld) => w.removeNode(on) })),
   node.map((on) => ({ what: `add ${on}`, take: (w: GarbageWorld) => w.addNode(on) })),
   node.map((on) => ({
@@ -86,20 +88,19 @@ describe('garbage collection of addresses', { timeout: 300_000 }, () => {
     const world = await GarbageWorld.with('10.0.0.0/24', 29);
     world.addNode('n1');
     await world.addPod('a', 'n1');
-    world.partition('n1');
-    world.deletePod('a', 'leak');
+    world.takeOutOfService('n1');
     expect((await world.pass())?.found).toHaveLength(1);
     world.isApiDown = true;
     world.advance(2 * GRACE_MS);
     world.isApiDown = false;
-    world.heal('n1');
     expect(await world.pass()).toMatchObject({ found: [expect.anything()], released: [] });
     for (let pass = 0; pass < PASSES; pass += 1) await world.period();
     expect(world.dead()).toEqual([]);
   });
 
-  it('releases nothing living and everything dead of 1 000 nodes and 10 000 addresses, in time', async () => {
+  it('releases nothing living and all that nodes held that are gone, of 1 000 nodes and 10 000 addresses, in time', async () => {
     const world = await GarbageWorld.with('10.0.0.0/16', 28);
+    world.areAgentsOn = false;
     const random = seededRandom(7);
     const pick = (of: readonly string[]): string => of[random.int(of.length)] ?? '';
     const nodes = Array.from({ length: 1000 }, (_, index) => `n${String(index)}`);
@@ -128,10 +129,26 @@ describe('garbage collection of addresses', { timeout: 300_000 }, () => {
     world.datastore = 'up';
     for (const each of world.nodes) world.heal(each);
     world.advance(GRACE_MS);
-    expect(world.dead().length).toBeGreaterThan(1000);
+    world.removeNode(pick(world.nodes));
+    expect(world.heldOnGoneNodes().length).toBeGreaterThan(0);
+    for (let pass = 0; pass < PASSES; pass += 1) await world.period();
+    expect(world.heldOnGoneNodes()).toEqual([]);
+    for (const each of nodes.filter((on) => !world.nodes.includes(on))) expect(world.blocksOf(each)).toEqual([]);
+  });
+
+  it('never releases the address of a pod that runs on after the orchestrator was made to forget it', async () => {
+    const world = await GarbageWorld.with('10.0.0.0/24', 29);
+    for (const each of NODES) world.addNode(each);
+    await world.addPod('a', 'n1');
+    await world.addPod('b', 'n2');
+    for (const pod of ['a', 'b']) world.deletePod(pod, 'force');
+    world.partition('n2');
+    world.advance(10 * GRACE_MS);
+    for (let pass = 0; pass < 3 * PASSES; pass += 1)
+      expect(await world.period()).toMatchObject({ found: [], released: [] });
+    world.removeNode('n2');
     for (let pass = 0; pass < PASSES; pass += 1) await world.period();
     expect(world.dead()).toEqual([]);
-    for (const each of nodes.filter((on) => !world.nodes.includes(on))) expect(world.blocksOf(each)).toEqual([]);
   });
 
   it('lists every address a grace period before it is released', async () => {
@@ -145,6 +162,8 @@ describe('garbage collection of addresses', { timeout: 300_000 }, () => {
       if (random.int(3) === 0) world.deletePod(pod, 'leak');
       else await world.addPod(pod, NODES[random.int(NODES.length)] ?? '');
       if (random.int(40) === 0) world.restart();
+      if (random.int(10) === 0) world.removeNode(NODES[random.int(NODES.length)] ?? '');
+      if (random.int(5) === 0) world.addNode(NODES[random.int(NODES.length)] ?? '');
       const done = await world.period();
       for (const { allocation } of done?.found ?? []) listed.set(allocation.id, pass);
       for (const { allocation } of done?.released ?? []) {

@@ -22,7 +22,7 @@ function shown(view: PolicyView): unknown {
     endpoints: sorted([...view.endpoints.values()].map((each) => text({ ...each, policies: appliedTo(view, each) }))),
     policies: view.tiers.map(({ policies }) => policies.map(text)),
     profiles: PROFILES.map((name) => text(view.profile(name))),
-    members: sorted(selectors.map((each) => `${each.text}: ${view.membersOf(each).map(formatCidr).join()}`)),
+    members: sorted(selectors.map((each) => `${each.id}: ${view.membersOf(each).map(formatCidr).join()}`)),
     ports: [undefined, ...selectors].map((each) => text(view.namedPortsOf('web', 6, each))).toSorted(),
     services: ['web', 'db'].map((name) =>
       text([view.services.addressesOf('x', name), view.services.portsOf('x', name)]),
@@ -45,7 +45,7 @@ function selectorsOf(view: PolicyView): PeerSelector[] {
   const all = rules
     .flatMap(({ source, destination }) => [source, destination])
     .flatMap(({ selector, notSelector }) => [selector, notSelector].flatMap((each) => each ?? []));
-  return [...new Map(all.map((each) => [each.text, each])).values()];
+  return [...new Map(all.map((each) => [each.id, each])).values()];
 }
 
 function text(value: unknown): string {
@@ -164,13 +164,13 @@ class Known {
     [this.#endpoints, this.#policies, this.#profiles] = [endpoints, policies, profiles];
     const members = new Map<string, Set<string>>();
     for (const selector of selectorsOf(this.#state)) {
-      const known = new Set(this.#members.get(selector.text));
-      const { removed = [], added = [] } = touched.selectors.get(selector.text) ?? {};
+      const known = new Set(this.#members.get(selector.id));
+      const { removed = [], added = [] } = touched.selectors.get(selector.id) ?? {};
       missing.push(...removed.map(formatCidr).filter((net) => !known.delete(net)));
       for (const net of added) known.add(formatCidr(net));
       const now = new Set(this.#state.membersOf(selector).map(formatCidr));
       missing.push(...known.symmetricDifference(now));
-      members.set(selector.text, known);
+      members.set(selector.id, known);
     }
     this.#members = members;
     return missing;

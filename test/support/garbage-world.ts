@@ -9,10 +9,12 @@ import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
 import { type CollectedGarbage, GarbageCollector } from '../../src/ipam/garbage/collect.ts';
 import type { PodPresence } from '../../src/ipam/garbage/pod-presence.ts';
 import type { CachedView, LiveView } from '../../src/ipam/garbage/views.ts';
+import { EndedAttachments } from '../../src/ipam/node/ended-attachments.ts';
 import { release } from '../../src/ipam/release.ts';
 import type { Change } from '../../src/datastore/allocation-store.ts';
 import { type Allocation, emptyBlock, heldAddresses, type IpBlock } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
+import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { isStaticPodUid } from '../../src/model/pod.ts';
 import type { SlotOperation } from '../../src/model/slot-operation.ts';
 import { tunnelAttachment } from '../../src/model/tunnel-attachment.ts';
@@ -23,7 +25,7 @@ import { attachmentOf } from './ipam-bench.ts';
 
 export const GRACE_MS = 900_000;
 export const PERIOD_MS = GRACE_MS / 4;
-/** A kubelet that works ends the containers of pods that are gone within this time. */
+/** A kubelet that works ends the containers of pods that are gone within this time, unless they may take longer. */
 const KUBELET_MS = 60_000;
 
 /** After this time the orchestrator says that a node is not ready. */
@@ -37,6 +39,11 @@ interface Running {
   readonly address: string;
   /** When a kubelet that works ends it; undefined while it may run. */
   endsAtMs: number | undefined;
+}
+interface Agent {
+  /** `<containerId>/<ifName>` of what has a link. */
+  links: ReadonlySet<string>;
+  readonly attachments: EndedAttachments;
 }
 type Pods = ReadonlyMap<string, PodPresence>;
 
@@ -52,17 +59,21 @@ export class GarbageWorld {
   readonly #running = new Map<string, Running>();
   readonly #others = new Set<string>();
   readonly #pods = new Map<string, PodPresence>();
-  readonly #nodes = new Map<string, { isReady: boolean; isolatedAtMs: number | undefined }>();
+  readonly #nodes = new Map<string, { isReady: boolean; isolatedAtMs: number | undefined; isOff: boolean }>();
   /** Nodes that the datastore knows as nodes of the orchestrator. */
   readonly #registered = new Set<string>();
   #cached: { readonly pods: Pods; readonly nodes: ReadonlySet<string> } = { pods: new Map(), nodes: new Set() };
   #collector: GarbageCollector;
+  /** What the agent of each node does. */
+  readonly #agents = new Map<string, Agent>();
   #nowMs = 0;
   #wallMs = 1_700_000_000_000;
   readonly #nodeOfStatic = new Map<string, string>();
   #number = 0;
   isCacheFrozen = false;
   isApiDown = false;
+  /** Whether the agents of nodes work. */
+  areAgentsOn = true;
   /** What the collector meets: `lossy` loses each second response to a write, `stale` reads records of earlier. */
   datastore: Datastore = 'up';
   #writes = 0;
@@ -88,7 +99,7 @@ export class GarbageWorld {
   /** Does nothing when the node is there. */
   addNode(name: string): void {
     if (this.#nodes.has(name)) return;
-    this.#nodes.set(name, { isReady: true, isolatedAtMs: undefined });
+    this.#nodes.set(name, { isReady: true, isolatedAtMs: undefined, isOff: false });
     this.#registered.add(name);
   }
 
@@ -115,6 +126,8 @@ export class GarbageWorld {
       operations,
     };
     await this.#store.commit([change], this.#signal);
+    for (const [container, { node, pod }] of this.#running)
+      if (node === name && pod === pods[0]) await this.#record(node, container);
   }
 
   async addTunnel(node: string): Promise<void> {
@@ -144,15 +157,18 @@ export class GarbageWorld {
     this.#nodeOfStatic.set(container, node);
   }
 
-  /** With `leak` its address stays: the runtime has forgotten it. A node that cannot be reached goes on to run it. */
-  deletePod(name: string, how: 'leak' | 'finish'): void {
+  /**
+   * With `leak` its address stays: the runtime has forgotten it. With `force` only the orchestrator has. A node that cannot be
+   * reached goes on to run it.
+   */
+  deletePod(name: string, how: 'leak' | 'finish' | 'force'): void {
     const pod = this.#pods.get(name);
     if (pod === undefined) return;
     if (how === 'finish') this.#pods.set(name, { ...pod, isFinished: true });
     else this.#pods.delete(name);
     const isReached = this.#isReached(pod.node);
     for (const each of this.#running.values())
-      if (isReached && pod.uids.includes(each.uid)) each.endsAtMs ??= this.#nowMs + KUBELET_MS;
+      if (isReached && how !== 'force' && pod.uids.includes(each.uid)) each.endsAtMs ??= this.#nowMs + KUBELET_MS;
   }
 
   async releasePod(name: string): Promise<void> {
@@ -175,16 +191,33 @@ export class GarbageWorld {
     if (state === undefined) return;
     state.isReady = true;
     state.isolatedAtMs = undefined;
+    state.isOff = false;
     for (const each of this.#running.values())
       if (each.node === node && each.pod !== undefined && !this.#isWanted(each))
         each.endsAtMs ??= this.#nowMs + KUBELET_MS;
   }
 
-  /** The machine is off. The orchestrator deletes its pods. */
+  /** The machine is off, and an administrator says so. The orchestrator deletes its pods. */
+  takeOutOfService(node: string): void {
+    const state = this.#nodes.get(node);
+    if (state === undefined) return;
+    state.isOff = true;
+    state.isReady = false;
+    state.isolatedAtMs ??= this.#nowMs;
+    this.#forget(node, 'pods');
+  }
+
+  /** The machine is off, and its Node is deleted. The orchestrator deletes its pods. */
   removeNode(node: string): void {
     this.#nodes.delete(node);
+    this.#forget(node, 'all');
+  }
+
+  #forget(node: string, what: 'pods' | 'all'): void {
+    this.#agents.delete(node);
     for (const [name, pod] of this.#pods) if (pod.node === node) this.#pods.delete(name);
-    for (const [container, each] of this.#running) if (each.node === node) this.#running.delete(container);
+    for (const [container, each] of this.#running)
+      if (each.node === node && (what === 'all' || each.pod !== undefined)) this.#running.delete(container);
   }
 
   restart(): void {
@@ -223,6 +256,7 @@ export class GarbageWorld {
       if (!isNetplugError(cause, 'store/unavailable')) throw cause;
       return undefined;
     });
+    if (this.areAgentsOn) await this.#agentPasses();
     this.#assertLivingHold();
     return done;
   }
@@ -238,6 +272,13 @@ export class GarbageWorld {
       const node = this.#nodeOfStatic.get(container) ?? container.split('/')[0] ?? '';
       return isUsed || this.#nodes.has(node) ? [] : [address];
     });
+  }
+
+  /** Addresses of pods and devices that are held on nodes that are gone. */
+  heldOnGoneNodes(): readonly string[] {
+    return this.#blocks()
+      .flatMap((block) => heldAddresses(block, ({ node }) => this.#registered.has(node) && !this.#nodes.has(node)))
+      .map(({ address }) => formatAddress(address));
   }
 
   /** Addresses of containers that no orchestrator started, whether they run or not. */
@@ -271,6 +312,56 @@ export class GarbageWorld {
     );
   }
 
+  /** The agents of nodes look at their own links, whatever the orchestrator says. Those that would find nothing are left out. */
+  async #agentPasses(): Promise<void> {
+    const linked = Map.groupBy(this.#running, ([, { node }]) => node);
+    const held = this.#blocks().flatMap((block) => heldAddresses(block));
+    const ended = held.filter(({ allocation }) => !this.#running.has(allocation.containerId));
+    for (const node of new Set(ended.map(({ allocation }) => allocation.node))) {
+      if (!this.#isReached(node)) continue;
+      const attached = (linked.get(node) ?? []).map(([container]) => `${container}/eth0`);
+      const agent = this.#agents.get(node) ?? this.#newAgent(node);
+      this.#agents.set(node, agent);
+      agent.links = new Set(attached);
+      await agent.attachments.pass(this.#signal);
+    }
+  }
+
+  #newAgent(node: string): Agent {
+    const agent: { links: ReadonlySet<string> } = { links: new Set() };
+    const ports = {
+      ...this.#ports(),
+      listAttached: () => agent.links,
+      listAddressesInUse: async () => Promise.resolve([]),
+    };
+    const times = { graceMs: GRACE_MS, periodMs: PERIOD_MS };
+    return Object.assign(agent, { attachments: new EndedAttachments(ports, nodeName(node), times) });
+  }
+
+  /** Records the endpoint of a pod, as its ADD does. */
+  async #record(node: string, container: string): Promise<void> {
+    const { network, containerId: containerID, ifName: endpoint } = attachmentOf(container);
+    const record: WorkloadEndpoint = {
+      apiVersion: 'netplug.io/v3',
+      kind: 'WorkloadEndpoint',
+      metadata: { name: container, namespace: 'ns' },
+      spec: {
+        orchestrator: 'orch',
+        node,
+        network,
+        containerID,
+        pod: container,
+        endpoint,
+        interfaceName: `npl${container}`,
+        mac: '',
+        ipNetworks: [],
+        profiles: [],
+        ipam: 'netplug-ipam',
+      },
+    };
+    await this.#store.commit([{ kind: 'put-endpoint', endpoint: record }], this.#signal);
+  }
+
   #isWanted({ pod, uid }: Running): boolean {
     if (isStaticPodUid(uid)) return true;
     const now = pod === undefined ? undefined : this.#pods.get(pod);
@@ -295,6 +386,7 @@ export class GarbageWorld {
     };
     const [assigned] = await assign(this.#ports(), request, { signal: this.#signal, cleanupSignal: this.#signal });
     if (assigned === undefined) throw new Error('no address was assigned');
+    if (pod !== undefined) await this.#record(node, container);
     const key = isTunnel ? `${node}/${container}` : container;
     const uid = pod?.uid ?? '';
     this.#running.set(key, {
@@ -329,7 +421,7 @@ export class GarbageWorld {
       standingOf: async (node) =>
         this.#ask(() => {
           const known = this.#nodes.get(node);
-          if (known !== undefined) return known.isReady ? 'ready' : 'unreachable';
+          if (known !== undefined) return known.isOff && !known.isReady ? 'out-of-service' : 'present';
           return this.#registered.has(node) ? 'gone' : 'foreign';
         }),
     };

@@ -5,6 +5,8 @@ import type { ResidentState } from '../../ipam/node/resident-state.ts';
 import { addressUse } from './address-use.ts';
 import type { AgentStanding } from './metrics.ts';
 import { type DatastoreId, identifyDatastore } from '../../ipam/node/datastore-id.ts';
+import { callStore } from '../../ipam/node/call-store.ts';
+import { EndedAttachments } from '../../ipam/node/ended-attachments.ts';
 import { NamedDatastore } from '../../ipam/node/named-datastore.ts';
 
 type Settings = Omit<ResidentOptions, 'datastore'>;
@@ -22,6 +24,7 @@ export class ResidentNodes implements AsyncDisposable {
   readonly #named = new Map<string, NamedDatastore>();
   /** By object identity, because decoded configurations are cached. */
   readonly #seen = new WeakMap<Datastore, NamedDatastore>();
+  readonly #stop = new AbortController();
 
   constructor(open: (datastore: Datastore) => Store, ports: ResidentPorts, settings: Settings) {
     this.#open = open;
@@ -56,6 +59,10 @@ export class ResidentNodes implements AsyncDisposable {
         if (known !== undefined) return known;
         const opened = new ResidentNode(store, this.#ports, { datastore: id, ...this.#settings });
         this.#nodes.set(id, opened);
+        const own = callStore({ inner: store, resolve: async () => Promise.resolve(opened) }, async (_, work) =>
+          work(),
+        );
+        void new EndedAttachments({ ...this.#ports, store: own }, node).run(this.#stop.signal);
         return opened;
       },
     });
@@ -99,6 +106,7 @@ export class ResidentNodes implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
     await Promise.all([...this.#named.values()].map(async (each) => each.end()));
     await Promise.all(this.#list().map(async (each) => each.end()));
     this.#named.clear();

@@ -62,8 +62,9 @@ const AT_ONCE = 16;
 
 /**
  * Releases addresses of pods, tunnel devices and nodes that are gone for certain: the cached view and the API itself have said
- * so in every pass for the whole grace period, the node is reachable or gone, and the API says so again directly before.
- * Releases by allocation id, so that a newer holder of the address keeps it.
+ * so in every pass for the whole grace period, the node is gone or out of service, and the API says so again directly before.
+ * Of a node that is there, only its own agent knows which attachments have ended. Releases by allocation id, so that a newer
+ * holder of the address keeps it.
  */
 export class GarbageCollector {
   readonly #ports: CollectorPorts;
@@ -156,7 +157,6 @@ export class GarbageCollector {
   /** Before the addresses, because these may be assigned to another attachment as soon as they are free. */
   async #deleteEndpoints(node: NodeName, held: readonly HeldAddress[], signal: AbortSignal): Promise<void> {
     const { store } = this.#ports;
-    if (store.endpointsAreNotes === true) return;
     const { endpoints } = await store.listEndpoints(node, signal);
     for (const before of endpoints)
       if (held.some(({ allocation }) => isEndpointOf(before.value, allocation)))
@@ -192,7 +192,7 @@ export class GarbageCollector {
  */
 function canHaveLeaked(standing: NodeStanding | undefined, allocation: Allocation): boolean {
   const isOfNode = isTunnelAddress(allocation) || isStaticPodUid(allocation.podUid);
-  return standing === 'gone' || (standing === 'ready' && !isOfNode);
+  return standing === 'gone' || (standing === 'out-of-service' && !isOfNode);
 }
 
 /** Pods that the orchestrator has not, on nodes of which it is not known that it ever had them. */

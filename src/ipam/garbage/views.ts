@@ -2,10 +2,11 @@ import type { NodeName } from '../../model/names.ts';
 import type { PodPresence } from './pod-presence.ts';
 
 /**
- * Standing of a node. `unreachable`: the orchestrator has it and does not hear from its kubelet, so pods that were deleted
- * may still run there. `foreign`: it is no node of the orchestrator and was none, as far as the records say.
+ * Standing of a node. `present`: the orchestrator has it, and pods that were deleted may still run there. `out-of-service`: an
+ * administrator says that nothing runs there any more, and its kubelet is silent. `foreign`: it is no node of the orchestrator
+ * and was none, as far as the records say.
  */
-export type NodeStanding = 'ready' | 'unreachable' | 'gone' | 'foreign';
+export type NodeStanding = 'present' | 'out-of-service' | 'gone' | 'foreign';
 
 /** State that the orchestrator's API reported last, from watches. May lag behind. */
 export interface CachedView {

@@ -15,7 +15,7 @@ import { NODE_RECORDS, ORCHESTRATOR_NODES } from './node-controller.ts';
 import { isOfOrchestrator } from './plan-node.ts';
 
 const NAME = 'node-addresses';
-const PODS: Feed = { side: 'orchestrator', query: { kind: 'cluster-endpoints' } };
+const PODS: Feed = { side: 'orchestrator', query: { kind: 'pods' } };
 /** An address is released at most half a grace period later than that period ends. */
 const PASSES_PER_GRACE = 4;
 const PERIODS = { leastMs: 250, mostMs: 300_000 };

@@ -15,6 +15,10 @@ const PodParts = v.object({
   status: v.optional(v.object({ phase: v.nullish(v.string(), '') }), {}),
 });
 
+/** Taint by which an administrator says that nothing runs on a node any more. */
+const OUT_OF_SERVICE = 'node.kubernetes.io/out-of-service';
+const NodeParts = v.object({ taints: v.nullish(v.array(v.object({ key: v.string() }))) });
+
 /** Asks the API, and for a node that it does not have the records of the datastore. */
 export function liveView(
   { api, store, confirmCluster }: Pick<ControllerPorts, 'api' | 'store' | 'confirmCluster'>,
@@ -28,7 +32,7 @@ export function liveView(
     standingOf: async (name, signal) => {
       await confirmCluster(signal);
       const node = isObjectName(name) ? found(await api.get(NODES, name, signal), `node "${name}"`) : undefined;
-      if (node !== undefined) return isConditionTrue(node, 'Ready') ? 'ready' : 'unreachable';
+      if (node !== undefined) return isOutOfService(node) ? 'out-of-service' : 'present';
       if (records !== 'own') return 'gone';
       const record = await store.findResource({ kind: 'Node', name }, signal).catch((cause: unknown) => {
         // What it said is not known, and other nodes must not wait for its repair.
@@ -37,6 +41,13 @@ export function liveView(
       return record !== undefined && isOfOrchestrator(record) ? 'gone' : 'foreign';
     },
   };
+}
+
+/** The taint says that the machine is off or has been restarted. A kubelet that reports knows better. */
+function isOutOfService(node: ApiObject): boolean {
+  const read = v.safeParse(NodeParts, node['spec'] ?? {});
+  const taints = read.success ? (read.output.taints ?? []) : [];
+  return taints.some(({ key }) => key === OUT_OF_SERVICE) && !isConditionTrue(node, 'Ready');
 }
 
 /** Only "not found" says that an object is not there. @throws store/unavailable */
