@@ -1,5 +1,4 @@
 import { ownValue } from '../../base/own-value.ts';
-import { addressFromBytes, formatAddress } from '../../net/address.ts';
 import type { HostChain, HostElement, HostRule, HostSet, HostTable, PacketTables } from '../packet-tables.ts';
 import { loadAddon } from './addon.ts';
 import { decodeData, decodeExpressions } from './listed-expressions.ts';
@@ -10,10 +9,12 @@ import {
   decodeRule,
   dumpEverywhere,
   dumpElements,
-  FAMILY_NUMBERS,
   familyOf,
-  HOOKS,
   listedElements,
+} from './nft-messages.ts';
+import {
+  FAMILY_NUMBERS,
+  HOOKS,
   NF_ACCEPT,
   NFTA_CHAIN,
   NFTA_HOOK,
@@ -22,12 +23,11 @@ import {
   NFTA_TABLE,
   NFT_SET_ELEM_INTERVAL_END,
   NFT_SET_MAP,
-  TYPE,
-} from './nft-messages.ts';
+} from './nft-numbers.ts';
+import { decodeKey } from './nft-types.ts';
 import { NftSocket } from './nft-socket.ts';
 
 const NO_BYTES = Buffer.alloc(0);
-const BITS_OF_TYPE = 6;
 
 /** Reads the tables of the network namespace of the calling thread; `addonPath` as for `loadAddon`. */
 export function linuxPacketTables(addonPath?: string): PacketTables {
@@ -121,37 +121,9 @@ function decodeElement(attributes: Attributes, { keyType, dataType }: HostSet): 
   };
 }
 
-/** Returns what the digits mean by the type, in which each part of a concatenation takes 6 bits. */
-function valueText(type: number, digits: string): string {
-  const types: number[] = [];
-  for (let rest = type; rest > 0; rest = Math.floor(rest / 2 ** BITS_OF_TYPE)) types.unshift(rest % 2 ** BITS_OF_TYPE);
-  const bytes = Buffer.from(digits, 'hex');
-  const sizes = types.map((each) => SIZES[each]);
-  if (sizes.length === 0 || sizes.includes(undefined)) return digits;
-  let at = 0;
-  return types
-    .map((each, index) => {
-      const part = bytes.subarray(at, at + (sizes[index] ?? 0));
-      // Each part takes a multiple of 4 bytes.
-      at += Math.ceil((sizes[index] ?? 0) / 4) * 4;
-      return partText(each, part);
-    })
-    .join(' ');
-}
-
-/** Bytes of the types that are shown as text. */
-const SIZES: Readonly<Record<number, number>> = {
-  [TYPE.ipv4]: 4,
-  [TYPE.ipv6]: 16,
-  [TYPE.protocol]: 1,
-  [TYPE.port]: 2,
-  [TYPE.interface]: 16,
-};
-
-function partText(type: number, bytes: Buffer): string {
-  if (type === TYPE.interface) return attributeText(bytes);
-  if (type === TYPE.ipv4 || type === TYPE.ipv6) return formatAddress(addressFromBytes(bytes));
-  return bytes.length === 0 ? '' : String(bytes.readUIntBE(0, bytes.length));
+/** Returns a verdict, or what the digits mean by the type. */
+function valueText(type: number, data: string): string {
+  return /^([0-9a-f]{2})*$/.test(data) ? decodeKey(type, Buffer.from(data, 'hex')) : data;
 }
 
 function textOf(attributes: Attributes, type: number): string {

@@ -1,5 +1,4 @@
 /** Elements of nftables sets as bytes, and back to their canonical texts. Pure. */
-import { never } from '../../base/errors.ts';
 import {
   type Address,
   type Family,
@@ -12,20 +11,14 @@ import {
 import { type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
 import type { FilterSet } from '../policy-filter.ts';
 import { type Attributes, attribute, attributeText, decodeAttributes, nested, textAttribute } from './netlink.ts';
-import {
-  be32Attribute,
-  be32Of,
-  be64Attribute,
-  be64Of,
-  NFT_SET_ELEM_INTERVAL_END,
-  NFTA_SET_ELEM,
-} from './nft-messages.ts';
+import { be32Attribute, be32Of, be64Attribute, be64Of } from './nft-messages.ts';
+import { NFTA_SET_ELEM, NFT_SET_ELEM_INTERVAL_END } from './nft-numbers.ts';
+import { addressType, decodeKey, encodeKey, keyType } from './nft-types.ts';
 
 const NFTA_LIST_ELEM = 1;
 const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
 const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
 const NFT_GOTO = -4;
-const INTERFACE_BYTES = 16;
 /** The length of an attribute, which contains the elements of one message, has 16 bits. */
 const LIST_BYTES = 60_000;
 
@@ -82,7 +75,7 @@ export function expiringLists(set: FilterSet, elements: ReadonlyMap<string, numb
   return inPieces(
     Array.from(elements, ([text, timeoutMs]) => {
       const timeout = be64Attribute(NFTA_SET_ELEM.TIMEOUT, BigInt(Math.ceil(timeoutMs)));
-      return element(set.kind === 'flows' ? flowKey(text) : Buffer.from(addressBytes(parseAddress(text))), [timeout]);
+      return element(encodeKey(keyType(set), text), [timeout]);
     }),
   );
 }
@@ -91,7 +84,7 @@ export function expiringLists(set: FilterSet, elements: ReadonlyMap<string, numb
 export function decodeExpiring(set: FilterSet, listed: readonly Attributes[]): ReadonlyMap<string, number> {
   return new Map(
     listed.map((attributes) => [
-      keyText(set, keyIn(attributes)),
+      decodeKey(keyType(set), keyIn(attributes)),
       Number(be64Of(attributes.get(NFTA_SET_ELEM.EXPIRATION))),
     ]),
   );
@@ -113,76 +106,25 @@ function inPieces(encoded: readonly Buffer[]): readonly Buffer[] {
 }
 
 function encodeElement(set: FilterSet, text: string): Buffer {
-  switch (set.kind) {
-    case 'addresses':
-    case 'cut addresses':
-      return element(addressKey(text));
-    case 'nets':
-      return Buffer.concat(rangeElements(rangeFrom(text), bitsOf(set.family) / 8));
-    case 'services':
-      return element(serviceKey(text));
-    case 'flows':
-      return element(flowKey(text));
-    case 'interfaces': {
-      const chain = set.elements.get(text);
-      return element(ifnameKey(text), chain === undefined ? [] : [nested(NFTA_SET_ELEM.DATA, [gotoVerdict(chain)])]);
-    }
-    case 'translations': {
-      const value = set.elements.get(text);
-      const data = value === undefined ? [] : [attribute(NFTA_DATA.VALUE, addressKey(value))];
-      return element(addressKey(text), value === undefined ? [] : [nested(NFTA_SET_ELEM.DATA, data)]);
-    }
-    case 'limits':
-      throw new Error('The kernel makes the elements of limits');
-    default:
-      return never(set);
-  }
+  if (set.kind === 'nets') return Buffer.concat(rangeElements(rangeFrom(text), bitsOf(set.family) / 8));
+  return element(encodeKey(keyType(set), text), dataOfElement(set, text));
+}
+
+/** Returns what the map has for the key; nothing for a set, or for a key alone. */
+function dataOfElement(set: FilterSet, text: string): readonly Buffer[] {
+  if (set.kind !== 'interfaces' && set.kind !== 'translations') return [];
+  const value = set.elements.get(text);
+  if (value === undefined) return [];
+  const data =
+    set.kind === 'interfaces'
+      ? gotoVerdict(value)
+      : attribute(NFTA_DATA.VALUE, encodeKey(addressType(set.family), value));
+  return [nested(NFTA_SET_ELEM.DATA, [data])];
 }
 
 function rangeFrom(text: string): ElementInterval {
   const [first, last] = text.split('-').map((end) => (end.includes('/') ? undefined : parseAddress(end).value));
   return first === undefined || last === undefined ? intervalOf(parseCidr(text)) : { first, last };
-}
-
-/** Encodes addresses that are separated by a space. */
-function addressKey(text: string): Buffer {
-  return Buffer.concat(text.split(' ').map((each) => addressBytes(parseAddress(each))));
-}
-
-/** Each part takes a multiple of 4 bytes. */
-function serviceKey(text: string): Buffer {
-  const [address = '', protocol = '', port = ''] = text.split(' ');
-  const bytes = addressBytes(parseAddress(address));
-  const key = Buffer.alloc(bytes.length + 8);
-  key.set(bytes, 0);
-  key.writeUInt8(Number(protocol), bytes.length);
-  key.writeUInt16BE(Number(port), bytes.length + 4);
-  return key;
-}
-
-/** Each part takes a multiple of 4 bytes. */
-function flowKey(text: string): Buffer {
-  const [source = '', destination = '', ...ports] = text.split(' ');
-  const numbers = ports.map((port) => {
-    const bytes = Buffer.alloc(4);
-    bytes.writeUInt16BE(Number(port), 0);
-    return bytes;
-  });
-  return Buffer.concat([addressKey(`${source} ${destination}`), ...numbers]);
-}
-
-function flowText(key: Buffer, addressLength: number): string {
-  const [source, destination] = [0, addressLength].map((at) =>
-    formatAddress(addressFromBytes(key.subarray(at, at + addressLength))),
-  );
-  const ports = [0, 4].map((at) => String(key.readUInt16BE(2 * addressLength + at)));
-  return [source, destination, ...ports].join(' ');
-}
-
-export function ifnameKey(name: string): Buffer {
-  const key = Buffer.alloc(INTERFACE_BYTES);
-  key.write(name, 'utf8');
-  return key;
 }
 
 function gotoVerdict(chain: string): Buffer {
@@ -196,23 +138,12 @@ function gotoVerdict(chain: string): Buffer {
 export function decodeElements(set: FilterSet, listed: readonly Attributes[]): ReadonlyMap<string, string> {
   const keys = listed.map((attributes) => ({ key: keyIn(attributes), attributes }));
   if (set.kind === 'nets') return new Map(rangesIn(keys, set.family).map((text) => [text, '']));
-  return new Map(keys.map(({ key, attributes }) => [keyText(set, key), valueIn(attributes)]));
+  return new Map(keys.map(({ key, attributes }) => [decodeKey(keyType(set), key), valueIn(attributes)]));
 }
 
 function keyIn(attributes: Attributes): Buffer {
   const key = attributes.get(NFTA_SET_ELEM.KEY);
   return (key === undefined ? undefined : decodeAttributes(key).get(NFTA_DATA.VALUE)) ?? Buffer.alloc(0);
-}
-
-function keyText(set: FilterSet, key: Buffer): string {
-  if (set.kind === 'interfaces' || set.kind === 'limits') return attributeText(key);
-  if (set.kind === 'flows') return flowText(key, bitsOf(set.family) / 8);
-  const bytes = bitsOf(set.family) / 8;
-  if (set.kind === 'translations' && set.by === 'both')
-    return [key.subarray(0, bytes), key.subarray(bytes)].map((each) => formatAddress(addressFromBytes(each))).join(' ');
-  if (set.kind !== 'services') return formatAddress(addressFromBytes(key));
-  const address = formatAddress(addressFromBytes(key.subarray(0, bytes)));
-  return `${address} ${String(key.readUInt8(bytes))} ${String(key.readUInt16BE(bytes + 4))}`;
 }
 
 /** Returns the chain that the element goes to, or its address; another verdict as text that no desired element has. */

@@ -37,7 +37,8 @@ import {
   payload,
   verdict,
 } from './nft-steps.ts';
-import { ifnameKey, intervalElements, pointElements, prefixMask, intervalOf } from './nft-elements.ts';
+import { intervalElements, pointElements, prefixMask, intervalOf } from './nft-elements.ts';
+import { ifnameKey } from './nft-types.ts';
 import { ANONYMOUS_SET, addAnonymousSet, be16Attribute, be32Attribute, be64Attribute } from './nft-messages.ts';
 
 const NFT_DYNSET_OP_UPDATE = 1;

@@ -1,6 +1,36 @@
 /** Messages of nf_tables about tables, chains, rules and sets, for family `inet`. Pure. */
-import type { Family } from '../../net/address.ts';
 import type { FilterHook, FilterSet } from '../policy-filter.ts';
+import {
+  NFNL_MSG_BATCH_BEGIN,
+  NFNL_MSG_BATCH_END,
+  NFNL_SUBSYS_NFTABLES,
+  FAMILY_NUMBERS,
+  NFGENMSG_BYTES,
+  NFT_MSG,
+  NFTA_TABLE,
+  NFT_TABLE_F_OWNER,
+  NFTA_CHAIN,
+  NFTA_HOOK,
+  NFTA_RULE,
+  NFTA_SET,
+  NFTA_SET_DESC_SIZE,
+  NFTA_SET_ELEM_LIST,
+  NLM_F_APPEND,
+  NFT_SET_ANONYMOUS,
+  NFT_SET_CONSTANT,
+  NFT_SET_INTERVAL,
+  NFT_SET_MAP,
+  NFT_SET_TIMEOUT,
+  NFT_SET_EVAL,
+  NFT_DATA_VERDICT,
+  VERDICT_BYTES,
+  NF_ACCEPT,
+  NFTNL_UDATA_RULE_COMMENT,
+  HOOKS,
+  NFPROTO_UNSPEC,
+  NFPROTO_INET,
+} from './nft-numbers.ts';
+import { TYPE, addressType, keyLength, keyType } from './nft-types.ts';
 import {
   type Attributes,
   type Message,
@@ -15,83 +45,10 @@ import {
   textAttribute,
 } from './netlink.ts';
 
-const NFNL_MSG_BATCH_BEGIN = 16;
-const NFNL_MSG_BATCH_END = 17;
-const NFNL_SUBSYS_NFTABLES = 10;
-/** The kernel's numbers of families that have tables. */
-export const FAMILY_NUMBERS: Readonly<Record<string, number>> = {
-  inet: 1,
-  ip: 2,
-  arp: 3,
-  netdev: 5,
-  bridge: 7,
-  ip6: 10,
-};
-const [NFPROTO_UNSPEC, NFPROTO_INET] = [0, 1];
-const NFGENMSG_BYTES = 4;
-
-const NFT_MSG = {
-  NEWTABLE: 0,
-  GETTABLE: 1,
-  DELTABLE: 2,
-  NEWCHAIN: 3,
-  GETCHAIN: 4,
-  DELCHAIN: 5,
-  NEWRULE: 6,
-  GETRULE: 7,
-  DELRULE: 8,
-  NEWSET: 9,
-  GETSET: 10,
-  DELSET: 11,
-  NEWSETELEM: 12,
-  GETSETELEM: 13,
-  DELSETELEM: 14,
-} as const;
-
-export const NFTA_TABLE = { NAME: 1, FLAGS: 2 } as const;
-/** The table is removed with the socket that made it. */
-const NFT_TABLE_F_OWNER = 0x2;
-export const NFTA_CHAIN = { TABLE: 1, NAME: 3, HOOK: 4, POLICY: 5, TYPE: 7 } as const;
-export const NFTA_HOOK = { HOOKNUM: 1, PRIORITY: 2 } as const;
-const NFTA_RULE = { TABLE: 1, CHAIN: 2, HANDLE: 3, EXPRESSIONS: 4, USERDATA: 7 } as const;
-export const NFTA_SET = {
-  TABLE: 1,
-  NAME: 2,
-  FLAGS: 3,
-  KEY_TYPE: 4,
-  KEY_LEN: 5,
-  DATA_TYPE: 6,
-  DATA_LEN: 7,
-  DESC: 9,
-  ID: 10,
-  TIMEOUT: 11,
-} as const;
-const NFTA_SET_DESC_SIZE = 1;
-export const NFTA_SET_ELEM = { KEY: 1, DATA: 2, FLAGS: 3, TIMEOUT: 4, EXPIRATION: 5, KEY_END: 10 } as const;
-export const NFT_SET_ELEM_INTERVAL_END = 1;
-const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3, SET_ID: 4 } as const;
-const NLM_F_APPEND = 0x800;
-
-const NFT_SET_ANONYMOUS = 0x1;
-const NFT_SET_CONSTANT = 0x2;
-const NFT_SET_INTERVAL = 0x4;
-export const NFT_SET_MAP = 0x8;
-const NFT_SET_TIMEOUT = 0x10;
-const NFT_SET_EVAL = 0x20;
 /** Sets whose elements expire. A node has fewer pods, and a limit is full again before. */
 const LIMITS = { most: 4096, timeoutMs: 30_000n } as const;
 /** Sets of flows and of their ends. Each element has a time of its own. */
 const FLOWS = { most: 65_536, timeoutMs: 432_000_000n } as const;
-const NFT_DATA_VERDICT = 0xffffff00;
-const VERDICT_BYTES = 16;
-export const NF_ACCEPT = 1;
-
-/** Types of nft for listings; the kernel does not interpret them. Those of a concatenation take 6 bits each. */
-export const TYPE = { ipv4: 7, ipv6: 8, protocol: 12, port: 13, interface: 41 } as const;
-const NFTNL_UDATA_RULE_COMMENT = 0;
-
-/** The kernel numbers hooks in the order in which packets pass them. */
-export const HOOKS: readonly FilterHook['hook'][] = ['prerouting', 'input', 'forward', 'output', 'postrouting'];
 
 /** Begins or ends a transaction. */
 export function batchMark(mark: 'begin' | 'end'): Message {
@@ -160,13 +117,13 @@ export function addRule(
 }
 
 export function addSet(table: string, name: string, set: FilterSet): Message {
-  const { type, bytes } = keyOf(set);
+  const type = keyType(set);
   const data = dataOf(set);
   return message('NEWSET', NLM_F_CREATE, [
     ...setAttributes(table, name),
     be32Attribute(NFTA_SET.FLAGS, flagsOf(set)),
     be32Attribute(NFTA_SET.KEY_TYPE, type),
-    be32Attribute(NFTA_SET.KEY_LEN, bytes),
+    be32Attribute(NFTA_SET.KEY_LEN, keyLength(type)),
     ...(data === undefined
       ? []
       : [be32Attribute(NFTA_SET.DATA_TYPE, data.type), be32Attribute(NFTA_SET.DATA_LEN, data.bytes)]),
@@ -354,7 +311,7 @@ export function decodeSet(body: Buffer): ListedSet | undefined {
 
 /** Returns what must be equal for a set of the kernel to be used as the desired one. */
 export function setShape(set: FilterSet): string {
-  return shapeText({ type: keyOf(set).type, flags: flagsOf(set), data: dataOf(set)?.type ?? 0 });
+  return shapeText({ type: keyType(set), flags: flagsOf(set), data: dataOf(set)?.type ?? 0 });
 }
 
 function shapeText(parts: Readonly<Record<'type' | 'flags' | 'data', number | undefined>>): string {
@@ -364,23 +321,9 @@ function shapeText(parts: Readonly<Record<'type' | 'flags' | 'data', number | un
 /** Returns what a map has for a key; undefined for a set. */
 function dataOf(set: FilterSet): { readonly type: number; readonly bytes: number } | undefined {
   if (set.kind === 'interfaces') return { type: NFT_DATA_VERDICT, bytes: VERDICT_BYTES };
-  return set.kind === 'translations' ? addressOf(set.family) : undefined;
-}
-
-function addressOf(family: Family): { readonly type: number; readonly bytes: number } {
-  return family === 4 ? { type: TYPE.ipv4, bytes: 4 } : { type: TYPE.ipv6, bytes: 16 };
-}
-
-/** Returns what a set compares. */
-export function keyOf(set: FilterSet): { readonly type: number; readonly bytes: number } {
-  if (set.kind === 'interfaces' || set.kind === 'limits') return { type: TYPE.interface, bytes: 16 };
-  const { type, bytes } = addressOf(set.family);
-  if (set.kind === 'translations' && set.by === 'both') return { type: (type << 6) | type, bytes: 2 * bytes };
-  if (set.kind === 'flows')
-    return { type: (((((type << 6) | type) << 6) | TYPE.port) << 6) | TYPE.port, bytes: 2 * bytes + 8 };
-  if (set.kind !== 'services') return { type, bytes };
-  // Each part of a concatenation takes a multiple of 4 bytes.
-  return { type: (((type << 6) | TYPE.protocol) << 6) | TYPE.port, bytes: bytes + 8 };
+  if (set.kind !== 'translations') return undefined;
+  const type = addressType(set.family);
+  return { type, bytes: keyLength(type) };
 }
 
 /** Returns the attributes of each element in a listing. */
