@@ -60,8 +60,12 @@ const NOTHING: PolicyFacts = { missing: undefined, areLeftOut: false, listError:
 /** Queries the API server that has the records, or that the plugin of this node reads pods from. */
 async function gatherPolicies(sources: Sources, signal: AbortSignal): Promise<PolicyFacts> {
   const own = (await sources.confFiles()).find(({ isOurs }) => isOurs)?.netconf;
-  const { datastore } = await sources.connection();
-  const settings = datastore.type === 'orch' ? datastore.orch : own?.policyType === 'orch' ? own.orch : undefined;
+  // Why there is no connection is a finding about the datastore.
+  const datastore = await sources.connection().then(
+    (connection) => connection.datastore,
+    () => undefined,
+  );
+  const settings = datastore?.type === 'orch' ? datastore.orch : own?.policyType === 'orch' ? own.orch : undefined;
   if (settings === undefined) return NOTHING;
   try {
     const policies = await sources.context.ports.listEnforcedPolicies(settings, signal);
