@@ -8,7 +8,7 @@ const NODES = ['192.0.2.12', '192.0.2.11', '2001:db8::12', '192.0.2.12'].map(par
 describe('the tunnel filter table', () => {
   it('matches the golden file', async () => {
     const table = renderTunnelTable({ tunnels: ['vxlan4', 'vxlan6', 'ipip4'], nodes: NODES });
-    await expect(`${filterText(table)}\n`).toMatchFileSnapshot('../../test/golden/tunnel-table.json');
+    await expect(filterText(table)).toMatchFileSnapshot('../../test/golden/tunnel-table.txt');
   });
 
   it('does not exist without tunnels', () => {
@@ -20,7 +20,7 @@ describe('the tunnel filter table', () => {
     ['vxlan6', '"protocols":[4]', '"family":4'],
     ['ipip4', '"ports"', '"family":6'],
   ] as const)('says of %s nothing of other protocols and families', (kind, ...absent) => {
-    const text = filterText(renderTunnelTable({ tunnels: [kind], nodes: NODES })).replaceAll(/\s/g, '');
+    const text = filterText(renderTunnelTable({ tunnels: [kind], nodes: NODES }));
     for (const word of absent) expect(text).not.toContain(word);
   });
 

@@ -1,15 +1,22 @@
+import type { FilterTable } from '../../src/dataplane/policy-filter.ts';
 import { type Cidr, formatCidr } from '../../src/net/cidr.ts';
 
-/** Returns a table of the packet filter, or a list of them, as readable JSON. */
-export function filterText(tables: unknown): string {
-  return JSON.stringify(
-    tables,
-    (key, value: unknown) => {
-      if (value instanceof Map) return Object.fromEntries(value);
-      if (value instanceof Set) return [...value];
-      // Only matches have a field of that name.
-      return key === 'nets' && Array.isArray(value) ? (value as readonly Cidr[]).map(formatCidr) : value;
-    },
-    2,
+/** Returns the table with a line for each set, chain and rule; nothing without a table. */
+export function filterText(table: FilterTable | undefined): string {
+  if (table === undefined) return '';
+  const sets = [...table.sets].map(
+    ([name, { elements, ...kind }]) => `set ${name} ${shown(kind)} ${shown([...elements])}`,
+  );
+  const chains = [...table.chains].flatMap(([name, { hook, rules }]) => [
+    `chain ${name} ${shown(hook)}`,
+    ...rules.map(({ id, parts }) => `  ${id} ${parts.map(shown).join(' ')}`),
+  ]);
+  return `${[`table ${table.name}`, ...sets, ...chains].join('\n')}\n`;
+}
+
+/** Only matches of addresses have a field `nets`. */
+function shown(value: unknown): string {
+  return JSON.stringify(value, (key, inner: unknown) =>
+    key === 'nets' ? (inner as readonly Cidr[]).map(formatCidr) : inner,
   );
 }
