@@ -1,8 +1,6 @@
 import type { Log } from '../base/log.ts';
 import type { PluginDependencies } from '../cni/run-plugin.ts';
-import { openMinimalHttp2 } from '../datastore/kv/minimal-http2-connection.ts';
 import { openKvStore } from '../datastore/kv/kv-store.ts';
-import type { OpenUnary } from '../datastore/kv/unary-connection.ts';
 import { MemoryDatabase } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
 import { openOrchStore } from '../datastore/orch/orch-store.ts';
@@ -28,16 +26,14 @@ export interface OpenStoreOptions {
   readonly isProbed?: boolean;
   /** Whether routes are followed too, so that blocks of nodes need no watch of their own in the API. */
   readonly sharesBlocks?: boolean;
-  /** Connection to the KV service of etcd (`KvStoreOptions`). */
-  readonly openUnary?: OpenUnary;
 }
 
 /** Returns a function that opens the store of a configuration, which connects on first use. @throws netconf/needs-orchestrator */
 export function openStoreIn(env: NodeJS.ProcessEnv, options: OpenStoreOptions = {}): OpenStore {
-  const { findAccess = (settings) => accessOf(settings, env), openUnary, ...more } = options;
+  const { findAccess = (settings) => accessOf(settings, env), ...more } = options;
   return (datastore) =>
     datastore.type === 'kvv3'
-      ? openKvStore(datastore.connection, openUnary === undefined ? {} : { openUnary })
+      ? openKvStore(datastore.connection)
       : openOrchStore(findAccess(datastore.orch), { env, ...more });
 }
 
@@ -47,9 +43,7 @@ export function openStoreIn(env: NodeJS.ProcessEnv, options: OpenStoreOptions = 
  */
 export function openPluginStoreIn(env: NodeJS.ProcessEnv): PluginDependencies['openStore'] {
   return (datastore, { log }) =>
-    isCutOff(datastore)
-      ? openMemoryStore(new MemoryDatabase())
-      : openStoreIn(env, { log, openUnary: openMinimalHttp2 })(datastore);
+    isCutOff(datastore) ? openMemoryStore(new MemoryDatabase()) : openStoreIn(env, { log })(datastore);
 }
 
 /** Reports whether the configuration contains no access to the datastore. */

@@ -1,7 +1,6 @@
 import { systemClock } from '../base/clock.ts';
 import type { PluginDependencies } from '../cni/run-plugin.ts';
 import type { CallStore } from '../datastore/store.ts';
-import { openMinimalHttp2 } from '../datastore/kv/minimal-http2-connection.ts';
 import { openKvStore } from '../datastore/kv/kv-store.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import type { Datastore } from '../config/connection.ts';
@@ -44,8 +43,7 @@ export class SharedStores implements AsyncDisposable {
     const key = JSON.stringify(datastore);
     const known = this.#shared.get(key);
     if (known !== undefined) return known;
-    const store =
-      datastore.type === 'kvv3' ? openKvStore(datastore.connection, { openUnary: openMinimalHttp2 }) : undefined;
+    const store = datastore.type === 'kvv3' ? openKvStore(datastore.connection) : undefined;
     const shared = { store, mutex: new BoundedMutex(systemClock, TURN_MS) };
     this.#shared.set(key, shared);
     return shared;

@@ -2,8 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Follower } from './suites/datastore/follower.ts';
-import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-store.ts';
-import { openMinimalHttp2 } from '../../src/datastore/kv/minimal-http2-connection.ts';
+import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { program } from '../support/components.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
@@ -18,12 +17,7 @@ interface Files {
   readonly caCertFile?: string;
 }
 
-const WAYS: readonly (readonly [string, KvStoreOptions])[] = [
-  ["over Node's HTTP/2", {}],
-  ['over a minimal HTTP/2 connection', { openUnary: openMinimalHttp2 }],
-];
-
-describe.each(WAYS)('a kv datastore behind TLS, %s', (_way, options) => {
+describe('a kv datastore behind TLS', () => {
   let folder: TlsFolder;
   let ours: Authority;
   let foreign: Authority;
@@ -50,15 +44,12 @@ describe.each(WAYS)('a kv datastore behind TLS, %s', (_way, options) => {
   });
 
   const store = (urls: readonly string[], files: Files): Store =>
-    openKvStore(
-      {
-        endpoints: { from: 'list', urls },
-        keyFile: files.keyFile,
-        certFile: files.certFile,
-        caCertFile: files.caCertFile,
-      },
-      options,
-    );
+    openKvStore({
+      endpoints: { from: 'list', urls },
+      keyFile: files.keyFile,
+      certFile: files.certFile,
+      caCertFile: files.caCertFile,
+    });
   const failure = async (urls: readonly string[], files: Files): Promise<{ code?: string; message?: string }> => {
     await using opened = store(urls, files);
     return await opened.ping(never).then(
@@ -147,7 +138,7 @@ describe.each(WAYS)('a kv datastore behind TLS, %s', (_way, options) => {
     // While nothing changes, the watch of a user with just these rights stays.
     const limits = { connectMs: 5000, firstTryMs: 5000, answerMs: 10_000, silenceMs: 3000 };
     const endpoints = { from: 'list', urls: [guarded.url] } as const;
-    await using quiet = openKvStore({ endpoints, ...client, caCertFile }, { ...options, limits });
+    await using quiet = openKvStore({ endpoints, ...client, caCertFile }, { limits });
     const follower = new Follower(quiet, nodeName('n1'));
     await follower.started();
     await expect(Promise.race([follower.ended, sleep(3 * limits.silenceMs, 'still there')])).resolves.toBe(

@@ -1,15 +1,12 @@
 import type { StoreFixture } from './suites/datastore/bench.ts';
 import { storeContract } from './suites/datastore/store.ts';
 import { Keys } from '../../src/datastore/kv/keys.ts';
-import { openMinimalHttp2 } from '../../src/datastore/kv/minimal-http2-connection.ts';
-import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-store.ts';
+import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { startEtcd } from '../support/etcd.ts';
 
 storeContract('kv', async () => storeOnEtcd());
-// As programs that serve a single CNI call open it.
-storeContract('kv over a minimal HTTP/2 connection', async () => storeOnEtcd({ openUnary: openMinimalHttp2 }));
 
-async function storeOnEtcd(options: KvStoreOptions = {}): Promise<StoreFixture> {
+async function storeOnEtcd(): Promise<StoreFixture> {
   const etcd = await startEtcd();
   const keys = new Keys();
   return {
@@ -22,7 +19,7 @@ async function storeOnEtcd(options: KvStoreOptions = {}): Promise<StoreFixture> 
           certFile: undefined,
           caCertFile: undefined,
         },
-        { pageSize: 2, ...options },
+        { pageSize: 2 },
       ),
     damage: async (which) => {
       const key =

@@ -4,6 +4,7 @@ import type { NetplugError } from '../../base/errors.ts';
 import type { KvConnection } from '../../config/connection.ts';
 import { isUnencrypted } from '../../config/require-tls.ts';
 import { timedOut } from '../../base/timed-out.ts';
+import { untilAborted } from '../../base/until-aborted.ts';
 import { notLeader } from '../not-leader.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import type {
@@ -18,11 +19,10 @@ import type {
 } from '../../../proto/gen/etcd.ts';
 import { followStream } from './follow-stream.ts';
 import { renewalStream } from './renewal-stream.ts';
-import { type EtcdEndpoint, closeEndpoint, connectionFor, openEndpoint } from './etcd-endpoint.ts';
+import { type EtcdEndpoint, openEndpoint } from './etcd-endpoint.ts';
 import { get, leased, type LeasedKey, type RangeInit, rangeRequest, rangesIn, txn } from './requests.ts';
 import { readTlsFiles } from './tls-files.ts';
 import { etcdError, judge, type EtcdFailure } from './translate-error.ts';
-import type { OpenUnary } from './unary-connection.ts';
 
 export interface ClientLimits {
   /** For TCP and TLS with one endpoint. */
@@ -47,7 +47,6 @@ export interface ClientOptions {
   readonly onRequest: (method: string) => void;
   /** Returns the key that must be as it is for every write; undefined when none may be made. */
   readonly fence?: () => LeasedKey | undefined;
-  readonly openUnary?: OpenUnary | undefined;
 }
 
 /** A response that may have the revision of the state that it was read from. */
@@ -147,7 +146,7 @@ export class EtcdClient implements AsyncDisposable {
     const failures: Failure[] = [];
     const endpoints = await this.#inOrder(signal);
     for (const endpoint of endpoints) {
-      const failure = await this.#connect(endpoint, { method, signal, endpoints });
+      const failure = await this.#connect(endpoint, { signal, endpoints });
       if (failure !== undefined) {
         failures.push(failure);
         continue;
@@ -189,7 +188,7 @@ export class EtcdClient implements AsyncDisposable {
     const failures: Failure[] = [];
     const endpoints = await this.#inOrder(signal);
     for (const endpoint of endpoints) {
-      const failure = await this.#connect(endpoint, { method, signal, endpoints });
+      const failure = await this.#connect(endpoint, { signal, endpoints });
       if (failure === undefined) {
         this.#options.onRequest(method);
         try {
@@ -210,7 +209,7 @@ export class EtcdClient implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const endpoint of this.#endpoints) closeEndpoint(endpoint);
+    for (const { connection } of this.#endpoints) connection.close();
     this.#endpoints = [];
     this.#opening = undefined;
     await Promise.resolve();
@@ -234,8 +233,8 @@ export class EtcdClient implements AsyncDisposable {
 
   /** Returns the error of the failures. Without an open connection, certificates and DNS records are read again next time. */
   #giveUp(failures: readonly Failure[]): NetplugError {
-    if (!this.#endpoints.some(({ unary, connection }) => unary.isOpen || connection.isOpen)) {
-      for (const endpoint of this.#endpoints) closeEndpoint(endpoint);
+    if (!this.#endpoints.some(({ connection }) => connection.isOpen)) {
+      for (const { connection } of this.#endpoints) connection.close();
       this.#opening = undefined;
       this.#current = 0;
     }
@@ -246,10 +245,10 @@ export class EtcdClient implements AsyncDisposable {
     const endpoints = await this.#inOrder(signal);
     const failures: Failure[] = [];
     // A connection that stood before may have died unnoticed: its endpoint gets a second chance over a new one.
-    const again = endpoints.slice(0, 1).filter(({ unary }) => unary.isOpen);
+    const again = endpoints.slice(0, 1).filter(({ connection }) => connection.isOpen);
     const tries = [...endpoints, ...again];
     for (const [index, endpoint] of tries.entries()) {
-      const refusal = await this.#connect(endpoint, { method, signal, endpoints });
+      const refusal = await this.#connect(endpoint, { signal, endpoints });
       if (refusal !== undefined) {
         failures.push(refusal);
         continue;
@@ -268,17 +267,12 @@ export class EtcdClient implements AsyncDisposable {
   /** Undefined when the connection stands. */
   async #connect(
     endpoint: EtcdEndpoint,
-    { method, signal, endpoints }: { method: string; signal: AbortSignal; endpoints: readonly EtcdEndpoint[] },
+    { signal, endpoints }: { signal: AbortSignal; endpoints: readonly EtcdEndpoint[] },
   ): Promise<Failure | undefined> {
-    const { origin } = endpoint;
-    const failure = await untilAborted(
-      connectionFor(method, endpoint)
-        .connect()
-        .then(
-          () => undefined,
-          (cause: unknown) => ({ origin, verdict: judge(cause), cause }),
-        ),
-      signal,
+    const { origin, connection } = endpoint;
+    const failure = await untilAborted(connection.connect(), signal).then(
+      () => undefined,
+      (cause: unknown) => ({ origin, verdict: judge(cause), cause }),
     );
     if (signal.aborted) throw timedOut(signal, talkingTo(endpoints));
     return failure;
@@ -297,7 +291,7 @@ export class EtcdClient implements AsyncDisposable {
       return { answer };
     } catch (error) {
       const isLate = limit.signal.aborted && !signal.aborted;
-      if (isLate) connectionFor(method, endpoint).suspect();
+      if (isLate) endpoint.connection.suspect();
       const cause = isLate ? new Error(`no answer within ${String(limitMs)} ms`, { cause: error }) : error;
       return { origin: endpoint.origin, verdict: judge(cause), cause };
     }
@@ -324,10 +318,8 @@ export class EtcdClient implements AsyncDisposable {
       findEndpoints(this.#connection, { wasEncrypted: this.#wasEncrypted, signal }),
     ]);
     this.#wasEncrypted ||= origins.every((origin) => !isUnencrypted(origin));
-    const { openUnary, limits } = this.#options;
-    return origins.map((origin) =>
-      openEndpoint(origin, { tls: isUnencrypted(origin) ? {} : tls, connectMs: limits.connectMs, openUnary }),
-    );
+    const { connectMs } = this.#options.limits;
+    return origins.map((origin) => openEndpoint(origin, { tls: isUnencrypted(origin) ? {} : tls, connectMs }));
   }
 }
 
@@ -340,18 +332,4 @@ function summaryOf(failures: readonly Failure[]): NetplugError {
   const decisive = failures.find(({ verdict }) => verdict.code !== 'store/unavailable') ?? failures.at(-1);
   const where = `at ${[...new Set(failures.map(({ origin }) => origin))].join(', ')}`;
   return etcdError(decisive?.verdict ?? { code: 'store/unavailable', reason: 'it is closed' }, where, decisive?.cause);
-}
-
-/** Waits for shared work; undefined when the signal aborts. The work then continues for other callers. */
-async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  let leave = (): void => undefined;
-  const left = new Promise<undefined>((resolve) => {
-    leave = (): void => resolve(undefined);
-    signal.addEventListener('abort', leave, { once: true });
-  });
-  try {
-    return await Promise.race([work, left]);
-  } finally {
-    signal.removeEventListener('abort', leave);
-  }
 }

@@ -181,7 +181,7 @@ it('throws when the connection ends', async () => {
       stream.write(framed(Buffer.from('a')), () => stream.session?.socket.destroy());
     },
     async ({ responses }) => {
-      await expect(all(responses)).rejects.toThrow('the server closed the stream');
+      await expect(all(responses)).rejects.toThrow('the server closed the connection');
     },
   );
 });

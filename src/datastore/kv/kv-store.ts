@@ -26,7 +26,6 @@ import { readNodeView } from './read-node.ts';
 import { blockReader, endpointReader, readClaim, sortOut } from './records.ts';
 import { bytesOf, decodeText, get, type LeasedKey, MAX_OPS, rangesIn, txn } from './requests.ts';
 import { KvResources } from './kv-resources.ts';
-import type { OpenUnary } from './unary-connection.ts';
 
 export interface KvStoreOptions {
   readonly clock?: Clock;
@@ -40,8 +39,6 @@ export interface KvStoreOptions {
   readonly onRequest?: (method: string) => void;
   /** Returns the leader's key; then every write is part of a transaction that expects it. */
   readonly fence?: () => LeasedKey | undefined;
-  /** For stores that serve few requests and follow nothing; `openMinimalHttp2` spares them the HTTP/2 client of the runtime. */
-  readonly openUnary?: OpenUnary;
 }
 
 /** The datastore on etcd v3. Nothing is read or connected until the first call; close it with `await using`. */
@@ -62,7 +59,6 @@ class KvStore implements Store {
       limits: { ...ETCD_LIMITS, ...options.limits },
       onRequest: options.onRequest ?? ((): void => undefined),
       ...(options.fence === undefined ? {} : { fence: options.fence }),
-      openUnary: options.openUnary,
     });
     const { clock = systemClock, random = systemRandom } = options;
     this.#resources = new KvResources({

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { GrpcCode, GrpcError } from './grpc.ts';
-import { EndedAfterHandshake } from './ended-after-handshake.ts';
+import { EndedAfterHandshake } from '../../base/http2/ended-after-handshake.ts';
 import { etcdError, judge, judgeText } from './translate-error.ts';
 
 const failed = (code: string, message = code): Error => Object.assign(new Error(message), { code });

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../base/error-codes.ts';
 import { errnoOf, NetplugError, reasonOf } from '../../base/errors.ts';
 import { GrpcCode, GrpcError } from './grpc.ts';
-import { EndedAfterHandshake } from './ended-after-handshake.ts';
+import { EndedAfterHandshake } from '../../base/http2/ended-after-handshake.ts';
 
 /** Meaning of a failed request. */
 export interface EtcdFailure {

@@ -3,11 +3,8 @@ import { createServer, type IncomingHttpHeaders, type ServerHttp2Stream } from '
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { GrpcCode, GrpcError } from './grpc.ts';
-import { MinimalHttp2Connection } from './minimal-http2-connection.ts';
 import { Http2Connection } from './http2-connection.ts';
-import { unaryOver } from './http2-unary.ts';
 import { bytesOf, rangeRequest } from './requests.ts';
-import type { UnaryConnection } from './unary-connection.ts';
 import { unaryKv } from './unary-kv.ts';
 
 const GRPC = { ':status': 200, 'content-type': 'application/grpc' };
@@ -22,12 +19,7 @@ function answer(body: Buffer, trailers: Readonly<Record<string, string>>, header
   };
 }
 
-const CONNECTIONS: readonly (readonly [string, (origin: string) => UnaryConnection])[] = [
-  ["Node's HTTP/2", (origin) => unaryOver(new Http2Connection(origin, { tls: {}, connectMs: 3000 }))],
-  ['a minimal HTTP/2 connection', (origin) => new MinimalHttp2Connection(origin, { tls: {}, connectMs: 3000 })],
-];
-
-describe.each(CONNECTIONS)('over %s', (_name, open) => {
+describe('the KV service over an HTTP/2 connection', () => {
   /** Sends one range request to a server that answers with `respond`. */
   async function rangeFrom(
     respond: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void,
@@ -39,7 +31,7 @@ describe.each(CONNECTIONS)('over %s', (_name, open) => {
     });
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const { port } = server.address() as AddressInfo;
-    const connection = open(`http://127.0.0.1:${String(port)}`);
+    const connection = new Http2Connection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs: 3000 });
     try {
       return await unaryKv(connection).range(rangeRequest({ key: bytesOf('a') }), signal);
     } finally {

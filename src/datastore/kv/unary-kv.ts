@@ -17,7 +17,7 @@ import {
   GrpcFrames,
   type GrpcMethod,
 } from './grpc.ts';
-import type { UnaryConnection, UnaryResponse } from './unary-connection.ts';
+import type { Http2Connection, UnaryResponse } from './http2-connection.ts';
 
 /** etcd's KV service over one connection. Answers with an error status reject with a GrpcError. */
 export interface UnaryKv {
@@ -31,7 +31,7 @@ export interface UnaryLease {
   revoke(id: bigint, signal: AbortSignal): Promise<LeaseRevokeResponse>;
 }
 
-type Connection = Pick<UnaryConnection, 'post'>;
+type Connection = Pick<Http2Connection, 'post'>;
 
 export function unaryKv(connection: Connection): UnaryKv {
   return {

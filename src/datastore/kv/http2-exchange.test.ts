@@ -2,19 +2,19 @@ import { once } from 'node:events';
 import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Stream } from 'node:http2';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
-import { MinimalHttp2Connection } from './minimal-http2-connection.ts';
-import { encodeHeaders } from './hpack.ts';
-import { encodeFrame, encodeSettings, FLAG, FRAME, SETTING } from './http2-frames.ts';
+import { Http2Connection } from './http2-connection.ts';
+import { encodeHeaders } from '../../base/http2/hpack.ts';
+import { encodeFrame, encodeSettings, FLAG, FRAME, SETTING } from '../../base/http2/http2-frames.ts';
 
 const scope: (() => void)[] = [];
 afterEach(() => {
   for (const close of scope.splice(0)) close();
 });
 
-async function connectTo(server: Http2Server | Server, connectMs = 3000): Promise<MinimalHttp2Connection> {
+async function connectTo(server: Http2Server | Server, connectMs = 3000): Promise<Http2Connection> {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
-  const connection = new MinimalHttp2Connection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs });
+  const connection = new Http2Connection(`http://127.0.0.1:${String(port)}`, { tls: {}, connectMs });
   scope.push(() => {
     connection.close();
     server.close();
@@ -145,6 +145,30 @@ it.each([
 ])('ends the connection after %s', async (_what, frames, code) => {
   const connection = await connectTo(rawServer(...frames));
   await expect(connection.post('/path', REQUEST)).rejects.toThrow(code);
+});
+
+it('reads a response that is larger than all windows, and lets the server send little ahead of its reader', async () => {
+  const piece = Buffer.alloc(2 ** 20, 'x');
+  let sent = 0;
+  const server = createHttp2Server().on('stream', (stream) => {
+    stream.on('error', () => undefined);
+    stream.respond({ ':status': 200 });
+    const send = (): void => {
+      sent += 1;
+      if (sent === 20) stream.end(piece);
+      else stream.write(piece, send);
+    };
+    send();
+  });
+  const connection = await connectTo(server);
+  const { headers, signal } = REQUEST;
+  const stream = await connection.stream('/path', { headers, signal });
+  stream.end();
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(sent).toBeLessThanOrEqual(10);
+  let bytes = 0;
+  for await (const chunk of stream) bytes += chunk.length;
+  expect(bytes).toBe(20 * piece.length);
 });
 
 it('finishes requests while the server goes away, and opens a new connection for the next ones', async () => {

@@ -1,5 +1,6 @@
-import { connect, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import type { Socket } from 'node:net';
+import { errnoOf } from '../errors.ts';
+import { untilAborted } from '../until-aborted.ts';
 import { EndedAfterHandshake } from './ended-after-handshake.ts';
 import {
   contentOf,
@@ -13,15 +14,17 @@ import {
   FRAME,
   type Frame,
   FrameReader,
+  goAway,
   Http2Error,
   MAX_FRAME_BYTES,
   MAX_WINDOW,
   readUInt32,
+  resetStream,
   SETTING,
+  windowUpdate,
 } from './http2-frames.ts';
 import { encodeHeaders, HeaderDecoder, HpackError } from './hpack.ts';
-import type { EtcdTls } from './tls-files.ts';
-import type { UnaryRequest, UnaryResponse } from './unary-connection.ts';
+import { Http2Stream } from './http2-stream.ts';
 
 const NOTHING = Buffer.alloc(0);
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
@@ -31,19 +34,29 @@ const MAX_HEADER_BYTES = 65_536;
 const FRAME_BYTES = 32;
 /** A server that demands more of them than it reads would fill the memory. */
 const MAX_UNSENT_ACKS = 1000;
+/** Requests at a time that a server is taken to allow until it says. */
+const ASSUMED_STREAMS = 100;
 /** Received data after which the window of the connection grows again. */
 const CREDIT_BYTES = 2 ** 20;
+/** Data of one response that the server may send ahead of its reader. */
+const AHEAD_BYTES = 4 * CREDIT_BYTES;
 
-interface Stream {
-  readonly resolve: (response: UnaryResponse) => void;
-  readonly reject: (error: Error) => void;
-  headers: ReadonlyMap<string, string> | undefined;
-  readonly chunks: Buffer[];
-  /** Whether the server has ended it. */
-  isEnded: boolean;
-  /** Bytes that the windows do not allow yet. */
-  unsent: Buffer;
-  window: number;
+export interface Http2Request {
+  readonly method: string;
+  /** Path and query. */
+  readonly path: string;
+  /** Names are in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** `follows` when the caller writes it; undefined for none. */
+  readonly body: Buffer | 'follows' | undefined;
+  readonly signal: AbortSignal;
+}
+
+interface SessionEvents {
+  /** Called whenever something arrives. */
+  readonly onData?: () => void;
+  /** Called when the connection has ended. */
+  readonly onEnd?: () => void;
 }
 
 /** A header block whose last frame is still to come. */
@@ -55,16 +68,16 @@ interface OpenBlock {
 }
 
 /**
- * One HTTP/2 connection for requests with one message each. Spares a program that serves one CNI call the time to load the
- * HTTP/2 client of its runtime.
+ * One HTTP/2 connection of a client. Spares a program that serves one CNI call the time to load the HTTP/2 client of its
+ * runtime. Does not keep the process running, except for what is held.
  */
-export class MinimalHttp2Session {
+export class Http2Session {
   readonly #socket: Socket;
   readonly #url: URL;
-  readonly #onData: () => void;
+  readonly #events: SessionEvents;
   readonly #frames = new FrameReader();
   readonly #decoder = new HeaderDecoder();
-  readonly #streams = new Map<number, Stream>();
+  readonly #streams = new Map<number, Http2Stream>();
   readonly #pings: (() => void)[] = [];
   readonly #waiting: (() => void)[] = [];
   #onSettings: (() => void) | undefined;
@@ -75,7 +88,8 @@ export class MinimalHttp2Session {
   #window = DEFAULT_WINDOW;
   #streamWindow = DEFAULT_WINDOW;
   #maxFrameBytes = MAX_FRAME_BYTES;
-  #maxStreams = Number.POSITIVE_INFINITY;
+  #maxStreams = ASSUMED_STREAMS;
+  #hasSettings = false;
   #credit = 0;
   #isLeaving = false;
   #unsentAcks = 0;
@@ -83,26 +97,32 @@ export class MinimalHttp2Session {
   #isUnanswered = false;
   #error: Error | undefined;
 
-  /** Connects. `onData` is called whenever something arrives. */
-  constructor(origin: string, { tls, onData }: { readonly tls: EtcdTls; readonly onData: () => void }) {
-    this.#url = new URL(origin);
-    this.#onData = onData;
-    this.#socket = socketTo(this.#url, tls);
+  /** `url` is that of the server to which the socket leads, or is being connected. */
+  constructor(socket: Socket, url: URL, events: SessionEvents = {}) {
+    this.#socket = socket;
+    this.#url = url;
+    this.#events = events;
     this.#socket.once('secureConnect', () => (this.#isUnanswered = true));
     this.#socket.on('data', (chunk) => this.#receive(chunk));
-    this.#socket.on('error', (error) => this.#onEnd(error));
+    this.#socket.on('error', (error) => this.#onEnd(isClosed(error) ? closed(error) : error));
     this.#socket.on('close', () => this.#onEnd(closed()));
     const settings = encodeSettings([
       [SETTING.enablePush, 0],
-      [SETTING.initialWindowSize, MAX_WINDOW],
+      [SETTING.initialWindowSize, AHEAD_BYTES],
     ]);
     this.#socket.write(
       Buffer.concat([
         PREFACE,
         encodeFrame({ type: FRAME.settings, flags: 0, stream: 0, payload: settings }),
-        windowUpdate(MAX_WINDOW - DEFAULT_WINDOW),
+        encodeFrame(windowUpdate(MAX_WINDOW - DEFAULT_WINDOW)),
       ]),
     );
+    this.#socket.unref();
+  }
+
+  /** Number of requests whose response has not ended. */
+  get requests(): number {
+    return this.#streams.size;
   }
 
   /** Whether new requests may be sent. */
@@ -123,51 +143,58 @@ export class MinimalHttp2Session {
     });
   }
 
-  /** Sends a POST request. Rejects with the reason of the signal when it aborts, and cancels the request. */
-  async post(path: string, { headers, body, signal }: UnaryRequest): Promise<UnaryResponse> {
-    while (this.isOpen && this.#streams.size >= this.#maxStreams)
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  /** Sends a request, when the server allows one more. The response throws the reason of the signal when it aborts. */
+  async request({ method, path, headers, body, signal }: Http2Request): Promise<Http2Stream> {
+    while (this.isOpen && this.#streams.size >= this.#maxStreams) await this.#turn(signal);
     signal.throwIfAborted();
     if (!this.isOpen) throw this.#error ?? closed();
     const id = this.#nextStream;
     this.#nextStream += 2;
+    const stream: Http2Stream = new Http2Stream(
+      {
+        send: () => this.#send(id, stream),
+        grant: (bytes) => this.#write(windowUpdate(bytes, id)),
+        release: () => {
+          if (this.#remove(id)) this.#write(resetStream(id, ERROR.cancel));
+        },
+      },
+      { window: this.#streamWindow, signal },
+    );
+    this.#streams.set(id, stream);
     const payload = encodeHeaders([
-      [':method', 'POST'],
+      [':method', method],
       [':scheme', this.#url.protocol.slice(0, -1)],
       [':path', path],
       [':authority', this.#url.host],
       ...Object.entries(headers),
     ]);
-    let abort = (): void => undefined;
+    this.#socket.cork();
+    this.#write({ type: FRAME.headers, flags: FLAG.endHeaders, stream: id, payload });
+    if (body !== 'follows') stream.end(body);
+    this.#socket.uncork();
+    return stream;
+  }
+
+  /** Waits until another request has ended. */
+  async #turn(signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.push(resolve);
     try {
-      return await this.#awaiting(
-        new Promise<UnaryResponse>((resolve, reject) => {
-          abort = (): void => reject(signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason)));
-          signal.addEventListener('abort', abort, { once: true });
-          const stream: Stream = {
-            resolve,
-            reject,
-            headers: undefined,
-            chunks: [],
-            isEnded: false,
-            unsent: body,
-            window: this.#streamWindow,
-          };
-          this.#streams.set(id, stream);
-          this.#socket.cork();
-          this.#write({ type: FRAME.headers, flags: FLAG.endHeaders, stream: id, payload });
-          this.#send(id, stream);
-          this.#socket.uncork();
-        }),
-      );
-    } finally {
-      signal.removeEventListener('abort', abort);
-      const stream = this.#streams.get(id);
-      this.#streams.delete(id);
-      if (stream?.isEnded === false || stream?.unsent.length !== 0) this.#write(resetStream(id, ERROR.cancel));
-      this.#waiting.shift()?.();
-      if (this.#isLeaving && this.#streams.size === 0) this.destroy();
+      await untilAborted(promise, signal);
+    } catch (cause) {
+      const place = this.#waiting.indexOf(resolve);
+      if (place === -1) this.#waiting.shift()?.();
+      else this.#waiting.splice(place, 1);
+      throw cause;
     }
+  }
+
+  /** Reports whether the stream was still there. */
+  #remove(id: number): boolean {
+    if (!this.#streams.delete(id)) return false;
+    this.#waiting.shift()?.();
+    if (this.#isLeaving && this.#streams.size === 0) this.destroy();
+    return true;
   }
 
   /** Ends the connection. Requests under way fail with the error. */
@@ -175,13 +202,14 @@ export class MinimalHttp2Session {
     if (this.#error !== undefined) return;
     this.#error = error;
     this.#socket.destroy();
-    for (const { reject } of this.#streams.values()) reject(error);
+    for (const stream of this.#streams.values()) stream.finish(error);
     for (const resume of [...this.#waiting, ...this.#pings]) resume();
     this.#onSettings?.();
+    this.#events.onEnd?.();
   }
 
   /** Keeps the process running until that is settled. */
-  async #awaiting<T>(work: Promise<T>): Promise<T> {
+  async hold<T>(work: Promise<T>): Promise<T> {
     this.#awaited += 1;
     this.#socket.ref();
     try {
@@ -194,7 +222,7 @@ export class MinimalHttp2Session {
 
   /** Waits until `begin` calls back. Rejects when the connection ends. */
   async #unlessDestroyed(begin: (resolve: () => void) => void): Promise<void> {
-    if (this.#error === undefined) await this.#awaiting(new Promise<void>(begin));
+    if (this.#error === undefined) await new Promise<void>(begin);
     if (this.#error !== undefined) throw this.#error;
   }
 
@@ -204,7 +232,7 @@ export class MinimalHttp2Session {
 
   #receive(chunk: Buffer): void {
     this.#isUnanswered = false;
-    this.#onData();
+    this.#events.onData?.();
     try {
       for (const frame of this.#frames.read(chunk)) {
         if (this.#error === undefined) this.#handle(frame);
@@ -249,13 +277,21 @@ export class MinimalHttp2Session {
   #onDataFrame(frame: Frame): void {
     this.#credit += frame.payload.length;
     if (this.#credit >= CREDIT_BYTES) {
-      this.#socket.write(windowUpdate(this.#credit));
+      this.#write(windowUpdate(this.#credit));
       this.#credit = 0;
     }
     const stream = this.#streams.get(frame.stream);
     if (stream === undefined) return; // a cancelled request
-    stream.chunks.push(contentOf(frame));
-    if ((frame.flags & FLAG.endStream) !== 0) finish(stream, new Map());
+    if (!stream.hasHeaders) throw new Http2Error(ERROR.protocol, 'data before headers');
+    const content = contentOf(frame);
+    stream.receive(content, frame.payload.length - content.length);
+    if ((frame.flags & FLAG.endStream) !== 0) this.#complete(frame.stream, stream);
+  }
+
+  /** The response is complete. A request that is not is cancelled when the response has been read. */
+  #complete(id: number, stream: Http2Stream): void {
+    stream.finish();
+    if (stream.isWhole) this.#remove(id);
   }
 
   #onBlock(part: Buffer, { flags }: Frame): void {
@@ -267,12 +303,17 @@ export class MinimalHttp2Session {
     if ((flags & FLAG.endHeaders) === 0) return;
     this.#block = undefined;
     // Also for a cancelled request: blocks change the table of the decoder.
-    const fields = new Map(this.#decoder.decode(Buffer.concat(block.parts)));
+    const fields = new Map<string, string>();
+    for (const [name, value] of this.#decoder.decode(Buffer.concat(block.parts))) {
+      const before = fields.get(name);
+      fields.set(name, before === undefined ? value : `${before}, ${value}`);
+    }
     const stream = this.#streams.get(block.stream);
     if (stream === undefined || /^1\d\d$/.test(fields.get(':status') ?? '')) return;
-    if (block.endsStream) finish(stream, fields);
-    else if (stream.headers === undefined) stream.headers = fields;
-    else throw new Http2Error(ERROR.protocol, 'trailers that do not end their stream');
+    if (stream.hasHeaders && !block.endsStream)
+      throw new Http2Error(ERROR.protocol, 'trailers that do not end their stream');
+    stream.receiveFields(fields);
+    if (block.endsStream) this.#complete(block.stream, stream);
   }
 
   #onSettingsFrame({ flags, payload }: Frame): void {
@@ -283,7 +324,9 @@ export class MinimalHttp2Session {
     for (const stream of this.#streams.values()) stream.window += window - this.#streamWindow;
     this.#streamWindow = window;
     this.#maxFrameBytes = settings.get(SETTING.maxFrameSize) ?? this.#maxFrameBytes;
-    this.#maxStreams = settings.get(SETTING.maxConcurrentStreams) ?? this.#maxStreams;
+    this.#maxStreams =
+      settings.get(SETTING.maxConcurrentStreams) ?? (this.#hasSettings ? this.#maxStreams : Number.POSITIVE_INFINITY);
+    this.#hasSettings = true;
     this.#acknowledge({ type: FRAME.settings, flags: FLAG.ack, stream: 0, payload: NOTHING });
     for (const resume of this.#waiting.splice(0)) resume();
     this.#sendAll();
@@ -293,7 +336,7 @@ export class MinimalHttp2Session {
 
   #onGoAway(last: number): void {
     this.#isLeaving = true;
-    for (const [id, { reject }] of this.#streams) if (id > last) reject(closed());
+    for (const [id, stream] of this.#streams) if (id > last) stream.finish(reset('REFUSED_STREAM'));
     for (const resume of this.#waiting.splice(0)) resume();
     if (this.#streams.size === 0) this.destroy();
   }
@@ -311,26 +354,21 @@ export class MinimalHttp2Session {
   #onReset(frame: Frame): void {
     const stream = this.#streams.get(frame.stream);
     if (stream === undefined) return;
-    stream.isEnded = true;
-    stream.unsent = NOTHING;
-    stream.reject(new Error(`the server reset the stream with ${errorName(readUInt32(frame))}`));
+    this.#remove(frame.stream);
+    stream.finish(reset(errorName(readUInt32(frame))));
   }
 
   #sendAll(): void {
-    for (const [id, stream] of this.#streams) if (stream.unsent.length > 0) this.#send(id, stream);
+    for (const [id, stream] of this.#streams) this.#send(id, stream);
   }
 
   /** Sends as much of the request as the windows allow. */
-  #send(id: number, stream: Stream): void {
-    while (stream.unsent.length > 0) {
-      const length = Math.min(stream.unsent.length, this.#maxFrameBytes, this.#window, stream.window);
-      if (length <= 0) return;
-      const isLast = length === stream.unsent.length;
-      const payload = stream.unsent.subarray(0, length);
-      stream.unsent = stream.unsent.subarray(length);
-      stream.window -= length;
-      this.#window -= length;
-      this.#write({ type: FRAME.data, flags: isLast ? FLAG.endStream : 0, stream: id, payload });
+  #send(id: number, stream: Http2Stream): void {
+    for (;;) {
+      const next = stream.take(Math.min(this.#maxFrameBytes, this.#window));
+      if (next === undefined) return;
+      this.#window -= next.payload.length;
+      this.#write({ type: FRAME.data, flags: next.isLast ? FLAG.endStream : 0, stream: id, payload: next.payload });
     }
   }
 
@@ -346,45 +384,15 @@ export class MinimalHttp2Session {
   }
 }
 
-function socketTo({ protocol, hostname, port }: URL, tls: EtcdTls): Socket {
-  const host = hostname.replace(/^\[(.*)\]$/, '$1');
-  if (protocol === 'http:') return connect({ host, port: port === '' ? 80 : Number(port), noDelay: true });
-  const name = isIP(host) === 0 ? { servername: host } : {};
-  return connectTls({
-    ...tls,
-    ...name,
-    host,
-    port: port === '' ? 443 : Number(port),
-    ALPNProtocols: ['h2'],
-  }).setNoDelay();
+/** Returns the error of a stream that the server has closed. */
+function reset(code: string): Error {
+  return Object.assign(new Error(`the server closed the stream with ${code}`), { code });
 }
 
-function finish(stream: Stream, last: ReadonlyMap<string, string>): void {
-  const { resolve, reject, headers, chunks } = stream;
-  stream.isEnded = true;
-  if (headers !== undefined) resolve({ headers, body: Buffer.concat(chunks), trailers: last });
-  else if (last.size > 0 && chunks.length === 0) resolve({ headers: last, body: NOTHING, trailers: new Map() });
-  else reject(new Http2Error(ERROR.protocol, 'data before headers'));
+function closed(cause?: Error): Error {
+  return new Error('the server closed the connection', { cause });
 }
 
-function windowUpdate(bytes: number): Buffer {
-  return encodeFrame({ type: FRAME.windowUpdate, flags: 0, stream: 0, payload: uint32(bytes) });
-}
-
-function resetStream(stream: number, code: number): Frame {
-  return { type: FRAME.resetStream, flags: 0, stream, payload: uint32(code) };
-}
-
-function goAway(code: number): Frame {
-  return { type: FRAME.goAway, flags: 0, stream: 0, payload: Buffer.concat([uint32(0), uint32(code)]) };
-}
-
-function uint32(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32BE(value);
-  return bytes;
-}
-
-function closed(): Error {
-  return new Error('the server closed the connection');
+function isClosed(error: Error): boolean {
+  return ['ECONNRESET', 'EPIPE'].includes(errnoOf(error) ?? '');
 }

@@ -151,3 +151,21 @@ export class FrameReader {
     return bytes;
   }
 }
+
+export function windowUpdate(bytes: number, stream = 0): Frame {
+  return { type: FRAME.windowUpdate, flags: 0, stream, payload: uint32(bytes) };
+}
+
+export function resetStream(stream: number, code: number): Frame {
+  return { type: FRAME.resetStream, flags: 0, stream, payload: uint32(code) };
+}
+
+export function goAway(code: number): Frame {
+  return { type: FRAME.goAway, flags: 0, stream: 0, payload: Buffer.concat([uint32(0), uint32(code)]) };
+}
+
+function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}
