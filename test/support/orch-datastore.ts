@@ -44,7 +44,7 @@ const STATUS_WRITER = {
   apiVersion: 'rbac.authorization.k8s.io/v1',
   kind: 'ClusterRole',
   metadata: { name: 'status-writer' },
-  rules: [{ apiGroups: [''], resources: ['pods/status', 'nodes/status'], verbs: ['patch'] }],
+  rules: [{ apiGroups: [''], resources: ['nodes/status'], verbs: ['patch'] }],
 };
 
 /** Returns an API server, started or borrowed as by `startApiServer`, with the manifests that netplug ships. */
