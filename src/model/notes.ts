@@ -10,11 +10,11 @@ export const NODE_NOTES = {
   netplugVersion: 'netplug/Version',
 } as const;
 
-/** Annotation of a pod: its addresses as CIDRs. Set before the kubelet reports them, empty after their release. */
+/** Reserved annotation of a pod, which nothing reads: its addresses. */
 export const POD_IPS = 'cni.netplug/podIPs';
-/** Annotation of a pod: the sandbox that the addresses belong to. */
+/** Reserved annotation of a pod, which nothing reads: the sandbox of its addresses. */
 export const CONTAINER_ID = 'cni.netplug/containerID';
-/** Beginning of annotations of a pod: the rest of the endpoint, one for each interface. They are for display and decide nothing. */
+/** Beginning of reserved annotations of a pod, which nothing reads: the rest of the endpoint, one for each interface. */
 export const ENDPOINT_NOTE = 'cni.netplug/endpoint.';
 
 /** Annotation of a workload that an upgrade has restarted: the release. */

@@ -70,8 +70,8 @@ Administrators of the cluster, who may do everything, may do this as well.`,
   },
   {
     name: 'netplug-notes-on-pods',
-    about: `Notes that netplug keeps on pods. Only accounts that may write the records of addresses (IPBlocks) may change them:
-the plugin, the agent, and those who administer netplug.`,
+    about: `Annotations of pods whose names are reserved for netplug, which reads none of them. Only accounts that may write the
+records of addresses (IPBlocks) may change them.`,
     matches: {
       group: '',
       versions: ['v1'],
