@@ -18,7 +18,7 @@ export const ERRORS = {
   'cni/input-undecodable': permanent(6, 65, 'Standard input is empty, too large or not a JSON object.'),
   'netconf/invalid': permanent(7, 78, 'The network configuration is invalid; every problem is listed with its path.'),
   'ipam/pool-not-found': permanent(7, 78, 'A named pool does not exist, or a named range is only part of a pool.'),
-  'ipam/pool-unusable': permanent(7, 78, 'A named pool is disabled, of the other address family or reserved for another use.'),
+  'ipam/pool-unusable': permanent(7, 78, 'A named pool is disabled, overlaps addresses that are in use otherwise, is of the other address family or reserved for another use.'),
   'node/name-mismatch': permanent(7, 78, 'The agent has registered this machine under a different node name than the plugin would use.'),
   'kernel/netns-invalid': permanent(8, 66, 'The network namespace of the pod does not exist, is not a network namespace, or is the plugin’s own.'),
   'store/unavailable': transient(11, 75, 'The datastore did not answer in time.'),

@@ -43,6 +43,7 @@ import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
+import { ownRangesOfHost } from './own-ranges.ts';
 import { pluginFilesIn } from './plugin-files.ts';
 import { missingControllers, missingProfile, policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, stateDir } from './registration.ts';
@@ -130,6 +131,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   await using traces = residentTraces(env, log);
   await using orch = residentOrch(node, { env, log, transport, watches });
   const kernel = linuxKernel();
+  const ownRanges = ownRangesOfHost();
   const nodes = new ResidentNodes(
     openStore,
     {
@@ -138,6 +140,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       host: hostIn(env),
       listAttached: attachedIn(kernel),
       listAddressesInUse: addressesInUse(kernel, new AttachmentFiles(attachmentFolder(env))),
+      ownRanges,
       onJournalWait: metrics.observeJournalSync,
       onWritten: metrics.observeWriteWait,
     },
@@ -149,6 +152,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     log,
     env,
     openOrch: orch.open,
+    ownRanges,
     isolation: countedIsolation(
       isNetworkRun ? isolator : noIsolation('NETPLUG_NETWORKING of the agent is off'),
       metrics.countIsolation,

@@ -54,6 +54,7 @@ import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
+import { ownRangesOfHost } from './own-ranges.ts';
 import { readSecretIn } from './read-secret.ts';
 import { readText } from './read-text.ts';
 import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
@@ -115,7 +116,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     recordFolder: state,
   });
   const base = { clock: systemClock, random: systemRandom, log };
-  const networkPorts = { ...base, store, host, filter: () => tables.get() };
+  const networkPorts = { ...base, store, host, ownRanges: ownRangesOfHost(), filter: () => tables.get() };
   const connectingNetwork = (): NodeNetwork =>
     new NodeNetwork(
       {

@@ -13,6 +13,7 @@ import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
 import { openPluginStoreIn } from './open-store.ts';
+import { ownRangesOfHost } from './own-ranges.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
 import { attachmentFolder, readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 import { recoverOrphansIn } from './recover-orphans.ts';
@@ -38,6 +39,7 @@ export function pluginDependencies({ env, interrupted, readStdin, writeStderr }:
     decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),
     readRegisteredName: () => readRegisteredName(env),
     readOfferedMtu: () => readOfferedMtu(env),
+    ownRanges: ownRangesOfHost(),
     openStore: openPluginStoreIn(env),
     openOrch: openOrchIn(env),
     readPluginList: readPluginListIn(env),

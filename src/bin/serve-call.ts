@@ -18,6 +18,7 @@ import type { Kernel } from '../dataplane/kernel.ts';
 import { forwardingRecorder } from '../dataplane/linux/forwarding-record.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import type { NodeName } from '../model/names.ts';
+import type { UsedRange } from '../model/used-range.ts';
 import type { OrchSettings } from '../config/connection.ts';
 import { callStore } from '../ipam/node/call-store.ts';
 import { readVariable } from '../config/environment.ts';
@@ -32,6 +33,7 @@ export interface ServeCallPorts {
   readonly nodes: ResidentNodes;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
   readonly isolation: PodIsolation;
+  readonly ownRanges: () => readonly UsedRange[];
   readonly onServed: (record: CallRecord) => void;
   /** Receives how long a call waited, in milliseconds, for an earlier call of the same container. */
   readonly onLockWait: (ms: number) => void;
@@ -48,6 +50,7 @@ export function serveCallIn({
   log,
   openOrch,
   isolation,
+  ownRanges,
   onServed,
   onLockWait,
   env: own,
@@ -84,6 +87,7 @@ export function serveCallIn({
       },
       readRegisteredName: () => node,
       readOfferedMtu: () => readOfferedMtu(own),
+      ownRanges,
       openStore,
       openOrch,
       readPluginList: readPluginListIn(env),

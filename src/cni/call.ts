@@ -1,3 +1,4 @@
+import type { UsedRange } from '../model/used-range.ts';
 import type { CallStore } from '../datastore/store.ts';
 import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -62,6 +63,8 @@ export interface CniPorts extends RetryPorts {
   readonly readPluginList: (network: string) => readonly string[] | undefined;
   /** Returns the pod MTU, in bytes, that the agent has published; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
+  /** Returns the networks of the node's own interfaces, over which no address is assigned. */
+  readonly ownRanges: () => readonly UsedRange[];
 }
 
 /** Returns the facts that identify the call in logs and records. */

@@ -8,6 +8,7 @@ import { parseTraceParent, type TraceParent } from '../base/trace-parent.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
 import type { CallStore } from '../datastore/store.ts';
 import type { Attachment } from '../model/names.ts';
+import type { UsedRange } from '../model/used-range.ts';
 import type { Datastore, OrchSettings } from '../config/connection.ts';
 import type { ReadAs } from '../config/decode.ts';
 import { CNI_VERSIONS, type CniVersion, type LogSettings, type Netconf } from '../config/netconf.ts';
@@ -45,6 +46,8 @@ export interface PluginDependencies {
   readonly readRegisteredName: () => string | undefined;
   /** Returns the MTU, in bytes, for pods whose configuration sets none; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
+  /** Returns the networks of the node's own interfaces, over which no address is assigned. */
+  readonly ownRanges: () => readonly UsedRange[];
   /** Stopwatch and log are the call's. */
   readonly openStore: (datastore: Datastore, call: { readonly stopwatch: Stopwatch; readonly log: Log }) => CallStore;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
@@ -191,6 +194,7 @@ async function serve(input: DecodedInput): Promise<CniResult | undefined> {
     probeGate: dependencies.probeGate,
     readPluginList: dependencies.readPluginList,
     readOfferedMtu: dependencies.readOfferedMtu,
+    ownRanges: dependencies.ownRanges,
     execDelegateFor,
     execDelegate: execDelegateFor(undefined),
     kernel: stopwatch.timePort('kernel', dependencies.openKernel({ allowOwnNetns: allowsOwnNetns(dependencies.env) })),

@@ -98,7 +98,8 @@ export function exhaustedError(state: {
   const { request, node, input, atLimit } = state;
   const { verdicts } = request.selection;
   const reasons = verdicts.map(({ pool, verdict }) => {
-    const why = verdict === 'eligible' ? whyFull(pool, state) : verdict;
+    const isOver = verdict === 'overlaps addresses that the node needs';
+    const why = verdict === 'eligible' ? whyFull(pool, state) : ((isOver ? whyClosed(pool) : undefined) ?? verdict);
     return `pool "${pool.name}" ${formatCidr(pool.cidr)}: ${why}`;
   });
   const family = `IPv${String(request.family)}`;

@@ -1,3 +1,4 @@
+import type { UsedRange } from '../model/used-range.ts';
 import { isNetplugError, NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
@@ -57,6 +58,8 @@ export interface PodIdentity {
 export interface IpamPorts extends RetryPorts {
   readonly store: AllocationStore;
   readonly log: Log;
+  /** Returns what the node itself needs, over which nothing is assigned; nothing unless given. */
+  readonly ownRanges?: (() => readonly UsedRange[]) | undefined;
 }
 
 /** `signal` aborts the work; `cleanupSignal`, which aborts later, bounds writes and undo steps that were started. */
@@ -84,7 +87,7 @@ export async function assign(
     using turn = await ports.store.takeTurn?.(signal);
     const view = await ports.store.readNodeView(request.node, request.endpoint?.id, signal);
     if (attempt === 0) warnAbout(ports.log, request, view);
-    const plan = await planWithReads(ports.store, { request, view, allocations }, signal);
+    const plan = await planWithReads(ports, { request, view, allocations }, signal);
     if (plan.kind === 'need-request') {
       // Another node answers; meanwhile other calls may work.
       turn?.[Symbol.dispose]();
@@ -179,11 +182,11 @@ export async function dryRunAssign(
   signal: AbortSignal,
 ): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-request' }>> {
   const view = await ports.store.readNodeView(request.node, undefined, signal);
-  return planWithReads(ports.store, { request, view, allocations: draftAllocations(ports, request) }, signal);
+  return planWithReads(ports, { request, view, allocations: draftAllocations(ports, request) }, signal);
 }
 
 async function planWithReads(
-  store: AllocationStore,
+  { store, ownRanges }: Pick<IpamPorts, 'store' | 'ownRanges'>,
   {
     request,
     view,
@@ -191,7 +194,7 @@ async function planWithReads(
   }: { request: AssignRequest; view: NodeView; allocations: ReadonlyMap<Family, Allocation> },
   signal: AbortSignal,
 ): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-request' }>> {
-  const pools = decodePools(view.pools);
+  const pools = decodePools(view.pools, ownRanges?.());
   const requests = requestsOf(request, { view, pools, allocations });
   let input: PlanInput = { view, pools, extraBlocks: [], readCidrs: new Set() };
   for (;;) {

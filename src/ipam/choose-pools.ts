@@ -3,6 +3,7 @@ import type { Stored } from '../datastore/allocation-store.ts';
 import type { ChosenBy } from '../model/ip-block.ts';
 import type { IpPool, PoolUse } from '../model/ip-pool.ts';
 import { overlappedPools } from '../model/pool-conflicts.ts';
+import { describeRange, findOverlap, type UsedRange } from '../model/used-range.ts';
 import { matchesSelector } from '../model/selector.ts';
 import type { Address, Family } from '../net/address.ts';
 import { type Cidr, cidrContains, formatCidr, parseCidr, sameCidr } from '../net/cidr.ts';
@@ -14,7 +15,7 @@ export interface Pool {
   readonly name: string;
   readonly cidr: Cidr;
   /** Reason why no new addresses are assigned from the pool; undefined for an open pool. */
-  readonly closed: 'disabled' | { readonly overlaps: string } | undefined;
+  readonly closed: 'disabled' | { readonly overlaps: string } | { readonly over: UsedRange } | undefined;
 }
 
 /** Reason why a pool may not be used; `eligible` when it may. */
@@ -23,6 +24,7 @@ export type PoolVerdict =
   | 'not requested'
   | 'disabled'
   | 'overlaps an older pool'
+  | 'overlaps addresses that the node needs'
   | 'not for this use'
   | 'does not select the node';
 
@@ -45,26 +47,32 @@ export interface PoolQuery {
   readonly askedBy?: { readonly rule: ChosenBy; readonly text: string };
 }
 
-export function decodePools(stored: readonly Stored<IpPool>[]): readonly Pool[] {
+/** Decodes the pools for a node that itself needs the `own` ranges. Nothing is assigned from a pool that overlaps one of them. */
+export function decodePools(stored: readonly Stored<IpPool>[], own: readonly UsedRange[] = []): readonly Pool[] {
   const overlapped = overlappedPools(stored.map(({ value }) => value));
   return stored.map((pool) => {
     const { metadata, spec } = pool.value;
+    const cidr = parseCidr(spec.cidr);
     const overlaps = overlapped.get(metadata.name);
-    const closed = overlaps === undefined ? (spec.disabled ? 'disabled' : undefined) : { overlaps };
-    return { stored: pool, name: metadata.name, cidr: parseCidr(spec.cidr), closed };
+    const over = findOverlap(cidr, own);
+    const closed = spec.disabled ? 'disabled' : over === undefined ? undefined : { over };
+    return { stored: pool, name: metadata.name, cidr, closed: overlaps === undefined ? closed : { overlaps } };
   });
 }
 
 /** Returns the pool that contains the address or block, the oldest of overlapping pools; undefined when there is none. */
 export function poolAround(pools: readonly Pool[], inner: Address | Cidr): Pool | undefined {
   const around = pools.filter(({ cidr }) => cidrContains(cidr, inner));
-  return around.find(({ closed }) => typeof closed !== 'object') ?? around[0];
+  return around.find(({ closed }) => typeof closed !== 'object' || 'over' in closed) ?? around[0];
 }
 
 /** Describes why no new addresses are assigned from the pool; undefined for an open pool. */
 export function whyClosed({ closed }: Pool): string | undefined {
   if (closed === undefined) return undefined;
-  return closed === 'disabled' ? 'it is disabled' : `it overlaps the older pool "${closed.overlaps}"`;
+  if (closed === 'disabled') return 'it is disabled';
+  return 'over' in closed
+    ? `it overlaps ${describeRange(closed.over)}`
+    : `it overlaps the older pool "${closed.overlaps}"`;
 }
 
 /**
@@ -90,7 +98,9 @@ export function choosePools(pools: readonly Pool[], question: PoolQuery): PoolSe
 function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels, use }: PoolQuery): PoolVerdict {
   const { spec } = pool.stored.value;
   if (asked !== undefined) return asked.includes(pool) ? 'eligible' : 'not requested';
-  if (pool.closed !== undefined) return pool.closed === 'disabled' ? 'disabled' : 'overlaps an older pool';
+  if (pool.closed === 'disabled') return 'disabled';
+  if (pool.closed !== undefined)
+    return 'over' in pool.closed ? 'overlaps addresses that the node needs' : 'overlaps an older pool';
   if (!spec.allowedUses.includes(use)) return 'not for this use';
   return matchesSelector(spec.nodeSelector, nodeLabels) ? 'eligible' : 'does not select the node';
 }

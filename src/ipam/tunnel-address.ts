@@ -33,7 +33,7 @@ export async function ensureTunnelAddress(
   const isOwn = (allocation: Allocation): boolean => isSameHolder(allocation, holder);
   const view = await ports.store.readNodeView(node, undefined, limits.signal);
   const pools = usablePools(request, view.node?.metadata.labels ?? {});
-  const stored = new Map(decodePools(view.pools).map((pool) => [pool.name, pool]));
+  const stored = new Map(decodePools(view.pools, ports.ownRanges?.()).map((pool) => [pool.name, pool]));
   // Tunnel addresses must leave closed pools, and only this code moves them. A pool that cannot be read counts as unchanged.
   const open = pools.filter(({ spec, metadata }) => !spec.disabled && stored.get(metadata.name)?.closed === undefined);
   const held = [...view.owned, ...view.borrowed].flatMap(({ value }) => heldAddresses(value, isOwn));

@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { field, oneOf } from './field.ts';
-import { bitsOf, type Family } from '../net/address.ts';
+import { bitsOf, type Family, formatAddress } from '../net/address.ts';
 import { type Cidr, cidrsOverlap, formatCidr, parseCidr, tryReadCidr } from '../net/cidr.ts';
 import { showFound } from '../base/problem.ts';
 import { column, jointRules, type KindDeclaration, nameColumn, type Refuse, wide } from './kind-info.ts';
@@ -54,10 +54,15 @@ export const BLOCK_SIZES = {
   6: { smallest: 119, largest: 128, default: 122 },
 };
 const FORBIDDEN_RANGES = {
+  unspecified: ['0.0.0.0/8', '::/128'],
   'link-local': ['169.254.0.0/16', 'fe80::/10'],
   loopback: ['127.0.0.0/8', '::1/128'],
   multicast: ['224.0.0.0/4', 'ff00::/8'],
+  broadcast: ['255.255.255.255/32'],
+  'IPv4-mapped': ['::ffff:0:0/96'],
 };
+/** The longest text of a CIDR. Without a limit the API server finds the rules below too costly. */
+const CIDR_LENGTH = 49;
 
 export const IP_POOL: KindDeclaration<IpPool> = {
   plural: 'ippools',
@@ -87,7 +92,7 @@ export const IP_POOL: KindDeclaration<IpPool> = {
   check: jointRules(IP_POOL_FIELDS, checkIpPool),
   rules: [
     'One of ipipMode and vxlanMode is `Never`, and ipipMode is `Never` in an IPv6 pool.',
-    'Pools do not overlap one another, nor link-local, loopback and multicast addresses.',
+    'Pools do not overlap one another, nor unspecified, link-local, loopback, multicast, broadcast and IPv4-mapped addresses.',
     'blockSize is from 23 to 32 for IPv4 and from 119 to 128 for IPv6, and a block fits into the pool unless it is disabled.',
     'cidr and blockSize cannot be changed.',
   ],
@@ -100,8 +105,48 @@ export const IP_POOL: KindDeclaration<IpPool> = {
           vxlanMode: { enum: ['Always', 'CrossSubnet'] },
         },
       },
+      'x-kubernetes-validations': [
+        {
+          rule: "!isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4 || !has(self.ipipMode) || self.ipipMode == 'Never'",
+          message: 'ipipMode is "Never" in an IPv6 pool',
+        },
+        {
+          rule: '!isCIDR(self.cidr) || !has(self.blockSize) || (cidr(self.cidr).ip().family() == 4 ? self.blockSize <= 32 : self.blockSize >= 119)',
+          message: 'blockSize is from 23 to 32 for IPv4 and from 119 to 128 for IPv6',
+        },
+        {
+          rule: '!isCIDR(self.cidr) || (has(self.disabled) && self.disabled) || cidr(self.cidr).prefixLength() <= (has(self.blockSize) ? self.blockSize : cidr(self.cidr).ip().family() == 4 ? 26 : 122)',
+          message: 'a block does not fit into the pool; give it a larger blockSize',
+        },
+        {
+          rule: '!has(oldSelf.blockSize) || (has(self.blockSize) && self.blockSize == oldSelf.blockSize)',
+          message: 'blockSize cannot be changed; create another pool and disable this one',
+        },
+      ],
     },
-    properties: { blockSize: { minimum: 23, maximum: 128 } },
+    properties: {
+      // Rules of the field itself, so that a pool that breaks one can still be disabled.
+      cidr: {
+        maxLength: CIDR_LENGTH,
+        'x-kubernetes-validations': [
+          // The library of the API server takes no IPv4-mapped addresses.
+          { rule: 'isCIDR(self)', message: 'is not a CIDR for pods' },
+          ...Object.entries(FORBIDDEN_RANGES).flatMap(([kind, ranges]) =>
+            (kind === 'IPv4-mapped' ? [] : ranges).map((range) => ({
+              rule: `!isCIDR(self) || !(cidr(self).containsIP('${baseOf(range)}') || cidr('${range}').containsIP(cidr(self).ip()))`,
+              message: `overlaps the ${kind} addresses ${range}`,
+              reason: 'FieldValueForbidden',
+            })),
+          ),
+          {
+            rule: 'self == oldSelf || (isCIDR(self) && isCIDR(oldSelf) && cidr(self).containsCIDR(oldSelf) && cidr(oldSelf).containsCIDR(self))',
+            message: 'cannot be changed; create another pool and disable this one',
+            reason: 'FieldValueForbidden',
+          },
+        ],
+      },
+      blockSize: { minimum: 23, maximum: 128 },
+    },
   },
   example: {
     metadata: { name: 'default-ipv4' },
@@ -123,6 +168,11 @@ function checkIpPool(spec: PartialOutput<typeof IP_POOL_FIELDS>, refuse: Refuse)
     if (range !== undefined) refuse('cidr', `${formatCidr(cidr)} overlaps the ${kind} addresses ${range}`);
   }
   checkBlockSize({ cidr, blockSize: spec.blockSize ?? defaultBlockSize(family), disabled: spec.disabled }, refuse);
+}
+
+/** Returns the first address of a range, as text. */
+function baseOf(range: string): string {
+  return formatAddress(parseCidr(range).base);
 }
 
 function defaultBlockSize(family: Family): number {

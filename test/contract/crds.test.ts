@@ -88,7 +88,7 @@ describe('the custom resources of netplug', () => {
     ]);
   });
 
-  it.each([
+  it.each<[string, object, string]>([
     ['a pool without a CIDR', object('IPPool', 'a', {}), 'spec.cidr'],
     ['a pool without a spec', { ...pool({}), spec: undefined }, 'spec'],
     ['a CIDR that is none', pool({ cidr: 'ten' }), 'spec.cidr'],
@@ -96,6 +96,33 @@ describe('the custom resources of netplug', () => {
     ['both encapsulations at once', pool({ ipipMode: 'Always', vxlanMode: 'CrossSubnet' }), 'spec'],
     ['a text where a truth value belongs', pool({ disabled: 'true' }), 'spec.disabled'],
     ['a block size that no family has', pool({ blockSize: 8 }), 'spec.blockSize'],
+    ...[
+      '169.254.0.0/16',
+      '169.254.7.0/26',
+      '168.0.0.0/5',
+      '127.0.0.0/8',
+      '224.0.0.0/4',
+      '239.1.0.0/16',
+      '0.0.0.0/0',
+      '0.0.0.0/8',
+      '128.0.0.0/1',
+      '255.255.255.0/24',
+      'fe80::/10',
+      'fe80::/64',
+      'ff00::/8',
+      '::/0',
+      '::/96',
+      '::1/128',
+      '::ffff:10.0.0.0/120',
+    ].map((cidr): [string, object, string] => [
+      `a pool over ${cidr}, which is for no pod`,
+      pool({ cidr }),
+      'spec.cidr',
+    ]),
+    ['a block size of the other family', pool({ blockSize: 122 }), 'spec'],
+    ['an IPv6 block size that is too small', pool({ cidr: 'fd00::/64', blockSize: 64 }), 'spec'],
+    ['a block that does not fit into the pool', pool({ cidr: '10.0.0.0/28' }), 'spec'],
+    ['IP-in-IP for IPv6', pool({ cidr: 'fd00::/64', ipipMode: 'Always' }), 'spec'],
     ['no use at all', pool({ allowedUses: [] }), 'spec.allowedUses'],
     ['another configuration than the one', object('IPAMConfiguration', 'other', {}), 'metadata.name'],
     ['fewer than no blocks', object('IPAMConfiguration', 'default', { maxBlocksPerNode: -1 }), 'spec.maxBlocksPerNode'],
@@ -166,6 +193,15 @@ describe('the custom resources of netplug', () => {
     ['a slot without a holder', block({ slots: { 0: {} } }), 'spec.slots'],
   ])('refuse %s from every writer [orch-datastore]', async (_, written, field) => {
     await expect(server.apply([written])).rejects.toThrow(field);
+  });
+
+  it('refuse another CIDR or block size of a pool, and take every other change', async () => {
+    await server.empty();
+    await server.apply([pool({ cidr: 'FD00::/64', blockSize: 122 })]);
+    await server.apply([pool({ cidr: 'fd00::/64', blockSize: 122, disabled: true })]);
+    await expect(server.apply([pool({ cidr: 'fd00::/65', blockSize: 122 })])).rejects.toThrow('spec.cidr');
+    await expect(server.apply([pool({ cidr: 'fd00::/64', blockSize: 123 })])).rejects.toThrow('blockSize cannot be');
+    await server.empty();
   });
 
   it('are reported and skipped when they are wrong in ways that no schema detects', async () => {

@@ -2,6 +2,7 @@ import { type Clock, virtualClock } from '../../src/base/clock.ts';
 import { type Log, silentLog } from '../../src/base/log.ts';
 import { seededRandom } from '../../src/base/random.ts';
 import { type AttachmentRecords, memoryRecords } from '../../src/cni/attachment-records.ts';
+import type { UsedRange } from '../../src/model/used-range.ts';
 import type { Program } from '../../src/cni/call-record.ts';
 import type { ExecDelegate } from '../../src/cni/delegate.ts';
 import { decodeNetconf } from '../../src/config/decode.ts';
@@ -44,6 +45,7 @@ export interface MemoryNode {
       pods?: readonly PodFacts[];
       isolation?: PodIsolation;
       log?: Log;
+      ownRanges?: readonly UsedRange[];
       /** The plugins in the configuration list of the network, and how they are called. */
       plugins?: { readonly listed: readonly string[]; readonly exec: ExecDelegate };
     },
@@ -84,6 +86,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         pods = [],
         isolation = NO_AGENT,
         log = silentLog,
+        ownRanges = [],
         plugins,
       } = more;
       const stdin = JSON.stringify({ cniVersion: '1.1.0', name: 'net', type: program, ...defaults(program), ...conf });
@@ -103,6 +106,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         },
         readRegisteredName: () => undefined,
         readOfferedMtu: () => undefined,
+        ownRanges: () => ownRanges,
         openStore: () => setUp(openMemoryStore(database, { pause })),
         openOrch: () => memoryOrch(pods),
         readPluginList: () => plugins?.listed,

@@ -5,8 +5,11 @@ import { type Pool, poolAround, decodePools } from '../choose-pools.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { reservedCidrs } from '../../model/ip-reservation.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { UsedRange } from '../../model/used-range.ts';
 import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
+
+const NONE: readonly UsedRange[] = [];
 
 /** Caches the records of one node: its blocks, those it borrows from, its endpoints, and the settings that choose pools. */
 export class NodeCache {
@@ -14,12 +17,16 @@ export class NodeCache {
   readonly blocks = new Map<string, Stored<IpBlock>>();
   readonly endpoints = new Map<string, Stored<WorkloadEndpoint>>();
   #settings: NodeSettings | undefined;
+  readonly #ownRanges: () => readonly UsedRange[];
+  #decodedFor: readonly UsedRange[] = NONE;
   #pools: readonly Pool[] = [];
   #reserved: readonly Cidr[] = [];
   readonly #poolOfBlock = new Map<string, Pool | undefined>();
 
-  constructor(node: NodeName) {
+  /** `ownRanges` returns what the node itself needs, as the same list until that changes. */
+  constructor(node: NodeName, ownRanges: () => readonly UsedRange[] = () => NONE) {
     this.node = node;
+    this.#ownRanges = ownRanges;
   }
 
   get settings(): NodeSettings | undefined {
@@ -31,6 +38,8 @@ export class NodeCache {
   }
 
   get pools(): readonly Pool[] {
+    const own = this.#ownRanges();
+    if (own !== this.#decodedFor) this.#decodePools(own);
     return this.#pools;
   }
 
@@ -79,14 +88,20 @@ export class NodeCache {
 
   /** Returns the pool of the block; undefined when the pool was deleted. */
   poolOf(key: string, cidr: Cidr): Pool | undefined {
-    if (!this.#poolOfBlock.has(key)) this.#poolOfBlock.set(key, poolAround(this.#pools, cidr));
+    const { pools } = this;
+    if (!this.#poolOfBlock.has(key)) this.#poolOfBlock.set(key, poolAround(pools, cidr));
     return this.#poolOfBlock.get(key);
   }
 
   #settle({ pools, reservations, config, node, isLocked, clusterId, problems }: NodeSettings): void {
     this.#settings = { pools, reservations, config, node, isLocked, clusterId, problems };
-    this.#pools = decodePools(pools);
     this.#reserved = reservedCidrs(reservations);
+    this.#decodePools(this.#ownRanges());
+  }
+
+  #decodePools(own: readonly UsedRange[]): void {
+    this.#decodedFor = own;
+    this.#pools = decodePools(this.#settings?.pools ?? [], own);
     this.#poolOfBlock.clear();
   }
 }

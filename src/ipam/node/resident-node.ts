@@ -9,6 +9,7 @@ import type { Store } from '../../datastore/store.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { AddressInUse } from '../plan-assertion.ts';
 import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { UsedRange } from '../../model/used-range.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import { clusterIdIn, type DatastoreId, datastoreIdOf, datastoreReplaced } from './datastore-id.ts';
 import { NodeAssertion } from './assertion.ts';
@@ -48,6 +49,8 @@ export interface ResidentPorts extends RetryPorts {
   readonly listAttached: () => ReadonlySet<string>;
   /** The addresses that the kernel routes to links of pods. */
   readonly listAddressesInUse: () => Promise<readonly AddressInUse[]>;
+  /** Returns what the node itself needs, as the same list until that changes; nothing unless given. */
+  readonly ownRanges?: () => readonly UsedRange[];
   /** Called with how long each call waited for the journal, in milliseconds. */
   readonly onJournalWait: (ms: number) => void;
   /** Called with how long each change waited to be written to the datastore, in milliseconds. */
@@ -112,7 +115,7 @@ export class ResidentNode {
     this.#ports = ports;
     this.#options = options;
     this.#preallocated = new PreallocatedAddresses(newRunId(ports.host, ports.random));
-    this.#cache = new NodeCache(options.node);
+    this.#cache = new NodeCache(options.node, ports.ownRanges);
     this.#fresh = new FreshEndpoints(this.#cache, () => ports.clock.monotonic());
     this.#view = new LocalView(this.#cache, this.#fresh, this.#preallocated);
     this.#cacheChanged = new Notifier(ports.clock);

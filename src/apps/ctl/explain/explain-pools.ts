@@ -61,6 +61,7 @@ function verdictWhy({ view, request }: PoolScene, pool: Pool, verdict: Exclude<P
   switch (verdict) {
     case 'disabled':
     case 'overlaps an older pool':
+    case 'overlaps addresses that the node needs':
       return whyClosed(pool) ?? verdict;
     case 'not for this use':
       return `its allowedUses are ${spec.allowedUses.join(', ')}`;

@@ -96,6 +96,8 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
   };
   const around: CniPorts = {
     ...ports.plugin,
+    // The interfaces of the node are not those of the machine on which the tool runs.
+    ownRanges: () => [],
     clock: ports.clock,
     random: ports.random,
     store: store.store,

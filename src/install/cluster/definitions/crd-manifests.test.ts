@@ -20,6 +20,8 @@ describe('the definitions of custom resources', () => {
     expect(spec).toHaveProperty('spec.properties.cidr', {
       type: 'string',
       format: 'cidr',
+      maxLength: 49,
+      'x-kubernetes-validations': expect.any(Array),
       description: expect.stringContaining('Range of the pool') as string,
     });
     for (const field of Object.keys(KINDS.IPPool.fields)) {
