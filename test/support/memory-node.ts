@@ -111,6 +111,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         openOrch: () => memoryOrch(pods),
         readPluginList: () => plugins?.listed,
         attachments,
+        linkKey: async () => Promise.resolve('key'),
         isolation,
         openKernel: () => setUp(kernel),
         openLog: () => log,
