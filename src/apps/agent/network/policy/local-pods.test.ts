@@ -100,6 +100,14 @@ describe('a record without an ADD that is known here', () => {
     expect(interfaceOf(new LocalPods('a', () => [linkOf('npl1', { name: 'web', uid: 'u0' })]), ofPod())).toBe('');
   });
 
+  it('does not have the link that it names when the alias of that names another pod', () => {
+    const of = (link: HostLink): LocalPods => new LocalPods('a', () => [link]);
+    const named = endpointOf({ interfaceName: 'npl1' });
+    expect(interfaceOf(of(linkOf('npl1', { name: 'db', uid: 'u7' })), named)).toBe('');
+    expect(interfaceOf(of(linkOf('npl1', { name: 'web', uid: 'u1' })), named)).toBe('npl1');
+    expect(interfaceOf(of(linkOf('npl1')), named)).toBe('npl1');
+  });
+
   it('keeps the link that an earlier release made, whose alias names no pod', () => {
     const name = earlierLinkName({ namespace: 'shop', name: 'web' });
     expect(interfaceOf(new LocalPods('a', () => [linkOf(name)]), ofPod())).toBe(name);
