@@ -8,6 +8,7 @@ import { filePlanRecords, memoryPlanRecords, type PlanRecords } from '../plans/p
 import { errnoOf } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
+import { readLinkKey } from '../cni/link-key.ts';
 import { main } from '../apps/ctl/main.ts';
 import type { AgentQuestion } from '../install/host/host-ports.ts';
 import type { CtlPorts } from '../apps/ctl/ports.ts';
@@ -54,6 +55,7 @@ export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): Ct
       openOrch: openOrchIn(env),
       readPluginList: readPluginListIn(env),
       readOfferedMtu: () => readOfferedMtu(env),
+      linkKey: async () => readLinkKey(stateDir(env)),
       confDir: readVariable(env, 'NETPLUG_CNI_CONF_DIR'),
     },
     interrupted,

@@ -183,6 +183,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
           podLinks: podLinks.names,
         }),
       listEndpoints: async () => listEndpoints(linked),
+      listLinks: () => linuxKernel().listHostLinks(),
       readHost: async () => readHostLinks(host, datastoreServers(policy.state, servers.current), podLinks.names),
       servers: () => servers.current,
       flows: (view, whole) =>

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { systemClock } from '../base/clock.ts';
 import type { LogSink } from '../base/log.ts';
 import { systemRandom } from '../base/random.ts';
+import { linkKeyIn } from '../cni/link-key.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { probeHttp } from '../cni/probe-http.ts';
 import type { PluginDependencies } from '../cni/run-plugin.ts';
@@ -44,6 +45,7 @@ export function pluginDependencies({ env, interrupted, readStdin, writeStderr }:
     openOrch: openOrchIn(env),
     readPluginList: readPluginListIn(env),
     attachments: new AttachmentFiles(attachmentFolder(env)),
+    linkKey: linkKeyIn(stateDir(env)),
     isolation: unattendedIsolation(env),
     openKernel: (options) =>
       linuxKernel({

@@ -8,6 +8,7 @@ import { StderrLines } from '../apps/agent/stderr-lines.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import type { Log } from '../base/log.ts';
+import { linkKeyIn } from '../cni/link-key.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
@@ -67,6 +68,7 @@ export function serveCallIn({
       ? openPluginStoreIn(own)(datastore, call)
       : callStore(nodes.get(datastore), async (phase, work) => call.stopwatch.time(phase, work));
   const attachments = new AttachmentFiles(attachmentFolder(own));
+  const linkKey = linkKeyIn(stateDir(own));
   const netconfs = new DecodedNetconfs();
   const ignoredAnnotations = new IgnoredAnnotations(log);
   const serve: ServeCall = async ({ kind, env, stdin }, gone) => {
@@ -92,6 +94,7 @@ export function serveCallIn({
       openOrch,
       readPluginList: readPluginListIn(env),
       attachments,
+      linkKey,
       isolation,
       openKernel,
       openLog: (settings) => openLog(settings, stderr.write),

@@ -54,3 +54,18 @@ it('sets the bandwidth limits of a pod again when ADD is repeated: the first cal
   expect(commands).toEqual(['DEL', 'ADD']);
   expect(again).toMatchObject({ status: 0, stdout: (first as { stdout: string }).stdout });
 });
+
+it('keeps the link of a pod that runs when the key of the node is lost, and removes it', async () => {
+  const node = await memoryNode();
+  const { stdout } = await node.call('ADD', { linkKey: 'first' });
+  const [link] = node.kernel.listHostLinks();
+  const conf = { prevResult: JSON.parse(stdout) as unknown };
+  const again = await node.call('ADD', { linkKey: 'second' });
+  expect(JSON.parse(again.stdout)).toEqual(conf.prevResult);
+  expect(await node.call('CHECK', { linkKey: 'second', conf })).toMatchObject({ status: 0 });
+  expect(node.kernel.listHostLinks()).toEqual([link]);
+  expect(await node.call('DEL', { linkKey: 'second', env: { CNI_CONTAINERID: 'other' } })).toMatchObject({ status: 0 });
+  expect(node.kernel.listHostLinks()).toEqual([link]);
+  expect(await node.call('DEL', { linkKey: 'second' })).toMatchObject({ status: 0 });
+  expect(node.kernel.listHostLinks()).toEqual([]);
+});

@@ -5,6 +5,7 @@ import { type CniCall, callFacts, type CniPorts, assertOrchestratorAccess } from
 import { waitForGates } from './gates.ts';
 import { explainAddressConflict } from './address-conflict.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
+import { ownLinkName } from './link-name.ts';
 import { withPodFacts } from './with-pod-facts.ts';
 import { startEnforcement, logEnforcement, stopEnforcement } from './pod-isolation.ts';
 import { recordAttachment } from './record-attachment.ts';
@@ -29,13 +30,14 @@ export async function add(ports: CniPorts, source: AddressSource, call: CniCall)
     );
   }
   const callWithPod = await withPodFacts(ports, call);
+  const hostLinkName = await ownLinkName(ports, callWithPod);
   await using undo = new Undo();
 
   const assigned = await source.assign(callWithPod, (addresses) =>
-    planEndpoint(callWithPod, planPodNetwork(callWithPod, addresses)),
+    planEndpoint(callWithPod, planPodNetwork(callWithPod, addresses, hostLinkName)),
   );
   undo.defer(async () => assigned.rollBack(callWithPod.cleanupSignal));
-  const network = planPodNetwork(callWithPod, assigned.addresses);
+  const network = planPodNetwork(callWithPod, assigned.addresses, hostLinkName);
 
   // Starts now and is awaited below. Rules match the interface by name, so they can be written before the link exists.
   const enforcement = startEnforcement(ports, callWithPod, network);

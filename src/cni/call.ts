@@ -16,6 +16,7 @@ import type { AttachmentRecords } from './attachment-records.ts';
 import type { CallIdentity } from './call-record.ts';
 import type { ExecDelegate } from './delegate.ts';
 import type { ProbeGate } from './gates.ts';
+import type { LinkKey } from './link-name.ts';
 import type { OrchReader } from './orch-reader.ts';
 import type { PodIsolation } from './pod-isolation.ts';
 
@@ -51,6 +52,7 @@ export interface CniPorts extends RetryPorts {
   readonly store: CallStore;
   readonly kernel: Kernel;
   readonly attachments: AttachmentRecords;
+  readonly linkKey: LinkKey;
   readonly log: Log;
   readonly stopwatch: Stopwatch;
   readonly execDelegate: ExecDelegate;

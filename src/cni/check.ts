@@ -6,6 +6,7 @@ import { tryReadCidr } from '../net/cidr.ts';
 import type { AddressSource } from './address-source.ts';
 import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { describeDifference } from './describe-difference.ts';
+import { ownLinkName } from './link-name.ts';
 import { isUnmanaged } from './record-attachment.ts';
 import { firstDifference, planEndpoint, planPodNetwork } from './pod-network.ts';
 import { type CniResult, parseResult } from './result.ts';
@@ -30,7 +31,7 @@ export async function check(ports: CniPorts, source: AddressSource, call: CniCal
   const recorded = record === undefined ? undefined : recordDifference(record, addresses);
   if (recorded !== undefined) throw mismatch(call, recorded);
 
-  const network = planPodNetwork(call, addresses);
+  const network = planPodNetwork(call, addresses, await ownLinkName(ports, call));
   const state = kernel.observe(network);
   const difference = previousDifference(previous, call, network.podMac) ?? firstDifference(network, state);
   if (difference !== undefined) throw mismatch(call, difference);

@@ -9,19 +9,19 @@ import { HOST_MAC } from '../net/mac.ts';
 import { ANNOTATIONS } from '../model/annotation-keys.ts';
 import type { CniCall } from './call.ts';
 import { describeDifference } from './describe-difference.ts';
-import { hostLinkName, podMacOf } from './link-name.ts';
+import { linkOwner, podMacOf } from './link-name.ts';
 import type { CniResult } from './result.ts';
 
 const DEFAULT_ROUTES: Readonly<Record<Family, Cidr>> = { 4: parseCidr('0.0.0.0/0'), 6: parseCidr('::/0') };
 
 /** Returns the desired network of the pod with these addresses. */
-export function planPodNetwork(call: CniCall, addresses: readonly Address[]): PodNetwork {
+export function planPodNetwork(call: CniCall, addresses: readonly Address[], hostLinkName: string): PodNetwork {
   const { config, attachment, args } = call;
   return {
     netns: call.netns,
     podLinkName: attachment.ifName,
-    hostLinkName: hostLinkName(call.pod, attachment),
-    owner: attachment,
+    hostLinkName,
+    owner: linkOwner(attachment, call.pod),
     podMac: config.runtime.mac ?? args.mac ?? podMacOf(attachment),
     mtu: config.mtu,
     queues: config.numQueues,

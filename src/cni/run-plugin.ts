@@ -22,6 +22,7 @@ import type { ExecDelegate } from './delegate.ts';
 import { failureFacts, failureOf, renderError } from './error-output.ts';
 import type { ProbeGate } from './gates.ts';
 import { allowsOwnNetns, type CniVerb, decodeInvocation, type Invocation } from './invocation.ts';
+import type { LinkKey } from './link-name.ts';
 import type { OrchReader } from './orch-reader.ts';
 import type { PodIsolation } from './pod-isolation.ts';
 import { type NodeNameSources, possibleNodeNames, resolveNodeName } from './node-name.ts';
@@ -55,6 +56,7 @@ export interface PluginDependencies {
   readonly readPluginList: (network: string) => readonly string[] | undefined;
   /** The node's own records of its attachments. */
   readonly attachments: AttachmentRecords;
+  readonly linkKey: LinkKey;
   readonly openKernel: (options: { allowOwnNetns: boolean }) => Kernel;
   readonly isolation: PodIsolation;
   /** Opens a log that writes to stderr, and to the configured file if any. */
@@ -199,6 +201,7 @@ async function serve(input: DecodedInput): Promise<CniResult | undefined> {
     execDelegate: execDelegateFor(undefined),
     kernel: stopwatch.timePort('kernel', dependencies.openKernel({ allowOwnNetns: allowsOwnNetns(dependencies.env) })),
     attachments: dependencies.attachments,
+    linkKey: dependencies.linkKey,
     isolation: dependencies.isolation,
     store: stopwatch.timePort('store', store),
     orch: stopwatch.timePort('orchestrator', orch),

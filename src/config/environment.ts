@@ -62,9 +62,9 @@ export const ENVIRONMENT = {
     netplugctl: 'Socket of the agent; `--socket` takes precedence.',
   }),
   NETPLUG_STATE_DIR: text('/var/lib/netplug', {
-    netplug: 'Folder of `nodename`, which the agent writes, and of `attachments/`.',
+    netplug: 'Folder of `nodename`, which the agent writes, of `link-key`, and of `attachments/`.',
     'netplug-agent':
-      'Folder of `nodename`, `mtu`, `agent.lock`, `network.lock`, `policy`, `datastore-servers`, `folder-id`, `cni-token`, `agent-files.json`, `journal/` and `attachments/`.',
+      'Folder of `nodename`, `mtu`, `agent.lock`, `network.lock`, `policy`, `datastore-servers`, `folder-id`, `cni-token`, `link-key`, `agent-files.json`, `journal/` and `attachments/`.',
     netplugctl: 'Folder of the state of agent and plugin on the node, and of the record of an installation.',
   }),
   NETPLUG_RUN_DIR: text('/run/netplug', {

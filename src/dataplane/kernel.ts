@@ -17,6 +17,8 @@ export interface LinkOwner {
   readonly containerId: string;
   readonly ifName: string;
   readonly network: string;
+  /** Stands for the pod with its UID; absent without a pod, and in links of earlier builds. */
+  readonly podMark?: string;
 }
 
 /** The desired network of one pod. */

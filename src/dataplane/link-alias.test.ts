@@ -9,6 +9,8 @@ describe('the alias of a host link', () => {
   it('contains container, interface and network, with spaces escaped', () => {
     const owner = { containerId: 'c0ffee', ifName: 'eth0', network: 'pod net' };
     expect(encodeAlias(owner)).toBe('netplug c0ffee eth0 pod%20net');
+    expect(encodeAlias({ ...owner, podMark: 'd1ce' })).toBe('netplug c0ffee eth0 d1ce pod%20net');
+    expect(decodeAlias('netplug c0ffee eth0 d1ce pod%20net')).toEqual({ ...owner, podMark: 'd1ce' });
   });
 
   it('decodes to the owner that was encoded', () => {
@@ -38,7 +40,7 @@ describe('the alias of a host link', () => {
     expect(() => encodeAlias(owner)).toThrow(expect.objectContaining({ code: 'kernel/failed' }));
   });
 
-  it.each(['', 'netplug', 'netplug a', 'netplug a b', 'netplug a b c d', 'other a b c', 'NETPLUG a b c'])(
+  it.each(['', 'netplug', 'netplug a', 'netplug a b', 'netplug a b c d e', 'other a b c', 'NETPLUG a b c'])(
     'has no owner when it is %j',
     (alias) => {
       expect(decodeAlias(alias)).toBeUndefined();

@@ -5,13 +5,19 @@ const ALIAS_BYTES = 255;
 const PREFIX = 'netplug';
 
 /**
- * Encodes the owner as one line of at most 255 bytes: `netplug <containerId> <ifName> <network>`. White space and control
+ * Encodes the owner as one line of at most 255 bytes: `netplug <containerId> <ifName> [<podMark>] <network>`. White space and control
  * characters are percent-escaped. A network name that does not fit is truncated, so the decoded name must not be
  * compared for identity; use `isLinkOf`.
  * @throws kernel/failed when container and interface alone do not fit
  */
-export function encodeAlias({ containerId, ifName, network }: LinkOwner): string {
-  const start = [PREFIX, escape(containerId), escape(ifName), ''].join(' ');
+export function encodeAlias({ containerId, ifName, network, podMark }: LinkOwner): string {
+  const start = [
+    PREFIX,
+    escape(containerId),
+    escape(ifName),
+    ...(podMark === undefined ? [] : [escape(podMark)]),
+    '',
+  ].join(' ');
   const whole = start + escape(network);
   if (Buffer.byteLength(whole) <= ALIAS_BYTES) return whole;
   let alias = start;
@@ -34,9 +40,11 @@ export function isLinkOf(owner: LinkOwner, network: string): boolean {
 
 /** Returns the owner in the alias; undefined for an alias that is not netplug's. */
 export function decodeAlias(alias: string): LinkOwner | undefined {
-  const [prefix, containerId, ifName, network, ...rest] = alias.split(' ').map(unescape);
+  const [prefix, containerId, ifName, ...rest] = alias.split(' ').map(unescape);
+  const [network, podMark] = rest.toReversed();
   if (prefix !== PREFIX || containerId === undefined || ifName === undefined || network === undefined) return undefined;
-  return rest.length > 0 ? undefined : { containerId, ifName, network };
+  if (rest.length > 2) return undefined;
+  return { containerId, ifName, network, ...(podMark === undefined ? {} : { podMark }) };
 }
 
 function escape(text: string): string {

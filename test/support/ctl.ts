@@ -52,6 +52,7 @@ export const NO_PLUGIN: CtlPorts['plugin'] = {
   openOrch: missing,
   readPluginList: () => undefined,
   readOfferedMtu: () => undefined,
+  linkKey: async () => Promise.resolve('key'),
   confDir: '/nowhere',
 };
 

@@ -1,4 +1,5 @@
 import { Channel } from '../../src/base/channel.ts';
+import type { HostLink } from '../../src/dataplane/kernel.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
@@ -99,6 +100,7 @@ export class TestHost {
   settings: PolicySettings = POLICY;
   settingsRead = Promise.resolve();
   listed: readonly ListedEndpoint[] = [];
+  links: readonly HostLink[] = [];
   examinations = 0;
   readonly endedPods: string[] = [];
   rereads = 0;
@@ -128,6 +130,7 @@ export class TestHost {
         settingsRead: this.settingsRead,
         policyFilter: () => this.policyFilter(),
         compilerFor: (_, missingLogs) => this.makeCompiler(missingLogs),
+        listLinks: () => this.links,
         listEndpoints: async () => Promise.resolve({ endpoints: this.listed, isComplete: true }),
         readHost: async () => this.readHost(),
         servers: () => this.servers,

@@ -44,6 +44,8 @@ export interface MemoryNode {
       program?: Program;
       pods?: readonly PodFacts[];
       isolation?: PodIsolation;
+      /** The key of the node in this call. */
+      linkKey?: string;
       log?: Log;
       ownRanges?: readonly UsedRange[];
       /** The plugins in the configuration list of the network, and how they are called. */
@@ -85,6 +87,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         program = 'netplug',
         pods = [],
         isolation = NO_AGENT,
+        linkKey = 'key',
         log = silentLog,
         ownRanges = [],
         plugins,
@@ -111,6 +114,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         openOrch: () => memoryOrch(pods),
         readPluginList: () => plugins?.listed,
         attachments,
+        linkKey: async () => Promise.resolve(linkKey),
         isolation,
         openKernel: () => setUp(kernel),
         openLog: () => log,

@@ -123,7 +123,11 @@ class NodeShell implements Shell {
     await node.run(['sh', '-c', 'mkdir -p /etc/cni/net.d && cat >/etc/cni/net.d/10-netplug.conflist'], {
       stdin: JSON.stringify({ cniVersion, name, plugins: [plugin] }, undefined, 2),
     });
-    await node.exec('sh', '-c', 'mkdir -p /var/lib/netplug && echo node-a >/var/lib/netplug/nodename');
+    await node.exec(
+      'sh',
+      '-c',
+      'mkdir -p /var/lib/netplug && cd /var/lib/netplug && echo node-a >nodename && printf "%064d\\n" 0 >link-key',
+    );
     return new NodeShell(node);
   }
 
@@ -265,7 +269,7 @@ async function seedWeb(store: Store, podUID: string): Promise<void> {
       containerID: attachment.containerId,
       pod: 'web',
       podUID,
-      interfaceName: 'npl551b05c3e54',
+      interfaceName: 'npl7649dfc58c48',
       mac: '0a:00:00:00:00:01',
       ipNetworks: ['10.64.0.0/32'],
       profiles: ['k8s-pod-network'],

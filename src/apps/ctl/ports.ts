@@ -1,6 +1,7 @@
 import type { RetryPorts } from '../../base/back-off.ts';
 import type { Inspector } from '../../datastore/inspector.ts';
 import type { Store } from '../../datastore/store.ts';
+import type { LinkKey } from '../../cni/link-name.ts';
 import type { OrchReader } from '../../cni/orch-reader.ts';
 import type { Datastore, OrchSettings } from '../../config/connection.ts';
 import type { Env } from '../../config/environment.ts';
@@ -47,6 +48,8 @@ export interface PluginPorts {
   readonly readPluginList: (network: string) => readonly string[] | undefined;
   /** Returns the MTU in bytes that the node's agent offers; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
+  /** Returns the key under which the node names links; undefined for a user who may not read it. */
+  readonly linkKey: LinkKey;
   /** Folder in which the runtime finds its network configurations. */
   readonly confDir: string;
 }

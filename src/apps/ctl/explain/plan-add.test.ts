@@ -61,6 +61,7 @@ async function plan(conf: object = {}, more = '', pods: readonly PodFacts[] = []
       openOrch: () => memoryOrch(pods),
       readPluginList: () => undefined,
       readOfferedMtu: () => undefined,
+      linkKey: async () => Promise.resolve('key'),
       confDir: folder,
     },
   });

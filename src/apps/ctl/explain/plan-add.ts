@@ -32,7 +32,7 @@ export interface PlanPorts extends RetryPorts {
   /** Undefined when the node of the pod is another machine, whose kernel is not read. */
   readonly kernel: Kernel | undefined;
   readonly orch: OrchReader;
-  readonly plugin: Pick<PluginPorts, 'readPluginList' | 'readOfferedMtu'>;
+  readonly plugin: Pick<PluginPorts, 'readPluginList' | 'readOfferedMtu' | 'linkKey'>;
 }
 
 export interface AddRequest {

@@ -50,6 +50,7 @@ async function run(
       openOrch: () => memoryOrch(pods),
       readPluginList: () => undefined,
       readOfferedMtu: () => undefined,
+      linkKey: async () => Promise.resolve('key'),
       confDir: folder,
     },
   });

@@ -95,6 +95,22 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
       expect(host.kernel.observe(living).hostRoutes).toHaveLength(2);
     });
 
+    it('keeps the link of another pod, or of another pod of the same name, that has the same name on the host', async () => {
+      await using host = await makeFixture();
+      const living = networkOf(await host.newPod(), { containerId: 'db' });
+      await host.kernel.apply(living, never);
+      const same = networkOf(await host.newPod(), { containerId: 'x', podMark: 'beef', addresses: ['10.65.0.2'] });
+      const { podMark: _, ...ofNoPod } = same.owner;
+      for (const other of [same, { ...same, owner: ofNoPod }]) {
+        const refusal = await refusalOf(host.kernel.apply(other, never));
+        expect([refusal.code, refusal.message]).toEqual([
+          'kernel/interface-exists',
+          `Cannot make interface "${living.hostLinkName}" on the host: interface "eth0" of container "db" has that name`,
+        ]);
+      }
+      expect(host.kernel.observe(living).hostRoutes).toHaveLength(2);
+    });
+
     it('replaces its own link when the same sandbox is applied again', async () => {
       await using host = await makeFixture();
       const network = networkOf(await host.newPod());
@@ -256,6 +272,7 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
 }
 
 interface Variation {
+  readonly podMark?: string;
   readonly containerId?: string;
   readonly hostLinkName?: string;
   readonly mtu?: number;
@@ -272,7 +289,12 @@ export function networkOf(netns: string, variation: Variation = {}): PodNetwork 
     netns,
     podLinkName: 'eth0',
     hostLinkName: variation.hostLinkName ?? 'npl0123456789a',
-    owner: { containerId: variation.containerId ?? 'c0ffee', ifName: 'eth0', network: 'pod net' },
+    owner: {
+      containerId: variation.containerId ?? 'c0ffee',
+      ifName: 'eth0',
+      network: 'pod net',
+      podMark: variation.podMark ?? 'd1ce',
+    },
     podMac: '0a:01:02:03:04:05',
     mtu: variation.mtu,
     queues: variation.queues ?? 1,

@@ -1,6 +1,7 @@
 import type { RetryPorts } from '../../../../base/back-off.ts';
 import type { Log } from '../../../../base/log.ts';
 import type { EffectiveSettings } from '../../../../config/agent-settings.ts';
+import type { HostLink } from '../../../../dataplane/kernel.ts';
 import type { PacketLog, PolicyFilter } from '../../../../dataplane/policy-filter.ts';
 import type { FollowStore } from '../../../../datastore/follow.ts';
 import type { ServicePort } from '../../../../model/service-endpoints.ts';
@@ -40,6 +41,8 @@ export interface EnforcementPorts extends RetryPorts {
   readonly compilerFor: (settings: PolicySettings, missingLogs: ReadonlySet<PacketLog>) => PolicyCompiler;
   /** Lists the endpoints that only the node has recorded. */
   readonly listEndpoints: () => Promise<ListedEndpoints>;
+  /** Lists the links of pods that netplug made. */
+  readonly listLinks: () => readonly HostLink[];
   /** @throws kernel/failed */
   readonly readHost: () => Promise<HostLinks>;
   /** Servers of the datastore that are known before it has been read. */

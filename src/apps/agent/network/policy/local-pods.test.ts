@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { hostLinkName } from '../../../../cni/link-name.ts';
+import { earlierLinkName, podMark } from '../../../../cni/link-name.ts';
+import type { HostLink } from '../../../../dataplane/kernel.ts';
 import { endpointIdOf, endpointKey, endpointName, type WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 import { type ListedEndpoint, LocalPods } from './local-pods.ts';
 
@@ -69,13 +70,88 @@ it('takes labels from the record, and interface and addresses from the ADD of th
   });
 });
 
-it('finds the interface of a pod whose ADD an earlier agent served', () => {
-  const [joined] = new LocalPods('a').join([record(ofPod())]);
-  const interfaceName = hostLinkName(
-    { namespace: 'shop', name: 'web' },
-    { network: 'n', containerId: '', ifName: 'eth0' },
-  );
-  expect(joined?.value).toMatchObject({ spec: { interfaceName, ipNetworks: ['10.9.9.9/32'] } });
+const linkOf = (name: string, pod?: { readonly name: string; readonly uid: string }): HostLink =>
+  ({
+    name,
+    owner: {
+      containerId: 'c1',
+      ifName: 'eth0',
+      network: 'n',
+      ...(pod === undefined ? {} : { podMark: podMark({ namespace: 'shop', ...pod }) }),
+    },
+  }) as HostLink;
+
+describe('a record without an ADD that is known here', () => {
+  const interfaceOf = (pods: LocalPods, value: WorkloadEndpoint): string | undefined =>
+    pods.join([record(value)]).flatMap((each) => (each.kind === 'endpoint' ? [each.value?.spec.interfaceName] : []))[0];
+
+  it('has the link whose alias names the pod with its UID', () => {
+    const pods = new LocalPods('a', () => [
+      linkOf('npl2', { name: 'web', uid: 'u2' }),
+      linkOf('npl1', { name: 'web', uid: 'u1' }),
+    ]);
+    const [joined] = pods.join([record(ofPod())]);
+    expect(joined?.value).toMatchObject({ spec: { interfaceName: 'npl1', ipNetworks: ['10.9.9.9/32'] } });
+  });
+
+  it('has no interface when no alias names it, whatever its name would be', () => {
+    const own = linkOf(earlierLinkName({ namespace: 'shop', name: 'web' }), { name: 'db', uid: 'u7' });
+    expect(interfaceOf(new LocalPods('a', () => [own]), ofPod())).toBe('');
+    expect(interfaceOf(new LocalPods('a', () => [linkOf('npl1', { name: 'web', uid: 'u0' })]), ofPod())).toBe('');
+  });
+
+  it('does not have the link that it names when the alias of that names another pod', () => {
+    const of = (link: HostLink): LocalPods => new LocalPods('a', () => [link]);
+    const named = endpointOf({ interfaceName: 'npl1' });
+    expect(interfaceOf(of(linkOf('npl1', { name: 'db', uid: 'u7' })), named)).toBe('');
+    expect(interfaceOf(of(linkOf('npl1', { name: 'web', uid: 'u1' })), named)).toBe('npl1');
+    expect(interfaceOf(of(linkOf('npl1')), named)).toBe('npl1');
+  });
+
+  it('keeps the link that an earlier release made, whose alias names no pod', () => {
+    const name = earlierLinkName({ namespace: 'shop', name: 'web' });
+    expect(interfaceOf(new LocalPods('a', () => [linkOf(name)]), ofPod())).toBe(name);
+  });
+
+  it('gets its link when that comes later than the record', () => {
+    let links: readonly HostLink[] = [];
+    const pods = new LocalPods('a', () => links);
+    expect(interfaceOf(pods, ofPod())).toBe('');
+    expect(take(pods, [])).toEqual([]);
+    links = [linkOf('npl1', { name: 'web', uid: 'u1' })];
+    expect(take(pods, [])).toMatchObject([{ value: { spec: { interfaceName: 'npl1' } } }]);
+    expect(take(pods, [])).toEqual([]);
+  });
+});
+
+describe('an interface that two pods claim', () => {
+  const other = (interfaceName: string): WorkloadEndpoint => {
+    const { metadata, spec } = endpointOf({ interfaceName, containerID: 'c9', podUID: 'u9' });
+    const name = endpointName({ node: 'a', orchestrator: 'orch', workload: 'db', endpoint: 'eth0' });
+    return { ...endpointOf({}), metadata: { ...metadata, name }, spec: { ...spec, pod: 'db' } };
+  };
+  const interfaces = (records: ReturnType<LocalPods['add']>): (string | undefined)[] =>
+    records.map(({ value }) => value?.spec.interfaceName).toSorted();
+
+  it('is that of neither, so that both are closed, and both are named until one of them is gone', () => {
+    const pods = new LocalPods('a');
+    expect(interfaces(pods.add(endpointOf({}), ADDED))).toEqual(['npl1']);
+    expect(interfaces(pods.add(other('npl1'), ADDED))).toEqual(['', '']);
+    expect(pods.problems()).toEqual([
+      'interface "npl1" is claimed by "shop/db" and "shop/web": all of them are closed; recreate one of them',
+    ]);
+    expect(interfaces(pods.remove(other('npl1')).records)).toEqual(['npl1', undefined]);
+    expect(pods.problems()).toEqual([]);
+  });
+
+  it('is no claim of one pod with interfaces of its own, of sandboxes of one pod, or of another node', () => {
+    const pods = new LocalPods('a');
+    pods.add(endpointOf({}), ADDED);
+    pods.add(endpointOf({ containerID: 'c2' }), ADDED);
+    pods.add(endpointOf({ endpoint: 'net1', interfaceName: 'npl2' }), ADDED);
+    pods.join([record({ ...other('npl1'), spec: { ...other('npl1').spec, node: 'b' } })]);
+    expect(pods.problems()).toEqual([]);
+  });
 });
 
 it('passes records of other nodes unchanged', () => {

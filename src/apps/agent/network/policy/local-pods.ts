@@ -1,8 +1,8 @@
 import type { PolicyRecord } from '../../../../cache/policy-records.ts';
-import { hostLinkName } from '../../../../cni/link-name.ts';
+import { earlierLinkName, podMark } from '../../../../cni/link-name.ts';
 import type { SandboxEndpoint } from '../../../../cni/pod-isolation.ts';
+import type { HostLink } from '../../../../dataplane/kernel.ts';
 import {
-  attachmentOf,
   endpointIdOf,
   endpointKey,
   endpointName,
@@ -11,6 +11,7 @@ import {
   withContentOf,
 } from '../../../../model/workload-endpoint.ts';
 import type { AddTime } from '../../network-channel.ts';
+import { ContestedLinks } from './contested-links.ts';
 import { RoutedPods } from './routed-pods.ts';
 
 type EndpointRecord = Extract<PolicyRecord, { readonly kind: 'endpoint' }>;
@@ -51,11 +52,25 @@ export class LocalPods {
   /** Sandboxes that were removed, and may still be listed. */
   readonly #removed = new Set<string>();
   readonly #routed = new RoutedPods();
+  readonly #contested: ContestedLinks;
+  readonly #listLinks: () => readonly HostLink[];
+  /** The links of the node, as they were when a record without an ADD was joined last. */
+  #links: readonly HostLink[] | undefined;
+  /** Keys of records of this node without an ADD, whose link has not been found yet. */
+  readonly #unlinked = new Set<string>();
   /** Pods whose interface another one may have, since they were asked for last. */
   #ended: WorkloadEndpoint[] = [];
 
-  constructor(node: string) {
+  /** `listLinks` lists the links of pods, whose aliases only root can write. */
+  constructor(node: string, listLinks: () => readonly HostLink[] = () => []) {
     this.#node = node;
+    this.#listLinks = listLinks;
+    this.#contested = new ContestedLinks(node);
+  }
+
+  /** Returns a sentence for each interface that several pods claim. */
+  problems(): readonly string[] {
+    return this.#contested.problems();
   }
 
   /** Returns the interfaces of the pods whose ADD is known. */
@@ -75,7 +90,7 @@ export class LocalPods {
     const added = asAdded(endpoint, addedAt);
     this.#pods.set(key, { added, isRecorded: isPast && endpoint.spec.pod !== undefined, isListed: false });
     this.#removed.delete(sandboxOf(endpoint));
-    return [this.#joined(key)];
+    return this.#contested.settle([this.#joined(key)]);
   }
 
   /** Takes the endpoints that the node has recorded: those of calls that another process served. */
@@ -103,7 +118,12 @@ export class LocalPods {
       this.#pods.set(key, { added, isRecorded, isListed: true });
       touched.add(key);
     }
-    return [...touched].map((key) => this.#joined(key));
+    // The link of a pod comes later than its record when another process serves its ADD.
+    for (const key of this.#unlinked) touched.add(key);
+    if (this.#unlinked.size > 0) this.#links = undefined;
+    const before = new Set(this.#unlinked);
+    const joined = [...touched].map((key) => this.#joined(key));
+    return this.#contested.settle(joined.filter(({ key }) => !before.has(key) || !this.#unlinked.has(key)));
   }
 
   /**
@@ -122,19 +142,22 @@ export class LocalPods {
     this.#pods.delete(key);
     // A record of this sandbox may change once more before it is deleted.
     this.#records.delete(key);
-    return { records: [{ kind: 'endpoint', key, value: undefined }], released };
+    this.#unlinked.delete(key);
+    return { records: this.#contested.settle([{ kind: 'endpoint', key, value: undefined }]), released };
   }
 
   /** Returns the records as policy must take them. */
   join(records: readonly PolicyRecord[]): readonly PolicyRecord[] {
-    const joined = records.flatMap((record) => (record.kind === 'endpoint' ? this.#follow(record) : [record]));
-    return [...joined, ...this.#assignLinks()];
+    this.#links = undefined;
+    const endpoints = records.flatMap((record) => (record.kind === 'endpoint' ? this.#follow(record) : []));
+    const others = records.filter((record) => record.kind !== 'endpoint');
+    return [...others, ...this.#contested.settle([...endpoints, ...this.#assignLinks()])];
   }
 
   /** Takes the interfaces of pods that another plugin has connected, by the text of an address. */
   useLinks(links: ReadonlyMap<string, string>): readonly EndpointRecord[] {
     this.#routed.setLinks(links);
-    return this.#assignLinks();
+    return this.#contested.settle(this.#assignLinks());
   }
 
   /** Returns the pods of another plugin that lost their interface since the last call, as they were. */
@@ -150,9 +173,10 @@ export class LocalPods {
     return changed.map((key) => this.#joined(key));
   }
 
-  #follow(record: EndpointRecord): readonly PolicyRecord[] {
+  #follow(record: EndpointRecord): readonly EndpointRecord[] {
     const { key, value } = record;
     if (value === undefined ? !this.#records.has(key) : value.spec.node !== this.#node) return [record];
+    if (value === undefined) this.#unlinked.delete(key);
     if (value === undefined) this.#records.delete(key);
     else this.#records.set(key, value);
     const others = [...this.#pods].filter(([each, { added }]) => each !== key && mainKeyOf(added) === key);
@@ -162,7 +186,8 @@ export class LocalPods {
   #joined(key: string): EndpointRecord {
     const pod = this.#pods.get(key);
     const record = this.#records.get(key) ?? (pod && this.#records.get(mainKeyOf(pod.added)));
-    const linkOf = (of: WorkloadEndpoint): WorkloadEndpoint => withInterface(of, this.#routed.linkOf(key));
+    const linkOf = (of: WorkloadEndpoint): WorkloadEndpoint => this.#withInterface(of, key);
+    this.#unlinked.delete(key);
     if (pod === undefined) return { kind: 'endpoint', key, value: record && linkOf(record) };
     const { added } = pod;
     if (record !== undefined && isSuccessor(record, added)) {
@@ -180,15 +205,32 @@ export class LocalPods {
       value: isOver ? { ...added, spec: { ...added.spec, ipNetworks: [] } } : added,
     };
   }
+
+  /**
+   * Records that are made from pods name no interface. Without an ADD that is known here, a pod has the interface that another
+   * plugin made, or the link whose alias names it; never one whose alias names another pod.
+   */
+  #withInterface(record: WorkloadEndpoint, key: string): WorkloadEndpoint {
+    const { pod, interfaceName } = record.spec;
+    if (pod === undefined) return record;
+    const marks = marksOf(record, pod);
+    this.#links ??= this.#listLinks();
+    const recorded = this.#links.find(({ name }) => name === interfaceName)?.owner?.podMark;
+    if (interfaceName !== '' && (recorded === undefined || marks.includes(recorded))) return record;
+    const earlier = earlierLinkName({ namespace: record.metadata.namespace ?? 'default', name: pod });
+    const isOwn = ({ name, owner }: HostLink): boolean =>
+      owner?.ifName === record.spec.endpoint &&
+      (owner.podMark === undefined ? name === earlier : marks.includes(owner.podMark));
+    const found = this.#routed.linkOf(key) ?? this.#links.find(isOwn)?.name;
+    if (found === undefined) this.#unlinked.add(key);
+    return { ...record, spec: { ...record.spec, interfaceName: found ?? '' } };
+  }
 }
 
-/** Records that are made from pods do not name the interface. Unless another plugin made it, its name follows from that of the pod. */
-function withInterface(record: WorkloadEndpoint, routed: string | undefined): WorkloadEndpoint {
-  const { pod, interfaceName } = record.spec;
-  if (interfaceName !== '' || pod === undefined) return record;
-  if (routed !== undefined) return { ...record, spec: { ...record.spec, interfaceName: routed } };
-  const name = hostLinkName({ namespace: record.metadata.namespace ?? 'default', name: pod }, attachmentOf(record));
-  return { ...record, spec: { ...record.spec, interfaceName: name } };
+/** Returns the marks that the alias of the pod's link may have: not every runtime tells the UID. */
+function marksOf({ metadata, spec }: WorkloadEndpoint, name: string): readonly string[] {
+  const pod = { namespace: metadata.namespace ?? 'default', name, uid: undefined };
+  return [podMark(pod), podMark({ ...pod, uid: spec.podUID })];
 }
 
 /** Its own ADD is as certain for a node as what the kubelet reports. */

@@ -77,7 +77,7 @@ export class PolicyEnforcement {
 
   constructor(ports: EnforcementPorts, { node, start, policy }: EnforcementSettings) {
     this.#ports = ports;
-    this.#pods = new LocalPods(node);
+    this.#pods = new LocalPods(node, ports.listLinks);
     this.#flows = ports.flows(this.#state, async () => this.#whole());
     this.#compiled = new CompiledPolicies(ports, this.#state, { node, policy });
     this.#switch = new EnforcementSwitch(ports);
@@ -124,7 +124,7 @@ export class PolicyEnforcement {
   problems(): readonly string[] {
     if (this.#stage.kind === 'off') return [];
     const missing = [...(this.#compiled.missingLogs ?? [])].map((kind) => MISSING_LOGS[kind]);
-    return [...missing, ...[...this.#state.problems.values()].flat()];
+    return [...missing, ...this.#pods.problems(), ...[...this.#state.problems.values()].flat()];
   }
 
   /** Resolves when the policies of the pod are in force, or it is known why they are not. Its ADD is of now unless given. */
