@@ -118,11 +118,11 @@ export class CompiledPolicies {
 
   /** Rules that cannot be compiled close what they apply to; they must not stop the rules of others. */
   compile(touched?: TouchedPolicy): void {
-    const isSame = this.#withhold();
-    if (!isSame || touched?.policies.size !== 0) this.#logRefused();
+    const withheld = this.#withhold();
+    if (withheld.policies.size > 0 || touched?.policies.size !== 0) this.#logRefused();
     try {
       this.#isCompiled = false;
-      this.#ruleset = this.#compiler.compile(this.#state, isSame ? touched : undefined);
+      this.#ruleset = this.#compiler.compile(this.#state, touched && joined(touched, withheld));
       this.#isCompiled = true;
     } catch (cause) {
       if (!(cause instanceof UnusableRules) || !this.#closeRules(cause.owner, cause.message)) throw cause;
@@ -130,11 +130,11 @@ export class CompiledPolicies {
     }
   }
 
-  /** Closes what is beyond the budget of the node, and opens what is within it again. Reports whether nothing has changed. */
-  #withhold(): boolean {
+  /** Closes what is beyond the budget of the node, and opens what is within it again. Returns what that touched. */
+  #withhold(): TouchedPolicy {
     const touched = this.#state.withhold(this.#budget.decide(this.#state, this.#policy.policyEntriesPerNode));
     if (touched.policies.size > 0) this.#isTouched = true;
-    return touched.policies.size === 0;
+    return touched;
   }
 
   #logRefused(): void {
@@ -169,4 +169,19 @@ export class CompiledPolicies {
     this.#isCompiled = false;
     return true;
   }
+}
+
+/** Returns what both touched; undefined when members of one selector changed twice, of which the order is not known. */
+function joined(first: TouchedPolicy, second: TouchedPolicy): TouchedPolicy | undefined {
+  if (second.policies.size === 0) return first;
+  if ([...second.selectors.keys()].some((text) => first.selectors.has(text))) return undefined;
+  const union = <T>(a: ReadonlySet<T>, b: ReadonlySet<T>): ReadonlySet<T> => new Set([...a, ...b]);
+  return {
+    endpoints: union(first.endpoints, second.endpoints),
+    policies: union(first.policies, second.policies),
+    profiles: union(first.profiles, second.profiles),
+    namedPorts: union(first.namedPorts, second.namedPorts),
+    services: union(first.services, second.services),
+    selectors: new Map([...first.selectors, ...second.selectors]),
+  };
 }

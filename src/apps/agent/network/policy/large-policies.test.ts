@@ -8,6 +8,8 @@ import {
   type TestHost,
 } from '../../../../../test/support/enforcement-host.ts';
 import type { AnyResource } from '../../../../model/kinds.ts';
+import type { FilterTable } from '../../../../dataplane/policy-filter.ts';
+import { POLICY_TABLE } from '../../../../policy/ruleset/policy-ruleset.ts';
 import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 
 afterEach(stopHosts);
@@ -65,4 +67,32 @@ it('takes new budgets while it runs', async () => {
   policy.configure(POLICY);
   await host.clock.pass(100);
   expect([policy.closedPolicies, policy.problems()]).toEqual([0, []]);
+});
+
+it('has the table of a new start after policies came and went at the limit of the node', async () => {
+  const host = makeHost();
+  host.settings = { ...POLICY, policyEntriesPerNode: 1500 };
+  const policy = host.start('enforce');
+  await policy.isolate(podOf('dev', 'npl1'));
+  const peers = (app: string): object => ({ action: 'Allow', destination: { selector: `app == '${app}'` } });
+  const large = { action: 'Allow', ipVersion: 4, protocol: 'UDP', destination: { ports: LARGE.slice(0, 600) } };
+  for (const [name, app] of [
+    ['a', 'dev'],
+    ['b', 'shop'],
+    ['c', 'dev'],
+    ['d', 'other'],
+  ] as const) {
+    await host.store.createResource(policyOf('dev', name, [large, peers(app)]), never);
+    for (let time = 0; time < 3; time += 1) await host.clock.pass(100);
+  }
+  expect(policy.closedPolicies).toBe(2);
+  await host.store.deleteResource({ kind: 'NetworkPolicy', namespace: 'dev', name: 'a' }, never);
+  for (let time = 0; time < 3; time += 1) await host.clock.pass(100);
+  expect(policy.closedPolicies).toBe(1);
+  const { table } = host.makeCompiler().compile(policy.state);
+  const written = host.tables.get(POLICY_TABLE);
+  expect([...(written?.chains.keys() ?? [])].toSorted()).toEqual([...table.chains.keys()].toSorted());
+  const elementsOf = (sets: FilterTable['sets'] | undefined): unknown =>
+    [...(sets ?? [])].map(([name, { elements }]) => [name, [...elements.keys()].toSorted()]).toSorted();
+  expect(elementsOf(written?.sets)).toEqual(elementsOf(table.sets));
 });
