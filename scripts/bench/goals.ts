@@ -137,6 +137,18 @@ export const GOALS: readonly Goal[] = [
     limit: { atMost: 200 },
     unit: 'MB',
   },
+  {
+    figure: 'policy.tenant.change',
+    text: 'policy of another namespace in force beside 56 large ones, p50',
+    limit: { atMost: 2000 },
+    unit: 'ms',
+  },
+  {
+    figure: 'policy.tenant.rss.restarted',
+    text: 'memory of the network process beside 56 large policies',
+    limit: { atMost: 300 },
+    unit: 'MB',
+  },
   { figure: 'convergence.start.growth', text: 'CPU of the start per node, 1000 / 300', limit: { atMost: 1.5 } },
 ];
 
