@@ -4,6 +4,7 @@ import { parseAddress } from '../net/address.ts';
 import { joinPath, type PolicyAdvice } from './advise-policy.ts';
 import { evaluateEnd } from './evaluate.ts';
 import type { PolicyView } from './policy-view.ts';
+import { describeOvertaken, mayChooseOrder, overtakes } from './overtaken-denials.ts';
 import { vitalServices } from './reach/vital-services.ts';
 import type { PeerMatch, PolicyDirection, PolicyEndpoint, PolicyRule, ResolvedPolicy } from './resolved-policy.ts';
 
@@ -23,7 +24,7 @@ export function adviseInCluster(view: PolicyView, policy: ResolvedPolicy): Polic
     (policy.rules[direction] ?? []).flatMap((rule) => adviseRule(view, rule, { direction, selected })),
   );
   const distinct = new Map(rules.map((advice) => [JSON.stringify(advice), advice]));
-  return [...distinct.values(), ...adviseDns(view, policy, selected)];
+  return [...distinct.values(), ...adviseDns(view, policy, selected), ...adviseOrder(view, policy, selected)];
 }
 
 interface Place {
@@ -65,6 +66,26 @@ function adviseNames(
   return ports.names
     .filter((name) => !isServed(name))
     .map((name) => `no container that it selects has a port "${name}"`);
+}
+
+/** Names global policies whose `Deny` rules the policy of a namespace decides before. */
+function adviseOrder(
+  view: PolicyView,
+  policy: ResolvedPolicy,
+  selected: readonly PolicyEndpoint[],
+): readonly PolicyAdvice[] {
+  if (!mayChooseOrder(policy)) return [];
+  const said = new Set<string>();
+  for (const endpoint of selected)
+    for (const tier of view.tiers)
+      for (const direction of DIRECTIONS) {
+        const all = view.policiesOf(endpoint, tier, direction);
+        const later = all.slice(all.findIndex(({ id }) => id === policy.id) + 1);
+        for (const other of later)
+          if (other.id.startsWith('GlobalNetworkPolicy ') && overtakes(policy, other, direction))
+            said.add(describeOvertaken({ denial: other.id, direction }));
+      }
+  return [...said].map((message) => ({ path: 'order', message }));
 }
 
 /** Says which pods reach no DNS, by all policies of the view together. */

@@ -111,7 +111,7 @@ function matchesEverything({ source, destination, ...rule }: PolicyRule): boolea
 }
 
 /** Reports whether parts that must all match need different values of one label, or a label that must be absent. */
-function isContradiction(selector: Selector): boolean {
+export function isContradiction(selector: Selector): boolean {
   if (!('of' in selector) || selector.kind !== 'and') return false;
   const allowed = new Map<string, ReadonlySet<string>>();
   const needed = new Set<string>();

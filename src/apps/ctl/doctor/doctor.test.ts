@@ -46,7 +46,7 @@ describe('netplugctl doctor', () => {
     expect(status).toBe(0);
     expect(out).toContain('datastore  kvv3 (KV_ENDPOINTS) · answers in 0.0 ms · memory\n');
     expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (the caller is not root');
-    expect(out).toMatch(/\nexamined 8 areas: no problems found\n$/);
+    expect(out).toMatch(/\nexamined 9 areas: no problems found\n$/);
   });
 
   it('exits with status 1 when there is an error, and prints the remedy', async () => {
@@ -71,7 +71,7 @@ describe('netplugctl doctor', () => {
     const { status, out } = await run('--cluster', { openStore });
     expect(status).toBe(1);
     expect(out).toContain('datastore/unusable');
-    expect(out).toContain('left out: versions, controllers, pools, addresses, ipam (the datastore cannot be used)');
+    expect(out).toContain('left out: versions, controllers, policies, pools, addresses, ipam (the datastore cannot be used)');
   });
 
   it('reports a finding for an area whose facts are unavailable', async () => {

@@ -9,6 +9,7 @@ import { DATASTORE } from './datastore-checks.ts';
 import { FILE_TOPIC } from './file-checks.ts';
 import { KERNEL } from './kernel-checks.ts';
 import { LEAKS } from './leak-checks.ts';
+import { ORDERS } from './order-checks.ts';
 import { POLICIES } from './policy-checks.ts';
 import { POOL_TOPIC } from './pool-checks.ts';
 import type { CheckInfo } from '../../../checks/check.ts';
@@ -28,6 +29,7 @@ export const TOPICS: readonly Topic[] = [
   VERSIONS,
   CONTROLLERS_TOPIC,
   POLICIES,
+  ORDERS,
   POOL_TOPIC,
   ADDRESSES,
   LEAKS,

@@ -42,6 +42,24 @@ describe('netplugctl lint --cluster', () => {
     expect(await remarks([policyOf('db', spec)])).toEqual([]);
   });
 
+  it.each(['', ' --cluster'])(
+    'names a policy of a namespace that comes before a global denial, with lint%s',
+    async (more) => {
+      const allow = [{ action: 'Allow' }];
+      const mine = policyOf('mine', { order: -1e9, ingress: allow, egress: [DNS, ...allow] });
+      const deny = [{ action: 'Deny' }];
+      const spec = { order: 0, selector: 'netplug/namespace == "shop"', ingress: deny, egress: deny };
+      const admin = { apiVersion: 'netplug.io/v3', kind: 'GlobalNetworkPolicy', metadata: { name: 'admin' }, spec };
+      const found = (await remarks([mine, admin], more)).filter((each) => each.includes('comes before'));
+      expect(found).toEqual(
+        ['ingress', 'egress'].map(
+          (each) =>
+            `spec.order: spec.order comes before GlobalNetworkPolicy admin, whose Deny rules do not apply to what it allows (${each})`,
+        ),
+      );
+    },
+  );
+
   it('names selectors that select nothing, and ports that no container has, with their fields', async () => {
     const gone = policyOf('gone', { selector: "app == 'none'", ingress: [{ action: 'Allow' }] });
     const db = policyOf('db', {

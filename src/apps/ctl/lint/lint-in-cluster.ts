@@ -5,7 +5,9 @@ import { isRecord } from '../../../model/read-schema.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
 import { adviseInCluster } from '../../../policy/advise-in-cluster.ts';
 import type { PolicyAdvice } from '../../../policy/advise-policy.ts';
+import { describeOvertaken, overtakenDenials } from '../../../policy/overtaken-denials.ts';
 import type { PolicyState } from '../../../policy/policy-state.ts';
+import { resolveGlobalPolicy, resolveNetworkPolicy } from '../../../policy/resolve-policy.ts';
 import type { ResolvedPolicy } from '../../../policy/resolved-policy.ts';
 import { type DocumentSource, readDocuments } from '../documents.ts';
 import { itemsOf } from '../resources/resource-files.ts';
@@ -19,6 +21,20 @@ export function adviseWith(state: PolicyState, sources: readonly DocumentSource[
     sources.flatMap(policiesIn).map((value) => ({ kind: 'resource', which: resourceIdOf(value), value }) as const),
   );
   return (policy) => adviseInCluster(state, policy);
+}
+
+/** Returns advice on policies of the files beside each other, without their cluster. */
+export function adviseAmong(sources: readonly DocumentSource[]): ClusterAdvice {
+  const policies = sources.flatMap(policiesIn).flatMap((resource) => {
+    if (resource.kind === 'NetworkPolicy') return [resolveNetworkPolicy(resource)];
+    const resolved = resource.kind === 'GlobalNetworkPolicy' ? resolveGlobalPolicy(resource) : undefined;
+    return resolved !== undefined && 'policy' in resolved ? [resolved] : [];
+  });
+  const overtaken = overtakenDenials(policies);
+  return ({ id }) =>
+    overtaken
+      .filter(({ policy }) => policy === id)
+      .map((each) => ({ path: 'order', message: describeOvertaken(each) }));
 }
 
 /** Returns the policies that can be used; others are reported when the file is checked. */

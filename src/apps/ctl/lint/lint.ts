@@ -6,8 +6,7 @@ import { withPolicyState } from '../policy/read-policy-state.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 import { type Repaired, repair } from './fix.ts';
-import { adviseWith, type ClusterAdvice } from './lint-in-cluster.ts';
-import { NO_CLUSTER } from './lint-policy.ts';
+import { adviseAmong, adviseWith, type ClusterAdvice } from './lint-in-cluster.ts';
 import { lintSource } from './lint-source.ts';
 import { meaningOf, showsToBeOurs } from './recognize.ts';
 import type { RemarkSeverity } from '../../../config/remark.ts';
@@ -43,7 +42,7 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
   const objects = sources.filter((source) => meaningOf(source) === 'objects');
   const advise = cluster
     ? await withPolicyState(context, async (state) => Promise.resolve(adviseWith(state, objects)))
-    : NO_CLUSTER;
+    : adviseAmong(objects);
   const results: Repaired[] = [];
   for (const source of sources) {
     await nextTurn();
