@@ -71,7 +71,9 @@ describe('netplugctl doctor', () => {
     const { status, out } = await run('--cluster', { openStore });
     expect(status).toBe(1);
     expect(out).toContain('datastore/unusable');
-    expect(out).toContain('left out: versions, controllers, policies, pools, addresses, ipam (the datastore cannot be used)');
+    expect(out).toContain(
+      'left out: versions, controllers, policies, pools, addresses, ipam (the datastore cannot be used)',
+    );
   });
 
   it('reports a finding for an area whose facts are unavailable', async () => {
