@@ -309,11 +309,41 @@ describe('a certain address', () => {
     expect(await ipam.addresses('c2', { ip: '10.0.0.66', node: 'n2' })).toEqual(['10.0.0.66']);
     await expect(ipam.assign('c3', { ip: '10.0.0.1', node: 'n2' })).rejects.toMatchObject({
       code: 'ipam/exhausted',
-      message: 'Cannot assign 10.0.0.1: its block 10.0.0.0/24 would overlap block 10.0.0.64/26 of node "n1"',
+      message: 'Cannot assign 10.0.0.1: its block 10.0.0.0/24 would overlap block 10.0.0.64/26 of no node',
     });
     await ipam.assign('c4', { node: 'n3' });
     expect(ipam.database.state().blocks.size).toBe(1);
   });
+
+  it.each([true, false])(
+    'leaves the rest of its block to other nodes with strictAffinity %s',
+    async (strictAffinity) => {
+      const ipam = await IpamBench.with(
+        poolOf('v4', '10.0.0.0/24'),
+        poolOf('v6', 'fd00::/120'),
+        ipamConfigurationOf({ strictAffinity }),
+      );
+      for (const at of [0, 1, 2, 3]) {
+        await ipam.assign(`four-${String(at)}`, { ip: `10.0.0.${String(64 * at + 1)}`, node: 'n1' });
+        await ipam.assign(`six-${String(at)}`, {
+          ip: `fd00::${(64 * at + 1).toString(16)}`,
+          node: 'n1',
+          families: '6',
+        });
+      }
+      const owners = async (): Promise<readonly (string | undefined)[]> =>
+        (await ipam.ports().store.listBlocks(ipam.signal)).blocks.map(({ value }) => value.node);
+      expect(await owners()).toEqual(Array.from({ length: 8 }, () => undefined));
+      const [shop] = await ipam.assign('shop', { node: 'n2', families: '46' });
+      expect(shop?.isNew).toBe(true);
+      expect((await owners()).filter((owner) => owner === 'n2')).toHaveLength(2);
+      // The holder of an explicit address keeps it in a block of another node, also when it is replaced.
+      expect(await ipam.addresses('four-0', { ip: '10.0.0.1', node: 'n1' })).toEqual(['10.0.0.1']);
+      for (const at of [0, 1, 2, 3]) await ipam.release(`four-${String(at)}`, 'n1');
+      for (const at of [0, 1, 2, 3]) await ipam.release(`six-${String(at)}`, 'n1');
+      expect(await owners()).toEqual(['n2', 'n2']);
+    },
+  );
 
   it('is refused under strict affinity when it is in a block of another node', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'), ipamConfigurationOf({ strictAffinity: true }));

@@ -78,22 +78,28 @@ export type AssignPlan =
 class PlannedBlock extends BlockDraft {
   readonly stored: Stored<IpBlock> | undefined;
   readonly pool: Pool | undefined;
+  /** The owner with which a new block is created. */
+  readonly owner: NodeName | undefined;
 
-  constructor(block: IpBlock, { stored, pool }: { readonly stored?: Stored<IpBlock>; readonly pool?: Pool }) {
+  constructor(
+    block: IpBlock,
+    from: { readonly stored: Stored<IpBlock> } | { readonly pool: Pool; readonly owner: NodeName | undefined },
+  ) {
     super(block);
-    this.stored = stored;
-    this.pool = pool;
+    this.stored = 'stored' in from ? from.stored : undefined;
+    this.pool = 'pool' in from ? from.pool : undefined;
+    this.owner = 'owner' in from ? from.owner : undefined;
   }
 }
 
 /**
  * Plans every requested address together. For each one, the first that applies:
  * 1. the address that the attachment already holds;
- * 2. the specific address that was requested;
+ * 2. the specific address that was requested, in a new block without an owner unless there is one;
  * 3. the next free address of a block that the node owns;
  * 4. an address of a new block;
- * 5. in the blocks of other nodes that were read so far (borrowed ones first, then 256 at a time): an empty block, whose
- *    ownership moves to this node;
+ * 5. in the blocks of other nodes that were read so far (borrowed ones first, then 256 at a time): an empty block or one
+ *    without an owner, whose ownership moves to this node;
  * 6. without strict affinity, in the same blocks: an address of the block with the most free addresses, in pool order;
  * 7. without strict affinity, an address that another node has pre-allocated, requested from its agent.
  * An empty block in a later batch is not used when an earlier batch has a free address.
@@ -111,7 +117,7 @@ export function planAssign(input: PlanInput, node: NodeName, requests: readonly 
     if ('kind' in step) return step;
     assigned.push(step);
   }
-  return { kind: 'ready', assigned, changes: [...blocks.values()].flatMap((planned) => changesOf(planned, node)) };
+  return { kind: 'ready', assigned, changes: [...blocks.values()].flatMap((planned) => changesOf(planned)) };
 }
 
 interface PlanState {
@@ -173,13 +179,16 @@ function planExact(state: PlanState, request: AddressRequest, address: Address):
     );
     if (blocksAroundAddress.length > 0) return { kind: 'need-blocks', cidrs: blocksAroundAddress };
     assertClaimable(state, { request, address, cidr, claims: input.claims });
-    return assignOrdinal(addBlock(state, cidr, pool), ordinalOf(cidr, address), { request, pool });
+    // Owned by no node, so that the address takes no other one from the rest of the cluster.
+    const added = addBlock(state, { cidr, pool, owner: undefined });
+    return assignOrdinal(added, ordinalOf(cidr, address), { request, pool });
   }
   const holder = holderOf(planned.block, address);
   if (holder !== undefined && !isPredecessor(holder, request.allocation)) {
     throw addressTakenError({ address, askedBy: request.askedBy }, holder);
   }
-  if (input.view.config.strictAffinity && planned.block.node !== node)
+  const isElsewhere = planned.block.node !== undefined && planned.block.node !== node;
+  if (input.view.config.strictAffinity && isElsewhere && holder === undefined)
     throw strictAffinityError(address, planned.block);
   const ordinal = ordinalOf(planned.block.cidr, address);
   // Only a view without an agent shows pre-allocated addresses as taken.
@@ -238,8 +247,16 @@ function claimsNeeded({ requests, input }: PlanState): readonly Cidr[] {
 /** Reports whether the node may claim no more blocks of the family. A limit of 0 means no limit. */
 function isAtLimit({ input, node, blocks }: PlanState, family: Family): boolean {
   const limit = input.view.config.maxBlocksPerNode;
-  const own = [...blocks.values()].filter(({ block }) => block.node === node && block.cidr.base.family === family);
-  return limit > 0 && own.length >= limit;
+  if (limit === 0) return false;
+  const counted = [...blocks.values()].filter(
+    ({ block }) => block.cidr.base.family === family && (block.node === node || isOnlyOf(block, node)),
+  );
+  return counted.length >= limit;
+}
+
+/** Reports whether the block has no owner, and only addresses that the node holds. */
+function isOnlyOf({ node: owner, slots }: IpBlock, node: NodeName): boolean {
+  return owner === undefined && slots.size > 0 && [...slots.values()].every((held) => held.node === node);
 }
 
 /** Checks that the node may claim the block of a requested address. @throws ipam/exhausted */
@@ -277,7 +294,8 @@ function planNewBlock(
   for (const pool of request.selection.eligible) {
     for (const cidr of freeCidrs(pool, { isClaimed, reserved: state.reserved, node: state.node })) {
       const [ordinal] = freeOrdinals(emptyBlock(cidr, state.node), state.reserved);
-      if (ordinal !== undefined) return assignOrdinal(addBlock(state, cidr, pool), ordinal, { request, pool });
+      if (ordinal !== undefined)
+        return assignOrdinal(addBlock(state, { cidr, pool, owner: state.node }), ordinal, { request, pool });
     }
   }
   return undefined;
@@ -295,10 +313,13 @@ function planFromOtherNodes(
   const { input, node } = state;
   const { eligible } = request.selection;
   const candidates = eligible.flatMap((pool) => otherBlocksWithFreeAddress(state, pool));
-  const empty = atLimit ? undefined : candidates.find(({ planned }) => isIdle(planned.block));
-  const chosen = empty ?? (input.view.config.strictAffinity ? undefined : candidates[0]);
+  const claimable =
+    candidates.find(({ planned }) => isIdle(planned.block)) ??
+    candidates.find(({ planned }) => planned.block.node === undefined);
+  const taken = atLimit ? undefined : claimable;
+  const chosen = taken ?? (input.view.config.strictAffinity ? undefined : candidates[0]);
   if (chosen !== undefined) {
-    if (chosen === empty) takeOver(chosen.planned, node);
+    if (chosen === taken) takeOver(chosen.planned, node);
     return assignOrdinal(chosen.planned, chosen.ordinal, { request, pool: chosen.pool });
   }
   const inPools = claims.filter(({ cidr }) => eligible.some((pool) => cidrContains(pool.cidr, cidr)));
@@ -353,8 +374,11 @@ function otherBlocksWithFreeAddress(
     });
 }
 
-function addBlock({ blocks, node }: PlanState, cidr: Cidr, pool: Pool): PlannedBlock {
-  const planned = new PlannedBlock(emptyBlock(cidr, node), { pool });
+function addBlock(
+  { blocks }: PlanState,
+  { cidr, pool, owner }: { readonly cidr: Cidr; readonly pool: Pool; readonly owner: NodeName | undefined },
+): PlannedBlock {
+  const planned = new PlannedBlock(emptyBlock(cidr, owner), { pool, owner });
   blocks.set(formatCidr(cidr), planned);
   return planned;
 }
@@ -375,11 +399,11 @@ function takeOver(planned: PlannedBlock, node: NodeName): void {
   planned.apply([{ kind: 'change-owner', block, from, to: node }]);
 }
 
-function changesOf(planned: PlannedBlock, node: NodeName): Change[] {
+function changesOf(planned: PlannedBlock): Change[] {
   const { stored, pool, operations } = planned;
   if (stored !== undefined)
     return operations.length === 0 ? [] : [{ kind: 'update-block', before: stored, operations }];
-  const block = emptyBlock(planned.block.cidr, node);
+  const block = emptyBlock(planned.block.cidr, planned.owner);
   return pool === undefined ? [] : [{ kind: 'create-block', block, pool: pool.stored, operations }];
 }
 

@@ -53,7 +53,10 @@ export type ChosenBy = (typeof CHOSEN_BY)[number];
  */
 export interface IpBlock {
   readonly cidr: Cidr;
-  /** The owner; undefined when the node was removed while other nodes hold addresses of the block. */
+  /**
+   * The owner; undefined for a block that was made for an address asked for explicitly, and when the node was removed while
+   * other nodes hold addresses of the block. Any node that needs addresses may become the owner.
+   */
   readonly node: NodeName | undefined;
   readonly slots: ReadonlyMap<number, Allocation>;
   /** Ids of pre-allocated addresses by ordinal: `<run of the agent>#<number>`. An id is never reused. */
@@ -64,7 +67,7 @@ export interface IpBlock {
 }
 
 /** Returns a block in which every address is free. */
-export function emptyBlock(cidr: Cidr, node: NodeName): IpBlock {
+export function emptyBlock(cidr: Cidr, node: NodeName | undefined): IpBlock {
   return {
     cidr,
     node,

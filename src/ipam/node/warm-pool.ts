@@ -69,7 +69,10 @@ export class WarmPool {
     const { cache, clock } = this.#ports;
     for (const slot of slots) {
       if (slot.kind !== 'take') continue;
-      const pool = cache.poolOf(formatCidr(slot.block), slot.block);
+      const key = formatCidr(slot.block);
+      // An address that was asked for explicitly says nothing about the next pods.
+      if (cache.blocks.get(key)?.value.node === undefined) continue;
+      const pool = cache.poolOf(key, slot.block);
       if (pool !== undefined) this.#demand.record(pool.name, clock.monotonic());
     }
   }

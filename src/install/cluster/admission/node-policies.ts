@@ -132,7 +132,8 @@ export const NODE_POLICIES: readonly AdmissionPolicy[] = [
         expression: cel`
           request.operation != 'UPDATE' || (variables.now.cidr == variables.before.cidr &&
           (variables.ownerNow == variables.ownerBefore || variables.ownerBefore == variables.node ||
-          (variables.ownerNow == variables.node && variables.slotsBefore.size() + variables.preallocatedBefore.size() == 0)))`,
+          (variables.ownerNow == variables.node && (variables.ownerBefore == '' ||
+          variables.slotsBefore.size() + variables.preallocatedBefore.size() == 0))))`,
         messageExpression: `'the block is owned by node "' + variables.ownerBefore + '", which holds or has pre-allocated addresses of it'`,
       },
       {
