@@ -102,7 +102,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     proxy.cut();
     await straight.deleteResource({ kind: 'IPPool', name: 'gone' }, never);
     await straight.createResource(poolOf('new', '10.2.0.0/24'), never);
-    await straight.updateResource(poolOf('other', '10.3.0.0/24'), never);
+    await straight.updateResource(poolOf('other', '10.1.0.0/24', { disabled: true }), never);
     await server.call('DELETE', `${NETPLUG_NODES}/n2`);
     await write((block) => takeSlot(block, 0, holder('mine')));
     await write((block) => ({ ...block, node: b }));
@@ -110,7 +110,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     await follower.sees(5);
     // What was refused and listed again is watched again.
     await follower.reaches(() => refused.size === 6);
-    await straight.updateResource(poolOf('same', '10.4.0.0/24'), never);
+    await straight.updateResource(poolOf('same', '10.1.0.0/24', { disabled: true }), never);
     await follower.sees(6);
     expect(follower.lines.slice(0, 5).sort()).toEqual([
       'IPPool/gone gone',
@@ -137,7 +137,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     proxy.cut();
     await straight.deleteResource({ kind: 'IPPool', name: 'gone' }, never);
     await straight.createResource(poolOf('new', '10.2.0.0/24'), never);
-    await straight.updateResource(poolOf('other', '10.3.0.0/24'), never);
+    await straight.updateResource(poolOf('other', '10.1.0.0/24', { disabled: true }), never);
     expect(follower.lines).toEqual([]);
     go();
     expect([...(await follower.sees(3))].sort()).toEqual([

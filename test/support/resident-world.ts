@@ -3,7 +3,7 @@ import { fstatSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { type Log, silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { MemoryDatabase, UNREADABLE } from '../../src/datastore/memory/memory-database.ts';
@@ -102,11 +102,21 @@ export interface ResidentOptions {
   readonly host?: Host;
   readonly datastore?: DatastoreId;
   readonly log?: Log;
+  readonly clock?: Clock;
 }
 
 export async function residentOn(
   world: World,
-  { inner = world.store(), name = 'n1', warmPoolFloor = 4, of, host, datastore, log }: ResidentOptions = {},
+  {
+    inner = world.store(),
+    name = 'n1',
+    warmPoolFloor = 4,
+    of,
+    host,
+    datastore,
+    log,
+    clock = systemClock,
+  }: ResidentOptions = {},
 ): Promise<Resident> {
   const { signal } = new AbortController();
   const folder = of?.folder ?? (await mkdtemp(join(tmpdir(), 'netplug-resident-')));
@@ -115,7 +125,7 @@ export async function residentOn(
   const node = new ResidentNode(
     inner,
     {
-      clock: systemClock,
+      clock,
       random: systemRandom,
       log: log ?? silentLog,
       host: host ?? { machine: name, boot: 'one' },

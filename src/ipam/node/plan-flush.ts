@@ -1,5 +1,5 @@
 import { type Change, endpointBefore, type Stored } from '../../datastore/allocation-store.ts';
-import { type IpBlock, SLOTS_PER_WRITE } from '../../model/ip-block.ts';
+import { type IpBlock, isIdle, SLOTS_PER_WRITE } from '../../model/ip-block.ts';
 import { applyOperations, BlockDraft, insistOn, type SlotOperation } from '../../model/slot-operation.ts';
 import { endpointKey, isSameSpec, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
@@ -145,9 +145,11 @@ function blockChanges(
   drafts: ReadonlyMap<string, BlockDraft>,
   returned: ReadonlySet<string>,
 ): Change[] {
-  return [...drafts].flatMap(([key, { operations }]): Change[] => {
+  return [...drafts].flatMap(([key, { block, operations }]): Change[] => {
     const before = known.get(key);
     if (before === undefined || operations.length === 0) return [];
+    // A block without an owner goes with its last address.
+    if (block.node === undefined && isIdle(block)) return [{ kind: 'delete-block', before }];
     const ids = operations.flatMap((each) => (each.kind === 'take' ? each.allocation.id : []));
     const kept = new Set(ids.filter((id) => returned.has(id)));
     return [{ kind: 'update-block', before, operations, ...(kept.size === 0 ? {} : { returned: kept }) }];

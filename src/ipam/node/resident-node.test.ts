@@ -56,6 +56,23 @@ describe('a resident node', () => {
     await until(() => world.held().length === 2, 'both are written');
   });
 
+  it('holds a requested address of a new block without owning the block, which goes with its last address', async () => {
+    world = await worldWith('10.0.0.0/24', 26, true);
+    const agent = await residentOn(world, { warmPoolFloor: 4 });
+    const asked = ['10.0.0.1', '10.0.0.65', '10.0.0.129', '10.0.0.193'];
+    for (const ip of asked) expect(await agent.add(ip, ip)).toEqual([ip]);
+    await until(() => world.held().length === asked.length, 'all are written');
+    expect(world.blocks().map(({ node, preallocated }) => [node, preallocated.size])).toEqual(
+      asked.map(() => [undefined, 0]),
+    );
+    const other = await residentOn(world, { name: 'n2', warmPoolFloor: 0 });
+    expect(await other.add('shop')).toHaveLength(1);
+    expect(world.blocks().filter(({ node }) => node === 'n2')).toHaveLength(1);
+    for (const ip of asked) await agent.remove(ip);
+    await until(() => world.held().length === 1, 'all are released');
+    await until(() => world.blocks().length === 1, 'only the block of the other node is left');
+  });
+
   it('makes one write of many ADDs at once', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world, { warmPoolFloor: 0 });

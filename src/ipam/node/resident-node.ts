@@ -140,7 +140,7 @@ export class ResidentNode {
         otherRuns: this.#otherRuns,
         graceMs: () => this.#assertion.graceMs(),
         triggerNow: () => this.#writeBehind?.triggerNow(),
-        claim: async (create, signal) => this.#writeBehind?.write({ slots: [], endpoints: [] }, [create], signal),
+        write: async (change, signal) => this.#writeBehind?.write({ slots: [], endpoints: [] }, [change], signal),
       },
       options,
     );
@@ -394,5 +394,6 @@ export class ResidentNode {
   #check(): void {
     if (!this.#isWatchDown) void this.#otherRuns.recoverEnded(this.#stop.signal);
     if (this.#warmPool.hasAged()) this.#writeBehind?.trigger();
+    if (!this.#isWatchDown && !this.#isUnreachable) void this.#warmPool.returnIdle();
   }
 }

@@ -2,7 +2,12 @@ import { never } from '../../base/errors.ts';
 import type { Change } from '../../datastore/allocation-store.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
-import { applyOperations, type HolderOperation, isHolderOperation } from '../../model/slot-operation.ts';
+import {
+  applyOperations,
+  freeOperations,
+  type HolderOperation,
+  isHolderOperation,
+} from '../../model/slot-operation.ts';
 import { endpointIdOf } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { EndpointChange, Entry } from './entry.ts';
@@ -77,7 +82,18 @@ function ownChange(change: Change, { node, preallocated, view }: Decision): OwnC
         ? undefined
         : fitted(block, operations, preallocated);
     }
-    case 'delete-block':
+    case 'delete-block': {
+      // A release of the last addresses of a block without an owner: written later, as other releases are.
+      const { value } = change.before;
+      const block = view.block(formatCidr(value.cidr));
+      return block === undefined || value.node !== undefined
+        ? undefined
+        : fitted(
+            block,
+            freeOperations(value, () => true),
+            preallocated,
+          );
+    }
     case 'delete-pool':
       return undefined;
     default:

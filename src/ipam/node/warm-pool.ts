@@ -1,7 +1,8 @@
+import { reasonOf } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import type { AllocationStore, Change } from '../../datastore/allocation-store.ts';
-import type { IpBlock } from '../../model/ip-block.ts';
+import { type IpBlock, isIdle } from '../../model/ip-block.ts';
 import type { SlotOperation } from '../../model/slot-operation.ts';
 import type { NodeName } from '../../model/names.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
@@ -15,6 +16,9 @@ import { type PreallocatedAddresses, runOf } from './preallocated.ts';
 import { fittingBlocks } from './plan-flush.ts';
 import { planWarmPool } from './plan-warm-pool.ts';
 
+/** Time for which a block must be empty before the node gives it back. */
+const IDLE_MS = 60_000;
+const RETURN_MS = 10_000;
 /** Time for which a pool pre-allocates no addresses after another node had to request one. */
 const YIELD_MS = 10_000;
 
@@ -30,8 +34,8 @@ export interface WarmPoolPorts {
   readonly graceMs: () => number;
   /** Requests another flush at once. */
   readonly triggerNow: () => void;
-  /** Writes the creation of a block. */
-  readonly claim: (create: Change, signal: AbortSignal) => Promise<unknown>;
+  /** Writes the creation or deletion of a block. */
+  readonly write: (change: Change, signal: AbortSignal) => Promise<unknown>;
 }
 
 /** Sizes the warm pool of every pool of the node: pre-allocated addresses that pods get without the datastore. */
@@ -43,6 +47,8 @@ export class WarmPool {
   /** When another node last requested an address, by pool. */
   readonly #requested = new Map<string, number>();
   #fingerprint = '';
+  /** Since when own blocks have been empty, by block. */
+  #idleSince: ReadonlyMap<string, number> = new Map();
   #isClosing = false;
 
   constructor(
@@ -56,7 +62,6 @@ export class WarmPool {
       ...ports,
       node,
       recent: (pool) => this.#demand.recent(pool, ports.clock.monotonic()),
-      write: ports.claim,
     });
   }
 
@@ -126,6 +131,29 @@ export class WarmPool {
     preallocated.keep(after.values());
     if (mayPreallocate) void this.#claims.claimAhead([...after.values()]);
     return changed.flatMap(([key]) => planned.get(key)?.operations ?? []);
+  }
+
+  /** Gives back blocks that are empty and of a pool from which the node needs no addresses, or of none. Never rejects. */
+  async returnIdle(): Promise<void> {
+    const { clock, cache, view, graceMs, log } = this.#ports;
+    if (this.#isClosing || cache.isLocked || graceMs() > 0) return;
+    const nowMs = clock.monotonic();
+    const own = view.ownBlocks();
+    const targets = this.#demand.targets(cache.pools, { own: [...own.values()], node: this.#node, nowMs });
+    const idle = [...own].filter(
+      ([key, block]) => isIdle(block) && !targets.has(cache.poolOf(key, block.cidr)?.name ?? ''),
+    );
+    this.#idleSince = new Map(idle.map(([key]) => [key, this.#idleSince.get(key) ?? nowMs]));
+    for (const [key, sinceMs] of this.#idleSince) {
+      const before = cache.blocks.get(key);
+      if (nowMs - sinceMs < IDLE_MS || before === undefined || !isIdle(before.value)) continue;
+      try {
+        await this.#ports.write({ kind: 'delete-block', before }, AbortSignal.timeout(RETURN_MS));
+      } catch (cause) {
+        log.warning('empty block not given back', { block: key, reason: reasonOf(cause) });
+        return;
+      }
+    }
   }
 
   #endedRuns(own: Iterable<IpBlock>): ReadonlySet<string> {

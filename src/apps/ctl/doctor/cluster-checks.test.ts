@@ -161,6 +161,14 @@ describe('doctor checks of pools', () => {
     'no-way-out': { pools: [v6, poolOf('blue', '10.0.0.0/16', { vxlanMode: 'Always' })] },
   });
 
+  it('name a pool in the network of a node, also without the address of a node', () => {
+    const nodes = [{ ...nodeOf('n1'), spec: { bgp: { ipv4Address: '192.0.2.1/24' } } }];
+    const pools = [...RECORDS.pools, poolOf('lan', '192.0.2.128/25')];
+    expect(judgeAll(POOL_CHECKS, { ...RECORDS, pools, nodes }).map(({ id, found }) => [id, found])).toEqual([
+      ['pools/node-inside', '192.0.2.1/24 of node "n1" overlaps pool "lan" 192.0.2.128/25'],
+    ]);
+  });
+
   it('ignore disabled pools without addresses, and clusters without nodes', () => {
     expect(judgeAll(POOL_CHECKS, { ...RECORDS, pools: [...RECORDS.pools, disabled], nodes: [] })).toEqual([]);
   });

@@ -86,14 +86,16 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
   {
     id: 'pools/node-inside',
     severity: 'error',
-    expected: 'node addresses outside all pools',
+    expected: 'addresses and networks of nodes outside all pools',
     remedy: 'Use another range for pods, or reserve those addresses with an IPReservation',
     judge: ({ pools, nodes }) =>
       nodes.flatMap((node) =>
         ownAddresses(node).flatMap((text) => {
           const around = pools.find(({ spec }) => rangesOverlap(spec.cidr, text));
           if (around === undefined) return [];
-          return [`${text} of node "${node.metadata.name}" is in pool "${around.metadata.name}" ${around.spec.cidr}`];
+          return [
+            `${text} of node "${node.metadata.name}" overlaps pool "${around.metadata.name}" ${around.spec.cidr}`,
+          ];
         }),
       ),
   },
@@ -137,5 +139,7 @@ function ownAddresses({ spec }: Node): readonly string[] {
   const { ipv4Address, ipv6Address } = spec.bgp ?? {};
   const routed = [ipv4Address, ipv6Address].filter((text) => text !== undefined);
   const shown = (spec.addresses ?? []).map(({ address }) => address);
-  return [...new Set([...routed, ...shown].map((text) => text.split('/')[0] ?? text))];
+  // With the network that the node has published, in which a pool is as harmful.
+  const isRouted = (text: string): boolean => routed.some((own) => own.split('/')[0] === text);
+  return [...new Set([...routed, ...shown.filter((text) => !isRouted(text))])];
 }

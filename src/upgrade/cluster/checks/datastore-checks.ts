@@ -121,7 +121,7 @@ export const RECORD_CHECKS: readonly Check<HazardFacts>[] = [
             .filter(({ addresses }) => addresses.some((address) => rangesOverlap(cidr, address)))
             .map((node) => `IPPool ${name} contains Node ${node.name}`);
         }),
-        'pools contain addresses of nodes: agents of the target route these into tunnels',
+        'pools contain addresses of nodes: agents of the target assign nothing from them, and route no block of theirs over a network of a node',
       ),
   },
   {

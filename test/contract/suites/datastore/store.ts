@@ -283,7 +283,8 @@ export function storeContract(
 
       it('deletes a pool only at the version that was read', async () => {
         const before = await storedPool();
-        await store.updateResource(pool('blue', '10.9.0.0/16'), never);
+        const { spec, ...written } = pool('blue');
+        await store.updateResource({ ...written, spec: { ...spec, disabled: true } }, never);
         expect(await store.commit([{ kind: 'delete-pool', before }], never)).toBe('conflict');
         const [now] = (await view(a)).pools;
         if (now === undefined) throw new Error('the pool is gone');
@@ -436,9 +437,13 @@ export function storeContract(
 
       it('replaced by many writers without a version end as one of these writes', async () => {
         await store.createResource(pool('blue'), never);
-        const cidrs = ['10.1.0.0/16', '10.2.0.0/16', '10.3.0.0/16'];
-        await Promise.all(cidrs.map(async (cidr) => store.updateResource(pool('blue', cidr), never)));
-        expect(cidrs).toContain((await store.findResource({ kind: 'IPPool', name: 'blue' }, never))?.spec.cidr);
+        const { spec, ...written } = pool('blue');
+        const selectors = ["rack == '1'", "rack == '2'", "rack == '3'"];
+        const write = async (nodeSelector: string): Promise<unknown> =>
+          store.updateResource({ ...written, spec: { ...spec, nodeSelector } }, never);
+        await Promise.all(selectors.map(write));
+        const { nodeSelector } = (await store.findResource({ kind: 'IPPool', name: 'blue' }, never))?.spec ?? {};
+        expect(selectors).toContain(nodeSelector);
       });
 
       it('record one ID and the newest release of the cluster when many agents start at the same time', async () => {
