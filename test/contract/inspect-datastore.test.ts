@@ -63,7 +63,7 @@ describe('a look at the API of the orchestrator', () => {
 
     const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     const patch = [
-      { op: 'remove', path: '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/disabled' },
+      { op: 'remove', path: '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/natOutgoing' },
     ];
     const options = { body: patch, type: 'application/json-patch+json' };
     await server.call('PATCH', `${crds}/ippools.netplug.io`, options);

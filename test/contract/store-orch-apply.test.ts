@@ -63,57 +63,67 @@ describe('applying fields in the API of the orchestrator', () => {
   });
 
   it('leaves what others have written, and names each field that both want', async () => {
-    await apply(written({ cidr: '10.0.0.0/16', disabled: true }, { labels: { rack: 'r1' } }), { manager: 'the team' });
+    await apply(
+      written({ cidr: '10.0.0.0/16', disabled: true, nodeSelector: 'zone == "a"' }, { labels: { rack: 'r1' } }),
+      { manager: 'the team' },
+    );
     await apply(written({ cidr: '10.0.0.0/16', natOutgoing: true }));
     expect((await blue()).spec).toMatchObject({ cidr: '10.0.0.0/16', disabled: true, natOutgoing: true });
-    const wish = written({ cidr: '10.1.0.0/16', disabled: false }, { labels: { rack: 'r2' } });
+    const wish = written(
+      { cidr: '10.0.0.0/16', disabled: false, nodeSelector: 'zone == "b"' },
+      { labels: { rack: 'r2' } },
+    );
     const { message, facts } = await expectCode('resource/field-conflict', apply(wish));
     expect(message).toMatch(/^Cannot apply IPPool "blue": other managers own some of its fields: /);
-    for (const field of ['spec.cidr', 'spec.disabled', 'metadata.labels.rack']) {
+    for (const field of ['spec.nodeSelector', 'spec.disabled', 'metadata.labels.rack']) {
       expect(message).toContain(`${field} ("the team")`);
     }
     expect(facts).toMatchObject({ kind: 'IPPool', name: 'blue', owners: ['the team', 'the team', 'the team'] });
-    expect((await blue()).spec.cidr).toBe('10.0.0.0/16');
+    expect((await blue()).spec.nodeSelector).toBe('zone == "a"');
     await apply(wish, { force: true });
     expect(await blue()).toMatchObject({
       metadata: { labels: { rack: 'r2' } },
-      spec: { cidr: '10.1.0.0/16', disabled: false },
+      spec: { nodeSelector: 'zone == "b"', disabled: false },
     });
-    await expectCode('resource/field-conflict', apply(written({ cidr: '10.0.0.0/16' }), { manager: 'the team' }));
+    await expectCode(
+      'resource/field-conflict',
+      apply(written({ cidr: '10.0.0.0/16', nodeSelector: 'zone == "a"' }), { manager: 'the team' }),
+    );
   });
 
   it('takes over what the same manager has created or updated, and nothing of others with it', async () => {
     const made = await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'dry-run' });
     await store.createResource(made, never);
     expect(await managers()).toEqual(['netplugctl Update']);
-    await apply(written({ cidr: '10.2.0.0/16' }));
-    expect((await blue()).spec).toMatchObject({ cidr: '10.2.0.0/16', natOutgoing: false });
+    await apply(written({ cidr: '10.0.0.0/16', nodeSelector: 'zone == "a"' }));
+    expect((await blue()).spec).toMatchObject({ nodeSelector: 'zone == "a"', natOutgoing: false });
     await server.kubectl('patch', 'ippool', 'blue', '--type=merge', '--patch={"spec":{"disabled":true}}');
     const { facts } = await expectCode(
       'resource/field-conflict',
-      apply(written({ cidr: '10.3.0.0/16', disabled: false })),
+      apply(written({ cidr: '10.0.0.0/16', nodeSelector: 'zone == "b"', disabled: false })),
     );
     expect(facts).toMatchObject({ fields: ['spec.disabled'], owners: ['kubectl-patch'] });
-    expect((await blue()).spec).toMatchObject({ cidr: '10.2.0.0/16', disabled: true });
+    expect((await blue()).spec).toMatchObject({ nodeSelector: 'zone == "a"', disabled: true });
   });
 
   it('reports in a dry run what an apply would write or what refuses it, and changes nothing', async () => {
     const shown = await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'dry-run' });
     expect(shown.spec).toMatchObject({ cidr: '10.0.0.0/16' });
     await server.call('GET', BLUE, { besides: [404] }).then(({ code }: Json) => expect(code).toBe(404));
-    await apply(written({ cidr: '10.0.0.0/16' }), { manager: 'the team' });
+    await apply(written({ cidr: '10.0.0.0/16', natOutgoing: true }), { manager: 'the team' });
     const before = await blue();
-    await expectCode('resource/field-conflict', apply(written({ cidr: '10.1.0.0/16' }), { mode: 'dry-run' }));
-    await apply(written({ cidr: '10.1.0.0/16' }), { mode: 'dry-run', force: true });
+    const wish = written({ cidr: '10.0.0.0/16', natOutgoing: false });
+    await expectCode('resource/field-conflict', apply(wish, { mode: 'dry-run' }));
+    await apply(wish, { mode: 'dry-run', force: true });
     expect(await blue()).toEqual(before);
   });
 
   it('insists on a version that the file names', async () => {
     const { metadata } = await apply(written({ cidr: '10.0.0.0/16' }));
     const at = { resourceVersion: metadata.resourceVersion };
-    await apply(written({ cidr: '10.1.0.0/16' }, at));
-    await expectCode('resource/changed', apply(written({ cidr: '10.2.0.0/16' }, at)));
-    expect((await blue()).spec.cidr).toBe('10.1.0.0/16');
+    await apply(written({ cidr: '10.0.0.0/16', natOutgoing: true }, at));
+    await expectCode('resource/changed', apply(written({ cidr: '10.0.0.0/16', disabled: true }, at)));
+    expect((await blue()).spec).toMatchObject({ natOutgoing: true });
   });
 
   it('says what the API itself finds wrong, and of nodes whose they are', async () => {
@@ -150,8 +160,8 @@ describe('applying fields in the API of the orchestrator', () => {
 
   it('takes over what the same manager has created at the same moment', async () => {
     await store.createResource(await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'dry-run' }), never);
-    const cidrs = Array.from({ length: 4 }, (_, index) => `10.${String(index + 1)}.0.0/16`);
-    await Promise.all(cidrs.map(async (cidr) => apply(written({ cidr }))));
-    expect(cidrs).toContain((await blue()).spec.cidr);
+    const selectors = Array.from({ length: 4 }, (_, index) => `zone == "${String(index + 1)}"`);
+    await Promise.all(selectors.map(async (nodeSelector) => apply(written({ cidr: '10.0.0.0/16', nodeSelector }))));
+    expect(selectors).toContain((await blue()).spec.nodeSelector);
   });
 });
