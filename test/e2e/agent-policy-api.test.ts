@@ -86,12 +86,14 @@ it('enforces policies of Kubernetes from the first pod on, and follows labels of
   await server.call('PATCH', '/api/v1/namespaces/guests', { type: MERGE, body: labels });
   await becomesReachable(guest, web, true);
 
-  // A pod that has finished is no peer any more.
+  // A pod that has finished stays a peer as long as it has its address, with the labels that it had last.
   await server.call('PATCH', `${pathOf('shop/client')}/status`, {
     type: MERGE,
     body: { status: { phase: 'Succeeded' } },
   });
-  await becomesReachable(client, web, false);
+  await server.call('PATCH', pathOf('shop/other'), { type: MERGE, body: { metadata: { labels: { app: 'none' } } } });
+  await becomesReachable(other, web, false);
+  expect(await isReached(client, web)).toBe(true);
 });
 
 it('knows the interfaces of pods after a restart, without losing a packet, and stays enforced', async () => {
