@@ -80,10 +80,10 @@ export function followContract(parts: () => { readonly store: Store; readonly ot
       seen.push(records.flatMap(({ value }) => (value === undefined || !('spec' in value) ? [] : nodeOfRecord(value))));
       return seen.at(-1)?.length === 2;
     });
-    await expect.poll(() => seen.length).toBeGreaterThan(0);
+    // A list from the cache of a server may be a moment behind.
+    await expect.poll(() => seen.at(-1)).toEqual([a]);
     await bench.commit({ kind: 'put-endpoint', endpoint: bench.endpoint('f', { node: b }) });
     await following;
-    expect(seen[0]).toEqual([a]);
     expect(seen.at(-1)?.sort()).toEqual([a, b].sort());
     const addresses = [...cache.records()].map(({ value }) =>
       value !== undefined && 'kind' in value && value.kind === 'WorkloadEndpoint' ? value.spec.ipNetworks : [],
