@@ -75,6 +75,8 @@ describe('plan add on a node', () => {
     const pod = await node.pod();
     const ipam = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' };
     const conf = node.netconf({ ipam, mtu: 1400, container_settings: { allow_ip_forwarding: true } });
+    // The first ADD of a node makes it.
+    await node.exec('sh', '-c', 'umask 77; mkdir -p /var/lib/netplug; printf "%064d\\n" 7 > /var/lib/netplug/link-key');
     const before = await node.records();
     const said = await plan(conf, pod.path);
     expect(await node.records()).toEqual(before);
