@@ -69,8 +69,8 @@ export function serveCallIn({
       : callStore(nodes.get(datastore), async (phase, work) => call.stopwatch.time(phase, work));
   const attachments = new AttachmentFiles(attachmentFolder(own));
   const linkKey = linkKeyIn(stateDir(own));
-  // It is there before the first call, which `plan add` predicts. A call says what is wrong with it.
-  void linkKey().catch(() => undefined);
+  // It is there before the first call, which `plan add` predicts.
+  void linkKey();
   const netconfs = new DecodedNetconfs();
   const ignoredAnnotations = new IgnoredAnnotations(log);
   const serve: ServeCall = async ({ kind, env, stdin }, gone) => {

@@ -42,7 +42,7 @@ async function unlink(
 ): Promise<{ readonly name: string; readonly hadLink: boolean }> {
   const { pod, attachment } = call;
   // Without the key, the alias tells which link it is.
-  const named = hostLinkName(await linkKey().catch(() => undefined), pod, attachment);
+  const named = hostLinkName(await linkKey(), pod, attachment);
   const isRemoved = await kernel.remove(named, attachment);
   const other = isRemoved ? undefined : findLinkOf(kernel, attachment)?.name;
   const hadLink = isRemoved || (other !== undefined && (await kernel.remove(other, attachment)));

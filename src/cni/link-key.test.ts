@@ -31,9 +31,12 @@ describe('the key of the node', () => {
     expect(await linkKeyIn(folder)()).toBe(third);
   });
 
-  it('says which file cannot be used', async () => {
+  it('is one of each process where none can be kept', async () => {
     const file = join(folder, 'file');
     writeFileSync(file, '');
-    await expect(linkKeyIn(file)()).rejects.toMatchObject({ code: 'cni/record-failed' });
+    const [one, other] = [linkKeyIn(file), linkKeyIn(file)];
+    expect(await one()).toMatch(/^[0-9a-f]{64}$/);
+    expect(await one()).toBe(await one());
+    expect(await other()).not.toBe(await one());
   });
 });

@@ -193,7 +193,7 @@ describe('a cluster that moves from etcd to the API of the orchestrator', () => 
     expect(ran).toMatchObject({ status: 0, stdout: expect.stringMatching(/^imported and read back: /) as string });
     expect(await blocksIn(inOrch)).toEqual(await blocksIn(kv));
     for (const kind of MOVED) expect(await specsIn(inOrch, kind)).toEqual(await specsIn(kv, kind));
-    const [endpoint] = (await inOrch.listEndpoints(a, never)).endpoints;
+    const endpoint = (await inOrch.listEndpoints(a, never)).endpoints.find(({ value }) => value.spec.pod === 'web');
     expect(endpoint?.value.spec).toMatchObject({ pod: 'web', containerID: 'c1', ipNetworks: ['10.0.0.1/32'] });
     const { bgp, ...tunnels } = (await inOrch.findResource({ kind: 'Node', name: a }, never))?.spec ?? {};
     expect({ ...tunnels, ipv4Address: bgp?.ipv4Address }).toEqual(facts);
