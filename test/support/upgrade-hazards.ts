@@ -135,6 +135,40 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
       return async () => replace(binding);
     },
   },
+  'bindings/lose-rights': {
+    evidence: /team-of-the-network/,
+    seed: async ({ server }) => {
+      const role = installed().find(
+        ({ kind, metadata }) => kind === 'ClusterRole' && metadata.name === 'netplug-admin',
+      );
+      const more = { apiGroups: ['netplug.io'], resources: ['installations'], verbs: ['update'] };
+      const api = 'rbac.authorization.k8s.io';
+      const binding = {
+        apiVersion: `${api}/v1`,
+        kind: 'ClusterRoleBinding',
+        metadata: { name: 'team-of-the-network' },
+        roleRef: { apiGroup: api, kind: 'ClusterRole', name: 'netplug-admin' },
+        subjects: [{ apiGroup: api, kind: 'User', name: 'ann' }],
+      };
+      await server.apply([{ ...role, rules: [...role.rules, more] }, binding]);
+      return async () => {
+        await server.apply([role]);
+        await server.kubectl('delete', 'clusterrolebinding', 'team-of-the-network');
+      };
+    },
+  },
+  'admission/refused-pods': {
+    evidence: /^Pod default\/asking /,
+    seed: async ({ server }) => {
+      const annotations = { 'cni.netplug/floatingIPs': '["192.0.2.7"]' };
+      const spec = { containers: [{ name: 'c', image: 'c' }] };
+      await server.apply([
+        { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'asking', namespace: 'default', annotations }, spec },
+      ]);
+      return async () => void (await server.kubectl('delete', 'pod', 'asking', '--grace-period=0', '--force'));
+    },
+  },
+  'admission/agent-outside-pod': { cannot: 'every agent of this cluster is a pod; a unit test judges others' },
   'objects/fields-lost': {
     evidence: /^DaemonSet netplug-system\/netplug-node$/,
     seed: async (cluster) => {
