@@ -48,77 +48,72 @@ export function blockSchema(): StructuralSchema {
     },
     ...KEEPS_UNKNOWN,
   };
-  return {
-    type: 'object',
-    required: ['spec'],
+  return recordSchema({
+    required: ['format', 'cidr', 'slots', 'free'],
     properties: {
-      apiVersion: text,
-      kind: text,
-      metadata: { type: 'object' },
-      spec: {
+      format: { type: 'integer', description: 'Form of the record.' },
+      cidr: { ...text, format: 'cidr', description: 'Range of the block.' },
+      node: { ...text, minLength: 1, description: 'Node that owns the block.' },
+      slots: {
         type: 'object',
-        required: ['format', 'cidr', 'slots', 'free'],
-        properties: {
-          format: { type: 'integer', description: 'Form of the record.' },
-          cidr: { ...text, format: 'cidr', description: 'Range of the block.' },
-          node: { ...text, minLength: 1, description: 'Node that owns the block.' },
-          slots: {
-            type: 'object',
-            additionalProperties: allocation,
-            description: 'Holder of each address, by ordinal.',
-          },
-          preallocated: {
-            type: 'object',
-            additionalProperties: { ...text, minLength: 1 },
-            description: "Ordinals pre-allocated by the node's agent, with the id of each.",
-          },
-          requested: {
-            type: 'array',
-            items: { type: 'integer' },
-            description: 'Pre-allocated ordinals that another node has requested.',
-          },
-          free: {
-            ...text,
-            description: 'Free ordinals, next to assign first.',
-          },
-        },
-        ...KEEPS_UNKNOWN,
-        // Written whole: otherwise the API server tracks the manager of every field of every slot in managedFields, and
-        // sends that to every watch of metadata.
-        'x-kubernetes-map-type': 'atomic',
+        additionalProperties: allocation,
+        description: 'Holder of each address, by ordinal.',
+      },
+      preallocated: {
+        type: 'object',
+        additionalProperties: { ...text, minLength: 1 },
+        description: "Ordinals pre-allocated by the node's agent, with the id of each.",
+      },
+      requested: {
+        type: 'array',
+        items: { type: 'integer' },
+        description: 'Pre-allocated ordinals that another node has requested.',
+      },
+      free: {
+        ...text,
+        description: 'Free ordinals, next to assign first.',
       },
     },
-  };
+  });
 }
 
 /** Schema of an endpoint, for users and against mistakes. Readers validate endpoints with a decoder of their own. */
 export function endpointSchema(): StructuralSchema {
   const text = { type: 'string' };
   const named = { ...text, minLength: 1 };
+  return recordSchema({
+    required: ['name', 'namespace', 'orchestrator', 'node', 'network', 'containerID', 'endpoint', 'ipNetworks'],
+    properties: {
+      name: { ...named, description: 'Name of the endpoint among those of its node.' },
+      namespace: { ...named, description: 'Namespace of the pod.' },
+      labels: {
+        type: 'object',
+        additionalProperties: text,
+        description: 'Labels of the pod, as they were known last.',
+      },
+      node: { ...named, description: 'Node that recorded the endpoint.' },
+      pod: { ...named, description: 'Name of the pod.' },
+      podUID: { ...named, description: 'UID of the pod, as the runtime gave it.' },
+      ipNetworks: { type: 'array', items: text, description: 'Addresses of the pod, as CIDRs.' },
+    },
+  });
+}
+
+/** Returns the schema of a record of netplug with this `spec`, which may have further fields. */
+function recordSchema(spec: { readonly required: readonly string[]; readonly properties: object }): StructuralSchema {
   return {
     type: 'object',
     required: ['spec'],
     properties: {
-      apiVersion: text,
-      kind: text,
+      apiVersion: { type: 'string' },
+      kind: { type: 'string' },
       metadata: { type: 'object' },
       spec: {
         type: 'object',
-        required: ['name', 'namespace', 'orchestrator', 'node', 'network', 'containerID', 'endpoint', 'ipNetworks'],
-        properties: {
-          name: { ...named, description: 'Name of the endpoint among those of its node.' },
-          namespace: { ...named, description: 'Namespace of the pod.' },
-          labels: {
-            type: 'object',
-            additionalProperties: text,
-            description: 'Labels of the pod, as they were known last.',
-          },
-          node: { ...named, description: 'Node that recorded the endpoint.' },
-          pod: { ...named, description: 'Name of the pod.' },
-          podUID: { ...named, description: 'UID of the pod, as the runtime gave it.' },
-          ipNetworks: { type: 'array', items: text, description: 'Addresses of the pod, as CIDRs.' },
-        },
+        ...spec,
         ...KEEPS_UNKNOWN,
+        // Written whole: otherwise the API server tracks the manager of every field of every slot in managedFields, and
+        // sends that to every watch of metadata.
         'x-kubernetes-map-type': 'atomic',
       },
     },
