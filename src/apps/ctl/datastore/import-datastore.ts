@@ -44,8 +44,7 @@ export async function importDatastore(context: Context, file: Exported, mode: Mo
       io.stdout(`dry run: ${missing} to be written, ${equal} exist already\n${renderPlan(plan)}`);
       return 0;
     }
-    const left = await write(context, { store, datastore, file, plan, compared, mark });
-    if (left > 0) io.stderr(`note: ${String(left)} of the endpoints have no pod in the orchestrator and are skipped\n`);
+    await write(context, { store, datastore, file, plan, compared, mark });
     io.stdout(`imported and read back: ${describeCounts(file.counts)}\n`);
     io.stdout(
       'the datastore stays locked. "netplugctl datastore unlock" unlocks it; after that, the import cannot be undone\n',
@@ -54,7 +53,7 @@ export async function importDatastore(context: Context, file: Exported, mode: Mo
   });
 }
 
-/** Carries the plan out. Returns the number of endpoints that have no pod. @throws cli/import-differs */
+/** Carries the plan out. @throws cli/import-differs */
 async function write(
   context: Context,
   {
@@ -67,17 +66,16 @@ async function write(
     readonly compared: ImportPlan;
     readonly mark: ImportMark | undefined;
   },
-): Promise<number> {
+): Promise<void> {
   const { io, signal } = context;
   const { store, datastore, file } = target;
   using progress = progressBar({ io, what: 'importing', total: compared.missing.length });
-  let left: number | undefined;
   const actor: Actor<ImportAction> = {
     inspect: async (step) => Promise.resolve(isDone(step, compared, mark) ? 'after' : 'before'),
     apply: async (step) => {
       if (step.act === 'lock') await begin(context, { ...target, plan: compared });
       else if (step.act === 'verify') {
-        left = await verify(context, target);
+        await verify(context, target);
         await end(context, store);
       } else {
         const items = compared.missing.filter(({ kind }) => kind === step.items);
@@ -90,7 +88,6 @@ async function write(
     actor,
   });
   await carryOut(execution, plan);
-  return left ?? 0;
 }
 
 function stepsOf({ missing, notes }: ImportPlan, mark: ImportMark | undefined): Plan<ImportAction> {
@@ -147,13 +144,11 @@ async function begin(
   await changeClusterInformation({ ...ports, store }, (before) => beginMark(before, file, { kept, type }), signal);
 }
 
-/** Compares the datastore with the file. Returns the number of endpoints without a pod. @throws cli/import-differs */
-async function verify({ signal }: Context, { store, datastore: { type }, file }: Import): Promise<number> {
+/** Compares the datastore with the file. @throws cli/import-differs */
+async function verify({ signal }: Context, { store, datastore: { type }, file }: Import): Promise<void> {
   const { missing, conflicts } = planImport(file, { type, contents: await readContents(store, signal) });
-  const withoutPod = type === 'orch' ? missing.filter(({ kind }) => kind === 'endpoint') : [];
-  const lost = missing.filter((item) => !withoutPod.includes(item)).map((item) => `${itemName(item)} is missing`);
-  const problems = [...lost, ...conflicts];
-  if (problems.length === 0) return withoutPod.length;
+  const problems = [...missing.map((item) => `${itemName(item)} is missing`), ...conflicts];
+  if (problems.length === 0) return;
   const [first = ''] = problems;
   const more = problems.length === 1 ? '' : `, and ${String(problems.length - 1)} more`;
   throw new NetplugError('cli/import-differs', `Cannot confirm the import: ${first}${more}`, {

@@ -77,7 +77,7 @@ function itemsForKv({ resources, blocks, endpoints }: Exported): Planned {
   return { items, notes: [] };
 }
 
-/** The orchestrator manages Nodes, so that only their facts are imported. Endpoints become annotations of their pods. */
+/** The orchestrator manages Nodes, so that only their facts are imported. */
 function itemsForOrch({ resources, blocks, endpoints }: Exported, { contents }: ImportTarget): Planned {
   const nodes = new Map(contents.resources.filter(isNode).map((node) => [node.metadata.name, node]));
   const [ours, others] = [resources.filter(isNode), resources.filter((resource) => !isNode(resource))];
