@@ -25,7 +25,7 @@ const endMs = values.until === undefined ? Infinity : Number(values.until) * 100
 const named = SOAK_CASES.filter(
   ({ name }) => positionals.length === 0 || positionals.some((each) => name.includes(each)),
 );
-// A share decides over other people's changes: what nobody has seen pass would refuse sound ones.
+// A share decides over other people's changes: what has never been seen to pass would refuse sound ones.
 const chosen = endMs === Infinity ? named : named.filter(({ name }) => HAVE_PASSED.has(name));
 const record = readRecord();
 const left = (): number => (endMs - Date.now()) / MINUTE;
@@ -38,7 +38,7 @@ for (const each of orderByDue(chosen, record, commit())) {
   else await runCase(each);
 }
 const unseen = named.filter((each) => !chosen.includes(each)).map(({ name }) => name);
-if (unseen.length > 0) say(`soak: not in a share, because nobody has seen them pass: ${unseen.join('; ')}`);
+if (unseen.length > 0) say(`soak: not in a share, because they have never been seen to pass: ${unseen.join('; ')}`);
 if (notRun.length > 0) say(`soak: not here, because the time of this run is over: ${notRun.join('; ')}`);
 run.close();
 
