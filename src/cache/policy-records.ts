@@ -16,6 +16,8 @@ const POLICY_KINDS = [
   'NetworkSet',
   'GlobalNetworkSet',
   'HostEndpoint',
+  // Their tunnel addresses stand for them.
+  'Node',
 ] as const;
 
 const DERIVED_FROM = ['NetworkPolicy', 'Namespace', 'ServiceAccount'] as const;

@@ -46,8 +46,8 @@ export function ruleMatches(view: PolicyView, rule: PolicyRule, packet: Packet):
 
 function peerMatches(view: PolicyView, peer: PeerMatch, end: PacketEnd): boolean {
   const { nets, notNets, selector, notSelector, ports, notPorts, service } = peer;
-  if (nets !== undefined && !isWithin(nets, end.address)) return false;
-  if (notNets !== undefined && isWithin(notNets, end.address)) return false;
+  if (nets !== undefined && !isWithin(view, nets, end.address)) return false;
+  if (notNets !== undefined && isWithin(view, notNets, end.address)) return false;
   if (selector !== undefined && !view.isMember(selector, end.address)) return false;
   if (notSelector !== undefined && view.isMember(notSelector, end.address)) return false;
   if (ports !== undefined && !isPort(view, ports, end)) return false;
@@ -55,8 +55,9 @@ function peerMatches(view: PolicyView, peer: PeerMatch, end: PacketEnd): boolean
   return service === undefined || isServiceEnd(view, service, end);
 }
 
-function isWithin(nets: readonly Cidr[], address: Address): boolean {
-  return nets.some((net) => cidrContains(net, address));
+/** A tunnel address of a node is also within what its own addresses are within. */
+function isWithin({ nodes }: PolicyView, nets: readonly Cidr[], address: Address): boolean {
+  return [address, ...nodes.behind(address)].some((each) => nets.some((net) => cidrContains(net, each)));
 }
 
 /** A name means the ports of that name of the endpoint that has the address at this end. */

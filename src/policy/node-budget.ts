@@ -15,6 +15,8 @@ interface Want {
   readonly createdAt: string;
   readonly entries: number;
   readonly selectors: readonly PeerSelector[];
+  /** Tunnel addresses of nodes that its networks stand for. */
+  readonly standIns: number;
 }
 
 /**
@@ -40,8 +42,11 @@ export class NodeBudget {
   }
 
   /** Notes what has changed in the state; undefined for everything. */
-  take(state: PolicyState, touched: Pick<TouchedPolicy, 'endpoints' | 'policies' | 'selectors'> | undefined): void {
-    if (touched === undefined || touched.policies.size > 0) this.#decided = undefined;
+  take(
+    state: PolicyState,
+    touched: Pick<TouchedPolicy, 'endpoints' | 'policies' | 'selectors' | 'nodes'> | undefined,
+  ): void {
+    if (touched === undefined || touched.policies.size + touched.nodes.size > 0) this.#decided = undefined;
     for (const key of touched?.endpoints ?? state.endpoints.keys()) {
       const endpoint = state.endpoints.get(key);
       const isLocal = endpoint !== undefined && this.#isLocal(endpoint);
@@ -109,7 +114,9 @@ export class NodeBudget {
     const selectors = isClosed ? (known?.selectors ?? []) : selectorsOf(policy);
     // What is beyond another budget takes nothing here.
     const taken = isClosed && !state.isWithheld(id) ? 0 : entries;
-    return { id, group: namespace ?? id, createdAt, entries: taken + ENTRIES_OF_ONE, selectors };
+    const standIns = isClosed ? (known?.standIns ?? 0) : standInsOf(state, policy);
+    const all = taken === 0 ? ENTRIES_OF_ONE : taken + standIns + ENTRIES_OF_ONE;
+    return { id, group: namespace ?? id, createdAt, entries: all, selectors, standIns };
   }
 }
 
@@ -137,6 +144,15 @@ class Sum {
       if (before === 0 || before + change === 0) this.total += change * (this.#sizes.get(text) ?? 0);
     }
   }
+}
+
+/** Returns the number of tunnel addresses of nodes that the networks of the rules stand for. */
+function standInsOf({ nodes }: PolicyState, policy: ResolvedPolicy): number {
+  const rules = DIRECTIONS.flatMap((direction) => policy.rules[direction] ?? []);
+  const lists = rules.flatMap(({ source, destination }) =>
+    [source, destination].flatMap(({ nets = [], notNets = [] }) => [nets, notNets]),
+  );
+  return lists.reduce((sum, nets) => sum + nodes.standInsFor(nets).length, 0);
 }
 
 const found = new WeakMap<ResolvedPolicy, readonly PeerSelector[]>();

@@ -4,6 +4,7 @@ import type { AnyResource } from '../model/kinds.ts';
 import { fromNamespace } from '../model/from-kubernetes/profiles.ts';
 import { derivedOriginal, NAMESPACE_NAME_LABEL } from '../model/policy-names.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
+import type { Node } from '../model/node.ts';
 import { fullId } from '../model/resource-id.ts';
 import type { Labels } from '../model/selector.ts';
 import { type Address, addressKey, sameAddress } from '../net/address.ts';
@@ -13,6 +14,7 @@ import { closedPolicy, closedProfile, closedText } from './closed-rules.ts';
 import { AppliedPolicies } from './applied-policies.ts';
 import { EndpointIndex, type EndpointItem } from './endpoint-index.ts';
 import { MemberSet } from './member-set.ts';
+import { NodeIndex } from './node-index.ts';
 import { type BudgetClaim, type BudgetLimits, PolicyBudgets } from './policy-budgets.ts';
 import { type PolicyChange, unreadable } from './policy-change.ts';
 import type { NamedPortAddress, PolicyView, TouchedPolicy } from './policy-view.ts';
@@ -75,7 +77,8 @@ export class PolicyState implements PolicyView {
   readonly #applied = new AppliedPolicies();
   readonly #tracked = new TrackedSelectors();
   readonly #claims = new AddressClaims();
-  readonly services = new ServiceIndex();
+  readonly nodes = new NodeIndex();
+  readonly services = new ServiceIndex(this.nodes);
   /** Owners of rules that cannot be enforced. */
   readonly #closed = new Set<string>();
 
@@ -255,7 +258,19 @@ export class PolicyState implements PolicyView {
       this.#report(setKey(name, namespace), [problem]);
       const isSet = value?.kind === 'NetworkSet' || value?.kind === 'GlobalNetworkSet';
       this.#place(setKey(name, namespace), isSet ? selectableSet(value) : undefined, touches);
+    } else if (kind === 'Node') {
+      this.#applyNode(name, value?.kind === kind ? value : undefined, touches);
     }
+  }
+
+  #applyNode(name: string, node: Node | undefined, { nodes, services, unsettled }: Touches): void {
+    const changed = this.nodes.replace(name, node);
+    if (changed.length === 0) return;
+    nodes.add(name);
+    for (const service of this.services.having(changed)) services.add(service);
+    for (const [key, { cidrs, endpoint }] of this.#selectables)
+      if (endpoint?.kind !== 'workload' && cidrs.some((cidr) => changed.some((each) => cidrContains(cidr, each))))
+        unsettled.add(key);
   }
 
   #applyPolicy(id: string, change: ResourceChange, touches: Touches): void {
@@ -415,8 +430,9 @@ export class PolicyState implements PolicyView {
     // Most pods have all that they claim, and share the lists.
     const addresses = claimed.every(has) ? claimed : claimed.filter(has);
     const contested = addresses === claimed ? NO_CIDRS : claimed.filter(standsAs('contested')).map(hostCidr);
-    const owned =
-      addresses === claimed || !isPod
+    const owned = !isPod
+      ? [...cidrs, ...this.nodes.standInsFor(cidrs)]
+      : addresses === claimed
         ? cidrs
         : cidrs.filter(({ base }) => addresses.some((address) => sameAddress(address, base)));
     return {

@@ -31,10 +31,20 @@ export interface PolicyView {
   /** Returns address and number of each port with that name, of the endpoints that the selector selects when given. */
   namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[];
   readonly services: Services;
+  readonly nodes: Nodes;
+}
+
+/** The tunnel addresses of nodes, which stand for their own addresses. */
+export interface Nodes {
+  /** Returns the tunnel addresses of the nodes that have an own address in the CIDRs, but for those in them. */
+  standInsFor(cidrs: readonly Cidr[]): readonly Cidr[];
+  /** Returns the own addresses of the node whose tunnel address this is. */
+  behind(address: Address): readonly Address[];
 }
 
 /** The endpoints of services. */
 export interface Services {
+  /** Returns the addresses from which its endpoints send. */
   addressesOf(namespace: string, name: string): readonly Address[];
   portsOf(namespace: string, name: string): readonly ServicePort[];
 }
@@ -58,6 +68,8 @@ export interface TouchedPolicy {
   readonly namedPorts: ReadonlySet<string>;
   /** Services whose endpoints changed, as `NAMESPACE/NAME`. */
   readonly services: ReadonlySet<string>;
+  /** Names of nodes whose addresses changed. */
+  readonly nodes: ReadonlySet<string>;
 }
 
 /** Change of the members of a selector. Applying it to the earlier `membersOf` gives the new one. */

@@ -1,10 +1,17 @@
-import type { Address } from '../net/address.ts';
+import { type Address, addressKey } from '../net/address.ts';
+import { hostCidr } from '../net/cidr.ts';
 import type { ServiceEndpoints, ServicePort } from '../model/service-endpoints.ts';
+import type { Nodes } from './policy-view.ts';
 
 /** The endpoints of services, which several records may list. */
 export class ServiceIndex {
   readonly #slices = new Map<string, Map<string, ServiceEndpoints>>();
   readonly #serviceOf = new Map<string, string>();
+  readonly #nodes: Pick<Nodes, 'standInsFor'>;
+
+  constructor(nodes: Pick<Nodes, 'standInsFor'>) {
+    this.#nodes = nodes;
+  }
 
   /** Replaces or removes a record, and returns the services that it touches, as `NAMESPACE/NAME`. */
   replace(key: string, value: ServiceEndpoints | undefined): string[] {
@@ -23,8 +30,17 @@ export class ServiceIndex {
     return [before, after].flatMap((service) => service ?? []);
   }
 
+  /** Returns the services with one of the addresses, as `NAMESPACE/NAME`. */
+  having(addresses: readonly Address[]): string[] {
+    const keys = new Set(addresses.map(addressKey));
+    const hasOne = (slice: ServiceEndpoints): boolean => slice.addresses.some((each) => keys.has(addressKey(each)));
+    return [...this.#slices].flatMap(([service, slices]) => ([...slices.values()].some(hasOne) ? [service] : []));
+  }
+
+  /** Returns the addresses from which its endpoints send. Those in the network of their node also send from its tunnel addresses. */
   addressesOf(namespace: string, name: string): readonly Address[] {
-    return this.#slicesOf(namespace, name).flatMap(({ addresses }) => addresses);
+    const addresses = this.#slicesOf(namespace, name).flatMap((slice) => slice.addresses);
+    return [...addresses, ...this.#nodes.standInsFor(addresses.map(hostCidr)).map(({ base }) => base)];
   }
 
   portsOf(namespace: string, name: string): readonly ServicePort[] {

@@ -5,6 +5,7 @@ export interface Touches {
   readonly profiles: Set<string>;
   readonly namedPorts: Set<string>;
   readonly services: Set<string>;
+  readonly nodes: Set<string>;
   /** Keys of what must be settled again. */
   readonly unsettled: Set<string>;
 }
@@ -16,6 +17,7 @@ export function noTouches(): Touches {
     profiles: new Set(),
     namedPorts: new Set(),
     services: new Set(),
+    nodes: new Set(),
     unsettled: new Set(),
   };
 }

@@ -2,6 +2,7 @@ import type { Node } from '../model/node.ts';
 import { type Address, type Family, formatAddress, tryParseAddress } from '../net/address.ts';
 import { linkLocalOf } from '../net/link-local.ts';
 import { type Mac, tryParseMac } from '../net/mac.ts';
+import { TUNNEL_KINDS, TUNNELS } from './tunnels.ts';
 
 /** The endpoints by which other nodes reach a node, as its agent published them. */
 export interface NodeEnds {
@@ -37,6 +38,13 @@ export function endsOf({ spec }: Node): NodeEnds {
     vxlan.set(family, { mac, gateway: inside });
   }
   return { addresses, vxlan };
+}
+
+/** Returns the address of the tunnel device on the node, from which its own processes send through it. */
+export function tunnelAddressOf({ spec }: Node, device: string): Address | undefined {
+  const texts = { vxlan4: spec.ipv4VXLANTunnelAddr, vxlan6: spec.ipv6VXLANTunnelAddr, ipip4: spec.ipv4IPIPTunnelAddr };
+  const kind = TUNNEL_KINDS.find((each) => TUNNELS[each].device === device);
+  return kind === undefined ? undefined : tryParseAddress(texts[kind] ?? '');
 }
 
 /** Reports whether routes to both are the same. */

@@ -16,6 +16,8 @@ const peer = fc.oneof(
   fc.record({ notSelector: fc.constantFrom("role == 'a'", "kind == 'set'") }),
   fc.record({ namespaceSelector: fc.constantFrom("team == 'red'", 'global()') }),
   fc.record({ nets: fc.constant(['10.65.0.0/16', '10.65.0.0/24']) }),
+  fc.record({ nets: fc.constantFrom(['192.0.2.0/24', '2001:db8::/32'], ['192.0.2.7/32']) }),
+  fc.record({ notNets: fc.constant(['192.0.2.0/24', '2001:db8::/32']) }),
   fc.constant({}),
 );
 const ports = fc.oneof(
@@ -106,8 +108,42 @@ export const hostChange: fc.Arbitrary<Apply> = fc.oneof(
     ),
 );
 
+export function nodeAt(nodeName: string, own: readonly string[], tunnels: readonly [string, string]): AnyResource {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Node',
+    metadata: { name: nodeName },
+    spec: {
+      addresses: own.map((address) => ({ address, type: 'InternalIP' })),
+      ipv4VXLANTunnelAddr: tunnels[0],
+      ipv6VXLANTunnelAddr: tunnels[1],
+    },
+  };
+}
+
+/** Nodes that come, change and go. The addresses of their tunnels are also those of other packets. */
+const nodeChange: fc.Arbitrary<Apply> = fc.oneof(
+  fc
+    .tuple(
+      fc.constantFrom('m', 'n'),
+      fc.constantFrom(['192.0.2.7'], ['192.0.2.8', '2001:db8::8'], ['198.51.100.8']),
+      fc.constantFrom<[string, string]>(['10.65.0.2', 'fd00:65::2'], ['203.0.113.1', 'fd00:66::9']),
+    )
+    .map(
+      ([nodeName, own, tunnels]): Apply =>
+        (cluster) =>
+          cluster.put(nodeAt(nodeName, own, tunnels)),
+    ),
+  fc.constantFrom('m', 'n').map(
+    (nodeName): Apply =>
+      (cluster) =>
+        cluster.remove(nodeAt(nodeName, [], ['', ''])),
+  ),
+);
+
 /** Changes of policies and of what they select, without pods and host endpoints. */
 export const policyChange: fc.Arbitrary<Apply> = fc.oneof(
+  nodeChange,
   fc.tuple(namespace, fc.constantFrom('red', 'blue')).map(
     ([changed, team]): Apply =>
       (cluster) =>

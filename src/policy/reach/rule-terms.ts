@@ -57,7 +57,10 @@ function termsOf({ nets, notNets, selector, notSelector, service }: PeerMatch): 
 }
 
 function netTerm(net: Cidr): Term {
-  return { key: formatCidr(net), netsIn: () => [{ net }] };
+  return {
+    key: formatCidr(net),
+    netsIn: ({ nodes }) => [net, ...nodes.standInsFor([net])].map((each) => ({ net: each })),
+  };
 }
 
 function selectorTerm(selector: PeerSelector): Term {

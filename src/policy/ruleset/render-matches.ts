@@ -98,8 +98,8 @@ class MatchRenderer {
   #peer(side: PacketSide, family: Family, { kind }: Protocols): readonly Alternatives[] {
     const peer = this.#rule[side];
     const conditions: Alternatives[] = [];
-    if (peer.nets !== undefined) conditions.push(netsMatch(side, family, { nets: peer.nets, isNegated: false }));
-    if (peer.notNets !== undefined) conditions.push(netsMatch(side, family, { nets: peer.notNets, isNegated: true }));
+    if (peer.nets !== undefined) conditions.push(this.#nets(side, family, { nets: peer.nets, isNegated: false }));
+    if (peer.notNets !== undefined) conditions.push(this.#nets(side, family, { nets: peer.notNets, isNegated: true }));
     if (peer.selector !== undefined)
       conditions.push(
         this.#lookUps({ kind: 'members', selector: peer.selector }, side, family).map((match) => [match]),
@@ -126,6 +126,13 @@ class MatchRenderer {
     return conditions;
   }
 
+  /** Networks with nodes in them need a set, because nodes come and go. */
+  #nets(side: PacketSide, family: Family, { nets, isNegated }: NetsCondition): Alternatives {
+    const looked = this.#lookUps({ kind: 'nets', nets }, side, family);
+    if (looked.length === 0) return netsMatch(side, family, { nets, isNegated });
+    return [looked.map((match) => (isNegated ? { ...match, isNegated } : match))];
+  }
+
   #names(names: readonly string[], side: PacketSide, family: Family): readonly LookUpMatch[] {
     const { protocol } = this.#rule;
     const protocols = protocol === undefined ? PORT_PROTOCOLS : [protocol];
@@ -141,6 +148,11 @@ class MatchRenderer {
       .of(content, family)
       .map(([set, { kind }]) => ({ kind: kind === 'services' ? 'service' : 'member', side, family, set }));
   }
+}
+
+interface NetsCondition {
+  readonly nets: readonly Cidr[];
+  readonly isNegated: boolean;
 }
 
 type LookUpMatch = FilterMatch & { readonly kind: 'member' | 'service' };
@@ -190,11 +202,7 @@ function icmpMatch({ type, code }: IcmpMatch, isNegated: boolean): FilterMatch {
 }
 
 /** A family that the list does not mention is outside of all its CIDRs. */
-function netsMatch(
-  side: PacketSide,
-  family: Family,
-  { nets, isNegated }: { readonly nets: readonly Cidr[]; readonly isNegated: boolean },
-): Alternatives {
+function netsMatch(side: PacketSide, family: Family, { nets, isNegated }: NetsCondition): Alternatives {
   const ofFamily = outermostCidrs(nets.filter(({ base }) => base.family === family));
   const isEverything = ofFamily.some(({ prefixBits }) => prefixBits === 0);
   if (ofFamily.length === 0 || isEverything) return isEverything !== isNegated ? [[]] : [];

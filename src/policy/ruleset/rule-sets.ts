@@ -4,11 +4,14 @@ import { digestOfText } from '../../dataplane/rule-digest.ts';
 import { type Address, FAMILIES, type Family, bitsOf, formatAddress } from '../../net/address.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { MemberChange, PolicyView, TouchedPolicy } from '../policy-view.ts';
+import { MemberSet } from '../member-set.ts';
 import type { PeerSelector } from '../resolved-policy.ts';
 
 /** Content of a set. Each exists for both families. */
 export type SetContent =
   | { readonly kind: 'members'; readonly selector: PeerSelector }
+  /** CIDRs with the tunnel addresses of the nodes in them; no set where there are none. */
+  | { readonly kind: 'nets'; readonly nets: readonly Cidr[] }
   | { readonly kind: 'named port'; readonly name: string; readonly protocol: number }
   | {
       readonly kind: 'service';
@@ -85,6 +88,8 @@ export class RuleSets {
         const change = touched.selectors.get(content.selector.id);
         return change === undefined ? undefined : membersAfter(content, sets, change);
       }
+      case 'nets':
+        return touched.nodes.size > 0 ? this.#read(content) : undefined;
       case 'named port':
         return touched.namedPorts.has(`${String(content.protocol)} ${content.name}`) ? this.#read(content) : undefined;
       case 'service':
@@ -102,6 +107,8 @@ export class RuleSets {
           removed: [],
           areNamedPortsTouched: false,
         });
+      case 'nets':
+        return netSets(content, this.#view.nodes.standInsFor(content.nets));
       case 'named port': {
         const { name, protocol } = content;
         const found = this.#view.namedPortsOf(name, protocol);
@@ -138,6 +145,19 @@ function membersAfter(content: SetContent, before: NamedSets, change: MemberChan
       // Ranges are rare, so their sets exist only with elements.
       if (kind === 'addresses' || set.elements.size > 0) sets.set(name, set);
     }
+  return sets;
+}
+
+function netSets(content: SetContent & { readonly kind: 'nets' }, standIns: readonly Cidr[]): NamedSets {
+  const sets = new Map<string, FilterSet>();
+  for (const family of FAMILIES) {
+    const isOfFamily = ({ base }: Cidr): boolean => base.family === family;
+    if (!standIns.some(isOfFamily)) continue;
+    const members = new MemberSet();
+    for (const cidr of [...content.nets, ...standIns].filter(isOfFamily)) members.add(cidr);
+    const elements = new Set(members.list().map(formatCidr));
+    sets.set(setNameOf(content, 'nets', family), { kind: 'nets', family, elements });
+  }
   return sets;
 }
 
@@ -191,6 +211,8 @@ export function keyOfContent(content: SetContent): string {
   switch (content.kind) {
     case 'members':
       return `members ${content.selector.id}`;
+    case 'nets':
+      return `nets ${content.nets.map(formatCidr).join(' ')}`;
     case 'named port':
       return `port ${String(content.protocol)} ${content.name}`;
     case 'service':

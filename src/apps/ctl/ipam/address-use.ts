@@ -2,12 +2,12 @@ import type { HostLink } from '../../../dataplane/kernel.ts';
 import type { Stored } from '../../../datastore/allocation-store.ts';
 import type { Allocation } from '../../../model/ip-block.ts';
 import type { Node } from '../../../model/node.ts';
+import { tunnelAddressesOf } from '../../../model/node-addresses.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { isEndpointOf, type WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
 import { isStaticPodUid } from '../../../model/pod.ts';
 import { isPodThere } from './attachment-findings.ts';
-import { tunnelAddressesOf } from './tunnel-findings.ts';
 
 /** Records and kernel state that show whether an address is used. */
 export interface UseScene {
@@ -31,7 +31,7 @@ export function useOf({ endpoints, pods, nodes, links }: UseScene, address: Addr
   const text = formatAddress(address);
   if (isTunnelAddress(holder)) {
     const node = nodes.find(({ metadata }) => metadata.name === holder.node);
-    const isUsed = node !== undefined && tunnelAddressesOf(node).includes(text);
+    const isUsed = node !== undefined && tunnelAddressesOf(node).some((each) => formatAddress(each) === text);
     return { by: isUsed ? `a tunnel of node ${holder.node}` : undefined, endpoint: undefined };
   }
   const endpoint = endpoints.find(({ value }) => isEndpointOf(value, holder))?.value;

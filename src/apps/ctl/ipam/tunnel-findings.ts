@@ -1,7 +1,8 @@
 import { heldAddresses, type HeldAddress } from '../../../model/ip-block.ts';
 import type { Node } from '../../../model/node.ts';
+import { tunnelAddressesOf } from '../../../model/node-addresses.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
-import { formatAddress, parseAddress } from '../../../net/address.ts';
+import { formatAddress } from '../../../net/address.ts';
 import { nameHolder } from './describe-holder.ts';
 import { type IpamFinding, ipamFinding, type IpamState } from './finding.ts';
 
@@ -17,7 +18,7 @@ export function tunnelFindings({ blocks, nodes, nowMs, graceMs }: IpamState): Ip
 
 function judge({ address, allocation }: HeldAddress, node: Node | undefined): IpamFinding[] {
   const subject = formatAddress(address);
-  const tunnels = node === undefined ? [] : tunnelAddressesOf(node);
+  const tunnels = node === undefined ? [] : tunnelAddressesOf(node).map(formatAddress);
   if (tunnels.includes(subject)) return [];
   const why =
     node === undefined
@@ -29,11 +30,4 @@ function judge({ address, allocation }: HeldAddress, node: Node | undefined): Ip
   return [
     ipamFinding('leaked-address', { subject, found, repair: { kind: 'release', allocation, endpoint: undefined } }),
   ];
-}
-
-export function tunnelAddressesOf({ spec }: Node): string[] {
-  const { ipv4VXLANTunnelAddr, ipv6VXLANTunnelAddr, ipv4IPIPTunnelAddr } = spec;
-  return [ipv4VXLANTunnelAddr, ipv6VXLANTunnelAddr, ipv4IPIPTunnelAddr]
-    .filter((text) => text !== undefined)
-    .map((text) => formatAddress(parseAddress(text)));
 }

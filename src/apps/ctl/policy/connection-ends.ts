@@ -2,12 +2,13 @@ import { NetplugError } from '../../../base/errors.ts';
 import { ALL_INTERFACES } from '../../../model/host-endpoint.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import type { Node } from '../../../model/node.ts';
+import { hostAddressesOf, tunnelAddressesOf } from '../../../model/node-addresses.ts';
 import { type Address, formatAddress, sameAddress, tryParseAddress } from '../../../net/address.ts';
-import { tryReadCidr } from '../../../net/cidr.ts';
 import { type ConnectionEnd, endAt } from '../../../policy/evaluate.ts';
 import { hostEndpointAt, hostEndpointsInForce, hostEndpointsOf } from '../../../policy/host-interfaces.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
+import { tunnelAddressOf } from '../../../routing/node-ends.ts';
 import { isTunnelDevice } from '../../../routing/tunnels.ts';
 import { tunnelTo } from '../../../routing/tunnel-to.ts';
 
@@ -53,8 +54,9 @@ export function routeBetween(
   // An endpoint that expects the address of a tunnel does not decide there.
   const at = ({ metadata }: Node): PolicyEndpoint | undefined =>
     hostEndpointAt(hostEndpointsInForce(hostEndpointsOf(view, metadata.name), []), tunnel);
+  const own = source.pod === undefined ? tunnelAddressOf(from, tunnel) : undefined;
   return {
-    source: { ...source, hostEndpoint: at(from) },
+    source: { ...source, address: own ?? source.address, hostEndpoint: at(from) },
     destination: { ...destination, hostEndpoint: at(to) },
     tunnel,
   };
@@ -95,13 +97,13 @@ function endOfHost({ view, nodes }: Cluster, host: string): NamedEnd {
       hint: 'Run "netplugctl get nodes"; for a pod of the namespace "host", write its address',
     });
   }
-  const addresses = hostAddresses(node);
+  const addresses = hostAddressesOf(node);
   if (addresses.length === 0) {
     throw new NetplugError('resource/not-found', `Cannot find an address of node "${host}": its record has none`, {
       hint: `Run "netplugctl get node ${host} -o yaml", or write the address instead`,
     });
   }
-  const tunnels = tunnelAddresses(node).map(formatAddress);
+  const tunnels = tunnelAddressesOf(node).map(formatAddress);
   const ends = firstOfFamilies(addresses).map((address) => ({ address, ...findCrossing(view, host, [address]) }));
   return {
     kind: 'host',
@@ -113,7 +115,7 @@ function endOfHost({ view, nodes }: Cluster, host: string): NamedEnd {
       ...(tunnels.length === 0
         ? []
         : [
-            `packets that node ${host} sends through a tunnel come from ${tunnels.join(' and ')}: ask for that address too`,
+            `packets that node ${host} sends through a tunnel come from ${tunnels.join(' and ')}, which policies take for the node`,
           ]),
     ],
   };
@@ -122,7 +124,7 @@ function endOfHost({ view, nodes }: Cluster, host: string): NamedEnd {
 /** Finds the interface of its node that packets pass between a pod and other hosts. */
 function crossingOfPod({ view, nodes }: Cluster, host: string): ReturnType<typeof findCrossing> {
   const node = nodes.find(({ metadata }) => metadata.name === host);
-  return findCrossing(view, host, node === undefined ? [] : hostAddresses(node));
+  return findCrossing(view, host, node === undefined ? [] : hostAddressesOf(node));
 }
 
 function endOfPod({ view, nodes }: Cluster, name: string): NamedEnd {
@@ -182,22 +184,7 @@ export function findCrossing(
 
 /** Returns all addresses that packets of the node itself may carry. */
 export function nodeAddresses(node: Node): readonly Address[] {
-  return [...hostAddresses(node), ...tunnelAddresses(node)];
-}
-
-function hostAddresses({ spec }: Node): readonly Address[] {
-  const texts = [
-    ...(spec.addresses ?? []).map(({ address }) => address),
-    ...[spec.bgp?.ipv4Address, spec.bgp?.ipv6Address].flatMap((text) => text ?? []),
-  ];
-  return texts.flatMap((text) => tryParseAddress(text) ?? tryReadCidr(text)?.address ?? []);
-}
-
-function tunnelAddresses({ spec }: Node): readonly Address[] {
-  const { ipv4VXLANTunnelAddr, ipv6VXLANTunnelAddr, ipv4IPIPTunnelAddr } = spec;
-  return [ipv4VXLANTunnelAddr, ipv6VXLANTunnelAddr, ipv4IPIPTunnelAddr].flatMap((text) =>
-    text === undefined ? [] : (tryParseAddress(text) ?? []),
-  );
+  return [...hostAddressesOf(node), ...tunnelAddressesOf(node)];
 }
 
 function firstOfFamilies(addresses: readonly Address[]): readonly Address[] {

@@ -182,6 +182,7 @@ function joined(first: TouchedPolicy, second: TouchedPolicy): TouchedPolicy | un
     profiles: union(first.profiles, second.profiles),
     namedPorts: union(first.namedPorts, second.namedPorts),
     services: union(first.services, second.services),
+    nodes: union(first.nodes, second.nodes),
     selectors: new Map([...first.selectors, ...second.selectors]),
   };
 }

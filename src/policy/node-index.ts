@@ -1,0 +1,82 @@
+import { OneToMany } from '../base/one-to-many.ts';
+import { hostAddressesOf, tunnelAddressesOf } from '../model/node-addresses.ts';
+import type { Node } from '../model/node.ts';
+import { type Address, addressKey, type Family } from '../net/address.ts';
+import { type Cidr, cidrContains, hostCidr } from '../net/cidr.ts';
+import { CidrTree } from './cidr-tree.ts';
+
+/** The addresses of a node in one family. */
+interface NodeEnds {
+  readonly own: readonly Address[];
+  readonly tunnels: readonly Address[];
+}
+
+/**
+ * Nodes by their addresses. What a process of a node sends through a tunnel has the tunnel address of the node as its source, so
+ * that address stands for the node wherever policies match one of its own addresses of the family.
+ */
+export class NodeIndex {
+  readonly #nodes = new Map<string, readonly NodeEnds[]>();
+  readonly #trees: Readonly<Record<Family, CidrTree>> = { 4: new CidrTree(), 6: new CidrTree() };
+  readonly #tunnelsOf = new OneToMany<string, Address>();
+  readonly #behind = new OneToMany<string, Address>();
+
+  /** Replaces the node of the name. Returns the own addresses whose tunnel addresses changed. */
+  replace(name: string, node: Node | undefined): readonly Address[] {
+    const before = this.#nodes.get(name) ?? [];
+    const after = node === undefined ? [] : endsOf(node);
+    if (textOf(before) === textOf(after)) return [];
+    for (const ends of before) this.#remove(ends);
+    for (const ends of after) this.#add(ends);
+    if (after.length === 0) this.#nodes.delete(name);
+    else this.#nodes.set(name, after);
+    return [...before, ...after].flatMap(({ own }) => own);
+  }
+
+  /** Returns the tunnel addresses of the nodes that have an own address in the CIDRs, each once, but for those in them. */
+  standInsFor(cidrs: readonly Cidr[]): readonly Cidr[] {
+    const found = new Map<string, Cidr>();
+    for (const cidr of cidrs) {
+      const tree = this.#trees[cidr.base.family];
+      for (const { base } of tree.has(cidr) ? [cidr] : tree.directlyWithin(cidr))
+        for (const tunnel of this.#tunnelsOf.get(addressKey(base)))
+          if (!cidrs.some((each) => cidrContains(each, tunnel))) found.set(addressKey(tunnel), hostCidr(tunnel));
+    }
+    return [...found].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, cidr]) => cidr);
+  }
+
+  /** Returns the own addresses of the node whose tunnel address this is; none for any other address. */
+  behind(address: Address): readonly Address[] {
+    return this.#behind.get(addressKey(address));
+  }
+
+  #add({ own, tunnels }: NodeEnds): void {
+    for (const address of own) {
+      this.#trees[address.family].add(hostCidr(address));
+      for (const tunnel of tunnels) this.#tunnelsOf.add(addressKey(address), tunnel);
+    }
+    for (const tunnel of tunnels) for (const address of own) this.#behind.add(addressKey(tunnel), address);
+  }
+
+  #remove({ own, tunnels }: NodeEnds): void {
+    for (const address of own) {
+      this.#trees[address.family].remove(hostCidr(address));
+      for (const tunnel of tunnels) this.#tunnelsOf.delete(addressKey(address), tunnel);
+    }
+    for (const tunnel of tunnels) for (const address of own) this.#behind.delete(addressKey(tunnel), address);
+  }
+}
+
+/** Families without a tunnel address are left out: nothing stands for the node there. */
+function endsOf(node: Node): readonly NodeEnds[] {
+  const own = [...new Map(hostAddressesOf(node).map((address) => [addressKey(address), address])).values()];
+  const ends = Map.groupBy(tunnelAddressesOf(node), ({ family }) => family);
+  return [...ends].flatMap(([family, tunnels]) => {
+    const ofFamily = own.filter((address) => address.family === family);
+    return ofFamily.length === 0 ? [] : [{ own: ofFamily, tunnels }];
+  });
+}
+
+function textOf(ends: readonly NodeEnds[]): string {
+  return JSON.stringify(ends.map(({ own, tunnels }) => [own.map(addressKey), tunnels.map(addressKey)]));
+}
