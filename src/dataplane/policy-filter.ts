@@ -75,6 +75,8 @@ export type FilterMatch =
     }
   /** The host has no route to the source by the interface that the packet came in by. */
   | { readonly kind: 'foreign source' }
+  /** The route of the host to the source leaves by the interface: a name, or a prefix of names followed by `*`. */
+  | { readonly kind: 'source route'; readonly name: string }
   /** Must follow a match of protocols. Bytes from the transport header on; a packet too short for them matches neither way. */
   | {
       readonly kind: 'payload';

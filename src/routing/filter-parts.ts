@@ -6,7 +6,14 @@ export const ACCEPT: FilterAction = { kind: 'accept' };
 export const DROP: FilterAction = { kind: 'drop' };
 
 /** The packet comes from the link of a pod. */
-export const COMES_FROM_POD: FilterMatch = { kind: 'interface', direction: 'in', name: `${HOST_LINK_PREFIX}*` };
+export const COMES_FROM_POD: FilterMatch & { readonly kind: 'interface' } = {
+  kind: 'interface',
+  direction: 'in',
+  name: `${HOST_LINK_PREFIX}*`,
+};
+
+/** The packet does not come from the link of a pod. */
+export const COMES_FROM_OUTSIDE: FilterMatch = { ...COMES_FROM_POD, isNegated: true };
 
 /** The destination is in no pool (set `pools`), and is neither an address of the node nor a broadcast or multicast address. */
 export function goesOutside(family: Family): readonly FilterMatch[] {

@@ -1,13 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { filterText } from '../../test/support/filter-text.ts';
 import { parseAddress } from '../net/address.ts';
+import { parseCidr } from '../net/cidr.ts';
 import { renderTunnelTable, type TunnelInput } from './tunnel-table.ts';
 
 const NODES = ['192.0.2.12', '192.0.2.11', '2001:db8::12', '192.0.2.12'].map(parseAddress);
 
 describe('the tunnel filter table', () => {
   it('matches the golden file', async () => {
-    const table = renderTunnelTable({ tunnels: ['vxlan4', 'vxlan6', 'ipip4'], nodes: NODES });
+    const tunnelled = [
+      { by: 'vxlan4', pools: [parseCidr('10.65.0.0/16')] },
+      { by: 'vxlan6', pools: [parseCidr('fd00:65::/32')], from: [parseCidr('fd00:65::/32')] },
+    ] as const;
+    const table = renderTunnelTable({ tunnels: ['vxlan4', 'vxlan6', 'ipip4'], nodes: NODES, tunnelled });
     await expect(filterText(table)).toMatchFileSnapshot('../../test/golden/tunnel-table.txt');
   });
 

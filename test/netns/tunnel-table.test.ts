@@ -5,8 +5,10 @@ import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
 import { addressBytes, type Family, parseAddress } from '../../src/net/address.ts';
+import { parseCidr } from '../../src/net/cidr.ts';
 import { macFromHash } from '../../src/net/mac.ts';
-import { renderTunnelTable, TUNNEL_TABLE } from '../../src/routing/tunnel-table.ts';
+import { POD_TABLE, renderPodTable } from '../../src/routing/pod-table.ts';
+import { renderTunnelTable, TUNNEL_TABLE, type TunnelledPools } from '../../src/routing/tunnel-table.ts';
 import { type TunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../src/routing/tunnels.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
 import { isReceived, sendVxlan, vxlanFrame } from '../support/vxlan-frames.ts';
@@ -163,6 +165,81 @@ describe('a packet in IP-in-IP', () => {
   });
 });
 
+describe.each(FAMILIES)('a packet for a pod over IPv%d that comes beside the tunnel', (family) => {
+  const at = ADDRESSES[family];
+  const remote = family === 4 ? '10.65.1.5' : 'fd00:65:1::5';
+  const [link, block] = family === 4 ? ['-4', '10.65.1.0/26'] : ['-6', 'fd00:65:1::/64'];
+  const pool = family === 4 ? '10.65.0.0/16' : 'fd00:65::/32';
+
+  beforeEach(async () => {
+    await node.exec('ip', link, 'route', 'replace', block, 'dev', TUNNELS[KIND[family]].device);
+    await stranger.exec('ip', link, 'route', 'replace', at.pod, 'via', at.node);
+    await node.exec('sysctl', '-qw', 'net.ipv4.conf.all.rp_filter=0', 'net.ipv4.conf.eth0.rp_filter=0');
+    await filterOn(node, NODES, [{ by: KIND[family], pools: [parseCidr(pool)] }]);
+    using filter = await within(node, async () => NftPolicyFilter.open());
+    await filter.apply(renderPodTable('strict'), { signal });
+  });
+  afterEach(async () => {
+    await node.exec('nft', 'delete', 'table', 'inet', POD_TABLE);
+  });
+
+  it('is dropped when a pod of another node would have sent it through the tunnel', async () => {
+    expect(await passes(remote)).toBe(false);
+    expect(await passes(at.stranger)).toBe(true);
+    // The pool has another mode, or had one a moment ago.
+    await filterOn(node, NODES, []);
+    expect(await passes(remote)).toBe(true);
+  });
+
+  it('is dropped between subnets alone when the pool wants the tunnel there alone', async () => {
+    const across = (from: string): TunnelledPools => ({
+      by: KIND[family],
+      pools: [parseCidr(pool)],
+      from: [parseCidr(from)],
+    });
+    await filterOn(node, NODES, [across(pool)]);
+    expect(await passes(remote)).toBe(false);
+    await filterOn(node, NODES, [across(family === 4 ? '10.66.0.0/16' : 'fd00:66::/32')]);
+    expect(await passes(remote)).toBe(true);
+  });
+
+  it('is dropped with the address of a pod of this node', async () => {
+    const own = family === 4 ? '10.65.0.9' : 'fd00:65::9';
+    await node.exec('ip', link, 'route', 'replace', own, 'dev', 'nplone');
+    expect(await passes(own)).toBe(false);
+    using filter = await within(node, async () => NftPolicyFilter.open());
+    await filter.apply(renderPodTable('off'), { signal });
+    expect(await passes(own)).toBe(true);
+    await node.exec('ip', link, 'route', 'del', own, 'dev', 'nplone');
+  });
+
+  it('passes when the node translates its destination, to which no tunnel leads', async () => {
+    const protocol = family === 4 ? 'ip' : 'ip6';
+    await node.exec(
+      'nft',
+      `table inet published { chain pre { type nat hook prerouting priority -100; iifname "eth0" ${protocol} daddr ${at.node} dnat ${protocol} to ${at.pod}; }; }`,
+    );
+    expect(await passes(remote, at.node)).toBe(true);
+    await node.exec('nft', 'delete', 'table', 'inet', 'published');
+  });
+
+  /** Reports whether the node passes on to the pod what the stranger sends with the source address. */
+  async function passes(source: string, to: string = at.pod): Promise<boolean> {
+    const isOwn = source === at.stranger;
+    const host = [`${source}/${family === 4 ? '32' : '128'}`, 'dev', 'lo'];
+    if (!isOwn) await stranger.exec('ip', link, 'address', 'add', ...host);
+    await node.exec('nft', 'table inet seen { chain passed { type filter hook postrouting priority 300; }; }');
+    // Not the solicitations of the node.
+    const echo = `${family === 4 ? 'icmp' : 'icmpv6'} type echo-request`;
+    await node.exec('nft', `add rule inet seen passed oifname "nplone" ${echo} counter`);
+    await stranger.exec('ping', '-n', '-c', '1', '-W', '0.2', '-I', source, to).catch(() => undefined);
+    const seen = await node.exec('nft', 'list', 'chain', 'inet', 'seen', 'passed');
+    await node.exec('nft', 'delete', 'table', 'inet', 'seen');
+    if (!isOwn) await stranger.exec('ip', link, 'address', 'del', ...host);
+    return !seen.includes('packets 0 ');
+  }
+});
+
 describe('a fragmented packet in VXLAN over IPv6', () => {
   it('is not accepted from an unknown host, even in small fragments', async () => {
     // Translation has packets put together before they are filtered.
@@ -178,9 +255,17 @@ describe('a fragmented packet in VXLAN over IPv6', () => {
 });
 
 /** Undefined takes the filter away. */
-async function filterOn(host: TestNetns, nodes: readonly string[] | undefined): Promise<void> {
+async function filterOn(
+  host: TestNetns,
+  nodes: readonly string[] | undefined,
+  tunnelled: readonly TunnelledPools[] = [],
+): Promise<void> {
   using filter = await within(host, async () => NftPolicyFilter.open());
-  const table = renderTunnelTable({ tunnels: ['vxlan4', 'vxlan6', 'ipip4'], nodes: (nodes ?? []).map(parseAddress) });
+  const table = renderTunnelTable({
+    tunnels: ['vxlan4', 'vxlan6', 'ipip4'],
+    nodes: (nodes ?? []).map(parseAddress),
+    tunnelled,
+  });
   if (nodes === undefined || table === undefined) await filter.remove(TUNNEL_TABLE, signal);
   else await filter.apply(table, { signal });
 }

@@ -57,7 +57,7 @@ const CT = { STATE: 0, STATUS: 2 } as const;
 /** A bit of the status. */
 const DESTINATION_TRANSLATED = 1 << 5;
 const VERDICTS = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
-const FIB = { RESULT_OIF: 1, RESULT_ADDRTYPE: 3 } as const;
+const FIB = { RESULT_OIF: 1, RESULT_OIFNAME: 2, RESULT_ADDRTYPE: 3 } as const;
 const FIB_FLAGS = { source: 1, destination: 2, entering: 8, leaving: 16 } as const;
 /** Of routes. */
 const ADDRESS_TYPE_NUMBERS: Readonly<Record<AddressType, number>> = { local: 2, broadcast: 3, multicast: 5 };
@@ -161,6 +161,8 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
       ];
     case 'foreign source':
       return [fib(FIB.RESULT_OIF, FIB_FLAGS.source | FIB_FLAGS.entering), compare(nativeWord(0), false)];
+    case 'source route':
+      return [fib(FIB.RESULT_OIFNAME, FIB_FLAGS.source), compareName(part.name, false)];
     case 'payload':
       return [
         payload(BASE.TRANSPORT, part.offset, part.bytes.length),
@@ -328,10 +330,13 @@ function matchInterface({
   name,
   isNegated = false,
 }: FilterMatch & { kind: 'interface' }): readonly Buffer[] {
+  return [meta(direction === 'in' ? META.IIFNAME : META.OIFNAME), compareName(name, isNegated)];
+}
+
+/** Compares the name of an interface. The register holds 16 bytes, padded with zeros; a prefix compares fewer. */
+function compareName(name: string, isNegated: boolean): Buffer {
   const isPrefix = name.endsWith('*');
-  // The register holds 16 bytes, padded with zeros; a prefix compares fewer.
-  const value = isPrefix ? Buffer.from(name.slice(0, -1)) : ifnameKey(name);
-  return [meta(direction === 'in' ? META.IIFNAME : META.OIFNAME), compare(value, isNegated)];
+  return compare(isPrefix ? Buffer.from(name.slice(0, -1)) : ifnameKey(name), isNegated);
 }
 
 /** Compares one byte. */

@@ -149,6 +149,7 @@ class Judge {
         case 'interface':
         case 'address type':
         case 'foreign source':
+        case 'source route':
         case 'payload':
         case 'translated':
         case 'marked':
@@ -196,6 +197,7 @@ class Judge {
         return types.includes(match.type) !== (match.isNegated === true);
       }
       case 'foreign source':
+      case 'source route':
       case 'payload':
         return false;
       case 'protocol':

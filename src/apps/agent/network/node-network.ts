@@ -95,7 +95,7 @@ export class NodeNetwork {
     this.#routes = new RouteReconciler(ports, this.#desired, () => this.#trigger('routes'));
     this.#attachments = new AttachmentReader(ports, () => this.#trigger('endpoints'));
     this.#bgp = new BgpReconciler(ports, settings, this.#state);
-    this.#tunnelFilter = new TunnelFilter(ports.filter, settings.node, this.#state);
+    this.#tunnelFilter = new TunnelFilter(ports.filter, settings, this.#state);
     const reconciler = (
       name: string,
       reconcile: (signal: AbortSignal) => Promise<void>,

@@ -113,6 +113,12 @@ const EVERYTHING: readonly TableRule[] = [
   ),
   rule('foreign-source', { kind: 'foreign source' }, { kind: 'count' }),
   rule(
+    'source-route',
+    { kind: 'source route', name: 'eth0' },
+    { kind: 'source route', name: 'npl*' },
+    { kind: 'count' },
+  ),
+  rule(
     'payload',
     { kind: 'protocol', protocols: [17] },
     { kind: 'payload', offset: 12, bytes: [0, 16, 1], isNegated: true },

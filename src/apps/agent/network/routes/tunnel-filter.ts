@@ -6,19 +6,27 @@ import type { ClusterState } from '../../../../routing/cluster-state.ts';
 import type { Touched } from '../../../../routing/membership.ts';
 import { openTunnels } from '../../../../routing/pool-modes.ts';
 import { renderTunnelTable, TUNNEL_TABLE } from '../../../../routing/tunnel-table.ts';
+import { tunnelledPools } from '../../../../routing/tunnelled-pools.ts';
 import { TUNNEL_KINDS } from '../../../../routing/tunnels.ts';
+import type { NetworkSettings } from '../network-settings.ts';
 
 /** Filters tunnel packets: accepts those of the nodes in the cluster state, which is kept while the watch is lost. */
 export class TunnelFilter {
   readonly #filter: () => TableFilter;
   readonly #self: NodeName;
   readonly #state: ClusterState;
+  readonly #isStrict: boolean;
   readonly #queue = new SerialQueue();
   #isDue = true;
 
-  constructor(filter: () => TableFilter, self: NodeName, state: ClusterState) {
+  constructor(
+    filter: () => TableFilter,
+    { node, sourceCheck }: Pick<NetworkSettings, 'node' | 'sourceCheck'>,
+    state: ClusterState,
+  ) {
     this.#filter = filter;
-    this.#self = self;
+    this.#self = node;
+    this.#isStrict = sourceCheck === 'strict';
     this.#state = state;
   }
 
@@ -45,7 +53,8 @@ export class TunnelFilter {
       const { pools } = this.#state;
       const tunnels = TUNNEL_KINDS.filter((kind) => pools.some((pool) => openTunnels(pool).includes(kind)));
       const nodes = tunnels.length === 0 ? [] : this.#otherNodes();
-      const table = renderTunnelTable({ tunnels, nodes });
+      const tunnelled = this.#isStrict ? tunnels.flatMap((kind) => tunnelledPools(kind, this.#self, this.#state)) : [];
+      const table = renderTunnelTable({ tunnels, nodes, tunnelled });
       if (table === undefined) await this.#filter().remove(TUNNEL_TABLE, options.signal);
       else await this.#filter().apply(table, options);
     } catch (cause) {
