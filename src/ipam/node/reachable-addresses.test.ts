@@ -120,8 +120,9 @@ describe('an address of a node', () => {
     await expect(assign(portsOf(agent.store), request, shortly)).rejects.toThrow('timeout');
     const [again] = await assign(portsOf(agent.store), request, limits);
     writesMs = 0;
-    // The first write ends, and is undone.
-    await sleep(2000);
+    // Written after the first write has ended and was undone.
+    const [later] = await agent.add('c');
+    await until(() => world.held().includes(later!), 'everything is written');
     expect(world.held()).toContain(formatAddress(again!.address));
   });
 
