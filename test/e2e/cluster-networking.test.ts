@@ -249,6 +249,55 @@ describe('a cluster with agents that provide the network', () => {
     await cluster.kubectl('delete', 'pod', ...strangers);
   });
 
+  it('takes a node for its addresses in policies though it sends through a tunnel, as policy why says', async () => {
+    const { addresses } = cluster.node(0);
+    const from = [addresses.ipv4, `${addresses.ipv6}/128`].map((cidr) => ({
+      ipBlock: { cidr: cidr.includes('/') ? cidr : `${cidr}/32` },
+    }));
+    await cluster.apply([policyOf('from-node-a', { app: 'web-b' }, [{ from }])]);
+    for (const ip of ipsOf(pods.b)) {
+      await expectSilence(async () => fetchIn(cluster, 'web-a', ip));
+      await expectAnswer(async () => curlOn(0, ip), 'web-b');
+    }
+    const why = ['policy', 'why', 'host/node-a', 'default/web-b', '--port', String(PORT), '-o', 'json'];
+    const env = { KUBECONFIG: cluster.api.kubeconfig, DATASTORE_TYPE: 'orch' };
+    const { status, stdout } = await cluster.node(0).machine.run([NETPLUGCTL, ...why], { env });
+    expect([status, JSON.parse(stdout).connections.map(({ verdict }: Json) => verdict)]).toEqual([
+      0,
+      ['allow', 'allow'],
+    ]);
+    await cluster.kubectl('delete', 'networkpolicy', 'from-node-a');
+  });
+
+  it('passes nothing on to a pod that comes beside the tunnel with the address of a pod or a tunnel', async () => {
+    const { machine, addresses } = cluster.node(1);
+    const outside = cluster.lan.netns;
+    const { metadata } = await cluster.get('node', 'node-a');
+    await machine.exec('nft', 'table inet seen { chain passed { type filter hook postrouting priority 300; }; }');
+    for (const [index, family] of (['ipv4', 'ipv6'] as const).entries()) {
+      const [link, bits] = family === 'ipv4' ? ['-4', '32'] : ['-6', '128'];
+      const to = ipsOf(pods.b)[index] ?? '';
+      const tunnel =
+        metadata.annotations[family === 'ipv4' ? 'netplug/IPv4VXLANTunnelAddr' : 'netplug/IPv6VXLANTunnelAddr'];
+      await outside.exec('ip', link, 'route', 'add', to, 'via', addresses[family]);
+      for (const forged of [ipsOf(pods.a)[index] ?? '', tunnel, undefined]) {
+        const echo = `${family === 'ipv4' ? 'icmp' : 'icmpv6'} type echo-request`;
+        await machine.exec(
+          'nft',
+          `flush chain inet seen passed; add rule inet seen passed oifname "npl*" ${echo} counter`,
+        );
+        if (forged !== undefined) await outside.exec('ip', link, 'address', 'add', `${forged}/${bits}`, 'dev', 'lo');
+        const as = forged === undefined ? [] : ['-I', forged];
+        await outside.exec('ping', '-n', '-c', '1', '-W', '1', ...as, to).catch(() => undefined);
+        const seen = await machine.exec('nft', 'list', 'chain', 'inet', 'seen', 'passed');
+        expect([forged, !seen.includes('packets 0 ')]).toEqual([forged, forged === undefined]);
+        if (forged !== undefined) await outside.exec('ip', link, 'address', 'del', `${forged}/${bits}`, 'dev', 'lo');
+      }
+      await outside.exec('ip', link, 'route', 'del', to);
+    }
+    await machine.exec('nft', 'delete', 'table', 'inet', 'seen');
+  });
+
   it('lets pods reach the API server, which has no route to pods', async () => {
     for (const pod of ['web-a', 'web-b']) {
       const ask = [...CURL, '--insecure', 'https://10.96.0.1/version'];
