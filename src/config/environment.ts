@@ -177,7 +177,8 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_POD_SOURCE_CHECK: words(['strict', 'off'], {
     netplug: '`off`: links are made without [`rp_filter`](networking.md#what-is-dropped).',
-    'netplug-agent': '`off`: pods may send with [foreign addresses](networking.md#what-is-dropped), and others with theirs.',
+    'netplug-agent':
+      '`off`: pods may send with [foreign addresses](networking.md#what-is-dropped), and others with theirs.',
   }),
   NETPLUG_POLICY: words(['auto', 'on', 'off'], {
     'netplug-agent':
