@@ -13,7 +13,7 @@ const NODES = [nodeAt('a', '192.0.2.1/24'), nodeAt('b', '192.0.2.2/24'), nodeAt(
 
 function found(pools: PoolModes, nodes = NODES): readonly string[] {
   return tunnelledPools('vxlan4', nodeName('a'), { pools: pools.list(), nodes }).map(
-    ({ pools: to, from = [] }) => `${to.map(formatCidr).join()} from ${from.map(formatCidr).join() || 'all'}`,
+    ({ pools: to, from }) => `${to.map(formatCidr).join()} from ${from?.map(formatCidr).join() ?? 'all'}`,
   );
 }
 
