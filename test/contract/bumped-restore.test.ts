@@ -10,7 +10,7 @@ import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { program } from '../support/components.ts';
 import { poolOf } from '../support/fixtures.ts';
-import { freePort } from '../support/etcd.ts';
+import { freePort } from '../support/free-port.ts';
 import { residentOn, World } from '../support/resident-world.ts';
 import { until } from '../support/until.ts';
 import { heldAddresses } from '../../src/model/ip-block.ts';

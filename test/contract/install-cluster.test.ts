@@ -10,7 +10,8 @@ import { crdManifests } from '../../src/install/cluster/definitions/crd-manifest
 import { inExtent } from '../runs.ts';
 import { program, type ProgramName } from '../support/components.ts';
 import { callCtl, type CtlWorld, type Ran } from '../support/ctl.ts';
-import { freePort, startEtcd } from '../support/etcd.ts';
+import { startEtcd } from '../support/etcd.ts';
+import { freePort } from '../support/free-port.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
 import type { Json } from '../support/node.ts';
 import {

@@ -8,7 +8,8 @@ import { emptyBlock } from '../../src/model/ip-block.ts';
 import type { NodeName } from '../../src/model/names.ts';
 import { API_VERSION } from '../../src/model/resource.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
-import { freePort, startEtcd } from '../support/etcd.ts';
+import { startEtcd } from '../support/etcd.ts';
+import { freePort } from '../support/free-port.ts';
 import { PATIENCE_MS } from '../support/until.ts';
 
 const never = new AbortController().signal;

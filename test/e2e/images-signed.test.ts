@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { IMAGE_NAMES } from '../../scripts/images/declared.ts';
 import { VERSION } from '../../src/base/version.ts';
 import { program } from '../support/components.ts';
-import { freePort } from '../support/etcd.ts';
+import { freePort } from '../support/free-port.ts';
 import { here } from '../support/here.ts';
 import { removeAtEnd } from '../support/janitor.ts';
 import type { RunResult } from '../support/node.ts';

@@ -1,6 +1,7 @@
 // A real API server of Kubernetes with RBAC, alone with its etcd: nothing that runs pods.
 import { readFile } from 'node:fs/promises';
-import { freePort, startEtcd } from './etcd.ts';
+import { startEtcd } from './etcd.ts';
+import { freePort } from './free-port.ts';
 import { here, type Place } from './here.ts';
 import { type KubernetesRelease, kubernetesProgram } from './components.ts';
 import { type Service, until } from './node.ts';

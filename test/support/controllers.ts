@@ -1,7 +1,7 @@
 // Replicas of netplug-orch-controllers on this host, with datastore and API server of the test.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort } from './etcd.ts';
+import { freePort } from './free-port.ts';
 import { here } from './here.ts';
 import type { Service, TestNode } from './node.ts';
 import { until } from './until.ts';

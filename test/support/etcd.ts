@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { program } from './components.ts';
+import { freePort } from './free-port.ts';
 import { removeAtEnd } from './janitor.ts';
 import { stopThreads } from './stop-threads.ts';
 
@@ -140,15 +140,4 @@ async function run(command: readonly string[], env: Readonly<Record<string, stri
     return { kill, pause: async () => stopThreads(child.pid!), resume: () => child.kill('SIGCONT') };
   await kill();
   throw new Error(`etcd did not start: ${outcome}\n${log}`);
-}
-
-/** A loopback TCP port without a listener. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }

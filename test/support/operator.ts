@@ -5,7 +5,7 @@ import type { InstallationStatus } from '../../src/model/installation-status.ts'
 import { crdManifests } from '../../src/install/cluster/definitions/crd-manifests.ts';
 import { operatorObjects } from '../../src/install/cluster/operator-deployment.ts';
 import { program } from './components.ts';
-import { freePort } from './etcd.ts';
+import { freePort } from './free-port.ts';
 import { here } from './here.ts';
 import { type ApiServer, startApiServer } from './kube.ts';
 import type { Service } from './node.ts';
