@@ -347,7 +347,7 @@ describe('netplugctl install cluster on an API server', () => {
     const overlapping = await ctl(`${by} --yes`);
     expect(overlapping).toMatchObject({ status: 69, out: '' });
     expect(overlapping.err).toMatch(
-      /pools\/overlap: spec\.calicoNetwork\.ipPools\[1\]\.cidr: the pool overlaps .* services/,
+      /pools\/overlap: spec\.calicoNetwork\.ipPools\[1\]\.cidr: the pool overlaps .*, a range of Services/,
     );
     const unanswered = await ctl('install cluster --method manifest --spec -');
     expect(unanswered).toMatchObject({ status: 64, err: expect.stringContaining('Add --yes') });
@@ -535,9 +535,9 @@ describe('netplugctl install cluster on an API server', () => {
     );
     await refused(
       `${by} --pool 10.96.0.0/12`,
-      /error {4}pools\/overlap: --pool 10\.96\.0\.0\/12: the pool overlaps the range of services, 10\.96\.0\.0\/16/,
+      /error {4}pools\/overlap: --pool 10\.96\.0\.0\/12: the pool overlaps 10\.96\.0\.0\/16, a range of Services/,
     );
-    await refused(`${by} --pool 172.20.0.0/24`, /overlaps the address of node node-a/);
+    await refused(`${by} --pool 172.20.0.0/24`, /overlaps .*, the address of node "node-a"/);
     await refused(
       `${by} --variant second-plugin`,
       /nodes\/no-pod-cidr: .*\n +objects: Node node-a, Node node-b\n[^]*--allocate-node-cidrs/,

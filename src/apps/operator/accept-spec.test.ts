@@ -146,7 +146,7 @@ describe('an accepted installation', () => {
     const pools = [existing('192.168.0.0/16', 'default-ipv4', { labels: OWNED })];
     expect(problems({ calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }] } }, { pools })).toEqual([]);
     expect(problems({ calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }] } })).toEqual([
-      'spec.calicoNetwork.ipPools[0].cidr: 192.168.0.0/16 contains an address of node "n1"',
+      'spec.calicoNetwork.ipPools[0].cidr: 192.168.0.0/16 overlaps 192.168.33.1/32, the address of node "n1"',
     ]);
   });
 

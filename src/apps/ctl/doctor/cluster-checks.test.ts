@@ -165,7 +165,7 @@ describe('doctor checks of pools', () => {
     const nodes = [{ ...nodeOf('n1'), spec: { bgp: { ipv4Address: '192.0.2.1/24' } } }];
     const pools = [...RECORDS.pools, poolOf('lan', '192.0.2.128/25')];
     expect(judgeAll(POOL_CHECKS, { ...RECORDS, pools, nodes }).map(({ id, found }) => [id, found])).toEqual([
-      ['pools/node-inside', '192.0.2.1/24 of node "n1" overlaps pool "lan" 192.0.2.128/25'],
+      ['pools/node-inside', 'pool "lan" 192.0.2.128/25 overlaps 192.0.2.0/24, the network of node "n1"'],
     ]);
   });
 
