@@ -1,5 +1,7 @@
 import type { IpPool } from '../../../model/ip-pool.ts';
 import type { Node } from '../../../model/node.ts';
+import { OVERLAP_HINT } from '../../../ipam/choose-pools.ts';
+import { markOf } from '../../../model/ip-pool-status.ts';
 import { overlappedPools } from '../../../model/pool-conflicts.ts';
 import { matchesSelector } from '../../../model/selector.ts';
 import { FAMILIES, type Family } from '../../../net/address.ts';
@@ -97,6 +99,18 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
           const used = findOverlap(cidr, clusterRanges({ nodes: [rangesOfNode(node)], serviceCidrs: [] }));
           return used === undefined ? [] : [`pool "${metadata.name}" ${spec.cidr} overlaps ${describeRange(used)}`];
         });
+      }),
+  },
+  {
+    id: 'pools/unusable',
+    severity: 'error',
+    expected: 'enabled pools that the controllers have not marked as unusable',
+    remedy: OVERLAP_HINT,
+    judge: ({ pools }) =>
+      pools.flatMap(({ metadata, spec, status }) => {
+        const mark = markOf(status);
+        if (mark === undefined || spec.disabled) return [];
+        return [`pool "${metadata.name}" ${spec.cidr} assigns no addresses: ${mark.message}`];
       }),
   },
   {

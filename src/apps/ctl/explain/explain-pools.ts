@@ -62,6 +62,7 @@ function verdictWhy({ view, request }: PoolScene, pool: Pool, verdict: Exclude<P
     case 'disabled':
     case 'overlaps an older pool':
     case 'overlaps addresses that the node needs':
+    case 'marked by the controllers':
       return whyClosed(pool) ?? verdict;
     case 'not for this use':
       return `its allowedUses are ${spec.allowedUses.join(', ')}`;
