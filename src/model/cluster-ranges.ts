@@ -1,7 +1,9 @@
 import { bitsOf } from '../net/address.ts';
-import { tryReadRange } from '../net/cidr.ts';
+import { parseCidr, tryReadRange } from '../net/cidr.ts';
+import type { IpPool } from './ip-pool.ts';
 import type { Node } from './node.ts';
-import type { UsedRange } from './used-range.ts';
+import { overlappedPools } from './pool-conflicts.ts';
+import { describeRange, findOverlap, type UsedRange } from './used-range.ts';
 
 /** A node with what a pool must not overlap. */
 export interface NodeRanges {
@@ -41,4 +43,17 @@ function rangeIn(text: string, what: { readonly address: string; readonly networ
   const cidr = tryReadRange(text);
   if (cidr === undefined) return [];
   return [{ cidr, what: cidr.prefixBits === bitsOf(cidr.base.family) ? what.address : what.network }];
+}
+
+/** Returns what each pool overlaps, in words, by its name: one of the ranges, or an older pool. Leaves out pools that overlap nothing. */
+export function overlapsOfPools(pools: readonly IpPool[], used: readonly UsedRange[]): ReadonlyMap<string, string> {
+  const older = overlappedPools(pools);
+  return new Map(
+    pools.flatMap(({ metadata: { name }, spec }) => {
+      const range = findOverlap(parseCidr(spec.cidr), used);
+      if (range !== undefined) return [[name, describeRange(range)]];
+      const pool = older.get(name);
+      return pool === undefined ? [] : [[name, `the older pool "${pool}"`]];
+    }),
+  );
 }
