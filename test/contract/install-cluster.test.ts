@@ -340,6 +340,11 @@ describe('netplugctl install cluster on an API server', () => {
     expect(changed.out).toContain('change ConfigMap netplug-system/netplug-config');
     // It lists no pools, so those that exist stay as they are.
     expect(changed.out).not.toContain('IPPool');
+    expect(await ctl('install cluster --method manifest --pool 10.99.0.0/16 --yes')).toMatchObject({
+      status: 69,
+      out: '',
+      err: expect.stringMatching(/pools\/changed: --pool 10\.99\.0\.0\/16: [^]* exists with 10\.81\.0\.0\/16/),
+    });
     await expectKept(features);
     await purge();
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import { poolOf } from '../../install/cluster/pool-of.ts';
 import type { InstallationSpec } from '../../model/installation.ts';
+import { overlapStatus } from '../../model/ip-pool-status.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
 import { type AcceptedSpec, acceptSpec, type ObservedCluster, OWNER_LABEL } from './accept-spec.ts';
 
@@ -105,6 +106,16 @@ describe('an accepted installation', () => {
     const own = existing('192.168.0.0/16', 'default-ipv4', { labels: OWNED });
     const { settings, warnings } = accepted({}, { pools: [{ ...own, spec: { ...own.spec, ...change } }] });
     expect({ pools: settings.pools, warnings }).toEqual({ pools: [], warnings: [] });
+  });
+
+  it('warns of a pool that the controllers have marked, until it is disabled', () => {
+    const pool = existing('10.1.0.0/16', 'mine');
+    const status = overlapStatus('10.1.7.0/24, a range of Services', '2026-01-01T00:00:00Z');
+    expect(accepted({}, { pools: [{ ...pool, status }] }).warnings).toEqual([
+      'IPPool "mine" assigns no addresses: it overlaps 10.1.7.0/24, a range of Services',
+    ]);
+    const disabled = { ...pool, spec: { ...pool.spec, disabled: true }, status };
+    expect(accepted({}, { pools: [disabled] }).warnings).toEqual([]);
   });
 
   it('keeps BIRD and address families of pools that are disabled', () => {

@@ -8,6 +8,7 @@ import { inInstallation, installationPoolOf, problemsOfPool } from '../../instal
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import { type InstallationPool, type InstallationSpec, poolName } from '../../model/installation.ts';
+import { markOf } from '../../model/ip-pool-status.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
 import { poolProblems } from '../../model/pool-conflicts.ts';
 import { clusterRanges } from '../../model/cluster-ranges.ts';
@@ -190,6 +191,12 @@ function warningsOf(
       ({ metadata }) =>
         `IPPool "${metadata.name}" is no longer listed and stays: disable it, and delete it when no pod uses it`,
     ),
+    ...pools.flatMap(({ metadata, spec, status }) => {
+      const mark = markOf(status);
+      return mark === undefined || spec.disabled
+        ? []
+        : [`IPPool "${metadata.name}" assigns no addresses: ${mark.message}`];
+    }),
     ...(without[0] === undefined
       ? []
       : [
