@@ -34,6 +34,7 @@ import { machineOf } from './machine.ts';
 import { accessOf, openOrchIn } from './open-orch.ts';
 import { openStoreIn } from './open-store.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
+import { ownRangesOfHost } from './own-ranges.ts';
 import { readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 
 /** Names of the executable under which kubectl runs the tool as its plugin. */
@@ -56,6 +57,7 @@ export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): Ct
       readPluginList: readPluginListIn(env),
       readOfferedMtu: () => readOfferedMtu(env),
       linkKey: async () => readLinkKey(stateDir(env)),
+      ownRanges: ownRangesOfHost(),
       confDir: readVariable(env, 'NETPLUG_CNI_CONF_DIR'),
     },
     interrupted,

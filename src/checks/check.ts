@@ -21,6 +21,7 @@ export type ReadFact =
   | 'pools'
   | 'release'
   | 'rights'
+  | 'service ranges'
   | 'services'
   | 'sidecars'
   | 'webhooks';

@@ -1,5 +1,6 @@
 import type { AllocationStore } from './allocation-store.ts';
 import type { NodeStatusStore } from './node-status-store.ts';
+import type { PoolStatusStore } from './pool-status-store.ts';
 import type { ResourceStore } from './resource-store.ts';
 import type { FollowStore } from './follow.ts';
 
@@ -34,6 +35,7 @@ export interface Store
     AllocationStore,
     ResourceStore,
     NodeStatusStore,
+    PoolStatusStore,
     FollowStore,
     LeaderReader,
     ConnectionProbe,

@@ -59,24 +59,36 @@ function describeIssue(issue: v.BaseIssue<unknown>): string {
   return path === null ? issue.message : `${path}: ${issue.message}`;
 }
 
-/** Returns the fields of a stored resource that the server sets; none for an unreadable one. */
-export function identityOf(raw: unknown): { uid?: string; creationTimestamp?: string } {
-  const shape = v.safeParse(v.looseObject({ metadata: metadataShape }), raw);
-  const { uid, creationTimestamp } = shape.success ? shape.output.metadata : {};
+/** Returns the fields of a stored resource that no update changes; none for an unreadable one. */
+export function identityOf(raw: unknown): { uid?: string; creationTimestamp?: string; status?: unknown } {
+  const shape = v.safeParse(v.looseObject({ metadata: metadataShape, status: v.optional(v.unknown()) }), raw);
+  if (!shape.success) return {};
+  const { metadata, status } = shape.output;
+  const { uid, creationTimestamp } = metadata;
   return {
     ...(uid === undefined ? {} : { uid }),
     ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+    ...(status === undefined ? {} : { status }),
   };
 }
 
-/** Returns the resource as it is stored: with its namespace and identity, without the version. */
+/** Returns the resource as it is stored: with its namespace, and identity and status of `stored`; without the version. */
 export function withoutVersion(
   resource: AnyResource,
-  identity: { readonly uid?: string; readonly creationTimestamp?: string },
+  stored: { readonly uid?: string; readonly creationTimestamp?: string; readonly status?: unknown },
 ): AnyResource {
+  const { status, ...identity } = stored;
   const { resourceVersion: _, uid: _uid, creationTimestamp: _created, ...metadata } = resource.metadata;
   const { namespace } = resourceIdOf(resource);
-  return { ...resource, metadata: { ...metadata, ...(namespace === undefined ? {} : { namespace }), ...identity } };
+  const stable = { ...metadata, ...(namespace === undefined ? {} : { namespace }), ...identity };
+  return withStatus({ ...resource, metadata: stable }, status);
+}
+
+/** Returns the resource with another status; without one when it is undefined. */
+export function withStatus<R extends AnyResource>(resource: R, status: unknown): R {
+  const { status: _, ...rest } = { status: undefined, ...resource };
+  // Only the field that not every kind has was left out.
+  return { ...rest, ...(status === undefined ? {} : { status }) } as unknown as R;
 }
 
 /** Returns the resource without its version, for comparisons. */

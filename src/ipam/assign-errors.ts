@@ -4,7 +4,7 @@ import { reservedCidrs } from '../model/ip-reservation.ts';
 import type { NodeName } from '../model/names.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { type Cidr, cidrContains, cidrSize, cidrsOverlap, formatCidr } from '../net/cidr.ts';
-import { type Pool, whyClosed } from './choose-pools.ts';
+import { isOverUsedRange, OVERLAP_HINT, type Pool, whyClosed } from './choose-pools.ts';
 import type { Claim } from '../datastore/allocation-store.ts';
 import type { PlanInput, AddressRequest } from './plan-assign.ts';
 
@@ -98,8 +98,8 @@ export function exhaustedError(state: {
   const { request, node, input, atLimit } = state;
   const { verdicts } = request.selection;
   const reasons = verdicts.map(({ pool, verdict }) => {
-    const isOver = verdict === 'overlaps addresses that the node needs';
-    const why = verdict === 'eligible' ? whyFull(pool, state) : ((isOver ? whyClosed(pool) : undefined) ?? verdict);
+    const closed = isOverUsedRange(pool) ? whyClosed(pool) : undefined;
+    const why = verdict === 'eligible' ? whyFull(pool, state) : (closed ?? verdict);
     return `pool "${pool.name}" ${formatCidr(pool.cidr)}: ${why}`;
   });
   const family = `IPv${String(request.family)}`;
@@ -107,7 +107,9 @@ export function exhaustedError(state: {
   const limit = input.view.config.maxBlocksPerNode;
   const hint =
     request.selection.eligible.length === 0
-      ? 'Create a pool with netplugctl whose nodeSelector selects the node, or enable one'
+      ? verdicts.some(({ pool }) => isOverUsedRange(pool))
+        ? OVERLAP_HINT
+        : 'Create a pool with netplugctl whose nodeSelector selects the node, or enable one'
       : atLimit
         ? `Raise maxBlocksPerNode (now ${String(limit)}) in the IPAMConfiguration, or add a pool with larger blocks`
         : 'Add an IP pool; "netplugctl ipam check" lists leaked addresses';

@@ -2,6 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import type { Stored } from '../datastore/allocation-store.ts';
 import type { ChosenBy } from '../model/ip-block.ts';
 import type { IpPool, PoolUse } from '../model/ip-pool.ts';
+import { markOf } from '../model/ip-pool-status.ts';
 import { overlappedPools } from '../model/pool-conflicts.ts';
 import { describeRange, findOverlap, type UsedRange } from '../model/used-range.ts';
 import { matchesSelector } from '../model/selector.ts';
@@ -15,7 +16,13 @@ export interface Pool {
   readonly name: string;
   readonly cidr: Cidr;
   /** Reason why no new addresses are assigned from the pool; undefined for an open pool. */
-  readonly closed: 'disabled' | { readonly overlaps: string } | { readonly over: UsedRange } | undefined;
+  readonly closed:
+    | 'disabled'
+    | { readonly overlaps: string }
+    | { readonly over: UsedRange }
+    /** Message of the mark of the controllers. */
+    | { readonly marked: string }
+    | undefined;
 }
 
 /** Reason why a pool may not be used; `eligible` when it may. */
@@ -25,6 +32,7 @@ export type PoolVerdict =
   | 'disabled'
   | 'overlaps an older pool'
   | 'overlaps addresses that the node needs'
+  | 'marked by the controllers'
   | 'not for this use'
   | 'does not select the node';
 
@@ -47,32 +55,62 @@ export interface PoolQuery {
   readonly askedBy?: { readonly rule: ChosenBy; readonly text: string };
 }
 
-/** Decodes the pools for a node that itself needs the `own` ranges. Nothing is assigned from a pool that overlaps one of them. */
+/**
+ * Decodes the pools for a node that itself needs the `own` ranges. Nothing is assigned from a pool that overlaps one of them,
+ * nor from one that the controllers have marked.
+ */
 export function decodePools(stored: readonly Stored<IpPool>[], own: readonly UsedRange[] = []): readonly Pool[] {
   const overlapped = overlappedPools(stored.map(({ value }) => value));
   return stored.map((pool) => {
-    const { metadata, spec } = pool.value;
+    const { metadata, spec, status } = pool.value;
     const cidr = parseCidr(spec.cidr);
     const overlaps = overlapped.get(metadata.name);
-    const over = findOverlap(cidr, own);
-    const closed = spec.disabled ? 'disabled' : over === undefined ? undefined : { over };
-    return { stored: pool, name: metadata.name, cidr, closed: overlaps === undefined ? closed : { overlaps } };
+    const closed = overlaps === undefined ? closedFor({ cidr, own, status, disabled: spec.disabled }) : { overlaps };
+    return { stored: pool, name: metadata.name, cidr, closed };
   });
+}
+
+function closedFor({
+  cidr,
+  own,
+  status,
+  disabled,
+}: {
+  readonly cidr: Cidr;
+  readonly own: readonly UsedRange[];
+  readonly status: unknown;
+  readonly disabled: boolean;
+}): Pool['closed'] {
+  if (disabled) return 'disabled';
+  const over = findOverlap(cidr, own);
+  if (over !== undefined) return { over };
+  const mark = markOf(status);
+  return mark === undefined ? undefined : { marked: mark.message };
 }
 
 /** Returns the pool that contains the address or block, the oldest of overlapping pools; undefined when there is none. */
 export function poolAround(pools: readonly Pool[], inner: Address | Cidr): Pool | undefined {
   const around = pools.filter(({ cidr }) => cidrContains(cidr, inner));
-  return around.find(({ closed }) => typeof closed !== 'object' || 'over' in closed) ?? around[0];
+  return around.find(({ closed }) => typeof closed !== 'object' || !('overlaps' in closed)) ?? around[0];
 }
+
+/** What to do about a pool that overlaps what something else uses. Also its network may be wider than it has to be. */
+export const OVERLAP_HINT =
+  'Create a pool in a range that nothing else uses ("netplugctl create -f"), and disable this one. If a network contains the pool only because its prefix is wider than it has to be, such as /8, and no host in it has an address of the pool, narrow the prefix instead';
 
 /** Describes why no new addresses are assigned from the pool; undefined for an open pool. */
 export function whyClosed({ closed }: Pool): string | undefined {
   if (closed === undefined) return undefined;
   if (closed === 'disabled') return 'it is disabled';
+  if ('marked' in closed) return `${closed.marked}, as the controllers have found`;
   return 'over' in closed
     ? `it overlaps ${describeRange(closed.over)}`
     : `it overlaps the older pool "${closed.overlaps}"`;
+}
+
+/** Reports whether the pool is closed because of what nodes, Services or controllers have found it to overlap. */
+export function isOverUsedRange({ closed }: Pool): boolean {
+  return typeof closed === 'object' && !('overlaps' in closed);
 }
 
 /**
@@ -99,8 +137,10 @@ function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels,
   const { spec } = pool.stored.value;
   if (asked !== undefined) return asked.includes(pool) ? 'eligible' : 'not requested';
   if (pool.closed === 'disabled') return 'disabled';
-  if (pool.closed !== undefined)
+  if (pool.closed !== undefined) {
+    if ('marked' in pool.closed) return 'marked by the controllers';
     return 'over' in pool.closed ? 'overlaps addresses that the node needs' : 'overlaps an older pool';
+  }
   if (!spec.allowedUses.includes(use)) return 'not for this use';
   return matchesSelector(spec.nodeSelector, nodeLabels) ? 'eligible' : 'does not select the node';
 }
@@ -121,7 +161,9 @@ function findAsked(pools: readonly Pool[], ref: PoolRef, question: PoolQuery): P
     'ipam/pool-unusable',
     `Cannot use pool "${pool.name}" for an IPv${String(family)} address${asking}: ${reason}`,
     {
-      hint: `Name another pool (${listPools(pools, family)}), or change this one`,
+      hint: isOverUsedRange(pool)
+        ? `Name another pool (${listPools(pools, family)}). ${OVERLAP_HINT}`
+        : `Name another pool (${listPools(pools, family)}), or change this one`,
       facts: { pool: pool.name, cidr: formatCidr(pool.cidr) },
     },
   );

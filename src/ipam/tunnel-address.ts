@@ -6,7 +6,7 @@ import { tunnelAttachment } from '../model/tunnel-attachment.ts';
 import type { Address, Family } from '../net/address.ts';
 import { cidrContains, parseCidr } from '../net/cidr.ts';
 import { assign, type IpamPorts, type Limits } from './assign.ts';
-import { decodePools } from './choose-pools.ts';
+import { decodePools, type Pool } from './choose-pools.ts';
 import { release } from './release.ts';
 
 export interface TunnelAddressRequest {
@@ -34,17 +34,22 @@ export async function ensureTunnelAddress(
   const view = await ports.store.readNodeView(node, undefined, limits.signal);
   const pools = usablePools(request, view.node?.metadata.labels ?? {});
   const stored = new Map(decodePools(view.pools, ports.ownRanges?.()).map((pool) => [pool.name, pool]));
+  const closedOf = ({ metadata }: IpPool): Pool['closed'] => stored.get(metadata.name)?.closed;
+  const isMarked = (closed: Pool['closed']): boolean => typeof closed === 'object' && 'marked' in closed;
   // Tunnel addresses must leave closed pools, and only this code moves them. A pool that cannot be read counts as unchanged.
-  const open = pools.filter(({ spec, metadata }) => !spec.disabled && stored.get(metadata.name)?.closed === undefined);
+  // A mark moves none: a node that joins must not cut the tunnels of all others.
+  const kept = pools.filter(
+    (pool) => !pool.spec.disabled && (closedOf(pool) === undefined || isMarked(closedOf(pool))),
+  );
   const held = [...view.owned, ...view.borrowed].flatMap(({ value }) => heldAddresses(value, isOwn));
-  const good = held.find(({ address }) => open.some(({ spec }) => cidrContains(parseCidr(spec.cidr), address)));
+  const good = held.find(({ address }) => kept.some(({ spec }) => cidrContains(parseCidr(spec.cidr), address)));
   const isKept = ({ id }: Allocation): boolean => id === good?.allocation.id;
   if (held.some(({ allocation }) => !isKept(allocation))) {
     await release(ports, { node, which: (each) => isOwn(each) && !isKept(each) }, limits.cleanupSignal);
   }
-  const readable = open.filter(({ metadata }) => stored.has(metadata.name));
-  if (good !== undefined || readable.length === 0) return good?.address;
-  const refs = readable.map(({ metadata: { name } }) => ({ by: 'name', name }) as const);
+  const open = kept.filter((pool) => stored.has(pool.metadata.name) && closedOf(pool) === undefined);
+  if (good !== undefined || open.length === 0) return good?.address;
+  const refs = open.map(({ metadata: { name } }) => ({ by: 'name', name }) as const);
   const none = { assign: false, pools: undefined };
   const [lease] = await assign(
     ports,

@@ -1,19 +1,15 @@
 import * as v from 'valibot';
 import { field, optionalField, type SpecOf } from './field.ts';
+import { CONDITION_FIELDS, type ConditionStatus } from './status-condition.ts';
 
 const CONDITION_TYPES = ['Available', 'Progressing', 'Degraded'] as const;
 export type ConditionType = (typeof CONDITION_TYPES)[number];
-const CONDITION_STATUSES = ['True', 'False', 'Unknown'] as const;
-export type ConditionStatus = (typeof CONDITION_STATUSES)[number];
 const STATES = ['Ready', 'Progressing', 'Failing', 'Unknown'] as const;
 
 const StatusCondition = v.looseObject(
   {
     type: field(v.picklist(CONDITION_TYPES), 'Available, Progressing or Degraded.'),
-    status: field(v.picklist(CONDITION_STATUSES), 'Unknown when something cannot be read.'),
-    reason: field(v.string(), 'One word for programs.'),
-    message: field(v.string(), 'What a person can act on.'),
-    lastTransitionTime: field(v.string(), 'When the status last changed.'),
+    ...CONDITION_FIELDS,
     observedGeneration: optionalField(
       v.pipe(v.number(), v.integer()),
       'Generation of the installation that the condition is about.',

@@ -6,6 +6,7 @@ import { showFound } from '../base/problem.ts';
 import { column, jointRules, type KindDeclaration, nameColumn, type Refuse, wide } from './kind-info.ts';
 import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
+import { IP_POOL_STATUS_FIELDS, markOf, UNUSABLE_PATH } from './ip-pool-status.ts';
 import { CidrText, flag, SelectorText } from './spec-types.ts';
 
 const POOL_USES = ['Workload', 'Tunnel'] as const;
@@ -46,7 +47,10 @@ const IP_POOL_FIELDS = {
 type WrittenSpec = v.InferOutput<v.ObjectSchema<typeof IP_POOL_FIELDS, undefined>>;
 /** A spec with canonical CIDR and every default filled in. */
 export type IpPoolSpec = Readonly<Omit<WrittenSpec, 'blockSize'>> & { readonly blockSize: number };
-export type IpPool = Resource<'IPPool', IpPoolSpec>;
+export type IpPool = Resource<'IPPool', IpPoolSpec> & {
+  /** Status as it is stored; `markOf` reads it. Only the controllers write it. */
+  readonly status?: unknown;
+};
 
 /** The allowed prefix lengths of blocks. The largest block has 512 addresses, because datastores limit the size of a record. */
 export const BLOCK_SIZES = {
@@ -75,6 +79,7 @@ export const IP_POOL: KindDeclaration<IpPool> = {
     nameColumn(),
     column('CIDR', 'spec.cidr', ({ spec }) => spec.cidr),
     column('SELECTOR', 'spec.nodeSelector', ({ spec }) => spec.nodeSelector),
+    column('UNUSABLE', UNUSABLE_PATH, ({ status }) => markOf(status)?.reason ?? ''),
     wide('NAT', 'spec.natOutgoing', ({ spec }) => String(spec.natOutgoing)),
     wide('IPIPMODE', 'spec.ipipMode', ({ spec }) => spec.ipipMode),
     wide('VXLANMODE', 'spec.vxlanMode', ({ spec }) => spec.vxlanMode),
@@ -84,6 +89,7 @@ export const IP_POOL: KindDeclaration<IpPool> = {
     wide('USES', 'spec.allowedUses', ({ spec }) => spec.allowedUses.join(',')),
   ],
   fields: IP_POOL_FIELDS,
+  status: IP_POOL_STATUS_FIELDS,
   complete: (spec) => {
     // The field has been validated as a CIDR.
     const family = tryReadCidr(String(spec['cidr']))?.cidr.base.family ?? 4;
@@ -92,6 +98,7 @@ export const IP_POOL: KindDeclaration<IpPool> = {
   check: jointRules(IP_POOL_FIELDS, checkIpPool),
   rules: [
     'One of ipipMode and vxlanMode is `Never`, and ipipMode is `Never` in an IPv6 pool.',
+    'A pool that overlaps addresses or networks of nodes, a range of Services or an older pool assigns no addresses.',
     'Pools do not overlap one another, nor unspecified, link-local, loopback, multicast, broadcast and IPv4-mapped addresses.',
     'blockSize is from 23 to 32 for IPv4 and from 119 to 128 for IPv6, and a block fits into the pool unless it is disabled.',
     'cidr and blockSize cannot be changed.',

@@ -65,7 +65,8 @@ export function rangesOverlap(a: string, b: string): boolean {
   return one !== undefined && other !== undefined && cidrsOverlap(one, other);
 }
 
-function tryReadRange(text: string): Cidr | undefined {
+/** Parses a CIDR, also one with host bits, or an address, as the range of that one address. */
+export function tryReadRange(text: string): Cidr | undefined {
   const address = tryParseAddress(text);
   return address === undefined ? tryReadCidr(text)?.cidr : hostCidr(address);
 }

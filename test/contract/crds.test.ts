@@ -69,7 +69,9 @@ describe('the custom resources of netplug', () => {
       object('BGPPeer', 'rr', { nodeSelector: '!has(rr)', peerSelector: 'has(rr)' }),
       object('BGPConfiguration', 'default', { nodeToNodeMeshEnabled: false }),
     ]);
-    expect(await server.kubectl('get', 'ipp')).toMatch(/NAME +CIDR +SELECTOR +AGE\na +10\.0\.0\.0\/16 +all\(\) /);
+    expect(await server.kubectl('get', 'ipp')).toMatch(
+      /NAME +CIDR +SELECTOR +UNUSABLE +AGE\na +10\.0\.0\.0\/16 +all\(\) /,
+    );
     expect(await server.kubectl('get', 'pools', '-o', 'wide')).toMatch(/NAT .*BLOCKSIZE.*USES[^]*true .*Workload/);
     expect(await server.kubectl('get', 'ipamconfig')).toMatch(/STRICTAFFINITY +MAXBLOCKSPERNODE[^]*false +0 /);
     expect(await server.kubectl('get', 'ipb')).toMatch(/CIDR +NODE +AGE[^]*10\.0\.0\.0\/30 +n1 /);

@@ -341,6 +341,11 @@ describe('netplugctl install cluster on an API server', () => {
     expect(changed.out).toContain('change ConfigMap netplug-system/netplug-config');
     // It lists no pools, so those that exist stay as they are.
     expect(changed.out).not.toContain('IPPool');
+    expect(await ctl('install cluster --method manifest --pool 10.99.0.0/16 --yes')).toMatchObject({
+      status: 69,
+      out: '',
+      err: expect.stringMatching(/pools\/changed: --pool 10\.99\.0\.0\/16: [^]* exists with 10\.81\.0\.0\/16/),
+    });
     await expectKept(features);
     await purge();
 
@@ -348,7 +353,7 @@ describe('netplugctl install cluster on an API server', () => {
     const overlapping = await ctl(`${by} --yes`);
     expect(overlapping).toMatchObject({ status: 69, out: '' });
     expect(overlapping.err).toMatch(
-      /pools\/overlap: spec\.calicoNetwork\.ipPools\[1\]\.cidr: the pool overlaps .* services/,
+      /pools\/overlap: spec\.calicoNetwork\.ipPools\[1\]\.cidr: the pool overlaps .*, a range of Services/,
     );
     const unanswered = await ctl('install cluster --method manifest --spec -');
     expect(unanswered).toMatchObject({ status: 64, err: expect.stringContaining('Add --yes') });
@@ -536,9 +541,9 @@ describe('netplugctl install cluster on an API server', () => {
     );
     await refused(
       `${by} --pool 10.96.0.0/12`,
-      /error {4}pools\/overlap: --pool 10\.96\.0\.0\/12: the pool overlaps the range of services, 10\.96\.0\.0\/16/,
+      /error {4}pools\/overlap: --pool 10\.96\.0\.0\/12: the pool overlaps 10\.96\.0\.0\/16, a range of Services/,
     );
-    await refused(`${by} --pool 172.20.0.0/24`, /overlaps the address of node node-a/);
+    await refused(`${by} --pool 172.20.0.0/24`, /overlaps .*, the address of node "node-a"/);
     await refused(
       `${by} --variant second-plugin`,
       /nodes\/no-pod-cidr: .*\n +objects: Node node-a, Node node-b\n[^]*--allocate-node-cidrs/,

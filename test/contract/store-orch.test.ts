@@ -19,13 +19,20 @@ for (const program of ['plugin', 'agent'] as const) {
     `orch, with the rights of the ${program},`,
     async () => {
       const server = await startOrchApiServer();
-      const paths = [program, 'agent', 'admin tool'] as const;
-      const [worker, agent, tool] = await Promise.all(paths.map(async (caller) => server.callerConfig(caller)));
+      const paths = [program, 'agent', 'admin tool', 'controllers'] as const;
+      const [worker, agent, tool, controllers] = await Promise.all(
+        paths.map(async (caller) => server.callerConfig(caller)),
+      );
       const open = (path = ''): Store => openOrchStore({ from: 'file', path }, { pageSize: 2, sharesBlocks });
       return fixtureOn(server, () => {
         // An agent follows what it writes itself.
         const follower = open(agent);
-        return sharedWork({ worker: sharesBlocks ? follower : open(worker), agent: follower, tool: open(tool) });
+        return sharedWork({
+          worker: sharesBlocks ? follower : open(worker),
+          agent: follower,
+          tool: open(tool),
+          controllers: open(controllers),
+        });
       });
     },
     ON_THE_ORCHESTRATOR,
@@ -39,10 +46,12 @@ interface Workers {
   readonly agent: Store;
   /** netplugctl in the hands of those who administer netplug. */
   readonly tool: Store;
+  /** Marks pools. */
+  readonly controllers: Store;
 }
 
 /** Each does its own work with its own rights. */
-function sharedWork({ worker, agent, tool }: Workers): Store {
+function sharedWork({ worker, agent, tool, controllers }: Workers): Store {
   const writerOf = ({ kind }: AnyResource): Store => (kind === 'ClusterInformation' ? agent : tool);
   return {
     readNodeView: async (...args) => worker.readNodeView(...args),
@@ -64,13 +73,14 @@ function sharedWork({ worker, agent, tool }: Workers): Store {
     createResource: async (...args) => writerOf(args[0]).createResource(...args),
     updateResource: async (...args) => writerOf(args[0]).updateResource(...args),
     deleteResource: async (...args) => tool.deleteResource(...args),
+    setPoolStatus: async (...args) => controllers.setPoolStatus(...args),
     publishNode: async (...args) => agent.publishNode(...args),
     reportNetwork: async (...args) => agent.reportNetwork(...args),
     isOlder: (...args) => worker.isOlder(...args),
     ping: async (...args) => worker.ping(...args),
     servers: async (...args) => worker.servers(...args),
     [Symbol.asyncDispose]: async () => {
-      for (const store of new Set([worker, agent, tool])) await store[Symbol.asyncDispose]();
+      for (const store of new Set([worker, agent, tool, controllers])) await store[Symbol.asyncDispose]();
     },
   };
 }

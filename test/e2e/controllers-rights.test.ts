@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { RoleName } from '../../src/install/cluster/rights/role-table.ts';
 import { rightsOf } from '../../src/install/cluster/rights/roles.ts';
+import { markOf } from '../../src/model/ip-pool-status.ts';
 import { describeRight } from '../../src/model/right.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { fromPod } from '../../src/model/from-kubernetes/pod.ts';
@@ -91,6 +92,13 @@ describe.each(['kv', 'orch'] as const)('the controllers on %s', (type) => {
     );
     await server.kubectl('taint', 'node', 'n1', 'node.kubernetes.io/out-of-service=nodeshutdown:NoExecute');
     if (type === 'kv') await store.createResource(nodeOf('n1'), FOREVER);
+    await store.createResource(poolOf('services', '10.96.0.0/24'), FOREVER);
+    const marked = async (): Promise<unknown> =>
+      markOf((await store.findResource({ kind: 'IPPool', name: 'services' }, FOREVER))?.status);
+    await until(
+      async () => (await marked()) !== undefined,
+      () => `the pool over addresses of Services is marked:\n${replica.log()}`,
+    );
     await server.kubectl('create', 'namespace', 'shop');
     await server.kubectl('create', 'serviceaccount', 'till', '-n', 'shop');
     const policy = {

@@ -66,7 +66,7 @@ describe('netplugctl', () => {
   });
 
   it('shows the examples in every output format, and accepts its own output', async () => {
-    expect((await ctl(['get', 'ippools'])).stdout).toMatch(/^NAME +CIDR +SELECTOR\n/);
+    expect((await ctl(['get', 'ippools'])).stdout).toMatch(/^NAME +CIDR +SELECTOR +UNUSABLE\n/);
     expect((await ctl(['get', 'ippools', '-o', 'wide'])).stdout).toContain('BLOCKSIZE');
     expect((await ctl(['get', 'pool', '-o', 'name'])).stdout).toContain('ippool/default-ipv4-pool\n');
     for (const form of ['yaml', 'json']) {

@@ -284,11 +284,11 @@ describe('the operator, with exactly the rights of its account', () => {
     );
     await refuse(
       { calicoNetwork: { ipPools: [{ cidr: '10.96.0.0/20', name: 'other' }] } },
-      'spec.calicoNetwork.ipPools[0].cidr: 10.96.0.0/20 overlaps the addresses of services, 10.96.0.0/16',
+      'spec.calicoNetwork.ipPools[0].cidr: 10.96.0.0/20 overlaps 10.96.0.0/16, a range of Services',
     );
     await refuse(
       { calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16', name: 'other' }] } },
-      'contains an address of node "n1"',
+      'the address of node "n1"',
     );
     await refuse({ calicoNetwork: { mtuu: 1400 } }, 'spec.calicoNetwork.mtuu', 'did you mean "mtu"');
     await cluster.api.apply([

@@ -53,6 +53,7 @@ export const NO_PLUGIN: CtlPorts['plugin'] = {
   readPluginList: () => undefined,
   readOfferedMtu: () => undefined,
   linkKey: async () => Promise.resolve('key'),
+  ownRanges: () => [],
   confDir: '/nowhere',
 };
 

@@ -7,6 +7,7 @@ import { type MemoryStoreOptions, openMemoryStore } from '../../src/datastore/me
 import { assign, type AssignRequest, type IpamPorts } from '../../src/ipam/assign.ts';
 import type { AssignedAddress } from '../../src/ipam/plan-assign.ts';
 import { release } from '../../src/ipam/release.ts';
+import type { IpPoolStatus } from '../../src/model/ip-pool-status.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
 import { handleOf } from '../../src/model/names.ts';
 import { type Address, formatAddress, parseAddress } from '../../src/net/address.ts';
@@ -57,6 +58,14 @@ export class IpamBench {
   /** The addresses alone, as text. */
   async addresses(container: string, ask: Ask = {}): Promise<string[]> {
     return (await this.assign(container, ask)).map(({ address }) => formatAddress(address));
+  }
+
+  /** Marks a pool as the controllers do, or removes the mark. */
+  async mark(pool: string, status: IpPoolStatus | undefined): Promise<void> {
+    const { store } = this.ports();
+    const found = await store.findResource({ kind: 'IPPool', name: pool }, this.signal);
+    const version = { name: pool, resourceVersion: found?.metadata.resourceVersion ?? '' };
+    await store.setPoolStatus(version, status, this.signal);
   }
 
   async release(container: string, node = 'n1'): Promise<number> {

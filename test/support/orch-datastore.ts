@@ -7,7 +7,7 @@ import { type ApiServer, type ApiServerOptions, usableServer } from './kube.ts';
 import { applyNetplug } from './netplug-manifests.ts';
 
 /** A program of netplug, or the management tool with one of its roles. */
-export type Caller = 'plugin' | 'agent' | 'admin tool' | 'limited admin tool' | 'viewer tool';
+export type Caller = 'plugin' | 'agent' | 'controllers' | 'admin tool' | 'limited admin tool' | 'viewer tool';
 
 /** An API server with what netplug keeps in it. */
 export interface OrchApiServer extends ApiServer {
@@ -34,6 +34,7 @@ const GROUP = '/apis/netplug.io/v3';
 const CALLERS: Readonly<Record<Caller, { readonly account: string; readonly roles?: readonly string[] }>> = {
   plugin: { account: 'netplug-cni' },
   agent: { account: 'netplug-agent' },
+  controllers: { account: 'netplug-orch-controllers' },
   // Imports and removals of nodes write the status of pods and nodes, which no role for users allows.
   'admin tool': { account: 'admin-tool', roles: ['netplug-admin', 'netplug-installer', 'status-writer'] },
   'limited admin tool': { account: 'limited-admin-tool', roles: ['netplug-admin'] },

@@ -285,7 +285,7 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     },
   },
   'addresses/pool-overlaps-nodes': {
-    evidence: /^IPPool wide contains Node node-a$/,
+    evidence: /^IPPool wide \(172\.20\.0\.0\/24\) overlaps .*, the address of node "node-a"$/,
     seed: async ({ store }) => {
       await store.createResource(poolOf('wide', '172.20.0.0/24'), never);
       return async () => store.deleteResource({ kind: 'IPPool', name: 'wide' }, never);

@@ -1,6 +1,7 @@
 import type { Delta } from '../../cache/record-cache.ts';
 import type { Stored } from '../../datastore/allocation-store.ts';
 import type { FollowedRecord, Query } from '../../datastore/follow.ts';
+import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import { showResourceId } from '../../model/resource-id.ts';
 import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 
@@ -94,6 +95,18 @@ export function podIn(record: FollowedRecord | undefined): string | undefined {
   if (record?.kind !== 'endpoint' || record.value?.spec.pod === undefined) return undefined;
   const { metadata, spec } = record.value;
   return `${metadata.namespace ?? 'default'}/${spec.pod}`;
+}
+
+/** Returns the resources of a feed that can be read. */
+export function resourcesOfFeed<K extends ResourceKind>(
+  observed: Observed,
+  feed: Feed,
+  kind: K,
+): readonly ResourceOf<K>[] {
+  const isOfKind = (value: AnyResource): value is ResourceOf<K> => value.kind === kind;
+  return [...observed.all(feed)].flatMap(([, record]) =>
+    record.kind === 'resource' && record.value !== undefined && isOfKind(record.value) ? [record.value] : [],
+  );
 }
 
 export function endpointIn(record: FollowedRecord | undefined): Stored<WorkloadEndpoint> | undefined {

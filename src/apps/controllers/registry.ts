@@ -1,6 +1,7 @@
 import type { ControllerRegistry } from './controller.ts';
 import { endpointController } from './mirror-endpoints.ts';
 import { addressController } from './node/address-controller.ts';
+import { poolMarkController } from './node/mark-pools.ts';
 import { nodeController } from './node/node-controller.ts';
 import { poolController } from './node/pool-controller.ts';
 import { versionController } from './node/version-controller.ts';
@@ -11,5 +12,11 @@ export const REGISTRY: ControllerRegistry = {
   policy: () => [policyController()],
   profile: () => [profileController()],
   workloadendpoint: () => [endpointController()],
-  node: ({ node }) => [nodeController(node), addressController(node), versionController(node), poolController()],
+  node: ({ node }) => [
+    nodeController(node),
+    addressController(node),
+    versionController(node),
+    poolController(),
+    poolMarkController(node),
+  ],
 };

@@ -194,7 +194,7 @@ describe('get', () => {
     }
     expect(await run('get POOL -o name')).toMatchObject({ out: 'ippool/blue\nippool/green\n' });
     expect((await run('get pools')).out).toBe(
-      'NAME   CIDR         SELECTOR\nblue   10.0.0.0/16  all()\ngreen  10.1.0.0/16  all()\n',
+      'NAME   CIDR         SELECTOR  UNUSABLE\nblue   10.0.0.0/16  all()\ngreen  10.1.0.0/16  all()\n',
     );
   });
 

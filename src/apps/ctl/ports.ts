@@ -11,6 +11,7 @@ import type { EnforcedPolicy } from '../../kube/admission-policies.ts';
 import type { PacketProbe } from '../../dataplane/packet-probe.ts';
 import type { PacketTables } from '../../dataplane/packet-tables.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
+import type { UsedRange } from '../../model/used-range.ts';
 import type { LeaseOptions, NamedLease } from '../../runtime/leader-lease.ts';
 import type { Allowances } from './admit.ts';
 import type { KubeconfigFlags } from '../../config/connection-facts.ts';
@@ -50,6 +51,8 @@ export interface PluginPorts {
   readonly readOfferedMtu: () => number | undefined;
   /** Returns the key under which the node names links; undefined for a user who may not read it. */
   readonly linkKey: LinkKey;
+  /** Returns the networks of this machine, over which its plugin assigns nothing. */
+  readonly ownRanges: () => readonly UsedRange[];
   /** Folder in which the runtime finds its network configurations. */
   readonly confDir: string;
 }

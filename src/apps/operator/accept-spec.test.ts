@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import { poolOf } from '../../install/cluster/pool-of.ts';
 import type { InstallationSpec } from '../../model/installation.ts';
+import { overlapStatus } from '../../model/ip-pool-status.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
 import { type AcceptedSpec, acceptSpec, type ObservedCluster, OWNER_LABEL } from './accept-spec.ts';
 
@@ -107,6 +108,16 @@ describe('an accepted installation', () => {
     expect({ pools: settings.pools, warnings }).toEqual({ pools: [], warnings: [] });
   });
 
+  it('warns of a pool that the controllers have marked, until it is disabled', () => {
+    const pool = existing('10.1.0.0/16', 'mine');
+    const status = overlapStatus('10.1.7.0/24, a range of Services', '2026-01-01T00:00:00Z');
+    expect(accepted({}, { pools: [{ ...pool, status }] }).warnings).toEqual([
+      'IPPool "mine" assigns no addresses: it overlaps 10.1.7.0/24, a range of Services',
+    ]);
+    const disabled = { ...pool, spec: { ...pool.spec, disabled: true }, status };
+    expect(accepted({}, { pools: [disabled] }).warnings).toEqual([]);
+  });
+
   it('keeps BIRD and address families of pools that are disabled', () => {
     const [v4, v6] = [existing('10.1.0.0/16', 'a'), existing('fd00::/48', 'b')];
     const routed = poolOf({ cidr: '10.1.0.0/16', encapsulation: 'None' }, 'a');
@@ -146,7 +157,7 @@ describe('an accepted installation', () => {
     const pools = [existing('192.168.0.0/16', 'default-ipv4', { labels: OWNED })];
     expect(problems({ calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }] } }, { pools })).toEqual([]);
     expect(problems({ calicoNetwork: { ipPools: [{ cidr: '192.168.0.0/16' }] } })).toEqual([
-      'spec.calicoNetwork.ipPools[0].cidr: 192.168.0.0/16 contains an address of node "n1"',
+      'spec.calicoNetwork.ipPools[0].cidr: 192.168.0.0/16 overlaps 192.168.33.1/32, the address of node "n1"',
     ]);
   });
 

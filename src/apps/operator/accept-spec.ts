@@ -8,9 +8,12 @@ import { inInstallation, installationPoolOf, problemsOfPool } from '../../instal
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import { type InstallationPool, type InstallationSpec, poolName } from '../../model/installation.ts';
+import { markOf } from '../../model/ip-pool-status.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
 import { poolProblems } from '../../model/pool-conflicts.ts';
-import { rangesOverlap } from '../../net/cidr.ts';
+import { clusterRanges } from '../../model/cluster-ranges.ts';
+import { describeRange, findOverlap } from '../../model/used-range.ts';
+import { parseCidr } from '../../net/cidr.ts';
 
 /** The label of a pool that the operator creates and edits. */
 export const OWNER_LABEL = 'app.kubernetes.io/managed-by';
@@ -135,22 +138,10 @@ function problemsInCluster(pool: IpPool, place: Place): readonly Problem[] {
   );
   const found = [...problemsOfPool(pool, at), ...conflicts.map((problem) => inInstallation(problem, at))];
   if (existing !== undefined) return [...found, ...(found.length === 0 ? foreignProblems(pool, existing, at) : [])];
-  const overlaps = (range: string): boolean => rangesOverlap(range, pool.spec.cidr);
-  const service = serviceCidrs.find(overlaps);
-  const node = nodes.find(({ addresses }) => addresses.some(overlaps));
-  const taken = [
-    ...(service === undefined ? [] : [`${pool.spec.cidr} overlaps the addresses of services, ${service}`]),
-    ...(node === undefined ? [] : [`${pool.spec.cidr} contains an address of node "${node.name}"`]),
-  ];
-  return [
-    ...found,
-    ...taken.map((message): Problem => ({
-      path: `${at}.cidr`,
-      message,
-      hint: 'choose another range',
-      code: 'resource/invalid',
-    })),
-  ];
+  const used = findOverlap(parseCidr(pool.spec.cidr), clusterRanges({ nodes, serviceCidrs }));
+  if (used === undefined) return found;
+  const message = `${pool.spec.cidr} overlaps ${describeRange(used)}`;
+  return [...found, { path: `${at}.cidr`, message, hint: 'choose another range', code: 'resource/invalid' }];
 }
 
 /** A pool that the operator does not own is not edited. */
@@ -200,6 +191,12 @@ function warningsOf(
       ({ metadata }) =>
         `IPPool "${metadata.name}" is no longer listed and stays: disable it, and delete it when no pod uses it`,
     ),
+    ...pools.flatMap(({ metadata, spec, status }) => {
+      const mark = markOf(status);
+      return mark === undefined || spec.disabled
+        ? []
+        : [`IPPool "${metadata.name}" assigns no addresses: ${mark.message}`];
+    }),
     ...(without[0] === undefined
       ? []
       : [

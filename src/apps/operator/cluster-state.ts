@@ -4,15 +4,13 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import { NODES } from '../../kube/paths.ts';
 import { servesAdmissionPolicies } from '../../kube/admission-policies.ts';
 import { isUnknownKind } from '../../kube/answers.ts';
+import { readServiceRanges } from '../../kube/service-ranges.ts';
 import { decodeStoredResource } from '../../model/decode-resource.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
 import { nodeStateOf } from '../../kube/status/node-state.ts';
 import type { ObservedCluster } from './accept-spec.ts';
 
 export const IP_POOLS = { group: 'netplug.io', version: 'v3', plural: 'ippools' } as const;
-const SERVICE_CIDRS = { group: 'networking.k8s.io', version: 'v1', plural: 'servicecidrs' } as const;
-
-const serviceCidr = v.looseObject({ spec: v.looseObject({ cidrs: v.nullish(v.array(v.string()), []) }) });
 
 /** Reads what an installation depends on in the cluster. @throws store/* */
 export async function observeCluster(
@@ -20,10 +18,10 @@ export async function observeCluster(
   { release, digests }: Pick<ObservedCluster, 'release' | 'digests'>,
   signal: AbortSignal,
 ): Promise<ObservedCluster> {
-  const [nodes, services, pools, served] = await Promise.all([
+  const [nodes, serviceCidrs, pools, served] = await Promise.all([
     api.list(NODES, {}, signal),
-    listServed(api, SERVICE_CIDRS, signal),
-    listServed(api, IP_POOLS, signal),
+    readServiceRanges(api, signal),
+    listPools(api, signal),
     api.servedKinds(signal),
   ]);
   const read = pools.map((object) => ({ object, decoded: poolIn(object) }));
@@ -32,10 +30,7 @@ export async function observeCluster(
     digests,
     servesAdmission: servesAdmissionPolicies(served),
     nodes: nodes.map((node) => nodeStateOf(node)),
-    serviceCidrs: services.flatMap((object) => {
-      const decoded = v.safeParse(serviceCidr, object);
-      return decoded.success ? (decoded.output.spec.cidrs ?? []) : [];
-    }),
+    serviceCidrs,
     pools: read.flatMap(({ decoded }) => (typeof decoded === 'string' ? [] : [decoded])),
     unreadablePools: read.flatMap(({ object, decoded }) =>
       typeof decoded === 'string' ? [{ name: object.metadata.name, cidr: cidrIn(object), problem: decoded }] : [],
@@ -43,14 +38,10 @@ export async function observeCluster(
   };
 }
 
-/** Kinds that are not served have no objects. */
-async function listServed(
-  api: OrchApi,
-  collection: Parameters<OrchApi['list']>[0],
-  signal: AbortSignal,
-): Promise<readonly ApiObject[]> {
+/** A kind that is not served has no objects. */
+async function listPools(api: OrchApi, signal: AbortSignal): Promise<readonly ApiObject[]> {
   try {
-    return await api.list(collection, {}, signal);
+    return await api.list(IP_POOLS, {}, signal);
   } catch (cause) {
     if (isUnknownKind(cause)) return [];
     throw cause;

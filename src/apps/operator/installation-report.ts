@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { InstallationSpec } from '../../model/installation.ts';
+import type { ConditionStatus } from '../../model/status-condition.ts';
 import type {
-  ConditionStatus,
   ConditionType,
   InstallationComponent,
   InstallationCondition,

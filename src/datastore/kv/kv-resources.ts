@@ -5,7 +5,9 @@ import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { resourceChanged, resourceContested, resourceExists, resourceNotFound } from '../resource-errors.ts';
-import { identityOf, withoutVersion } from '../stored-resource.ts';
+import type { IpPoolStatus } from '../../model/ip-pool-status.ts';
+import type { PoolVersion } from '../pool-status-store.ts';
+import { identityOf, withoutVersion, withStatus } from '../stored-resource.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import type { TxnResponse } from '../../../proto/gen/etcd.ts';
 import type { Keys } from './keys.ts';
@@ -88,6 +90,22 @@ export class KvResources {
       if (resourceVersion !== undefined) throw resourceChanged(which);
     }
     throw resourceContested(which);
+  }
+
+  async setPoolStatus(
+    { name, resourceVersion }: PoolVersion,
+    status: IpPoolStatus | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { client, keys } = this.#with;
+    const which = { kind: 'IPPool', name } as const;
+    const pool = await this.find(which, signal);
+    if (pool === undefined) throw resourceNotFound(which);
+    if (pool.metadata.resourceVersion !== resourceVersion) throw resourceChanged(which);
+    const key = keys.resource(which);
+    const next = withStatus(withoutVersion(pool, identityOf(pool)), status);
+    const write = txn({ compare: [unchanged(key, resourceVersion)], success: [put(key, JSON.stringify(next))] });
+    if (!(await client.write(write, signal)).succeeded) throw resourceChanged(which);
   }
 
   /** One request: when the condition fails, the answer carries what is there instead. */

@@ -16,6 +16,8 @@ import { follow } from './follow.ts';
 import { publishNodeResource } from '../publish-node.ts';
 import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NodeFacts } from '../node-status-store.ts';
+import type { PoolVersion } from '../pool-status-store.ts';
+import type { IpPoolStatus } from '../../model/ip-pool-status.ts';
 import type { Store } from '../store.ts';
 import { type ClientLimits, ETCD_LIMITS, EtcdClient } from './etcd-client.ts';
 import { Keys } from './keys.ts';
@@ -156,6 +158,10 @@ class KvStore implements Store {
     mode?: Mode,
   ): Promise<void> {
     return this.#resources.delete(which, signal, mode);
+  }
+
+  async setPoolStatus(pool: PoolVersion, status: IpPoolStatus | undefined, signal: AbortSignal): Promise<void> {
+    return this.#resources.setPoolStatus(pool, status, signal);
   }
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {

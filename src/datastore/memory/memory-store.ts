@@ -14,9 +14,11 @@ import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } 
 import { timedOut } from '../../base/timed-out.ts';
 import { publishNodeResource } from '../publish-node.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
-import { identityOf, withoutVersion } from '../stored-resource.ts';
+import { identityOf, withoutVersion, withStatus } from '../stored-resource.ts';
 import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
+import type { PoolVersion } from '../pool-status-store.ts';
+import type { IpPoolStatus } from '../../model/ip-pool-status.ts';
 import type { Store } from '../store.ts';
 import { follow } from './follow.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
@@ -172,6 +174,19 @@ class MemoryStore implements Store {
       refuseBuiltIn(which);
       this.#current(which, resourceVersion);
       if (mode !== 'dry-run') this.#database.putResource(which, undefined);
+    });
+  }
+
+  async setPoolStatus(
+    { name, resourceVersion }: PoolVersion,
+    status: IpPoolStatus | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#act('setPoolStatus', { signal }, () => {
+      const which = { kind: 'IPPool', name } as const;
+      this.#current(which, resourceVersion);
+      const pool = resourceIn(this.#database.state(), which);
+      if (pool !== undefined) this.#put(withStatus(withoutVersion(pool, identityOf(pool)), status), 'apply');
     });
   }
 

@@ -15,6 +15,9 @@ import { follow } from './follow.ts';
 import type { Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
 import type { FieldOwnership } from '../resource-store.ts';
+import { setPoolStatus } from './write-pool-status.ts';
+import type { PoolVersion } from '../pool-status-store.ts';
+import type { IpPoolStatus } from '../../model/ip-pool-status.ts';
 import type { Store } from '../store.ts';
 import { ApiServers } from './api-servers.ts';
 import { parseVersion } from './block-objects.ts';
@@ -137,6 +140,10 @@ class OrchStore implements Store {
     mode?: Mode,
   ): Promise<void> {
     return deleteResource(this.#api, { ...which, mode }, signal);
+  }
+
+  async setPoolStatus(pool: PoolVersion, status: IpPoolStatus | undefined, signal: AbortSignal): Promise<void> {
+    return setPoolStatus(this.#api, { pool, status }, signal);
   }
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {

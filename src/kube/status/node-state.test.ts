@@ -28,6 +28,13 @@ it('reads what a Node says of itself, with its addresses that are IP addresses',
   });
 });
 
+it('has the network that its agent has published before the addresses that its kubelet shows', () => {
+  const annotations = { 'netplug/IPv4Address': '192.0.2.1/24', 'netplug/IPv6Address': '2001:db8::1/64' };
+  const status = { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] };
+  const { addresses } = nodeStateOf({ metadata: { name: 'n', annotations }, status });
+  expect(addresses).toEqual(['192.0.2.1/24', '2001:db8::1/64', '192.0.2.1']);
+});
+
 it('is not ready before its kubelet has said so, and tells its clock from the lease of the kubelet', () => {
   expect(nodeStateOf(nodeOf({}))).toMatchObject({ os: 'linux', isReady: false, notReady: 'no condition' });
   const lease = nodeOf({ spec: { renewTime: '2026-01-01T00:00:09.5Z' } });

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { NODE_NOTES } from '../../model/notes.ts';
 import type { ApiObject } from '../objects.ts';
 import type { OrchApi } from '../orch-api.ts';
 import { NODES } from '../paths.ts';
@@ -38,6 +39,9 @@ const lease = v.looseObject({
   spec: v.looseObject({ renewTime: v.string() }),
 });
 
+/** Where the agent writes under which address other nodes reach the node, with the prefix of its network. */
+const PUBLISHED = [NODE_NOTES.ipv4Address, NODE_NOTES.ipv6Address];
+
 export interface NodeState {
   readonly name: string;
   readonly os: string;
@@ -49,6 +53,7 @@ export interface NodeState {
   readonly architecture: string;
   readonly kernel: string;
   readonly runtime: string;
+  /** Those first that the agent has published, which have the prefix of their network. */
   readonly addresses: readonly string[];
   readonly podCidrs: readonly string[];
   /** Taints as `key=value:effect`. */
@@ -83,7 +88,10 @@ export function nodeStateOf(object: ApiObject, kubelets?: ApiObject): NodeState 
     architecture: info.architecture,
     kernel: info.kernelVersion,
     runtime: info.containerRuntimeVersion,
-    addresses: addresses.filter(({ type }) => type.endsWith('IP')).map(({ address }) => address),
+    addresses: [
+      ...PUBLISHED.flatMap((note) => object.metadata.annotations?.[note] ?? []),
+      ...addresses.filter(({ type }) => type.endsWith('IP')).map(({ address }) => address),
+    ],
     podCidrs: spec.podCIDRs.length > 0 ? spec.podCIDRs : single,
     taints: spec.taints.map(({ key, value, effect }) => `${key}=${value}:${effect}`),
     labels,

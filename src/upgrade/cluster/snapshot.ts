@@ -1,6 +1,7 @@
 import type { ClusterFacts } from '../../checks/cluster-facts.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { PodState } from '../../kube/status/pod-state.ts';
+import type { NodeRanges } from '../../model/cluster-ranges.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import type { ClusterDatastore, Variant } from '../../install/cluster/settings.ts';
 
@@ -34,6 +35,8 @@ export interface ClusterSnapshot extends ClusterFacts {
   /** Objects that the target would change, as the API answered a dry run. */
   readonly dryRuns: readonly DryRunResult[];
   readonly services: number;
+  /** Ranges of Services; undefined in snapshots of older releases. */
+  readonly serviceCidrs?: readonly string[];
 }
 
 export interface ChartRelease {
@@ -75,6 +78,8 @@ export interface DatastoreState {
   readonly unreadable: readonly string[];
   /** CIDRs of pools, with the share that is in use. */
   readonly pools: readonly PoolState[];
+  /** Nodes with the networks that their agents have published; undefined in snapshots of older releases. */
+  readonly nodes?: readonly NodeRanges[];
 }
 
 export interface PoolState {

@@ -9,15 +9,15 @@ import {
 } from '../../../ipam/forecast/pool-outlook.ts';
 import { recordEvent } from '../../../kube/record-event.ts';
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../../model/ipam-configuration.ts';
-import type { AnyResource, ResourceKind, ResourceOf } from '../../../model/kinds.ts';
+import type { ResourceKind } from '../../../model/kinds.ts';
 import { API_VERSION } from '../../../model/resource.ts';
 import type { Controller, ControllerPorts, RunningController } from '../controller.ts';
-import type { Feed, Observed, ObservedChange } from '../observed.ts';
+import { type Feed, type Observed, type ObservedChange, resourcesOfFeed } from '../observed.ts';
 import { NODE_RECORDS } from './node-controller.ts';
 
 const NAME = 'node-pools';
 const DAY_MS = 86_400_000;
-const POOLS = feedOf('IPPool');
+export const POOL_RECORDS = feedOf('IPPool');
 const RESERVATIONS = feedOf('IPReservation');
 const CONFIGURATIONS = feedOf('IPAMConfiguration');
 
@@ -25,7 +25,7 @@ const CONFIGURATIONS = feedOf('IPAMConfiguration');
 export function poolController(): Controller {
   return {
     name: NAME,
-    feeds: [POOLS, RESERVATIONS, CONFIGURATIONS, NODE_RECORDS],
+    feeds: [POOL_RECORDS, RESERVATIONS, CONFIGURATIONS, NODE_RECORDS],
     start: (ports, observed) => new PoolRun(ports, observed),
   };
 }
@@ -68,22 +68,15 @@ class PoolRun implements RunningController {
   }
 
   #facts(blocks: ForecastFacts['blocks']): ForecastFacts {
-    const configurations = this.#all('IPAMConfiguration', CONFIGURATIONS);
+    const configurations = resourcesOfFeed(this.#observed, CONFIGURATIONS, 'IPAMConfiguration');
     const config = configurations.find(({ metadata }) => metadata.name === IPAM_CONFIGURATION_NAME);
     return {
-      pools: this.#all('IPPool', POOLS),
-      reservations: this.#all('IPReservation', RESERVATIONS),
-      nodes: this.#all('Node', NODE_RECORDS),
+      pools: resourcesOfFeed(this.#observed, POOL_RECORDS, 'IPPool'),
+      reservations: resourcesOfFeed(this.#observed, RESERVATIONS, 'IPReservation'),
+      nodes: resourcesOfFeed(this.#observed, NODE_RECORDS, 'Node'),
       config: { ...DEFAULT_IPAM_CONFIGURATION, ...config?.spec },
       blocks,
     };
-  }
-
-  #all<K extends ResourceKind>(kind: K, feed: Feed): readonly ResourceOf<K>[] {
-    const isOfKind = (value: AnyResource): value is ResourceOf<K> => value.kind === kind;
-    return [...this.#observed.all(feed)].flatMap(([, record]) =>
-      record.kind === 'resource' && record.value !== undefined && isOfKind(record.value) ? [record.value] : [],
-    );
   }
 
   #textOf({ addresses, free, fullInDays }: PoolOutlook): string {

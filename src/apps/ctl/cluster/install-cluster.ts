@@ -11,7 +11,8 @@ import { operatorObjects } from '../../../install/cluster/operator-deployment.ts
 import { certificatesSecret } from '../../../install/cluster/release-manifests.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
 import { installationObject } from './cluster-plan.ts';
-import type { InstallationPool, InstallationSpec } from '../../../model/installation.ts';
+import { type InstallationPool, type InstallationSpec, poolName } from '../../../model/installation.ts';
+import type { IpPool } from '../../../model/ip-pool.ts';
 import { orchClusterUid } from '../../../kube/cluster-uid.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { actorOf } from '../../../plans/acts.ts';
@@ -34,6 +35,7 @@ import { type NeededRight, rightsForObjects } from './missing-rights.ts';
 import { readPreflightFacts } from './read-preflight-facts.ts';
 import { openHelm } from './helm.ts';
 import { keptFamilies, withChanges } from './keep-settings.ts';
+import { missingPools } from './create-pools.ts';
 import { withFlags } from './read-installation.ts';
 import { refuseOtherRecords } from './refuse-other-records.ts';
 import { readStandingSettings } from './standing-settings.ts';
@@ -98,7 +100,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   for (const { path, reason } of idleFields(options.spec ?? {}, options))
     io.stderr(`warning: ${path}: it has no effect with ${reason}.\n`);
   refuseFindings(context, preflight({ ...facts, wanted: { ...wanted, runs: standing?.runs } }));
-  await refuseOtherEtcd(api, connection, context);
+  await refuseOtherEtcd(api, { connection, pools: settings.pools }, context);
   const target: ClusterTarget = {
     method,
     settings,
@@ -174,8 +176,9 @@ function shortened(changes: readonly string[]): readonly string[] {
 }
 
 function rangesOf({ calicoNetwork }: InstallationSpec, from: 'flags' | 'file'): readonly WantedPool[] {
-  return (calicoNetwork?.ipPools ?? []).map(({ name = '', cidr }, index) => ({
-    name,
+  const pools = calicoNetwork?.ipPools ?? [];
+  return pools.map(({ cidr }, index) => ({
+    name: poolName(pools, index),
     cidr,
     field: from === 'flags' ? `--pool ${cidr}` : `spec.calicoNetwork.ipPools[${String(index)}].cidr`,
   }));
@@ -210,10 +213,15 @@ function neededRights(
 }
 
 /** Nothing else connects to etcd before agents are changed, unless pools are created. */
-async function refuseOtherEtcd(api: OrchApi, { kv }: ClusterConnection, { ports, signal }: Context): Promise<void> {
+async function refuseOtherEtcd(
+  api: OrchApi,
+  { connection: { kv }, pools }: { readonly connection: ClusterConnection; readonly pools: readonly IpPool[] },
+  { ports, signal }: Context,
+): Promise<void> {
   if (kv === undefined) return;
   await using store = ports.openStore(kv);
   await refuseOtherRecords(store, { uid: await orchClusterUid(api, signal), task: 'install' }, signal);
+  await missingPools(store, pools, signal);
 }
 
 function refuseFindings({ io }: Context, findings: readonly Finding[]): void {

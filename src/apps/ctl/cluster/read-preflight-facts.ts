@@ -13,13 +13,13 @@ import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { PODS } from '../../../kube/paths.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
+import { readServiceRanges } from '../../../kube/service-ranges.ts';
 import { kindCollection, referenceOf } from '../../../kube/objects/reference.ts';
 import { listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { openAttempts } from './attempts.ts';
 import type { NeededRight } from './missing-rights.ts';
 import { readClusterFacts } from './read-cluster-facts.ts';
 
-const SERVICE_CIDRS = { group: 'networking.k8s.io', version: 'v1', plural: 'servicecidrs' } as const;
 const [OWN_GROUP = '', OWN_VERSION = ''] = API_VERSION.split('/');
 const OWN = { group: OWN_GROUP, version: OWN_VERSION } as const;
 
@@ -42,7 +42,7 @@ export async function readPreflightFacts(
   const definitions = await attempts.read('definitions', [], async () => readDefinitions(api, signal));
   const served = new Set(definitions.map(({ name }) => name));
   const [serviceCidrs, foreignPlugins, portHolders, pools, release, installedBy, servesAdmission] = await Promise.all([
-    attempts.read('services', [], async () => readServiceCidrs(api, signal)),
+    attempts.read('service ranges', [], async () => readServiceRanges(api, signal)),
     attempts.read('plugins', [], async () => readForeignPlugins(api, signal)),
     attempts.read('pods', [], async () => readPortHolders(api, signal)),
     attempts.read('pools', [], async () => (served.has(`ippools.${OWN_GROUP}`) ? readRanges(api, signal) : [])),
@@ -73,13 +73,6 @@ async function readForeignPlugins(api: OrchApi, signal: AbortSignal): Promise<re
   return sets
     .filter(({ metadata }) => PLUGIN_SETS.test(metadata.name))
     .map(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name}`);
-}
-
-async function readServiceCidrs(api: OrchApi, signal: AbortSignal): Promise<readonly string[]> {
-  return (await api.list(SERVICE_CIDRS, {}, signal)).flatMap((object) => {
-    const { cidrs } = recordIn(object, 'spec');
-    return Array.isArray(cidrs) ? cidrs.map(String) : [];
-  });
 }
 
 async function readRanges(api: OrchApi, signal: AbortSignal): Promise<readonly NamedRange[]> {

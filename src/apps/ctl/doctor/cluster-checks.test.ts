@@ -2,6 +2,7 @@ import { takeSlot } from '../../../../test/support/block-edits.ts';
 import { describe, expect, it } from 'vitest';
 import { expectEachCheck } from '../../../../test/support/checks.ts';
 import { nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
+import { overlapStatus } from '../../../model/ip-pool-status.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { DatastoreReport } from '../../../datastore/inspector.ts';
@@ -158,6 +159,9 @@ describe('doctor checks of pools', () => {
     'disabled-in-use': { pools: [blue, v6, disabled], blocks: [blockOf('10.9.0.0/26')] },
     overlap: { pools: [blue, v6, poolOf('part', '10.0.128.0/17')] },
     'node-inside': { nodes: [{ ...nodeOf('n1'), spec: { bgp: { ipv4Address: '10.0.5.1/24' } } }] },
+    unusable: {
+      pools: [v6, { ...blue, status: overlapStatus('10.0.7.0/24, a range of Services', '2026-01-01T00:00:00Z') }],
+    },
     'no-way-out': { pools: [v6, poolOf('blue', '10.0.0.0/16', { vxlanMode: 'Always' })] },
   });
 
@@ -165,7 +169,7 @@ describe('doctor checks of pools', () => {
     const nodes = [{ ...nodeOf('n1'), spec: { bgp: { ipv4Address: '192.0.2.1/24' } } }];
     const pools = [...RECORDS.pools, poolOf('lan', '192.0.2.128/25')];
     expect(judgeAll(POOL_CHECKS, { ...RECORDS, pools, nodes }).map(({ id, found }) => [id, found])).toEqual([
-      ['pools/node-inside', '192.0.2.1/24 of node "n1" overlaps pool "lan" 192.0.2.128/25'],
+      ['pools/node-inside', 'pool "lan" 192.0.2.128/25 overlaps 192.0.2.0/24, the network of node "n1"'],
     ]);
   });
 

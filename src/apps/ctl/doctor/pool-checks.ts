@@ -1,9 +1,13 @@
 import type { IpPool } from '../../../model/ip-pool.ts';
 import type { Node } from '../../../model/node.ts';
+import { OVERLAP_HINT } from '../../../ipam/choose-pools.ts';
+import { markOf } from '../../../model/ip-pool-status.ts';
 import { overlappedPools } from '../../../model/pool-conflicts.ts';
 import { matchesSelector } from '../../../model/selector.ts';
 import { FAMILIES, type Family } from '../../../net/address.ts';
-import { cidrContains, parseCidr, rangesOverlap } from '../../../net/cidr.ts';
+import { clusterRanges, rangesOfNode } from '../../../model/cluster-ranges.ts';
+import { describeRange, findOverlap } from '../../../model/used-range.ts';
+import { cidrContains, parseCidr } from '../../../net/cidr.ts';
 import { modeOf } from '../../../routing/pool-modes.ts';
 import { counted } from '../../../base/counted.ts';
 import type { Records } from './records.ts';
@@ -89,15 +93,25 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
     expected: 'addresses and networks of nodes outside all pools',
     remedy: 'Use another range for pods, or reserve those addresses with an IPReservation',
     judge: ({ pools, nodes }) =>
-      nodes.flatMap((node) =>
-        ownAddresses(node).flatMap((text) => {
-          const around = pools.find(({ spec }) => rangesOverlap(spec.cidr, text));
-          if (around === undefined) return [];
-          return [
-            `${text} of node "${node.metadata.name}" overlaps pool "${around.metadata.name}" ${around.spec.cidr}`,
-          ];
-        }),
-      ),
+      pools.flatMap(({ metadata, spec }) => {
+        const cidr = parseCidr(spec.cidr);
+        return nodes.flatMap((node) => {
+          const used = findOverlap(cidr, clusterRanges({ nodes: [rangesOfNode(node)], serviceCidrs: [] }));
+          return used === undefined ? [] : [`pool "${metadata.name}" ${spec.cidr} overlaps ${describeRange(used)}`];
+        });
+      }),
+  },
+  {
+    id: 'pools/unusable',
+    severity: 'error',
+    expected: 'enabled pools that the controllers have not marked as unusable',
+    remedy: OVERLAP_HINT,
+    judge: ({ pools }) =>
+      pools.flatMap(({ metadata, spec, status }) => {
+        const mark = markOf(status);
+        if (mark === undefined || spec.disabled) return [];
+        return [`pool "${metadata.name}" ${spec.cidr} assigns no addresses: ${mark.message}`];
+      }),
   },
   {
     id: 'pools/no-way-out',
@@ -133,13 +147,4 @@ function usable(pools: readonly IpPool[], family: Family): readonly IpPool[] {
 
 function selects({ spec }: IpPool, { metadata }: Node): boolean {
   return matchesSelector(spec.nodeSelector, metadata.labels ?? {});
-}
-
-function ownAddresses({ spec }: Node): readonly string[] {
-  const { ipv4Address, ipv6Address } = spec.bgp ?? {};
-  const routed = [ipv4Address, ipv6Address].filter((text) => text !== undefined);
-  const shown = (spec.addresses ?? []).map(({ address }) => address);
-  // With the network that the node has published, in which a pool is as harmful.
-  const isRouted = (text: string): boolean => routed.some((own) => own.split('/')[0] === text);
-  return [...new Set([...routed, ...shown.filter((text) => !isRouted(text))])];
 }

@@ -1,3 +1,4 @@
+import type { UsedRange } from '../../../model/used-range.ts';
 import { isNetplugError, type NetplugError } from '../../../base/errors.ts';
 import { silentLog } from '../../../base/log.ts';
 import type { RetryPorts } from '../../../base/back-off.ts';
@@ -18,6 +19,8 @@ import { requestStep, type StoreStep, storeSteps } from './store-steps.ts';
 export interface ExplainPorts extends RetryPorts {
   readonly store: AllocationStore;
   readonly orch: OrchReader;
+  /** What the node itself needs. */
+  readonly ownRanges: readonly UsedRange[];
 }
 
 /** Explanation of the addresses of a pod. */
@@ -58,7 +61,7 @@ export async function explainPod(
   blocks: readonly Stored<IpBlock>[],
 ): Promise<ExplainedPod> {
   const view = await ports.store.readNodeView(call.node, undefined, call.signal);
-  const pools = decodePools(view.pools);
+  const pools = decodePools(view.pools, ports.ownRanges);
   const held = heldByPod(blocks, call.pod).map(({ address, allocation }): HeldThen => {
     const { node, at, containerId, chosenBy, considered = [] } = allocation;
     const pool = poolAround(pools, address)?.name;
@@ -88,7 +91,7 @@ export async function explainPod(
     held.length > 0 ? undefined : await unlessRefused(async () => dryRun(ports, request, callWithPod.signal));
   const next = tried !== undefined && 'value' in tried ? tried.value : undefined;
   const taken = held.length > 0 ? held : (next?.assigned ?? []);
-  const scene: PoolScene = { view, blocks, request };
+  const scene: PoolScene = { view, pools, blocks, request };
   return {
     ...known,
     families: FAMILIES.map((family) => {
@@ -117,7 +120,7 @@ interface Attempt {
 }
 
 async function dryRun(ports: ExplainPorts, request: AssignRequest, signal: AbortSignal): Promise<Attempt> {
-  const plan = await dryRunAssign({ ...ports, log: silentLog }, request, signal);
+  const plan = await dryRunAssign({ ...ports, ownRanges: () => ports.ownRanges, log: silentLog }, request, signal);
   if (plan.kind === 'ready') {
     const assigned = plan.assigned.map(({ address, pool }) => ({ address: formatAddress(address), pool }));
     return { assigned, steps: storeSteps(plan.changes) };

@@ -2,7 +2,7 @@ import { never } from '../../../base/errors.ts';
 import type { NodeView, Stored } from '../../../datastore/allocation-store.ts';
 import { whyFull } from '../../../ipam/assign-errors.ts';
 import type { AssignRequest } from '../../../ipam/assign.ts';
-import { choosePools, type Pool, type PoolVerdict, decodePools, whyClosed } from '../../../ipam/choose-pools.ts';
+import { choosePools, type Pool, type PoolVerdict, whyClosed } from '../../../ipam/choose-pools.ts';
 import { freeCidrs, overlapsOneOf } from '../../../ipam/free-cidrs.ts';
 import { freeOrdinals } from '../../../ipam/free-ordinals.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
@@ -20,6 +20,7 @@ export interface ExplainedPool {
 
 export interface PoolScene {
   readonly view: NodeView;
+  readonly pools: readonly Pool[];
   /** All blocks. */
   readonly blocks: readonly Stored<IpBlock>[];
   readonly request: Pick<AssignRequest, 'node' | 'pools'>;
@@ -35,7 +36,7 @@ export function explainPools(scene: PoolScene, family: Family, taken: string | u
   const nodeLabels = view.node?.metadata.labels ?? {};
   const asking = askedBy === undefined ? {} : { askedBy };
   const question = { family, refs, nodeLabels, use: 'Workload', ...asking } as const;
-  const { verdicts, eligible } = choosePools(decodePools(view.pools), question);
+  const { verdicts, eligible } = choosePools(scene.pools, question);
   const inOrder = [
     ...eligible.map((pool) => ({ pool, verdict: 'eligible' as const })),
     ...verdicts.filter(({ verdict }) => verdict !== 'eligible'),
@@ -62,6 +63,7 @@ function verdictWhy({ view, request }: PoolScene, pool: Pool, verdict: Exclude<P
     case 'disabled':
     case 'overlaps an older pool':
     case 'overlaps addresses that the node needs':
+    case 'marked by the controllers':
       return whyClosed(pool) ?? verdict;
     case 'not for this use':
       return `its allowedUses are ${spec.allowedUses.join(', ')}`;

@@ -8,6 +8,7 @@ import { ipamConfigurationOf, nodeOf, poolOf } from '../../../../test/support/fi
 import { memoryOrch, podFactsOf } from '../../../../test/support/memory-orch.ts';
 import { type MemoryNode, memoryNode, NETNS } from '../../../../test/support/memory-node.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import type { UsedRange } from '../../../model/used-range.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { emptyBlock, heldAddresses } from '../../../model/ip-block.ts';
 import type { NodeName } from '../../../model/names.ts';
@@ -34,7 +35,9 @@ const never = new AbortController().signal;
 let folder: string;
 let node: MemoryNode;
 let store: Store;
+let own: readonly UsedRange[];
 beforeEach(async () => {
+  own = [];
   folder = await mkdtemp(join(tmpdir(), 'netplugctl-'));
   node = await memoryNode();
   store = openMemoryStore(node.database);
@@ -62,6 +65,7 @@ async function plan(conf: object = {}, more = '', pods: readonly PodFacts[] = []
       readPluginList: () => undefined,
       readOfferedMtu: () => undefined,
       linkKey: async () => Promise.resolve('key'),
+      ownRanges: () => own,
       confDir: folder,
     },
   });
@@ -115,6 +119,25 @@ describe('plan add', () => {
     expect(claims).toEqual((await store.listBlocks(never)).blocks.map(({ value }) => formatCidr(value.cidr)));
     const [link] = said.kernel.flatMap((step) => (step.kind === 'link' && step.where === 'host' ? [step] : []));
     expect(node.kernel.listHostLinks()).toMatchObject([{ name: link?.link, mac: link?.mac, mtu: link?.mtu }]);
+  });
+
+  it('refuses what ADD refuses, with the same words, when a pool overlaps a network of this machine', async () => {
+    own = [{ cidr: parseCidr('10.0.0.0/8'), what: 'the network of interface "eth0"' }];
+    const { stdout } = await node.call('ADD', { ownRanges: own });
+    const { msg } = JSON.parse(stdout) as { msg: string };
+    expect(msg).toContain('it overlaps 10.0.0.0/8, the network of interface "eth0"');
+    const { status, err } = await plan();
+    expect({ status, isSame: err.includes(msg) }).toEqual({ status: 75, isSame: true });
+  });
+
+  it('refuses a pool over the network that another node has published, whatever this machine has', async () => {
+    own = [{ cidr: parseCidr('10.0.0.0/8'), what: 'the network of interface "eth0"' }];
+    await store.createResource({ ...nodeOf('far'), spec: { bgp: { ipv4Address: '192.0.2.7/24' } } }, never);
+    expect((await plan({}, '--node far')).status).toBe(0);
+    await store.createResource({ ...nodeOf('wide'), spec: { bgp: { ipv4Address: '10.0.0.5/8' } } }, never);
+    const { status, err } = await plan({}, '--node wide');
+    expect(status).toBe(75);
+    expect(err).toContain('it overlaps 10.0.0.0/8, the network of node "wide"');
   });
 
   it('plans the next address of an existing block, and no change for a connected container', async () => {

@@ -15,6 +15,7 @@ import type { OrchReader } from '../../../cni/orch-reader.ts';
 import type { Kernel } from '../../../dataplane/kernel.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
+import type { UsedRange } from '../../../model/used-range.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { addressAt, formatCidr } from '../../../net/cidr.ts';
@@ -32,6 +33,8 @@ export interface PlanPorts extends RetryPorts {
   /** Undefined when the node of the pod is another machine, whose kernel is not read. */
   readonly kernel: Kernel | undefined;
   readonly orch: OrchReader;
+  /** What the node itself needs. */
+  readonly ownRanges: readonly UsedRange[];
   readonly plugin: Pick<PluginPorts, 'readPluginList' | 'readOfferedMtu' | 'linkKey'>;
 }
 
@@ -96,8 +99,7 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
   };
   const around: CniPorts = {
     ...ports.plugin,
-    // The interfaces of the node are not those of the machine on which the tool runs.
-    ownRanges: () => [],
+    ownRanges: () => ports.ownRanges,
     clock: ports.clock,
     random: ports.random,
     store: store.store,

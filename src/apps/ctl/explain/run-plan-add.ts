@@ -12,6 +12,7 @@ import { askAgentOfNode } from '../node/ask-agent-of-node.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { readNetconf } from './find-netconf.ts';
+import { neededRanges } from './needed-ranges.ts';
 import { planAdd } from './plan-add.ts';
 import { renderAddPlan } from './render-plan.ts';
 import { openOrchOf, withStoreOf } from './with-netconf.ts';
@@ -47,7 +48,12 @@ export async function runPlanAdd(context: Context, options: PlanAddOptions): Pro
     const isHere = node === nodeOf(context, { node: undefined }, config);
     const asked = { socket: options.socket, store, type: datastore.type, node };
     const offered = isHere ? await offeredBlocks(context, asked) : undefined;
-    const plan = await planAdd({ ...ports, store, offered, kernel, orch }, { netconf, node, invocation }, signal);
+    const ownRanges = await neededRanges(context, { store, node, isHere });
+    const plan = await planAdd(
+      { ...ports, store, offered, kernel, orch, ownRanges },
+      { netconf, node, invocation },
+      signal,
+    );
     io.stdout(options.output === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : renderAddPlan(plan));
     return 0;
   });

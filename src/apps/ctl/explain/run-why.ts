@@ -16,6 +16,7 @@ import { explainPod, heldByPod } from './explain-pod.ts';
 import { findNetconf, type FoundNetconf, readNetconf } from './find-netconf.ts';
 import { type PodPlace, renderExplainedAddress, renderExplainedPod } from './render-explained.ts';
 import { ANY_CONTAINER, nodeOf, parsePodName } from './run-plan-add.ts';
+import { neededRanges } from './needed-ranges.ts';
 import { openOrchOf, withStoreOf } from './with-netconf.ts';
 
 export interface WhyPodOptions {
@@ -84,7 +85,9 @@ export async function runWhyPod(context: Context, text: string, options: WhyPodO
       CNI_ARGS: `K8S_POD_NAMESPACE=${pod.namespace};K8S_POD_NAME=${pod.name}`,
     });
     const call = decodeCall({ invocation, config, raw }, node, { work: signal, cleanup: signal });
-    const explained = await explainPod({ ...ports, store, orch }, call, blocks);
+    const isHere = node === nodeOf(context, { node: undefined }, config);
+    const ownRanges = await neededRanges(context, { store, node, isHere });
+    const explained = await explainPod({ ...ports, store, orch, ownRanges }, call, blocks);
     const place: PodPlace = { pod: text, node, nodeFrom, netconf: netconf?.file };
     const notes = [...explained.notes, ...missingNotes(ports.plugin.confDir, netconf, asks !== undefined)];
     const whole = { ...explained, notes };

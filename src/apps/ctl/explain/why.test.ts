@@ -8,6 +8,7 @@ import { ipamConfigurationOf, nodeOf, poolOf, reservationOf } from '../../../../
 import { memoryOrch, podFactsOf } from '../../../../test/support/memory-orch.ts';
 import { type MemoryNode, memoryNode } from '../../../../test/support/memory-node.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import type { UsedRange } from '../../../model/used-range.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { emptyBlock, heldAddresses } from '../../../model/ip-block.ts';
 import { nodeName } from '../../../../test/support/fixtures.ts';
@@ -22,7 +23,9 @@ const POLICY = { policy: { type: 'orch' }, orch: { orch_api_root: 'http://127.0.
 let folder: string;
 let node: MemoryNode;
 let store: Store;
+let own: readonly UsedRange[];
 beforeEach(async () => {
+  own = [];
   folder = await mkdtemp(join(tmpdir(), 'netplugctl-'));
   node = await memoryNode();
   store = openMemoryStore(node.database);
@@ -51,6 +54,7 @@ async function run(
       readPluginList: () => undefined,
       readOfferedMtu: () => undefined,
       linkKey: async () => Promise.resolve('key'),
+      ownRanges: () => own,
       confDir: folder,
     },
   });
@@ -160,6 +164,13 @@ describe('netplugctl why pod', () => {
     const { status, out } = await run('why pod shop/new');
     expect(status).toBe(0);
     await expect(out.replaceAll(folder, 'FOLDER')).toMatchFileSnapshot('../../../../test/golden/why-pod.txt');
+  });
+
+  it('names the network of this machine that a pool overlaps', async () => {
+    own = [{ cidr: parseCidr('10.0.0.0/8'), what: 'the network of interface "eth0"' }];
+    const { status, out } = await run('why pod shop/web --node node-a');
+    expect(status).toBe(1);
+    expect(out).toContain('it overlaps 10.0.0.0/8, the network of interface "eth0"');
   });
 
   it('explains why a pod gets no address: exhausted pools, a missing pod, invalid annotations', async () => {

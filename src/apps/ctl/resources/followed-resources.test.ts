@@ -47,7 +47,7 @@ describe('a table of events', () => {
     const second = render([{ type: 'MODIFIED', resource: pool('b', '10.1.0.0/16') }]);
     expect(first + second).toBe(
       [
-        'EVENT     NAME         CIDR         SELECTOR\n',
+        'EVENT     NAME         CIDR         SELECTOR  UNUSABLE\n',
         'ADDED     a-long-name  10.0.0.0/16  all()\n',
         'MODIFIED  b            10.1.0.0/16  all()\n',
       ].join(''),

@@ -1,4 +1,5 @@
 import { heldAddresses } from '../../../model/ip-block.ts';
+import { rangesOfNode } from '../../../model/cluster-ranges.ts';
 import { isLocked } from '../../../model/cluster-information.ts';
 import { KIND_NAMES, KINDS } from '../../../model/kinds.ts';
 import { API_VERSION } from '../../../model/resource.ts';
@@ -52,8 +53,10 @@ export async function readRecordFacts(
   const endpoints = await list('HostEndpoint');
   const policies = (await list('GlobalNetworkPolicy')) ?? [];
   const pools = (await list('IPPool')) ?? [];
-  for (const kind of KIND_NAMES.filter((each) => !['HostEndpoint', 'GlobalNetworkPolicy', 'IPPool'].includes(each)))
-    await list(kind);
+  const nodes = (await list('Node')) ?? [];
+  const isRead = (kind: ResourceKind): boolean =>
+    ['HostEndpoint', 'GlobalNetworkPolicy', 'IPPool', 'Node'].includes(kind);
+  for (const kind of KIND_NAMES.filter((each) => !isRead(each))) await list(kind);
   const looked = isThere('IPPool')
     ? await attempts.read('addresses', undefined, async () =>
         lookTwice(context, store, { kernel: undefined, options: { node: undefined, graceSeconds: GRACE_SECONDS } }),
@@ -79,5 +82,6 @@ export async function readRecordFacts(
       const held = inside.reduce((sum, block) => sum + heldAddresses(block).length, 0);
       return { name: metadata.name, cidr: spec.cidr, used: held / Number(cidrSize(cidr)), isDisabled: spec.disabled };
     }),
+    nodes: nodes.map(rangesOfNode),
   };
 }

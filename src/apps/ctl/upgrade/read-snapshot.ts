@@ -7,6 +7,7 @@ import { type ClusterSnapshot, SNAPSHOT_FORMAT, type UpgradeMethod } from '../..
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { Datastore } from '../../../config/connection.ts';
 import type { Store } from '../../../datastore/store.ts';
+import { readServiceRanges } from '../../../kube/service-ranges.ts';
 import { openAttempts } from '../cluster/attempts.ts';
 import { findMissingRights, rightsForObjects } from '../cluster/missing-rights.ts';
 import { readClusterFacts } from '../cluster/read-cluster-facts.ts';
@@ -33,6 +34,7 @@ const FURTHER_RIGHTS = [
   { verb: 'list', group: '', resource: 'secrets' },
   { verb: 'list', group: 'coordination.k8s.io', resource: 'leases', namespace: 'kube-node-lease' },
   { verb: 'list', group: '', resource: 'services', namespace: 'kube-system' },
+  { verb: 'list', group: 'networking.k8s.io', resource: 'servicecidrs' },
   { verb: 'list', group: 'discovery.k8s.io', resource: 'endpointslices', namespace: 'kube-system' },
 ] as const;
 
@@ -70,6 +72,7 @@ export async function readSnapshot(
       0,
       async () => (await api.list(SERVICES, { only: 'names' }, signal)).length,
     ),
+    serviceCidrs: await attempts.read('service ranges', [], async () => readServiceRanges(api, signal)),
     unread: [],
   };
   const applied = appliedObjects(first, targetOf(first));

@@ -72,6 +72,7 @@ const RECORD_WRITES: ReadonlySet<unknown> = new Set<keyof Store>([
   'createResource',
   'updateResource',
   'deleteResource',
+  'setPoolStatus',
 ]);
 
 /** Returns the store with the fence before every write of an upgrade. */

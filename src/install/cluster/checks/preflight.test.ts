@@ -50,7 +50,8 @@ const node = (change: Partial<NodeState>): Partial<InstallFacts> => ({ nodes: [{
 const wanted = (change: Partial<InstallFacts['wanted']>): Partial<InstallFacts> => ({
   wanted: { ...SOUND.wanted, ...change },
 });
-const pool = (cidr: string): Partial<InstallFacts> => wanted({ pools: [{ name: 'p', cidr, field: `--pool ${cidr}` }] });
+const pool = (cidr: string, name = 'p'): Partial<InstallFacts> =>
+  wanted({ pools: [{ name, cidr, field: `--pool ${cidr}` }] });
 const runs = { variant: 'policy-only', datastore: { type: 'orch' } } as const;
 
 describe('the preflight of an installation', () => {
@@ -101,8 +102,18 @@ describe('the preflight of an installation', () => {
     ['nodes/none', 'no node with Linux', { nodes: [] }],
     ['nodes/not-ready', 'KubeletNotReady: disk', node({ isReady: false, notReady: 'KubeletNotReady: disk' })],
     ['nodes/no-pod-cidr', 'Node node-a', { ...node({ podCidrs: [] }), ...wanted({ usesPodCidrs: true }) }],
-    ['pools/overlap', 'the range of services, 10.96.0.0/16', pool('10.96.4.0/24')],
-    ['pools/overlap', 'the address of node node-a, 172.20.0.11', pool('172.16.0.0/12')],
+    ['pools/overlap', '10.96.0.0/16, a range of Services', pool('10.96.4.0/24')],
+    ['pools/overlap', '172.20.0.11/32, the address of node "node-a"', pool('172.16.0.0/12')],
+    [
+      'pools/overlap',
+      'the network of node "node-a"',
+      { ...node({ addresses: ['10.0.0.5/8'] }), ...pool('10.1.0.0/16') },
+    ],
+    [
+      'pools/changed',
+      'exists with 10.2.0.0/16',
+      { ...pool('10.1.0.0/16', 'default-ipv4'), pools: [{ name: 'default-ipv4', cidr: '10.2.0.0/16' }] },
+    ],
     ['pools/overlap', 'the pool "blue"', { ...pool('10.1.0.0/16'), pools: [{ name: 'blue', cidr: '10.1.2.0/24' }] }],
     ['cluster/other-plugin', 'DaemonSet kube-system/cilium', { foreignPlugins: ['kube-system/cilium'] }],
     ['nodes/port-taken', 'Pod a/b (9098)', { portHolders: [{ pod: 'a/b', port: 9098 }] }],

@@ -9,9 +9,11 @@ import {
   WEBHOOK_CHECK,
 } from '../../../checks/cluster-checks.ts';
 import { RELEASE_LABEL } from '../names.ts';
-import { rangesOverlap } from '../../../net/cidr.ts';
+import { clusterRanges } from '../../../model/cluster-ranges.ts';
+import { describeRange, findOverlap, type UsedRange } from '../../../model/used-range.ts';
+import { sameCidr, tryReadRange } from '../../../net/cidr.ts';
 import { datastoreChanges } from './datastore-changes.ts';
-import type { DefinitionFact, PreflightFacts, WantedInstallation } from './preflight-facts.ts';
+import type { DefinitionFact, NamedRange, PreflightFacts, WantedInstallation } from './preflight-facts.ts';
 
 /** Messages of the kubelet while no network plugin is configured. */
 const WAITS_FOR_NETWORK = /cni|network plugin|NetworkPluginNotReady|NetworkReady=false/i;
@@ -177,8 +179,15 @@ const INSTALL_CHECKS: readonly Check<JudgedFacts>[] = [
     severity: 'error',
     expected: 'pools that nothing else in the network uses',
     remedy: 'Choose a range that nothing else in the network uses',
-    needs: ['nodes', 'services', 'definitions', 'pools'],
+    needs: ['nodes', 'service ranges', 'definitions', 'pools'],
     judge: overlaps,
+  },
+  {
+    id: 'pools/changed',
+    severity: 'error',
+    expected: 'pools that exist with the CIDR that they have',
+    needs: ['definitions', 'pools'],
+    judge: changedPools,
   },
   {
     id: 'cluster/other-plugin',
@@ -226,17 +235,38 @@ function isOfNewerRelease({ release = '' }: DefinitionFact, wanted: WantedInstal
 }
 
 function overlaps({ allNodes, serviceCidrs, pools: existing, wanted }: JudgedFacts): readonly Fault[] {
-  const taken = [
-    ...allNodes.flatMap(({ name, addresses }) =>
-      addresses.map((range) => ({ what: `the address of node ${name}`, range })),
-    ),
-    ...serviceCidrs.map((range) => ({ what: 'the range of services', range })),
-  ];
+  const used = clusterRanges({ nodes: allNodes, serviceCidrs });
   return wanted.pools.flatMap(({ name, cidr, field }) => {
-    const others = existing
-      .filter((pool) => pool.name !== name && pool.cidr !== cidr)
-      .map((pool) => ({ what: `the pool "${pool.name}"`, range: pool.cidr }));
-    const found = [...taken, ...(wanted.usesPodCidrs ? [] : others)].find(({ range }) => rangesOverlap(range, cidr));
-    return found === undefined ? [] : [{ found: `${field}: the pool overlaps ${found.what}, ${found.range}` }];
+    const range = tryReadRange(cidr);
+    const others = existing.filter((pool) => pool.name !== name && pool.cidr !== cidr).flatMap(rangeOfPool);
+    const found =
+      range === undefined ? undefined : findOverlap(range, [...used, ...(wanted.usesPodCidrs ? [] : others)]);
+    return found === undefined ? [] : [{ found: `${field}: the pool overlaps ${describeRange(found)}` }];
   });
+}
+
+function rangeOfPool({ name, cidr }: NamedRange): readonly UsedRange[] {
+  const range = tryReadRange(cidr);
+  return range === undefined ? [] : [{ cidr: range, what: `the pool "${name}"` }];
+}
+
+/** The API server refuses another CIDR for a pool that exists, in the middle of the installation. */
+function changedPools({ pools: existing, wanted }: JudgedFacts): readonly Fault[] {
+  if (wanted.usesPodCidrs || wanted.datastore.type === 'kvv3') return [];
+  return wanted.pools.flatMap(({ name, cidr, field }) => {
+    const twin = existing.find((pool) => pool.name === name);
+    return twin === undefined || isSameRange(twin.cidr, cidr)
+      ? []
+      : [
+          {
+            found: `${field}: the pool "${name}" exists with ${twin.cidr}, and the CIDR of a pool cannot be changed`,
+            remedy: `Name ${twin.cidr}, or leave the pool out, and create another pool with "netplugctl create -f" after the installation`,
+          },
+        ];
+  });
+}
+
+function isSameRange(one: string, other: string): boolean {
+  const [a, b] = [tryReadRange(one), tryReadRange(other)];
+  return a !== undefined && b !== undefined && sameCidr(a, b);
 }

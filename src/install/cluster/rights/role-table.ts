@@ -165,6 +165,7 @@ export const ROLES = {
     rules: [
       core(['pods', 'nodes'], READ, 'What they mirror, and whether it is really gone before a record is deleted'),
       core(['events'], ['create'], 'What a person should know of an object'),
+      networking(['servicecidrs'], ['list'], 'Addresses of Services, which pools must not overlap'),
     ],
   },
   'netplug-orch-controllers-mirror': {
@@ -195,6 +196,7 @@ export const ROLES = {
         FOLLOW,
         'How full pools are, and what a release of an address reads with its block',
       ),
+      own(['ippools/status'], ['patch'], 'The mark of a pool that overlaps what nodes, Services or an older pool use'),
       own(
         ['clusterinformations'],
         [...READ, 'create', 'update'],

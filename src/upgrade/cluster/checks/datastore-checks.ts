@@ -1,7 +1,9 @@
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { userCreated } from '../../host-endpoints/all-interfaces.ts';
-import { rangesOverlap } from '../../../net/cidr.ts';
+import { clusterRanges } from '../../../model/cluster-ranges.ts';
+import { describeRange, findOverlap } from '../../../model/used-range.ts';
+import { parseCidr } from '../../../net/cidr.ts';
 import { containersIn, findNamed, variableIn } from '../objects-in.ts';
 import { type Check, faultOf } from '../../../checks/check.ts';
 import type { HazardFacts } from './hazard-facts.ts';
@@ -109,20 +111,22 @@ export const RECORD_CHECKS: readonly Check<HazardFacts>[] = [
   {
     id: 'addresses/pool-overlaps-nodes',
     severity: 'error',
-    expected: 'pools that contain no address of a node',
-    remedy: 'Move the pods to another pool and disable this one first',
-    needs: ['IPPool', 'nodes'],
-    judge: ({ snapshot: { datastore, nodes } }) =>
-      faultOf(
-        datastore.pools.flatMap(({ name, cidr, used, isDisabled }) => {
+    expected: 'pools that overlap neither addresses and networks of nodes nor ranges of Services',
+    remedy:
+      'Create a pool in another range, move the pods to it and disable this one first; or give the interface of the node a narrower prefix, if no other host of that network has an address in the pool',
+    needs: ['IPPool', 'Node', 'nodes', 'service ranges'],
+    judge: ({ snapshot: { datastore, nodes, serviceCidrs = [] } }) => {
+      const used = clusterRanges({ nodes: [...(datastore.nodes ?? []), ...nodes], serviceCidrs });
+      return faultOf(
+        datastore.pools.flatMap(({ name, cidr, used: share, isDisabled }) => {
           // Nothing is routed for it.
-          if (isDisabled === true && used === 0) return [];
-          return nodes
-            .filter(({ addresses }) => addresses.some((address) => rangesOverlap(cidr, address)))
-            .map((node) => `IPPool ${name} contains Node ${node.name}`);
+          if (isDisabled === true && share === 0) return [];
+          const found = findOverlap(parseCidr(cidr), used);
+          return found === undefined ? [] : [`IPPool ${name} (${cidr}) overlaps ${describeRange(found)}`];
         }),
-        'pools contain addresses of nodes: agents of the target assign nothing from them, and route no block of theirs over a network of a node',
-      ),
+        'pools overlap what nodes or Services use: programs of the target assign nothing from them, and route no block of theirs over a network of a node',
+      );
+    },
   },
   {
     id: 'host-endpoints/unprepared',

@@ -25,6 +25,7 @@ const CHART: ChartRelease = {
   values: {},
   record: 'sh.helm.release.v1.calico.v3',
 };
+const ONE_POOL: ClusterSnapshot['datastore']['pools'][number] = { name: 'pods', cidr: '10.1.0.0/16', used: 0.1 };
 
 type Change = (sound: ClusterSnapshot) => ClusterSnapshot;
 
@@ -230,6 +231,33 @@ describe('the preflight of an upgrade', () => {
     expect(ids(tolerating(tainted))).toContain('nodes/architecture');
     const byKubernetes = node({ ...NO_AGENT, taints: ['node.kubernetes.io/not-ready=:NoExecute'] })(soundCluster());
     expect(ids(keptOff({ tolerations: [] })(byKubernetes))).toContain('nodes/not-ready');
+  });
+
+  it.each<[string, Change, string]>([
+    ['the address of a node', node({ addresses: ['10.1.2.3'] }), '10.1.2.3/32, the address of node "node-2"'],
+    [
+      'the network that the agent of a node has published',
+      node({ addresses: ['10.9.0.5/8'] }),
+      '10.0.0.0/8, the network of node "node-2"',
+    ],
+    [
+      'the network of a node that is a record in etcd',
+      datastore({
+        pools: [{ ...ONE_POOL, cidr: 'fd00:1:2::/48' }],
+        nodes: [{ name: 'node-2', addresses: ['fd00:1::5/32'] }],
+      }),
+      'fd00:1::/32, the network of node "node-2"',
+    ],
+    [
+      'a range of Services',
+      (sound) => ({ ...sound, serviceCidrs: ['10.1.128.0/20'] }),
+      '10.1.128.0/20, a range of Services',
+    ],
+  ])('names a pool over %s', (_, change, what) => {
+    const found = findHazards(change(datastore({ pools: [ONE_POOL] })(soundCluster())), targetFor({}));
+    expect(found.find(({ id }) => id === 'addresses/pool-overlaps-nodes')?.objects?.join()).toContain(
+      `overlaps ${what}`,
+    );
   });
 
   it.each<[string, Change, string]>([

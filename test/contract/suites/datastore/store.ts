@@ -15,6 +15,7 @@ import { watchContract } from './watch.ts';
 import { newerFieldsContract } from './newer-fields.ts';
 import { dryRunContract } from './dry-run.ts';
 import { resourceNamesContract } from './resource-names.ts';
+import { poolStatusContract } from './pool-status.ts';
 import { publishContract } from './publish.ts';
 import { followContract } from './follow.ts';
 import { watchClusterContract } from './watch-cluster.ts';
@@ -539,6 +540,10 @@ export function storeContract(
 
     describe('what a newer release has stored', () => {
       newerFieldsContract(() => ({ store, other }), traits);
+    });
+
+    describe('the status of a pool', () => {
+      poolStatusContract(() => ({ store, other }), { bench });
     });
 
     describe('a dry run', () => {
