@@ -134,7 +134,7 @@ export class LocalPods {
     readonly released: WorkloadEndpoint | undefined;
   } {
     const { containerID } = sandbox.spec;
-    const key = keyOf(sandbox);
+    const key = this.#keyOf(sandbox);
     this.#removed.add(sandboxOf(sandbox));
     const released = this.#pods.get(key)?.added ?? this.#records.get(key);
     const isOther = released?.spec.containerID !== '' && released?.spec.containerID !== containerID;
@@ -181,6 +181,18 @@ export class LocalPods {
     else this.#records.set(key, value);
     const others = [...this.#pods].filter(([each, { added }]) => each !== key && mainKeyOf(added) === key);
     return [key, ...others.map(([each]) => each)].map((each) => this.#joined(each));
+  }
+
+  /** Returns the key of the record of the sandbox: another than that of its pod, once another pod of the name has that. */
+  #keyOf(sandbox: SandboxEndpoint): string {
+    const { containerID } = sandbox.spec;
+    const key = keyOf(sandbox);
+    const known = this.#pods.get(key)?.added ?? this.#records.get(key);
+    if (known === undefined || known.spec.containerID === '' || known.spec.containerID === containerID) return key;
+    const own = [...this.#records].find(
+      ([, { spec }]) => spec.containerID === containerID && spec.endpoint === known.spec.endpoint,
+    );
+    return own?.[0] ?? key;
   }
 
   #joined(key: string): EndpointRecord {
