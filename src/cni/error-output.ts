@@ -1,10 +1,14 @@
 import { ERRORS } from '../base/error-codes.ts';
+import { visibleLines } from '../base/visible-text.ts';
 import { type Facts, type NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
 import { CNI_VERSIONS, type CniVersion } from '../config/netconf.ts';
 import type { Failure } from './call-record.ts';
 import { DelegateError } from './delegate.ts';
 
-/** Renders the error document of CNI 1.1.0, section 5. `details` contains the hint and netplug's error code. */
+/**
+ * Renders the error document of CNI 1.1.0, section 5. `details` contains the hint and netplug's error code. Runtimes decode the texts,
+ * and kubelets write them into events: what steers a terminal in them is escaped.
+ */
 export function renderError(cause: unknown, asked: CniVersion | undefined): Record<string, unknown> {
   const first = firstCause(cause);
   const cniVersion = asked ?? CNI_VERSIONS.at(-1);
@@ -12,12 +16,17 @@ export function renderError(cause: unknown, asked: CniVersion | undefined): Reco
     return {
       cniVersion,
       code: first.cniCode,
-      msg: first.message,
-      ...(first.details === undefined ? {} : { details: first.details }),
+      msg: visibleLines(first.message),
+      ...(first.details === undefined ? {} : { details: visibleLines(first.details) }),
     };
   }
   const error = toNetplugError(first);
-  return { cniVersion, code: ERRORS[error.code].cni, msg: error.message, details: detailsOf(error) };
+  return {
+    cniVersion,
+    code: ERRORS[error.code].cni,
+    msg: visibleLines(error.message),
+    details: visibleLines(detailsOf(error)),
+  };
 }
 
 /** Returns the facts of the error for the log: also further failures and, for an internal error, the stack. */

@@ -9,7 +9,7 @@ import type { AddressSource, EndpointOf, AssignedAddresses } from './address-sou
 import type { CniCall, CniPorts } from './call.ts';
 import { describeDifference } from './describe-difference.ts';
 import { type OwnIpam, requestOf } from './own-request.ts';
-import { ownEndpoint, releaseEndpoint } from './own-endpoint.ts';
+import { ownEndpoint, releaseEndpoint, releaseReplaced } from './own-endpoint.ts';
 import { isBypassed } from './pod-network.ts';
 import { staleEndpoints } from './stale-endpoints.ts';
 
@@ -36,6 +36,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
       const which = (allocation: Allocation): boolean => allocation.handle === handle;
       const held = [...view.owned, ...view.borrowed].flatMap(({ value }) => heldAddresses(value, which));
       await unused(held.map(({ address }) => address));
+      await releaseReplaced(ports, call, view);
       const request = { node: call.node, which, handle, view, ...ownEndpoint(call) };
       const freed = await releaseForGood(ports, request, call.signal);
       for (const { id } of freed) ports.log.debug('address released', { handle, id });

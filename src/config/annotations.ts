@@ -104,7 +104,7 @@ function reader(annotations: Readonly<Record<string, string>>, faults: Annotatio
     addresses: (key) =>
       texts(key)?.flatMap((text) => {
         const address = tryParseAddress(text);
-        if (address === undefined) faults.push(fault(key, `"${text}" is no IP address`));
+        if (address === undefined) faults.push(fault(key, `${JSON.stringify(text)} is no IP address`));
         return address ?? [];
       }),
     pools: (family) => {
@@ -112,7 +112,7 @@ function reader(annotations: Readonly<Record<string, string>>, faults: Annotatio
       return texts(key)?.flatMap((text) => {
         const pool = readPool(text, family);
         if (typeof pool === 'object') return [pool];
-        faults.push(fault(key, `"${text}" is not ${pool}`));
+        faults.push(fault(key, `${JSON.stringify(text)} is not ${pool}`));
         return [];
       });
     },

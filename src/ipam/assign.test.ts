@@ -297,6 +297,22 @@ describe('a certain address', () => {
     expect(await ipam.addresses('c2', { ip: '10.0.0.18' })).toEqual(['10.0.0.18']);
   });
 
+  it.each([true, false])(
+    'costs the node no block of its limit for other pods, with strictAffinity %s',
+    async (strictAffinity) => {
+      const ipam = await IpamBench.with(
+        poolOf('v4', '10.0.0.0/24'),
+        ipamConfigurationOf({ strictAffinity, maxBlocksPerNode: 2 }),
+      );
+      for (const at of [0, 1]) await ipam.assign(`asked-${String(at)}`, { ip: `10.0.0.${String(64 * at + 1)}` });
+      await expect(ipam.assign('asked-2', { ip: '10.0.0.129' })).rejects.toMatchObject({ code: 'ipam/exhausted' });
+      const own = async (): Promise<number> =>
+        (await ipam.ports().store.listBlocks(ipam.signal)).blocks.filter(({ value }) => value.node === 'n1').length;
+      for (const container of containers(65)) await ipam.assign(container);
+      expect(await own()).toBe(2);
+    },
+  );
+
   it('comes out of no new block that overlaps one of another size', async () => {
     const ipam = await IpamBench.with(poolOf('old', '10.0.0.0/24'));
     expect(await ipam.addresses('c1', { ip: '10.0.0.65', node: 'n1' })).toEqual(['10.0.0.65']);

@@ -18,6 +18,7 @@ import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../config/netconf.ts';
 import { choosePools, type Pool, decodePools } from './choose-pools.ts';
 import { endpointOf, release } from './release.ts';
+import { replacedEndpoint } from './replaced-endpoint.ts';
 import { requestAddress } from './request-address.ts';
 import {
   type AssignPlan,
@@ -96,6 +97,7 @@ export async function assign(
     }
     const { assigned, changes } = plan;
     if (!(await isConfirmed(ports.log, { request, view, assigned }, signal))) continue;
+    await keepReplaced(ports.store, { request, view, assigned }, limits.cleanupSignal);
     const written = [...changes, ...endpointChanges(request, view, assigned)];
     if (written.length === 0 || (await commit(ports, { request, written, allocations, turn }, limits)) === 'committed')
       return assigned;
@@ -292,6 +294,17 @@ function endpointChanges(request: AssignRequest, view: NodeView, assigned: reado
   if (endpoint === undefined) return [];
   const isWritten = view.endpoint !== undefined && isSameSpec(view.endpoint.value, endpoint);
   return isWritten ? [] : [{ kind: 'put-endpoint', endpoint, ...endpointBefore(view.endpoint, view) }];
+}
+
+/** Written first and alone, because it stays when the assignment is undone. */
+async function keepReplaced(
+  store: AllocationStore,
+  { request, view, assigned }: { request: AssignRequest; view: NodeView; assigned: readonly AssignedAddress[] },
+  signal: AbortSignal,
+): Promise<void> {
+  if (view.endpoint === undefined || request.endpoint === undefined) return;
+  const endpoint = replacedEndpoint(view, request.endpoint.withAddresses(assigned));
+  if (endpoint !== undefined) await store.commit([{ kind: 'put-endpoint', endpoint }], signal);
 }
 
 function warnAbout(log: Log, { node }: AssignRequest, view: NodeView): void {

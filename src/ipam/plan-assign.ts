@@ -228,7 +228,7 @@ function planAnyAddress(state: PlanState, request: AddressRequest): PlannedAddre
   );
   if (newlyClaimed.length > 0) return { kind: 'need-blocks', cidrs: newlyClaimed };
 
-  const atLimit = isAtLimit(state, request.family);
+  const atLimit = isAtLimit(state, request.family, 'any');
   return (
     (atLimit ? undefined : planNewBlock(state, request, input.claims)) ??
     planFromOtherNodes(state, request, { atLimit, claims: input.claims })
@@ -244,12 +244,17 @@ function claimsNeeded({ requests, input }: PlanState): readonly Cidr[] {
   });
 }
 
-/** Reports whether the node may claim no more blocks of the family. A limit of 0 means no limit. */
-function isAtLimit({ input, node, blocks }: PlanState, family: Family): boolean {
+/**
+ * Reports whether the node may claim no more blocks of the family. A limit of 0 means no limit. For an address that was asked for,
+ * blocks without an owner in which only this node has addresses count as well: without them users could make any number of
+ * blocks. For any other address they do not, or users could use up the limit of the node.
+ */
+function isAtLimit({ input, node, blocks }: PlanState, family: Family, address: 'any' | 'requested'): boolean {
   const limit = input.view.config.maxBlocksPerNode;
   if (limit === 0) return false;
   const counted = [...blocks.values()].filter(
-    ({ block }) => block.cidr.base.family === family && (block.node === node || isOnlyOf(block, node)),
+    ({ block }) =>
+      block.cidr.base.family === family && (block.node === node || (address === 'requested' && isOnlyOf(block, node))),
   );
   return counted.length >= limit;
 }
@@ -279,7 +284,8 @@ function assertClaimable(
   // Ignores a claim of exactly this CIDR: it is newer than the blocks read, so the commit conflicts and is planned again.
   const overlapping = claims.find((claim) => cidrsOverlap(claim.cidr, cidr) && !sameCidr(claim.cidr, cidr));
   if (overlapping !== undefined) throw blockOverlapsError(asked, cidr, overlapping);
-  if (isAtLimit(state, family)) throw blockLimitError(asked, { cidr, node, limit: input.view.config.maxBlocksPerNode });
+  if (isAtLimit(state, family, 'requested'))
+    throw blockLimitError(asked, { cidr, node, limit: input.view.config.maxBlocksPerNode });
 }
 
 function planNewBlock(

@@ -1,3 +1,4 @@
+import { visibleText } from '../base/visible-text.ts';
 import type { PodFacts } from '../model/pod.ts';
 import type { OrchApi } from './orch-api.ts';
 
@@ -51,7 +52,7 @@ export async function recordEvent(
     involvedObject: about,
     type: 'Warning',
     reason,
-    message,
+    message: visibleText(message),
     source: { component: 'netplug' },
     firstTimestamp: at,
     lastTimestamp: at,

@@ -6,6 +6,11 @@ import { isTunnelDevice } from './tunnels.ts';
 
 /** Prefixes of the names of links that connect pods, also those of another plugin. Their networks lie in ranges of pods. */
 const POD_LINKS = ['cali', 'tunl', 'flannel', 'cni', 'cilium', 'vxlan.', 'veth', 'npl'] as const;
+/**
+ * Prefix of the name of the link on which kube-proxy with IPVS has the addresses of Services. Users of the cluster choose these: one
+ * in a pool must not close the pool on every node.
+ */
+const SERVICE_LINKS = 'kube-ipvs';
 
 /**
  * Returns the ranges that the node itself needs, over which no route of the agent may lead: the networks of its interfaces,
@@ -18,7 +23,7 @@ export function protectedRanges(
   const ranges = [
     ...servers.map((address) => ({ cidr: hostCidr(address), what: 'the address of a server' })),
     ...interfaces
-      .filter(({ name }) => !isPodLink(name))
+      .filter(({ name }) => !isPodLink(name) && !name.startsWith(SERVICE_LINKS))
       .flatMap(({ name, addresses }) =>
         addresses.map(({ address, prefixBits }) => ({
           cidr: cidrAround(address, prefixBits),

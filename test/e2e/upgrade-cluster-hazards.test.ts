@@ -111,7 +111,7 @@ async function seed(cluster: Cluster): Promise<() => Promise<void>> {
     await cluster.node(1).startKubelet();
     await lock(cluster, false);
     await cluster.kubectl('delete', 'validatingwebhookconfiguration', 'deny.policy.example');
-    await cluster.kubectl('delete', 'secret', 'sh.helm.release.v1.broken.v1');
+    await cluster.kubectl('delete', 'secret', 'sh.helm.release.v1.broken.v1', '-n', 'netplug-system');
     await cluster.kubectl('delete', 'hostendpoint', 'all');
     await cluster.kubectl('uncordon', 'node-b');
     await setImage(cluster, `${name}=${image}`);
@@ -174,7 +174,7 @@ function brokenRelease(): object {
     apiVersion: 'v1',
     kind: 'Secret',
     type: 'helm.sh/release.v1',
-    metadata: { name: 'sh.helm.release.v1.broken.v1', labels: { owner: 'helm' } },
+    metadata: { name: 'sh.helm.release.v1.broken.v1', namespace: 'netplug-system', labels: { owner: 'helm' } },
     stringData: { release: 'not a release' },
   };
 }

@@ -218,7 +218,7 @@ describe('netplugctl upgrade', () => {
         apiVersion: 'v1',
         kind: 'Secret',
         type: 'helm.sh/release.v1',
-        metadata: { name: 'sh.helm.release.v1.broken.v1', namespace: 'default', labels: { owner: 'helm' } },
+        metadata: { name: 'sh.helm.release.v1.broken.v1', namespace: 'netplug-system', labels: { owner: 'helm' } },
         stringData: { release: 'not a release' },
       },
     ]);

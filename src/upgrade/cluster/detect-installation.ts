@@ -5,6 +5,7 @@ import type { PodState } from '../../kube/status/pod-state.ts';
 import { AGENT_SET, hasFollowingPods } from '../../install/cluster/names.ts';
 import type { Variant } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
+import { RELEASE_NAME_ANNOTATION } from './chart-owner.ts';
 import { containersIn, findNamed, metadataIn, releaseIn, textIn, variableIn } from './objects-in.ts';
 import type { ClusterSnapshot, DetectedInstallation, UpgradeMethod } from './snapshot.ts';
 
@@ -69,7 +70,7 @@ function refuseOtherMethod(
 
 /** The chart's tool marks what it has made. */
 function chartReleaseOf(operator: Manifest | undefined): string | undefined {
-  return operator === undefined ? undefined : metadataIn(operator).annotations['meta.helm.sh/release-name'];
+  return operator === undefined ? undefined : metadataIn(operator).annotations[RELEASE_NAME_ANNOTATION];
 }
 
 /** Returns what of netplug is installed: everything, as long as there is no agent. */

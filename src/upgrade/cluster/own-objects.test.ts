@@ -33,6 +33,14 @@ describe('the objects of netplug', () => {
     ['a binding of another name', binding('evil-from-backup', 'cluster-admin', { kind: 'User', name: 'mallory' })],
     ['a binding of a role that is not netplug’s', binding('netplug-agent', 'cluster-admin', AGENT)],
     ['a binding of a user', binding('netplug-agent', 'netplug-agent', { kind: 'User', name: 'mallory' })],
+    [
+      'a binding of an account in the namespace of a tenant',
+      binding('netplug-agent', 'netplug-agent', { ...AGENT, name: 'netplug-x', namespace: 'dev' }),
+    ],
+    [
+      'a binding of an account in no namespace',
+      binding('netplug-agent', 'netplug-agent', { ...AGENT, namespace: undefined }),
+    ],
     ['a role of another name', object('ClusterRole', 'evil')],
     ['a workload in another namespace', object('DaemonSet', 'netplug-node', {}, 'kube-system')],
     ['another namespace', object('Namespace', 'netplug-other')],

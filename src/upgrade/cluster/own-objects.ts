@@ -1,4 +1,4 @@
-import { SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
+import { OPERATOR, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
 import { POLICY_BINDING_KIND, POLICY_KIND } from '../../kube/admission-policies.ts';
 import { findReference } from '../../kube/objects/reference.ts';
 import { INSTALLATION_NAME } from '../../model/installation.ts';
@@ -32,13 +32,16 @@ export function isChartRecord(object: Manifest): boolean {
   return kind === 'Secret' && name !== undefined && object['type'] === 'helm.sh/release.v1' && CHART_RECORD.test(name);
 }
 
-/** The account of an operator may be in a namespace of its own. */
+/** The account of the operator alone may be in a namespace of its own. */
 function bindsOwn(binding: Manifest): boolean {
   const isOwnRole = OWN_NAME.test(textIn(recordIn(binding, 'roleRef'), 'name'));
   return (
     isOwnRole &&
     listIn(binding, 'subjects').every(
-      (subject) => textIn(subject, 'kind') === 'ServiceAccount' && OWN_NAME.test(textIn(subject, 'name')),
+      (subject) =>
+        textIn(subject, 'kind') === 'ServiceAccount' &&
+        OWN_NAME.test(textIn(subject, 'name')) &&
+        (textIn(subject, 'namespace') === SYSTEM_NAMESPACE || textIn(subject, 'name') === OPERATOR),
     )
   );
 }

@@ -2,19 +2,20 @@ import { isNewerVersion } from '../../base/compare-versions.ts';
 import { SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
 import { referenceTo } from '../../kube/objects/reference.ts';
 import type { Step, WriteStep } from '../../plans/plan.ts';
+import {
+  OLD_NAMESPACE,
+  OWN_NAMESPACE_FROM,
+  RELEASE_NAME_ANNOTATION,
+  RELEASE_NAMESPACE_ANNOTATION,
+} from './chart-owner.ts';
 import { OPERATOR_NAME } from './detect-installation.ts';
 import { metadataIn } from './objects-in.ts';
 import { operatorStages } from './plan-agents.ts';
 import { applyStep, type PlanFacts, type UpgradeStage, writeStep } from './plan-steps.ts';
 import type { UpgradeStepData } from './upgrade-action.ts';
 
-/** Charts before this version create the operator's namespace, and are installed into the default namespace. */
-const OWN_NAMESPACE_FROM = 'v3.23.0';
-const OLD_NAMESPACE = 'default';
 /** Where the operator runs, and charts from v3.23 on are installed. */
 const OPERATOR_NAMESPACE = SYSTEM_NAMESPACE;
-const RELEASE_NAME_ANNOTATION = 'meta.helm.sh/release-name';
-export const RELEASE_NAMESPACE_ANNOTATION = 'meta.helm.sh/release-namespace';
 /** Label of the records of a chart's release, by the specification. */
 const RECORD_NAME = 'calico';
 

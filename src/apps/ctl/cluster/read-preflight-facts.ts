@@ -1,3 +1,4 @@
+import { RELEASE_NAME_ANNOTATION, RELEASE_NAMESPACE_ANNOTATION } from '../../../upgrade/cluster/chart-owner.ts';
 import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
 import { compareDefinitions } from '../../../install/cluster/checks/compare-definitions.ts';
 import type {
@@ -112,10 +113,7 @@ export function helmReleaseOf({
   metadata,
 }: ApiObject): { readonly name: string; readonly namespace: string } | undefined {
   const { annotations } = metadata;
-  const [name, namespace] = [
-    annotations?.['meta.helm.sh/release-name'],
-    annotations?.['meta.helm.sh/release-namespace'],
-  ];
+  const [name, namespace] = [annotations?.[RELEASE_NAME_ANNOTATION], annotations?.[RELEASE_NAMESPACE_ANNOTATION]];
   return name === undefined || namespace === undefined ? undefined : { name, namespace };
 }
 

@@ -31,7 +31,10 @@ export function renderExplainedPod(place: PodPlace, explained: ExplainedPod): st
   ];
   const texts = sections
     .filter(([, lines]) => lines.length > 0)
-    .map(([title, lines]) => `${title === '' ? '' : `\n${title}\n`}${lines.map((line) => `  ${line}\n`).join('')}`);
+    .map(
+      ([title, lines]) =>
+        `${title === '' ? '' : `\n${title}\n`}${lines.map((line) => `  ${visibleText(line)}\n`).join('')}`,
+    );
   return `${headline(place.pod, explained)}\n${texts.join('')}`;
 }
 
@@ -61,5 +64,5 @@ function familySections({ family, isAssigned, methods, pools }: ExplainedFamily)
 
 function methodLine({ rank, name, says, decides }: Method): string {
   const words = says ?? (rank === 3 ? undefined : 'not set');
-  return `${decides ? '→' : ' '} ${String(rank)}. ${name}${words === undefined ? '' : `: ${visibleText(words)}`}`;
+  return `${decides ? '→' : ' '} ${String(rank)}. ${name}${words === undefined ? '' : `: ${words}`}`;
 }

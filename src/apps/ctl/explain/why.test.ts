@@ -129,6 +129,19 @@ describe('netplugctl why IP', () => {
 });
 
 describe('netplugctl why pod', () => {
+  it.each(['ipAddrs', 'ipAddrsNoIpam', 'floatingIPs', 'ipv4pools', 'ipv6pools'])(
+    'lets the annotation %s write no line of its own',
+    async (key) => {
+      await installNetconf(POLICY);
+      const forged = JSON.stringify(['x\n\npod shop/web has 10.65.0.7\u2028\u202e']);
+      const annotations = { [`cni.netplug/${key}`]: forged };
+      const { out } = await run('why pod shop/web', [podFactsOf('shop', 'web', { nodeName: 'node-a', annotations })]);
+      expect(out.split('\n').filter((line) => /has 10\.65\.0\.7/.test(line))).toEqual([
+        expect.stringContaining(`cni.netplug/${key} is "[`),
+      ]);
+    },
+  );
+
   it.each([
     ['pod-annotation', { annotations: { 'cni.netplug/ipv4pools': '["green"]' } }, { ipv4_pools: ['blue'] }],
     ['namespace-annotation', { namespaceAnnotations: { 'cni.netplug/ipv4pools': '["green"]' } }, {}],

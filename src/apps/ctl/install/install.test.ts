@@ -40,6 +40,7 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
       logDir: join(folder, 'log/netplug'),
       serviceAccountDir: join(folder, 'serviceaccount'),
     },
+    host: { uid: 0, procDir: join(folder, 'proc') },
     openKernel: () => kernel,
     openHostNetwork: () => host,
     openFilter: () => new MemoryPolicyFilter(),
@@ -366,6 +367,22 @@ describe('uninstall --purge', () => {
     expect(kernel.listHostLinks()).toEqual([]);
     expect([await names('state'), await names('run'), await names('log')]).toEqual([[], [], ['other']]);
     expect(await run('node uninstall', ['--purge'])).toMatchObject({ status: 0, err: '' });
+  });
+
+  it('removes the folders for settings that Kubernetes makes on the host when they are empty, and no password', async () => {
+    const etc = 'proc/1/root/etc';
+    await mkdir(at(`${etc}/netplug/bgp`), { recursive: true });
+    const dryRun = await run('node uninstall', ['--purge', '--dry-run']);
+    expect(dryRun.out).toContain('folder "/etc/netplug/bgp" would be removed\n');
+    await put(`${etc}/netplug/bgp/rack-a`, 'secret');
+    expect(await run('node uninstall', ['--purge'])).toMatchObject({ status: 0 });
+    expect(await names(`${etc}/netplug/bgp`)).toEqual(['rack-a']);
+    await rm(at(`${etc}/netplug/bgp/rack-a`));
+    expect((await run('node uninstall', ['--purge'])).out).toContain('folder "/etc/netplug/bgp" removed\n');
+    expect(await names(etc)).toEqual([]);
+    await put(`${etc}/netplug/agent.env`, '');
+    expect(await run('node uninstall', ['--purge'])).toMatchObject({ status: 0 });
+    expect(await names(`${etc}/netplug`)).toEqual(['agent.env']);
   });
 
   it('does not empty a folder without "netplug" in its name', async () => {

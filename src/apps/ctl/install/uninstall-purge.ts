@@ -1,5 +1,5 @@
 import { lstat, readdir, rm, rmdir } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { errnoOf, NetplugError } from '../../../base/errors.ts';
 import { ignoreMissing } from '../../../base/missing-file.ts';
 import type { Mode } from '../../../base/mode.ts';
@@ -10,11 +10,15 @@ import { networkParts } from '../../../install/host/network-parts.ts';
 import { type Part, removeParts } from '../../../install/host/part.ts';
 import { podLinksPart } from '../../../install/host/pod-links.ts';
 import { settingsPart } from '../../../install/host/settings-part.ts';
+import { PASSWORD_FOLDER } from '../../../model/spec-types.ts';
 import type { Context } from '../ports.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { onFile } from '../../../install/on-file.ts';
 import { REMOVED, type Report } from './install-report.ts';
 import { releaseNode, type RegisteredNode } from './release-node.ts';
+
+/** Folders that Kubernetes makes on the host for files of users, the inner one first. */
+const SETTINGS_FOLDERS = [PASSWORD_FOLDER, dirname(PASSWORD_FOLDER)];
 
 export interface PurgeOptions {
   readonly mode: Mode;
@@ -90,12 +94,29 @@ async function removeFolders(
   { mode, report }: { readonly mode: Mode; readonly report: Report },
 ): Promise<boolean> {
   let isComplete = true;
+  await removeSettingsFolders(context, { mode, report });
   for (const folder of foldersOf(context)) {
     context.signal.throwIfAborted();
     if (mode === 'apply') isComplete = (await removeFolder(folder, report)) && isComplete;
     else if (await isThere(folder)) report.step({ kind: 'folder', subject: folder, done: REMOVED[mode] });
   }
   return isComplete;
+}
+
+/** What users have put there stays. In a container, the root of process 1 leads to the folders of the host. */
+async function removeSettingsFolders(
+  { ports }: Context,
+  { mode, report }: { readonly mode: Mode; readonly report: Report },
+): Promise<void> {
+  const gone = new Set<string>();
+  for (const folder of SETTINGS_FOLDERS) {
+    const path = join(ports.host.procDir, '1/root', folder);
+    const names = await readdir(path).catch(() => undefined);
+    if (names === undefined || names.some((name) => !gone.has(join(folder, name)))) continue;
+    if (mode === 'apply') await onFile('remove', path, async () => rmdir(path));
+    gone.add(folder);
+    report.step({ kind: 'folder', subject: folder, done: REMOVED[mode] });
+  }
 }
 
 /** Pods first, so that none of their packets leaves the node untranslated. */

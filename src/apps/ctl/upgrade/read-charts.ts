@@ -6,13 +6,18 @@ import { foreignRecord } from '../../../base/foreign-record.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import type { Manifest } from '../../../model/manifest.ts';
+import { OPERATOR, systemObject } from '../../../install/cluster/names.ts';
+import { findObject } from '../../../kube/objects/apply.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
+import { chartNamespaces } from '../../../upgrade/cluster/chart-owner.ts';
 import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ChartRelease } from '../../../upgrade/cluster/snapshot.ts';
 
 const SECRETS = { group: '', version: 'v1', plural: 'secrets' } as const;
 const RECORDS = { labelSelector: 'owner=helm', fieldSelector: 'type=helm.sh/release.v1' };
+/** Far more than a Secret with all that a chart installs can hold. */
+const LARGEST_BYTES = 64 << 20;
 /** Kinds and names that only a chart of netplug has in its manifest. */
 const OURS = /name: "?(netplug-operator|netplug-node)"?\s/;
 
@@ -35,12 +40,16 @@ export interface ChartRecords {
   readonly unread: readonly Unread[];
 }
 
-/** Reads the records of helm in all namespaces without helm. @throws store/* */
+/** Reads the records of helm without helm, where only administrators write those of netplug. @throws store/* */
 export async function readChartRecords(api: OrchApi, signal: AbortSignal): Promise<ChartRecords> {
+  const operator = await findObject(api, systemObject('Deployment', OPERATOR), signal);
+  const secrets: ApiObject[] = [];
+  for (const namespace of chartNamespaces(operator))
+    secrets.push(...(await api.list({ ...SECRETS, namespace }, RECORDS, signal)));
   const newest = new Map<string, ChartRelease>();
   const found: { readonly release: string; readonly secret: Manifest }[] = [];
   const unread: Unread[] = [];
-  for (const secret of await api.list(SECRETS, RECORDS, signal)) {
+  for (const secret of secrets) {
     const { name, namespace = '' } = secret.metadata;
     const read = await decodeRecord(secret);
     if (typeof read === 'string') {
@@ -66,7 +75,7 @@ export async function decodeRecord(
   let text: string;
   try {
     const packed = Buffer.from(Buffer.from(data, 'base64').toString('latin1'), 'base64');
-    text = (await promisify(gunzip)(packed)).toString('utf8');
+    text = (await promisify(gunzip)(packed, { maxOutputLength: LARGEST_BYTES })).toString('utf8');
   } catch (cause) {
     return `it is damaged (${reasonOf(cause)})`;
   }

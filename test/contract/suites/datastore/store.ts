@@ -8,8 +8,13 @@ import { emptyBlock } from '../../../../src/model/ip-block.ts';
 import type { NodeName } from '../../../../src/model/names.ts';
 import { DEFAULT_ALLOW } from '../../../../src/model/profile.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
-import { endpointIdOf, type EndpointId } from '../../../../src/model/workload-endpoint.ts';
+import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../../../src/model/workload-endpoint.ts';
+import { formatAddress } from '../../../../src/net/address.ts';
 import { formatCidr } from '../../../../src/net/cidr.ts';
+import { assign } from '../../../../src/ipam/assign.ts';
+import type { AssignedAddress } from '../../../../src/ipam/plan-assign.ts';
+import { silentLog } from '../../../../src/base/log.ts';
+import { requestOf } from '../../../support/ipam-bench.ts';
 import { at, benchOf, expectCode, holder, never, PLAIN, pool, type StoreFixture, type StoreTraits } from './bench.ts';
 import { watchContract } from './watch.ts';
 import { newerFieldsContract } from './newer-fields.ts';
@@ -330,6 +335,29 @@ export function storeContract(
         await commit({ kind: 'put-endpoint', endpoint: endpoint('e', { mac: '0a:00:00:00:00:02' }) });
         expect(await store.commit([{ kind: 'delete-endpoint', before }], never)).toBe('conflict');
         expect((await store.listEndpoints(a, never)).endpoints).toHaveLength(1);
+      });
+
+      it('of a pod that runs on stay beside those of the next pod of its name', async () => {
+        await storedPool();
+        const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
+        const add = async (container: string, podUID: string): Promise<void> => {
+          const withAddresses = (assigned: readonly AssignedAddress[]): WorkloadEndpoint => {
+            const { spec, ...rest } = endpoint('e');
+            const ipNetworks = assigned.map(({ address }) => `${formatAddress(address)}/32`);
+            return { ...rest, spec: { ...spec, network: 'net', containerID: container, podUID, ipNetworks } };
+          };
+          const asked = { id: endpointIdOf(withAddresses([])), withAddresses };
+          const limits = { signal: never, cleanupSignal: never };
+          await assign(ports, { ...requestOf(container, { node: a }), endpoint: asked }, limits);
+        };
+        await add('c1', 'u1');
+        await add('c2', 'u2');
+        const { endpoints } = await store.listEndpoints(a, never);
+        expect(endpoints.map(({ value: { spec } }) => [spec.containerID, spec.podUID]).toSorted()).toEqual([
+          ['c1', 'u1'],
+          ['c2', 'u2'],
+        ]);
+        expect((await view(a, endpointIdOf(endpoint('e')))).endpoint?.value.spec.containerID).toBe('c2');
       });
 
       it('are deleted', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { earlierLinkName, podMark } from '../../../../cni/link-name.ts';
 import type { HostLink } from '../../../../dataplane/kernel.ts';
+import { replacedEndpointId } from '../../../../ipam/replaced-endpoint.ts';
 import { endpointIdOf, endpointKey, endpointName, type WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 import { type ListedEndpoint, LocalPods } from './local-pods.ts';
 
@@ -209,6 +210,28 @@ it('keeps a pod when the DEL is of its earlier sandbox', () => {
   pods.add(endpointOf({ containerID: 'c1' }), ADDED);
   pods.add(endpointOf({ containerID: 'c2' }), ADDED);
   expect(pods.remove(endpointOf({ containerID: 'c1' })).records).toEqual([]);
+});
+
+it('keeps a pod that runs on beside the next one of its name, until its own DEL', () => {
+  const links = [linkOf('npl1', { name: 'web', uid: 'u1' }), linkOf('npl2', { name: 'web', uid: 'u2' })];
+  const pods = new LocalPods('a', () => links);
+  const first = endpointOf({ labels: { app: 'old' } });
+  pods.add(first, ADDED);
+  pods.add(endpointOf({ containerID: 'c2', podUID: 'u2', interfaceName: 'npl2', ipNetworks: ['10.0.0.2/32'] }), ADDED);
+  const { name } = replacedEndpointId(endpointIdOf(first), { network: 'n', containerId: 'c1', ifName: 'eth0' });
+  const replaced = { ...first, metadata: { ...first.metadata, name } };
+  expect(pods.join([record(replaced)])).toMatchObject([
+    {
+      key: keyOf(replaced),
+      value: { metadata: { labels: { app: 'old' } }, spec: { interfaceName: 'npl1', ipNetworks: ['10.0.0.1/32'] } },
+    },
+  ]);
+  expect(pods.remove(first)).toEqual({
+    records: [{ kind: 'endpoint', key: keyOf(replaced), value: undefined }],
+    released: replaced,
+  });
+  expect(pods.remove(first)).toEqual({ records: [], released: undefined });
+  expect(pods.interfaces).toEqual(['npl2']);
 });
 
 it('gives further interfaces of a pod the labels of the pod', () => {

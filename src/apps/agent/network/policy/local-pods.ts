@@ -16,6 +16,8 @@ import { RoutedPods } from './routed-pods.ts';
 
 type EndpointRecord = Extract<PolicyRecord, { readonly kind: 'endpoint' }>;
 
+const OWN_IPAM = 'netplug-ipam';
+
 interface LocalPod {
   /** Endpoint as the ADD of the pod knows it. */
   readonly added: WorkloadEndpoint;
@@ -58,7 +60,7 @@ export class LocalPods {
   #links: readonly HostLink[] | undefined;
   /** Keys of records of this node without an ADD, whose link has not been found yet. */
   readonly #unlinked = new Set<string>();
-  /** Pods whose interface another one may have, since they were asked for last. */
+  /** Pods whose flows must end, since they were asked for last: their interface may be another one's, or their record was replaced. */
   #ended: WorkloadEndpoint[] = [];
 
   /** `listLinks` lists the links of pods, whose aliases only root can write. */
@@ -88,6 +90,8 @@ export class LocalPods {
   add(endpoint: WorkloadEndpoint, { addedAt, isPast }: AddTime): readonly EndpointRecord[] {
     const key = keyOf(endpoint);
     const added = asAdded(endpoint, addedAt);
+    const before = this.#pods.get(key)?.added;
+    if (before !== undefined && isLostTo(before, added)) this.#ended.push(before);
     this.#pods.set(key, { added, isRecorded: isPast && endpoint.spec.pod !== undefined, isListed: false });
     this.#removed.delete(sandboxOf(endpoint));
     return this.#contested.settle([this.#joined(key)]);
@@ -134,7 +138,7 @@ export class LocalPods {
     readonly released: WorkloadEndpoint | undefined;
   } {
     const { containerID } = sandbox.spec;
-    const key = keyOf(sandbox);
+    const key = this.#keyOf(sandbox);
     this.#removed.add(sandboxOf(sandbox));
     const released = this.#pods.get(key)?.added ?? this.#records.get(key);
     const isOther = released?.spec.containerID !== '' && released?.spec.containerID !== containerID;
@@ -160,7 +164,7 @@ export class LocalPods {
     return this.#contested.settle(this.#assignLinks());
   }
 
-  /** Returns the pods of another plugin that lost their interface since the last call, as they were. */
+  /** Returns the pods of another plugin that lost their interface since the last call, and those that lost their record, as they were. */
   takeEnded(): readonly WorkloadEndpoint[] {
     return this.#ended.splice(0);
   }
@@ -181,6 +185,18 @@ export class LocalPods {
     else this.#records.set(key, value);
     const others = [...this.#pods].filter(([each, { added }]) => each !== key && mainKeyOf(added) === key);
     return [key, ...others.map(([each]) => each)].map((each) => this.#joined(each));
+  }
+
+  /** Returns the key of the record of the sandbox: another than that of its pod, once another pod of the name has that. */
+  #keyOf(sandbox: SandboxEndpoint): string {
+    const { containerID } = sandbox.spec;
+    const key = keyOf(sandbox);
+    const known = this.#pods.get(key)?.added ?? this.#records.get(key);
+    if (known === undefined || known.spec.containerID === '' || known.spec.containerID === containerID) return key;
+    const own = [...this.#records].find(
+      ([, { spec }]) => spec.containerID === containerID && spec.endpoint === known.spec.endpoint,
+    );
+    return own?.[0] ?? key;
   }
 
   #joined(key: string): EndpointRecord {
@@ -241,6 +257,15 @@ function asAdded({ metadata, spec, ...rest }: WorkloadEndpoint, at: string): Wor
 function isSamePod(record: WorkloadEndpoint, added: WorkloadEndpoint): boolean {
   const isSameSandbox = record.spec.containerID === added.spec.containerID;
   return isSameSandbox || (added.spec.podUID !== undefined && record.spec.podUID === added.spec.podUID);
+}
+
+/**
+ * Reports whether a pod that may run on has no record any more, because the next pod of its name has it: the records of those
+ * with addresses of netplug stay.
+ */
+function isLostTo({ spec: a }: WorkloadEndpoint, { spec: b }: WorkloadEndpoint): boolean {
+  const isOther = a.podUID !== undefined && b.podUID !== undefined && a.podUID !== b.podUID;
+  return isOther && a.containerID !== b.containerID && a.ipam !== OWN_IPAM;
 }
 
 /**

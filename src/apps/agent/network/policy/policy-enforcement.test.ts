@@ -196,6 +196,25 @@ it('ends the flows of a released pod also while the datastore has not been read'
   expect(host.endedPods).toEqual([pod.metadata.name]);
 });
 
+it.each([
+  ['host-local', 'u2', ['web']],
+  // It stays recorded, with its policies.
+  ['netplug-ipam', 'u2', []],
+  // A sandbox that was made anew: its DEL follows.
+  ['host-local', 'u1', []],
+])('cuts off a pod of %s whose record the next pod of its name (UID %s) replaces', async (ipam, podUID, ended) => {
+  const host = makeHost();
+  const policy = host.start('enforce');
+  const of = (interfaceName: string, more: Partial<WorkloadEndpoint['spec']>): WorkloadEndpoint => {
+    const { spec, ...rest } = endpointOf('web', interfaceName);
+    return { ...rest, spec: { ...spec, pod: 'web', ipam, ...more } };
+  };
+  await policy.isolate(of('npl1', { containerID: 'c1', podUID: 'u1' }));
+  await policy.isolate(of('npl2', { containerID: 'c2', podUID, ipNetworks: ['10.0.0.2/32'] }));
+  expect(host.verdict('npl1')).toBe('drop');
+  expect(host.endedPods).toEqual(ended);
+});
+
 it('reports a lost policy watch as a failure until the datastore is read again', async () => {
   const host = makeHost();
   const policy = host.start('enforce');
