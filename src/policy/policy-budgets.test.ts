@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { slicesOf } from '../base/slices.ts';
 import type { AnyResource } from '../model/kinds.ts';
+import { resourceIdOf } from '../model/resource-id.ts';
 import { NODE, PolicyCluster } from '../../test/support/policy-cluster.ts';
 import { NodeBudget } from './node-budget.ts';
 import type { PolicyState } from './policy-state.ts';
@@ -97,6 +99,14 @@ describe('the policies of a namespace beyond its budget', () => {
     expect(actionsIn(cluster.state)).toMatchObject({ 'NetworkPolicy dev/a': ['Allow'] });
   });
 });
+
+it('are decided once for many changes: 8000 policies of one namespace take seconds, not minutes', () => {
+  const { state } = clusterWith();
+  const all = Array.from({ length: 8000 }, (_, index) => policyOf(`p${String(index)}`, 1));
+  for (const slice of slicesOf(all, 200))
+    state.apply(slice.map((value) => ({ kind: 'resource', which: resourceIdOf(value), value })));
+  expect(state.refused.size).toBe(8000 - Math.floor(LIMITS.ofNamespace / 66));
+}, 15_000);
 
 describe('the policies of a node beyond its budget', () => {
   function nodeWith(...policies: readonly AnyResource[]): {

@@ -14,7 +14,7 @@ import { AppliedPolicies } from './applied-policies.ts';
 import { EndpointIndex, type EndpointItem } from './endpoint-index.ts';
 import { MemberSet } from './member-set.ts';
 import { type BudgetClaim, type BudgetLimits, PolicyBudgets } from './policy-budgets.ts';
-import { type PolicyChange, unreadable } from './policy-change.ts';
+import { type PolicyChange, type ResourceChange, unreadable, unreadableResource } from './policy-change.ts';
 import type { NamedPortAddress, PolicyView, TouchedPolicy } from './policy-view.ts';
 import type {
   PeerSelector,
@@ -39,8 +39,6 @@ import { ServiceIndex } from './service-index.ts';
 import { noTouches, type Touches } from './touches.ts';
 import { cidrsFor, TrackedSelectors } from './tracked-selectors.ts';
 import { ownerKey, type RuleOwner } from './unusable-rules.ts';
-
-type ResourceChange = Extract<PolicyChange, { kind: 'resource' }>;
 
 /** Shared by all that have none. */
 const NO_CIDRS: readonly Cidr[] = [];
@@ -109,6 +107,7 @@ export class PolicyState implements PolicyView {
           this.#report(change.key, [`${change.key} cannot be applied: ${reasonOf(cause)}`]);
       }
     }
+    this.#settlePolicies(touches);
     for (const key of touches.unsettled) {
       try {
         this.#settle(key, touches);
@@ -129,7 +128,8 @@ export class PolicyState implements PolicyView {
   /** Sets the budgets of policies and namespaces. What is beyond is closed until it is within them. */
   setLimits(limits: BudgetLimits): TouchedPolicy {
     const touches = noTouches();
-    for (const id of this.#budgets.setLimits(limits)) this.#renewPolicy(id, touches);
+    this.#budgets.setLimits(limits);
+    this.#settlePolicies(touches);
     return this.#touched(touches);
   }
 
@@ -139,7 +139,8 @@ export class PolicyState implements PolicyView {
     const before = this.#withheld;
     this.#withheld = withheld;
     for (const id of new Set([...before.keys(), ...withheld.keys()]))
-      if (before.get(id) !== withheld.get(id)) this.#renewPolicy(id, touches);
+      if (before.get(id) !== withheld.get(id)) touches.unsettledPolicies.set(id, undefined);
+    this.#settlePolicies(touches);
     return this.#touched(touches);
   }
 
@@ -159,7 +160,7 @@ export class PolicyState implements PolicyView {
   }
 
   #touched(touches: Touches): TouchedPolicy {
-    const { unsettled: _, ...touched } = touches;
+    const { unsettled: _, unsettledPolicies: __, ...touched } = touches;
     return { ...touched, selectors: this.#tracked.takeChanges() };
   }
 
@@ -264,14 +265,29 @@ export class PolicyState implements PolicyView {
     if (value === undefined && problem === undefined) this.#records.delete(id);
     else this.#records.set(id, change);
     const resolved = resolvePolicy(id, change);
-    const others = this.#budgets.replace(id, 'policy' in resolved ? resolved : undefined);
-    this.#settlePolicy(id, resolved, touches);
-    for (const other of others) this.#renewPolicy(other, touches);
+    this.#budgets.replace(id, 'policy' in resolved ? resolved : undefined);
+    touches.unsettledPolicies.set(id, resolved);
   }
 
-  #renewPolicy(id: string, touches: Touches): void {
-    const change = this.#records.get(id);
-    if (change !== undefined) this.#settlePolicy(id, resolvePolicy(id, change), touches);
+  /** Brings the policies up to date that have changed, and those that came within their budgets, or left them, for that. */
+  #settlePolicies(touches: Touches): void {
+    const { unsettledPolicies } = touches;
+    for (;;) {
+      for (const id of this.#budgets.decide()) if (!unsettledPolicies.has(id)) unsettledPolicies.set(id, undefined);
+      const [next] = unsettledPolicies;
+      if (next === undefined) return;
+      const [id, known] = next;
+      unsettledPolicies.delete(id);
+      const change = this.#records.get(id);
+      const resolved = known ?? (change && resolvePolicy(id, change));
+      if (resolved === undefined) continue;
+      try {
+        this.#settlePolicy(id, resolved, touches);
+      } catch (cause) {
+        if (change === undefined) throw cause;
+        this.#applyResource(unreadableResource(change, cause), touches);
+      }
+    }
   }
 
   #settlePolicy(id: string, resolved: ReturnType<typeof resolvePolicy>, touches: Touches): void {
