@@ -7,6 +7,9 @@ const DIRECTIONS: readonly PolicyDirection[] = ['ingress', 'egress'];
 
 const MANY_ADDED = 1000;
 
+/** What a policy takes for a place in each further list. Pods to which the same policies apply share one list. */
+const ENTRIES_OF_PLACE = 8;
+
 /** What a policy that applies on the node takes in its kernel. */
 interface Want {
   readonly id: string;
@@ -18,8 +21,8 @@ interface Want {
 }
 
 /**
- * Decides which policies that apply on a node are within what its kernel has room for: their entries, and the members of their
- * selectors. Those of the namespace that takes most give way first, the youngest first.
+ * Decides which policies that apply on a node are within what its kernel has room for: their entries, their places in the lists of
+ * pods, and the members of their selectors. Those of the namespace that takes most give way first, the youngest first.
  */
 export class NodeBudget {
   readonly #node: string;
@@ -89,28 +92,48 @@ export class NodeBudget {
   }
 
   #wantsOf(state: PolicyState): Map<string, Want> {
-    const wants = new Map<string, Want>();
+    const places = new Map<string, { readonly policy: ResolvedPolicy; count: number }>();
+    for (const list of this.#listsOf(state))
+      for (const policy of list) {
+        const place = places.get(policy.id) ?? { policy, count: 0 };
+        place.count += 1;
+        places.set(policy.id, place);
+      }
+    return new Map(Array.from(places, ([id, { policy, count }]) => [id, this.#wantOf(state, policy, count)]));
+  }
+
+  /** Returns the lists of policies that packets of the endpoints of the node may reach, each once. */
+  #listsOf(state: PolicyState): Iterable<readonly ResolvedPolicy[]> {
+    const lists = new Map<string, readonly ResolvedPolicy[]>();
     for (const key of this.#local) {
       const endpoint = state.endpoints.get(key);
       if (endpoint === undefined) continue;
       for (const tier of state.tiers)
-        for (const direction of DIRECTIONS)
-          for (const policy of state.policiesOf(endpoint, tier, direction))
-            if (!wants.has(policy.id)) wants.set(policy.id, this.#wantOf(state, policy));
+        for (const direction of DIRECTIONS) {
+          const applied = state.policiesOf(endpoint, tier, direction);
+          const end = applied.findIndex(({ id, isStaged }) => !isStaged && isClosedElsewhere(state, id));
+          const list = end === -1 ? applied : applied.slice(0, end);
+          lists.set([direction, ...list.map(({ id }) => id)].join('\n'), list);
+        }
     }
-    return wants;
+    return lists.values();
   }
 
-  #wantOf(state: PolicyState, policy: ResolvedPolicy): Want {
+  #wantOf(state: PolicyState, policy: ResolvedPolicy, places: number): Want {
     const { id } = policy;
     const known = this.#wants.get(id);
     const { namespace, entries = 0, createdAt = '' } = state.claimOf(id) ?? {};
     const isClosed = state.refused.has(id);
     const selectors = isClosed ? (known?.selectors ?? []) : selectorsOf(policy);
     // What is beyond another budget takes nothing here.
-    const taken = isClosed && !state.isWithheld(id) ? 0 : entries;
-    return { id, group: namespace ?? id, createdAt, entries: taken + ENTRIES_OF_ONE, selectors };
+    const taken = isClosedElsewhere(state, id) ? 0 : entries + ENTRIES_OF_ONE + (places - 1) * ENTRIES_OF_PLACE;
+    return { id, group: namespace ?? id, createdAt, entries: taken, selectors };
   }
+}
+
+/** Reports whether the policy is closed for another reason than this budget. */
+function isClosedElsewhere(state: PolicyState, id: string): boolean {
+  return state.refused.has(id) && !state.isWithheld(id);
 }
 
 /** What policies take together. Each selector counts once. */

@@ -5,6 +5,7 @@ import { resourceIdOf } from '../model/resource-id.ts';
 import { NODE, PolicyCluster } from '../../test/support/policy-cluster.ts';
 import { NodeBudget } from './node-budget.ts';
 import type { PolicyState } from './policy-state.ts';
+import { RulesetCompiler } from './ruleset/ruleset-compiler.ts';
 
 const LIMITS = { ofPolicy: 2000, ofNamespace: 5000 };
 
@@ -164,4 +165,42 @@ describe('the policies of a node beyond its budget', () => {
     expect(withheld(250)).toEqual(['NetworkPolicy dev/a', 'NetworkPolicy dev/b']);
     expect(withheld(400)).toEqual([]);
   });
+
+  it('take more when they are in the lists of many pods, and no more when these share one list', () => {
+    const except = (ordinal: number): object => ({ selector: `pod != 'p${String(ordinal)}'` });
+    const policies = Array.from({ length: 30 }, (_, ordinal) => policyOf(`e${String(ordinal)}`, 1, except(ordinal)));
+    const { cluster, withheld } = nodeWith(...policies);
+    const putPods = (labels?: Readonly<Record<string, string>>): void => {
+      for (let index = 0; index < 30; index += 1)
+        cluster.putPod({
+          namespace: 'dev',
+          name: `p${String(index)}`,
+          addresses: [`10.1.0.${String(index)}`],
+          interfaceName: `npl${String(index)}`,
+          ...(labels === undefined ? {} : { labels }),
+        });
+    };
+    putPods({ pod: 'same' });
+    expect(withheld(4000)).toEqual([]);
+    putPods();
+    expect(withheld(4000)).not.toEqual([]);
+    expect(withheld(9000)).toEqual([]);
+  });
+});
+
+it('a list of policies ends with the first one that is beyond a budget: any number of them takes no more room', () => {
+  const rulesWith = (count: number): number => {
+    const cluster = clusterWith(
+      ...Array.from({ length: count }, (_, index) => policyOf(`l${String(index)}`, 2500)),
+      policyOf('a', 1),
+      policyOf('z', 1),
+    );
+    cluster.putNamespace('dev');
+    cluster.putPod({ namespace: 'dev', name: 'pod', addresses: ['10.0.0.1'], interfaceName: 'npl1' });
+    const { table } = new RulesetCompiler({ node: NODE, logPrefix: 'p', endpointToHostAction: 'Accept' }).compile(
+      cluster.state,
+    );
+    return [...table.chains.values()].reduce((sum, { rules }) => sum + rules.length, 0);
+  };
+  expect(rulesWith(50)).toBe(rulesWith(1));
 });

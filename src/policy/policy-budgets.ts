@@ -15,7 +15,7 @@ export interface BudgetClaim {
   readonly createdAt: string;
 }
 
-/** What a policy takes besides its rules: a chain, and a place among the policies of each pod. */
+/** What a policy takes besides its rules: a chain, and a place in one list of policies. */
 export const ENTRIES_OF_ONE = 64;
 const DEFAULT_LIMITS: BudgetLimits = { ofPolicy: 131_072, ofNamespace: 262_144 };
 

@@ -1,4 +1,5 @@
 import type { FilterChain, FilterSet } from '../../dataplane/policy-filter.ts';
+import { reachedPolicies } from '../closed-rules.ts';
 import { hasDefault, type PacketPath, policiesOn } from '../packet-path.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
 import type {
@@ -149,7 +150,7 @@ export class RulesetCompiler {
   #renderTiers(view: PolicyView, end: RenderedEnd): RenderedChain {
     let next: RenderedChain | undefined;
     for (const tier of view.tiers.toReversed()) {
-      const policies = policiesOn(view, { ...end, tier });
+      const policies = reachedPolicies(policiesOn(view, { ...end, tier }), end.direction);
       if (policies.length === 0) continue;
       next ??= this.#renderLast(view, end);
       next = this.#renderTier(policies, { tier, end, next });
