@@ -36,7 +36,9 @@ export interface PolicyView {
 /** The endpoints of services. */
 export interface Services {
   addressesOf(namespace: string, name: string): readonly Address[];
+  /** Callers whose number of services users decide must see `countPorts` first. */
   portsOf(namespace: string, name: string): readonly ServicePort[];
+  hasPort(namespace: string, name: string, port: ServicePort): boolean;
 }
 
 export interface NamedPortAddress {
