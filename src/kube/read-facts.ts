@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { NetplugError } from '../base/errors.ts';
 import { readAnnotations } from '../model/annotation-keys.ts';
-import type { PodFacts, PodPort } from '../model/pod.ts';
+import { MOST_POD_PORTS, type PodFacts, type PodPort } from '../model/pod.ts';
 import { type Cidr, tryReadCidr } from '../net/cidr.ts';
 import type { ApiObject } from './objects.ts';
 import type { OrchApi } from './orch-api.ts';
@@ -52,7 +52,7 @@ export function ownFactsOf({ metadata, ...pod }: ApiObject): Omit<PodFacts, 'nam
     annotations: readAnnotations(metadata.annotations),
     serviceAccount: spec.serviceAccountName,
     nodeName: spec.nodeName,
-    ports: [...sidecars, ...spec.containers].flatMap(({ ports }) => ports.flatMap(portOf)),
+    ports: [...sidecars, ...spec.containers].flatMap(({ ports }) => ports.flatMap(portOf)).slice(0, MOST_POD_PORTS),
   };
 }
 

@@ -37,6 +37,22 @@ it('keeps of the ports of a pod those that rules can name, and host ports', () =
   expect(trimmed['spec']).toMatchObject({ containers: [{ ports: [...ports, { containerPort: 9, hostPort: 9 }] }] });
 });
 
+it('keeps of thousands of named ports of a pod as many as count for rules, those of sidecars first', () => {
+  const named = Array.from({ length: 100 }, (_, index) => ({ name: `p${String(index)}`, containerPort: index + 1 }));
+  const containers = Array.from({ length: 100 }, () => ({ name: 'main', ports: named }));
+  const full = { ...pod, spec: { ...pod.spec, containers } };
+  const trimmed = trimmedObject(PODS, full);
+  expect(ownFactsOf(trimmed)).toEqual(ownFactsOf(full));
+  const { value, problems } = fromPod(trimmed);
+  expect(value).toEqual(fromPod(full).value);
+  expect(value?.spec.ports?.slice(0, 2).map(({ name }) => name)).toEqual(['admin', 'p0']);
+  expect([value?.spec.ports?.length, ownFactsOf(full).ports.length]).toEqual([256, 256]);
+  expect(problems).toEqual([
+    'Pod shop/web has more than 256 ports with a name or a port of the host: rules know the first ones',
+  ]);
+  expect(JSON.stringify(trimmed).length).toBeLessThan(15_000);
+});
+
 it('keeps of other objects all but the managers of their fields', () => {
   const { managedFields: _, ...metadata } = pod.metadata;
   expect(trimmedObject(NAMESPACES, pod)).toEqual({ ...pod, metadata });

@@ -22,6 +22,9 @@ export function isStaticPodUid(uid: string | undefined): boolean {
   return uid !== undefined && /^[0-9a-f]{32}$/.test(uid);
 }
 
+/** Ports of a pod that count for rules. All tenants share the sets of named ports, and a pod may declare any number of them. */
+export const MOST_POD_PORTS = 256;
+
 export interface PodPort {
   readonly name?: string;
   readonly protocol: string;

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { slicesOf } from '../base/slices.ts';
 import type { AnyResource } from '../model/kinds.ts';
 import { resourceIdOf } from '../model/resource-id.ts';
+import { parseAddress } from '../net/address.ts';
 import { NODE, PolicyCluster } from '../../test/support/policy-cluster.ts';
 import { NodeBudget } from './node-budget.ts';
 import type { PolicyState } from './policy-state.ts';
@@ -164,6 +165,49 @@ describe('the policies of a node beyond its budget', () => {
     expect(withheld(250)).toEqual(['NetworkPolicy dev/a', 'NetworkPolicy dev/b']);
     expect(withheld(250)).toEqual(['NetworkPolicy dev/a', 'NetworkPolicy dev/b']);
     expect(withheld(400)).toEqual([]);
+  });
+
+  it('count the named ports and the endpoints of services that their rules look up, whoever declares them', () => {
+    const named = { ingress: [{ action: 'Allow', protocol: 'TCP', destination: { ports: ['http'] } }] };
+    const services = {
+      types: ['Egress'],
+      egress: [{ action: 'Allow', destination: { services: { name: 'db', namespace: 'far' } } }],
+    };
+    const { cluster, withheld } = nodeWith(policyOf('a', 0, named), policyOf('s', 0, services, 'shop'));
+    expect(withheld(500)).toEqual([]);
+    const ports = Array.from({ length: 200 }, (_, index) => ({ name: 'http', containerPort: index + 1 }));
+    for (let index = 0; index < 6; index += 1)
+      cluster.putPod({
+        namespace: 'far',
+        name: `web-${String(index)}`,
+        addresses: [`10.1.0.${String(index)}`],
+        interfaceName: undefined,
+        ports,
+      });
+    expect(withheld(500)).toEqual(['NetworkPolicy dev/a']);
+    expect(withheld(1500)).toEqual([]);
+    const addresses = Array.from({ length: 100 }, (_, index) => parseAddress(`10.2.0.${String(index)}`));
+    const value = { namespace: 'far', name: 'db', addresses, ports: ports.map((_, port) => ({ protocol: 6, port })) };
+    cluster.state.apply([{ kind: 'service', key: 'far/db', value }]);
+    expect(withheld(2500)).toEqual(['NetworkPolicy shop/s']);
+    expect(withheld(25_000)).toEqual([]);
+  });
+
+  it('are decided again when sets have grown by many elements, and not for a few', () => {
+    const named = { ingress: [{ action: 'Allow', protocol: 'TCP', destination: { ports: ['http'] } }] };
+    const { cluster } = nodeWith(policyOf('a', 0, named));
+    const budget = new NodeBudget(NODE);
+    budget.take(cluster.state, undefined);
+    const put = (count: number): string[] => {
+      const ports = Array.from({ length: count }, (_, index) => ({ name: 'http', containerPort: index + 1 }));
+      const addresses = Array.from({ length: 10 }, (_, index) => `10.1.0.${String(index)}`);
+      const pod = { namespace: 'far', name: 'web', addresses, interfaceName: undefined, ports };
+      budget.take(cluster.state, cluster.putPod(pod));
+      return [...budget.decide(cluster.state, 500).keys()];
+    };
+    budget.decide(cluster.state, 500);
+    expect(put(90)).toEqual([]);
+    expect(put(101)).toEqual(['NetworkPolicy dev/a']);
   });
 
   it('take more when they are in the lists of many pods, and no more when these share one list', () => {

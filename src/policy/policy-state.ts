@@ -36,6 +36,7 @@ import {
 } from './resolve-endpoint.ts';
 import { type OrderedPolicy, policyId, resolvePolicy, resolveProfile } from './resolve-policy.ts';
 import { ServiceIndex } from './service-index.ts';
+import type { SetContent } from './set-content.ts';
 import { noTouches, type Touches } from './touches.ts';
 import { cidrsFor, TrackedSelectors } from './tracked-selectors.ts';
 import { ownerKey, type RuleOwner } from './unusable-rules.ts';
@@ -154,9 +155,20 @@ export class PolicyState implements PolicyView {
     return this.#budgets.claimOf(id);
   }
 
-  /** Returns the number of CIDRs of the selector; undefined when no rules use it. */
-  memberCount(selector: PeerSelector): number | undefined {
-    return this.#tracked.find(selector)?.members.size;
+  /** Returns at least the number of elements that the content has; undefined for a selector that no rules use. */
+  sizeOf(content: SetContent): number | undefined {
+    switch (content.kind) {
+      case 'members':
+        return this.#tracked.find(content.selector)?.members.size;
+      case 'named port':
+        return this.#index.countNamedPorts(content.name, content.protocol);
+      case 'service':
+        return content.holds === 'ports'
+          ? this.services.countPorts(content.namespace, content.name)
+          : this.services.addressesOf(content.namespace, content.name).length;
+      default:
+        return never(content);
+    }
   }
 
   #touched(touches: Touches): TouchedPolicy {

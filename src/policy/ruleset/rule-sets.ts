@@ -4,22 +4,7 @@ import { digestOfText } from '../../dataplane/rule-digest.ts';
 import { type Address, FAMILIES, type Family, bitsOf, formatAddress } from '../../net/address.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { MemberChange, PolicyView, TouchedPolicy } from '../policy-view.ts';
-import type { PeerSelector } from '../resolved-policy.ts';
-
-/** Content of a set. Each exists for both families. */
-export type SetContent =
-  | { readonly kind: 'members'; readonly selector: PeerSelector }
-  | { readonly kind: 'named port'; readonly name: string; readonly protocol: number }
-  | {
-      readonly kind: 'service';
-      readonly namespace: string;
-      readonly name: string;
-      /** Addresses alone, or each with its protocol and port. */
-      readonly holds: 'addresses' | 'ports';
-    };
-
-/** Protocols with ports: TCP, UDP, SCTP, UDP-Lite. */
-export const PORT_PROTOCOLS: readonly number[] = [6, 17, 132, 136];
+import { keyOfContent, type SetContent } from '../set-content.ts';
 
 /** Sets of one content by their name in the table. */
 type NamedSets = ReadonlyMap<string, FilterSet>;
@@ -45,9 +30,16 @@ export class RuleSets {
   update(view: PolicyView, touched: TouchedPolicy): boolean {
     this.#view = view;
     let isReshaped = false;
-    for (const kept of this.#kept.values()) {
-      const sets = this.#changed(kept, touched);
-      if (sets === undefined) continue;
+    for (const [key, kept] of this.#kept) {
+      const { content } = kept;
+      if (content.kind !== 'members') {
+        // Read again when a rule still looks it up: users decide how large it is.
+        if (isTouched(content, touched)) this.#kept.delete(key);
+        continue;
+      }
+      const change = touched.selectors.get(content.selector.id);
+      if (change === undefined) continue;
+      const sets = membersAfter(content, kept.sets, change);
       isReshaped ||= sets.size !== kept.sets.size || [...sets.keys()].some((name) => !kept.sets.has(name));
       kept.sets = sets;
     }
@@ -78,22 +70,6 @@ export class RuleSets {
     return kept.sets;
   }
 
-  /** Returns the new sets of the content when the change affects them. */
-  #changed({ content, sets }: KeptSets, touched: TouchedPolicy): NamedSets | undefined {
-    switch (content.kind) {
-      case 'members': {
-        const change = touched.selectors.get(content.selector.id);
-        return change === undefined ? undefined : membersAfter(content, sets, change);
-      }
-      case 'named port':
-        return touched.namedPorts.has(`${String(content.protocol)} ${content.name}`) ? this.#read(content) : undefined;
-      case 'service':
-        return touched.services.has(`${content.namespace}/${content.name}`) ? this.#read(content) : undefined;
-      default:
-        return never(content);
-    }
-  }
-
   #read(content: SetContent): NamedSets {
     switch (content.kind) {
       case 'members':
@@ -120,6 +96,12 @@ export class RuleSets {
         return never(content);
     }
   }
+}
+
+function isTouched(content: Exclude<SetContent, { readonly kind: 'members' }>, touched: TouchedPolicy): boolean {
+  return content.kind === 'named port'
+    ? touched.namedPorts.has(`${String(content.protocol)} ${content.name}`)
+    : touched.services.has(`${content.namespace}/${content.name}`);
 }
 
 function membersAfter(content: SetContent, before: NamedSets, change: MemberChange): NamedSets {
@@ -185,17 +167,4 @@ function serviceSets(content: SetContent, ports: readonly PortAt[]): NamedSets {
 
 function setNameOf(content: SetContent, kind: FilterSet['kind'], family: Family): string {
   return `${kind}-${digestOfText(keyOfContent(content))}-v${String(family)}`;
-}
-
-export function keyOfContent(content: SetContent): string {
-  switch (content.kind) {
-    case 'members':
-      return `members ${content.selector.id}`;
-    case 'named port':
-      return `port ${String(content.protocol)} ${content.name}`;
-    case 'service':
-      return `service ${content.namespace}/${content.name} ${content.holds}`;
-    default:
-      return never(content);
-  }
 }

@@ -1,5 +1,6 @@
 import type { FilterChain, FilterSet } from '../../dataplane/policy-filter.ts';
 import { reachedPolicies } from '../closed-rules.ts';
+import { keyOfContent, type SetContent } from '../set-content.ts';
 import { hasDefault, type PacketPath, policiesOn } from '../packet-path.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
 import type {
@@ -32,7 +33,7 @@ import {
 } from './render-rules.ts';
 import { idOfOrigin } from './rule-ids.ts';
 import { chainsWithoutLogs, withoutLogs } from './without-logs.ts';
-import { RuleSets, type SetContent, keyOfContent } from './rule-sets.ts';
+import { RuleSets } from './rule-sets.ts';
 
 const BASE_RULES = BASE_ORIGINS.map((origin) => [idOfOrigin(origin), origin] as const);
 const DIRECTIONS: readonly PolicyDirection[] = ['egress', 'ingress'];
