@@ -14,7 +14,7 @@ import { AppliedPolicies } from './applied-policies.ts';
 import { EndpointIndex, type EndpointItem } from './endpoint-index.ts';
 import { MemberSet } from './member-set.ts';
 import { type BudgetClaim, type BudgetLimits, PolicyBudgets } from './policy-budgets.ts';
-import { type PolicyChange, type ResourceChange, unreadable, unreadableResource } from './policy-change.ts';
+import { type PolicyChange, type ChangedResource, unreadable, unreadableResource } from './policy-change.ts';
 import type { NamedPortAddress, PolicyView, TouchedPolicy } from './policy-view.ts';
 import type {
   PeerSelector,
@@ -64,7 +64,7 @@ export class PolicyState implements PolicyView {
   /** Digests, by id of a policy or profile. */
   readonly #specs = new Map<string, string>();
   /** Last change of each policy, by id. */
-  readonly #records = new Map<string, ResourceChange>();
+  readonly #records = new Map<string, ChangedResource>();
   readonly #budgets = new PolicyBudgets();
   /** By id, why policies are beyond the budget of the node. */
   #withheld: ReadonlyMap<string, string> = new Map();
@@ -271,7 +271,7 @@ export class PolicyState implements PolicyView {
     }
   }
 
-  #applyPolicy(id: string, change: ResourceChange, touches: Touches): void {
+  #applyPolicy(id: string, change: ChangedResource, touches: Touches): void {
     const { value, problem } = change;
     if (!this.#isNews(id, value, problem)) return;
     if (value === undefined && problem === undefined) this.#records.delete(id);
