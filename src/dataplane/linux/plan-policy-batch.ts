@@ -17,12 +17,15 @@ import {
   flushChain,
   hookText,
   setShape,
+  wakeTable,
 } from './nft-messages.ts';
 
 /** Chains and sets that the kernel has of a table. */
 export interface ActualTable {
   readonly chains: ReadonlyMap<string, ActualChain>;
   readonly sets: ReadonlyMap<string, ActualSet>;
+  /** Another program has put its hooks out of force. */
+  readonly isDormant?: boolean;
 }
 
 export interface ActualChain {
@@ -56,7 +59,11 @@ export function planPolicyBatch(desired: FilterTable, actual: ActualTable | unde
   // No other program has a reason for that; a chain or set cannot change its kind.
   if (!hasDesiredKinds(desired, actual))
     return planFrom(desired, NO_TABLE, [deleteTable(desired.name), addTable(desired.name)]);
-  return planFrom(desired, actual, []);
+  return planFrom(desired, actual, wakingOf(desired, actual));
+}
+
+function wakingOf({ name }: FilterTable, { isDormant }: ActualTable): readonly Message[] {
+  return isDormant === true ? [wakeTable(name)] : [];
 }
 
 function hasDesiredKinds(desired: FilterTable, actual: ActualTable): boolean {
@@ -91,7 +98,7 @@ function planFrom(desired: FilterTable, actual: ActualTable, first: readonly Mes
     messages,
     ruleOf: rules.ruleOf,
     change: {
-      chains: rules.chains + old.chains.length,
+      chains: rules.chains + old.chains.length + (actual.isDormant === true ? 1 : 0),
       sets: newSets.length + old.sets.length,
       elements: elements.count,
     },
@@ -177,7 +184,7 @@ export function* planPolicyParts(desired: FilterTable, actual: ActualTable = NO_
   yield {
     owner: undefined,
     messages: [
-      ...(actual === NO_TABLE ? [addTable(table)] : []),
+      ...(actual === NO_TABLE ? [addTable(table)] : wakingOf(desired, actual)),
       ...newSets.map(([name, set]) => addSet(table, name, set)),
       ...apart.map(([name, { hook }]) => addChain(table, name, hook)),
     ],
