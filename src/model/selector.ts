@@ -54,6 +54,14 @@ export function usesGlobal(selector: Selector): boolean {
   return selector.kind === 'global';
 }
 
+/** Returns how many comparisons the selector may take; each value of a set is one. */
+export function countComparisons(selector: Selector): number {
+  if (selector.kind === 'not') return countComparisons(selector.of);
+  if (selector.kind === 'and' || selector.kind === 'or')
+    return selector.of.reduce((sum, part) => sum + countComparisons(part), 0);
+  return 'values' in selector ? Math.max(1, selector.values.length) : 1;
+}
+
 /** Returns the canonical text, which does not depend on white space, quotes and the order of sets. */
 export function canonicalSelector(selector: Selector): string {
   switch (selector.kind) {

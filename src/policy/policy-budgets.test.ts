@@ -73,6 +73,16 @@ describe('a policy beyond its budget', () => {
     expect([...state.refused.keys()]).toEqual(['NetworkPolicy dev/rules']);
   });
 
+  it('counts the values of long selectors, of what it applies to and of its peers', () => {
+    const set = `app in {${Array.from({ length: 1100 }, (_, index) => `'v${String(index)}'`).join(', ')}}`;
+    const peers = [{ action: 'Allow', source: { selector: `!(${set})` } }];
+    const { state } = clusterWith(
+      policyOf('one', 1, { selector: set }),
+      policyOf('two', 1, { selector: set, ingress: peers }),
+    );
+    expect([...state.refused.keys()]).toEqual(['NetworkPolicy dev/two']);
+  });
+
   it('is its own when it is global, whatever namespaces have', () => {
     const { state } = clusterWith(
       policyOf('large', 2500, {}, ''),

@@ -1,4 +1,4 @@
-/** Bounds for policies, in entries: what their rules take in the kernel, ports and networks in them included. */
+/** Bounds for policies, in entries: what their rules take, with ports, networks and the comparisons of long selectors. */
 export interface BudgetLimits {
   readonly ofPolicy: number;
   /** Of all policies of a namespace, wherever they apply. */
