@@ -78,6 +78,15 @@ it.each([PODS, NAMESPACES, SERVICE_ACCOUNTS, KUBERNETES_POLICIES, ENDPOINT_SLICE
   },
 );
 
+it.each([PODS, NAMESPACES, SERVICE_ACCOUNTS, KUBERNETES_POLICIES, ENDPOINT_SLICES])(
+  'keeps of $plural no more labels than policies know, and one, whatever users write',
+  (collection) => {
+    const labels = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`l${String(index)}`, 'x']));
+    const { metadata } = trimmedObject(collection, { ...pod, metadata: { ...pod.metadata, labels } });
+    expect(Object.keys(metadata.labels ?? {})).toHaveLength(257);
+  },
+);
+
 it('keeps the annotations of what only netplug and administrators write', () => {
   const annotations = { 'netplug/borrowed': '{}', other: 'x' };
   const metadata = { name: '10-0-0-0-26', annotations };

@@ -13,6 +13,9 @@ export function matchesSelector(text: string, labels: Labels): boolean {
   return 'selector' in parsed && evaluateSelector(parsed.selector, labels);
 }
 
+/** Labels of a pod, of its namespace and of its account that policies know, of each. A pod with more has no network. */
+export const MOST_LABELS = 256;
+
 /** Evaluates the selector. An absent label makes every comparison false, except `!=` and `not in`, which are true. */
 export function evaluateSelector(selector: Selector, labels: Labels): boolean {
   switch (selector.kind) {

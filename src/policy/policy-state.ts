@@ -5,7 +5,7 @@ import { fromNamespace } from '../model/from-kubernetes/profiles.ts';
 import { derivedOriginal, NAMESPACE_NAME_LABEL } from '../model/policy-names.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
 import { fullId } from '../model/resource-id.ts';
-import type { Labels } from '../model/selector.ts';
+import { type Labels, MOST_LABELS } from '../model/selector.ts';
 import { type Address, addressKey, sameAddress } from '../net/address.ts';
 import { type Cidr, cidrContains, hostCidr } from '../net/cidr.ts';
 import { AddressClaims, type AddressStanding } from './address-claims.ts';
@@ -75,6 +75,8 @@ export class PolicyState implements PolicyView {
   readonly #tracked = new TrackedSelectors();
   readonly #claims = new AddressClaims();
   readonly services = new ServiceIndex();
+  /** Keys of pods that have more labels than may be. */
+  readonly #excessive = new Set<string>();
   /** Owners of rules that cannot be enforced. */
   readonly #closed = new Set<string>();
 
@@ -415,7 +417,13 @@ export class PolicyState implements PolicyView {
   #settle(key: string, touches: Touches): void {
     const before = this.#index.find(key);
     const selectable = this.#selectables.get(key);
-    const after = selectable === undefined ? undefined : this.#itemOf(selectable);
+    const excess = selectable?.endpoint?.kind === 'workload' ? this.#excessIn(selectable) : undefined;
+    if (excess !== undefined)
+      this.#report(key, [`Pod ${selectable?.endpoint?.shown ?? key} has no network: ${excess}`]);
+    // An endpoint that is not there has no rules, so its interface is closed.
+    const after = selectable === undefined || excess !== undefined ? undefined : this.#itemOf(selectable);
+    if (excess === undefined && this.#excessive.delete(key)) this.problems.delete(key);
+    if (excess !== undefined) this.#excessive.add(key);
     if (before?.digest === after?.digest) return;
     this.#tracked.move(before, after);
     for (const port of this.#index.replace(key, after)) touches.namedPorts.add(port);
@@ -425,6 +433,15 @@ export class PolicyState implements PolicyView {
     else this.endpoints.set(key, after.endpoint);
     if (after?.endpoint?.kind === 'host') this.hostEndpoints.set(key, after.endpoint);
     else this.hostEndpoints.delete(key);
+  }
+
+  /** Returns which labels of the pod are too many: without some, a rule that denies it would not find it. */
+  #excessIn({ ownLabels, setLabels, profiles }: Selectable): string | undefined {
+    const own = Object.keys(ownLabels).filter((label) => !Object.hasOwn(setLabels, label)).length;
+    if (own > MOST_LABELS) return `it has more than ${String(MOST_LABELS)} labels`;
+    // Netplug gives a profile its name as a label.
+    const found = profiles.find((name) => Object.keys(this.#profiles.get(name)?.labels ?? {}).length > MOST_LABELS + 1);
+    return found === undefined ? undefined : `profile ${found} has more than ${String(MOST_LABELS)} labels`;
   }
 
   #itemOf(selectable: Selectable): EndpointItem {
