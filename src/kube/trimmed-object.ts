@@ -1,7 +1,7 @@
 import { ownValue } from '../base/own-value.ts';
 import { readAnnotations } from '../model/annotation-keys.ts';
 import { MOST_POD_PORTS } from '../model/pod.ts';
-import { MOST_LABELS } from '../model/selector.ts';
+import { knownLabels } from '../model/selector.ts';
 import type { ApiObject } from './objects.ts';
 import { type Collection, ENDPOINT_SLICES, KUBERNETES_POLICIES, NAMESPACES, PODS, SERVICE_ACCOUNTS } from './paths.ts';
 
@@ -22,7 +22,7 @@ export function trimmedObject(collection: Collection, { metadata, ...object }: A
   const isOfTenants = WRITTEN_BY_TENANTS.has(nameOf(collection));
   const read = isOfTenants ? readAnnotations(annotations) : annotations;
   const isBare = read === undefined || (isOfTenants && Object.keys(read ?? {}).length === 0);
-  const labelled = isOfTenants ? withoutExcess(rest) : rest;
+  const labelled = isOfTenants && rest.labels ? { ...rest, labels: knownLabels(rest.labels) } : rest;
   const kept = isBare ? labelled : { ...labelled, annotations: read };
   if (nameOf(collection) !== nameOf(PODS)) return { metadata: kept, ...object };
   const { spec, status } = object as { readonly spec?: unknown; readonly status?: unknown };
@@ -45,13 +45,6 @@ export function trimmedObject(collection: Collection, { metadata, ...object }: A
     spec: { ...pick(spec, POD_SPEC), ...containers('initContainers'), ...containers('containers') },
     status: pick(status, POD_STATUS),
   };
-}
-
-/** Keeps one label more than may be, so that the object is known to have too many. */
-function withoutExcess<T extends Pick<ApiObject['metadata'], 'labels'>>(metadata: T): T {
-  const labels = Object.entries(metadata.labels ?? {});
-  if (labels.length <= MOST_LABELS + 1) return metadata;
-  return { ...metadata, labels: Object.fromEntries(labels.slice(0, MOST_LABELS + 1)) };
 }
 
 interface TrimmedContainer {

@@ -16,6 +16,12 @@ export function matchesSelector(text: string, labels: Labels): boolean {
 /** Labels of a pod, of its namespace and of its account that policies know, of each. A pod with more has no network. */
 export const MOST_LABELS = 256;
 
+/** Returns the labels, of too many one more than may be, so that the object is known to have too many. */
+export function knownLabels(labels: Labels | null | undefined): Labels {
+  const all = Object.entries(labels ?? {});
+  return all.length > MOST_LABELS + 1 ? Object.fromEntries(all.slice(0, MOST_LABELS + 1)) : (labels ?? {});
+}
+
 /** Evaluates the selector. An absent label makes every comparison false, except `!=` and `not in`, which are true. */
 export function evaluateSelector(selector: Selector, labels: Labels): boolean {
   switch (selector.kind) {

@@ -8,7 +8,7 @@ const DIRECTIONS: readonly PolicyDirection[] = ['ingress', 'egress'];
 
 const MANY_ADDED = 1000;
 
-/** What a policy takes for a place in each further list. Pods to which the same policies apply share one list. */
+/** What a policy of a namespace takes for a place in each further list. Pods to which the same policies apply share one list. */
 const ENTRIES_OF_PLACE = 8;
 
 /** What a policy that applies on the node takes in its kernel. */
@@ -143,7 +143,9 @@ export class NodeBudget {
     const isClosed = state.refused.has(id);
     const contents = isClosed ? (known?.contents ?? NO_CONTENTS) : contentsOfPolicy(policy);
     // What is beyond another budget takes nothing here.
-    const taken = isClosedElsewhere(state, id) ? 0 : entries + ENTRIES_OF_ONE + (places - 1) * ENTRIES_OF_PLACE;
+    // Users of a namespace decide how many lists there are of policies of others, too.
+    const ofPlaces = namespace === undefined ? 0 : (places - 1) * ENTRIES_OF_PLACE;
+    const taken = isClosedElsewhere(state, id) ? 0 : entries + ENTRIES_OF_ONE + ofPlaces;
     return { id, group: namespace ?? id, createdAt, entries: taken, contents };
   }
 }

@@ -186,7 +186,7 @@ describe('the policies of a node beyond its budget', () => {
     const { cluster, withheld } = nodeWith(policyOf('a', 0, named), policyOf('s', 0, services, 'shop'));
     expect(withheld(500)).toEqual([]);
     const ports = Array.from({ length: 200 }, (_, index) => ({ name: 'http', containerPort: index + 1 }));
-    for (let index = 0; index < 6; index += 1)
+    for (let index = 0; index < 75; index += 1)
       cluster.putPod({
         namespace: 'far',
         name: `web-${String(index)}`,
@@ -210,14 +210,14 @@ describe('the policies of a node beyond its budget', () => {
     budget.take(cluster.state, undefined);
     const put = (count: number): string[] => {
       const ports = Array.from({ length: count }, (_, index) => ({ name: 'http', containerPort: index + 1 }));
-      const addresses = Array.from({ length: 10 }, (_, index) => `10.1.0.${String(index)}`);
+      const addresses = Array.from({ length: 100 }, (_, index) => `10.1.0.${String(index)}`);
       const pod = { namespace: 'far', name: 'web', addresses, interfaceName: undefined, ports };
       budget.take(cluster.state, cluster.putPod(pod));
       return [...budget.decide(cluster.state, 500).keys()];
     };
     budget.decide(cluster.state, 500);
-    expect(put(90)).toEqual([]);
-    expect(put(101)).toEqual(['NetworkPolicy dev/a']);
+    expect(put(9)).toEqual([]);
+    expect(put(11)).toEqual(['NetworkPolicy dev/a']);
   });
 
   it('take more when they are in the lists of many pods, and no more when these share one list', () => {

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { type Address, tryParseAddress } from '../../net/address.ts';
 import { formatCidr, hostCidr, tryReadCidr } from '../../net/cidr.ts';
 import { MIRROR_ANNOTATION } from '../annotation-keys.ts';
-import { MOST_POD_PORTS, type PodPort } from '../pod.ts';
+import { countedPorts, type PodPort } from '../pod.ts';
 import {
   NAMESPACE_LABEL,
   namespaceProfile,
@@ -65,10 +65,10 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
     return address === undefined ? [] : [address];
   });
   const declared = portsOf(spec);
-  const ports = declared.slice(0, MOST_POD_PORTS);
+  const ports = countedPorts(declared);
   if (declared.length > ports.length)
     problems.push(
-      `Pod ${namespace}/${name} has more than ${String(MOST_POD_PORTS)} ports with a name or a port of the host: rules know the first ones`,
+      `Pod ${namespace}/${name} has more ports with a name or a port of the host than count for rules: they know the first ones`,
     );
   const value: WorkloadEndpoint = {
     apiVersion: API_VERSION,
