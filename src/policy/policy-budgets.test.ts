@@ -177,7 +177,7 @@ describe('the policies of a node beyond its budget', () => {
     expect(withheld(400)).toEqual([]);
   });
 
-  it('count the named ports and the endpoints of services that their rules look up, whoever declares them', () => {
+  it('count the named ports and the endpoints of services that their rules look up, those of other namespaces included', () => {
     const named = { ingress: [{ action: 'Allow', protocol: 'TCP', destination: { ports: ['http'] } }] };
     const services = {
       types: ['Egress'],

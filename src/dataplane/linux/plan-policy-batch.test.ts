@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { FilterChain } from '../policy-filter.ts';
 import { planPolicyParts } from './plan-policy-batch.ts';
 
-it('divides chains that belong to nobody, so that no part is larger than the kernel takes', () => {
+it('divides chains without an owner, so that no part is larger than the kernel takes', () => {
   const jumps = Array.from({ length: 3000 }, () => ({
     id: 'tier',
     parts: [{ kind: 'jump', chain: 'policy' }] as const,

@@ -66,7 +66,7 @@ it('is written in one namespace however many connections are denied in others', 
   expect(world.written.at(-1)).toMatch(/^shop\/db: Denied /);
 });
 
-it('is written about peers of one namespace however many pods of it another namespace tries', async () => {
+it('is written about peers of one namespace however many of its pods another namespace tries', async () => {
   const world = new World();
   for (let pod = 0; pod < 1000; pod += 1)
     await world.deny({ destination: { address: '10.0.0.2', pod: `shop/p${String(pod)}` } });
