@@ -6,7 +6,7 @@ import { describeCredential, type Session } from './session.ts';
 import type { RawAnswer } from './transport.ts';
 
 /** Refusals that callers decide on; everything else is an error. */
-export type ApiRefusal = 'not-found' | 'exists' | 'conflict' | 'gone' | 'invalid';
+export type ApiRefusal = 'not-found' | 'exists' | 'conflict' | 'gone' | 'invalid' | 'too large';
 
 export type ApiAnswer<T> =
   | { readonly outcome: 'ok'; readonly value: T }

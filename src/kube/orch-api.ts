@@ -25,6 +25,8 @@ export interface OrchApiOptions {
   readonly limits?: Partial<OrchApiLimits>;
   /** Number of objects that one request of a long listing fetches. */
   readonly pageSize?: number;
+  /** The longest page that is read; asks for fewer objects instead. */
+  readonly pageBytes?: number;
   /** Under which name the API notes that a field was written. */
   readonly manager?: string;
   /** Shared with other clients, and closed by its owner. A client without one has HTTP/1.1 connections of its own. */
@@ -89,6 +91,13 @@ const PATCH_TYPES: Readonly<Record<Patch['kind'], string>> = {
  */
 const WATCHED_PAGE_SIZE = { all: 250, names: 500 };
 
+/**
+ * The longest page that is read: users make objects of more than a megabyte, a few hundred of which no text holds. The next try
+ * asks for pages of so many times fewer objects.
+ */
+const PAGE_BYTES = 64 * 1024 * 1024;
+const SMALLER = 8;
+
 /** The time limit of a read of the version for a watch that is open already. */
 const VERSION_MS = 30_000;
 
@@ -107,6 +116,7 @@ export class OrchApi implements AsyncDisposable {
   readonly #requester: Requester;
   readonly #sessions: SessionCache;
   readonly #pageSize: number;
+  readonly #pageBytes: number;
   readonly #manager: string;
   readonly #ownTransport: Transport | undefined;
   readonly #watches: SharedWatches;
@@ -118,8 +128,17 @@ export class OrchApi implements AsyncDisposable {
   #versionRead: { readonly beganMs: number; readonly version: Promise<number> } | undefined;
 
   constructor(access: OrchAccess, options: OrchApiOptions = {}) {
-    const { env = {}, clock = systemClock, random = systemRandom, limits, pageSize = 500, onRequest } = options;
+    const {
+      env = {},
+      clock = systemClock,
+      random = systemRandom,
+      limits,
+      pageSize = 500,
+      pageBytes = PAGE_BYTES,
+      onRequest,
+    } = options;
     this.#pageSize = pageSize;
+    this.#pageBytes = pageBytes;
     this.#manager = options.manager ?? 'netplug';
     this.#watches = options.watches ?? new SharedWatches();
     this.#access = access;
@@ -260,11 +279,22 @@ export class OrchApi implements AsyncDisposable {
   }
 
   async #listing(collection: Collection, options: Listed, signal: AbortSignal): Promise<Listing> {
-    for (let attempt = 1; ; attempt += 1) {
+    let size = Math.min(this.#pageSize, options.pageSize ?? this.#pageSize);
+    let { isCached } = options;
+    for (let attempt = 1; ;) {
       // The API forgets where a long listing was after some minutes; the last try takes all in one answer.
-      const limit = attempt < 3 ? Math.min(this.#pageSize, options.pageSize ?? this.#pageSize) : undefined;
-      const all = await this.#listOnce(collection, { ...options, limit }, signal);
-      if (all !== undefined) return all;
+      const limit = attempt < 3 ? size : undefined;
+      const mostBytes = limit === undefined || limit === 1 ? Infinity : this.#pageBytes;
+      const all = await this.#listOnce(
+        collection,
+        { ...options, ...(isCached === undefined ? {} : { isCached }), limit, mostBytes },
+        signal,
+      );
+      if (all === 'gone') attempt += 1;
+      else if (all !== 'too large') return all;
+      // From the watch cache, the API may send everything as one page.
+      else if (isCached === true) isCached = false;
+      else size = Math.max(1, Math.floor(size / SMALLER));
     }
   }
 
@@ -375,12 +405,18 @@ export class OrchApi implements AsyncDisposable {
     await Promise.resolve();
   }
 
-  /** Undefined when the API has forgotten where the listing was. */
+  /** `gone` when the API has forgotten where the listing was, `too large` when a page has more than so many bytes. */
   async #listOnce(
     collection: Collection,
-    { limit, watchFlow, trim = whole, ...options }: Listed & { readonly limit: number | undefined },
+    {
+      limit,
+      mostBytes,
+      watchFlow,
+      trim = whole,
+      ...options
+    }: Listed & { readonly limit: number | undefined; readonly mostBytes: number },
     signal: AbortSignal,
-  ): Promise<Listing | undefined> {
+  ): Promise<Listing | 'gone' | 'too large'> {
     const items: ApiObject[] = [];
     let version: string;
     let next: string | undefined;
@@ -394,12 +430,13 @@ export class OrchApi implements AsyncDisposable {
         {
           ...call('list', collection),
           path: `${collectionPath(collection)}?${query.toString()}`,
+          mostBytes,
           ...(options.only === undefined ? {} : { headers: { accept } }),
           ...(watchFlow === undefined ? {} : { watchFlow }),
         },
         signal,
       );
-      if (answer.outcome === 'gone') return undefined;
+      if (answer.outcome === 'gone' || answer.outcome === 'too large') return answer.outcome;
       const page: Page = await this.#insist(answer, readPage, signal);
       items.push(...page.items.map(trim));
       version = page.version;

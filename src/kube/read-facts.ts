@@ -1,7 +1,8 @@
 import * as v from 'valibot';
 import { NetplugError } from '../base/errors.ts';
 import { readAnnotations } from '../model/annotation-keys.ts';
-import type { PodFacts, PodPort } from '../model/pod.ts';
+import { countedPorts, type PodFacts, type PodPort } from '../model/pod.ts';
+import { knownLabels } from '../model/selector.ts';
 import { type Cidr, tryReadCidr } from '../net/cidr.ts';
 import type { ApiObject } from './objects.ts';
 import type { OrchApi } from './orch-api.ts';
@@ -48,11 +49,11 @@ export function ownFactsOf({ metadata, ...pod }: ApiObject): Omit<PodFacts, 'nam
     namespace: metadata.namespace ?? '',
     name: metadata.name,
     uid: metadata.uid ?? '',
-    labels: metadata.labels ?? {},
+    labels: knownLabels(metadata.labels),
     annotations: readAnnotations(metadata.annotations),
     serviceAccount: spec.serviceAccountName,
     nodeName: spec.nodeName,
-    ports: [...sidecars, ...spec.containers].flatMap(({ ports }) => ports.flatMap(portOf)),
+    ports: countedPorts([...sidecars, ...spec.containers].flatMap(({ ports }) => ports.flatMap(portOf))),
   };
 }
 

@@ -9,7 +9,15 @@ import { credentialHeaders, describeCredential, refusedHint, type Session } from
 import type { SessionCache } from './session-cache.ts';
 import { SharedBackOff } from './shared-back-off.ts';
 import { resumeDelayMs, type StreamEnd, watchTimeoutS } from './watch-pace.ts';
-import { type AnswerBody, isTlsRefusal, isUnsent, type RawRequest, readAnswer, type Transport } from './transport.ts';
+import {
+  AnswerTooLarge,
+  type AnswerBody,
+  isTlsRefusal,
+  isUnsent,
+  type RawRequest,
+  readAnswer,
+  type Transport,
+} from './transport.ts';
 
 export interface OrchApiLimits {
   /** For one answer. */
@@ -60,6 +68,8 @@ export interface ApiRequest extends Omit<RawRequest, 'headers'> {
   readonly watchFlow?: string;
   /** The body is a stream for as long as the caller reads it. It is aborted after `silenceMs` without a byte. */
   readonly isStream?: true;
+  /** A longer answer is `too large`. */
+  readonly mostBytes?: number;
 }
 
 /** Sends requests until they have an answer: with a fresh credential after a 401, again while the API does not serve. */
@@ -238,8 +248,10 @@ export class Requester {
       };
       const answer = await this.#parts.transport.open(session, { method, path, body, headers }, options);
       if (isStream === true && answer.status === 200) return { verdict: { kind: 'ok', body: answer.body } };
-      return { verdict: judgeAnswer(await readAnswer(answer)) };
+      return { verdict: judgeAnswer(await readAnswer(answer, request.mostBytes)) };
     } catch (cause) {
+      if (cause instanceof AnswerTooLarge)
+        return { verdict: { kind: 'refusal', outcome: 'too large', message: cause.message, heldFields: [] } };
       if (signal.aborted) {
         const unknown = method === 'GET' ? '' : '; it is not known whether the change was made';
         throw timedOut(signal, `waiting for an answer of ${session.server.origin}${unknown}`);

@@ -116,9 +116,21 @@ export class Http1Transport implements Transport {
 }
 
 /** Returns the answer with its whole body. Rejects when the body ends too early. */
-export async function readAnswer({ status, headers, body }: OpenAnswer): Promise<RawAnswer> {
+/** An answer that is longer than the caller wants. */
+export class AnswerTooLarge extends Error {}
+
+/** @throws AnswerTooLarge beyond so many bytes */
+export async function readAnswer({ status, headers, body }: OpenAnswer, mostBytes = Infinity): Promise<RawAnswer> {
   const chunks: Buffer[] = [];
-  for await (const chunk of body) chunks.push(chunk);
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > mostBytes) {
+      body.destroy();
+      throw new AnswerTooLarge(`the answer has more than ${String(mostBytes)} bytes`);
+    }
+    chunks.push(chunk);
+  }
   return { status, headers, text: Buffer.concat(chunks).toString('utf8') };
 }
 

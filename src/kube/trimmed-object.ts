@@ -1,5 +1,7 @@
 import { ownValue } from '../base/own-value.ts';
 import { readAnnotations } from '../model/annotation-keys.ts';
+import { MOST_POD_PORTS } from '../model/pod.ts';
+import { knownLabels } from '../model/selector.ts';
 import type { ApiObject } from './objects.ts';
 import { type Collection, ENDPOINT_SLICES, KUBERNETES_POLICIES, NAMESPACES, PODS, SERVICE_ACCOUNTS } from './paths.ts';
 
@@ -12,34 +14,53 @@ const POD_STATUS = ['phase', 'podIP', 'podIPs'];
 
 /**
  * Returns the part of an object that is worth caching: without the managers of its fields, which are often longer than the
- * fields, of a kind that tenants write only the annotations that netplug reads, and of a pod only what netplug reads.
+ * fields, of a kind that tenants write only the annotations that netplug reads and a bounded number of labels, and of a pod only
+ * what netplug reads.
  */
 export function trimmedObject(collection: Collection, { metadata, ...object }: ApiObject): ApiObject {
   const { managedFields: _, annotations, ...rest } = metadata;
   const isOfTenants = WRITTEN_BY_TENANTS.has(nameOf(collection));
   const read = isOfTenants ? readAnnotations(annotations) : annotations;
   const isBare = read === undefined || (isOfTenants && Object.keys(read ?? {}).length === 0);
-  const kept = isBare ? rest : { ...rest, annotations: read };
+  const labelled = isOfTenants && rest.labels ? { ...rest, labels: knownLabels(rest.labels) } : rest;
+  const kept = isBare ? labelled : { ...labelled, annotations: read };
   if (nameOf(collection) !== nameOf(PODS)) return { metadata: kept, ...object };
   const { spec, status } = object as { readonly spec?: unknown; readonly status?: unknown };
+  // One more than count, so that the pod is known to have too many.
+  let room = MOST_POD_PORTS + 1;
   const containers = (name: string): object => {
     const listed = isRecord(spec) ? ownValue(spec, name) : undefined;
-    return Array.isArray(listed) ? { [name]: listed.map(trimmedContainer) } : {};
+    if (!Array.isArray(listed)) return {};
+    const trimmed = listed.flatMap((container) => {
+      const { ports, ...kept } = trimmedContainer(container, room);
+      // Of init containers, sidecars serve.
+      if (name === 'initContainers' && kept.restartPolicy !== 'Always') return [];
+      room -= ports.length;
+      return ports.length === 0 ? [] : [{ ...kept, ports }];
+    });
+    return { [name]: trimmed };
   };
   return {
     metadata: kept,
-    spec: { ...pick(spec, POD_SPEC), ...containers('containers'), ...containers('initContainers') },
+    spec: { ...pick(spec, POD_SPEC), ...containers('initContainers'), ...containers('containers') },
     status: pick(status, POD_STATUS),
   };
 }
 
+interface TrimmedContainer {
+  readonly restartPolicy?: unknown;
+  readonly ports: readonly unknown[];
+}
+
 /** Rules know ports by name, and host ports. Users may declare any number of others. */
-function trimmedContainer(container: unknown): object {
-  const { ports, ...kept } = pick(container, ['restartPolicy', 'ports']) as { readonly ports?: unknown };
-  if (!Array.isArray(ports)) return kept;
+function trimmedContainer(container: unknown, room: number): TrimmedContainer {
+  const { ports, ...kept } = pick(container, ['restartPolicy', 'ports']) as Partial<
+    Record<keyof TrimmedContainer, unknown>
+  >;
+  if (!Array.isArray(ports)) return { ...kept, ports: [] };
   const isRead = (port: unknown): boolean =>
     isRecord(port) && (port['name'] !== undefined || port['hostPort'] !== undefined);
-  return { ...kept, ports: ports.filter(isRead) };
+  return { ...kept, ports: ports.filter(isRead).slice(0, room) };
 }
 
 function nameOf({ plural, group }: Collection): string {

@@ -22,6 +22,22 @@ export function isStaticPodUid(uid: string | undefined): boolean {
   return uid !== undefined && /^[0-9a-f]{32}$/.test(uid);
 }
 
+/** Ports of a pod that count for rules. All tenants share the sets of named ports, and a pod may declare any number of them. */
+export const MOST_POD_PORTS = 256;
+/** Of one name: containers of a pod may share it. */
+const MOST_OF_NAME = 16;
+
+/** Returns the ports that count, of all that a pod declares. */
+export function countedPorts(declared: readonly PodPort[]): readonly PodPort[] {
+  const counts = new Map<string, number>();
+  return declared.slice(0, MOST_POD_PORTS).filter(({ name, hostPort }) => {
+    if (name === undefined) return true;
+    const count = (counts.get(name) ?? 0) + 1;
+    counts.set(name, count);
+    return count <= MOST_OF_NAME || hostPort !== undefined;
+  });
+}
+
 export interface PodPort {
   readonly name?: string;
   readonly protocol: string;

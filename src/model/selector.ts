@@ -13,6 +13,15 @@ export function matchesSelector(text: string, labels: Labels): boolean {
   return 'selector' in parsed && evaluateSelector(parsed.selector, labels);
 }
 
+/** Labels of a pod, of its namespace and of its account that policies know, of each. A pod with more has no network. */
+export const MOST_LABELS = 256;
+
+/** Returns the labels, of too many one more than may be, so that the object is known to have too many. */
+export function knownLabels(labels: Labels | null | undefined): Labels {
+  const all = Object.entries(labels ?? {});
+  return all.length > MOST_LABELS + 1 ? Object.fromEntries(all.slice(0, MOST_LABELS + 1)) : (labels ?? {});
+}
+
 /** Evaluates the selector. An absent label makes every comparison false, except `!=` and `not in`, which are true. */
 export function evaluateSelector(selector: Selector, labels: Labels): boolean {
   switch (selector.kind) {
@@ -52,6 +61,14 @@ export function usesGlobal(selector: Selector): boolean {
   if (selector.kind === 'not') return usesGlobal(selector.of);
   if (selector.kind === 'and' || selector.kind === 'or') return selector.of.some(usesGlobal);
   return selector.kind === 'global';
+}
+
+/** Returns how many comparisons the selector may take; each value of a set is one. */
+export function countComparisons(selector: Selector): number {
+  if (selector.kind === 'not') return countComparisons(selector.of);
+  if (selector.kind === 'and' || selector.kind === 'or')
+    return selector.of.reduce((sum, part) => sum + countComparisons(part), 0);
+  return 'values' in selector ? Math.max(1, selector.values.length) : 1;
 }
 
 /** Returns the canonical text, which does not depend on white space, quotes and the order of sets. */

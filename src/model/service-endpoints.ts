@@ -8,11 +8,16 @@ export interface ServicePort {
   readonly port: number;
 }
 
-/** Some of the endpoints of one service. */
+/** Some of the endpoints of one service. Each address has each port: users make products of them that no memory holds. */
 export interface ServiceEndpoints {
   readonly namespace: string;
   readonly name: string;
   readonly addresses: readonly Address[];
   /** Empty for a service without ports. */
-  readonly ports: readonly ServicePort[];
+  readonly ports: readonly Omit<ServicePort, 'address'>[];
+}
+
+/** Returns every port of the endpoints at every address. */
+export function servicePorts({ addresses, ports }: ServiceEndpoints): readonly ServicePort[] {
+  return ports.flatMap(({ protocol, port }) => addresses.map((address) => ({ address, protocol, port })));
 }

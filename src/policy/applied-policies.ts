@@ -8,7 +8,7 @@ export class AppliedPolicies {
   readonly #byId = new Map<string, OrderedPolicy>();
   readonly #index = new SelectorIndex<OrderedPolicy>();
   /** Policies that apply to the endpoints that were asked for, in order. Most pods of a cluster are on other nodes. */
-  #ofEndpoint = new WeakMap<PolicyEndpoint, readonly ResolvedPolicy[]>();
+  readonly #ofEndpoint = new WeakMap<PolicyEndpoint, OrderedPolicy[]>();
   #tiers: readonly PolicyTier[] | undefined;
 
   /** Every policy is in the tier `default`. */
@@ -30,18 +30,27 @@ export class AppliedPolicies {
   /** Adds, replaces or removes the policy of the id, and returns the keys of endpoints that it applied or applies to. */
   replace(id: string, next: OrderedPolicy | undefined, endpoints: Iterable<PolicyEndpoint>): Set<string> {
     const before = this.#byId.get(id);
-    const selectors = [before, next].flatMap((ordered) => ordered?.policy.appliesTo ?? []);
-    const texts = new Set(selectors.map(canonicalSelector));
-    // What may fail comes before the first change.
+    const isSame = before !== undefined && next !== undefined && selectSame(before, next);
     const keys = new Set<string>();
-    for (const { key, labels } of endpoints)
-      if (selectors.slice(0, texts.size).some((selector) => evaluateSelector(selector, labels))) keys.add(key);
+    const affected: { readonly endpoint: PolicyEndpoint; readonly isNext: boolean }[] = [];
+    // What may fail comes before the first change.
+    for (const endpoint of endpoints) {
+      const isNext = next !== undefined && evaluateSelector(next.policy.appliesTo, endpoint.labels);
+      const isBefore = isSame
+        ? isNext
+        : before !== undefined && evaluateSelector(before.policy.appliesTo, endpoint.labels);
+      if (isBefore || isNext) keys.add(endpoint.key);
+      if (isBefore || isNext) affected.push({ endpoint, isNext });
+    }
     if (next !== undefined) this.#index.add(next.policy.appliesTo, next);
     if (before !== undefined) this.#index.remove(before.policy.appliesTo, before);
     if (next === undefined) this.#byId.delete(id);
     else this.#byId.set(id, next);
     this.#tiers = undefined;
-    this.#ofEndpoint = new WeakMap();
+    for (const { endpoint, isNext } of affected) {
+      const list = this.#ofEndpoint.get(endpoint);
+      if (list !== undefined) replaceIn(list, before, isNext ? next : undefined);
+    }
     return keys;
   }
 
@@ -49,15 +58,42 @@ export class AppliedPolicies {
   policiesOf(endpoint: PolicyEndpoint, direction: PolicyDirection): ResolvedPolicy[] {
     const applied = this.#ofEndpoint.get(endpoint) ?? this.#matching(endpoint.labels);
     this.#ofEndpoint.set(endpoint, applied);
-    return applied.filter(
-      (policy) => policy.rules[direction] !== undefined && (endpoint.kind === 'host' || policy.stage === 'normal'),
-    );
+    const isMet = ({ rules, stage }: ResolvedPolicy): boolean =>
+      rules[direction] !== undefined && (endpoint.kind === 'host' || stage === 'normal');
+    return applied.flatMap(({ policy }) => (isMet(policy) ? [policy] : []));
   }
 
-  #matching(labels: Labels): readonly ResolvedPolicy[] {
+  #matching(labels: Labels): OrderedPolicy[] {
     return [...this.#index.candidates(labels)]
       .filter(({ policy }) => evaluateSelector(policy.appliesTo, labels))
-      .toSorted(compareOrder)
-      .map(({ policy }) => policy);
+      .toSorted(compareOrder);
   }
+}
+
+function selectSame(a: OrderedPolicy, b: OrderedPolicy): boolean {
+  return canonicalSelector(a.policy.appliesTo) === canonicalSelector(b.policy.appliesTo);
+}
+
+/** Replaces a policy in a list that is in order. */
+function replaceIn(list: OrderedPolicy[], before: OrderedPolicy | undefined, next: OrderedPolicy | undefined): void {
+  const at = before === undefined ? -1 : placeIn(list, before);
+  const isThere = at !== -1 && list[at] === before;
+  if (before !== undefined && next !== undefined && isThere && compareOrder(before, next) === 0) {
+    list[at] = next;
+    return;
+  }
+  if (isThere) list.splice(at, 1);
+  if (next !== undefined) list.splice(placeIn(list, next), 0, next);
+}
+
+/** Returns the position of the policy in the list, or the one that it would have. */
+function placeIn(list: readonly OrderedPolicy[], policy: OrderedPolicy): number {
+  let [first, end] = [0, list.length];
+  while (first < end) {
+    const middle = (first + end) >>> 1;
+    const other = list[middle];
+    if (other !== undefined && compareOrder(other, policy) < 0) first = middle + 1;
+    else end = middle;
+  }
+  return first;
 }

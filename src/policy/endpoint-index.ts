@@ -17,6 +17,8 @@ export class EndpointIndex {
   readonly #items = new Map<string, EndpointItem>();
   readonly #byAddress = new OneToMany<string, EndpointItem>();
   readonly #byPort = new OneToMany<string, EndpointItem>();
+  /** Number of addresses with a port of the name, as \`PROTOCOL NAME\`. An address counts for each port. */
+  readonly #countsOfPorts = new Map<string, number>();
 
   find(key: string): EndpointItem | undefined {
     return this.#items.get(key);
@@ -38,18 +40,31 @@ export class EndpointIndex {
     if (before !== undefined) {
       for (const address of before.endpoint?.addresses ?? []) this.#byAddress.delete(addressKey(address), before);
       for (const port of lost) this.#byPort.delete(port, before);
+      for (const port of lost) this.#count(port, -(before.endpoint?.addresses.length ?? 0));
     }
     if (item === undefined) this.#items.delete(key);
     else {
       this.#items.set(key, item);
       for (const address of item.endpoint?.addresses ?? []) this.#byAddress.add(addressKey(address), item);
       for (const port of gained) this.#byPort.add(port, item);
+      for (const port of gained) this.#count(port, item.endpoint?.addresses.length ?? 0);
     }
     return [...lost, ...gained];
   }
 
   endpointsAt(address: Address): readonly PolicyEndpoint[] {
     return this.#byAddress.get(addressKey(address)).flatMap(({ endpoint }) => endpoint ?? []);
+  }
+
+  /** Returns at least how many `namedPortsOf` would return without a selector. */
+  countNamedPorts(name: string, protocol: number): number {
+    return this.#countsOfPorts.get(portKey({ name, protocol })) ?? 0;
+  }
+
+  #count(port: string, change: number): void {
+    const count = (this.#countsOfPorts.get(port) ?? 0) + change;
+    if (count === 0) this.#countsOfPorts.delete(port);
+    else this.#countsOfPorts.set(port, count);
   }
 
   namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[] {

@@ -226,7 +226,7 @@ describe('a rule', () => {
   it('for egress matches addresses and ports of a service', () => {
     const spec = { types: ['Egress'], egress: [{ action: 'Allow', destination: { services: { name: 'db' } } }] };
     const view = viewOf(policy('a', spec));
-    const ports = [{ address: DB!, protocol: 6, port: 5432 }];
+    const ports = [{ protocol: 6, port: 5432 }];
     const value = { namespace: 'shop', name: 'db', addresses: [DB!], ports };
     view.apply([{ kind: 'service', key: 's', value }]);
     const endpoint = view.endpoints.get('pod shop/web')!;

@@ -76,9 +76,7 @@ function isServiceEnd(
   { side, address, port, protocol }: PacketEnd,
 ): boolean {
   if (side === 'source') return view.services.addressesOf(namespace, name).some((each) => sameAddress(each, address));
-  return view.services
-    .portsOf(namespace, name)
-    .some((each) => sameAddress(each.address, address) && each.port === port && each.protocol === protocol);
+  return port !== undefined && view.services.hasPort(namespace, name, { address, protocol, port });
 }
 
 function isIcmp({ type, code }: IcmpMatch, { protocol, icmp }: Packet): boolean {

@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { slicesOf } from '../base/slices.ts';
 import type { AnyResource } from '../model/kinds.ts';
+import { resourceIdOf } from '../model/resource-id.ts';
+import { parseAddress } from '../net/address.ts';
 import { NODE, PolicyCluster } from '../../test/support/policy-cluster.ts';
 import { NodeBudget } from './node-budget.ts';
 import type { PolicyState } from './policy-state.ts';
+import { RulesetCompiler } from './ruleset/ruleset-compiler.ts';
 
 const LIMITS = { ofPolicy: 2000, ofNamespace: 5000 };
 
@@ -69,6 +73,16 @@ describe('a policy beyond its budget', () => {
     expect([...state.refused.keys()]).toEqual(['NetworkPolicy dev/rules']);
   });
 
+  it('counts the values of long selectors, of what it applies to and of its peers', () => {
+    const set = `app in {${Array.from({ length: 1100 }, (_, index) => `'v${String(index)}'`).join(', ')}}`;
+    const peers = [{ action: 'Allow', source: { selector: `!(${set})` } }];
+    const { state } = clusterWith(
+      policyOf('one', 1, { selector: set }),
+      policyOf('two', 1, { selector: set, ingress: peers }),
+    );
+    expect([...state.refused.keys()]).toEqual(['NetworkPolicy dev/two']);
+  });
+
   it('is its own when it is global, whatever namespaces have', () => {
     const { state } = clusterWith(
       policyOf('large', 2500, {}, ''),
@@ -97,6 +111,14 @@ describe('the policies of a namespace beyond its budget', () => {
     expect(actionsIn(cluster.state)).toMatchObject({ 'NetworkPolicy dev/a': ['Allow'] });
   });
 });
+
+it('are decided once for many changes: 8000 policies of one namespace take seconds, not minutes', () => {
+  const { state } = clusterWith();
+  const all = Array.from({ length: 8000 }, (_, index) => policyOf(`p${String(index)}`, 1));
+  for (const slice of slicesOf(all, 200))
+    state.apply(slice.map((value) => ({ kind: 'resource', which: resourceIdOf(value), value })));
+  expect(state.refused.size).toBe(8000 - Math.floor(LIMITS.ofNamespace / 66));
+}, 15_000);
 
 describe('the policies of a node beyond its budget', () => {
   function nodeWith(...policies: readonly AnyResource[]): {
@@ -154,4 +176,85 @@ describe('the policies of a node beyond its budget', () => {
     expect(withheld(250)).toEqual(['NetworkPolicy dev/a', 'NetworkPolicy dev/b']);
     expect(withheld(400)).toEqual([]);
   });
+
+  it('count the named ports and the endpoints of services that their rules look up, those of other namespaces included', () => {
+    const named = { ingress: [{ action: 'Allow', protocol: 'TCP', destination: { ports: ['http'] } }] };
+    const services = {
+      types: ['Egress'],
+      egress: [{ action: 'Allow', destination: { services: { name: 'db', namespace: 'far' } } }],
+    };
+    const { cluster, withheld } = nodeWith(policyOf('a', 0, named), policyOf('s', 0, services, 'shop'));
+    expect(withheld(500)).toEqual([]);
+    const ports = Array.from({ length: 200 }, (_, index) => ({ name: 'http', containerPort: index + 1 }));
+    for (let index = 0; index < 75; index += 1)
+      cluster.putPod({
+        namespace: 'far',
+        name: `web-${String(index)}`,
+        addresses: [`10.1.0.${String(index)}`],
+        interfaceName: undefined,
+        ports,
+      });
+    expect(withheld(500)).toEqual(['NetworkPolicy dev/a']);
+    expect(withheld(1500)).toEqual([]);
+    const addresses = Array.from({ length: 100 }, (_, index) => parseAddress(`10.2.0.${String(index)}`));
+    const value = { namespace: 'far', name: 'db', addresses, ports: ports.map((_, port) => ({ protocol: 6, port })) };
+    cluster.state.apply([{ kind: 'service', key: 'far/db', value }]);
+    expect(withheld(2500)).toEqual(['NetworkPolicy shop/s']);
+    expect(withheld(25_000)).toEqual([]);
+  });
+
+  it('are decided again when sets have grown by many elements, and not for a few', () => {
+    const named = { ingress: [{ action: 'Allow', protocol: 'TCP', destination: { ports: ['http'] } }] };
+    const { cluster } = nodeWith(policyOf('a', 0, named));
+    const budget = new NodeBudget(NODE);
+    budget.take(cluster.state, undefined);
+    const put = (count: number): string[] => {
+      const ports = Array.from({ length: count }, (_, index) => ({ name: 'http', containerPort: index + 1 }));
+      const addresses = Array.from({ length: 100 }, (_, index) => `10.1.0.${String(index)}`);
+      const pod = { namespace: 'far', name: 'web', addresses, interfaceName: undefined, ports };
+      budget.take(cluster.state, cluster.putPod(pod));
+      return [...budget.decide(cluster.state, 500).keys()];
+    };
+    budget.decide(cluster.state, 500);
+    expect(put(9)).toEqual([]);
+    expect(put(11)).toEqual(['NetworkPolicy dev/a']);
+  });
+
+  it('take more when they are in the lists of many pods, and no more when these share one list', () => {
+    const except = (ordinal: number): object => ({ selector: `pod != 'p${String(ordinal)}'` });
+    const policies = Array.from({ length: 30 }, (_, ordinal) => policyOf(`e${String(ordinal)}`, 1, except(ordinal)));
+    const { cluster, withheld } = nodeWith(...policies);
+    const putPods = (labels?: Readonly<Record<string, string>>): void => {
+      for (let index = 0; index < 30; index += 1)
+        cluster.putPod({
+          namespace: 'dev',
+          name: `p${String(index)}`,
+          addresses: [`10.1.0.${String(index)}`],
+          interfaceName: `npl${String(index)}`,
+          ...(labels === undefined ? {} : { labels }),
+        });
+    };
+    putPods({ pod: 'same' });
+    expect(withheld(4000)).toEqual([]);
+    putPods();
+    expect(withheld(4000)).not.toEqual([]);
+    expect(withheld(9000)).toEqual([]);
+  });
+});
+
+it('a list of policies ends with the first one that is beyond a budget: any number of them takes no more room', () => {
+  const rulesWith = (count: number): number => {
+    const cluster = clusterWith(
+      ...Array.from({ length: count }, (_, index) => policyOf(`l${String(index)}`, 2500)),
+      policyOf('a', 1),
+      policyOf('z', 1),
+    );
+    cluster.putNamespace('dev');
+    cluster.putPod({ namespace: 'dev', name: 'pod', addresses: ['10.0.0.1'], interfaceName: 'npl1' });
+    const { table } = new RulesetCompiler({ node: NODE, logPrefix: 'p', endpointToHostAction: 'Accept' }).compile(
+      cluster.state,
+    );
+    return [...table.chains.values()].reduce((sum, { rules }) => sum + rules.length, 0);
+  };
+  expect(rulesWith(50)).toBe(rulesWith(1));
 });

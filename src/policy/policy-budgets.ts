@@ -1,4 +1,4 @@
-/** Bounds for policies, in entries: what their rules take in the kernel, ports and networks in them included. */
+/** Bounds for policies, in entries: what their rules take, with ports, networks and the comparisons of long selectors. */
 export interface BudgetLimits {
   readonly ofPolicy: number;
   /** Of all policies of a namespace, wherever they apply. */
@@ -15,7 +15,7 @@ export interface BudgetClaim {
   readonly createdAt: string;
 }
 
-/** What a policy takes besides its rules: a chain, and a place among the policies of each pod. */
+/** What a policy takes besides its rules: a chain, and a place in one list of policies. */
 export const ENTRIES_OF_ONE = 64;
 const DEFAULT_LIMITS: BudgetLimits = { ofPolicy: 131_072, ofNamespace: 262_144 };
 
@@ -23,7 +23,10 @@ const DEFAULT_LIMITS: BudgetLimits = { ofPolicy: 131_072, ofNamespace: 262_144 }
 export class PolicyBudgets {
   #limits = DEFAULT_LIMITS;
   readonly #claims = new Map<string, BudgetClaim>();
-  readonly #ofNamespaces = new Map<string, Set<string>>();
+  /** Ids by namespace; a global policy, whose id no namespace can have, is alone. */
+  readonly #groups = new Map<string, Set<string>>();
+  /** Groups that have changed since the last decision. */
+  readonly #undecided = new Set<string>();
   readonly #refusals = new Map<string, string>();
 
   get limits(): BudgetLimits {
@@ -39,17 +42,16 @@ export class PolicyBudgets {
     return this.#claims.get(id);
   }
 
-  /** Returns the ids of policies that came within their budgets, or left them. */
-  setLimits(limits: BudgetLimits): readonly string[] {
+  setLimits(limits: BudgetLimits): void {
     this.#limits = limits;
-    const global = [...this.#claims].filter(([, { namespace }]) => namespace === undefined).map(([id]) => id);
-    return [...this.#decide(global), ...[...this.#ofNamespaces.values()].flatMap((ids) => this.#decide([...ids]))];
+    for (const [id, { namespace }] of this.#claims) this.#undecided.add(namespace ?? id);
   }
 
-  /** Adds, replaces or removes a policy. Returns the ids of others that came within their budgets, or left them. */
-  replace(id: string, claim: BudgetClaim | undefined): readonly string[] {
-    const namespace = claim?.namespace ?? this.#claims.get(id)?.namespace;
-    const ids = namespace === undefined ? new Set<string>() : (this.#ofNamespaces.get(namespace) ?? new Set<string>());
+  /** Adds, replaces or removes a policy. What follows from that for others is decided later, once for many changes. */
+  replace(id: string, claim: BudgetClaim | undefined): void {
+    const before = this.#claims.get(id);
+    const group = claim?.namespace ?? before?.namespace ?? id;
+    const ids = this.#groups.get(group) ?? new Set<string>();
     if (claim === undefined) {
       this.#claims.delete(id);
       this.#refusals.delete(id);
@@ -58,13 +60,19 @@ export class PolicyBudgets {
       this.#claims.set(id, { namespace: claim.namespace, entries: claim.entries, createdAt: claim.createdAt });
       ids.add(id);
     }
-    if (namespace === undefined) return this.#decide(claim === undefined ? [] : [id]).filter((each) => each !== id);
-    if (ids.size === 0) this.#ofNamespaces.delete(namespace);
-    else this.#ofNamespaces.set(namespace, ids);
-    return this.#decide([...ids]).filter((each) => each !== id);
+    if (ids.size === 0) this.#groups.delete(group);
+    else this.#groups.set(group, ids);
+    this.#undecided.add(group);
   }
 
-  /** Decides about the policies of one namespace, or about global ones. Returns those whose refusal changed. */
+  /** Decides about the changes since the last call. Returns the ids of policies that came within their budgets, or left them. */
+  decide(): readonly string[] {
+    const changed = [...this.#undecided].flatMap((group) => this.#decide([...(this.#groups.get(group) ?? [])]));
+    this.#undecided.clear();
+    return changed;
+  }
+
+  /** Decides about the policies of one namespace, or about a global one. Returns those whose refusal changed. */
   #decide(ids: readonly string[]): readonly string[] {
     const { ofPolicy, ofNamespace } = this.#limits;
     let entries = 0;

@@ -17,8 +17,13 @@ export type PolicyChange =
   /** Several records may belong to one service. */
   | { readonly kind: 'service'; readonly key: string; readonly value?: ServiceEndpoints | undefined };
 
+export type ChangedResource = Extract<PolicyChange, { readonly kind: 'resource' }>;
+
 /** Returns what to apply in place of a change that failed: the same record, as one that cannot be read. */
 export function unreadable(change: PolicyChange, cause: unknown): PolicyChange {
-  if (change.kind !== 'resource') return { kind: change.kind, key: change.key };
-  return { kind: change.kind, which: change.which, problem: `it cannot be applied: ${reasonOf(cause)}` };
+  return change.kind === 'resource' ? unreadableResource(change, cause) : { kind: change.kind, key: change.key };
+}
+
+export function unreadableResource({ which }: ChangedResource, cause: unknown): ChangedResource {
+  return { kind: 'resource', which, problem: `it cannot be applied: ${reasonOf(cause)}` };
 }

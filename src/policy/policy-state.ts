@@ -6,7 +6,7 @@ import { derivedOriginal, NAMESPACE_NAME_LABEL } from '../model/policy-names.ts'
 import { DEFAULT_ALLOW } from '../model/profile.ts';
 import type { Node } from '../model/node.ts';
 import { fullId } from '../model/resource-id.ts';
-import type { Labels } from '../model/selector.ts';
+import { type Labels, MOST_LABELS } from '../model/selector.ts';
 import { type Address, addressKey, sameAddress } from '../net/address.ts';
 import { type Cidr, cidrContains, hostCidr } from '../net/cidr.ts';
 import { AddressClaims, type AddressStanding } from './address-claims.ts';
@@ -16,7 +16,7 @@ import { EndpointIndex, type EndpointItem } from './endpoint-index.ts';
 import { MemberSet } from './member-set.ts';
 import { NodeIndex } from './node-index.ts';
 import { type BudgetClaim, type BudgetLimits, PolicyBudgets } from './policy-budgets.ts';
-import { type PolicyChange, unreadable } from './policy-change.ts';
+import { type PolicyChange, type ChangedResource, unreadable, unreadableResource } from './policy-change.ts';
 import type { NamedPortAddress, PolicyView, TouchedPolicy } from './policy-view.ts';
 import type {
   PeerSelector,
@@ -38,11 +38,10 @@ import {
 } from './resolve-endpoint.ts';
 import { type OrderedPolicy, policyId, resolvePolicy, resolveProfile } from './resolve-policy.ts';
 import { ServiceIndex } from './service-index.ts';
+import type { SetContent } from './set-content.ts';
 import { noTouches, type Touches } from './touches.ts';
 import { cidrsFor, TrackedSelectors } from './tracked-selectors.ts';
 import { ownerKey, type RuleOwner } from './unusable-rules.ts';
-
-type ResourceChange = Extract<PolicyChange, { kind: 'resource' }>;
 
 /** Shared by all that have none. */
 const NO_CIDRS: readonly Cidr[] = [];
@@ -67,7 +66,7 @@ export class PolicyState implements PolicyView {
   /** Digests, by id of a policy or profile. */
   readonly #specs = new Map<string, string>();
   /** Last change of each policy, by id. */
-  readonly #records = new Map<string, ResourceChange>();
+  readonly #records = new Map<string, ChangedResource>();
   readonly #budgets = new PolicyBudgets();
   /** By id, why policies are beyond the budget of the node. */
   #withheld: ReadonlyMap<string, string> = new Map();
@@ -79,6 +78,8 @@ export class PolicyState implements PolicyView {
   readonly #claims = new AddressClaims();
   readonly nodes = new NodeIndex();
   readonly services = new ServiceIndex(this.nodes);
+  /** Keys of pods that have more labels than may be. */
+  readonly #excessive = new Set<string>();
   /** Owners of rules that cannot be enforced. */
   readonly #closed = new Set<string>();
 
@@ -112,6 +113,7 @@ export class PolicyState implements PolicyView {
           this.#report(change.key, [`${change.key} cannot be applied: ${reasonOf(cause)}`]);
       }
     }
+    this.#settlePolicies(touches);
     for (const key of touches.unsettled) {
       try {
         this.#settle(key, touches);
@@ -132,7 +134,8 @@ export class PolicyState implements PolicyView {
   /** Sets the budgets of policies and namespaces. What is beyond is closed until it is within them. */
   setLimits(limits: BudgetLimits): TouchedPolicy {
     const touches = noTouches();
-    for (const id of this.#budgets.setLimits(limits)) this.#renewPolicy(id, touches);
+    this.#budgets.setLimits(limits);
+    this.#settlePolicies(touches);
     return this.#touched(touches);
   }
 
@@ -142,7 +145,8 @@ export class PolicyState implements PolicyView {
     const before = this.#withheld;
     this.#withheld = withheld;
     for (const id of new Set([...before.keys(), ...withheld.keys()]))
-      if (before.get(id) !== withheld.get(id)) this.#renewPolicy(id, touches);
+      if (before.get(id) !== withheld.get(id)) touches.unsettledPolicies.set(id, undefined);
+    this.#settlePolicies(touches);
     return this.#touched(touches);
   }
 
@@ -156,13 +160,27 @@ export class PolicyState implements PolicyView {
     return this.#budgets.claimOf(id);
   }
 
-  /** Returns the number of CIDRs of the selector; undefined when no rules use it. */
-  memberCount(selector: PeerSelector): number | undefined {
-    return this.#tracked.find(selector)?.members.size;
+  /** Returns at least the number of elements that the content has; undefined for a selector that no rules use. */
+  sizeOf(content: SetContent): number | undefined {
+    switch (content.kind) {
+      case 'members':
+        return this.#tracked.find(content.selector)?.members.size;
+      case 'nets':
+        // The networks themselves are entries of the policy.
+        return this.nodes.standInsFor(content.nets).length;
+      case 'named port':
+        return this.#index.countNamedPorts(content.name, content.protocol);
+      case 'service':
+        return content.holds === 'ports'
+          ? this.services.countPorts(content.namespace, content.name)
+          : this.services.addressesOf(content.namespace, content.name).length;
+      default:
+        return never(content);
+    }
   }
 
   #touched(touches: Touches): TouchedPolicy {
-    const { unsettled: _, ...touched } = touches;
+    const { unsettled: _, unsettledPolicies: __, ...touched } = touches;
     return { ...touched, selectors: this.#tracked.takeChanges() };
   }
 
@@ -273,20 +291,35 @@ export class PolicyState implements PolicyView {
         unsettled.add(key);
   }
 
-  #applyPolicy(id: string, change: ResourceChange, touches: Touches): void {
+  #applyPolicy(id: string, change: ChangedResource, touches: Touches): void {
     const { value, problem } = change;
     if (!this.#isNews(id, value, problem)) return;
     if (value === undefined && problem === undefined) this.#records.delete(id);
     else this.#records.set(id, change);
     const resolved = resolvePolicy(id, change);
-    const others = this.#budgets.replace(id, 'policy' in resolved ? resolved : undefined);
-    this.#settlePolicy(id, resolved, touches);
-    for (const other of others) this.#renewPolicy(other, touches);
+    this.#budgets.replace(id, 'policy' in resolved ? resolved : undefined);
+    touches.unsettledPolicies.set(id, resolved);
   }
 
-  #renewPolicy(id: string, touches: Touches): void {
-    const change = this.#records.get(id);
-    if (change !== undefined) this.#settlePolicy(id, resolvePolicy(id, change), touches);
+  /** Brings the policies up to date that have changed, and those that came within their budgets, or left them, for that. */
+  #settlePolicies(touches: Touches): void {
+    const { unsettledPolicies } = touches;
+    for (;;) {
+      for (const id of this.#budgets.decide()) if (!unsettledPolicies.has(id)) unsettledPolicies.set(id, undefined);
+      const [next] = unsettledPolicies;
+      if (next === undefined) return;
+      const [id, known] = next;
+      unsettledPolicies.delete(id);
+      const change = this.#records.get(id);
+      const resolved = known ?? (change && resolvePolicy(id, change));
+      if (resolved === undefined) continue;
+      try {
+        this.#settlePolicy(id, resolved, touches);
+      } catch (cause) {
+        if (change === undefined) throw cause;
+        this.#applyResource(unreadableResource(change, cause), touches);
+      }
+    }
   }
 
   #settlePolicy(id: string, resolved: ReturnType<typeof resolvePolicy>, touches: Touches): void {
@@ -402,7 +435,13 @@ export class PolicyState implements PolicyView {
   #settle(key: string, touches: Touches): void {
     const before = this.#index.find(key);
     const selectable = this.#selectables.get(key);
-    const after = selectable === undefined ? undefined : this.#itemOf(selectable);
+    const excess = selectable?.endpoint?.kind === 'workload' ? this.#excessIn(selectable) : undefined;
+    if (excess !== undefined)
+      this.#report(key, [`Pod ${selectable?.endpoint?.shown ?? key} has no network: ${excess}`]);
+    // An endpoint that is not there has no rules, so its interface is closed.
+    const after = selectable === undefined || excess !== undefined ? undefined : this.#itemOf(selectable);
+    if (excess === undefined && this.#excessive.delete(key)) this.problems.delete(key);
+    if (excess !== undefined) this.#excessive.add(key);
     if (before?.digest === after?.digest) return;
     this.#tracked.move(before, after);
     for (const port of this.#index.replace(key, after)) touches.namedPorts.add(port);
@@ -412,6 +451,15 @@ export class PolicyState implements PolicyView {
     else this.endpoints.set(key, after.endpoint);
     if (after?.endpoint?.kind === 'host') this.hostEndpoints.set(key, after.endpoint);
     else this.hostEndpoints.delete(key);
+  }
+
+  /** Returns which labels of the pod are too many: without some, a rule that denies it would not find it. */
+  #excessIn({ ownLabels, setLabels, profiles }: Selectable): string | undefined {
+    const own = Object.keys(ownLabels).filter((label) => !Object.hasOwn(setLabels, label)).length;
+    if (own > MOST_LABELS) return `it has more than ${String(MOST_LABELS)} labels`;
+    // Netplug gives a profile its name as a label.
+    const found = profiles.find((name) => Object.keys(this.#profiles.get(name)?.labels ?? {}).length > MOST_LABELS + 1);
+    return found === undefined ? undefined : `profile ${found} has more than ${String(MOST_LABELS)} labels`;
   }
 
   #itemOf(selectable: Selectable): EndpointItem {

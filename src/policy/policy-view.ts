@@ -46,7 +46,9 @@ export interface Nodes {
 export interface Services {
   /** Returns the addresses from which its endpoints send. */
   addressesOf(namespace: string, name: string): readonly Address[];
+  /** Callers whose number of services users decide must see `countPorts` first. */
   portsOf(namespace: string, name: string): readonly ServicePort[];
+  hasPort(namespace: string, name: string, port: ServicePort): boolean;
 }
 
 export interface NamedPortAddress {

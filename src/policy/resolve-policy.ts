@@ -8,6 +8,7 @@ import type { PolicyRule, PolicyStage, ResolvedPolicy, ResolvedProfile } from '.
 import { resolveRules } from './resolve-rules.ts';
 import {
   allOf,
+  entriesOfSelector,
   inNamespace,
   ofNamespaces,
   ofServiceAccounts,
@@ -23,7 +24,7 @@ export interface OrderedPolicy {
   readonly createdAt: string;
   /** Undefined for a global policy. */
   readonly namespace: string | undefined;
-  /** What its rules take in the kernel. */
+  /** What its rules and selectors take. */
   readonly entries: number;
   readonly policy: ResolvedPolicy;
   readonly problems: readonly string[];
@@ -57,11 +58,12 @@ export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy, isPartia
   const areNumbered = isPartial || writtenPolicyName(name) !== undefined;
   const { rules, entries, problems } = rulesOf(spec, { namespace, areNumbered });
   const isReadable = 'selector' in selected;
+  const ofSelector = isReadable ? entriesOfSelector(selected.selector) : 0;
   return {
     order: spec.order ?? Infinity,
     createdAt: metadata.creationTimestamp ?? '',
     namespace,
-    entries,
+    entries: entries + ofSelector,
     policy: {
       id,
       stage: 'normal',
@@ -90,7 +92,7 @@ export function resolveGlobalPolicy(
     order: spec.order ?? Infinity,
     createdAt: metadata.creationTimestamp ?? '',
     namespace: undefined,
-    entries,
+    entries: entries + entriesOfSelector(selected.selector),
     policy: {
       id,
       stage: stageOf(spec),

@@ -7,6 +7,7 @@ import { RuleLimit, withoutLists } from './limit-rule.ts';
 import type { IcmpMatch, PeerMatch, PeerSelector, PolicyRule, PortMatch } from './resolved-policy.ts';
 import {
   allOf,
+  entriesOfSelector,
   inNamespace,
   ofNamespaces,
   ofServiceAccounts,
@@ -20,7 +21,7 @@ const NEEDS_SIDECAR = 'http needs the application-layer sidecar, which this rele
 
 export interface ResolvedRules {
   readonly rules: readonly PolicyRule[];
-  /** What they take in the kernel: rules, and ports and networks in them. */
+  /** What they take: rules, and ports, networks and long selectors in them. */
   readonly entries: number;
   /** A sentence for each rule with a part that cannot be read, and where it is. */
   readonly problems: readonly string[];
@@ -60,8 +61,12 @@ export function resolveRules(
     limit.refusal(shortened);
     return [shortened];
   });
+  const selectors = rules.flatMap(({ source, destination }) =>
+    [source, destination].flatMap(({ selector, notSelector }) => [selector ?? [], notSelector ?? []].flat()),
+  );
+  const entries = selectors.reduce((sum, each) => sum + entriesOfSelector(each.selector), limit.entries);
   // Several rules may come from one written rule.
-  return { rules, entries: limit.entries, problems: [...new Set(problems)] };
+  return { rules, entries, problems: [...new Set(problems)] };
 }
 
 interface RuleContext {

@@ -1,5 +1,5 @@
 import { never } from '../base/errors.ts';
-import { canonicalSelector } from '../model/selector.ts';
+import { canonicalSelector, countComparisons } from '../model/selector.ts';
 import { parseSelector, type Selector } from '../model/selector-parser.ts';
 import {
   NAMESPACE_LABEL,
@@ -11,6 +11,15 @@ import type { PeerSelector } from './resolved-policy.ts';
 
 const EVERYTHING: Selector = { kind: 'all' };
 const IN_A_NAMESPACE: Selector = { kind: 'has', label: NAMESPACE_LABEL };
+
+/** A selector may take so many comparisons before they count. */
+const ORDINARY = 16;
+
+/** Returns what the selector takes of budgets: it is evaluated whenever a pod of the cluster changes. */
+export function entriesOfSelector(selector: Selector): number {
+  const comparisons = countComparisons(selector);
+  return comparisons > ORDINARY ? comparisons : 0;
+}
 
 /** A text that is not a selector. */
 export class UnreadableSelector extends Error {}

@@ -1,6 +1,6 @@
-import { type Address, addressKey } from '../net/address.ts';
+import { type Address, addressKey, sameAddress } from '../net/address.ts';
 import { hostCidr } from '../net/cidr.ts';
-import type { ServiceEndpoints, ServicePort } from '../model/service-endpoints.ts';
+import { type ServiceEndpoints, type ServicePort, servicePorts } from '../model/service-endpoints.ts';
 import type { Nodes } from './policy-view.ts';
 
 /** The endpoints of services, which several records may list. */
@@ -44,7 +44,21 @@ export class ServiceIndex {
   }
 
   portsOf(namespace: string, name: string): readonly ServicePort[] {
-    return this.#slicesOf(namespace, name).flatMap(({ ports }) => ports);
+    return this.#slicesOf(namespace, name).flatMap(servicePorts);
+  }
+
+  hasPort(namespace: string, name: string, { address, protocol, port }: ServicePort): boolean {
+    return this.#slicesOf(namespace, name).some(
+      ({ addresses, ports }) =>
+        ports.some((each) => each.port === port && each.protocol === protocol) &&
+        addresses.some((each) => sameAddress(each, address)),
+    );
+  }
+
+  /** Returns how many `portsOf` would return. */
+  countPorts(namespace: string, name: string): number {
+    const slices = this.#slicesOf(namespace, name);
+    return slices.reduce((sum, { addresses, ports }) => sum + addresses.length * ports.length, 0);
   }
 
   /** Returns the same list for the same records, whatever the order in which they came. */

@@ -1,3 +1,5 @@
+import type { resolvePolicy } from './resolve-policy.ts';
+
 /** Items that changes of records touch, collected while they are applied. */
 export interface Touches {
   readonly endpoints: Set<string>;
@@ -8,6 +10,8 @@ export interface Touches {
   readonly nodes: Set<string>;
   /** Keys of what must be settled again. */
   readonly unsettled: Set<string>;
+  /** Policies to settle, by id, as they were resolved; undefined for those that only other policies have changed. */
+  readonly unsettledPolicies: Map<string, ReturnType<typeof resolvePolicy> | undefined>;
 }
 
 export function noTouches(): Touches {
@@ -19,5 +23,6 @@ export function noTouches(): Touches {
     services: new Set(),
     nodes: new Set(),
     unsettled: new Set(),
+    unsettledPolicies: new Map(),
   };
 }

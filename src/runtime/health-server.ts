@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { chmod, rename } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { STATUS_CODES } from 'node:http';
+import { createServer, type Server, type Socket } from 'node:net';
 import { errnoOf, NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 
@@ -33,15 +33,17 @@ interface Page {
   readonly type?: string;
 }
 
-const LIMITS = {
-  maxHeaderSize: 8192,
-  headersTimeout: 5000,
-  requestTimeout: 10_000,
-  keepAliveTimeout: 5000,
-  connectionsCheckingInterval: 5000,
-};
-const MAX_CONNECTIONS = 64;
+const MAX_HEAD = 8192;
+/** Of a connection that sends or takes nothing. */
+const IDLE_MS = 5000;
+/** More than wait in the queue of the kernel at once: a connection is served before it is the oldest. */
+const MAX_CONNECTIONS = 1024;
+/** A page that was made serves all who ask within so many times as long as that took, and at most this long. */
+const SHARED_FACTOR = 10;
+const SHARED_MS = 500;
 const ADDRESS_VARIABLES = { health: 'NETPLUG_HEALTH_ADDRESS', metrics: 'NETPLUG_METRICS_ADDRESS' } as const;
+const NO_REQUEST: Page = { status: 400, text: 'this is no HTTP request\n' };
+const TOO_LONG: Page = { status: 431, text: `a request has at most ${String(MAX_HEAD)} bytes\n` };
 const NO_METHOD: Page = { status: 405, text: 'only GET and HEAD\n' };
 const NO_PAGE: Page = { status: 404, text: 'there is only /metrics\n' };
 
@@ -52,7 +54,7 @@ interface ListenAddress {
 
 /** Serves /healthz, /readyz and /metrics over HTTP. @throws agent/health-failed when it cannot listen on the address */
 export async function startHealthServer(address: ListenAddress, ports: HealthPorts): Promise<HealthServer> {
-  return listen(address, { ports, server: 'health', pageFor: async (url) => healthPage(ports, url) });
+  return listen(address, { ports, server: 'health', pageFor: healthPages(ports) });
 }
 
 /**
@@ -60,7 +62,7 @@ export async function startHealthServer(address: ListenAddress, ports: HealthPor
  * other user can keep probes from it. Replaces a socket at the path. @throws agent/health-failed when it cannot
  */
 export async function startProbeServer(path: string, ports: HealthPorts): Promise<AsyncDisposable> {
-  const server = createHttpServer({ ports, server: 'probes', pageFor: async (url) => healthPage(ports, url) });
+  const server = createPageServer({ ports, server: 'probes', pageFor: healthPages(ports) });
   const draft = `${path}.${randomBytes(6).toString('hex')}`;
   try {
     server.listen({ path: draft });
@@ -82,8 +84,8 @@ export async function startMetricsServer(
   address: ListenAddress,
   ports: Pick<HealthPorts, 'metrics' | 'log'>,
 ): Promise<HealthServer> {
-  const pageFor = async (url: string): Promise<Page> =>
-    url.split('?')[0] === '/metrics' ? metricsPage(ports.metrics) : NO_PAGE;
+  const metrics = shared(async () => metricsPage(ports.metrics));
+  const pageFor = async (url: string): Promise<Page> => (url.split('?')[0] === '/metrics' ? metrics() : NO_PAGE);
   return listen(address, { ports, server: 'metrics', pageFor });
 }
 
@@ -98,7 +100,7 @@ async function listen(
   { host, port }: ListenAddress,
   served: Served & { readonly server: keyof typeof ADDRESS_VARIABLES },
 ): Promise<HealthServer> {
-  const server = createHttpServer(served);
+  const server = createPageServer(served);
   try {
     server.listen({ host, port });
     await once(server, 'listening');
@@ -112,44 +114,103 @@ async function listen(
   return { port: portOf(server), [Symbol.asyncDispose]: async () => stop(server) };
 }
 
-function createHttpServer(served: Served): Server {
-  const server = createServer(LIMITS, (request, response) => void serve(served, request, response));
+/**
+ * Returns a server that reads one request of a connection, answers it and closes the connection. Any user of the node may send
+ * to it, as many requests in a row as fit: one that reads them all would do nothing else.
+ */
+function createPageServer(served: Served): Server {
   const open = new Set<Socket>();
-  server.on('connection', (socket) => {
+  const server = createServer((socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
     // Whoever holds connections loses the oldest of them, so that the next one is served.
     const [oldest] = open;
     if (open.size > MAX_CONNECTIONS) oldest?.destroy();
+    socket.setTimeout(IDLE_MS).on('timeout', () => socket.destroy());
+    socket.on('error', () => socket.destroy());
+    readHead(socket, (head) => {
+      // A page may take longer.
+      socket.setTimeout(0);
+      void serve(served, head, socket);
+    });
   });
   server.on('listening', () => {
     server.on('error', (cause) => {
       served.ports.log.warning('HTTP server failed', { server: served.server, reason: cause.message });
     });
   });
+  connectionsOf.set(server, open);
   return server;
 }
 
-async function serve(
-  { ports, server, pageFor }: Served,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  const { method, url = '/' } = request;
-  const isReading = method === 'GET' || method === 'HEAD';
-  const found = isReading ? pageFor(url) : Promise.resolve(NO_METHOD);
-  const page = await found.catch((cause: unknown): Page => {
+const connectionsOf = new WeakMap<Server, ReadonlySet<Socket>>();
+
+/** Reads until the end of the first request; what it has read when that is too long, or not one. */
+function readHead(socket: Socket, onHead: (head: string) => void): void {
+  let head = '';
+  const read = (chunk: Buffer): void => {
+    head += chunk.toString('latin1', 0, MAX_HEAD + 1);
+    const end = head.indexOf('\r\n\r\n');
+    if (end === -1 && head.length <= MAX_HEAD) return;
+    socket.off('data', read).pause();
+    onHead(end === -1 ? head : head.slice(0, end));
+  };
+  socket.on('data', read);
+}
+
+async function serve({ ports, server, pageFor }: Served, head: string, socket: Socket): Promise<void> {
+  const [, method, url = '/'] = /^([A-Z]+) (\S+) HTTP\/1\.[01](?:\r\n|$)/.exec(head) ?? [];
+  const page = await pageOf(head, method, async () => pageFor(url)).catch((cause: unknown): Page => {
     const reason = reasonOf(cause);
     ports.log.warning('HTTP request failed', { server, reason });
     return { status: 500, text: `${reason}\n` };
   });
   const { status, text, type = 'text/plain; charset=utf-8' } = page;
-  const headers = { 'content-type': type, 'content-length': Buffer.byteLength(text), 'cache-control': 'no-store' };
-  response.writeHead(status, status === 405 ? { ...headers, allow: 'GET, HEAD' } : headers);
-  response.end(method === 'HEAD' ? undefined : text);
+  const lines = [
+    `HTTP/1.1 ${String(status)} ${STATUS_CODES[status] ?? ''}`,
+    `content-type: ${type}`,
+    `content-length: ${String(Buffer.byteLength(text))}`,
+    'cache-control: no-store',
+    ...(status === 405 ? ['allow: GET, HEAD'] : []),
+    'connection: close',
+  ];
+  if (socket.destroyed) return;
+  socket.setTimeout(IDLE_MS).once('finish', () => socket.destroy());
+  socket.end(`${lines.join('\r\n')}\r\n\r\n${method === 'HEAD' ? '' : text}`);
 }
 
-async function healthPage(ports: HealthPorts, url: string): Promise<Page> {
+async function pageOf(head: string, method: string | undefined, find: () => Promise<Page>): Promise<Page> {
+  if (head.length > MAX_HEAD) return TOO_LONG;
+  if (method === undefined) return NO_REQUEST;
+  return method === 'GET' || method === 'HEAD' ? find() : NO_METHOD;
+}
+
+/** Returns a function that makes something, or returns what was made a moment ago for another who asked. */
+function shared<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  let untilMs = Infinity;
+  return async () => {
+    const beganMs = performance.now();
+    if (made !== undefined && beganMs < untilMs) return made;
+    untilMs = Infinity;
+    const making = make();
+    made = making;
+    const settle = (): void => {
+      const endedMs = performance.now();
+      untilMs = endedMs + Math.min(SHARED_MS, SHARED_FACTOR * (endedMs - beganMs));
+    };
+    making.then(settle, settle);
+    return making;
+  };
+}
+
+function healthPages(ports: HealthPorts): (url: string) => Promise<Page> {
+  const reasons = shared(ports.notReady);
+  const metrics = shared(async () => metricsPage(ports.metrics));
+  return async (url) => healthPage({ ...ports, notReady: reasons }, metrics, url);
+}
+
+async function healthPage(ports: HealthPorts, metrics: () => Promise<Page>, url: string): Promise<Page> {
   const [path = '', query = ''] = url.split('?');
   switch (path) {
     case '/healthz':
@@ -157,7 +218,7 @@ async function healthPage(ports: HealthPorts, url: string): Promise<Page> {
     case '/readyz':
       return readiness(ports, new URLSearchParams(query).get('pod') ?? undefined);
     case '/metrics':
-      return metricsPage(ports.metrics);
+      return metrics();
     default:
       return { status: 404, text: 'there are /healthz, /readyz and /metrics\n' };
   }
@@ -189,6 +250,6 @@ function portOf(server: Server): number {
 async function stop(server: Server): Promise<void> {
   const closed = once(server, 'close');
   server.close();
-  server.closeAllConnections();
+  for (const socket of connectionsOf.get(server) ?? []) socket.destroy();
   await closed;
 }

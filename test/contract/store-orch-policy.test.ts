@@ -83,9 +83,7 @@ it('derives policies, profiles, endpoints and services from the objects of the o
   });
   expect(seen.now.has('Profile ksa.shop.till')).toBe(true);
   const service = seen.now.get('service');
-  expect(service?.kind === 'service' ? service.value?.ports.map(({ address }) => formatAddress(address)) : []).toEqual([
-    '10.0.0.7',
-  ]);
+  expect(service?.kind === 'service' ? service.value?.addresses.map(formatAddress) : []).toEqual(['10.0.0.7']);
   expect(seen.now.get('endpoint')?.value).toMatchObject({ metadata: { labels: { app: 'web' } } });
 
   // A change that policy does not see is none; a label is one.

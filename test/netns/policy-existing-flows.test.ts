@@ -103,7 +103,7 @@ function flood(count: number, round: number): readonly TrackedFlow[] {
 
 /** Makes the kernel drop the packets of the connections, as the agent does. */
 async function end(record: EndedRecord, flows: readonly TrackedFlow[], namespace: string): Promise<void> {
-  const owned = flows.map((flow) => ({ flow, owner: { namespace, pod: flow.original.source } }));
+  const owned = flows.map((flow) => ({ flow, owner: { namespace, cut: flow.original.source } }));
   await host.filter.renew(POLICY_TABLE, record.add(owned, 0), new AbortController().signal);
 }
 

@@ -174,6 +174,8 @@ it('makes a table anew that has objects of another kind, definition or owner, an
       chain foreign { type filter hook forward priority 7; ip saddr vmap @addresses;\n}`,
     'map addresses { type ipv4_addr : inet_service; }',
     'set addresses { type ipv4_addr; flags interval; elements = { 192.0.2.0/24 }; }',
+    'flags dormant;',
+    `flags dormant;\n${wanted.slice(wanted.indexOf('{') + 1, wanted.lastIndexOf('}'))}`,
     'set addresses { type ipv4_addr; } \nchain foreign { ip saddr @addresses drop;\n}',
   ]) {
     await netns.exec('nft', 'flush', 'ruleset');

@@ -21,6 +21,8 @@ export interface TestPod {
   /** `Running` unless given. */
   readonly phase?: 'Succeeded' | 'Failed';
   readonly isTerminating?: boolean;
+  /** Its service account. */
+  readonly account?: string;
 }
 
 export interface TestPolicy {
@@ -83,7 +85,11 @@ function podObject(pod: TestPod): KubernetesObject {
   const terminating = pod.isTerminating === true ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {};
   return {
     metadata: { name, namespace, labels: { pod: name, ...labels }, ...terminating },
-    spec: { nodeName: interfaceName === undefined ? 'node-2' : NODE, containers: [{ name: 'c', ports }] },
+    spec: {
+      nodeName: interfaceName === undefined ? 'node-2' : NODE,
+      ...(pod.account === undefined ? {} : { serviceAccountName: pod.account }),
+      containers: [{ name: 'c', ports }],
+    },
     status: { phase, podIPs: addresses.map((ip) => ({ ip })) },
   };
 }

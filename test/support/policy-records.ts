@@ -149,7 +149,7 @@ const service = fc
     isGone: fc.boolean(),
   })
   .map(({ key, name, address, hasPort, isGone }): PolicyChange => {
-    const ports = hasPort ? [{ address, protocol: 6, port: 80 }] : [];
+    const ports = hasPort ? [{ protocol: 6, port: 80 }] : [];
     return { kind: 'service', key, value: isGone ? undefined : { namespace: 'x', name, addresses: [address], ports } };
   });
 

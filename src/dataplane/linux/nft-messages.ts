@@ -8,6 +8,7 @@ import {
   NFGENMSG_BYTES,
   NFT_MSG,
   NFTA_TABLE,
+  NFT_TABLE_F_DORMANT,
   NFT_TABLE_F_OWNER,
   NFTA_CHAIN,
   NFTA_HOOK,
@@ -59,6 +60,11 @@ export function batchMark(mark: 'begin' | 'end'): Message {
 /** Adds a table; the kernel refuses it when there is one of the name. */
 export function addTable(name: string): Message {
   return message('NEWTABLE', NLM_F_CREATE | NLM_F_EXCL, [textAttribute(NFTA_TABLE.NAME, name)]);
+}
+
+/** Puts the hooks of a dormant table in force. */
+export function wakeTable(name: string): Message {
+  return message('NEWTABLE', 0, [textAttribute(NFTA_TABLE.NAME, name), be32Attribute(NFTA_TABLE.FLAGS, 0)]);
 }
 
 /** Adds a table that the kernel removes when the socket that sends this is closed. */
@@ -206,6 +212,10 @@ function elementAttributes(table: string, set: string, { id, elements }: Element
 
 export function getTable(name: string): Message {
   return message('GETTABLE', NLM_F_ACK, [textAttribute(NFTA_TABLE.NAME, name)]);
+}
+
+export function isDormant(table: Buffer): boolean {
+  return (be32Of(attributesOf(table).get(NFTA_TABLE.FLAGS)) & NFT_TABLE_F_DORMANT) !== 0;
 }
 
 /** Lists the objects of that kind of all tables. */

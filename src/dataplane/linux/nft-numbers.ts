@@ -35,6 +35,8 @@ export const NFT_MSG = {
 } as const;
 
 export const NFTA_TABLE = { NAME: 1, FLAGS: 2 } as const;
+/** The hooks of its chains are not in force. */
+export const NFT_TABLE_F_DORMANT = 0x1;
 /** The table is removed with the socket that made it. */
 export const NFT_TABLE_F_OWNER = 0x2;
 export const NFTA_CHAIN = { TABLE: 1, NAME: 3, HOOK: 4, POLICY: 5, TYPE: 7 } as const;

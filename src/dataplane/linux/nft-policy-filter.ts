@@ -29,6 +29,7 @@ import {
   dumpSets,
   getElements,
   getTable,
+  isDormant,
   type ListedSet,
   listedAttributes,
   listedElements,
@@ -283,12 +284,14 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
 
   /** Returns undefined when there is no table. Reads elements of desired sets only: others are deleted as a whole. */
   async #read(desired: FilterTable, signal: AbortSignal): Promise<ActualTable | undefined> {
-    if (!(await this.has(desired.name, signal))) return undefined;
+    signal.throwIfAborted();
+    const [found] = await this.#socket.list(`look for the nftables table "${desired.name}"`, getTable(desired.name));
+    if (found === undefined) return undefined;
     const chains = await this.#readChains(desired.name);
     const sets = new Map<string, ActualSet>();
     for (const { name, shape } of await this.#listSets(desired.name))
       sets.set(name, await this.#readSet(desired, name, shape));
-    return { chains, sets };
+    return { chains, sets, isDormant: isDormant(found) };
   }
 
   async #listSets(table: string): Promise<readonly ListedSet[]> {

@@ -1,3 +1,4 @@
+import { slicesByWeight } from '../../base/slices.ts';
 import type { FilterChain, FilterChange, FilterSet, FilterTable, TableRule } from '../policy-filter.ts';
 import { digestOfRules } from '../rule-digest.ts';
 import type { Message } from './netlink.ts';
@@ -16,12 +17,15 @@ import {
   flushChain,
   hookText,
   setShape,
+  wakeTable,
 } from './nft-messages.ts';
 
 /** Chains and sets that the kernel has of a table. */
 export interface ActualTable {
   readonly chains: ReadonlyMap<string, ActualChain>;
   readonly sets: ReadonlyMap<string, ActualSet>;
+  /** Another program has put its hooks out of force. */
+  readonly isDormant?: boolean;
 }
 
 export interface ActualChain {
@@ -55,7 +59,11 @@ export function planPolicyBatch(desired: FilterTable, actual: ActualTable | unde
   // No other program has a reason for that; a chain or set cannot change its kind.
   if (!hasDesiredKinds(desired, actual))
     return planFrom(desired, NO_TABLE, [deleteTable(desired.name), addTable(desired.name)]);
-  return planFrom(desired, actual, []);
+  return planFrom(desired, actual, wakingOf(desired, actual));
+}
+
+function wakingOf({ name }: FilterTable, { isDormant }: ActualTable): readonly Message[] {
+  return isDormant === true ? [wakeTable(name)] : [];
 }
 
 function hasDesiredKinds(desired: FilterTable, actual: ActualTable): boolean {
@@ -90,7 +98,7 @@ function planFrom(desired: FilterTable, actual: ActualTable, first: readonly Mes
     messages,
     ruleOf: rules.ruleOf,
     change: {
-      chains: rules.chains + old.chains.length,
+      chains: rules.chains + old.chains.length + (actual.isDormant === true ? 1 : 0),
       sets: newSets.length + old.sets.length,
       elements: elements.count,
     },
@@ -136,6 +144,12 @@ export interface PolicyPart extends PolicyBatch {
 
 /** A larger difference is written in parts. */
 const MOST_AT_ONCE = 20_000;
+/** Rules of chains without an owner in one part. Other work of the process runs between two parts. */
+const RULES_AT_ONCE = 5000;
+const CHAINS_AT_ONCE = {
+  most: RULES_AT_ONCE,
+  weightOf: ([, { rules }]: readonly [string, FilterChain]): number => rules.length,
+};
 const NO_CHANGE: FilterChange = { chains: 0, sets: 0, elements: 0 };
 
 /**
@@ -160,7 +174,7 @@ export function canBeParted(desired: FilterTable, actual: ActualTable | undefine
 
 /**
  * Plans the same change in several transactions, encoded one by one: new chains and sets, which nothing leads to, an owner at a
- * time; then, in one, everything that packets meet; then what they no longer meet.
+ * time, and those of none in pieces; then, in one, everything that packets meet; then what they no longer meet.
  */
 export function* planPolicyParts(desired: FilterTable, actual: ActualTable = NO_TABLE): Generator<PolicyPart> {
   const { name: table, owners = new Map<string, string>() } = desired;
@@ -170,7 +184,7 @@ export function* planPolicyParts(desired: FilterTable, actual: ActualTable = NO_
   yield {
     owner: undefined,
     messages: [
-      ...(actual === NO_TABLE ? [addTable(table)] : []),
+      ...(actual === NO_TABLE ? [addTable(table)] : wakingOf(desired, actual)),
       ...newSets.map(([name, set]) => addSet(table, name, set)),
       ...apart.map(([name, { hook }]) => addChain(table, name, hook)),
     ],
@@ -179,11 +193,18 @@ export function* planPolicyParts(desired: FilterTable, actual: ActualTable = NO_
   };
   const ownerOf = ([name]: readonly [string, unknown]): string | undefined => owners.get(name);
   const [chainsOf, setsOf] = [Map.groupBy(apart, ownerOf), Map.groupBy(setsApart, ownerOf)];
-  for (const owner of new Set([...chainsOf.keys(), ...setsOf.keys()])) {
-    const filled = planSets(desired, actual, setsOf.get(owner) ?? []);
-    const { messages, ruleOf, chains } = planRules(desired, actual, chainsOf.get(owner) ?? []);
+  const partOf = (owner: string | undefined, ownSets: typeof newSets, ownChains: typeof newChains): PolicyPart => {
+    const filled = planSets(desired, actual, ownSets);
+    const { messages, ruleOf, chains } = planRules(desired, actual, ownChains);
     const change = { ...NO_CHANGE, chains, elements: filled.count };
-    yield { owner, messages: [...filled.points, ...messages], ruleOf, change };
+    return { owner, messages: [...filled.points, ...messages], ruleOf, change };
+  };
+  for (const owner of new Set([...chainsOf.keys(), ...setsOf.keys()])) {
+    const ownChains = chainsOf.get(owner) ?? [];
+    const pieces = owner === undefined ? slicesByWeight(ownChains, CHAINS_AT_ONCE) : [ownChains];
+    const [first = [], ...others] = pieces;
+    yield partOf(owner, setsOf.get(owner) ?? [], first);
+    for (const piece of others) yield partOf(owner, [], piece);
   }
   const isApart = new Set([...apart, ...setsApart].map(([name]) => name));
   const isLeft = ([name]: readonly [string, unknown]): boolean => !isApart.has(name);

@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { ENDPOINT_SLICES } from '../../kube/paths.ts';
 import { fromEndpointSlice } from '../../model/from-kubernetes/endpoint-slice.ts';
+import { servicePorts } from '../../model/service-endpoints.ts';
 import { formatAddress } from '../../net/address.ts';
 
 /** Control planes rarely change, and every node asks. */
@@ -30,12 +31,13 @@ export class ApiServers {
     const slices = await this.#api.list(collection, selector, limit).catch(() => undefined);
     this.#nextMs = this.#clock.monotonic() + (slices === undefined ? RETRIED_MS : LISTED_MS);
     if (slices === undefined) return this.#origins;
-    this.#origins = slices.flatMap((slice) =>
-      (fromEndpointSlice(slice).value?.ports ?? []).map(({ address, port }) => {
+    this.#origins = slices.flatMap((slice) => {
+      const { value } = fromEndpointSlice(slice);
+      return (value === undefined ? [] : servicePorts(value)).map(({ address, port }) => {
         const text = formatAddress(address);
         return `https://${address.family === 6 ? `[${text}]` : text}:${String(port)}`;
-      }),
-    );
+      });
+    });
     return this.#origins;
   }
 }

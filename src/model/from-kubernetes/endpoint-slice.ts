@@ -34,9 +34,7 @@ export function fromEndpointSlice(object: KubernetesObject): Converted<ServiceEn
     addresses.flatMap((text) => tryParseAddress(text) ?? []),
   );
   const ports = read.output.ports.flatMap(({ protocol, port }) =>
-    port === undefined || port === null
-      ? []
-      : addresses.map((address) => ({ address, protocol: protocolNumber(protocol), port })),
+    port === undefined || port === null ? [] : [{ protocol: protocolNumber(protocol), port }],
   );
   return { value: { namespace, name, addresses, ports }, problems: [] };
 }

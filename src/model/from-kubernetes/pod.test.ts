@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { formatAddress } from '../../net/address.ts';
+import { servicePorts } from '../service-endpoints.ts';
 import { fromEndpointSlice } from './endpoint-slice.ts';
 import type { KubernetesObject } from './kubernetes-object.ts';
 import { fromPod } from './pod.ts';
@@ -148,7 +149,7 @@ describe('the endpoints of an EndpointSlice', () => {
       ],
       ports: [{ port: 80 }, { protocol: 'UDP', port: 53 }, { protocol: 'TCP' }],
     });
-    const shown = value?.ports.map(
+    const shown = servicePorts(value!).map(
       (each) => `${formatAddress(each.address)} ${String(each.protocol)} ${String(each.port)}`,
     );
     expect([value?.namespace, value?.name]).toEqual(['shop', 'web']);
@@ -159,6 +160,13 @@ describe('the endpoints of an EndpointSlice', () => {
   it('have their addresses when the service has no ports', () => {
     const { value } = fromEndpointSlice({ metadata, endpoints: [{ addresses: ['10.0.0.1'] }], ports: null });
     expect([value?.addresses.map(formatAddress), value?.ports]).toEqual([['10.0.0.1'], []]);
+  });
+
+  it('take no more room than the slice, however many addresses and ports it has', () => {
+    const addresses = Array.from({ length: 1000 }, (_, index) => `10.0.${String(index >> 8)}.${String(index & 255)}`);
+    const ports = Array.from({ length: 20_000 }, (_, index) => ({ port: index + 1 }));
+    const { value } = fromEndpointSlice({ metadata, endpoints: [{ addresses }], ports });
+    expect([value?.addresses.length, value?.ports.length]).toEqual([1000, 20_000]);
   });
 
   it('are missing for a slice without a service', () => {

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { type Address, tryParseAddress } from '../../net/address.ts';
 import { formatCidr, hostCidr, tryReadCidr } from '../../net/cidr.ts';
 import { MIRROR_ANNOTATION } from '../annotation-keys.ts';
-import type { PodPort } from '../pod.ts';
+import { countedPorts, type PodPort } from '../pod.ts';
 import {
   NAMESPACE_LABEL,
   namespaceProfile,
@@ -64,7 +64,12 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
     if (address === undefined) problems.push(`Pod ${namespace}/${name}: "${text}" is no address`);
     return address === undefined ? [] : [address];
   });
-  const ports = portsOf(spec);
+  const declared = portsOf(spec);
+  const ports = countedPorts(declared);
+  if (declared.length > ports.length)
+    problems.push(
+      `Pod ${namespace}/${name} has more ports with a name or a port of the host than count for rules: they know the first ones`,
+    );
   const value: WorkloadEndpoint = {
     apiVersion: API_VERSION,
     kind: 'WorkloadEndpoint',

@@ -43,7 +43,7 @@ const PRESENT = [
       namespace: 'default',
       name: 'kubernetes',
       addresses: [parseAddress('192.0.2.10')],
-      ports: [{ address: parseAddress('192.0.2.10'), protocol: 6, port: 6443 }],
+      ports: [{ protocol: 6, port: 6443 }],
     },
   },
 ] as const;

@@ -3,7 +3,8 @@ import { FAMILIES, type Family } from '../../net/address.ts';
 import { type Cidr, outermostCidrs } from '../../net/cidr.ts';
 import { disjointRanges } from '../port-ranges.ts';
 import type { IcmpMatch, PeerMatch, PolicyRule, PortMatch, PortRange } from '../resolved-policy.ts';
-import { PORT_PROTOCOLS, type RuleSets, type SetContent } from './rule-sets.ts';
+import { namedPorts, PORT_PROTOCOLS, type SetContent } from '../set-content.ts';
+import type { RuleSets } from './rule-sets.ts';
 
 const SIDES: readonly PacketSide[] = ['source', 'destination'];
 const ICMP_PROTOCOLS: readonly number[] = [1, 58];
@@ -117,10 +118,10 @@ class MatchRenderer {
     if (peer.ports !== undefined && peer.ports.names.length > 0)
       conditions.push([
         ...rangesMatch(side, peer.ports),
-        ...this.#names(peer.ports.names, side, family).map((match) => [match]),
+        ...this.#names(peer.ports, side, family).map((match) => [match]),
       ]);
     if (kind === 'ports' && peer.notPorts !== undefined && peer.notPorts.names.length > 0) {
-      const inside = this.#names(peer.notPorts.names, side, family);
+      const inside = this.#names(peer.notPorts, side, family);
       conditions.push([inside.map((match) => ({ ...match, isNegated: true }))]);
     }
     return conditions;
@@ -133,12 +134,8 @@ class MatchRenderer {
     return [looked.map((match) => (isNegated ? { ...match, isNegated } : match))];
   }
 
-  #names(names: readonly string[], side: PacketSide, family: Family): readonly LookUpMatch[] {
-    const { protocol } = this.#rule;
-    const protocols = protocol === undefined ? PORT_PROTOCOLS : [protocol];
-    return names.flatMap((name) =>
-      protocols.flatMap((one) => this.#lookUps({ kind: 'named port', name, protocol: one }, side, family)),
-    );
+  #names(match: PortMatch, side: PacketSide, family: Family): readonly LookUpMatch[] {
+    return namedPorts(match, this.#rule.protocol).flatMap((content) => this.#lookUps(content, side, family));
   }
 
   /** Returns a match for each set of the content. */

@@ -7,7 +7,8 @@ import { denyRules, reportingRules, reportOf } from './base-chains.ts';
 import type { RuleOrigin } from './policy-ruleset.ts';
 import { renderMatches } from './render-matches.ts';
 import { idOfOrigin } from './rule-ids.ts';
-import type { RuleSets, SetContent } from './rule-sets.ts';
+import type { SetContent } from '../set-content.ts';
+import type { RuleSets } from './rule-sets.ts';
 
 /** A chain named after its rules, and what it refers to. Equal chains are one. */
 export interface RenderedChain {

@@ -5,24 +5,7 @@ import { type Address, FAMILIES, type Family, bitsOf, formatAddress } from '../.
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { MemberChange, PolicyView, TouchedPolicy } from '../policy-view.ts';
 import { MemberSet } from '../member-set.ts';
-import type { PeerSelector } from '../resolved-policy.ts';
-
-/** Content of a set. Each exists for both families. */
-export type SetContent =
-  | { readonly kind: 'members'; readonly selector: PeerSelector }
-  /** CIDRs with the tunnel addresses of the nodes in them; no set where there are none. */
-  | { readonly kind: 'nets'; readonly nets: readonly Cidr[] }
-  | { readonly kind: 'named port'; readonly name: string; readonly protocol: number }
-  | {
-      readonly kind: 'service';
-      readonly namespace: string;
-      readonly name: string;
-      /** Addresses alone, or each with its protocol and port. */
-      readonly holds: 'addresses' | 'ports';
-    };
-
-/** Protocols with ports: TCP, UDP, SCTP, UDP-Lite. */
-export const PORT_PROTOCOLS: readonly number[] = [6, 17, 132, 136];
+import { keyOfContent, type SetContent } from '../set-content.ts';
 
 /** Sets of one content by their name in the table. */
 type NamedSets = ReadonlyMap<string, FilterSet>;
@@ -48,8 +31,14 @@ export class RuleSets {
   update(view: PolicyView, touched: TouchedPolicy): boolean {
     this.#view = view;
     let isReshaped = false;
-    for (const kept of this.#kept.values()) {
-      const sets = this.#changed(kept, touched);
+    for (const [key, kept] of this.#kept) {
+      const { content } = kept;
+      if (content.kind !== 'members' && content.kind !== 'nets') {
+        // Read again when a rule still looks it up: users decide how large it is.
+        if (isTouched(content, touched)) this.#kept.delete(key);
+        continue;
+      }
+      const sets = this.#changed(content, kept.sets, touched);
       if (sets === undefined) continue;
       isReshaped ||= sets.size !== kept.sets.size || [...sets.keys()].some((name) => !kept.sets.has(name));
       kept.sets = sets;
@@ -82,21 +71,10 @@ export class RuleSets {
   }
 
   /** Returns the new sets of the content when the change affects them. */
-  #changed({ content, sets }: KeptSets, touched: TouchedPolicy): NamedSets | undefined {
-    switch (content.kind) {
-      case 'members': {
-        const change = touched.selectors.get(content.selector.id);
-        return change === undefined ? undefined : membersAfter(content, sets, change);
-      }
-      case 'nets':
-        return touched.nodes.size > 0 ? this.#read(content) : undefined;
-      case 'named port':
-        return touched.namedPorts.has(`${String(content.protocol)} ${content.name}`) ? this.#read(content) : undefined;
-      case 'service':
-        return touched.services.has(`${content.namespace}/${content.name}`) ? this.#read(content) : undefined;
-      default:
-        return never(content);
-    }
+  #changed(content: ReshapingContent, before: NamedSets, { selectors, nodes }: TouchedPolicy): NamedSets | undefined {
+    if (content.kind === 'nets') return nodes.size > 0 ? this.#read(content) : undefined;
+    const change = selectors.get(content.selector.id);
+    return change === undefined ? undefined : membersAfter(content, before, change);
   }
 
   #read(content: SetContent): NamedSets {
@@ -127,6 +105,15 @@ export class RuleSets {
         return never(content);
     }
   }
+}
+
+/** Contents whose sets come and go with what is in them. */
+type ReshapingContent = Extract<SetContent, { readonly kind: 'members' | 'nets' }>;
+
+function isTouched(content: Exclude<SetContent, ReshapingContent>, touched: TouchedPolicy): boolean {
+  return content.kind === 'named port'
+    ? touched.namedPorts.has(`${String(content.protocol)} ${content.name}`)
+    : touched.services.has(`${content.namespace}/${content.name}`);
 }
 
 function membersAfter(content: SetContent, before: NamedSets, change: MemberChange): NamedSets {
@@ -205,19 +192,4 @@ function serviceSets(content: SetContent, ports: readonly PortAt[]): NamedSets {
 
 function setNameOf(content: SetContent, kind: FilterSet['kind'], family: Family): string {
   return `${kind}-${digestOfText(keyOfContent(content))}-v${String(family)}`;
-}
-
-export function keyOfContent(content: SetContent): string {
-  switch (content.kind) {
-    case 'members':
-      return `members ${content.selector.id}`;
-    case 'nets':
-      return `nets ${content.nets.map(formatCidr).join(' ')}`;
-    case 'named port':
-      return `port ${String(content.protocol)} ${content.name}`;
-    case 'service':
-      return `service ${content.namespace}/${content.name} ${content.holds}`;
-    default:
-      return never(content);
-  }
 }

@@ -1,4 +1,6 @@
 import type { FilterChain, FilterSet } from '../../dataplane/policy-filter.ts';
+import { reachedPolicies } from '../closed-rules.ts';
+import { keyOfContent, type SetContent } from '../set-content.ts';
 import { hasDefault, type PacketPath, policiesOn } from '../packet-path.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
 import type {
@@ -31,7 +33,7 @@ import {
 } from './render-rules.ts';
 import { idOfOrigin } from './rule-ids.ts';
 import { chainsWithoutLogs, withoutLogs } from './without-logs.ts';
-import { RuleSets, type SetContent, keyOfContent } from './rule-sets.ts';
+import { RuleSets } from './rule-sets.ts';
 
 const BASE_RULES = BASE_ORIGINS.map((origin) => [idOfOrigin(origin), origin] as const);
 const DIRECTIONS: readonly PolicyDirection[] = ['egress', 'ingress'];
@@ -149,7 +151,7 @@ export class RulesetCompiler {
   #renderTiers(view: PolicyView, end: RenderedEnd): RenderedChain {
     let next: RenderedChain | undefined;
     for (const tier of view.tiers.toReversed()) {
-      const policies = policiesOn(view, { ...end, tier });
+      const policies = reachedPolicies(policiesOn(view, { ...end, tier }), end.direction);
       if (policies.length === 0) continue;
       next ??= this.#renderLast(view, end);
       next = this.#renderTier(policies, { tier, end, next });

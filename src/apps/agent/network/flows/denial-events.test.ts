@@ -66,6 +66,14 @@ it('is written in one namespace however many connections are denied in others', 
   expect(world.written.at(-1)).toMatch(/^shop\/db: Denied /);
 });
 
+it('is written about peers of one namespace however many of its pods another namespace tries', async () => {
+  const world = new World();
+  for (let pod = 0; pod < 1000; pod += 1)
+    await world.deny({ destination: { address: '10.0.0.2', pod: `shop/p${String(pod)}` } });
+  await world.deny({ source: { address: '10.0.0.9', pod: 'shop/web' } });
+  expect(world.written.at(-1)).toMatch(/^shop\/db: Denied TCP port 5432 from shop\/web /);
+});
+
 it('is written about a pod and a rule again after five minutes, also when the namespace was forgotten', async () => {
   const world = new World();
   await world.deny();

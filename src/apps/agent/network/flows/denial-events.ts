@@ -7,7 +7,10 @@ import type { ObservedFlow } from './flow-record.ts';
 
 /** At most one event about a pod and a rule in this time. */
 const REPEAT_MS = 300_000;
-/** Events of a namespace: so many at once, and then one per period. A flood in one namespace delays no event of another. */
+/**
+ * Events of a namespace about peers of another: so many at once, and then one per period. Neither a flood in another namespace nor
+ * one that comes from another delays an event.
+ */
 const BURST = 20;
 const PERIOD_MS = 5000;
 const TIMEOUT_MS = 10_000;
@@ -36,7 +39,12 @@ interface Denial {
 interface Ration {
   /** When an event was written last, by pod and rule, the oldest first: no more than the rate allows in `REPEAT_MS`. */
   readonly written: Map<string, number>;
-  tokens: number;
+  /** By namespace of the peer; empty for one that is no pod. */
+  readonly tokens: Map<string, Tokens>;
+}
+
+interface Tokens {
+  count: number;
   refilledMs: number;
 }
 
@@ -59,7 +67,8 @@ export class DenialEvents {
     const { pod } = direction === 'egress' ? flow.source : flow.destination;
     if (pod === undefined) return;
     const [namespace = '', name = ''] = pod.split('/');
-    if (!this.#isDue(namespace, `${name} ${id}`)) return;
+    const [from = ''] = peerOf(flow, { direction }).pod?.split('/') ?? [];
+    if (!this.#isDue({ namespace, from, key: `${name} ${id}` })) return;
     const message = `${messageOf(flow, { pod, namespace, direction })}: ${reason()}${hintOf(flow, { pod, namespace, direction })}`;
     try {
       await warn({ namespace, name }, message, AbortSignal.timeout(TIMEOUT_MS));
@@ -71,18 +80,28 @@ export class DenialEvents {
     }
   }
 
-  #isDue(namespace: string, key: string): boolean {
+  #isDue({
+    namespace,
+    from,
+    key,
+  }: {
+    readonly namespace: string;
+    readonly from: string;
+    readonly key: string;
+  }): boolean {
     const nowMs = this.#ports.clock.monotonic();
     this.#sweep(nowMs);
-    const ration = this.#rations.get(namespace) ?? { written: new Map(), tokens: BURST, refilledMs: nowMs };
+    const ration = this.#rations.get(namespace) ?? { written: new Map(), tokens: new Map() };
     this.#rations.set(namespace, ration);
     const lastMs = ration.written.get(key);
     if (lastMs !== undefined && nowMs - lastMs < REPEAT_MS) return false;
-    const refill = Math.floor((nowMs - ration.refilledMs) / PERIOD_MS);
-    ration.tokens = Math.min(BURST, ration.tokens + refill);
-    ration.refilledMs += refill * PERIOD_MS;
-    if (ration.tokens === 0) return false;
-    ration.tokens -= 1;
+    const tokens = ration.tokens.get(from) ?? { count: BURST, refilledMs: nowMs };
+    const refill = Math.floor((nowMs - tokens.refilledMs) / PERIOD_MS);
+    tokens.count = Math.min(BURST, tokens.count + refill);
+    tokens.refilledMs += refill * PERIOD_MS;
+    ration.tokens.set(from, tokens);
+    if (tokens.count === 0) return false;
+    tokens.count -= 1;
     ration.written.delete(key);
     ration.written.set(key, nowMs);
     return true;
@@ -129,6 +148,6 @@ function shownPeer(flow: ObservedFlow, own: OwnPod): string {
   return pod?.startsWith(`${own.namespace}/`) === true ? pod : address;
 }
 
-function peerOf(flow: ObservedFlow, { direction }: OwnPod): ObservedFlow['source'] {
+function peerOf(flow: ObservedFlow, { direction }: Pick<OwnPod, 'direction'>): ObservedFlow['source'] {
   return direction === 'egress' ? flow.destination : flow.source;
 }

@@ -92,3 +92,21 @@ it('cuts the flow of a pod, which stays cut, while another namespace ends more f
   expect(ended.length).toBeLessThan(20_000);
   expect([...(tables.get(POLICY_TABLE)?.sets.get('cut-v4')?.elements.keys() ?? [])]).toEqual([DEV]);
 });
+
+it('cuts off the peer of a host endpoint whose flow made room for those of another peer', async () => {
+  const spec = { node: NODE, interfaceName: 'eth0', expectedIPs: ['10.9.0.1', '10.9.1.1'] };
+  const own = { apiVersion: 'netplug.io/v3', kind: 'HostEndpoint', metadata: { name: 'own' }, spec } as const;
+  cluster.put(own);
+  const tables = new Map<string, FilterTable>();
+  const filter = new MemoryPolicyFilter(tables);
+  await filter.apply(
+    { name: POLICY_TABLE, chains: new Map(), sets: endedSets() },
+    { signal: new AbortController().signal },
+  );
+  const tracked = new Tracked();
+  tracked.flows = [flowOf('192.0.2.7', 0), ...Array.from({ length: FLOOD }, (_, index) => flowOf('192.0.2.8', index))];
+  await examined(filter, tracked);
+  cluster.remove(own);
+  const cut = [...(tables.get(POLICY_TABLE)?.sets.get('cut-v4')?.elements.keys() ?? [])];
+  expect(cut.toSorted()).toEqual(['192.0.2.7', '192.0.2.8']);
+});

@@ -137,12 +137,18 @@ export class DeniedFlows {
     return this.#ownerOfEnds([source, destination]);
   }
 
-  /** Returns the first end that is a pod of the node. */
+  /** Returns the first end that is a pod of the node; else the peer of a host endpoint of the node. */
   #ownerOfEnds(ends: readonly Address[]): FlowOwner {
     for (const address of ends)
       for (const { kind, node, namespace } of this.#view.endpointsAt(address))
-        if (kind === 'workload' && node === this.#node && namespace !== undefined) return { namespace, pod: address };
-    return { namespace: '', pod: undefined };
+        if (kind === 'workload' && node === this.#node && namespace !== undefined) return { namespace, cut: address };
+    return { namespace: '', cut: this.#peerOfHost(ends) };
+  }
+
+  #peerOfHost(ends: readonly Address[]): Address | undefined {
+    const isOfHost = (address: Address): boolean =>
+      this.#view.endpointsAt(address).some(({ kind, node }) => kind === 'host' && node === this.#node);
+    return ends.some(isOfHost) ? ends.find((address) => !isOfHost(address)) : undefined;
   }
 }
 

@@ -19,7 +19,7 @@ function flowOf(pod: string, port: number, more: Partial<TrackedFlow> = {}): Tra
 }
 
 function ownedBy(namespace: string, pod: string, ports: readonly number[]): Parameters<EndedRecord['add']>[0] {
-  return ports.map((port) => ({ flow: flowOf(pod, port), owner: { namespace, pod: parseAddress(pod) } }));
+  return ports.map((port) => ({ flow: flowOf(pod, port), owner: { namespace, cut: parseAddress(pod) } }));
 }
 
 /** Returns source ports of the flows whose packets the kernel drops, and the pods that are cut, after all changes. */
@@ -79,7 +79,7 @@ it('takes room from the namespaces with the most flows when many have their shar
 
 it('needs a TCP connection that was not established for half an hour only, and does not remove what expires', () => {
   const [kernel, record] = [new Kernel(), new EndedRecord({ ofNamespace: 4, all: 100 })];
-  const owner: FlowOwner = { namespace: 'dev', pod: parseAddress('10.0.0.2') };
+  const owner: FlowOwner = { namespace: 'dev', cut: parseAddress('10.0.0.2') };
   kernel.take(record.add([{ flow: flowOf('10.0.0.2', 1, { isUnsettled: true }), owner }], 0));
   kernel.take(record.add([{ flow: flowOf('10.0.0.2', 2), owner }], 0));
   const times = [...(kernel.elements.get('ended-v4') ?? [])].map(([text, ms]) => [text.split(' ')[2], ms]);
@@ -102,7 +102,7 @@ it('goes on with what an earlier process has ended', () => {
   kernel.take(first.add(ownedBy('dev', '10.0.0.2', ports(25)), 0));
   second.load(kernel.elements, 0, (ends) => {
     const isShop = ends.some(({ value }) => value === parseAddress('10.0.0.1').value);
-    return { namespace: isShop ? 'shop' : 'dev', pod: parseAddress('10.0.0.2') };
+    return { namespace: isShop ? 'shop' : 'dev', cut: parseAddress('10.0.0.2') };
   });
   kernel.take(second.add(ownedBy('dev', '10.0.0.2', [99]), 0));
   expect(kernel.ports('10.0.0.1')).toEqual([1]);
@@ -114,6 +114,6 @@ it('goes on with what an earlier process has ended', () => {
 it('has nothing for protocols whose packets do not show that they begin no connection', () => {
   const udp = flowOf('10.0.0.1', 1);
   const flow = { ...udp, original: { ...udp.original, protocol: 17 } };
-  const { added } = new EndedRecord().add([{ flow, owner: { namespace: 'shop', pod: undefined } }], 0);
+  const { added } = new EndedRecord().add([{ flow, owner: { namespace: 'shop', cut: undefined } }], 0);
   expect(added.size).toBe(0);
 });

@@ -10,12 +10,12 @@ const UNSETTLED_MS = 1_800_000;
 /** What expires earlier is left to expire: the kernel refuses to remove what has expired. */
 const EXPIRING_MS = 60_000;
 
-/** The pod of the node that has a flow. */
+/** Who has a flow, and what is cut off when it makes room. */
 export interface FlowOwner {
   /** Empty for a flow of the node itself. */
   readonly namespace: string;
-  /** Undefined for a flow of the node itself. */
-  readonly pod: Address | undefined;
+  /** The pod of the node, or the peer of the node itself; undefined when it is not known which end that is. */
+  readonly cut: Address | undefined;
 }
 
 /** In elements of the sets. */
@@ -42,7 +42,7 @@ interface Group {
 
 /**
  * The ended flows whose packets the kernel drops. A namespace with too many loses its oldest, and then the kernel drops every TCP
- * packet of their pods of which it knows no beginning: no flow goes on because there are others.
+ * packet of their pods, or of the peers of a host endpoint, of which it knows no beginning: no flow goes on because there are others.
  */
 export class EndedRecord {
   readonly #limits: EndedLimits;
@@ -84,9 +84,9 @@ export class EndedRecord {
         if (added.get(endedSetName(family))?.delete(text) === true || untilMs - nowMs < EXPIRING_MS) continue;
         inside(removed, endedSetName(family), () => new Set<string>()).add(text);
       }
-      if (owner.pod === undefined) continue;
-      const cut = inside(added, cutSetName(owner.pod.family), () => new Map<string, number>());
-      const text = formatAddress(owner.pod);
+      if (owner.cut === undefined) continue;
+      const cut = inside(added, cutSetName(owner.cut.family), () => new Map<string, number>());
+      const text = formatAddress(owner.cut);
       cut.set(text, Math.max(cut.get(text) ?? 0, untilMs - nowMs));
     }
     return { removed, added };

@@ -1,0 +1,66 @@
+import { never } from '../base/errors.ts';
+import { type Cidr, formatCidr } from '../net/cidr.ts';
+import type { PeerMatch, PeerSelector, PolicyRule, PortMatch } from './resolved-policy.ts';
+
+/** Content of a set. Each exists for both families. */
+export type SetContent =
+  | { readonly kind: 'members'; readonly selector: PeerSelector }
+  /** CIDRs with the tunnel addresses of the nodes in them; no set where there are none. */
+  | { readonly kind: 'nets'; readonly nets: readonly Cidr[] }
+  | { readonly kind: 'named port'; readonly name: string; readonly protocol: number }
+  | {
+      readonly kind: 'service';
+      readonly namespace: string;
+      readonly name: string;
+      /** Addresses alone, or each with its protocol and port. */
+      readonly holds: 'addresses' | 'ports';
+    };
+
+/** Protocols with ports: TCP, UDP, SCTP, UDP-Lite. */
+export const PORT_PROTOCOLS: readonly number[] = [6, 17, 132, 136];
+
+export function keyOfContent(content: SetContent): string {
+  switch (content.kind) {
+    case 'members':
+      return `members ${content.selector.id}`;
+    case 'nets':
+      return `nets ${content.nets.map(formatCidr).join(' ')}`;
+    case 'named port':
+      return `port ${String(content.protocol)} ${content.name}`;
+    case 'service':
+      return `service ${content.namespace}/${content.name} ${content.holds}`;
+    default:
+      return never(content);
+  }
+}
+
+/** Returns the contents of the sets that the rules look up. */
+export function contentsOf(rules: readonly PolicyRule[]): readonly SetContent[] {
+  return rules.flatMap(({ protocol, source, destination }) => [
+    ...contentsAt(source, 'addresses', protocol),
+    ...contentsAt(destination, 'ports', protocol),
+  ]);
+}
+
+function contentsAt(
+  { nets, notNets, selector, notSelector, service, ports, notPorts }: PeerMatch,
+  holds: 'addresses' | 'ports',
+  protocol: number | undefined,
+): readonly SetContent[] {
+  const selectors = [selector, notSelector].filter((each) => each !== undefined);
+  const lists = [nets, notNets].filter((each) => each !== undefined);
+  return [
+    ...lists.map((each): SetContent => ({ kind: 'nets', nets: each })),
+    ...selectors.map((each): SetContent => ({ kind: 'members', selector: each })),
+    ...(service === undefined ? [] : [{ kind: 'service', ...service, holds } as const]),
+    ...[ports, notPorts].flatMap((match) => namedPorts(match, protocol)),
+  ];
+}
+
+/** Returns the ports that the match names, of each protocol that a rule with this one, or without, has. */
+export function namedPorts(match: PortMatch | undefined, protocol: number | undefined): readonly SetContent[] {
+  const protocols = protocol === undefined ? PORT_PROTOCOLS : [protocol];
+  return (match?.names ?? []).flatMap((name) =>
+    protocols.map((one) => ({ kind: 'named port', name, protocol: one }) as const),
+  );
+}
