@@ -9,9 +9,10 @@ import type { Change } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { assign, type IpamPorts, type RequestedEndpoint } from '../../src/ipam/assign.ts';
 import { release } from '../../src/ipam/release.ts';
+import { replacedEndpointId } from '../../src/ipam/replaced-endpoint.ts';
 import { emptyBlock, heldAddresses } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
+import { type EndpointId, endpointIdOf, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { formatCidr, hostCidr, parseCidr } from '../../src/net/cidr.ts';
 import { program } from '../support/components.ts';
@@ -23,6 +24,7 @@ import { type Fate, type Proxy, startProxy } from '../support/orch-proxy.ts';
 const never = new AbortController().signal;
 const limits = { signal: never, cleanupSignal: never };
 const BLOCKS = '/apis/netplug.io/v3/ipblocks';
+const OF_WEB = { node: 'n1', namespace: 'shop', name: 'n1-orch-web-eth0' };
 
 describe('writers of the datastore in the API of the orchestrator', () => {
   let server: OrchApiServer;
@@ -286,13 +288,13 @@ describe('writers of the datastore in the API of the orchestrator', () => {
     };
     const recorded = async (): Promise<readonly WorkloadEndpoint[]> =>
       (await straight.listEndpoints(nodeName('n1'), never)).endpoints.map(({ value }) => value);
-    const del = async (container = 'c'): Promise<void> => {
+    const del = async (container = 'c', id: EndpointId = OF_WEB): Promise<void> => {
       const handle = handleOf(attachmentOf(container));
       const request = {
         node: nodeName('n1'),
         which: (allocation: { handle: string }) => allocation.handle === handle,
         endpoint: {
-          id: { node: 'n1', namespace: 'shop', name: 'n1-orch-web-eth0' },
+          id,
           isSame: ({ spec }: WorkloadEndpoint) => spec.containerID === container,
         },
       };
@@ -334,7 +336,9 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       const newUid = await server.putPod({ namespace: 'shop', name: 'web', node: 'n1' });
       expect(newUid).not.toBe(uid);
       await addPod(newUid, 'new');
-      await del('gone');
+      const containers = (await recorded()).map(({ spec }) => spec.containerID);
+      expect(containers.toSorted()).toEqual(['gone', 'new']);
+      await del('gone', replacedEndpointId(OF_WEB, attachmentOf('gone')));
       expect(await recorded()).toMatchObject([{ spec: { podUID: newUid, containerID: 'new' } }]);
       expect(await held()).toHaveLength(1);
     });
