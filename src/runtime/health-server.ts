@@ -125,7 +125,11 @@ function createPageServer(served: Served): Server {
     socket.once('close', () => open.delete(socket));
     // Whoever holds connections loses the oldest of them, so that the next one is served.
     const [oldest] = open;
-    if (open.size > MAX_CONNECTIONS) oldest?.destroy();
+    if (oldest !== undefined && open.size > MAX_CONNECTIONS) {
+      // Its own end comes after others have connected.
+      open.delete(oldest);
+      oldest.destroy();
+    }
     socket.setTimeout(IDLE_MS).on('timeout', () => socket.destroy());
     socket.on('error', () => socket.destroy());
     readHead(socket, (head) => {
