@@ -58,6 +58,12 @@ describe('netplugctl diags on a node', () => {
               { comment: expect.stringMatching(/^foreign-source /), expressions: expect.anything() },
             ]),
           },
+          {
+            name: 'forward',
+            rules: expect.arrayContaining([
+              { comment: expect.stringMatching(/^own-source /), expressions: expect.anything() },
+            ]),
+          },
         ],
       },
       {
