@@ -4,6 +4,7 @@ import { unversioned } from '../datastore/stored-resource.ts';
 import type { AnyResource } from '../model/kinds.ts';
 import type { ResourceId } from '../model/resource-id.ts';
 import type { ServiceEndpoints } from '../model/service-endpoints.ts';
+import type { NodeName } from '../model/names.ts';
 import { EndpointJoin } from '../model/join-endpoint.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Delta, RecordCache } from './record-cache.ts';
@@ -16,8 +17,6 @@ const POLICY_KINDS = [
   'NetworkSet',
   'GlobalNetworkSet',
   'HostEndpoint',
-  // Their tunnel addresses stand for them.
-  'Node',
 ] as const;
 
 const DERIVED_FROM = ['NetworkPolicy', 'Namespace', 'ServiceAccount'] as const;
@@ -41,8 +40,10 @@ export interface PolicyRecordChange {
   readonly problems: readonly string[];
 }
 
-export function policyQueries(): readonly Query[] {
+/** Returns the queries of an agent of the node, or of a tool; nodes as routes need them, which heartbeats do not change. */
+export function policyQueries(node?: NodeName): readonly Query[] {
   return [
+    ...nodeQueries(node),
     ...POLICY_KINDS.map((of) => ({ kind: 'resources', of }) as const),
     ...DERIVED_FROM.map((from) => ({ kind: 'derived-resources', from }) as const),
     { kind: 'pods' },
@@ -51,10 +52,25 @@ export function policyQueries(): readonly Query[] {
   ];
 }
 
+/** Their tunnel addresses stand for them. */
+function nodeQueries(node: NodeName | undefined): readonly Query[] {
+  if (node === undefined) return [{ kind: 'resources', of: 'Node' }];
+  return [
+    { kind: 'resources', of: 'Node', name: node },
+    { kind: 'other-nodes', self: node },
+  ];
+}
+
 /** What is known of the records. */
 export class PolicyCache {
+  /** The node of the agent that reads; undefined for a tool. */
+  readonly node: NodeName | undefined;
   readonly records = new RecordCache();
   readonly endpoints = new EndpointJoin();
+
+  constructor(node?: NodeName) {
+    this.node = node;
+  }
 }
 
 /**
@@ -66,7 +82,7 @@ export async function* followPolicyRecords(
   cache: PolicyCache,
   signal: AbortSignal,
 ): AsyncGenerator<PolicyRecordChange> {
-  const queries = policyQueries();
+  const queries = policyQueries(cache.node);
   for await (const event of store.follow(queries, { signal })) {
     const deltas = cache.records.apply(event);
     if (deltas.length === 0 && event.kind === 'changes') continue;

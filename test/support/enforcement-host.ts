@@ -1,3 +1,4 @@
+import { nodeName } from './fixtures.ts';
 import { Channel } from '../../src/base/channel.ts';
 import type { HostLink } from '../../src/dataplane/kernel.ts';
 import type { Clock } from '../../src/base/clock.ts';
@@ -151,7 +152,7 @@ export class TestHost {
           this.isRemembered = false;
         },
       },
-      { node: 'a', policy: this.settings, start },
+      { node: nodeName('a'), policy: this.settings, start },
     );
     void policy.run(this.stop.signal);
     return policy;

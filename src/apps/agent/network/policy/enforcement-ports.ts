@@ -1,3 +1,4 @@
+import type { NodeName } from '../../../../model/names.ts';
 import type { RetryPorts } from '../../../../base/back-off.ts';
 import type { Log } from '../../../../base/log.ts';
 import type { EffectiveSettings } from '../../../../config/agent-settings.ts';
@@ -61,7 +62,7 @@ export interface EnforcementPorts extends RetryPorts {
 export type PolicyStart = 'enforce' | 'on demand' | 'remove';
 
 export interface EnforcementSettings {
-  readonly node: string;
+  readonly node: NodeName;
   readonly policy: PolicySettings;
   readonly start: PolicyStart;
 }

@@ -54,7 +54,7 @@ const MISSING_LOGS: Readonly<Record<PacketLog, string>> = {
 export class PolicyEnforcement {
   readonly #ports: EnforcementPorts;
   readonly #state = new PolicyState();
-  readonly #cache = new PolicyCache();
+  readonly #cache: PolicyCache;
   readonly #switch: EnforcementSwitch;
   readonly #gate: SettingsGate;
   readonly #pods: LocalPods;
@@ -77,6 +77,7 @@ export class PolicyEnforcement {
 
   constructor(ports: EnforcementPorts, { node, start, policy }: EnforcementSettings) {
     this.#ports = ports;
+    this.#cache = new PolicyCache(node);
     this.#pods = new LocalPods(node, ports.listLinks);
     this.#flows = ports.flows(this.#state, async () => this.#whole());
     this.#compiled = new CompiledPolicies(ports, this.#state, { node, policy });
