@@ -12,7 +12,7 @@ import { addressAt, cidrAround, formatCidr, parseCidr } from '../net/cidr.ts';
 import { ClusterState } from './cluster-state.ts';
 import { describeRefused, DesiredNetwork } from './desired-network.ts';
 import type { OwnAddress, OwnNetwork } from './plan-hops.ts';
-import { LINGER_MS } from './pool-modes.ts';
+import { LINGER_MS, SETTLE_MS } from './pool-modes.ts';
 import { diffTables, tablesOf } from './diff-tables.ts';
 import { peerKey, routeKey } from './same-network.ts';
 import type { TunnelKind } from './tunnels.ts';
@@ -185,10 +185,24 @@ describe('the desired routes of a node', () => {
     const before = hops(desired);
     expect(desired.replan(state.apply(toldOf(pool(4, {})), 1000))).toEqual([]);
     expect(hops(desired)).toEqual(before);
+    expect(state.expire(1000 + SETTLE_MS)).toBe(true);
     expect(state.expire(1000 + LINGER_MS - 1)).toBe(false);
     expect(state.expire(1000 + LINGER_MS)).toBe(true);
     desired.replan('all');
     expect(hops(desired)).toEqual({ '10.65.0.0/26': 'blackhole' });
+  });
+
+  it('go on through a tunnel until all nodes have seen that it is not needed', () => {
+    const state = new ClusterState('claims');
+    const desired = new DesiredNetwork(SELF, state);
+    desired.setOwnNetwork(own());
+    for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS]) state.apply(change, 0);
+    desired.replan('all');
+    expect(desired.replan(state.apply(toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), 1000))).toEqual([]);
+    expect(state.expire(1000 + SETTLE_MS - 1)).toBe(false);
+    expect(state.expire(1000 + SETTLE_MS)).toBe(true);
+    desired.replan('all');
+    expect(desired.routeKinds).toMatchObject({ direct: 1 });
   });
 
   it('are counted by the way in which packets leave', () => {

@@ -4,7 +4,7 @@ import type { NodeName } from '../model/names.ts';
 import type { Address, Family } from '../net/address.ts';
 import { type Cidr, cidrAround, hostCidr } from '../net/cidr.ts';
 import type { NodeEnds } from './node-ends.ts';
-import { isTunnelled, type PoolMode, type RoutedPool, modesOf } from './pool-modes.ts';
+import { isTunnelled, type PoolMode, type RoutedPool } from './pool-modes.ts';
 import { type TunnelKind, tunnelKind, TUNNELS } from './tunnels.ts';
 
 /** One address of this node, with its link. */
@@ -68,7 +68,7 @@ function hopTo(
   { own, endsOf }: HopFacts,
 ): Hop | undefined {
   const ends = endsOf(node);
-  for (const mode of modesOf(pool)) {
+  for (const mode of pool.sending) {
     const hop = hopBy(mode, { family, ends, own });
     if (hop !== undefined) return hop;
   }

@@ -16,8 +16,8 @@ export interface RoutedPool {
   readonly pool: IpPool;
   readonly cidr: Cidr;
   readonly mode: PoolMode;
-  /** Replaced modes by which this node still sends to nodes that the new mode does not reach yet. */
-  readonly lingering: readonly PoolMode[];
+  /** Modes by which this node sends, each where those before it do not reach. */
+  readonly sending: readonly PoolMode[];
   /** All modes by which other nodes may still send, for which this node must be ready to receive. */
   readonly open: readonly PoolMode[];
 }
@@ -27,6 +27,10 @@ export interface RoutedPool {
  * to converge: until then both modes must work, or packets are lost.
  */
 export const LINGER_MS = 30_000;
+/**
+ * Time for which a replaced tunnel comes before the new mode: nodes that have not seen the change yet take nothing from beside it.
+ */
+export const SETTLE_MS = 5000;
 /** Further time for which this node receives by a replaced mode, because other nodes stop sending later. */
 export const OPEN_MS = 10_000;
 
@@ -35,13 +39,15 @@ interface Past {
   /** When this node stops sending by it. */
   readonly untilMs: number;
   readonly hasStopped: boolean;
+  /** Whether it comes before the present mode. */
+  readonly isFirst: boolean;
 }
 
 /** The pools of the cluster, by name, with their replaced modes. Times are of the monotonic clock. */
 export class PoolModes {
   readonly #pools = new Map<
     string,
-    { readonly routed: Omit<RoutedPool, 'lingering' | 'open'>; readonly past: readonly Past[] }
+    { readonly routed: Omit<RoutedPool, 'sending' | 'open'>; readonly past: readonly Past[] }
   >();
 
   put(pool: IpPool, nowMs: number): void {
@@ -49,7 +55,7 @@ export class PoolModes {
     const before = this.#pools.get(name);
     const mode = modeOf(pool);
     const isChanged = before !== undefined && !sameMode(before.routed.mode, mode);
-    const left = isChanged ? [{ mode: before.routed.mode, untilMs: nowMs + LINGER_MS, hasStopped: false }] : [];
+    const left = isChanged ? [replaced(before.routed.mode, nowMs)] : [];
     const past = [...left, ...(before?.past ?? [])].filter((each) => !sameMode(each.mode, mode));
     this.#pools.set(name, { routed: { pool, cidr: parseCidr(pool.spec.cidr), mode }, past });
   }
@@ -66,11 +72,8 @@ export class PoolModes {
   expire(nowMs: number): boolean {
     let isAny = false;
     for (const [name, { routed, past }] of this.#pools) {
-      const left = past
-        .filter(({ untilMs }) => nowMs < untilMs + OPEN_MS)
-        .map((each) => (nowMs < each.untilMs ? each : { ...each, hasStopped: true }));
-      const isSame = left.length === past.length && left.every((each, at) => each.hasStopped === past[at]?.hasStopped);
-      if (isSame) continue;
+      const left = past.filter(({ untilMs }) => nowMs < untilMs + OPEN_MS).map((each) => aged(each, nowMs));
+      if (left.length === past.length && left.every((each, at) => each === past[at])) continue;
       this.#pools.set(name, { routed, past: left });
       isAny = true;
     }
@@ -80,10 +83,28 @@ export class PoolModes {
   list(): readonly RoutedPool[] {
     return [...this.#pools.values()].map(({ routed, past }) => ({
       ...routed,
-      lingering: past.filter(({ hasStopped }) => !hasStopped).map(({ mode }) => mode),
+      sending: sendingBy(routed.mode, past),
       open: [routed.mode, ...past.map(({ mode }) => mode)],
     }));
   }
+}
+
+/** A tunnel that was replaced goes on to be used at first. */
+function replaced(mode: PoolMode, nowMs: number): Past {
+  return { mode, untilMs: nowMs + LINGER_MS, hasStopped: false, isFirst: mode.kind !== 'bgp' };
+}
+
+/** Returns the same object unless it has changed. */
+function aged(past: Past, nowMs: number): Past {
+  const hasStopped = nowMs >= past.untilMs;
+  const isFirst = past.isFirst && nowMs < past.untilMs - LINGER_MS + SETTLE_MS;
+  return hasStopped === past.hasStopped && isFirst === past.isFirst ? past : { ...past, hasStopped, isFirst };
+}
+
+function sendingBy(mode: PoolMode, past: readonly Past[]): readonly PoolMode[] {
+  const left = past.filter(({ hasStopped }) => !hasStopped);
+  const [first, others] = [true, false].map((isFirst) => left.filter((each) => each.isFirst === isFirst));
+  return [...(first ?? []).map((each) => each.mode), mode, ...(others ?? []).map((each) => each.mode)];
 }
 
 /** Reports whether packets for another node go through a tunnel, from a node whose address is in the subnet `here`. */
@@ -95,11 +116,6 @@ export function modeOf({ spec }: IpPool): PoolMode {
   if (spec.vxlanMode !== 'Never') return { kind: 'vxlan', extent: spec.vxlanMode };
   if (spec.ipipMode !== 'Never') return { kind: 'ipip', extent: spec.ipipMode };
   return { kind: 'bgp' };
-}
-
-/** Returns the modes to send by, the current one first. */
-export function modesOf({ mode, lingering }: RoutedPool): readonly PoolMode[] {
-  return [mode, ...lingering];
 }
 
 /** Returns the tunnels from which packets for the pool's addresses may arrive. */
