@@ -29,7 +29,10 @@ export const NOT_EVERYDAY = {
   'e2e/cluster-datastores-orch': 'minutes of pods; containerd and cluster-networking show each part',
   'e2e/cluster-features':
     'features of Kubernetes and containerd that change with their releases, not with this repository',
+  'e2e/controllers-storm': 'minutes of pods; controllers-failover kills leaders in the middle of their writes',
+  'e2e/ctl-shells': 'minutes of shells and terminals; unit tests of completion and of the screen decide what they show',
   'e2e/cyclonus': 'an hour; netns/policy-conformance and policy-random compare rules with a second reading of policies',
+  'e2e/deb-package': 'builds two packages and installs them in a Debian; install-executables shows the same files',
   'e2e/image-roll': 'twenty minutes; agent-surge and takeover show each replacement of an agent',
   'e2e/images-reproducible': 'builds every image twice; images reads what one build contains',
   'e2e/images-signed': 'emulates arm64 and signs images, which no other change touches',
@@ -38,9 +41,19 @@ export const NOT_EVERYDAY = {
   'e2e/orch-pods': 'minutes of pods; cluster-networking shows annotations and records of pods',
   'e2e/playground': 'the whole cluster of `make cluster`; its parts are install-cluster and cluster-networking',
   'e2e/sig-network': 'hours of tests of Kubernetes itself',
+  'e2e/soak': 'minutes of random calls; many-at-once, takeover and test/sim look for the same leaks',
+  'e2e/soak-orch': 'minutes of random calls; many-at-once, takeover and test/sim look for the same leaks',
   'e2e/upgrade-cluster': 'half an hour for each method; upgrade shows every method with simulated agents',
   'e2e/upgrade-cluster-hazards': 'twenty minutes; upgrade-hazards seeds each hazard on an API server',
   'e2e/upgrade-releases': 'builds an older commit first',
+  'e2e/controllers-failover: leaders that are paused or cut off':
+    'minutes; leaders are killed on both datastores, and contract/leader-* has the other faults of a lease',
+  'e2e/plans-killed: an installation':
+    'copies 300 MB for each moment; two other plans are killed at each of their records',
+  'e2e/uninstall-purge: programs that do not answer': 'waits for each of them; killed ones are removed in `make test`',
+  'e2e/upgrade: other methods': 'a minute or two each; the manifest goes through the same plan, apply and rollback',
+  'e2e/upgrade-identity: two clusters behind one proxy': 'a minute; three other cases of mistaken clusters stay',
+  'e2e/upgrade-fleet: waves': 'minutes; a fleet that is killed in the middle goes through the same waves',
   'e2e/upgrade-fleet: lost API servers': 'minutes; unit tests of fleets decide the same waves',
   'e2e/upgrade-trouble: broken networks and killed tools': 'minutes; another cause stops the same steps in `make test`',
 } as const satisfies Readonly<Record<string, string>>;

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
+import { runsHere } from '../runs.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { hostEndpointOf, nodeOf, poolOf } from '../support/fixtures.ts';
 import { BUILT, NETPLUGCTL } from '../support/built.ts';
@@ -128,24 +129,28 @@ describe('netplugctl that is killed at each record of its plan', () => {
     }, 3);
   });
 
-  it('finishes an installation when it is repeated, and uninstalls it without a trace', async () => {
-    const host = join(folder, 'host');
-    const [binDir, confDir] = [join(host, 'bin'), join(host, 'net.d')];
-    const install = ['node', 'install', '--from', BUILT, '--bin-dir', binDir, '--conf-dir', confDir];
-    await atEachRecord(async (records) => {
-      const isKilled = await killAt(records, install);
-      const { status, stdout } = await run(install);
-      expect(status).toBe(0);
-      expect(stdout.split('\n').filter((line) => line !== '')).toHaveLength(4);
-      // A copy that was cut off stays for ten minutes, in which it might be that of another installation, or until the removal.
-      const installed = (await readdir(binDir)).filter((name) => !name.endsWith('.netplug-tmp'));
-      expect(installed).toEqual(['netplug', 'netplug-ipam', 'netplug-standalone']);
-      expect(JSON.parse(await readFile(join(confDir, '10-netplug.conflist'), 'utf8'))).toMatchObject({ plugins: {} });
-      expect((await run(install)).stdout.match(/ unchanged$/gm)).toHaveLength(4);
-      expect(await run(['node', 'uninstall'])).toMatchObject({ status: 0 });
-      expect(existsSync(host)).toBe(false);
-      return isKilled;
-    }, 5);
-    // Each record is a kill, and executables of 138 MB are copied three times for it.
-  }, 300_000);
+  it.runIf(runsHere('e2e/plans-killed: an installation'))(
+    'finishes an installation when it is repeated, and uninstalls it without a trace',
+    async () => {
+      const host = join(folder, 'host');
+      const [binDir, confDir] = [join(host, 'bin'), join(host, 'net.d')];
+      const install = ['node', 'install', '--from', BUILT, '--bin-dir', binDir, '--conf-dir', confDir];
+      await atEachRecord(async (records) => {
+        const isKilled = await killAt(records, install);
+        const { status, stdout } = await run(install);
+        expect(status).toBe(0);
+        expect(stdout.split('\n').filter((line) => line !== '')).toHaveLength(4);
+        // A copy that was cut off stays for ten minutes, in which it might be that of another installation, or until the removal.
+        const installed = (await readdir(binDir)).filter((name) => !name.endsWith('.netplug-tmp'));
+        expect(installed).toEqual(['netplug', 'netplug-ipam', 'netplug-standalone']);
+        expect(JSON.parse(await readFile(join(confDir, '10-netplug.conflist'), 'utf8'))).toMatchObject({ plugins: {} });
+        expect((await run(install)).stdout.match(/ unchanged$/gm)).toHaveLength(4);
+        expect(await run(['node', 'uninstall'])).toMatchObject({ status: 0 });
+        expect(existsSync(host)).toBe(false);
+        return isKilled;
+      }, 5);
+      // Each record is a kill, and executables of 138 MB are copied three times for it.
+    },
+    300_000,
+  );
 });

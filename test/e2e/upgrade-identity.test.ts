@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CLUSTER_INFORMATION_ID } from '../../src/model/cluster-information.ts';
 import { RELEASE_MANIFESTS } from '../../src/install/cluster/release-manifests.ts';
+import { runsHere } from '../runs.ts';
 import type { Json } from '../support/node.ts';
 import { startProxy } from '../support/orch-proxy.ts';
 import {
@@ -103,28 +104,32 @@ describe('the identity of a cluster', () => {
     expect(north.rollout.started.every(({ release }) => release === OLD)).toBe(true);
   });
 
-  it('is that of two clusters behind one proxy, each with its own record and backup', async () => {
-    await using scopeOf = new AsyncDisposableStack();
-    const targets: Record<string, string> = {};
-    const clusters: { name: string; kubeconfig: string }[] = [];
-    for (const [name, { server }] of Object.entries({ north, south }))
-      targets[name] = scopeOf.use(await startProxy(server, server.adminToken)).url;
-    const proxy = scopeOf.use(await startPrefixProxy(targets));
-    for (const [name, { server }] of Object.entries({ north, south })) {
-      const url = `${proxy.url}/${name}`;
-      clusters.push({ name, kubeconfig: await server.kubeconfigFor(server.adminToken, { url }) });
-    }
-    const ran = await tool(`upgrade fleet apply --yes -o json -f ${await fleetOf(...clusters)}`);
-    expect(ran).toMatchObject({ status: 0 });
-    expect(JSON.parse(ran.stdout).clusters.map(({ result }: Json) => result)).toEqual(['upgraded', 'upgraded']);
-    const backups = await readdir(join(folder, 'state/backups'));
-    expect(backups).toHaveLength(2);
-    // Each goes back by its own backup, reached without the proxy.
-    for (const { server } of [north, south]) {
-      expect(await tool('upgrade rollback --yes', { KUBECONFIG: server.kubeconfig })).toMatchObject({ status: 0 });
-      await settled(server, OLD, NODES.length);
-    }
-  }, 240_000);
+  it.runIf(runsHere('e2e/upgrade-identity: two clusters behind one proxy'))(
+    'is that of two clusters behind one proxy, each with its own record and backup',
+    async () => {
+      await using scopeOf = new AsyncDisposableStack();
+      const targets: Record<string, string> = {};
+      const clusters: { name: string; kubeconfig: string }[] = [];
+      for (const [name, { server }] of Object.entries({ north, south }))
+        targets[name] = scopeOf.use(await startProxy(server, server.adminToken)).url;
+      const proxy = scopeOf.use(await startPrefixProxy(targets));
+      for (const [name, { server }] of Object.entries({ north, south })) {
+        const url = `${proxy.url}/${name}`;
+        clusters.push({ name, kubeconfig: await server.kubeconfigFor(server.adminToken, { url }) });
+      }
+      const ran = await tool(`upgrade fleet apply --yes -o json -f ${await fleetOf(...clusters)}`);
+      expect(ran).toMatchObject({ status: 0 });
+      expect(JSON.parse(ran.stdout).clusters.map(({ result }: Json) => result)).toEqual(['upgraded', 'upgraded']);
+      const backups = await readdir(join(folder, 'state/backups'));
+      expect(backups).toHaveLength(2);
+      // Each goes back by its own backup, reached without the proxy.
+      for (const { server } of [north, south]) {
+        expect(await tool('upgrade rollback --yes', { KUBECONFIG: server.kubeconfig })).toMatchObject({ status: 0 });
+        await settled(server, OLD, NODES.length);
+      }
+    },
+    240_000,
+  );
 
   it('is that of the backup, which another cluster does not take', async () => {
     const backup = join(folder, 'backup-of-north');

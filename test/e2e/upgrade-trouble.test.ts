@@ -45,8 +45,10 @@ const KILLED_AT = inExtent({ everyday: [RECORDS / 2 + 1], soak: Array.from({ len
 
 useUpgradeScene();
 
+const IN_SOAK = runsHere('e2e/upgrade-trouble: broken networks and killed tools');
+
 describe('an upgrade in trouble', () => {
-  it.runIf(runsHere('e2e/upgrade-trouble: broken networks and killed tools'))(
+  it.runIf(IN_SOAK)(
     'stops after the first node when its network fails, and goes on when it works',
     async () => {
       let isBroken = true;
@@ -87,54 +89,62 @@ describe('an upgrade in trouble', () => {
     400_000,
   );
 
-  it('reports packets that were lost while no tool was at work, and none of a node that goes down', async () => {
-    let isLosing = false;
-    await installOld(RELEASE_MANIFESTS[0], OLD, (pod) =>
-      isLosing && pod.startsWith('netplug-flow-client') ? LOSS : undefined,
-    );
-    const child = spawn(NETPLUGCTL, ['upgrade', 'apply', '--yes'], { env: scene.env, stdio: 'ignore' });
-    const isFirstReplaced = (): boolean => scene.rollout.started.some(({ release }) => release === NEW);
-    await until(async () => Promise.resolve(isFirstReplaced()), 'the first agent is replaced', 120_000);
-    child.kill('SIGKILL');
-    await once(child, 'exit');
-    expect(await probePods()).toContain('netplug-flow-client-node-b');
-    isLosing = true;
-    await until(async () => (await phaseOf('netplug-flow-client-node-b')) === 'Failed', 'packets are lost');
-    isLosing = false;
-    expect(await ctl('upgrade apply --yes')).toMatchObject({
-      status: 1,
-      stderr: expect.stringMatching(SAID) as string,
-    });
-    const last = ctl('upgrade apply --yes');
-    await until(async () => (await probePods()).includes('netplug-flow-client-node-b'), 'packets flow', 120_000);
-    await goDown('node-c', 'netplug-flow-server-node-c');
-    const { status, stderr } = await last;
-    expect({ status, stderr }).toEqual({ status: 0, stderr: expect.anything() });
-    expect(stderr).toContain('packets are watched anew');
-    expect(await probePods()).toEqual([]);
-  }, 400_000);
+  it.runIf(IN_SOAK)(
+    'reports packets that were lost while no tool was at work, and none of a node that goes down',
+    async () => {
+      let isLosing = false;
+      await installOld(RELEASE_MANIFESTS[0], OLD, (pod) =>
+        isLosing && pod.startsWith('netplug-flow-client') ? LOSS : undefined,
+      );
+      const child = spawn(NETPLUGCTL, ['upgrade', 'apply', '--yes'], { env: scene.env, stdio: 'ignore' });
+      const isFirstReplaced = (): boolean => scene.rollout.started.some(({ release }) => release === NEW);
+      await until(async () => Promise.resolve(isFirstReplaced()), 'the first agent is replaced', 120_000);
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      expect(await probePods()).toContain('netplug-flow-client-node-b');
+      isLosing = true;
+      await until(async () => (await phaseOf('netplug-flow-client-node-b')) === 'Failed', 'packets are lost');
+      isLosing = false;
+      expect(await ctl('upgrade apply --yes')).toMatchObject({
+        status: 1,
+        stderr: expect.stringMatching(SAID) as string,
+      });
+      const last = ctl('upgrade apply --yes');
+      await until(async () => (await probePods()).includes('netplug-flow-client-node-b'), 'packets flow', 120_000);
+      await goDown('node-c', 'netplug-flow-server-node-c');
+      const { status, stderr } = await last;
+      expect({ status, stderr }).toEqual({ status: 0, stderr: expect.anything() });
+      expect(stderr).toContain('packets are watched anew');
+      expect(await probePods()).toEqual([]);
+    },
+    400_000,
+  );
 
-  it('keeps another call out, goes back while a call is paused, and needs no pods without proof', async () => {
-    await installOld(RELEASE_MANIFESTS[0]);
-    await must('upgrade apply --yes --no-proof');
-    expect(scene.rollout.started.length).toBe(2 * NODES.length);
-    expect(scene.rollout.probes()).toEqual([]);
-    await must('upgrade rollback --yes');
-    await settled(OLD);
-    const child = spawn(NETPLUGCTL, ['upgrade', 'apply', '--yes'], { env: scene.env, stdio: 'ignore' });
-    const ended = once(child, 'exit');
-    await until(async () => (await probePods()).includes('netplug-flow-client-node-b'), 'packets flow', 120_000);
-    const elsewhere = { ...scene.env, NETPLUG_STATE_DIR: join(scene.folder, 'elsewhere') };
-    const others = ['apply', 'rollback'].map(async (action) => runTool(['upgrade', action, '--yes'], elsewhere));
-    const stderr = expect.stringMatching(/another call of netplugctl is at work on \S+/) as string;
-    for (const other of await Promise.all(others)) expect(other).toMatchObject({ status: 75, stderr });
-    await stopThreads(child.pid!);
-    await must('upgrade rollback --yes');
-    child.kill('SIGCONT');
-    expect(await ended).toEqual([75, null]);
-    await settled(OLD);
-    expect(await probePods()).toEqual([]);
-  }, 400_000);
+  it.runIf(IN_SOAK)(
+    'keeps another call out, goes back while a call is paused, and needs no pods without proof',
+    async () => {
+      await installOld(RELEASE_MANIFESTS[0]);
+      await must('upgrade apply --yes --no-proof');
+      expect(scene.rollout.started.length).toBe(2 * NODES.length);
+      expect(scene.rollout.probes()).toEqual([]);
+      await must('upgrade rollback --yes');
+      await settled(OLD);
+      const child = spawn(NETPLUGCTL, ['upgrade', 'apply', '--yes'], { env: scene.env, stdio: 'ignore' });
+      const ended = once(child, 'exit');
+      await until(async () => (await probePods()).includes('netplug-flow-client-node-b'), 'packets flow', 120_000);
+      const elsewhere = { ...scene.env, NETPLUG_STATE_DIR: join(scene.folder, 'elsewhere') };
+      const others = ['apply', 'rollback'].map(async (action) => runTool(['upgrade', action, '--yes'], elsewhere));
+      const stderr = expect.stringMatching(/another call of netplugctl is at work on \S+/) as string;
+      for (const other of await Promise.all(others)) expect(other).toMatchObject({ status: 75, stderr });
+      await stopThreads(child.pid!);
+      await must('upgrade rollback --yes');
+      child.kill('SIGCONT');
+      expect(await ended).toEqual([75, null]);
+      await settled(OLD);
+      expect(await probePods()).toEqual([]);
+    },
+    400_000,
+  );
 
   it('goes on where it was when it is killed at any record of its progress, and goes back [up-methods]', async () => {
     await installOld(RELEASE_MANIFESTS[0]);
@@ -151,54 +161,62 @@ describe('an upgrade in trouble', () => {
     expect(scene.rollout.gaps()).toBe(0);
   }, 1_200_000);
 
-  it('goes on with a rollback that is killed before and after its steps, and leaves no record [up-methods]', async () => {
-    await installOld(RELEASE_MANIFESTS[0]);
-    const before = await stateOfCluster();
-    await must('upgrade apply --yes --no-proof');
-    await settled(NEW);
-    for (const records of ROLLBACK_KILLED_AT) expect(await killAt(records, 'upgrade rollback --yes')).toBe(true);
-    const { status, stderr, stdout } = await ctl('upgrade rollback --yes');
-    expect({ status, stderr }).toEqual({ status: 0, stderr: expect.anything() });
-    expect(stderr).toContain('an interrupted rollback of this cluster goes on');
-    expect(stdout).toMatch(
-      /^cluster: .*\nback from \S+ to \S+, as backed up at [^]*wait until netplug-node runs everywhere/,
-    );
-    await settled(OLD);
-    expect(await stateOfCluster()).toEqual(before);
-    expect(existsSync(join(scene.folder, 'state/plans'))).toBe(false);
-    expect(await must('upgrade rollback --dry-run')).toContain('the cluster is as in the backup');
-    expect(scene.rollout.gaps()).toBe(0);
-  }, 400_000);
+  it.runIf(IN_SOAK)(
+    'goes on with a rollback that is killed before and after its steps, and leaves no record [up-methods]',
+    async () => {
+      await installOld(RELEASE_MANIFESTS[0]);
+      const before = await stateOfCluster();
+      await must('upgrade apply --yes --no-proof');
+      await settled(NEW);
+      for (const records of ROLLBACK_KILLED_AT) expect(await killAt(records, 'upgrade rollback --yes')).toBe(true);
+      const { status, stderr, stdout } = await ctl('upgrade rollback --yes');
+      expect({ status, stderr }).toEqual({ status: 0, stderr: expect.anything() });
+      expect(stderr).toContain('an interrupted rollback of this cluster goes on');
+      expect(stdout).toMatch(
+        /^cluster: .*\nback from \S+ to \S+, as backed up at [^]*wait until netplug-node runs everywhere/,
+      );
+      await settled(OLD);
+      expect(await stateOfCluster()).toEqual(before);
+      expect(existsSync(join(scene.folder, 'state/plans'))).toBe(false);
+      expect(await must('upgrade rollback --dry-run')).toContain('the cluster is as in the backup');
+      expect(scene.rollout.gaps()).toBe(0);
+    },
+    400_000,
+  );
 
-  it('takes the options of the last call when an upgrade is resumed, and goes back to the backup of the first one', async () => {
-    await installOld(RELEASE_MANIFESTS[0]);
-    await scene.server.kubectl('cordon', 'node-c');
-    const before = await stateOfCluster();
-    const wrong = await ctl(`upgrade apply --yes --no-proof --registry ${NO_REGISTRY}`);
-    expect(wrong).toMatchObject({ status: 69, stderr: expect.stringContaining('with --registry') as string });
-    const { status, stderr } = await ctl('upgrade apply --yes --registry netplug.io');
-    expect({ status, stderr }).toEqual({ status: 0, stderr: expect.anything() });
-    expect(stderr).toContain('the backup from before is kept');
-    expect(stderr).toMatch(/network proved: 3 nodes, .*\n[^]*network proved: 3 nodes, /);
-    await settled(NEW);
-    const { spec } = await scene.server.get('deployment', 'netplug-orch-controllers', '-n', 'netplug-system');
-    expect(spec.template.spec.containers[0].image).toBe(imageNames(NEW).tools);
+  it.runIf(IN_SOAK)(
+    'takes the options of the last call when an upgrade is resumed, and goes back to the backup of the first one',
+    async () => {
+      await installOld(RELEASE_MANIFESTS[0]);
+      await scene.server.kubectl('cordon', 'node-c');
+      const before = await stateOfCluster();
+      const wrong = await ctl(`upgrade apply --yes --no-proof --registry ${NO_REGISTRY}`);
+      expect(wrong).toMatchObject({ status: 69, stderr: expect.stringContaining('with --registry') as string });
+      const { status, stderr } = await ctl('upgrade apply --yes --registry netplug.io');
+      expect({ status, stderr }).toEqual({ status: 0, stderr: expect.anything() });
+      expect(stderr).toContain('the backup from before is kept');
+      expect(stderr).toMatch(/network proved: 3 nodes, .*\n[^]*network proved: 3 nodes, /);
+      await settled(NEW);
+      const { spec } = await scene.server.get('deployment', 'netplug-orch-controllers', '-n', 'netplug-system');
+      expect(spec.template.spec.containers[0].image).toBe(imageNames(NEW).tools);
 
-    scene.isPaused = true;
-    const unfinished = await ctl('upgrade rollback --yes --timeout 15');
-    expect(unfinished.status).not.toBe(0);
-    const agents = await scene.server.get('daemonset', 'netplug-node', '-n', 'netplug-system');
-    expect(agents.spec.template.spec.containers[0].image).toBe(imageNames(OLD).node);
-    const again = await ctl('upgrade rollback --yes --timeout 8');
-    expect(again.status).not.toBe(0);
-    expect(again.stdout).toContain('wait until netplug-node runs everywhere');
-    scene.isPaused = false;
-    await must('upgrade rollback --yes');
-    expect(new Set((await releases()).map((each) => each.split(' ')[1]))).toEqual(new Set([OLD]));
-    expect(await stateOfCluster()).toEqual(before);
-  }, 400_000);
+      scene.isPaused = true;
+      const unfinished = await ctl('upgrade rollback --yes --timeout 15');
+      expect(unfinished.status).not.toBe(0);
+      const agents = await scene.server.get('daemonset', 'netplug-node', '-n', 'netplug-system');
+      expect(agents.spec.template.spec.containers[0].image).toBe(imageNames(OLD).node);
+      const again = await ctl('upgrade rollback --yes --timeout 8');
+      expect(again.status).not.toBe(0);
+      expect(again.stdout).toContain('wait until netplug-node runs everywhere');
+      scene.isPaused = false;
+      await must('upgrade rollback --yes');
+      expect(new Set((await releases()).map((each) => each.split(' ')[1]))).toEqual(new Set([OLD]));
+      expect(await stateOfCluster()).toEqual(before);
+    },
+    400_000,
+  );
 
-  it.runIf(runsHere('e2e/upgrade-trouble: broken networks and killed tools'))(
+  it.runIf(IN_SOAK)(
     'ends an operation of helm that was killed with it',
     async () => {
       const release = 'v3.22.1';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { HOLD_AGENTS } from '../../src/model/installation.ts';
 import { RELEASE_MANIFESTS } from '../../src/install/cluster/release-manifests.ts';
-import { inExtent } from '../runs.ts';
+import { inExtent, runsHere } from '../runs.ts';
 import { program } from '../support/components.ts';
 import { hostEndpointOf, poolOf } from '../support/fixtures.ts';
 import { type Json } from '../support/node.ts';
@@ -31,6 +31,8 @@ const MANIFESTS = inExtent<readonly (typeof RELEASE_MANIFESTS)[number][]>({
   everyday: RELEASE_MANIFESTS.slice(0, 1),
   soak: RELEASE_MANIFESTS,
 });
+
+const OTHERS = runsHere('e2e/upgrade: other methods');
 
 useUpgradeScene();
 
@@ -82,43 +84,47 @@ describe('netplugctl upgrade', () => {
     400_000,
   );
 
-  it('replaces the operator, which holds the agents while one node is tried, and goes back [up-methods]', async () => {
-    let isBroken = true;
-    let lettingGo: Promise<unknown> | undefined;
-    await installOperator(OLD, (pod) => {
-      if (!isBroken && pod.startsWith('netplug-probe-server'))
-        lettingGo ??= scene.server.kubectl('annotate', 'installation', 'default', `${HOLD_AGENTS}-`);
-      return isBroken ? unreached(pod) : undefined;
-    });
-    const before = await stateOfCluster();
-    const plan = await must('upgrade plan');
-    expect(plan).toContain('installed by the operator');
-    expect(plan).toContain('netplug-operator.yaml');
-    await expectStoppedAfterFirst();
-    isBroken = false;
-    const letGo = await ctl('upgrade apply --yes');
-    await lettingGo;
-    expect(letGo).toMatchObject({
-      status: 1,
-      stderr: expect.stringContaining(
-        `has removed the annotation ${HOLD_AGENTS} of the Installation while the node was tried`,
-      ) as string,
-    });
-    expect(letGo.stderr).toMatch(new RegExp(`nodes with ${NEW}: node-a`));
-    const annotated = await scene.server.get('installation', 'default');
-    expect(annotated.metadata.annotations).toHaveProperty([HOLD_AGENTS]);
-    await must('upgrade apply --yes');
-    await settled(NEW);
-    expect((await scene.server.get('installation', 'default')).metadata.annotations ?? {}).not.toHaveProperty([
-      HOLD_AGENTS,
-    ]);
-    expect(await must('upgrade verify')).toContain('Deployment netplug-system/netplug-operator has the release');
-    await must('upgrade rollback --yes');
-    await settled(OLD);
-    expect(await stateOfCluster()).toEqual(before);
-  }, 400_000);
+  it.runIf(OTHERS)(
+    'replaces the operator, which holds the agents while one node is tried, and goes back [up-methods]',
+    async () => {
+      let isBroken = true;
+      let lettingGo: Promise<unknown> | undefined;
+      await installOperator(OLD, (pod) => {
+        if (!isBroken && pod.startsWith('netplug-probe-server'))
+          lettingGo ??= scene.server.kubectl('annotate', 'installation', 'default', `${HOLD_AGENTS}-`);
+        return isBroken ? unreached(pod) : undefined;
+      });
+      const before = await stateOfCluster();
+      const plan = await must('upgrade plan');
+      expect(plan).toContain('installed by the operator');
+      expect(plan).toContain('netplug-operator.yaml');
+      await expectStoppedAfterFirst();
+      isBroken = false;
+      const letGo = await ctl('upgrade apply --yes');
+      await lettingGo;
+      expect(letGo).toMatchObject({
+        status: 1,
+        stderr: expect.stringContaining(
+          `has removed the annotation ${HOLD_AGENTS} of the Installation while the node was tried`,
+        ) as string,
+      });
+      expect(letGo.stderr).toMatch(new RegExp(`nodes with ${NEW}: node-a`));
+      const annotated = await scene.server.get('installation', 'default');
+      expect(annotated.metadata.annotations).toHaveProperty([HOLD_AGENTS]);
+      await must('upgrade apply --yes');
+      await settled(NEW);
+      expect((await scene.server.get('installation', 'default')).metadata.annotations ?? {}).not.toHaveProperty([
+        HOLD_AGENTS,
+      ]);
+      expect(await must('upgrade verify')).toContain('Deployment netplug-system/netplug-operator has the release');
+      await must('upgrade rollback --yes');
+      await settled(OLD);
+      expect(await stateOfCluster()).toEqual(before);
+    },
+    400_000,
+  );
 
-  it.each(inExtent({ everyday: ['helm'], soak: ['helm', 'helm-3'] } as const))(
+  it.runIf(OTHERS).each(['helm', 'helm-3'] as const)(
     'passes a chart from before v3.23 on to the namespace of the operator, with real %s [up-methods]',
     async (helm) => {
       scene.env = { ...scene.env, HELM: program(helm) };
@@ -151,35 +157,39 @@ describe('netplugctl upgrade', () => {
     400_000,
   );
 
-  it('prepares host endpoints for all interfaces when it begins before v3.14, and restores them [up-hostendpoints]', async () => {
-    const never = new AbortController().signal;
-    await installOld(RELEASE_MANIFESTS[0], 'v3.13.5');
-    const labels = { role: 'gateway' };
-    await scene.store.createResource(hostEndpointOf('all', 'node-a', { labels }), never);
-    const [before] = (await scene.store.listResources('HostEndpoint', never)).resources;
-    const refused = await ctl('upgrade preflight');
-    expect(refused).toMatchObject({ status: 1 });
-    expect(refused.stdout).toContain('host-endpoints/unprepared');
-    expect(await ctl('upgrade apply --yes')).toMatchObject({ status: 69 });
-    await must('upgrade apply --yes --accept host-endpoints/unprepared');
-    const [marked] = (await scene.store.listResources('HostEndpoint', never)).resources;
-    expect(marked?.metadata.labels).toEqual({ ...labels, 'netplug/host-endpoint-upgrade': '' });
-    const policy = { kind: 'GlobalNetworkPolicy', name: 'allow-all-upgrade' } as const;
-    expect((await scene.store.findResource(policy, never))?.spec.selector).toBe('has(netplug/host-endpoint-upgrade)');
+  it.runIf(OTHERS)(
+    'prepares host endpoints for all interfaces when it begins before v3.14, and restores them [up-hostendpoints]',
+    async () => {
+      const never = new AbortController().signal;
+      await installOld(RELEASE_MANIFESTS[0], 'v3.13.5');
+      const labels = { role: 'gateway' };
+      await scene.store.createResource(hostEndpointOf('all', 'node-a', { labels }), never);
+      const [before] = (await scene.store.listResources('HostEndpoint', never)).resources;
+      const refused = await ctl('upgrade preflight');
+      expect(refused).toMatchObject({ status: 1 });
+      expect(refused.stdout).toContain('host-endpoints/unprepared');
+      expect(await ctl('upgrade apply --yes')).toMatchObject({ status: 69 });
+      await must('upgrade apply --yes --accept host-endpoints/unprepared');
+      const [marked] = (await scene.store.listResources('HostEndpoint', never)).resources;
+      expect(marked?.metadata.labels).toEqual({ ...labels, 'netplug/host-endpoint-upgrade': '' });
+      const policy = { kind: 'GlobalNetworkPolicy', name: 'allow-all-upgrade' } as const;
+      expect((await scene.store.findResource(policy, never))?.spec.selector).toBe('has(netplug/host-endpoint-upgrade)');
 
-    await must('upgrade rollback --yes');
-    const [restored] = (await scene.store.listResources('HostEndpoint', never)).resources;
-    expect(restored?.metadata.labels).toEqual(labels);
-    expect(restored?.spec).toEqual(before?.spec);
-    expect(await scene.store.findResource(policy, never)).toBeUndefined();
+      await must('upgrade rollback --yes');
+      const [restored] = (await scene.store.listResources('HostEndpoint', never)).resources;
+      expect(restored?.metadata.labels).toEqual(labels);
+      expect(restored?.spec).toEqual(before?.spec);
+      expect(await scene.store.findResource(policy, never)).toBeUndefined();
 
-    await scene.store.deleteResource({ kind: 'HostEndpoint', name: 'all' }, never);
-    const late = await ctl('upgrade rollback --yes');
-    expect(late).toMatchObject({
-      status: 69,
-      stderr: expect.stringContaining('HostEndpoint "all" has been replaced') as string,
-    });
-  }, 400_000);
+      await scene.store.deleteResource({ kind: 'HostEndpoint', name: 'all' }, never);
+      const late = await ctl('upgrade rollback --yes');
+      expect(late).toMatchObject({
+        status: 69,
+        stderr: expect.stringContaining('HostEndpoint "all" has been replaced') as string,
+      });
+    },
+    400_000,
+  );
 
   it('finds ten hazards that are there at once', async () => {
     await installOld(RELEASE_MANIFESTS[0]);
