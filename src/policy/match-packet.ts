@@ -57,7 +57,8 @@ function peerMatches(view: PolicyView, peer: PeerMatch, end: PacketEnd): boolean
 
 /** A tunnel address of a node is also within what its own addresses are within. */
 function isWithin({ nodes }: PolicyView, nets: readonly Cidr[], address: Address): boolean {
-  return [address, ...nodes.behind(address)].some((each) => nets.some((net) => cidrContains(net, each)));
+  const isInside = (each: Address): boolean => nets.some((net) => cidrContains(net, each));
+  return isInside(address) || nodes.behind(address).some(isInside);
 }
 
 /** A name means the ports of that name of the endpoint that has the address at this end. */

@@ -20,14 +20,17 @@ export class NodeIndex {
   readonly #trees: Readonly<Record<Family, CidrTree>> = { 4: new CidrTree(), 6: new CidrTree() };
   readonly #tunnelsOf = new OneToMany<string, Address>();
   readonly #behind = new OneToMany<string, Address>();
+  /** By the list that was asked for: rules ask for theirs with every change of anything. */
+  #found = new WeakMap<readonly Cidr[], readonly Cidr[]>();
 
   /** Replaces the node of the name. Returns the own addresses whose tunnel addresses changed. */
   replace(name: string, node: Node | undefined): readonly Address[] {
     const before = this.#nodes.get(name) ?? [];
     const after = node === undefined ? [] : endsOf(node);
     if (textOf(before) === textOf(after)) return [];
-    for (const ends of before) this.#remove(ends);
-    for (const ends of after) this.#add(ends);
+    for (const ends of before) this.#index(ends, 'leaves');
+    for (const ends of after) this.#index(ends, 'comes');
+    this.#found = new WeakMap();
     if (after.length === 0) this.#nodes.delete(name);
     else this.#nodes.set(name, after);
     return [...before, ...after].flatMap(({ own }) => own);
@@ -35,6 +38,17 @@ export class NodeIndex {
 
   /** Returns the tunnel addresses of the nodes that have an own address in the CIDRs, each once, but for those in them. */
   standInsFor(cidrs: readonly Cidr[]): readonly Cidr[] {
+    const known = this.#found.get(cidrs) ?? this.#find(cidrs);
+    this.#found.set(cidrs, known);
+    return known;
+  }
+
+  /** Returns the own addresses of the node whose tunnel address this is; none for any other address. */
+  behind(address: Address): readonly Address[] {
+    return this.#behind.get(addressKey(address));
+  }
+
+  #find(cidrs: readonly Cidr[]): readonly Cidr[] {
     const found = new Map<string, Cidr>();
     for (const cidr of cidrs) {
       const tree = this.#trees[cidr.base.family];
@@ -45,25 +59,21 @@ export class NodeIndex {
     return [...found].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, cidr]) => cidr);
   }
 
-  /** Returns the own addresses of the node whose tunnel address this is; none for any other address. */
-  behind(address: Address): readonly Address[] {
-    return this.#behind.get(addressKey(address));
-  }
-
-  #add({ own, tunnels }: NodeEnds): void {
+  #index({ own, tunnels }: NodeEnds, change: 'comes' | 'leaves'): void {
     for (const address of own) {
-      this.#trees[address.family].add(hostCidr(address));
-      for (const tunnel of tunnels) this.#tunnelsOf.add(addressKey(address), tunnel);
+      const tree = this.#trees[address.family];
+      if (change === 'comes') tree.add(hostCidr(address));
+      else tree.remove(hostCidr(address));
+      for (const tunnel of tunnels) {
+        const pairs = [
+          [this.#tunnelsOf, address, tunnel],
+          [this.#behind, tunnel, address],
+        ] as const;
+        for (const [index, key, value] of pairs)
+          if (change === 'comes') index.add(addressKey(key), value);
+          else index.delete(addressKey(key), value);
+      }
     }
-    for (const tunnel of tunnels) for (const address of own) this.#behind.add(addressKey(tunnel), address);
-  }
-
-  #remove({ own, tunnels }: NodeEnds): void {
-    for (const address of own) {
-      this.#trees[address.family].remove(hostCidr(address));
-      for (const tunnel of tunnels) this.#tunnelsOf.delete(addressKey(address), tunnel);
-    }
-    for (const tunnel of tunnels) for (const address of own) this.#behind.delete(addressKey(tunnel), address);
   }
 }
 

@@ -24,7 +24,7 @@ export function keyOfContent(content: SetContent): string {
     case 'members':
       return `members ${content.selector.id}`;
     case 'nets':
-      return `nets ${content.nets.map(formatCidr).join(' ')}`;
+      return keyOfNets(content.nets);
     case 'named port':
       return `port ${String(content.protocol)} ${content.name}`;
     case 'service':
@@ -32,6 +32,15 @@ export function keyOfContent(content: SetContent): string {
     default:
       return never(content);
   }
+}
+
+/** Every compilation asks for the keys of all rules. */
+const keysOfNets = new WeakMap<readonly Cidr[], string>();
+
+function keyOfNets(nets: readonly Cidr[]): string {
+  const key = keysOfNets.get(nets) ?? `nets ${nets.map(formatCidr).join(' ')}`;
+  keysOfNets.set(nets, key);
+  return key;
 }
 
 /** Returns the contents of the sets that the rules look up. */

@@ -21,11 +21,11 @@ export function tunnelledPools(
     );
     return outermostCidrs(found.filter((pool) => openTunnels(pool).includes(by)).map(({ cidr }) => cidr));
   };
-  const always = poolsOf('Always');
-  const across = agreeOnSubnets(TUNNELS[by].family, self, nodes) ? poolsOf('CrossSubnet') : [];
+  const [always, across] = [poolsOf('Always'), poolsOf('CrossSubnet')];
+  const isAcross = across.length > 0 && agreeOnSubnets(TUNNELS[by].family, self, nodes);
   return [
     ...(always.length === 0 ? [] : [{ by, pools: always }]),
-    ...(across.length === 0 ? [] : [{ by, pools: across, from: across }]),
+    ...(isAcross ? [{ by, pools: across, from: across }] : []),
   ];
 }
 
