@@ -24,7 +24,7 @@ export function replacedEndpointId({ node, namespace }: EndpointId, { containerI
  */
 export function replacedEndpoint(view: NodeView, next: WorkloadEndpoint): WorkloadEndpoint | undefined {
   const before = view.endpoint?.value;
-  if (before === undefined || !isOfOtherPods(before, next)) return undefined;
+  if (before === undefined || !isOfAnotherPod(before, next)) return undefined;
   const attachment = attachmentOf(before);
   const handle = handleOf(attachment);
   const isHolding = [...view.owned, ...view.borrowed].some(({ value }) => hasAddressOf(value, handle));
@@ -33,7 +33,8 @@ export function replacedEndpoint(view: NodeView, next: WorkloadEndpoint): Worklo
   return { ...before, metadata: { ...before.metadata, name } };
 }
 
-function isOfOtherPods({ spec: a }: WorkloadEndpoint, { spec: b }: WorkloadEndpoint): boolean {
+/** Reports whether the two are of different pods, in different sandboxes: not while the UID of one is unknown. */
+export function isOfAnotherPod({ spec: a }: WorkloadEndpoint, { spec: b }: WorkloadEndpoint): boolean {
   const isKnown = a.podUID !== undefined && b.podUID !== undefined;
   return isKnown && a.podUID !== b.podUID && a.containerID !== b.containerID;
 }

@@ -12,6 +12,7 @@ import {
 } from '../../../../model/workload-endpoint.ts';
 import type { AddTime } from '../../network-channel.ts';
 import { ContestedLinks } from './contested-links.ts';
+import { isOfAnotherPod } from '../../../../ipam/replaced-endpoint.ts';
 import { RoutedPods } from './routed-pods.ts';
 
 type EndpointRecord = Extract<PolicyRecord, { readonly kind: 'endpoint' }>;
@@ -263,9 +264,8 @@ function isSamePod(record: WorkloadEndpoint, added: WorkloadEndpoint): boolean {
  * Reports whether a pod that may run on has no record any more, because the next pod of its name has it: the records of those
  * with addresses of netplug stay.
  */
-function isLostTo({ spec: a }: WorkloadEndpoint, { spec: b }: WorkloadEndpoint): boolean {
-  const isOther = a.podUID !== undefined && b.podUID !== undefined && a.podUID !== b.podUID;
-  return isOther && a.containerID !== b.containerID && a.ipam !== OWN_IPAM;
+function isLostTo(before: WorkloadEndpoint, next: WorkloadEndpoint): boolean {
+  return isOfAnotherPod(before, next) && before.spec.ipam !== OWN_IPAM;
 }
 
 /**
