@@ -115,11 +115,10 @@ export class Http1Transport implements Transport {
   }
 }
 
-/** Returns the answer with its whole body. Rejects when the body ends too early. */
 /** An answer that is longer than the caller wants. */
 export class AnswerTooLarge extends Error {}
 
-/** @throws AnswerTooLarge beyond so many bytes */
+/** Returns the answer with its whole body. Rejects when the body ends too early. @throws AnswerTooLarge beyond so many bytes */
 export async function readAnswer({ status, headers, body }: OpenAnswer, mostBytes = Infinity): Promise<RawAnswer> {
   const chunks: Buffer[] = [];
   let bytes = 0;

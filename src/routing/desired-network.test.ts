@@ -106,6 +106,16 @@ function networkOf(changes: readonly ClusterChange[], ownNetwork = own()): Desir
   return desired;
 }
 
+/** Returns a network whose routes lead through VXLAN. */
+function throughTunnels(): { readonly state: ClusterState; readonly desired: DesiredNetwork } {
+  const state = new ClusterState('claims');
+  const desired = new DesiredNetwork(SELF, state);
+  desired.setOwnNetwork(own());
+  for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS]) state.apply(change, 0);
+  desired.replan('all');
+  return { state, desired };
+}
+
 function hops(network: DesiredNetwork): Record<string, string> {
   return Object.fromEntries(
     [...network.routes].map(([destination, { hop }]) => [
@@ -177,11 +187,7 @@ describe('the desired routes of a node', () => {
   });
 
   it('stay for a while when a pool changes to BGP', () => {
-    const state = new ClusterState('claims');
-    const desired = new DesiredNetwork(SELF, state);
-    desired.setOwnNetwork(own());
-    for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS]) state.apply(change, 0);
-    desired.replan('all');
+    const { state, desired } = throughTunnels();
     const before = hops(desired);
     expect(desired.replan(state.apply(toldOf(pool(4, {})), 1000))).toEqual([]);
     expect(hops(desired)).toEqual(before);
@@ -193,11 +199,7 @@ describe('the desired routes of a node', () => {
   });
 
   it('go on through a tunnel until all nodes have seen that it is not needed', () => {
-    const state = new ClusterState('claims');
-    const desired = new DesiredNetwork(SELF, state);
-    desired.setOwnNetwork(own());
-    for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS]) state.apply(change, 0);
-    desired.replan('all');
+    const { state, desired } = throughTunnels();
     expect(desired.replan(state.apply(toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), 1000))).toEqual([]);
     expect(state.expire(1000 + SETTLE_MS - 1)).toBe(false);
     expect(state.expire(1000 + SETTLE_MS)).toBe(true);

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { createServer, type ListenOptions } from 'node:net';
 
-/** The kernel gives ports from 32768 on to whoever asks for any. */
+/** The kernel gives ports from 32768 on to programs that ask for any. */
 const [FIRST, LAST] = [20_000, 32_767];
 
 /** Returns a loopback TCP port without a listener, which no other file of tests gets until this process ends. */
