@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { poolOf } from '../../test/support/fixtures.ts';
 import type { FollowedRecord, FollowEvent, FollowStore, RoutedBlock } from '../datastore/follow.ts';
 import type { NodeName } from '../model/names.ts';
+import { API_VERSION } from '../model/resource.ts';
 import { parseAddress } from '../net/address.ts';
 import { parseCidr } from '../net/cidr.ts';
 import { type ClusterChange, followCluster } from './cluster-view.ts';
@@ -44,6 +45,25 @@ describe('a cache of records', () => {
     const deltas = cache.apply(snapshot(pool('1')));
     expect(deltas.map(({ after }) => [after.key, after.value])).toEqual([['10.0.0.0/26', undefined]]);
     expect([...cache.records()]).toEqual([pool('1')]);
+  });
+
+  it('returns the whole record before a change of a large one', () => {
+    const cache = new RecordCache();
+    const large = (name: string): FollowedRecord => {
+      const ports = Array.from({ length: 20_000 }, (_, index) => 2 * index + 1);
+      const spec = {
+        selector: `x == '${name}'`,
+        types: ['Ingress'],
+        ingress: [{ action: 'Allow' as const, destination: { ports } }],
+      };
+      const big = { kind: 'NetworkPolicy', name: 'big' } as const;
+      const value = { apiVersion: API_VERSION, kind: big.kind, metadata: { name: big.name }, spec } as const;
+      return { kind: 'resource', query: 0, key: 'big', version: '', which: big, value };
+    };
+    expect(cache.apply(snapshot(large('one')))).toHaveLength(1);
+    expect(cache.apply(changes(large('one')))).toEqual([]);
+    expect(cache.apply(changes(large('two')))).toEqual([{ before: large('one'), after: large('two') }]);
+    expect([...cache.records()]).toEqual([large('two')]);
   });
 
   it('ignores a deletion of a record that it does not hold', () => {

@@ -14,6 +14,7 @@ import { SessionCache } from './session-cache.ts';
 import { type SharedEvent, SharedWatches, type StartWatch } from './shared-watches.ts';
 import { type IssuedToken, readIssuedToken, type TokenSpec } from './token-request.ts';
 import { Http1Transport, type Transport } from './transport.ts';
+import { packedObject } from './packed-object.ts';
 import { trimmedObject } from './trimmed-object.ts';
 import { followChanges, type StreamState, type WatchEvent } from './watch.ts';
 
@@ -49,6 +50,8 @@ export interface ListOptions {
    * objects of the cluster.
    */
   readonly isCached?: boolean;
+  /** Whether a shared watch keeps large objects packed; followers read them by `wholeObject`. For kinds that may be of any size. */
+  readonly isPacked?: boolean;
 }
 
 export interface WatchOptions extends ListOptions {
@@ -244,7 +247,10 @@ export class OrchApi implements AsyncDisposable {
     { onStream = (): void => undefined, isFresh = false, ...options }: SharedWatchOptions,
     signal: AbortSignal,
   ): AsyncGenerator<SharedEvent> {
-    const trim = (object: ApiObject): ApiObject => trimmedObject(collection, object);
+    const trim = (object: ApiObject): ApiObject => {
+      const trimmed = trimmedObject(collection, object);
+      return options.isPacked === true ? packedObject(trimmed) : trimmed;
+    };
     const start: StartWatch = ({ from, isFresh: isNew, onStream: note }, over) =>
       this.watch(
         collection,

@@ -24,6 +24,6 @@ export function unreadable(change: PolicyChange, cause: unknown): PolicyChange {
   return change.kind === 'resource' ? unreadableResource(change, cause) : { kind: change.kind, key: change.key };
 }
 
-export function unreadableResource({ which }: ChangedResource, cause: unknown): ChangedResource {
+export function unreadableResource({ which }: Pick<ChangedResource, 'which'>, cause: unknown): ChangedResource {
   return { kind: 'resource', which, problem: `it cannot be applied: ${reasonOf(cause)}` };
 }

@@ -1,11 +1,12 @@
 import { never, reasonOf } from '../base/errors.ts';
+import { pack, type Packed, unpack } from '../base/packed.ts';
 import { digestOfText } from '../dataplane/rule-digest.ts';
 import type { AnyResource } from '../model/kinds.ts';
 import { fromNamespace } from '../model/from-kubernetes/profiles.ts';
 import { derivedOriginal, NAMESPACE_NAME_LABEL } from '../model/policy-names.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
 import type { Node } from '../model/node.ts';
-import { fullId } from '../model/resource-id.ts';
+import { fullId, type ResourceId } from '../model/resource-id.ts';
 import { type Labels, MOST_LABELS } from '../model/selector.ts';
 import { type Address, addressKey, sameAddress } from '../net/address.ts';
 import { type Cidr, cidrContains, hostCidr } from '../net/cidr.ts';
@@ -53,6 +54,13 @@ interface KnownProfile {
   readonly rules: string;
 }
 
+/** The last change of a policy, which is read again when its budgets change. */
+interface KeptChange {
+  readonly which: ResourceId;
+  readonly value: AnyResource | Packed<AnyResource | undefined> | undefined;
+  readonly problem?: string | undefined;
+}
+
 /** Policies of a cluster, resolved and kept by changes of records. The cost of a change depends on what it touches. */
 export class PolicyState implements PolicyView {
   readonly endpoints = new Map<string, PolicyEndpoint>();
@@ -65,8 +73,8 @@ export class PolicyState implements PolicyView {
   readonly #keysOfProfiles = new Map<string, Set<string>>();
   /** Digests, by id of a policy or profile. */
   readonly #specs = new Map<string, string>();
-  /** Last change of each policy, by id. */
-  readonly #records = new Map<string, ChangedResource>();
+  /** By id of the policy. */
+  readonly #records = new Map<string, KeptChange>();
   readonly #budgets = new PolicyBudgets();
   /** By id, why policies are beyond the budget of the node. */
   #withheld: ReadonlyMap<string, string> = new Map();
@@ -295,7 +303,7 @@ export class PolicyState implements PolicyView {
     const { value, problem } = change;
     if (!this.#isNews(id, value, problem)) return;
     if (value === undefined && problem === undefined) this.#records.delete(id);
-    else this.#records.set(id, change);
+    else this.#records.set(id, { which: change.which, value: pack(value), problem });
     const resolved = resolvePolicy(id, change);
     this.#budgets.replace(id, 'policy' in resolved ? resolved : undefined);
     touches.unsettledPolicies.set(id, resolved);
@@ -310,14 +318,14 @@ export class PolicyState implements PolicyView {
       if (next === undefined) return;
       const [id, known] = next;
       unsettledPolicies.delete(id);
-      const change = this.#records.get(id);
-      const resolved = known ?? (change && resolvePolicy(id, change));
+      const kept = this.#records.get(id);
+      const resolved = known ?? (kept && resolvePolicy(id, { ...kept, value: unpack(kept.value) }));
       if (resolved === undefined) continue;
       try {
         this.#settlePolicy(id, resolved, touches);
       } catch (cause) {
-        if (change === undefined) throw cause;
-        this.#applyResource(unreadableResource(change, cause), touches);
+        if (kept === undefined) throw cause;
+        this.#applyResource(unreadableResource(kept, cause), touches);
       }
     }
   }

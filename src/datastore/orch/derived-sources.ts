@@ -20,6 +20,9 @@ import type { Profile } from '../../model/profile.ts';
 import type { DerivedFrom, FollowedRecord, Decoded } from '../follow.ts';
 import { type Source, type Watched, watchedSource } from './source.ts';
 
+/** Users and controllers write as much as fits into an object. */
+const LARGE = { isCached: true, isPacked: true } as const;
+
 /** Returns the watch of objects of the orchestrator that stand for resources. */
 export function derivedSource(from: DerivedFrom, query: number): Source {
   switch (from) {
@@ -28,7 +31,7 @@ export function derivedSource(from: DerivedFrom, query: number): Source {
     case 'ServiceAccount':
       return profileSource(SERVICE_ACCOUNTS, fromServiceAccount, query);
     case 'NetworkPolicy':
-      return sourceOf({ collection: KUBERNETES_POLICIES, options: { isCached: true } }, (object) => {
+      return sourceOf({ collection: KUBERNETES_POLICIES, options: LARGE }, (object) => {
         const { name, namespace = 'default' } = object.metadata;
         const which = { kind: 'NetworkPolicy', namespace, name: kubernetesPolicyName(name) } as const;
         const base = { kind: 'resource', query, key: objectKey(object), version: '', which } as const;
@@ -49,7 +52,7 @@ export function podSource(query: number): Source {
 }
 
 export function endpointSliceSource(query: number): Source {
-  return sourceOf({ collection: ENDPOINT_SLICES, options: { isCached: true } }, (slice) => {
+  return sourceOf({ collection: ENDPOINT_SLICES, options: LARGE }, (slice) => {
     const converted = fromEndpointSlice(slice);
     if (converted.value === undefined && converted.problems.length === 0) return [];
     return [{ kind: 'service', query, key: objectKey(slice), version: '', ...seen(converted) }];

@@ -65,7 +65,7 @@ function resourceRecord(
 function resourceSource(kind: ResourceKind, query: number, only: string | undefined): Source {
   const watched: Watched = {
     collection: collectionOf(kind),
-    options: only === undefined ? {} : { fieldSelector: `metadata.name=${only}` },
+    options: { isPacked: true, ...(only === undefined ? {} : { fieldSelector: `metadata.name=${only}` }) },
     // A user of netplug's resources must not replace a policy or profile of the orchestrator by one of its name.
     recordsIn: (object) => (isDerivedName(kind, object.metadata.name) ? [] : [resourceRecord(object, { kind, query })]),
   };

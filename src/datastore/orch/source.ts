@@ -1,6 +1,7 @@
 import { slices } from '../../base/slices.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { ListOptions, OrchApi } from '../../kube/orch-api.ts';
+import { wholeObject } from '../../kube/packed-object.ts';
 import type { Collection } from '../../kube/paths.ts';
 import type { ObjectChange } from '../../kube/shared-watches.ts';
 import { deletedRecord, type FollowedRecord } from '../follow.ts';
@@ -68,7 +69,8 @@ async function recordsOfAll(
   recordsIn: Watched['recordsIn'],
 ): Promise<readonly FollowedRecord[]> {
   const records: FollowedRecord[] = [];
-  for await (const slice of slices(objects, SLICE)) for (const object of slice) records.push(...recordsIn(object));
+  for await (const slice of slices(objects, SLICE))
+    for (const object of slice) records.push(...recordsIn(wholeObject(object)));
   return records;
 }
 
@@ -90,8 +92,8 @@ async function* resumeObjects(
 
 function recordsAfter({ recordsIn, isSame }: Watched, { before, after }: ObjectChange): readonly FollowedRecord[] {
   if (before !== undefined && after !== undefined && isSame?.(before, after) === true) return [];
-  const records = after === undefined ? [] : recordsIn(after);
+  const records = after === undefined ? [] : recordsIn(wholeObject(after));
   const keys = new Set(records.map(({ key }) => key));
-  const removed = before === undefined ? [] : recordsIn(before).filter(({ key }) => !keys.has(key));
+  const removed = before === undefined ? [] : recordsIn(wholeObject(before)).filter(({ key }) => !keys.has(key));
   return [...removed.map(deletedRecord), ...records];
 }

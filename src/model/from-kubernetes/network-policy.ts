@@ -150,21 +150,20 @@ function countEntries({ peers, ports }: WrittenRule): number {
 function rulesOf({ peers, ports }: WrittenRule, direction: Direction, index: number): Rule[] {
   const entities = peers.length > 0 ? peers.map(entityOf) : [undefined];
   const groups = ports.length > 0 ? groupPorts(ports) : [undefined];
-  return groups.flatMap((group) =>
-    entities.map((peer): Rule => {
-      const destination: Entity = {
-        ...(direction === 'egress' ? peer : {}),
-        ...(group?.ports === undefined ? {} : { ports: group.ports }),
-      };
+  const metadata = { annotations: { [WRITTEN_RULE]: String(index) } };
+  return groups.flatMap((group) => {
+    const withPorts = group?.ports === undefined ? undefined : { ports: group.ports };
+    return entities.map((peer): Rule => {
+      const destination = direction === 'egress' && peer !== undefined ? { ...peer, ...withPorts } : withPorts;
       return {
         action: 'Allow',
         ...(group === undefined ? {} : { protocol: group.protocol }),
         ...(direction === 'ingress' && peer !== undefined ? { source: peer } : {}),
-        ...(Object.keys(destination).length === 0 ? {} : { destination }),
-        metadata: { annotations: { [WRITTEN_RULE]: String(index) } },
+        ...(destination === undefined ? {} : { destination }),
+        metadata,
       };
-    }),
-  );
+    });
+  });
 }
 
 function entityOf({ podSelector, namespaceSelector, ipBlock }: v.InferOutput<typeof Peer>): Entity {

@@ -1,0 +1,19 @@
+import { pack, Packed } from '../base/packed.ts';
+import type { ApiObject } from './objects.ts';
+
+/** Name under which the rest of a large object is kept. It cannot come from JSON, as its value is no JSON. */
+const REST = 'packed';
+
+/** Returns the object with all but its metadata packed, if that is large. */
+export function packedObject(object: ApiObject): ApiObject {
+  const { metadata, ...rest } = object;
+  if (rest[REST] instanceof Packed) return object;
+  const packed = pack(rest);
+  return packed instanceof Packed ? { metadata, [REST]: packed } : object;
+}
+
+/** Returns the object as it was before it was packed. */
+export function wholeObject({ metadata, ...rest }: ApiObject): ApiObject {
+  const packed = rest[REST];
+  return packed instanceof Packed ? { metadata, ...(packed as Packed<object>).value() } : { metadata, ...rest };
+}
