@@ -53,7 +53,7 @@ describe('a cache of records', () => {
       const ports = Array.from({ length: 20_000 }, (_, index) => 2 * index + 1);
       const spec = {
         selector: `x == '${name}'`,
-        types: ['Ingress'],
+        types: ['Ingress' as const],
         ingress: [{ action: 'Allow' as const, destination: { ports } }],
       };
       const big = { kind: 'NetworkPolicy', name: 'big' } as const;
