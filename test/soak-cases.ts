@@ -29,6 +29,12 @@ const clusters = (...files: readonly string[]): readonly string[] => [
 ];
 const titled = (title: string): readonly string[] => ['--testNamePattern', title];
 
+/** Files with tests for each datastore. */
+const IN_ETCD = [
+  ...['controllers-addresses', 'controllers-facts', 'controllers-failover', 'controllers-nodes'],
+  ...['ctl-host-endpoints', 'ctl-ipam', 'ctl-policy', 'ctl-resources', 'ctl-why'],
+];
+
 /** The modes that `make test` leaves out. */
 const otherModes = Object.entries(TWO_MODES)
   .filter(([name, mode]) => mode !== 'both' && !(`e2e/${name}` in NOT_EVERYDAY))
@@ -53,6 +59,18 @@ export const SOAK_CASES: readonly SoakCase[] = [
     { name: `${name}, with agents`, args: agent(name), minutes: 6 },
     onOldestKubernetes({ name, args: agent(name), minutes: 6 }),
   ]),
+  { name: 'containerd, standalone', args: e2e('containerd'), minutes: 3 },
+  { name: 'containerd, with agents', args: agent('containerd'), minutes: 3 },
+  { name: 'etcd-upgrade, standalone', args: e2e('etcd-upgrade'), minutes: 2 },
+  { name: 'etcd-upgrade, with agents', args: agent('etcd-upgrade'), minutes: 2 },
+  { name: 'tool and controllers on etcd', args: [...e2e(...IN_ETCD), ...titled('on kv')], minutes: 8 },
+  { name: 'network process without memory', args: e2e('network-process'), minutes: 2 },
+  {
+    name: 'failures between nodes',
+    args: ['--project=e2e-between-nodes', pathOf('between-nodes-failures')],
+    minutes: 4,
+  },
+  { name: 'cluster-networking, each datastore', args: clusters('cluster-networking'), minutes: 6 },
   { name: 'cluster-features', args: clusters('cluster-features'), minutes: 8 },
   onOldestKubernetes({ name: 'cluster-features', args: clusters('cluster-features'), minutes: 8 }),
   onOldestKubernetes({ name: 'cluster-networking', args: clusters('cluster-networking'), minutes: 8 }),
@@ -104,6 +122,7 @@ export const SOAK_CASES: readonly SoakCase[] = [
     kubernetes: OLDEST_KUBERNETES,
     minutes: 10,
   }),
+  { name: 'images', args: e2e('images'), components: ['images'], targets: ['images'], minutes: 4 },
   { name: 'images, built twice', args: e2e('images-reproducible'), components: ['images'], minutes: 5 },
   { name: 'images, signed', args: e2e('images-signed'), components: ['images'], targets: ['images'], minutes: 9 },
 ];

@@ -1,6 +1,7 @@
 // What routes between nodes dies while pods talk.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { runsHere } from '../runs.ts';
 import { type Fabric, type FabricNode, startFabric } from '../support/fabric.ts';
 import { takeAwayEtcd } from '../support/node-etcd.ts';
 import { type Flow, startFlows, stopFlows } from '../support/traffic-flow.ts';
@@ -13,7 +14,9 @@ const AT_LEAST = WHILE_MS / 40;
 
 describe.each([
   { name: 'VXLAN', vxlanMode: 'Always' },
-  { name: 'VXLAN across subnets', vxlanMode: 'CrossSubnet' },
+  ...(runsHere('e2e/between-nodes-failures: across subnets')
+    ? [{ name: 'VXLAN across subnets', vxlanMode: 'CrossSubnet' }]
+    : []),
   { name: 'BGP', vxlanMode: 'Never' },
 ])('packets of running pods, by $name,', ({ vxlanMode }) => {
   let fabric: Fabric;

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAddress } from '../../src/net/address.ts';
 import { cidrContains, parseCidr } from '../../src/net/cidr.ts';
+import { runsHere } from '../runs.ts';
 import { releaseOf } from '../support/components.ts';
 import { type Cluster, startCluster } from '../support/cluster.ts';
 import { type Json, until } from '../support/node.ts';
@@ -14,6 +15,7 @@ import { NETPLUGCTL } from '../support/built.ts';
 /** What the API server says of itself. */
 const VERSION = `"gitVersion": "v${releaseOf('kube-apiserver')}"`;
 
+const OTHERS = runsHere('e2e/cluster-networking: other datastores and pod CIDRs');
 const VXLAN = { vxlanMode: 'Always', natOutgoing: true };
 const CURL = ['curl', '--silent', '--show-error', '--max-time', '3'] as const;
 const PORT = 8080;
@@ -438,7 +440,7 @@ describe('a cluster with agents that provide the network', () => {
   });
 });
 
-describe('a cluster with agents that provide the network, with records in etcd', () => {
+describe.runIf(OTHERS)('a cluster with agents that provide the network, with records in etcd', () => {
   it('lets pods of both nodes reach each other, and the API server, with kube-proxy in iptables mode', async () => {
     await using cluster = await startCluster({ networking: {}, poolSpec: VXLAN, proxyMode: 'iptables' });
     await expectMutualAnswers(cluster);
@@ -447,7 +449,7 @@ describe('a cluster with agents that provide the network, with records in etcd',
   }, 240_000);
 });
 
-describe('a cluster with agents that route pod CIDRs', () => {
+describe.runIf(OTHERS)('a cluster with agents that route pod CIDRs', () => {
   it('connects pods of both nodes that have addresses of host-local [hl-podcidr-lookup]', async () => {
     await using cluster = await startRoutedCluster({
       networking: { USE_POD_CIDR: 'true' },

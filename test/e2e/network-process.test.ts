@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { openRoutingNode } from '../../scripts/bench/routing-node.ts';
+import { runsHere } from '../runs.ts';
 import { type Agent, startAgent } from '../support/agent.ts';
 import { type RunResult, startNode, type TestNode } from '../support/node.ts';
 import { until } from '../support/until.ts';
@@ -82,21 +83,25 @@ it('the agent serves ADD and DEL while its network process hangs, and reports th
 /** A process reads hundreds of nodes before its heap is full, and collects garbage in vain, on a machine with other tests. */
 const CRASH_MS = 100_000;
 
-it('the agent serves ADD and DEL while its network process runs out of memory', async () => {
-  await using routing = await openRoutingNode();
-  const { node } = routing;
-  await routing.remote.growTo(1000);
-  await using agent = await routing.launchAgent({ command: SMALL_HEAP });
-  await until(async () => (await restartsOf(agent)) > 0, 'the network process has ended', CRASH_MS);
-  const course = { isOver: false, served: 0 };
-  const calls = callUntil(node, agent, course, { ipv4_pools: ['own'] });
-  // Meanwhile the next process fills its heap.
-  await until(() => course.served > 10, 'calls are served', CRASH_MS);
-  course.isOver = true;
-  await calls;
-  await until(() => agent.log().includes('heap out of memory'), 'the reason is logged');
-  expect(course.served).toBeGreaterThan(10);
-}, 300_000);
+it.runIf(runsHere('e2e/network-process: out of memory'))(
+  'the agent serves ADD and DEL while its network process runs out of memory',
+  async () => {
+    await using routing = await openRoutingNode();
+    const { node } = routing;
+    await routing.remote.growTo(1000);
+    await using agent = await routing.launchAgent({ command: SMALL_HEAP });
+    await until(async () => (await restartsOf(agent)) > 0, 'the network process has ended', CRASH_MS);
+    const course = { isOver: false, served: 0 };
+    const calls = callUntil(node, agent, course, { ipv4_pools: ['own'] });
+    // Meanwhile the next process fills its heap.
+    await until(() => course.served > 10, 'calls are served', CRASH_MS);
+    course.isOver = true;
+    await calls;
+    await until(() => agent.log().includes('heap out of memory'), 'the reason is logged');
+    expect(course.served).toBeGreaterThan(10);
+  },
+  300_000,
+);
 
 it('the agent ends its network process, both on SIGTERM and when it is killed', async () => {
   await using node = await startNode({ mode: 'standalone' });

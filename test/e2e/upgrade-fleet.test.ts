@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { runsHere } from '../runs.ts';
 import type { Json } from '../support/node.ts';
 import { NETPLUGCTL } from '../support/built.ts';
 import {
@@ -118,49 +117,45 @@ async function setReady(name: Name, isReady: boolean): Promise<void> {
 }
 
 describe('netplugctl upgrade fleet', () => {
-  it.runIf(runsHere('e2e/upgrade-fleet: waves'))(
-    'shows plan and hazards of every cluster, and stops before a wave with a blocking hazard',
-    async () => {
-      await setReady('south', false);
-      expect(await fleet('apply', '--yes', '--cluster-timeout', '9999999')).toMatchObject({
-        status: 64,
-        stderr: expect.stringContaining('from 1 to 604800') as string,
-      });
-      const plan = await fleet('plan');
-      expect(plan.stdout).toMatch(new RegExp(`first +pilot +to upgrade +${OLD} +manifest +orch +2 +none`));
-      expect(plan.stdout).toMatch(new RegExp(`second +south +blocked +${OLD} +manifest +orch +2 +1 error`));
-      expect(plan.stdout).toContain('second / north\nUpgrade from');
-      expect(plan.status).toBe(0);
-      const preflight = await fleet('preflight', '-o', 'json');
-      expect(preflight.status).toBe(1);
-      const { refused, clusters: found } = JSON.parse(preflight.stdout);
-      expect({ refused, found: found.map(({ cluster, state }: Json) => `${cluster}: ${state}`) }).toEqual({
-        refused: true,
-        found: ['pilot: to upgrade', 'north: to upgrade', 'south: blocked'],
-      });
-      expect(found[2].hazards).toMatchObject([{ id: 'nodes/not-ready', objects: ['Node node-b'] }]);
+  it('shows plan and hazards of every cluster, and stops before a wave with a blocking hazard', async () => {
+    await setReady('south', false);
+    expect(await fleet('apply', '--yes', '--cluster-timeout', '9999999')).toMatchObject({
+      status: 64,
+      stderr: expect.stringContaining('from 1 to 604800') as string,
+    });
+    const plan = await fleet('plan');
+    expect(plan.stdout).toMatch(new RegExp(`first +pilot +to upgrade +${OLD} +manifest +orch +2 +none`));
+    expect(plan.stdout).toMatch(new RegExp(`second +south +blocked +${OLD} +manifest +orch +2 +1 error`));
+    expect(plan.stdout).toContain('second / north\nUpgrade from');
+    expect(plan.status).toBe(0);
+    const preflight = await fleet('preflight', '-o', 'json');
+    expect(preflight.status).toBe(1);
+    const { refused, clusters: found } = JSON.parse(preflight.stdout);
+    expect({ refused, found: found.map(({ cluster, state }: Json) => `${cluster}: ${state}`) }).toEqual({
+      refused: true,
+      found: ['pilot: to upgrade', 'north: to upgrade', 'south: blocked'],
+    });
+    expect(found[2].hazards).toMatchObject([{ id: 'nodes/not-ready', objects: ['Node node-b'] }]);
 
-      const { results, reasons, ran } = await apply();
-      expect(ran.status).toBe(1);
-      expect(results).toEqual({ pilot: 'upgraded', north: 'not begun', south: 'refused' });
-      expect(reasons.south).toBe('the preflight found nodes/not-ready');
-      expect(ran.stderr).toContain('wave second: does not begin');
-      expect(await releases('pilot')).toEqual(at(NEW));
-      expect(await releases('north')).toEqual(at(OLD));
+    const { results, reasons, ran } = await apply();
+    expect(ran.status).toBe(1);
+    expect(results).toEqual({ pilot: 'upgraded', north: 'not begun', south: 'refused' });
+    expect(reasons.south).toBe('the preflight found nodes/not-ready');
+    expect(ran.stderr).toContain('wave second: does not begin');
+    expect(await releases('pilot')).toEqual(at(NEW));
+    expect(await releases('north')).toEqual(at(OLD));
 
-      await setReady('south', true);
-      const starts = clusters.pilot.rollout.started.length;
-      expect((await apply()).results).toEqual({ pilot: 'at target', north: 'upgraded', south: 'upgraded' });
-      expect(clusters.pilot.rollout.started.length).toBe(starts);
-      for (const name of NAMES) expect(await releases(name)).toEqual(at(NEW));
-      expect(await apply()).toMatchObject({
-        results: { pilot: 'at target', north: 'at target', south: 'at target' },
-        ran: { status: 0 },
-      });
-      await backTo(OLD);
-    },
-    600_000,
-  );
+    await setReady('south', true);
+    const starts = clusters.pilot.rollout.started.length;
+    expect((await apply()).results).toEqual({ pilot: 'at target', north: 'upgraded', south: 'upgraded' });
+    expect(clusters.pilot.rollout.started.length).toBe(starts);
+    for (const name of NAMES) expect(await releases(name)).toEqual(at(NEW));
+    expect(await apply()).toMatchObject({
+      results: { pilot: 'at target', north: 'at target', south: 'at target' },
+      ran: { status: 0 },
+    });
+    await backTo(OLD);
+  }, 600_000);
 
   it('goes on where it was when it is killed in the middle, and upgrades no cluster twice', async () => {
     expect(await killAt(16 + 9)).toBe(true);
@@ -178,81 +173,69 @@ describe('netplugctl upgrade fleet', () => {
     await backTo(OLD);
   }, 600_000);
 
-  it.runIf(runsHere('e2e/upgrade-fleet: waves'))(
-    'carries the others of a wave to their end when one fails, and ends after the wave that is asked for',
-    async () => {
-      await writeFleet({ proof: true });
-      broken.add('pilot');
-      const first = await apply('--through', 'first');
-      expect(first).toMatchObject({ results: { pilot: 'failed' }, ran: { status: 1 } });
-      expect(first.reasons.pilot).toContain('Stopped after node "node-a"');
-      expect((await apply()).results).toEqual({ pilot: 'failed', north: 'not begun', south: 'not begun' });
-      broken.clear();
-      expect(await apply('--through', 'first')).toMatchObject({ results: { pilot: 'upgraded' }, ran: { status: 0 } });
-      broken.add('north');
-      const second = await apply();
-      expect(second.results).toEqual({ pilot: 'at target', north: 'failed', south: 'upgraded' });
-      expect(await releases('north')).toEqual([`node-a ${NEW}`, `node-b ${OLD}`]);
-      broken.clear();
-      expect((await apply()).results).toEqual({ pilot: 'at target', north: 'upgraded', south: 'at target' });
-      await backTo(OLD);
-    },
-    600_000,
-  );
+  it('carries the others of a wave to their end when one fails, and ends after the wave that is asked for', async () => {
+    await writeFleet({ proof: true });
+    broken.add('pilot');
+    const first = await apply('--through', 'first');
+    expect(first).toMatchObject({ results: { pilot: 'failed' }, ran: { status: 1 } });
+    expect(first.reasons.pilot).toContain('Stopped after node "node-a"');
+    expect((await apply()).results).toEqual({ pilot: 'failed', north: 'not begun', south: 'not begun' });
+    broken.clear();
+    expect(await apply('--through', 'first')).toMatchObject({ results: { pilot: 'upgraded' }, ran: { status: 0 } });
+    broken.add('north');
+    const second = await apply();
+    expect(second.results).toEqual({ pilot: 'at target', north: 'failed', south: 'upgraded' });
+    expect(await releases('north')).toEqual([`node-a ${NEW}`, `node-b ${OLD}`]);
+    broken.clear();
+    expect((await apply()).results).toEqual({ pilot: 'at target', north: 'upgraded', south: 'at target' });
+    await backTo(OLD);
+  }, 600_000);
 
-  it.runIf(runsHere('e2e/upgrade-fleet: lost API servers'))(
-    'says which cluster lost its API server in the middle, and goes on when it serves again',
-    async () => {
-      const { server } = clusters.pilot;
-      let ended: Ran | undefined;
-      try {
-        // Backed up and applied, its first node is being tried.
-        ended = await applyUntil(9, async () => server.stop());
-      } finally {
-        await server.start();
-      }
-      expect(ended.status).toBe(1);
-      const { clusters: ends } = JSON.parse(ended.stdout);
-      expect(ends.map(({ cluster, result }: Json) => `${cluster}: ${result}`)).toEqual([
-        'pilot: failed',
-        'north: not begun',
-        'south: not begun',
-      ]);
-      expect(ends[0].reason).toContain(server.url);
-      expect(ended.stderr).toContain(
-        'pilot: the upgrade is not finished: correct the cause and run the same command again',
-      );
-      expect(await releases('north')).toEqual(at(OLD));
+  it('says which cluster lost its API server in the middle, and goes on when it serves again', async () => {
+    const { server } = clusters.pilot;
+    let ended: Ran | undefined;
+    try {
+      // Backed up and applied, its first node is being tried.
+      ended = await applyUntil(9, async () => server.stop());
+    } finally {
+      await server.start();
+    }
+    expect(ended.status).toBe(1);
+    const { clusters: ends } = JSON.parse(ended.stdout);
+    expect(ends.map(({ cluster, result }: Json) => `${cluster}: ${result}`)).toEqual([
+      'pilot: failed',
+      'north: not begun',
+      'south: not begun',
+    ]);
+    expect(ends[0].reason).toContain(server.url);
+    expect(ended.stderr).toContain(
+      'pilot: the upgrade is not finished: correct the cause and run the same command again',
+    );
+    expect(await releases('north')).toEqual(at(OLD));
 
-      const { results, ran } = await apply();
-      expect(ran.stderr).toContain('pilot: an interrupted upgrade of this cluster goes on');
-      expect(results).toEqual({ pilot: 'upgraded', north: 'upgraded', south: 'upgraded' });
-      for (const name of NAMES) {
-        expect(await releases(name)).toEqual(at(NEW));
-        expect(clusters[name].rollout.gaps()).toBe(0);
-      }
-      await backTo(OLD);
-    },
-    600_000,
-  );
+    const { results, ran } = await apply();
+    expect(ran.stderr).toContain('pilot: an interrupted upgrade of this cluster goes on');
+    expect(results).toEqual({ pilot: 'upgraded', north: 'upgraded', south: 'upgraded' });
+    for (const name of NAMES) {
+      expect(await releases(name)).toEqual(at(NEW));
+      expect(clusters[name].rollout.gaps()).toBe(0);
+    }
+    await backTo(OLD);
+  }, 600_000);
 
-  it.runIf(runsHere('e2e/upgrade-fleet: lost API servers'))(
-    'does not begin a wave while a cluster before it does not answer',
-    async () => {
-      await apply('--through', 'first');
-      const { server } = clusters.pilot;
-      await server.stop();
-      try {
-        const { results, reasons } = await apply();
-        expect(results).toEqual({ pilot: 'refused', north: 'not begun', south: 'not begun' });
-        expect(reasons.pilot).toMatch(/does not answer|ECONNREFUSED|Cannot/);
-      } finally {
-        await server.start();
-      }
-      await backTo(OLD);
-    },
-    600_000,
-  );
+  it('does not begin a wave while a cluster before it does not answer', async () => {
+    await apply('--through', 'first');
+    const { server } = clusters.pilot;
+    await server.stop();
+    try {
+      const { results, reasons } = await apply();
+      expect(results).toEqual({ pilot: 'refused', north: 'not begun', south: 'not begun' });
+      expect(reasons.pilot).toMatch(/does not answer|ECONNREFUSED|Cannot/);
+    } finally {
+      await server.start();
+    }
+    await backTo(OLD);
+  }, 600_000);
 });
 
 /** Calls the tool and kills it at the given record of its progress. Returns whether it was killed. */
