@@ -6,10 +6,14 @@ const REST = 'packed';
 
 /** Returns the object with all but its metadata packed, if that is large. */
 export function packedObject(object: ApiObject): ApiObject {
+  if (isPacked(object)) return object;
   const { metadata, ...rest } = object;
-  if (rest[REST] instanceof Packed) return object;
   const packed = pack(rest);
   return packed instanceof Packed ? { metadata, [REST]: packed } : object;
+}
+
+export function isPacked(object: ApiObject): boolean {
+  return object[REST] instanceof Packed;
 }
 
 /** Returns the object as it was before it was packed. */

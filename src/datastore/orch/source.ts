@@ -1,12 +1,12 @@
-import { slices } from '../../base/slices.ts';
+import { inTurn, slicesByWeight } from '../../base/slices.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { ListOptions, OrchApi } from '../../kube/orch-api.ts';
-import { wholeObject } from '../../kube/packed-object.ts';
+import { isPacked, wholeObject } from '../../kube/packed-object.ts';
 import type { Collection } from '../../kube/paths.ts';
 import type { ObjectChange } from '../../kube/shared-watches.ts';
 import { deletedRecord, type FollowedRecord } from '../follow.ts';
 
-/** Number of objects that are read in one turn of the event loop. */
+/** Number of objects that are read in one turn of the event loop; a large one has a turn of its own. */
 const SLICE = 200;
 
 export interface SourceEvent {
@@ -69,7 +69,8 @@ async function recordsOfAll(
   recordsIn: Watched['recordsIn'],
 ): Promise<readonly FollowedRecord[]> {
   const records: FollowedRecord[] = [];
-  for await (const slice of slices(objects, SLICE))
+  const weightOf = (object: ApiObject): number => (isPacked(object) ? SLICE : 1);
+  for await (const slice of inTurn(slicesByWeight(objects, { most: SLICE, weightOf })))
     for (const object of slice) records.push(...recordsIn(wholeObject(object)));
   return records;
 }

@@ -97,6 +97,32 @@ describe('the policy that stands for a Kubernetes NetworkPolicy', () => {
     expect(problems).toEqual([expect.stringContaining('NetworkPolicy shop/web: ingress[0] allows nothing')]);
   });
 
+  it('makes one rule of the networks of a rule, and one of each that has exceptions', () => {
+    const block = (cidr: string, ...except: readonly string[]): object => ({ ipBlock: { cidr, except } });
+    const from = [block('10.0.0.0/24'), block('10.1.0.0/16', '10.1.1.0/24'), block('fd00::/64'), block('10.0.0.9/24')];
+    const { value } = convert({ podSelector: {}, ingress: [{ from, ports: [{ port: 80 }, { protocol: 'UDP' }] }] });
+    expect(value?.spec.ingress?.map(({ protocol, source }) => [protocol, source?.nets, source?.notNets])).toEqual([
+      ['TCP', ['10.0.0.0/24', 'fd00::/64'], undefined],
+      ['TCP', ['10.1.0.0/16'], ['10.1.1.0/24']],
+      ['UDP', ['10.0.0.0/24', 'fd00::/64'], undefined],
+      ['UDP', ['10.1.0.0/16'], ['10.1.1.0/24']],
+    ]);
+  });
+
+  it('takes ten thousand networks in a rule, and four thousand selectors', () => {
+    const nets = (count: number): object[] =>
+      Array.from({ length: count }, (_, index) => ({
+        ipBlock: { cidr: `10.${String(index >> 8)}.${String(index & 255)}.0/24` },
+      }));
+    const selectors = (count: number): object[] =>
+      Array.from({ length: count }, (_, index) => ({ podSelector: { matchLabels: { a: String(index) } } }));
+    const rulesFor = (from: object[]): unknown => convert({ podSelector: {}, ingress: [{ from }] }).value?.spec.ingress;
+    expect(rulesFor(nets(10_000))).toHaveLength(1);
+    expect(rulesFor(nets(66_000))).toEqual([]);
+    expect(rulesFor(selectors(4096))).toHaveLength(4096);
+    expect(rulesFor(selectors(4097))).toEqual([]);
+  });
+
   it('does without a rule whose peers times ports are too many, however large the product is', () => {
     const from = Array.from({ length: 3000 }, (_, index) => ({
       podSelector: { matchLabels: { app: `a${String(index)}` } },

@@ -66,6 +66,9 @@ const Spec = v.object({
   egress: v.nullish(v.array(v.unknown()), []),
 });
 
+/** What a selector takes besides its rule: sets of addresses and networks in each family, and comparisons with every pod. */
+const SELECTING = 15;
+
 /** Rules of one direction that are named one by one; users write as many as fit into an object. */
 const MOST_PROBLEMS = 10;
 
@@ -139,16 +142,23 @@ function typesOf(written: readonly PolicyType[], egress: readonly unknown[]): re
   return egress.length > 0 ? ['Ingress', 'Egress'] : ['Ingress'];
 }
 
-/** Counts before anything is multiplied: the product may be larger than the memory. Never more than the kernel will have. */
+/** Counts before anything is multiplied: the product may be larger than the memory. Never more than a rule may have. */
 function countEntries({ peers, ports }: WrittenRule): number {
   const groups = groupPorts(ports);
-  const each = groups.reduce((sum, group) => sum + 1 + (group.ports?.length ?? 0), 0);
-  return Math.max(peers.length, 1) * Math.max(each, 1);
+  const rules = Math.max(groups.length, 1);
+  const portsOfEach = groups.reduce((sum, group) => sum + (group.ports?.length ?? 0), 0);
+  const nets = peers.filter(isNetOnly).length;
+  const selecting = peers.filter(({ ipBlock }) => !isGiven(ipBlock)).length;
+  const alternatives = Math.max(Math.min(nets, 1) + peers.length - nets, 1);
+  return alternatives * (rules + portsOfEach) + rules * (nets + selecting * SELECTING);
 }
 
-/** Returns a rule for each peer and protocol, which are alternatives. No peers are any peer, no ports any protocol. */
+/**
+ * Returns a rule for each peer and protocol, which are alternatives; networks without exceptions share one. No peers are any
+ * peer, no ports any protocol.
+ */
 function rulesOf({ peers, ports }: WrittenRule, direction: Direction, index: number): Rule[] {
-  const entities = peers.length > 0 ? peers.map(entityOf) : [undefined];
+  const entities = peers.length > 0 ? entitiesOf(peers) : [undefined];
   const groups = ports.length > 0 ? groupPorts(ports) : [undefined];
   const metadata = { annotations: { [WRITTEN_RULE]: String(index) } };
   return groups.flatMap((group) => {
@@ -166,7 +176,19 @@ function rulesOf({ peers, ports }: WrittenRule, direction: Direction, index: num
   });
 }
 
-function entityOf({ podSelector, namespaceSelector, ipBlock }: v.InferOutput<typeof Peer>): Entity {
+function entitiesOf(peers: WrittenRule['peers']): readonly Entity[] {
+  const nets = peers.flatMap((peer) => (isNetOnly(peer) ? [formatCidr(peer.ipBlock.cidr)] : []));
+  const others = peers.filter((peer) => !isNetOnly(peer)).map(entityOf);
+  return nets.length === 0 ? others : [{ nets: [...new Set(nets)] }, ...others];
+}
+
+type WrittenPeer = v.InferOutput<typeof Peer>;
+
+function isNetOnly(peer: WrittenPeer): peer is WrittenPeer & { readonly ipBlock: v.InferOutput<typeof IpBlock> } {
+  return isGiven(peer.ipBlock) && peer.ipBlock.except.length === 0;
+}
+
+function entityOf({ podSelector, namespaceSelector, ipBlock }: WrittenPeer): Entity {
   if (isGiven(ipBlock)) {
     const except = ipBlock.except.map(formatCidr);
     return { nets: [formatCidr(ipBlock.cidr)], ...(except.length === 0 ? {} : { notNets: except }) };
