@@ -15,14 +15,16 @@ const FUZZ = ['-n', '19', process.execPath, 'node_modules/vitest/vitest.mjs', 'r
 const chosen = process.argv.slice(2);
 const run = new TestRun();
 if (chosen.includes('--quick')) {
-  await checkAll();
+  const checked = checkAll();
   run.fail(...(await run.vitest(QUICK)));
+  await checked;
 } else if (chosen.length > 0) {
   run.fail(...(await run.vitest(chosen)));
 } else {
   const components = run.part('components', 'node', ['scripts/build-components.ts']);
-  await checkAll();
+  const checked = checkAll();
   const failed = [...(await run.vitest(SELF_CONTAINED))];
+  await checked;
   const fuzzed = run.check('fuzz', 'nice', FUZZ, { isQuiet: true });
   if ((await components) === 0) failed.push(...(await run.vitest(OTHERS)));
   else run.fail('components: see above');

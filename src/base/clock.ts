@@ -21,7 +21,7 @@ export const systemClock: Clock = {
       const timer = setTimeout(() => {
         signal.removeEventListener('abort', onAbort);
         resolve();
-      }, ms);
+      }, atLeastNow(ms));
       signal.addEventListener('abort', onAbort, { once: true });
     }),
 };
@@ -35,8 +35,13 @@ export interface TimeLimit extends Disposable {
 /** Starts a timeout whose timer can be cleared; timers of `AbortSignal.timeout` run to their end, hundreds at a time. */
 export function timeLimit(ms: number, reason: () => unknown = timeIsOver): TimeLimit {
   const over = new AbortController();
-  const timer = setTimeout(() => over.abort(reason()), ms).unref();
+  const timer = setTimeout(() => over.abort(reason()), atLeastNow(ms)).unref();
   return { signal: over.signal, [Symbol.dispose]: () => clearTimeout(timer) };
+}
+
+/** A time that is over when the loop of the process comes to it is now: Node warns of a negative one. */
+function atLeastNow(ms: number): number {
+  return Math.max(0, ms);
 }
 
 function timeIsOver(): unknown {
