@@ -28,7 +28,7 @@ const BUILT_IN: EffectiveSettings = {
   defaultEndpointToHostAction: 'Accept',
   policyLogPrefix: 'netplug',
   policyEntriesPerPolicy: 131_072,
-  policyEntriesPerNamespace: 262_144,
+  policyEntriesPerNamespace: 524_288,
   policyEntriesPerNode: 1_048_576,
   keepEstablishedFlows: false,
 };

@@ -47,11 +47,11 @@ const AGENT_CONFIGURATION_FIELDS = {
   ),
   policyEntriesPerPolicy: optionalField(
     wholeNumber(1000, 131_072, 'entries'),
-    'Entries that one policy may have: its rules, and the ports and networks in them; 131072 unless set. A policy with more denies everything to what it applies to.',
+    'Entries that one policy may have: its rules, and the ports, networks and selectors in them; 131072 unless set. A policy with more denies everything to what it applies to.',
   ),
   policyEntriesPerNamespace: optionalField(
     wholeNumber(1000, 16_777_216, 'entries'),
-    'Entries that all policies of a namespace may have; 262144 unless set. The youngest beyond that deny everything to what they apply to. The same on all nodes, or tools and nodes disagree.',
+    'Entries that all policies of a namespace may have; 524288 unless set. The youngest beyond that deny everything to what they apply to. The same on all nodes, or tools and nodes disagree.',
   ),
   policyEntriesPerNode: optionalField(
     wholeNumber(1000, 16_777_216, 'entries'),

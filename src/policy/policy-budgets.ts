@@ -17,7 +17,7 @@ export interface BudgetClaim {
 
 /** What a policy takes besides its rules: a chain, and a place in one list of policies. */
 export const ENTRIES_OF_ONE = 64;
-const DEFAULT_LIMITS: BudgetLimits = { ofPolicy: 131_072, ofNamespace: 262_144 };
+const DEFAULT_LIMITS: BudgetLimits = { ofPolicy: 131_072, ofNamespace: 524_288 };
 
 /** Decides which policies are within the budgets of policy and namespace. The same records give the same result on every node. */
 export class PolicyBudgets {

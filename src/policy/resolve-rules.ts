@@ -7,7 +7,7 @@ import { RuleLimit, withoutLists } from './limit-rule.ts';
 import type { IcmpMatch, PeerMatch, PeerSelector, PolicyRule, PortMatch } from './resolved-policy.ts';
 import {
   allOf,
-  entriesOfSelector,
+  entriesOfPeer,
   inNamespace,
   ofNamespaces,
   ofServiceAccounts,
@@ -64,7 +64,7 @@ export function resolveRules(
   const selectors = rules.flatMap(({ source, destination }) =>
     [source, destination].flatMap(({ selector, notSelector }) => [selector ?? [], notSelector ?? []].flat()),
   );
-  const entries = selectors.reduce((sum, each) => sum + entriesOfSelector(each.selector), limit.entries);
+  const entries = selectors.reduce((sum, each) => sum + entriesOfPeer(each), limit.entries);
   // Several rules may come from one written rule.
   return { rules, entries, problems: [...new Set(problems)] };
 }

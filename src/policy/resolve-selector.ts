@@ -12,13 +12,18 @@ import type { PeerSelector } from './resolved-policy.ts';
 const EVERYTHING: Selector = { kind: 'all' };
 const IN_A_NAMESPACE: Selector = { kind: 'has', label: NAMESPACE_LABEL };
 
-/** A selector may take so many comparisons before they count. */
+/** A selector may take so many comparisons before they count. In a rule it counts so much at least: it has up to four sets. */
 const ORDINARY = 16;
 
 /** Returns what the selector takes of budgets: it is evaluated whenever a pod of the cluster changes. */
 export function entriesOfSelector(selector: Selector): number {
   const comparisons = countComparisons(selector);
   return comparisons > ORDINARY ? comparisons : 0;
+}
+
+/** Returns what the selector of a peer takes of budgets. */
+export function entriesOfPeer({ selector }: PeerSelector): number {
+  return Math.max(countComparisons(selector), ORDINARY);
 }
 
 /** A text that is not a selector. */

@@ -28,7 +28,7 @@ export const POLICY = {
   failsafeInboundHostPorts: [],
   failsafeOutboundHostPorts: [],
   policyEntriesPerPolicy: 131_072,
-  policyEntriesPerNamespace: 262_144,
+  policyEntriesPerNamespace: 524_288,
   policyEntriesPerNode: 1_048_576,
 } as const;
 

@@ -7,7 +7,7 @@ import { denyRules, reportingRules, reportOf } from './base-chains.ts';
 import type { RuleOrigin } from './policy-ruleset.ts';
 import { renderMatches } from './render-matches.ts';
 import { idOfOrigin } from './rule-ids.ts';
-import type { SetContent } from '../set-content.ts';
+import { keyOfContent, type SetContent } from '../set-content.ts';
 import type { RuleSets } from './rule-sets.ts';
 
 /** A chain named after its rules, and what it refers to. Equal chains are one. */
@@ -16,7 +16,8 @@ export interface RenderedChain {
   readonly rules: readonly TableRule[];
   /** Chains that its rules go to. */
   readonly next: readonly RenderedChain[];
-  readonly contents: readonly SetContent[];
+  /** Contents of the sets that its rules look up, by key. */
+  readonly contents: ReadonlyMap<string, SetContent>;
   readonly origins: ReadonlyMap<string, RuleOrigin>;
   /** Policy or profile that has the rules; undefined for those of several. */
   readonly owner?: RuleOwner;
@@ -28,7 +29,7 @@ export function chainOf(
   rules: readonly TableRule[],
   rest: Partial<Pick<RenderedChain, 'next' | 'contents' | 'origins' | 'owner'>> = {},
 ): RenderedChain {
-  const { next = [], contents = [], origins = new Map<string, RuleOrigin>(), ...owned } = rest;
+  const { next = [], contents = new Map(), origins = new Map<string, RuleOrigin>(), ...owned } = rest;
   return { name: `${prefix}-${digestOfRules(rules)}`, rules, next, contents, origins, ...owned };
 }
 
@@ -86,7 +87,7 @@ const LOG_LIMIT: FilterAction = { kind: 'limit', perSecond: 10, burst: 5 };
 /** Renders the rules of a policy or profile in one direction. The chain returns when no rule decides. */
 export function renderRuleList(list: RuleList, context: RenderContext): RenderedChain {
   const rules: TableRule[] = [];
-  const contents: SetContent[] = [];
+  const contents = new Map<string, SetContent>();
   const next = new Set<RenderedChain>();
   const origins = new Map<string, RuleOrigin>();
   for (const rule of list.rules) {
@@ -95,7 +96,7 @@ export function renderRuleList(list: RuleList, context: RenderContext): Rendered
     const id = idOfOrigin(origin);
     const target = targetOf(rule.action, { list, context, origin });
     const matched = renderMatches(rule, context.sets);
-    for (const content of matched.contents) contents.push(content);
+    for (const content of matched.contents) contents.set(keyOfContent(content), content);
     origins.set(id, origin);
     if (target.chain !== undefined) next.add(target.chain);
     for (const matches of matched.alternatives)

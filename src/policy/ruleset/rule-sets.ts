@@ -48,26 +48,22 @@ export class RuleSets {
 
   /** Returns the sets of the content and family by name. Their kinds differ when some members are wider than one address. */
   of(content: SetContent, family: Family): readonly (readonly [string, FilterSet])[] {
-    const sets = this.#keep(content);
+    const sets = this.keep(keyOfContent(content), content);
     return [...sets].filter(([, set]) => 'family' in set && set.family === family);
   }
 
-  /** Returns all sets of the contents. */
-  all(contents: Iterable<SetContent>): ReadonlyMap<string, FilterSet> {
-    return new Map([...contents].flatMap((content) => [...this.#keep(content)]));
-  }
-
   /** Forgets the sets of other contents. Those of rendered rules must stay: a change of them may reshape the rules. */
-  retain(contents: Iterable<SetContent>): void {
-    const keys = new Set([...contents].map(keyOfContent));
+  retain(keys: ReadonlySet<string>): void {
     for (const key of this.#kept.keys()) if (!keys.has(key)) this.#kept.delete(key);
   }
 
-  #keep(content: SetContent): NamedSets {
-    const key = keyOfContent(content);
-    const kept = this.#kept.get(key) ?? { content, sets: this.#read(content) };
-    this.#kept.set(key, kept);
-    return kept.sets;
+  /** Returns all sets of the content, of which the key is known. */
+  keep(key: string, content: SetContent): NamedSets {
+    const kept = this.#kept.get(key);
+    if (kept !== undefined) return kept.sets;
+    const sets = this.#read(content);
+    this.#kept.set(key, { content, sets });
+    return sets;
   }
 
   /** Returns the new sets of the content when the change affects them. */

@@ -1,6 +1,5 @@
 import type { FilterChain, FilterSet } from '../../dataplane/policy-filter.ts';
 import { reachedPolicies } from '../closed-rules.ts';
-import { keyOfContent, type SetContent } from '../set-content.ts';
 import { hasDefault, type PacketPath, policiesOn } from '../packet-path.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
 import type {
@@ -114,7 +113,7 @@ export class RulesetCompiler {
     for (const key of view.endpoints.keys()) this.#renderEndpoint(view, key);
     this.#host = this.#hostChains.render(view, this.#facts);
     this.#rendered.endGeneration();
-    this.#ruleSets().retain(this.#rendered.contents());
+    this.#ruleSets().retain(this.#rendered.contentKeys());
   }
 
   #renderEndpoint(view: PolicyView, key: string): void {
@@ -251,31 +250,42 @@ export class RulesetCompiler {
       }
     this.#chains = chains;
     this.#maps = this.#keptMaps();
-    const contents = [...collected.contents.values()];
-    const owners = this.#ownersOf(collected);
+    const { sets, owners } = this.#lookedUpBy(collected);
     const origins = new Map([...collected.origins, ...BASE_RULES]);
     const limits = this.#settings.missingLogs?.has('report') === true ? [] : limitSets(origins.values());
     return {
       table: {
         name: POLICY_TABLE,
         chains,
-        sets: new Map([...this.#maps, ...endedSets(), ...limits, ...host.sets, ...this.#ruleSets().all(contents)]),
+        sets: new Map([...this.#maps, ...endedSets(), ...limits, ...host.sets, ...sets]),
         owners,
       },
       origins,
     };
   }
 
-  /** Of a set that several look up, the first one. */
-  #ownersOf({ chains }: Collected): ReadonlyMap<string, string> {
+  /** Returns the sets that the chains look up, and the owner of each chain and set: of a set that several look up, the first one. */
+  #lookedUpBy({ chains }: Collected): {
+    readonly sets: ReadonlyMap<string, FilterSet>;
+    readonly owners: ReadonlyMap<string, string>;
+  } {
+    const sets = new Map<string, FilterSet>();
     const owners = new Map<string, string>();
+    const [seen, owned] = [new Set<string>(), new Set<string>()];
     for (const { name, owner, contents } of chains.values()) {
-      if (owner === undefined) continue;
-      const key = ownerKey(owner);
-      owners.set(name, key);
-      for (const set of this.#ruleSets().all(contents).keys()) if (!owners.has(set)) owners.set(set, key);
+      const ownerText = owner === undefined ? undefined : ownerKey(owner);
+      if (ownerText !== undefined) owners.set(name, ownerText);
+      for (const [key, content] of contents) {
+        if (ownerText === undefined ? seen.has(key) : owned.has(key)) continue;
+        seen.add(key);
+        if (ownerText !== undefined) owned.add(key);
+        for (const [set, filter] of this.#ruleSets().keep(key, content)) {
+          sets.set(set, filter);
+          if (ownerText !== undefined) owners.set(set, ownerText);
+        }
+      }
     }
-    return owners;
+    return { sets, owners };
   }
 
   /** The chain of an interface is stable, so that another class of policies changes no element of a map. */
@@ -323,9 +333,12 @@ class Rendered {
     [this.#oldLists, this.#oldSequences] = [this.#lists, this.#sequences];
   }
 
-  /** Returns what the rules of all kept lists look up. */
-  contents(): readonly SetContent[] {
-    return [...this.#lists.values()].flatMap((variants) => [...variants.values()].flatMap(({ contents }) => contents));
+  /** Returns the keys of what the rules of all kept lists look up. */
+  contentKeys(): ReadonlySet<string> {
+    const keys = new Set<string>();
+    for (const variants of this.#lists.values())
+      for (const { contents } of variants.values()) for (const key of contents.keys()) keys.add(key);
+    return keys;
   }
 
   /** Returns the chain of the rules of the owner; `variant` names what else it depends on. */
@@ -357,13 +370,11 @@ function sequenceOf(prefix: string, chains: readonly RenderedChain[], last: Rend
 
 class Collected {
   readonly chains = new Map<string, RenderedChain>();
-  readonly contents = new Map<string, SetContent>();
   readonly origins = new Map<string, RuleOrigin>();
 
   add(chain: RenderedChain): void {
     if (this.chains.has(chain.name)) return;
     this.chains.set(chain.name, chain);
-    for (const content of chain.contents) this.contents.set(keyOfContent(content), content);
     for (const [id, origin] of chain.origins) this.origins.set(id, origin);
     for (const next of chain.next) this.add(next);
   }
