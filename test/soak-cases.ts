@@ -31,8 +31,15 @@ const titled = (title: string): readonly string[] => ['--testNamePattern', title
 
 /** Files with tests for each datastore. */
 const IN_ETCD = [
-  ...['controllers-addresses', 'controllers-facts', 'controllers-failover', 'controllers-nodes'],
-  ...['ctl-host-endpoints', 'ctl-ipam', 'ctl-policy', 'ctl-resources', 'ctl-why'],
+  'controllers-addresses',
+  'controllers-facts',
+  'controllers-failover',
+  'controllers-nodes',
+  'ctl-host-endpoints',
+  'ctl-ipam',
+  'ctl-policy',
+  'ctl-resources',
+  'ctl-why',
 ];
 
 /** The modes that `make test` leaves out. */
