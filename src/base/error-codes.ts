@@ -89,6 +89,8 @@ export const ERRORS = {
   'bgp/bird-failed': transient(181, 70, 'BIRD does not start, does not answer on its control socket or refuses its configuration.'),
   'bgp/peer-unusable': permanent(182, 78, 'A BGP session cannot be set up as configured, and is left out.'),
   'policy/probe-impossible': permanent(183, 69, 'The packet of `policy why --probe` cannot be sent from this machine; the message says why and where it can.'),
+  'stream/protocol': permanent(190, 76, 'The other end of a connection between programs of netplug sent what is no message of it, or too much at once.'),
+  'stream/refused': permanent(191, 69, 'A server of netplug refused a connection, for a reason that this release does not know.'),
   'internal/invariant': permanent(999, 70, 'netplug broke one of its own rules: a bug to report.'),
 } satisfies Readonly<Record<string, ErrorRow>>;
 
