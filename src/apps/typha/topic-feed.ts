@@ -105,6 +105,11 @@ export class TopicFeed<F extends { readonly length: number }> {
     return this.log.head > this.#flushed;
   }
 
+  /** Position of a follower that has been sent everything. */
+  get flushed(): number {
+    return this.#flushed;
+  }
+
   get isBuilding(): boolean {
     return this.#snapshot !== undefined && this.#snapshot.builtMs === undefined && !this.#snapshot.isVoid;
   }

@@ -1,3 +1,4 @@
+import { never } from '../../base/errors.ts';
 import { KINDS, type ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { DerivedFrom, FollowedRecord, Query } from '../follow.ts';
@@ -60,8 +61,10 @@ export function topicOf(query: Query): TopicQuery | undefined {
     case 'pods':
     case 'service-endpoints':
       return { topic: query.kind, isIncluded: all };
-    default:
+    case 'node-blocks':
       return undefined;
+    default:
+      return never(query);
   }
 }
 
