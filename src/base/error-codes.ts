@@ -95,6 +95,8 @@ export const ERRORS = {
   'stream/full': transient(194, 75, 'A server of netplug has its share of connections, or too many that are not identified yet.'),
   'typha/behind': transient(195, 75, 'netplug-typha has an older state of the datastore than the agent.'),
   'typha/topic-unknown': permanent(196, 78, 'netplug-typha does not serve what an agent follows: they are of different releases or settings.'),
+  'stream/identity-refused': permanent(192, 77, 'A server of netplug refused the token of an agent, which proves the node it runs on.'),
+  'typha/pod-cidr-mismatch': permanent(197, 78, 'USE_POD_CIDR of netplug-typha and of an agent differ.'),
   'internal/invariant': permanent(999, 70, 'netplug broke one of its own rules: a bug to report.'),
 } satisfies Readonly<Record<string, ErrorRow>>;
 

@@ -49,6 +49,13 @@ export class FollowSession {
     return [...this.#followed.values()].some(({ cursor }) => cursor.completeAt !== undefined);
   }
 
+  /** Whether the client has been sent everything that was flushed. */
+  get isSent(): boolean {
+    return [...this.#followed.values()].every(
+      ({ served, cursor }) => cursor.completeAt === undefined && cursor.position >= served.feed.flushed,
+    );
+  }
+
   /** Number of changes that the client has not applied, of all its topics. */
   get behind(): number {
     return [...this.#followed].reduce(

@@ -15,8 +15,8 @@ import { type FollowTopic, topicOf } from './topics.ts';
 const STEP_MS = 500;
 /** A connection on which nothing comes for that long is lost: servers send a beat every 3 s. */
 const SILENT_MS = 10_000;
-/** Time for a server to accept a connection. */
-const OPEN_MS = 5000;
+/** Time for a server to accept a connection: it may have to identify a thousand others first. */
+const OPEN_MS = 12_000;
 /** Followers fail when no server has sent anything for that long. */
 const NONE_MS = 15_000;
 /** Wait before all servers are tried again, doubled up to the limit. */
