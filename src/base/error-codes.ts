@@ -89,6 +89,14 @@ export const ERRORS = {
   'bgp/bird-failed': transient(181, 70, 'BIRD does not start, does not answer on its control socket or refuses its configuration.'),
   'bgp/peer-unusable': permanent(182, 78, 'A BGP session cannot be set up as configured, and is left out.'),
   'policy/probe-impossible': permanent(183, 69, 'The packet of `policy why --probe` cannot be sent from this machine; the message says why and where it can.'),
+  'stream/protocol': permanent(190, 76, 'The other end of a connection between programs of netplug sent what is no message of it, or too much at once.'),
+  'stream/refused': permanent(191, 69, 'A server of netplug refused a connection, for a reason that this release does not know.'),
+  'stream/format-unsupported': permanent(193, 79, 'Client and server are of releases that have no format in common.'),
+  'stream/full': transient(194, 75, 'A server of netplug has its share of connections, or too many that are not identified yet.'),
+  'typha/behind': transient(195, 75, 'netplug-typha has an older state of the datastore than the agent.'),
+  'typha/topic-unknown': permanent(196, 78, 'netplug-typha does not serve what an agent follows: they are of different releases or settings.'),
+  'stream/identity-refused': permanent(192, 77, 'A server of netplug refused the token of an agent, which proves the node it runs on.'),
+  'typha/pod-cidr-mismatch': permanent(197, 78, 'USE_POD_CIDR of netplug-typha and of an agent differ.'),
   'internal/invariant': permanent(999, 70, 'netplug broke one of its own rules: a bug to report.'),
 } satisfies Readonly<Record<string, ErrorRow>>;
 

@@ -1,4 +1,4 @@
-import type { ErrorCode } from './error-codes.ts';
+import { type ErrorCode, ERRORS } from './error-codes.ts';
 import { type Facts, NetplugError } from './errors.ts';
 
 /** A NetplugError as plain data, to be sent between processes. */
@@ -15,4 +15,9 @@ export function errorData({ code, message, hint, facts }: NetplugError): ErrorDa
 
 export function errorOf({ code, message, hint, facts }: ErrorData): NetplugError {
   return new NetplugError(code, message, { ...(hint === undefined ? {} : { hint }), facts });
+}
+
+/** Reports whether this release knows the code. */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERRORS, code);
 }

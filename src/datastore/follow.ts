@@ -11,8 +11,8 @@ import type { Cidr } from '../net/cidr.ts';
 export type Query =
   /** The resources of one kind, or the one of that name. */
   | { readonly kind: 'resources'; readonly of: ResourceKind; readonly name?: string }
-  /** The nodes other than `self`, with only the fields that routes need. */
-  | { readonly kind: 'other-nodes'; readonly self: NodeName }
+  /** The nodes other than `self`, or all, with only the fields that routes need. */
+  | { readonly kind: 'other-nodes'; readonly self?: NodeName }
   /** Whole blocks that the node owns or holds an address of. */
   | { readonly kind: 'node-blocks'; readonly node: NodeName }
   /** Owner and borrowed addresses of each block. An assignment by the owner changes at most the version of the record. */
@@ -53,6 +53,8 @@ interface RecordOf<T> extends Decoded<T> {
   readonly version: string;
   /** The index of the query that the record belongs to. */
   readonly query: number;
+  /** The object of the orchestrator in which the record is, of stores that are asked for it. */
+  readonly stored?: object | undefined;
 }
 
 export type ResourceRecord = RecordOf<AnyResource> & { readonly kind: 'resource'; readonly which: ResourceId };
@@ -73,7 +75,12 @@ export function followedKey({ query, key }: FollowedRecord): string {
 }
 
 /** Returns the record as it is once deleted. */
-export function deletedRecord({ value: _value, problem: _problem, ...record }: FollowedRecord): FollowedRecord {
+export function deletedRecord({
+  value: _value,
+  problem: _problem,
+  stored: _stored,
+  ...record
+}: FollowedRecord): FollowedRecord {
   return record;
 }
 

@@ -9,7 +9,7 @@ import type { AnyResource } from '../../src/model/kinds.ts';
 import { objectPath } from '../../src/kube/paths.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
-const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator' };
+const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator', resumes: true };
 
 // With the rights of the shipped roles alone. The plugin assigns and releases by itself when there is no agent, which then
 // follows the blocks of its node alone; an agent that serves routes as well follows them with those of all nodes.

@@ -137,7 +137,10 @@ function sourceOf({ reader, watch, query, index }: SourceParts): Source {
     }
     case 'other-nodes': {
       const nodes = resourceRange(reader, { where: keys.resources('Node'), kind: 'Node', index });
-      return { ranges: [excludingNode(nodes, query.self)], resumes: 'without state' };
+      return {
+        ranges: [query.self === undefined ? nodes : excludingNode(nodes, query.self)],
+        resumes: 'without state',
+      };
     }
     case 'block-routes': {
       const followed = new FollowedRouting(keys, index);

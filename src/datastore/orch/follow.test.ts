@@ -6,7 +6,7 @@ import { OrchApi, type SharedWatchOptions } from '../../kube/orch-api.ts';
 import type { Collection } from '../../kube/paths.ts';
 import type { SharedEvent } from '../../kube/shared-watches.ts';
 import type { FollowEvent } from '../follow.ts';
-import { follow } from './follow.ts';
+import { apiVersionOf, follow } from './follow.ts';
 import { PATIENCE_MS } from '../../../test/support/until.ts';
 
 /** An API whose watches the test feeds. */
@@ -47,4 +47,9 @@ it('the version of a snapshot is before the changes that follow it', async () =>
   expect(versionsIn((await stream.next()).value)).toEqual(['changes', '["7","6"]', ['7']]);
   stop.abort();
   await stream.return(undefined);
+});
+
+it('says which version of the API an event of one source has, and none for other events', () => {
+  expect(apiVersionOf('["42"]')).toBe(42);
+  for (const version of ['["42","43"]', '[""]', '["x"]', 'x', '']) expect(apiVersionOf(version)).toBeUndefined();
 });

@@ -90,6 +90,13 @@ function changesOf(records: readonly FollowedRecord[], version: string): FollowE
   return records.length === 0 ? { kind: 'bookmark', version } : { kind: 'changes', records, version };
 }
 
+/** Returns the version of the API up to which an event of one source has everything; undefined when it does not say. */
+export function apiVersionOf(version: string): number | undefined {
+  const [first, ...more] = parsePositions(version);
+  const number = Number(first);
+  return first === undefined || first === '' || more.length > 0 || !Number.isFinite(number) ? undefined : number;
+}
+
 function parsePositions(from: string): readonly string[] {
   const read = tryParseJson(from);
   return Array.isArray(read) ? read.map(String) : [];

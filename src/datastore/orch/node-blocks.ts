@@ -32,6 +32,7 @@ export function nodeBlockSource(node: NodeName, query: number): Source {
 export function sharedBlockSource(node: NodeName, query: number, writtenBlocks: WrittenBlocks): Source {
   return {
     follow: (api, _options, signal) => followMetadata({ api, node, query, writtenBlocks }, signal),
+    watched: undefined,
     resume: undefined,
   };
 }

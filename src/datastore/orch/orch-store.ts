@@ -38,6 +38,8 @@ export interface OrchStoreOptions extends OrchApiOptions {
   readonly isProbed?: boolean;
   /** Whether routes are followed too, so that blocks of nodes need no watch of their own. */
   readonly sharesBlocks?: boolean;
+  /** Whether followed records of what users write have the object in which they are. */
+  readonly withStored?: boolean;
 }
 
 /**
@@ -55,12 +57,14 @@ class OrchStore implements Store {
   readonly #log: Log;
   readonly #isProbed: boolean;
   readonly #writtenBlocks: WrittenBlocks | undefined;
+  readonly #withStored: boolean;
 
   constructor(access: OrchAccess, options: OrchStoreOptions) {
     const { clock = systemClock, log = silentLog } = options;
     this.#log = log;
     this.#isProbed = options.isProbed ?? true;
     this.#clock = clock;
+    this.#withStored = options.withStored ?? false;
     this.#writtenBlocks = options.sharesBlocks === true ? new WrittenBlocks(clock) : undefined;
     this.#api = new OrchApi(access, options);
     this.#servers = new ApiServers(this.#api, clock);
@@ -81,7 +85,12 @@ class OrchStore implements Store {
     { from, isFresh = false, signal }: FollowOptions,
   ): AsyncGenerator<FollowEvent> {
     const events = follow(
-      { api: this.#api, isProbed: this.#isProbed, writtenBlocks: this.#writtenBlocks },
+      {
+        api: this.#api,
+        isProbed: this.#isProbed,
+        writtenBlocks: this.#writtenBlocks,
+        withStored: this.#withStored,
+      },
       { queries, from, isFresh },
       signal,
     );

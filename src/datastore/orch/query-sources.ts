@@ -21,10 +21,30 @@ import type { WrittenBlocks } from './written-blocks.ts';
 export interface SourceOptions {
   /** Blocks that this process writes; given where blocks of nodes come from the watch of the metadata of all blocks. */
   readonly writtenBlocks: WrittenBlocks | undefined;
+  /** Whether records of what users write have the object in which they are, for readers of other releases. */
+  readonly withStored?: boolean;
 }
 
 /** Returns the watches that answer a query. */
-export function sourcesOf(query: Query, index: number, { writtenBlocks }: SourceOptions): readonly Source[] {
+export function sourcesOf(query: Query, index: number, options: SourceOptions): readonly Source[] {
+  const sources = decodedSourcesOf(query, index, options);
+  if (options.withStored !== true || !isWritten(query)) return sources;
+  return sources.map((source) => {
+    const { watched, resume } = source;
+    if (watched === undefined) return source;
+    const recordsIn: Watched['recordsIn'] = (object) =>
+      watched.recordsIn(object).map((record) => ({ ...record, stored: object }));
+    return watchedSource({ ...watched, recordsIn }, { canResume: resume !== undefined });
+  });
+}
+
+/** Reports whether records of the query are of objects that have more than what this release reads of them. */
+function isWritten(query: Query): boolean {
+  if (query.kind === 'derived-resources') return query.from === 'NetworkPolicy';
+  return query.kind === 'resources' || query.kind === 'other-nodes';
+}
+
+function decodedSourcesOf(query: Query, index: number, { writtenBlocks }: SourceOptions): readonly Source[] {
   switch (query.kind) {
     case 'resources':
       return [resourceSource(query.of, index, query.name)];
@@ -73,10 +93,10 @@ function resourceSource(kind: ResourceKind, query: number, only: string | undefi
 }
 
 /** Every Node changes with each heartbeat of its kubelet: of other nodes only the objects of their agents are watched. */
-function otherNodesSource(self: NodeName, query: number): Source {
+function otherNodesSource(self: NodeName | undefined, query: number): Source {
   const watched: Watched = {
     collection: NETPLUG_NODES,
-    options: { fieldSelector: `metadata.name!=${self}` },
+    options: self === undefined ? {} : { fieldSelector: `metadata.name!=${self}` },
     recordsIn: (object) => {
       const { name, resourceVersion: version = '' } = object.metadata;
       const which = { kind: 'Node', name } as const;

@@ -23,6 +23,8 @@ export interface SourceFollowing {
 
 /** Records of one kind of object. */
 export interface Source {
+  /** The objects, where each of them has its records alone. */
+  readonly watched: Watched | undefined;
   readonly follow: (api: OrchApi, options: SourceFollowing, signal: AbortSignal) => AsyncIterable<SourceEvent>;
   /** Yields changes after the version; undefined where a version does not tell what was removed. */
   readonly resume: ((api: OrchApi, from: string, signal: AbortSignal) => AsyncIterable<SourceEvent>) | undefined;
@@ -45,6 +47,7 @@ export interface Watched {
 /** Returns the source of records in watched objects. `canResume` tells whether a deleted object shows all of its records. */
 export function watchedSource(watched: Watched, { canResume }: { readonly canResume: boolean }): Source {
   return {
+    watched,
     follow: (api, options, signal) => followObjects(api, { ...watched, ...options }, signal),
     resume: canResume ? (api, from, signal) => resumeObjects(api, { watched, from }, signal) : undefined,
   };

@@ -18,8 +18,10 @@ export interface StoreTraits {
   readonly names: 'any' | 'dns';
   /** Who writes Node resources: the store, or the orchestrator (`putNode` then stands in for it). */
   readonly nodes: 'store' | 'orchestrator';
+  /** Whether a stream can resume after an event of another one, or always begins with a snapshot. */
+  readonly resumes: boolean;
 }
-export const PLAIN: StoreTraits = { names: 'any', nodes: 'store' };
+export const PLAIN: StoreTraits = { names: 'any', nodes: 'store', resumes: true };
 
 /** One empty datastore per test, seen through as many stores as there are processes. */
 export interface StoreFixture extends AsyncDisposable {

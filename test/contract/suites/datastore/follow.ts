@@ -4,10 +4,14 @@ import { RecordCache } from '../../../../src/cache/record-cache.ts';
 import { policyQueries } from '../../../../src/cache/policy-records.ts';
 import type { FollowedRecord, FollowEvent, Query } from '../../../../src/datastore/follow.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
-import { type Bench, holder, never, pool } from './bench.ts';
+import { type Bench, holder, never, pool, type StoreTraits } from './bench.ts';
 
 /** Registers what holds of `follow` in every datastore. `parts` is asked when a test runs. */
-export function followContract(parts: () => { readonly store: Store; readonly other: Store }, bench: Bench): void {
+export function followContract(
+  parts: () => { readonly store: Store; readonly other: Store },
+  bench: Bench,
+  { resumes }: Pick<StoreTraits, 'resumes'>,
+): void {
   const [a, b] = bench.nodes;
   const everything: readonly Query[] = [
     { kind: 'resources', of: 'IPPool' },
@@ -51,7 +55,7 @@ export function followContract(parts: () => { readonly store: Store; readonly ot
     expect(records.find(({ kind }) => kind === 'route')).toMatchObject({ key: '10.0.0.0/26', value: { node: a } });
   });
 
-  it('resumes after a version with what changed since, and nothing else', async () => {
+  it.runIf(resumes)('resumes after a version with what changed since, and nothing else', async () => {
     const { store } = parts();
     const from = await bench.storedPool();
     await bench.createdBlock('10.0.0.0/26', a, from);

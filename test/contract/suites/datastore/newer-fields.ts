@@ -9,6 +9,8 @@ const WHICH = { kind: 'NetworkPolicy', namespace: 'default', name: 'p' } as cons
 
 /** What a newer release may write: fields that this one does not declare, wherever a field can be. */
 const SPEC = {
+  // A default, which readers fill in.
+  types: ['Ingress'],
   selector: 'all()',
   stagedAs: { audit: 'p-2' },
   ingress: [

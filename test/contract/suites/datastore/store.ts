@@ -605,7 +605,7 @@ export function storeContract(
     });
 
     describe('following', () => {
-      followContract(() => ({ store, other }), bench);
+      followContract(() => ({ store, other }), bench, traits);
     });
 
     describe('a watch of resources', () => {

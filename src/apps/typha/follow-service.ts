@@ -1,0 +1,134 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { repeat } from '../../base/clock.ts';
+import { NetplugError } from '../../base/errors.ts';
+import type { Query } from '../../datastore/follow.ts';
+import { beatFrame } from '../../datastore/typha/follow-frames.ts';
+import type { FollowTopic } from '../../datastore/typha/topics.ts';
+import type { AdmittedClient } from '../../stream/admit-client.ts';
+import type { StreamPeer, PeerListener } from '../../stream/peer.ts';
+import { FollowSession } from './follow-session.ts';
+import { untilFlushMs } from './flush-pace.ts';
+import { ServedTopic, type ServedTopicPorts } from './served-topic.ts';
+
+/** Clients learn that often that the server is there, and where its topics stand. */
+const BEAT_MS = 3000;
+/** A client from which nothing comes for that long is gone. */
+const SILENT_MS = 60_000;
+
+export interface FollowServiceOptions {
+  readonly ports: Omit<ServedTopicPorts, 'onChange'>;
+  readonly topics: ReadonlyMap<FollowTopic, Query>;
+  readonly maxClients: number;
+}
+
+/** Serves topics to any number of clients: one follow per topic, one write per client and flush. */
+export class FollowService {
+  readonly #ports: Omit<ServedTopicPorts, 'onChange'>;
+  readonly #maxClients: number;
+  readonly #topics: ReadonlyMap<FollowTopic, ServedTopic>;
+  readonly #sessions = new Set<FollowSession>();
+  readonly #over = new AbortController();
+  #lastFlushMs = Number.NEGATIVE_INFINITY;
+  #isFlushDue = false;
+  #isBuilding = false;
+
+  constructor({ ports, topics, maxClients }: FollowServiceOptions) {
+    this.#ports = ports;
+    this.#maxClients = maxClients;
+    const own = { ...ports, onChange: () => this.#schedule() };
+    this.#topics = new Map([...topics].map(([topic, query]) => [topic, new ServedTopic(topic, query, own)]));
+  }
+
+  get topics(): Iterable<ServedTopic> {
+    return this.#topics.values();
+  }
+
+  get sessions(): ReadonlySet<FollowSession> {
+    return this.#sessions;
+  }
+
+  /** Follows all topics until the signal aborts, and then ends all connections. */
+  async run(signal: AbortSignal): Promise<void> {
+    repeat(() => this.#beat(), BEAT_MS, signal);
+    await Promise.all([...this.#topics.values()].map(async (topic) => topic.run(signal)));
+    this.#over.abort();
+    for (const { peer } of this.#sessions) peer.end();
+  }
+
+  /** Takes a client that has proved its node. @throws stream/full */
+  admit(client: AdmittedClient, peer: StreamPeer): PeerListener {
+    if (this.#sessions.size >= this.#maxClients)
+      throw new NetplugError(
+        'stream/full',
+        `Cannot serve another client: ${String(this.#sessions.size)} are connected`,
+        {
+          hint: 'The client asks another server. Add replicas if all are full',
+        },
+      );
+    const session = new FollowSession(client, peer, {
+      topics: this.#topics,
+      monotonic: () => this.#ports.clock.monotonic(),
+    });
+    this.#sessions.add(session);
+    return {
+      onFrame: (frame) => {
+        session.receive(frame);
+        if (session.isLoading) this.#schedule();
+      },
+      onDrain: () => {
+        session.pump();
+        if (session.isLoading) this.#schedule();
+      },
+      onEnd: () => this.#sessions.delete(session),
+    };
+  }
+
+  /** Makes sure that what has changed is sent, and what is asked for is built. */
+  #schedule(): void {
+    void this.#build();
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
+    const { clock } = this.#ports;
+    const waitMs = untilFlushMs(this.#lastFlushMs, clock.monotonic(), this.#sessions.size);
+    void clock.sleep(waitMs, this.#over.signal).then(
+      () => this.#flush(),
+      () => undefined,
+    );
+  }
+
+  #flush(): void {
+    this.#isFlushDue = false;
+    this.#lastFlushMs = this.#ports.clock.monotonic();
+    for (const { feed } of this.#topics.values()) feed.flush();
+    for (const session of this.#sessions) session.pump();
+    void this.#build();
+  }
+
+  /** Builds snapshots a slice per turn, and sends what is ready. */
+  async #build(): Promise<void> {
+    if (this.#isBuilding) return;
+    this.#isBuilding = true;
+    for (;;) {
+      const feeds = [...this.#topics.values()].flatMap(({ feed }) => (feed.isBuilding ? [feed] : []));
+      if (feeds.length === 0) break;
+      for (const feed of feeds) feed.build();
+      for (const session of this.#sessions) if (session.isLoading) session.pump();
+      await nextTurn();
+    }
+    this.#isBuilding = false;
+  }
+
+  #beat(): void {
+    const beat = beatFrame(Object.fromEntries([...this.#topics].map(([topic, { state }]) => [topic, state])));
+    const nowMs = this.#ports.clock.monotonic();
+    for (const session of this.#sessions) {
+      const { peer } = session;
+      if (nowMs - peer.receivedMs > SILENT_MS) peer.end();
+      // A client that takes less than it is sent is not sent more.
+      else if (!peer.isFull) {
+        peer.send(beat);
+        session.pump();
+      }
+    }
+  }
+}

@@ -1,0 +1,160 @@
+import { NetplugError } from '../../base/errors.ts';
+import { errorData } from '../../base/error-data.ts';
+import { failedFrame, readClientFrame } from '../../datastore/typha/follow-frames.ts';
+import type { FollowTopic } from '../../datastore/typha/topics.ts';
+import type { AdmittedClient } from '../../stream/admit-client.ts';
+import { STREAM_FRAME } from '../../stream/handshake.ts';
+import type { StreamPeer } from '../../stream/peer.ts';
+import type { StreamFrame } from '../../stream/stream-frames.ts';
+import type { ServedTopic } from './served-topic.ts';
+import { TopicCursor } from './topic-feed.ts';
+
+/** How long a client that has seen a newer state than this server waits for it, before it is told so. */
+const BEHIND_MS = 3000;
+
+interface Followed {
+  readonly served: ServedTopic;
+  cursor: TopicCursor<Buffer>;
+  /** The version that this server must have before it sends anything; undefined when it has. */
+  neededVersion: number | undefined;
+  readonly beganMs: number;
+  /** Whether the client was told that the topic has failed, or that this server is behind. */
+  isToldFailed: boolean;
+  isToldBehind: boolean;
+}
+
+/** What one client follows, and what it has been sent. */
+export class FollowSession {
+  readonly client: AdmittedClient;
+  readonly peer: StreamPeer;
+  readonly #topics: ReadonlyMap<FollowTopic, ServedTopic>;
+  readonly #monotonic: () => number;
+  readonly #followed = new Map<FollowTopic, Followed>();
+  /** Positions that the client has applied. */
+  readonly #acknowledged = new Map<FollowTopic, number>();
+
+  constructor(
+    client: AdmittedClient,
+    peer: StreamPeer,
+    { topics, monotonic }: { readonly topics: ReadonlyMap<FollowTopic, ServedTopic>; readonly monotonic: () => number },
+  ) {
+    this.client = client;
+    this.peer = peer;
+    this.#topics = topics;
+    this.#monotonic = monotonic;
+  }
+
+  /** Whether something that the client has asked for is not complete. */
+  get isLoading(): boolean {
+    return [...this.#followed.values()].some(({ cursor }) => cursor.completeAt !== undefined);
+  }
+
+  /** Whether the client has been sent everything that was flushed. */
+  get isSent(): boolean {
+    return [...this.#followed.values()].every(
+      ({ served, cursor }) => cursor.completeAt === undefined && cursor.position >= served.feed.flushed,
+    );
+  }
+
+  /** Number of changes that the client has not applied, of all its topics. */
+  get behind(): number {
+    return [...this.#followed].reduce(
+      (sum, [topic, { served }]) => sum + served.feed.flushed - (this.#acknowledged.get(topic) ?? 0),
+      0,
+    );
+  }
+
+  /** @throws stream/protocol for what no client sends */
+  receive(frame: StreamFrame): void {
+    if (frame.type === STREAM_FRAME.alive) return;
+    const message = readClientFrame(frame);
+    switch (message.kind) {
+      case 'begin':
+        this.#begin(message.topic, message.changed);
+        return;
+      case 'end':
+        this.#followed.delete(message.topic);
+        this.#acknowledged.delete(message.topic);
+        return;
+      case 'ack':
+        for (const [topic, position] of Object.entries(message.positions))
+          if (this.#followed.has(topic)) this.#acknowledged.set(topic, position);
+    }
+  }
+
+  /** Sends what the client lacks, in one write, as far as it takes it. */
+  pump(): void {
+    if (this.peer.isFull) return;
+    this.peer.together(() => {
+      for (const followed of this.#followed.values()) {
+        if (!this.#mayFollow(followed)) continue;
+        for (;;) {
+          if (this.peer.isFull) return;
+          const frame = followed.served.feed.next(followed.cursor);
+          if (frame === undefined) break;
+          this.peer.send(frame);
+        }
+      }
+    });
+  }
+
+  #begin(topic: FollowTopic, changed: number | undefined): void {
+    const served = this.#topics.get(topic);
+    if (served === undefined) {
+      this.peer.send(failedFrame(topic, errorData(unknownTopic(topic))));
+      return;
+    }
+    this.#followed.set(topic, {
+      served,
+      cursor: new TopicCursor(),
+      neededVersion: changed,
+      beganMs: this.#monotonic(),
+      isToldFailed: false,
+      isToldBehind: false,
+    });
+    this.pump();
+  }
+
+  /** Reports whether the topic can be sent, and tells the client when it cannot. */
+  #mayFollow(followed: Followed): boolean {
+    const { served, neededVersion, beganMs, cursor } = followed;
+    if (served.failure !== undefined) {
+      if (!followed.isToldFailed) this.peer.send(failedFrame(served.topic, served.failure));
+      followed.isToldFailed = true;
+      return false;
+    }
+    if (!served.isLoaded) return false;
+    if (neededVersion !== undefined && served.through !== undefined && served.through < neededVersion) {
+      if (!followed.isToldBehind && this.#monotonic() - beganMs >= BEHIND_MS) {
+        this.peer.send(failedFrame(served.topic, errorData(isBehind(served.topic))));
+        followed.isToldBehind = true;
+      }
+      return false;
+    }
+    followed.neededVersion = undefined;
+    if (followed.isToldFailed) {
+      // Once it has everything again, it is told so.
+      followed.isToldFailed = false;
+      cursor.completeAt ??= served.feed.log.head;
+    }
+    return true;
+  }
+}
+
+function unknownTopic(topic: FollowTopic): NetplugError {
+  return new NetplugError('typha/topic-unknown', `Cannot follow "${topic}": this server does not serve it`, {
+    hint: 'Finish the upgrade: netplug-typha is upgraded before the agents',
+    facts: { topic },
+  });
+}
+
+function isBehind(topic: FollowTopic): NetplugError {
+  return new NetplugError(
+    'typha/behind',
+    `Cannot serve "${topic}": the agent has seen a newer state of the datastore`,
+    {
+      hint: 'The agent asks another server. If it lasts, look at the load of the API servers',
+      facts: { topic },
+    },
+  );
+}

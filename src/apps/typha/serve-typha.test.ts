@@ -1,0 +1,127 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { PATIENCE_MS } from '../../../test/support/until.ts';
+import { afterEach, describe, expect, it } from 'vitest';
+import { followedPool, FollowReader, FollowSource } from '../../../test/support/follow-source.ts';
+import { connectedStore, type TlsFixture, typhaOverTls } from '../../../test/support/typha-over-tls.ts';
+import type { FollowedRecord } from '../../datastore/follow.ts';
+import { clientFrame, FOLLOW_FORMATS, FOLLOW_PROTOCOL } from '../../datastore/typha/follow-frames.ts';
+import { helloFrame } from '../../stream/handshake.ts';
+import { connectTo } from '../../stream/tls-client.ts';
+
+const WITHIN = { timeout: PATIENCE_MS };
+const never = new AbortController().signal;
+const topics = ['resources/IPPool', 'block-routes'];
+const running: TlsFixture[] = [];
+afterEach(async () => {
+  for (const each of running.splice(0)) await each[Symbol.asyncDispose]();
+});
+
+async function start(
+  options: Parameters<typeof typhaOverTls>[1] = {},
+): Promise<{ fixture: TlsFixture; source: FollowSource }> {
+  const source = new FollowSource();
+  source.put(followedPool('a'));
+  const fixture = await typhaOverTls(source, { topics, ...options });
+  running.push(fixture);
+  return { fixture, source };
+}
+
+/** Makes the record large, and hard to compress. */
+function withNote(record: FollowedRecord): FollowedRecord {
+  const note = randomBytes(1500).toString('base64');
+  return {
+    ...record,
+    value: { ...record.value, metadata: { name: record.key, annotations: { note } } },
+  } as FollowedRecord;
+}
+
+describe('a server of followed records over TLS', () => {
+  it('serves agents that prove their node, and remembers their names', async () => {
+    const { fixture, source } = await start();
+    const readers = ['n1', 'n2'].map((node) => new FollowReader(connectedStore(fixture, { node })));
+    await expect.poll(() => readers.map(({ keys }) => keys), WITHIN).toEqual([['a'], ['a']]);
+    source.put(followedPool('b'));
+    await expect
+      .poll(() => readers.map(({ keys }) => keys), WITHIN)
+      .toEqual([
+        ['a', 'b'],
+        ['a', 'b'],
+      ]);
+    expect([...fixture.typha.service.sessions].map(({ client }) => client.node).sort()).toEqual(['n1', 'n2']);
+    for (const reader of readers) await reader.end();
+    await expect.poll(() => fixture.typha.service.sessions.size, WITHIN).toBe(0);
+  });
+
+  it('refuses an agent whose USE_POD_CIDR differs, and says so on both ends', async () => {
+    const { fixture } = await start({ usesPodCidrs: true });
+    const store = connectedStore(fixture, { node: 'n1' });
+    const reader = new FollowReader(store);
+    await expect
+      .poll(() => store.standing.lastError, WITHIN)
+      .toMatch(/USE_POD_CIDR is false, that of netplug-typha is true/);
+    await reader.end();
+  });
+
+  it('has no routes of blocks with USE_POD_CIDR, and everything else', async () => {
+    const { fixture } = await start({ usesPodCidrs: true });
+    const store = connectedStore(fixture, { node: 'n1', usesPodCidrs: true });
+    const reader = new FollowReader(store, [{ kind: 'resources', of: 'IPPool' }, { kind: 'block-routes' }]);
+    await expect.poll(() => reader.keys, WITHIN).toEqual(['a']);
+    await reader.end();
+  });
+
+  it('refuses a topic that it does not serve by name, and serves the others', async () => {
+    const { fixture } = await start();
+    const store = connectedStore(fixture, { node: 'n1' });
+    const [pods, pools] = [new FollowReader(store, [{ kind: 'pods' }]), new FollowReader(store)];
+    await expect.poll(() => pods.error, WITHIN).toMatchObject({ code: 'typha/topic-unknown' });
+    await expect.poll(() => pools.keys, WITHIN).toEqual(['a']);
+    await pools.end();
+  });
+
+  it('refuses agents beyond the number that it may have', async () => {
+    const { fixture } = await start({ maxClients: 1 });
+    const first = new FollowReader(connectedStore(fixture, { node: 'n1' }));
+    await expect.poll(() => first.keys, WITHIN).toEqual(['a']);
+    const store = connectedStore(fixture, { node: 'n2' });
+    const second = new FollowReader(store);
+    await expect.poll(() => store.standing.lastError, WITHIN).toMatch(/1 are connected/);
+    for (const reader of [first, second]) await reader.end();
+  });
+
+  it('sends nothing more to a client that never reads, keeps it, and serves the others', async () => {
+    const { fixture, source } = await start();
+    const deaf = await connectTo(fixture.entry, FOLLOW_PROTOCOL, never);
+    deaf.on('error', () => undefined);
+    deaf.write(helloFrame({ token: 'deaf', release: '1', formats: FOLLOW_FORMATS }));
+    await once(deaf, 'data');
+    deaf.pause();
+    deaf.write(clientFrame({ kind: 'begin', topic: 'resources/IPPool', changed: undefined }));
+    const reader = new FollowReader(connectedStore(fixture, { node: 'n1' }));
+    await expect.poll(() => reader.keys, WITHIN).toEqual(['a']);
+    const session = [...fixture.typha.service.sessions].find(({ client }) => client.node === 'deaf');
+    let sent = 0;
+    for (let round = 0; round < 100 && session?.peer.isFull === false; round += 1) {
+      const records = Array.from({ length: 200 }, (_, index) => withNote(followedPool(`k${String(index)}`)));
+      source.put(...records, followedPool(`round-${String(round)}`));
+      sent += JSON.stringify(records).length;
+      await expect.poll(() => reader.keys, WITHIN).toContain(`round-${String(round)}`);
+    }
+    expect(session?.peer.isFull).toBe(true);
+    // What more changes is for the others alone, and takes no memory for the deaf client.
+    for (let round = 100; round < 120; round += 1) {
+      source.put(followedPool(`round-${String(round)}`));
+      await expect.poll(() => reader.keys, WITHIN).toContain(`round-${String(round)}`);
+    }
+    expect(fixture.typha.service.sessions.has(session!)).toBe(true);
+    // It reads on: what it had not received is sent in its last state.
+    let received = 0;
+    deaf.on('data', (bytes: Buffer) => (received += bytes.length)).resume();
+    await expect.poll(() => session?.peer.isFull, WITHIN).toBe(false);
+    await expect.poll(() => session?.isSent, WITHIN).toBe(true);
+    expect(received).toBeLessThan(sent);
+    deaf.destroy();
+    await reader.end();
+  });
+});

@@ -1,0 +1,110 @@
+import { keepRunning, type RetryPorts } from '../../base/back-off.ts';
+import { type ErrorData, errorData } from '../../base/error-data.ts';
+import { toNetplugError } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import { slices } from '../../base/slices.ts';
+import type { FollowedRecord, FollowEvent, FollowStore, Query } from '../../datastore/follow.ts';
+import { completeFrame, partFrame, type TopicState } from '../../datastore/typha/follow-frames.ts';
+import { recordText } from '../../datastore/typha/record-text.ts';
+import type { FollowTopic } from '../../datastore/typha/topics.ts';
+import { TopicFeed } from './topic-feed.ts';
+import { Relist } from './topic-log.ts';
+
+/** Number of records that one turn of the event loop encodes. */
+const SLICE = 200;
+
+export interface ServedTopicPorts extends RetryPorts {
+  readonly store: FollowStore;
+  readonly log: Log;
+  /** Returns up to which version of the source an event has everything; undefined where versions cannot be compared. */
+  readonly versionOf: (version: string) => number | undefined;
+  /** Called when the topic has changed, has failed or is back. */
+  readonly onChange: () => void;
+}
+
+/** A topic that is followed once, for all clients. */
+export class ServedTopic {
+  readonly topic: FollowTopic;
+  readonly feed: TopicFeed<Buffer>;
+  readonly #ports: ServedTopicPorts;
+  readonly #query: Query;
+  /** Why the source is not followed now; undefined while it is. */
+  failure: ErrorData | undefined;
+  /** Whether all records have been listed once. */
+  isLoaded = false;
+  /** The version of the source up to which nothing is missing. */
+  through: number | undefined;
+  /** When the source was last heard of. */
+  #heardMs = 0;
+
+  constructor(topic: FollowTopic, query: Query, ports: ServedTopicPorts) {
+    this.topic = topic;
+    this.#query = query;
+    this.#ports = ports;
+    this.feed = new TopicFeed({
+      encode: ({ entries, ...part }) => partFrame({ ...part, topic, lines: entries }),
+      encodeComplete: () => completeFrame(topic),
+      monotonic: () => ports.clock.monotonic(),
+    });
+  }
+
+  get isCurrent(): boolean {
+    return this.isLoaded && this.failure === undefined;
+  }
+
+  /** Where the clients that have received everything stand. */
+  get state(): TopicState {
+    const { flushed, changed, isChanged } = this.feed;
+    const ageMs = Math.max(0, Math.round(this.#ports.clock.monotonic() - this.#heardMs));
+    return { position: flushed, changed: isChanged ? undefined : changed, ageMs };
+  }
+
+  /** Follows the source until the signal aborts, again and again. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { store, log } = this.#ports;
+    await keepRunning(
+      this.#ports,
+      {
+        work: async () => {
+          for await (const event of store.follow([this.#query], { signal })) await this.#take(event);
+        },
+        onFailure: (cause, failures) => {
+          const error = toNetplugError(cause);
+          if (failures === 1)
+            log.warning('topic failed', { topic: this.topic, code: error.code, cause: error.message });
+          this.failure = errorData(error);
+          this.#ports.onChange();
+        },
+      },
+      signal,
+    );
+  }
+
+  async #take(event: FollowEvent): Promise<void> {
+    const { clock, versionOf, onChange } = this.#ports;
+    const isRecovered = this.failure !== undefined || !this.isLoaded;
+    if (event.kind === 'snapshot') await this.#relist(event.records);
+    else if (event.kind === 'changes') for (const record of event.records) this.#put(record);
+    const version = versionOf(event.version);
+    this.through = version;
+    if (event.kind !== 'bookmark') this.feed.changed = version;
+    this.#heardMs = clock.monotonic();
+    this.isLoaded = true;
+    this.failure = undefined;
+    if (isRecovered || event.kind !== 'bookmark') onChange();
+  }
+
+  async #relist(records: readonly FollowedRecord[]): Promise<void> {
+    const listed = new Relist(this.feed.log);
+    for await (const slice of slices(records, SLICE))
+      for (const record of slice) listed.put(record.key, recordText(record), this.#ports.clock.monotonic());
+    listed.end(this.#ports.clock.monotonic());
+  }
+
+  #put(record: FollowedRecord): void {
+    const nowMs = this.#ports.clock.monotonic();
+    const isDeleted = record.value === undefined && record.problem === undefined;
+    if (isDeleted) this.feed.log.delete(record.key, nowMs);
+    else this.feed.log.put(record.key, recordText(record), nowMs);
+  }
+}

@@ -1,0 +1,246 @@
+import type { ErrorData } from '../../base/error-data.ts';
+import { ERRORS } from '../../base/error-codes.ts';
+import { invariant } from '../../base/errors.ts';
+import type { Clock } from '../../base/clock.ts';
+import { ALIVE, readLeave, readServers, type ServerEntry, STREAM_FRAME } from '../../stream/handshake.ts';
+import type { StreamPeer } from '../../stream/peer.ts';
+import { protocolError, type StreamFrame } from '../../stream/stream-frames.ts';
+import { clientFrame, type FollowPart, readServerFrame } from './follow-frames.ts';
+import { applyLines, type CopyChange, copyDifferences, type TopicCopy } from './topic-copy.ts';
+import { type FollowTopic, queryOfTopic } from './topics.ts';
+
+/** Positions are acknowledged at most that often. */
+const ACK_MS = 1000;
+
+/** What a client has, whatever server it came from. */
+export interface HeldTopics {
+  readonly copies: Map<FollowTopic, TopicCopy>;
+  /** Version of the last change at the source that the client has applied: it never goes back to an older state. */
+  readonly seen: Map<FollowTopic, number>;
+}
+
+/** A topic on one connection. */
+interface LinkedTopic {
+  /** The snapshot that is received, or waits until the other topics are complete; undefined once it is in the copy. */
+  staged: TopicCopy | undefined;
+  isComplete: boolean;
+  changed: number | undefined;
+  position: number;
+  /** What the server has said of it last; undefined while it is served. */
+  error: ErrorData | undefined;
+}
+
+export interface LinkEvents {
+  /** Records of a topic have changed. */
+  readonly onChanges: (topic: FollowTopic, changes: readonly CopyChange[]) => void;
+  /** Something has come that may complete the connection, or end it. */
+  readonly onProgress: () => void;
+  readonly onServers: (servers: readonly ServerEntry[]) => void;
+  readonly onLeave: (withinMs: number) => void;
+  readonly onBeat: () => void;
+}
+
+/**
+ * What has come over one connection. Its snapshots are staged until all are complete and it is adopted, so that a move to another
+ * server changes only the records that differ.
+ */
+export class FollowLink {
+  readonly server: string;
+  readonly openedMs: number;
+  #peer: StreamPeer | undefined;
+  readonly #held: HeldTopics;
+  readonly #clock: Clock;
+  readonly #events: LinkEvents;
+  readonly #topics = new Map<FollowTopic, LinkedTopic>();
+  #isAdopted = false;
+  #ackedMs = 0;
+  #isAckDue = false;
+  /** How long ago the source of a topic was known to be current, when the last beat was sent. */
+  readonly ages = new Map<FollowTopic, number>();
+
+  constructor(
+    server: string,
+    {
+      held,
+      clock,
+      events,
+    }: {
+      readonly held: HeldTopics;
+      readonly clock: Clock;
+      readonly events: LinkEvents;
+    },
+  ) {
+    this.server = server;
+    this.#held = held;
+    this.#clock = clock;
+    this.#events = events;
+    this.openedMs = clock.monotonic();
+  }
+
+  /** When something was last received, or the connection was begun. */
+  get receivedMs(): number {
+    return this.#peer?.receivedMs ?? this.openedMs;
+  }
+
+  get isOpen(): boolean {
+    return this.#peer !== undefined;
+  }
+
+  /** The server has accepted the connection: topics are begun. `acceptsOlder` takes a state that is older than what is held. */
+  open(peer: StreamPeer, topics: Iterable<FollowTopic>, acceptsOlder: boolean): void {
+    this.#peer = peer;
+    for (const topic of topics) this.begin(topic, acceptsOlder);
+  }
+
+  begin(topic: FollowTopic, acceptsOlder = false): void {
+    if (this.#topics.has(topic) || this.#peer === undefined) return;
+    const changed = acceptsOlder ? undefined : this.#held.seen.get(topic);
+    this.#topics.set(topic, {
+      staged: undefined,
+      isComplete: false,
+      changed: undefined,
+      position: 0,
+      error: undefined,
+    });
+    this.#peer.send(clientFrame({ kind: 'begin', topic, changed }));
+  }
+
+  end(topic: FollowTopic): void {
+    if (this.#topics.delete(topic)) this.#peer?.send(clientFrame({ kind: 'end', topic }));
+  }
+
+  close(): void {
+    this.#peer?.end();
+    this.#peer = undefined;
+  }
+
+  /** Returns why the server does not serve the topic; undefined while it does, or may. */
+  errorOf(topic: FollowTopic): ErrorData | undefined {
+    return this.#topics.get(topic)?.error;
+  }
+
+  /** Reports whether every topic is complete, and none older than what is held. A topic that is refused counts as complete. */
+  isReady(acceptsOlder: boolean): boolean {
+    return (
+      this.isOpen &&
+      [...this.#topics].every(([topic, linked]) => {
+        if (linked.error !== undefined) return !ERRORS[linked.error.code].retry;
+        if (!linked.isComplete) return false;
+        const seen = this.#held.seen.get(topic);
+        return acceptsOlder || seen === undefined || linked.changed === undefined || linked.changed >= seen;
+      })
+    );
+  }
+
+  /** Reports whether the server cannot serve a topic now that another server may. */
+  get isFailed(): boolean {
+    return [...this.#topics.values()].some(({ error }) => error !== undefined && ERRORS[error.code].retry);
+  }
+
+  get isBehind(): boolean {
+    return [...this.#topics.values()].some(({ error }) => error?.code === 'typha/behind');
+  }
+
+  /** Makes this connection the one whose records are held. Returns how many of them differ. */
+  adopt(): number {
+    this.#isAdopted = true;
+    let differed = 0;
+    for (const [topic, linked] of this.#topics) if (linked.isComplete) differed += this.#take(topic, linked);
+    this.#acknowledge();
+    return differed;
+  }
+
+  /** @throws stream/protocol for what no server sends */
+  receive(frame: StreamFrame): void {
+    switch (frame.type) {
+      case STREAM_FRAME.alive:
+        return;
+      case STREAM_FRAME.leave:
+        this.#events.onLeave(readLeave(frame).withinMs);
+        return;
+      case STREAM_FRAME.servers:
+        this.#events.onServers(readServers(frame));
+        return;
+      default:
+        this.#receiveFollow(frame);
+    }
+  }
+
+  #receiveFollow(frame: StreamFrame): void {
+    const message = readServerFrame(frame);
+    if (message.kind === 'beat') {
+      for (const [topic, { position, changed, ageMs }] of Object.entries(message.topics)) {
+        this.ages.set(topic, ageMs);
+        const linked = this.#topics.get(topic);
+        // A change that left every record as it was is in no part.
+        if (changed !== undefined && linked !== undefined && linked.position >= position)
+          this.#note(topic, linked, changed);
+      }
+      if (this.#isAckDue) this.#acknowledge();
+      else this.#peer?.send(ALIVE);
+      this.#events.onBeat();
+      return;
+    }
+    const linked = this.#topics.get(message.topic);
+    // What is on its way may come after the end of the topic.
+    if (linked === undefined) return;
+    switch (message.kind) {
+      case 'part':
+        this.#apply(linked, message);
+        break;
+      case 'complete':
+        linked.isComplete = true;
+        linked.error = undefined;
+        if (this.#isAdopted) this.#take(message.topic, linked);
+        this.#events.onProgress();
+        break;
+      case 'failed':
+        linked.error = message.error;
+        this.#events.onProgress();
+    }
+  }
+
+  #apply(linked: LinkedTopic, { topic, isFirst, position, changed, lines }: FollowPart): void {
+    const copy = this.#held.copies.get(topic);
+    const query = queryOfTopic(topic);
+    invariant(query !== undefined, 'a topic that was begun has no query');
+    const known: TopicCopy = copy ?? new Map();
+    linked.position = position;
+    if (isFirst) linked.staged = new Map();
+    if (linked.staged !== undefined) applyLines(linked.staged, lines, { query, known });
+    else if (copy === undefined || !linked.isComplete)
+      throw protocolError('changes of a topic came before its snapshot');
+    else {
+      const changes = applyLines(copy, lines, { query, known });
+      if (changes.length > 0) this.#events.onChanges(topic, changes);
+    }
+    if (changed !== undefined) this.#note(topic, linked, changed);
+    this.#isAckDue = true;
+    if (this.#isAdopted && this.#clock.monotonic() - this.#ackedMs >= ACK_MS) this.#acknowledge();
+  }
+
+  #note(topic: FollowTopic, linked: LinkedTopic, changed: number): void {
+    linked.changed = changed;
+    if (this.#isAdopted && linked.staged === undefined) this.#held.seen.set(topic, changed);
+  }
+
+  /** Moves the staged records of a topic into what is held, as the changes between both. */
+  #take(topic: FollowTopic, linked: LinkedTopic): number {
+    const { staged } = linked;
+    if (staged === undefined) return 0;
+    linked.staged = undefined;
+    const before = this.#held.copies.get(topic) ?? new Map<string, never>();
+    this.#held.copies.set(topic, staged);
+    if (linked.changed !== undefined) this.#held.seen.set(topic, linked.changed);
+    const changes = copyDifferences(before, staged);
+    if (changes.length > 0) this.#events.onChanges(topic, changes);
+    return changes.length;
+  }
+
+  #acknowledge(): void {
+    this.#ackedMs = this.#clock.monotonic();
+    this.#isAckDue = false;
+    const positions = [...this.#topics].map(([topic, { position }]) => [topic, position] as const);
+    this.#peer?.send(clientFrame({ kind: 'ack', positions: Object.fromEntries(positions) }));
+  }
+}

@@ -1,0 +1,96 @@
+import { never } from '../../base/errors.ts';
+import { KINDS, type ResourceKind } from '../../model/kinds.ts';
+import type { NodeName } from '../../model/names.ts';
+import type { DerivedFrom, FollowedRecord, Query } from '../follow.ts';
+
+/** What a server follows once for all agents: a query without the node in it, as a word. */
+export type FollowTopic = string;
+
+const DERIVED: readonly DerivedFrom[] = ['NetworkPolicy', 'Namespace', 'ServiceAccount'];
+const WHOLE = ['block-routes', 'pods', 'endpoints', 'service-endpoints'] as const;
+
+/** Kinds of which every agent follows all resources; pools and its Node are followed for calls. */
+const FANNED_OUT_KINDS: readonly ResourceKind[] = [
+  'BGPConfiguration',
+  'BGPPeer',
+  'NetworkPolicy',
+  'GlobalNetworkPolicy',
+  'Profile',
+  'NetworkSet',
+  'GlobalNetworkSet',
+  'HostEndpoint',
+  'AgentConfiguration',
+];
+
+/** Topics that agents get from netplug-typha. */
+export const FANNED_OUT: readonly FollowTopic[] = [
+  ...FANNED_OUT_KINDS.map((kind) => `resources/${kind}`),
+  'derived/NetworkPolicy',
+  'derived/ServiceAccount',
+  'nodes',
+  ...WHOLE,
+];
+
+/** A query as a follower of a topic: which of its records it has. */
+export interface TopicQuery {
+  readonly topic: FollowTopic;
+  readonly isIncluded: (record: FollowedRecord) => boolean;
+}
+
+/** Returns the topic that has the records of the query; undefined for what only one node follows. */
+export function topicOf(query: Query): TopicQuery | undefined {
+  const all = (): boolean => true;
+  switch (query.kind) {
+    case 'resources': {
+      const { of, name } = query;
+      const isNamed = (record: FollowedRecord): boolean => record.kind === 'resource' && record.which.name === name;
+      return { topic: `resources/${of}`, isIncluded: name === undefined ? all : isNamed };
+    }
+    case 'derived-resources':
+      return { topic: `derived/${query.from}`, isIncluded: all };
+    case 'other-nodes':
+      return {
+        topic: 'nodes',
+        isIncluded: (record) => record.kind === 'resource' && record.which.name !== query.self,
+      };
+    case 'endpoints': {
+      const { node } = query;
+      return { topic: 'endpoints', isIncluded: node === undefined ? all : (record) => isOnNode(record, node) };
+    }
+    case 'block-routes':
+    case 'pods':
+    case 'service-endpoints':
+      return { topic: query.kind, isIncluded: all };
+    case 'node-blocks':
+      return undefined;
+    default:
+      return never(query);
+  }
+}
+
+/** Returns what a server follows for the topic; undefined for one that this release does not know. */
+export function queryOfTopic(topic: FollowTopic): Query | undefined {
+  if (topic === 'nodes') return { kind: 'other-nodes' };
+  const whole = WHOLE.find((kind) => kind === topic);
+  if (whole !== undefined) return { kind: whole };
+  const from = DERIVED.find((kind) => topic === `derived/${kind}`);
+  if (from !== undefined) return { kind: 'derived-resources', from };
+  const [, kind = ''] = /^resources\/(\w+)$/.exec(topic) ?? [];
+  return isKind(kind) ? { kind: 'resources', of: kind } : undefined;
+}
+
+/** Reports whether the network process of an agent gets the records from netplug-typha, where there is one. */
+export function isFannedOut(query: Query): boolean {
+  const topic = topicOf(query)?.topic;
+  return topic !== undefined && FANNED_OUT.includes(topic);
+}
+
+function isKind(kind: string): kind is ResourceKind {
+  return Object.hasOwn(KINDS, kind);
+}
+
+/** An endpoint that cannot be read is of every node. */
+function isOnNode({ value }: FollowedRecord, node: NodeName): boolean {
+  if (value === undefined || !('kind' in value) || value.kind !== 'WorkloadEndpoint') return true;
+  return value.spec.node === node;
+}

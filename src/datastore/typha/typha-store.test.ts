@@ -1,0 +1,205 @@
+import { describe, expect, it } from 'vitest';
+import { followedPool, FollowReader, FollowSource } from '../../../test/support/follow-source.ts';
+import { inSimulatedTime } from '../../../test/support/simulated-time.ts';
+import { followInProcess, serveInProcess, type ServerInProcess } from '../../../test/support/typha-in-process.ts';
+import { NetplugError } from '../../base/errors.ts';
+import type { TyphaStore } from './typha-store.ts';
+
+const topics = ['resources/IPPool'];
+const versionOf = Number;
+
+const pass = async (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Runs the scene with so many servers, each of a source of its own. */
+async function withServers(
+  count: number,
+  scene: (parts: {
+    servers: ServerInProcess[];
+    sources: FollowSource[];
+    live: ServerInProcess[];
+    store: TyphaStore;
+  }) => Promise<void>,
+): Promise<void> {
+  await inSimulatedTime(Date.UTC(2026, 0), async () => {
+    const sources = Array.from({ length: count }, () => new FollowSource());
+    for (const source of sources) source.put(followedPool('a'), followedPool('b'));
+    const servers = sources.map((source, index) => serveInProcess(`s${String(index)}`, source, { topics, versionOf }));
+    const live = [...servers];
+    const store = followInProcess(() => live);
+    await pass(10);
+    await scene({ servers, sources, live, store });
+    for (const server of servers) server.cut();
+  });
+}
+
+describe('a follow over the network', () => {
+  it('yields a snapshot, changes, deletions and bookmarks', async () => {
+    await withServers(1, async ({ sources: [source], store }) => {
+      const reader = new FollowReader(store);
+      await pass(1000);
+      expect(reader.events.map(({ kind }) => kind)).toEqual(['snapshot']);
+      source!.put(followedPool('c'));
+      source!.delete('a');
+      await pass(7000);
+      expect(reader.keys).toEqual(['b', 'c']);
+      expect(reader.events.at(-1)?.kind).toBe('bookmark');
+      await reader.end();
+    });
+  });
+
+  it('gives a further follower a snapshot from what is there, over the same connection', async () => {
+    await withServers(1, async ({ servers: [server], store }) => {
+      const [one, other] = [new FollowReader(store), new FollowReader(store)];
+      await pass(1000);
+      const late = new FollowReader(store);
+      await pass(1);
+      expect([one, other, late].map(({ keys }) => keys)).toEqual([
+        ['a', 'b'],
+        ['a', 'b'],
+        ['a', 'b'],
+      ]);
+      expect(server!.service.sessions.size).toBe(1);
+      for (const reader of [one, other, late]) await reader.end();
+      await pass(1000);
+      expect(server!.service.sessions.size).toBe(0);
+    });
+  });
+
+  it('yields only what differs when it moves to another server, and takes it within two seconds', async () => {
+    await withServers(2, async ({ servers: [first], sources: [, second], live, store }) => {
+      const reader = new FollowReader(store);
+      await pass(1000);
+      second!.put(followedPool('b', '10.9.0.0/24'));
+      second!.delete('a');
+      live.shift();
+      first!.cut();
+      await pass(2000);
+      expect(reader.changed).toEqual([['a', 'b']]);
+      expect(reader.keys).toEqual(['b']);
+      expect(store.standing).toMatchObject({ server: 's1', moves: 1, differed: 2 });
+      await reader.end();
+    });
+  });
+
+  it('yields nothing when it moves and nothing differs', async () => {
+    await withServers(2, async ({ servers: [first], live, store }) => {
+      const reader = new FollowReader(store);
+      await pass(1000);
+      live.shift();
+      first!.cut();
+      await pass(2000);
+      expect(reader.changed).toEqual([]);
+      expect(store.standing).toMatchObject({ server: 's1', moves: 1, differed: 0 });
+      await reader.end();
+    });
+  });
+
+  it('follows another server when the source of its own fails, and keeps its connection until then', async () => {
+    await withServers(2, async ({ sources: [first], store }) => {
+      const reader = new FollowReader(store);
+      await pass(1000);
+      first!.fail(new NetplugError('store/unavailable', 'Cannot reach the API'));
+      await pass(2000);
+      expect(store.standing).toMatchObject({ server: 's1', moves: 1 });
+      expect(reader.error).toBeUndefined();
+      expect(reader.changed).toEqual([]);
+      await reader.end();
+    });
+  });
+
+  it('fails with the error of the source when no other server is better', async () => {
+    await withServers(1, async ({ sources: [source], store }) => {
+      const reader = new FollowReader(store);
+      await pass(1000);
+      source!.fail(new NetplugError('store/unavailable', 'Cannot reach the API', { hint: 'Start it' }));
+      await pass(3000);
+      expect(reader.error).toMatchObject({ code: 'store/unavailable', hint: 'Start it' });
+      // It goes on when the source is back.
+      source!.failure = undefined;
+      const again = new FollowReader(store);
+      await pass(20_000);
+      expect(again.keys).toEqual(['a', 'b']);
+      await again.end();
+    });
+  });
+
+  it('fails with a refusal of one kind, without leaving the server', async () => {
+    await withServers(2, async ({ sources: [source], store }) => {
+      source!.fail(new NetplugError('store/refused', 'The API refuses it'));
+      await pass(100);
+      const reader = new FollowReader(store);
+      await pass(3000);
+      expect(reader.error).toMatchObject({ code: 'store/refused' });
+    });
+  });
+
+  it('fails 15 s after the last server is gone, and not before', async () => {
+    await withServers(2, async ({ servers, live, store }) => {
+      const reader = new FollowReader(store);
+      await pass(1000);
+      live.splice(0);
+      for (const server of servers) server.cut();
+      await pass(14_000);
+      expect(reader.error).toBeUndefined();
+      await pass(2000);
+      expect(reader.error).toMatchObject({ code: 'store/unavailable' });
+    });
+  });
+
+  it('never goes back to an older state: it takes the next server', async () => {
+    await withServers(3, async ({ servers: [first], sources, live, store }) => {
+      for (const index of [0, 2]) sources[index]!.put(followedPool('new'));
+      await pass(1000);
+      const reader = new FollowReader(store);
+      await pass(1000);
+      live.shift();
+      first!.cut();
+      // The second is asked first, and says after 3 s that it is behind.
+      await pass(6000);
+      expect(store.standing.server).toBe('s2');
+      expect(reader.changed).toEqual([]);
+      await reader.end();
+    });
+  });
+
+  it('waits for a server that is behind for a moment', async () => {
+    await withServers(2, async ({ servers: [first], sources, live, store }) => {
+      sources[0]!.put(followedPool('new'));
+      await pass(1000);
+      const reader = new FollowReader(store);
+      await pass(1000);
+      live.shift();
+      first!.cut();
+      await pass(1500);
+      expect(store.standing.server).toBe('s0');
+      sources[1]!.put(followedPool('new'));
+      await pass(1500);
+      expect(store.standing.server).toBe('s1');
+      expect(reader.changed).toEqual([]);
+      await reader.end();
+    });
+  });
+
+  it('accepts an older state that every server has had for 30 s: the datastore was restored', async () => {
+    await withServers(2, async ({ servers: [first], sources, live, store }) => {
+      sources[0]!.put(followedPool('new'));
+      await pass(1000);
+      let reader = new FollowReader(store);
+      await pass(1000);
+      expect(reader.keys).toEqual(['a', 'b', 'new']);
+      live.shift();
+      first!.cut();
+      for (let second = 0; second < 28; second += 1) {
+        await pass(1000);
+        expect(reader.keys).not.toEqual(['a', 'b']);
+        if (reader.error !== undefined) reader = new FollowReader(store);
+      }
+      for (let second = 0; second < 20; second += 1) {
+        await pass(1000);
+        if (reader.error !== undefined) reader = new FollowReader(store);
+      }
+      expect(reader.keys).toEqual(['a', 'b']);
+      await reader.end();
+    });
+  });
+});

@@ -1,0 +1,393 @@
+import { type RetryPorts, withJitter } from '../../base/back-off.ts';
+import { repeat } from '../../base/clock.ts';
+import { ERRORS } from '../../base/error-codes.ts';
+import { type ErrorData, errorOf } from '../../base/error-data.ts';
+import { invariant, NetplugError, reasonOf } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import type { ServerEntry } from '../../stream/handshake.ts';
+import type { StreamPeer, PeerListener } from '../../stream/peer.ts';
+import type { FollowEvent, FollowOptions, FollowStore, Query } from '../follow.ts';
+import { FollowLink, type HeldTopics } from './follow-link.ts';
+import { TopicFollower } from './topic-follower.ts';
+import { type FollowTopic, topicOf } from './topics.ts';
+
+/** How often the state of connections is looked at. */
+const STEP_MS = 500;
+/** A connection on which nothing comes for that long is lost: servers send a beat every 3 s. */
+const SILENT_MS = 10_000;
+/** Time for a server to accept a connection: it may have to identify a thousand others first. */
+const OPEN_MS = 12_000;
+/** Followers fail when no server has sent anything for that long. */
+const NONE_MS = 15_000;
+/** Wait before all servers are tried again, doubled up to the limit. */
+const ROUND_MS = { first: 1000, most: 8000 };
+/** An older state is accepted when every server has had one for that long: the datastore was restored. */
+const RESTORED_MS = 30_000;
+/** Time over which clients move to a server that is new. */
+const SPREAD_MS = 60_000;
+
+/** Where the servers are, and how one is reached. */
+export interface TyphaServers {
+  /** Returns the names of the servers, those first that the node prefers. */
+  readonly order: () => readonly string[];
+  /** Connects. Resolves when the server has accepted the connection; from then on the listener receives its frames. */
+  readonly connect: (server: string, listener: PeerListener, signal: AbortSignal) => Promise<StreamPeer>;
+  /** Takes the servers that a server knows. */
+  readonly learn: (servers: readonly ServerEntry[]) => void;
+  /** Called when no server was found that serves. */
+  readonly refresh: () => void;
+}
+
+export interface TyphaStorePorts extends RetryPorts {
+  readonly log: Log;
+  readonly servers: TyphaServers;
+}
+
+/** What a TyphaStore is doing, to be shown. */
+export interface TyphaStanding {
+  /** The server that is followed; undefined for none. */
+  readonly server: string | undefined;
+  readonly sinceMs: number | undefined;
+  /** When something was last received from it, by the monotonic clock. */
+  readonly heardMs: number | undefined;
+  readonly moves: number;
+  /** Records that differed after moves. */
+  readonly differed: number;
+  /** Why the last connection failed or ended. */
+  readonly lastError: string | undefined;
+}
+
+/**
+ * Follows a datastore over the network, through one of several servers. All followers share one connection. A move to another
+ * server is made before the connection to the first is closed, and followers get what differs.
+ */
+export class TyphaStore implements FollowStore {
+  readonly #ports: TyphaStorePorts;
+  readonly #followers = new Set<TopicFollower>();
+  readonly #held: HeldTopics = { copies: new Map(), seen: new Map() };
+  #current: FollowLink | undefined;
+  #candidate: FollowLink | undefined;
+  #connecting: AbortController | undefined;
+  #running: AbortController | undefined;
+  /** Servers that were tried since the last that was adopted, or the last wait. */
+  readonly #tried = new Set<string>();
+  #rounds = 0;
+  #nextTryMs = 0;
+  #lostMs = 0;
+  /** When to move to another server; undefined while this one is good. */
+  #moveMs: number | undefined;
+  #isLeaving = false;
+  /** Since when every server that answers has an older state than was seen; undefined while one has not. */
+  #behindSinceMs: number | undefined;
+  /** Why servers that answered were not followed, since the last wait. */
+  readonly #answers = { behind: 0, other: 0 };
+  #events = 0;
+  #standing: TyphaStanding = {
+    server: undefined,
+    sinceMs: undefined,
+    heardMs: undefined,
+    moves: 0,
+    differed: 0,
+    lastError: undefined,
+  };
+
+  constructor(ports: TyphaStorePorts) {
+    this.#ports = ports;
+  }
+
+  get standing(): TyphaStanding {
+    return { ...this.#standing, heardMs: this.#current?.receivedMs };
+  }
+
+  /** Always begins with a snapshot. Every query must have a topic. */
+  async *follow(queries: readonly Query[], { signal }: FollowOptions): AsyncGenerator<FollowEvent> {
+    if (signal.aborted) return;
+    invariant(
+      queries.every((query) => topicOf(query) !== undefined),
+      'a query that no topic answers is followed over the network',
+    );
+    const follower = new TopicFollower(queries);
+    const close = (): void => follower.events.close();
+    signal.addEventListener('abort', close, { once: true });
+    this.#add(follower);
+    try {
+      yield* follower.events;
+    } finally {
+      signal.removeEventListener('abort', close);
+      this.#remove(follower);
+    }
+  }
+
+  /** The servers have changed. */
+  reconsider(): void {
+    const { servers, clock, random } = this.#ports;
+    const [best] = servers.order();
+    if (this.#current === undefined || best === undefined || this.#isLeaving) return;
+    if (best === this.#current.server) this.#moveMs = undefined;
+    else this.#moveMs ??= clock.monotonic() + random.int(SPREAD_MS);
+  }
+
+  #add(follower: TopicFollower): void {
+    this.#followers.add(follower);
+    for (const topic of follower.topics) {
+      this.#current?.begin(topic);
+      this.#candidate?.begin(topic);
+    }
+    if (this.#running === undefined) {
+      this.#running = new AbortController();
+      this.#lostMs = this.#ports.clock.monotonic();
+      repeat(() => this.#step(), STEP_MS, this.#running.signal);
+    }
+    follower.begin(this.#held.copies, this.#version());
+    this.#step();
+  }
+
+  #remove(follower: TopicFollower): void {
+    if (!this.#followers.delete(follower)) return;
+    const kept = this.#wanted();
+    for (const topic of follower.topics) {
+      if (kept.has(topic)) continue;
+      this.#held.copies.delete(topic);
+      this.#current?.end(topic);
+      this.#candidate?.end(topic);
+    }
+    if (this.#followers.size > 0) return;
+    this.#running?.abort();
+    this.#running = undefined;
+    this.#dropCandidate();
+    this.#current?.close();
+    this.#current = undefined;
+    this.#standing = { ...this.#standing, server: undefined, sinceMs: undefined };
+  }
+
+  #wanted(): ReadonlySet<FollowTopic> {
+    return new Set([...this.#followers].flatMap(({ topics }) => [...topics]));
+  }
+
+  /** Does what is due: every change of the state of a connection leads here. */
+  #step(): void {
+    if (this.#followers.size === 0) return;
+    const nowMs = this.#ports.clock.monotonic();
+    if (this.#current !== undefined && nowMs - this.#current.receivedMs > SILENT_MS) {
+      this.#current.close();
+      this.#lose(`${this.#current.server} is silent`);
+    }
+    this.#failRefused();
+    const candidate = this.#candidate;
+    if (candidate !== undefined) this.#judge(candidate, nowMs);
+    if (this.#candidate === undefined && this.#needsServer(nowMs) && nowMs >= this.#nextTryMs) this.#tryNext(nowMs);
+    const heardMs = Math.max(this.#lostMs, this.#candidate?.isOpen === true ? this.#candidate.receivedMs : 0);
+    if (this.#current === undefined && nowMs - heardMs >= NONE_MS) this.#failAll(noServer(this.#standing.lastError));
+  }
+
+  #needsServer(nowMs: number): boolean {
+    if (this.#current === undefined || this.#current.isFailed) return true;
+    return this.#moveMs !== undefined && nowMs >= this.#moveMs;
+  }
+
+  #judge(candidate: FollowLink, nowMs: number): void {
+    if (candidate.isReady(this.#acceptsOlder(nowMs))) this.#adopt(candidate);
+    else if (candidate.isFailed) {
+      if (candidate.isBehind) this.#answers.behind += 1;
+      else this.#answers.other += 1;
+      this.#reject(candidate, 'it does not serve every topic');
+    } else if (nowMs - candidate.receivedMs > (candidate.isOpen ? SILENT_MS : OPEN_MS))
+      this.#reject(candidate, 'it is silent');
+  }
+
+  #acceptsOlder(nowMs: number): boolean {
+    return this.#behindSinceMs !== undefined && nowMs - this.#behindSinceMs >= RESTORED_MS;
+  }
+
+  #tryNext(nowMs: number): void {
+    const { servers, random } = this.#ports;
+    const next = this.#candidates().find((server) => !this.#tried.has(server));
+    if (next !== undefined) {
+      this.#tried.add(next);
+      void this.#open(next, this.#acceptsOlder(nowMs));
+      return;
+    }
+    if (this.#current?.isFailed === false && !this.#isLeaving) {
+      // The server that the node would prefer does not serve: it stays where it is.
+      this.#moveMs = undefined;
+      this.#tried.clear();
+      return;
+    }
+    // None is better than the one that is followed: those who need what it lacks are told.
+    if (this.#current?.isFailed === true) this.#failTopics(({ code }) => ERRORS[code].retry);
+    const { behind, other } = this.#answers;
+    if (other > 0) this.#behindSinceMs = undefined;
+    else if (behind > 0) this.#behindSinceMs ??= nowMs;
+    Object.assign(this.#answers, { behind: 0, other: 0 });
+    this.#tried.clear();
+    this.#nextTryMs = nowMs + withJitter(Math.min(ROUND_MS.most, ROUND_MS.first * 2 ** this.#rounds), random);
+    this.#rounds += 1;
+    servers.refresh();
+  }
+
+  /** Returns the servers to which this node may move. */
+  #candidates(): readonly string[] {
+    const order = this.#ports.servers.order();
+    const current = this.#current;
+    if (current === undefined) return order;
+    if (current.isFailed || this.#isLeaving) return order.filter((server) => server !== current.server);
+    const own = order.indexOf(current.server);
+    return own === -1 ? order : order.slice(0, own);
+  }
+
+  async #open(server: string, acceptsOlder: boolean): Promise<void> {
+    const { clock, servers } = this.#ports;
+    const link: FollowLink = new FollowLink(server, {
+      held: this.#held,
+      clock,
+      events: {
+        onChanges: (topic, changes) => {
+          const version = this.#version();
+          for (const follower of this.#followers) follower.take(topic, changes, version);
+        },
+        onProgress: () => this.#progress(),
+        onServers: (list) => {
+          servers.learn(list);
+          this.reconsider();
+        },
+        onLeave: (withinMs) => {
+          if (link === this.#current) {
+            this.#isLeaving = true;
+            this.#moveMs = clock.monotonic() + withinMs;
+          } else this.#reject(link, 'it is leaving');
+        },
+        onBeat: () => {
+          if (link !== this.#current) return;
+          const version = this.#version();
+          for (const follower of this.#followers) follower.bookmark(version);
+        },
+      },
+    });
+    this.#candidate = link;
+    const connecting = new AbortController();
+    this.#connecting = connecting;
+    try {
+      const peer = await servers.connect(
+        server,
+        {
+          onFrame: (frame) => link.receive(frame),
+          onDrain: () => undefined,
+          onEnd: (cause) => this.#ended(link, cause),
+        },
+        connecting.signal,
+      );
+      if (this.#candidate !== link) {
+        peer.end();
+        return;
+      }
+      link.open(peer, this.#wanted(), acceptsOlder);
+      this.#progress();
+    } catch (cause) {
+      if (this.#candidate === link) this.#reject(link, reasonOf(cause));
+    }
+  }
+
+  #adopt(link: FollowLink): void {
+    const { clock, log } = this.#ports;
+    const before = this.#current;
+    this.#current = link;
+    this.#candidate = undefined;
+    this.#connecting = undefined;
+    if (this.#acceptsOlder(clock.monotonic()))
+      log.warning('older state accepted', { server: link.server, reason: 'all servers had it for 30 s' });
+    const changes = link.adopt();
+    before?.close();
+    this.#tried.clear();
+    this.#rounds = 0;
+    this.#moveMs = undefined;
+    this.#isLeaving = false;
+    this.#behindSinceMs = undefined;
+    Object.assign(this.#answers, { behind: 0, other: 0 });
+    const isMove = this.#standing.server !== undefined;
+    const { moves, differed } = this.#standing;
+    this.#standing = {
+      ...this.#standing,
+      server: link.server,
+      sinceMs: clock.monotonic(),
+      moves: moves + (isMove ? 1 : 0),
+      differed: differed + (isMove ? changes : 0),
+    };
+    log.info('server followed', { server: link.server });
+    this.#beginFollowers();
+  }
+
+  #progress(): void {
+    this.#beginFollowers();
+    this.#step();
+  }
+
+  #beginFollowers(): void {
+    if (this.#current === undefined) return;
+    const version = this.#version();
+    for (const follower of this.#followers) follower.begin(this.#held.copies, version);
+  }
+
+  #ended(link: FollowLink, cause: NetplugError | undefined): void {
+    const why = cause === undefined ? 'it was closed' : cause.message;
+    if (link === this.#current) this.#lose(why);
+    else if (link === this.#candidate) this.#reject(link, why);
+    this.#step();
+  }
+
+  #lose(why: string): void {
+    const { clock, log } = this.#ports;
+    log.warning('server lost', { server: this.#current?.server, reason: why });
+    this.#current = undefined;
+    this.#isLeaving = false;
+    this.#moveMs = undefined;
+    this.#lostMs = clock.monotonic();
+    this.#nextTryMs = this.#lostMs;
+    this.#standing = { ...this.#standing, lastError: why };
+  }
+
+  #reject(link: FollowLink, why: string): void {
+    if (link !== this.#candidate) return;
+    this.#dropCandidate();
+    this.#standing = { ...this.#standing, lastError: `${link.server}: ${why}` };
+    this.#step();
+  }
+
+  #dropCandidate(): void {
+    const link = this.#candidate;
+    this.#candidate = undefined;
+    this.#connecting?.abort();
+    this.#connecting = undefined;
+    link?.close();
+  }
+
+  /** Tells the followers of a topic that every server would refuse. */
+  #failRefused(): void {
+    this.#failTopics(({ code }) => !ERRORS[code].retry);
+  }
+
+  #failTopics(isMeant: (error: ErrorData) => boolean): void {
+    for (const follower of this.#followers) {
+      for (const topic of follower.topics) {
+        const error = this.#current?.errorOf(topic);
+        if (error !== undefined && isMeant(error)) follower.events.fail(errorOf(error));
+      }
+    }
+  }
+
+  #failAll(error: NetplugError): void {
+    for (const { events } of this.#followers) events.fail(error);
+  }
+
+  #version(): string {
+    this.#events += 1;
+    return `${this.#current?.server ?? ''}#${String(this.#events)}`;
+  }
+}
+
+function noServer(why: string | undefined): NetplugError {
+  return new NetplugError(
+    'store/unavailable',
+    `Cannot follow the datastore: no netplug-typha serves this node${why === undefined ? '' : ` (${why})`}`,
+    { hint: 'Run netplugctl typha status' },
+  );
+}

@@ -1,0 +1,55 @@
+/** Limits of connections whose clients are not known yet. */
+export interface PendingLimits {
+  /** Those that say who they are at a time. */
+  readonly atOnce: number;
+  /** Those that wait for that. */
+  readonly waiting: number;
+  readonly ofOneAddress: number;
+}
+
+export const PENDING_LIMITS: PendingLimits = { atOnce: 200, waiting: 2000, ofOneAddress: 8 };
+
+/**
+ * Connections whose clients are not known yet: anything that reaches the port can open them. Those of many nodes that come at
+ * once wait in the order of arrival.
+ */
+export class PendingConnections {
+  readonly #limits: PendingLimits;
+  readonly #byAddress = new Map<string, number>();
+  readonly #waiting: (() => void)[] = [];
+  #all = 0;
+  #active = 0;
+
+  constructor(limits: PendingLimits) {
+    this.#limits = limits;
+  }
+
+  get count(): number {
+    return this.#all;
+  }
+
+  /** Takes one more, or returns why not. `work` begins when it is its turn, and the place is free again when it is done. */
+  add(address: string, work: () => Promise<void>): 'taken' | 'full' {
+    const ofAddress = this.#byAddress.get(address) ?? 0;
+    const { atOnce, waiting, ofOneAddress } = this.#limits;
+    if (this.#all >= atOnce + waiting || ofAddress >= ofOneAddress) return 'full';
+    this.#all += 1;
+    this.#byAddress.set(address, ofAddress + 1);
+    const begin = (): void => {
+      this.#active += 1;
+      void work().finally(() => this.#end(address));
+    };
+    if (this.#active < atOnce) begin();
+    else this.#waiting.push(begin);
+    return 'taken';
+  }
+
+  #end(address: string): void {
+    this.#active -= 1;
+    this.#all -= 1;
+    const left = (this.#byAddress.get(address) ?? 1) - 1;
+    if (left === 0) this.#byAddress.delete(address);
+    else this.#byAddress.set(address, left);
+    this.#waiting.shift()?.();
+  }
+}

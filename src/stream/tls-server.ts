@@ -1,0 +1,128 @@
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
+import { constants } from 'node:crypto';
+import { errnoOf, NetplugError, reasonOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { timeLimit } from '../base/clock.ts';
+import { type AdmissionPorts, admitClient } from './admit-client.ts';
+import { PENDING_LIMITS, PendingConnections, type PendingLimits } from './connection-limits.ts';
+import type { OwnCertificate } from './own-certificate.ts';
+
+/** Time for TLS; saying hello has as much. */
+const TLS_MS = 10_000;
+const BACKLOG = 1024;
+const NO_TICKET = constants.SSL_OP_NO_TICKET;
+
+export interface TlsServerOptions {
+  /** `::` takes both families. */
+  readonly host: string;
+  /** 0 for any. */
+  readonly port: number;
+  readonly own: OwnCertificate;
+  /** Name of the protocol in ALPN: a client of another one is refused by TLS. */
+  readonly protocol: string;
+  readonly admission: AdmissionPorts;
+  readonly limits?: PendingLimits;
+  readonly log: Log;
+}
+
+export interface TlsServer extends AsyncDisposable {
+  readonly port: number;
+  /** Connections whose clients are not known yet. */
+  readonly pending: number;
+  readonly refused: number;
+  /** Accepts no further connection. Those that are open stay. */
+  stopListening(): void;
+}
+
+/** Listens for clients with TLS 1.3. @throws store/config-invalid when it cannot listen */
+export async function startTlsServer(options: TlsServerOptions): Promise<TlsServer> {
+  const { host, port, own, log, limits = PENDING_LIMITS } = options;
+  const context = createSecureContext({ key: own.key, cert: own.certificate, minVersion: 'TLSv1.3' });
+  const pending = new PendingConnections(limits);
+  const sockets = new Set<Socket>();
+  let refused = 0;
+  const server = createServer({ noDelay: true, keepAlive: true }, (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('error', () => undefined);
+    const place = pending.add(socket.remoteAddress ?? '', async () => {
+      const outcome = socket.destroyed ? 'gone' : await accept(socket, context, options);
+      if (outcome === 'refused') refused += 1;
+      log.debug('connection handled', { address: socket.remoteAddress, outcome });
+    });
+    if (place === 'taken') return;
+    refused += 1;
+    socket.destroy();
+  });
+  server.on('error', (cause) => log.warning('listener failed', { cause: reasonOf(cause) }));
+  await listen(server, { host, port });
+  const address = server.address();
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : port,
+    get pending() {
+      return pending.count;
+    },
+    get refused() {
+      return refused;
+    },
+    stopListening: () => server.close(),
+    [Symbol.asyncDispose]: async () => {
+      const closed = once(server, 'close');
+      const isListening = server.listening;
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      if (isListening) await closed;
+    },
+  };
+}
+
+async function accept(
+  socket: Socket,
+  secureContext: SecureContext,
+  { protocol, admission }: TlsServerOptions,
+): Promise<'admitted' | 'refused' | 'gone'> {
+  using limit = timeLimit(TLS_MS);
+  const secure = new TLSSocket(socket, {
+    isServer: true,
+    secureContext,
+    ALPNProtocols: [protocol],
+    requestCert: false,
+    // No tickets: each connection proves itself.
+    secureOptions: NO_TICKET,
+  });
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  secure.on('secure', () => resolve());
+  secure.on('error', reject);
+  secure.on('close', () => reject(new Error('closed')));
+  limit.signal.addEventListener('abort', () => reject(limit.signal.reason), { once: true });
+  try {
+    await promise;
+    if (secure.alpnProtocol !== protocol) throw new Error('another protocol');
+  } catch {
+    // Whatever reaches the port may break TLS.
+    secure.on('error', () => undefined);
+    secure.destroy();
+    return 'refused';
+  }
+  return await admitClient(secure, admission);
+}
+
+async function listen(server: Server, { host, port }: { readonly host: string; readonly port: number }): Promise<void> {
+  try {
+    server.listen({ host, port, backlog: BACKLOG });
+    await once(server, 'listening');
+  } catch (cause) {
+    const isTaken = errnoOf(cause) === 'EADDRINUSE';
+    throw new NetplugError(
+      'store/config-invalid',
+      `Cannot listen on ${host} port ${String(port)}: ${reasonOf(cause)}`,
+      {
+        hint: isTaken ? `Find what uses the port: ss -ltnp 'sport = ${String(port)}'` : 'Correct the address',
+        facts: { host, port },
+        cause,
+      },
+    );
+  }
+}
