@@ -41,6 +41,8 @@ const serverEntry = v.object({
   /** PEM. */
   certificate: v.pipe(v.string(), v.maxLength(4096)),
   formats,
+  /** Servers that are started together have the same; a server is replaced by those of another one. */
+  generation: v.optional(shortText),
   isLeaving: v.boolean(),
 });
 /** Where a server is found, and by which certificate it is known. */

@@ -1,7 +1,7 @@
 // A server of followed records and its clients in one process, over streams without a network.
 import { duplexPair } from 'node:stream';
 import { FollowService } from '../../src/apps/typha/follow-service.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { repeat, systemClock } from '../../src/base/clock.ts';
 import { type Log, silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import type { FollowStore } from '../../src/datastore/follow.ts';
@@ -48,7 +48,7 @@ export function serveInProcess(name: string, store: FollowStore, options: Server
     return query === undefined ? [] : [[topic, query] as const];
   });
   const service = new FollowService({
-    ports: { clock: systemClock, random: systemRandom, store, log, versionOf },
+    ports: { clock: systemClock, random: systemRandom, store, log, versionOf, repeat },
     topics: new Map(queries),
     maxClients,
   });
@@ -80,6 +80,7 @@ export function followInProcess(
     clock: systemClock,
     random: systemRandom,
     log,
+    repeat,
     servers: {
       order: () => servers().map(({ name }) => name),
       learn: () => undefined,

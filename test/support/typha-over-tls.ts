@@ -1,6 +1,6 @@
 // A server of netplug-typha on loopback, with TLS, whose tokens are names of nodes.
-import { type RunningTypha, serveTypha, type TyphaOptions } from '../../src/apps/typha/serve-typha.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { type RunningTypha, serveTypha, type TyphaOptions, type TyphaPorts } from '../../src/apps/typha/serve-typha.ts';
+import { repeat, systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import type { FollowStore } from '../../src/datastore/follow.ts';
@@ -18,7 +18,14 @@ export interface TlsFixture extends AsyncDisposable {
 
 const AGENT = 'system:serviceaccount:netplug-system:netplug-agent';
 
-export async function typhaOverTls(store: FollowStore, options: Partial<TyphaOptions> = {}): Promise<TlsFixture> {
+export async function typhaOverTls(
+  store: FollowStore,
+  {
+    leases,
+    versionOf = () => undefined,
+    ...options
+  }: Partial<TyphaOptions> & Partial<Pick<TyphaPorts, 'leases' | 'versionOf'>> = {},
+): Promise<TlsFixture> {
   const name = options.name ?? 'typha-1';
   const own = makeOwnCertificate(certifiedName(name), Date.now());
   const audience = 'netplug-typha';
@@ -27,6 +34,7 @@ export async function typhaOverTls(store: FollowStore, options: Partial<TyphaOpt
       name,
       release: '1.0.0',
       listen: { host: '127.0.0.1', port: 0 },
+      addresses: ['127.0.0.1'],
       own,
       maxClients: 100,
       usesPodCidrs: false,
@@ -40,13 +48,19 @@ export async function typhaOverTls(store: FollowStore, options: Partial<TyphaOpt
       },
       ...options,
     },
-    { store, clock: systemClock, random: systemRandom, log: silentLog, versionOf: () => undefined },
+    {
+      store,
+      clock: systemClock,
+      random: systemRandom,
+      log: silentLog,
+      versionOf,
+      repeat,
+      ...(leases === undefined ? {} : { leases }),
+    },
   );
-  const addresses = ['127.0.0.1'];
-  const { port } = typha.listener;
   return {
     typha,
-    entry: { name, addresses, port, certificate: own.certificate, formats: FOLLOW_FORMATS, isLeaving: false },
+    entry: typha.entry(),
     [Symbol.asyncDispose]: async () => typha[Symbol.asyncDispose](),
   };
 }
@@ -60,6 +74,7 @@ export function connectedStore(
     clock: systemClock,
     random: systemRandom,
     log: silentLog,
+    repeat,
     servers: {
       order: () => [entry.name],
       learn: () => undefined,

@@ -1,10 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { repeat } from '../../base/clock.ts';
+import type { repeat } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Query } from '../../datastore/follow.ts';
 import { beatFrame } from '../../datastore/typha/follow-frames.ts';
 import type { FollowTopic } from '../../datastore/typha/topics.ts';
 import type { AdmittedClient } from '../../stream/admit-client.ts';
+import { leaveFrame, type ServerEntry, serversFrame } from '../../stream/handshake.ts';
 import type { StreamPeer, PeerListener } from '../../stream/peer.ts';
 import { FollowSession } from './follow-session.ts';
 import { untilFlushMs } from './flush-pace.ts';
@@ -15,15 +16,19 @@ const BEAT_MS = 3000;
 /** A client from which nothing comes for that long is gone. */
 const SILENT_MS = 60_000;
 
+export interface FollowServicePorts extends Omit<ServedTopicPorts, 'onChange'> {
+  readonly repeat: typeof repeat;
+}
+
 export interface FollowServiceOptions {
-  readonly ports: Omit<ServedTopicPorts, 'onChange'>;
+  readonly ports: FollowServicePorts;
   readonly topics: ReadonlyMap<FollowTopic, Query>;
   readonly maxClients: number;
 }
 
 /** Serves topics to any number of clients: one follow per topic, one write per client and flush. */
 export class FollowService {
-  readonly #ports: Omit<ServedTopicPorts, 'onChange'>;
+  readonly #ports: FollowServicePorts;
   readonly #maxClients: number;
   readonly #topics: ReadonlyMap<FollowTopic, ServedTopic>;
   readonly #sessions = new Set<FollowSession>();
@@ -31,6 +36,8 @@ export class FollowService {
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #isFlushDue = false;
   #isBuilding = false;
+  /** What clients are told of the servers. */
+  #servers: Buffer | undefined;
 
   constructor({ ports, topics, maxClients }: FollowServiceOptions) {
     this.#ports = ports;
@@ -49,7 +56,7 @@ export class FollowService {
 
   /** Follows all topics until the signal aborts, and then ends all connections. */
   async run(signal: AbortSignal): Promise<void> {
-    repeat(() => this.#beat(), BEAT_MS, signal);
+    this.#ports.repeat(() => this.#beat(), BEAT_MS, signal);
     await Promise.all([...this.#topics.values()].map(async (topic) => topic.run(signal)));
     this.#over.abort();
     for (const { peer } of this.#sessions) peer.end();
@@ -73,6 +80,7 @@ export class FollowService {
     return {
       onFrame: (frame) => {
         session.receive(frame);
+        this.#tellServers(session);
         if (session.isLoading) this.#schedule();
       },
       onDrain: () => {
@@ -81,6 +89,29 @@ export class FollowService {
       },
       onEnd: () => this.#sessions.delete(session),
     };
+  }
+
+  /** Tells clients of the servers, now and when they connect. */
+  announce(servers: readonly ServerEntry[]): void {
+    const frame = serversFrame(servers);
+    if (this.#servers?.equals(frame) === true) return;
+    this.#servers = frame;
+    for (const session of this.#sessions) this.#tellServers(session);
+  }
+
+  /** Asks every client to move to another server, each at a time of its own. */
+  leave(withinMs: number): void {
+    let count = 0;
+    for (const { peer } of this.#sessions) {
+      peer.send(leaveFrame(Math.round((withinMs * count) / this.#sessions.size)));
+      count += 1;
+    }
+  }
+
+  #tellServers(session: FollowSession): void {
+    if (this.#servers === undefined || session.toldServers === this.#servers || session.peer.isFull) return;
+    session.toldServers = this.#servers;
+    session.peer.send(this.#servers);
   }
 
   /** Makes sure that what has changed is sent, and what is asked for is built. */
@@ -127,6 +158,7 @@ export class FollowService {
       // A client that takes less than it is sent is not sent more.
       else if (!peer.isFull) {
         peer.send(beat);
+        this.#tellServers(session);
         session.pump();
       }
     }

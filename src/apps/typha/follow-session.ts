@@ -27,6 +27,8 @@ interface Followed {
 export class FollowSession {
   readonly client: AdmittedClient;
   readonly peer: StreamPeer;
+  /** What the client was last told of the servers. */
+  toldServers: Buffer | undefined;
   readonly #topics: ReadonlyMap<FollowTopic, ServedTopic>;
   readonly #monotonic: () => number;
   readonly #followed = new Map<FollowTopic, Followed>();

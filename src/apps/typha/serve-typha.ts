@@ -1,5 +1,8 @@
 import * as v from 'valibot';
 import type { RetryPorts } from '../../base/back-off.ts';
+import { type repeat, timeLimit } from '../../base/clock.ts';
+import { ERRORS } from '../../base/error-codes.ts';
+import { isNewerRelease } from '../../base/compare-versions.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { FollowStore, Query } from '../../datastore/follow.ts';
@@ -8,6 +11,9 @@ import { FANNED_OUT, type FollowTopic, queryOfTopic } from '../../datastore/typh
 import type { AdmittedClient } from '../../stream/admit-client.ts';
 import type { OwnCertificate } from '../../stream/own-certificate.ts';
 import type { PendingLimits } from '../../stream/connection-limits.ts';
+import type { ServerEntry } from '../../stream/handshake.ts';
+import { currentServers, type LeasedServer } from '../../stream/server-lease.ts';
+import { LeaseKeeper, type ServerLeases } from '../../stream/server-leases.ts';
 import { type IdentityOptions, TokenIdentity } from '../../stream/token-identity.ts';
 import { startTlsServer, type TlsServer } from '../../stream/tls-server.ts';
 import { FollowService } from './follow-service.ts';
@@ -18,6 +24,10 @@ export interface TyphaOptions {
   readonly name: string;
   readonly release: string;
   readonly listen: { readonly host: string; readonly port: number };
+  /** The addresses of the host, by which clients reach the server. */
+  readonly addresses: readonly string[];
+  /** Servers that are started together have the same. */
+  readonly generation?: string;
   readonly own: OwnCertificate;
   readonly maxClients: number;
   /** Whether routes follow from the pod CIDRs of nodes: USE_POD_CIDR. Then blocks are neither listed nor watched. */
@@ -33,6 +43,9 @@ export interface TyphaPorts extends RetryPorts {
   /** Returns up to which version of the source an event has everything; undefined where versions cannot be compared. */
   readonly versionOf: (version: string) => number | undefined;
   readonly log: Log;
+  readonly repeat: typeof repeat;
+  /** Where clients find the servers; undefined where they are configured. */
+  readonly leases?: ServerLeases;
 }
 
 /** What agents say of themselves. */
@@ -43,7 +56,14 @@ export interface RunningTypha extends AsyncDisposable {
   readonly service: FollowService;
   readonly listener: TlsServer;
   readonly identity: TokenIdentity;
+  readonly entry: () => ServerEntry;
+  /** Says that it is leaving, accepts no further client, and asks every client to move within the time. */
+  leave(withinMs: number): Promise<void>;
 }
+
+/** Share of its time in which a server that is leaving asks its clients to move: the rest is for those that are late. */
+const LEAVE_SHARE = 0.8;
+const LAST_LEASE_MS = 3000;
 
 /** Serves followed records to agents until it is disposed of. @throws store/config-invalid when it cannot listen */
 export async function serveTypha(options: TyphaOptions, ports: TyphaPorts): Promise<RunningTypha> {
@@ -75,17 +95,67 @@ export async function serveTypha(options: TyphaOptions, ports: TyphaPorts): Prom
     },
   });
   const over = new AbortController();
-  const running = service.run(over.signal);
+  const state = { isLeaving: false };
+  const entry = (): ServerEntry => ({
+    name,
+    addresses: [...options.addresses],
+    port: listener.port,
+    certificate: own.certificate,
+    formats: FOLLOW_FORMATS,
+    generation: options.generation,
+    isLeaving: state.isLeaving,
+  });
+  const { leases } = ports;
+  const keeper =
+    leases === undefined
+      ? undefined
+      : new LeaseKeeper({
+          clock,
+          log,
+          leases,
+          describe: () =>
+            isCurrent(service) ? leasedAs(entry(), release, { service, renewedMs: clock.now() }) : undefined,
+          onServers: (servers) => service.announce(currentServers(servers)),
+        });
+  const running = Promise.all([service.run(over.signal), keeper?.run(over.signal)]);
   return {
     service,
     listener,
     identity,
+    entry,
+    leave: async (withinMs) => {
+      using limit = timeLimit(LAST_LEASE_MS);
+      state.isLeaving = true;
+      listener.stopListening();
+      await keeper?.renew(limit.signal);
+      service.leave(withinMs * LEAVE_SHARE);
+    },
     [Symbol.asyncDispose]: async () => {
       over.abort();
       await running;
       await listener[Symbol.asyncDispose]();
+      using limit = timeLimit(LAST_LEASE_MS);
+      await leases?.remove(name, limit.signal).catch(() => undefined);
     },
   };
+}
+
+/** A topic that the API refuses fails alone: it must not make the server unknown. */
+function isCurrent(service: FollowService): boolean {
+  return [...service.topics].every(
+    ({ isCurrent: is, failure }) => is || (failure !== undefined && !ERRORS[failure.code].retry),
+  );
+}
+
+function leasedAs(
+  entry: ServerEntry,
+  release: string,
+  { service, renewedMs }: { readonly service: FollowService; readonly renewedMs: number },
+): LeasedServer {
+  const releases = [...service.sessions].map(({ client }) => client.release);
+  const [first, ...others] = releases;
+  const oldestClient = others.reduce((oldest, each) => (isNewerRelease(oldest ?? '', each) ? each : oldest), first);
+  return { entry, release, clients: releases.length, oldestClient, renewedMs };
 }
 
 function isBlockRoutes({ kind }: Query): boolean {

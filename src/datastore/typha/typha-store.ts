@@ -1,9 +1,10 @@
 import { type RetryPorts, withJitter } from '../../base/back-off.ts';
-import { repeat } from '../../base/clock.ts';
+import type { repeat } from '../../base/clock.ts';
 import { ERRORS } from '../../base/error-codes.ts';
 import { type ErrorData, errorOf } from '../../base/error-data.ts';
 import { invariant, NetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
+import type { ServerNow } from '../../stream/choose-server.ts';
 import type { ServerEntry } from '../../stream/handshake.ts';
 import type { StreamPeer, PeerListener } from '../../stream/peer.ts';
 import type { FollowEvent, FollowOptions, FollowStore, Query } from '../follow.ts';
@@ -28,8 +29,8 @@ const SPREAD_MS = 60_000;
 
 /** Where the servers are, and how one is reached. */
 export interface TyphaServers {
-  /** Returns the names of the servers, those first that the node prefers. */
-  readonly order: () => readonly string[];
+  /** Returns the names of the servers, those first that the node prefers to the one that it has. */
+  readonly order: (now?: ServerNow) => readonly string[];
   /** Connects. Resolves when the server has accepted the connection; from then on the listener receives its frames. */
   readonly connect: (server: string, listener: PeerListener, signal: AbortSignal) => Promise<StreamPeer>;
   /** Takes the servers that a server knows. */
@@ -41,6 +42,7 @@ export interface TyphaServers {
 export interface TyphaStorePorts extends RetryPorts {
   readonly log: Log;
   readonly servers: TyphaServers;
+  readonly repeat: typeof repeat;
 }
 
 /** What a TyphaStore is doing, to be shown. */
@@ -121,8 +123,9 @@ export class TyphaStore implements FollowStore {
   /** The servers have changed. */
   reconsider(): void {
     const { servers, clock, random } = this.#ports;
-    const [best] = servers.order();
-    if (this.#current === undefined || best === undefined || this.#isLeaving) return;
+    if (this.#current === undefined || this.#isLeaving) return;
+    const [best] = servers.order({ name: this.#current.server, isLeaving: false });
+    if (best === undefined) return;
     if (best === this.#current.server) this.#moveMs = undefined;
     else this.#moveMs ??= clock.monotonic() + random.int(SPREAD_MS);
   }
@@ -136,7 +139,7 @@ export class TyphaStore implements FollowStore {
     if (this.#running === undefined) {
       this.#running = new AbortController();
       this.#lostMs = this.#ports.clock.monotonic();
-      repeat(() => this.#step(), STEP_MS, this.#running.signal);
+      this.#ports.repeat(() => this.#step(), STEP_MS, this.#running.signal);
     }
     follower.begin(this.#held.copies, this.#version());
     this.#step();
@@ -227,9 +230,10 @@ export class TyphaStore implements FollowStore {
 
   /** Returns the servers to which this node may move. */
   #candidates(): readonly string[] {
-    const order = this.#ports.servers.order();
     const current = this.#current;
-    if (current === undefined) return order;
+    const { servers } = this.#ports;
+    if (current === undefined) return servers.order();
+    const order = servers.order({ name: current.server, isLeaving: this.#isLeaving });
     if (current.isFailed || this.#isLeaving) return order.filter((server) => server !== current.server);
     const own = order.indexOf(current.server);
     return own === -1 ? order : order.slice(0, own);
@@ -295,14 +299,15 @@ export class TyphaStore implements FollowStore {
     this.#connecting = undefined;
     if (this.#acceptsOlder(clock.monotonic()))
       log.warning('older state accepted', { server: link.server, reason: 'all servers had it for 30 s' });
-    const changes = link.adopt();
-    before?.close();
+    // Before anything that may lead to another step.
     this.#tried.clear();
     this.#rounds = 0;
     this.#moveMs = undefined;
     this.#isLeaving = false;
     this.#behindSinceMs = undefined;
     Object.assign(this.#answers, { behind: 0, other: 0 });
+    const changes = link.adopt();
+    before?.close();
     const isMove = this.#standing.server !== undefined;
     const { moves, differed } = this.#standing;
     this.#standing = {
@@ -331,6 +336,7 @@ export class TyphaStore implements FollowStore {
     const why = cause === undefined ? 'it was closed' : cause.message;
     if (link === this.#current) this.#lose(why);
     else if (link === this.#candidate) this.#reject(link, why);
+    else return;
     this.#step();
   }
 

@@ -1,0 +1,85 @@
+import { tryParseJson } from '../base/try-parse-json.ts';
+import type { ApiObject } from '../kube/objects.ts';
+import { isRecord } from '../model/read-schema.ts';
+import { readServerEntry, type ServerEntry } from './handshake.ts';
+
+/** The label of Leases of servers; its value is the program. */
+export const SERVER_LABEL = 'netplug.io/server';
+const ANNOTATION = 'netplug.io/server';
+const DURATION_S = 30;
+
+/** A server as its Lease shows it. */
+export interface LeasedServer {
+  readonly entry: ServerEntry;
+  readonly release: string;
+  readonly clients: number;
+  /** The oldest release of a client; undefined without clients. */
+  readonly oldestClient: string | undefined;
+  /** When the server renewed the Lease, by its clock, in milliseconds since the epoch. */
+  readonly renewedMs: number;
+}
+
+export interface LeaseOwner {
+  readonly pod: string;
+  readonly uid: string;
+}
+
+/** Returns the name of the Lease of a server. */
+export function serverLeaseName(program: string, server: string): string {
+  return `${program}-${server}`;
+}
+
+/** Returns the Lease of a server. It ends with the pod that owns it. */
+export function serverLease(
+  {
+    program,
+    namespace,
+    owner,
+  }: { readonly program: string; readonly namespace: string; readonly owner: LeaseOwner | undefined },
+  { entry, release, clients, oldestClient, renewedMs }: LeasedServer,
+): object {
+  const owners = owner === undefined ? [] : [{ apiVersion: 'v1', kind: 'Pod', name: owner.pod, uid: owner.uid }];
+  return {
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: {
+      name: serverLeaseName(program, entry.name),
+      namespace,
+      labels: { [SERVER_LABEL]: program },
+      annotations: { [ANNOTATION]: JSON.stringify({ ...entry, release, clients, oldestClient }) },
+      ownerReferences: owners,
+    },
+    spec: {
+      holderIdentity: entry.name,
+      leaseDurationSeconds: DURATION_S,
+      // Microseconds, as Leases have them.
+      renewTime: new Date(renewedMs).toISOString().replace('Z', '000Z'),
+    },
+  };
+}
+
+/** Returns the server that a Lease describes; undefined for another Lease. */
+export function readServerLease(lease: ApiObject): LeasedServer | undefined {
+  const raw = tryParseJson(lease.metadata.annotations?.[ANNOTATION] ?? '');
+  const entry = readServerEntry(raw);
+  if (entry === undefined || !isRecord(raw)) return undefined;
+  const spec = lease['spec'];
+  const renewed = isRecord(spec) && typeof spec['renewTime'] === 'string' ? Date.parse(spec['renewTime']) : Number.NaN;
+  const { release, clients, oldestClient } = raw;
+  return {
+    entry,
+    release: typeof release === 'string' ? release : '',
+    clients: typeof clients === 'number' ? clients : 0,
+    oldestClient: typeof oldestClient === 'string' ? oldestClient : undefined,
+    renewedMs: Number.isNaN(renewed) ? 0 : renewed,
+  };
+}
+
+/**
+ * Returns the servers that renew their Leases. Their times are compared with each other: the clock of the reader may be wrong.
+ * Without a current one, all are returned: it is not the servers that are late then, but what is read.
+ */
+export function currentServers(leased: readonly LeasedServer[]): readonly ServerEntry[] {
+  const newestMs = Math.max(...leased.map(({ renewedMs }) => renewedMs));
+  return leased.filter(({ renewedMs }) => newestMs - renewedMs <= DURATION_S * 1000).map(({ entry }) => entry);
+}
