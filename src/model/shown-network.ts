@@ -23,6 +23,16 @@ const SHOWN_NETWORK = v.object({
   pools: v.array(v.object({ name: v.string(), cidr: v.string(), mode: v.string() })),
   /** Undefined where BIRD is not needed. */
   bgp: v.optional(v.array(SESSION)),
+  /** Who serves what every node follows; undefined where that is the API server or etcd. Without a server, why. */
+  fanOut: v.optional(
+    v.object({
+      server: v.optional(v.string()),
+      since: v.optional(v.string()),
+      heardSecondsAgo: v.optional(v.number()),
+      moves: v.number(),
+      lastError: v.optional(v.string()),
+    }),
+  ),
   /** Settings of the agent and where each comes from; an agent of an earlier release reports none. */
   settings: v.optional(v.array(v.object({ name: v.string(), value: v.string(), source: v.string() }))),
   /** Errors of the components of the node's network; empty when all of them are in their desired state. */

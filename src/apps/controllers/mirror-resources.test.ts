@@ -162,9 +162,10 @@ describe('a copy [auth-mirror]', () => {
   });
 
   it('has no rules when they are too large for etcd, and then isolates what it selects', () => {
-    const from = Array.from({ length: 20_000 }, (_, index) => ({
-      ipBlock: { cidr: `10.${String(index >> 8)}.${String(index & 255)}.0/24` },
-    }));
+    const from = Array.from({ length: 20_000 }, (_, index) => {
+      const net = `10.${String(index >> 8)}.${String(index & 255)}`;
+      return { ipBlock: { cidr: `${net}.0/24`, except: [`${net}.1/32`] } };
+    });
     const metadata = { name: 'large', namespace: 'ns' };
     const spec = { podSelector: { matchLabels: { app: 'web' } }, policyTypes: ['Ingress'], ingress: [{ from }] };
     const { value } = fromKubernetesPolicy({ metadata, spec });

@@ -97,14 +97,16 @@ describe('the policy that stands for a Kubernetes NetworkPolicy', () => {
     expect(problems).toEqual([expect.stringContaining('NetworkPolicy shop/web: ingress[0] allows nothing')]);
   });
 
-  it('makes one rule of the networks of a rule, and one of each that has exceptions', () => {
+  it('makes one rule of the networks of a family, and one of each that has exceptions', () => {
     const block = (cidr: string, ...except: readonly string[]): object => ({ ipBlock: { cidr, except } });
     const from = [block('10.0.0.0/24'), block('10.1.0.0/16', '10.1.1.0/24'), block('fd00::/64'), block('10.0.0.9/24')];
     const { value } = convert({ podSelector: {}, ingress: [{ from, ports: [{ port: 80 }, { protocol: 'UDP' }] }] });
     expect(value?.spec.ingress?.map(({ protocol, source }) => [protocol, source?.nets, source?.notNets])).toEqual([
-      ['TCP', ['10.0.0.0/24', 'fd00::/64'], undefined],
+      ['TCP', ['10.0.0.0/24'], undefined],
+      ['TCP', ['fd00::/64'], undefined],
       ['TCP', ['10.1.0.0/16'], ['10.1.1.0/24']],
-      ['UDP', ['10.0.0.0/24', 'fd00::/64'], undefined],
+      ['UDP', ['10.0.0.0/24'], undefined],
+      ['UDP', ['fd00::/64'], undefined],
       ['UDP', ['10.1.0.0/16'], ['10.1.1.0/24']],
     ]);
   });

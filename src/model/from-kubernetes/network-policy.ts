@@ -147,15 +147,16 @@ function countEntries({ peers, ports }: WrittenRule): number {
   const groups = groupPorts(ports);
   const rules = Math.max(groups.length, 1);
   const portsOfEach = groups.reduce((sum, group) => sum + (group.ports?.length ?? 0), 0);
-  const nets = peers.filter(isNetOnly).length;
+  const nets = peers.filter(isNetOnly);
+  const families = new Set(nets.map(({ ipBlock }) => ipBlock.cidr.base.family)).size;
   const selecting = peers.filter(({ ipBlock }) => !isGiven(ipBlock)).length;
-  const alternatives = Math.max(Math.min(nets, 1) + peers.length - nets, 1);
-  return alternatives * (rules + portsOfEach) + rules * (nets + selecting * SELECTING);
+  const alternatives = Math.max(families + peers.length - nets.length, 1);
+  return alternatives * (rules + portsOfEach) + rules * (nets.length + selecting * SELECTING);
 }
 
 /**
- * Returns a rule for each peer and protocol, which are alternatives; networks without exceptions share one. No peers are any
- * peer, no ports any protocol.
+ * Returns a rule for each peer and protocol, which are alternatives; networks of a family without exceptions share one. No peers are
+ * any peer, no ports any protocol.
  */
 function rulesOf({ peers, ports }: WrittenRule, direction: Direction, index: number): Rule[] {
   const entities = peers.length > 0 ? entitiesOf(peers) : [undefined];
@@ -177,9 +178,10 @@ function rulesOf({ peers, ports }: WrittenRule, direction: Direction, index: num
 }
 
 function entitiesOf(peers: WrittenRule['peers']): readonly Entity[] {
-  const nets = peers.flatMap((peer) => (isNetOnly(peer) ? [formatCidr(peer.ipBlock.cidr)] : []));
+  const joined = peers.flatMap((peer) => (isNetOnly(peer) ? [peer.ipBlock.cidr] : []));
+  const families = [...Map.groupBy(joined, ({ base }) => base.family).values()];
   const others = peers.filter((peer) => !isNetOnly(peer)).map(entityOf);
-  return nets.length === 0 ? others : [{ nets: [...new Set(nets)] }, ...others];
+  return [...families.map((cidrs) => ({ nets: [...new Set(cidrs.map(formatCidr))] })), ...others];
 }
 
 type WrittenPeer = v.InferOutput<typeof Peer>;
