@@ -25,7 +25,14 @@ const APPLICATIONS: readonly Application[] = [
   { bundle: 'build/standalone.cjs', names: ['netplug-standalone'], pack: packIntoBun },
   {
     bundle: 'build/netplug.cjs',
-    names: ['netplugctl', 'netplug-agent', 'netplug-bird', 'netplug-orch-controllers', 'netplug-operator'],
+    names: [
+      'netplugctl',
+      'netplug-agent',
+      'netplug-bird',
+      'netplug-orch-controllers',
+      'netplug-operator',
+      'netplug-typha',
+    ],
     pack: packIntoNode({ execArgv: NODE_OPTIONS }),
   },
 ];

@@ -3,6 +3,7 @@ import { markdownTable } from '../src/base/markdown-table.ts';
 import { AGENT_METRICS } from '../src/metrics/agent-metrics.ts';
 import { CONTROLLER_METRICS } from '../src/metrics/controller-metrics.ts';
 import { OPERATOR_METRICS } from '../src/metrics/operator-metrics.ts';
+import { TYPHA_METRICS } from '../src/metrics/typha-metrics.ts';
 import type { DeclaredMetric, MetricTable } from '../src/metrics/declared.ts';
 import { type Alert, readAlerts } from './monitoring-files.ts';
 
@@ -11,6 +12,7 @@ const TABLES: Readonly<Record<string, MetricTable>> = {
   agent: AGENT_METRICS,
   controllers: CONTROLLER_METRICS,
   operator: OPERATOR_METRICS,
+  typha: TYPHA_METRICS,
 };
 
 /** Returns the page with the table between each pair of markers as the declaration has it. */

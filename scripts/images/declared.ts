@@ -35,7 +35,9 @@ export const IMAGES: Readonly<Record<ImageName, DeclaredImage>> = {
 
 /** Names of netplug's executables in /usr/bin, the first of each list being the file and the others hard links to it. */
 export const EXECUTABLES: Readonly<Record<'executable' | 'plugin', readonly (readonly string[])[]>> = {
-  executable: [['netplugctl', 'netplug-agent', 'netplug-bird', 'netplug-orch-controllers', 'netplug-operator']],
+  executable: [
+    ['netplugctl', 'netplug-agent', 'netplug-bird', 'netplug-orch-controllers', 'netplug-operator', 'netplug-typha'],
+  ],
   plugin: [['netplug-standalone'], ['netplug', 'netplug-ipam'], ['netplug-probe']],
 };
 

@@ -33,6 +33,7 @@ import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
 import { closePods } from './close-pods.ts';
 import { withdrawPods } from './withdraw-pods.ts';
+import { usesTypha } from './fan-out.ts';
 import { hostIn } from './host-in.ts';
 import { addressesInUse } from './addresses-in-use.ts';
 import { interfacePrefixesIn } from './interface-prefixes.ts';
@@ -96,7 +97,8 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     findAccess,
     transport,
     watches,
-    sharesBlocks: networking === 'on',
+    // Through netplug-typha, no process of the node follows all blocks.
+    sharesBlocks: networking === 'on' && !usesTypha(env, datastore),
   });
   const history = callHistory();
   const policy = policySettingIn(env);

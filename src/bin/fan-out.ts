@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { systemClock } from '../base/clock.ts';
+import { repeat, systemClock } from '../base/clock.ts';
 import { NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { systemRandom } from '../base/random.ts';
@@ -51,6 +51,7 @@ export function openTypha(
     clock,
     random: systemRandom,
     log,
+    repeat,
     servers: {
       order: (now) => directory.order(now),
       learn: (servers) => directory.learn(servers),

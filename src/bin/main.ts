@@ -2,7 +2,14 @@ import { basename } from 'node:path';
 import { VERSION } from '../base/version.ts';
 
 const TOOLS = ['netplugctl', 'kubectl-netplug', 'kubectl_complete-netplug'];
-const RESIDENT = ['netplug-agent', 'netplug-network', 'netplug-bird', 'netplug-orch-controllers', 'netplug-operator'];
+const RESIDENT = [
+  'netplug-agent',
+  'netplug-network',
+  'netplug-bird',
+  'netplug-orch-controllers',
+  'netplug-operator',
+  'netplug-typha',
+];
 const PROGRAMS = ['netplug', 'netplug-ipam', 'netplug-standalone', ...RESIDENT, ...TOOLS];
 
 // One executable has several names, as hard links or copies of the same file; the name decides which program runs.
@@ -28,6 +35,8 @@ if (program !== undefined && TOOLS.includes(program)) {
   void import('./controllers.ts').then(async ({ runControllers }) => runControllers());
 } else if (program === 'netplug-operator') {
   void import('./operator.ts').then(async ({ runOperator }) => runOperator());
+} else if (program === 'netplug-typha') {
+  void import('./typha.ts').then(async ({ runTypha }) => runTypha());
 } else {
   const isAddressManager = program === 'netplug-ipam';
   void import('./plugin.ts').then(async ({ runCni }) => runCni(isAddressManager ? 'netplug-ipam' : 'netplug'));

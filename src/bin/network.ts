@@ -25,12 +25,15 @@ import { OpenedOnce } from '../base/opened-once.ts';
 import { systemRandom } from '../base/random.ts';
 import { type EffectiveSettings, endpointToHostAction, logLevelOf } from '../config/agent-settings.ts';
 import { readOwnVariables } from '../config/choose-connection.ts';
+import type { Datastore } from '../config/connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { failureFacts } from '../cni/error-output.ts';
+import type { FollowStore } from '../datastore/follow.ts';
 import { serverPorts } from '../datastore/server-ports.ts';
 import { FollowClient } from '../datastore/follow-client.ts';
 import { JoinedFollow } from '../datastore/joined-follow.ts';
+import { isFannedOut } from '../datastore/typha/topics.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { dieWithParent } from '../dataplane/linux/lifetime.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
@@ -49,6 +52,7 @@ import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
 import { denialEventsIn } from './denial-events.ts';
+import { openTypha, usesTypha } from './fan-out.ts';
 import { interfacePrefixesIn } from './interface-prefixes.ts';
 import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
@@ -104,7 +108,12 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const send = (message: FromNetwork): void => void process.send?.(message);
   const agent = new FollowClient(send);
   // On etcd a stream costs the same with more ranges. The API has a watch for each kind.
-  const followed = datastore.type === 'orch' ? new JoinedFollow({ shared: agent, own: store }, isSharedQuery) : store;
+  await using typhaApi =
+    usesTypha(env, datastore) && datastore.type === 'orch'
+      ? new OrchApi(findAccess(datastore.orch), { env, transport, watches })
+      : undefined;
+  const typha = typhaApi === undefined ? undefined : openTypha(env, { node, log, api: typhaApi });
+  const followed = followedIn({ agent, store, typha, datastore });
   // A kernel that cannot filter is named by the parts that need it.
   using tables = new OpenedOnce(() => NftPolicyFilter.open());
   const linked = {
@@ -149,7 +158,8 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     if (network instanceof NodeNetwork) network.renewTunnels();
     policy.configure(changed);
   };
-  const agentSettings: SettingsFollower = new SettingsFollower({ ...base, store, env, node, onChange });
+  const settingsStore = typha ?? store;
+  const agentSettings: SettingsFollower = new SettingsFollower({ ...base, store: settingsStore, env, node, onChange });
   // The agent may have other ones from an earlier process.
   void agentSettings.read.then(() => applySettings(agentSettings.settings));
   // A kernel that cannot filter for policies still connects pods.
@@ -268,12 +278,14 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     settings: agentSettings,
     podLinks,
     threads: new ThreadPoolWatch(systemClock),
+    fanOut: typha === undefined ? undefined : { ...systemClock, standing: () => typha.standing },
     findServers: async (signal) => {
       await servers.run(signal);
     },
     relayOwn: async (signal) => {
       await policy.switchedOn;
-      if (signal.aborted || datastore.type !== 'orch') return;
+      // Through netplug-typha no process watches the pods of all nodes.
+      if (signal.aborted || datastore.type !== 'orch' || typha !== undefined) return;
       await using api = new OrchApi(findAccess(datastore.orch), { env, transport, watches });
       const relay = async (of: RelayedObjects, kind: RelayedKind): Promise<void> => {
         const sendEvent = (event: RelayedEvent): void => send({ kind: 'relayed', of, event });
@@ -290,6 +302,22 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       while (!tryLockFile(lock)) await systemClock.sleep(LOCK_PERIOD_MS, signal);
     },
   });
+}
+
+/** What every node follows comes from netplug-typha, where it is used, and what calls need from the process that serves them. */
+function followedIn({
+  agent,
+  store,
+  typha,
+  datastore,
+}: {
+  readonly agent: FollowStore;
+  readonly store: FollowStore;
+  readonly typha: FollowStore | undefined;
+  readonly datastore: Datastore;
+}): FollowStore {
+  if (typha !== undefined) return new JoinedFollow({ shared: agent, own: typha }, (query) => !isFannedOut(query));
+  return datastore.type === 'orch' ? new JoinedFollow({ shared: agent, own: store }, isSharedQuery) : store;
 }
 
 /** Returns the origin of the API server of the cluster in which the process runs, also with a datastore in etcd. */

@@ -15,7 +15,8 @@ export type ConfiguredProgram =
   | 'netplug-bird'
   | 'netplugctl'
   | 'netplug-orch-controllers'
-  | 'netplug-operator';
+  | 'netplug-operator'
+  | 'netplug-typha';
 
 interface Variable<T> {
   /** Used when the variable is not set; shown in the documentation unless `shownDefault` is given. */
@@ -49,6 +50,8 @@ export const ENVIRONMENT = {
     decode: (text) => (/^[^\s/]+$/.test(text) ? text : undefined),
   }),
   NETPLUG_ORCHCONFIG: text('', {
+    'netplug-typha':
+      'Kubeconfig with the account of the server, or `in-cluster` for that of its pod, in place of the file that `ORCHCONFIG` names.',
     'netplug-orch-controllers':
       'Kubeconfig with the account of the controllers, or `in-cluster` for that of their pod. They use it for every request to the API of the orchestrator, in place of the file that `ORCHCONFIG` names.',
     'netplug-operator':
@@ -137,7 +140,11 @@ export const ENVIRONMENT = {
   NETPLUG_HEALTH_ADDRESS: variable<HealthAddress | 'off'>({
     byDefault: '127.0.0.1:9098',
     // On the network of a node, beside its agent.
-    otherDefaults: { 'netplug-orch-controllers': '127.0.0.1:9094', 'netplug-operator': '127.0.0.1:9095' },
+    otherDefaults: {
+      'netplug-orch-controllers': '127.0.0.1:9094',
+      'netplug-operator': '127.0.0.1:9095',
+      'netplug-typha': '127.0.0.1:9093',
+    },
     ifEmpty: 'value',
     allowed:
       'an IP address and a port, such as 127.0.0.1:9098 or [::1]:9098, or to an empty string to disable the server',
@@ -147,6 +154,7 @@ export const ENVIRONMENT = {
         'IP address and port of the [health](controllers.md#health) server; empty switches it off.',
       'netplug-operator':
         'IP address and port of the [health](netplug-operator.md#health) server; empty switches it off.',
+      'netplug-typha': 'IP address and port of the [health](netplug-typha.md#health) server; empty switches it off.',
     },
     decode: decodeHealthAddress,
   }),
@@ -160,6 +168,8 @@ export const ENVIRONMENT = {
         'IP address and port of a second server, of `/metrics` alone, for a Prometheus on another host; see [monitoring](monitoring.md).',
       'netplug-orch-controllers':
         'IP address and port of a second server, of `/metrics` alone, for a Prometheus on another host; see [monitoring](monitoring.md).',
+      'netplug-typha':
+        'IP address and port of a second server, of `/metrics` alone, for a Prometheus on another host; see [monitoring](monitoring.md).',
     },
     decode: decodeHealthAddress,
   }),
@@ -171,6 +181,46 @@ export const ENVIRONMENT = {
   NETPLUG_IP6: detection('IPv6'),
   USE_POD_CIDR: words(['false', 'true'], {
     'netplug-agent': "`true`: routes follow the nodes' pod CIDRs, for [`host-local`](networking.md#with-host-local).",
+    'netplug-typha':
+      '`true`: routes follow the pod CIDRs of nodes, and blocks are not followed. The same as on the agents.',
+  }),
+  NETPLUG_TYPHA: words(['off', 'on'], {
+    'netplug-agent':
+      '`on`: what every node follows comes from [netplug-typha](netplug-typha.md) instead of the API server. Needs `DATASTORE_TYPE=orch` and the token of the pod.',
+  }),
+  NETPLUG_TYPHA_TOKEN: text('/var/run/secrets/netplug-typha/token', {
+    'netplug-agent':
+      'Token that proves the node to [netplug-typha](netplug-typha.md): bound to the pod, for the audience `netplug-typha`.',
+  }),
+  NETPLUG_TYPHA_LISTEN: variable<HealthAddress>({
+    byDefault: '[::]:5473',
+    ifEmpty: 'default',
+    allowed: 'an IP address and a port, such as [::]:5473',
+    meaning: { 'netplug-typha': 'IP address and port at which agents connect.' },
+    decode: (text) => {
+      const address = decodeHealthAddress(text);
+      return address === 'off' ? undefined : address;
+    },
+  }),
+  NETPLUG_TYPHA_MAX_CLIENTS: variable({
+    byDefault: '2000',
+    ifEmpty: 'default',
+    allowed: 'a whole number from 1 to 10000',
+    meaning: { 'netplug-typha': 'Agents that one server serves; others ask another server.' },
+    decode: (text) => numberFrom(text, (count) => Number.isInteger(count) && count >= 1 && count <= 10_000),
+  }),
+  NETPLUG_TYPHA_DRAIN_SECONDS: variable({
+    byDefault: '60',
+    ifEmpty: 'default',
+    allowed: 'a number of seconds from 0 to 3600',
+    meaning: { 'netplug-typha': 'Time in which agents move to other servers when this one is stopped.' },
+    decode: (text) => numberFrom(text, (seconds) => seconds <= 3600),
+  }),
+  HOST_IPS: text('', {
+    'netplug-typha': 'Addresses of the host, separated by commas, by which agents reach the server.',
+  }),
+  POD_UID: text('', {
+    'netplug-typha': 'UID of the pod, with which the Lease of the server is removed.',
   }),
   NETPLUG_VXLAN_CHECKSUMS: words(['auto', 'software', 'offload'], {
     'netplug-agent': 'Whether the kernel or the device computes checksums inside [VXLAN](networking.md#vxlan).',
@@ -220,6 +270,7 @@ export const ENVIRONMENT = {
       'Name of the pod of the agent. `/readyz?pod=NAME` then [answers](netplug-agent.md#health) for this pod alone, and an agent that another one has replaced [stands by](netplug-agent.md#two-agents-during-an-upgrade) until it is stopped.',
     'netplug-orch-controllers':
       'Name of the pod, which is the holder of the leader lease. Without it, the host name and a random text.',
+    'netplug-typha': 'Name of the pod, by which agents know the server.',
     'netplug-operator':
       'Name of the pod; with a random text it is the holder of the leader lease. Without it, the host name.',
   }),
@@ -228,6 +279,7 @@ export const ENVIRONMENT = {
       'Namespace of the Secrets with BGP passwords and of the account `NETPLUG_CNI_ACCOUNT`, on the orchestrator.',
     'netplug-orch-controllers': 'Namespace of the Lease of the controllers.',
     'netplug-operator': 'Namespace of the Lease of the operator.',
+    'netplug-typha': 'Namespace of the Leases of the servers, and of the account of the agents.',
   }),
   NETPLUG_IMAGE_DIGESTS: variable({
     byDefault: '',

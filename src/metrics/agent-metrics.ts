@@ -82,6 +82,16 @@ export const AGENT_METRICS = {
     help: 'Full comparisons of routes with the kernel since the network process started.',
   },
   netplug_network_problems: { kind: 'gauge', help: 'Node networking components that are failing.' },
+  netplug_typha_connected: {
+    kind: 'gauge',
+    help: '1 while a server of netplug-typha serves the node, else 0; no series where it is not used.',
+  },
+  netplug_typha_heard_seconds: { kind: 'gauge', help: 'Time since the server of netplug-typha was last heard of.' },
+  netplug_typha_moves_total: { kind: 'counter', help: 'Moves to another server of netplug-typha.' },
+  netplug_typha_moved_records_total: {
+    kind: 'counter',
+    help: 'Records that differed after moves to another server of netplug-typha.',
+  },
   netplug_policy_enforcements_total: {
     kind: 'counter',
     help: 'Pods whose ADD asked for policies, by the state of these when ADD returned.',

@@ -14,8 +14,19 @@ export interface NetworkStanding {
   readonly problems: number;
   /** Policies that deny everything, because they are beyond a budget or refused. */
   readonly closedPolicies: number;
+  /** Of the connection to netplug-typha; undefined where it is not used. */
+  readonly fanOut?: FanOutGauges;
   /** Counts of what policies denied, logged or would have done since the network process started. */
   readonly flows: FlowStanding;
+}
+
+/** The connection of the node to a server of netplug-typha. */
+export interface FanOutGauges {
+  readonly isConnected: boolean;
+  readonly heardSecondsAgo: number;
+  readonly moves: number;
+  /** Records that differed after moves. */
+  readonly differed: number;
 }
 
 /** Further policies are counted together as `other`, so that the number of series is bounded. */
@@ -39,6 +50,7 @@ export function setNetwork(
   metrics.netplug_route_changes_total.inc(standing.changes);
   metrics.netplug_route_comparisons_total.reset();
   metrics.netplug_route_comparisons_total.inc(standing.comparisons);
+  if (standing.fanOut !== undefined) setFanOut(metrics, standing.fanOut);
   const { packets, lostReports } = standing.flows;
   metrics.netplug_policy_packets_total.reset();
   for (const [index, { verdict, policy, direction, packets: count }] of packets.entries()) {
@@ -47,4 +59,16 @@ export function setNetwork(
   }
   metrics.netplug_policy_reports_lost_total.reset();
   metrics.netplug_policy_reports_lost_total.inc(lostReports);
+}
+
+function setFanOut(
+  metrics: Registered<typeof AGENT_METRICS>,
+  { isConnected, heardSecondsAgo, moves, differed }: FanOutGauges,
+): void {
+  metrics.netplug_typha_connected.set(isConnected ? 1 : 0);
+  metrics.netplug_typha_heard_seconds.set(heardSecondsAgo);
+  metrics.netplug_typha_moves_total.reset();
+  metrics.netplug_typha_moves_total.inc(moves);
+  metrics.netplug_typha_moved_records_total.reset();
+  metrics.netplug_typha_moved_records_total.inc(differed);
 }

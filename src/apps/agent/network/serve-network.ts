@@ -5,6 +5,7 @@ import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { SettingsFollower } from './policy/follow-settings.ts';
 import { threadFailures, type ThreadPoolWatch } from '../../../runtime/thread-pool-watch.ts';
+import { type FanOutSource, fanOutGauges, shownFanOut } from './fan-out-standing.ts';
 import type { FlowObserver } from './flows/flow-observer.ts';
 import type { PodLinkFollower } from './host/follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
@@ -24,6 +25,8 @@ interface ServePorts {
   /** The interfaces of pods that another plugin connects. Policies wait until they have been read. */
   readonly podLinks: Pick<PodLinkFollower, 'read' | 'failures' | 'problems' | 'run'>;
   readonly threads: Pick<ThreadPoolWatch, 'stuckMs'>;
+  /** What comes through netplug-typha; undefined where nothing does. */
+  readonly fanOut: FanOutSource | undefined;
   /** Sends pods and endpoints of the node to the agent until the signal aborts. */
   readonly relayOwn: (signal: AbortSignal) => Promise<void>;
   /** Follows the servers of the datastore until the signal aborts. */
@@ -65,7 +68,10 @@ async function answer(
     settings,
     podLinks,
     threads,
-  }: Pick<ServePorts, 'policy' | 'flows' | 'settings' | 'podLinks' | 'threads'> & { readonly network: ServedNetwork },
+    fanOut,
+  }: Pick<ServePorts, 'policy' | 'flows' | 'settings' | 'podLinks' | 'threads' | 'fanOut'> & {
+    readonly network: ServedNetwork;
+  },
   message: Exclude<ToNetwork, FollowAnswer | { readonly kind: 'stop' }>,
   signal: AbortSignal,
 ): Promise<FromNetwork> {
@@ -73,9 +79,13 @@ async function answer(
   try {
     switch (message.kind) {
       case 'show':
-        return { kind: 'show', id, network: await shownWith({ network, policy, settings, podLinks }, signal) };
+        return { kind: 'show', id, network: await shownWith({ network, policy, settings, podLinks, fanOut }, signal) };
       case 'status':
-        return { kind: 'status', id, status: statusWith({ network, policy, flows, settings, podLinks, threads }) };
+        return {
+          kind: 'status',
+          id,
+          status: statusWith({ network, policy, flows, settings, podLinks, threads, fanOut }),
+        };
       case 'flows':
         return { kind: 'flows', id, flows: await flows.show(message.question) };
       case 'isolate':
@@ -102,7 +112,8 @@ function statusWith({
   settings,
   podLinks,
   threads,
-}: Parts & Pick<ServePorts, 'flows' | 'settings' | 'threads'>): NetworkStatus {
+  fanOut,
+}: Parts & Pick<ServePorts, 'flows' | 'settings' | 'threads' | 'fanOut'>): NetworkStatus {
   const failures = [...policy.failures(), ...podLinks.failures()];
   const standing = network.standing();
   return {
@@ -115,6 +126,7 @@ function statusWith({
         podLinks.problems().length +
         settings.problems().length,
       closedPolicies: policy.closedPolicies,
+      ...(fanOut === undefined ? {} : { fanOut: fanOutGauges(fanOut) }),
       flows: flows.standing(),
     },
     failures: [...network.failures(), ...failures, ...threadFailures(threads)],
@@ -123,11 +135,12 @@ function statusWith({
 }
 
 async function shownWith(
-  { network, policy, settings, podLinks }: Parts & Pick<ServePorts, 'settings'>,
+  { network, policy, settings, podLinks, fanOut }: Parts & Pick<ServePorts, 'settings' | 'fanOut'>,
   signal: AbortSignal,
 ): Promise<ShownNetwork> {
   const shown = await network.show(signal);
   const ofPolicy = [policy, podLinks].flatMap((part) => [...part.failures(), ...part.problems()]);
   const problems = [...shown.problems, ...ofPolicy, ...settings.problems()];
-  return { ...shown, settings: [...settings.explain()], problems };
+  const more = fanOut === undefined ? {} : { fanOut: shownFanOut(fanOut) };
+  return { ...shown, ...more, settings: [...settings.explain()], problems };
 }

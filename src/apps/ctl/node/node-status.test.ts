@@ -45,7 +45,10 @@ describe('netplugctl node status', () => {
     const { bgp: _, ...withoutBird } = NETWORK;
     const onlyBlue = { ...withoutBird, pools: NETWORK.pools.slice(0, 1) };
     const bare = { ...onlyBlue, addresses: [], tunnels: [], pools: [], nodes: 1 };
-    const all = [NETWORK, BROKEN, withoutBird, onlyBlue, { ...NETWORK, bgp: [] }, bare];
+    const served = { server: 'netplug-typha-7d9f-x2k4', since: '2026-01-01T10:00:00Z', heardSecondsAgo: 1.2, moves: 1 };
+    const fannedOut = { ...withoutBird, fanOut: served };
+    const alone = { ...BROKEN, fanOut: { moves: 2, lastError: 'netplug-typha-7d9f-x2k4 is silent' } };
+    const all = [NETWORK, BROKEN, withoutBird, onlyBlue, { ...NETWORK, bgp: [] }, bare, fannedOut, alone];
     const text = all.map((network) => renderNetwork(network, PLAIN)).join('\n----\n\n');
     await expect(text).toMatchFileSnapshot('../../../../test/golden/node-status.txt');
   });

@@ -24,6 +24,7 @@ export function renderNetwork(network: ShownNetwork, screen: Screen): string {
     ),
     routesLine(network),
     sessions(network),
+    fanOutLine(network),
     problems(network, paint),
   ]
     .filter((part) => part !== '')
@@ -48,6 +49,15 @@ function sessions({ bgp, peers, pools }: ShownNetwork): string {
     ['PEER ADDRESS', 'PEER TYPE', 'STATE', 'SINCE', 'INFO'],
     bgp.map(({ peer, kind, state, since, info }) => [peer, kind, state, since, info]),
   );
+}
+
+function fanOutLine({ fanOut }: ShownNetwork): string {
+  if (fanOut === undefined) return '';
+  const { server, since, heardSecondsAgo = 0, moves, lastError } = fanOut;
+  if (server === undefined)
+    return `netplug-typha: no server serves this node: ${visibleText(lastError ?? 'none was found')}\n`;
+  const heard = `heard ${String(heardSecondsAgo)} s ago, ${counted(moves, 'move')}`;
+  return `netplug-typha: ${visibleText(server)} since ${visibleText(since ?? '')}, ${heard}\n`;
 }
 
 function problems({ problems: texts }: ShownNetwork, paint: Paint): string {

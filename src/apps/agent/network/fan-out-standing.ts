@@ -1,0 +1,28 @@
+import type { TyphaStanding } from '../../../datastore/typha/typha-store.ts';
+import type { ShownNetwork } from '../../../model/shown-network.ts';
+import type { FanOutGauges } from '../network-gauges.ts';
+
+/** What the network process follows through netplug-typha, and when it looks. */
+export interface FanOutSource {
+  readonly standing: () => TyphaStanding;
+  readonly now: () => number;
+  readonly monotonic: () => number;
+}
+
+export function shownFanOut({ standing, now, monotonic }: FanOutSource): NonNullable<ShownNetwork['fanOut']> {
+  const { server, sinceMs, heardMs, moves, lastError } = standing();
+  if (heardMs === undefined || server === undefined || sinceMs === undefined)
+    return { moves, ...(lastError === undefined ? {} : { lastError }) };
+  const since = new Date(now() - (monotonic() - sinceMs)).toISOString();
+  return { server, since, heardSecondsAgo: secondsSince(heardMs, monotonic), moves };
+}
+
+export function fanOutGauges({ standing, monotonic }: FanOutSource): FanOutGauges {
+  const { heardMs, moves, differed } = standing();
+  const isConnected = heardMs !== undefined;
+  return { isConnected, heardSecondsAgo: isConnected ? secondsSince(heardMs, monotonic) : 0, moves, differed };
+}
+
+function secondsSince(ms: number, monotonic: () => number): number {
+  return Math.max(0, Math.round((monotonic() - ms) / 100) / 10);
+}
