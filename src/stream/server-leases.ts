@@ -54,6 +54,8 @@ export function leasesInApi(api: OrchApi, { program, namespace, owner }: ServerL
 
 /** How often a server renews its Lease, and reads those of the others. */
 const RENEW_MS = 10_000;
+/** How often a server that is not current looks whether it is: one that starts is to be found at once. */
+const WAIT_MS = 500;
 
 export interface LeaseKeeperPorts {
   readonly clock: Clock;
@@ -76,8 +78,9 @@ export class LeaseKeeper {
   /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.renew(signal);
-      await this.#ports.clock.sleep(RENEW_MS, signal).catch(() => undefined);
+      const isCurrent = this.#ports.describe() !== undefined;
+      if (isCurrent) await this.renew(signal);
+      await this.#ports.clock.sleep(isCurrent ? RENEW_MS : WAIT_MS, signal).catch(() => undefined);
     }
   }
 

@@ -85,6 +85,11 @@ export class TokenIdentity {
     return node as NodeName;
   }
 
+  /** Forgets what is known of the node, so that its tokens are reviewed again. */
+  forget(node: NodeName): void {
+    for (const [key, known] of this.#known) if (known.node === node) this.#known.delete(key);
+  }
+
   async #pace(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const nowMs = clock.monotonic();

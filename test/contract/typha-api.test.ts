@@ -59,7 +59,7 @@ function followed(store: FollowStore): { readonly texts: () => string[]; readonl
   return { texts: () => [...cache.records()].map(textOf).sort(), end: () => over.abort() };
 }
 
-function textOf({ version: _, ...record }: FollowedRecord): string {
+function textOf({ version: _version, ...record }: FollowedRecord): string {
   const plain = (key: string, value: unknown): unknown => {
     if (key === 'resourceVersion' || key === 'generation' || key === 'managedFields') return undefined;
     if (value instanceof Map) return [...value];

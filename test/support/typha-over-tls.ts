@@ -1,15 +1,17 @@
-// A server of netplug-typha on loopback, with TLS, whose tokens are names of nodes.
+// Servers of netplug-typha on loopback, with TLS, whose tokens are names of nodes, and whose Leases are in memory.
 import { type RunningTypha, serveTypha, type TyphaOptions, type TyphaPorts } from '../../src/apps/typha/serve-typha.ts';
 import { repeat, systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import type { FollowStore } from '../../src/datastore/follow.ts';
-import { FOLLOW_FORMATS, FOLLOW_PROTOCOL, SERVER_BYTES } from '../../src/datastore/typha/follow-frames.ts';
-import { TyphaStore } from '../../src/datastore/typha/typha-store.ts';
+import { openTyphaStore } from '../../src/datastore/typha/open-typha-store.ts';
+import type { TyphaStore } from '../../src/datastore/typha/typha-store.ts';
 import type { ServerEntry } from '../../src/stream/handshake.ts';
-import { openStream } from '../../src/stream/open-stream.ts';
 import { makeOwnCertificate } from '../../src/stream/own-certificate.ts';
-import { certifiedName, connectTo } from '../../src/stream/tls-client.ts';
+import type { LeasedServer } from '../../src/stream/server-lease.ts';
+import type { ServerLeases } from '../../src/stream/server-leases.ts';
+import { certifiedName } from '../../src/stream/tls-client.ts';
+import { nodeName } from './fixtures.ts';
 
 export interface TlsFixture extends AsyncDisposable {
   readonly typha: RunningTypha;
@@ -18,13 +20,31 @@ export interface TlsFixture extends AsyncDisposable {
 
 const AGENT = 'system:serviceaccount:netplug-system:netplug-agent';
 
+/** Leases that exist in this process alone. */
+export class LeasesInMemory implements ServerLeases {
+  readonly #leased = new Map<string, LeasedServer>();
+
+  list = async (): Promise<readonly LeasedServer[]> => Promise.resolve([...this.#leased.values()]);
+
+  write = async (server: LeasedServer): Promise<void> => {
+    this.#leased.set(server.entry.name, server);
+    await Promise.resolve();
+  };
+
+  remove = async (name: string): Promise<void> => {
+    this.#leased.delete(name);
+    await Promise.resolve();
+  };
+}
+
 export async function typhaOverTls(
   store: FollowStore,
   {
     leases,
     versionOf = () => undefined,
+    repeat: beats = repeat,
     ...options
-  }: Partial<TyphaOptions> & Partial<Pick<TyphaPorts, 'leases' | 'versionOf'>> = {},
+  }: Partial<TyphaOptions> & Partial<Pick<TyphaPorts, 'leases' | 'versionOf' | 'repeat'>> = {},
 ): Promise<TlsFixture> {
   const name = options.name ?? 'typha-1';
   const own = makeOwnCertificate(certifiedName(name), Date.now());
@@ -42,7 +62,8 @@ export async function typhaOverTls(
         audience,
         users: [AGENT],
         review: async (token) => {
-          const extra = { 'authentication.kubernetes.io/node-name': [token] };
+          // A token that ends is of the first node.
+          const extra = { 'authentication.kubernetes.io/node-name': [token.startsWith('.') ? 'n1' : token] };
           return Promise.resolve({ authenticated: true, audiences: [audience], user: { username: AGENT, extra } });
         },
       },
@@ -54,41 +75,31 @@ export async function typhaOverTls(
       random: systemRandom,
       log: silentLog,
       versionOf,
-      repeat,
+      repeat: beats,
       ...(leases === undefined ? {} : { leases }),
     },
   );
-  return {
-    typha,
-    entry: typha.entry(),
-    [Symbol.asyncDispose]: async () => typha[Symbol.asyncDispose](),
-  };
+  return { typha, entry: typha.entry(), [Symbol.asyncDispose]: async () => typha[Symbol.asyncDispose]() };
 }
 
-/** Returns the client of a node. */
+/** Returns the client of a node, of one server or of those that have Leases. */
 export function connectedStore(
-  { entry }: TlsFixture,
-  { node, usesPodCidrs = false }: { readonly node: string; readonly usesPodCidrs?: boolean },
+  to: TlsFixture | LeasesInMemory,
+  {
+    node,
+    usesPodCidrs = false,
+    token = node,
+  }: { readonly node: string; readonly usesPodCidrs?: boolean; readonly token?: string },
 ): TyphaStore {
-  return new TyphaStore({
-    clock: systemClock,
-    random: systemRandom,
-    log: silentLog,
-    repeat,
-    servers: {
-      order: () => [entry.name],
-      learn: () => undefined,
-      refresh: () => undefined,
-      connect: async (_, listener, signal) => {
-        const socket = await connectTo(entry, FOLLOW_PROTOCOL, signal);
-        const hello = { token: node, release: '1.0.0', formats: FOLLOW_FORMATS, about: { usesPodCidrs } };
-        const { peer } = await openStream(
-          socket,
-          { hello, limitBytes: SERVER_BYTES, clock: systemClock, listener },
-          signal,
-        );
-        return peer;
-      },
+  const leased = { release: '1.0.0', clients: 0, oldestClient: undefined, renewedMs: 0 };
+  return openTyphaStore(
+    {
+      node: nodeName(node),
+      release: '1.0.0',
+      usesPodCidrs,
+      readToken: async () => Promise.resolve(token),
+      listServers: async () => (to instanceof LeasesInMemory ? to.list() : [{ entry: to.entry, ...leased }]),
     },
-  });
+    { clock: systemClock, random: systemRandom, log: silentLog, repeat },
+  );
 }

@@ -4,6 +4,7 @@ import { NetplugError } from '../../base/errors.ts';
 import type { Query } from '../../datastore/follow.ts';
 import { beatFrame } from '../../datastore/typha/follow-frames.ts';
 import type { FollowTopic } from '../../datastore/typha/topics.ts';
+import type { NodeName } from '../../model/names.ts';
 import type { AdmittedClient } from '../../stream/admit-client.ts';
 import { leaveFrame, type ServerEntry, serversFrame } from '../../stream/handshake.ts';
 import type { StreamPeer, PeerListener } from '../../stream/peer.ts';
@@ -15,9 +16,13 @@ import { ServedTopic, type ServedTopicPorts } from './served-topic.ts';
 const BEAT_MS = 3000;
 /** A client from which nothing comes for that long is gone. */
 const SILENT_MS = 60_000;
+/** The topic whose records are the nodes of the cluster, by name. */
+const NODES = 'nodes';
 
 export interface FollowServicePorts extends Omit<ServedTopicPorts, 'onChange'> {
   readonly repeat: typeof repeat;
+  /** Called when a client is ended because its node was removed. */
+  readonly onNodeGone?: (node: NodeName) => void;
 }
 
 export interface FollowServiceOptions {
@@ -108,6 +113,15 @@ export class FollowService {
     }
   }
 
+  /** Reports whether the node of the client existed, and was removed: its token may be good for an hour. */
+  #isNodeGone(session: FollowSession): boolean {
+    const nodes = this.#topics.get(NODES);
+    if (nodes?.isCurrent !== true) return false;
+    const isThere = nodes.feed.log.has(session.client.node);
+    session.isNodeKnown ||= isThere;
+    return session.isNodeKnown && !isThere;
+  }
+
   #tellServers(session: FollowSession): void {
     if (this.#servers === undefined || session.toldServers === this.#servers || session.peer.isFull) return;
     session.toldServers = this.#servers;
@@ -154,7 +168,10 @@ export class FollowService {
     const nowMs = this.#ports.clock.monotonic();
     for (const session of this.#sessions) {
       const { peer } = session;
-      if (nowMs - peer.receivedMs > SILENT_MS) peer.end();
+      if (this.#isNodeGone(session)) {
+        this.#ports.onNodeGone?.(session.client.node);
+        peer.end();
+      } else if (nowMs - peer.receivedMs > SILENT_MS) peer.end();
       // A client that takes less than it is sent is not sent more.
       else if (!peer.isFull) {
         peer.send(beat);

@@ -27,6 +27,8 @@ interface Followed {
 export class FollowSession {
   readonly client: AdmittedClient;
   readonly peer: StreamPeer;
+  /** Whether the node of the client has existed: a new one connects before its agent has published it. */
+  isNodeKnown = false;
   /** What the client was last told of the servers. */
   toldServers: Buffer | undefined;
   readonly #topics: ReadonlyMap<FollowTopic, ServedTopic>;
@@ -127,6 +129,7 @@ export class FollowSession {
     }
     if (!served.isLoaded) return false;
     if (neededVersion !== undefined && served.through !== undefined && served.through < neededVersion) {
+      served.relist();
       if (!followed.isToldBehind && this.#monotonic() - beganMs >= BEHIND_MS) {
         this.peer.send(failedFrame(served.topic, errorData(isBehind(served.topic))));
         followed.isToldBehind = true;

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { PATIENCE_MS } from '../../../test/support/until.ts';
 import { afterEach, describe, expect, it } from 'vitest';
 import { followedPool, FollowReader, FollowSource } from '../../../test/support/follow-source.ts';
-import { connectedStore, type TlsFixture, typhaOverTls } from '../../../test/support/typha-over-tls.ts';
+import { connectedStore, LeasesInMemory, type TlsFixture, typhaOverTls } from '../../../test/support/typha-over-tls.ts';
+import { repeat } from '../../base/clock.ts';
 import type { FollowedRecord } from '../../datastore/follow.ts';
 import { clientFrame, FOLLOW_FORMATS, FOLLOW_PROTOCOL } from '../../datastore/typha/follow-frames.ts';
 import { helloFrame } from '../../stream/handshake.ts';
@@ -88,6 +89,48 @@ describe('a server of followed records over TLS', () => {
     const second = new FollowReader(store);
     await expect.poll(() => store.standing.lastError, WITHIN).toMatch(/1 are connected/);
     for (const reader of [first, second]) await reader.end();
+  });
+
+  it('ends the connection of an agent whose node is removed, and asks for its token again', async () => {
+    const { fixture, source } = await start({
+      topics: ['resources/IPPool', 'nodes'],
+      // Ten times as often, for a quick test.
+      repeat: (beat, everyMs, signal) => repeat(beat, everyMs / 10, signal),
+    });
+    // Every topic of this source has the same keys.
+    source.put(followedPool('n1'));
+    const token = `.${Buffer.from(JSON.stringify({ exp: 2 ** 32 })).toString('base64url')}.`;
+    const store = connectedStore(fixture, { node: 'n1', token });
+    const reader = new FollowReader(store);
+    await expect.poll(() => reader.events.some(({ kind }) => kind === 'bookmark'), WITHIN).toBe(true);
+    expect(fixture.typha.identity.reviews).toBe(1);
+    source.delete('n1');
+    await expect.poll(() => fixture.typha.identity.reviews, WITHIN).toBe(2);
+    await reader.end();
+  });
+
+  it('announces that it leaves: its agents move to another server, which has yielded nothing twice', async () => {
+    const leases = new LeasesInMemory();
+    const { fixture: first, source } = await start({ name: 'typha-1', leases });
+    await expect.poll(async () => leases.list(), WITHIN).toHaveLength(1);
+    const stores = ['n1', 'n2', 'n3'].map((node) => connectedStore(leases, { node }));
+    const readers = stores.map((store) => new FollowReader(store));
+    await expect.poll(() => readers.map(({ keys }) => keys), WITHIN).toEqual([['a'], ['a'], ['a']]);
+    const second = await typhaOverTls(source, { topics, name: 'typha-2', leases });
+    running.push(second);
+    await expect.poll(async () => leases.list(), WITHIN).toHaveLength(2);
+    await first.typha.leave(1000);
+    await expect.poll(() => second.typha.service.sessions.size, WITHIN).toBe(3);
+    await expect.poll(() => first.typha.service.sessions.size, WITHIN).toBe(0);
+    expect(stores.map(({ standing }) => [standing.server, standing.moves, standing.differed])).toEqual(
+      stores.map(() => ['typha-2', 1, 0]),
+    );
+    expect(readers.flatMap(({ changed }) => changed)).toEqual([]);
+    source.put(followedPool('b'));
+    await expect.poll(() => readers.map(({ keys }) => keys), WITHIN).toEqual(readers.map(() => ['a', 'b']));
+    await first[Symbol.asyncDispose]();
+    expect((await leases.list()).map(({ entry }) => entry.name)).toEqual(['typha-2']);
+    for (const reader of readers) await reader.end();
   });
 
   it('sends nothing more to a client that never reads, keeps it, and serves the others', async () => {

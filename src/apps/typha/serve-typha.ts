@@ -69,12 +69,16 @@ const LAST_LEASE_MS = 3000;
 export async function serveTypha(options: TyphaOptions, ports: TyphaPorts): Promise<RunningTypha> {
   const { name, release, listen, own, maxClients, usesPodCidrs, topics = FANNED_OUT, pending } = options;
   const { clock, log } = ports;
+  const identity = new TokenIdentity({ ...options.identity, clock });
   const service = new FollowService({
-    ports: { ...ports, store: usesPodCidrs ? emptySource(ports.store, isBlockRoutes) : ports.store },
+    ports: {
+      ...ports,
+      onNodeGone: (node) => identity.forget(node),
+      store: usesPodCidrs ? emptySource(ports.store, isBlockRoutes) : ports.store,
+    },
     topics: new Map(topics.flatMap((topic) => entryOf(topic))),
     maxClients,
   });
-  const identity = new TokenIdentity({ ...options.identity, clock });
   const listener = await startTlsServer({
     ...listen,
     own,

@@ -10,6 +10,9 @@ import type { FollowTopic } from '../../datastore/typha/topics.ts';
 import { TopicFeed } from './topic-feed.ts';
 import { Relist } from './topic-log.ts';
 
+/** A list that a client needs is not repeated sooner, however many need it. */
+const RELIST_MS = 5000;
+
 /** Number of records that one turn of the event loop encodes. */
 const SLICE = 200;
 
@@ -36,6 +39,8 @@ export class ServedTopic {
   through: number | undefined;
   /** When the source was last heard of. */
   #heardMs = 0;
+  #relistedMs = Number.NEGATIVE_INFINITY;
+  #following = new AbortController();
 
   constructor(topic: FollowTopic, query: Query, ports: ServedTopicPorts) {
     this.topic = topic;
@@ -59,6 +64,17 @@ export class ServedTopic {
     return { position: flushed, changed: isChanged ? undefined : changed, ageMs };
   }
 
+  /**
+   * Lists the records again: a source of which nothing changes says once a minute up to which version that is so, and a client
+   * may have a list that is newer.
+   */
+  relist(): void {
+    const nowMs = this.#ports.clock.monotonic();
+    if (nowMs - this.#relistedMs < RELIST_MS) return;
+    this.#relistedMs = nowMs;
+    this.#following.abort();
+  }
+
   /** Follows the source until the signal aborts, again and again. */
   async run(signal: AbortSignal): Promise<void> {
     const { store, log } = this.#ports;
@@ -66,7 +82,12 @@ export class ServedTopic {
       this.#ports,
       {
         work: async () => {
-          for await (const event of store.follow([this.#query], { signal })) await this.#take(event);
+          for (let isFresh = false; !signal.aborted; isFresh = true) {
+            this.#following = new AbortController();
+            const either = AbortSignal.any([signal, this.#following.signal]);
+            for await (const event of store.follow([this.#query], { signal: either, isFresh })) await this.#take(event);
+            if (!this.#following.signal.aborted) return;
+          }
         },
         onFailure: (cause, failures) => {
           const error = toNetplugError(cause);

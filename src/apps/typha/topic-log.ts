@@ -61,6 +61,10 @@ export class TopicLog {
     return this.#bytes;
   }
 
+  has(key: string): boolean {
+    return this.#entries.get(key)?.text !== undefined;
+  }
+
   keys(): readonly string[] {
     return [...this.#entries.values()].flatMap(({ key, text }) => (text === undefined ? [] : [key]));
   }

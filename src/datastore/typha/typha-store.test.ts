@@ -180,6 +180,24 @@ describe('a follow over the network', () => {
     });
   });
 
+  it('is not behind because nothing has changed for long: the server lists again', async () => {
+    await withServers(2, async ({ servers: [first], sources, live, store }) => {
+      // The first server has listed later than the second, which would say so within a minute.
+      sources[0]!.version = 99;
+      sources[0]!.put(followedPool('a'));
+      await pass(1000);
+      const reader = new FollowReader(store);
+      await pass(1000);
+      sources[1]!.version = 100;
+      live.shift();
+      first!.cut();
+      await pass(2000);
+      expect(store.standing.server).toBe('s1');
+      expect(reader.changed).toEqual([]);
+      await reader.end();
+    });
+  });
+
   it('accepts an older state that every server has had for 30 s: the datastore was restored', async () => {
     await withServers(2, async ({ servers: [first], sources, live, store }) => {
       sources[0]!.put(followedPool('new'));
