@@ -29,7 +29,6 @@ const API_VERSIONS: Readonly<Record<string, string>> = {
   FlowSchema: FLOW_CONTROL,
   PriorityLevelConfiguration: FLOW_CONTROL,
   PodDisruptionBudget: 'policy/v1',
-  Lease: 'coordination.k8s.io/v1',
   CustomResourceDefinition: 'apiextensions.k8s.io/v1',
   PodSecurityPolicy: 'policy/v1beta1',
   Installation: API_VERSION,
