@@ -38,17 +38,30 @@ The policies evaluate one object at a time, so they have these limits:
 - They do not compute hashes. A node that changes the block of another node may remove labels \`netplug/holder.…\` from it, and may damage the order of its free addresses (\`free\`). \`netplugctl doctor\` reports a block that can no longer be read.
 - They do not check whether a node is running: a node may take over the empty block of a running node, as netplug does when a pool has no free block.`;
 
+const FAN_OUT = `## What agents keep with the fan-out
+
+While \`spec.typha.mode\` is \`Enabled\`, agents have the roles \`netplug-agent-fanned-out\` and \`netplug-agent-servers\` in place of \`netplug-agent-datastore\`. The gain is partial:
+
+- They no longer read policies, sets, profiles, host endpoints, settings of BGP and of agents, NetplugNodes, service accounts and EndpointSlices in the API. Each server still tells every agent all of them: each node routes to each, and selects policies itself. Of pods, servers tell labels, addresses, ports and account, and no environment, command, volume or annotation.
+- They still read all pods, namespaces, IPBlocks and Nodes in the API, with everything in them: RBAC does not know which of them are of the node.
+- An agent enforces what a server says. An agent takes a program for a server when a Lease in \`netplug-system\` with the label \`app.kubernetes.io/name=netplug-typha\` has its address and certificate, so an account that may write such a Lease can change policies and routes of every node. The admission policy \`netplug-typha-leases\` leaves that to the account \`netplug-typha\`. While \`spec.admissionPolicies\` is \`Disabled\`, the accounts of the controllers and of the operator, which create Leases there, can do it as well.
+- The account \`netplug-typha\` may write every Lease of a server, not only its own.`;
+
 /** Returns the page about the rights of the programs in the API. */
 export function rightsPage(): string {
   return `# Rights in the API of Kubernetes
 
 This page lists the rights of each netplug program and what it uses them for. [manifests/rbac.yaml](../manifests/rbac.yaml) is generated from the same table.
 
-The plugin, the agent, the controllers and the operator have an account each, \`netplug-cni\`, \`netplug-agent\`, \`netplug-orch-controllers\` and \`netplug-operator\` in the namespace \`netplug-system\`. [manifests/admission.yaml](../manifests/admission.yaml) restricts the annotations that users of the cluster may set ([netplug](netplug.md#permission-to-use-address-annotations)). A test runs plugin and agent with exactly these rights and checks in the audit log of the API server that each of them was used ([rights.test.ts](../test/e2e/rights.test.ts)).
+The plugin, the agent, the fan-out, the controllers and the operator have an account each, \`netplug-cni\`, \`netplug-agent\`, \`netplug-typha\`, \`netplug-orch-controllers\` and \`netplug-operator\` in the namespace \`netplug-system\`. [manifests/admission.yaml](../manifests/admission.yaml) restricts the annotations that users of the cluster may set, and which account writes the Leases of servers ([netplug](netplug.md#permission-to-use-address-annotations)).
+
+A test runs plugin and agent with exactly these rights and checks in the audit log of the API server that each of them was used ([rights.test.ts](../test/e2e/rights.test.ts)). Those of the fan-out: [typha-rights.test.ts](../test/contract/typha-rights.test.ts).
 
 ${ROLE_LIST.map(section).join('\n\n')}
 
 ${NODES}
+
+${FAN_OUT}
 `;
 }
 

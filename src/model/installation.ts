@@ -107,18 +107,33 @@ const Logging = objectWith('cni', {
 /** Objects of Kubernetes, which the API server validates when they are applied. */
 const ANY_OBJECT = foreignRecord(v.string('a text'), v.unknown(), 'an object');
 const TEXTS = foreignRecord(v.string('a text'), v.string('a text'), 'an object of strings');
-const Override = objectWith('resources', {
+const TOLERATIONS = listOf(ANY_OBJECT, 'an array of tolerations');
+const OVERRIDE_FIELDS = {
   resources: optionalField(ANY_OBJECT, 'Requests and limits of the main container, as Kubernetes has them.'),
   nodeSelector: optionalField(LABELS, 'Labels of the nodes that the pods may run on.'),
-  tolerations: optionalField(
-    listOf(ANY_OBJECT, 'an array of tolerations'),
-    'Tolerations in place of those of netplug, which tolerate every taint.',
-  ),
+  tolerations: optionalField(TOLERATIONS, 'Tolerations in place of those of netplug, which tolerate every taint.'),
   annotations: optionalField(TEXTS, 'Further annotations of the pods.'),
   labels: optionalField(LABELS, 'Further labels of the pods.'),
   env: optionalField(TEXTS, 'Further environment variables of the main container, which take precedence.'),
-});
+};
+const Override = objectWith('resources', OVERRIDE_FIELDS);
 export type ComponentOverride = v.InferOutput<typeof Override>;
+
+const Typha = objectWith('mode', {
+  mode: optionalField(
+    Switch,
+    'Whether agents get what every node follows from the servers of `netplug-typha`, in place of the API server; "Disabled" unless set. It needs the datastore of the API.',
+  ),
+  replicas: optionalField(
+    wholeNumber(1, 100),
+    'Number of servers; it follows the number of nodes unless set. There are never more than nodes that can run one.',
+  ),
+  ...OVERRIDE_FIELDS,
+  tolerations: optionalField(
+    TOLERATIONS,
+    'Tolerations in place of those of netplug, with which servers start before the network of a node works.',
+  ),
+});
 
 const INSTALLATION_FIELDS = {
   cni: optionalField(Cni, 'The plugin on the nodes.'),
@@ -140,6 +155,7 @@ const INSTALLATION_FIELDS = {
   ),
   node: optionalField(Override, 'Pods of the DaemonSet `netplug-node`.'),
   controllers: optionalField(Override, 'Pods of the Deployment `netplug-orch-controllers`.'),
+  typha: optionalField(Typha, 'Fan-out: the Deployment `netplug-typha`, and whether agents use it.'),
   controlPlaneReplicas: optionalField(
     wholeNumber(1, 10),
     'Replicas of the controllers; 2 unless set, 1 on a cluster of one node.',

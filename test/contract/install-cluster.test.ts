@@ -145,7 +145,7 @@ describe('netplugctl install cluster on an API server', () => {
     ]);
     expect((await server.get('ippools')).items).toHaveLength(1);
     const policies = 'validatingadmissionpolicies,validatingadmissionpolicybindings';
-    expect(await namesOf(policies)).toHaveLength(16);
+    expect(await namesOf(policies)).toHaveLength(18);
 
     const again = await ctl('install cluster --method manifest --dry-run');
     expect(again.out).not.toMatch(/create|change/);
@@ -159,7 +159,7 @@ describe('netplugctl install cluster on an API server', () => {
     expect(kept).toMatchObject({ status: 0, out: expect.stringContaining('the programs of netplug are removed') });
     expect(await namesOf('daemonsets,deployments')).toEqual([]);
     expect(await namesOf('serviceaccounts')).toEqual(['ServiceAccount/netplug-cni']);
-    expect(await namesOf(policies)).toHaveLength(16);
+    expect(await namesOf(policies)).toHaveLength(18);
     await purge();
     const kinds = `namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,nodes,${policies}`;
     expect(await namesOf(kinds)).toEqual([]);

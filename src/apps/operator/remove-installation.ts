@@ -1,5 +1,14 @@
-import { CONFIG_MAP, AGENT_SET, BIRD_SET, CLEANUP_SET, INVENTORY, systemObject } from '../../install/cluster/names.ts';
+import {
+  CONFIG_MAP,
+  AGENT_SET,
+  BIRD_SET,
+  CLEANUP_SET,
+  INVENTORY,
+  systemObject,
+  TYPHA,
+} from '../../install/cluster/names.ts';
 import { cleanupDaemonSet } from '../../install/cluster/cleanup-daemon-set.ts';
+import { deleteServerLeases } from '../../install/cluster/server-leases.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import { type ApiObject, isLeaving } from '../../kube/objects.ts';
@@ -23,7 +32,7 @@ export interface Removal {
 }
 
 /**
- * Takes the next step of a removal: controllers, agents and BIRD, clean-up of every node, conflist, then rights. Returns what
+ * Takes the next step of a removal: controllers, agents and BIRD, servers of the fan-out, clean-up of every node, conflist, then rights. Returns what
  * it waits for; undefined when everything is removed. Definitions, pools, the namespace and the operator itself stay.
  */
 export async function removeInstallation(
@@ -35,8 +44,10 @@ export async function removeInstallation(
   const cleanup = cleanupDaemonSet(settings);
   const wait =
     (await remove(ports, [systemObject('Deployment', CONTROLLERS)], signal)) ??
-    (await remove(ports, [systemObject('DaemonSet', AGENT_SET), systemObject('DaemonSet', BIRD_SET)], signal));
+    (await remove(ports, [systemObject('DaemonSet', AGENT_SET), systemObject('DaemonSet', BIRD_SET)], signal)) ??
+    (await remove(ports, [systemObject('Deployment', TYPHA)], signal));
   if (wait !== undefined) return wait;
+  await deleteServerLeases(ports.api, signal);
   // The ConfigMap goes when every node is clean, which is thereby remembered.
   if ((await ports.applier.read(config, signal)) !== undefined) {
     const unclean = await clean(ports, cleanup, signal);

@@ -3,7 +3,7 @@ import type { Manifest } from '../../model/manifest.ts';
 import { PASSWORD_FOLDER } from '../../model/spec-types.ts';
 import { BIN_DIR, CONF_DIR, KUBECONFIG_NAME } from '../places.ts';
 import { rendered } from './fields.ts';
-import { AGENT_SET, CONFIG_MAP, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
+import { AGENT_SET, CONFIG_MAP, KV_CERTIFICATES, SYSTEM_NAMESPACE, TYPHA_TOKEN } from './names.ts';
 import {
   fieldOf,
   type HostFolder,
@@ -14,7 +14,7 @@ import {
   selectorOf,
   variables,
 } from './pod-template.ts';
-import type { ClusterSettings } from './settings.ts';
+import { type ClusterSettings, hasFanOut, usesPodCidrs } from './settings.ts';
 
 const ACCOUNT = 'netplug-agent' satisfies Role['account'];
 const PLUGIN_ACCOUNT = 'netplug-cni' satisfies Role['account'];
@@ -42,6 +42,13 @@ const KV_SOURCE_DIR = '/etc/netplug/kv';
 /** Where plugin and agent find the certificates of etcd on the host. */
 const KV_DIR = `${STATE.path}/kv`;
 export const KV_FILES = { ca: `${KV_DIR}/ca.crt`, cert: `${KV_DIR}/tls.crt`, key: `${KV_DIR}/tls.key` } as const;
+
+const { audience, seconds: expirationSeconds } = TYPHA_TOKEN;
+/** The API server takes it for nothing but its audience. */
+const TOKEN = {
+  name: 'typha-token',
+  projected: { sources: [{ serviceAccountToken: { path: 'token', audience, expirationSeconds } }] },
+};
 
 /** Finishing calls takes 20 s at most, flushing pending writes 5 s. */
 const GRACE_SECONDS = 30;
@@ -82,6 +89,7 @@ export function agentDaemonSet(settings: ClusterSettings): Manifest {
         ...hostMounts(folders),
         { name: 'config', mountPath: CONFIG_DIR, readOnly: true },
         ...(hasTls ? [{ name: certificates.name, mountPath: KV_SOURCE_DIR, readOnly: true }] : []),
+        ...(hasFanOut(settings) ? [{ name: TOKEN.name, mountPath: TYPHA_TOKEN.folder, readOnly: true }] : []),
       ],
     },
   };
@@ -97,6 +105,7 @@ export function agentDaemonSet(settings: ClusterSettings): Manifest {
       ...hostVolumes(folders),
       { name: 'config', configMap: { name: CONFIG_MAP } },
       ...(hasTls ? [certificates] : []),
+      ...(hasFanOut(settings) ? [TOKEN] : []),
     ],
     override: spec.node,
     more: { hostPID: true, terminationGracePeriodSeconds: GRACE_SECONDS },
@@ -121,7 +130,7 @@ function probe(path: '/healthz' | '/readyz'): Manifest {
 
 function agentEnvironment(settings: ClusterSettings): Readonly<Record<string, string | undefined>> {
   const { variant, spec, interfacePrefix } = settings;
-  const { cni, calicoNetwork } = spec;
+  const { calicoNetwork } = spec;
   const isFull = variant === 'policy-and-networking';
   return {
     NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
@@ -131,7 +140,8 @@ function agentEnvironment(settings: ClusterSettings): Readonly<Record<string, st
     NETPLUG_NETWORKING: isFull ? 'on' : 'policy',
     NETPLUG_POLICY: variant === 'policy-only' ? 'on' : calicoNetwork.policy === 'Enabled' ? undefined : 'off',
     NETPLUG_INTERFACE_PREFIX: interfacePrefix,
-    USE_POD_CIDR: cni.ipam.type === 'HostLocal' ? 'true' : undefined,
+    USE_POD_CIDR: usesPodCidrs(settings) ? 'true' : undefined,
+    NETPLUG_TYPHA: hasFanOut(settings) ? 'on' : undefined,
     ...rendered(spec, 'variable'),
     NETPLUG_BIRD: isFull && calicoNetwork.bgp === 'Enabled' ? 'external' : undefined,
     ...(variant === 'policy-only'

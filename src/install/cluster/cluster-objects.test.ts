@@ -52,14 +52,18 @@ describe('the objects of an installation', () => {
   });
 
   it('have selectors that no later release may change', () => {
-    const selectors = objects(settings({ calicoNetwork: { bgp: 'Enabled' } })).flatMap((object) => {
-      const { selector } = (object['spec'] ?? {}) as { selector?: unknown };
-      return selector === undefined || object['kind'] === 'CustomResourceDefinition'
-        ? []
-        : [[nameOf(object), selector]];
-    });
+    const selectors = objects(settings({ calicoNetwork: { bgp: 'Enabled' }, typha: { mode: 'Enabled' } })).flatMap(
+      (object) => {
+        const { selector } = (object['spec'] ?? {}) as { selector?: unknown };
+        return selector === undefined || object['kind'] === 'CustomResourceDefinition'
+          ? []
+          : [[nameOf(object), selector]];
+      },
+    );
     expect(Object.fromEntries(selectors)).toEqual({
       'Deployment/netplug-orch-controllers': { matchLabels: { 'app.kubernetes.io/name': 'netplug-orch-controllers' } },
+      'PodDisruptionBudget/netplug-typha': { matchLabels: { 'app.kubernetes.io/name': 'netplug-typha' } },
+      'Deployment/netplug-typha': { matchLabels: { 'app.kubernetes.io/name': 'netplug-typha' } },
       'DaemonSet/netplug-bird': { matchLabels: { 'app.kubernetes.io/name': 'netplug-bird' } },
       'DaemonSet/netplug-node': { matchLabels: { 'app.kubernetes.io/name': 'netplug-node' } },
     });
@@ -107,12 +111,79 @@ describe('the objects of an installation', () => {
     expect(lintNetconf(JSON.parse(installed.replaceAll(NODE_NAME_PLACEHOLDER, 'node-1')))).toEqual([]);
   });
 
-  it('set USE_POD_CIDR exactly with host-local [auth-podcidr]', () => {
-    const has = (of: ClusterSettings): boolean =>
-      JSON.stringify(find(of, 'DaemonSet/netplug-node')).includes('{"name":"USE_POD_CIDR","value":"true"}');
-    expect(has(settings({ cni: { ipam: { type: 'HostLocal' } } }))).toBe(true);
-    expect(has(settings({}, { variant: 'second-plugin' }))).toBe(true);
-    expect(has(settings())).toBe(false);
+  it('set USE_POD_CIDR of agents and fan-out exactly with host-local [auth-podcidr]', () => {
+    const has = (of: ClusterSettings, name: string): boolean =>
+      JSON.stringify(find(of, name)).includes('{"name":"USE_POD_CIDR","value":"true"}');
+    for (const [spec, circumstances, expected] of [
+      [{ cni: { ipam: { type: 'HostLocal' } } }, {}, true],
+      [{}, { variant: 'second-plugin' }, true],
+      [{}, {}, false],
+    ] as const) {
+      const of = settings({ ...spec, typha: { mode: 'Enabled' } }, circumstances);
+      for (const name of ['DaemonSet/netplug-node', 'Deployment/netplug-typha'])
+        expect({ name, has: has(of, name) }).toEqual({ name, has: expected });
+      expect(has(settings(spec, circumstances), 'DaemonSet/netplug-node')).toBe(expected);
+    }
+  });
+
+  it('have nothing of the fan-out unless it is on, and never with etcd', () => {
+    const off = [settings(), settings({ typha: { mode: 'Disabled', replicas: 5 } })];
+    const kv = [settings({ typha: { mode: 'Enabled' } }, KV), settings({}, KV)];
+    for (const [one, other] of [off, kv] as const) {
+      expect(objects(one!)).toEqual(objects(other!));
+      const names = objects(one!).map(nameOf);
+      expect(names.filter((name) => /netplug-(typha|agent-(fanned-out|servers))$/.test(name))).toEqual([]);
+      expect(JSON.stringify(find(one!, 'DaemonSet/netplug-node'))).not.toContain('typha');
+    }
+  });
+
+  it('start servers before agents that use them, with a port of the node, and replace them beside the old ones', () => {
+    const of = settings({ typha: { mode: 'Enabled', tolerations: [], labels: { team: 'net' } } }, { typhaReplicas: 4 });
+    const stages = clusterObjects(of).map(({ stage }) => stage);
+    expect(stages.indexOf('typha')).toBe(stages.indexOf('nodes') - 1);
+    expect(find(of, 'Deployment/netplug-typha')).toMatchObject({
+      spec: {
+        replicas: 4,
+        strategy: { rollingUpdate: { maxSurge: '100%', maxUnavailable: 1 } },
+        template: {
+          metadata: {
+            labels: { team: 'net' },
+            annotations: { 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'true' },
+          },
+          spec: {
+            hostNetwork: true,
+            priorityClassName: 'system-cluster-critical',
+            serviceAccountName: 'netplug-typha',
+            terminationGracePeriodSeconds: 60,
+            tolerations: [],
+            containers: [
+              {
+                ports: [{ containerPort: 5473, hostPort: 5473 }],
+                livenessProbe: { httpGet: { path: '/healthz', port: 9093, host: '127.0.0.1' } },
+              },
+            ],
+          },
+        },
+      },
+    });
+    expect(find(of, 'PodDisruptionBudget/netplug-typha')).toMatchObject({ spec: { maxUnavailable: 1 } });
+    const agent = JSON.stringify(find(of, 'DaemonSet/netplug-node'));
+    expect(agent).toContain('{"name":"NETPLUG_TYPHA","value":"on"}');
+    expect(agent).toContain('{"path":"token","audience":"netplug-typha","expirationSeconds":3600}');
+  });
+
+  it('give agents with the fan-out their own objects and the Leases of the servers, in place of what every node follows', () => {
+    const names = objects(settings({ typha: { mode: 'Enabled' } })).map(nameOf);
+    const bindings = names.filter((name) => /RoleBinding\/netplug-(agent|typha)/.test(name));
+    expect(bindings).toEqual([
+      'ClusterRoleBinding/netplug-agent',
+      'ClusterRoleBinding/netplug-agent-fanned-out',
+      'RoleBinding/netplug-agent-servers',
+      'RoleBinding/netplug-agent-passwords',
+      'RoleBinding/netplug-agent-tokens',
+      'ClusterRoleBinding/netplug-typha',
+      'RoleBinding/netplug-typha-leases',
+    ]);
   });
 
   it.each([
@@ -128,11 +199,11 @@ describe('the objects of an installation', () => {
     const release = 'v3.27.0';
     const images = { node: '', tools: '', pullSecrets: [] };
     const all = [
-      ...objects(settings({ calicoNetwork: { bgp: 'Enabled' } })),
+      ...objects(settings({ calicoNetwork: { bgp: 'Enabled' }, typha: { mode: 'Enabled' } })),
       ...operatorObjects({ release, images, replicas: 1, override: {} }),
       cleanupDaemonSet(settings()),
     ].filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
-    expect(all).toHaveLength(5);
+    expect(all).toHaveLength(6);
     for (const workload of all) {
       const { containers, initContainers } = podSpecOf(workload);
       for (const { envFrom, env } of [...containers, ...(initContainers ?? [])]) {

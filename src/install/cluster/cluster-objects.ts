@@ -6,13 +6,15 @@ import { birdDaemonSet } from './bird-daemon-set.ts';
 import { conflistOf } from './conflist-of.ts';
 import { controllersDeployment } from './controllers-deployment.ts';
 import { ADMISSION_KEY, CONFIG_MAP, SYSTEM_NAMESPACE } from './names.ts';
+import { flowControlObjects } from './flow-control.ts';
 import { objectLabels, metadataOf } from './pod-template.ts';
 import { roleObjects } from './rights/role-objects.ts';
 import type { ClusterSettings } from './settings.ts';
+import { typhaObjects } from './typha-deployment.ts';
 
 /** A stage of an installation. The next one begins when the objects of this one are in use. */
 export interface ObjectStage {
-  readonly stage: 'definitions' | 'rights' | 'admission' | 'configuration' | 'controllers' | 'nodes';
+  readonly stage: 'definitions' | 'rights' | 'admission' | 'configuration' | 'controllers' | 'typha' | 'nodes';
   readonly objects: readonly Manifest[];
 }
 
@@ -26,10 +28,15 @@ export function clusterObjects(settings: ClusterSettings): readonly ObjectStage[
   const config = configMap(settings);
   return [
     { stage: 'definitions', objects: isOrch ? crdManifests() : [] },
-    { stage: 'rights', objects: [namespaceObject(release), ...roleObjects(datastore.type, release)] },
+    {
+      stage: 'rights',
+      objects: [namespaceObject(release), ...roleObjects(settings), ...flowControlObjects(release)],
+    },
     { stage: 'admission', objects: admissionStage(settings) },
     { stage: 'configuration', objects: [config, ...(isOrch ? pools.map(poolObject) : [])] },
     { stage: 'controllers', objects: [controllersDeployment(settings)] },
+    // A server serves agents of the release before as well: it is replaced before them.
+    { stage: 'typha', objects: typhaObjects(settings) },
     {
       stage: 'nodes',
       objects: [...(spec.calicoNetwork.bgp === 'Enabled' ? [birdDaemonSet(settings)] : []), agentDaemonSet(settings)],

@@ -1,7 +1,7 @@
 import type { InstallationPool } from '../../model/installation.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
 import type { ChainedPlugin } from '../render-conflist.ts';
-import type { Variant } from './settings.ts';
+import type { ClusterDatastore, Variant } from './settings.ts';
 import { valueAt } from './spec-path.ts';
 
 /** One field of an Installation. */
@@ -22,6 +22,9 @@ export interface FieldCircumstances {
   readonly pools: readonly IpPool[];
   readonly nodes: number;
   readonly servesAdmission: boolean;
+  readonly datastore: ClusterDatastore['type'];
+  /** Number of servers of the fan-out, in place of the one that is written. */
+  readonly typhaReplicas: number | undefined;
 }
 
 /** Places where the objects of an installation show a field. A field without any of these is not shown. */
@@ -51,6 +54,8 @@ export interface ShownObjects {
   /** The replicas of the controllers. */
   readonly replicas: unknown;
   readonly hasBird: boolean;
+  /** The replicas of the fan-out that agents use; undefined where they use none. */
+  readonly typhaReplicas: unknown;
   /** Whether the ConfigMap says that the admission policies are left out. */
   readonly withoutAdmission: boolean;
 }

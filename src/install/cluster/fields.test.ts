@@ -5,7 +5,7 @@ import { FIELD_ROWS } from './fields.ts';
 import { valueAt } from './spec-path.ts';
 
 /** Objects of which a row has the whole. */
-const OVERRIDES = ['node', 'controllers'];
+const OVERRIDES = ['node', 'controllers', 'typha'];
 
 /** Returns the fields of a schema by their paths, those of the items of lists left out. */
 function fieldsOf(schema: unknown, at = ''): readonly (readonly [path: string, description: string])[] {

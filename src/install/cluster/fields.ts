@@ -3,12 +3,14 @@ import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import { LOG_SEVERITIES } from '../../model/installation.ts';
 import { type Field, inChained, inKey, inVariable, on } from './field.ts';
 import { readIpam } from './ipam-section.ts';
-import { AGENT_SET, DEFAULT_REGISTRY } from './names.ts';
+import { AGENT_SET, DEFAULT_REGISTRY, TYPHA } from './names.ts';
 import { installationPoolOf } from './pool-of.ts';
 import { type FieldPath, type FieldValue, objectOf, valueAt } from './spec-path.ts';
 
 /** Replicas of the controllers, with enough nodes. */
 const REPLICAS = 2;
+/** Servers of the fan-out where no operator follows the number of nodes: two are enough for a thousand, and one may be missing. */
+export const TYPHA_REPLICAS = 3;
 /** Pools of which only the address families matter. */
 const POOL_OF = { 4: { cidr: '192.168.0.0/16' }, 6: { cidr: 'fd00::/48' } } as const;
 
@@ -70,6 +72,17 @@ const FIELDS: { readonly [P in FieldPath]: Field<FieldValue<P>> } = {
   imagePullSecrets: { byDefault: [], read: ({ pullSecrets }) => (pullSecrets.length === 0 ? undefined : pullSecrets) },
   node: { byDefault: {}, override: { kind: 'DaemonSet', name: AGENT_SET } },
   controllers: { byDefault: {}, override: { kind: 'Deployment', name: CONTROLLERS } },
+  typha: {
+    complete: (written, { datastore, typhaReplicas }) =>
+      written?.mode === 'Enabled' && datastore === 'orch'
+        ? { ...written, mode: 'Enabled', replicas: typhaReplicas ?? written.replicas ?? TYPHA_REPLICAS }
+        : { mode: 'Disabled' },
+    read: ({ typhaReplicas: replicas }) => {
+      if (typeof replicas !== 'number') return undefined;
+      return { mode: 'Enabled', ...(replicas === TYPHA_REPLICAS ? {} : { replicas }) };
+    },
+    override: { kind: 'Deployment', name: TYPHA },
+  },
   controlPlaneReplicas: {
     complete: (written, { nodes }) => written ?? Math.max(1, Math.min(REPLICAS, nodes)),
     // Fewer follow from the number of nodes, which may have grown.

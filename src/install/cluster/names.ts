@@ -15,6 +15,14 @@ export function hasFollowingPods(workload: string): boolean {
   return workload !== BIRD_SET;
 }
 
+/** The servers of the fan-out. */
+export const TYPHA = 'netplug-typha';
+/** The label of the Leases in which servers say where they are. */
+export const TYPHA_LEASES = { label: 'app.kubernetes.io/name', value: TYPHA } as const;
+export const TYPHA_PORTS = { clients: 5473, health: 9093 } as const;
+/** Proves to a server which node an agent is of. Kubernetes renews the file `token` of the folder. */
+export const TYPHA_TOKEN = { folder: '/var/run/secrets/netplug-typha', audience: TYPHA, seconds: 3600 } as const;
+
 export const OPERATOR = 'netplug-operator';
 /** Exists only while an installation is removed. */
 export const CLEANUP_SET = 'netplug-cleanup';

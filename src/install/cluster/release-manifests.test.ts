@@ -17,6 +17,7 @@ describe('the manifests of a release', () => {
       'netplug-policy-only.yaml',
       'netplug-kvv3.yaml',
       'netplug-kvv3-second-plugin.yaml',
+      'netplug-typha.yaml',
       'netplug-operator.yaml',
       'netplug-crds.yaml',
     ]);

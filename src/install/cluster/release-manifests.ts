@@ -18,9 +18,15 @@ export const RELEASE_MANIFESTS = [
   { file: 'netplug-policy-only.yaml', datastore: 'orch', variant: 'policy-only' },
   { file: 'netplug-kvv3.yaml', datastore: 'kvv3', variant: 'policy-and-networking' },
   { file: 'netplug-kvv3-second-plugin.yaml', datastore: 'kvv3', variant: 'second-plugin' },
-] as const satisfies readonly { file: string; datastore: ClusterDatastore['type']; variant: Variant }[];
+  { file: 'netplug-typha.yaml', datastore: 'orch', variant: 'policy-and-networking', typha: 'Enabled' },
+] as const satisfies readonly ({ readonly file: string } & ManifestKind)[];
 
-export type ManifestKind = Pick<(typeof RELEASE_MANIFESTS)[number], 'datastore' | 'variant'>;
+export interface ManifestKind {
+  readonly datastore: ClusterDatastore['type'];
+  readonly variant: Variant;
+  /** Whether agents use the fan-out, where the spec does not say it. */
+  readonly typha?: 'Enabled';
+}
 
 export const OPERATOR_FILE = 'netplug-operator.yaml';
 export const CRDS_FILE = 'netplug-crds.yaml';
@@ -60,7 +66,8 @@ export interface ManifestOptions {
 
 /** Returns the objects of a manifest. With etcd behind TLS or unknown endpoints, a Secret has placeholders for certificates. */
 export function manifestObjects(kind: ManifestKind, options: ManifestOptions): readonly Manifest[] {
-  const { release, spec = {}, endpoints = ENDPOINTS_PLACEHOLDER, interfacePrefix = PREFIX_PLACEHOLDER } = options;
+  const { release, endpoints = ENDPOINTS_PLACEHOLDER, interfacePrefix = PREFIX_PLACEHOLDER } = options;
+  const spec = specOf(kind, options);
   const { digests = digestsOf(release) } = options;
   const tls = isPlain(endpoints) ? 'none' : 'secret';
   const datastore: ClusterDatastore = kind.datastore === 'orch' ? { type: 'orch' } : { type: 'kvv3', endpoints, tls };
@@ -72,6 +79,10 @@ export function manifestObjects(kind: ManifestKind, options: ManifestOptions): r
   const secret = certificatesSecret(CERTIFICATE_PLACEHOLDERS, release);
   const place = objects.findIndex((object) => object['kind'] === 'ConfigMap');
   return objects.toSpliced(place, 0, secret);
+}
+
+function specOf({ typha }: ManifestKind, { spec = {} }: ManifestOptions): InstallationSpec {
+  return typha === undefined ? spec : { ...spec, typha: { mode: typha, ...spec.typha } };
 }
 
 /** Returns the Secret with the certificates of etcd, in base64, by the keys `ca.crt`, `tls.crt` and `tls.key`. */
@@ -90,15 +101,15 @@ export function manifestText(kind: ManifestKind, options: ManifestOptions): stri
 }
 
 /** Returns the first lines of the file of a manifest. */
-export function headOf(
-  { variant, datastore }: ManifestKind,
-  { release, endpoints = ENDPOINTS_PLACEHOLDER, interfacePrefix }: ManifestOptions,
-): readonly string[] {
+export function headOf(kind: ManifestKind, options: ManifestOptions): readonly string[] {
+  const { variant, datastore } = kind;
+  const { release, endpoints = ENDPOINTS_PLACEHOLDER, interfacePrefix } = options;
+  const servers = specOf(kind, options).typha?.mode === 'Enabled' ? '; with the servers of netplug-typha' : '';
   const place = datastore === 'orch' ? 'the API of Kubernetes' : 'etcd';
   const isNamed = variant !== 'policy-only' || interfacePrefix !== undefined;
   const isComplete = isNamed && (datastore === 'orch' || isPlain(endpoints));
   return [
-    `netplug ${release}: ${TITLES[variant]}. Records in ${place}.`,
+    `netplug ${release}: ${TITLES[variant]}${servers}. Records in ${place}.`,
     ...(isComplete ? [] : ['Replace the placeholders in <>, and check them with: netplugctl lint manifest FILE']),
   ];
 }

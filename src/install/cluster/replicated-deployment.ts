@@ -5,7 +5,7 @@ import { type EnvVar, metadataOf, podTemplate, selectorOf } from './pod-template
 /** User of the image. */
 const USER = 65_532;
 
-export interface ReplicatedDeployment {
+export interface ProgramDeployment {
   /** Also of its account, its program and its container. */
   readonly name: string;
   readonly release: string;
@@ -21,13 +21,27 @@ export interface ReplicatedDeployment {
   readonly container?: Manifest;
   readonly volumes?: readonly Manifest[];
   readonly podSecurity?: Manifest;
+  /** How its pods are replaced. */
+  readonly rollingUpdate: Manifest;
+  /** Further fields of the specification of its pods. */
+  readonly pod: Manifest;
 }
 
 /**
  * Returns the Deployment of a program of which one replica leads, on the network of its node. Each replica needs a node of its own,
  * because its port is one of the node; an old pod has it until it ends, and a replica that waits for the lease is ready.
  */
-export function replicatedDeployment(program: ReplicatedDeployment): Manifest {
+export function replicatedDeployment(program: Omit<ProgramDeployment, 'rollingUpdate' | 'pod'>): Manifest {
+  const apart = { labelSelector: { matchLabels: selectorOf(program.name) }, topologyKey: 'kubernetes.io/hostname' };
+  return programDeployment({
+    ...program,
+    rollingUpdate: { maxSurge: 0, maxUnavailable: 1 },
+    pod: { affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [apart] } } },
+  });
+}
+
+/** Returns the Deployment of a program of the tools image, on the network of its node and without rights there. */
+export function programDeployment(program: ProgramDeployment): Manifest {
   const { name, release, image, pullSecrets, env, port, replicas, override } = program;
   const probe = (path: string): Manifest => ({ httpGet: { path, port, host: '127.0.0.1' } });
   const main = {
@@ -46,14 +60,13 @@ export function replicatedDeployment(program: ReplicatedDeployment): Manifest {
       ...program.container,
     },
   };
-  const apart = { labelSelector: { matchLabels: selectorOf(name) }, topologyKey: 'kubernetes.io/hostname' };
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
     metadata: metadataOf(name, release, program.metadata),
     spec: {
       replicas,
-      strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } },
+      strategy: { type: 'RollingUpdate', rollingUpdate: program.rollingUpdate },
       selector: { matchLabels: selectorOf(name) },
       template: podTemplate({
         name,
@@ -67,7 +80,7 @@ export function replicatedDeployment(program: ReplicatedDeployment): Manifest {
         override,
         more: {
           securityContext: { runAsNonRoot: true, runAsUser: USER, runAsGroup: USER, ...program.podSecurity },
-          affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [apart] } },
+          ...program.pod,
         },
       }),
     },

@@ -23,16 +23,35 @@ export interface Circumstances {
   readonly digests?: ImageDigests;
   /** Whether the API server evaluates admission policies; it does unless told otherwise. */
   readonly servesAdmission?: boolean;
+  /** Number of servers of the fan-out, in place of the one that the spec has. */
+  readonly typhaReplicas?: number;
 }
 
 /** Returns the settings of an installation, with every default. The spec has been validated. Pure. */
 export function settingsOf(written: InstallationSpec, circumstances: Circumstances): ClusterSettings {
-  const { release, variant, datastore, defaultPools, nodes, interfacePrefix, servesAdmission = true } = circumstances;
+  const {
+    release,
+    variant,
+    datastore,
+    defaultPools,
+    nodes,
+    interfacePrefix,
+    servesAdmission = true,
+    typhaReplicas,
+  } = circumstances;
   const hasPools = variant === 'policy-and-networking' && written.cni?.ipam?.type !== 'HostLocal';
   const listed = written.calicoNetwork?.ipPools ?? (hasPools ? defaultPools : []);
   const families = FAMILIES.filter((family) => listed.some(({ cidr }) => parseCidr(cidr).base.family === family));
   const pools = hasPools ? listed.map((pool, index) => poolOf(pool, poolName(listed, index))) : [];
-  const spec = completeSpec(written, { hasPools, listed, pools, nodes, servesAdmission });
+  const spec = completeSpec(written, {
+    hasPools,
+    listed,
+    pools,
+    nodes,
+    servesAdmission,
+    datastore: datastore.type,
+    typhaReplicas,
+  });
   return {
     release,
     variant,

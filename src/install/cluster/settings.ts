@@ -41,3 +41,13 @@ export interface ClusterSettings {
   /** Whether agents get what has changed only when their pods are deleted. */
   readonly areAgentsHeld: boolean;
 }
+
+/** Reports whether agents get what every node follows from the servers of the fan-out. */
+export function hasFanOut({ spec }: Pick<ClusterSettings, 'spec'>): boolean {
+  return spec.typha.mode === 'Enabled';
+}
+
+/** Reports whether routes follow the pod CIDRs of nodes, since host-local assigns addresses. Agents and fan-out must agree. */
+export function usesPodCidrs({ spec }: Pick<ClusterSettings, 'spec'>): boolean {
+  return spec.cni.ipam.type === 'HostLocal';
+}

@@ -5,7 +5,7 @@ import { isRecord } from '../../model/read-schema.ts';
 /** Drops the index signature of objects that may have further keys. */
 type Known<T> = { [K in keyof T as string extends K ? never : K]: T[K] };
 /** An override of a workload is one field: objects show it as a whole. */
-type IsField<K, V> = K extends 'node' | 'controllers'
+type IsField<K, V> = K extends 'node' | 'controllers' | 'typha'
   ? true
   : V extends string | number | readonly unknown[]
     ? true

@@ -14,6 +14,7 @@ export interface ObjectReference {
 
 const RBAC = 'rbac.authorization.k8s.io/v1';
 const ADMISSION = 'admissionregistration.k8s.io/v1';
+const FLOW_CONTROL = 'flowcontrol.apiserver.k8s.io/v1';
 /** Versions of the kinds that are named without one; all others are of the core group. */
 const API_VERSIONS: Readonly<Record<string, string>> = {
   ClusterRole: RBAC,
@@ -25,6 +26,9 @@ const API_VERSIONS: Readonly<Record<string, string>> = {
   StatefulSet: 'apps/v1',
   ValidatingAdmissionPolicy: ADMISSION,
   ValidatingAdmissionPolicyBinding: ADMISSION,
+  FlowSchema: FLOW_CONTROL,
+  PriorityLevelConfiguration: FLOW_CONTROL,
+  PodDisruptionBudget: 'policy/v1',
   CustomResourceDefinition: 'apiextensions.k8s.io/v1',
   PodSecurityPolicy: 'policy/v1beta1',
   Installation: API_VERSION,

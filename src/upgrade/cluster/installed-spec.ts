@@ -5,7 +5,7 @@ import type { Manifest } from '../../model/manifest.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import type { ShownObjects } from '../../install/cluster/field.ts';
 import { FIELD_ROWS } from '../../install/cluster/fields.ts';
-import { ADMISSION_KEY, AGENT_SET, BIRD_SET, CONFIG_MAP, registryIn } from '../../install/cluster/names.ts';
+import { ADMISSION_KEY, AGENT_SET, BIRD_SET, CONFIG_MAP, registryIn, TYPHA } from '../../install/cluster/names.ts';
 import { type Circumstances, settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterDatastore } from '../../install/cluster/settings.ts';
 import { objectOf } from '../../install/cluster/spec-path.ts';
@@ -65,7 +65,8 @@ export function installedSettings(snapshot: InstalledObjects): InstalledSettings
   const overrides = FIELD_ROWS.map(([path, { override }]) => {
     if (override === undefined) return [path, undefined] as const;
     const [live, own] = [objects, rendered].map((all) => findNamed(all, override.kind, override.name));
-    return [path, live && own && overrideOf(live, own)] as const;
+    const found = live && own && overrideOf(live, own);
+    return [path, found && { ...recordIn(plain, path), ...found }] as const;
   });
   return { spec: { ...plain, ...objectOf(overrides) }, circumstances };
 }
@@ -88,6 +89,10 @@ function shownBy(objects: readonly Manifest[]): ShownObjects {
     registry: registryIn(textIn(container, 'image')),
     pullSecrets: pullSecretsIn(agent),
     replicas: recordIn(findNamed(objects, 'Deployment', CONTROLLERS) ?? {}, 'spec')['replicas'],
+    typhaReplicas:
+      variableIn(container, 'NETPLUG_TYPHA') === 'on'
+        ? recordIn(findNamed(objects, 'Deployment', TYPHA) ?? {}, 'spec')['replicas']
+        : undefined,
     hasBird: findNamed(objects, 'DaemonSet', BIRD_SET) !== undefined,
     withoutAdmission: textIn(config, ADMISSION_KEY) === 'Disabled',
   };

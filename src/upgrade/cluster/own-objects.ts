@@ -6,8 +6,25 @@ import type { Manifest } from '../../model/manifest.ts';
 import { listIn, recordIn, textIn } from './objects-in.ts';
 
 /** Kinds of the whole cluster whose objects are found by the label of netplug. */
-export const CLUSTER_WIDE = ['Namespace', 'ClusterRole', 'ClusterRoleBinding', POLICY_KIND, POLICY_BINDING_KIND];
-export const NAMESPACED = ['ServiceAccount', 'Secret', 'ConfigMap', 'Role', 'RoleBinding', 'DaemonSet', 'Deployment'];
+export const CLUSTER_WIDE = [
+  'Namespace',
+  'ClusterRole',
+  'ClusterRoleBinding',
+  'PriorityLevelConfiguration',
+  'FlowSchema',
+  POLICY_KIND,
+  POLICY_BINDING_KIND,
+];
+export const NAMESPACED = [
+  'ServiceAccount',
+  'Secret',
+  'ConfigMap',
+  'Role',
+  'RoleBinding',
+  'PodDisruptionBudget',
+  'DaemonSet',
+  'Deployment',
+];
 /** Kinds of which every object concerns the installation. */
 export const WHOLE = ['Installation', 'APIServer'];
 

@@ -13,17 +13,15 @@ import { installedSettings } from './installed-spec.ts';
 const SWITCH = fc.constantFrom('Enabled' as const, 'Disabled' as const);
 const word = (first: string): fc.Arbitrary<string> => fc.stringMatching(new RegExp(`^${first}[a-z]{1,6}$`));
 const texts = (key: fc.Arbitrary<string>) => fc.dictionary(key, word('v'), { minKeys: 1, maxKeys: 3 });
-const OVERRIDE: fc.Arbitrary<ComponentOverride> = fc.record(
-  {
-    resources: fc.record({ limits: texts(word('cpu')) }),
-    nodeSelector: texts(word('zone')),
-    tolerations: fc.array(fc.record({ key: word('taint'), operator: fc.constant('Exists') }), { maxLength: 2 }),
-    annotations: texts(word('note')),
-    labels: texts(word('team')),
-    env: texts(word('OWN_')),
-  },
-  { requiredKeys: [] },
-);
+const OVERRIDES = {
+  resources: fc.record({ limits: texts(word('cpu')) }),
+  nodeSelector: texts(word('zone')),
+  tolerations: fc.array(fc.record({ key: word('taint'), operator: fc.constant('Exists') }), { maxLength: 2 }),
+  annotations: texts(word('note')),
+  labels: texts(word('team')),
+  env: texts(word('OWN_')),
+};
+const OVERRIDE: fc.Arbitrary<ComponentOverride> = fc.record(OVERRIDES, { requiredKeys: [] });
 const POOL = fc.record(
   {
     cidr: fc.constantFrom('10.1.0.0/16', '10.2.0.0/16', 'fd00:1::/48', 'fd00:2::/48'),
@@ -57,6 +55,7 @@ const VALUES: { readonly [P in FieldPath]: fc.Arbitrary<FieldValue<P>> } = {
   imagePullSecrets: fc.uniqueArray(word('secret'), { maxLength: 2 }),
   node: OVERRIDE,
   controllers: OVERRIDE,
+  typha: fc.record({ mode: SWITCH, replicas: fc.integer({ min: 1, max: 9 }), ...OVERRIDES }, { requiredKeys: [] }),
   // Fewer follow the number of nodes when they are read.
   controlPlaneReplicas: fc.integer({ min: 3, max: 10 }),
   admissionPolicies: SWITCH,

@@ -1,6 +1,7 @@
 import { CHART } from '../../../install/cluster/chart/chart-files.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
+import { deleteServerLeases } from '../../../install/cluster/server-leases.ts';
 import { applyObject, deleteObject, findObject } from '../../../kube/objects/apply.ts';
 import { objectName, type ObjectReference, referenceKey } from '../../../kube/objects/reference.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
@@ -35,6 +36,7 @@ export type ClusterAct =
   | ({ readonly act: 'prove' } & Omit<Proof, 'addressFaults'>)
   | { readonly act: 'release-installation'; readonly installation: ObjectReference }
   | { readonly act: 'await-pods-gone'; readonly names: readonly string[] }
+  | { readonly act: 'delete-server-leases' }
   | { readonly act: 'clean-nodes'; readonly nodes: number; readonly cleanup: readonly Manifest[] }
   | { readonly act: 'forget-notes' }
   | { readonly act: 'await-gone'; readonly objects: readonly ObjectReference[] };
@@ -107,6 +109,10 @@ export const CLUSTER_ACTS: Acts<ClusterAct, ClusterPorts> = {
   'await-pods-gone': {
     text: ({ names }) => `wait until no pod of ${names.join(', ')} is left`,
     apply: async ({ names }, { run }) => waitUntilNoPods(run, names),
+  },
+  'delete-server-leases': {
+    text: () => 'delete the Leases that servers of the fan-out have left',
+    apply: async (_, { run: { api, signal } }) => deleteServerLeases(api, signal),
   },
   'clean-nodes': {
     text: ({ nodes }) =>

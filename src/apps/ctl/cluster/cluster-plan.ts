@@ -2,10 +2,10 @@ import { crdManifests } from '../../../install/cluster/definitions/crd-manifests
 import type { Manifest } from '../../../model/manifest.ts';
 import type { InstallMethod } from '../../../install/cluster/checks/preflight-facts.ts';
 import { clusterObjects, namespaceObject } from '../../../install/cluster/cluster-objects.ts';
-import { AGENT_SET, BIRD_SET, OPERATOR } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, OPERATOR, TYPHA } from '../../../install/cluster/names.ts';
 import { operatorObjects } from '../../../install/cluster/operator-deployment.ts';
 import { certificatesSecret } from '../../../install/cluster/release-manifests.ts';
-import type { ClusterSettings } from '../../../install/cluster/settings.ts';
+import { type ClusterSettings, hasFanOut } from '../../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { INSTALLATION_NAME, type InstallationSpec } from '../../../model/installation.ts';
 import { API_VERSION } from '../../../model/resource.ts';
@@ -56,6 +56,7 @@ export function targetStages({ method, settings, spec, certificates }: ClusterTa
     admission: 'Admission policies',
     configuration: 'Configuration',
     controllers: 'Controllers',
+    typha: 'Fan-out',
     nodes: 'Agents on the nodes',
   } as const;
   const stages = clusterObjects(settings).map(({ stage, objects }) => ({
@@ -137,6 +138,7 @@ function waits({ method, settings }: ClusterTarget): readonly ClusterAct[] {
     workload('DaemonSet', AGENT_SET),
     ...(settings.spec.calicoNetwork.bgp === 'Enabled' ? [workload('DaemonSet', BIRD_SET)] : []),
     workload('Deployment', CONTROLLERS),
+    ...(hasFanOut(settings) ? [workload('Deployment', TYPHA)] : []),
     { act: 'await-nodes' },
   ];
 }

@@ -1,5 +1,5 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { AGENT_SET, BIRD_SET, OPERATOR, systemObject } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, OPERATOR, systemObject, TYPHA } from '../../../install/cluster/names.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import type { Context, Status } from '../ports.ts';
@@ -14,6 +14,7 @@ const WORKLOADS: readonly WorkloadName[] = [
   { kind: 'DaemonSet', name: AGENT_SET },
   { kind: 'DaemonSet', name: BIRD_SET },
   { kind: 'Deployment', name: CONTROLLERS },
+  { kind: 'Deployment', name: TYPHA },
 ];
 
 /** Prints how far an installation is. Returns 1 when a part of it is not ready. @throws install/not-ready when nothing is installed */

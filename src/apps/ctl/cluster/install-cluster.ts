@@ -6,6 +6,7 @@ import { VERSION } from '../../../base/version.ts';
 import type { PreflightFacts, WantedPool } from '../../../install/cluster/checks/preflight-facts.ts';
 import { preflight } from '../../../install/cluster/checks/preflight.ts';
 import { chooseDefaultPool } from '../../../install/cluster/choose-default-pool.ts';
+import { TYPHA_REPLICAS } from '../../../install/cluster/fields.ts';
 import { idleFields } from '../../../install/cluster/idle-fields.ts';
 import { operatorObjects } from '../../../install/cluster/operator-deployment.ts';
 import { certificatesSecret } from '../../../install/cluster/release-manifests.ts';
@@ -37,6 +38,7 @@ import { openHelm } from './helm.ts';
 import { keptFamilies, withChanges } from './keep-settings.ts';
 import { missingPools } from './create-pools.ts';
 import { withFlags } from './read-installation.ts';
+import { refuseFanOut } from './refuse-fan-out.ts';
 import { refuseOtherRecords } from './refuse-other-records.ts';
 import { readStandingSettings } from './standing-settings.ts';
 
@@ -62,6 +64,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   const given = withFlags(options.spec ?? {}, options);
   const connection = await readClusterConnection(context, options.datastore);
   refuseCombination(options, connection.datastore.type);
+  refuseFanOut(given, connection.datastore.type);
   await using api = ports.openApi(connection.api);
   const helm = method === 'chart' ? await openHelm(context, connection.api) : undefined;
   const rights = [...READ_RIGHTS, ...neededRights(options, connection.datastore)];
@@ -79,6 +82,8 @@ export async function installCluster(context: Context, options: ClusterInstallOp
     defaultPools: [],
     nodes: facts.nodes.length,
     servesAdmission: facts.servesAdmission,
+    // Each server needs a node of its own.
+    typhaReplicas: Math.max(1, Math.min(spec.typha?.replicas ?? TYPHA_REPLICAS, facts.nodes.length)),
     ...(interfacePrefix === undefined ? {} : { interfacePrefix }),
   });
   const isWritten = options.spec !== undefined || (keeps && options.pools === undefined);

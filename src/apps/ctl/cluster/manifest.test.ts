@@ -6,7 +6,7 @@ import { parseAllDocuments } from 'yaml';
 import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
 import type { Json } from '../../../../test/support/node.ts';
 import { makeTlsFolder } from '../../../../test/support/tls.ts';
-import { manifestText, RELEASE_MANIFESTS } from '../../../install/cluster/release-manifests.ts';
+import { type ManifestKind, manifestText, RELEASE_MANIFESTS } from '../../../install/cluster/release-manifests.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'netplug-manifest-'));
 afterAll(() => rmSync(dir, { recursive: true }));
@@ -38,8 +38,9 @@ const lint = async (text: string): Promise<{ status: number; lines: readonly str
 describe('netplugctl install manifest', () => {
   it('prints what a release has, for every datastore and variant', async () => {
     for (const kind of RELEASE_MANIFESTS) {
-      const { datastore, variant } = kind;
-      expect(await print('--datastore', datastore, '--variant', variant)).toBe(
+      const { datastore, variant, typha }: ManifestKind = kind;
+      const spec = typha === undefined ? [] : ['--spec', installation({ typha: { mode: typha } })];
+      expect(await print('--datastore', datastore, '--variant', variant, ...spec)).toBe(
         manifestText(kind, { release: 'v3.27.0' }),
       );
     }
@@ -101,6 +102,13 @@ describe('netplugctl install manifest', () => {
     expect(text).toContain('image: r.example/netplug-node:v3.27.0');
     expect(text).toContain('cidr: 10.1.0.0/16');
     expect(text).toContain('name: netplug-bird');
+  });
+
+  it('refuses servers of the fan-out for records in etcd', async () => {
+    const path = installation({ typha: { mode: 'Enabled' } });
+    const { status, out, err } = await ctl('install', 'manifest', '--datastore', 'kvv3', '--spec', path);
+    expect({ status, out }).toEqual({ status: 65, out: '' });
+    expect(err).toContain('spec.typha.mode: found "Enabled", allowed is "Disabled" with records in etcd');
   });
 
   it('warns of fields of the Installation that have no effect, and names pools to create in etcd', async () => {

@@ -28,6 +28,7 @@ import { readDocuments } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
 import { readInstallation, withFlags } from './read-installation.ts';
+import { refuseFanOut } from './refuse-fan-out.ts';
 
 export const MANIFEST_SUBJECTS = ['network', 'operator', 'crds'] as const;
 export type ManifestSubject = (typeof MANIFEST_SUBJECTS)[number];
@@ -79,6 +80,7 @@ export async function printManifest(context: Context, options: PrintOptions): Pr
   };
   if (like === undefined) {
     refuseFor(kind, options);
+    refuseFanOut(spec, kind.datastore);
     for (const line of remarksOnSpec(written, kind)) io.stderr(`${line}\n`);
     io.stdout(manifestText(kind, manifest));
     return 0;
@@ -95,6 +97,7 @@ export async function printManifest(context: Context, options: PrintOptions): Pr
     release: was,
   } = reapplyEdits(earlier, { wanted, options: manifest });
   const { datastore, variant } = found;
+  refuseFanOut(spec, datastore);
   for (const line of remarksOnSpec(written, found)) io.stderr(`${line}\n`);
   io.stderr(`${like}: ${variant}, ${datastore}, release ${was ?? 'unknown'}; comments are not kept\n`);
   for (const edit of kept) io.stderr(`kept: ${editLine(edit)}\n`);

@@ -19,7 +19,7 @@ const REMOVED = new Set(
 const actsOf = (extent: 'programs' | 'everything'): readonly ClusterAct[] =>
   removalPlan(
     REMOVAL,
-    { existing: REMOVED, helm: undefined, hasInstallation: true, nodes: ['node-a'] },
+    { existing: REMOVED, helm: undefined, hasInstallation: true, hasServerLeases: true, nodes: ['node-a'] },
     extent,
   ).stages.flatMap(({ steps }) => steps.filter((step) => step.kind === 'write'));
 
@@ -28,9 +28,9 @@ describe('the removal from a cluster', () => {
     'removes every object of $variant with records in $datastore.type',
     ({ datastore, variant }) => {
       const circumstances = { release: 'v3.27.0', variant, datastore, defaultPools: [], nodes: 2 };
-      const settings = settingsOf({ calicoNetwork: { bgp: 'Enabled' } }, circumstances);
-      const made = clusterObjects(settings)
-        .flatMap(({ objects }) => objects)
+      const made = (['Enabled', 'Disabled'] as const)
+        .map((mode) => settingsOf({ calicoNetwork: { bgp: 'Enabled' }, typha: { mode } }, circumstances))
+        .flatMap((settings) => clusterObjects(settings).flatMap(({ objects }) => objects))
         .filter(({ kind }) => kind !== 'Namespace')
         .map((object) => objectName(object));
       expect(made.filter((key) => !REMOVED.has(key))).toEqual([]);
@@ -41,12 +41,13 @@ describe('the removal from a cluster', () => {
     const order = actsOf(extent)
       .map((step) => (step.act === 'await-pods-gone' ? step.names.join(' ') : step.act))
       .filter((act) => act !== 'delete');
-    const agents = 'netplug-node netplug-bird netplug-orch-controllers';
+    const agents = 'netplug-node netplug-bird netplug-orch-controllers netplug-typha';
     const onNodes = ['clean-nodes', 'forget-notes', 'await-gone'];
     expect(order).toEqual([
       'netplug-operator',
       'release-installation',
       agents,
+      'delete-server-leases',
       ...(extent === 'everything' ? onNodes : []),
     ]);
   });

@@ -3,7 +3,7 @@ import type { Manifest } from '../../../model/manifest.ts';
 import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
 import { cleanupDaemonSet } from '../../../install/cluster/cleanup-daemon-set.ts';
 import { clusterObjects, namespaceObject } from '../../../install/cluster/cluster-objects.ts';
-import { AGENT_SET, BIRD_SET, CONFIG_MAP, KV_CERTIFICATES, OPERATOR } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, CONFIG_MAP, KV_CERTIFICATES, OPERATOR, TYPHA } from '../../../install/cluster/names.ts';
 import { operatorObjects } from '../../../install/cluster/operator-deployment.ts';
 import { certificatesSecret } from '../../../install/cluster/release-manifests.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
@@ -22,6 +22,8 @@ export interface RemovalFacts {
   readonly existing: ReadonlySet<string>;
   readonly helm: { readonly name: string; readonly namespace: string } | undefined;
   readonly hasInstallation: boolean;
+  /** Whether servers of the fan-out have left Leases. */
+  readonly hasServerLeases: boolean;
   readonly nodes: readonly string[];
 }
 
@@ -37,6 +39,7 @@ export function settingsForRemoval(registry: string | undefined): ClusterSetting
   const spec = {
     ...(registry === undefined ? {} : { registry }),
     calicoNetwork: { bgp: 'Enabled', ipPools: [{ cidr: '192.168.0.0/16' }] },
+    typha: { mode: 'Enabled' },
   } as const;
   const circumstances = { release: VERSION, variant: 'policy-and-networking', defaultPools: [], nodes: 2 } as const;
   return settingsOf(spec, { ...circumstances, datastore: { type: 'orch' } });
@@ -52,8 +55,11 @@ export function removableObjects(settings: ClusterSettings): {
 } {
   const { release, images } = settings;
   const datastores: readonly ClusterDatastore[] = [{ type: 'orch' }, { type: 'kvv3', endpoints: '', tls: 'secret' }];
+  const withoutFanOut = { ...settings, spec: { ...settings.spec, typha: { mode: 'Disabled' } } } as const;
   const all = distinct(
-    datastores.flatMap((datastore) => clusterObjects({ ...settings, datastore }).flatMap(({ objects }) => objects)),
+    [settings, ...datastores.map((datastore) => ({ ...withoutFanOut, datastore }))].flatMap((each) =>
+      clusterObjects(each).flatMap(({ objects }) => objects),
+    ),
   );
   const operator = operatorObjects({ release, images, replicas: 1, override: {} }).filter(
     ({ kind }) => kind !== 'Namespace',
@@ -90,7 +96,7 @@ function distinct(objects: readonly Manifest[]): readonly Manifest[] {
 /** Makes the plan of a removal. Without a purge, nodes keep plugin, credentials and interfaces, so that running pods work. Pure. */
 export function removalPlan(
   settings: ClusterSettings,
-  { existing, helm, hasInstallation, nodes }: RemovalFacts,
+  { existing, helm, hasInstallation, hasServerLeases, nodes }: RemovalFacts,
   extent: 'programs' | 'everything',
 ): Plan<ClusterAct> {
   const { operator, programs, plugin, rest, definitions } = removableObjects(settings);
@@ -117,9 +123,10 @@ export function removalPlan(
       'Programs',
       when(there(programs).length > 0 || cleansNodes, {
         act: 'await-pods-gone',
-        names: [AGENT_SET, BIRD_SET, CONTROLLERS],
+        names: [AGENT_SET, BIRD_SET, CONTROLLERS, TYPHA],
       }),
     ],
+    ['Programs', when(hasServerLeases, { act: 'delete-server-leases' })],
     ['Nodes', when(cleansNodes, { act: 'clean-nodes', nodes: nodes.length, cleanup })],
     ['Nodes', when(cleansNodes, { act: 'forget-notes' })],
     ['Configuration and rights', deletions(doomed)],

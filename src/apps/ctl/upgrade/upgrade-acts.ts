@@ -43,6 +43,7 @@ const OBJECTS: Readonly<Record<(UpgradeAction & { readonly act: 'apply' })['stag
   admission: 'the admission policies',
   configuration: 'the configuration',
   controllers: 'the controllers',
+  typha: 'the fan-out',
   nodes: 'other programs of nodes',
   operator: 'the operator',
 };

@@ -5,6 +5,7 @@ import { ROLE_LIST } from '../rights/role-table.ts';
 import { admissionObjects } from './admission-objects.ts';
 import type { AdmissionPolicy } from './admission-policy.ts';
 import { ANNOTATION_POLICIES } from './annotation-policies.ts';
+import { LEASE_POLICIES } from './lease-policies.ts';
 import { NODE_POLICIES } from './node-policies.ts';
 
 const ADDRESS_ROLES = ROLE_LIST.filter(({ name }) => name.startsWith('netplug-use-'));
@@ -13,8 +14,8 @@ const MADE = 'Made by scripts/check-generated.ts from src/install/cluster/admiss
 /** The manifest file of the policies about annotations, with the roles that they ask about. */
 export function annotationPoliciesFile(): string {
   return `${comment(`${MADE}
-Which annotations of netplug the users of a cluster may set. An installation applies these policies, unless its
-spec.admissionPolicies is Disabled.`)}${ANNOTATION_POLICIES.map(policyText).join('')}${ADDRESS_ROLES.map(
+Which annotations of netplug the users of a cluster may set, and which account writes the Leases of the servers of the
+fan-out. An installation applies these policies, unless its spec.admissionPolicies is Disabled.`)}${[...ANNOTATION_POLICIES, ...LEASE_POLICIES].map(policyText).join('')}${ADDRESS_ROLES.map(
     (role) => `---\n${roleManifest(role)}`,
   ).join('')}`;
 }

@@ -3,10 +3,15 @@ import { LIMITED_USERS } from '../../../kube/token-binding.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import type { AdmissionPolicy } from './admission-policy.ts';
 import { ANNOTATION_POLICIES } from './annotation-policies.ts';
+import { LEASE_POLICIES } from './lease-policies.ts';
 import { NODE_POLICIES } from './node-policies.ts';
 
 /** Every policy that an installation applies. */
-export const ADMISSION_POLICIES: readonly AdmissionPolicy[] = [...ANNOTATION_POLICIES, ...NODE_POLICIES];
+export const ADMISSION_POLICIES: readonly AdmissionPolicy[] = [
+  ...ANNOTATION_POLICIES,
+  ...LEASE_POLICIES,
+  ...NODE_POLICIES,
+];
 
 const API_VERSION = 'admissionregistration.k8s.io/v1';
 
@@ -15,7 +20,7 @@ export function admissionObjects(
   { name, matches, writers, exceptWithLabel, variables, validations }: AdmissionPolicy,
   labels?: Readonly<Record<string, string>>,
 ): readonly [policy: Manifest, binding: Manifest] {
-  const { group, versions, operations, resources } = matches;
+  const { group, versions, operations, resources, namespace } = matches;
   const expression = `request.userInfo.username in [${LIMITED_USERS.map((user) => `'${user}'`).join(', ')}]`;
   const metadata = { name, ...(labels === undefined ? {} : { labels }) };
   const exception = { key: exceptWithLabel, operator: 'DoesNotExist' };
@@ -27,6 +32,9 @@ export function admissionObjects(
       spec: {
         failurePolicy: 'Fail',
         matchConstraints: {
+          ...(namespace === undefined
+            ? {}
+            : { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } }),
           resourceRules: [{ apiGroups: [group], apiVersions: versions, operations, resources }],
         },
         ...(writers === 'everyone' ? {} : { matchConditions: [{ name: 'programs', expression }] }),

@@ -8,6 +8,8 @@ export interface AdmissionPolicy {
     readonly versions: readonly string[];
     readonly operations: readonly string[];
     readonly resources: readonly string[];
+    /** The namespace of the objects; all of them unless given. */
+    readonly namespace?: string;
   };
   /** Whose writes are evaluated: those of everyone, or those of the plugin and the agent. */
   readonly writers: 'everyone' | 'programs';

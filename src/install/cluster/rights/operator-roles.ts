@@ -1,10 +1,14 @@
 import { ADMISSION_POLICIES } from '../admission/admission-objects.ts';
+import { FLOW_LEVEL } from '../flow-control.ts';
+import { TYPHA } from '../names.ts';
 import {
   admission,
   apps,
   coordination,
   core,
+  disruption,
   extensions,
+  flowControl,
   FOLLOW,
   networking,
   only,
@@ -21,6 +25,8 @@ export const RENDERED_ROLES = {
     'netplug-cni-datastore',
     'netplug-agent',
     'netplug-agent-datastore',
+    'netplug-agent-fanned-out',
+    'netplug-typha',
     'netplug-orch-controllers',
     'netplug-orch-controllers-datastore',
     'netplug-viewer',
@@ -29,12 +35,19 @@ export const RENDERED_ROLES = {
     'netplug-use-ip-addrs-no-ipam',
     'netplug-use-floating-ips',
   ],
-  namespace: ['netplug-agent-passwords', 'netplug-agent-tokens', 'netplug-orch-controllers-lease'],
+  namespace: [
+    'netplug-agent-passwords',
+    'netplug-agent-tokens',
+    'netplug-agent-servers',
+    'netplug-typha-leases',
+    'netplug-orch-controllers-lease',
+  ],
 } as const;
-const RENDERED_ACCOUNTS = ['netplug-cni', 'netplug-agent', 'netplug-orch-controllers'];
-const RENDERED_WORKLOADS = ['netplug-node', 'netplug-bird', 'netplug-orch-controllers', 'netplug-cleanup'];
+const RENDERED_ACCOUNTS = ['netplug-cni', 'netplug-agent', TYPHA, 'netplug-orch-controllers'];
+const RENDERED_WORKLOADS = ['netplug-node', 'netplug-bird', TYPHA, 'netplug-orch-controllers', 'netplug-cleanup'];
 const RENDERED_CONFIG_MAPS = ['netplug-config', 'netplug-inventory'];
 const RENDERED_POLICIES = ADMISSION_POLICIES.map(({ name }) => name);
+const FLOW_KINDS = ['flowschemas', 'prioritylevelconfigurations'];
 const POLICY_KINDS = ['validatingadmissionpolicies', 'validatingadmissionpolicybindings'];
 const DEFINITIONS = [
   'agentconfigurations',
@@ -98,6 +111,8 @@ export function operatorRoles(systemNamespace: string): {
           RENDERED_POLICIES,
           admission(POLICY_KINDS, WRITE, 'Admission policies of netplug; without them when the Installation says so'),
         ),
+        flowControl(FLOW_KINDS, READ, 'Changes of the level of the requests of agents'),
+        only([FLOW_LEVEL], flowControl(FLOW_KINDS, WRITE, 'The level of the requests of agents')),
       ],
     },
     'netplug-operator-namespace': {
@@ -109,15 +124,25 @@ export function operatorRoles(systemNamespace: string): {
         coordination(['leases'], ['create'], 'The first operator makes the lease'),
         apps(['daemonsets', 'deployments'], READ, 'State of the workloads, and changes of them'),
         only(RENDERED_WORKLOADS, apps(['daemonsets', 'deployments'], WRITE, 'Workloads')),
+        coordination(
+          ['leases'],
+          ['list', 'delete'],
+          'What the servers of the fan-out say of their agents; those that are left when it is switched off',
+        ),
+        disruption(['poddisruptionbudgets'], READ, 'Changes of it'),
+        only([TYPHA], disruption(['poddisruptionbudgets'], WRITE, 'How many servers an eviction may take at once')),
         core(['pods'], READ, 'Which node is not ready, and why'),
         core(['configmaps', 'serviceaccounts'], READ, 'Changes of them'),
         only(
           RENDERED_CONFIG_MAPS,
           core(['configmaps'], WRITE, 'The conflist, and the inventory of what it has created'),
         ),
-        only(RENDERED_ACCOUNTS, core(['serviceaccounts'], WRITE, 'Accounts of plugin, agent and controllers')),
+        only(RENDERED_ACCOUNTS, core(['serviceaccounts'], WRITE, 'Accounts of plugin, agent, fan-out and controllers')),
         rbac(['roles', 'rolebindings'], READ, 'Changes of its roles'),
-        only(RENDERED_ROLES.namespace, rbac(['roles'], GRANT, 'Roles of agent and controllers in this namespace')),
+        only(
+          RENDERED_ROLES.namespace,
+          rbac(['roles'], GRANT, 'Roles of agent, fan-out and controllers in this namespace'),
+        ),
         only(RENDERED_ROLES.namespace, rbac(['rolebindings'], WRITE, 'Their bindings')),
       ],
     },

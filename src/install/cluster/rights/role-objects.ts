@@ -3,17 +3,22 @@ import type { Role } from './role-rule.ts';
 import { ROLE_LIST } from './role-table.ts';
 import { objectLabels } from '../pod-template.ts';
 import { SYSTEM_NAMESPACE } from '../names.ts';
-import type { ClusterDatastore } from '../settings.ts';
+import { type ClusterSettings, hasFanOut } from '../settings.ts';
 
 const RBAC = 'rbac.authorization.k8s.io';
 
 type NamedRole = Role & { readonly name: string };
 const OPERATOR_ACCOUNT = 'netplug-operator' satisfies Role['account'];
 
-/** Returns the accounts, roles and bindings that the datastore needs, and the roles for users. Those of the operator are apart. */
-export function roleObjects(datastore: ClusterDatastore['type'], release: string): readonly Manifest[] {
+/** Returns the accounts, roles and bindings that the datastore and the fan-out need, and the roles for users. Those of the operator are apart. */
+export function roleObjects(settings: ClusterSettings): readonly Manifest[] {
+  const { datastore, release } = settings;
+  const fanOut = hasFanOut(settings) ? 'with' : 'without';
   const roles = ROLE_LIST.filter(
-    (role) => role.account !== OPERATOR_ACCOUNT && (role.datastore === undefined || role.datastore === datastore),
+    (role) =>
+      role.account !== OPERATOR_ACCOUNT &&
+      (role.datastore === undefined || role.datastore === datastore.type) &&
+      (role.fanOut === undefined || role.fanOut === fanOut),
   );
   return objectsOf(roles, release, SYSTEM_NAMESPACE);
 }

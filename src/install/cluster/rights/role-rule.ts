@@ -16,11 +16,13 @@ export interface Role {
   /** Purpose of the role: one or more sentences. */
   readonly about: string;
   /** The service account bound to the role; a cluster binds its users itself. */
-  readonly account?: 'netplug-cni' | 'netplug-agent' | 'netplug-operator' | typeof CONTROLLERS;
+  readonly account?: 'netplug-cni' | 'netplug-agent' | 'netplug-typha' | 'netplug-operator' | typeof CONTROLLERS;
   /** The namespace that the role is limited to; the whole cluster unless given. */
   readonly namespace?: string;
   /** The datastore that needs the role; both unless given. */
   readonly datastore?: 'orch' | 'kvv3';
+  /** Whether the role is only for an installation with the servers of the fan-out, or only for one without; both unless given. */
+  readonly fanOut?: 'with' | 'without';
   readonly rules: readonly RoleRule[];
 }
 
@@ -33,6 +35,9 @@ export const rbac = rightIn('rbac.authorization.k8s.io');
 export const networking = rightIn('networking.k8s.io');
 export const discovery = rightIn('discovery.k8s.io');
 export const coordination = rightIn('coordination.k8s.io');
+export const authentication = rightIn('authentication.k8s.io');
+export const disruption = rightIn('policy');
+export const flowControl = rightIn('flowcontrol.apiserver.k8s.io');
 export const extensions = rightIn('apiextensions.k8s.io');
 export const admission = rightIn('admissionregistration.k8s.io');
 

@@ -5,6 +5,7 @@ import { SYSTEM_NAMESPACE } from '../names.ts';
 import { operatorRoles } from './operator-roles.ts';
 import {
   admission,
+  authentication,
   coordination,
   core,
   discovery,
@@ -50,6 +51,39 @@ const SHOWN: readonly RoleRule[] = [
     ['list'],
     'The doctor looks for policies that restrict annotations',
   ),
+];
+
+const ENDPOINTS_OF_AGENT = own(
+  ['workloadendpoints'],
+  [...READ, 'create', 'update', 'delete'],
+  'The record of which pod an attachment is of, and its labels; policies select by those of all nodes',
+);
+const NODES_OF_AGENT: readonly RoleRule[] = [
+  core(['nodes'], FOLLOW, 'It watches its own Node'),
+  core(
+    ['nodes/status'],
+    ['patch'],
+    'Annotations that say where the node is reached, and the condition NetworkUnavailable',
+  ),
+];
+/** What policies select besides the kinds of netplug. */
+const SELECTED: readonly RoleRule[] = [
+  networking(['networkpolicies'], FOLLOW, 'Policies of Kubernetes, while the node enforces policies'),
+  core(['serviceaccounts'], FOLLOW, 'Labels of service accounts, which policies select'),
+  discovery(['endpointslices'], FOLLOW, 'Addresses and ports of services that policies name'),
+];
+const RECORDS_OF_AGENT: readonly RoleRule[] = [
+  own(
+    ['ippools', 'ipamconfigurations'],
+    ['get'],
+    'A new block is kept only if its pool has not changed meanwhile; a read that proves that the API answers',
+  ),
+  own(
+    ['clusterinformations'],
+    [...READ, 'create', 'update'],
+    'Which release runs in the cluster, and whether the datastore is locked',
+  ),
+  own(['ipblocks'], [...READ, 'create', 'update', 'delete'], 'The record of which attachment holds which address'),
 ];
 
 export const ROLES = {
@@ -110,40 +144,45 @@ export const ROLES = {
     about:
       'What the agent needs besides with datastore_type "orch". Leave this role and its binding out with a kv datastore.',
     datastore: 'orch',
+    fanOut: 'without',
     account: 'netplug-agent',
     rules: [
-      own(
-        ['workloadendpoints'],
-        [...READ, 'create', 'update', 'delete'],
-        'The record of which pod an attachment is of, and its labels; policies select by those of all nodes',
-      ),
-      core(['nodes'], FOLLOW, 'It watches its own Node'),
-      core(
-        ['nodes/status'],
-        ['patch'],
-        'Annotations that say where the node is reached, and the condition NetworkUnavailable',
-      ),
+      ENDPOINTS_OF_AGENT,
+      ...NODES_OF_AGENT,
       own(ALLOCATION_KINDS, FOLLOW, 'What addresses are assigned from, and what routes and sessions depend on'),
       own(POLICY_KINDS, FOLLOW, 'Policies and what they select, and the settings of the agent'),
-      networking(['networkpolicies'], FOLLOW, 'Policies of Kubernetes, while the node enforces policies'),
-      core(['serviceaccounts'], FOLLOW, 'Labels of service accounts, which policies select'),
-      discovery(['endpointslices'], FOLLOW, 'Addresses and ports of services that policies name'),
-      own(
-        ['ippools', 'ipamconfigurations'],
-        ['get'],
-        'A new block is kept only if its pool has not changed meanwhile; a read that proves that the API answers',
-      ),
-      own(
-        ['clusterinformations'],
-        [...READ, 'create', 'update'],
-        'Which release runs in the cluster, and whether the datastore is locked',
-      ),
-      own(['ipblocks'], [...READ, 'create', 'update', 'delete'], 'The record of which attachment holds which address'),
+      ...SELECTED,
+      ...RECORDS_OF_AGENT,
       own(
         ['netplugnodes'],
         [...READ, 'create', 'update'],
         'What other nodes need of a node; the agent writes the object of its own node',
       ),
+    ],
+  },
+  'netplug-agent-fanned-out': {
+    about:
+      'What the agent needs in place of netplug-agent-datastore while it gets from netplug-typha what every node follows. Leave this role and its binding out without netplug-typha, and that one with it.',
+    datastore: 'orch',
+    fanOut: 'with',
+    account: 'netplug-agent',
+    rules: [
+      ENDPOINTS_OF_AGENT,
+      ...NODES_OF_AGENT,
+      own(['ippools', 'ipreservations', 'ipamconfigurations'], FOLLOW, 'What addresses are assigned from'),
+      ...RECORDS_OF_AGENT,
+      own(['netplugnodes'], ['get', 'create', 'update'], 'The object of its own node, which other nodes need'),
+    ],
+  },
+  'netplug-agent-servers': {
+    about:
+      'The Leases of the servers of netplug-typha, where their addresses and certificates are. Leave this role and its binding out without netplug-typha.',
+    datastore: 'orch',
+    fanOut: 'with',
+    account: 'netplug-agent',
+    namespace: SYSTEM_NAMESPACE,
+    rules: [
+      coordination(['leases'], ['list'], 'Which servers there are, at the start and when none that it knows answers'),
     ],
   },
   'netplug-agent-passwords': {
@@ -158,6 +197,41 @@ export const ROLES = {
     account: 'netplug-agent',
     namespace: SYSTEM_NAMESPACE,
     rules: [only(['netplug-cni'], core(['serviceaccounts/token'], ['create'], "The token of the plugin's account"))],
+  },
+  'netplug-typha': {
+    about:
+      'What the servers of the fan-out read for all agents, and how they know an agent. Leave this role and its binding out without netplug-typha.',
+    datastore: 'orch',
+    fanOut: 'with',
+    account: 'netplug-typha',
+    rules: [
+      own([...POLICY_KINDS, 'bgpconfigurations', 'bgppeers'], FOLLOW, 'What agents enforce and announce'),
+      own(
+        ['netplugnodes', 'ipblocks', 'workloadendpoints'],
+        FOLLOW,
+        'What nodes need of other nodes; routes of blocks; endpoints, which policies select',
+      ),
+      core(['pods', 'serviceaccounts'], FOLLOW, 'Labels and addresses of pods, and labels of their accounts'),
+      networking(['networkpolicies'], FOLLOW, 'Policies of Kubernetes'),
+      discovery(['endpointslices'], FOLLOW, 'Addresses and ports of services that policies name'),
+      own(['ipamconfigurations'], ['get'], 'A read that proves that the API answers'),
+      authentication(['tokenreviews'], ['create'], 'Which node the token of an agent is bound to'),
+    ],
+  },
+  'netplug-typha-leases': {
+    about:
+      'The Leases of the servers. The admission policy netplug-typha-leases limits the account to these. Leave this role and its binding out without netplug-typha.',
+    datastore: 'orch',
+    fanOut: 'with',
+    account: 'netplug-typha',
+    namespace: SYSTEM_NAMESPACE,
+    rules: [
+      coordination(
+        ['leases'],
+        [...READ, 'create', 'update', 'patch', 'delete'],
+        'Each server writes where it is and its certificate, and reads those of the others',
+      ),
+    ],
   },
   'netplug-orch-controllers': {
     about: 'What the controllers read, whatever the datastore is.',

@@ -8,6 +8,8 @@ export const CALLERS: readonly (readonly RoleName[])[] = [
   ['netplug-viewer'],
   ['netplug-cni-reader', 'netplug-cni-datastore'],
   ['netplug-agent', 'netplug-agent-datastore'],
+  ['netplug-agent', 'netplug-agent-fanned-out', 'netplug-agent-servers'],
+  ['netplug-typha', 'netplug-typha-leases'],
   ['netplug-orch-controllers', 'netplug-orch-controllers-datastore'],
   ['netplug-operator', 'netplug-operator-namespace'],
 ];
