@@ -47,7 +47,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   let running: RunningTypha | undefined;
   using metrics = createTyphaMetrics(() => running);
   const health = {
-    notReady: async () => Promise.resolve(typhaNotReady(running?.service)),
+    notReady: async () => Promise.resolve(typhaNotReady(running)),
     warnings: () => typhaWarnings(running?.service),
     metrics,
     log,

@@ -71,6 +71,9 @@ export interface LeaseKeeperPorts {
 export class LeaseKeeper {
   readonly #ports: LeaseKeeperPorts;
 
+  /** Whether the Lease has been written: clients can find the server. */
+  isKnown = false;
+
   constructor(ports: LeaseKeeperPorts) {
     this.#ports = ports;
   }
@@ -89,7 +92,10 @@ export class LeaseKeeper {
     const { leases, describe, onServers, log } = this.#ports;
     try {
       const described = describe();
-      if (described !== undefined) await leases.write(described, signal);
+      if (described !== undefined) {
+        await leases.write(described, signal);
+        this.isKnown = true;
+      }
       onServers(await leases.list(signal));
     } catch (cause) {
       if (!signal.aborted) log.warning('lease not renewed', { cause: reasonOf(cause) });

@@ -57,6 +57,8 @@ export interface RunningTypha extends AsyncDisposable {
   readonly listener: TlsServer;
   readonly identity: TokenIdentity;
   readonly entry: () => ServerEntry;
+  /** Whether agents can find the server: its Lease has been written, where there is one. */
+  readonly isKnown: () => boolean;
   /** Says that it is leaving, accepts no further client, and asks every client to move within the time. */
   leave(withinMs: number): Promise<void>;
 }
@@ -127,6 +129,7 @@ export async function serveTypha(options: TyphaOptions, ports: TyphaPorts): Prom
     listener,
     identity,
     entry,
+    isKnown: () => keeper?.isKnown ?? true,
     leave: async (withinMs) => {
       using limit = timeLimit(LAST_LEASE_MS);
       state.isLeaving = true;

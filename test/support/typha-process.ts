@@ -1,0 +1,56 @@
+// Servers of netplug-typha as programs on a test node, in front of a real API server.
+import { join } from 'node:path';
+import { BUILT } from './built.ts';
+import type { Service, TestNode } from './node.ts';
+import type { OrchApiServer } from './orch-datastore.ts';
+import { until } from './until.ts';
+
+const PROGRAM = join(BUILT, 'netplug-typha');
+
+export interface TyphaServer extends Service, AsyncDisposable {
+  readonly name: string;
+  ask(path: '/readyz' | '/metrics'): Promise<string>;
+}
+
+export interface TyphaServerOptions {
+  readonly name: string;
+  readonly port: number;
+  /** A kubeconfig with the account of the server. */
+  readonly orchconfig: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Starts a server inside of the node, at its loopback address, and waits until it is ready. */
+export async function startTyphaServer(node: TestNode, options: TyphaServerOptions): Promise<TyphaServer> {
+  const { name, port, orchconfig, env = {} } = options;
+  const health = `127.0.0.1:${String(port + 1000)}`;
+  const service = await node.start([PROGRAM], {
+    env: {
+      DATASTORE_TYPE: 'orch',
+      ORCHCONFIG: orchconfig,
+      POD_NAME: name,
+      HOST_IPS: '127.0.0.1',
+      NETPLUG_TYPHA_LISTEN: `127.0.0.1:${String(port)}`,
+      NETPLUG_TYPHA_DRAIN_SECONDS: '5',
+      NETPLUG_HEALTH_ADDRESS: health,
+      ...env,
+    },
+  });
+  const ask: TyphaServer['ask'] = async (path) =>
+    (await node.run(['curl', '--silent', '--max-time', '10', `http://${health}${path}`])).stdout;
+  await until(
+    async () => (await ask('/readyz')).startsWith('ok'),
+    () => `${name} is ready; it says:\n${service.log()}`,
+  );
+  return { ...service, name, ask, [Symbol.asyncDispose]: async () => service.stop('KILL') };
+}
+
+/** Returns a token of the agents' account for netplug-typha that is bound to the node, as the kubelet projects one. */
+export async function typhaToken(server: OrchApiServer, node: string, audience = 'netplug-typha'): Promise<string> {
+  const path = '/api/v1/namespaces/netplug-system/serviceaccounts/netplug-agent/token';
+  const { metadata } = await server.call('GET', `/api/v1/nodes/${node}`);
+  const boundObjectRef = { apiVersion: 'v1', kind: 'Node', name: node, uid: metadata.uid };
+  const spec = { audiences: [audience], expirationSeconds: 3600, boundObjectRef };
+  const { status } = await server.call('POST', path, { body: { spec } });
+  return status.token;
+}
