@@ -45,6 +45,14 @@ export const INSTALLATION_STATUS_FIELDS = {
     v.pipe(v.array(StatusComponent), v.readonly()),
     'Stages of the installation and its workloads.',
   ),
+  typha: optionalField(
+    v.looseObject({
+      replicas: optionalField(v.pipe(v.number(), v.integer()), 'Servers that should run.'),
+      connected: optionalField(v.pipe(v.number(), v.integer()), 'Agents that they serve, as they have said last.'),
+      nodes: optionalField(v.pipe(v.number(), v.integer()), 'Nodes of the cluster.'),
+    }),
+    'Servers of the fan-out; missing without them.',
+  ),
   warnings: optionalField(v.pipe(v.array(v.string()), v.readonly()), 'What works but should be looked at.'),
   computed: optionalField(
     v.looseObject({}),

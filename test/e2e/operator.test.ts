@@ -94,15 +94,15 @@ describe('the operator, with exactly the rights of its account', () => {
   it('applies the admission policies and puts a deleted one back, unless the Installation leaves them out', async () => {
     const kinds = 'validatingadmissionpolicies,validatingadmissionpolicybindings';
     const count = async (): Promise<number> => (await cluster.api.get(kinds)).items.length;
-    expect(await count()).toBe(16);
+    expect(await count()).toBe(18);
     await cluster.api.kubectl('delete', 'validatingadmissionpolicybinding', 'netplug-node-restriction-endpoints');
-    await until(async () => (await count()) === 16, 'the binding is back', WATCHED_MS);
+    await until(async () => (await count()) === 18, 'the binding is back', WATCHED_MS);
     await install({ admissionPolicies: 'Disabled' });
     await become(SERVES, await generation());
     expect(await count()).toBe(0);
     await install({});
     await become(SERVES, await generation());
-    expect(await count()).toBe(16);
+    expect(await count()).toBe(18);
   }, 180_000);
 
   it('never replaces the pool that it has chosen, also once that is disabled', async () => {

@@ -29,6 +29,8 @@ export interface ObservedCluster {
   readonly serviceCidrs: readonly string[];
   readonly pools: readonly IpPool[];
   readonly unreadablePools: readonly UnreadablePool[];
+  /** Number of servers of the fan-out, from `count-servers.ts`. */
+  readonly typhaReplicas?: number | undefined;
 }
 
 export interface UnreadablePool {
@@ -66,6 +68,7 @@ export function acceptSpec(
       defaultPools: [],
       nodes: facts.nodes.length,
       servesAdmission: facts.servesAdmission,
+      ...(facts.typhaReplicas === undefined ? {} : { typhaReplicas: facts.typhaReplicas }),
     },
   );
   const problems = settings.pools.flatMap((pool, index) =>

@@ -7,7 +7,7 @@ import { isUnknownKind } from '../../kube/answers.ts';
 import { readServiceRanges } from '../../kube/service-ranges.ts';
 import { decodeStoredResource } from '../../model/decode-resource.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
-import { nodeStateOf } from '../../kube/status/node-state.ts';
+import { type NodeState, nodeStateOf } from '../../kube/status/node-state.ts';
 import type { ObservedCluster } from './accept-spec.ts';
 
 export const IP_POOLS = { group: 'netplug.io', version: 'v3', plural: 'ippools' } as const;
@@ -17,7 +17,7 @@ export async function observeCluster(
   api: OrchApi,
   { release, digests }: Pick<ObservedCluster, 'release' | 'digests'>,
   signal: AbortSignal,
-): Promise<ObservedCluster> {
+): Promise<ObservedCluster & { readonly nodes: readonly NodeState[] }> {
   const [nodes, serviceCidrs, pools, served] = await Promise.all([
     api.list(NODES, {}, signal),
     readServiceRanges(api, signal),

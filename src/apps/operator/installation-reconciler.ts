@@ -8,7 +8,7 @@ import { crdManifests } from '../../install/cluster/definitions/crd-manifests.ts
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { CLEANUP_SET, INVENTORY, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../install/cluster/names.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
-import type { ClusterSettings } from '../../install/cluster/settings.ts';
+import { type ClusterSettings, hasFanOut } from '../../install/cluster/settings.ts';
 import { type ApiObject, finalizersOf, isLeaving } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { PODS } from '../../kube/paths.ts';
@@ -19,6 +19,7 @@ import { type InstallationStatus, readInstallationStatus } from '../../model/ins
 import { API_VERSION } from '../../model/resource.ts';
 import { acceptSpec, type ObservedCluster } from './accept-spec.ts';
 import { observeCluster } from './cluster-state.ts';
+import { FanOut } from './fan-out.ts';
 import { type InstallationReport, isSameStatus, type ReportedProblem, statusOf } from './installation-report.ts';
 import { type Inventory, inventoryIn, inventoryObject, planPruning } from './inventory.ts';
 import { isLeftAlone, MANAGED_ANNOTATION, ObjectApplier, problemOf, type TakenFields } from './object-applier.ts';
@@ -53,6 +54,7 @@ export interface InstallationPorts extends RetryPorts {
 export class InstallationReconciler {
   readonly #ports: InstallationPorts;
   readonly #applier: ObjectApplier;
+  readonly #fanOut: FanOut;
   readonly #eventAtMs = new Map<string, number>();
   /** Fields that were taken over since this process began to lead, the last few. */
   #taken: readonly string[] = [];
@@ -65,6 +67,8 @@ export class InstallationReconciler {
       onTaken: async (taken, signal) => this.#reportTaken(taken, signal),
       onApplied: (how) => ports.metrics.countChange(how),
     });
+    const listPods = async (signal: AbortSignal): Promise<readonly ApiObject[]> => this.#listPods(signal);
+    this.#fanOut = new FanOut({ ...ports, applier: this.#applier, listPods });
   }
 
   /** @throws store/* when the API cannot be used, or does not take the status */
@@ -106,7 +110,7 @@ export class InstallationReconciler {
     if (isLeaving(object)) return this.#delete(object, { deletionPolicy, spec: accepted ?? spec ?? {} }, signal);
     await this.#setFinalizer(object, deletionPolicy === 'Remove', signal);
     const base = this.#baseReport(object);
-    let facts: ObservedCluster;
+    let facts: Awaited<ReturnType<typeof observeCluster>>;
     try {
       facts = await observeCluster(this.#ports.api, this.#ports, signal);
     } catch (cause) {
@@ -114,6 +118,8 @@ export class InstallationReconciler {
       const component = { name: 'cluster', state: 'Unknown', message: reasonOf(cause) } as const;
       return { ...base, problems, components: [component], isServing: undefined };
     }
+    const servers = await this.#fanOut.count((spec ?? accepted)?.typha, facts.nodes, signal);
+    facts = { ...facts, typhaReplicas: servers?.replicas };
     const wanted = spec === undefined ? undefined : acceptSpec(spec, facts);
     const isAccepted = wanted !== undefined && !('problems' in wanted);
     const refused = wanted !== undefined && 'problems' in wanted ? wanted.problems.map(invalid) : [];
@@ -133,11 +139,13 @@ export class InstallationReconciler {
         ...(isAccepted ? wanted.warnings : []),
         ...facts.unreadablePools.map(({ name, problem }) => `IPPool "${name}" cannot be used: ${problem}`),
         ...result.warnings,
+        ...(servers?.shortage === undefined ? [] : [servers.shortage]),
         ...(areAgentsHeld ? [HELD] : []),
         ...this.#ports.versions.problems(),
         ...this.#taken,
       ],
       computed: isAccepted ? wanted.settings.spec : undefined,
+      fanOut: hasFanOut(settings) ? await this.#fanOut.status(facts.nodes.length, signal) : undefined,
     };
   }
 
@@ -148,17 +156,19 @@ export class InstallationReconciler {
   ): Promise<StagesResult> {
     const { clock } = this.#ports;
     const inventory = await this.#inventory(signal);
-    const stages = clusterObjects(settings);
+    const { release } = settings;
+    const { stages, holds } = await this.#fanOut.order(clusterObjects(settings), { release, inventory }, signal);
     const ports = {
       applier: this.#applier,
       listPods: async (over: AbortSignal) => this.#listPods(over),
       saveInventory: async (changed: Inventory, over: AbortSignal) => this.#saveInventory(changed, over),
       now: () => clock.now(),
     };
-    const result = await applyStages(ports, { stages, inventory }, signal);
+    const result = await applyStages(ports, { stages, inventory, holds }, signal);
     const after = new Map(result.inventory);
     const warnings = [...result.warnings];
-    if (mayPrune && result.isComplete && result.problems.length === 0) {
+    const mayRemove = mayPrune && result.isComplete && result.problems.length === 0;
+    if (mayRemove) {
       const desired = new Set(stages.flatMap(({ objects }) => objects.map((each) => objectName(each))));
       for (const entry of planPruning(after, desired)) {
         const live = await this.#applier.read(entry, signal);
@@ -175,6 +185,7 @@ export class InstallationReconciler {
         after.delete(referenceKey(entry));
       }
     }
+    if (mayRemove && !hasFanOut(settings)) await this.#fanOut.forget(signal);
     const problem = isSameInventory(inventory, after) ? undefined : await this.#saveInventory(after, signal);
     return { ...result, warnings, problems: [...result.problems, ...(problem === undefined ? [] : [problem])] };
   }
@@ -370,7 +381,8 @@ function settingsAgain(
     digests,
     nodes,
     servesAdmission,
-  }: Pick<ObservedCluster, 'release' | 'digests' | 'nodes' | 'servesAdmission'>,
+    typhaReplicas,
+  }: Pick<ObservedCluster, 'release' | 'digests' | 'nodes' | 'servesAdmission' | 'typhaReplicas'>,
 ): ClusterSettings {
   const circumstances = {
     release,
@@ -380,6 +392,7 @@ function settingsAgain(
     defaultPools: [],
     nodes: nodes.length,
     servesAdmission,
+    ...(typhaReplicas === undefined ? {} : { typhaReplicas }),
   } as const;
   return { ...settingsOf(computed, circumstances), pools: [] };
 }

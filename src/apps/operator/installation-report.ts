@@ -24,6 +24,8 @@ export interface InstallationReport {
   readonly isServing: boolean | undefined;
   readonly warnings: readonly string[];
   readonly computed: InstallationSpec | undefined;
+  /** The servers of the fan-out, and the agents that they serve; undefined where there are none. */
+  readonly fanOut?: InstallationStatus['typha'];
   /** Reason why a removal waits; undefined while the installation is not removed. */
   readonly removing?: string;
 }
@@ -63,6 +65,7 @@ export function statusOf(report: InstallationReport, before: InstallationStatus,
     conditions,
     components: report.components,
     warnings: report.warnings,
+    ...(report.fanOut === undefined ? {} : { typha: report.fanOut }),
     ...(computed === undefined ? {} : { computed }),
   };
 }

@@ -139,12 +139,29 @@ function watchedKinds(): readonly WatchedKind[] {
     options: { labelSelector: PART_OF },
     triggers: 'every change',
   });
-  const namespaced = ['Pod', 'ServiceAccount', 'ConfigMap', 'DaemonSet', 'Deployment', 'Role', 'RoleBinding'];
+  const namespaced = [
+    'Pod',
+    'ServiceAccount',
+    'ConfigMap',
+    'DaemonSet',
+    'Deployment',
+    'Role',
+    'RoleBinding',
+    'PodDisruptionBudget',
+  ];
   return [
     { collection: INSTALLATIONS, options: {}, triggers: 'every change' },
     { collection: IP_POOLS, options: {}, triggers: 'every change' },
     { collection: NODES, options: {}, triggers: 'count' },
-    ...['Namespace', 'ClusterRole', 'ClusterRoleBinding', POLICY_KIND, POLICY_BINDING_KIND].map((kind) => own(kind)),
+    ...[
+      'Namespace',
+      'ClusterRole',
+      'ClusterRoleBinding',
+      'PriorityLevelConfiguration',
+      'FlowSchema',
+      POLICY_KIND,
+      POLICY_BINDING_KIND,
+    ].map((kind) => own(kind)),
     ...namespaced.map((kind) => own(kind, SYSTEM_NAMESPACE)),
     {
       collection: kindCollection('CustomResourceDefinition'),

@@ -32,22 +32,29 @@ export interface StagesResult {
 
 const WORKLOADS = ['DaemonSet', 'Deployment'];
 
+export interface StagesToApply {
+  readonly stages: readonly ObjectStage[];
+  readonly inventory: Inventory;
+  /** Why a stage must not change anything yet, as a clause. */
+  readonly holds?: ReadonlyMap<ObjectStage['stage'], string>;
+}
+
 /**
  * Applies the stages in order. Each waits until the one before is in use; meanwhile only objects that were applied before
  * as they are rendered now are restored.
  */
 export async function applyStages(
   ports: StagePorts,
-  { stages, inventory }: { readonly stages: readonly ObjectStage[]; readonly inventory: Inventory },
+  { stages, inventory, holds }: StagesToApply,
   signal: AbortSignal,
 ): Promise<StagesResult> {
   const run = new StageRun(ports, inventory);
-  let waitsFor: string | undefined;
+  let wait: string | undefined;
   for (const stage of stages) {
-    const isInUse = await run.apply(stage, waitsFor, signal);
-    if (!isInUse) waitsFor ??= stage.stage;
+    const isInUse = await run.apply(stage, wait ?? holds?.get(stage.stage), signal);
+    if (!isInUse) wait ??= `waits for stage "${stage.stage}"`;
   }
-  return { ...run.result(), isComplete: waitsFor === undefined };
+  return { ...run.result(), isComplete: wait === undefined };
 }
 
 class StageRun {
@@ -75,8 +82,8 @@ class StageRun {
   }
 
   /** Applies the objects of a stage, and reports whether they are in use. */
-  async apply({ stage, objects }: ObjectStage, waitsFor: string | undefined, signal: AbortSignal): Promise<boolean> {
-    if (waitsFor === undefined && !(await this.#register(objects, signal))) return false;
+  async apply({ stage, objects }: ObjectStage, hold: string | undefined, signal: AbortSignal): Promise<boolean> {
+    if (hold === undefined && !(await this.#register(objects, signal))) return false;
     const waits: string[] = [];
     let hasProblem = false;
     let isInUse = true;
@@ -84,7 +91,7 @@ class StageRun {
       const which = referenceOf(object);
       const key = referenceKey(which);
       const known = this.#inventory.get(key);
-      const isPending = waitsFor !== undefined && known?.digest !== digestOf(object);
+      const isPending = hold !== undefined && known?.digest !== digestOf(object);
       const ensured = isPending
         ? await this.#look(which, signal)
         : await this.#ports.applier.ensure(object, known?.digest, signal);
@@ -93,7 +100,7 @@ class StageRun {
       if (ensured.outcome === 'problem') this.#problems.push(ensured.problem);
       if (ensured.outcome === 'unmanaged') this.#warnings.push(ensured.warning);
       hasProblem ||= ensured.outcome === 'problem';
-      const wait = isPending ? `waits for stage "${waitsFor}"` : undefined;
+      const wait = isPending ? hold : undefined;
       if (WORKLOADS.includes(which.kind)) {
         const status = pending(await this.#workload(which, ensured, signal), wait);
         this.#workloads.push(status);

@@ -1,7 +1,7 @@
 import { type ApiObject, isLeaving } from '../../kube/objects.ts';
 import { isStuck, podState } from '../../kube/status/pod-state.ts';
 import { workloadState } from '../../kube/status/workload-state.ts';
-import { hasFollowingPods } from '../../install/cluster/names.ts';
+import { hasFollowingPods, TYPHA } from '../../install/cluster/names.ts';
 import type { InstallationComponent } from '../../model/installation-status.ts';
 
 /** A workload, and whether it serves. */
@@ -29,12 +29,12 @@ export function workloadStatus(
   const state = lag === undefined ? 'Ready' : waits.some(({ isFailing }) => isFailing) ? 'Failing' : 'Progressing';
   const message = lag === undefined ? {} : { message: [lag, ...describe(waits)].join('; ') };
   const isDaemonSet = object['kind'] === 'DaemonSet';
-  // The other node of a Deployment may be down.
+  // The other node of a Deployment may be down. Agents follow the servers of the fan-out once all of these are new.
   const least = isDaemonSet ? Math.max(1, desired) : Math.min(1, desired);
   return {
     component: { name, state, ...message, desired, updated, available },
     isServing: available >= least,
-    isInUse: isDaemonSet ? lag === undefined : isObserved && updated >= least && available >= least,
+    isInUse: isDaemonSet || name === TYPHA ? lag === undefined : isObserved && updated >= least && available >= least,
   };
 }
 

@@ -19,6 +19,8 @@ export function hasFollowingPods(workload: string): boolean {
 export const TYPHA = 'netplug-typha';
 /** The label of the Leases in which servers say where they are. */
 export const TYPHA_LEASES = { label: 'app.kubernetes.io/name', value: TYPHA } as const;
+/** The annotation of such a Lease that has the number of agents that the server serves. */
+export const CLIENTS_ANNOTATION = 'netplug.io/clients';
 export const TYPHA_PORTS = { clients: 5473, health: 9093 } as const;
 /** Proves to a server which node an agent is of. Kubernetes renews the file `token` of the folder. */
 export const TYPHA_TOKEN = { folder: '/var/run/secrets/netplug-typha', audience: TYPHA, seconds: 3600 } as const;

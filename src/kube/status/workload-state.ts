@@ -10,6 +10,7 @@ const workload = v.looseObject({
     desiredNumberScheduled: count,
     updatedNumberScheduled: count,
     numberAvailable: count,
+    replicas: count,
     updatedReplicas: count,
     availableReplicas: count,
   }),
@@ -43,7 +44,10 @@ export function workloadState(object: unknown, pods: 'following' | 'kept'): Work
     if (!isObserved) return 'kube-controller-manager has not observed the last change yet';
     if (isSet && desired === 0) return 'scheduled to no node';
     const ready = pods === 'following' ? Math.min(updated, available) : available;
-    if (ready >= desired) return undefined;
+    const old = isSet ? 0 : status.replicas - updated;
+    if (ready >= desired && old <= 0) return undefined;
+    // They may be those that are available, where new ones start beside them.
+    if (ready >= desired) return `${String(old)} old pods still run`;
     return `${String(updated)} of ${String(desired)} updated, ${String(available)} available`;
   };
   return { desired, updated, available, isObserved, lag: lagOf() };

@@ -3,7 +3,8 @@ import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET } from '../../install/cluster/names.ts';
 import { isRecord } from '../../model/read-schema.ts';
 import { fitsAffinity } from './node-affinity.ts';
-import { findNamed, podSpecIn, recordIn, textIn } from './objects-in.ts';
+import { findNamed, podSpecIn, recordIn } from './objects-in.ts';
+import { isTolerated } from '../../kube/status/toleration.ts';
 import type { NodeState } from '../../kube/status/node-state.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
 
@@ -40,14 +41,4 @@ export function runsOn(
 
 function isRepelling(taint: string): boolean {
   return !taint.startsWith(OF_THE_SYSTEM) && !taint.endsWith(':PreferNoSchedule');
-}
-
-/** Compares a taint, `key=value:effect`, with a toleration. */
-function isTolerated(taint: string, toleration: Readonly<Record<string, unknown>>): boolean {
-  const [, key = '', value = '', effect = ''] = /^([^=]*)=(.*):([^:]*)$/.exec(taint) ?? [];
-  const [ofKey, ofEffect] = [textIn(toleration, 'key'), textIn(toleration, 'effect')];
-  const isForAny = toleration['operator'] === 'Exists';
-  if (ofEffect !== '' && ofEffect !== effect) return false;
-  if (ofKey === '') return isForAny;
-  return ofKey === key && (isForAny || textIn(toleration, 'value') === value);
 }
