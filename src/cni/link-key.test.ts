@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { linkKeyIn } from './link-key.ts';
 
@@ -19,6 +20,18 @@ describe('the key of the node', () => {
     expect(readdirSync(state)).toEqual(['link-key']);
     expect(statSync(join(state, 'link-key')).mode & 0o777).toBe(0o600);
     expect(readFileSync(join(state, 'link-key'), 'utf8')).toBe(`${keys[0] ?? ''}\n`);
+  });
+
+  it('is the same for processes that come while others are at each step of making it', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const state = join(folder, String(round));
+      const asked: Promise<string>[] = [];
+      for (let process = 0; process < 20; process += 1) {
+        asked.push(linkKeyIn(state)());
+        await setImmediate();
+      }
+      expect(new Set(await Promise.all(asked)).size).toBe(1);
+    }
   });
 
   it('is replaced when it is lost or damaged, and another one each time', async () => {

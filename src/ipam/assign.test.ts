@@ -370,6 +370,12 @@ describe('a certain address', () => {
     });
     expect(await ipam.addresses('c3', { node: 'n2', ip: neighbour })).toEqual([neighbour]);
   });
+
+  it('is given under strict affinity when its block has no owner, whatever node holds the others', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'), ipamConfigurationOf({ strictAffinity: true }));
+    expect(await ipam.addresses('c1', { node: 'n1', ip: '10.0.0.1' })).toEqual(['10.0.0.1']);
+    expect(await ipam.addresses('c2', { node: 'n2', ip: '10.0.0.2' })).toEqual(['10.0.0.2']);
+  });
 });
 
 describe('a lost or unknown answer', () => {

@@ -152,6 +152,19 @@ describe('an address that two pods have', () => {
     state.apply([{ kind: 'endpoint', key: 'old' }]);
     expect(members()).toEqual([]);
   });
+
+  it('leaves the Deny of a pod that has given it back before its end, and is denied to no later pod for that', () => {
+    const deny = { action: 'Deny', source: { selector: "app == 'ending'" } };
+    const state = new PolicyState();
+    const ending = pod('ending', { containerID: '', isTerminating: true, ...reported }, LATER);
+    state.apply([
+      resource('NetworkPolicy', 'a', { selector: "app == 'x'", types: ['Ingress'], ingress: [deny] }),
+      ending,
+    ]);
+    expect(membersOfPeers(state)).toEqual(['10.0.0.1/32']);
+    state.apply([pod('next')]);
+    expect(membersOfPeers(state)).toEqual([]);
+  });
 });
 
 describe('labels', () => {

@@ -28,14 +28,18 @@ it('says for how long all threads have been held by reads that do not end, and n
   const readers = fifos.map(async (path) => open(path));
   const clock = virtualClock(0);
   const watch = new ThreadPoolWatch(clock);
-  expect(watch.stuckMs()).toBe(0);
-  await clock.sleep(9000, NEVER);
-  expect(watch.stuckMs()).toBe(0);
-  await clock.sleep(3000, NEVER);
-  expect(threadFailures(watch)).toEqual(['threads: none has been free for 12 s: files and names are not read']);
-  const writers = fifos.map((path) => openSync(path, constants.O_RDWR));
-  for (const reader of readers) await (await reader).close();
+  try {
+    expect(watch.stuckMs()).toBe(0);
+    await clock.sleep(9000, NEVER);
+    expect(watch.stuckMs()).toBe(0);
+    await clock.sleep(3000, NEVER);
+    expect(threadFailures(watch)).toEqual(['threads: none has been free for 12 s: files and names are not read']);
+  } finally {
+    // A process whose threads are held does not end.
+    const writers = fifos.map((path) => openSync(path, constants.O_RDWR));
+    for (const reader of readers) await (await reader).close();
+    writers.forEach(closeSync);
+    rmSync(folder, { recursive: true });
+  }
   await expect.poll(() => watch.stuckMs()).toBe(0);
-  writers.forEach(closeSync);
-  rmSync(folder, { recursive: true });
 });
