@@ -4,11 +4,17 @@ import { parseAllDocuments } from 'yaml';
 import { dashboardExprs, readAlerts, readDashboard } from '../../scripts/monitoring-files.ts';
 import { AGENT_SET } from '../install/cluster/names.ts';
 import { CONTROLLERS } from '../model/automatic-host-endpoint.ts';
+import { TYPHA } from '../model/typha.ts';
 import { AGENT_METRICS } from './agent-metrics.ts';
 import { CONTROLLER_METRICS } from './controller-metrics.ts';
+import { TYPHA_METRICS } from './typha-metrics.ts';
 import type { DeclaredMetric } from './declared.ts';
 
-const DECLARED: Readonly<Record<string, DeclaredMetric>> = { ...AGENT_METRICS, ...CONTROLLER_METRICS };
+const DECLARED: Readonly<Record<string, DeclaredMetric>> = {
+  ...AGENT_METRICS,
+  ...CONTROLLER_METRICS,
+  ...TYPHA_METRICS,
+};
 /** Labels that Prometheus adds to each target. */
 const OF_TARGETS = ['job', 'instance', 'node', 'cluster'];
 const ALERTS = readAlerts();
@@ -80,22 +86,23 @@ describe('the targets of Prometheus', () => {
     .filter(isPodMonitor);
   const hosts = readFileSync('manifests/monitoring/scrape-hosts.yaml', 'utf8');
 
-  it('are the pods of agent and controllers, by the names that these have in a cluster', () => {
+  it('are the pods of agent, controllers and fan-out, by the names that these have in a cluster', () => {
     const jobs = monitors.map(({ spec }) => spec.selector.matchLabels['app.kubernetes.io/name']);
-    expect(jobs).toEqual([AGENT_SET, CONTROLLERS]);
+    expect(jobs).toEqual([AGENT_SET, CONTROLLERS, TYPHA]);
     expect(monitors.map(({ spec }) => spec.podMetricsEndpoints[0].relabelings[0].regex)).toEqual([
       'agent',
       CONTROLLERS,
+      TYPHA,
     ]);
   });
 
   it('are the jobs that alerts and dashboard ask for', () => {
     const jobs = EXPRS.flatMap((expr) => [...expr.matchAll(/job=~?"([^"]*)"/g)].map(([, job]) => job));
-    expect(new Set(jobs)).toEqual(new Set([AGENT_SET, CONTROLLERS]));
+    expect(new Set(jobs)).toEqual(new Set([AGENT_SET, CONTROLLERS, TYPHA]));
     expect(hosts).toContain(`job_name: ${AGENT_SET}\n`);
   });
 
-  it('have one port per program, because both programs use the network of a node', () => {
+  it('have one port per program, because all programs use the network of a node', () => {
     const ports = monitors.map(({ spec }) => [
       ...new Set(
         spec.podMetricsEndpoints[0].relabelings.flatMap(
@@ -103,7 +110,7 @@ describe('the targets of Prometheus', () => {
         ),
       ),
     ]);
-    expect(ports).toEqual([['9097'], ['9096']]);
+    expect(ports).toEqual([['9097'], ['9096'], ['9092']]);
     expect(hosts.match(/:\d+$/gm)).toEqual([':9097', ':9097']);
   });
 });

@@ -80,6 +80,10 @@ export function readServerLease(lease: ApiObject): LeasedServer | undefined {
  * Without a current one, all are returned: it is not the servers that are late then, but what is read.
  */
 export function currentServers(leased: readonly LeasedServer[]): readonly ServerEntry[] {
-  const newestMs = Math.max(...leased.map(({ renewedMs }) => renewedMs));
-  return leased.filter(({ renewedMs }) => newestMs - renewedMs <= DURATION_S * 1000).map(({ entry }) => entry);
+  return leased.filter((server) => isCurrentServer(server, leased)).map(({ entry }) => entry);
+}
+
+/** Reports whether the server renews its Lease as the others do. */
+export function isCurrentServer({ renewedMs }: LeasedServer, all: readonly LeasedServer[]): boolean {
+  return Math.max(...all.map((server) => server.renewedMs)) - renewedMs <= DURATION_S * 1000;
 }

@@ -2,7 +2,7 @@ import { isNetplugError } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { ObjectStage } from '../../install/cluster/cluster-objects.ts';
 import { AGENT_SET, systemObject, TYPHA } from '../../install/cluster/names.ts';
-import { connectedAgents, deleteServerLeases, listServerLeases } from '../../install/cluster/server-leases.ts';
+import { connectedAgents, deleteServerLeases, listServers } from '../../install/cluster/server-leases.ts';
 import { labelIn } from '../../kube/objects/content.ts';
 import { objectName } from '../../kube/objects/reference.ts';
 import type { ApiObject } from '../../kube/objects.ts';
@@ -79,8 +79,8 @@ export class FanOut {
   async status(nodes: number, signal: AbortSignal): Promise<InstallationStatus['typha']> {
     this.#hasLeases = true;
     const replicas = this.#count?.replicas ?? 0;
-    const leases = await unlessRefused(async () => listServerLeases(this.#ports.api, signal));
-    return { replicas, ...(leases === undefined ? {} : { connected: connectedAgents(leases) }), nodes };
+    const servers = await unlessRefused(async () => listServers(this.#ports.api, signal));
+    return { replicas, ...(servers === undefined ? {} : { connected: connectedAgents(servers) }), nodes };
   }
 
   /** Deletes what servers have left, once no pod of theirs is left. @throws store/unavailable */

@@ -1,3 +1,5 @@
+import { SERVER_LABEL } from '../../stream/server-lease.ts';
+import { TYPHA } from '../../model/typha.ts';
 import { type ImageDigests, RELEASE_DIGESTS } from '../../base/image-digests.ts';
 import { VERSION } from '../../base/version.ts';
 import { type ObjectReference, referenceTo } from '../../kube/objects/reference.ts';
@@ -15,12 +17,8 @@ export function hasFollowingPods(workload: string): boolean {
   return workload !== BIRD_SET;
 }
 
-/** The servers of the fan-out. */
-export const TYPHA = 'netplug-typha';
 /** The label of the Leases in which servers say where they are. */
-export const TYPHA_LEASES = { label: 'app.kubernetes.io/name', value: TYPHA } as const;
-/** The annotation of such a Lease that has the number of agents that the server serves. */
-export const CLIENTS_ANNOTATION = 'netplug.io/clients';
+export const TYPHA_LEASES = { label: SERVER_LABEL, value: TYPHA } as const;
 export const TYPHA_PORTS = { clients: 5473, health: 9093 } as const;
 /** Proves to a server which node an agent is of. Kubernetes renews the file `token` of the folder. */
 export const TYPHA_TOKEN = { folder: '/var/run/secrets/netplug-typha', audience: TYPHA, seconds: 3600 } as const;
@@ -83,3 +81,5 @@ export function registryIn(image: string): string | undefined {
   const registry = image.replace(/\/[^/]*$/, '');
   return registry === image || registry === DEFAULT_REGISTRY ? undefined : registry;
 }
+
+export { TYPHA };

@@ -1,20 +1,21 @@
 import { expect, it } from 'vitest';
-import type { ApiObject } from '../../kube/objects.ts';
+import type { LeasedServer } from '../../stream/server-lease.ts';
 import { connectedAgents } from './server-leases.ts';
 
-const lease = (clients: string | undefined, renewTime: string): ApiObject => ({
-  metadata: { name: 'x', ...(clients === undefined ? {} : { annotations: { 'netplug.io/clients': clients } }) },
-  spec: { renewTime },
+const server = (clients: number, renewed: string): LeasedServer => ({
+  entry: { name: 'x', addresses: [], port: 5473, certificate: '', formats: { oldest: 1, newest: 1 }, isLeaving: false },
+  release: 'v1.0.0',
+  clients,
+  oldestClient: undefined,
+  renewedMs: Date.parse(renewed),
 });
 
-it('counts the agents of servers that have renewed their Lease within a minute of the last one', () => {
-  const leases = [
-    lease('400', '2026-11-29T12:00:30.000000Z'),
-    lease('380', '2026-11-29T12:00:21.000000Z'),
-    lease('220', '2026-11-29T11:59:00.000000Z'),
-    lease(undefined, '2026-11-29T12:00:30.000000Z'),
-    lease('many', '2026-11-29T12:00:30.000000Z'),
+it('counts the agents of servers that renew their Leases as the last one does', () => {
+  const servers = [
+    server(400, '2026-11-29T12:00:30Z'),
+    server(380, '2026-11-29T12:00:21Z'),
+    server(220, '2026-11-29T11:59:00Z'),
   ];
-  expect(connectedAgents(leases)).toBe(780);
+  expect(connectedAgents(servers)).toBe(780);
   expect(connectedAgents([])).toBe(0);
 });

@@ -58,6 +58,7 @@ function deployment(settings: ClusterSettings): Manifest {
     pullSecrets: images.pullSecrets,
     env: [
       fieldOf('POD_NAME', 'metadata.name'),
+      fieldOf('POD_UID', 'metadata.uid'),
       fieldOf('HOST_IPS', 'status.hostIPs'),
       ...variables({
         NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,

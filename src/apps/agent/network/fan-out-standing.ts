@@ -1,6 +1,17 @@
-import type { TyphaStanding } from '../../../datastore/typha/typha-store.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { FanOutGauges } from '../network-gauges.ts';
+
+/** The connection to a server of netplug-typha. Times are of the monotonic clock, and undefined without a server. */
+interface TyphaStanding {
+  readonly server: string | undefined;
+  readonly sinceMs: number | undefined;
+  readonly heardMs: number | undefined;
+  readonly moves: number;
+  /** Records that differed after moves. */
+  readonly differed: number;
+  /** Why the last connection failed or ended. */
+  readonly lastError: string | undefined;
+}
 
 /** What the network process follows through netplug-typha, and when it looks. */
 export interface FanOutSource {

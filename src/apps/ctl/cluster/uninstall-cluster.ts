@@ -1,7 +1,7 @@
 import { namespaceObject } from '../../../install/cluster/cluster-objects.ts';
 import { OPERATOR, systemObject } from '../../../install/cluster/names.ts';
 import { FLOW_PODS } from '../../../install/cluster/probe-objects.ts';
-import { listServerLeases } from '../../../install/cluster/server-leases.ts';
+import { listServers } from '../../../install/cluster/server-leases.ts';
 import type { ClusterSettings } from '../../../install/cluster/settings.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
 import { collectionHolding, referenceKey, referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
@@ -85,7 +85,7 @@ async function readRemovalFacts(api: OrchApi, settings: ClusterSettings, signal:
     existing,
     helm: operator && helmReleaseOf(operator),
     hasInstallation: isServed && (await findObject(api, installation, signal)) !== undefined,
-    hasServerLeases: (await listServerLeases(api, signal)).length > 0,
+    hasServerLeases: (await listServers(api, signal)).length > 0,
     nodes: (await readNodes(api, signal)).map(({ name }) => name),
   };
 }
