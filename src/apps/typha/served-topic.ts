@@ -22,7 +22,7 @@ export interface ServedTopicPorts extends RetryPorts {
   /** Returns up to which version of the source an event has everything; undefined where versions cannot be compared. */
   readonly versionOf: (version: string) => number | undefined;
   /** Called when the topic has changed, has failed or is back. */
-  readonly onChange: () => void;
+  readonly onChange: (topic: FollowTopic) => void;
 }
 
 /** A topic that is followed once, for all clients. */
@@ -94,7 +94,7 @@ export class ServedTopic {
           if (failures === 1)
             log.warning('topic failed', { topic: this.topic, code: error.code, cause: error.message });
           this.failure = errorData(error);
-          this.#ports.onChange();
+          this.#ports.onChange(this.topic);
         },
       },
       signal,
@@ -112,7 +112,7 @@ export class ServedTopic {
     this.#heardMs = clock.monotonic();
     this.isLoaded = true;
     this.failure = undefined;
-    if (isRecovered || event.kind !== 'bookmark') onChange();
+    if (isRecovered || event.kind !== 'bookmark') onChange(this.topic);
   }
 
   async #relist(records: readonly FollowedRecord[]): Promise<void> {

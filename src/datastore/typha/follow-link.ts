@@ -11,6 +11,8 @@ import { type FollowTopic, queryOfTopic } from './topics.ts';
 
 /** Positions are acknowledged at most that often. */
 const ACK_MS = 1000;
+/** A client that has nothing to acknowledge says that often that it is there. */
+const ALIVE_MS = 10_000;
 
 /** What a client has, whatever server it came from. */
 export interface HeldTopics {
@@ -177,7 +179,10 @@ export class FollowLink {
           this.#note(topic, linked, changed);
       }
       if (this.#isAckDue) this.#acknowledge();
-      else this.#peer?.send(ALIVE);
+      else if (this.#clock.monotonic() - this.#ackedMs >= ALIVE_MS) {
+        this.#ackedMs = this.#clock.monotonic();
+        this.#peer?.send(ALIVE);
+      }
       this.#events.onBeat();
       return;
     }
