@@ -29,6 +29,8 @@ export const TOUCHES: Readonly<Record<string, readonly string[]>> = {
   'src/policy': ['agent-policy-*', 'ctl-policy', 'agent-host-endpoints'],
   'src/routing': ['between-nodes-*'],
   'src/runtime': ['agent', 'controllers-failover', 'operator-lifetime'],
+  // No program serves or connects yet: test/contract and test/sim import what they test.
+  'src/stream': [],
   'src/telemetry': ['trace'],
   'src/upgrade': ['upgrade', 'upgrade-*'],
   chart: ['install-cluster'],

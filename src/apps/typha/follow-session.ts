@@ -32,6 +32,8 @@ export class FollowSession {
   readonly peer: StreamPeer;
   /** Whether the node of the client has existed: a new one connects before its agent has published it. */
   isNodeKnown = false;
+  /** Frames of topics that it was sent, and their bytes. */
+  readonly sent = { frames: 0, bytes: 0 };
   /** What the client was last told of the servers. */
   toldServers: Buffer | undefined;
   readonly #topics: ReadonlyMap<FollowTopic, ServedTopic>;
@@ -103,6 +105,8 @@ export class FollowSession {
           const frame = followed.served.feed.next(followed.cursor);
           if (frame === undefined) break;
           this.peer.send(frame);
+          this.sent.frames += 1;
+          this.sent.bytes += frame.length;
         }
       }
     });

@@ -29,6 +29,8 @@ export interface ServedTopicPorts extends RetryPorts {
 export class ServedTopic {
   readonly topic: FollowTopic;
   readonly feed: TopicFeed<Buffer>;
+  /** Records that the source has reported, and those of them that were as before. */
+  readonly counts = { received: 0, equal: 0 };
   readonly #ports: ServedTopicPorts;
   readonly #query: Query;
   /** Why the source is not followed now; undefined while it is. */
@@ -126,6 +128,7 @@ export class ServedTopic {
     const nowMs = this.#ports.clock.monotonic();
     const isDeleted = record.value === undefined && record.problem === undefined;
     if (isDeleted) this.feed.log.delete(record.key, nowMs);
-    else this.feed.log.put(record.key, recordText(record), nowMs);
+    else if (!this.feed.log.put(record.key, recordText(record), nowMs)) this.counts.equal += 1;
+    this.counts.received += 1;
   }
 }

@@ -139,6 +139,13 @@ export class FollowLink {
     return [...this.#topics.values()].some(({ error }) => error !== undefined && ERRORS[error.code].retry);
   }
 
+  /** Reports whether the server refuses a topic that the other one serves: of two releases, only one may know it. */
+  lacksTopicOf(other: FollowLink): boolean {
+    return [...this.#topics].some(
+      ([topic, { error }]) => error !== undefined && !ERRORS[error.code].retry && other.errorOf(topic) === undefined,
+    );
+  }
+
   get isBehind(): boolean {
     return [...this.#topics.values()].some(({ error }) => error?.code === 'typha/behind');
   }

@@ -52,6 +52,8 @@ export interface TyphaStanding {
   readonly sinceMs: number | undefined;
   /** When something was last received from it, by the monotonic clock. */
   readonly heardMs: number | undefined;
+  /** How long ago the source of each topic was last heard of, as the server said. */
+  readonly agesMs: ReadonlyMap<FollowTopic, number>;
   readonly moves: number;
   /** Records that differed after moves. */
   readonly differed: number;
@@ -88,6 +90,7 @@ export class TyphaStore implements FollowStore {
     server: undefined,
     sinceMs: undefined,
     heardMs: undefined,
+    agesMs: new Map(),
     moves: 0,
     differed: 0,
     lastError: undefined,
@@ -98,7 +101,7 @@ export class TyphaStore implements FollowStore {
   }
 
   get standing(): TyphaStanding {
-    return { ...this.#standing, heardMs: this.#current?.receivedMs };
+    return { ...this.#standing, heardMs: this.#current?.receivedMs, agesMs: this.#current?.ages ?? new Map() };
   }
 
   /** Always begins with a snapshot. Every query must have a topic. */
@@ -189,7 +192,9 @@ export class TyphaStore implements FollowStore {
   }
 
   #judge(candidate: FollowLink, nowMs: number): void {
-    if (candidate.isReady(this.#acceptsOlder(nowMs))) this.#adopt(candidate);
+    if (this.#current !== undefined && candidate.lacksTopicOf(this.#current))
+      this.#reject(candidate, 'it does not serve a topic that the present server has');
+    else if (candidate.isReady(this.#acceptsOlder(nowMs))) this.#adopt(candidate);
     else if (candidate.isFailed) {
       if (candidate.isBehind) this.#answers.behind += 1;
       else this.#answers.other += 1;
