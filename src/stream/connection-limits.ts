@@ -28,8 +28,11 @@ export class PendingConnections {
     return this.#all;
   }
 
-  /** Takes one more, or returns why not. `work` begins when it is its turn, and the place is free again when it is done. */
-  add(address: string, work: () => Promise<void>): 'taken' | 'full' {
+  /**
+   * Takes one more, or returns why not. `work` begins when it is its turn, and the place is free again when it is done; that of its
+   * address when what it returns is done as well.
+   */
+  add(address: string, work: () => Promise<(() => Promise<void>) | undefined>): 'taken' | 'full' {
     const ofAddress = this.#byAddress.get(address) ?? 0;
     const { atOnce, waiting, ofOneAddress } = this.#limits;
     if (this.#all >= atOnce + waiting || ofAddress >= ofOneAddress) return 'full';
@@ -37,19 +40,21 @@ export class PendingConnections {
     this.#byAddress.set(address, ofAddress + 1);
     const begin = (): void => {
       this.#active += 1;
-      void work().finally(() => this.#end(address));
+      void this.#run(address, work);
     };
     if (this.#active < atOnce) begin();
     else this.#waiting.push(begin);
     return 'taken';
   }
 
-  #end(address: string): void {
+  async #run(address: string, work: () => Promise<(() => Promise<void>) | undefined>): Promise<void> {
+    const after = await work().catch(() => undefined);
     this.#active -= 1;
     this.#all -= 1;
+    this.#waiting.shift()?.();
+    await after?.();
     const left = (this.#byAddress.get(address) ?? 1) - 1;
     if (left === 0) this.#byAddress.delete(address);
     else this.#byAddress.set(address, left);
-    this.#waiting.shift()?.();
   }
 }

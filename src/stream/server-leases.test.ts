@@ -67,7 +67,8 @@ describe('the keeper of the Lease of a server', () => {
     let tries = 0;
     const leases = new LeasesInMemory();
     const { renewedAt } = await keepFor60Seconds(() => true, {
-      ...leases,
+      list: leases.list,
+      remove: leases.remove,
       write: async (server) => {
         tries += 1;
         if (tries === 2) throw new NetplugError('store/unavailable', 'Cannot reach the API');

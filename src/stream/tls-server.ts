@@ -12,6 +12,8 @@ import type { OwnCertificate } from './own-certificate.ts';
 /** Time for TLS; saying hello has as much. */
 const TLS_MS = 10_000;
 const BACKLOG = 1024;
+/** A connection that was refused counts for its address that much longer. */
+const REFUSED_MS = 1000;
 const NO_TICKET = constants.SSL_OP_NO_TICKET;
 
 export interface TlsServerOptions {
@@ -42,6 +44,7 @@ export async function startTlsServer(options: TlsServerOptions): Promise<TlsServ
   const context = createSecureContext({ key: own.key, cert: own.certificate, minVersion: 'TLSv1.3' });
   const pending = new PendingConnections(limits);
   const sockets = new Set<Socket>();
+  const over = new AbortController();
   let refused = 0;
   const server = createServer({ noDelay: true, keepAlive: true }, (socket) => {
     sockets.add(socket);
@@ -51,6 +54,10 @@ export async function startTlsServer(options: TlsServerOptions): Promise<TlsServ
       const outcome = socket.destroyed ? 'gone' : await accept(socket, context, options);
       if (outcome === 'refused') refused += 1;
       log.debug('connection handled', { address: socket.remoteAddress, outcome });
+      // A handshake costs the server more than the client.
+      return outcome === 'refused'
+        ? async () => options.admission.clock.sleep(REFUSED_MS, over.signal).catch(() => undefined)
+        : undefined;
     });
     if (place === 'taken') return;
     refused += 1;
@@ -69,6 +76,7 @@ export async function startTlsServer(options: TlsServerOptions): Promise<TlsServ
     },
     stopListening: () => server.close(),
     [Symbol.asyncDispose]: async () => {
+      over.abort();
       const closed = once(server, 'close');
       const isListening = server.listening;
       server.close();

@@ -170,6 +170,22 @@ describe('a server of connections', () => {
     await expect.poll(() => clients.length, WITHIN).toBe(1);
   });
 
+  it('serves an address that was refused again and again only some times a second', async () => {
+    const { server } = await start({ atOnce: 8, waiting: 4, ofOneAddress: 3 });
+    let answered = 0;
+    for (let round = 0; round < 20; round += 1) {
+      const socket = connect({ host: '127.0.0.1', port: server.port });
+      sockets.push(socket);
+      socket.on('error', () => undefined);
+      // An alert of TLS, where it was listened to.
+      socket.on('data', () => (answered += 1));
+      socket.write('GET / HTTP/1.1\r\n\r\n'.repeat(10));
+      await closeOf(socket);
+    }
+    expect(server.refused).toBe(20);
+    expect(answered).toBeLessThan(20);
+  });
+
   it('ends a client that sends garbage, a frame over 16 KiB before hello, or goes on before it is welcomed', async () => {
     const { server, clients } = await start();
     const garbage = connect({ host: '127.0.0.1', port: server.port });

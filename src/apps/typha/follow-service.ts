@@ -16,6 +16,8 @@ import { ServedTopic, type ServedTopicPorts } from './served-topic.ts';
 const BEAT_MS = 3000;
 /** A client from which nothing comes for that long is gone. */
 const SILENT_MS = 60_000;
+/** Connections of one node. */
+const MOST_OF_NODE = 4;
 /** The topic whose records are the nodes of the cluster, by name. */
 const NODES = 'nodes';
 
@@ -40,6 +42,8 @@ export class FollowService {
   readonly #over = new AbortController();
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #isFlushDue = false;
+  /** Topics that have changed since the last flush. */
+  readonly #changed = new Set<FollowTopic>();
   #isBuilding = false;
   /** What clients are told of the servers. */
   #servers: Buffer | undefined;
@@ -47,7 +51,11 @@ export class FollowService {
   constructor({ ports, topics, maxClients }: FollowServiceOptions) {
     this.#ports = ports;
     this.#maxClients = maxClients;
-    const own = { ...ports, onChange: () => this.#schedule() };
+    const onChange = (topic: FollowTopic): void => {
+      this.#changed.add(topic);
+      this.#schedule();
+    };
+    const own = { ...ports, onChange };
     this.#topics = new Map([...topics].map(([topic, query]) => [topic, new ServedTopic(topic, query, own)]));
   }
 
@@ -77,6 +85,7 @@ export class FollowService {
           hint: 'The client asks another server. Add replicas if all are full',
         },
       );
+    this.#endOldest(client.node);
     const session = new FollowSession(client, peer, {
       topics: this.#topics,
       monotonic: () => this.#ports.clock.monotonic(),
@@ -94,6 +103,12 @@ export class FollowService {
       },
       onEnd: () => this.#sessions.delete(session),
     };
+  }
+
+  /** An agent that has lost a connection may be back before the server knows; more than that would take the places of others. */
+  #endOldest(node: NodeName): void {
+    const own = [...this.#sessions].filter(({ client }) => client.node === node);
+    if (own.length >= MOST_OF_NODE) own[0]?.peer.end();
   }
 
   /** Tells clients of the servers, now and when they connect. */
@@ -145,7 +160,12 @@ export class FollowService {
     this.#isFlushDue = false;
     this.#lastFlushMs = this.#ports.clock.monotonic();
     for (const { feed } of this.#topics.values()) feed.flush();
-    for (const session of this.#sessions) session.pump();
+    const changed = [...this.#changed];
+    this.#changed.clear();
+    for (const session of this.#sessions) {
+      if (session.isLoading) session.pump();
+      else session.pump(changed);
+    }
     void this.#build();
   }
 

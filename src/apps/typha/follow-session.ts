@@ -5,12 +5,15 @@ import type { FollowTopic } from '../../datastore/typha/topics.ts';
 import type { AdmittedClient } from '../../stream/admit-client.ts';
 import { STREAM_FRAME } from '../../stream/handshake.ts';
 import type { StreamPeer } from '../../stream/peer.ts';
-import type { StreamFrame } from '../../stream/stream-frames.ts';
+import { protocolError, type StreamFrame } from '../../stream/stream-frames.ts';
 import type { ServedTopic } from './served-topic.ts';
 import { TopicCursor } from './topic-feed.ts';
 
 /** How long a client that has seen a newer state than this server waits for it, before it is told so. */
 const BEHIND_MS = 3000;
+/** Topics that a client may begin in a minute: each may bring a snapshot. */
+const MOST_BEGINS = 200;
+const MINUTE_MS = 60_000;
 
 interface Followed {
   readonly served: ServedTopic;
@@ -29,11 +32,14 @@ export class FollowSession {
   readonly peer: StreamPeer;
   /** Whether the node of the client has existed: a new one connects before its agent has published it. */
   isNodeKnown = false;
+  /** Frames of topics that it was sent, and their bytes. */
+  readonly sent = { frames: 0, bytes: 0 };
   /** What the client was last told of the servers. */
   toldServers: Buffer | undefined;
   readonly #topics: ReadonlyMap<FollowTopic, ServedTopic>;
   readonly #monotonic: () => number;
   readonly #followed = new Map<FollowTopic, Followed>();
+  #begins = { sinceMs: Number.NEGATIVE_INFINITY, count: 0 };
   /** Positions that the client has applied. */
   readonly #acknowledged = new Map<FollowTopic, number>();
 
@@ -50,7 +56,8 @@ export class FollowSession {
 
   /** Whether something that the client has asked for is not complete. */
   get isLoading(): boolean {
-    return [...this.#followed.values()].some(({ cursor }) => cursor.completeAt !== undefined);
+    for (const { cursor } of this.#followed.values()) if (cursor.completeAt !== undefined) return true;
+    return false;
   }
 
   /** Whether the client has been sent everything that was flushed. */
@@ -86,23 +93,30 @@ export class FollowSession {
     }
   }
 
-  /** Sends what the client lacks, in one write, as far as it takes it. */
-  pump(): void {
+  /** Sends what the client lacks, in one write, as far as it takes it; of these topics alone if they are given. */
+  pump(of: Iterable<FollowTopic> = this.#followed.keys()): void {
     if (this.peer.isFull) return;
     this.peer.together(() => {
-      for (const followed of this.#followed.values()) {
-        if (!this.#mayFollow(followed)) continue;
+      for (const topic of of) {
+        const followed = this.#followed.get(topic);
+        if (followed === undefined || !this.#mayFollow(followed)) continue;
         for (;;) {
           if (this.peer.isFull) return;
           const frame = followed.served.feed.next(followed.cursor);
           if (frame === undefined) break;
           this.peer.send(frame);
+          this.sent.frames += 1;
+          this.sent.bytes += frame.length;
         }
       }
     });
   }
 
   #begin(topic: FollowTopic, changed: number | undefined): void {
+    const nowMs = this.#monotonic();
+    if (nowMs - this.#begins.sinceMs >= MINUTE_MS) this.#begins = { sinceMs: nowMs, count: 0 };
+    this.#begins.count += 1;
+    if (this.#begins.count > MOST_BEGINS) throw protocolError('a client begins topics again and again');
     const served = this.#topics.get(topic);
     if (served === undefined) {
       this.peer.send(failedFrame(topic, errorData(unknownTopic(topic))));

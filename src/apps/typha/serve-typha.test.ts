@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { PATIENCE_MS } from '../../../test/support/until.ts';
+import type { TLSSocket } from 'node:tls';
 import { afterEach, describe, expect, it } from 'vitest';
 import { followedPool, FollowReader, FollowSource } from '../../../test/support/follow-source.ts';
 import { connectedStore, LeasesInMemory, type TlsFixture, typhaOverTls } from '../../../test/support/typha-over-tls.ts';
@@ -89,6 +90,35 @@ describe('a server of followed records over TLS', () => {
     const second = new FollowReader(store);
     await expect.poll(() => store.standing.lastError, WITHIN).toMatch(/1 are connected/);
     for (const reader of [first, second]) await reader.end();
+  });
+
+  it('keeps four connections of a node, so that one node cannot take the places of others', async () => {
+    const { fixture } = await start();
+    const open = async (): Promise<TLSSocket> => {
+      const socket = await connectTo(fixture.entry, FOLLOW_PROTOCOL, never);
+      socket.on('error', () => undefined);
+      socket.write(helloFrame({ token: 'n1', release: '1', formats: FOLLOW_FORMATS }));
+      await once(socket, 'data');
+      return socket;
+    };
+    const sockets: TLSSocket[] = [];
+    for (let count = 0; count < 7; count += 1) sockets.push(await open());
+    await expect
+      .poll(() => sockets.map(({ destroyed }) => destroyed), WITHIN)
+      .toEqual([true, true, true, false, false, false, false]);
+    expect(fixture.typha.service.sessions.size).toBe(4);
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it('ends a client that begins topics again and again', async () => {
+    const { fixture } = await start();
+    const socket = await connectTo(fixture.entry, FOLLOW_PROTOCOL, never);
+    socket.on('error', () => undefined).resume();
+    socket.write(helloFrame({ token: 'n1', release: '1', formats: FOLLOW_FORMATS }));
+    await expect.poll(() => fixture.typha.service.sessions.size, WITHIN).toBe(1);
+    const begin = clientFrame({ kind: 'begin', topic: 'resources/IPPool', changed: undefined });
+    for (let count = 0; count < 201; count += 1) socket.write(begin);
+    await expect.poll(() => fixture.typha.service.sessions.size, WITHIN).toBe(0);
   });
 
   it('ends the connection of an agent whose node is removed, and asks for its token again', async () => {

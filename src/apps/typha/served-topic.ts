@@ -22,13 +22,15 @@ export interface ServedTopicPorts extends RetryPorts {
   /** Returns up to which version of the source an event has everything; undefined where versions cannot be compared. */
   readonly versionOf: (version: string) => number | undefined;
   /** Called when the topic has changed, has failed or is back. */
-  readonly onChange: () => void;
+  readonly onChange: (topic: FollowTopic) => void;
 }
 
 /** A topic that is followed once, for all clients. */
 export class ServedTopic {
   readonly topic: FollowTopic;
   readonly feed: TopicFeed<Buffer>;
+  /** Records that the source has reported, and those of them that were as before. */
+  readonly counts = { received: 0, equal: 0 };
   readonly #ports: ServedTopicPorts;
   readonly #query: Query;
   /** Why the source is not followed now; undefined while it is. */
@@ -94,7 +96,7 @@ export class ServedTopic {
           if (failures === 1)
             log.warning('topic failed', { topic: this.topic, code: error.code, cause: error.message });
           this.failure = errorData(error);
-          this.#ports.onChange();
+          this.#ports.onChange(this.topic);
         },
       },
       signal,
@@ -112,7 +114,7 @@ export class ServedTopic {
     this.#heardMs = clock.monotonic();
     this.isLoaded = true;
     this.failure = undefined;
-    if (isRecovered || event.kind !== 'bookmark') onChange();
+    if (isRecovered || event.kind !== 'bookmark') onChange(this.topic);
   }
 
   async #relist(records: readonly FollowedRecord[]): Promise<void> {
@@ -126,6 +128,7 @@ export class ServedTopic {
     const nowMs = this.#ports.clock.monotonic();
     const isDeleted = record.value === undefined && record.problem === undefined;
     if (isDeleted) this.feed.log.delete(record.key, nowMs);
-    else this.feed.log.put(record.key, recordText(record), nowMs);
+    else if (!this.feed.log.put(record.key, recordText(record), nowMs)) this.counts.equal += 1;
+    this.counts.received += 1;
   }
 }

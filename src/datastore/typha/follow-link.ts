@@ -11,6 +11,8 @@ import { type FollowTopic, queryOfTopic } from './topics.ts';
 
 /** Positions are acknowledged at most that often. */
 const ACK_MS = 1000;
+/** A client that has nothing to acknowledge says that often that it is there. */
+const ALIVE_MS = 10_000;
 
 /** What a client has, whatever server it came from. */
 export interface HeldTopics {
@@ -137,6 +139,13 @@ export class FollowLink {
     return [...this.#topics.values()].some(({ error }) => error !== undefined && ERRORS[error.code].retry);
   }
 
+  /** Reports whether the server refuses a topic that the other one serves: of two releases, only one may know it. */
+  lacksTopicOf(other: FollowLink): boolean {
+    return [...this.#topics].some(
+      ([topic, { error }]) => error !== undefined && !ERRORS[error.code].retry && other.errorOf(topic) === undefined,
+    );
+  }
+
   get isBehind(): boolean {
     return [...this.#topics.values()].some(({ error }) => error?.code === 'typha/behind');
   }
@@ -177,7 +186,10 @@ export class FollowLink {
           this.#note(topic, linked, changed);
       }
       if (this.#isAckDue) this.#acknowledge();
-      else this.#peer?.send(ALIVE);
+      else if (this.#clock.monotonic() - this.#ackedMs >= ALIVE_MS) {
+        this.#ackedMs = this.#clock.monotonic();
+        this.#peer?.send(ALIVE);
+      }
       this.#events.onBeat();
       return;
     }

@@ -146,6 +146,27 @@ describe('a follow over the network', () => {
     });
   });
 
+  it('does not move to a server that lacks a topic which its own serves', async () => {
+    await inSimulatedTime(Date.UTC(2026, 0), async () => {
+      const source = new FollowSource();
+      source.put(followedPool('a'));
+      const older = serveInProcess('older', source, { topics: ['resources/IPPool'], versionOf });
+      const newer = serveInProcess('newer', source, { topics: ['resources/IPPool', 'pods'], versionOf });
+      const live = [newer];
+      const store = followInProcess(() => live);
+      const reader = new FollowReader(store, [{ kind: 'resources', of: 'IPPool' }, { kind: 'pods' }]);
+      await pass(1000);
+      live.unshift(older);
+      store.reconsider();
+      await pass(70_000);
+      expect(store.standing).toMatchObject({ server: 'newer', moves: 0 });
+      expect(store.standing.lastError).toMatch(/does not serve a topic/);
+      expect(reader.error).toBeUndefined();
+      await reader.end();
+      for (const server of [older, newer]) await server[Symbol.asyncDispose]();
+    });
+  });
+
   it('never goes back to an older state: it takes the next server', async () => {
     await withServers(3, async ({ servers: [first], sources, live, store }) => {
       for (const index of [0, 2]) sources[index]!.put(followedPool('new'));

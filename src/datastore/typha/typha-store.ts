@@ -4,11 +4,9 @@ import { ERRORS } from '../../base/error-codes.ts';
 import { type ErrorData, errorOf } from '../../base/error-data.ts';
 import { invariant, NetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import type { ServerNow } from '../../stream/choose-server.ts';
-import type { ServerEntry } from '../../stream/handshake.ts';
-import type { StreamPeer, PeerListener } from '../../stream/peer.ts';
 import type { FollowEvent, FollowOptions, FollowStore, Query } from '../follow.ts';
 import { FollowLink, type HeldTopics } from './follow-link.ts';
+import { noServer, type TyphaServers } from './typha-servers.ts';
 import { TopicFollower } from './topic-follower.ts';
 import { type FollowTopic, topicOf } from './topics.ts';
 
@@ -27,18 +25,6 @@ const RESTORED_MS = 30_000;
 /** Time over which clients move to a server that is new. */
 const SPREAD_MS = 60_000;
 
-/** Where the servers are, and how one is reached. */
-export interface TyphaServers {
-  /** Returns the names of the servers, those first that the node prefers to the one that it has. */
-  readonly order: (now?: ServerNow) => readonly string[];
-  /** Connects. Resolves when the server has accepted the connection; from then on the listener receives its frames. */
-  readonly connect: (server: string, listener: PeerListener, signal: AbortSignal) => Promise<StreamPeer>;
-  /** Takes the servers that a server knows. */
-  readonly learn: (servers: readonly ServerEntry[]) => void;
-  /** Called when no server was found that serves. */
-  readonly refresh: () => void;
-}
-
 export interface TyphaStorePorts extends RetryPorts {
   readonly log: Log;
   readonly servers: TyphaServers;
@@ -52,6 +38,8 @@ export interface TyphaStanding {
   readonly sinceMs: number | undefined;
   /** When something was last received from it, by the monotonic clock. */
   readonly heardMs: number | undefined;
+  /** How long ago the source of each topic was last heard of, as the server said. */
+  readonly agesMs: ReadonlyMap<FollowTopic, number>;
   readonly moves: number;
   /** Records that differed after moves. */
   readonly differed: number;
@@ -88,6 +76,7 @@ export class TyphaStore implements FollowStore {
     server: undefined,
     sinceMs: undefined,
     heardMs: undefined,
+    agesMs: new Map(),
     moves: 0,
     differed: 0,
     lastError: undefined,
@@ -98,7 +87,7 @@ export class TyphaStore implements FollowStore {
   }
 
   get standing(): TyphaStanding {
-    return { ...this.#standing, heardMs: this.#current?.receivedMs };
+    return { ...this.#standing, heardMs: this.#current?.receivedMs, agesMs: this.#current?.ages ?? new Map() };
   }
 
   /** Always begins with a snapshot. Every query must have a topic. */
@@ -189,7 +178,9 @@ export class TyphaStore implements FollowStore {
   }
 
   #judge(candidate: FollowLink, nowMs: number): void {
-    if (candidate.isReady(this.#acceptsOlder(nowMs))) this.#adopt(candidate);
+    if (this.#current !== undefined && candidate.lacksTopicOf(this.#current))
+      this.#reject(candidate, 'it does not serve a topic that the present server has');
+    else if (candidate.isReady(this.#acceptsOlder(nowMs))) this.#adopt(candidate);
     else if (candidate.isFailed) {
       if (candidate.isBehind) this.#answers.behind += 1;
       else this.#answers.other += 1;
@@ -388,12 +379,4 @@ export class TyphaStore implements FollowStore {
     this.#events += 1;
     return `${this.#current?.server ?? ''}#${String(this.#events)}`;
   }
-}
-
-function noServer(why: string | undefined): NetplugError {
-  return new NetplugError(
-    'store/unavailable',
-    `Cannot follow the datastore: no netplug-typha serves this node${why === undefined ? '' : ` (${why})`}`,
-    { hint: 'Run netplugctl typha status' },
-  );
 }
