@@ -19,7 +19,11 @@ export const RELEASE_MANIFESTS = [
   { file: 'netplug-kvv3.yaml', datastore: 'kvv3', variant: 'policy-and-networking' },
   { file: 'netplug-kvv3-second-plugin.yaml', datastore: 'kvv3', variant: 'second-plugin' },
   { file: 'netplug-typha.yaml', datastore: 'orch', variant: 'policy-and-networking', typha: 'Enabled' },
-] as const satisfies readonly ({ readonly file: string } & ManifestKind)[];
+] as const satisfies readonly ReleaseManifest[];
+
+export interface ReleaseManifest extends ManifestKind {
+  readonly file: string;
+}
 
 export interface ManifestKind {
   readonly datastore: ClusterDatastore['type'];

@@ -2,7 +2,7 @@ import { NetplugError } from '../../base/errors.ts';
 import { isNewerVersion } from '../../base/compare-versions.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { PodState } from '../../kube/status/pod-state.ts';
-import { AGENT_SET, hasFollowingPods } from '../../install/cluster/names.ts';
+import { AGENT_SET, hasFollowingPods, TYPHA } from '../../install/cluster/names.ts';
 import type { Variant } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import { RELEASE_NAME_ANNOTATION } from './chart-owner.ts';
@@ -13,6 +13,7 @@ export const OPERATOR_NAME = 'netplug-operator';
 const WORKLOADS = [
   ['DaemonSet', AGENT_SET],
   ['Deployment', CONTROLLERS],
+  ['Deployment', TYPHA],
   ['Deployment', OPERATOR_NAME],
 ] as const;
 

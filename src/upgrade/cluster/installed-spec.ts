@@ -25,6 +25,7 @@ import {
   variableIn,
 } from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
+import { usesFanOut } from './uses-fan-out.ts';
 
 /** The moment of a "kubectl rollout restart", which is no setting. */
 const RESTARTED_AT = 'kubectl.kubernetes.io/restartedAt';
@@ -89,10 +90,9 @@ function shownBy(objects: readonly Manifest[]): ShownObjects {
     registry: registryIn(textIn(container, 'image')),
     pullSecrets: pullSecretsIn(agent),
     replicas: recordIn(findNamed(objects, 'Deployment', CONTROLLERS) ?? {}, 'spec')['replicas'],
-    typhaReplicas:
-      variableIn(container, 'NETPLUG_TYPHA') === 'on'
-        ? recordIn(findNamed(objects, 'Deployment', TYPHA) ?? {}, 'spec')['replicas']
-        : undefined,
+    typhaReplicas: usesFanOut(objects)
+      ? recordIn(findNamed(objects, 'Deployment', TYPHA) ?? {}, 'spec')['replicas']
+      : undefined,
     hasBird: findNamed(objects, 'DaemonSet', BIRD_SET) !== undefined,
     withoutAdmission: textIn(config, ADMISSION_KEY) === 'Disabled',
   };

@@ -62,6 +62,41 @@ describe('the plan of an upgrade', () => {
     expect(stepsOf(plan).every(({ isDone }) => !isDone)).toBe(true);
   });
 
+  it('replaces the servers of the fan-out before the agents that use them, and waits for them [up-manifest]', () => {
+    const cluster = { spec: { typha: { mode: 'Enabled' } } } as const;
+    expect(idsOf(upgradePlan(soundCluster(cluster), targetFor(cluster))).slice(-6)).toEqual([
+      'apply-controllers',
+      'apply-typha',
+      'canary',
+      'roll-out',
+      'verify',
+      'tool',
+    ]);
+  });
+
+  it('switches the fan-out of a release on and off, and removes last what only the other needs', () => {
+    const cluster = { spec: { typha: { mode: 'Enabled' } } } as const;
+    const pruned = (plan: UpgradePlan): readonly string[] =>
+      stepsOf(plan).flatMap((step) =>
+        step.act === 'prune' ? step.objects.map(({ kind, name }) => `${kind} ${name}`) : [],
+      );
+    const on = upgradePlan(soundCluster({ release: NEW }), targetFor(cluster));
+    expect(idsOf(on).slice(-6)).toEqual(['apply-typha', 'canary', 'roll-out', 'prune', 'verify', 'tool']);
+    expect(pruned(on)).toEqual(['ClusterRole netplug-agent-datastore', 'ClusterRoleBinding netplug-agent-datastore']);
+    expect(stepsOf(on).filter(({ isDone }) => isDone)).toEqual([]);
+
+    const off = upgradePlan(soundCluster({ ...cluster, release: NEW }), targetFor());
+    expect(idsOf(off).slice(-5)).toEqual(['canary', 'roll-out', 'prune', 'verify', 'tool']);
+    expect(pruned(off)).toEqual(
+      expect.arrayContaining([
+        'PodDisruptionBudget netplug-typha',
+        'Deployment netplug-typha',
+        'Role netplug-agent-servers',
+      ]),
+    );
+    expect(isAtTarget(soundCluster({ ...cluster, release: NEW }), targetFor(cluster))).toBe(true);
+  });
+
   it('marks every step done at the target version', () => {
     const plan = upgradePlan(soundCluster({ release: NEW }), targetFor());
     expect(idsOf(plan)).toContain('canary');

@@ -22,6 +22,7 @@ import {
 import type { ClusterSnapshot, UpgradeMethod } from './snapshot.ts';
 import { objectsOf, type UpgradeTarget } from './target.ts';
 import type { UpgradePlan, UpgradeStepData } from './upgrade-action.ts';
+import { usesFanOut } from './uses-fan-out.ts';
 
 /** From this release on, host endpoints for all interfaces drop what no policy allows. */
 const STRICT_HOST_ENDPOINTS = 'v3.14.0';
@@ -45,10 +46,16 @@ export function planUpgrade(snapshot: ClusterSnapshot, target: UpgradeTarget, te
   };
 }
 
-/** Reports whether every workload and every running pod has the target's release, and agents are not held by a stopped upgrade. */
-export function isAtTarget(snapshot: ClusterSnapshot, { release }: UpgradeTarget): boolean {
-  const { releases } = detectInstallation(snapshot);
+/**
+ * Reports whether every workload and every running pod has the target's release, agents are not held by a stopped upgrade, and
+ * use the fan-out as in the target.
+ */
+export function isAtTarget(snapshot: ClusterSnapshot, target: UpgradeTarget): boolean {
+  const { release } = target;
+  const { method, releases } = detectInstallation(snapshot);
   if (areAgentsHeld(snapshot)) return false;
+  // With an operator, the Installation decides it.
+  if (method === 'manifest' && usesFanOut(objectsOf(target)) !== usesFanOut(snapshot.objects)) return false;
   const images = followingPods(snapshot.pods).flatMap((pod) => pod.images.slice(0, 1));
   return (
     Object.values(releases).every((found) => found === release) && images.every((image) => releaseIn(image) === release)
@@ -77,7 +84,9 @@ function manifestStages(facts: PlanFacts): readonly UpgradeStage[] {
   const { target } = facts;
   const file = `${target.source}/${target.manifest}`;
   const commands = [`kubectl apply --server-side --force-conflicts -f ${file}`];
-  const before = target.stages.filter(({ stage, objects }) => stage !== 'nodes' && objects.length > 0);
+  const later = ['typha', 'nodes'];
+  const before = target.stages.filter(({ stage, objects }) => !later.includes(stage) && objects.length > 0);
+  const servers = target.stages.filter(({ stage, objects }) => stage === 'typha' && objects.length > 0);
   const nodes = target.stages.flatMap(({ stage, objects }) => (stage === 'nodes' ? objects : []));
   const agent = nodes.find((object) => metadataIn(object).name === AGENT_SET);
   const others = nodes.filter((object) => object !== agent);
@@ -89,6 +98,7 @@ function manifestStages(facts: PlanFacts): readonly UpgradeStage[] {
         ...(others.length === 0 ? [] : [applyStep(facts, { stage: 'nodes', objects: others }, commands)]),
       ],
     },
+    { title: 'Replace the servers of the fan-out', steps: servers.map((stage) => applyStep(facts, stage, commands)) },
     ...(agent === undefined ? [] : agentStages(facts, agent)),
     { title: 'Remove what the release no longer has', steps: pruneSteps(facts, objectsOf(target), isInstallations) },
   ];

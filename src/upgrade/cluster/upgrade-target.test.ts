@@ -22,6 +22,7 @@ describe('the target of an upgrade', () => {
     ['with host-local', { spec: { cni: { ipam: { type: 'HostLocal' } } } }],
     ['with a second plugin', { circumstances: { variant: 'second-plugin' } }],
     ['with policy only', { circumstances: { variant: 'policy-only', interfacePrefix: 'eni' } }],
+    ['with the fan-out', { spec: { typha: { mode: 'Enabled', replicas: 4, labels: { team: 'net' } } } }],
     ['on etcd', { circumstances: { datastore: kv } }],
     ['on etcd with a second plugin', { circumstances: { datastore: kv, variant: 'second-plugin' } }],
     [
@@ -69,6 +70,23 @@ describe('the target of an upgrade', () => {
       objects: objects.filter(({ kind }) => kind !== 'IPPool'),
     }));
     expect(upgradeTarget(soundCluster({ ...cluster, release: OLD }), { release: NEW }).stages).toEqual(expected);
+  });
+
+  it('leads to the fan-out by the manifest that has it, with the edits of it, and back by the other', () => {
+    const objectsIn = (cluster: SoundCluster) => soundCluster({ ...cluster, release: NEW }).objects;
+    const [off, on] = [{}, { spec: { typha: { mode: 'Enabled', replicas: 5 } } }] as const;
+    const to = upgradeTarget(soundCluster(off), { release: NEW, edited: objectsIn(on) });
+    const servers = (stages: typeof to.stages) => stages.find(({ stage }) => stage === 'typha')?.objects ?? [];
+    expect(servers(to.stages).map(objectName)).toEqual([
+      'PodDisruptionBudget netplug-system/netplug-typha',
+      'Deployment netplug-system/netplug-typha',
+    ]);
+    expect(recordIn(servers(to.stages)[1] ?? {}, 'spec')['replicas']).toBe(5);
+    expect(to.manifest).toBe('netplug-typha.yaml');
+    const back = upgradeTarget(soundCluster(on), { release: NEW, edited: objectsIn(off) });
+    expect(servers(back.stages)).toEqual([]);
+    expect(back.manifest).toBe('netplug.yaml');
+    expect(servers(upgradeTarget(soundCluster(on), { release: NEW }).stages)).toHaveLength(2);
   });
 
   it('keeps what a user has set of the operator: pull secrets, resources and proxies', () => {

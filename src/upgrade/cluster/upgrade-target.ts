@@ -2,10 +2,16 @@ import { servesAdmissionPolicies } from '../../kube/admission-policies.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { AGENT_SET, imageNames, OPERATOR, registryIn } from '../../install/cluster/names.ts';
-import type { ComponentOverride } from '../../model/installation.ts';
+import type { ComponentOverride, InstallationSpec } from '../../model/installation.ts';
 import { operatorObjects } from '../../install/cluster/operator-deployment.ts';
-import { CRDS_FILE, OPERATOR_FILE, RELEASE_MANIFESTS } from '../../install/cluster/release-manifests.ts';
+import {
+  CRDS_FILE,
+  OPERATOR_FILE,
+  RELEASE_MANIFESTS,
+  type ReleaseManifest,
+} from '../../install/cluster/release-manifests.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
+import { hasFanOut } from '../../install/cluster/settings.ts';
 import { detectInstallation } from './detect-installation.ts';
 import { isOnDelete } from './held-agents.ts';
 import { installedSettings, overrideOf, pullSecretsIn } from './installed-spec.ts';
@@ -13,6 +19,7 @@ import { objectName } from '../../kube/objects/reference.ts';
 import { containersIn, findNamed, metadataIn, recordIn, releaseIn, textIn } from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
+import { usesFanOut } from './uses-fan-out.ts';
 
 export interface TargetOptions {
   /** Example: `v3.27.0`. */
@@ -31,7 +38,8 @@ export interface TargetOptions {
 export function upgradeTarget(snapshot: ClusterSnapshot, options: TargetOptions): UpgradeTarget {
   const { release, registry, edited = [], source = `netplug-${options.release}`, injectors = [] } = options;
   const { variant, datastore, method } = detectInstallation(snapshot);
-  const { spec, circumstances } = installedSettings(snapshot);
+  const { spec: installed, circumstances } = installedSettings(snapshot);
+  const spec = withFanOut(installed, edited);
   const settings = settingsOf(registry === undefined ? spec : { ...spec, registry }, {
     ...circumstances,
     release,
@@ -46,7 +54,11 @@ export function upgradeTarget(snapshot: ClusterSnapshot, options: TargetOptions)
       .map((object) => rollingLike(object, own.get(objectName(object)) ?? object)),
   }));
   const operator = findNamed(snapshot.objects, 'Deployment', OPERATOR);
-  const file = RELEASE_MANIFESTS.find((each) => each.datastore === datastore && each.variant === variant)?.file ?? '';
+  const typha = hasFanOut(settings) ? 'Enabled' : undefined;
+  const kinds: readonly ReleaseManifest[] = RELEASE_MANIFESTS.filter(
+    (each) => each.datastore === datastore && each.variant === variant,
+  );
+  const file = (kinds.find((each) => each.typha === typha) ?? kinds[0])?.file ?? '';
   return {
     release,
     stages,
@@ -57,6 +69,12 @@ export function upgradeTarget(snapshot: ClusterSnapshot, options: TargetOptions)
     chart: 'netplug',
     injectors,
   };
+}
+
+/** A manifest with the fan-out, or without it, leads there from the other. */
+function withFanOut(installed: InstallationSpec, edited: readonly Manifest[]): InstallationSpec {
+  if (findNamed(edited, 'DaemonSet', AGENT_SET) === undefined) return installed;
+  return { ...installed, typha: usesFanOut(edited) ? { ...installed.typha, mode: 'Enabled' } : { mode: 'Disabled' } };
 }
 
 /** An agent that is replaced only when its pod is deleted would never follow: the edit has its effect until the upgrade. */

@@ -7,7 +7,7 @@ import type { Manifest } from '../../../model/manifest.ts';
 import { operatorObjects } from '../../../install/cluster/operator-deployment.ts';
 import { objectName, referenceKey } from '../../../kube/objects/reference.ts';
 import type { ClusterInformation } from '../../../model/cluster-information.ts';
-import { HOLD_AGENTS } from '../../../model/installation.ts';
+import { HOLD_AGENTS, type InstallationSpec } from '../../../model/installation.ts';
 import { never } from '../../../base/errors.ts';
 import { isEmpty, type Plan } from '../../../plans/plan.ts';
 import { metadataIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -17,6 +17,7 @@ import { UPGRADE_NAMES } from './read-records.ts';
 import type { RollbackAct } from './rollback-acts.ts';
 
 const { label } = UPGRADE_NAMES;
+const ON: InstallationSpec = { typha: { mode: 'Enabled' } };
 const OLD_PODS = soundCluster().pods;
 const READY = { observedGeneration: 1, desiredNumberScheduled: 3, updatedNumberScheduled: 3, numberAvailable: 3 };
 const [KEPT, DELETED, CREATED] = ['kept', 'deleted', 'created'].map((name) => named('Secret', name));
@@ -45,7 +46,7 @@ function rolledOut(object: Manifest): Manifest {
 }
 
 /** The objects of a release by manifest, with an operator and its Installation as well. */
-function objectsOf(release: string, edit: (object: Manifest) => Manifest) {
+function objectsOf(release: string, edit: (object: Manifest) => Manifest, spec: InstallationSpec) {
   const images = { ...imageNames(release), pullSecrets: [] };
   const operator = operatorObjects({ release, images, replicas: 1, override: {} }).filter(
     ({ kind }) => kind !== 'Namespace',
@@ -53,11 +54,11 @@ function objectsOf(release: string, edit: (object: Manifest) => Manifest) {
   const held = { annotations: { [HOLD_AGENTS]: NEW } };
   const installation = { ...named('Installation', 'default', release === NEW ? {} : held), spec: { release } };
   // A backup leaves the definitions out.
-  const objects = soundCluster({ release }).objects.filter(({ kind }) => kind !== 'CustomResourceDefinition');
+  const objects = soundCluster({ release, spec }).objects.filter(({ kind }) => kind !== 'CustomResourceDefinition');
   return [...objects, ...operator, installation].map(rolledOut).map(edit);
 }
 
-function backupOf(edit: (object: Manifest) => Manifest): Backup {
+function backupOf(edit: (object: Manifest) => Manifest, spec: InstallationSpec = {}): Backup {
   return {
     header: {
       format: 'netplug-backup/1',
@@ -68,7 +69,7 @@ function backupOf(edit: (object: Manifest) => Manifest): Backup {
       method: 'operator',
       applied: ['ConfigMap netplug-system/of-the-release'],
     },
-    objects: objectsOf(OLD, edit),
+    objects: objectsOf(OLD, edit, spec),
     charts: [KEPT!, DELETED!],
     records: {
       checksum: '',
@@ -81,10 +82,10 @@ function backupOf(edit: (object: Manifest) => Manifest): Backup {
   };
 }
 
-function upgraded(edit: (object: Manifest) => Manifest): RollbackFacts {
+function upgraded(edit: (object: Manifest) => Manifest, spec: InstallationSpec = {}): RollbackFacts {
   return {
-    objects: [...objectsOf(NEW, edit), named('ConfigMap', 'of-the-release'), named('ConfigMap', 'of-a-user')],
-    pods: soundCluster({ release: NEW }).pods,
+    objects: [...objectsOf(NEW, edit, spec), named('ConfigMap', 'of-the-release'), named('ConfigMap', 'of-a-user')],
+    pods: soundCluster({ release: NEW, spec }).pods,
     charts: [KEPT!, CREATED!],
     hostEndpoints: [hostEndpointOf('all', 'node-1', { labels: { role: 'gateway', [label]: '' } })],
     hasPolicy: true,
@@ -174,6 +175,31 @@ describe('the plan of a rollback', () => {
       steps.flatMap((step) => (step.act === 'put-back' ? [step.object.kind] : []));
     expect(kinds(acts.slice(0, at))).not.toContain('Installation');
     expect(kinds(acts.slice(at))).toEqual(expect.arrayContaining(['Installation', 'Deployment', 'DaemonSet']));
+  });
+
+  it.each<[string, InstallationSpec, InstallationSpec, readonly string[]]>([
+    [
+      'after agents that use them',
+      ON,
+      ON,
+      ['put-back agents', 'await-release agents', 'put-back servers', 'await-release servers'],
+    ],
+    [
+      'before agents that do not yet',
+      ON,
+      {},
+      ['put-back servers', 'await-release servers', 'put-back agents', 'await-release agents'],
+    ],
+    ['not where the backup has none', {}, ON, ['put-back agents', 'await-release agents']],
+  ])('puts the servers of the fan-out back %s', (_, before, now, order) => {
+    const same = (object: Manifest): Manifest => object;
+    const names: Readonly<Record<string, string>> = { 'netplug-node': 'agents', 'netplug-typha': 'servers' };
+    const acts = stepsOf(planRollback(backupOf(same, before), upgraded(same, now))).flatMap((step) => {
+      const which = step.act === 'put-back' || step.act === 'await-release' ? step.object : undefined;
+      const isWorkload = which?.kind === 'DaemonSet' || which?.kind === 'Deployment';
+      return isWorkload && names[which.name] !== undefined ? [`${step.act} ${names[which.name]!}`] : [];
+    });
+    expect(acts).toEqual(order);
   });
 
   it('is empty for a cluster as in the backup, and names its release and time', () => {

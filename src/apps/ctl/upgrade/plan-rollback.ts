@@ -1,6 +1,6 @@
 import { POLICY_BINDING_KIND, POLICY_KIND } from '../../../kube/admission-policies.ts';
 import type { Manifest } from '../../../model/manifest.ts';
-import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
+import { AGENT_SET, OPERATOR, TYPHA } from '../../../install/cluster/names.ts';
 import { objectName, referenceOf } from '../../../kube/objects/reference.ts';
 import type { ClusterInformation } from '../../../model/cluster-information.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
@@ -10,6 +10,7 @@ import { actStages } from '../../../plans/acts.ts';
 import type { Plan } from '../../../plans/plan.ts';
 import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { metadataIn, recordIn } from '../../../upgrade/cluster/objects-in.ts';
+import { usesFanOut } from '../../../upgrade/cluster/uses-fan-out.ts';
 import type { PodState } from '../../../kube/status/pod-state.ts';
 import type { Backup } from './backup.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
@@ -75,6 +76,11 @@ export function planRollback(backup: Backup, facts: RollbackFacts): Plan<Rollbac
     why: 'which the upgrade has created',
   });
   const isEarly = (object: Manifest): boolean => rank(object) < ORDER.indexOf('APIServer');
+  // A server serves agents of the release before and after its own: one that agents use is put back after them.
+  const areServersLast = usesFanOut(facts.objects);
+  const isServers = (object: Manifest): boolean => object['kind'] === 'Deployment' && metadataIn(object).name === TYPHA;
+  const servers = [...restored.filter(isServers).map(put), ...followers.filter(isServers).map(wait)];
+  const isOther = (object: Manifest): boolean => !isServers(object) && !byHand.includes(object);
   const before = new Set(backup.objects.map(objectName));
   const added = facts.objects
     .filter((object) => !before.has(objectName(object)) && applied.includes(objectName(object)))
@@ -84,12 +90,11 @@ export function planRollback(backup: Backup, facts: RollbackFacts): Plan<Rollbac
       ['Put back what pods use, and the operator', restored.filter(isEarly).map(put)],
       // As long as the newer operator works, it would undo what follows, and roll its agents out once nothing holds them.
       ['Wait for the operator', followers.filter(isOperator).map(wait)],
-      ['Put back the workloads', restored.filter((object) => !isEarly(object) && !byHand.includes(object)).map(put)],
-      [
-        'Wait for the workloads',
-        followers.filter((object) => !isOperator(object) && !byHand.includes(object)).map(wait),
-      ],
+      ['Put back the servers of the fan-out', areServersLast ? [] : servers],
+      ['Put back the workloads', restored.filter((object) => !isEarly(object) && isOther(object)).map(put)],
+      ['Wait for the workloads', followers.filter((object) => !isOperator(object) && isOther(object)).map(wait)],
       ['Replace the agents', byHand.map(replace)],
+      ['Put back the servers of the fan-out', areServersLast ? servers : []],
       ['Delete what the release does not have', added.map(remove)],
       ['Restore the records of helm', chartActs(backup, facts, { put, remove })],
       ['Restore the records of the datastore', recordActs(backup, facts)],

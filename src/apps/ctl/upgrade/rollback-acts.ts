@@ -12,7 +12,7 @@ import type { Acts } from '../../../plans/acts.ts';
 import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
 import { NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import { metadataIn, recordIn, releaseIn } from '../../../upgrade/cluster/objects-in.ts';
-import { DELETION } from '../cluster/cluster-acts.ts';
+import { REMOVAL } from '../cluster/end-servers.ts';
 import type { PodRun } from '../cluster/node-pods.ts';
 import { waitFor, waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { changeStored } from '../resources/write-resource.ts';
@@ -64,7 +64,7 @@ export const ROLLBACK_ACTS: Acts<RollbackAct, RollbackPorts> = {
       await putBack(ports.run, agents);
     },
   },
-  delete: DELETION,
+  delete: REMOVAL,
   'restore-label': {
     text: ({ endpoint }) => `restore label "${label}" of HostEndpoint "${endpoint}"`,
     // What others have changed since the steps were planned stays.

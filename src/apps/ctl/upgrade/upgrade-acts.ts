@@ -1,5 +1,5 @@
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import { AGENT_SET, OPERATOR, systemObject } from '../../../install/cluster/names.ts';
+import { AGENT_SET, OPERATOR, systemObject, TYPHA } from '../../../install/cluster/names.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { annotate, applyRelease, areApplied, deleteObject, findObject, tryMerge } from '../../../kube/objects/apply.ts';
 import { objectName, referenceKey, referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
@@ -19,7 +19,8 @@ import { planPreparation } from '../../../upgrade/host-endpoints/plan-preparatio
 import { resourceActor } from '../../../upgrade/resource-steps.ts';
 import { DELETION } from '../cluster/cluster-acts.ts';
 import { openHelm } from '../cluster/helm.ts';
-import { waitForDefinitions, waitForInstallation, waitForWorkload } from '../cluster/wait-ready.ts';
+import { REMOVAL } from '../cluster/end-servers.ts';
+import { waitForDefinitions, waitForInstallation, waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
 import { type Backup, findBackup, writeBackup } from './backup.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
@@ -34,6 +35,7 @@ import { noteOf, type UpgradeRun, writeNotes } from './upgrade-run.ts';
 import { verifyRelease } from './verify.ts';
 import { finishFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
+const SERVERS = { kind: 'Deployment', name: TYPHA } as const;
 const OWNERSHIP = 'meta.helm.sh/release-namespace';
 /** As `kubectl rollout restart` does it, so that nothing of netplug is in the template, whose removal would restart again. */
 const RESTARTED_AT = 'kubectl.kubernetes.io/restartedAt';
@@ -81,9 +83,11 @@ export const UPGRADE_ACTS: Acts<UpgradeAction, UpgradeRun> = {
   },
   apply: {
     text: ({ stage, objects }) => `apply ${OBJECTS[stage]}: ${listed(objects)}`,
-    isDone: async ({ objects }, { run }) => areApplied(run.api, objects, run.signal),
+    isDone: async ({ stage, objects }, { run }) =>
+      (await areApplied(run.api, objects, run.signal)) && (stage !== 'typha' || (await areServersNew(run))),
     apply: async ({ stage, objects }, { run }) => {
       for (const object of objects) await applyRelease(run.api, object, run.signal);
+      if (stage === 'typha') await waitForWorkload(run, SERVERS);
       if (stage !== 'definitions') return;
       await waitForDefinitions(
         run,
@@ -110,7 +114,7 @@ export const UPGRADE_ACTS: Acts<UpgradeAction, UpgradeRun> = {
       await helm.install({ name: release, namespace }, values);
     },
   },
-  prune: DELETION,
+  prune: REMOVAL,
   'hold-agents': {
     text: () => `annotate Installation "${INSTALLATION_NAME}", so that the operator gives no node the new agent yet`,
     isDone: async (_, upgrade) =>
@@ -190,6 +194,12 @@ export function upgradeActor(upgrade: UpgradeRun): Actor<UpgradeStepData> {
         ? actOf(UPGRADE_ACTS, step).apply(step, upgrade)
         : applyWatched(step, upgrade),
   };
+}
+
+/** Agents follow when all servers are of the release. */
+async function areServersNew({ api, signal }: UpgradeRun['run']): Promise<boolean> {
+  const found = await findObject(api, systemObject(SERVERS.kind, SERVERS.name), signal);
+  return found !== undefined && workloadLag(found) === undefined;
 }
 
 /** Names up to three objects. */

@@ -1,6 +1,6 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { plainVersion } from '../../../base/compare-versions.ts';
-import { AGENT_SET, BIRD_SET, hasFollowingPods, OPERATOR } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, hasFollowingPods, OPERATOR, TYPHA } from '../../../install/cluster/names.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
 import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
@@ -29,7 +29,7 @@ export interface Verified {
 export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): readonly Verified[] {
   const { release } = target;
   const { objects, pods, datastore } = snapshot;
-  const workloads = [AGENT_SET, BIRD_SET, CONTROLLERS, OPERATOR].flatMap((name) => {
+  const workloads = [AGENT_SET, BIRD_SET, CONTROLLERS, TYPHA, OPERATOR].flatMap((name) => {
     const object = findNamed(objects, 'DaemonSet', name) ?? findNamed(objects, 'Deployment', name);
     return object === undefined ? [] : [{ name, object }];
   });
