@@ -47,9 +47,11 @@ components: setup
 	$(NODE) scripts/build-components.ts
 
 # A cluster to play with, in which netplug is installed by its one command with every feature on, or without a network:
-# docs/cluster.md. METHOD is operator, chart or manifest; DATASTORE is orch or kv, which only manifest supports.
+# docs/cluster.md. METHOD is operator, chart or manifest; DATASTORE is orch or kv, which only manifest supports;
+# TYPHA=off leaves the fan-out out, which etcd does not have.
 cluster: build components
-	@$(NODE) scripts/cluster.ts up $(if $(METHOD),--method $(METHOD)) $(if $(DATASTORE),--datastore $(DATASTORE))
+	@$(NODE) scripts/cluster.ts up $(if $(METHOD),--method $(METHOD)) $(if $(DATASTORE),--datastore $(DATASTORE)) \
+	  $(if $(TYPHA),--typha $(TYPHA))
 
 cluster-empty: build components
 	@$(NODE) scripts/cluster.ts up --network none

@@ -51,11 +51,13 @@ const DOWN_MS = 90_000;
 /** What it takes to reach each node from the machine. */
 const NODES = join(STATE, 'nodes.json');
 const USAGE = `usage: cluster.ts up [--nodes COUNT] [--datastore orch|kv] [--network netplug|none] [--method operator|chart|manifest]
+                     [--typha on|off]
        cluster.ts load ARCHIVE
        cluster.ts shell NODE [COMMAND ...]
        cluster.ts down
 
 The records are in etcd with --datastore kv, which only the method "manifest" supports.
+The fan-out, netplug-typha, is on unless switched off; etcd has none.
 `;
 const REPOSITORY = resolve(import.meta.dirname, '..');
 const NETPLUGCTL = join(REPOSITORY, 'dist/bin/netplugctl');
@@ -93,6 +95,8 @@ function readArguments() {
     network: { type: 'string', default: 'netplug' },
     // By default the one that the datastore allows.
     method: { type: 'string' },
+    // By default wherever the datastore is the API.
+    typha: { type: 'string' },
   } as const;
   // What follows the name of a node is a command with options of its own.
   const args = process.argv.slice(2, process.argv[2] === 'shell' ? 4 : undefined);
@@ -109,7 +113,8 @@ function isValid(): boolean {
   const isKnown =
     ['orch', 'kv'].includes(values.datastore) &&
     ['netplug', 'none'].includes(values.network) &&
-    methods().includes(method());
+    methods().includes(method()) &&
+    (values.typha === undefined || values.typha === 'off' || (values.typha === 'on' && values.datastore === 'orch'));
   return isNamed && isKnown && /^[1-9]$/.test(values.nodes);
 }
 
@@ -251,7 +256,7 @@ async function images(): Promise<readonly string[]> {
 
 /** Installs netplug by its one command, as a user does. */
 async function install({ control, api, etcdUrl }: Cluster): Promise<void> {
-  const argv = ['install', 'cluster', '--method', method(), '--spec', INSTALLATION, '--yes'];
+  const argv = ['install', 'cluster', '--method', method(), '--spec', installationIn(control.dir), '--yes'];
   say(`netplugctl ${argv.join(' ')}`);
   const [enter = '', ...inside] = control.enter;
   const installer = spawn(enter, [...inside, NETPLUGCTL, ...argv], {
@@ -266,6 +271,14 @@ async function install({ control, api, etcdUrl }: Cluster): Promise<void> {
   });
   const [status] = await once(installer, 'exit');
   if (status !== 0) throw new Error(`netplugctl ended with status ${String(status)}`);
+}
+
+/** Returns the path of the Installation, in which the fan-out is on unless it was switched off. */
+function installationIn(folder: string): string {
+  if (values.datastore === 'kv' || values.typha === 'off') return INSTALLATION;
+  const path = join(folder, 'installation.yaml');
+  writeFileSync(path, `${readFileSync(INSTALLATION, 'utf8').trimEnd()}\n  typha:\n    mode: Enabled\n`);
+  return path;
 }
 
 function say(text: string): void {
