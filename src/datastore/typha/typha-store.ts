@@ -2,13 +2,11 @@ import { type RetryPorts, withJitter } from '../../base/back-off.ts';
 import type { repeat } from '../../base/clock.ts';
 import { ERRORS } from '../../base/error-codes.ts';
 import { type ErrorData, errorOf } from '../../base/error-data.ts';
-import { invariant, NetplugError, reasonOf } from '../../base/errors.ts';
+import { invariant, type NetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import type { ServerNow } from '../../stream/choose-server.ts';
-import type { ServerEntry } from '../../stream/handshake.ts';
-import type { StreamPeer, PeerListener } from '../../stream/peer.ts';
 import type { FollowEvent, FollowOptions, FollowStore, Query } from '../follow.ts';
 import { FollowLink, type HeldTopics } from './follow-link.ts';
+import { noServer, type TyphaServers } from './typha-servers.ts';
 import { TopicFollower } from './topic-follower.ts';
 import { type FollowTopic, topicOf } from './topics.ts';
 
@@ -26,18 +24,6 @@ const ROUND_MS = { first: 1000, most: 8000 };
 const RESTORED_MS = 30_000;
 /** Time over which clients move to a server that is new. */
 const SPREAD_MS = 60_000;
-
-/** Where the servers are, and how one is reached. */
-export interface TyphaServers {
-  /** Returns the names of the servers, those first that the node prefers to the one that it has. */
-  readonly order: (now?: ServerNow) => readonly string[];
-  /** Connects. Resolves when the server has accepted the connection; from then on the listener receives its frames. */
-  readonly connect: (server: string, listener: PeerListener, signal: AbortSignal) => Promise<StreamPeer>;
-  /** Takes the servers that a server knows. */
-  readonly learn: (servers: readonly ServerEntry[]) => void;
-  /** Called when no server was found that serves. */
-  readonly refresh: () => void;
-}
 
 export interface TyphaStorePorts extends RetryPorts {
   readonly log: Log;
@@ -393,12 +379,4 @@ export class TyphaStore implements FollowStore {
     this.#events += 1;
     return `${this.#current?.server ?? ''}#${String(this.#events)}`;
   }
-}
-
-function noServer(why: string | undefined): NetplugError {
-  return new NetplugError(
-    'store/unavailable',
-    `Cannot follow the datastore: no netplug-typha serves this node${why === undefined ? '' : ` (${why})`}`,
-    { hint: 'Run netplugctl typha status' },
-  );
 }
