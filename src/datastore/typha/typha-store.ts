@@ -2,7 +2,7 @@ import { type RetryPorts, withJitter } from '../../base/back-off.ts';
 import type { repeat } from '../../base/clock.ts';
 import { ERRORS } from '../../base/error-codes.ts';
 import { type ErrorData, errorOf } from '../../base/error-data.ts';
-import { invariant, NetplugError, reasonOf } from '../../base/errors.ts';
+import { invariant, type NetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { FollowEvent, FollowOptions, FollowStore, Query } from '../follow.ts';
 import { FollowLink, type HeldTopics } from './follow-link.ts';
