@@ -97,6 +97,7 @@ export const ERRORS = {
   'typha/topic-unknown': permanent(196, 78, 'netplug-typha does not serve what an agent follows: they are of different releases or settings.'),
   'stream/identity-refused': permanent(192, 77, 'A server of netplug refused the token of an agent, which proves the node it runs on.'),
   'typha/needs-orchestrator': permanent(198, 78, 'netplug-typha, or an agent that is to use it, has a datastore other than the API of the orchestrator.'),
+  'typha/none': permanent(200, 69, 'No server of netplug-typha has written a Lease in the cluster.'),
   'typha/no-token': transient(199, 75, 'The token that proves the node of an agent to netplug-typha cannot be read.'),
   'typha/pod-cidr-mismatch': permanent(197, 78, 'USE_POD_CIDR of netplug-typha and of an agent differ.'),
   'internal/invariant': permanent(999, 70, 'netplug broke one of its own rules: a bug to report.'),

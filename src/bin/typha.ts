@@ -43,7 +43,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const shared = { env, transport, watches: new SharedWatches(), manager: TYPHA };
   const access = agentAccessIn(env)(datastore.orch);
   await using api = new OrchApi(access, shared);
-  await using store = openOrchStore(access, shared);
+  await using store = openOrchStore(access, { ...shared, withStored: true });
   let running: RunningTypha | undefined;
   using metrics = createTyphaMetrics(() => running);
   const health = {

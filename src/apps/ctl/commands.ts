@@ -15,6 +15,7 @@ import { POLICY_COMMANDS } from './policy/policy-commands.ts';
 import { PROBE_COMMANDS } from './probe/probe-commands.ts';
 import { RESOURCE_COMMANDS } from './resources/resource-commands.ts';
 import { FLEET_COMMANDS } from './upgrade/fleet/fleet-commands.ts';
+import { TYPHA_COMMANDS } from './typha/typha-commands.ts';
 import { UPGRADE_COMMANDS } from './upgrade/upgrade-commands.ts';
 import { VERSION_COMMAND } from './version.ts';
 
@@ -33,6 +34,7 @@ export const COMMANDS: readonly Command[] = [
   ...HOST_ENDPOINT_COMMANDS,
   ...INSTALL_COMMANDS,
   ...CLUSTER_COMMANDS,
+  ...TYPHA_COMMANDS,
   ...UPGRADE_COMMANDS,
   ...FLEET_COMMANDS,
   ...PROBE_COMMANDS,
@@ -52,5 +54,6 @@ export const GROUPS: Readonly<Record<string, string>> = {
   probe: 'Tries connections and nodes, for an installation.',
   plan: 'Shows what the plugin would do.',
   upgrade: 'Plans, checks, carries out and verifies an upgrade of the cluster, and goes back.',
+  typha: 'Shows the fan-out.',
   node: 'Shows the network of this node, and cleans up after nodes.',
 };
