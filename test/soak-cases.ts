@@ -113,7 +113,7 @@ export const SOAK_CASES: readonly SoakCase[] = [
     components: SOAK,
     minutes: 8,
   },
-  ...inParts(6, { name: 'installation', args: clusters('install-cluster'), components: SOAK, minutes: 5 }),
+  ...inParts(7, { name: 'installation', args: clusters('install-cluster'), components: SOAK, minutes: 5 }),
   onOldestKubernetes({
     name: 'installation by operator',
     args: [...clusters('install-cluster'), ...titled('method operator')],

@@ -1,4 +1,5 @@
 // Each method of installation into an empty cluster by its one command, and its removal. `make soak` runs all methods.
+import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inExtent, partOf } from '../runs.ts';
 import type { Cluster } from '../support/cluster.ts';
@@ -8,7 +9,9 @@ import { type Json, until } from '../support/node.ts';
 import { type SecureEtcd, startSecureEtcd } from '../support/secure-etcd.ts';
 
 const IN_ETCD = ['--method', 'manifest', '--datastore', 'kvv3'];
+const FAN_OUT = resolve(import.meta.dirname, '../../examples/installation-fan-out.yaml');
 const METHODS: Readonly<Record<string, Method>> = {
+  'manifest with the fan-out': { argv: ['--method', 'manifest', '--spec', FAN_OUT] },
   manifest: { argv: ['--method', 'manifest'] },
   operator: { argv: ['--method', 'operator'] },
   'chart of helm 4': { argv: ['--method', 'chart'], env: () => ({ HELM: program('helm') }) },
@@ -16,7 +19,7 @@ const METHODS: Readonly<Record<string, Method>> = {
   'manifest in etcd': { argv: IN_ETCD, env: ({ etcdUrl }) => ({ KV_ENDPOINTS: etcdUrl }) },
   'manifest in etcd with certificates': { argv: IN_ETCD, env: ({ secureEtcd }) => secureEtcd.variables },
 };
-const TRIED = partOf(inExtent({ everyday: ['manifest'], soak: Object.keys(METHODS) }));
+const TRIED = partOf(inExtent({ everyday: ['manifest with the fan-out'], soak: Object.keys(METHODS) }));
 const PORT = 8080;
 
 /** A pod on each node that answers with its name, and a Service in front of them. */
@@ -124,7 +127,7 @@ describe('installation in an empty cluster', () => {
   };
   const own = async (): Promise<readonly string[]> => {
     const kinds =
-      'namespaces,crds,clusterroles,clusterrolebindings,priorityclasses,configmaps,secrets,validatingadmissionpolicies,validatingadmissionpolicybindings';
+      'namespaces,crds,clusterroles,clusterrolebindings,priorityclasses,configmaps,secrets,validatingadmissionpolicies,validatingadmissionpolicybindings,flowschemas,prioritylevelconfigurations';
     const { items } = await cluster.get(kinds, '--all-namespaces');
     return items
       .filter(({ metadata }: Json) => /netplug/.test(metadata.name))
@@ -187,6 +190,7 @@ describe('installation in an empty cluster', () => {
       const seconds = Math.round((performance.now() - started) / 1000);
       process.stdout.write(`installed by ${name}, and pods connected: ${String(seconds)} s\n`);
       await cluster.waitForNodesReady();
+      if (argv.includes(FAN_OUT)) expect(await must('typha', 'status')).toMatch(/^2 agents of 2 nodes$/m);
       if (argv.includes('chart')) await expectChartTest(environment['HELM']!);
       expect(await must('install', 'status')).toContain('netplug-node: ready');
 
