@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from 'vitest';
 import { bgpPeerOf } from '../../../../../test/support/bgp.ts';
 import { poolOf } from '../../../../../test/support/fixtures.ts';
-import { hostAt, startNode, stopNodes, worldWith } from '../../../../../test/support/networked-node.ts';
+import { hostAt, podOn, startNode, stopNodes, worldWith } from '../../../../../test/support/networked-node.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { type Clock, systemClock } from '../../../../base/clock.ts';
 
@@ -65,4 +65,18 @@ it('restarts BIRD after so many links of pods, unless it would not start BIRD ag
   const counted = bird.counts;
   await until(() => bird.counts > counted + 3, 'links are counted again');
   expect([bird.isRunning, bird.starts]).toEqual([true, 2]);
+});
+
+it('announces no block of its own over the network of an interface, also one that comes later', async () => {
+  const { store } = await worldWith(poolOf('routed', '10.65.0.0/16'));
+  const host = hostAt('192.0.2.1/24');
+  const { bird } = startNode('a', { store, host });
+  const block = await podOn(store, 'a');
+  const isAnnounced = (): boolean => bird.text.includes(`route ${block} blackhole`);
+  await until(isAnnounced, 'the block is announced');
+  const { addresses } = (await hostAt(`${block.split('/')[0]!}/28`).listInterfaces())[1]!;
+  host.putInterface({ name: 'eth1', mtu: 1500, isUp: true, isLoopback: false, addresses });
+  await until(() => !isAnnounced(), 'the block is no longer announced');
+  host.removeInterface('eth1');
+  await until(isAnnounced, 'the block is announced again');
 });
