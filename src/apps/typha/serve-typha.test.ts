@@ -55,7 +55,7 @@ describe('a server of followed records over TLS', () => {
     await expect.poll(() => fixture.typha.service.sessions.size, WITHIN).toBe(0);
   });
 
-  it('refuses an agent whose USE_POD_CIDR differs, and says so on both ends', async () => {
+  it('refuses an agent whose USE_POD_CIDR differs, and says so on both ends [auth-podcidr]', async () => {
     const { fixture } = await start({ usesPodCidrs: true });
     const store = connectedStore(fixture, { node: 'n1' });
     const reader = new FollowReader(store);
