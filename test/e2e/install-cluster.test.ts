@@ -157,6 +157,10 @@ describe('installation in an empty cluster', () => {
     }
   };
 
+  /** Every node is served. */
+  const expectFannedOut = async (): Promise<void> =>
+    expect(await must('typha', 'status')).toMatch(/^2 agents of 2 nodes$/m);
+
   /** Lets helm run the test of the chart. */
   const expectChartTest = async (helm: string): Promise<void> => {
     const test = [helm, 'test', 'netplug', '--namespace', 'netplug-system'];
@@ -190,7 +194,7 @@ describe('installation in an empty cluster', () => {
       const seconds = Math.round((performance.now() - started) / 1000);
       process.stdout.write(`installed by ${name}, and pods connected: ${String(seconds)} s\n`);
       await cluster.waitForNodesReady();
-      if (argv.includes(FAN_OUT)) expect(await must('typha', 'status')).toMatch(/^2 agents of 2 nodes$/m);
+      if (argv.includes(FAN_OUT)) await expectFannedOut();
       if (argv.includes('chart')) await expectChartTest(environment['HELM']!);
       expect(await must('install', 'status')).toContain('netplug-node: ready');
 

@@ -1,5 +1,5 @@
 import { ownValue } from '../../base/own-value.ts';
-import { TYPHA } from '../../install/cluster/names.ts';
+import { TYPHA } from '../../model/typha.ts';
 import { TYPHA_TOLERATIONS } from '../../install/cluster/typha-deployment.ts';
 import type { NodeState } from '../../kube/status/node-state.ts';
 import { isTolerated } from '../../kube/status/toleration.ts';

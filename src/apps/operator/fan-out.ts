@@ -1,7 +1,8 @@
 import { isNetplugError } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { ObjectStage } from '../../install/cluster/cluster-objects.ts';
-import { AGENT_SET, systemObject, TYPHA } from '../../install/cluster/names.ts';
+import { AGENT_SET, systemObject } from '../../install/cluster/names.ts';
+import { TYPHA } from '../../model/typha.ts';
 import { connectedAgents, deleteServerLeases, listServers } from '../../install/cluster/server-leases.ts';
 import { labelIn } from '../../kube/objects/content.ts';
 import { objectName } from '../../kube/objects/reference.ts';

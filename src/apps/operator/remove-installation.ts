@@ -1,12 +1,5 @@
-import {
-  CONFIG_MAP,
-  AGENT_SET,
-  BIRD_SET,
-  CLEANUP_SET,
-  INVENTORY,
-  systemObject,
-  TYPHA,
-} from '../../install/cluster/names.ts';
+import { CONFIG_MAP, AGENT_SET, BIRD_SET, CLEANUP_SET, INVENTORY, systemObject } from '../../install/cluster/names.ts';
+import { TYPHA } from '../../model/typha.ts';
 import { cleanupDaemonSet } from '../../install/cluster/cleanup-daemon-set.ts';
 import { deleteServerLeases } from '../../install/cluster/server-leases.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';

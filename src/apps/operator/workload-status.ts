@@ -1,7 +1,8 @@
 import { type ApiObject, isLeaving } from '../../kube/objects.ts';
 import { isStuck, podState } from '../../kube/status/pod-state.ts';
 import { workloadState } from '../../kube/status/workload-state.ts';
-import { hasFollowingPods, TYPHA } from '../../install/cluster/names.ts';
+import { hasFollowingPods } from '../../install/cluster/names.ts';
+import { TYPHA } from '../../model/typha.ts';
 import type { InstallationComponent } from '../../model/installation-status.ts';
 
 /** A workload, and whether it serves. */

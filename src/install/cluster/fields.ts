@@ -3,7 +3,8 @@ import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import { LOG_SEVERITIES } from '../../model/installation.ts';
 import { type Field, inChained, inKey, inVariable, on } from './field.ts';
 import { readIpam } from './ipam-section.ts';
-import { AGENT_SET, DEFAULT_REGISTRY, TYPHA } from './names.ts';
+import { AGENT_SET, DEFAULT_REGISTRY } from './names.ts';
+import { TYPHA } from '../../model/typha.ts';
 import { installationPoolOf } from './pool-of.ts';
 import { type FieldPath, type FieldValue, objectOf, valueAt } from './spec-path.ts';
 

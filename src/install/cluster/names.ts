@@ -81,5 +81,3 @@ export function registryIn(image: string): string | undefined {
   const registry = image.replace(/\/[^/]*$/, '');
   return registry === image || registry === DEFAULT_REGISTRY ? undefined : registry;
 }
-
-export { TYPHA };

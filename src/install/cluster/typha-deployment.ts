@@ -1,5 +1,6 @@
 import type { Manifest } from '../../model/manifest.ts';
-import { SYSTEM_NAMESPACE, TYPHA, TYPHA_PORTS } from './names.ts';
+import { SYSTEM_NAMESPACE, TYPHA_PORTS } from './names.ts';
+import { TYPHA } from '../../model/typha.ts';
 import { fieldOf, metadataOf, selectorOf, variables } from './pod-template.ts';
 import { programDeployment } from './replicated-deployment.ts';
 import { type ClusterSettings, hasFanOut, usesPodCidrs } from './settings.ts';

@@ -2,7 +2,8 @@ import { crdManifests } from '../../../install/cluster/definitions/crd-manifests
 import type { Manifest } from '../../../model/manifest.ts';
 import type { InstallMethod } from '../../../install/cluster/checks/preflight-facts.ts';
 import { clusterObjects, namespaceObject } from '../../../install/cluster/cluster-objects.ts';
-import { AGENT_SET, BIRD_SET, OPERATOR, TYPHA } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, OPERATOR } from '../../../install/cluster/names.ts';
+import { TYPHA } from '../../../model/typha.ts';
 import { operatorObjects } from '../../../install/cluster/operator-deployment.ts';
 import { certificatesSecret } from '../../../install/cluster/release-manifests.ts';
 import { type ClusterSettings, hasFanOut } from '../../../install/cluster/settings.ts';

@@ -1,5 +1,6 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { AGENT_SET, BIRD_SET, OPERATOR, systemObject, TYPHA } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, OPERATOR, systemObject } from '../../../install/cluster/names.ts';
+import { TYPHA } from '../../../model/typha.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import type { Context, Status } from '../ports.ts';

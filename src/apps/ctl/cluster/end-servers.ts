@@ -1,4 +1,5 @@
-import { systemObject, TYPHA } from '../../../install/cluster/names.ts';
+import { systemObject } from '../../../install/cluster/names.ts';
+import { TYPHA } from '../../../model/typha.ts';
 import { deleteServerLeases } from '../../../install/cluster/server-leases.ts';
 import { type ObjectReference, referenceKey } from '../../../kube/objects/reference.ts';
 import type { Act } from '../../../plans/acts.ts';

@@ -1,7 +1,8 @@
 import { problemsError } from '../../../base/problem.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { InstallMethod, PreflightFacts } from '../../../install/cluster/checks/preflight-facts.ts';
-import { AGENT_SET, BIRD_SET, CONFIG_MAP, systemObject, TYPHA } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, CONFIG_MAP, systemObject } from '../../../install/cluster/names.ts';
+import { TYPHA } from '../../../model/typha.ts';
 import type { ClusterDatastore, Variant } from '../../../install/cluster/settings.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';

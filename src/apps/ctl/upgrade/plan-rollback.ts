@@ -1,6 +1,7 @@
 import { POLICY_BINDING_KIND, POLICY_KIND } from '../../../kube/admission-policies.ts';
 import type { Manifest } from '../../../model/manifest.ts';
-import { AGENT_SET, OPERATOR, TYPHA } from '../../../install/cluster/names.ts';
+import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
+import { TYPHA } from '../../../model/typha.ts';
 import { objectName, referenceOf } from '../../../kube/objects/reference.ts';
 import type { ClusterInformation } from '../../../model/cluster-information.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';

@@ -1,5 +1,6 @@
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import { AGENT_SET, OPERATOR, systemObject, TYPHA } from '../../../install/cluster/names.ts';
+import { AGENT_SET, OPERATOR, systemObject } from '../../../install/cluster/names.ts';
+import { TYPHA } from '../../../model/typha.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { annotate, applyRelease, areApplied, deleteObject, findObject, tryMerge } from '../../../kube/objects/apply.ts';
 import { objectName, referenceKey, referenceOf, referenceTo } from '../../../kube/objects/reference.ts';

@@ -1,6 +1,7 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { plainVersion } from '../../../base/compare-versions.ts';
-import { AGENT_SET, BIRD_SET, hasFollowingPods, OPERATOR, TYPHA } from '../../../install/cluster/names.ts';
+import { AGENT_SET, BIRD_SET, hasFollowingPods, OPERATOR } from '../../../install/cluster/names.ts';
+import { TYPHA } from '../../../model/typha.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
 import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';

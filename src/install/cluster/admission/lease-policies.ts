@@ -1,4 +1,5 @@
-import { SYSTEM_NAMESPACE, TYPHA, TYPHA_LEASES } from '../names.ts';
+import { SYSTEM_NAMESPACE, TYPHA_LEASES } from '../names.ts';
+import { TYPHA } from '../../../model/typha.ts';
 import { type AdmissionPolicy, cel } from './admission-policy.ts';
 
 const { label, value } = TYPHA_LEASES;

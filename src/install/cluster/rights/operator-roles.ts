@@ -1,6 +1,6 @@
 import { ADMISSION_POLICIES } from '../admission/admission-objects.ts';
 import { FLOW_LEVEL } from '../flow-control.ts';
-import { TYPHA } from '../names.ts';
+import { TYPHA } from '../../../model/typha.ts';
 import {
   admission,
   apps,

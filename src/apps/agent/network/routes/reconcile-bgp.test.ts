@@ -79,4 +79,5 @@ it('announces no block of its own over the network of an interface, also one tha
   await until(() => !isAnnounced(), 'the block is no longer announced');
   host.removeInterface('eth1');
   await until(isAnnounced, 'the block is announced again');
+  expect(bird.isRunning).toBe(true);
 });
