@@ -3,8 +3,12 @@
 import { readFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { adoptedObjects } from '../../src/apps/operator/adopted-objects.ts';
+import { planPruning } from '../../src/apps/operator/inventory.ts';
 import { clusterObjects } from '../../src/install/cluster/cluster-objects.ts';
 import { settingsOf } from '../../src/install/cluster/settings-of.ts';
+import { objectName, referenceKey } from '../../src/kube/objects/reference.ts';
+import { OrchApi } from '../../src/kube/orch-api.ts';
 import type { InstallationSpec } from '../../src/model/installation.ts';
 import type { Manifest } from '../../src/model/manifest.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
@@ -170,6 +174,27 @@ describe('the Leases of servers', () => {
     expect(await write('netplug-typha', lease('mine', false))).toMatchObject({ status: 403 });
     expect(await ask('', 'PATCH', 'netplug-orch-controllers', { spec: {} })).toMatchObject({ status: 200 });
   });
+});
+
+it('is known to an operator that adopts the manifest: what its settings do not contain is pruned', async () => {
+  await using api = new OrchApi({ from: 'file', path: server.kubeconfig }, {});
+  const adopted = await adoptedObjects(api, new AbortController().signal);
+  const without = new Set(objectsWith({}).map(objectName));
+  expect(planPruning(adopted, without).map(referenceKey).sort()).toEqual([
+    'ClusterRole netplug-agent-fanned-out',
+    'ClusterRole netplug-typha',
+    'ClusterRoleBinding netplug-agent-fanned-out',
+    'ClusterRoleBinding netplug-typha',
+    'Deployment netplug-system/netplug-typha',
+    'PodDisruptionBudget netplug-system/netplug-typha',
+    'Role netplug-system/netplug-agent-servers',
+    'Role netplug-system/netplug-typha-leases',
+    'RoleBinding netplug-system/netplug-agent-servers',
+    'RoleBinding netplug-system/netplug-typha-leases',
+    'ServiceAccount netplug-system/netplug-typha',
+  ]);
+  const desired = new Set(objectsWith({ typha: { mode: 'Enabled' } }).map(objectName));
+  expect(planPruning(adopted, desired)).toEqual([]);
 });
 
 describe('the requests of agents', () => {

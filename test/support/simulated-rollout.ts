@@ -77,10 +77,12 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
         await addresses.release(pod);
       } else await settle(api, pod, { ...behaviour, addresses, pods });
     }
+    const present = new Set<string>();
     for (const plural of ['daemonsets', 'deployments'] as const) {
       const collection = { group: 'apps', version: 'v1', plural, namespace: NAMESPACE };
       for (const workload of (await api.list(collection, {}, never)) as readonly Json[]) {
         const { name } = workload.metadata;
+        present.add(name);
         const own = pods.filter(({ metadata }) => metadata.labels?.['app.kubernetes.io/name'] === name);
         const hash = createHash('sha256').update(JSON.stringify(workload.spec.template)).digest('hex').slice(0, 12);
         const places = plural === 'daemonsets' ? nodes : nodes.slice(0, workload.spec.replicas);
@@ -136,6 +138,13 @@ export function startSimulatedRollout(server: ApiServer, behaviour: RolloutBehav
         if (name === 'netplug-operator' && available > 0 && updated > 0) await operator.work(workload, nodes.length);
       }
     }
+    // As the garbage collector does.
+    for (const pod of pods)
+      if (
+        HASH in (pod.metadata.annotations ?? {}) &&
+        !present.has(pod.metadata.labels?.['app.kubernetes.io/name'] ?? '')
+      )
+        await remove(api, pod);
   };
   const run = (async () => {
     while (!stop.signal.aborted) {

@@ -6,7 +6,7 @@ import type { Log } from '../../base/log.ts';
 import { problemLine } from '../../base/problem.ts';
 import { crdManifests } from '../../install/cluster/definitions/crd-manifests.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
-import { CLEANUP_SET, INVENTORY, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../install/cluster/names.ts';
+import { INVENTORY, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../install/cluster/names.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import { type ClusterSettings, hasFanOut } from '../../install/cluster/settings.ts';
 import { type ApiObject, finalizersOf, isLeaving } from '../../kube/objects.ts';
@@ -18,6 +18,7 @@ import { HOLD_AGENTS, INSTALLATION_NAME, type InstallationSpec, OPERATOR_FINALIZ
 import { type InstallationStatus, readInstallationStatus } from '../../model/installation-status.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import { acceptSpec, type ObservedCluster } from './accept-spec.ts';
+import { adoptedObjects, PART_OF } from './adopted-objects.ts';
 import { observeCluster } from './cluster-state.ts';
 import { FanOut } from './fan-out.ts';
 import { type InstallationReport, isSameStatus, type ReportedProblem, statusOf } from './installation-report.ts';
@@ -32,7 +33,6 @@ import { applyStages, type StagesResult } from './stage-run.ts';
 
 const INSTALLATION = referenceTo('Installation', { name: INSTALLATION_NAME });
 export const INSTALLATIONS = collectionHolding(INSTALLATION);
-export const PART_OF = 'app.kubernetes.io/part-of=netplug';
 /** Pause between events about the same fields of an object, so that two programs that overwrite each other do not flood the events. */
 const EVENT_PAUSE_MS = 5 * 60_000;
 const SHUT_DOWN_MS = 3000;
@@ -251,22 +251,7 @@ export class InstallationReconciler {
   async #inventory(signal: AbortSignal): Promise<Inventory> {
     const which = systemObject('ConfigMap', INVENTORY);
     const object = await this.#applier.read(which, signal);
-    return object === undefined ? this.#adopted(signal) : inventoryIn(object);
-  }
-
-  /** Returns the workloads of an installation by manifest: those that the settings do not contain are pruned. */
-  async #adopted(signal: AbortSignal): Promise<Inventory> {
-    const kinds = ['DaemonSet', 'Deployment'] as const;
-    const entries = await Promise.all(
-      kinds.map(async (kind) => {
-        const home = systemObject(kind, '');
-        const objects = await this.#ports.api.list(collectionHolding(home), { labelSelector: PART_OF }, signal);
-        return objects
-          .filter(({ metadata }) => metadata.name !== OPERATOR && metadata.name !== CLEANUP_SET)
-          .map(({ metadata }) => ({ ...home, name: metadata.name, uid: metadata.uid ?? '', digest: '' }));
-      }),
-    );
-    return new Map(entries.flat().map((entry) => [referenceKey(entry), entry]));
+    return object === undefined ? adoptedObjects(this.#ports.api, signal) : inventoryIn(object);
   }
 
   async #saveInventory(inventory: Inventory, signal: AbortSignal): Promise<ReportedProblem | undefined> {

@@ -10,7 +10,8 @@ import type { LeaderLease } from '../../runtime/leader-lease.ts';
 import { Reconciler } from '../../runtime/reconciler.ts';
 import { supervise } from '../../runtime/supervise.ts';
 import { IP_POOLS } from './cluster-state.ts';
-import { INSTALLATIONS, type InstallationPorts, InstallationReconciler, PART_OF } from './installation-reconciler.ts';
+import { PART_OF } from './adopted-objects.ts';
+import { INSTALLATIONS, type InstallationPorts, InstallationReconciler } from './installation-reconciler.ts';
 import { kindCollection, referenceOf } from '../../kube/objects/reference.ts';
 import { ObjectVersions, type WatchedKind } from './object-versions.ts';
 

@@ -1,7 +1,7 @@
 import type { Manifest } from '../../model/manifest.ts';
 import { urlHost } from '../../net/address.ts';
 import { CONF_DIR } from '../places.ts';
-import { HEALTH_PORTS, SYSTEM_NAMESPACE } from './names.ts';
+import { HEALTH_PORTS, SYSTEM_NAMESPACE, TYPHA_PORTS } from './names.ts';
 import { objectLabels, selectorOf } from './pod-template.ts';
 
 /** Name of the Service and the policy that prove the network. */
@@ -39,9 +39,14 @@ interface OnNode extends ProbeImage {
 /** Returns the pod that checks a node. It uses the network of the node, because there is no other yet. */
 export function nodeCheckPod(
   on: OnNode,
-  { keepsPlugin, hasAgent }: { readonly keepsPlugin: boolean; readonly hasAgent: boolean },
+  {
+    keepsPlugin,
+    hasAgent,
+    hasFanOut,
+  }: { readonly keepsPlugin: boolean; readonly hasAgent: boolean; readonly hasFanOut: boolean },
 ): Manifest {
-  const ports = hasAgent ? [] : Object.values(HEALTH_PORTS).flatMap((port) => ['--port', String(port)]);
+  const own = [...Object.values(HEALTH_PORTS), ...(hasFanOut ? Object.values(TYPHA_PORTS) : [])];
+  const ports = hasAgent ? [] : own.flatMap((port) => ['--port', String(port)]);
   const command = ['netplugctl', 'probe', 'node', ...ports, ...(keepsPlugin ? ['--keeps-plugin'] : [])];
   const folder = { name: 'cni-conf', hostPath: { path: CONF_DIR, type: 'DirectoryOrCreate' } };
   return pod(NODE_CHECK, on, {

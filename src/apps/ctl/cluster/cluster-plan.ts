@@ -121,12 +121,12 @@ export function clusterPlan(target: ClusterTarget, facts: ClusterPlanFacts): Pla
   };
 }
 
-function checkPods(
-  { release, images: { node: image, pullSecrets }, variant }: ClusterSettings,
-  { nodes, hasAgent }: ClusterPlanFacts,
-): readonly Manifest[] {
+function checkPods(settings: ClusterSettings, { nodes, hasAgent }: ClusterPlanFacts): readonly Manifest[] {
+  const { release, images, variant } = settings;
+  const { node: image, pullSecrets } = images;
   const keepsPlugin = variant !== 'policy-and-networking';
-  return nodes.map((node) => nodeCheckPod({ release, image, pullSecrets, node }, { keepsPlugin, hasAgent }));
+  const how = { keepsPlugin, hasAgent, hasFanOut: hasFanOut(settings) };
+  return nodes.map((node) => nodeCheckPod({ release, image, pullSecrets, node }, how));
 }
 
 function waits({ method, settings }: ClusterTarget): readonly ClusterAct[] {

@@ -191,13 +191,16 @@ function rangesOf({ calicoNetwork }: InstallationSpec, from: 'flags' | 'file'): 
 
 /** Everything is written by server-side apply, and probes are deleted again. */
 function neededRights(
-  { method, variant }: ClusterInstallOptions,
+  { method, variant, spec: { typha } = {} }: ClusterInstallOptions,
   datastore: ClusterTarget['settings']['datastore'],
 ): readonly NeededRight[] {
-  const settings = settingsOf(
-    {},
-    { release: VERSION, variant, datastore, defaultPools: [{ cidr: '192.168.0.0/16' }], nodes: 2 },
-  );
+  const settings = settingsOf(typha === undefined ? {} : { typha }, {
+    release: VERSION,
+    variant,
+    datastore,
+    defaultPools: [{ cidr: '192.168.0.0/16' }],
+    nodes: 2,
+  });
   const target: ClusterTarget = {
     method,
     settings,

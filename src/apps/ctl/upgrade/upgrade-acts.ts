@@ -9,7 +9,7 @@ import { actOf, type Acts, actorOf } from '../../../plans/acts.ts';
 import { type Actor, carryOutUnrecorded } from '../../../plans/carry-out.ts';
 import { isEmpty } from '../../../plans/plan.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
-import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
+import { followingPods, oldestRelease } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import { releaseIn } from '../../../upgrade/cluster/objects-in.ts';
 import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
@@ -255,7 +255,9 @@ async function findOwnBackup(parts: UpgradeRun): Promise<Backup | undefined> {
   return (await noteOf(session, NOTES.backup)) === found.header.at || isUnderWay(parts) ? found : undefined;
 }
 
+/** All pods have the release already when only the fan-out is switched on or off. */
 function isUnderWay({ snapshot, target }: UpgradeRun): boolean {
+  if (oldestRelease(snapshot) === target.release) return false;
   return followingPods(snapshot.pods).some(({ images }) => images.some((image) => releaseIn(image) === target.release));
 }
 

@@ -1,0 +1,93 @@
+// The built tool switches the fan-out of an installation by manifest on and off, on a real API server, and goes back.
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { manifestText, RELEASE_MANIFESTS, type ReleaseManifest } from '../../src/install/cluster/release-manifests.ts';
+import { NEW, OLD } from '../support/upgradable-cluster.ts';
+import { installOld, must, scene, settled, stateOfCluster, useUpgradeScene } from '../support/upgrade-scene.ts';
+
+const MANIFESTS: readonly ReleaseManifest[] = RELEASE_MANIFESTS;
+const [WITHOUT, WITH] = ['netplug.yaml', 'netplug-typha.yaml'].map((file) =>
+  MANIFESTS.find((each) => each.file === file)!,
+);
+const OWN = 'deployments,poddisruptionbudgets,serviceaccounts,roles,rolebindings,leases';
+
+useUpgradeScene();
+
+/** Writes the manifest of the new release into a file, as users have it. */
+async function fileOf(kind: ReleaseManifest): Promise<string> {
+  const file = join(scene.folder, kind.file);
+  await writeFile(file, manifestText(kind, { release: NEW }));
+  return file;
+}
+
+/** What shows whether agents use the fan-out, and what there is of it. */
+async function fanOut(): Promise<{ uses: boolean; bindings: readonly string[]; own: readonly string[] }> {
+  const agents = await scene.server.get('daemonset', 'netplug-node', '-n', 'netplug-system');
+  const { items: bindings } = await scene.server.get('clusterrolebindings');
+  const { items: own } = await scene.server.get(OWN, '-n', 'netplug-system');
+  const names = (items: readonly { kind: string; metadata: { name: string } }[]): readonly string[] =>
+    items.map(({ metadata }) => metadata.name).sort();
+  return {
+    uses: JSON.stringify(agents.spec.template).includes('NETPLUG_TYPHA'),
+    bindings: names(bindings).filter((name) => /^netplug-(agent-|typha)/.test(name)),
+    own: own
+      .map(({ kind, metadata }: { kind: string; metadata: { name: string } }) => `${kind}/${metadata.name}`)
+      .filter((name: string) => name.includes('netplug-typha'))
+      .sort(),
+  };
+}
+
+const OFF = { uses: false, bindings: ['netplug-agent-datastore'], own: [] };
+const ON = {
+  uses: true,
+  bindings: ['netplug-agent-fanned-out', 'netplug-typha'],
+  own: [
+    'Deployment/netplug-typha',
+    'PodDisruptionBudget/netplug-typha',
+    'Role/netplug-typha-leases',
+    'RoleBinding/netplug-typha-leases',
+    'ServiceAccount/netplug-typha',
+  ],
+};
+
+it('upgrades to the manifest with the fan-out, which later upgrades keep, and undoes it', async () => {
+  await installOld(WITHOUT!);
+  const before = await stateOfCluster();
+  const file = await fileOf(WITH!);
+  expect(await must(`upgrade plan --like ${file}`)).toMatch(/apply-typha: [^]*canary: [^]*roll-out: [^]*prune: /);
+  await must(`upgrade apply --yes --like ${file}`);
+  expect(await fanOut()).toEqual(ON);
+  expect(await must('upgrade plan')).not.toContain('to do');
+  expect(await must('upgrade verify')).toContain('Deployment netplug-system/netplug-typha');
+  await must('upgrade rollback --yes');
+  await settled(OLD);
+  expect(await stateOfCluster()).toEqual(before);
+  expect(await fanOut()).toEqual(OFF);
+}, 400_000);
+
+it('upgrades what has the fan-out with it, and switches it off within a release, with the Leases that servers leave', async () => {
+  await installOld(WITH!);
+  await must('upgrade apply --yes');
+  expect(await fanOut()).toEqual(ON);
+  const own = await stateOfCluster();
+  const lease = {
+    metadata: { name: 'netplug-typha-a', labels: { 'app.kubernetes.io/name': 'netplug-typha' } },
+    spec: {},
+  };
+  const token = await scene.server.tokenFor('netplug-system/netplug-typha');
+  const leases = '/apis/coordination.k8s.io/v1/namespaces/netplug-system/leases';
+  await scene.server.call('POST', leases, { body: lease, token });
+  await must(`upgrade apply --yes --like ${await fileOf(WITHOUT!)}`);
+  expect(await fanOut()).toEqual(OFF);
+  await must('upgrade rollback --yes');
+  await settled(NEW);
+  expect(await fanOut()).toEqual(ON);
+  expect(await stateOfCluster()).toEqual(own);
+  await must('uninstall cluster --yes');
+  expect(
+    (await scene.server.get(OWN, '-n', 'netplug-system')).items.map(
+      ({ metadata }: { metadata: { name: string } }) => metadata.name,
+    ),
+  ).toEqual(['default', 'netplug-cni']);
+}, 600_000);
