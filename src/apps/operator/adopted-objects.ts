@@ -1,4 +1,5 @@
-import { CLEANUP_SET, OPERATOR, SYSTEM_NAMESPACE, TYPHA } from '../../install/cluster/names.ts';
+import { CLEANUP_SET, OPERATOR, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
+import { TYPHA } from '../../model/typha.ts';
 import { RENDERED_ROLES } from '../../install/cluster/rights/operator-roles.ts';
 import { collectionHolding, referenceKey, referenceTo } from '../../kube/objects/reference.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
