@@ -6,7 +6,11 @@ const noted = { action: 'Allow', metadata: { annotations: { 'netplug/rule': '7' 
 function numbersIn(metadata: object): readonly unknown[] {
   const spec = { types: ['Ingress'], ingress: [{ action: 'Perhaps' }, noted] };
   const read = withReadableRules({ kind: 'NetworkPolicy', metadata: { namespace: 'shop', ...metadata }, spec });
-  const { ingress } = read!['spec'] as { readonly ingress: readonly (typeof noted)[] };
+  return numberedIn(read?.['spec']);
+}
+
+function numberedIn(spec: unknown): readonly unknown[] {
+  const { ingress } = spec as { readonly ingress: readonly (typeof noted)[] };
   return ingress.map((rule) => rule.metadata.annotations['netplug/rule']);
 }
 

@@ -323,6 +323,7 @@ describe('with the policies that restrict nodes, a node', () => {
     }
     for (const change of [
       { metadata: { labels: { 'node-role.kubernetes.io/control-plane': '' } } },
+      { metadata: { finalizers: ['example.org/held'] } },
       { metadata: { annotations: { 'volumes.kubernetes.io/x': 'y' } } },
       { status: { conditions: [{ type: 'Ready', status: 'False' }] } },
       { status: { capacity: { cpu: '1000' } } },
