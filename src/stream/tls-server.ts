@@ -51,11 +51,12 @@ export async function startTlsServer(options: TlsServerOptions): Promise<TlsServ
     socket.on('close', () => sockets.delete(socket));
     socket.on('error', () => undefined);
     const place = pending.add(socket.remoteAddress ?? '', async () => {
-      const outcome = socket.destroyed ? 'gone' : await accept(socket, context, options);
+      if (socket.destroyed) return undefined;
+      const outcome = await accept(socket, context, options);
       if (outcome === 'refused') refused += 1;
       log.debug('connection handled', { address: socket.remoteAddress, outcome });
-      // A handshake costs the server more than the client.
-      return outcome === 'refused'
+      // A handshake costs the server more than the client, also of one that goes before it is refused.
+      return outcome !== 'admitted'
         ? async () => options.admission.clock.sleep(REFUSED_MS, over.signal).catch(() => undefined)
         : undefined;
     });

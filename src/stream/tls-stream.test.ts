@@ -186,6 +186,23 @@ describe('a server of connections', () => {
     expect(answered).toBeLessThan(20);
   });
 
+  it('serves an address whose clients leave after the handshake only some times a second', async () => {
+    const { server } = await start({ atOnce: 8, waiting: 4, ofOneAddress: 3 });
+    let secured = 0;
+    for (let round = 0; round < 20; round += 1) {
+      const socket = await secureTo(server.port).catch(() => undefined);
+      if (socket === undefined) continue;
+      secured += 1;
+      // The server has finished the handshake when it answers.
+      socket.write(streamFrame(1, '{"token":1}').subarray(0, 8));
+      await systemClock.sleep(20, never);
+      socket.destroy();
+      await closeOf(socket);
+      await expect.poll(() => server.pending, WITHIN).toBe(0);
+    }
+    expect(secured).toBeLessThan(20);
+  });
+
   it('ends a client that sends garbage, a frame over 16 KiB before hello, or goes on before it is welcomed', async () => {
     const { server, clients } = await start();
     const garbage = connect({ host: '127.0.0.1', port: server.port });

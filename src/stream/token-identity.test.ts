@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { virtualClock } from '../base/clock.ts';
+import { inSimulatedTime } from '../../test/support/simulated-time.ts';
+import { type Clock, systemClock, virtualClock } from '../base/clock.ts';
 import { TokenIdentity, tokenReviewer } from './token-identity.ts';
 
 const never = new AbortController().signal;
@@ -15,7 +16,7 @@ function tokenUntil(ms: number, id = ''): string {
   return `${id}.${Buffer.from(JSON.stringify({ exp: ms / 1000 })).toString('base64url')}.`;
 }
 
-function identityOf(status: unknown, clock = virtualClock(1_000_000)): TokenIdentity {
+function identityOf(status: unknown, clock: Clock = virtualClock(1_000_000)): TokenIdentity {
   return new TokenIdentity({ clock, review: async () => Promise.resolve(status), audience, users: [AGENT] });
 }
 
@@ -62,6 +63,21 @@ describe('the identity of an agent', () => {
     const identity = identityOf(good, clock);
     for (let id = 0; id < 300; id += 1) await identity.nodeOf(tokenUntil(2_000_000, String(id)), never);
     expect(waits.at(-1)).toBe(299 * 5);
+  });
+
+  it('is asked for at once after any number of clients that did not wait for the answer', async () => {
+    await inSimulatedTime(1_000_000, async () => {
+      const identity = identityOf(good, systemClock);
+      for (let id = 0; id < 1000; id += 1) {
+        const gone = new AbortController();
+        const asked = identity.nodeOf(String(id), gone.signal).catch(() => undefined);
+        gone.abort();
+        await asked;
+      }
+      const beganMs = systemClock.monotonic();
+      await identity.nodeOf('t', never);
+      expect(systemClock.monotonic() - beganMs).toBeLessThan(20);
+    });
   });
 });
 

@@ -95,7 +95,14 @@ export class TokenIdentity {
     const nowMs = clock.monotonic();
     const atMs = Math.max(nowMs, this.#nextMs);
     this.#nextMs = atMs + APART_MS;
-    if (atMs > nowMs) await clock.sleep(atMs - nowMs, signal);
+    if (atMs <= nowMs) return;
+    try {
+      await clock.sleep(atMs - nowMs, signal);
+    } catch (cause) {
+      // A client that is gone asks nothing: those after it must not wait for it.
+      this.#nextMs -= APART_MS;
+      throw cause;
+    }
   }
 
   #remember(key: string, node: NodeName, untilMs: number): void {

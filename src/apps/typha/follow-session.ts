@@ -143,8 +143,9 @@ export class FollowSession {
     }
     if (!served.isLoaded) return false;
     if (neededVersion !== undefined && served.through !== undefined && served.through < neededVersion) {
+      if (followed.isToldBehind) return false;
       served.relist();
-      if (!followed.isToldBehind && this.#monotonic() - beganMs >= BEHIND_MS) {
+      if (this.#monotonic() - beganMs >= BEHIND_MS) {
         this.peer.send(failedFrame(served.topic, errorData(isBehind(served.topic))));
         followed.isToldBehind = true;
       }

@@ -10,7 +10,7 @@ import type { FollowTopic } from '../../datastore/typha/topics.ts';
 import { TopicFeed } from './topic-feed.ts';
 import { Relist } from './topic-log.ts';
 
-/** A list that a client needs is not repeated sooner, however many need it. */
+/** A list that a client needs is not repeated sooner after its end, however many need it. */
 const RELIST_MS = 5000;
 
 /** Number of records that one turn of the event loop encodes. */
@@ -42,6 +42,8 @@ export class ServedTopic {
   /** When the source was last heard of. */
   #heardMs = 0;
   #relistedMs = Number.NEGATIVE_INFINITY;
+  /** Whether a list for a client is under way: another one would end it. */
+  #isRelisting = false;
   #following = new AbortController();
 
   constructor(topic: FollowTopic, query: Query, ports: ServedTopicPorts) {
@@ -72,8 +74,8 @@ export class ServedTopic {
    */
   relist(): void {
     const nowMs = this.#ports.clock.monotonic();
-    if (nowMs - this.#relistedMs < RELIST_MS) return;
-    this.#relistedMs = nowMs;
+    if (this.#isRelisting || nowMs - this.#relistedMs < RELIST_MS) return;
+    this.#isRelisting = true;
     this.#following.abort();
   }
 
@@ -96,6 +98,7 @@ export class ServedTopic {
           if (failures === 1)
             log.warning('topic failed', { topic: this.topic, code: error.code, cause: error.message });
           this.failure = errorData(error);
+          this.#isRelisting = false;
           this.#ports.onChange(this.topic);
         },
       },
@@ -112,6 +115,10 @@ export class ServedTopic {
     this.through = version;
     if (event.kind !== 'bookmark') this.feed.changed = version;
     this.#heardMs = clock.monotonic();
+    if (event.kind === 'snapshot' && !this.#following.signal.aborted && this.#isRelisting) {
+      this.#isRelisting = false;
+      this.#relistedMs = this.#heardMs;
+    }
     this.isLoaded = true;
     this.failure = undefined;
     if (isRecovered || event.kind !== 'bookmark') onChange(this.topic);

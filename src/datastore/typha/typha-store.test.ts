@@ -3,6 +3,7 @@ import { followedPool, FollowReader, FollowSource } from '../../../test/support/
 import { inSimulatedTime } from '../../../test/support/simulated-time.ts';
 import { followInProcess, serveInProcess, type ServerInProcess } from '../../../test/support/typha-in-process.ts';
 import { NetplugError } from '../../base/errors.ts';
+import { silentLog } from '../../base/log.ts';
 import type { TyphaStore } from './typha-store.ts';
 
 const topics = ['resources/IPPool'];
@@ -143,6 +144,31 @@ describe('a follow over the network', () => {
       expect(reader.error).toBeUndefined();
       await pass(2000);
       expect(reader.error).toMatchObject({ code: 'store/unavailable' });
+    });
+  });
+
+  it('follows another server when its own falls silent, as one that is stopped does', async () => {
+    await withServers(2, async ({ servers: [first], live, store }) => {
+      const reader = new FollowReader(store);
+      await pass(5000);
+      live.shift();
+      for (const { peer } of first!.service.sessions)
+        Object.assign(peer, { send: () => undefined, together: () => undefined });
+      await pass(14_000);
+      expect(store.standing).toMatchObject({ server: 's1', moves: 1, lastError: 'it is silent' });
+      expect([reader.changed, reader.error]).toEqual([[], undefined]);
+      await reader.end();
+    });
+  });
+
+  it('does not call a server lost whose last follower has ended', async () => {
+    await withServers(1, async ({ live }) => {
+      const warnings: string[] = [];
+      const log = { ...silentLog, warning: (event: string) => warnings.push(event) };
+      const reader = new FollowReader(followInProcess(() => live, { log }));
+      await pass(1000);
+      await reader.end();
+      expect(warnings).toEqual([]);
     });
   });
 

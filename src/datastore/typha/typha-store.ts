@@ -147,8 +147,9 @@ export class TyphaStore implements FollowStore {
     this.#running?.abort();
     this.#running = undefined;
     this.#dropCandidate();
-    this.#current?.close();
+    const current = this.#current;
     this.#current = undefined;
+    current?.close();
     this.#standing = { ...this.#standing, server: undefined, sinceMs: undefined };
   }
 
@@ -160,9 +161,11 @@ export class TyphaStore implements FollowStore {
   #step(): void {
     if (this.#followers.size === 0) return;
     const nowMs = this.#ports.clock.monotonic();
-    if (this.#current !== undefined && nowMs - this.#current.receivedMs > SILENT_MS) {
-      this.#current.close();
-      this.#lose(`${this.#current.server} is silent`);
+    const current = this.#current;
+    if (current !== undefined && nowMs - current.receivedMs > SILENT_MS) {
+      // A link that is closed tells of its end at once.
+      this.#lose('it is silent');
+      current.close();
     }
     this.#failRefused();
     const candidate = this.#candidate;
