@@ -128,3 +128,15 @@ it('moves to another server before the one that it has ends, without a moment wi
   await becomesReachable(web, db, false);
   expect(await next.ask('/metrics')).toContain('netplug_typha_clients{release="');
 });
+
+it('follows another server when the one that it has hangs, and says so', async () => {
+  await using next = await startTyphaServer(node, { name: 'typha-4-a', port: 5476, orchconfig: server1 });
+  await using after = await startTyphaServer(node, { name: 'typha-5-a', port: 5477, orchconfig: server1 });
+  await until(async () => /typha-[45]-a since/.test(await status()), 'it has one of the two servers');
+  const [hung, other] = (await status()).includes('typha-4-a since') ? [next, after] : [after, next];
+  await hung.pause();
+  await until(async () => (await status()).includes(`${other.name} since`), 'it has the other one');
+  expect(agent.log()).toContain(`server lost server=${hung.name} reason="it is silent"`);
+  await server.call('DELETE', `${POLICIES}/closed`);
+  await becomesReachable(web, db, true);
+});
