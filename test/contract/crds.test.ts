@@ -88,6 +88,8 @@ describe('the custom resources of netplug', () => {
       'ipblock.netplug.io/10-0-0-0-30',
       'ippool.netplug.io/a',
     ]);
+    // What is refused next is refused for itself, not as a change of what is here.
+    await server.empty();
   });
 
   it.each<[string, object, string]>([
@@ -115,12 +117,13 @@ describe('the custom resources of netplug', () => {
       '::/0',
       '::/96',
       '::1/128',
-      '::ffff:10.0.0.0/120',
     ].map((cidr): [string, object, string] => [
       `a pool over ${cidr}, which is for no pod`,
       pool({ cidr }),
-      'spec.cidr',
+      // Another CIDR than that of a pool of the name is refused as well.
+      'spec.cidr: Forbidden: overlaps the',
     ]),
+    ['a pool of IPv4-mapped addresses', pool({ cidr: '::ffff:10.0.0.0/120' }), 'is not a CIDR for pods'],
     ['a block size of the other family', pool({ blockSize: 122 }), 'spec'],
     ['an IPv6 block size that is too small', pool({ cidr: 'fd00::/64', blockSize: 64 }), 'spec'],
     ['a block that does not fit into the pool', pool({ cidr: '10.0.0.0/28' }), 'spec'],
