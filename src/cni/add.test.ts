@@ -2,6 +2,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { openMemoryStore } from '../datastore/memory/memory-store.ts';
 import { podFactsOf } from '../../test/support/memory-orch.ts';
 import { memoryNode } from '../../test/support/memory-node.ts';
 import type { ExecDelegate } from './delegate.ts';
@@ -68,4 +69,25 @@ it('keeps the link of a pod that runs when the key of the node is lost, and remo
   expect(node.kernel.listHostLinks()).toEqual([link]);
   expect(await node.call('DEL', { linkKey: 'second' })).toMatchObject({ status: 0 });
   expect(node.kernel.listHostLinks()).toEqual([]);
+});
+
+it('records the labels that the pod has, by which policies select its addresses when the orchestrator forgets it', async () => {
+  const node = await memoryNode();
+  const pods = [podFactsOf('shop', 'web', { labels: { role: 'bot', 'pcns.team': 'x' }, serviceAccount: 'till' })];
+  const conf = { policy: { type: 'orch' }, orch: { orch_api_root: 'http://127.0.0.1:1' } };
+  const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web';
+  expect(await node.call('ADD', { conf, pods, env: { CNI_ARGS: args } })).toMatchObject({ status: 0 });
+  const { endpoints } = await openMemoryStore(node.database).listEndpoints(undefined, new AbortController().signal);
+  expect(endpoints.map(({ value }) => [value.metadata.labels, value.spec.profiles])).toEqual([
+    [
+      {
+        role: 'bot',
+        'pcown.pcns.team': 'x',
+        'netplug/namespace': 'shop',
+        'netplug/orchestrator': 'orch',
+        'netplug/serviceaccount': 'till',
+      },
+      ['kns.shop', 'ksa.shop.till'],
+    ],
+  ]);
 });

@@ -88,6 +88,8 @@ describe('the custom resources of netplug', () => {
       'ipblock.netplug.io/10-0-0-0-30',
       'ippool.netplug.io/a',
     ]);
+    // What is refused next is refused for itself, not as a change of what is here.
+    await server.empty();
   });
 
   it.each<[string, object, string]>([
