@@ -12,8 +12,10 @@ import type { PeerSelector } from './resolved-policy.ts';
 const EVERYTHING: Selector = { kind: 'all' };
 const IN_A_NAMESPACE: Selector = { kind: 'has', label: NAMESPACE_LABEL };
 
-/** A selector may take so many comparisons before they count. In a rule it counts so much at least: it has up to four sets. */
+/** A selector may take so many comparisons before they count. */
 const ORDINARY = 16;
+/** What the selector of a peer takes at least: up to four sets, among which the kernel finds one by going through all. */
+const LEAST_OF_PEER = 128;
 
 /** Returns what the selector takes of budgets: it is evaluated whenever a pod of the cluster changes. */
 export function entriesOfSelector(selector: Selector): number {
@@ -23,7 +25,7 @@ export function entriesOfSelector(selector: Selector): number {
 
 /** Returns what the selector of a peer takes of budgets. */
 export function entriesOfPeer({ selector }: PeerSelector): number {
-  return Math.max(countComparisons(selector), ORDINARY);
+  return Math.max(countComparisons(selector), LEAST_OF_PEER);
 }
 
 /** A text that is not a selector. */

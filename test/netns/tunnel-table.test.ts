@@ -232,7 +232,7 @@ describe.each(FAMILIES)('a packet for a pod over IPv%d that comes beside the tun
     // Not the solicitations of the node.
     const echo = `${family === 4 ? 'icmp' : 'icmpv6'} type echo-request`;
     await node.exec('nft', `add rule inet seen passed oifname "nplone" ${echo} counter`);
-    await stranger.exec('ping', '-n', '-c', '1', '-W', '0.2', '-I', source, to).catch(() => undefined);
+    await stranger.exec('ping', '-n', '-c', '3', '-i', '0.2', '-W', '1', '-I', source, to).catch(() => undefined);
     const seen = await node.exec('nft', 'list', 'chain', 'inet', 'seen', 'passed');
     await node.exec('nft', 'delete', 'table', 'inet', 'seen');
     if (!isOwn) await stranger.exec('ip', link, 'address', 'del', ...host);
