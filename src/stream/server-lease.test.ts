@@ -50,6 +50,20 @@ describe('the Lease of a server', () => {
     expect(readServerLease({ metadata })).toBeUndefined();
   });
 
+  it('was renewed when the API server says so: a server whose clock is ahead does not make the others outdated', () => {
+    const managedFields = [{ manager: 'kubectl', time: '2026-01-01T00:00:01Z' }, { time: '2026-01-01T00:00:10Z' }, {}];
+    const read = ['ahead', 'right'].flatMap((name, index) => {
+      const lease = serverLease(where, leased(name, Date.UTC(2026, 0, 1, index === 0 ? 1 : 0)));
+      const object = readObject(JSON.parse(JSON.stringify(lease)));
+      if (object === undefined) return [];
+      return readServerLease({ ...object, metadata: { ...object.metadata, managedFields } }) ?? [];
+    });
+    expect(read.map(({ renewedMs }) => renewedMs)).toEqual(
+      [10, 10].map((second) => Date.UTC(2026, 0, 1, 0, 0, second)),
+    );
+    expect(currentServers(read)).toHaveLength(2);
+  });
+
   it('is outdated compared with those of other servers, whatever the clock of the reader says', () => {
     expect(
       currentServers([leased('a', 1000), leased('b', 29_000), leased('c', 31_001)]).map(({ name }) => name),

@@ -1,3 +1,4 @@
+import * as v from 'valibot';
 import { tryParseJson } from '../base/try-parse-json.ts';
 import type { ApiObject } from '../kube/objects.ts';
 import { isRecord } from '../model/read-schema.ts';
@@ -8,6 +9,8 @@ export const SERVER_LABEL = 'netplug.io/server';
 const ANNOTATION = 'netplug.io/server';
 const DURATION_S = 30;
 
+const writers = v.array(v.looseObject({ time: v.optional(v.string(), '') }));
+
 /** A server as its Lease shows it. */
 export interface LeasedServer {
   readonly entry: ServerEntry;
@@ -15,7 +18,10 @@ export interface LeasedServer {
   readonly clients: number;
   /** The oldest release of a client; undefined without clients. */
   readonly oldestClient: string | undefined;
-  /** When the server renewed the Lease, by its clock, in milliseconds since the epoch. */
+  /**
+   * When the server renewed the Lease, in milliseconds since the epoch: by its clock where it writes, by that of the API server
+   * where it is read, as the clocks of servers differ.
+   */
   readonly renewedMs: number;
 }
 
@@ -71,12 +77,20 @@ export function readServerLease(lease: ApiObject): LeasedServer | undefined {
     release: typeof release === 'string' ? release : '',
     clients: typeof clients === 'number' ? clients : 0,
     oldestClient: typeof oldestClient === 'string' ? oldestClient : undefined,
-    renewedMs: Number.isNaN(renewed) ? 0 : renewed,
+    renewedMs: writtenMs(lease) ?? (Number.isNaN(renewed) ? 0 : renewed),
   };
 }
 
+/** Returns when the object was last written, as the API server notes for each writer; undefined when it does not say. */
+function writtenMs({ metadata }: ApiObject): number | undefined {
+  const read = v.safeParse(writers, metadata['managedFields']);
+  const times = read.success ? read.output.map(({ time }) => Date.parse(time)) : [];
+  const known = times.filter((time) => !Number.isNaN(time));
+  return known.length === 0 ? undefined : Math.max(...known);
+}
+
 /**
- * Returns the servers that renew their Leases. Their times are compared with each other: the clock of the reader may be wrong.
+ * Returns the servers that renew their Leases. The times are compared with each other: the clock of the reader may be wrong.
  * Without a current one, all are returned: it is not the servers that are late then, but what is read.
  */
 export function currentServers(leased: readonly LeasedServer[]): readonly ServerEntry[] {

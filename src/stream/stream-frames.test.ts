@@ -1,3 +1,4 @@
+import { queryObjects } from 'node:v8';
 import { expect, it } from 'vitest';
 import { StreamFrameReader, streamFrame } from './stream-frames.ts';
 
@@ -28,4 +29,14 @@ it('gives frames back that come byte by byte', () => {
     [2, ''],
     [3, 'three'],
   ]);
+});
+
+it('holds few buffers for a frame that comes byte by byte', () => {
+  const live = (): number => queryObjects(ArrayBuffer, { format: 'count' });
+  const reader = new StreamFrameReader(16_384);
+  const before = live();
+  for (const byte of streamFrame(1, 'x'.repeat(16_384)).subarray(0, -1))
+    expect([...reader.push(Buffer.from(new Uint8Array([byte]).buffer))]).toEqual([]);
+  expect(live() - before).toBeLessThan(200);
+  expect([...reader.push(Buffer.of(120))]).toHaveLength(1);
 });

@@ -8,6 +8,8 @@ export interface StreamFrame {
 
 const HEAD_BYTES = 5;
 const NOTHING: Buffer = Buffer.alloc(0);
+/** Each piece takes memory beside its bytes: a frame that comes byte by byte would take a hundred times its length. */
+const MOST_PIECES = 64;
 
 /** Returns the frame as it is sent. */
 export function streamFrame(type: number, payload: Buffer | string): Buffer {
@@ -61,6 +63,7 @@ export class StreamFrameReader {
   *push(bytes: Buffer): Generator<StreamFrame, void> {
     if (bytes.length > 0) this.#pieces.push(bytes);
     this.#held += bytes.length;
+    if (this.#pieces.length > MOST_PIECES) this.#joined();
     for (;;) {
       if (this.#needed === undefined) {
         if (this.#held < HEAD_BYTES) return;

@@ -155,13 +155,16 @@ describe('the Leases of servers', () => {
   it('are written, read and removed', async () => {
     const leases = leasesInApi(api, { program: 'netplug-typha', namespace: NAMESPACE });
     const base: ServerEntry = { ...fixture.entry, name: 'typha-1' };
-    const leased = { release: '1.0.0', clients: 2, oldestClient: '0.9.0', renewedMs: Date.UTC(2026, 0) };
+    // The clock of the server is ahead; what is read is by that of the API server.
+    const leased = { release: '1.0.0', clients: 2, oldestClient: '0.9.0', renewedMs: Date.now() + 3_600_000 };
     for (const isLeaving of [false, true]) {
       await leases.write({ entry: { ...base, isLeaving }, ...leased }, signal);
       await expect
         .poll(async () => leases.list(signal), WITHIN)
-        .toEqual([{ entry: { ...base, isLeaving }, ...leased }]);
+        .toEqual([{ entry: { ...base, isLeaving }, ...leased, renewedMs: expect.any(Number) }]);
     }
+    const [read] = await leases.list(signal);
+    expect(Math.abs(Number(read?.renewedMs) - Date.now())).toBeLessThan(600_000);
     await leases.remove('typha-1', signal);
     await expect.poll(async () => leases.list(signal), WITHIN).toEqual([]);
   });

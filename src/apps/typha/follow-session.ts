@@ -6,6 +6,7 @@ import type { AdmittedClient } from '../../stream/admit-client.ts';
 import { STREAM_FRAME } from '../../stream/handshake.ts';
 import type { StreamPeer } from '../../stream/peer.ts';
 import { protocolError, type StreamFrame } from '../../stream/stream-frames.ts';
+import { Allowance } from './allowance.ts';
 import type { ServedTopic } from './served-topic.ts';
 import { TopicCursor } from './topic-feed.ts';
 
@@ -13,7 +14,8 @@ import { TopicCursor } from './topic-feed.ts';
 const BEHIND_MS = 3000;
 /** Topics that a client may begin in a minute: each may bring a snapshot. */
 const MOST_BEGINS = 200;
-const MINUTE_MS = 60_000;
+/** Frames that a client may send in a minute. It begins and ends topics, and acknowledges once a second. */
+const MOST_FRAMES = 1000;
 
 interface Followed {
   readonly served: ServedTopic;
@@ -39,7 +41,8 @@ export class FollowSession {
   readonly #topics: ReadonlyMap<FollowTopic, ServedTopic>;
   readonly #monotonic: () => number;
   readonly #followed = new Map<FollowTopic, Followed>();
-  #begins = { sinceMs: Number.NEGATIVE_INFINITY, count: 0 };
+  readonly #begins = new Allowance(MOST_BEGINS);
+  readonly #frames = new Allowance(MOST_FRAMES);
   /** Positions that the client has applied. */
   readonly #acknowledged = new Map<FollowTopic, number>();
 
@@ -77,6 +80,7 @@ export class FollowSession {
 
   /** @throws stream/protocol for what no client sends */
   receive(frame: StreamFrame): void {
+    if (!this.#frames.take(this.#monotonic())) throw protocolError('a client sends frames again and again');
     if (frame.type === STREAM_FRAME.alive) return;
     const message = readClientFrame(frame);
     switch (message.kind) {
@@ -113,10 +117,7 @@ export class FollowSession {
   }
 
   #begin(topic: FollowTopic, changed: number | undefined): void {
-    const nowMs = this.#monotonic();
-    if (nowMs - this.#begins.sinceMs >= MINUTE_MS) this.#begins = { sinceMs: nowMs, count: 0 };
-    this.#begins.count += 1;
-    if (this.#begins.count > MOST_BEGINS) throw protocolError('a client begins topics again and again');
+    if (!this.#begins.take(this.#monotonic())) throw protocolError('a client begins topics again and again');
     const served = this.#topics.get(topic);
     if (served === undefined) {
       this.peer.send(failedFrame(topic, errorData(unknownTopic(topic))));

@@ -8,7 +8,7 @@ import { connectedStore, LeasesInMemory, type TlsFixture, typhaOverTls } from '.
 import { repeat } from '../../base/clock.ts';
 import type { FollowedRecord } from '../../datastore/follow.ts';
 import { clientFrame, FOLLOW_FORMATS, FOLLOW_PROTOCOL } from '../../datastore/typha/follow-frames.ts';
-import { helloFrame } from '../../stream/handshake.ts';
+import { ALIVE, helloFrame } from '../../stream/handshake.ts';
 import { connectTo } from '../../stream/tls-client.ts';
 
 const WITHIN = { timeout: PATIENCE_MS };
@@ -110,14 +110,16 @@ describe('a server of followed records over TLS', () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it('ends a client that begins topics again and again', async () => {
+  it.each([
+    ['begins topics', 201, clientFrame({ kind: 'begin', topic: 'resources/IPPool', changed: undefined })],
+    ['says that it is there', 1001, ALIVE],
+  ])('ends a client that %s again and again', async (_, count, frame) => {
     const { fixture } = await start();
     const socket = await connectTo(fixture.entry, FOLLOW_PROTOCOL, never);
     socket.on('error', () => undefined).resume();
     socket.write(helloFrame({ token: 'n1', release: '1', formats: FOLLOW_FORMATS }));
     await expect.poll(() => fixture.typha.service.sessions.size, WITHIN).toBe(1);
-    const begin = clientFrame({ kind: 'begin', topic: 'resources/IPPool', changed: undefined });
-    for (let count = 0; count < 201; count += 1) socket.write(begin);
+    socket.write(Buffer.concat(Array.from({ length: count }, () => frame)));
     await expect.poll(() => fixture.typha.service.sessions.size, WITHIN).toBe(0);
   });
 

@@ -54,6 +54,8 @@ export class FollowLink {
   readonly #clock: Clock;
   readonly #events: LinkEvents;
   readonly #topics = new Map<FollowTopic, LinkedTopic>();
+  /** Topics that are begun when those before are complete. */
+  readonly #waiting = new Set<FollowTopic>();
   #isAdopted = false;
   #ackedMs = 0;
   #isAckDue = false;
@@ -88,15 +90,23 @@ export class FollowLink {
     return this.#peer !== undefined;
   }
 
-  /** The server has accepted the connection: topics are begun. `acceptsOlder` takes a state that is older than what is held. */
-  open(peer: StreamPeer, topics: Iterable<FollowTopic>, acceptsOlder: boolean): void {
+  /**
+   * The server has accepted the connection: topics are begun. Those that are doubted come first, and the others when these are
+   * complete: a server that lacks them as well would send everything else for nothing.
+   */
+  open(peer: StreamPeer, topics: Iterable<FollowTopic>, doubted: readonly FollowTopic[]): void {
     this.#peer = peer;
-    for (const topic of topics) this.begin(topic, acceptsOlder);
+    for (const topic of doubted) this.begin(topic);
+    for (const topic of topics) {
+      if (doubted.length === 0) this.begin(topic);
+      else if (!doubted.includes(topic)) this.#waiting.add(topic);
+    }
   }
 
-  begin(topic: FollowTopic, acceptsOlder = false): void {
+  begin(topic: FollowTopic): void {
     if (this.#topics.has(topic) || this.#peer === undefined) return;
-    const changed = acceptsOlder ? undefined : this.#held.seen.get(topic);
+    const changed = this.#held.seen.get(topic);
+    this.#waiting.delete(topic);
     this.#topics.set(topic, {
       staged: undefined,
       isComplete: false,
@@ -108,7 +118,10 @@ export class FollowLink {
   }
 
   end(topic: FollowTopic): void {
-    if (this.#topics.delete(topic)) this.#peer?.send(clientFrame({ kind: 'end', topic }));
+    this.#waiting.delete(topic);
+    if (!this.#topics.delete(topic)) return;
+    this.#peer?.send(clientFrame({ kind: 'end', topic }));
+    this.#beginWaiting();
   }
 
   close(): void {
@@ -121,15 +134,20 @@ export class FollowLink {
     return this.#topics.get(topic)?.error;
   }
 
-  /** Reports whether every topic is complete, and none older than what is held. A topic that is refused counts as complete. */
-  isReady(acceptsOlder: boolean): boolean {
+  /**
+   * Reports whether every topic is complete, and none older than what is held. A topic that is refused counts as complete; one
+   * that has failed does where that is accepted, as long as there are others.
+   */
+  isReady(acceptsFailed: boolean): boolean {
     return (
       this.isOpen &&
+      this.#waiting.size === 0 &&
+      (!this.isFailed || (acceptsFailed && this.servesSome)) &&
       [...this.#topics].every(([topic, linked]) => {
-        if (linked.error !== undefined) return !ERRORS[linked.error.code].retry;
+        if (linked.error !== undefined) return true;
         if (!linked.isComplete) return false;
         const seen = this.#held.seen.get(topic);
-        return acceptsOlder || seen === undefined || linked.changed === undefined || linked.changed >= seen;
+        return seen === undefined || linked.changed === undefined || linked.changed >= seen;
       })
     );
   }
@@ -137,6 +155,11 @@ export class FollowLink {
   /** Reports whether the server cannot serve a topic now that another server may. */
   get isFailed(): boolean {
     return [...this.#topics.values()].some(({ error }) => error !== undefined && ERRORS[error.code].retry);
+  }
+
+  /** Reports whether the server serves a topic, or may. */
+  get servesSome(): boolean {
+    return [...this.#topics.values()].some(({ error }) => error === undefined);
   }
 
   /** Reports whether the server refuses a topic that the other one serves: of two releases, only one may know it. */
@@ -204,12 +227,22 @@ export class FollowLink {
         linked.isComplete = true;
         linked.error = undefined;
         if (this.#isAdopted) this.#take(message.topic, linked);
+        this.#beginWaiting();
         this.#events.onProgress();
         break;
       case 'failed':
         linked.error = message.error;
+        this.#beginWaiting();
         this.#events.onProgress();
     }
+  }
+
+  /** Begins the topics that wait, once those before are complete or refused. */
+  #beginWaiting(): void {
+    const isSettled = ({ isComplete, error }: LinkedTopic): boolean =>
+      error === undefined ? isComplete : !ERRORS[error.code].retry;
+    if (![...this.#topics.values()].every(isSettled)) return;
+    for (const topic of this.#waiting) this.begin(topic);
   }
 
   #apply(linked: LinkedTopic, { topic, isFirst, position, changed, lines }: FollowPart): void {

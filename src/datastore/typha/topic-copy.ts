@@ -19,22 +19,25 @@ export interface CopyChange {
   readonly after: FollowedRecord | undefined;
 }
 
-/** Applies lines. A record of the same text is taken from `known`, and is no change. @throws stream/protocol */
+/**
+ * Applies lines. A record of the same text is taken from `known`, and is no change.
+ * @throws stream/protocol before anything is applied: what was, no follower would be told of
+ */
 export function applyLines(
   copy: TopicCopy,
   lines: readonly RecordLine[],
   { query, known }: { readonly query: Query; readonly known: TopicCopy },
 ): readonly CopyChange[] {
-  return lines.flatMap(({ key, text }) => {
-    const before = copy.get(key);
-    if (text === undefined) {
-      copy.delete(key);
-      return changeBetween(before, undefined);
-    }
+  const read = lines.map(({ key, text }) => {
+    if (text === undefined) return { key, after: undefined };
     const hash = sha256Of(text);
     const same = known.get(key);
-    const after = same?.hash === hash ? same : { hash, record: readRecordText(key, text, query) };
-    copy.set(key, after);
+    return { key, after: same?.hash === hash ? same : { hash, record: readRecordText(key, text, query) } };
+  });
+  return read.flatMap(({ key, after }) => {
+    const before = copy.get(key);
+    if (after === undefined) copy.delete(key);
+    else copy.set(key, after);
     return changeBetween(before, after);
   });
 }

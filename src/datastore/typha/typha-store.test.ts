@@ -4,6 +4,10 @@ import { inSimulatedTime } from '../../../test/support/simulated-time.ts';
 import { followInProcess, serveInProcess, type ServerInProcess } from '../../../test/support/typha-in-process.ts';
 import { NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
+import { keepRunning } from '../../base/back-off.ts';
+import { systemClock } from '../../base/clock.ts';
+import { systemRandom } from '../../base/random.ts';
+import type { FollowStore, Query } from '../follow.ts';
 import type { TyphaStore } from './typha-store.ts';
 
 const topics = ['resources/IPPool'];
@@ -30,6 +34,27 @@ async function withServers(
     await pass(10);
     await scene({ servers, sources, live, store });
     for (const server of servers) server.cut();
+  });
+}
+
+/** Runs the scene with so many servers of pools, and of pods whose sources the scene makes fail. */
+async function withKinds(
+  count: number,
+  scene: (parts: { servers: ServerInProcess[]; failing: FollowSource[]; store: TyphaStore }) => Promise<void>,
+): Promise<void> {
+  await inSimulatedTime(Date.UTC(2026, 0), async () => {
+    const pools = new FollowSource();
+    pools.put(...Array.from({ length: 100 }, (_, index) => followedPool(`pool-${String(index)}`)));
+    const failing = Array.from({ length: count }, () => new FollowSource());
+    const servers = failing.map((pods, index) => {
+      const store: FollowStore = {
+        follow: (queries, options) => (queries[0]?.kind === 'pods' ? pods : pools).follow(queries, options),
+      };
+      return serveInProcess(`s${String(index)}`, store, { topics: ['resources/IPPool', 'pods'], versionOf });
+    });
+    await pass(10);
+    await scene({ servers, failing, store: followInProcess(() => servers) });
+    for (const server of servers) await server[Symbol.asyncDispose]();
   });
 }
 
@@ -161,6 +186,55 @@ describe('a follow over the network', () => {
     });
   });
 
+  it('follows what a server has of several topics when no server has them all', async () => {
+    await withKinds(2, async ({ failing, store }) => {
+      for (const source of failing) source.fail(new NetplugError('store/unavailable', 'A webhook fails'));
+      const [pools, pods] = [new FollowReader(store), new FollowReader(store, [{ kind: 'pods' }])];
+      await pass(5000);
+      expect(pools.keys).toHaveLength(100);
+      expect(pods.error).toMatchObject({ message: 'A webhook fails' });
+      await pools.end();
+    });
+  });
+
+  it('asks other servers for what its own lacks, before they send what it has', async () => {
+    await withKinds(3, async ({ servers, failing, store }) => {
+      const [pools, pods] = [new FollowReader(store), new FollowReader(store, [{ kind: 'pods' }])];
+      await pass(1000);
+      const [own] = servers.flatMap(({ service }) => [...service.sessions]);
+      const whole = own!.sent.bytes;
+      let [connects, bytes] = [0, 0];
+      for (const { service } of servers) {
+        const admit = service.admit.bind(service);
+        service.admit = (client, peer) => {
+          connects += 1;
+          const send = peer.send.bind(peer);
+          peer.send = (frame) => {
+            bytes += frame.length;
+            send(frame);
+          };
+          return admit(client, peer);
+        };
+      }
+      for (const source of failing) source.fail(new NetplugError('store/unavailable', 'A webhook fails'));
+      await pass(1000);
+      const again = new FollowReader(store, [{ kind: 'pods' }]);
+      await pass(10_000);
+      expect(connects).toBeGreaterThan(1);
+      expect(bytes).toBeLessThan(connects * whole * 0.5);
+      expect(pods.error).toMatchObject({ message: 'A webhook fails' });
+      // One server is well again: everything comes from it.
+      failing[2]!.failure = undefined;
+      await pass(6000);
+      const last = new FollowReader(store, [{ kind: 'pods' }]);
+      await pass(20_000);
+      expect(store.standing.server).toBe('s2');
+      expect(last.events[0]?.kind).toBe('snapshot');
+      expect([pools.changed, pools.error]).toEqual([[], undefined]);
+      for (const reader of [pools, again, last]) await reader.end();
+    });
+  });
+
   it('does not call a server lost whose last follower has ended', async () => {
     await withServers(1, async ({ live }) => {
       const warnings: string[] = [];
@@ -242,6 +316,37 @@ describe('a follow over the network', () => {
       expect(store.standing.server).toBe('s1');
       expect(reader.changed).toEqual([]);
       await reader.end();
+    });
+  });
+
+  it('accepts an older state of its only server for all topics, while it follows others there', async () => {
+    await inSimulatedTime(Date.UTC(2026, 0), async () => {
+      const source = new FollowSource();
+      source.version = 100;
+      source.put(followedPool('a'));
+      const server = serveInProcess('s0', source, { topics: ['resources/IPPool', 'pods'], versionOf });
+      const store = followInProcess(() => [server]);
+      const over = new AbortController();
+      const kinds = new Map<Query, string>();
+      const queries: readonly Query[] = [{ kind: 'resources', of: 'IPPool' }, { kind: 'pods' }];
+      for (const query of queries) {
+        const work = async (): Promise<void> => {
+          for await (const { kind } of store.follow([query], { signal: over.signal })) kinds.set(query, kind);
+        };
+        const onFailure = (): void => void kinds.set(query, 'failed');
+        void keepRunning({ clock: systemClock, random: systemRandom }, { work, onFailure }, over.signal);
+      }
+      await pass(2000);
+      source.fail(new NetplugError('store/unavailable', 'Cannot reach the API'));
+      await pass(20_000);
+      source.version = 50;
+      source.failure = undefined;
+      await pass(20_000);
+      expect([...kinds.values()]).toContain('failed');
+      await pass(40_000);
+      expect([...kinds.values()]).toEqual(['bookmark', 'bookmark']);
+      over.abort();
+      await server[Symbol.asyncDispose]();
     });
   });
 

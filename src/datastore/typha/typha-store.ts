@@ -7,6 +7,7 @@ import type { Log } from '../../base/log.ts';
 import type { FollowEvent, FollowOptions, FollowStore, Query } from '../follow.ts';
 import { FollowLink, type HeldTopics } from './follow-link.ts';
 import { noServer, type TyphaServers } from './typha-servers.ts';
+import { ServerAnswers } from './server-answers.ts';
 import { TopicFollower } from './topic-follower.ts';
 import { type FollowTopic, topicOf } from './topics.ts';
 
@@ -20,8 +21,6 @@ const OPEN_MS = 12_000;
 const NONE_MS = 15_000;
 /** Wait before all servers are tried again, doubled up to the limit. */
 const ROUND_MS = { first: 1000, most: 8000 };
-/** An older state is accepted when every server has had one for that long: the datastore was restored. */
-const RESTORED_MS = 30_000;
 /** Time over which clients move to a server that is new. */
 const SPREAD_MS = 60_000;
 
@@ -67,10 +66,9 @@ export class TyphaStore implements FollowStore {
   /** When to move to another server; undefined while this one is good. */
   #moveMs: number | undefined;
   #isLeaving = false;
-  /** Since when every server that answers has an older state than was seen; undefined while one has not. */
-  #behindSinceMs: number | undefined;
-  /** Why servers that answered were not followed, since the last wait. */
-  readonly #answers = { behind: 0, other: 0 };
+  /** Whether a server that cannot serve every topic is followed: none can. */
+  #acceptsFailed = false;
+  readonly #answers = new ServerAnswers();
   #events = 0;
   #standing: TyphaStanding = {
     server: undefined,
@@ -183,17 +181,12 @@ export class TyphaStore implements FollowStore {
   #judge(candidate: FollowLink, nowMs: number): void {
     if (this.#current !== undefined && candidate.lacksTopicOf(this.#current))
       this.#reject(candidate, 'it does not serve a topic that the present server has');
-    else if (candidate.isReady(this.#acceptsOlder(nowMs))) this.#adopt(candidate);
-    else if (candidate.isFailed) {
-      if (candidate.isBehind) this.#answers.behind += 1;
-      else this.#answers.other += 1;
+    else if (candidate.isReady(this.#acceptsFailed)) this.#adopt(candidate);
+    else if (candidate.isFailed && !(this.#acceptsFailed && candidate.servesSome)) {
+      this.#answers.add(candidate);
       this.#reject(candidate, 'it does not serve every topic');
     } else if (nowMs - candidate.receivedMs > (candidate.isOpen ? SILENT_MS : OPEN_MS))
       this.#reject(candidate, 'it is silent');
-  }
-
-  #acceptsOlder(nowMs: number): boolean {
-    return this.#behindSinceMs !== undefined && nowMs - this.#behindSinceMs >= RESTORED_MS;
   }
 
   #tryNext(nowMs: number): void {
@@ -201,7 +194,7 @@ export class TyphaStore implements FollowStore {
     const next = this.#candidates().find((server) => !this.#tried.has(server));
     if (next !== undefined) {
       this.#tried.add(next);
-      void this.#open(next, this.#acceptsOlder(nowMs));
+      void this.#open(next);
       return;
     }
     if (this.#current?.isFailed === false && !this.#isLeaving) {
@@ -211,15 +204,25 @@ export class TyphaStore implements FollowStore {
       return;
     }
     // None is better than the one that is followed: those who need what it lacks are told.
-    if (this.#current?.isFailed === true) this.#failTopics(({ code }) => ERRORS[code].retry);
-    const { behind, other } = this.#answers;
-    if (other > 0) this.#behindSinceMs = undefined;
-    else if (behind > 0) this.#behindSinceMs ??= nowMs;
-    Object.assign(this.#answers, { behind: 0, other: 0 });
+    if (this.#current?.isFailed === true) {
+      this.#answers.add(this.#current);
+      this.#failTopics(({ code }) => ERRORS[code].retry);
+    }
+    this.#weighAnswers(nowMs);
     this.#tried.clear();
     this.#nextTryMs = nowMs + withJitter(Math.min(ROUND_MS.most, ROUND_MS.first * 2 ** this.#rounds), random);
     this.#rounds += 1;
     servers.refresh();
+  }
+
+  /** Draws the conclusions from a round in which no server was found that serves everything. */
+  #weighAnswers(nowMs: number): void {
+    const { isAnswered, isRestored } = this.#answers.endRound(nowMs);
+    this.#acceptsFailed = this.#current === undefined && isAnswered;
+    if (!isRestored) return;
+    this.#ports.log.warning('older state accepted', { reason: 'all servers had it for 30 s' });
+    this.#held.seen.clear();
+    this.#answers.forget();
   }
 
   /** Returns the servers to which this node may move. */
@@ -233,7 +236,7 @@ export class TyphaStore implements FollowStore {
     return own === -1 ? order : order.slice(0, own);
   }
 
-  async #open(server: string, acceptsOlder: boolean): Promise<void> {
+  async #open(server: string): Promise<void> {
     const { clock, servers } = this.#ports;
     const link: FollowLink = new FollowLink(server, {
       held: this.#held,
@@ -278,7 +281,12 @@ export class TyphaStore implements FollowStore {
         peer.end();
         return;
       }
-      link.open(peer, this.#wanted(), acceptsOlder);
+      const wanted = this.#wanted();
+      link.open(
+        peer,
+        wanted,
+        [...wanted].filter((topic) => this.#current?.errorOf(topic) !== undefined),
+      );
       this.#progress();
     } catch (cause) {
       if (this.#candidate === link) this.#reject(link, reasonOf(cause));
@@ -291,15 +299,13 @@ export class TyphaStore implements FollowStore {
     this.#current = link;
     this.#candidate = undefined;
     this.#connecting = undefined;
-    if (this.#acceptsOlder(clock.monotonic()))
-      log.warning('older state accepted', { server: link.server, reason: 'all servers had it for 30 s' });
     // Before anything that may lead to another step.
     this.#tried.clear();
     this.#rounds = 0;
     this.#moveMs = undefined;
     this.#isLeaving = false;
-    this.#behindSinceMs = undefined;
-    Object.assign(this.#answers, { behind: 0, other: 0 });
+    this.#answers.forget();
+    this.#acceptsFailed = false;
     const changes = link.adopt();
     before?.close();
     const isMove = this.#standing.server !== undefined;
