@@ -84,7 +84,7 @@ async function may(account: string, verb: string, named: string, namespace?: str
 async function allowed(account: string, verbs: readonly string[], resources: readonly string[]): Promise<string[]> {
   const asked = resources.flatMap((resource) => verbs.map((verb) => [verb, resource] as const));
   const answers = await Promise.all(asked.map(async ([verb, resource]) => may(account, verb, resource)));
-  return asked.filter((_, index) => answers[index]).map((each) => each.join(' '));
+  return asked.filter((_, index) => answers[index] === true).map((each) => each.join(' '));
 }
 
 function lease(name: string, isServers: boolean): Json {
