@@ -54,6 +54,8 @@ export const NOT_EVERYDAY = {
   'e2e/upgrade-cluster': 'half an hour for each method; upgrade shows every method with simulated agents',
   'e2e/upgrade-cluster-hazards': 'twenty minutes; upgrade-hazards seeds each hazard on an API server',
   'e2e/upgrade-releases': 'builds an older commit first',
+  'e2e/upgrade-typha':
+    'a minute; tests of the plan decide the order, and install-cluster has the fan-out with its programs',
   'e2e/controllers-failover: leaders that are paused or cut off':
     'minutes; leaders are killed on both datastores, and contract/leader-* has the other faults of a lease',
   'e2e/plans-killed: an installation':

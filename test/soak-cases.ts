@@ -99,6 +99,7 @@ export const SOAK_CASES: readonly SoakCase[] = [
   { name: 'upgrades by every manifest and helm', args: e2e('upgrade'), components: SOAK, minutes: 10 },
   { name: 'upgrades in trouble', args: e2e('upgrade-trouble'), components: SOAK, minutes: 10 },
   { name: 'upgrade of a fleet', args: e2e('upgrade-fleet'), minutes: 8 },
+  { name: 'upgrade with the fan-out', args: e2e('upgrade-typha'), minutes: 2 },
   { name: 'hazards of an upgrade', args: e2e('upgrade-hazards'), minutes: 6 },
   { name: 'identity of clusters', args: e2e('upgrade-identity'), minutes: 2 },
   { name: 'Debian package', args: e2e('deb-package'), minutes: 3 },
@@ -143,6 +144,7 @@ export const HAVE_PASSED: ReadonlySet<string> = new Set([
   'plans that are killed',
   'purge of a node',
   'shells and terminals',
+  'upgrade with the fan-out',
 ]);
 
 function pathOf(name: string): string {

@@ -160,7 +160,7 @@ describe('the policies of a node beyond its budget', () => {
       policyOf('b', 0, peers),
       policyOf('s', 10, {}, 'shop'),
     );
-    expect(withheld(556)).toEqual([]);
+    expect(withheld(500)).toEqual([]);
     for (let index = 0; index < 60; index += 1) {
       const addresses = [`10.1.0.${String(index)}`, `fd00::${String(index)}`];
       cluster.putPod({
@@ -171,10 +171,10 @@ describe('the policies of a node beyond its budget', () => {
         labels: { app: 'web' },
       });
     }
-    expect(withheld(656)).toEqual([]);
-    expect(withheld(506)).toEqual(['NetworkPolicy dev/a', 'NetworkPolicy dev/b']);
-    expect(withheld(506)).toEqual(['NetworkPolicy dev/a', 'NetworkPolicy dev/b']);
-    expect(withheld(656)).toEqual([]);
+    expect(withheld(600)).toEqual([]);
+    expect(withheld(380)).toEqual(['NetworkPolicy dev/a', 'NetworkPolicy dev/b']);
+    expect(withheld(380)).toEqual(['NetworkPolicy dev/a', 'NetworkPolicy dev/b']);
+    expect(withheld(600)).toEqual([]);
   });
 
   it('count the named ports and the endpoints of services that their rules look up, those of other namespaces included', () => {

@@ -12,6 +12,7 @@ import {
 } from '../support/operator.ts';
 import type { Json } from '../support/node.ts';
 import { until } from '../support/until.ts';
+import { putServerLease } from '../support/typha-process.ts';
 
 const NODES = ['n1', 'n2', 'n3'];
 const WIDE = ['clusterrolebinding', 'netplug-agent-datastore'] as const;
@@ -107,17 +108,7 @@ it('starts servers, then agents that use them, and takes the wide rights of thes
 }, 240_000);
 
 it('gives the number that the user fixes, as far as nodes can run servers, and shows the agents that these serve', async () => {
-  const token = await cluster.api.tokenFor('netplug-system/netplug-typha');
-  const body = {
-    metadata: {
-      name: 'netplug-typha-a',
-      labels: { 'app.kubernetes.io/name': 'netplug-typha' },
-      annotations: { 'netplug.io/clients': '3' },
-    },
-    spec: { renewTime: new Date().toISOString().replace('Z', '000Z') },
-  };
-  const path = '/apis/coordination.k8s.io/v1/namespaces/netplug-system/leases';
-  await cluster.api.call('POST', path, { body, token });
+  await putServerLease(cluster.api, 3);
   await install({ typha: { mode: 'Enabled', replicas: 3 } });
   await become(SERVES, await generation());
   expect((await status()).typha).toEqual({ replicas: 3, connected: 3, nodes: 3 });

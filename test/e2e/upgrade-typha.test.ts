@@ -5,6 +5,7 @@ import { expect, it } from 'vitest';
 import { manifestText, RELEASE_MANIFESTS, type ReleaseManifest } from '../../src/install/cluster/release-manifests.ts';
 import type { Json } from '../support/node.ts';
 import { NEW, OLD } from '../support/upgradable-cluster.ts';
+import { putServerLease } from '../support/typha-process.ts';
 import { installOld, must, scene, settled, stateOfCluster, useUpgradeScene } from '../support/upgrade-scene.ts';
 
 const MANIFESTS: readonly ReleaseManifest[] = RELEASE_MANIFESTS;
@@ -37,14 +38,6 @@ async function fanOut(): Promise<{ uses: boolean; bindings: readonly string[]; o
       .filter((name: string) => name.includes('netplug-typha'))
       .sort(),
   };
-}
-
-/** Writes a Lease as a server does that is killed later. */
-async function leaveLease(): Promise<void> {
-  const labels = { 'app.kubernetes.io/name': 'netplug-typha' };
-  const token = await scene.server.tokenFor('netplug-system/netplug-typha');
-  const path = '/apis/coordination.k8s.io/v1/namespaces/netplug-system/leases';
-  await scene.server.call('POST', path, { body: { metadata: { name: 'netplug-typha-a', labels }, spec: {} }, token });
 }
 
 const OFF = { uses: false, bindings: ['netplug-agent-datastore'], own: [] };
@@ -82,14 +75,14 @@ it('upgrades what has the fan-out with it, and switches it off within a release,
   // The namespace notes which release was verified last.
   const objects = async () => (await stateOfCluster()).filter((each) => !each.startsWith('{"kind":"Namespace"'));
   const own = await objects();
-  await leaveLease();
+  await putServerLease(scene.server, 1);
   await must(`upgrade apply --no-proof --yes --like ${await fileOf(WITHOUT!)}`);
   expect(await fanOut()).toEqual(OFF);
   await must('upgrade rollback --yes');
   await settled(NEW);
   expect(await fanOut()).toEqual(ON);
   expect(await objects()).toEqual(own);
-  await leaveLease();
+  await putServerLease(scene.server, 1);
   await must('uninstall cluster --yes');
   const { items } = await scene.server.get(OWN, '-n', 'netplug-system');
   // The Lease is that of the tool.

@@ -1,6 +1,8 @@
 // Servers of netplug-typha as programs on a test node, in front of a real API server.
 import { join } from 'node:path';
+import { serverLease } from '../../src/stream/server-lease.ts';
 import { BUILT } from './built.ts';
+import type { ApiServer } from './kube.ts';
 import type { Service, TestNode } from './node.ts';
 import type { OrchApiServer } from './orch-datastore.ts';
 import { until } from './until.ts';
@@ -53,4 +55,21 @@ export async function typhaToken(server: OrchApiServer, node: string, audience =
   const spec = { audiences: [audience], expirationSeconds: 3600, boundObjectRef };
   const { status } = await server.call('POST', path, { body: { spec } });
   return status.token;
+}
+
+/** Writes the Lease of a server that serves so many agents, with the account of the servers. */
+export async function putServerLease(server: Pick<ApiServer, 'call' | 'tokenFor'>, clients: number): Promise<void> {
+  const entry = {
+    name: 'a',
+    addresses: ['192.0.2.9'],
+    port: 5473,
+    certificate: 'none',
+    formats: { oldest: 1, newest: 1 },
+    isLeaving: false,
+  };
+  const leased = { entry, release: 'v1.0.0', clients, oldestClient: undefined, renewedMs: Date.now() };
+  const namespace = 'netplug-system';
+  const body = serverLease({ program: 'netplug-typha', namespace, owner: undefined }, leased);
+  const token = await server.tokenFor(`${namespace}/netplug-typha`);
+  await server.call('POST', `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`, { body, token });
 }
