@@ -5,8 +5,9 @@ import type { TLSSocket } from 'node:tls';
 import { afterEach, describe, expect, it } from 'vitest';
 import { followedPool, FollowReader, FollowSource } from '../../../test/support/follow-source.ts';
 import { connectedStore, LeasesInMemory, type TlsFixture, typhaOverTls } from '../../../test/support/typha-over-tls.ts';
-import { repeat } from '../../base/clock.ts';
-import type { FollowedRecord } from '../../datastore/follow.ts';
+import { repeat, systemClock } from '../../base/clock.ts';
+import { NetplugError } from '../../base/errors.ts';
+import type { FollowedRecord, FollowStore } from '../../datastore/follow.ts';
 import { clientFrame, FOLLOW_FORMATS, FOLLOW_PROTOCOL } from '../../datastore/typha/follow-frames.ts';
 import { ALIVE, helloFrame } from '../../stream/handshake.ts';
 import { connectTo } from '../../stream/tls-client.ts';
@@ -80,6 +81,23 @@ describe('a server of followed records over TLS', () => {
     await expect.poll(() => pods.error, WITHIN).toMatchObject({ code: 'typha/topic-unknown' });
     await expect.poll(() => pools.keys, WITHIN).toEqual(['a']);
     await pools.end();
+  });
+
+  it('is found by agents while it serves some topics, and not when it has lost its source', async () => {
+    const [source, routes] = [new FollowSource(), new FollowSource()];
+    const store: FollowStore = {
+      follow: (queries, options) => (queries[0]?.kind === 'block-routes' ? routes : source).follow(queries, options),
+    };
+    const lost = new NetplugError('store/unavailable', 'The API does not answer');
+    routes.failure = lost;
+    const leases = new LeasesInMemory();
+    running.push(await typhaOverTls(store, { topics, leases }));
+    await expect.poll(async () => leases.list(), WITHIN).toHaveLength(1);
+    source.failure = lost;
+    const unknown = new LeasesInMemory();
+    running.push(await typhaOverTls(store, { topics, leases: unknown }));
+    await systemClock.sleep(1500, never);
+    expect(await unknown.list()).toEqual([]);
   });
 
   it('refuses agents beyond the number that it may have', async () => {

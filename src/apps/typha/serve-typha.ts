@@ -17,6 +17,7 @@ import { LeaseKeeper, type ServerLeases } from '../../stream/server-leases.ts';
 import { type IdentityOptions, TokenIdentity } from '../../stream/token-identity.ts';
 import { startTlsServer, type TlsServer } from '../../stream/tls-server.ts';
 import { FollowService } from './follow-service.ts';
+import type { ServedTopic } from './served-topic.ts';
 import { emptySource } from './empty-source.ts';
 
 export interface TyphaOptions {
@@ -147,10 +148,13 @@ export async function serveTypha(options: TyphaOptions, ports: TyphaPorts): Prom
   };
 }
 
-/** A topic that the API refuses fails alone: it must not make the server unknown. */
+/** A topic that has failed does so alone: it must not make the server unknown, which serves the others. */
 function isCurrent(service: FollowService): boolean {
-  return [...service.topics].every(
-    ({ isCurrent: is, failure }) => is || (failure !== undefined && !ERRORS[failure.code].retry),
+  const topics = [...service.topics];
+  const isRefused = ({ failure }: ServedTopic): boolean => failure !== undefined && !ERRORS[failure.code].retry;
+  return (
+    topics.every(({ isLoaded, failure }) => isLoaded || failure !== undefined) &&
+    (topics.some((topic) => topic.isCurrent) || topics.every(isRefused))
   );
 }
 

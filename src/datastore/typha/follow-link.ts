@@ -4,7 +4,7 @@ import { invariant } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ALIVE, readLeave, readServers, type ServerEntry, STREAM_FRAME } from '../../stream/handshake.ts';
 import type { StreamPeer } from '../../stream/peer.ts';
-import { protocolError, type StreamFrame } from '../../stream/stream-frames.ts';
+import type { StreamFrame } from '../../stream/stream-frames.ts';
 import { clientFrame, type FollowPart, readServerFrame } from './follow-frames.ts';
 import { applyLines, type CopyChange, copyDifferences, type TopicCopy } from './topic-copy.ts';
 import { type FollowTopic, queryOfTopic } from './topics.ts';
@@ -224,6 +224,8 @@ export class FollowLink {
         this.#apply(linked, message);
         break;
       case 'complete':
+        // It may be of a follow of the topic that was ended.
+        if (linked.staged === undefined && !linked.isComplete) break;
         linked.isComplete = true;
         linked.error = undefined;
         if (this.#isAdopted) this.#take(message.topic, linked);
@@ -250,12 +252,12 @@ export class FollowLink {
     const query = queryOfTopic(topic);
     invariant(query !== undefined, 'a topic that was begun has no query');
     const known: TopicCopy = copy ?? new Map();
+    // What comes before the snapshot was on its way when the topic was ended and begun again.
+    if (!isFirst && linked.staged === undefined && (copy === undefined || !linked.isComplete)) return;
     linked.position = position;
     if (isFirst) linked.staged = new Map();
     if (linked.staged !== undefined) applyLines(linked.staged, lines, { query, known });
-    else if (copy === undefined || !linked.isComplete)
-      throw protocolError('changes of a topic came before its snapshot');
-    else {
+    else if (copy !== undefined) {
       const changes = applyLines(copy, lines, { query, known });
       if (changes.length > 0) this.#events.onChanges(topic, changes);
     }

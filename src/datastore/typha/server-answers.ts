@@ -17,16 +17,22 @@ export class ServerAnswers {
     this.#behind = undefined;
   }
 
-  /** Ends a round. Returns whether a server has answered, and whether all have had an older state for so long that it is accepted. */
-  endRound(nowMs: number): { readonly isAnswered: boolean; readonly isRestored: boolean } {
+  /** Ends a round. Returns whether a server has answered. */
+  endRound(nowMs: number): boolean {
     const { behind, other } = this.#round;
     Object.assign(this.#round, { behind: 0, other: 0 });
-    const isAnswered = behind + other > 0;
     if (other > 0) this.#behind = undefined;
-    if (other > 0 || !isAnswered) return { isAnswered, isRestored: false };
-    const before = this.#behind;
-    const isOn = before !== undefined && nowMs - before.untilMs < RESTORED_MS;
-    this.#behind = { sinceMs: isOn ? before.sinceMs : nowMs, untilMs: nowMs };
-    return { isAnswered, isRestored: nowMs - this.#behind.sinceMs >= RESTORED_MS };
+    else if (behind > 0) this.#behind = { sinceMs: this.#sinceMs(nowMs) ?? nowMs, untilMs: nowMs };
+    return behind + other > 0;
+  }
+
+  /** Reports whether all servers have had an older state for so long that it is accepted. */
+  areRestored(nowMs: number): boolean {
+    return nowMs - (this.#sinceMs(nowMs) ?? nowMs) >= RESTORED_MS;
+  }
+
+  /** Returns since when all have had one; undefined when the last round that found that is long ago. */
+  #sinceMs(nowMs: number): number | undefined {
+    return this.#behind !== undefined && nowMs - this.#behind.untilMs < RESTORED_MS ? this.#behind.sinceMs : undefined;
   }
 }

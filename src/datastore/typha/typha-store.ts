@@ -191,6 +191,8 @@ export class TyphaStore implements FollowStore {
 
   #tryNext(nowMs: number): void {
     const { servers, random } = this.#ports;
+    // While the server that is followed has a newer one, it is not all that have an older state.
+    if (this.#current?.isFailed !== false && this.#answers.areRestored(nowMs)) this.#acceptRestored();
     const next = this.#candidates().find((server) => !this.#tried.has(server));
     if (next !== undefined) {
       this.#tried.add(next);
@@ -208,18 +210,14 @@ export class TyphaStore implements FollowStore {
       this.#answers.add(this.#current);
       this.#failTopics(({ code }) => ERRORS[code].retry);
     }
-    this.#weighAnswers(nowMs);
+    this.#acceptsFailed = this.#answers.endRound(nowMs) && this.#current === undefined;
     this.#tried.clear();
     this.#nextTryMs = nowMs + withJitter(Math.min(ROUND_MS.most, ROUND_MS.first * 2 ** this.#rounds), random);
     this.#rounds += 1;
     servers.refresh();
   }
 
-  /** Draws the conclusions from a round in which no server was found that serves everything. */
-  #weighAnswers(nowMs: number): void {
-    const { isAnswered, isRestored } = this.#answers.endRound(nowMs);
-    this.#acceptsFailed = this.#current === undefined && isAnswered;
-    if (!isRestored) return;
+  #acceptRestored(): void {
     this.#ports.log.warning('older state accepted', { reason: 'all servers had it for 30 s' });
     this.#held.seen.clear();
     this.#answers.forget();
