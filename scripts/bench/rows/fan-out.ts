@@ -1,13 +1,7 @@
 // netplug-typha with a thousand clients: from a write at the API to the last of them, and what the server needs for it. The API is
 // a replayed stream, the server a process of its own, the clients are in this one.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { clusterQueries } from '../../../src/cache/cluster-view.ts';
-import { nodeQueries } from '../../../src/cache/node-view.ts';
-import { policyQueries } from '../../../src/cache/policy-records.ts';
-import { sourcesOf } from '../../../src/datastore/orch/query-sources.ts';
-import { FANNED_OUT, isFannedOut } from '../../../src/datastore/typha/topics.ts';
-import { collectionPath, PODS } from '../../../src/kube/paths.ts';
-import { nodeName } from '../../../test/support/fixtures.ts';
+import { watchedByAgent, watchesOfFleet } from '../../../test/support/agent-watches.ts';
 import { ApplyingClient, CountingSwarm } from '../../../test/support/follow-swarm.ts';
 import { connectedStore, LeasesInMemory } from '../../../test/support/typha-over-tls.ts';
 import { until } from '../../../test/support/until.ts';
@@ -18,7 +12,6 @@ import { quantile } from '../statistics.ts';
 
 const CLIENTS = 1000;
 const SIZE = `${String(CLUSTER.pods)} pods, as many endpoints and ${String(CLUSTER.policies)} policies`;
-const SERVERS = 3;
 const PODS_PER_SECOND = 100;
 const MOST_WRITES = 100;
 /** Longer than a flush period of so many clients, and not in step with it. */
@@ -64,22 +57,12 @@ export const measureFanOut: MeasureRow = async ({ samples, candidates }) => {
   return { figures };
 };
 
-/** Counts the watches from what the processes of an agent follow. */
+/** Counts the watches of what the processes of an agent follow. */
 function watchFigures(): readonly Figure[] {
-  const node = nodeName('node-a');
-  const own = [
-    ...nodeQueries(node),
-    ...[...clusterQueries(node), ...policyQueries(node)].filter((query) => !isFannedOut(query)),
-  ];
-  const collections = own.flatMap((query, index) =>
-    sourcesOf(query, index, { writtenBlocks: undefined }).map(({ watched }) => watched?.collection),
-  );
-  const kinds = new Set([PODS, ...collections.flatMap((collection) => collection ?? [])].map(collectionPath));
-  const all = (agents: number, servers: number): number => agents * kinds.size + servers * FANNED_OUT.length;
   return [
-    ...figure('watches', 'watches of the API per agent, policies on', kinds.size, ''),
-    ...figure('watches.1000', 'watches of the API, 1000 agents and 3 servers', all(1000, SERVERS), ''),
-    ...figure('watches.5000', 'watches of the API, 5000 agents and 11 servers', all(5000, 11), ''),
+    ...figure('watches', 'watches of the API per agent, policies on', watchedByAgent().length, ''),
+    ...figure('watches.1000', 'watches of the API, 1000 agents and 3 servers', watchesOfFleet(1000, 3), ''),
+    ...figure('watches.5000', 'watches of the API, 5000 agents and 11 servers', watchesOfFleet(5000, 11), ''),
   ];
 }
 
