@@ -1,8 +1,12 @@
 // A large cluster as the API server shows it to netplug-typha, and pods of it that come and go.
 import { createHash } from 'node:crypto';
+import { readObject } from '../../src/kube/objects.ts';
 import { collectionPath, PODS } from '../../src/kube/paths.ts';
 import { ENDPOINTS, endpointObject } from '../../src/datastore/orch/endpoint-objects.ts';
+import { sourcesOf } from '../../src/datastore/orch/query-sources.ts';
 import { collectionOf } from '../../src/datastore/orch/resource-objects.ts';
+import { recordText } from '../../src/datastore/typha/record-text.ts';
+import { trimmedObject } from '../../src/kube/trimmed-object.ts';
 import { NETPLUG_NODE, NETPLUG_NODES } from '../../src/model/netplug-node.ts';
 import { API_VERSION } from '../../src/model/resource.ts';
 import { ReplayedApi, type ReplayedEvent } from '../../test/support/replayed-api.ts';
@@ -14,6 +18,8 @@ const ACCOUNTS = 50;
 const PODS_PATH = collectionPath(PODS);
 const ENDPOINTS_PATH = collectionPath(ENDPOINTS);
 const POLICIES_PATH = collectionPath(collectionOf('GlobalNetworkPolicy'));
+/** Objects that are converted at a time. */
+const CONVERTED = 500;
 /** Makes a pod as long as one of a cluster: 5.4 kB, of which the environment and the managers of fields are most. */
 const FILLER = 'x'.repeat(40);
 const ENVIRONMENT = Array.from({ length: 40 }, (_, index) => ({ name: `VARIABLE_${String(index)}`, value: FILLER }));
@@ -46,6 +52,28 @@ export function movePod(api: ReplayedApi, number: number, step: number): void {
   api.send(PODS_PATH, () => ({ type, object: podObject(number, stage) }));
   if (stage === 'created') api.send(ENDPOINTS_PATH, () => ({ type: 'ADDED', object: storedEndpoint(number) }));
   if (stage === 'gone') api.send(ENDPOINTS_PATH, () => ({ type: 'DELETED', object: storedEndpoint(number) }));
+}
+
+/** Returns the processor time that all pods and endpoints take to become texts of records, once they are read. */
+export function conversionMs(): number {
+  let ms = 0;
+  for (const [query, collection, at] of [
+    [{ kind: 'pods' }, PODS, (number: number) => podObject(number, 'ready')],
+    [{ kind: 'endpoints' }, ENDPOINTS, storedEndpoint],
+  ] as const) {
+    const [source] = sourcesOf(query, 0, { writtenBlocks: undefined, withStored: true });
+    for (let first = 0; first < CLUSTER.pods; first += CONVERTED) {
+      const objects = Array.from({ length: CONVERTED }, (_, index) => {
+        const object = readObject(at(first + index));
+        return object === undefined ? [] : [trimmedObject(collection, object)];
+      }).flat();
+      const begun = process.threadCpuUsage();
+      for (const object of objects) source?.watched?.recordsIn(object).forEach(recordText);
+      const { user, system } = process.threadCpuUsage(begun);
+      ms += (user + system) / 1000;
+    }
+  }
+  return ms;
 }
 
 /** Writes a policy in which the mark is. */

@@ -18,6 +18,8 @@ const REQUIRE = "import { createRequire } from 'node:module'; const require = cr
 export interface ServerUsage {
   readonly cpuMs: number;
   readonly rssMb: number;
+  /** What is used of the heap of JavaScript. */
+  readonly heapMb: number;
   /** The most that it ever was. */
   readonly peakMb: number;
   readonly clients: number;
@@ -26,7 +28,7 @@ export interface ServerUsage {
 }
 
 type Call =
-  | { readonly what: 'entry' | 'isLoaded' | 'usage' | 'collect' | 'digest' }
+  | { readonly what: 'entry' | 'isLoaded' | 'usage' | 'collect' | 'convert' | 'digest' }
   | { readonly what: 'write'; readonly mark: string }
   | { readonly what: 'churn'; readonly podsPerSecond: number };
 export type ServerCall = Call & { readonly id: number };
@@ -46,6 +48,8 @@ export interface FanOutProcess extends AsyncDisposable {
   /** Returns when the policy with the mark was written, by CLOCK_MONOTONIC. */
   write(mark: string): Promise<bigint>;
   churn(podsPerSecond: number): Promise<void>;
+  /** Returns the processor time in which records are made of all pods and endpoints. */
+  convert(): Promise<number>;
   /** The records as a follower of the API has them. */
   digest(): Promise<RecordsDigest>;
 }
@@ -85,6 +89,7 @@ export async function startFanOutProcess(): Promise<FanOutProcess> {
     collect: async () => ask({ what: 'collect' }),
     write: async (mark) => BigInt(await ask<string>({ what: 'write', mark })),
     churn: async (podsPerSecond) => ask({ what: 'churn', podsPerSecond }),
+    convert: async () => ask({ what: 'convert' }),
     digest: async () => ask({ what: 'digest' }),
     [Symbol.asyncDispose]: async () => kept.disposeAsync(),
   };

@@ -6,7 +6,7 @@ import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { ApplyingClient } from '../../test/support/follow-swarm.ts';
 import { typhaOverTls } from '../../test/support/typha-over-tls.ts';
 import { until } from '../../test/support/until.ts';
-import { EVENTS_OF_POD, movePod, openFanOutCluster, writeMarked } from './fan-out-cluster.ts';
+import { conversionMs, EVENTS_OF_POD, movePod, openFanOutCluster, writeMarked } from './fan-out-cluster.ts';
 import type { ServerCall, ServerReply, ServerUsage } from './fan-out-process.ts';
 import { FIRST_SINGLE } from './remote-pods.ts';
 
@@ -51,6 +51,8 @@ async function carryOut(call: ServerCall): Promise<unknown> {
     case 'churn':
       setChurn(call.podsPerSecond);
       return undefined;
+    case 'convert':
+      return conversionMs();
     case 'digest': {
       const client = new ApplyingClient(store);
       await until(() => client.isComplete, 'the records of the API are read');
@@ -69,6 +71,7 @@ function usage(): ServerUsage {
     // What replays the API is no part of the server.
     cpuMs: (user + system) / 1000 - api.counts.cpuMs,
     rssMb: process.memoryUsage.rss() / 2 ** 20,
+    heapMb: process.memoryUsage().heapUsed / 2 ** 20,
     peakMb: process.resourceUsage().maxRSS / 1024,
     clients: typha.service.sessions.size,
     api: { ...api.counts },
