@@ -88,7 +88,7 @@ export function namespaceOf(index: number, labelsToApply: Readonly<Record<string
 }
 
 /** Lets the pods of one namespace be reached by one team. */
-function policyOf(number: number): AnyResource {
+export function policyOf(number: number): AnyResource {
   return {
     apiVersion: 'netplug.io/v3',
     kind: 'GlobalNetworkPolicy',
@@ -108,7 +108,7 @@ function teamOf(number: number): string {
   return `team == 't${String(number % TEAMS)}'`;
 }
 
-function podOf(number: number): WorkloadEndpoint {
+export function podOf(number: number): WorkloadEndpoint {
   const namespace = namespaceName(number % NAMESPACES);
   const pod = `pod-${String(number)}`;
   const node = `elsewhere-${String(number % NODES)}`;

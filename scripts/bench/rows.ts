@@ -8,6 +8,7 @@ import { measureConcurrency } from './rows/concurrency.ts';
 import { measureControllers } from './rows/controllers.ts';
 import { measureConvergenceOfBlocks } from './rows/convergence-block.ts';
 import { measureConvergenceAtStart } from './rows/convergence-start.ts';
+import { measureFanOut } from './rows/fan-out.ts';
 import { measureFirstBlocks } from './rows/first-blocks.ts';
 import { measureFloor } from './rows/floor.ts';
 import { measureFootprint } from './rows/footprint.ts';
@@ -46,6 +47,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'policy-add': measurePolicyAdd,
   'policy-scale': measurePolicyScale,
   'policy-tenant': measurePolicyTenant,
+  'fan-out': measureFanOut,
 };
 
 /** ADD and DEL are measured together. */

@@ -1,10 +1,7 @@
 // Thousands of clients as objects: what holds of a fleet here is exact, whatever the machine does.
 import { afterEach, describe, expect, it } from 'vitest';
-import { clusterQueries } from '../../src/cache/cluster-view.ts';
-import { policyQueries } from '../../src/cache/policy-records.ts';
-import { FANNED_OUT, isFannedOut } from '../../src/datastore/typha/topics.ts';
 import { inExtent } from '../runs.ts';
-import { nodeName } from '../support/fixtures.ts';
+import { watchedByAgent, watchesOfFleet } from '../support/agent-watches.ts';
 import { followedPool, FollowReader, FollowSource } from '../support/follow-source.ts';
 import { Fleet, type FleetServer } from '../support/typha-fleet.ts';
 
@@ -106,26 +103,21 @@ describe('a fleet of agents', { timeout: 600_000 }, () => {
     expect(Math.max(...sizes(fleet)) / (NODES / (SERVERS + 1))).toBeLessThan(1.25);
   });
 
-  it('has at most eight watches of the API for each agent, however many there are', () => {
-    const node = nodeName('n1');
-    const own = new Set(
-      [...clusterQueries(node), ...policyQueries(node)]
-        .filter((query) => !isFannedOut(query))
-        .map((query) => JSON.stringify(query)),
-    );
-    // IPPool, own Node, namespaces; for calls four settings less IPPool, own blocks and own pods.
-    expect([...own].map((query) => JSON.parse(query) as unknown)).toEqual([
-      { kind: 'resources', of: 'IPPool' },
-      { kind: 'resources', of: 'Node', name: 'n1' },
-      { kind: 'derived-resources', from: 'Namespace' },
+  it('has nine watches of the API for each agent, however many there are', () => {
+    expect(watchedByAgent()).toEqual([
+      '/api/v1/namespaces',
+      '/api/v1/nodes',
+      '/api/v1/pods',
+      ...[
+        'clusterinformations',
+        'ipamconfigurations',
+        'ipblocks',
+        'ippools',
+        'ipreservations',
+        'workloadendpoints',
+      ].map((plural) => `/apis/netplug.io/v3/${plural}`),
     ]);
-    const ofCalls = ['IPReservation', 'IPAMConfiguration', 'ClusterInformation', 'own blocks', 'own pods'];
-    const perAgent = own.size + ofCalls.length;
-    expect(perAgent).toBeLessThanOrEqual(8);
-    for (const [nodes, servers, most] of [
-      [1000, 3, 8100],
-      [5000, 11, 40_300],
-    ] as const)
-      expect(nodes * perAgent + servers * FANNED_OUT.length).toBeLessThanOrEqual(most);
+    expect(watchesOfFleet(1000, 3)).toBe(9048);
+    expect(watchesOfFleet(5000, 11)).toBe(45_176);
   });
 });
