@@ -128,3 +128,17 @@ it('moves to another server before the one that it has ends, without a moment wi
   await becomesReachable(web, db, false);
   expect(await next.ask('/metrics')).toContain('netplug_typha_clients{release="');
 });
+
+it('follows another server when its own is stopped like a host that hangs, in the same process', async () => {
+  await using stuck = await startTyphaServer(node, { name: 'typha-4-a', port: 5476, orchconfig: server1 });
+  await until(async () => (await status()).includes('typha-4-a since'), 'it follows the only server');
+  await server.call('DELETE', `${POLICIES}/closed`);
+  await becomesReachable(web, db, true);
+  await stuck.pause();
+  await using _next = await startTyphaServer(node, { name: 'typha-5-a', port: 5477, orchconfig: server1 });
+  await until(async () => (await status()).includes('typha-5-a since'), 'it follows the server that answers');
+  await deny();
+  await becomesReachable(web, db, false);
+  expect(agent.log()).not.toContain('network process exited');
+  await stuck.resume();
+});
