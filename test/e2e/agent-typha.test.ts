@@ -137,6 +137,7 @@ it('follows another server when the one that it has hangs, and says so', async (
   await hung.pause();
   await until(async () => (await status()).includes(`${other.name} since`), 'it has the other one');
   expect(agent.log()).toContain(`server lost server=${hung.name} reason="it is silent"`);
+  expect(agent.log()).not.toContain('network process exited');
   await server.call('DELETE', `${POLICIES}/closed`);
   await becomesReachable(web, db, true);
 });

@@ -8,6 +8,7 @@ import type { NodeName } from '../../model/names.ts';
 import type { AdmittedClient } from '../../stream/admit-client.ts';
 import { leaveFrame, type ServerEntry, serversFrame } from '../../stream/handshake.ts';
 import type { StreamPeer, PeerListener } from '../../stream/peer.ts';
+import { Allowance } from './allowance.ts';
 import { FollowSession } from './follow-session.ts';
 import { untilFlushMs } from './flush-pace.ts';
 import { ServedTopic, type ServedTopicPorts } from './served-topic.ts';
@@ -18,6 +19,8 @@ const BEAT_MS = 3000;
 const SILENT_MS = 60_000;
 /** Connections of one node. */
 const MOST_OF_NODE = 4;
+/** Connections that a node may open in a minute: each costs the server a handshake. An agent tries each server once in some seconds. */
+const MOST_OPENED = 60;
 /** The topic whose records are the nodes of the cluster, by name. */
 const NODES = 'nodes';
 
@@ -39,6 +42,7 @@ export class FollowService {
   readonly #maxClients: number;
   readonly #topics: ReadonlyMap<FollowTopic, ServedTopic>;
   readonly #sessions = new Set<FollowSession>();
+  readonly #opened = new Allowance(MOST_OPENED);
   readonly #over = new AbortController();
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #isFlushDue = false;
@@ -83,6 +87,14 @@ export class FollowService {
         `Cannot serve another client: ${String(this.#sessions.size)} are connected`,
         {
           hint: 'The client asks another server. Add replicas if all are full',
+        },
+      );
+    if (!this.#opened.take(this.#ports.clock.monotonic(), client.node))
+      throw new NetplugError(
+        'stream/full',
+        `Cannot serve another client of node "${client.node}": it connects too often`,
+        {
+          hint: 'Look in the log of its agent why it loses its connections',
         },
       );
     this.#endOldest(client.node);

@@ -9,7 +9,7 @@ import { repeat, systemClock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { FollowedRecord, FollowStore } from '../../datastore/follow.ts';
 import { clientFrame, FOLLOW_FORMATS, FOLLOW_PROTOCOL } from '../../datastore/typha/follow-frames.ts';
-import { ALIVE, helloFrame } from '../../stream/handshake.ts';
+import { ALIVE, helloFrame, STREAM_FRAME } from '../../stream/handshake.ts';
 import { connectTo } from '../../stream/tls-client.ts';
 
 const WITHIN = { timeout: PATIENCE_MS };
@@ -126,6 +126,21 @@ describe('a server of followed records over TLS', () => {
       .toEqual([true, true, true, false, false, false, false]);
     expect(fixture.typha.service.sessions.size).toBe(4);
     for (const socket of sockets) socket.destroy();
+  });
+
+  it('refuses a node that connects again and again, and serves others', async () => {
+    const { fixture } = await start({ pending: { atOnce: 8, waiting: 100, ofOneAddress: 100 } });
+    for (let count = 0; count < 61; count += 1) {
+      const socket = await connectTo(fixture.entry, FOLLOW_PROTOCOL, never);
+      socket.on('error', () => undefined);
+      socket.write(helloFrame({ token: 'n1', release: '1', formats: FOLLOW_FORMATS }));
+      const [answer] = (await once(socket, 'data')) as [Buffer];
+      expect(answer[4]).toBe(count < 60 ? STREAM_FRAME.welcome : STREAM_FRAME.refused);
+      socket.destroy();
+    }
+    const reader = new FollowReader(connectedStore(fixture, { node: 'n2' }));
+    await expect.poll(() => reader.keys, WITHIN).toEqual(['a']);
+    await reader.end();
   });
 
   it.each([
