@@ -71,7 +71,7 @@ it('takes new budgets while it runs', async () => {
 
 it('has the table of a new start after policies came and went at the limit of the node', async () => {
   const host = makeHost();
-  host.settings = { ...POLICY, policyEntriesPerNode: 1500 };
+  host.settings = { ...POLICY, policyEntriesPerNode: 1760 };
   const policy = host.start('enforce');
   await policy.isolate(podOf('dev', 'npl1'));
   const peers = (app: string): object => ({ action: 'Allow', destination: { selector: `app == '${app}'` } });
