@@ -186,12 +186,14 @@ export const GOALS: readonly Goal[] = [
     text: 'fan-out: the same while 100 pods a second come and go, p99',
     limit: { atMost: 500 },
     unit: 'ms',
+    missed: 'the clients, the server and the tests of others shared two cores; the median is 0.1 s',
   },
   {
     figure: 'fan-out.change.cpu',
     text: 'fan-out: CPU of the server per change and client',
     limit: { atMost: 25 },
     unit: 'µs',
+    missed: '22 without the acknowledgements of agents, and 28 with them while less else ran',
   },
   {
     figure: 'fan-out.churn.cpu',
@@ -210,6 +212,8 @@ export const GOALS: readonly Goal[] = [
     text: 'fan-out: memory of the server per idle client',
     limit: { atMost: 100 },
     unit: 'KB',
+    missed:
+      '60 KB without the two large topics: sending their snapshot leaves memory outside of the heap in use, also with limits for malloc; 143 with parts of 48 kB in place of 256',
   },
   {
     figure: 'fan-out.stopped.rss',
@@ -222,25 +226,36 @@ export const GOALS: readonly Goal[] = [
     text: 'fan-out: memory of the server, 10 000 pods, 1000 policies, 1000 clients',
     limit: { atMost: 350 },
     unit: 'MB',
+    missed:
+      'as per client; and reading the cluster leaves 228 MB, of which 83 are objects: --optimize-for-size made it 165, for 40 % more CPU',
   },
-  { figure: 'fan-out.snapshot.bytes', text: 'fan-out: snapshot of 10 000 pods', limit: { atMost: 1 }, unit: 'MB' },
+  {
+    figure: 'fan-out.snapshot.bytes',
+    text: 'fan-out: snapshot of 10 000 pods',
+    limit: { atMost: 1 },
+    unit: 'MB',
+    missed: 'a snapshot has the endpoints that nodes write beside the pods, since they are objects of the API',
+  },
   {
     figure: 'fan-out.snapshot.cpu',
     text: 'fan-out: CPU to build a snapshot of 10 000 pods',
     limit: { atMost: 400 },
     unit: 'ms',
+    missed: 'a snapshot has the endpoints that nodes write beside the pods, since they are objects of the API',
   },
   {
     figure: 'fan-out.storm',
     text: 'fan-out: 1000 clients connect at once, all complete',
     limit: { atMost: 15 },
     unit: 's',
+    missed: 'TLS timed out on busy cores, and clients tried again; 7.6 s without a failure in a quiet moment',
   },
   {
     figure: 'fan-out.storm.cpu',
     text: 'fan-out: 1000 clients connect at once, CPU of the server',
     limit: { atMost: 3 },
     unit: 's',
+    missed: '3.6 s are handshakes, the rest is TLS of 1.4 GB of snapshots',
   },
   {
     figure: 'fan-out.storm.lists',
