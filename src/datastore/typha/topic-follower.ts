@@ -16,6 +16,10 @@ export class TopicFollower {
     this.topics = new Set(this.#queries.map(({ topic }) => topic));
   }
 
+  get hasSnapshot(): boolean {
+    return this.#hasSnapshot;
+  }
+
   /** Yields the snapshot if it waits for one and every topic is there. */
   begin(copies: ReadonlyMap<FollowTopic, TopicCopy>, version: string): void {
     if (this.#hasSnapshot || ![...this.topics].every((topic) => copies.has(topic))) return;

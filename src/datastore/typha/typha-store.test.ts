@@ -142,8 +142,11 @@ describe('a follow over the network', () => {
       expect(reader.error).toMatchObject({ code: 'store/unavailable', hint: 'Start it' });
       // It goes on when the source is back.
       source!.failure = undefined;
-      const again = new FollowReader(store);
-      await pass(20_000);
+      let again = new FollowReader(store);
+      for (let second = 0; second < 20; second += 1) {
+        await pass(1000);
+        if (again.error !== undefined) again = new FollowReader(store);
+      }
       expect(again.keys).toEqual(['a', 'b']);
       await again.end();
     });
@@ -156,6 +159,23 @@ describe('a follow over the network', () => {
       const reader = new FollowReader(store);
       await pass(3000);
       expect(reader.error).toMatchObject({ code: 'store/refused' });
+    });
+  });
+
+  it('fails within seconds before its first snapshot, when every server was asked', async () => {
+    await withServers(2, async ({ servers, live, store }) => {
+      for (const server of servers) server.cut();
+      const reader = new FollowReader(store);
+      await pass(4000);
+      expect(reader.error).toMatchObject({ code: 'store/unavailable' });
+      // It follows the one that comes later.
+      const again = new FollowReader(store);
+      const source = new FollowSource();
+      source.put(followedPool('a'));
+      live.push(serveInProcess('late', source, { topics, versionOf }));
+      await pass(15_000);
+      expect(again.keys).toEqual(['a']);
+      await again.end();
     });
   });
 

@@ -210,7 +210,14 @@ export class TyphaStore implements FollowStore {
       this.#answers.add(this.#current);
       this.#failTopics(({ code }) => ERRORS[code].retry);
     }
+    const before = this.#acceptsFailed;
     this.#acceptsFailed = this.#answers.endRound(nowMs) && this.#current === undefined;
+    // The first round may have known no server. Whoever waits for a first snapshot, as ADD does, learns early that there is none.
+    if (this.#current === undefined && this.#rounds > 0 && (before || !this.#acceptsFailed))
+      this.#failAll(
+        noServer(this.#standing.lastError),
+        [...this.#followers].filter(({ hasSnapshot }) => !hasSnapshot),
+      );
     this.#tried.clear();
     this.#nextTryMs = nowMs + withJitter(Math.min(ROUND_MS.most, ROUND_MS.first * 2 ** this.#rounds), random);
     this.#rounds += 1;
@@ -378,8 +385,8 @@ export class TyphaStore implements FollowStore {
     }
   }
 
-  #failAll(error: NetplugError): void {
-    for (const { events } of this.#followers) events.fail(error);
+  #failAll(error: NetplugError, followers: Iterable<TopicFollower> = this.#followers): void {
+    for (const { events } of followers) events.fail(error);
   }
 
   #version(): string {
