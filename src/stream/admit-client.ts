@@ -43,9 +43,13 @@ const HELLO_MS = 10_000;
 
 /**
  * Lets a client say who it is, and admits or refuses it. Resolves when either is done, or the client is gone. Until then the
- * client may send one frame of 16 KiB.
+ * client may send one frame of 16 KiB. `hurry` ends one that has said nothing yet.
  */
-export async function admitClient(stream: Duplex, ports: AdmissionPorts): Promise<'admitted' | 'refused' | 'gone'> {
+export async function admitClient(
+  stream: Duplex,
+  ports: AdmissionPorts,
+  hurry?: AbortSignal,
+): Promise<'admitted' | 'refused' | 'gone'> {
   using limit = timeLimit(HELLO_MS);
   const gone = new AbortController();
   const greeting = Promise.withResolvers<StreamFrame>();
@@ -72,6 +76,8 @@ export async function admitClient(stream: Duplex, ports: AdmissionPorts): Promis
   });
   const either = AbortSignal.any([gone.signal, limit.signal]);
   either.addEventListener('abort', () => greeting.reject(either.reason), { once: true });
+  hurry?.addEventListener('abort', () => greeting.reject(hurry.reason), { once: true });
+  if (hurry?.aborted === true) greeting.reject(hurry.reason);
   try {
     const client = await identified(readHello(await greeting.promise), ports, either);
     if (gone.signal.aborted) return 'gone';
@@ -81,7 +87,7 @@ export async function admitClient(stream: Duplex, ports: AdmissionPorts): Promis
     return 'admitted';
   } catch (cause) {
     if (gone.signal.aborted) return 'gone';
-    if (limit.signal.aborted) peer.end();
+    if (limit.signal.aborted || !isGreeted) peer.end();
     else peer.end(refusedFrame(errorData(toNetplugError(cause))));
     return 'refused';
   }

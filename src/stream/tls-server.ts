@@ -50,9 +50,9 @@ export async function startTlsServer(options: TlsServerOptions): Promise<TlsServ
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
     socket.on('error', () => undefined);
-    const place = pending.add(socket.remoteAddress ?? '', async () => {
+    const place = pending.add(socket.remoteAddress ?? '', async (hurry) => {
       if (socket.destroyed) return undefined;
-      const outcome = await accept(socket, context, options);
+      const outcome = await accept(socket, context, { ...options, hurry });
       if (outcome === 'refused') refused += 1;
       log.debug('connection handled', { address: socket.remoteAddress, outcome });
       // A handshake costs the server more than the client, also of one that goes before it is refused.
@@ -90,7 +90,7 @@ export async function startTlsServer(options: TlsServerOptions): Promise<TlsServ
 async function accept(
   socket: Socket,
   secureContext: SecureContext,
-  { protocol, admission }: TlsServerOptions,
+  { protocol, admission, hurry }: TlsServerOptions & { readonly hurry: AbortSignal },
 ): Promise<'admitted' | 'refused' | 'gone'> {
   using limit = timeLimit(TLS_MS);
   const secure = new TLSSocket(socket, {
@@ -105,7 +105,8 @@ async function accept(
   secure.on('secure', () => resolve());
   secure.on('error', reject);
   secure.on('close', () => reject(new Error('closed')));
-  limit.signal.addEventListener('abort', () => reject(limit.signal.reason), { once: true });
+  for (const signal of [limit.signal, hurry])
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   try {
     await promise;
     if (secure.alpnProtocol !== protocol) throw new Error('another protocol');
@@ -115,7 +116,7 @@ async function accept(
     secure.destroy();
     return 'refused';
   }
-  return await admitClient(secure, admission);
+  return await admitClient(secure, admission, hurry);
 }
 
 async function listen(server: Server, { host, port }: { readonly host: string; readonly port: number }): Promise<void> {

@@ -170,6 +170,24 @@ describe('a server of connections', () => {
     await expect.poll(() => clients.length, WITHIN).toBe(1);
   });
 
+  it('serves a client in seconds while silent ones have all places', async () => {
+    const { server, clients } = await start({ atOnce: 4, waiting: 20, ofOneAddress: 20 });
+    const silent = Array.from({ length: 3 }, () => connect({ host: '127.0.0.1', port: server.port }));
+    silent.push(await secureTo(server.port));
+    for (const socket of silent) {
+      sockets.push(socket);
+      socket.on('error', () => undefined);
+    }
+    await expect.poll(() => server.pending, WITHIN).toBe(4);
+    await systemClock.sleep(1200, never);
+    expect(silent.every(({ destroyed }) => !destroyed)).toBe(true);
+    const beganMs = systemClock.monotonic();
+    (await secureTo(server.port)).write(helloFrame(hello));
+    await expect.poll(() => clients.length, WITHIN).toBe(1);
+    // Each of the silent ones would have 10 s.
+    expect(systemClock.monotonic() - beganMs).toBeLessThan(5000);
+  });
+
   it('serves an address that was refused again and again only some times a second', async () => {
     const { server } = await start({ atOnce: 8, waiting: 4, ofOneAddress: 3 });
     let answered = 0;
