@@ -1,6 +1,7 @@
 // An agent that follows through netplug-typha what every node follows: real programs, a real API server, real packets.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { inside } from '../../scripts/bench/inside.ts';
 import { type Agent, startAgent } from '../support/agent.ts';
@@ -26,7 +27,7 @@ let node: TestNode;
 let typha: TyphaServer;
 let agent: Agent;
 let conf: object;
-let before: Watches;
+let ofServer: Watches;
 let server1: string;
 let agentEnv: Readonly<Record<string, string>>;
 
@@ -44,13 +45,24 @@ beforeAll(async () => {
   scope.defer(async () => typha.stop('KILL'));
   const token = join(node.dir, 'typha-token');
   writeFileSync(token, await typhaToken(server, NODE));
-  before = await watchesOf(server);
+  ofServer = await settledWatches();
   agentEnv = { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig, NETPLUG_TYPHA: 'on', NETPLUG_TYPHA_TOKEN: token };
   agent = await startAgent(node, { env: agentEnv });
   scope.defer(async () => agent.stop());
   conf = node.netconf({ datastore_type: 'orch', policy: { type: 'orch' }, orch: { orchconfig } });
 }, 180_000);
 afterAll(async () => scope.disposeAsync());
+
+/** The watches that the server has once it holds one for each of its topics. */
+async function settledWatches(): Promise<Watches> {
+  let found = await watchesOf(server);
+  await until(async () => {
+    const last = found;
+    found = await watchesOf(server);
+    return isDeepStrictEqual(last, found) && (found.get('networksets') ?? 0) > 0;
+  }, 'the server watches all of its topics');
+  return found;
+}
 
 async function add(name: string): Promise<PolicedPod> {
   await server.putPod({ namespace: 'shop', name, node: NODE, labels: { app: name } });
@@ -91,17 +103,19 @@ it('enforces policies of Kubernetes with the rights that it keeps, and says who 
 });
 
 it('watches at the API server what calls need, and nothing that every node follows', async () => {
-  expect(addedWatches(before, await watchesOf(server))).toEqual({
-    clusterinformations: 1,
-    ipamconfigurations: 1,
-    ipblocks: 1,
-    ippools: 1,
-    ipreservations: 1,
-    namespaces: 1,
-    nodes: 1,
-    pods: 1,
-    workloadendpoints: 1,
-  });
+  await expect
+    .poll(async () => addedWatches(ofServer, await watchesOf(server)))
+    .toEqual({
+      clusterinformations: 1,
+      ipamconfigurations: 1,
+      ipblocks: 1,
+      ippools: 1,
+      ipreservations: 1,
+      namespaces: 1,
+      nodes: 1,
+      pods: 1,
+      workloadendpoints: 1,
+    });
 });
 
 it('keeps its policies while no server is there, serves calls, and follows the next one', async () => {
