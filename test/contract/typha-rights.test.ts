@@ -11,6 +11,7 @@ import { objectName, referenceKey } from '../../src/kube/objects/reference.ts';
 import { OrchApi } from '../../src/kube/orch-api.ts';
 import type { InstallationSpec } from '../../src/model/installation.ts';
 import type { Manifest } from '../../src/model/manifest.ts';
+import { SERVER_LABEL } from '../../src/stream/server-lease.ts';
 import { type ApiServer, startApiServer } from '../support/kube.ts';
 import type { Json } from '../support/node.ts';
 import { until } from '../support/until.ts';
@@ -88,7 +89,7 @@ async function allowed(account: string, verbs: readonly string[], resources: rea
 }
 
 function lease(name: string, isServers: boolean): Json {
-  const labels = isServers ? { 'app.kubernetes.io/name': 'netplug-typha' } : {};
+  const labels = isServers ? { [SERVER_LABEL]: 'netplug-typha' } : {};
   return { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name, labels }, spec: {} };
 }
 
@@ -131,7 +132,7 @@ describe('rights with the fan-out', () => {
 });
 
 describe('the Leases of servers', () => {
-  const LABEL = { metadata: { labels: { 'app.kubernetes.io/name': 'netplug-typha' } } };
+  const LABEL = { metadata: { labels: { [SERVER_LABEL]: 'netplug-typha' } } };
   const ask = async (account: string, method: string, name: string, body?: Json) =>
     server.ask(method, `${LEASES}/${name}`, {
       body,
