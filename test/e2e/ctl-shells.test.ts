@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify, stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CTL_DATASTORES, type CtlDatastore, MAIN } from '../support/ctl-datastores.ts';
+import { startCtlDatastore, type CtlDatastore, MAIN } from '../support/ctl-datastores.ts';
 import { program } from '../support/components.ts';
 
 const POOL = 'apiVersion: netplug.io/v3\nkind: IPPool\nmetadata: {name: blue}\nspec: {cidr: 10.0.0.0/16}\n';
@@ -14,9 +14,7 @@ let datastore: CtlDatastore;
 let folder: string;
 let env: NodeJS.ProcessEnv;
 beforeAll(async () => {
-  const [kv] = CTL_DATASTORES;
-  if (kv === undefined) throw new Error('there is no datastore to test with');
-  datastore = await kv.start();
+  datastore = await startCtlDatastore('kv');
   folder = await mkdtemp(join(tmpdir(), 'netplugctl-shells-'));
   for (const name of ['netplugctl', 'kubectl-netplug', 'kubectl_complete-netplug']) {
     const file = join(folder, name);

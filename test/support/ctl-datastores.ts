@@ -51,14 +51,21 @@ export interface CtlDatastoreType {
   readonly start: () => Promise<CtlDatastore>;
 }
 
+const ALL: readonly CtlDatastoreType[] = [
+  { type: 'orch', start: startOrch },
+  { type: 'kv', start: startKv },
+];
+
 /**
  * For `describe.each(CTL_DATASTORES)('… on $type', ({ start }) => …)`. Every day the API alone: the contract of the store says that
  * both are the same.
  */
-export const CTL_DATASTORES: readonly CtlDatastoreType[] = [
-  { type: 'orch' as const, start: startOrch },
-  { type: 'kv' as const, start: startKv },
-].slice(0, inExtent({ everyday: 1, soak: 2 }));
+export const CTL_DATASTORES = ALL.slice(0, inExtent({ everyday: 1, soak: 2 }));
+
+/** Starts one of that type. */
+export async function startCtlDatastore(type: CtlDatastoreType['type']): Promise<CtlDatastore> {
+  return ALL.find((each) => each.type === type)!.start();
+}
 
 async function startKv(): Promise<CtlDatastore> {
   const etcd = await startEtcd();

@@ -15,7 +15,7 @@ import { parseCidr } from '../../src/net/cidr.ts';
 import { openBox, searchPath } from './box.ts';
 import { program } from './components.ts';
 import { launchControllers } from './controllers.ts';
-import { CTL_DATASTORES, type CtlDatastoreType } from './ctl-datastores.ts';
+import { startCtlDatastore } from './ctl-datastores.ts';
 import type { Typed } from './doc-session.ts';
 import { nodeName, nodeOf, poolOf } from './fixtures.ts';
 import { here } from './here.ts';
@@ -184,8 +184,8 @@ async function twoDatastores(): Promise<Shell> {
   await using scope = new AsyncDisposableStack();
   const dir = mkdtempSync(join(tmpdir(), 'netplug-tasks-'));
   removeAtEnd('folder', dir);
-  const kv = scope.use(await started('kv'));
-  const orch = scope.use(await started('orch'));
+  const kv = scope.use(await startCtlDatastore('kv'));
+  const orch = scope.use(await startCtlDatastore('orch'));
   writeFileSync(join(dir, 'kv.yaml'), `kv_endpoints: ${kv.env['KV_ENDPOINTS'] ?? ''}\n`);
   writeFileSync(join(dir, 'orch.yaml'), 'datastore_type: orch\norchconfig: /etc/netplug/kubeconfig\n');
   await orch.server?.putNode('node-a');
@@ -213,7 +213,7 @@ async function clusterWithControllers(): Promise<Shell> {
   await using scope = new AsyncDisposableStack();
   const dir = mkdtempSync(join(tmpdir(), 'netplug-tasks-'));
   removeAtEnd('folder', dir);
-  const kv = scope.use(await started('kv'));
+  const kv = scope.use(await startCtlDatastore('kv'));
   const server = scope.use(await startApiServer());
   for (const [name, address] of Object.entries({ 'node-a': '192.0.2.7', 'node-b': '192.0.2.8' })) {
     await server.apply([{ apiVersion: 'v1', kind: 'Node', metadata: { name } }]);
@@ -281,10 +281,6 @@ async function seedWeb(store: Store, podUID: string): Promise<void> {
     { kind: 'put-endpoint', endpoint },
   ];
   if ((await store.commit(changes, never)) !== 'committed') throw new Error('the pod could not be put into etcd');
-}
-
-async function started(type: CtlDatastoreType['type']): ReturnType<CtlDatastoreType['start']> {
-  return CTL_DATASTORES.find((each) => each.type === type)!.start();
 }
 
 /** What is typed, in the folder, with what it says on either stream. */
