@@ -139,7 +139,6 @@ export const SOAK_CASES: readonly SoakCase[] = [
 export const HAVE_PASSED: ReadonlySet<string> = new Set([
   'Debian package',
   'failover of controllers',
-  'hazards of an upgrade',
   'identity of clusters',
   'plans that are killed',
   'purge of a node',

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
-import { CLUSTER_INFORMATION_ID } from '../../src/model/cluster-information.ts';
+import { isNetplugError } from '../../src/base/errors.ts';
+import { CLUSTER_INFORMATION_ID, type ClusterInformation } from '../../src/model/cluster-information.ts';
 import { program } from '../support/components.ts';
 import { launchControllers, type Replica } from '../support/controllers.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
@@ -63,6 +64,20 @@ describe('controllers of two clusters on one etcd', () => {
     undefined;
   const recorded = async (): Promise<string | undefined> =>
     (await store.findResource(CLUSTER_INFORMATION_ID, FOREVER))?.spec.orchClusterUID;
+  /** Controllers write it too. */
+  const editInformation = async (
+    edit: (spec: ClusterInformation['spec']) => ClusterInformation['spec'],
+  ): Promise<void> =>
+    until(async () => {
+      const found = await store.findResource(CLUSTER_INFORMATION_ID, FOREVER);
+      return store.updateResource({ ...found!, spec: edit(found!.spec) }, FOREVER).then(
+        () => true,
+        (cause: unknown) => {
+          if (isNetplugError(cause, 'resource/changed')) return false;
+          throw cause;
+        },
+      );
+    }, 'the ClusterInformation is changed');
   const leader = async (): Promise<string | undefined> => store.findLeader?.(LEASE, FOREVER);
   const says = async (replica: Replica | undefined, reason: string): Promise<boolean> => {
     const { status, body } = (await replica?.ask('/readyz')) ?? { status: 0, body: '' };
@@ -112,14 +127,11 @@ describe('controllers of two clusters on one etcd', () => {
   });
 
   it('stop waiting for the lease when the records are named as those of the other cluster', async () => {
-    const named = await store.findResource(CLUSTER_INFORMATION_ID, FOREVER);
-    const { orchClusterUID, ...spec } = named!.spec;
-    expect(orchClusterUID).toBe(ownUid);
+    expect(await recorded()).toBe(ownUid);
     // No leader names a cluster in locked records.
-    await store.updateResource({ ...named!, spec: { ...spec, datastoreReady: false } }, FOREVER);
+    await editInformation(({ orchClusterUID: _, ...spec }) => ({ ...spec, datastoreReady: false }));
     await until(async () => isReady(stranger), 'the other one waits for the lease', COMPARED_MS);
-    const unnamed = await store.findResource(CLUSTER_INFORMATION_ID, FOREVER);
-    await store.updateResource({ ...unnamed!, spec: { ...unnamed!.spec, datastoreReady: true } }, FOREVER);
+    await editInformation((spec) => ({ ...spec, datastoreReady: true }));
     await until(async () => (await recorded()) === ownUid, 'the cluster is named');
     await until(async () => says(stranger, 'it is of cluster'), 'the other one does not wait any more');
     expect(await leader()).toBe('owner-thrice');
