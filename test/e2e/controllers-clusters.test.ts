@@ -129,7 +129,10 @@ describe('controllers of two clusters on one etcd', () => {
   it('stop waiting for the lease when the records are named as those of the other cluster', async () => {
     expect(await recorded()).toBe(ownUid);
     // No leader names a cluster in locked records.
-    await editInformation(({ orchClusterUID: _, ...spec }) => ({ ...spec, datastoreReady: false }));
+    await editInformation((spec) => {
+      const { orchClusterUID: _, ...rest } = spec;
+      return { ...rest, datastoreReady: false };
+    });
     await until(async () => isReady(stranger), 'the other one waits for the lease', COMPARED_MS);
     await editInformation((spec) => ({ ...spec, datastoreReady: true }));
     await until(async () => (await recorded()) === ownUid, 'the cluster is named');
