@@ -1,5 +1,5 @@
 import { never } from '../base/errors.ts';
-import type { FollowStore, Query } from '../datastore/follow.ts';
+import { DERIVED_FROM, type FollowStore, type Query } from '../datastore/follow.ts';
 import { unversioned } from '../datastore/stored-resource.ts';
 import type { AnyResource } from '../model/kinds.ts';
 import type { ResourceId } from '../model/resource-id.ts';
@@ -18,8 +18,6 @@ const POLICY_KINDS = [
   'GlobalNetworkSet',
   'HostEndpoint',
 ] as const;
-
-const DERIVED_FROM = ['NetworkPolicy', 'Namespace', 'ServiceAccount'] as const;
 
 /** The new state of one record. A record without a value was deleted, or cannot be read if it has a problem. */
 export type PolicyRecord =

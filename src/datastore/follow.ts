@@ -30,7 +30,8 @@ export type Query =
   | { readonly kind: 'service-endpoints' };
 
 /** The objects of the orchestrator from which the API datastore derives resources. Other datastores store only the derived resources. */
-export type DerivedFrom = 'NetworkPolicy' | 'Namespace' | 'ServiceAccount';
+export const DERIVED_FROM = ['NetworkPolicy', 'Namespace', 'ServiceAccount'] as const;
+export type DerivedFrom = (typeof DERIVED_FROM)[number];
 
 /** The fields of a block that routes need. */
 export interface RoutedBlock {

@@ -1,12 +1,11 @@
 import { never } from '../../base/errors.ts';
 import { KINDS, type ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
-import type { DerivedFrom, FollowedRecord, Query } from '../follow.ts';
+import { DERIVED_FROM, type FollowedRecord, type Query } from '../follow.ts';
 
 /** What a server follows once for all agents: a query without the node in it, as a word. */
 export type FollowTopic = string;
 
-const DERIVED: readonly DerivedFrom[] = ['NetworkPolicy', 'Namespace', 'ServiceAccount'];
 const WHOLE = ['block-routes', 'pods', 'endpoints', 'service-endpoints'] as const;
 
 /** Kinds of which every agent follows all resources; pools and its Node are followed for calls. */
@@ -73,7 +72,7 @@ export function queryOfTopic(topic: FollowTopic): Query | undefined {
   if (topic === 'nodes') return { kind: 'other-nodes' };
   const whole = WHOLE.find((kind) => kind === topic);
   if (whole !== undefined) return { kind: whole };
-  const from = DERIVED.find((kind) => topic === `derived/${kind}`);
+  const from = DERIVED_FROM.find((kind) => topic === `derived/${kind}`);
   if (from !== undefined) return { kind: 'derived-resources', from };
   const [, kind = ''] = /^resources\/(\w+)$/.exec(topic) ?? [];
   return isKind(kind) ? { kind: 'resources', of: kind } : undefined;
