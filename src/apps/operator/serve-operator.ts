@@ -1,8 +1,8 @@
 import { reasonOf } from '../../base/errors.ts';
+import { CLUSTER_WIDE_KINDS } from '../../install/cluster/cluster-wide-kinds.ts';
 import { crdManifests } from '../../install/cluster/definitions/crd-manifests.ts';
 import { namespaceObject } from '../../install/cluster/cluster-objects.ts';
 import { OPERATOR, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
-import { POLICY_BINDING_KIND, POLICY_KIND } from '../../kube/admission-policies.ts';
 import { findObject, tryApply } from '../../kube/objects/apply.ts';
 import { NODES } from '../../kube/paths.ts';
 import { lead } from '../../runtime/lead.ts';
@@ -154,15 +154,7 @@ function watchedKinds(): readonly WatchedKind[] {
     { collection: INSTALLATIONS, options: {}, triggers: 'every change' },
     { collection: IP_POOLS, options: {}, triggers: 'every change' },
     { collection: NODES, options: {}, triggers: 'count' },
-    ...[
-      'Namespace',
-      'ClusterRole',
-      'ClusterRoleBinding',
-      'PriorityLevelConfiguration',
-      'FlowSchema',
-      POLICY_KIND,
-      POLICY_BINDING_KIND,
-    ].map((kind) => own(kind)),
+    ...CLUSTER_WIDE_KINDS.map((kind) => own(kind)),
     ...namespaced.map((kind) => own(kind, SYSTEM_NAMESPACE)),
     {
       collection: kindCollection('CustomResourceDefinition'),

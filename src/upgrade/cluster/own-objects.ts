@@ -1,20 +1,11 @@
+import { CLUSTER_WIDE_KINDS } from '../../install/cluster/cluster-wide-kinds.ts';
 import { OPERATOR, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
-import { POLICY_BINDING_KIND, POLICY_KIND } from '../../kube/admission-policies.ts';
 import { findReference } from '../../kube/objects/reference.ts';
 import { INSTALLATION_NAME } from '../../model/installation.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { listIn, recordIn, textIn } from './objects-in.ts';
 
-/** Kinds of the whole cluster whose objects are found by the label of netplug. */
-export const CLUSTER_WIDE = [
-  'Namespace',
-  'ClusterRole',
-  'ClusterRoleBinding',
-  'PriorityLevelConfiguration',
-  'FlowSchema',
-  POLICY_KIND,
-  POLICY_BINDING_KIND,
-];
+/** Kinds of netplug's namespace whose objects are found by the label of netplug. */
 export const NAMESPACED = [
   'ServiceAccount',
   'Secret',
@@ -39,7 +30,7 @@ export function isOwnObject(object: Manifest): boolean {
   if (WHOLE.includes(kind)) return name === INSTALLATION_NAME;
   if (kind === 'Namespace') return name === SYSTEM_NAMESPACE;
   if (!OWN_NAME.test(name)) return false;
-  if (NAMESPACED.includes(kind) ? namespace !== SYSTEM_NAMESPACE : !CLUSTER_WIDE.includes(kind)) return false;
+  if (NAMESPACED.includes(kind) ? namespace !== SYSTEM_NAMESPACE : !CLUSTER_WIDE_KINDS.includes(kind)) return false;
   return !/^(Cluster)?RoleBinding$/.test(kind) || bindsOwn(object);
 }
 

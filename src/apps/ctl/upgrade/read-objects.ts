@@ -4,7 +4,8 @@ import { objectContent } from '../../../kube/objects/content.ts';
 import { collectionHolding, referenceTo } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { recordIn } from '../../../upgrade/cluster/objects-in.ts';
-import { CLUSTER_WIDE, isOwnObject, NAMESPACED, WHOLE } from '../../../upgrade/cluster/own-objects.ts';
+import { CLUSTER_WIDE_KINDS } from '../../../install/cluster/cluster-wide-kinds.ts';
+import { isOwnObject, NAMESPACED, WHOLE } from '../../../upgrade/cluster/own-objects.ts';
 
 const LABEL = 'app.kubernetes.io/part-of=netplug';
 
@@ -16,7 +17,7 @@ export async function readInstalledObjects(
 ): Promise<readonly Manifest[]> {
   const labelled = { labelSelector: LABEL };
   const kinds = [
-    ...CLUSTER_WIDE.map((kind) => ({ of: referenceTo(kind, { name: '' }), options: labelled })),
+    ...CLUSTER_WIDE_KINDS.map((kind) => ({ of: referenceTo(kind, { name: '' }), options: labelled })),
     ...NAMESPACED.map((kind) => ({
       of: referenceTo(kind, { name: '', namespace: SYSTEM_NAMESPACE }),
       options: labelled,
