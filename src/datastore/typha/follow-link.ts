@@ -59,8 +59,6 @@ export class FollowLink {
   #isAdopted = false;
   #ackedMs = 0;
   #isAckDue = false;
-  /** How long ago the source of a topic was known to be current, when the last beat was sent. */
-  readonly ages = new Map<FollowTopic, number>();
 
   constructor(
     server: string,
@@ -201,8 +199,7 @@ export class FollowLink {
   #receiveFollow(frame: StreamFrame): void {
     const message = readServerFrame(frame);
     if (message.kind === 'beat') {
-      for (const [topic, { position, changed, ageMs }] of Object.entries(message.topics)) {
-        this.ages.set(topic, ageMs);
+      for (const [topic, { position, changed }] of Object.entries(message.topics)) {
         const linked = this.#topics.get(topic);
         // A change that left every record as it was is in no part.
         if (changed !== undefined && linked !== undefined && linked.position >= position)

@@ -37,8 +37,6 @@ export interface TyphaStanding {
   readonly sinceMs: number | undefined;
   /** When something was last received from it, by the monotonic clock. */
   readonly heardMs: number | undefined;
-  /** How long ago the source of each topic was last heard of, as the server said. */
-  readonly agesMs: ReadonlyMap<FollowTopic, number>;
   readonly moves: number;
   /** Records that differed after moves. */
   readonly differed: number;
@@ -74,7 +72,6 @@ export class TyphaStore implements FollowStore {
     server: undefined,
     sinceMs: undefined,
     heardMs: undefined,
-    agesMs: new Map(),
     moves: 0,
     differed: 0,
     lastError: undefined,
@@ -85,7 +82,7 @@ export class TyphaStore implements FollowStore {
   }
 
   get standing(): TyphaStanding {
-    return { ...this.#standing, heardMs: this.#current?.receivedMs, agesMs: this.#current?.ages ?? new Map() };
+    return { ...this.#standing, heardMs: this.#current?.receivedMs };
   }
 
   /** Always begins with a snapshot. Every query must have a topic. */
