@@ -6,7 +6,7 @@ import { jsonFrame, payloadJson, protocolError, type StreamFrame, streamFrame } 
 export const STREAM_FRAME = { hello: 1, welcome: 2, refused: 3, leave: 4, servers: 5, alive: 6 } as const;
 export const FIRST_OWN_FRAME = 16;
 
-/** Longest payload of the first frame of a client, whom nobody knows yet. */
+/** Longest payload of the first frame of a client, who is not yet known. */
 export const HELLO_BYTES = 16 * 1024;
 
 /** Formats that a program speaks. */

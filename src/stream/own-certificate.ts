@@ -29,7 +29,7 @@ export interface OwnCertificate {
 const COMMON_NAME = '2.5.4.3';
 const ECDSA_WITH_SHA256 = '1.2.840.10045.4.3.2';
 const HOUR_MS = 3_600_000;
-/** Longer than any process runs: whoever trusts the certificate has read it from the Lease of a server that is alive. */
+/** Longer than any process runs: who trusts the certificate has read it from the Lease of a server that is alive. */
 const VALID_MS = 10 * 365 * 24 * HOUR_MS;
 
 /** Makes a P-256 key and a certificate for the name. It is valid since an hour before, because clocks differ. */

@@ -4,7 +4,7 @@ import { virtualClock } from '../base/clock.ts';
 import { NetplugError } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
 import type { LeasedServer } from './server-lease.ts';
-import { LeaseKeeper, type ServerLeases } from './server-leases.ts';
+import { LeaseRenewal, type ServerLeases } from './server-leases.ts';
 
 const entry = {
   name: 'a',
@@ -35,7 +35,7 @@ async function keepFor60Seconds(
     isCurrent(clock.now() / 1000)
       ? { entry, release: '1', clients: 0, oldestClient: undefined, renewedMs: clock.now() }
       : undefined;
-  const keeper = new LeaseKeeper({
+  const renewal = new LeaseRenewal({
     clock: ticking,
     log: silentLog,
     describe,
@@ -49,11 +49,11 @@ async function keepFor60Seconds(
       list: async (signal) => leases.list(signal),
     },
   });
-  await keeper.run(over.signal);
+  await renewal.run(over.signal);
   return { renewedAt, known };
 }
 
-describe('the keeper of the Lease of a server', () => {
+describe('the renewal of the Lease of a server', () => {
   it('renews it every ten seconds, and knows the servers', async () => {
     expect(await keepFor60Seconds(() => true)).toEqual({ renewedAt: [0, 10, 20, 30, 40, 50], known: 1 });
   });

@@ -57,7 +57,7 @@ const RENEW_MS = 10_000;
 /** How often a server that is not current looks whether it is: one that starts is to be found at once. */
 const WAIT_MS = 500;
 
-export interface LeaseKeeperPorts {
+export interface LeaseRenewalPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly leases: ServerLeases;
@@ -67,14 +67,14 @@ export interface LeaseKeeperPorts {
   readonly onServers: (servers: readonly LeasedServer[]) => void;
 }
 
-/** Keeps the Lease of a server, and knows the other servers. A server that is cut off from the API cannot renew. */
-export class LeaseKeeper {
-  readonly #ports: LeaseKeeperPorts;
+/** Renews the Lease of a server, and knows the other servers. A server that is cut off from the API cannot renew. */
+export class LeaseRenewal {
+  readonly #ports: LeaseRenewalPorts;
 
   /** Whether the Lease has been written: clients can find the server. */
   isKnown = false;
 
-  constructor(ports: LeaseKeeperPorts) {
+  constructor(ports: LeaseRenewalPorts) {
     this.#ports = ports;
   }
 

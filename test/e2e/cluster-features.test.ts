@@ -112,7 +112,7 @@ describe('a pod', () => {
       name: 'proxy',
       image: 'busybox:1.35',
       restartPolicy: 'Always',
-      command: ['sh', '-c', 'mkdir /tmp/s; echo sidecar > /tmp/s/index.html; exec httpd -f -p 9090 -h /tmp/s'],
+      command: ['sh', '-c', 'mkdir /tmp/www; echo sidecar > /tmp/www/index.html; exec httpd -f -p 9090 -h /tmp/www'],
       ports: [{ name: 'proxy', containerPort: 9090 }],
     };
     const pod = await start('with-sidecar', { spec: { initContainers: [sidecar] } });

@@ -157,7 +157,7 @@ export class Fleet {
     for (const { service, isUp } of this.servers) if (isUp) service.announce(this.entries);
   }
 
-  /** The process is gone; its Lease stays until somebody announces. */
+  /** The process is gone; its Lease stays until a server announces. */
   kill(server: FleetServer): void {
     server.isUp = false;
     server.over.abort();

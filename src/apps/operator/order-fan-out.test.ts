@@ -55,7 +55,7 @@ describe('running servers', () => {
     expect(hold(undefined)).toBeUndefined();
   });
 
-  it('wait while agents are being replaced, and for a change that nobody has observed', () => {
+  it('wait while agents are being replaced, and for a change that is not yet observed', () => {
     expect(hold(agents(1), pod('v3.27.0'))).toBe('waits until netplug-node is rolled out');
     expect(hold(agents(3, 2), pod('v3.27.0'))).toBe('waits until netplug-node is rolled out');
   });

@@ -13,7 +13,7 @@ import type { OwnCertificate } from '../../stream/own-certificate.ts';
 import type { PendingLimits } from '../../stream/connection-limits.ts';
 import type { ServerEntry } from '../../stream/handshake.ts';
 import { currentServers, type LeasedServer } from '../../stream/server-lease.ts';
-import { LeaseKeeper, type ServerLeases } from '../../stream/server-leases.ts';
+import { LeaseRenewal, type ServerLeases } from '../../stream/server-leases.ts';
 import { type IdentityOptions, TokenIdentity } from '../../stream/token-identity.ts';
 import { startTlsServer, type TlsServer } from '../../stream/tls-server.ts';
 import { FollowService } from './follow-service.ts';
@@ -113,10 +113,10 @@ export async function serveTypha(options: TyphaOptions, ports: TyphaPorts): Prom
     isLeaving: state.isLeaving,
   });
   const { leases } = ports;
-  const keeper =
+  const renewal =
     leases === undefined
       ? undefined
-      : new LeaseKeeper({
+      : new LeaseRenewal({
           clock,
           log,
           leases,
@@ -124,18 +124,18 @@ export async function serveTypha(options: TyphaOptions, ports: TyphaPorts): Prom
             isCurrent(service) ? leasedAs(entry(), release, { service, renewedMs: clock.now() }) : undefined,
           onServers: (servers) => service.announce(currentServers(servers)),
         });
-  const running = Promise.all([service.run(over.signal), keeper?.run(over.signal)]);
+  const running = Promise.all([service.run(over.signal), renewal?.run(over.signal)]);
   return {
     service,
     listener,
     identity,
     entry,
-    isKnown: () => keeper?.isKnown ?? true,
+    isKnown: () => renewal?.isKnown ?? true,
     leave: async (withinMs) => {
       using limit = timeLimit(LAST_LEASE_MS);
       state.isLeaving = true;
       listener.stopListening();
-      await keeper?.renew(limit.signal);
+      await renewal?.renew(limit.signal);
       service.leave(withinMs * LEAVE_SHARE);
     },
     [Symbol.asyncDispose]: async () => {

@@ -122,7 +122,7 @@ function readStored(key: string, raw: unknown, query: Query): FollowedRecord | u
   return record === undefined ? undefined : { ...record, key };
 }
 
-/** Every write changes these, also one of a status that nobody here follows. */
+/** Every write changes these, also one of a status that is not followed here. */
 function withoutVersions(stored: object): object {
   const { metadata, ...rest } = stored as { readonly metadata?: object };
   const {

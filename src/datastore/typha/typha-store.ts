@@ -209,7 +209,7 @@ export class TyphaStore implements FollowStore {
     }
     const before = this.#acceptsFailed;
     this.#acceptsFailed = this.#answers.endRound(nowMs) && this.#current === undefined;
-    // The first round may have known no server. Whoever waits for a first snapshot, as ADD does, learns early that there is none.
+    // The first round may have known no server. One that waits for a first snapshot, as ADD does, learns early that there is none.
     if (this.#current === undefined && this.#rounds > 0 && (before || !this.#acceptsFailed))
       this.#failAll(
         noServer(this.#standing.lastError),
