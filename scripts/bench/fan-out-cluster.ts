@@ -61,14 +61,15 @@ export function conversionMs(): number {
     [{ kind: 'pods' }, PODS, (number: number) => podObject(number, 'ready')],
     [{ kind: 'endpoints' }, ENDPOINTS, storedEndpoint],
   ] as const) {
-    const [source] = sourcesOf(query, 0, { writtenBlocks: undefined, withStored: true });
+    const [source] = sourcesOf(query, 0, { withStored: true });
     for (let first = 0; first < CLUSTER.pods; first += CONVERTED) {
       const objects = Array.from({ length: CONVERTED }, (_, index) => {
         const object = readObject(at(first + index));
         return object === undefined ? [] : [trimmedObject(collection, object)];
       }).flat();
       const begun = process.threadCpuUsage();
-      for (const object of objects) source?.watched?.recordsIn(object).forEach(recordText);
+      for (const object of objects)
+        source?.watched?.recordsIn(object).forEach((record) => recordText(query.kind, record));
       const { user, system } = process.threadCpuUsage(begun);
       ms += (user + system) / 1000;
     }

@@ -75,7 +75,7 @@ function usage(): ServerUsage {
     peakMb: process.resourceUsage().maxRSS / 1024,
     clients: typha.service.sessions.size,
     api: { ...api.counts },
-    records: [...typha.service.topics].reduce((sum, { feed }) => sum + feed.log.size, 0),
+    records: [...typha.service.topics].reduce((sum, { records }) => sum + records.size, 0),
   };
 }
 

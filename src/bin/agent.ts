@@ -4,7 +4,7 @@ import { serveNode } from '../apps/agent/agent.ts';
 import { callHistory } from '../apps/agent/call-history.ts';
 import { createMetrics } from '../apps/agent/metrics.ts';
 import { networkFailure } from '../apps/agent/network/registration.ts';
-import type { CallSettings } from '../apps/agent/network-channel.ts';
+import type { CallSettings, RelayedObjects } from '../apps/agent/network-channel.ts';
 import { NetworkProcess } from '../apps/agent/network-process.ts';
 import { readPodLinkNames } from '../apps/agent/network/host/read-pod-links.ts';
 import { PodIsolator } from '../apps/agent/pod-isolator.ts';
@@ -20,10 +20,9 @@ import { readVariable } from '../config/environment.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import type { WatchedBlocks } from '../datastore/orch/node-blocks.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { sharedWatchKey } from '../kube/orch-api.ts';
-import { ENDPOINTS, endpointsOf } from '../datastore/orch/endpoint-objects.ts';
-import { PODS, podsOf } from '../kube/paths.ts';
 import { SharedWatches } from '../kube/shared-watches.ts';
 import { threadFailures, ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
 import { startHealthServer, startMetricsServer, startProbeServer } from '../runtime/health-server.ts';
@@ -48,6 +47,7 @@ import { ownRangesOfHost } from './own-ranges.ts';
 import { pluginFilesIn } from './plugin-files.ts';
 import { missingControllers, missingProfile, policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, stateDir } from './registration.ts';
+import { relayedObjects } from './relayed-objects.ts';
 import { residentOrch } from './resident-orch.ts';
 import { residentTraces } from './resident-traces.ts';
 import { runResident } from './run-resident.ts';
@@ -85,20 +85,23 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   using transport = new Http2Transport();
   const watches = new SharedWatches();
   const findAccess = agentAccessIn(env);
-  using pods = new WatchRelay(systemClock);
-  using endpoints = new WatchRelay(systemClock);
+  const isFannedOut = usesTypha(env, datastore);
+  using disposed = new DisposableStack();
+  const relays = new Map<RelayedObjects, WatchRelay>();
   if (datastore.type === 'orch') {
     const access = findAccess(datastore.orch);
-    watches.relay(sharedWatchKey(access, PODS, podsOf(node)), pods);
-    watches.relay(sharedWatchKey(access, ENDPOINTS, endpointsOf(node)), endpoints);
+    for (const { of, collection, options, silenceMs } of relayedObjects(node, isFannedOut)) {
+      const relay = disposed.use(new WatchRelay(systemClock, silenceMs));
+      relays.set(of, relay);
+      watches.relay(sharedWatchKey(access, collection, options), relay);
+    }
   }
   const openStore = openStoreIn(env, {
     log,
     findAccess,
     transport,
     watches,
-    // Through netplug-typha, no process of the node follows all blocks.
-    sharesBlocks: networking === 'on' && !usesTypha(env, datastore),
+    watchedBlocks: watchedBlocks({ isFannedOut: isFannedOut && isNetworkRun, isConnecting: networking === 'on' }),
   });
   const history = callHistory();
   const policy = policySettingIn(env);
@@ -118,7 +121,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
         followed: { follow: (queries, options) => nodes.get(datastore).inner.follow(queries, options) },
         onRestart: () => metrics.countNetworkRestart(),
         onSettings: (changed) => (settings = changed),
-        relays: { pods, endpoints },
+        relays,
         reportOutage: async (message, signal) => {
           // The condition of a node that another plugin connects belongs to that plugin.
           if (networking === 'on')
@@ -216,6 +219,18 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   );
   closeSync(lock);
   if (end === 'replaced' && pod !== '') await standBy(env, log, stop);
+}
+
+/** Routes need the metadata of all blocks; netplug-typha sends that of blocks of the node. */
+function watchedBlocks({
+  isFannedOut,
+  isConnecting,
+}: {
+  readonly isFannedOut: boolean;
+  readonly isConnecting: boolean;
+}): WatchedBlocks {
+  if (isFannedOut) return 'own-metadata';
+  return isConnecting ? 'all-metadata' : 'own';
 }
 
 /**

@@ -33,7 +33,9 @@ import type { FollowStore } from '../datastore/follow.ts';
 import { serverPorts } from '../datastore/server-ports.ts';
 import { FollowClient } from '../datastore/follow-client.ts';
 import { JoinedFollow } from '../datastore/joined-follow.ts';
-import { isFannedOut } from '../datastore/typha/topics.ts';
+import { relayStoredObjects } from '../datastore/typha/relay-stored-objects.ts';
+import { storedObjects } from '../datastore/typha/stored-objects.ts';
+import { type FollowTopic, isFannedOut, type TopicQuery } from '../datastore/typha/topics.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { dieWithParent } from '../dataplane/linux/lifetime.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
@@ -283,9 +285,20 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       await servers.run(signal);
     },
     relayOwn: async (signal) => {
+      if (typha !== undefined) {
+        const hasServer = (): boolean => typha.standing.server !== undefined;
+        const relayed = {
+          ...base,
+          follow: (topic: TopicQuery, over: AbortSignal) => typha.followTopics([topic], over),
+          hasServer,
+          send: (of: FollowTopic, event: RelayedEvent) => send({ kind: 'relayed', of, event }),
+          sendCurrent: (versions: Readonly<Record<FollowTopic, string>>) => send({ kind: 'relayed-current', versions }),
+        };
+        await relayStoredObjects(relayed, storedObjects(node), signal);
+        return;
+      }
       await policy.switchedOn;
-      // Through netplug-typha no process watches the pods of all nodes.
-      if (signal.aborted || datastore.type !== 'orch' || typha !== undefined) return;
+      if (signal.aborted || datastore.type !== 'orch') return;
       await using api = new OrchApi(findAccess(datastore.orch), { env, transport, watches });
       const relay = async (of: RelayedObjects, kind: RelayedKind): Promise<void> => {
         const sendEvent = (event: RelayedEvent): void => send({ kind: 'relayed', of, event });

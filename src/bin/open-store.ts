@@ -3,6 +3,7 @@ import type { PluginDependencies } from '../cni/run-plugin.ts';
 import { openKvStore } from '../datastore/kv/kv-store.ts';
 import { MemoryDatabase } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
+import type { WatchedBlocks } from '../datastore/orch/node-blocks.ts';
 import { openOrchStore } from '../datastore/orch/orch-store.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../config/connection.ts';
@@ -24,8 +25,8 @@ export interface OpenStoreOptions {
   readonly watches?: SharedWatches;
   /** Whether followers ask the API if it serves while its watches are silent; they do unless told otherwise. */
   readonly isProbed?: boolean;
-  /** Whether routes are followed too, so that blocks of nodes need no watch of their own in the API. */
-  readonly sharesBlocks?: boolean;
+  /** What is watched at the API for the blocks of a node; these blocks alone unless something else is followed or sent anyway. */
+  readonly watchedBlocks?: WatchedBlocks;
 }
 
 /** Returns a function that opens the store of a configuration, which connects on first use. @throws netconf/needs-orchestrator */

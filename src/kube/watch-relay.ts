@@ -4,12 +4,13 @@ import type { Relay, RelayedEvent, RelayListener, SharedEvent } from './shared-w
 
 /** Interval at which a process that relays its watch sends something while the watch is open. */
 export const RELAY_BEAT_MS = 500;
-/** Without a message for that long, that process hangs, or its watch is broken. */
+/** Without a message for that long, that process hangs, or its watch is broken, unless a relay is told otherwise. */
 const SILENCE_MS = 4 * RELAY_BEAT_MS;
 
 /** The objects that another process of the node watches and sends, so that this one needs no watch of them. */
 export class WatchRelay implements Relay, Disposable {
   readonly #clock: Clock;
+  readonly #silenceMs: number;
   readonly #objects = new Map<string, ApiObject>();
   /** Undefined until all objects were received. */
   #version: string | undefined;
@@ -19,8 +20,9 @@ export class WatchRelay implements Relay, Disposable {
   #receivedAtMs = Number.NEGATIVE_INFINITY;
   #listener: RelayListener | undefined;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, silenceMs = SILENCE_MS) {
     this.#clock = clock;
+    this.#silenceMs = silenceMs;
   }
 
   get current(): Relay['current'] {
@@ -39,6 +41,11 @@ export class WatchRelay implements Relay, Disposable {
     else this.#apply(event);
     if (this.#isOpen && this.#version !== undefined) this.#begin();
     if (this.#currency !== undefined) this.#listener?.onEvent(event);
+  }
+
+  /** The other process has everything up to the version. */
+  receiveCurrent(version: string): void {
+    if (this.#version !== undefined) this.receive({ kind: 'changes', changes: [], version });
   }
 
   /** The other process has ended. */
@@ -67,7 +74,7 @@ export class WatchRelay implements Relay, Disposable {
   }
 
   #check(): void {
-    if (this.#clock.monotonic() - this.#receivedAtMs >= SILENCE_MS) this.#lose();
+    if (this.#clock.monotonic() - this.#receivedAtMs >= this.#silenceMs) this.#lose();
   }
 
   #begin(): void {

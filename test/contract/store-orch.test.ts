@@ -14,7 +14,8 @@ const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator', 
 // With the rights of the shipped roles alone. The plugin assigns and releases by itself when there is no agent, which then
 // follows the blocks of its node alone; an agent that serves routes as well follows them with those of all nodes.
 for (const program of ['plugin', 'agent'] as const) {
-  const sharesBlocks = program === 'agent';
+  const isAgent = program === 'agent';
+  const watchedBlocks = isAgent ? 'all-metadata' : 'own';
   storeContract(
     `orch, with the rights of the ${program},`,
     async () => {
@@ -23,12 +24,12 @@ for (const program of ['plugin', 'agent'] as const) {
       const [worker, agent, tool, controllers] = await Promise.all(
         paths.map(async (caller) => server.callerConfig(caller)),
       );
-      const open = (path = ''): Store => openOrchStore({ from: 'file', path }, { pageSize: 2, sharesBlocks });
+      const open = (path = ''): Store => openOrchStore({ from: 'file', path }, { pageSize: 2, watchedBlocks });
       return fixtureOn(server, () => {
         // An agent follows what it writes itself.
         const follower = open(agent);
         return sharedWork({
-          worker: sharesBlocks ? follower : open(worker),
+          worker: isAgent ? follower : open(worker),
           agent: follower,
           tool: open(tool),
           controllers: open(controllers),

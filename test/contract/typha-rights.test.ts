@@ -35,6 +35,15 @@ const FOLLOWED = [
   'serviceaccounts',
   'endpointslices.discovery.k8s.io',
 ];
+/** What calls need besides, which agents may follow themselves as well. */
+const FOR_CALLS = [
+  'ippools.netplug.io',
+  'ipreservations.netplug.io',
+  'ipamconfigurations.netplug.io',
+  'clusterinformations.netplug.io',
+  'ipblocks.netplug.io',
+  'namespaces',
+];
 
 const scope = new AsyncDisposableStack();
 let server: ApiServer;
@@ -101,6 +110,7 @@ describe('rights with the fan-out', () => {
   it('let servers follow what agents no longer follow themselves', async () => {
     const every = FOLLOWED.flatMap((resource) => ['list', 'watch'].map((verb) => `${verb} ${resource}`));
     expect(await allowed('netplug-typha', ['list', 'watch'], FOLLOWED)).toEqual(every);
+    expect(await allowed('netplug-typha', ['list', 'watch'], FOR_CALLS)).toHaveLength(2 * FOR_CALLS.length);
     // The wide role is not part of such an installation: who switches the fan-out on has it pruned.
     expect(await allowed('netplug-agent', ['list', 'watch'], FOLLOWED)).toEqual([]);
   });

@@ -16,6 +16,7 @@ import { startTyphaServer, type TyphaServer, typhaToken } from '../support/typha
 import { until } from '../support/until.ts';
 
 const NODE = 'node-a';
+const MERGE = 'application/merge-patch+json';
 /** What the agents' account keeps with the fan-out; the others are what every node follows. */
 const KEPT = ['netplug-agent-fanned-out', 'netplug-agent-servers'];
 const DENY = { podSelector: { matchLabels: { app: 'db' } }, policyTypes: ['Ingress'] };
@@ -27,7 +28,11 @@ let node: TestNode;
 let typha: TyphaServer;
 let agent: Agent;
 let conf: object;
+/** Watches before there was a server of netplug-typha, and with it alone. */
+let ofNone: Watches;
 let ofServer: Watches;
+/** Pods that were added to learn from which pool they are. */
+let adds = 0;
 let server1: string;
 let agentEnv: Readonly<Record<string, string>>;
 
@@ -41,6 +46,7 @@ beforeAll(async () => {
   const url = `https://127.0.0.1:${String(proxy.port)}`;
   const orchconfig = await server.kubeconfigFor(await server.callerToken('agent'), { url });
   server1 = await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-typha'), { url });
+  ofNone = await watchesOf(server);
   typha = await startTyphaServer(node, { name: 'typha-1-a', port: 5473, orchconfig: server1 });
   scope.defer(async () => typha.stop('KILL'));
   const token = join(node.dir, 'typha-token');
@@ -102,20 +108,31 @@ it('enforces policies of Kubernetes with the rights that it keeps, and says who 
   );
 });
 
-it('watches at the API server what calls need, and nothing that every node follows', async () => {
-  await expect
-    .poll(async () => addedWatches(ofServer, await watchesOf(server)))
-    .toEqual({
-      clusterinformations: 1,
-      ipamconfigurations: 1,
-      ipblocks: 1,
-      ippools: 1,
-      ipreservations: 1,
-      namespaces: 1,
-      nodes: 1,
-      pods: 1,
-      workloadendpoints: 1,
-    });
+const OWN = { nodes: 1, pods: 1, workloadendpoints: 1 };
+const FOR_CALLS = {
+  clusterinformations: 1,
+  ipamconfigurations: 1,
+  ipblocks: 1,
+  ippools: 1,
+  ipreservations: 1,
+  namespaces: 1,
+};
+
+it('watches at the API server its Node, and the pods and endpoints of it, and nothing else', async () => {
+  await expect.poll(async () => addedWatches(ofServer, await watchesOf(server))).toEqual(OWN);
+});
+
+it('takes what an administrator changes into its calls all the same', async () => {
+  const pools = '/apis/netplug.io/v3/ippools';
+  await server.call('PATCH', `${pools}/v4`, { body: { spec: { disabled: true } }, type: MERGE });
+  await server.apply([poolOf('other', '10.66.0.0/16', { vxlanMode: 'Always' })]);
+  await until(async () => (await add(`other-${String(adds++)}`)).address.startsWith('10.66.'), 'the new pool is used');
+  await server.call('PATCH', `${pools}/v4`, { body: { spec: { disabled: false } }, type: MERGE });
+  await server.call('PATCH', `${pools}/other`, { body: { spec: { disabled: true } }, type: MERGE });
+  await until(
+    async () => (await add(`back-${String(adds++)}`)).address.startsWith('10.65.'),
+    'the first is used again',
+  );
 });
 
 it('keeps its policies while no server is there, serves calls, and follows the next one', async () => {
@@ -125,6 +142,8 @@ it('keeps its policies while no server is there, serves calls, and follows the n
   await until(async () => (await status()).includes('no server serves this node'), 'it says that it has no server');
   expect(await isReached(web, db)).toBe(false);
   expect((await agent.ask('/readyz')).status).toBe(200);
+  // What calls need is followed directly from now on.
+  await expect.poll(async () => addedWatches(ofNone, await watchesOf(server))).toEqual({ ...OWN, ...FOR_CALLS });
   const late = await add('late');
   expect(late.address).toMatch(/^10\.65\./);
   typha = await startTyphaServer(node, { name: 'typha-2-a', port: 5474, orchconfig: server1 });

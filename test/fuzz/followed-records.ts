@@ -38,7 +38,7 @@ export const OBJECTS: readonly (readonly [Query, ApiObject])[] = [
 
 /** Returns the records that a store which is asked for objects yields for one. */
 export function recordsOf(query: Query, object: ApiObject): readonly FollowedRecord[] {
-  const [source] = sourcesOf(query, 0, { writtenBlocks: undefined, withStored: true });
+  const [source] = sourcesOf(query, 0, { withStored: true });
   return source?.watched?.recordsIn(object) ?? [];
 }
 

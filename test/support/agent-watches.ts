@@ -1,9 +1,10 @@
-// What an agent watches at the API server when everything that all nodes follow comes from netplug-typha.
+// What an agent watches at the API server while a server of netplug-typha serves it.
 import { clusterQueries } from '../../src/cache/cluster-view.ts';
 import { nodeQueries } from '../../src/cache/node-view.ts';
 import { policyQueries } from '../../src/cache/policy-records.ts';
 import { sourcesOf } from '../../src/datastore/orch/query-sources.ts';
-import { FANNED_OUT, isFannedOut } from '../../src/datastore/typha/topics.ts';
+import { storedObjects } from '../../src/datastore/typha/stored-objects.ts';
+import { FANNED_OUT, isFannedOut, queryOfTopic } from '../../src/datastore/typha/topics.ts';
 import { collectionPath, PODS } from '../../src/kube/paths.ts';
 import { nodeName } from './fixtures.ts';
 
@@ -12,13 +13,21 @@ export function watchedByAgent(): readonly string[] {
   const node = nodeName('node-a');
   const shared = [...clusterQueries(node), ...policyQueries(node)].filter((query) => !isFannedOut(query));
   const collections = [...nodeQueries(node), ...shared].flatMap((query, index) =>
-    sourcesOf(query, index, { writtenBlocks: undefined }).map(({ watched }) => watched?.collection),
+    sourcesOf(query, index).map(({ watched }) => watched?.collection),
   );
+  const sent = new Set(storedObjects(node).map(({ collection }) => collectionPath(collection)));
   // Pods of the node are watched for calls, and are no query of a datastore.
-  return [...new Set([PODS, ...collections.flatMap((each) => each ?? [])].map(collectionPath))].toSorted();
+  const watched = new Set([PODS, ...collections.flatMap((each) => each ?? [])].map(collectionPath));
+  return [...watched].filter((path) => !sent.has(path)).toSorted();
 }
 
-/** Returns the number of watches of so many agents and servers. */
+/** Returns the number of watches of so many agents and servers. A server shares one watch between topics of the same objects. */
 export function watchesOfFleet(agents: number, servers: number): number {
-  return agents * watchedByAgent().length + servers * FANNED_OUT.length;
+  const watched = FANNED_OUT.flatMap((topic) => {
+    const query = queryOfTopic(topic);
+    return query === undefined
+      ? []
+      : sourcesOf(query, 0).map(({ watched: each }) => JSON.stringify([each?.collection, each?.options]));
+  });
+  return agents * watchedByAgent().length + servers * new Set(watched).size;
 }

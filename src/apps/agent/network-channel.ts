@@ -44,13 +44,15 @@ export type FromNetwork =
   | { readonly kind: 'refused'; readonly error: ErrorData }
   /** Settings that the agent uses itself, when they were read and when they have changed. */
   | { readonly kind: 'settings'; readonly settings: CallSettings }
-  /** Pods or endpoints of the node, from the watch of those of all nodes, while policies are enforced on the API. */
+  /** Pods or endpoints of the node, while policies are enforced on the API, or what netplug-typha serves. */
   | { readonly kind: 'relayed'; readonly of: RelayedObjects; readonly event: RelayedEvent }
+  /** The versions up to which what netplug-typha serves is current, again and again while it is. */
+  | { readonly kind: 'relayed-current'; readonly versions: Readonly<Record<RelayedObjects, string>> }
   /** Records that the agent follows already. */
   | FollowRequest;
 
-/** Objects of the API of which both processes need some. */
-export type RelayedObjects = 'pods' | 'endpoints';
+/** Objects of the API that the network process sends: `pods` and `endpoints`, of which both need some, or a topic of netplug-typha. */
+export type RelayedObjects = string;
 
 /** Settings of the process that serves calls. */
 export type CallSettings = Pick<EffectiveSettings, 'logSeverityScreen' | 'warmPoolSize'>;

@@ -27,7 +27,10 @@ function portsWith(clock: Clock): Omit<ConstructorParameters<typeof NetworkProce
     followed: openMemoryStore(new MemoryDatabase()),
     onSettings: () => undefined,
     onRestart: () => undefined,
-    relays: { pods: new WatchRelay(clock), endpoints: new WatchRelay(clock) },
+    relays: new Map([
+      ['pods', new WatchRelay(clock)],
+      ['endpoints', new WatchRelay(clock)],
+    ]),
     isolator: new PodIsolator({
       clock,
       setting: 'off',

@@ -34,8 +34,8 @@ interface NetworkProcessPorts extends RetryPorts {
   readonly followed: FollowStore;
   readonly onRestart: () => void;
   readonly onSettings: (settings: CallSettings) => void;
-  /** Receive objects of the node from each process that watches those of all nodes. */
-  readonly relays: Readonly<Record<RelayedObjects, Pick<WatchRelay, 'receive' | 'disconnect'>>>;
+  /** Receive objects that a network process sends, so that this one watches none of them. */
+  readonly relays: ReadonlyMap<RelayedObjects, Pick<WatchRelay, 'receive' | 'receiveCurrent' | 'disconnect'>>;
   /** Asks each process to enforce the policies of pods. */
   readonly isolator: Pick<PodIsolator, 'connect' | 'disconnect' | 'receive'>;
   /** Reports that the process has kept ending for 30 s. A process that works again reports that itself. */
@@ -144,7 +144,7 @@ export class NetworkProcess {
     this.#current = undefined;
     this.#silentSinceMs = undefined;
     this.#ports.isolator.disconnect();
-    for (const relay of Object.values(this.#ports.relays)) relay.disconnect();
+    for (const relay of this.#ports.relays.values()) relay.disconnect();
     for (const { reject } of this.#questions.values()) reject(new Error(`its process exited: ${ended}`));
     return ended;
   }
@@ -218,7 +218,11 @@ export class NetworkProcess {
         this.#questions.get(message.id)?.reject(new Error(message.reason));
         return;
       case 'relayed':
-        this.#ports.relays[message.of].receive(message.event);
+        this.#ports.relays.get(message.of)?.receive(message.event);
+        return;
+      case 'relayed-current':
+        for (const [of, version] of Object.entries(message.versions))
+          this.#ports.relays.get(of)?.receiveCurrent(version);
         return;
       case 'settings':
         this.#ports.onSettings(message.settings);

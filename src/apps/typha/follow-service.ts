@@ -3,7 +3,7 @@ import type { repeat } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Query } from '../../datastore/follow.ts';
 import { beatFrame } from '../../datastore/typha/follow-frames.ts';
-import type { FollowTopic } from '../../datastore/typha/topics.ts';
+import { type FollowTopic, OWN_BLOCKS } from '../../datastore/typha/topics.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { AdmittedClient } from '../../stream/admit-client.ts';
 import { leaveFrame, type ServerEntry, serversFrame } from '../../stream/handshake.ts';
@@ -144,7 +144,7 @@ export class FollowService {
   #isNodeGone(session: FollowSession): boolean {
     const nodes = this.#topics.get(NODES);
     if (nodes?.isCurrent !== true) return false;
-    const isThere = nodes.feed.log.has(session.client.node);
+    const isThere = nodes.records.has(session.client.node);
     session.isNodeKnown ||= isThere;
     return session.isNodeKnown && !isThere;
   }
@@ -171,7 +171,7 @@ export class FollowService {
   #flush(): void {
     this.#isFlushDue = false;
     this.#lastFlushMs = this.#ports.clock.monotonic();
-    for (const { feed } of this.#topics.values()) feed.flush();
+    for (const topic of this.#topics.values()) topic.flush();
     const changed = [...this.#changed];
     this.#changed.clear();
     for (const session of this.#sessions) {
@@ -186,7 +186,7 @@ export class FollowService {
     if (this.#isBuilding) return;
     this.#isBuilding = true;
     for (;;) {
-      const feeds = [...this.#topics.values()].flatMap(({ feed }) => (feed.isBuilding ? [feed] : []));
+      const feeds = [...this.#topics.values()].flatMap(({ records }) => [...records.building()]);
       if (feeds.length === 0) break;
       for (const feed of feeds) feed.build();
       for (const session of this.#sessions) if (session.isLoading) session.pump();
@@ -196,7 +196,15 @@ export class FollowService {
   }
 
   #beat(): void {
-    const beat = beatFrame(Object.fromEntries([...this.#topics].map(([topic, { state }]) => [topic, state])));
+    const nodes = new Set([...this.#sessions].map(({ client }) => client.node));
+    for (const topic of this.#topics.values()) {
+      topic.settle();
+      topic.records.keepOnly(nodes);
+    }
+    const states = [...this.#topics].map(([topic, { state }]) => [topic, state] as const);
+    const beat = beatFrame(Object.fromEntries(states));
+    // Where topics that differ from client to client stand is true for one that has been sent everything.
+    const beatOfLate = beatFrame(Object.fromEntries(states.filter(([topic]) => topic !== OWN_BLOCKS)));
     const nowMs = this.#ports.clock.monotonic();
     for (const session of this.#sessions) {
       const { peer } = session;
@@ -206,9 +214,9 @@ export class FollowService {
       } else if (nowMs - peer.receivedMs > SILENT_MS) peer.end();
       // A client that takes less than it is sent is not sent more.
       else if (!peer.isFull) {
-        peer.send(beat);
-        this.#tellServers(session);
         session.pump();
+        peer.send(session.isSent ? beat : beatOfLate);
+        this.#tellServers(session);
       }
     }
   }

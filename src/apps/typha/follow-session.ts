@@ -8,7 +8,7 @@ import type { StreamPeer } from '../../stream/peer.ts';
 import { protocolError, type StreamFrame } from '../../stream/stream-frames.ts';
 import { Allowance } from './allowance.ts';
 import type { ServedTopic } from './served-topic.ts';
-import { TopicCursor } from './topic-feed.ts';
+import { TopicCursor, type TopicFeed } from './topic-feed.ts';
 
 /** How long a client that has seen a newer state than this server waits for it, before it is told so. */
 const BEHIND_MS = 3000;
@@ -19,6 +19,7 @@ const MOST_FRAMES = 1000;
 
 interface Followed {
   readonly served: ServedTopic;
+  readonly feed: TopicFeed<Buffer>;
   cursor: TopicCursor<Buffer>;
   /** The version that this server must have before it sends anything; undefined when it has. */
   neededVersion: number | undefined;
@@ -34,8 +35,8 @@ export class FollowSession {
   readonly peer: StreamPeer;
   /** Whether the node of the client has existed: a new one connects before its agent has published it. */
   isNodeKnown = false;
-  /** Frames of topics that it was sent, and their bytes. */
-  readonly sent = { frames: 0, bytes: 0 };
+  /** Bytes of topics that it was sent. */
+  sentBytes = 0;
   /** What the client was last told of the servers. */
   toldServers: Buffer | undefined;
   readonly #topics: ReadonlyMap<FollowTopic, ServedTopic>;
@@ -65,15 +66,15 @@ export class FollowSession {
 
   /** Whether the client has been sent everything that was flushed. */
   get isSent(): boolean {
-    return [...this.#followed.values()].every(
-      ({ served, cursor }) => cursor.completeAt === undefined && cursor.position >= served.feed.flushed,
-    );
+    for (const { feed, cursor } of this.#followed.values())
+      if (cursor.completeAt !== undefined || cursor.position < feed.flushed) return false;
+    return true;
   }
 
   /** Number of changes that the client has not applied, of all its topics. */
   get behind(): number {
     return [...this.#followed].reduce(
-      (sum, [topic, { served }]) => sum + served.feed.flushed - (this.#acknowledged.get(topic) ?? 0),
+      (sum, [topic, { feed }]) => sum + feed.flushed - (this.#acknowledged.get(topic) ?? 0),
       0,
     );
   }
@@ -106,11 +107,10 @@ export class FollowSession {
         if (followed === undefined || !this.#mayFollow(followed)) continue;
         for (;;) {
           if (this.peer.isFull) return;
-          const frame = followed.served.feed.next(followed.cursor);
+          const frame = followed.feed.next(followed.cursor);
           if (frame === undefined) break;
           this.peer.send(frame);
-          this.sent.frames += 1;
-          this.sent.bytes += frame.length;
+          this.sentBytes += frame.length;
         }
       }
     });
@@ -125,6 +125,7 @@ export class FollowSession {
     }
     this.#followed.set(topic, {
       served,
+      feed: served.records.feedOf(this.client.node),
       cursor: new TopicCursor(),
       neededVersion: changed,
       beganMs: this.#monotonic(),
@@ -136,7 +137,7 @@ export class FollowSession {
 
   /** Reports whether the topic can be sent, and tells the client when it cannot. */
   #mayFollow(followed: Followed): boolean {
-    const { served, neededVersion, beganMs, cursor } = followed;
+    const { served, feed, neededVersion, beganMs, cursor } = followed;
     if (served.failure !== undefined) {
       if (!followed.isToldFailed) this.peer.send(failedFrame(served.topic, served.failure));
       followed.isToldFailed = true;
@@ -156,7 +157,7 @@ export class FollowSession {
     if (followed.isToldFailed) {
       // Once it has everything again, it is told so.
       followed.isToldFailed = false;
-      cursor.completeAt ??= served.feed.log.head;
+      cursor.completeAt ??= feed.log.head;
     }
     return true;
   }

@@ -28,13 +28,13 @@ function report(metrics: Metrics, { service, listener, identity }: RunningTypha)
   for (const [release, ofRelease] of Map.groupBy(sessions, ({ client }) => client.release))
     metrics.netplug_typha_clients.set({ release }, ofRelease.length);
   const snapshots = { built: 0, sent: 0 };
-  for (const { topic, feed, state, isCurrent } of service.topics) {
-    metrics.netplug_typha_records.set({ topic }, feed.log.size);
-    metrics.netplug_typha_record_bytes.set({ topic }, feed.log.bytes);
+  for (const { topic, records, state, isCurrent } of service.topics) {
+    metrics.netplug_typha_records.set({ topic }, records.size);
+    metrics.netplug_typha_record_bytes.set({ topic }, records.bytes);
     metrics.netplug_typha_topic_current.set({ topic }, isCurrent ? 1 : 0);
     metrics.netplug_typha_topic_age_seconds.set({ topic }, state.ageMs / 1000);
-    snapshots.built += feed.counts.built;
-    snapshots.sent += feed.counts.sent;
+    snapshots.built += records.counts.built;
+    snapshots.sent += records.counts.sent;
   }
   const behind = sessions.map((session) => session.behind).toSorted((a, b) => a - b);
   metrics.netplug_typha_changes_behind.set({ client: 'median' }, behind[behind.length >> 1] ?? 0);

@@ -4,11 +4,12 @@ import { toNetplugError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { slices } from '../../base/slices.ts';
 import type { FollowedRecord, FollowEvent, FollowStore, Query } from '../../datastore/follow.ts';
-import { completeFrame, partFrame, type TopicState } from '../../datastore/typha/follow-frames.ts';
+import type { TopicState } from '../../datastore/typha/follow-frames.ts';
 import { recordText } from '../../datastore/typha/record-text.ts';
-import type { FollowTopic } from '../../datastore/typha/topics.ts';
-import { TopicFeed } from './topic-feed.ts';
+import { type FollowTopic, isStoredTopic, OWN_BLOCKS } from '../../datastore/typha/topics.ts';
+import { ownMarksOf } from '../../datastore/typha/stored-objects.ts';
 import { Relist } from './topic-log.ts';
+import { OwnRecords, SharedRecords, type TopicEntry, type TopicRecords } from './topic-records.ts';
 
 /** A list that a client needs is not repeated sooner after its end, however many need it. */
 const RELIST_MS = 5000;
@@ -28,9 +29,7 @@ export interface ServedTopicPorts extends RetryPorts {
 /** A topic that is followed once, for all clients. */
 export class ServedTopic {
   readonly topic: FollowTopic;
-  readonly feed: TopicFeed<Buffer>;
-  /** Records that the source has reported, and those of them that were as before. */
-  readonly counts = { received: 0, equal: 0 };
+  readonly records: TopicRecords;
   readonly #ports: ServedTopicPorts;
   readonly #query: Query;
   /** Why the source is not followed now; undefined while it is. */
@@ -39,6 +38,8 @@ export class ServedTopic {
   isLoaded = false;
   /** The version of the source up to which nothing is missing. */
   through: number | undefined;
+  /** The version of the source up to which everything is in frames. */
+  #flushedThrough: number | undefined;
   /** When the source was last heard of. */
   #heardMs = 0;
   #relistedMs = Number.NEGATIVE_INFINITY;
@@ -50,11 +51,8 @@ export class ServedTopic {
     this.topic = topic;
     this.#query = query;
     this.#ports = ports;
-    this.feed = new TopicFeed({
-      encode: ({ entries, ...part }) => partFrame({ ...part, topic, lines: entries }),
-      encodeComplete: () => completeFrame(topic),
-      monotonic: () => ports.clock.monotonic(),
-    });
+    const Records = isOwn(topic) ? OwnRecords : SharedRecords;
+    this.records = new Records(topic, () => ports.clock.monotonic());
   }
 
   get isCurrent(): boolean {
@@ -63,9 +61,21 @@ export class ServedTopic {
 
   /** Where the clients that have received everything stand. */
   get state(): TopicState {
-    const { flushed, changed, isChanged } = this.feed;
+    const { flushed, changed, isChanged } = this.records;
     const ageMs = Math.max(0, Math.round(this.#ports.clock.monotonic() - this.#heardMs));
-    return { position: flushed, changed: isChanged ? undefined : changed, ageMs };
+    const through = isStoredTopic(this.topic) && this.isCurrent ? this.#flushedThrough : undefined;
+    return { position: flushed, changed: isChanged || isOwn(this.topic) ? undefined : changed, through, ageMs };
+  }
+
+  /** Makes frames of what has changed since the last flush. */
+  flush(): void {
+    this.records.flush();
+    this.#flushedThrough = this.through;
+  }
+
+  /** Notes that nothing has changed since the last flush, if so. */
+  settle(): void {
+    if (!this.records.isChanged) this.#flushedThrough = this.through;
   }
 
   /**
@@ -113,7 +123,7 @@ export class ServedTopic {
     else if (event.kind === 'changes') for (const record of event.records) this.#put(record);
     const version = versionOf(event.version);
     this.through = version;
-    if (event.kind !== 'bookmark') this.feed.changed = version;
+    if (event.kind !== 'bookmark') this.records.changed = version;
     this.#heardMs = clock.monotonic();
     if (event.kind === 'snapshot' && !this.#following.signal.aborted && this.#isRelisting) {
       this.#isRelisting = false;
@@ -125,17 +135,24 @@ export class ServedTopic {
   }
 
   async #relist(records: readonly FollowedRecord[]): Promise<void> {
-    const listed = new Relist(this.feed.log);
+    const listed = new Relist(this.records);
     for await (const slice of slices(records, SLICE))
-      for (const record of slice) listed.put(record.key, recordText(record), this.#ports.clock.monotonic());
+      for (const record of slice) listed.put(record.key, this.#entryOf(record), this.#ports.clock.monotonic());
     listed.end(this.#ports.clock.monotonic());
   }
 
   #put(record: FollowedRecord): void {
     const nowMs = this.#ports.clock.monotonic();
     const isDeleted = record.value === undefined && record.problem === undefined;
-    if (isDeleted) this.feed.log.delete(record.key, nowMs);
-    else if (!this.feed.log.put(record.key, recordText(record), nowMs)) this.counts.equal += 1;
-    this.counts.received += 1;
+    if (isDeleted) this.records.delete(record.key, nowMs);
+    else this.records.put(record.key, this.#entryOf(record), nowMs);
   }
+
+  #entryOf(record: FollowedRecord): TopicEntry {
+    return { text: recordText(this.topic, record), marks: isOwn(this.topic) ? ownMarksOf(record) : [] };
+  }
+}
+
+function isOwn(topic: FollowTopic): boolean {
+  return topic === OWN_BLOCKS;
 }

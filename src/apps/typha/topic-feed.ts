@@ -36,6 +36,8 @@ export interface FeedPorts<F> {
   readonly encodeComplete: () => F;
   readonly monotonic: () => number;
   readonly limits?: FeedLimits;
+  /** Whether a snapshot is built as soon as a follower needs it, because there are few records. */
+  readonly buildsAtOnce?: boolean;
 }
 
 /** A part as it is sent, with what it leads from and to. */
@@ -197,6 +199,7 @@ export class TopicFeed<F extends { readonly length: number }> {
   #beginSnapshot(cursor: TopicCursor<F>): void {
     const current = this.#snapshot;
     const snapshot = current !== undefined && this.#isReusable(current) ? current : this.#newSnapshot();
+    if (this.#ports.buildsAtOnce === true) while (this.isBuilding) this.build();
     this.counts.sent += 1;
     cursor.snapshot = snapshot;
     cursor.sentParts = 0;

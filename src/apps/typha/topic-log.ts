@@ -152,18 +152,25 @@ export class TopicLog {
   }
 }
 
+/** What a source lists is put into. */
+interface Listing<T> {
+  keys(): Iterable<string>;
+  put(key: string, entry: T, nowMs: number): unknown;
+  delete(key: string, nowMs: number): unknown;
+}
+
 /** All records of a source, listed again: the log gets what differs. Until the end, nothing is deleted. */
-export class Relist {
-  readonly #log: TopicLog;
+export class Relist<T = string> {
+  readonly #log: Listing<T>;
   readonly #listed = new Set<string>();
 
-  constructor(log: TopicLog) {
+  constructor(log: Listing<T>) {
     this.#log = log;
   }
 
-  put(key: string, text: string, nowMs: number): void {
+  put(key: string, entry: T, nowMs: number): void {
     this.#listed.add(key);
-    this.#log.put(key, text, nowMs);
+    this.#log.put(key, entry, nowMs);
   }
 
   end(nowMs: number): void {

@@ -41,6 +41,11 @@ export function holderLabel(node: NodeName): string {
   return `${HOLDER_LABEL}${hashOf(node)}`;
 }
 
+/** Returns the labels of holders among the labels of a block. */
+export function holderLabelsIn(labels: Readonly<Record<string, string>>): readonly string[] {
+  return Object.keys(labels).filter((label) => label.startsWith(HOLDER_LABEL));
+}
+
 export function sameBlockName(name: string, cidr: Cidr): boolean {
   const named = cidrOfBlockName(name);
   return named !== undefined && sameCidr(named, cidr);

@@ -9,7 +9,7 @@ import type { SharedEvent } from '../../kube/shared-watches.ts';
 import { emptyBlock } from '../../model/ip-block.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import { blockObject } from './block-objects.ts';
-import { sharedBlockSource } from './node-blocks.ts';
+import { metadataBlockSource } from './node-blocks.ts';
 import type { SourceEvent } from './source.ts';
 import { WrittenBlocks } from './written-blocks.ts';
 
@@ -47,7 +47,7 @@ beforeEach(async () => {
   api = new FedApi({ from: 'in-cluster' });
   clock = new TestClock();
   written = new WrittenBlocks(clock);
-  const source = sharedBlockSource(NODE, 0, written);
+  const source = metadataBlockSource(NODE, 0, { watched: 'all-metadata', written });
   const stream = source.follow(api, { isFresh: false }, new AbortController().signal);
   events = stream[Symbol.asyncIterator]();
   api.feed.push({ kind: 'all', objects: [blockAt('10')], version: '10' });

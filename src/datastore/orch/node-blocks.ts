@@ -1,7 +1,7 @@
 import { ownValue } from '../../base/own-value.ts';
 import { forEachLimit } from '../../base/for-each-limit.ts';
 import type { ApiObject } from '../../kube/objects.ts';
-import type { OrchApi } from '../../kube/orch-api.ts';
+import type { ListOptions, OrchApi } from '../../kube/orch-api.ts';
 import type { ObjectChange } from '../../kube/shared-watches.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { FollowedRecord } from '../follow.ts';
@@ -13,25 +13,47 @@ import type { WrittenBlocks } from './written-blocks.ts';
 
 const READS_AT_ONCE = 4;
 
+/**
+ * Which blocks are watched for those of a node: whole blocks of the node, the metadata of these, or the metadata of all, which
+ * routes need too.
+ */
+export type WatchedBlocks = 'own' | 'own-metadata' | 'all-metadata';
+
+const METADATA = { only: 'names' } as const;
+
+/** Selects the blocks that the node owns or holds an address of. The API reports a block that loses the label as deleted. */
+function ownBlocks(node: NodeName): ListOptions {
+  return { labelSelector: holderLabel(node) };
+}
+
+/** Selects the metadata of these blocks. */
+export function ownBlockMetadata(node: NodeName): ListOptions {
+  return { ...METADATA, ...ownBlocks(node) };
+}
+
 /** Returns the source of whole blocks that the node owns or holds an address of, with a watch of these blocks alone. */
 export function nodeBlockSource(node: NodeName, query: number): Source {
   const watched = {
     collection: BLOCKS,
-    // The label is an index: the API reports a block that loses it as deleted.
-    options: { labelSelector: holderLabel(node) },
+    options: ownBlocks(node),
     recordsIn: (object: ApiObject) => [blockRecord(object, query)],
   };
   return watchedSource(watched, { canResume: true });
 }
 
+/** Metadata of blocks that is followed in place of the blocks, and what this process writes of them. */
+export interface BlockMetadata {
+  readonly watched: Exclude<WatchedBlocks, 'own'>;
+  readonly written: WrittenBlocks;
+}
+
 /**
- * Returns the same source without a watch of its own: from the watch of the metadata of all blocks, which routes need. It
- * reads a block when the metadata shows a version that it does not have and this process has not written. Blocks are always
- * read afresh.
+ * Returns the same source from a watch of metadata, which others share or send. It reads a block when the metadata shows a version
+ * that it does not have and this process has not written. Blocks are always read afresh.
  */
-export function sharedBlockSource(node: NodeName, query: number, writtenBlocks: WrittenBlocks): Source {
+export function metadataBlockSource(node: NodeName, query: number, metadata: BlockMetadata): Source {
   return {
-    follow: (api, _options, signal) => followMetadata({ api, node, query, writtenBlocks }, signal),
+    follow: (api, _options, signal) => followMetadata({ api, node, query, metadata }, signal),
     watched: undefined,
     resume: undefined,
   };
@@ -41,11 +63,11 @@ interface Followed {
   readonly api: OrchApi;
   readonly node: NodeName;
   readonly query: number;
-  readonly writtenBlocks: WrittenBlocks;
+  readonly metadata: BlockMetadata;
 }
 
 async function* followMetadata(
-  { api, node, query, writtenBlocks }: Followed,
+  { api, node, query, metadata }: Followed,
   signal: AbortSignal,
 ): AsyncGenerator<SourceEvent> {
   const label = holderLabel(node);
@@ -66,15 +88,16 @@ async function* followMetadata(
     const isNext = isForward({ before, after });
     if (have !== undefined && isNext && isAtLeast(have, versionOf(after))) return [];
     if (!isHolder(after, label)) return forget(name);
-    const ours = isNext ? await writtenBlocks.find(after, signal) : undefined;
+    const ours = isNext ? await metadata.written.find(after, signal) : undefined;
     const now = ours ?? found(await api.get(BLOCKS, name, signal))[0];
     return now !== undefined && isHolder(now, label) ? [remember(now)] : forget(name);
   };
-  for await (const event of api.sharedWatch(BLOCKS, { only: 'names' }, signal)) {
+  const options = metadata.watched === 'own-metadata' ? ownBlockMetadata(node) : METADATA;
+  for await (const event of api.sharedWatch(BLOCKS, options, signal)) {
     const { version } = event;
     if (event.kind === 'all') {
       // The cache of the watch may be old by now, and has no bodies.
-      const objects = await api.list(BLOCKS, { labelSelector: label }, signal);
+      const objects = await api.list(BLOCKS, ownBlocks(node), signal);
       yield { kind: 'all', records: objects.map(remember), version };
       continue;
     }

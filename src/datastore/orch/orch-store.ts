@@ -29,6 +29,7 @@ import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
 import { listRecordedEndpoints, readNodeView } from './read-node.ts';
 import { reportNetwork } from './report-network.ts';
 import { collectionOf } from './resource-objects.ts';
+import type { BlockMetadata, WatchedBlocks } from './node-blocks.ts';
 import { WrittenBlocks } from './written-blocks.ts';
 
 export interface OrchStoreOptions extends OrchApiOptions {
@@ -36,8 +37,8 @@ export interface OrchStoreOptions extends OrchApiOptions {
   readonly log?: Log;
   /** Whether followers ask the API if it serves while its watches are silent; they do unless told otherwise. */
   readonly isProbed?: boolean;
-  /** Whether routes are followed too, so that blocks of nodes need no watch of their own. */
-  readonly sharesBlocks?: boolean;
+  /** What is watched for the blocks of a node; these blocks alone unless something else is followed or sent anyway. */
+  readonly watchedBlocks?: WatchedBlocks;
   /** Whether followed records of what users write have the object in which they are. */
   readonly withStored?: boolean;
 }
@@ -56,7 +57,7 @@ class OrchStore implements Store {
   readonly #servers: ApiServers;
   readonly #log: Log;
   readonly #isProbed: boolean;
-  readonly #writtenBlocks: WrittenBlocks | undefined;
+  readonly #blockMetadata: BlockMetadata | undefined;
   readonly #withStored: boolean;
 
   constructor(access: OrchAccess, options: OrchStoreOptions) {
@@ -65,7 +66,8 @@ class OrchStore implements Store {
     this.#isProbed = options.isProbed ?? true;
     this.#clock = clock;
     this.#withStored = options.withStored ?? false;
-    this.#writtenBlocks = options.sharesBlocks === true ? new WrittenBlocks(clock) : undefined;
+    const { watchedBlocks: watched = 'own' } = options;
+    this.#blockMetadata = watched === 'own' ? undefined : { watched, written: new WrittenBlocks(clock) };
     this.#api = new OrchApi(access, options);
     this.#servers = new ApiServers(this.#api, clock);
   }
@@ -88,7 +90,7 @@ class OrchStore implements Store {
       {
         api: this.#api,
         isProbed: this.#isProbed,
-        writtenBlocks: this.#writtenBlocks,
+        blockMetadata: this.#blockMetadata,
         withStored: this.#withStored,
       },
       { queries, from, isFresh },
@@ -110,7 +112,11 @@ class OrchStore implements Store {
   }
 
   async commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {
-    return commitChanges({ api: this.#api, log: this.#log, writtenBlocks: this.#writtenBlocks }, changes, signal);
+    return commitChanges(
+      { api: this.#api, log: this.#log, writtenBlocks: this.#blockMetadata?.written },
+      changes,
+      signal,
+    );
   }
 
   async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<EndpointListing> {

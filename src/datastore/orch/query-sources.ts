@@ -12,39 +12,39 @@ import { ALL_ENDPOINTS, ENDPOINTS, endpointsOf, readEndpoint } from './endpoint-
 import { cidrOfBlockName } from './names.ts';
 import { NETPLUG_NODES } from '../../model/netplug-node.ts';
 import { readNetplugNode } from './netplug-nodes.ts';
-import { nodeBlockSource, sharedBlockSource } from './node-blocks.ts';
+import { type BlockMetadata, metadataBlockSource, nodeBlockSource } from './node-blocks.ts';
 import { collectionOf, seenBy } from './resource-objects.ts';
 import { type Source, type Watched, watchedSource } from './source.ts';
 import { Unreadable } from './unreadable.ts';
-import type { WrittenBlocks } from './written-blocks.ts';
 
 export interface SourceOptions {
-  /** Blocks that this process writes; given where blocks of nodes come from the watch of the metadata of all blocks. */
-  readonly writtenBlocks: WrittenBlocks | undefined;
-  /** Whether records of what users write have the object in which they are, for readers of other releases. */
+  /** Given where blocks of nodes are followed by their metadata. */
+  readonly blockMetadata?: BlockMetadata | undefined;
+  /** Whether records have the object in which they are, as far as readers of other releases, or of objects, need it. */
   readonly withStored?: boolean;
 }
 
 /** Returns the watches that answer a query. */
-export function sourcesOf(query: Query, index: number, options: SourceOptions): readonly Source[] {
+export function sourcesOf(query: Query, index: number, options: SourceOptions = {}): readonly Source[] {
   const sources = decodedSourcesOf(query, index, options);
-  if (options.withStored !== true || !isWritten(query)) return sources;
+  if (options.withStored !== true || !hasStored(query)) return sources;
   return sources.map((source) => {
     const { watched, resume } = source;
     if (watched === undefined) return source;
+    const { collection, options: selected } = watched;
     const recordsIn: Watched['recordsIn'] = (object) =>
       watched.recordsIn(object).map((record) => ({ ...record, stored: object }));
-    return watchedSource({ ...watched, recordsIn }, { canResume: resume !== undefined });
+    return watchedSource({ collection, options: selected, recordsIn }, { canResume: resume !== undefined });
   });
 }
 
-/** Reports whether records of the query are of objects that have more than what this release reads of them. */
-function isWritten(query: Query): boolean {
-  if (query.kind === 'derived-resources') return query.from === 'NetworkPolicy';
-  return query.kind === 'resources' || query.kind === 'other-nodes';
+/** Reports whether records of the query are of objects that have more than what this release reads of them, or that calls need. */
+function hasStored(query: Query): boolean {
+  if (query.kind === 'derived-resources') return query.from !== 'ServiceAccount';
+  return query.kind === 'resources' || query.kind === 'other-nodes' || query.kind === 'block-routes';
 }
 
-function decodedSourcesOf(query: Query, index: number, { writtenBlocks }: SourceOptions): readonly Source[] {
+function decodedSourcesOf(query: Query, index: number, { blockMetadata }: SourceOptions): readonly Source[] {
   switch (query.kind) {
     case 'resources':
       return [resourceSource(query.of, index, query.name)];
@@ -52,9 +52,9 @@ function decodedSourcesOf(query: Query, index: number, { writtenBlocks }: Source
       return [otherNodesSource(query.self, index)];
     case 'node-blocks':
       return [
-        writtenBlocks === undefined
+        blockMetadata === undefined
           ? nodeBlockSource(query.node, index)
-          : sharedBlockSource(query.node, index, writtenBlocks),
+          : metadataBlockSource(query.node, index, blockMetadata),
       ];
     case 'block-routes':
       return [routeSource(index)];

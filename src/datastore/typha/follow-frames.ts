@@ -53,6 +53,8 @@ export interface FollowPart {
 export interface TopicState {
   readonly position: number;
   readonly changed: number | undefined;
+  /** The version of the source up to which nothing is missing at the position, of topics of stored objects. */
+  readonly through: number | undefined;
   /** How long ago the source is known to have been current. */
   readonly ageMs: number;
 }
@@ -78,7 +80,12 @@ const begin = v.object({ topic, changed: v.optional(position) });
 const end = v.object({ topic });
 const ack = v.object({ positions: foreignRecord(topic, position) });
 const complete = v.object({ topic });
-const state = v.object({ position, changed: v.optional(position), ageMs: v.pipe(v.number(), v.minValue(0)) });
+const state = v.object({
+  position,
+  changed: v.optional(position),
+  through: v.optional(position),
+  ageMs: v.pipe(v.number(), v.minValue(0)),
+});
 const beat = v.object({ topics: foreignRecord(topic, state) });
 const failed = v.object({ topic, error: v.unknown() });
 const partHead = v.object({ topic, isFirst: v.boolean(), position, changed: v.optional(position) });
@@ -136,7 +143,7 @@ export function readServerFrame(frame: StreamFrame): ServerMessage {
     case TYPE.beat: {
       const { topics } = readAs(frame, TYPE.beat, beat);
       const states = Object.entries(topics).map(
-        ([name, { changed, ...rest }]) => [name, { ...rest, changed }] as const,
+        ([name, { changed, through, ...rest }]) => [name, { ...rest, changed, through }] as const,
       );
       return { kind: 'beat', topics: Object.fromEntries(states) };
     }

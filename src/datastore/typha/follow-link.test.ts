@@ -2,13 +2,20 @@ import { expect, it } from 'vitest';
 import { followedPool } from '../../../test/support/follow-source.ts';
 import { virtualClock } from '../../base/clock.ts';
 import { StreamFrameReader } from '../../stream/stream-frames.ts';
-import { completeFrame, type FollowPart, partFrame } from './follow-frames.ts';
+import { beatFrame, completeFrame, type FollowPart, partFrame } from './follow-frames.ts';
 import { FollowLink, type HeldTopics } from './follow-link.ts';
 import { recordText } from './record-text.ts';
 
 const topic = 'resources/IPPool';
 
-it('ignores what was on its way when a topic was ended and begun again', () => {
+const part = (position: number, more: Partial<FollowPart>): Buffer => {
+  const key = `k${String(position)}`;
+  const lines = [{ key, text: recordText(topic, followedPool(key)) }];
+  return partFrame({ topic, isFirst: false, position, changed: position, lines, ...more });
+};
+
+/** A connection that has begun the topic, and what it receives. */
+function linked(): { link: FollowLink; held: HeldTopics; receive: (...sent: Buffer[]) => void } {
   const held: HeldTopics = { copies: new Map(), seen: new Map() };
   const nothing = (): void => undefined;
   const events = {
@@ -19,23 +26,38 @@ it('ignores what was on its way when a topic was ended and begun again', () => {
     onBeat: nothing,
   };
   const link = new FollowLink('s0', { held, clock: virtualClock(), events });
-  const receive = (bytes: Buffer): void => {
-    for (const frame of new StreamFrameReader(10_000).push(bytes)) link.receive(frame);
-  };
-  const part = (position: number, more: Partial<FollowPart>): Buffer => {
-    const lines = [{ key: `k${String(position)}`, text: recordText(followedPool(`k${String(position)}`)) }];
-    return partFrame({ topic, isFirst: false, position, changed: position, lines, ...more });
-  };
   const peer = { receivedMs: 0, isFull: false, send: nothing, together: nothing, accept: nothing, end: nothing };
   link.open(peer, [topic], []);
-  for (const bytes of [part(1, { isFirst: true }), completeFrame(topic)]) receive(bytes);
+  const receive = (...sent: Buffer[]): void => {
+    for (const bytes of sent) for (const frame of new StreamFrameReader(10_000).push(bytes)) link.receive(frame);
+  };
+  return { link, held, receive };
+}
+
+it('ignores what was on its way when a topic was ended and begun again', () => {
+  const { link, held, receive } = linked();
+  receive(part(1, { isFirst: true }), completeFrame(topic));
   link.adopt();
   // The last follower of the topic has ended, and another one begins.
   link.end(topic);
   held.copies.delete(topic);
   link.begin(topic);
-  for (const bytes of [part(2, {}), completeFrame(topic), part(3, {})]) receive(bytes);
+  receive(part(2, {}), completeFrame(topic), part(3, {}));
   expect(held.copies.size).toBe(0);
-  for (const bytes of [part(4, { isFirst: true }), completeFrame(topic), part(5, {})]) receive(bytes);
+  receive(part(4, { isFirst: true }), completeFrame(topic), part(5, {}));
   expect([...(held.copies.get(topic)?.keys() ?? [])]).toEqual(['k4', 'k5']);
+});
+
+it('takes a later version from a beat only when it has everything of the position', () => {
+  const { link, receive } = linked();
+  const beat = (position: number, through: number): Buffer =>
+    beatFrame({ [topic]: { position, changed: undefined, through, ageMs: 0 } });
+  receive(part(4, { isFirst: true }), beat(4, 9));
+  expect(link.throughOf(topic)).toBe(4);
+  receive(completeFrame(topic), beat(4, 10));
+  expect(link.throughOf(topic)).toBe(10);
+  receive(beat(5, 12));
+  expect(link.throughOf(topic)).toBe(10);
+  receive(part(5, { changed: 11 }), beat(5, 12));
+  expect(link.throughOf(topic)).toBe(12);
 });

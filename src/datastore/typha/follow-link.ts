@@ -1,13 +1,12 @@
 import type { ErrorData } from '../../base/error-data.ts';
 import { ERRORS } from '../../base/error-codes.ts';
-import { invariant } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ALIVE, readLeave, readServers, type ServerEntry, STREAM_FRAME } from '../../stream/handshake.ts';
 import type { StreamPeer } from '../../stream/peer.ts';
 import type { StreamFrame } from '../../stream/stream-frames.ts';
 import { clientFrame, type FollowPart, readServerFrame } from './follow-frames.ts';
 import { applyLines, type CopyChange, copyDifferences, type TopicCopy } from './topic-copy.ts';
-import { type FollowTopic, queryOfTopic } from './topics.ts';
+import type { FollowTopic } from './topics.ts';
 
 /** Positions are acknowledged at most that often. */
 const ACK_MS = 1000;
@@ -27,6 +26,8 @@ interface LinkedTopic {
   staged: TopicCopy | undefined;
   isComplete: boolean;
   changed: number | undefined;
+  /** The version of the source up to which nothing is missing, as far as the server says it. */
+  through: number | undefined;
   position: number;
   /** What the server has said of it last; undefined while it is served. */
   error: ErrorData | undefined;
@@ -109,6 +110,7 @@ export class FollowLink {
       staged: undefined,
       isComplete: false,
       changed: undefined,
+      through: undefined,
       position: 0,
       error: undefined,
     });
@@ -125,6 +127,11 @@ export class FollowLink {
   close(): void {
     this.#peer?.end();
     this.#peer = undefined;
+  }
+
+  /** Returns the version of the source up to which nothing of the topic is missing; undefined when the server has not said it. */
+  throughOf(topic: FollowTopic): number | undefined {
+    return this.#topics.get(topic)?.through;
   }
 
   /** Returns why the server does not serve the topic; undefined while it does, or may. */
@@ -199,11 +206,12 @@ export class FollowLink {
   #receiveFollow(frame: StreamFrame): void {
     const message = readServerFrame(frame);
     if (message.kind === 'beat') {
-      for (const [topic, { position, changed }] of Object.entries(message.topics)) {
+      for (const [topic, { position, changed, through }] of Object.entries(message.topics)) {
         const linked = this.#topics.get(topic);
+        if (linked === undefined || linked.position < position) continue;
         // A change that left every record as it was is in no part.
-        if (changed !== undefined && linked !== undefined && linked.position >= position)
-          this.#note(topic, linked, changed);
+        if (changed !== undefined) this.#note(topic, linked, changed);
+        if (through !== undefined && linked.isComplete) linked.through = through;
       }
       if (this.#isAckDue) this.#acknowledge();
       else if (this.#clock.monotonic() - this.#ackedMs >= ALIVE_MS) {
@@ -246,25 +254,21 @@ export class FollowLink {
 
   #apply(linked: LinkedTopic, { topic, isFirst, position, changed, lines }: FollowPart): void {
     const copy = this.#held.copies.get(topic);
-    const query = queryOfTopic(topic);
-    invariant(query !== undefined, 'a topic that was begun has no query');
     const known: TopicCopy = copy ?? new Map();
     // What comes before the snapshot was on its way when the topic was ended and begun again.
     if (!isFirst && linked.staged === undefined && (copy === undefined || !linked.isComplete)) return;
     linked.position = position;
     if (isFirst) linked.staged = new Map();
-    if (linked.staged !== undefined) applyLines(linked.staged, lines, { query, known });
-    else if (copy !== undefined) {
-      const changes = applyLines(copy, lines, { query, known });
-      if (changes.length > 0) this.#events.onChanges(topic, changes);
-    }
+    const changes = applyLines(linked.staged ?? known, lines, { topic, known });
     if (changed !== undefined) this.#note(topic, linked, changed);
+    if (linked.staged === undefined && changes.length > 0) this.#events.onChanges(topic, changes);
     this.#isAckDue = true;
     if (this.#isAdopted && this.#clock.monotonic() - this.#ackedMs >= ACK_MS) this.#acknowledge();
   }
 
   #note(topic: FollowTopic, linked: LinkedTopic, changed: number): void {
     linked.changed = changed;
+    linked.through = changed;
     if (this.#isAdopted && linked.staged === undefined) this.#held.seen.set(topic, changed);
   }
 

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { never } from '../../base/errors.ts';
+import { invariant, never } from '../../base/errors.ts';
 import { foreignRecord } from '../../base/foreign-record.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import { readObject } from '../../kube/objects.ts';
@@ -11,6 +11,7 @@ import { type Address, formatAddress, tryParseAddress } from '../../net/address.
 import { type Cidr, formatCidr, tryReadCidr } from '../../net/cidr.ts';
 import type { Decoded, FollowedRecord, Query, ResourceRecord, RoutedBlock } from '../follow.ts';
 import { sourcesOf } from '../orch/query-sources.ts';
+import { type FollowTopic, isStoredTopic, queryOfTopic } from './topics.ts';
 import { protocolError } from '../../stream/stream-frames.ts';
 import { decodeEndpoint, decodeFollowedResource } from '../stored-resource.ts';
 import type { ServiceEndpoints } from '../../model/service-endpoints.ts';
@@ -61,9 +62,15 @@ const crossing = v.object({
   problem: v.optional(v.string()),
 });
 
-/** Returns the text of a record that exists: the same for the same record. Versions of objects that cross as stored do not count. */
-export function recordText(record: FollowedRecord): string {
-  if (record.stored !== undefined) return JSON.stringify({ stored: withoutVersions(record.stored) });
+/**
+ * Returns the text of a record of the topic that exists: the same for the same record. Versions of objects that cross as stored
+ * count only in topics of stored objects.
+ */
+export function recordText(topic: FollowTopic, record: FollowedRecord): string {
+  if (isStoredTopic(topic)) return JSON.stringify({ stored: record.stored });
+  // Of a block, only what routes need crosses elsewhere.
+  if (record.stored !== undefined && record.kind !== 'route')
+    return JSON.stringify({ stored: withoutVersions(record.stored) });
   const { kind, version, problem } = record;
   return JSON.stringify({
     kind,
@@ -75,12 +82,19 @@ export function recordText(record: FollowedRecord): string {
 }
 
 /**
- * Returns the record that a text of `recordText` stands for; undefined for an object in which this release sees none.
+ * Returns the record that a text of `recordText` stands for; undefined for an object in which this release sees none. It has its
+ * object if the topic is one of stored objects.
  * @throws stream/protocol for another text
  */
-export function readRecordText(key: string, text: string, query: Query): FollowedRecord | undefined {
+export function readRecordText(
+  topic: FollowTopic,
+  { key, text }: { readonly key: string; readonly text: string },
+): FollowedRecord | undefined {
+  const query = queryOfTopic(topic);
+  invariant(query !== undefined, 'a topic that was begun has no query');
   const raw = tryParseJson(text);
-  if (isRecord(raw) && raw['stored'] !== undefined) return readStored(key, raw['stored'], query);
+  if (isRecord(raw) && raw['stored'] !== undefined)
+    return readStored(key, raw['stored'], { query, isKept: isStoredTopic(topic) });
   const read = v.safeParse(crossing, raw);
   if (!read.success) throw protocolError('the text of a record is none');
   const { kind, version, which: id, value, problem } = read.output;
@@ -115,9 +129,13 @@ export function readRecordText(key: string, text: string, query: Query): Followe
 }
 
 /** Reads an object by the same code as a follower of the API. */
-function readStored(key: string, raw: unknown, query: Query): FollowedRecord | undefined {
+function readStored(
+  key: string,
+  raw: unknown,
+  { query, isKept }: { readonly query: Query; readonly isKept: boolean },
+): FollowedRecord | undefined {
   const object = readObject(raw);
-  const [source] = sourcesOf(query, 0, { writtenBlocks: undefined });
+  const [source] = sourcesOf(query, 0, { withStored: isKept });
   const [record] = object === undefined ? [] : (source?.watched?.recordsIn(object) ?? []);
   return record === undefined ? undefined : { ...record, key };
 }

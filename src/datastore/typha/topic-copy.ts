@@ -1,6 +1,7 @@
-import { deletedRecord, type FollowedRecord, type Query } from '../follow.ts';
+import { deletedRecord, type FollowedRecord } from '../follow.ts';
 import type { RecordLine } from './follow-frames.ts';
 import { readRecordText } from './record-text.ts';
+import type { FollowTopic } from './topics.ts';
 import { sha256Of } from '../../base/sha256.ts';
 
 /** A record as it came: what it is now, and a hash of its text, so that the same text is not read again. */
@@ -26,13 +27,13 @@ export interface CopyChange {
 export function applyLines(
   copy: TopicCopy,
   lines: readonly RecordLine[],
-  { query, known }: { readonly query: Query; readonly known: TopicCopy },
+  { topic, known }: { readonly topic: FollowTopic; readonly known: TopicCopy },
 ): readonly CopyChange[] {
   const read = lines.map(({ key, text }) => {
     if (text === undefined) return { key, after: undefined };
     const hash = sha256Of(text);
     const same = known.get(key);
-    return { key, after: same?.hash === hash ? same : { hash, record: readRecordText(key, text, query) } };
+    return { key, after: same?.hash === hash ? same : { hash, record: readRecordText(topic, { key, text }) } };
   });
   return read.flatMap(({ key, after }) => {
     const before = copy.get(key);

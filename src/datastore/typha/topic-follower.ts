@@ -1,19 +1,18 @@
 import { Channel } from '../../base/channel.ts';
-import type { FollowedRecord, FollowEvent, Query } from '../follow.ts';
+import type { FollowedRecord, FollowEvent } from '../follow.ts';
 import { changeFor, type CopyChange, type TopicCopy } from './topic-copy.ts';
-import { type FollowTopic, topicOf, type TopicQuery } from './topics.ts';
+import type { FollowTopic, TopicQuery } from './topics.ts';
 
-/** One follower of some queries: gets a snapshot when all of its topics are there, and then what changes. */
+/** One follower of some topics: gets a snapshot when all of them are there, and then what changes. */
 export class TopicFollower {
   readonly events = new Channel<FollowEvent>();
   readonly #queries: readonly TopicQuery[];
   readonly topics: ReadonlySet<FollowTopic>;
   #hasSnapshot = false;
 
-  /** Every query must have a topic. */
-  constructor(queries: readonly Query[]) {
-    this.#queries = queries.flatMap((query) => topicOf(query) ?? []);
-    this.topics = new Set(this.#queries.map(({ topic }) => topic));
+  constructor(queries: readonly TopicQuery[]) {
+    this.#queries = queries;
+    this.topics = new Set(queries.map(({ topic }) => topic));
   }
 
   get hasSnapshot(): boolean {

@@ -3,14 +3,17 @@ import { nodeName } from '../../../test/support/fixtures.ts';
 import { policyQueries } from '../../cache/policy-records.ts';
 import { KIND_NAMES } from '../../model/kinds.ts';
 import type { Query } from '../follow.ts';
-import { FANNED_OUT, isFannedOut, queryOfTopic, topicOf } from './topics.ts';
+import { holderLabel } from '../orch/names.ts';
+import { storedObjects } from './stored-objects.ts';
+import { FANNED_OUT, isFannedOut, isStoredTopic, OWN_BLOCKS, queryOfTopic, storedTopicOf, topicOf } from './topics.ts';
 
 const self = nodeName('n1');
 
 it('has a query for every topic, whose topic it is', () => {
   for (const topic of [...FANNED_OUT, ...KIND_NAMES.map((kind) => `resources/${kind}`)]) {
     const query = queryOfTopic(topic);
-    expect(query === undefined ? undefined : topicOf(query)?.topic).toBe(topic);
+    const back = isStoredTopic(topic) && topic !== OWN_BLOCKS ? storedTopicOf : topicOf;
+    expect(query === undefined ? undefined : back(query)?.topic).toBe(topic === OWN_BLOCKS ? 'block-routes' : topic);
   }
 });
 
@@ -27,7 +30,20 @@ it('knows no topic of another name', () => {
     expect(queryOfTopic(topic)).toBeUndefined();
 });
 
-it('fans out what policies and routes need of all nodes, and nothing that calls need', () => {
+it('fans out what calls need as stored objects, in the words of their own watches', () => {
+  expect(
+    storedObjects(self).map(({ topic, options }) => [topic, options.fieldSelector ?? options.labelSelector]),
+  ).toEqual([
+    ['stored/IPPool', undefined],
+    ['stored/IPReservation', undefined],
+    ['stored/IPAMConfiguration', 'metadata.name=default'],
+    ['stored/ClusterInformation', 'metadata.name=default'],
+    ['stored/Namespace', undefined],
+    ['stored/own-blocks', holderLabel(self)],
+  ]);
+});
+
+it('fans out what policies and routes need of all nodes, and nothing else in the words of queries', () => {
   const kept = [...policyQueries(self), { kind: 'node-blocks', node: self } satisfies Query].filter(
     (query) => !isFannedOut(query),
   );

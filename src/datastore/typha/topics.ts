@@ -21,6 +21,19 @@ const FANNED_OUT_KINDS: readonly ResourceKind[] = [
   'AgentConfiguration',
 ];
 
+/** Kinds whose objects calls need as they are stored, with their versions. */
+const STORED_KINDS = ['IPPool', 'IPReservation', 'IPAMConfiguration', 'ClusterInformation'] as const;
+const STORED_NAMESPACES = 'stored/Namespace';
+/** The metadata of the blocks that the node of the client owns or holds an address of. */
+export const OWN_BLOCKS = 'stored/own-blocks';
+
+/** Topics of objects as they are stored, for the process that serves calls. */
+export const STORED_TOPICS: readonly FollowTopic[] = [
+  ...STORED_KINDS.map((kind) => `stored/${kind}`),
+  STORED_NAMESPACES,
+  OWN_BLOCKS,
+];
+
 /** Topics that agents get from netplug-typha. */
 export const FANNED_OUT: readonly FollowTopic[] = [
   ...FANNED_OUT_KINDS.map((kind) => `resources/${kind}`),
@@ -28,7 +41,13 @@ export const FANNED_OUT: readonly FollowTopic[] = [
   'derived/ServiceAccount',
   'nodes',
   ...WHOLE,
+  ...STORED_TOPICS,
 ];
+
+/** Reports whether records of the topic cross as the objects in which they are, with their versions. */
+export function isStoredTopic(topic: FollowTopic): boolean {
+  return STORED_TOPICS.includes(topic);
+}
 
 /** A query as a follower of a topic: which of its records it has. */
 export interface TopicQuery {
@@ -38,13 +57,9 @@ export interface TopicQuery {
 
 /** Returns the topic that has the records of the query; undefined for what only one node follows. */
 export function topicOf(query: Query): TopicQuery | undefined {
-  const all = (): boolean => true;
   switch (query.kind) {
-    case 'resources': {
-      const { of, name } = query;
-      const isNamed = (record: FollowedRecord): boolean => record.kind === 'resource' && record.which.name === name;
-      return { topic: `resources/${of}`, isIncluded: name === undefined ? all : isNamed };
-    }
+    case 'resources':
+      return { topic: `resources/${query.of}`, isIncluded: isNamed(query.name) };
     case 'derived-resources':
       return { topic: `derived/${query.from}`, isIncluded: all };
     case 'other-nodes':
@@ -67,9 +82,22 @@ export function topicOf(query: Query): TopicQuery | undefined {
   }
 }
 
+/** Returns the topic of the stored objects in which the records of the query are; undefined for what has none. */
+export function storedTopicOf(query: Query): TopicQuery | undefined {
+  if (query.kind === 'derived-resources' && query.from === 'Namespace')
+    return { topic: STORED_NAMESPACES, isIncluded: all };
+  if (query.kind !== 'resources') return undefined;
+  const kind = STORED_KINDS.find((each) => each === query.of);
+  return kind === undefined ? undefined : { topic: `stored/${kind}`, isIncluded: isNamed(query.name) };
+}
+
 /** Returns what a server follows for the topic; undefined for one that this release does not know. */
 export function queryOfTopic(topic: FollowTopic): Query | undefined {
   if (topic === 'nodes') return { kind: 'other-nodes' };
+  if (topic === OWN_BLOCKS) return { kind: 'block-routes' };
+  if (topic === STORED_NAMESPACES) return { kind: 'derived-resources', from: 'Namespace' };
+  const stored = STORED_KINDS.find((kind) => topic === `stored/${kind}`);
+  if (stored !== undefined) return { kind: 'resources', of: stored };
   const whole = WHOLE.find((kind) => kind === topic);
   if (whole !== undefined) return { kind: whole };
   const from = DERIVED_FROM.find((kind) => topic === `derived/${kind}`);
@@ -86,6 +114,14 @@ export function isFannedOut(query: Query): boolean {
 
 function isKind(kind: string): kind is ResourceKind {
   return Object.hasOwn(KINDS, kind);
+}
+
+function all(): boolean {
+  return true;
+}
+
+function isNamed(name: string | undefined): (record: FollowedRecord) => boolean {
+  return name === undefined ? all : (record) => record.kind === 'resource' && record.which.name === name;
 }
 
 /** An endpoint that cannot be read is of every node. */

@@ -222,7 +222,7 @@ describe('a follow over the network', () => {
       const [pools, pods] = [new FollowReader(store), new FollowReader(store, [{ kind: 'pods' }])];
       await pass(1000);
       const [own] = servers.flatMap(({ service }) => [...service.sessions]);
-      const whole = own!.sent.bytes;
+      const whole = own!.sentBytes;
       let [connects, bytes] = [0, 0];
       for (const { service } of servers) {
         const admit = service.admit.bind(service);

@@ -9,7 +9,7 @@ import { FollowLink, type HeldTopics } from './follow-link.ts';
 import { noServer, type TyphaServers } from './typha-servers.ts';
 import { ServerAnswers } from './server-answers.ts';
 import { TopicFollower } from './topic-follower.ts';
-import { type FollowTopic, topicOf } from './topics.ts';
+import { type FollowTopic, topicOf, type TopicQuery } from './topics.ts';
 
 /** How often the state of connections is looked at. */
 const STEP_MS = 500;
@@ -87,12 +87,18 @@ export class TyphaStore implements FollowStore {
 
   /** Always begins with a snapshot. Every query must have a topic. */
   async *follow(queries: readonly Query[], { signal }: FollowOptions): AsyncGenerator<FollowEvent> {
+    const topics = queries.flatMap((query) => topicOf(query) ?? []);
+    invariant(topics.length === queries.length, 'a query that no topic answers is followed over the network');
+    yield* this.followTopics(topics, signal);
+  }
+
+  /**
+   * Follows topics as `follow` does queries. The version of an event is that of the source up to which nothing is missing if there is
+   * one topic, and the server says it.
+   */
+  async *followTopics(topics: readonly TopicQuery[], signal: AbortSignal): AsyncGenerator<FollowEvent> {
     if (signal.aborted) return;
-    invariant(
-      queries.every((query) => topicOf(query) !== undefined),
-      'a query that no topic answers is followed over the network',
-    );
-    const follower = new TopicFollower(queries);
+    const follower = new TopicFollower(topics);
     const close = (): void => follower.events.close();
     signal.addEventListener('abort', close, { once: true });
     this.#add(follower);
@@ -125,7 +131,7 @@ export class TyphaStore implements FollowStore {
       this.#lostMs = this.#ports.clock.monotonic();
       this.#ports.repeat(() => this.#step(), STEP_MS, this.#running.signal);
     }
-    follower.begin(this.#held.copies, this.#version());
+    follower.begin(this.#held.copies, this.#versionFor(follower));
     this.#step();
   }
 
@@ -245,8 +251,7 @@ export class TyphaStore implements FollowStore {
       clock,
       events: {
         onChanges: (topic, changes) => {
-          const version = this.#version();
-          for (const follower of this.#followers) follower.take(topic, changes, version);
+          for (const follower of this.#followers) follower.take(topic, changes, this.#versionFor(follower));
         },
         onProgress: () => this.#progress(),
         onServers: (list) => {
@@ -261,8 +266,9 @@ export class TyphaStore implements FollowStore {
         },
         onBeat: () => {
           if (link !== this.#current) return;
-          const version = this.#version();
-          for (const follower of this.#followers) follower.bookmark(version);
+          for (const follower of this.#followers)
+            if (![...follower.topics].some((topic) => link.errorOf(topic) !== undefined))
+              follower.bookmark(this.#versionFor(follower));
         },
       },
     });
@@ -330,8 +336,7 @@ export class TyphaStore implements FollowStore {
 
   #beginFollowers(): void {
     if (this.#current === undefined) return;
-    const version = this.#version();
-    for (const follower of this.#followers) follower.begin(this.#held.copies, version);
+    for (const follower of this.#followers) follower.begin(this.#held.copies, this.#versionFor(follower));
   }
 
   #ended(link: FollowLink, cause: NetplugError | undefined): void {
@@ -386,7 +391,10 @@ export class TyphaStore implements FollowStore {
     for (const { events } of followers) events.fail(error);
   }
 
-  #version(): string {
+  #versionFor({ topics }: TopicFollower): string {
+    const [topic, ...others] = topics;
+    const through = topic === undefined || others.length > 0 ? undefined : this.#current?.throughOf(topic);
+    if (through !== undefined) return String(through);
     this.#events += 1;
     return `${this.#current?.server ?? ''}#${String(this.#events)}`;
   }

@@ -211,7 +211,16 @@ export const ROLES = {
         FOLLOW,
         'What nodes need of other nodes; routes of blocks; endpoints, which policies select',
       ),
-      core(['pods', 'serviceaccounts'], FOLLOW, 'Labels and addresses of pods, and labels of their accounts'),
+      own(
+        ['ippools', 'ipreservations', 'ipamconfigurations', 'clusterinformations'],
+        FOLLOW,
+        'What calls of agents need of the cluster',
+      ),
+      core(
+        ['pods', 'serviceaccounts', 'namespaces'],
+        FOLLOW,
+        'Labels and addresses of pods, labels of their accounts, and labels and annotations of namespaces',
+      ),
       networking(['networkpolicies'], FOLLOW, 'Policies of Kubernetes'),
       discovery(['endpointslices'], FOLLOW, 'Addresses and ports of services that policies name'),
       own(['ipamconfigurations'], ['get'], 'A read that proves that the API answers'),
