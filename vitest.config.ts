@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './scripts/test/longest-first.ts';
 import { CLUSTERS, EXTENT, NOT_EVERYDAY, OLDEST_ETCD, TWO_MODES, WITH_AGENTS } from './test/runs.ts';
 import type { Mode } from './test/support/agent.ts';
 
@@ -38,6 +39,7 @@ const oldest = EXTENT === 'soak' ? OLDEST_ETCD : OLDEST_ETCD.slice(0, 1);
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 120_000, ...light } },
       { test: { name: 'sim', include: ['test/sim/**/*.test.ts'], testTimeout: 120_000, ...light } },

@@ -119,6 +119,32 @@ export const CLUSTERS: readonly string[] = [
   'upgrade-cluster-hazards',
 ];
 
+/** Files that take longest, in the order in which they start: they wait more than they compute. */
+export const LONG_FILES: readonly string[] = [
+  'e2e/install-cluster',
+  'e2e/cluster-networking',
+  'contract/install-cluster',
+  'e2e/upgrade',
+  'e2e/upgrade-trouble',
+  'e2e/upgrade-hazards',
+  'e2e/uninstall-purge',
+  'e2e/standalone-server',
+  'e2e/between-nodes-changes',
+  'e2e/between-nodes-failures',
+  'e2e/operator',
+  'e2e/takeover',
+  'e2e/agent-restored-etcd',
+  'e2e/install',
+  'e2e/between-nodes-connectivity',
+  'e2e/agent-policy-restart',
+  'e2e/agent-plugin-files',
+  'e2e/ctl-datastore',
+  'e2e/ctl-doctor',
+  'e2e/controllers-clusters',
+  'e2e/between-nodes-full-pool',
+  'e2e/agent',
+];
+
 /** Files of test/contract that run on the oldest supported etcd, Debian's, as well: in `make test` only the first. */
 export const OLDEST_ETCD: readonly string[] = ['store-kv', 'store-kv-*', 'inspect-datastore'];
 

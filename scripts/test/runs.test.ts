@@ -1,6 +1,6 @@
 import { globSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { extentOf, NOT_EVERYDAY, partOf, TWO_MODES } from '../../test/runs.ts';
+import { extentOf, LONG_FILES, NOT_EVERYDAY, partOf, TWO_MODES } from '../../test/runs.ts';
 import { HAVE_PASSED, SOAK_CASES } from '../../test/soak-cases.ts';
 
 const files = globSync('test/{contract,e2e}/*.test.ts').map((path) => path.slice('test/'.length, -'.test.ts'.length));
@@ -9,7 +9,8 @@ const arguments_ = SOAK_CASES.map(({ args }) => args.join(' '));
 
 describe('what runs where', () => {
   it('names only files that exist', () => {
-    const named = [...Object.keys(NOT_EVERYDAY).map(fileOf), ...Object.keys(TWO_MODES).map((name) => `e2e/${name}`)];
+    const inModes = Object.keys(TWO_MODES).map((name) => `e2e/${name}`);
+    const named = [...Object.keys(NOT_EVERYDAY).map(fileOf), ...inModes, ...LONG_FILES];
     expect(named.filter((name) => !files.includes(name))).toEqual([]);
   });
 
