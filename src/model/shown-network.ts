@@ -31,6 +31,8 @@ const SHOWN_NETWORK = v.object({
       heardSecondsAgo: v.optional(v.number()),
       moves: v.number(),
       lastError: v.optional(v.string()),
+      /** Code of that error; missing where the connection only ended. */
+      lastCode: v.optional(v.string()),
     }),
   ),
   /** Settings of the agent and where each comes from; an agent of an earlier release reports none. */

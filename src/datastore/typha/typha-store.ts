@@ -1,8 +1,8 @@
 import { type RetryPorts, withJitter } from '../../base/back-off.ts';
 import type { repeat } from '../../base/clock.ts';
-import { ERRORS } from '../../base/error-codes.ts';
+import { type ErrorCode, ERRORS } from '../../base/error-codes.ts';
 import { type ErrorData, errorOf } from '../../base/error-data.ts';
-import { invariant, type NetplugError, reasonOf } from '../../base/errors.ts';
+import { invariant, isNetplugError, type NetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { FollowEvent, FollowOptions, FollowStore, Query } from '../follow.ts';
 import { FollowLink, type HeldTopics } from './follow-link.ts';
@@ -42,6 +42,8 @@ export interface TyphaStanding {
   readonly differed: number;
   /** Why the last connection failed or ended. */
   readonly lastError: string | undefined;
+  /** The code of that error; undefined where the connection only ended. */
+  readonly lastCode: ErrorCode | undefined;
 }
 
 /**
@@ -75,6 +77,7 @@ export class TyphaStore implements FollowStore {
     moves: 0,
     differed: 0,
     lastError: undefined,
+    lastCode: undefined,
   };
 
   constructor(ports: TyphaStorePorts) {
@@ -297,7 +300,7 @@ export class TyphaStore implements FollowStore {
       );
       this.#progress();
     } catch (cause) {
-      if (this.#candidate === link) this.#reject(link, reasonOf(cause));
+      if (this.#candidate === link) this.#reject(link, reasonOf(cause), codeOf(cause));
     }
   }
 
@@ -341,13 +344,13 @@ export class TyphaStore implements FollowStore {
 
   #ended(link: FollowLink, cause: NetplugError | undefined): void {
     const why = cause === undefined ? 'it was closed' : cause.message;
-    if (link === this.#current) this.#lose(why);
-    else if (link === this.#candidate) this.#reject(link, why);
+    if (link === this.#current) this.#lose(why, cause?.code);
+    else if (link === this.#candidate) this.#reject(link, why, cause?.code);
     else return;
     this.#step();
   }
 
-  #lose(why: string): void {
+  #lose(why: string, code?: ErrorCode): void {
     const { clock, log } = this.#ports;
     log.warning('server lost', { server: this.#current?.server, reason: why });
     this.#current = undefined;
@@ -355,13 +358,13 @@ export class TyphaStore implements FollowStore {
     this.#moveMs = undefined;
     this.#lostMs = clock.monotonic();
     this.#nextTryMs = this.#lostMs;
-    this.#standing = { ...this.#standing, lastError: why };
+    this.#standing = { ...this.#standing, lastError: why, lastCode: code };
   }
 
-  #reject(link: FollowLink, why: string): void {
+  #reject(link: FollowLink, why: string, code?: ErrorCode): void {
     if (link !== this.#candidate) return;
     this.#dropCandidate();
-    this.#standing = { ...this.#standing, lastError: `${link.server}: ${why}` };
+    this.#standing = { ...this.#standing, lastError: `${link.server}: ${why}`, lastCode: code };
     this.#step();
   }
 
@@ -398,4 +401,8 @@ export class TyphaStore implements FollowStore {
     this.#events += 1;
     return `${this.#current?.server ?? ''}#${String(this.#events)}`;
   }
+}
+
+function codeOf(cause: unknown): ErrorCode | undefined {
+  return isNetplugError(cause) ? cause.code : undefined;
 }

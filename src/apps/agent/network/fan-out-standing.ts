@@ -11,6 +11,8 @@ interface TyphaStanding {
   readonly differed: number;
   /** Why the last connection failed or ended. */
   readonly lastError: string | undefined;
+  /** The code of that error; undefined where the connection only ended. */
+  readonly lastCode: string | undefined;
 }
 
 /** What the network process follows through netplug-typha, and when it looks. */
@@ -21,9 +23,13 @@ export interface FanOutSource {
 }
 
 export function shownFanOut({ standing, now, monotonic }: FanOutSource): NonNullable<ShownNetwork['fanOut']> {
-  const { server, sinceMs, heardMs, moves, lastError } = standing();
+  const { server, sinceMs, heardMs, moves, lastError, lastCode } = standing();
   if (heardMs === undefined || server === undefined || sinceMs === undefined)
-    return { moves, ...(lastError === undefined ? {} : { lastError }) };
+    return {
+      moves,
+      ...(lastError === undefined ? {} : { lastError }),
+      ...(lastCode === undefined ? {} : { lastCode }),
+    };
   const since = new Date(now() - (monotonic() - sinceMs)).toISOString();
   return { server, since, heardSecondsAgo: secondsSince(heardMs, monotonic), moves };
 }

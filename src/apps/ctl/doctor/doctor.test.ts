@@ -45,8 +45,8 @@ describe('netplugctl doctor', () => {
     const { status, out } = await run('');
     expect(status).toBe(0);
     expect(out).toContain('datastore  kvv3 (KV_ENDPOINTS) · answers in 0.0 ms · memory\n');
-    expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (the caller is not root');
-    expect(out).toMatch(/\nexamined 9 areas: no problems found\n$/);
+    expect(out).toContain('left out: config, admission, files, agent, typha, kernel, bgp (the caller is not root');
+    expect(out).toMatch(/\nexamined 10 areas: no problems found\n$/);
   });
 
   it('exits with status 1 when there is an error, and prints the remedy', async () => {
@@ -62,7 +62,9 @@ describe('netplugctl doctor', () => {
         '',
       ].join('\n'),
     );
-    expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (only the cluster was asked for)');
+    expect(out).toContain(
+      'left out: config, admission, files, agent, typha, kernel, bgp (only the cluster was asked for)',
+    );
   });
 
   it('examines areas that need no datastore while the datastore is unavailable', async () => {
@@ -72,7 +74,7 @@ describe('netplugctl doctor', () => {
     expect(status).toBe(1);
     expect(out).toContain('datastore/unusable');
     expect(out).toContain(
-      'left out: versions, controllers, policies, pools, addresses, ipam (the datastore cannot be used)',
+      'left out: versions, controllers, typha, policies, pools, addresses, ipam (the datastore cannot be used)',
     );
   });
 

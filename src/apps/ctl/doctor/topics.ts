@@ -14,6 +14,8 @@ import { POLICIES } from './policy-checks.ts';
 import { POOL_TOPIC } from './pool-checks.ts';
 import type { CheckInfo } from '../../../checks/check.ts';
 import type { Topic } from './topic.ts';
+import { TYPHA_CLUSTER } from './typha-cluster-checks.ts';
+import { TYPHA_NODE } from './typha-node-checks.ts';
 import { VERSIONS } from './version-checks.ts';
 
 /** All topics, in the order of the report. */
@@ -22,12 +24,14 @@ export const TOPICS: readonly Topic[] = [
   ADMISSION,
   FILE_TOPIC,
   AGENT,
+  TYPHA_NODE,
   KERNEL,
   BGP,
   CREDENTIALS,
   DATASTORE,
   VERSIONS,
   CONTROLLERS_TOPIC,
+  TYPHA_CLUSTER,
   POLICIES,
   ORDERS,
   POOL_TOPIC,
