@@ -12,6 +12,7 @@ import {
 } from '../support/operator.ts';
 import type { Json } from '../support/node.ts';
 import { until } from '../support/until.ts';
+import { runTool } from '../support/upgradable-cluster.ts';
 import { putServerLease } from '../support/typha-process.ts';
 
 const NODES = ['n1', 'n2', 'n3'];
@@ -120,12 +121,15 @@ it('gives the number that the user fixes, as far as nodes can run servers, and s
 
 it('gives agents their wide rights first, and takes servers and their Leases when no agent uses them', async () => {
   startOn(['n1'], WAITS);
-  await install({});
+  const off = runTool(['cluster', 'typha', 'off', '--yes'], { KUBECONFIG: cluster.api.kubeconfig });
   await until(async () => !(await usesServers()), 'agents stop using servers', WATCHED_MS);
   expect(await exists(...WIDE)).toBe(true);
   // The agent of a node still uses them.
   expect(await exists(...SERVERS)).toBe(true);
   startOn(NODES);
+  const { status: ended, stdout, stderr } = await off;
+  expect({ ended, stderr: ended === 0 ? '' : stderr }).toEqual({ ended: 0, stderr: '' });
+  expect(stdout).toMatch(/spec.typha.mode: Enabled -> Disabled\nnetplug-typha is off: agents follow the API server\n$/);
   await become(SERVES, await generation());
   await until(async () => (await left()).length === 0, 'nothing is left', 120_000);
   expect(await exists(...REDUCED)).toBe(false);

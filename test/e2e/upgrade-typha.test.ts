@@ -6,7 +6,7 @@ import { manifestText, RELEASE_MANIFESTS, type ReleaseManifest } from '../../src
 import type { Json } from '../support/node.ts';
 import { NEW, OLD } from '../support/upgradable-cluster.ts';
 import { putServerLease } from '../support/typha-process.ts';
-import { installOld, must, scene, settled, stateOfCluster, useUpgradeScene } from '../support/upgrade-scene.ts';
+import { ctl, installOld, must, scene, settled, stateOfCluster, useUpgradeScene } from '../support/upgrade-scene.ts';
 
 const MANIFESTS: readonly ReleaseManifest[] = RELEASE_MANIFESTS;
 const [WITHOUT, WITH] = ['netplug.yaml', 'netplug-typha.yaml'].map((file) =>
@@ -68,6 +68,15 @@ it('upgrades to the manifest with the fan-out, which later upgrades keep, and un
   expect(await fanOut()).toEqual(OFF);
 }, 400_000);
 
+it('refuses to switch the fan-out within another release than that of the tool', async () => {
+  await installOld(WITH!);
+  const { status, stderr } = await ctl('cluster typha off --yes');
+  expect({ status, stderr }).toEqual({
+    status: 1,
+    stderr: expect.stringContaining(`the cluster has release ${OLD}, this tool is of ${NEW}`),
+  });
+}, 120_000);
+
 it('upgrades what has the fan-out with it, and switches it off within a release, with the Leases that servers leave', async () => {
   await installOld(WITH!);
   await must('upgrade apply --no-proof --yes');
@@ -77,6 +86,13 @@ it('upgrades what has the fan-out with it, and switches it off within a release,
   const own = await objects();
   await putServerLease(scene.server, 1);
   await must(`upgrade apply --no-proof --yes --like ${await fileOf(WITHOUT!)}`);
+  expect(await fanOut()).toEqual(OFF);
+  await must('cluster typha on --no-proof --yes');
+  expect(await fanOut()).toEqual(ON);
+  await putServerLease(scene.server, 1);
+  expect(await must('cluster typha off --dry-run')).toMatch(/canary: [^]*prune: /);
+  expect(await fanOut()).toEqual(ON);
+  await must('cluster typha off --no-proof --yes');
   expect(await fanOut()).toEqual(OFF);
   await must('upgrade rollback --yes');
   await settled(NEW);

@@ -94,15 +94,18 @@ export function buildParser(
   addOptions(root, GLOBAL_OPTIONS);
   const parsers = new Map<string, Parser>();
   for (const command of COMMANDS) {
-    const [first, ...rest] = command.path;
-    const parser =
-      parsers.get(first) ??
-      root
-        .command(first)
-        .description(ownValue(GROUPS, first) ?? '')
-        .enablePositionalOptions();
-    parsers.set(first, parser);
-    addCommand(rest.length === 0 ? parser : parser.command(rest.join(' ')), command, choose);
+    let parser = root;
+    for (const [index, word] of command.path.entries()) {
+      const path = command.path.slice(0, index + 1).join(' ');
+      parser =
+        parsers.get(path) ??
+        parser
+          .command(word)
+          .description(ownValue(GROUPS, path) ?? '')
+          .enablePositionalOptions();
+      parsers.set(path, parser);
+    }
+    addCommand(parser, command, choose);
   }
   return root;
 }

@@ -55,5 +55,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   plan: 'Shows what the plugin would do.',
   upgrade: 'Plans, checks, carries out and verifies an upgrade of the cluster, and goes back.',
   typha: 'Shows the fan-out.',
+  cluster: 'Changes how netplug is installed in a cluster.',
+  'cluster typha': 'Switches the fan-out on or off.',
   node: 'Shows the network of this node, and cleans up after nodes.',
 };

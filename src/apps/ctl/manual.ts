@@ -30,7 +30,10 @@ const GROUPS: Readonly<Record<string, Group>> = {
   node: { title: 'Nodes', commands: ['node'] },
   datastore: { title: 'Datastore', commands: ['datastore'] },
   'host-endpoints': { title: 'Host endpoints', commands: ['host-endpoints'] },
-  cluster: { title: 'Installation in a cluster', commands: ['install', 'uninstall', 'lint manifest', 'typha'] },
+  cluster: {
+    title: 'Installation in a cluster',
+    commands: ['install', 'uninstall', 'lint manifest', 'typha', 'cluster typha'],
+  },
   upgrade: { title: 'Upgrades', commands: ['upgrade'] },
   probe: { title: 'Probes', commands: ['probe'] },
   tool: { title: 'The tool itself', commands: ['version', 'completion', 'complete'] },

@@ -80,6 +80,16 @@ export async function tryMerge(
   return api.patch({ collection: collectionHolding(which), name: which.name }, { kind: 'merge', body }, signal);
 }
 
+/** Merges the body into the object. @throws install/refused, store/* */
+export async function mergeInto(
+  api: OrchApi,
+  merged: { readonly which: ObjectReference; readonly body: Readonly<Record<string, unknown>> },
+  signal: AbortSignal,
+): Promise<void> {
+  const answer = await tryMerge(api, merged, signal);
+  if (answer.outcome !== 'ok') throw refused('change', referenceKey(merged.which), answer.message);
+}
+
 /** Writes annotations of the object; null removes one. @throws install/refused, store/* */
 export async function annotate(
   api: OrchApi,

@@ -32,6 +32,8 @@ export interface TargetOptions {
   readonly source?: string | undefined;
   /** Versions of the mesh for which there are injector templates. */
   readonly injectors?: readonly string[] | undefined;
+  /** Whether agents use netplug-typha; as installed, or as in what was edited, unless given. */
+  readonly typha?: 'Enabled' | 'Disabled' | undefined;
 }
 
 /** Returns what the upgrade of the cluster leads to: the release with the settings that the cluster has. Pure. @throws upgrade/not-installed */
@@ -39,7 +41,7 @@ export function upgradeTarget(snapshot: ClusterSnapshot, options: TargetOptions)
   const { release, registry, edited = [], source = `netplug-${options.release}`, injectors = [] } = options;
   const { variant, datastore, method } = detectInstallation(snapshot);
   const { spec: installed, circumstances } = installedSettings(snapshot);
-  const spec = withFanOut(installed, edited);
+  const spec = withFanOut(installed, options.typha ?? fanOutOf(edited));
   const settings = settingsOf(registry === undefined ? spec : { ...spec, registry }, {
     ...circumstances,
     release,
@@ -72,9 +74,14 @@ export function upgradeTarget(snapshot: ClusterSnapshot, options: TargetOptions)
 }
 
 /** A manifest with the fan-out, or without it, leads there from the other. */
-function withFanOut(installed: InstallationSpec, edited: readonly Manifest[]): InstallationSpec {
-  if (findNamed(edited, 'DaemonSet', AGENT_SET) === undefined) return installed;
-  return { ...installed, typha: usesFanOut(edited) ? { ...installed.typha, mode: 'Enabled' } : { mode: 'Disabled' } };
+function fanOutOf(edited: readonly Manifest[]): TargetOptions['typha'] {
+  if (findNamed(edited, 'DaemonSet', AGENT_SET) === undefined) return undefined;
+  return usesFanOut(edited) ? 'Enabled' : 'Disabled';
+}
+
+function withFanOut(installed: InstallationSpec, mode: TargetOptions['typha']): InstallationSpec {
+  if (mode === undefined) return installed;
+  return { ...installed, typha: mode === 'Enabled' ? { ...installed.typha, mode } : { mode } };
 }
 
 /** An agent that is replaced only when its pod is deleted would never follow: the edit has its effect until the upgrade. */

@@ -47,7 +47,7 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
       if (options.mode === 'dry-run') return 0;
       if (isEmpty(ownSteps(plan, options.with))) return finish(context, plan);
       // A question without an answer keeps no other call out.
-      if (!(await confirm(context, questionOf(session)))) return 1;
+      if (!(await confirm(context, questionOf(session, options)))) return 1;
     }
     return withUpgradeLease(session, async (alone) => {
       const parts = await readRun(alone, targetOf, options);
@@ -59,7 +59,9 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
   });
 }
 
-function questionOf({ cluster }: UpgradeSession): string {
+function questionOf({ cluster }: UpgradeSession, { typha }: ApplyOptions): string {
+  if (typha !== undefined)
+    return `Switch netplug-typha ${typha === 'Enabled' ? 'on' : 'off'} in the cluster with ${cluster}?`;
   return `Upgrade the cluster with ${cluster} to ${VERSION}?`;
 }
 
@@ -91,13 +93,14 @@ async function goOn(parts: UpgradeRun, options: ApplyOptions): Promise<Status> {
   const { context } = parts.session;
   context.io.stderr('an interrupted upgrade of this cluster goes on\n');
   // The recorded plan has the objects of the options that were given then.
-  const isChosenAnew = options.registry !== undefined || options.like !== undefined || options.with.length > 0;
+  const isChosenAnew =
+    [options.registry, options.like, options.typha].some((choice) => choice !== undefined) || options.with.length > 0;
   const outcome = isChosenAnew
     ? undefined
     : await saysWhenUnfinished(context, async () => resumeIfSound(context, executionIn(parts)));
   if (outcome !== undefined) return finish(context, upgradePlan(parts.snapshot, parts.target));
   const plan = showUpgrade(parts, { ...options, accept: [...options.accept, ...LEFT_BEHIND] });
-  if (isChosenAnew && options.mode === 'ask' && !(await confirm(context, questionOf(parts.session)))) return 1;
+  if (isChosenAnew && options.mode === 'ask' && !(await confirm(context, questionOf(parts.session, options)))) return 1;
   return carryOutUpgrade(parts, plan, options);
 }
 

@@ -29,6 +29,8 @@ export interface UpgradeChoices {
   /** An earlier manifest whose edits are made again. */
   readonly like: string | undefined;
   readonly pristine: string | undefined;
+  /** Whether agents use netplug-typha; as installed unless given. */
+  readonly typha?: 'Enabled' | 'Disabled';
 }
 
 /** Choices that follow what the cluster shows, unedited. */
@@ -96,13 +98,13 @@ export async function readUpgrade(
 /** Returns how a target is made of a snapshot, with the edits of an earlier manifest. @throws cli/usage */
 export async function targetReader(
   context: Context,
-  { registry, like, pristine }: UpgradeChoices,
+  { registry, like, pristine, typha }: UpgradeChoices,
 ): Promise<(snapshot: ClusterSnapshot) => UpgradeTarget> {
   if (like === undefined) {
     if (pristine === undefined) {
       return (snapshot) => {
         refuseRegistry(snapshot, registry);
-        return upgradeTarget(snapshot, { release: VERSION, registry });
+        return upgradeTarget(snapshot, { release: VERSION, registry, typha });
       };
     }
     throw new NetplugError('cli/usage', 'Cannot use --pristine: it is the manifest that --like is compared with', {
