@@ -151,6 +151,35 @@ export const GOALS: readonly Goal[] = [
       unit: 'MB',
     },
   ]),
+  ...(['hung', 'lost'] as const).flatMap((way): Goal[] => [
+    {
+      figure: `fan-out-agent.add.${way}.p50`,
+      text: `fan-out: ADD p50, server ${way} / it answers`,
+      limit: { atMost: 1.05 },
+    },
+    {
+      figure: `fan-out-agent.add.${way}.p99`,
+      text: `fan-out: ADD p99, server ${way} / it answers`,
+      limit: { atMost: 1.25 },
+    },
+  ]),
+  {
+    figure: 'fan-out-agent.idle.with',
+    text: 'fan-out: bytes of the API a minute of an idle agent',
+    limit: { atMost: 12.5 },
+    unit: 'kB',
+  },
+  {
+    figure: 'fan-out-agent.churn',
+    text: 'fan-out: CPU of an agent while pods come and go elsewhere, with / without',
+    limit: { atMost: 0.5 },
+  },
+  {
+    figure: 'fan-out-agent.pss.with',
+    text: 'fan-out: memory of both processes of an agent, 10 000 endpoints and 1000 policies',
+    limit: { atMost: 183 },
+    unit: 'MB',
+  },
   {
     figure: 'fan-out.watches',
     text: 'fan-out: watches of the API per agent',

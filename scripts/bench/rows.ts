@@ -9,6 +9,7 @@ import { measureControllers } from './rows/controllers.ts';
 import { measureConvergenceOfBlocks } from './rows/convergence-block.ts';
 import { measureConvergenceAtStart } from './rows/convergence-start.ts';
 import { measureFanOut } from './rows/fan-out.ts';
+import { measureFanOutAgent } from './rows/fan-out-agent.ts';
 import { measureFirstBlocks } from './rows/first-blocks.ts';
 import { measureFloor } from './rows/floor.ts';
 import { measureFootprint } from './rows/footprint.ts';
@@ -48,6 +49,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'policy-scale': measurePolicyScale,
   'policy-tenant': measurePolicyTenant,
   'fan-out': measureFanOut,
+  'fan-out-agent': measureFanOutAgent,
 };
 
 /** ADD and DEL are measured together. */

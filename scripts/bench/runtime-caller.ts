@@ -11,16 +11,20 @@ export interface RuntimeCaller {
   readonly pair: (verb: 'ADD' | 'DEL') => Job;
 }
 
-/** `args` is CNI_ARGS. */
+/** `args` is CNI_ARGS; the configuration is one with the pool "own" in the etcd of the node unless given. */
 export async function openRuntimeCaller(
   node: TestNode,
   agent: Agent,
-  { scope, args = '' }: { readonly scope: AsyncDisposableStack; readonly args?: string },
+  {
+    scope,
+    args = '',
+    conf: given,
+  }: { readonly scope: AsyncDisposableStack; readonly args?: string; readonly conf?: object },
 ): Promise<RuntimeCaller> {
   const launcher = scope.use(await startLauncher(node));
   const netns = (await node.pod()).path;
   const ipam = { type: 'netplug-ipam', assign_ipv6: 'false', ipv4_pools: ['own'] };
-  const conf = JSON.stringify(node.netconf({ ipam }));
+  const conf = JSON.stringify(given ?? node.netconf({ ipam }));
   const pair = (verb: 'ADD' | 'DEL'): Job => ({
     argv: [`${node.cniPath}/netplug`],
     env: {

@@ -1,18 +1,14 @@
 // An agent that follows through netplug-typha what every node follows: real programs, a real API server, real packets.
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { inside } from '../../scripts/bench/inside.ts';
 import { type Agent, startAgent } from '../support/agent.ts';
 import { addedWatches, type Watches, watchesOf } from '../support/api-traffic.ts';
 import { BUILT } from '../support/built.ts';
+import { type FannedOutNode, startFannedOutNode } from '../support/fanned-out-node.ts';
 import { poolOf } from '../support/fixtures.ts';
-import { startNode, type TestNode } from '../support/node.ts';
-import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { becomesReachable, isReached, type PolicedPod } from '../support/policed-node.ts';
-import { startTcpProxy } from '../support/tcp-proxy.ts';
-import { startTyphaServer, type TyphaServer, typhaToken } from '../support/typha-process.ts';
+import type { TyphaServer } from '../support/typha-process.ts';
 import { until } from '../support/until.ts';
 
 const NODE = 'node-a';
@@ -23,59 +19,50 @@ const DENY = { podSelector: { matchLabels: { app: 'db' } }, policyTypes: ['Ingre
 const POLICIES = '/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies';
 
 const scope = new AsyncDisposableStack();
-let server: OrchApiServer;
-let node: TestNode;
+let parts: FannedOutNode;
 let typha: TyphaServer;
 let agent: Agent;
-let conf: object;
 /** Watches before there was a server of netplug-typha, and with it alone. */
 let ofNone: Watches;
 let ofServer: Watches;
 /** Pods that were added to learn from which pool they are. */
 let adds = 0;
-let server1: string;
-let agentEnv: Readonly<Record<string, string>>;
 
 beforeAll(async () => {
-  node = scope.use(await startNode({ name: NODE, mode: 'standalone' }));
-  server = scope.use(await startOrchApiServer());
-  await server.putNode(NODE);
-  await server.apply([poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' })]);
-  await server.call('DELETE', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/netplug-agent-datastore');
-  const proxy = scope.use(await inside(node, async () => startTcpProxy({ port: Number(new URL(server.url).port) })));
-  const url = `https://127.0.0.1:${String(proxy.port)}`;
-  const orchconfig = await server.kubeconfigFor(await server.callerToken('agent'), { url });
-  server1 = await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-typha'), { url });
-  ofNone = await watchesOf(server);
-  typha = await startTyphaServer(node, { name: 'typha-1-a', port: 5473, orchconfig: server1 });
+  parts = scope.use(await startFannedOutNode());
+  await parts.server.call('DELETE', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/netplug-agent-datastore');
+  ofNone = await watchesOf(parts.server);
+  typha = await parts.startServer('typha-1-a', 5473);
   scope.defer(async () => typha.stop('KILL'));
-  const token = join(node.dir, 'typha-token');
-  writeFileSync(token, await typhaToken(server, NODE));
   ofServer = await settledWatches();
-  agentEnv = { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig, NETPLUG_TYPHA: 'on', NETPLUG_TYPHA_TOKEN: token };
-  agent = await startAgent(node, { env: agentEnv });
+  agent = await startAgent(parts.node, { env: parts.agentEnv('on') });
   scope.defer(async () => agent.stop());
-  conf = node.netconf({ datastore_type: 'orch', policy: { type: 'orch' }, orch: { orchconfig } });
 }, 180_000);
 afterAll(async () => scope.disposeAsync());
 
 /** The watches that the server has once it holds one for each of its topics. */
 async function settledWatches(): Promise<Watches> {
-  let found = await watchesOf(server);
+  let found = await watchesOf(parts.server);
   await until(async () => {
     const last = found;
-    found = await watchesOf(server);
+    found = await watchesOf(parts.server);
     return isDeepStrictEqual(last, found) && (found.get('networksets') ?? 0) > 0;
   }, 'the server watches all of its topics');
   return found;
 }
 
 async function add(name: string): Promise<PolicedPod> {
-  await server.putPod({ namespace: 'shop', name, node: NODE, labels: { app: name } });
-  const netns = await node.pod();
+  await parts.server.putPod({ namespace: 'shop', name, node: NODE, labels: { app: name } });
+  const netns = await parts.node.pod();
   const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`;
-  const call = { containerId: `c-${name}`, args, conf, env: { NETPLUG_SOCKET: agent.socket }, netns: netns.path };
-  const { json, stderr, status } = await node.cni('ADD', call);
+  const call = {
+    containerId: `c-${name}`,
+    args,
+    conf: parts.conf,
+    env: { NETPLUG_SOCKET: agent.socket },
+    netns: netns.path,
+  };
+  const { json, stderr, status } = await parts.node.cni('ADD', call);
   if (status !== 0) throw new Error(`ADD failed: ${JSON.stringify(json)} ${stderr}`);
   return { name, netns, address: json.ips[0].address.split('/')[0] };
 }
@@ -86,11 +73,11 @@ async function addressOfNext(): Promise<string> {
 }
 
 async function deny(): Promise<void> {
-  await server.call('POST', POLICIES, { body: { metadata: { name: 'closed' }, spec: DENY } });
+  await parts.server.call('POST', POLICIES, { body: { metadata: { name: 'closed' }, spec: DENY } });
 }
 
 async function status(): Promise<string> {
-  return (await node.run([join(BUILT, 'netplugctl'), 'node', 'status', '--socket', agent.socket])).stdout;
+  return (await parts.node.run([join(BUILT, 'netplugctl'), 'node', 'status', '--socket', agent.socket])).stdout;
 }
 
 let web: PolicedPod;
@@ -101,10 +88,10 @@ it('enforces policies of Kubernetes with the rights that it keeps, and says who 
   await becomesReachable(web, db, true);
   await deny();
   await becomesReachable(web, db, false);
-  await server.call('DELETE', `${POLICIES}/closed`);
+  await parts.server.call('DELETE', `${POLICIES}/closed`);
   await becomesReachable(web, db, true);
   expect(await status()).toMatch(/^netplug-typha: typha-1-a since .*, heard \d.* s ago, 0 moves$/m);
-  const { items } = await server.call('GET', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings');
+  const { items } = await parts.server.call('GET', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings');
   const bound = items.filter(({ subjects = [] }: { subjects?: { name: string }[] }) =>
     subjects.some(({ name }) => name === 'netplug-agent'),
   );
@@ -124,16 +111,16 @@ const FOR_CALLS = {
 };
 
 it('watches at the API server its Node, and the pods and endpoints of it, and nothing else', async () => {
-  await expect.poll(async () => addedWatches(ofServer, await watchesOf(server))).toEqual(OWN);
+  await expect.poll(async () => addedWatches(ofServer, await watchesOf(parts.server))).toEqual(OWN);
 });
 
 it('takes what an administrator changes into its calls all the same', async () => {
   const pools = '/apis/netplug.io/v3/ippools';
-  await server.call('PATCH', `${pools}/v4`, { body: { spec: { disabled: true } }, type: MERGE });
-  await server.apply([poolOf('other', '10.66.0.0/16', { vxlanMode: 'Always' })]);
+  await parts.server.call('PATCH', `${pools}/v4`, { body: { spec: { disabled: true } }, type: MERGE });
+  await parts.server.apply([poolOf('other', '10.66.0.0/16', { vxlanMode: 'Always' })]);
   await expect.poll(addressOfNext).toMatch(/^10\.66\./);
-  await server.call('PATCH', `${pools}/v4`, { body: { spec: { disabled: false } }, type: MERGE });
-  await server.call('PATCH', `${pools}/other`, { body: { spec: { disabled: true } }, type: MERGE });
+  await parts.server.call('PATCH', `${pools}/v4`, { body: { spec: { disabled: false } }, type: MERGE });
+  await parts.server.call('PATCH', `${pools}/other`, { body: { spec: { disabled: true } }, type: MERGE });
   await expect.poll(addressOfNext).toMatch(/^10\.65\./);
 });
 
@@ -145,17 +132,17 @@ it('keeps its policies while no server is there, serves calls, and follows the n
   expect(await isReached(web, db)).toBe(false);
   expect((await agent.ask('/readyz')).status).toBe(200);
   // What calls need is followed directly from now on.
-  await expect.poll(async () => addedWatches(ofNone, await watchesOf(server))).toEqual({ ...OWN, ...FOR_CALLS });
+  await expect.poll(async () => addedWatches(ofNone, await watchesOf(parts.server))).toEqual({ ...OWN, ...FOR_CALLS });
   const late = await add('late');
   expect(late.address).toMatch(/^10\.65\./);
-  typha = await startTyphaServer(node, { name: 'typha-2-a', port: 5474, orchconfig: server1 });
+  typha = await parts.startServer('typha-2-a', 5474, '::1');
   await until(async () => (await status()).includes('typha-2-a since'), 'it follows the next server');
-  await server.call('DELETE', `${POLICIES}/closed`);
+  await parts.server.call('DELETE', `${POLICIES}/closed`);
   await becomesReachable(web, db, true);
 });
 
 it('moves to another server before the one that it has ends, without a moment without one', async () => {
-  await using next = await startTyphaServer(node, { name: 'typha-3-a', port: 5475, orchconfig: server1 });
+  await using next = await parts.startServer('typha-3-a', 5475);
   await typha.stop('TERM');
   expect(await status()).toContain('typha-3-a since');
   expect(agent.log()).not.toContain('server lost, server=typha-2-a');
@@ -164,15 +151,26 @@ it('moves to another server before the one that it has ends, without a moment wi
   expect(await next.ask('/metrics')).toContain('netplug_typha_clients{release="');
 });
 
+it('follows another server when the one that it has loses the API server', async () => {
+  await using next = await parts.startServer('typha-6-a', 5478);
+  await using after = await parts.startServer('typha-7-a', 5479);
+  await until(async () => /typha-[67]-a since/.test(await status()), 'it has one of the two servers');
+  const [cut, other] = (await status()).includes('typha-6-a since') ? [next, after] : [after, next];
+  cut.api.fallSilent();
+  await until(async () => (await status()).includes(`${other.name} since`), 'it has the other one');
+  expect(await other.ask('/metrics')).toContain('netplug_typha_clients{release="');
+  await becomesReachable(web, db, false);
+});
+
 it('follows another server when the one that it has hangs, and says so', async () => {
-  await using next = await startTyphaServer(node, { name: 'typha-4-a', port: 5476, orchconfig: server1 });
-  await using after = await startTyphaServer(node, { name: 'typha-5-a', port: 5477, orchconfig: server1 });
+  await using next = await parts.startServer('typha-4-a', 5476);
+  await using after = await parts.startServer('typha-5-a', 5477);
   await until(async () => /typha-[45]-a since/.test(await status()), 'it has one of the two servers');
   const [hung, other] = (await status()).includes('typha-4-a since') ? [next, after] : [after, next];
   await hung.pause();
   await until(async () => (await status()).includes(`${other.name} since`), 'it has the other one');
   expect(agent.log()).toContain(`server lost server=${hung.name} reason="it is silent"`);
   expect(agent.log()).not.toContain('network process exited');
-  await server.call('DELETE', `${POLICIES}/closed`);
+  await parts.server.call('DELETE', `${POLICIES}/closed`);
   await becomesReachable(web, db, true);
 });

@@ -12,7 +12,7 @@ import {
 } from '../support/operator.ts';
 import type { Json } from '../support/node.ts';
 import { until } from '../support/until.ts';
-import { runTool } from '../support/upgradable-cluster.ts';
+import { NEW, runTool } from '../support/upgradable-cluster.ts';
 import { putServerLease } from '../support/typha-process.ts';
 
 const NODES = ['n1', 'n2', 'n3'];
@@ -60,6 +60,17 @@ async function messageOf(component: string): Promise<string> {
 
 function startOn(nodes: readonly string[], reason?: string): void {
   for (const each of nodes) cluster.kubelets.failOn(each, reason);
+}
+
+function operatorDeployment(): object {
+  const labels = { 'app.kubernetes.io/name': 'netplug-operator' };
+  const containers = [{ name: 'main', image: `netplug.io/netplug-operator:${NEW}` }];
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'netplug-operator', namespace: 'netplug-system' },
+    spec: { replicas: 0, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } },
+  };
 }
 
 /** Names of the objects of the fan-out in the namespace of netplug. */
@@ -121,7 +132,10 @@ it('gives the number that the user fixes, as far as nodes can run servers, and s
 
 it('gives agents their wide rights first, and takes servers and their Leases when no agent uses them', async () => {
   startOn(['n1'], WAITS);
+  // The operator of this test is a process; by its Deployment the tool knows the method.
+  await cluster.api.apply([operatorDeployment()]);
   const off = runTool(['cluster', 'typha', 'off', '--yes'], { KUBECONFIG: cluster.api.kubeconfig });
+  void off.then((r) => console.log(r));
   await until(async () => !(await usesServers()), 'agents stop using servers', WATCHED_MS);
   expect(await exists(...WIDE)).toBe(true);
   // The agent of a node still uses them.

@@ -16,6 +16,8 @@ export interface TyphaServer extends Service, AsyncDisposable {
 
 export interface TyphaServerOptions {
   readonly name: string;
+  /** Its loopback address, which is that of its host. */
+  readonly host?: '127.0.0.1' | '::1';
   readonly port: number;
   /** A kubeconfig with the account of the server. */
   readonly orchconfig: string;
@@ -24,15 +26,15 @@ export interface TyphaServerOptions {
 
 /** Starts a server inside of the node, at its loopback address, and waits until it is ready. */
 export async function startTyphaServer(node: TestNode, options: TyphaServerOptions): Promise<TyphaServer> {
-  const { name, port, orchconfig, env = {} } = options;
+  const { name, host = '127.0.0.1', port, orchconfig, env = {} } = options;
   const health = `127.0.0.1:${String(port + 1000)}`;
   const service = await node.start([PROGRAM], {
     env: {
       DATASTORE_TYPE: 'orch',
       ORCHCONFIG: orchconfig,
       POD_NAME: name,
-      HOST_IPS: '127.0.0.1',
-      NETPLUG_TYPHA_LISTEN: `127.0.0.1:${String(port)}`,
+      HOST_IPS: host,
+      NETPLUG_TYPHA_LISTEN: `${host === '::1' ? '[::1]' : host}:${String(port)}`,
       NETPLUG_TYPHA_DRAIN_SECONDS: '5',
       NETPLUG_HEALTH_ADDRESS: health,
       ...env,

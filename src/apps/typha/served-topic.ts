@@ -64,7 +64,7 @@ export class ServedTopic {
     const { flushed, changed, isChanged } = this.records;
     const ageMs = Math.max(0, Math.round(this.#ports.clock.monotonic() - this.#heardMs));
     const through = isStoredTopic(this.topic) && this.isCurrent ? this.#flushedThrough : undefined;
-    return { position: flushed, changed: isChanged || isOwn(this.topic) ? undefined : changed, through, ageMs };
+    return { position: flushed, changed: isChanged ? undefined : changed, through, ageMs };
   }
 
   /** Makes frames of what has changed since the last flush. */

@@ -16,6 +16,7 @@ function feedOf(
       encode: (part) => ({ ...part, length: part.entries.length }),
       encodeComplete: () => ({ isComplete: true, length: 0 }),
       monotonic: () => clock.ms,
+      changed: () => undefined,
       limits,
     },
     log,

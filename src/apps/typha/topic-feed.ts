@@ -36,6 +36,8 @@ export interface FeedPorts<F> {
   readonly encodeComplete: () => F;
   readonly monotonic: () => number;
   readonly limits?: FeedLimits;
+  /** Returns the version of the last change at the source. */
+  readonly changed: () => number | undefined;
   /** Whether a snapshot is built as soon as a follower needs it, because there are few records. */
   readonly buildsAtOnce?: boolean;
 }
@@ -90,8 +92,6 @@ export class TopicFeed<F extends { readonly length: number }> {
   /** Entries of the snapshot that are not in a part yet. */
   #pending: LogEntry[] = [];
   #pendingBytes = 0;
-  /** The version of the last change at the source. */
-  changed: number | undefined;
   /** Snapshots that were built, and sent. */
   readonly counts = { built: 0, sent: 0 };
 
@@ -149,7 +149,7 @@ export class TopicFeed<F extends { readonly length: number }> {
     snapshot.position = position;
     const isDone = position === this.log.head;
     if (!isDone && this.#pendingBytes < this.#limits.partBytes) return;
-    const changed = isDone ? this.changed : undefined;
+    const changed = isDone ? this.#ports.changed() : undefined;
     snapshot.parts.push(
       this.#ports.encode({ isFirst: snapshot.parts.length === 0, entries: this.#pending, position, changed }),
     );
@@ -240,7 +240,7 @@ export class TopicFeed<F extends { readonly length: number }> {
 
   #read(from: number): Frame<F> {
     const { entries, position } = this.log.read(from, { records: Infinity, bytes: this.#limits.partBytes });
-    const changed = position === this.log.head ? this.changed : undefined;
+    const changed = position === this.log.head ? this.#ports.changed() : undefined;
     return { from, to: position, sent: this.#ports.encode({ isFirst: false, entries, position, changed }) };
   }
 }

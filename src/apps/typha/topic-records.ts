@@ -2,7 +2,7 @@ import { completeFrame, partFrame } from '../../datastore/typha/follow-frames.ts
 import { ownMark } from '../../datastore/typha/stored-objects.ts';
 import type { FollowTopic } from '../../datastore/typha/topics.ts';
 import type { NodeName } from '../../model/names.ts';
-import { TopicFeed } from './topic-feed.ts';
+import { type FeedPorts, TopicFeed } from './topic-feed.ts';
 
 /** A record of a topic as text, and the marks of the nodes that may see it, where not every node may. */
 export interface TopicEntry {
@@ -37,10 +37,11 @@ export interface TopicRecords {
 
 /** The same records for every client. */
 export class SharedRecords implements TopicRecords {
+  changed: number | undefined;
   readonly #feed: TopicFeed<Buffer>;
 
   constructor(topic: FollowTopic, monotonic: () => number) {
-    this.#feed = feedFor(topic, monotonic);
+    this.#feed = feedFor(topic, { monotonic, changed: () => this.changed });
   }
 
   get size(): number {
@@ -53,14 +54,6 @@ export class SharedRecords implements TopicRecords {
 
   get counts(): TopicRecords['counts'] {
     return this.#feed.counts;
-  }
-
-  get changed(): number | undefined {
-    return this.#feed.changed;
-  }
-
-  set changed(version: number | undefined) {
-    this.#feed.changed = version;
   }
 
   get isChanged(): boolean {
@@ -106,6 +99,7 @@ export class SharedRecords implements TopicRecords {
 
 /** Records of which each client sees those that its node holds. They are few, and made for one node alone. */
 export class OwnRecords implements TopicRecords {
+  changed: number | undefined;
   readonly #topic: FollowTopic;
   readonly #monotonic: () => number;
   readonly #entries = new Map<string, TopicEntry>();
@@ -115,7 +109,6 @@ export class OwnRecords implements TopicRecords {
   readonly #feeds = new Map<string, TopicFeed<Buffer>>();
   readonly #changed = new Set<TopicFeed<Buffer>>();
   readonly #counts = { built: 0, sent: 0 };
-  #version: number | undefined;
   #bytes = 0;
   readonly flushed = 0;
 
@@ -136,16 +129,6 @@ export class OwnRecords implements TopicRecords {
     const sum = { ...this.#counts };
     for (const feed of this.#feeds.values()) add(sum, feed.counts);
     return sum;
-  }
-
-  get changed(): number | undefined {
-    return this.#version;
-  }
-
-  /** A client that has an older version, and no record that has changed since, lacks nothing. */
-  set changed(version: number | undefined) {
-    this.#version = version;
-    for (const feed of this.#changed) feed.changed = version;
   }
 
   get isChanged(): boolean {
@@ -189,10 +172,9 @@ export class OwnRecords implements TopicRecords {
     const mark = ownMark(node);
     const known = this.#feeds.get(mark);
     if (known !== undefined) return known;
-    const feed = feedFor(this.#topic, this.#monotonic, { buildsAtOnce: true });
+    const feed = feedFor(this.#topic, { monotonic: this.#monotonic, changed: () => this.changed, buildsAtOnce: true });
     for (const key of this.#held.get(mark) ?? [])
       feed.log.put(key, this.#entries.get(key)?.text ?? '', this.#monotonic());
-    feed.changed = this.#version;
     feed.flush();
     this.#feeds.set(mark, feed);
     return feed;
@@ -225,12 +207,14 @@ export class OwnRecords implements TopicRecords {
   }
 }
 
-function feedFor(topic: FollowTopic, monotonic: () => number, { buildsAtOnce = false } = {}): TopicFeed<Buffer> {
+function feedFor(
+  topic: FollowTopic,
+  ports: Pick<FeedPorts<Buffer>, 'monotonic' | 'changed' | 'buildsAtOnce'>,
+): TopicFeed<Buffer> {
   return new TopicFeed({
+    ...ports,
     encode: ({ entries, ...part }) => partFrame({ ...part, topic, lines: entries }),
     encodeComplete: () => completeFrame(topic),
-    monotonic,
-    buildsAtOnce,
   });
 }
 

@@ -93,8 +93,9 @@ export function readRecordText(
   const query = queryOfTopic(topic);
   invariant(query !== undefined, 'a topic that was begun has no query');
   const raw = tryParseJson(text);
-  if (isRecord(raw) && raw['stored'] !== undefined)
-    return readStored(key, raw['stored'], { query, isKept: isStoredTopic(topic) });
+  const isKept = isStoredTopic(topic);
+  if (isRecord(raw) && raw['stored'] !== undefined) return readStored(key, raw['stored'], { query, isKept });
+  if (isKept) throw protocolError('the text of a stored object has none');
   const read = v.safeParse(crossing, raw);
   if (!read.success) throw protocolError('the text of a record is none');
   const { kind, version, which: id, value, problem } = read.output;

@@ -7,7 +7,7 @@ import { followInProcess, serveInProcess, type ServerInProcess } from '../../../
 import { systemClock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import { systemRandom } from '../../base/random.ts';
-import type { FollowedRecord } from '../follow.ts';
+import type { FollowedRecord, FollowEvent } from '../follow.ts';
 import { blockObject } from '../orch/block-objects.ts';
 import { sourcesOf } from '../orch/query-sources.ts';
 import { storedObjects } from './stored-objects.ts';
@@ -178,6 +178,37 @@ it('tells the other process to watch by itself 15 s after the last server is gon
     await pass(30_000);
     expect(calls.has(POOLS)).toEqual(['a 1', 'b 2']);
     await servers[0]![Symbol.asyncDispose]();
+  });
+});
+
+/** Says nothing of changes: of a kind that is quiet, a server knows for a minute only what it has listed. */
+class ListedSource extends FollowSource {
+  override async *follow(...args: Parameters<FollowSource['follow']>): AsyncGenerator<FollowEvent> {
+    for await (const event of super.follow(...args)) if (event.kind === 'snapshot') yield event;
+  }
+}
+
+it('moves to a server whose list is older than what the first one has listed', async () => {
+  await inSimulatedTime(Date.UTC(2026, 0), async () => {
+    using scope = new DisposableStack();
+    const source = new ListedSource();
+    source.put(block('10.65.0.0/26', 'n1'));
+    const options = { topics: [OWN_BLOCKS], versionOf: Number };
+    const older = serveInProcess('s1', source, options);
+    await pass(10);
+    source.put(block('10.65.0.64/26', 'n2'));
+    const servers = [serveInProcess('s0', source, options), older];
+    await pass(10);
+    const calls = scope.use(new CallsProcess('n1', () => servers));
+    await pass(2000);
+    expect([calls.versionOf(OWN_BLOCKS), older.service.sessions.size]).toEqual([2, 0]);
+    servers.shift()!.cut();
+    await pass(14_000);
+    expect([calls.has(OWN_BLOCKS), older.service.sessions.size]).toEqual([['10-65-0-0-26 1'], 1]);
+    await pass(30_000);
+    expect(calls.versionOf(OWN_BLOCKS)).toBe(2);
+    scope.dispose();
+    await older[Symbol.asyncDispose]();
   });
 });
 

@@ -17,6 +17,7 @@ const SERVERS: TyphaClusterFacts = {
   failed: [],
   nodes: 6,
   hasPolicies: false,
+  closed: [],
 };
 
 describe('doctor checks of what the agent follows through netplug-typha', () => {
@@ -56,6 +57,7 @@ describe('doctor checks of the servers of netplug-typha', () => {
     'too-few': { servers: SERVERS.servers.slice(1) },
     'not-current': { servers: [...SERVERS.servers.slice(1), old] },
     'port-taken': { failed: [{ node: 'node-a', output: 'Cannot listen on [::]:5473: listen EADDRINUSE' }] },
+    'not-failsafe': { closed: ['AgentConfiguration default: failsafeInboundHostPorts'] },
     recommended: { wanted: undefined, servers: [], nodes: 250, hasPolicies: true },
   });
 

@@ -2,11 +2,12 @@ import { counted } from '../../../base/counted.ts';
 import { visibleText } from '../../../base/visible-text.ts';
 import type { Check } from '../../../checks/check.ts';
 import { listServers } from '../../../install/cluster/server-leases.ts';
-import { SYSTEM_NAMESPACE, systemObject } from '../../../install/cluster/names.ts';
+import { SYSTEM_NAMESPACE, systemObject, TYPHA_PORTS } from '../../../install/cluster/names.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { KUBERNETES_POLICIES, PODS } from '../../../kube/paths.ts';
 import { podState } from '../../../kube/status/pod-state.ts';
+import type { AgentConfiguration } from '../../../model/agent-configuration.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { TYPHA } from '../../../model/typha.ts';
 import type { Sources } from './sources.ts';
@@ -27,6 +28,8 @@ export interface TyphaClusterFacts {
   readonly nodes: number;
   /** Whether there are policies, which make agents follow all pods. */
   readonly hasPolicies: boolean;
+  /** Lists of failsafe ports without that of servers, such as `AgentConfiguration default: failsafeInboundHostPorts`. */
+  readonly closed: readonly string[];
 }
 
 export const TYPHA_CLUSTER_CHECKS: readonly Check<TyphaClusterFacts>[] = [
@@ -68,6 +71,14 @@ export const TYPHA_CLUSTER_CHECKS: readonly Check<TyphaClusterFacts>[] = [
         .map(({ node, output }) => `a server cannot listen on node "${node}": ${visibleText(output)}`),
   },
   {
+    id: 'typha/not-failsafe',
+    severity: 'warning',
+    expected:
+      'port 5473 among the failsafe ports of host endpoints, where they were replaced: agents reach servers there',
+    remedy: 'Add {protocol: TCP, port: 5473} to both lists, or allow it by policies of the host endpoints',
+    judge: ({ closed }) => closed.map((list) => `${visibleText(list)} has no port 5473`),
+  },
+  {
     id: 'typha/recommended',
     severity: 'note',
     expected: `the fan-out from ${String(RECOMMENDED_NODES)} nodes with policies, or agents that load the API servers with every change of a pod`,
@@ -89,7 +100,14 @@ export const TYPHA_CLUSTER = topic({
   checks: TYPHA_CLUSTER_CHECKS,
 });
 
-const NOTHING: TyphaClusterFacts = { wanted: undefined, servers: [], failed: [], nodes: 0, hasPolicies: false };
+const NOTHING: TyphaClusterFacts = {
+  wanted: undefined,
+  servers: [],
+  failed: [],
+  nodes: 0,
+  hasPolicies: false,
+  closed: [],
+};
 
 async function gatherTyphaCluster(sources: Sources, signal: AbortSignal): Promise<TyphaClusterFacts> {
   const { datastore } = await sources.connection();
@@ -104,9 +122,10 @@ async function gatherTyphaCluster(sources: Sources, signal: AbortSignal): Promis
     return { ...NOTHING, nodes: nodes.length, hasPolicies: isLarge && (await hasPolicies(sources, api, signal)) };
   }
   const selected = { labelSelector: `app.kubernetes.io/name=${TYPHA}` };
-  const [servers, pods] = await Promise.all([
+  const [servers, pods, { resources: configurations }] = await Promise.all([
     listServers(api, signal),
     api.list({ ...PODS, namespace: SYSTEM_NAMESPACE }, selected, signal),
+    store.listResources('AgentConfiguration', signal),
   ]);
   const nowMs = ports.clock.now();
   return {
@@ -119,6 +138,7 @@ async function gatherTyphaCluster(sources: Sources, signal: AbortSignal): Promis
     failed: pods.map(podState).flatMap(({ node, output }) => (output === undefined ? [] : [{ node, output }])),
     nodes: nodes.length,
     hasPolicies: false,
+    closed: configurations.flatMap(listsWithoutServers),
   };
 }
 
@@ -130,6 +150,12 @@ async function hasPolicies(sources: Sources, api: OrchApi, signal: AbortSignal):
     api.list(KUBERNETES_POLICIES, { only: 'names' }, signal),
   ]);
   return [own.resources, global.resources, kubernetes].some(({ length }) => length > 0);
+}
+
+function listsWithoutServers({ metadata, spec }: AgentConfiguration): readonly string[] {
+  return (['failsafeInboundHostPorts', 'failsafeOutboundHostPorts'] as const)
+    .filter((list) => spec[list]?.every(({ port }) => port !== TYPHA_PORTS.clients) === true)
+    .map((list) => `AgentConfiguration ${metadata.name}: ${list}`);
 }
 
 function replicasOf(spec: unknown): number {
