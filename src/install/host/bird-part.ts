@@ -17,12 +17,13 @@ export function birdPart(ports: HostPorts): Part {
     },
     remove: async (subjects, signal) => {
       try {
-        if (await bird.stop(signal)) return [];
+        // An agent starts another one beside a BIRD whose socket is gone.
+        if ((await bird.stop(signal)) && (await isGone(ports, signal))) return [];
       } catch (cause) {
         if (!isNetplugError(cause, 'bgp/bird-failed')) throw cause;
       }
-      const isGone = await killed(ports, signal);
-      return isGone ? [] : subjects.map((subject) => ({ subject, reason: 'it neither answers nor exits' }));
+      const isKilled = await isGone(ports, signal, (pid) => ports.sendSignal(pid, 'SIGKILL'));
+      return isKilled ? [] : subjects.map((subject) => ({ subject, reason: 'it neither answers nor exits' }));
     },
   };
 }
@@ -36,12 +37,16 @@ async function answers({ bird }: HostPorts, signal: AbortSignal): Promise<boolea
   }
 }
 
-/** Kills BIRD by its process id, found by its arguments. Returns whether it exits in time. */
-async function killed({ bird, sendSignal, clock }: HostPorts, signal: AbortSignal): Promise<boolean> {
-  const pid = await bird.findProcess();
-  if (pid !== undefined) sendSignal(pid, 'SIGKILL');
+/** Reports whether no BIRD runs any more within the time. Each that is found by its arguments meanwhile is given to `end`. */
+async function isGone(
+  { bird, clock }: HostPorts,
+  signal: AbortSignal,
+  end: (pid: number) => void = () => undefined,
+): Promise<boolean> {
   for (let waitedMs = 0; waitedMs < END_MS; waitedMs += END_PERIOD_MS) {
-    if ((await bird.findProcess()) === undefined) return true;
+    const pid = await bird.findProcess();
+    if (pid === undefined) return true;
+    end(pid);
     await clock.sleep(END_PERIOD_MS, signal);
   }
   return false;
