@@ -16,10 +16,10 @@ const patient = {
 } as const;
 
 /** They share nothing but the processor: pure, or with files of their own. */
-const light = { pool: 'threads', isolate: false, maxWorkers: 6, sequence: { groupOrder: 1 } } as const;
+const light = { pool: 'threads', isolate: false, maxWorkers: 4, sequence: { groupOrder: 1 } } as const;
 
 /** They have servers and namespaces of their own, and wait for them most of the time. */
-const together = { ...patient, maxWorkers: 6, sequence: { groupOrder: 1 } } as const;
+const together = { ...patient, maxWorkers: 4, sequence: { groupOrder: 1 } } as const;
 
 /** After the others, one by one. */
 const alone = { ...patient, fileParallelism: false, sequence: { groupOrder: 2 } } as const;
@@ -47,7 +47,7 @@ export default defineConfig({
       { test: { name: 'netns-timed', include: FIRST_PACKETS, ...alone } },
       { test: { name: 'netns', include: ['test/netns/**/*.test.ts'], exclude: FIRST_PACKETS, ...together } },
       { test: { name: 'e2e-timed', include: TIMED, ...alone } },
-      { test: { name: 'contract', include: ['test/contract/**/*.test.ts'], ...borrowing, ...together } },
+      { test: { name: 'contract', include: ['test/contract/**/*.test.ts'], exclude: left, ...borrowing, ...together } },
       {
         test: {
           name: 'contract-oldest-etcd',
@@ -84,7 +84,7 @@ export default defineConfig({
           ...together,
         },
       },
-      { test: { name: 'e2e-between-nodes', include: BETWEEN_NODES, ...together } },
+      { test: { name: 'e2e-between-nodes', include: BETWEEN_NODES, exclude: left, ...together } },
     ],
   },
 });

@@ -23,6 +23,13 @@ export function extentOf(name = 'everyday'): Extent {
 
 /** Files and single tests that `make test` leaves to the soak, with the reason. Tests are named by `runsHere`. */
 export const NOT_EVERYDAY = {
+  'contract/api-server-lender': 'tests what lends API servers to tests; every file that borrows one depends on it',
+  'contract/install-cluster: rarer ways':
+    'half a minute each; the methods, --spec, repetition and removal stay, and unit tests decide plans and refusals',
+  'e2e/agent-policy-storm': 'the same on one node with a few pods is agent-policy-flows; policy-random compares rules',
+  'e2e/between-nodes-external-bird':
+    'a BIRD of the host; between-nodes-connectivity has the same sessions with our own',
+  'e2e/controllers-rights: on kv': 'the roles differ by the datastore alone, whose rights unit tests list; orch stays',
   'e2e/cluster':
     'five minutes of pods on two nodes; cluster-networking shows such pods with everything else around them',
   'e2e/cluster-datastores-kv': 'minutes of pods; containerd and cluster-networking show each part',
