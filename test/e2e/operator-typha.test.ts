@@ -68,7 +68,11 @@ function operatorDeployment(): object {
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
-    metadata: { name: 'netplug-operator', namespace: 'netplug-system' },
+    metadata: {
+      name: 'netplug-operator',
+      namespace: 'netplug-system',
+      labels: { ...labels, 'app.kubernetes.io/part-of': 'netplug' },
+    },
     spec: { replicas: 0, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } },
   };
 }
@@ -135,7 +139,6 @@ it('gives agents their wide rights first, and takes servers and their Leases whe
   // The operator of this test is a process; by its Deployment the tool knows the method.
   await cluster.api.apply([operatorDeployment()]);
   const off = runTool(['cluster', 'typha', 'off', '--yes'], { KUBECONFIG: cluster.api.kubeconfig });
-  void off.then((r) => console.log(r));
   await until(async () => !(await usesServers()), 'agents stop using servers', WATCHED_MS);
   expect(await exists(...WIDE)).toBe(true);
   // The agent of a node still uses them.
