@@ -7,16 +7,11 @@ import { LONG_FILES } from '../../test/runs.ts';
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const bySize = await super.sort(files);
-    return bySize
-      .map((file, index) => ({ file, index, rank: rankOf(file.moduleId) }))
-      .sort((a, b) => groupOf(a.file) - groupOf(b.file) || a.rank - b.rank || a.index - b.index)
-      .map(({ file }) => file);
+    const groups = Map.groupBy(await super.sort(files), ({ project }) => project.config.sequence.groupOrder);
+    return [...groups.entries()]
+      .toSorted(([a], [b]) => a - b)
+      .flatMap(([, inGroup]) => inGroup.toSorted((a, b) => rankOf(a.moduleId) - rankOf(b.moduleId)));
   }
-}
-
-function groupOf({ project }: TestSpecification): number {
-  return project.config.sequence.groupOrder;
 }
 
 /** Returns the place among the long files; that of all others is behind them. */

@@ -106,7 +106,9 @@ async function tryServers(sources: Sources, signal: AbortSignal): Promise<readon
   if (datastore.type !== 'orch') return undefined;
   await using api = sources.context.ports.openApi(datastore.orch);
   const servers = await listServers(api, signal);
-  return Promise.all(servers.flatMap(({ entry }) => entry.addresses.map(async (address) => tryServer(entry, address))));
+  return await Promise.all(
+    servers.flatMap(({ entry }) => entry.addresses.map(async (address) => tryServer(entry, address))),
+  );
 }
 
 async function tryServer({ name, port }: ServerEntry, address: string): Promise<TriedServer> {
