@@ -57,6 +57,7 @@ export const NOT_EVERYDAY = {
   'e2e/sig-network': 'hours of tests of Kubernetes itself',
   'e2e/soak': 'minutes of random calls; many-at-once, takeover and test/sim look for the same leaks',
   'e2e/soak-orch': 'minutes of random calls; many-at-once, takeover and test/sim look for the same leaks',
+  'e2e/typha-releases': 'builds an older commit first; a server that lacks topics is in the tests of the client',
   'e2e/upgrade-fleet': 'two minutes; unit tests of fleets decide the same waves, and plans-killed kills other plans',
   'e2e/upgrade-cluster': 'half an hour for each method; upgrade shows every method with simulated agents',
   'e2e/upgrade-cluster-hazards': 'twenty minutes; upgrade-hazards seeds each hazard on an API server',

@@ -111,6 +111,7 @@ export const SOAK_CASES: readonly SoakCase[] = [
   { name: 'upgrades in trouble', args: e2e('upgrade-trouble'), components: SOAK, minutes: 10 },
   { name: 'upgrade of a fleet', args: e2e('upgrade-fleet'), minutes: 8 },
   { name: 'upgrade with the fan-out', args: e2e('upgrade-typha'), minutes: 2 },
+  { name: 'fan-out across releases', args: e2e('typha-releases'), minutes: 4 },
   { name: 'hazards of an upgrade', args: e2e('upgrade-hazards'), minutes: 6 },
   { name: 'identity of clusters', args: e2e('upgrade-identity'), minutes: 2 },
   { name: 'Debian package', args: e2e('deb-package'), minutes: 3 },

@@ -49,6 +49,7 @@ import { OrchApi } from '../kube/orch-api.ts';
 import { ALL_ENDPOINTS, ENDPOINTS } from '../datastore/orch/endpoint-objects.ts';
 import { PODS, RUN_PODS } from '../kube/paths.ts';
 import { type RelayedEvent, SharedWatches } from '../kube/shared-watches.ts';
+import type { RelayState } from '../kube/watch-relay.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
@@ -286,13 +287,14 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     },
     relayOwn: async (signal) => {
       if (typha !== undefined) {
-        const hasServer = (): boolean => typha.standing.server !== undefined;
+        const hasServer = (): boolean => typha.standing.heardMs !== undefined;
         const relayed = {
           ...base,
           follow: (topic: TopicQuery, over: AbortSignal) => typha.followTopics([topic], over),
           hasServer,
           send: (of: FollowTopic, event: RelayedEvent) => send({ kind: 'relayed', of, event }),
-          sendCurrent: (versions: Readonly<Record<FollowTopic, string>>) => send({ kind: 'relayed-current', versions }),
+          sendState: (states: Readonly<Record<FollowTopic, RelayState>>) => send({ kind: 'relayed-states', states }),
+          sendLost: (of: FollowTopic) => send({ kind: 'relayed-lost', of }),
         };
         await relayStoredObjects(relayed, storedObjects(node), signal);
         return;

@@ -191,6 +191,11 @@ class SharedWatch {
       this.#note(event.state);
       return;
     }
+    if ((event.kind === 'all' || event.changes.length > 0) && !isAtLeast(event.version, this.#changedAt)) {
+      // An older state: the API itself tells whether it was restored.
+      this.#watch(this.#version);
+      return;
+    }
     this.#note('received');
     if (event.kind === 'all' || event.changes.length > 0) this.#apply(event);
     else this.#version = event.version;

@@ -7,6 +7,9 @@ export const RELAY_BEAT_MS = 500;
 /** Without a message for that long, that process hangs, or its watch is broken, unless a relay is told otherwise. */
 const SILENCE_MS = 4 * RELAY_BEAT_MS;
 
+/** Up to which version objects are current, or that they may be outdated and are not given up yet: none begins with them then. */
+export type RelayState = { readonly current: string } | 'doubtful';
+
 /** The objects that another process of the node watches and sends, so that this one needs no watch of them. */
 export class WatchRelay implements Relay, Disposable {
   readonly #clock: Clock;
@@ -15,6 +18,7 @@ export class WatchRelay implements Relay, Disposable {
   /** Undefined until all objects were received. */
   #version: string | undefined;
   #isOpen = false;
+  #isDoubtful = false;
   /** Set while the objects are current; stops the check whether they still are. */
   #currency: AbortController | undefined;
   #receivedAtMs = Number.NEGATIVE_INFINITY;
@@ -27,7 +31,7 @@ export class WatchRelay implements Relay, Disposable {
 
   get current(): Relay['current'] {
     const version = this.#version;
-    if (this.#currency === undefined || !this.#isOpen || version === undefined) return undefined;
+    if (this.#currency === undefined || !this.#isOpen || this.#isDoubtful || version === undefined) return undefined;
     return { objects: [...this.#objects.values()], version };
   }
 
@@ -36,23 +40,32 @@ export class WatchRelay implements Relay, Disposable {
   }
 
   receive(event: RelayedEvent): void {
+    // What a process sent that has ended may come late.
+    if (event.kind === 'changes' && this.#version === undefined) return;
     this.#receivedAtMs = this.#clock.monotonic();
+    this.#isDoubtful = false;
     if (event.kind === 'stream') this.#isOpen = event.state === 'opened';
     else this.#apply(event);
     if (this.#isOpen && this.#version !== undefined) this.#begin();
     if (this.#currency !== undefined) this.#listener?.onEvent(event);
   }
 
-  /** The other process has everything up to the version. */
-  receiveCurrent(version: string): void {
-    if (this.#version !== undefined) this.receive({ kind: 'changes', changes: [], version });
+  /** The other process says how its objects are, again and again. */
+  receiveState(state: RelayState): void {
+    if (state !== 'doubtful') {
+      this.receive({ kind: 'changes', changes: [], version: state.current });
+      return;
+    }
+    this.#receivedAtMs = this.#clock.monotonic();
+    this.#isDoubtful = true;
   }
 
-  /** The other process has ended. */
+  /** The other process has ended, or has given the objects up. */
   disconnect(): void {
     this.#objects.clear();
     this.#version = undefined;
     this.#isOpen = false;
+    this.#isDoubtful = false;
     this.#lose();
   }
 

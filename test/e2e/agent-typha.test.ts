@@ -1,22 +1,17 @@
 // An agent that follows through netplug-typha what every node follows: real programs, a real API server, real packets.
-import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Agent, startAgent } from '../support/agent.ts';
 import { addedWatches, type Watches, watchesOf } from '../support/api-traffic.ts';
-import { BUILT } from '../support/built.ts';
 import { type FannedOutNode, startFannedOutNode } from '../support/fanned-out-node.ts';
 import { poolOf } from '../support/fixtures.ts';
 import { becomesReachable, isReached, type PolicedPod } from '../support/policed-node.ts';
 import type { TyphaServer } from '../support/typha-process.ts';
 import { until } from '../support/until.ts';
 
-const NODE = 'node-a';
 const MERGE = 'application/merge-patch+json';
 /** What the agents' account keeps with the fan-out; the others are what every node follows. */
 const KEPT = ['netplug-agent-fanned-out', 'netplug-agent-servers'];
-const DENY = { podSelector: { matchLabels: { app: 'db' } }, policyTypes: ['Ingress'] };
-const POLICIES = '/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies';
 
 const scope = new AsyncDisposableStack();
 let parts: FannedOutNode;
@@ -51,44 +46,24 @@ async function settledWatches(): Promise<Watches> {
   return found;
 }
 
-async function add(name: string): Promise<PolicedPod> {
-  await parts.server.putPod({ namespace: 'shop', name, node: NODE, labels: { app: name } });
-  const netns = await parts.node.pod();
-  const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`;
-  const call = {
-    containerId: `c-${name}`,
-    args,
-    conf: parts.conf,
-    env: { NETPLUG_SOCKET: agent.socket },
-    netns: netns.path,
-  };
-  const { json, stderr, status } = await parts.node.cni('ADD', call);
-  if (status !== 0) throw new Error(`ADD failed: ${JSON.stringify(json)} ${stderr}`);
-  return { name, netns, address: json.ips[0].address.split('/')[0] };
-}
-
 async function addressOfNext(): Promise<string> {
   adds += 1;
-  return (await add(`next-${String(adds)}`)).address;
-}
-
-async function deny(): Promise<void> {
-  await parts.server.call('POST', POLICIES, { body: { metadata: { name: 'closed' }, spec: DENY } });
+  return (await parts.add(agent, `next-${String(adds)}`)).address;
 }
 
 async function status(): Promise<string> {
-  return (await parts.node.run([join(BUILT, 'netplugctl'), 'node', 'status', '--socket', agent.socket])).stdout;
+  return parts.status(agent);
 }
 
 let web: PolicedPod;
 let db: PolicedPod;
 
 it('enforces policies of Kubernetes with the rights that it keeps, and says who serves it', async () => {
-  [web, db] = [await add('web'), await add('db')];
+  [web, db] = [await parts.add(agent, 'web'), await parts.add(agent, 'db')];
   await becomesReachable(web, db, true);
-  await deny();
+  await parts.close(true);
   await becomesReachable(web, db, false);
-  await parts.server.call('DELETE', `${POLICIES}/closed`);
+  await parts.close(false);
   await becomesReachable(web, db, true);
   expect(await status()).toMatch(/^netplug-typha: typha-1-a since .*, heard \d.* s ago, 0 moves$/m);
   const { items } = await parts.server.call('GET', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings');
@@ -125,7 +100,7 @@ it('takes what an administrator changes into its calls all the same', async () =
 });
 
 it('keeps its policies while no server is there, serves calls, and follows the next one', async () => {
-  await deny();
+  await parts.close(true);
   await becomesReachable(web, db, false);
   await typha.stop('KILL');
   await until(async () => (await status()).includes('no server serves this node'), 'it says that it has no server');
@@ -133,11 +108,11 @@ it('keeps its policies while no server is there, serves calls, and follows the n
   expect((await agent.ask('/readyz')).status).toBe(200);
   // What calls need is followed directly from now on.
   await expect.poll(async () => addedWatches(ofNone, await watchesOf(parts.server))).toEqual({ ...OWN, ...FOR_CALLS });
-  const late = await add('late');
+  const late = await parts.add(agent, 'late');
   expect(late.address).toMatch(/^10\.65\./);
-  typha = await parts.startServer('typha-2-a', 5474, '::1');
+  typha = await parts.startServer('typha-2-a', 5474, { host: '::1' });
   await until(async () => (await status()).includes('typha-2-a since'), 'it follows the next server');
-  await parts.server.call('DELETE', `${POLICIES}/closed`);
+  await parts.close(false);
   await becomesReachable(web, db, true);
 });
 
@@ -146,7 +121,7 @@ it('moves to another server before the one that it has ends, without a moment wi
   await typha.stop('TERM');
   expect(await status()).toContain('typha-3-a since');
   expect(agent.log()).not.toContain('server lost, server=typha-2-a');
-  await deny();
+  await parts.close(true);
   await becomesReachable(web, db, false);
   expect(await next.ask('/metrics')).toContain('netplug_typha_clients{release="');
 });
@@ -171,6 +146,6 @@ it('follows another server when the one that it has hangs, and says so', async (
   await until(async () => (await status()).includes(`${other.name} since`), 'it has the other one');
   expect(agent.log()).toContain(`server lost server=${hung.name} reason="it is silent"`);
   expect(agent.log()).not.toContain('network process exited');
-  await parts.server.call('DELETE', `${POLICIES}/closed`);
+  await parts.close(false);
   await becomesReachable(web, db, true);
 });

@@ -32,6 +32,12 @@ export class FollowSource implements FollowStore {
     this.#emit({ kind: 'changes', records: [record], version: String(this.version) });
   }
 
+  /** Nothing has changed up to a later version. */
+  bookmark(): void {
+    this.version += 1;
+    this.#emit({ kind: 'bookmark', version: String(this.version) });
+  }
+
   fail(cause: NetplugError): void {
     this.failure = cause;
     for (const follower of this.#followers) follower.fail(cause);

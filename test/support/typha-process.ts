@@ -22,13 +22,15 @@ export interface TyphaServerOptions {
   /** A kubeconfig with the account of the server. */
   readonly orchconfig: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** What is started instead of the built program. */
+  readonly command?: readonly string[];
 }
 
 /** Starts a server inside of the node, at its loopback address, and waits until it is ready. */
 export async function startTyphaServer(node: TestNode, options: TyphaServerOptions): Promise<TyphaServer> {
-  const { name, host = '127.0.0.1', port, orchconfig, env = {} } = options;
+  const { name, host = '127.0.0.1', port, orchconfig, env = {}, command = [PROGRAM] } = options;
   const health = `127.0.0.1:${String(port + 1000)}`;
-  const service = await node.start([PROGRAM], {
+  const service = await node.start(command, {
     env: {
       DATASTORE_TYPE: 'orch',
       ORCHCONFIG: orchconfig,

@@ -5,6 +5,7 @@ import type { Query } from '../../datastore/follow.ts';
 import type { FollowAnswer, FollowRequest } from '../../datastore/follow-messages.ts';
 import type { FlowsQuestion, ShownFlows } from '../../model/shown-flows.ts';
 import type { RelayedEvent } from '../../kube/shared-watches.ts';
+import type { RelayState } from '../../kube/watch-relay.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { NetworkStanding } from './network-gauges.ts';
@@ -46,8 +47,10 @@ export type FromNetwork =
   | { readonly kind: 'settings'; readonly settings: CallSettings }
   /** Pods or endpoints of the node, while policies are enforced on the API, or what netplug-typha serves. */
   | { readonly kind: 'relayed'; readonly of: RelayedObjects; readonly event: RelayedEvent }
-  /** The versions up to which what netplug-typha serves is current, again and again while it is. */
-  | { readonly kind: 'relayed-current'; readonly versions: Readonly<Record<RelayedObjects, string>> }
+  /** How what netplug-typha serves is, again and again. */
+  | { readonly kind: 'relayed-states'; readonly states: Readonly<Record<RelayedObjects, RelayState>> }
+  /** What netplug-typha serves is given up. */
+  | { readonly kind: 'relayed-lost'; readonly of: RelayedObjects }
   /** Records that the agent follows already. */
   | FollowRequest;
 

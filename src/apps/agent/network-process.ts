@@ -35,7 +35,7 @@ interface NetworkProcessPorts extends RetryPorts {
   readonly onRestart: () => void;
   readonly onSettings: (settings: CallSettings) => void;
   /** Receive objects that a network process sends, so that this one watches none of them. */
-  readonly relays: ReadonlyMap<RelayedObjects, Pick<WatchRelay, 'receive' | 'receiveCurrent' | 'disconnect'>>;
+  readonly relays: ReadonlyMap<RelayedObjects, Pick<WatchRelay, 'receive' | 'receiveState' | 'disconnect'>>;
   /** Asks each process to enforce the policies of pods. */
   readonly isolator: Pick<PodIsolator, 'connect' | 'disconnect' | 'receive'>;
   /** Reports that the process has kept ending for 30 s. A process that works again reports that itself. */
@@ -220,9 +220,11 @@ export class NetworkProcess {
       case 'relayed':
         this.#ports.relays.get(message.of)?.receive(message.event);
         return;
-      case 'relayed-current':
-        for (const [of, version] of Object.entries(message.versions))
-          this.#ports.relays.get(of)?.receiveCurrent(version);
+      case 'relayed-states':
+        for (const [of, state] of Object.entries(message.states)) this.#ports.relays.get(of)?.receiveState(state);
+        return;
+      case 'relayed-lost':
+        this.#ports.relays.get(message.of)?.disconnect();
         return;
       case 'settings':
         this.#ports.onSettings(message.settings);

@@ -215,7 +215,7 @@ export class FollowService {
       // A client that takes less than it is sent is not sent more.
       else if (!peer.isFull) {
         session.pump();
-        peer.send(session.isSent ? beat : beatOfLate);
+        peer.send(session.hasSent(OWN_BLOCKS) ? beat : beatOfLate);
         this.#tellServers(session);
       }
     }

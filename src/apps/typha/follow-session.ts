@@ -64,11 +64,11 @@ export class FollowSession {
     return false;
   }
 
-  /** Whether the client has been sent everything that was flushed. */
-  get isSent(): boolean {
-    for (const { feed, cursor } of this.#followed.values())
-      if (cursor.completeAt !== undefined || cursor.position < feed.flushed) return false;
-    return true;
+  /** Reports whether the client has been sent everything of the topic that was flushed. */
+  hasSent(topic: FollowTopic): boolean {
+    const followed = this.#followed.get(topic);
+    if (followed === undefined) return false;
+    return followed.cursor.completeAt === undefined && followed.cursor.position >= followed.feed.flushed;
   }
 
   /** Number of changes that the client has not applied, of all its topics. */
@@ -153,6 +153,9 @@ export class FollowSession {
       }
       return false;
     }
+    // Nothing has changed between the last change here and what the client has seen elsewhere.
+    if (neededVersion !== undefined && (served.records.changed ?? neededVersion) < neededVersion)
+      served.records.changed = neededVersion;
     followed.neededVersion = undefined;
     if (followed.isToldFailed) {
       // Once it has everything again, it is told so.

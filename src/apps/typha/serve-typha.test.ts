@@ -227,7 +227,7 @@ describe('a server of followed records over TLS', () => {
     let received = 0;
     deaf.on('data', (bytes: Buffer) => (received += bytes.length)).resume();
     await expect.poll(() => session?.peer.isFull, WITHIN).toBe(false);
-    await expect.poll(() => session?.isSent, WITHIN).toBe(true);
+    await expect.poll(() => session?.hasSent('resources/IPPool'), WITHIN).toBe(true);
     expect(received).toBeLessThan(sent);
     deaf.destroy();
     await reader.end();

@@ -38,7 +38,7 @@ export interface FeedPorts<F> {
   readonly limits?: FeedLimits;
   /** Returns the version of the last change at the source. */
   readonly changed: () => number | undefined;
-  /** Whether a snapshot is built as soon as a follower needs it, because there are few records. */
+  /** Whether there are few records and few followers: a snapshot is built as soon as one needs it, and little is kept. */
   readonly buildsAtOnce?: boolean;
 }
 
@@ -125,7 +125,8 @@ export class TopicFeed<F extends { readonly length: number }> {
       this.#frameBytes += frame.sent.length;
       this.#flushed = frame.to;
     }
-    while (this.#frames.length > MOST_FRAMES || (this.#frames.length > 1 && this.#frameBytes > MOST_FRAME_BYTES))
+    const most = this.#ports.buildsAtOnce === true ? 1 : MOST_FRAMES;
+    while (this.#frames.length > most || (this.#frames.length > 1 && this.#frameBytes > MOST_FRAME_BYTES))
       this.#frameBytes -= this.#frames.shift()?.sent.length ?? 0;
   }
 
@@ -234,7 +235,7 @@ export class TopicFeed<F extends { readonly length: number }> {
     const [oldest] = this.#chunks.keys();
     if (oldest !== undefined && this.#chunks.size >= MOST_CHUNKS) this.#chunks.delete(oldest);
     const chunk = this.#read(position);
-    this.#chunks.set(position, chunk);
+    if (this.#ports.buildsAtOnce !== true) this.#chunks.set(position, chunk);
     return chunk;
   }
 

@@ -78,8 +78,11 @@ export class FollowLink {
     this.#clock = clock;
     this.#events = events;
     this.openedMs = clock.monotonic();
+    this.progressMs = this.openedMs;
   }
 
+  /** When something was last received that a topic lacked, or the connection was begun. */
+  progressMs: number;
   /** When something was last received, or the connection was begun. */
   get receivedMs(): number {
     return this.#peer?.receivedMs ?? this.openedMs;
@@ -224,6 +227,7 @@ export class FollowLink {
     const linked = this.#topics.get(message.topic);
     // What is on its way may come after the end of the topic.
     if (linked === undefined) return;
+    if (!linked.isComplete || message.kind !== 'part') this.progressMs = this.#clock.monotonic();
     switch (message.kind) {
       case 'part':
         this.#apply(linked, message);
@@ -258,7 +262,7 @@ export class FollowLink {
     // What comes before the snapshot was on its way when the topic was ended and begun again.
     if (!isFirst && linked.staged === undefined && (copy === undefined || !linked.isComplete)) return;
     linked.position = position;
-    if (isFirst) linked.staged = new Map();
+    if (isFirst) Object.assign(linked, { staged: new Map(), isComplete: false, through: undefined });
     const changes = applyLines(linked.staged ?? known, lines, { topic, known });
     if (changed !== undefined) this.#note(topic, linked, changed);
     if (linked.staged === undefined && changes.length > 0) this.#events.onChanges(topic, changes);

@@ -13,7 +13,7 @@ import { sourcesOf } from '../orch/query-sources.ts';
 import { storedObjects } from './stored-objects.ts';
 import { type FollowTopic, OWN_BLOCKS, queryOfTopic, type TopicQuery } from './topics.ts';
 import { type ApiObject, readObject } from '../../kube/objects.ts';
-import { WatchRelay } from '../../kube/watch-relay.ts';
+import { type RelayState, WatchRelay } from '../../kube/watch-relay.ts';
 import { emptyBlock } from '../../model/ip-block.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import { relayStoredObjects } from './relay-stored-objects.ts';
@@ -48,12 +48,18 @@ function block(cidr: string, node: string, resourceVersion = '1'): FollowedRecor
 /** A process that serves calls of the node: what it has without a watch of its own. */
 class CallsProcess implements Disposable {
   readonly relays = new Map<FollowTopic, WatchRelay>();
+  /** Topics that it began to watch itself. */
+  readonly lost: FollowTopic[] = [];
   readonly #over = new AbortController();
 
   constructor(node: string, servers: () => readonly ServerInProcess[]) {
     const store = followInProcess(servers, { node });
     const topics = storedObjects(nodeName(node)).filter(({ topic }) => [POOLS, OWN_BLOCKS].includes(topic));
-    for (const { topic } of topics) this.relays.set(topic, new WatchRelay(systemClock, SILENCE_MS));
+    for (const { topic } of topics) {
+      const relay = new WatchRelay(systemClock, SILENCE_MS);
+      relay.listen({ onEvent: () => undefined, onLost: () => this.lost.push(topic) });
+      this.relays.set(topic, relay);
+    }
     const ports = {
       clock: systemClock,
       random: systemRandom,
@@ -61,9 +67,10 @@ class CallsProcess implements Disposable {
       hasServer: () => store.standing.server !== undefined,
       send: (of: FollowTopic, event: Parameters<WatchRelay['receive']>[0]) =>
         this.relays.get(of)?.receive(structuredClone(event)),
-      sendCurrent: (versions: Readonly<Record<FollowTopic, string>>) => {
-        for (const [of, version] of Object.entries(versions)) this.relays.get(of)?.receiveCurrent(version);
+      sendState: (states: Readonly<Record<FollowTopic, RelayState>>) => {
+        for (const [of, state] of Object.entries(states)) this.relays.get(of)?.receiveState(state);
       },
+      sendLost: (of: FollowTopic) => this.relays.get(of)?.disconnect(),
     };
     void relayStoredObjects(ports, topics, this.#over.signal);
   }
@@ -168,9 +175,9 @@ it('tells the other process to watch by itself 15 s after the last server is gon
     const [server] = servers.splice(0);
     server!.cut();
     await pass(14_000);
-    expect(calls.has(POOLS)).toEqual(['a 1']);
+    expect([calls.has(POOLS), calls.lost]).toEqual([['a 1'], []]);
     await pass(3000);
-    expect(calls.has(POOLS)).toBeUndefined();
+    expect([calls.has(POOLS), calls.lost]).toEqual([undefined, [POOLS, OWN_BLOCKS]]);
     servers.push(
       serveInProcess('s1', { follow: (...args) => pools.follow(...args) }, { topics: [POOLS], versionOf: Number }),
     );
@@ -212,16 +219,55 @@ it('moves to a server whose list is older than what the first one has listed', a
   });
 });
 
+it('moves to a server that has changed nothing since long, and knows that by a bookmark', async () => {
+  await inSimulatedTime(Date.UTC(2026, 0), async () => {
+    using scope = new DisposableStack();
+    const source = new FollowSource();
+    source.put(pool('a', 1));
+    const options = { topics: [POOLS], versionOf: Number };
+    const older = serveInProcess('s1', source, options);
+    await pass(10);
+    source.bookmark();
+    const servers = [serveInProcess('s0', source, options), older];
+    await pass(10);
+    const calls = scope.use(new CallsProcess('n1', () => servers));
+    await pass(2000);
+    expect(calls.versionOf(POOLS)).toBe(2);
+    servers.shift()!.cut();
+    await pass(14_000);
+    expect([calls.has(POOLS), older.service.sessions.size]).toEqual([['a 1'], 1]);
+    await pass(30_000);
+    expect([calls.versionOf(POOLS), calls.lost]).toEqual([2, []]);
+    scope.dispose();
+    await older[Symbol.asyncDispose]();
+  });
+});
+
+it('gives up at once what every server refuses: that is no outage of the API', async () => {
+  await withServer(async ({ pools, start }) => {
+    pools.put(pool('a', 1));
+    const calls = start('n1');
+    await pass(2000);
+    pools.fail(new NetplugError('store/refused', 'May not list pools'));
+    await pass(10_000);
+    expect(calls.lost).toEqual([POOLS]);
+    expect(calls.has(OWN_BLOCKS)).toEqual([]);
+  });
+});
+
 it('stays for a minute with what servers have that cannot follow the API, and two minutes at most', async () => {
   await withServer(async ({ pools, start }) => {
     pools.put(pool('a', 1));
     const calls = start('n1');
     await pass(2000);
     pools.fail(new NetplugError('store/unavailable', 'Cannot reach the API'));
-    await pass(60_000);
-    expect(calls.has(POOLS)).toEqual(['a 1']);
-    await pass(75_000);
+    await pass(2000);
+    // Who begins now lists for himself.
     expect(calls.has(POOLS)).toBeUndefined();
+    await pass(58_000);
+    expect(calls.lost).toEqual([]);
+    await pass(75_000);
+    expect(calls.lost).toEqual([POOLS]);
     pools.failure = undefined;
     pools.put(pool('b', 2));
     await pass(30_000);

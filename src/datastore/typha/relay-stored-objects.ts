@@ -1,10 +1,12 @@
 import { keepRunning, type RetryPorts } from '../../base/back-off.ts';
 import { repeat } from '../../base/clock.ts';
+import { ERRORS } from '../../base/error-codes.ts';
+import { isNetplugError } from '../../base/errors.ts';
 import type { FollowEvent } from '../follow.ts';
 import type { FollowTopic, TopicQuery } from './topics.ts';
 import { type ApiObject, readObject } from '../../kube/objects.ts';
 import type { ObjectChange, RelayedEvent } from '../../kube/shared-watches.ts';
-import { RELAY_BEAT_MS } from '../../kube/watch-relay.ts';
+import { RELAY_BEAT_MS, type RelayState } from '../../kube/watch-relay.ts';
 
 /**
  * Time, at least and at most, for which objects stay current while servers are there and cannot follow the API: that is true of the
@@ -17,8 +19,10 @@ export interface StoredRelayPorts extends RetryPorts {
   readonly follow: (topic: TopicQuery, signal: AbortSignal) => AsyncIterable<FollowEvent>;
   readonly hasServer: () => boolean;
   readonly send: (of: FollowTopic, event: RelayedEvent) => void;
-  /** Says up to which versions the topics are current. */
-  readonly sendCurrent: (versions: Readonly<Record<FollowTopic, string>>) => void;
+  /** Says of each topic up to which version it is current, or that it may be outdated and is not given up yet. */
+  readonly sendState: (states: Readonly<Record<FollowTopic, RelayState>>) => void;
+  /** The objects of the topic are given up: the other process watches them itself. */
+  readonly sendLost: (of: FollowTopic) => void;
 }
 
 /**
@@ -33,8 +37,8 @@ export async function relayStoredObjects(
   const relays = topics.map((topic) => new StoredRelay(ports, topic));
   repeat(
     () => {
-      const current = relays.flatMap((relay) => relay.current());
-      if (current.length > 0) ports.sendCurrent(Object.fromEntries(current));
+      const states = relays.flatMap((relay) => relay.state());
+      if (states.length > 0) ports.sendState(Object.fromEntries(states));
     },
     RELAY_BEAT_MS,
     signal,
@@ -61,11 +65,12 @@ class StoredRelay {
     this.#patienceMs = least + ports.random.int(most - least);
   }
 
-  /** Returns the topic and its version while the objects are current. */
-  current(): readonly (readonly [FollowTopic, string])[] {
+  /** Returns the topic and its state; nothing once it is given up. */
+  state(): readonly (readonly [FollowTopic, RelayState])[] {
     const failedMs = this.#failedMs;
     if (failedMs !== undefined && this.#ports.clock.monotonic() - failedMs >= this.#patienceMs) this.#close();
-    return this.#isOpen && this.#version !== undefined ? [[this.#topic.topic, this.#version]] : [];
+    if (!this.#isOpen || this.#version === undefined) return [];
+    return [[this.#topic.topic, failedMs === undefined ? { current: this.#version } : 'doubtful']];
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -77,9 +82,11 @@ class StoredRelay {
           for await (const event of follow(this.#topic, signal)) this.#take(event);
         },
         // The followers of policies, which have the same connection, log failures.
-        onFailure: () => {
-          if (hasServer()) this.#failedMs ??= clock.monotonic();
-          else this.#close();
+        onFailure: (cause) => {
+          // What all servers refuse is no outage of the API.
+          const isOutage = !isNetplugError(cause) || ERRORS[cause.code].retry;
+          this.#failedMs ??= clock.monotonic();
+          if (!isOutage || !hasServer()) this.#close();
         },
       },
       signal,
@@ -90,7 +97,7 @@ class StoredRelay {
     const { send } = this.#ports;
     const { topic } = this.#topic;
     const changes = event.kind === 'bookmark' ? [] : this.#apply(event);
-    // A snapshot may be what was held before the failure.
+    // A snapshot may be what was held before the failure, and a topic that fails has no bookmarks.
     if (event.kind !== 'snapshot') this.#failedMs = undefined;
     this.#version = versionOf(event) ?? this.#version;
     const version = this.#version;
@@ -104,7 +111,7 @@ class StoredRelay {
   }
 
   #close(): void {
-    if (this.#isOpen) this.#ports.send(this.#topic.topic, { kind: 'stream', state: 'broken' });
+    if (this.#isOpen) this.#ports.sendLost(this.#topic.topic);
     this.#isOpen = false;
     this.#version = undefined;
   }

@@ -19,6 +19,8 @@ const SILENT_MS = 10_000;
 const OPEN_MS = 12_000;
 /** Followers fail when no server has sent anything for that long. */
 const NONE_MS = 15_000;
+/** A connection that is not ready although nothing of its topics has come for that long will not become so. */
+const STUCK_MS = 20_000;
 /** Wait before all servers are tried again, doubled up to the limit. */
 const ROUND_MS = { first: 1000, most: 8000 };
 /** Time over which clients move to a server that is new. */
@@ -193,6 +195,10 @@ export class TyphaStore implements FollowStore {
       this.#reject(candidate, 'it does not serve every topic');
     } else if (nowMs - candidate.receivedMs > (candidate.isOpen ? SILENT_MS : OPEN_MS))
       this.#reject(candidate, 'it is silent');
+    else if (candidate.isOpen && nowMs - candidate.progressMs > STUCK_MS) {
+      this.#answers.add(candidate);
+      this.#reject(candidate, 'it does not become ready');
+    }
   }
 
   #tryNext(nowMs: number): void {

@@ -46,7 +46,7 @@ export const KV_FILES = { ca: `${KV_DIR}/ca.crt`, cert: `${KV_DIR}/tls.crt`, key
 const { audience, seconds: expirationSeconds } = TYPHA_TOKEN;
 /** The API server takes it for nothing but its audience. */
 const TOKEN = {
-  name: 'typha-token',
+  name: TYPHA_TOKEN.volume,
   projected: { sources: [{ serviceAccountToken: { path: 'token', audience, expirationSeconds } }] },
 };
 

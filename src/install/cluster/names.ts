@@ -21,7 +21,12 @@ export function hasFollowingPods(workload: string): boolean {
 export const TYPHA_LEASES = { label: SERVER_LABEL, value: TYPHA } as const;
 export const TYPHA_PORTS = { clients: 5473, health: 9093 } as const;
 /** Proves to a server which node an agent is of. Kubernetes renews the file `token` of the folder. */
-export const TYPHA_TOKEN = { folder: '/var/run/secrets/netplug-typha', audience: TYPHA, seconds: 3600 } as const;
+export const TYPHA_TOKEN = {
+  volume: 'typha-token',
+  folder: '/var/run/secrets/netplug-typha',
+  audience: TYPHA,
+  seconds: 3600,
+} as const;
 
 export const OPERATOR = 'netplug-operator';
 /** Exists only while an installation is removed. */

@@ -7,7 +7,8 @@ import { objectName } from '../../../kube/objects/reference.ts';
 import { containersIn, findNamed, listIn, metadataIn, podSpecIn, recordIn, releaseIn, textIn } from '../objects-in.ts';
 import type { HazardFacts } from './hazard-facts.ts';
 import type { ClusterSnapshot } from '../snapshot.ts';
-import { AGENT_SET, CONFIG_MAP } from '../../../install/cluster/names.ts';
+import { AGENT_SET, CONFIG_MAP, TYPHA_TOKEN } from '../../../install/cluster/names.ts';
+import { usesFanOut } from '../uses-fan-out.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { objectsOf } from '../target.ts';
@@ -17,6 +18,9 @@ const OLDEST_SOURCE = 'v3.0.0';
 const PORTMAP_NODES = 100;
 const PORTMAP_SERVICES = 4000;
 const GITOPS = /^(argocd\.argoproj\.io|kustomize\.toolkit\.fluxcd\.io|helm\.toolkit\.fluxcd\.io)\//;
+
+/** Parts that an agent has with the fan-out, and loses when it is switched off. */
+const OF_FAN_OUT = [`volume ${TYPHA_TOKEN.volume}`, 'variable NETPLUG_TYPHA'];
 
 /** Checks of what is installed, against what the target installs. */
 export const COMPONENT_CHECKS: readonly Check<HazardFacts>[] = [
@@ -118,11 +122,12 @@ export const COMPONENT_CHECKS: readonly Check<HazardFacts>[] = [
     judge: ({ snapshot: { objects }, target, installed: { method } }) => {
       // The chart renders the operator itself.
       const operator = method === 'operator' ? target.operator : [];
+      const isSwitchedOff = usesFanOut(objects) && !usesFanOut(objectsOf(target));
       const lost = workloadsIn([...objectsOf(target), ...operator]).flatMap((wanted) => {
         const found = objects.find((each) => objectName(each) === objectName(wanted));
         const kept = partsIn(wanted);
         return partsIn(found ?? {})
-          .filter((part) => !kept.includes(part))
+          .filter((part) => !kept.includes(part) && !(isSwitchedOff && OF_FAN_OUT.includes(part)))
           .map((part) => `${objectName(wanted)} (${part})`);
       });
       return faultOf(lost, 'the upgrade removes parts of workloads that are not in the target');

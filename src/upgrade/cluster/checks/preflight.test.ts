@@ -320,3 +320,9 @@ describe('the preflight of an upgrade', () => {
     expect(ids(prepared)).not.toContain('host-endpoints/unprepared');
   });
 });
+
+it('names no parts that the fan-out had when it is switched off, or gets when it is switched on', () => {
+  const withFanOut = { spec: { typha: { mode: 'Enabled' } } } as const;
+  expect(ids(soundCluster({ ...withFanOut, release: NEW }))).toEqual([]);
+  expect(ids(soundCluster({ release: NEW }), withFanOut)).toEqual([]);
+});
