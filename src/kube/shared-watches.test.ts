@@ -164,6 +164,46 @@ describe('objects that another process relays', () => {
     expect([feeds, states]).toEqual([[], ['opened', 'received', 'broken']]);
   });
 
+  it('are taken over by nobody while the other process doubts them, and are not given up', async () => {
+    const relay = makeRelay();
+    relay.receive(all('7', object('a', '5')));
+    relay.receive({ kind: 'stream', state: 'opened' });
+    const { follow, feeds, signals } = watched(relay);
+    const before = follow();
+    await before.next();
+    relay.receiveState('doubtful');
+    expect([relay.current, feeds.length]).toEqual([undefined, 0]);
+    // A list of the API is newer, whatever the numbers say: the datastore may have been restored.
+    const fresh = follow(undefined, { isFresh: true }).next();
+    feeds[0]?.push({ kind: 'all', objects: [object('a', '3')], version: '4' });
+    expect(line((await fresh).value)).toBe('all a');
+    expect(signals[0]?.aborted).toBe(false);
+    relay.receiveState({ current: '9' });
+    expect(relay.current?.version).toBe('9');
+  });
+
+  it('are not what comes late from a process that has ended', () => {
+    const relay = makeRelay();
+    relay.receive(all('7', object('a', '5'), object('b', '6')));
+    relay.receive({ kind: 'stream', state: 'opened' });
+    relay.disconnect();
+    relay.receive(put('8', object('b', '8')));
+    relay.receive({ kind: 'stream', state: 'opened' });
+    expect(relay.current).toBeUndefined();
+    relay.receive(all('9', object('a', '5')));
+    expect(relay.current?.objects).toHaveLength(1);
+  });
+
+  it('lead to an own watch when they go back to an older state', async () => {
+    const relay = makeRelay();
+    relay.receive(all('7', object('a', '5')));
+    relay.receive({ kind: 'stream', state: 'opened' });
+    const { follow, feeds } = watched(relay);
+    await follow().next();
+    relay.receive(put('3', object('a', '3')));
+    expect(feeds).toHaveLength(1);
+  });
+
   it('end the own watch as soon as they are not older than what that has reported', async () => {
     const relay = makeRelay();
     const { follow, feeds, signals } = watched(relay);

@@ -4,7 +4,7 @@ import { judgeAll } from '../../../checks/check.ts';
 import { TYPHA_CLUSTER_CHECKS, type TyphaClusterFacts } from './typha-cluster-checks.ts';
 import { TYPHA_NODE_CHECKS, type TyphaNodeFacts } from './typha-node-checks.ts';
 
-const TRIED = { server: 'typha-1', address: '192.0.2.1', port: 5473, failure: undefined };
+const TRIED = { server: 'typha-1', port: 5473, failures: {} };
 const SERVED: TyphaNodeFacts = { fanOut: { server: 'typha-1', moves: 0 }, tried: undefined };
 const lost = (lastCode?: string): TyphaNodeFacts['fanOut'] => ({
   moves: 1,
@@ -22,7 +22,10 @@ const SERVERS: TyphaClusterFacts = {
 
 describe('doctor checks of what the agent follows through netplug-typha', () => {
   expectEachCheck(TYPHA_NODE_CHECKS, SERVED, {
-    unreachable: { fanOut: lost(), tried: [{ ...TRIED, failure: 'connect ECONNREFUSED 192.0.2.1:5473' }] },
+    unreachable: {
+      fanOut: lost(),
+      tried: [{ ...TRIED, failures: { '192.0.2.1': 'connect ECONNREFUSED 192.0.2.1:5473' } }],
+    },
     'pod-cidr-mismatch': { fanOut: lost('typha/pod-cidr-mismatch'), tried: [TRIED] },
     format: { fanOut: lost('stream/format-unsupported'), tried: [TRIED] },
   });
@@ -30,15 +33,15 @@ describe('doctor checks of what the agent follows through netplug-typha', () => 
   it.each([
     [
       'names each server that this machine cannot reach',
-      [TRIED, { ...TRIED, failure: 'no answer within 3 s' }],
-      [/cannot connect to typha-1 at 192\.0\.2\.1, port 5473: no answer/],
+      [TRIED, { ...TRIED, failures: { '192.0.2.1': 'no answer within 3 s' } }],
+      [/cannot connect to typha-1 at 192\.0\.2\.1, port 5473: no answer .*: typha-1: refused/],
     ],
     [
       'does not blame the network where every server accepts connections',
       [TRIED],
       [/every server accepts connections .*: typha-1: refused/],
     ],
-    ['says when there is no server at all', [], [/none has a Lease/]],
+    ['says when there is no server at all', [], [/none renews a Lease/]],
     ['says what the agent says where Leases cannot be read', undefined, [/serves this node: typha-1: refused/]],
   ] as const)('%s', (_, tried, expected) => {
     const found = judgeAll(TYPHA_NODE_CHECKS, { fanOut: lost(), tried }).map((finding) => finding.found);

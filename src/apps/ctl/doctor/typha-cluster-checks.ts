@@ -135,7 +135,10 @@ async function gatherTyphaCluster(sources: Sources, signal: AbortSignal): Promis
       renewedMsAgo: nowMs - renewedMs,
       clients,
     })),
-    failed: pods.map(podState).flatMap(({ node, output }) => (output === undefined ? [] : [{ node, output }])),
+    // What a server that is ready now has met before is past.
+    failed: pods
+      .map(podState)
+      .flatMap(({ node, phase, output }) => (phase === 'ready' || output === undefined ? [] : [{ node, output }])),
     nodes: nodes.length,
     hasPolicies: false,
     closed: configurations.flatMap(listsWithoutServers),

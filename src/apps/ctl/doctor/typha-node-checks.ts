@@ -5,19 +5,19 @@ import type { Check } from '../../../checks/check.ts';
 import { listServers } from '../../../install/cluster/server-leases.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { ServerEntry } from '../../../stream/handshake.ts';
+import { currentServers } from '../../../stream/server-lease.ts';
 import type { Sources } from './sources.ts';
 import { topic } from './topic.ts';
 
 /** Time for one server to accept a connection. */
 const CONNECT_MS = 3000;
 
-/** A connection that this machine tried to open. */
+/** A server that renews its Lease, to which this machine tried to connect. */
 export interface TriedServer {
   readonly server: string;
-  readonly address: string;
   readonly port: number;
-  /** Why it could not be opened; undefined when it could. */
-  readonly failure: string | undefined;
+  /** Why none of its addresses accepts a connection, by address; empty when one does. */
+  readonly failures: Readonly<Record<string, string>>;
 }
 
 /** How the agent of this node follows what every node follows. */
@@ -43,17 +43,18 @@ export const TYPHA_NODE_CHECKS: readonly Check<TyphaNodeFacts>[] = [
       if (tried.length === 0)
         return [
           {
-            found: 'no server serves this node, and none has a Lease',
+            found: 'no server serves this node, and none renews a Lease',
             remedy: 'Look why no pod of netplug-typha runs; "netplugctl cluster typha off" does without',
             command: 'netplugctl typha status',
           },
         ];
-      const failed = tried.filter(({ failure }) => failure !== undefined);
-      if (failed.length > 0)
-        return failed.map(
-          ({ server, address, port, failure }) =>
-            `this machine cannot connect to ${visibleText(server)} at ${address}, port ${String(port)}: ${failure ?? ''}`,
-        );
+      const failed = tried.flatMap(({ server, port, failures }) =>
+        Object.entries(failures).map(
+          ([address, failure]) =>
+            `this machine cannot connect to ${visibleText(server)} at ${address}, port ${String(port)}: ${failure}; the agent says: ${why}`,
+        ),
+      );
+      if (failed.length > 0) return failed;
       return [
         {
           found: `every server accepts connections of this machine, and none serves its agent: ${why}`,
@@ -105,13 +106,20 @@ async function tryServers(sources: Sources, signal: AbortSignal): Promise<readon
   const { datastore } = await sources.connection();
   if (datastore.type !== 'orch') return undefined;
   await using api = sources.context.ports.openApi(datastore.orch);
-  const servers = await listServers(api, signal);
-  return await Promise.all(
-    servers.flatMap(({ entry }) => entry.addresses.map(async (address) => tryServer(entry, address))),
-  );
+  const servers = currentServers(await listServers(api, signal)).filter(({ isLeaving }) => !isLeaving);
+  return await Promise.all(servers.map(tryServer));
 }
 
-async function tryServer({ name, port }: ServerEntry, address: string): Promise<TriedServer> {
+/** Agents take any address that answers. */
+async function tryServer({ name, port, addresses }: ServerEntry): Promise<TriedServer> {
+  const tried = await Promise.all(addresses.map(async (address) => [address, await whyNot(address, port)] as const));
+  const failures = tried.flatMap(([address, why]) => (why === undefined ? [] : [[address, why] as const]));
+  const isReached = failures.length < tried.length;
+  return { server: name, port, failures: isReached ? {} : Object.fromEntries(failures) };
+}
+
+/** Returns why no connection opens; undefined when one does. */
+async function whyNot(address: string, port: number): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
   const socket = connect({ host: address, port, timeout: CONNECT_MS });
   socket.once('connect', () => resolve(undefined));
@@ -119,5 +127,5 @@ async function tryServer({ name, port }: ServerEntry, address: string): Promise<
   socket.once('error', (cause) => resolve(reasonOf(cause)));
   const failure = await promise;
   socket.destroy();
-  return { server: name, address, port, failure };
+  return failure;
 }

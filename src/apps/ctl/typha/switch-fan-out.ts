@@ -1,4 +1,5 @@
 import { NetplugError } from '../../../base/errors.ts';
+import { visibleText } from '../../../base/visible-text.ts';
 import { VERSION } from '../../../base/version.ts';
 import { findObject, mergeInto } from '../../../kube/objects/apply.ts';
 import { referenceTo } from '../../../kube/objects/reference.ts';
@@ -21,15 +22,20 @@ export type FanOutMode = 'Enabled' | 'Disabled';
 
 export interface SwitchOptions {
   readonly typha: FanOutMode;
+  /** Ids of checks whose hazards the user accepts, with a manifest. */
+  readonly accept: readonly string[];
   readonly proof: 'run' | 'skip';
   readonly mode: ConfirmMode;
 }
+
+/** What a fleet without a server has, and switching the fan-out off ends. */
+const OF_NO_SERVER = ['nodes/not-ready', 'nodes/agent-missing', 'objects/rolling'];
 
 /**
  * Switches the fan-out on or off, by the method by which netplug was installed, and waits until every agent has followed.
  * @throws resource/invalid with records in etcd, upgrade/refused where this tool is of another release
  */
-export async function switchFanOut(context: Context, { typha, proof, mode }: SwitchOptions): Promise<Status> {
+export async function switchFanOut(context: Context, { typha, accept, proof, mode }: SwitchOptions): Promise<Status> {
   const targetOf = await targetReader(context, AS_INSTALLED);
   return withUpgrade(context, async (session) => {
     refuseFanOut({ typha: { mode: typha } }, session.datastore.type);
@@ -38,7 +44,15 @@ export async function switchFanOut(context: Context, { typha, proof, mode }: Swi
     if (method !== 'manifest') return switchInstallation(session, { typha, method, mode });
     if (from !== undefined && from !== VERSION) throw otherRelease(typha, from);
     if (usesFanOut(snapshot.objects) === (typha === 'Enabled')) context.io.stdout(`${standing(typha)} already\n`);
-    return applyUpgrade(context, { ...AS_INSTALLED, typha, accept: [], with: [], backup: undefined, proof, mode });
+    return applyUpgrade(context, {
+      ...AS_INSTALLED,
+      typha,
+      accept: typha === 'Disabled' ? [...accept, ...OF_NO_SERVER] : accept,
+      with: [],
+      backup: undefined,
+      proof,
+      mode,
+    });
   });
 }
 
@@ -63,6 +77,7 @@ async function switchInstallation(
     if (generationIn(found['status'], 'observedGeneration') < generationIn(found.metadata, 'generation'))
       return 'it has not read the Installation yet';
     const progressing = findCondition(found, 'Progressing');
+    if (progressing?.status === 'False' && progressing.reason !== 'AsConfigured') throw refusedBy(found);
     return progressing?.reason === 'AsConfigured' ? undefined : (progressing?.message ?? 'no status yet');
   });
   io.stdout(`${standing(typha)}\n`);
@@ -71,6 +86,17 @@ async function switchInstallation(
       `left for you: set installation.typha.mode=${typha} in the values of the chart: its next upgrade would put the old one back\n`,
     );
   return 0;
+}
+
+function refusedBy(installation: unknown): NetplugError {
+  const { message = 'see its status' } = findCondition(installation, 'Degraded') ?? {};
+  return new NetplugError(
+    'install/refused',
+    `Cannot switch netplug-typha: the operator refuses the Installation: ${visibleText(message)}`,
+    {
+      hint: 'Correct the field that it names; "kubectl get installation default -o yaml" shows the whole status',
+    },
+  );
 }
 
 function standing(typha: FanOutMode): string {

@@ -1,5 +1,6 @@
 import { confirmMode } from '../cluster/confirm.ts';
-import { type Command, command, flagOption, unless } from '../command.ts';
+import { type Command, command, flagOption, unless, values } from '../command.ts';
+import { PREFLIGHT_CHECKS } from '../../../upgrade/cluster/checks/preflight.ts';
 import { OUTPUT } from '../common-options.ts';
 import { switchFanOut } from './switch-fan-out.ts';
 import { typhaStatus } from './typha-status.ts';
@@ -31,6 +32,13 @@ The exit status is 1 if no server serves.`,
           ? 'Has agents follow the servers of netplug-typha in place of the API server.'
           : 'Has agents follow the API server again, and removes netplug-typha.',
       options: {
+        accept: values(
+          'check',
+          'with a manifest, go on although this check of an upgrade has found a hazard; may be repeated',
+          {
+            completes: PREFLIGHT_CHECKS.map(({ id }) => id),
+          },
+        ),
         proof: unless('do not start pods that prove the network or watch packets'),
         yes: flagOption('do not ask for confirmation', { excludes: ['dryRun'] }),
         dryRun: flagOption('show what would change, and change nothing'),
@@ -46,8 +54,13 @@ node, and servers go when no agent uses them. No server has to work for that, an
 nothing. ${BY_METHOD}`,
       examples: [`netplugctl cluster typha ${word} --dry-run`, `netplugctl cluster typha ${word} --yes`],
       timeoutSeconds: 3600,
-      run: async (context, { options: { proof, yes, dryRun } }) =>
-        switchFanOut(context, { typha, proof: proof ? 'run' : 'skip', mode: confirmMode({ dryRun, yes }) }),
+      run: async (context, { options: { accept, proof, yes, dryRun } }) =>
+        switchFanOut(context, {
+          typha,
+          accept,
+          proof: proof ? 'run' : 'skip',
+          mode: confirmMode({ dryRun, yes }),
+        }),
     });
   }),
 ];
