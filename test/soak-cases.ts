@@ -152,6 +152,7 @@ export const HAVE_PASSED: ReadonlySet<string> = new Set([
   'a BIRD of the host',
   'Debian package',
   'failover of controllers',
+  'fan-out across releases',
   'identity of clusters',
   'plans that are killed',
   'purge of a node',

@@ -19,9 +19,16 @@ export async function openRuntimeCaller(
     scope,
     args = '',
     conf: given,
-  }: { readonly scope: AsyncDisposableStack; readonly args?: string; readonly conf?: object },
+    name,
+  }: {
+    readonly scope: AsyncDisposableStack;
+    readonly args?: string;
+    readonly conf?: object;
+    /** Of the launcher; several of one node need different ones. */
+    readonly name?: string;
+  },
 ): Promise<RuntimeCaller> {
-  const launcher = scope.use(await startLauncher(node));
+  const launcher = scope.use(await startLauncher(node, name));
   const netns = (await node.pod()).path;
   const ipam = { type: 'netplug-ipam', assign_ipv6: 'false', ipv4_pools: ['own'] };
   const conf = JSON.stringify(given ?? node.netconf({ ipam }));

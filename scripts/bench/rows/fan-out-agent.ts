@@ -51,7 +51,7 @@ export const measureFanOutAgent: MeasureRow = async ({ samples, candidates }) =>
     await using agent = await startAgent(node, { env: parts.agentEnv(mode === 'with' ? 'on' : 'off') });
     await using calls = new AsyncDisposableStack();
     const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=beside';
-    const caller = await openRuntimeCaller(node, agent, { scope: calls, args, conf: parts.conf });
+    const caller = await openRuntimeCaller(node, agent, { scope: calls, args, conf: parts.conf, name: mode });
     await pairs(caller, WARM_UP);
     figures.push(...(await measureMode(parts, { mode, agent, remote })));
     if (mode === 'with') {
