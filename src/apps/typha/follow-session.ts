@@ -154,8 +154,8 @@ export class FollowSession {
       return false;
     }
     // Nothing has changed between the last change here and what the client has seen elsewhere.
-    if (neededVersion !== undefined && (served.records.changed ?? neededVersion) < neededVersion)
-      served.records.changed = neededVersion;
+    const isKnown = neededVersion !== undefined && served.through !== undefined;
+    if (isKnown && (served.records.changed ?? neededVersion) < neededVersion) served.records.changed = neededVersion;
     followed.neededVersion = undefined;
     if (followed.isToldFailed) {
       // Once it has everything again, it is told so.

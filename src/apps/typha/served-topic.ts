@@ -96,7 +96,8 @@ export class ServedTopic {
       this.#ports,
       {
         work: async () => {
-          for (let isFresh = false; !signal.aborted; isFresh = true) {
+          // A cached list after a failure may be older than what clients have.
+          for (let isFresh = this.isLoaded; !signal.aborted; isFresh = true) {
             this.#following = new AbortController();
             const either = AbortSignal.any([signal, this.#following.signal]);
             for await (const event of store.follow([this.#query], { signal: either, isFresh })) await this.#take(event);

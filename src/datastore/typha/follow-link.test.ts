@@ -53,11 +53,17 @@ it('takes a later version from a beat only when it has everything of the positio
   const beat = (position: number, through: number): Buffer =>
     beatFrame({ [topic]: { position, changed: undefined, through, ageMs: 0 } });
   receive(part(4, { isFirst: true }), beat(4, 9));
-  expect(link.throughOf(topic)).toBe(4);
+  // Until the mark, nothing of the snapshot is held.
+  expect(link.throughOf(topic)).toBeUndefined();
   receive(completeFrame(topic), beat(4, 10));
   expect(link.throughOf(topic)).toBe(10);
   receive(beat(5, 12));
   expect(link.throughOf(topic)).toBe(10);
   receive(part(5, { changed: 11 }), beat(5, 12));
   expect(link.throughOf(topic)).toBe(12);
+  // A further snapshot, as for a client that is behind forgotten deletions.
+  receive(part(6, { isFirst: true, changed: 13 }));
+  expect(link.throughOf(topic)).toBeUndefined();
+  receive(completeFrame(topic));
+  expect(link.throughOf(topic)).toBe(13);
 });

@@ -98,6 +98,7 @@ export class FollowLink {
    */
   open(peer: StreamPeer, topics: Iterable<FollowTopic>, doubted: readonly FollowTopic[]): void {
     this.#peer = peer;
+    this.progressMs = this.#clock.monotonic();
     for (const topic of doubted) this.begin(topic);
     for (const topic of topics) {
       if (doubted.length === 0) this.begin(topic);
@@ -134,7 +135,9 @@ export class FollowLink {
 
   /** Returns the version of the source up to which nothing of the topic is missing; undefined when the server has not said it. */
   throughOf(topic: FollowTopic): number | undefined {
-    return this.#topics.get(topic)?.through;
+    const linked = this.#topics.get(topic);
+    // What a further snapshot is true for is not held yet.
+    return linked?.isComplete === true ? linked.through : undefined;
   }
 
   /** Returns why the server does not serve the topic; undefined while it does, or may. */
@@ -271,6 +274,8 @@ export class FollowLink {
   }
 
   #note(topic: FollowTopic, linked: LinkedTopic, changed: number): void {
+    // A server that is behind, and comes on, is not stuck.
+    if (changed > (linked.changed ?? 0)) this.progressMs = this.#clock.monotonic();
     linked.changed = changed;
     linked.through = changed;
     if (this.#isAdopted && linked.staged === undefined) this.#held.seen.set(topic, changed);

@@ -9,10 +9,12 @@ import type { ObjectChange, RelayedEvent } from '../../kube/shared-watches.ts';
 import { RELAY_BEAT_MS, type RelayState } from '../../kube/watch-relay.ts';
 
 /**
- * Time, at least and at most, for which objects stay current while servers are there and cannot follow the API: that is true of the
- * node as well then. When the API is back, a fleet of watches must not meet it.
+ * Time, at least and at most, after which objects are given up while servers are there and cannot follow the API: the node cannot
+ * either then, most likely. When the API is back, a fleet of watches must not meet it.
  */
 const PATIENCE_MS = { least: 60_000, most: 120_000 };
+/** Servers say every 3 s how far they are. */
+const DOUBTFUL_MS = 7000;
 
 export interface StoredRelayPorts extends RetryPorts {
   /** Follows one topic; the version of an event is that of the API where it is known. */
@@ -55,6 +57,8 @@ class StoredRelay {
   #version: string | undefined;
   /** Whether the other process takes the objects for current. */
   #isOpen = false;
+  /** When something of the topic came last. */
+  #heardMs = 0;
   /** Since when the topic fails; undefined while it does not. */
   #failedMs: number | undefined;
 
@@ -70,7 +74,11 @@ class StoredRelay {
     const failedMs = this.#failedMs;
     if (failedMs !== undefined && this.#ports.clock.monotonic() - failedMs >= this.#patienceMs) this.#close();
     if (!this.#isOpen || this.#version === undefined) return [];
-    return [[this.#topic.topic, failedMs === undefined ? { current: this.#version } : 'doubtful']];
+    return [[this.#topic.topic, this.#isDoubtful ? 'doubtful' : { current: this.#version }]];
+  }
+
+  get #isDoubtful(): boolean {
+    return this.#failedMs !== undefined || this.#ports.clock.monotonic() - this.#heardMs > DOUBTFUL_MS;
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -94,7 +102,8 @@ class StoredRelay {
   }
 
   #take(event: FollowEvent): void {
-    const { send } = this.#ports;
+    const { send, sendState, clock } = this.#ports;
+    this.#heardMs = clock.monotonic();
     const { topic } = this.#topic;
     const changes = event.kind === 'bookmark' ? [] : this.#apply(event);
     // A snapshot may be what was held before the failure, and a topic that fails has no bookmarks.
@@ -108,6 +117,7 @@ class StoredRelay {
       send(topic, { kind: 'stream', state: 'opened' });
       send(topic, { kind: 'all', objects: [...this.#objects.values()], version });
     } else if (changes.length > 0) send(topic, { kind: 'changes', changes, version });
+    if (this.#failedMs !== undefined) sendState({ [topic]: 'doubtful' });
   }
 
   #close(): void {
