@@ -16,7 +16,7 @@ import {
   readServerFrame,
   SERVER_BYTES,
 } from '../../src/datastore/typha/follow-frames.ts';
-import { FANNED_OUT, type FollowTopic, queryOfTopic } from '../../src/datastore/typha/topics.ts';
+import { FANNED_OUT, type FollowTopic, isStoredTopic, queryOfTopic } from '../../src/datastore/typha/topics.ts';
 import { ALIVE, type ServerEntry } from '../../src/stream/handshake.ts';
 import { openStream } from '../../src/stream/open-stream.ts';
 import type { StreamPeer } from '../../src/stream/peer.ts';
@@ -211,7 +211,8 @@ export class ApplyingClient {
   }
 
   async #run(store: FollowStore): Promise<void> {
-    const queries = FANNED_OUT.flatMap((topic) => queryOfTopic(topic) ?? []);
+    // Topics of stored objects are no queries of a follower.
+    const queries = FANNED_OUT.flatMap((topic) => (isStoredTopic(topic) ? [] : (queryOfTopic(topic) ?? [])));
     while (!this.#over.signal.aborted) {
       try {
         for await (const event of store.follow(queries, { signal: this.#over.signal })) {
