@@ -215,7 +215,6 @@ export const GOALS: readonly Goal[] = [
     text: 'fan-out: the same while 100 pods a second come and go, p99',
     limit: { atMost: 500 },
     unit: 'ms',
-    missed: 'the clients, the server and the tests of others shared two cores; the median is 0.1 s',
   },
   {
     figure: 'fan-out.change.cpu',
@@ -229,6 +228,8 @@ export const GOALS: readonly Goal[] = [
     text: 'fan-out: CPU of the server, 1000 clients, 100 pods a second',
     limit: { atMost: 50 },
     unit: '% of a core',
+    missed:
+      'not understood yet: 38 on busy cores, where changes come together in fewer flushes, before topics of stored objects',
   },
   {
     figure: 'fan-out.idle',
@@ -277,7 +278,6 @@ export const GOALS: readonly Goal[] = [
     text: 'fan-out: 1000 clients connect at once, all complete',
     limit: { atMost: 15 },
     unit: 's',
-    missed: 'TLS timed out on busy cores, and clients tried again; 7.6 s without a failure in a quiet moment',
   },
   {
     figure: 'fan-out.storm.cpu',
