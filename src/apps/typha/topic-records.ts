@@ -106,7 +106,7 @@ export class OwnRecords implements TopicRecords {
   /** Keys by mark. */
   readonly #held = new Map<string, Set<string>>();
   /** Of nodes with a client, by mark. */
-  readonly #feeds = new Map<string, TopicFeed<Buffer>>();
+  readonly #feeds = new Map<string, { readonly node: NodeName; readonly feed: TopicFeed<Buffer> }>();
   readonly #changed = new Set<TopicFeed<Buffer>>();
   readonly #counts = { built: 0, sent: 0 };
   #bytes = 0;
@@ -127,7 +127,7 @@ export class OwnRecords implements TopicRecords {
 
   get counts(): TopicRecords['counts'] {
     const sum = { ...this.#counts };
-    for (const feed of this.#feeds.values()) add(sum, feed.counts);
+    for (const { feed } of this.#feeds.values()) add(sum, feed.counts);
     return sum;
   }
 
@@ -171,12 +171,12 @@ export class OwnRecords implements TopicRecords {
   feedOf(node: NodeName): TopicFeed<Buffer> {
     const mark = ownMark(node);
     const known = this.#feeds.get(mark);
-    if (known !== undefined) return known;
+    if (known !== undefined) return known.feed;
     const feed = feedFor(this.#topic, { monotonic: this.#monotonic, changed: () => this.changed, buildsAtOnce: true });
     for (const key of this.#held.get(mark) ?? [])
       feed.log.put(key, this.#entries.get(key)?.text ?? '', this.#monotonic());
     feed.flush();
-    this.#feeds.set(mark, feed);
+    this.#feeds.set(mark, { node, feed });
     return feed;
   }
 
@@ -185,9 +185,8 @@ export class OwnRecords implements TopicRecords {
   }
 
   keepOnly(nodes: ReadonlySet<NodeName>): void {
-    const kept = new Set([...nodes].map(ownMark));
-    for (const [mark, feed] of this.#feeds) {
-      if (kept.has(mark)) continue;
+    for (const [mark, { node, feed }] of this.#feeds) {
+      if (nodes.has(node)) continue;
       add(this.#counts, feed.counts);
       this.#feeds.delete(mark);
       this.#changed.delete(feed);
@@ -202,7 +201,7 @@ export class OwnRecords implements TopicRecords {
   }
 
   #change(mark: string, change: (feed: TopicFeed<Buffer>) => boolean): void {
-    const feed = this.#feeds.get(mark);
+    const feed = this.#feeds.get(mark)?.feed;
     if (feed !== undefined && change(feed)) this.#changed.add(feed);
   }
 }
