@@ -10,6 +10,7 @@ import {
   RELEASE_MANIFESTS,
   type ReleaseManifest,
 } from '../../install/cluster/release-manifests.ts';
+import type { FanOutMode } from '../../model/typha.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import { hasFanOut } from '../../install/cluster/settings.ts';
 import { detectInstallation } from './detect-installation.ts';
@@ -33,7 +34,7 @@ export interface TargetOptions {
   /** Versions of the mesh for which there are injector templates. */
   readonly injectors?: readonly string[] | undefined;
   /** Whether agents use netplug-typha; as installed, or as in what was edited, unless given. */
-  readonly typha?: 'Enabled' | 'Disabled' | undefined;
+  readonly typha?: FanOutMode | undefined;
 }
 
 /** Returns what the upgrade of the cluster leads to: the release with the settings that the cluster has. Pure. @throws upgrade/not-installed */

@@ -5,6 +5,7 @@ import { findObject, mergeInto } from '../../../kube/objects/apply.ts';
 import { referenceTo } from '../../../kube/objects/reference.ts';
 import { findCondition } from '../../../kube/status/conditions.ts';
 import { INSTALLATION_NAME } from '../../../model/installation.ts';
+import { type FanOutMode, fanOutWord } from '../../../model/typha.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import type { UpgradeMethod } from '../../../upgrade/cluster/snapshot.ts';
@@ -17,8 +18,6 @@ import type { Context, Status } from '../ports.ts';
 import { applyUpgrade } from '../upgrade/apply-upgrade.ts';
 import { AS_INSTALLED, targetReader, type UpgradeSession, withUpgrade } from '../upgrade/open-upgrade.ts';
 import { readSnapshot } from '../upgrade/read-snapshot.ts';
-
-export type FanOutMode = 'Enabled' | 'Disabled';
 
 export interface SwitchOptions {
   readonly typha: FanOutMode;
@@ -68,7 +67,7 @@ async function switchInstallation(
   io.stdout(`cluster: ${cluster}\nInstallation ${INSTALLATION_NAME}: spec.typha.mode: ${present} -> ${typha}\n`);
   if (mode === 'dry-run') return 0;
   if (present !== typha) {
-    if (mode === 'ask' && !(await confirm(context, `Switch netplug-typha ${wordOf(typha)}?`))) return 1;
+    if (mode === 'ask' && !(await confirm(context, `Switch netplug-typha ${fanOutWord(typha)}?`))) return 1;
     await mergeInto(api, { which, body: { spec: { typha: { mode: typha } } } }, signal);
   }
   await waitFor(podRun(api, context), 'the operator', async () => {
@@ -117,7 +116,7 @@ function generationIn(holder: unknown, field: 'generation' | 'observedGeneration
 
 /** The objects of the manifest are those of this tool: another release would be an upgrade. */
 function otherRelease(typha: FanOutMode, from: string): NetplugError {
-  const word = wordOf(typha);
+  const word = fanOutWord(typha);
   return new NetplugError(
     'upgrade/refused',
     `Cannot switch netplug-typha ${word}: the cluster has release ${from}, this tool is of ${VERSION}`,
@@ -126,8 +125,4 @@ function otherRelease(typha: FanOutMode, from: string): NetplugError {
       facts: { release: from, tool: VERSION },
     },
   );
-}
-
-function wordOf(typha: FanOutMode): 'on' | 'off' {
-  return typha === 'Enabled' ? 'on' : 'off';
 }

@@ -1,5 +1,6 @@
 import { confirmMode } from '../cluster/confirm.ts';
 import { type Command, command, flagOption, unless, values } from '../command.ts';
+import { fanOutWord } from '../../../model/typha.ts';
 import { PREFLIGHT_CHECKS } from '../../../upgrade/cluster/checks/preflight.ts';
 import { OUTPUT } from '../common-options.ts';
 import { switchFanOut } from './switch-fan-out.ts';
@@ -24,7 +25,7 @@ The exit status is 1 if no server serves.`,
     run: async (context, { options: { output } }) => typhaStatus(context, { output }),
   }),
   ...(['Enabled', 'Disabled'] as const).map((typha) => {
-    const word = typha === 'Enabled' ? 'on' : 'off';
+    const word = fanOutWord(typha);
     return command({
       path: ['cluster', 'typha', word],
       summary:

@@ -13,6 +13,7 @@ import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradePlan, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { VERSION } from '../../../base/version.ts';
+import { fanOutWord } from '../../../model/typha.ts';
 import { confirm, type ConfirmMode } from '../cluster/confirm.ts';
 import { podRun } from '../cluster/node-pods.ts';
 import { renderHazards } from './render-hazards.ts';
@@ -60,8 +61,7 @@ export async function applyUpgrade(context: Context, options: ApplyOptions): Pro
 }
 
 function questionOf({ cluster }: UpgradeSession, { typha }: ApplyOptions): string {
-  if (typha !== undefined)
-    return `Switch netplug-typha ${typha === 'Enabled' ? 'on' : 'off'} in the cluster with ${cluster}?`;
+  if (typha !== undefined) return `Switch netplug-typha ${fanOutWord(typha)} in the cluster with ${cluster}?`;
   return `Upgrade the cluster with ${cluster} to ${VERSION}?`;
 }
 

@@ -7,6 +7,7 @@ import { editLine } from '../../../install/cluster/edits/edit.ts';
 import { reapplyEdits } from '../../../install/cluster/edits/like.ts';
 import { DEFAULT_REGISTRY } from '../../../install/cluster/names.ts';
 import type { Manifest } from '../../../model/manifest.ts';
+import type { FanOutMode } from '../../../model/typha.ts';
 import { orchClusterUid } from '../../../kube/cluster-uid.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
@@ -30,7 +31,7 @@ export interface UpgradeChoices {
   readonly like: string | undefined;
   readonly pristine: string | undefined;
   /** Whether agents use netplug-typha; as installed unless given. */
-  readonly typha?: 'Enabled' | 'Disabled';
+  readonly typha?: FanOutMode;
 }
 
 /** Choices that follow what the cluster shows, unedited. */
