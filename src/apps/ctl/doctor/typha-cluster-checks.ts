@@ -1,6 +1,7 @@
 import { counted } from '../../../base/counted.ts';
 import { visibleText } from '../../../base/visible-text.ts';
 import type { Check } from '../../../checks/check.ts';
+import type { Store } from '../../../datastore/store.ts';
 import { listServers } from '../../../install/cluster/server-leases.ts';
 import { SYSTEM_NAMESPACE, systemObject, TYPHA_PORTS } from '../../../install/cluster/names.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
@@ -119,7 +120,7 @@ async function gatherTyphaCluster(sources: Sources, signal: AbortSignal): Promis
   const deployment = await findObject(api, systemObject('Deployment', TYPHA), signal);
   if (deployment === undefined) {
     const isLarge = nodes.length >= RECOMMENDED_NODES;
-    return { ...NOTHING, nodes: nodes.length, hasPolicies: isLarge && (await hasPolicies(sources, api, signal)) };
+    return { ...NOTHING, nodes: nodes.length, hasPolicies: isLarge && (await hasPolicies(store, api, signal)) };
   }
   const selected = { labelSelector: `app.kubernetes.io/name=${TYPHA}` };
   const [servers, pods, { resources: configurations }] = await Promise.all([
@@ -145,8 +146,7 @@ async function gatherTyphaCluster(sources: Sources, signal: AbortSignal): Promis
   };
 }
 
-async function hasPolicies(sources: Sources, api: OrchApi, signal: AbortSignal): Promise<boolean> {
-  const store = await sources.store();
+async function hasPolicies(store: Store, api: OrchApi, signal: AbortSignal): Promise<boolean> {
   const [own, global, kubernetes] = await Promise.all([
     store.listResources('NetworkPolicy', signal),
     store.listResources('GlobalNetworkPolicy', signal),

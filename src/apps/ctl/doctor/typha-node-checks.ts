@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import type { ErrorCode } from '../../../base/error-codes.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import { visibleText } from '../../../base/visible-text.ts';
 import type { Check } from '../../../checks/check.ts';
@@ -28,7 +29,8 @@ export interface TyphaNodeFacts {
   readonly tried: readonly TriedServer[] | undefined;
 }
 
-const ELSEWHERE = ['typha/pod-cidr-mismatch', 'stream/format-unsupported'];
+const POD_CIDR: ErrorCode = 'typha/pod-cidr-mismatch';
+const FORMAT: ErrorCode = 'stream/format-unsupported';
 
 export const TYPHA_NODE_CHECKS: readonly Check<TyphaNodeFacts>[] = [
   {
@@ -37,7 +39,12 @@ export const TYPHA_NODE_CHECKS: readonly Check<TyphaNodeFacts>[] = [
     expected: 'a server of netplug-typha that serves this node, where its agent uses them',
     remedy: 'Open TCP port 5473 between nodes, in firewalls, security groups and policies of host endpoints',
     judge: ({ fanOut, tried }) => {
-      if (fanOut === undefined || fanOut.server !== undefined || ELSEWHERE.includes(fanOut.lastCode ?? '')) return [];
+      if (
+        fanOut === undefined ||
+        fanOut.server !== undefined ||
+        [POD_CIDR, FORMAT].some((code) => code === fanOut.lastCode)
+      )
+        return [];
       const why = visibleText(fanOut.lastError ?? 'none was found');
       if (tried === undefined) return [`no server serves this node: ${why}`];
       if (tried.length === 0)
@@ -69,10 +76,7 @@ export const TYPHA_NODE_CHECKS: readonly Check<TyphaNodeFacts>[] = [
     severity: 'error',
     expected: 'the same USE_POD_CIDR on netplug-typha and on the agent',
     remedy: 'Set USE_POD_CIDR on both, or on neither; the operator and the manifests do so',
-    judge: ({ fanOut }) =>
-      fanOut?.server === undefined && fanOut?.lastCode === 'typha/pod-cidr-mismatch'
-        ? [visibleText(fanOut.lastError ?? '')]
-        : [],
+    judge: (facts) => refusalsBy(POD_CIDR, facts),
   },
   {
     id: 'typha/format',
@@ -80,10 +84,7 @@ export const TYPHA_NODE_CHECKS: readonly Check<TyphaNodeFacts>[] = [
     expected: 'servers of netplug-typha of the release of the agent, of the one before or of the one after',
     remedy: 'Finish the upgrade: servers first, then agents',
     command: 'netplugctl upgrade plan',
-    judge: ({ fanOut }) =>
-      fanOut?.server === undefined && fanOut?.lastCode === 'stream/format-unsupported'
-        ? [visibleText(fanOut.lastError ?? '')]
-        : [],
+    judge: (facts) => refusalsBy(FORMAT, facts),
   },
 ];
 
@@ -94,6 +95,12 @@ export const TYPHA_NODE = topic({
   measure: ({ fanOut }) => (fanOut?.server === undefined ? [] : [`served by ${visibleText(fanOut.server)}`]),
   checks: TYPHA_NODE_CHECKS,
 });
+
+/** Returns what the last server has said, if it refused the agent for that reason. */
+function refusalsBy(code: ErrorCode, { fanOut }: TyphaNodeFacts): readonly string[] {
+  const isRefused = fanOut?.server === undefined && fanOut?.lastCode === code;
+  return isRefused ? [visibleText(fanOut.lastError ?? '')] : [];
+}
 
 async function gatherTyphaNode(sources: Sources, signal: AbortSignal): Promise<TyphaNodeFacts> {
   const { network } = await sources.agent();
