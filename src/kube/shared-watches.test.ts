@@ -164,7 +164,7 @@ describe('objects that another process relays', () => {
     expect([feeds, states]).toEqual([[], ['opened', 'received', 'broken']]);
   });
 
-  it('are taken over by nobody while the other process doubts them, and are not given up', async () => {
+  it('are not taken over while the other process doubts them, and are not given up', async () => {
     const relay = makeRelay();
     relay.receive(all('7', object('a', '5')));
     relay.receive({ kind: 'stream', state: 'opened' });

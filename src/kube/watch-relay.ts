@@ -4,7 +4,7 @@ import type { Relay, RelayedEvent, RelayListener, SharedEvent } from './shared-w
 
 /** Interval at which a process that relays its watch sends something while the watch is open. */
 export const RELAY_BEAT_MS = 500;
-/** Without a message for that long, that process hangs, or its watch is broken, unless a relay is told otherwise. */
+/** Without a message for that long, that process hangs, or its watch is broken. The default of a relay. */
 const SILENCE_MS = 4 * RELAY_BEAT_MS;
 
 /** Up to which version objects are current, or that they may be outdated and are not given up yet: none begins with them then. */

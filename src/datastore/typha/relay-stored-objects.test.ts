@@ -175,7 +175,7 @@ it('tells the other process to watch by itself 15 s after the last server is gon
     const [server] = servers.splice(0);
     server!.cut();
     await pass(14_000);
-    // Nobody begins with them any more, and they are not given up.
+    // No further follower begins with them, and they are not given up.
     expect([calls.has(POOLS), calls.lost]).toEqual([undefined, []]);
     await pass(3000);
     expect([calls.has(POOLS), calls.lost]).toEqual([undefined, [POOLS, OWN_BLOCKS]]);
@@ -196,51 +196,52 @@ class ListedSource extends FollowSource {
   }
 }
 
-it('moves to a server whose list is older than what the first one has listed', async () => {
+/** Lets a process move from a server to one that began to follow the source before `advance`. */
+async function withMove(
+  topic: FollowTopic,
+  source: FollowSource,
+  {
+    advance,
+    onMoved,
+  }: { readonly advance: () => void; readonly onMoved: (calls: CallsProcess) => Promise<void> | void },
+): Promise<void> {
   await inSimulatedTime(Date.UTC(2026, 0), async () => {
     using scope = new DisposableStack();
-    const source = new ListedSource();
-    source.put(block('10.65.0.0/26', 'n1'));
-    const options = { topics: [OWN_BLOCKS], versionOf: Number };
+    const options = { topics: [topic], versionOf: Number };
     const older = serveInProcess('s1', source, options);
     await pass(10);
-    source.put(block('10.65.0.64/26', 'n2'));
+    advance();
     const servers = [serveInProcess('s0', source, options), older];
     await pass(10);
     const calls = scope.use(new CallsProcess('n1', () => servers));
     await pass(2000);
-    expect([calls.versionOf(OWN_BLOCKS), older.service.sessions.size]).toEqual([2, 0]);
+    expect([calls.versionOf(topic), older.service.sessions.size]).toEqual([2, 0]);
     servers.shift()!.cut();
     await pass(14_000);
-    expect([calls.has(OWN_BLOCKS), older.service.sessions.size]).toEqual([['10-65-0-0-26 1'], 1]);
+    expect(older.service.sessions.size).toBe(1);
+    await onMoved(calls);
     await pass(30_000);
-    expect(calls.versionOf(OWN_BLOCKS)).toBe(2);
+    expect([calls.versionOf(topic), calls.lost]).toEqual([2, []]);
     scope.dispose();
     await older[Symbol.asyncDispose]();
+  });
+}
+
+it('moves to a server whose list is older than what the first one has listed', async () => {
+  const source = new ListedSource();
+  source.put(block('10.65.0.0/26', 'n1'));
+  await withMove(OWN_BLOCKS, source, {
+    advance: () => source.put(block('10.65.0.64/26', 'n2')),
+    onMoved: (calls) => expect(calls.has(OWN_BLOCKS)).toEqual(['10-65-0-0-26 1']),
   });
 });
 
 it('moves to a server that has changed nothing since long, and knows that by a bookmark', async () => {
-  await inSimulatedTime(Date.UTC(2026, 0), async () => {
-    using scope = new DisposableStack();
-    const source = new FollowSource();
-    source.put(pool('a', 1));
-    const options = { topics: [POOLS], versionOf: Number };
-    const older = serveInProcess('s1', source, options);
-    await pass(10);
-    source.bookmark();
-    const servers = [serveInProcess('s0', source, options), older];
-    await pass(10);
-    const calls = scope.use(new CallsProcess('n1', () => servers));
-    await pass(2000);
-    expect(calls.versionOf(POOLS)).toBe(2);
-    servers.shift()!.cut();
-    await pass(14_000);
-    expect([calls.has(POOLS), older.service.sessions.size]).toEqual([['a 1'], 1]);
-    await pass(30_000);
-    expect([calls.versionOf(POOLS), calls.lost]).toEqual([2, []]);
-    scope.dispose();
-    await older[Symbol.asyncDispose]();
+  const source = new FollowSource();
+  source.put(pool('a', 1));
+  await withMove(POOLS, source, {
+    advance: () => source.bookmark(),
+    onMoved: (calls) => expect(calls.has(POOLS)).toEqual(['a 1']),
   });
 });
 
@@ -263,7 +264,7 @@ it('stays for a minute with what servers have that cannot follow the API, and tw
     await pass(2000);
     pools.fail(new NetplugError('store/unavailable', 'Cannot reach the API'));
     await pass(2000);
-    // Who begins now lists for himself.
+    // A follower that begins now lists by itself.
     expect(calls.has(POOLS)).toBeUndefined();
     await pass(58_000);
     expect(calls.lost).toEqual([]);
