@@ -175,7 +175,7 @@ export const GOALS: readonly Goal[] = [
     figure: 'fan-out-agent.churn',
     text: 'fan-out: CPU of an agent while pods come and go elsewhere, with / without',
     limit: { atMost: 0.5 },
-    missed: 'at 20 pods a second, what the kernel is told costs the same with both',
+    missed: 'at 20 pods a second, changes of the kernel cost the same with both',
   },
   {
     figure: 'fan-out-agent.pss.with',

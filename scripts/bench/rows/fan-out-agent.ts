@@ -36,9 +36,7 @@ export const measureFanOutAgent: MeasureRow = async ({ samples, candidates }) =>
   await using scope = new AsyncDisposableStack();
   const parts = scope.use(await startFannedOutNode());
   const { server, node } = parts;
-  const store = scope.use(openOrchStore({ from: 'file', path: await server.callerConfig('controllers') }));
   const admin = scope.use(openOrchStore({ from: 'file', path: server.kubeconfig }));
-  await store.ping(AbortSignal.timeout(60_000));
   const remote = openRemotePods(admin);
   await remote.growTo(PODS);
   await remote.addPolicies(POLICIES);
@@ -83,24 +81,12 @@ async function measureMode(
   await sleep(SETTLE_MS);
   const { bytes } = await trafficDuring(api, async () => sleep(IDLE_MS));
   const before = await cpuMsOf(node, agent.pid);
-  const startMs = performance.now();
-  const bytesBefore = api.bytes;
-  for (let second = 0; second < CHURN_S; second += 1) {
-    const numbers = Array.from(
-      { length: CHURN_PER_SECOND },
-      (_, index) => FIRST_SINGLE + second * CHURN_PER_SECOND + index,
-    );
-    await Promise.all(numbers.map(async (number) => remote.start(number)));
-    await Promise.all(numbers.map(async (number) => remote.end(number)));
-    await sleep(Math.max(0, startMs + (second + 1) * 1000 - performance.now()));
-  }
-  await agent.settled();
+  const { bytes: churnBytes } = await trafficDuring(api, async () => churn(agent, remote));
   const cpuMs = (await cpuMsOf(node, agent.pid)) - before;
-  const churnBytes = api.bytes - bytesBefore;
   await sleep(SETTLE_MS);
   const { pssMb } = await memoryOf(node, agent.pid);
   const how = mode === 'with' ? 'with the fan-out' : 'without the fan-out';
-  const churn = `${String(CHURN_PER_SECOND)} pods a second come and go elsewhere`;
+  const elsewhere = `${String(CHURN_PER_SECOND)} pods a second come and go elsewhere`;
   return [
     ...figure(
       `idle.${mode}`,
@@ -110,7 +96,7 @@ async function measureMode(
     ),
     ...figure(
       `churn.${mode}`,
-      `CPU of an agent ${how} while ${churn}`,
+      `CPU of an agent ${how} while ${elsewhere}`,
       (100 * cpuMs) / (CHURN_S * 1000),
       '% of a core',
     ),
@@ -122,6 +108,21 @@ async function measureMode(
     ),
     ...figure(`pss.${mode}`, `memory of both processes of an agent ${how}, ${SIZE}`, pssMb, 'MB'),
   ];
+}
+
+/** Until the agent has applied all of it. */
+async function churn(agent: Agent, remote: RemotePods): Promise<void> {
+  const startMs = performance.now();
+  for (let second = 0; second < CHURN_S; second += 1) {
+    const numbers = Array.from(
+      { length: CHURN_PER_SECOND },
+      (_, index) => FIRST_SINGLE + second * CHURN_PER_SECOND + index,
+    );
+    await Promise.all(numbers.map(async (number) => remote.start(number)));
+    await Promise.all(numbers.map(async (number) => remote.end(number)));
+    await sleep(Math.max(0, startMs + (second + 1) * 1000 - performance.now()));
+  }
+  await agent.settled();
 }
 
 /** In turns: the server answers, has just been stopped, has been stopped for so long that the agent knows. */
