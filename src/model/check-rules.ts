@@ -13,7 +13,7 @@ export const RULE_RULES: readonly string[] = [
   'ports and notPorts need protocol `TCP`, `UDP` or `SCTP`; icmp and notICMP need `ICMP` or `ICMPv6`.',
   'A rule applies to one address family: ipVersion, all nets and ICMP agree.',
   'services is allowed in the destination of an egress rule and in the source of an ingress rule, without nets, selectors, serviceAccounts and ports beside it.',
-  'http is allowed in ingress rules with action `Allow` and protocol `TCP` or none.',
+  'http is allowed in ingress rules with action `Allow` and protocol `TCP` or none, in policies without doNotTrack and preDNAT.',
 ];
 
 export function checkRules(rules: readonly Rule[] | undefined, direction: Direction, refuse: Refuse): void {
@@ -78,11 +78,17 @@ function checkServices(rule: Rule, direction: Direction, refuse: Refuse): void {
   }
 }
 
-function checkHttp({ http, action, protocol }: Rule, direction: Direction, refuse: Refuse): void {
-  if (http === undefined) return;
-  if (direction === 'egress') refuse('http', 'is not allowed: it is for ingress rules');
-  if (action !== 'Allow') refuse('http', 'is not allowed: it is for rules with action "Allow"');
-  if (protocol !== undefined && protocolNumber(protocol) !== 6) refuse('http', 'needs protocol "TCP", or none');
+function checkHttp(rule: Rule, direction: Direction, refuse: Refuse): void {
+  const fault = httpFault(rule, direction);
+  if (fault !== undefined) refuse('http', fault);
+}
+
+/** Returns why the rule may not ask for requests; undefined when it may, or does not. */
+export function httpFault({ http, action, protocol }: Rule, direction: Direction): string | undefined {
+  if (http === undefined) return undefined;
+  if (direction === 'egress') return 'is not allowed: it is for ingress rules';
+  if (action !== 'Allow') return 'is not allowed: it is for rules with action "Allow"';
+  return protocol === undefined || protocolNumber(protocol) === 6 ? undefined : 'needs protocol "TCP", or none';
 }
 
 function icmpFamily(protocol: Protocol | undefined): Family | undefined {

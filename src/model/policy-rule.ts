@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { foreignRecord } from '../base/foreign-record.ts';
+import { isPlainPath } from './canonical-path.ts';
 import { field, listOf, objectWith, optionalField, oneOf } from './field.ts';
 import { RuleNamespaceSelector, RuleSelector } from './policy-selectors.ts';
 import { CidrOrAddressText, wholeNumber } from './spec-types.ts';
@@ -46,10 +47,21 @@ const Icmp = objectWith('type and code', {
   code: optionalField(wholeNumber(0, 255), 'Code within the type; any unless set.'),
 });
 
+/** Of methods or paths of one rule. */
+const MOST_HTTP_PARTS = 20;
+const MOST_CHARACTERS = 1024;
+/** RFC 9110, section 5.6.2. */
+const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
+const METHOD_TEXT = 'a method such as "GET", or "*"';
+const PATH_TEXT =
+  'a path of at most 1024 characters such as "/items": without "//", "." and ".." between slashes, query, blank, and each of % ; \\ # ?';
+
+const HttpPathText = v.pipe(v.string('a path'), v.check(isRulePath, PATH_TEXT));
+
 const HttpPath = v.pipe(
   objectWith('exact or prefix', {
-    exact: optionalField(v.string('a path'), 'The whole path.'),
-    prefix: optionalField(v.string('a path'), 'Beginning of the path.'),
+    exact: optionalField(HttpPathText, 'The whole path, decoded and without query.'),
+    prefix: optionalField(HttpPathText, 'This path and what is below it: `/pub` has `/pub/x`, not `/public`.'),
   }),
   v.check(
     ({ exact, prefix }) => (exact === undefined) !== (prefix === undefined),
@@ -58,9 +70,22 @@ const HttpPath = v.pipe(
   v.readonly(),
 );
 
+function isRulePath(text: string): boolean {
+  return text.length <= MOST_CHARACTERS && isPlainPath(text) && !/[\s?%]/.test(text);
+}
+
+const HttpMethods = v.pipe(
+  list(v.pipe(v.string('a string'), v.regex(METHOD, METHOD_TEXT)), 'an array of methods'),
+  v.maxLength(MOST_HTTP_PARTS, 'at most 20 methods'),
+  v.check((methods) => new Set(methods).size === methods.length, 'each method at most once'),
+);
+
 const Http = objectWith('methods or paths', {
-  methods: optionalField(list(v.string('a string'), 'an array of methods'), 'Such as `GET`.'),
-  paths: optionalField(list(HttpPath, 'an array of paths'), 'Paths of the request.'),
+  methods: optionalField(HttpMethods, 'Such as `GET`, in this spelling; `*` is any.'),
+  paths: optionalField(
+    v.pipe(list(HttpPath, 'an array of paths'), v.maxLength(MOST_HTTP_PARTS, 'at most 20 paths')),
+    'Paths of the request. One that is not canonical matches none.',
+  ),
 });
 
 const RuleMetadata = objectWith('annotations', {

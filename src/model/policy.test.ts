@@ -125,12 +125,24 @@ describe('a rule', () => {
     expect(problemsOf(policy({ egress: [rule] })).join('\n')).toContain(text);
   });
 
-  it.each([
+  it.each<[object, readonly string[]]>([
     [{ action: 'Allow', source: { services: { name: 'db' } } }, []],
     [{ action: 'Allow', http: { methods: ['GET'], paths: [{ exact: '/' }, { prefix: '/api' }] } }, []],
     [{ action: 'Allow', protocol: 'TCP', http: { methods: ['GET'] } }, []],
     [{ action: 'Deny', http: { methods: ['GET'] } }, ['spec.ingress[0].http: is not allowed: it is for rules']],
     [{ action: 'Allow', protocol: 'UDP', http: { methods: ['GET'] } }, ['spec.ingress[0].http: needs protocol "TCP"']],
+    [{ action: 'Allow', http: { methods: ['GET', 'GET'] } }, ['each method at most once']],
+    [{ action: 'Allow', http: { methods: ['G ET'] } }, ['a method such as "GET", or "*"']],
+    [
+      { action: 'Allow', http: { methods: Array.from({ length: 21 }, (_, at) => `M${String(at)}`) } },
+      ['at most 20 methods'],
+    ],
+    ...['items', '/a?b', '/a%20', '/a/../b', '//', '/a b', '/;', `/${'a'.repeat(1024)}`].map(
+      (path): [object, readonly string[]] => [
+        { action: 'Allow', http: { paths: [{ prefix: path }] } },
+        ['a path of at most 1024'],
+      ],
+    ),
     [{ action: 'Allow', http: { paths: [{ exact: '/', prefix: '/' }] } }, ['an object with exact or prefix, not both']],
     [
       { action: 'Allow', destination: { services: { name: 'db' } } },

@@ -61,6 +61,9 @@ export type GlobalNetworkPolicySpec = Completed<Written<typeof GLOBAL_FIELDS>>;
 export type NetworkPolicy = Resource<'NetworkPolicy', NetworkPolicySpec>;
 export type GlobalNetworkPolicy = Resource<'GlobalNetworkPolicy', GlobalNetworkPolicySpec>;
 
+/** Such policies see packets before it is known to which pod they go. */
+export const EARLY_HTTP = 'is not allowed in policies with doNotTrack or preDNAT';
+
 const ORDER_AND_SELECTOR: readonly Column<NetworkPolicy | GlobalNetworkPolicy>[] = [
   wide('ORDER', 'spec.order', ({ spec }) => String(spec.order ?? '')),
   wide('SELECTOR', 'spec.selector', ({ spec }) => spec.selector),
@@ -164,12 +167,15 @@ function checkDirections(
 
 function checkGlobal(spec: PartialOutput<typeof GLOBAL_FIELDS>, refuse: Refuse): void {
   checkDirections(spec, refuse);
-  const { doNotTrack = false, preDNAT = false, applyOnForward = false, staged = false, types = [], egress = [] } = spec;
+  const { doNotTrack = false, preDNAT = false, applyOnForward = false, staged = false } = spec;
+  const { types = [], ingress = [], egress = [] } = spec;
   if (doNotTrack && preDNAT) refuse('preDNAT', 'excludes doNotTrack: one of them must be false');
   for (const [field, isSet] of Object.entries({ doNotTrack, preDNAT })) {
     if (isSet && !applyOnForward) refuse(field, 'needs applyOnForward: true');
     if (isSet && staged) refuse('staged', `excludes ${field}: one of them must be false`);
   }
+  for (const [index, { http }] of ingress.entries())
+    if (http !== undefined && (doNotTrack || preDNAT)) refuse(`ingress[${String(index)}].http`, EARLY_HTTP);
   if (preDNAT && types.includes('Egress')) refuse('types', 'excludes "Egress" when preDNAT is true');
   if (preDNAT && egress.length > 0) refuse('egress', 'is not allowed when preDNAT is true');
 }

@@ -38,6 +38,12 @@ it.each<[Rule, string]>([
     { action: 'Deny', protocol: 47, source: { namespaceSelector: 'global()', notSelector: 'has(x)' } },
     'Deny protocol 47 from !has(netplug/namespace) not (has(x))',
   ],
+  [
+    { action: 'Allow', http: { methods: ['GET', 'HEAD'], paths: [{ exact: '/' }, { prefix: '/items' }] } },
+    'Allow TCP requests (GET, HEAD; /, /items and below)',
+  ],
+  [{ action: 'Allow', http: {}, destination: { notPorts: [22] } }, 'Allow TCP requests to except port 22'],
 ])('describes %j', (written, text) => {
-  expect(resolveRules([written], { namespace: 'shop', areNumbered: false }).rules.map(describeRule)).toEqual([text]);
+  const scope = { namespace: 'shop', areNumbered: false, direction: 'ingress', stage: 'normal' } as const;
+  expect(resolveRules([written], scope).rules.map(describeRule)).toEqual([text]);
 });

@@ -1,21 +1,22 @@
 import { protocolName } from '../model/protocol.ts';
 import { formatCidr } from '../net/cidr.ts';
-import type { IcmpMatch, PeerMatch, PolicyRule, PortMatch } from './resolved-policy.ts';
+import type { HttpMatch, IcmpMatch, PathMatch, PeerMatch, PolicyRule, PortMatch } from './resolved-policy.ts';
 
-const SHOWN_NETS = 4;
+const SHOWN_PARTS = 4;
 
 /**
  * Returns what the rule does and matches as one line, such as `Allow TCP from app == "gateway" to port 8080`. Selectors include
  * the namespace that they are limited to.
  */
 export function describeRule({ action, source, destination, ...rule }: PolicyRule): string {
-  const { family, protocol, notProtocol, icmp, notIcmp } = rule;
+  const { family, protocol, notProtocol, icmp, notIcmp, http } = rule;
   const traffic = [
     ...(family === undefined ? [] : [`IPv${String(family)}`]),
     ...(protocol === undefined ? [] : [protocolName(protocol)]),
     ...(notProtocol === undefined ? [] : [`not ${protocolName(notProtocol)}`]),
     ...(icmp === undefined ? [] : [icmpText(icmp)]),
     ...(notIcmp === undefined ? [] : [`not ${icmpText(notIcmp)}`]),
+    ...(http === undefined ? [] : [requestsText(http)]),
     ...peerTexts('from', source),
     ...peerTexts('to', destination),
   ];
@@ -44,12 +45,24 @@ function portsText({ ranges, names }: PortMatch): string {
   return `${texts.length === 1 && ranges.every(({ first, last }) => first === last) ? 'port' : 'ports'} ${texts.join(', ')}`;
 }
 
+function requestsText({ methods, paths }: HttpMatch): string {
+  const parts = [
+    ...(methods === undefined ? [] : [listed(methods)]),
+    ...(paths === undefined ? [] : [listed(paths.map(pathText))]),
+  ];
+  return parts.length === 0 ? 'requests' : `requests (${parts.join('; ')})`;
+}
+
+function pathText(path: PathMatch): string {
+  return 'exact' in path ? path.exact : `${path.prefix} and below`;
+}
+
 function icmpText({ type, code }: IcmpMatch): string {
   return `type ${String(type)}${code === undefined ? '' : ` code ${String(code)}`}`;
 }
 
 function listed(texts: readonly string[]): string {
   if (texts.length === 0) return 'no address';
-  const more = texts.length - SHOWN_NETS;
-  return more > 0 ? `${texts.slice(0, SHOWN_NETS).join(', ')} and ${String(more)} more` : texts.join(', ');
+  const more = texts.length - SHOWN_PARTS;
+  return more > 0 ? `${texts.slice(0, SHOWN_PARTS).join(', ')} and ${String(more)} more` : texts.join(', ');
 }

@@ -1,7 +1,7 @@
 import { OneToMany } from '../base/one-to-many.ts';
 import { evaluateSelector } from '../model/selector.ts';
 import { type Address, addressKey, formatAddress } from '../net/address.ts';
-import type { NamedPortAddress } from './policy-view.ts';
+import type { AddressPort } from './policy-view.ts';
 import type { PeerSelector, PolicyEndpoint } from './resolved-policy.ts';
 import type { SelectedItem } from './tracked-selectors.ts';
 
@@ -67,8 +67,8 @@ export class EndpointIndex {
     else this.#countsOfPorts.set(port, count);
   }
 
-  namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[] {
-    const found = new Map<string, NamedPortAddress>();
+  namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly AddressPort[] {
+    const found = new Map<string, AddressPort>();
     for (const { endpoint, labels } of this.#byPort.get(portKey({ name, protocol }))) {
       if (endpoint === undefined || (selector !== undefined && !evaluateSelector(selector.selector, labels))) continue;
       for (const port of endpoint.ports) {

@@ -2,6 +2,7 @@ import type { Address } from '../net/address.ts';
 import { type Packet, ruleMatches } from './match-packet.ts';
 import { findOpenMatch, NO_OPEN_PORTS, type OpenMatch, openMatches, type OpenPorts } from './open-ports.ts';
 import { hasDefault, type PacketPath, policiesOn } from './packet-path.ts';
+import { UNKNOWN_CONTENT } from './packet-content.ts';
 import type { PolicyView } from './policy-view.ts';
 import type { PolicyDirection, PolicyEndpoint, PolicyRule, PolicyTier, ResolvedPolicy } from './resolved-policy.ts';
 
@@ -32,6 +33,8 @@ export interface ConsideredPolicy {
   readonly action: 'Allow' | 'Deny' | 'Pass' | undefined;
   /** The rule that matches, as numbered in the resource. */
   readonly index: number | undefined;
+  /** The rule is about requests, of which nothing is known. */
+  readonly asks?: 'sidecar';
   /** Matching `Log` rules before it. */
   readonly logs: readonly number[];
 }
@@ -44,7 +47,11 @@ export interface EndVerdict {
   readonly decision: PolicyDecision;
   /** In order, up to the one that decided. */
   readonly considered: readonly ConsideredPolicy[];
+  /** The rule allows some requests, and nothing is known of what the connection carries: the sidecar decides about each. */
+  readonly asks?: 'sidecar';
 }
+
+type Asks = Pick<EndVerdict, 'asks'>;
 
 interface EndQuestion {
   readonly endpoint: PolicyEndpoint;
@@ -65,12 +72,13 @@ interface EndQuestion {
 export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict {
   const { endpoint, direction, packet, path = 'local', open = NO_OPEN_PORTS, isToNode = false } = question;
   const considered: ConsideredPolicy[] = [];
-  const decide = (verdict: PolicyVerdict, decision: PolicyDecision): EndVerdict => ({
+  const decide = (verdict: PolicyVerdict, decision: PolicyDecision, asks: Asks = {}): EndVerdict => ({
     endpoint,
     direction,
     verdict,
     decision,
     considered,
+    ...asks,
   });
   const isOnLink = endpoint.kind === 'host' ? path !== 'forwarded' : isToNode;
   if (isOnLink && isNeighbourMessage(packet)) return decide('allow', { kind: 'neighbour discovery' });
@@ -87,7 +95,9 @@ export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict
       isPassed = said.action === 'Pass';
       if (isPassed) break;
       const verdict = said.action === 'Allow' ? 'allow' : 'deny';
-      return decide(verdict, { kind: 'rule', tier: tier.name, policy: policy.id, index: said.index ?? 0 });
+      const { index = 0, asks } = said;
+      const decision = { kind: 'rule', tier: tier.name, policy: policy.id, index } as const;
+      return decide(verdict, decision, asks === undefined ? {} : { asks });
     }
     const isUndecided = !isPassed && tier.defaultAction === 'Deny' && hasDefault(path);
     if (isUndecided) return decide('deny', { kind: 'tier default', tier: tier.name, policies: enforced });
@@ -233,7 +243,7 @@ function consider(
   const said = { tier: tier.name, policy: policy.id, isStaged: policy.isStaged, logs };
   for (const rule of rules) {
     if (!ruleMatches(view, rule, packet)) continue;
-    if (rule.action !== 'Log') return { ...said, action: rule.action, index: rule.index };
+    if (rule.action !== 'Log') return { ...said, action: rule.action, index: rule.index, ...asksOf(rule, packet) };
     logs.push(rule.index);
   }
   return { ...said, action: undefined, index: undefined };
@@ -242,7 +252,7 @@ function consider(
 function decideByProfiles(
   view: PolicyView,
   { endpoint, direction, packet }: EndQuestion,
-  decide: (verdict: PolicyVerdict, decision: PolicyDecision) => EndVerdict,
+  decide: (verdict: PolicyVerdict, decision: PolicyDecision, asks: Asks) => EndVerdict,
 ): EndVerdict {
   for (const profile of endpoint.profiles) {
     for (const rule of view.profile(profile)?.rules[direction] ?? []) {
@@ -250,10 +260,14 @@ function decideByProfiles(
       // Continues with the next profile.
       if (rule.action === 'Pass') break;
       const verdict = rule.action === 'Allow' ? 'allow' : 'deny';
-      return decide(verdict, { kind: 'profile rule', profile, index: rule.index });
+      return decide(verdict, { kind: 'profile rule', profile, index: rule.index }, asksOf(rule, packet));
     }
   }
-  return decide('deny', { kind: 'no profile' });
+  return decide('deny', { kind: 'no profile' }, {});
+}
+
+function asksOf({ http }: PolicyRule, { content = UNKNOWN_CONTENT }: Packet): Asks {
+  return http !== undefined && content.kind === 'unknown' ? { asks: 'sidecar' } : {};
 }
 
 /** Multicast listener messages, router messages and neighbour discovery. */

@@ -34,7 +34,7 @@ export class RuleLimit {
     const names = protocolsOf(rule) * sum(rule, ({ notPorts }) => notPorts?.names.length ?? 0);
     if (names > MOST_EXCLUDED_NAMES)
       return `excludes ${String(names)} named ports, more than ${String(MOST_EXCLUDED_NAMES)}`;
-    const entries = rules * (1 + sum(rule, (peer) => this.#countElements(peer)));
+    const entries = rules * (1 + sum(rule, (peer) => this.#countElements(peer))) + countTexts(rule);
     if (this.#entries + entries > MOST_RULE_ENTRIES)
       return `would exceed ${String(MOST_RULE_ENTRIES)} entries of the policy in the kernel: use fewer ports and networks`;
     this.#entries += entries;
@@ -53,15 +53,21 @@ export class RuleLimit {
   }
 }
 
+/** Methods and paths take nothing in the kernel, and as much as a port where requests are judged. */
+function countTexts({ http: { methods = [], paths = [] } = {} }: PolicyRule): number {
+  return methods.length + paths.length;
+}
+
 /** Returns the rule without its ports and networks: it matches at least as much, and is small. */
 export function withoutLists(rule: PolicyRule): PolicyRule {
   return { ...rule, source: withoutListsAt(rule.source), destination: withoutListsAt(rule.destination) };
 }
 
-function withoutListsAt({ selector, notSelector, service }: PeerMatch): PeerMatch {
+function withoutListsAt({ selector, notSelector, accounts, service }: PeerMatch): PeerMatch {
   return {
     ...(selector === undefined ? {} : { selector }),
     ...(notSelector === undefined ? {} : { notSelector }),
+    ...(accounts === undefined ? {} : { accounts }),
     ...(service === undefined ? {} : { service }),
   };
 }

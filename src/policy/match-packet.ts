@@ -1,7 +1,9 @@
 import { type Address, sameAddress } from '../net/address.ts';
 import { type Cidr, cidrContains } from '../net/cidr.ts';
+import { isRequestOf } from './match-content.ts';
+import { type PacketContent, UNKNOWN_CONTENT } from './packet-content.ts';
 import type { PolicyView } from './policy-view.ts';
-import type { IcmpMatch, PeerMatch, PolicyRule, PortMatch } from './resolved-policy.ts';
+import type { HttpMatch, IcmpMatch, PeerMatch, PolicyRule, PortMatch } from './resolved-policy.ts';
 
 /** The first packet of a connection, as policies see it: after translation of its destination, before that of its source. */
 export interface Packet {
@@ -13,6 +15,8 @@ export interface Packet {
   readonly sourcePort?: number | undefined;
   readonly destinationPort?: number | undefined;
   readonly icmp?: { readonly type: number; readonly code: number } | undefined;
+  /** Unknown unless given: a kernel sees no requests. */
+  readonly content?: PacketContent;
 }
 
 /** One end of a packet. */
@@ -26,7 +30,7 @@ interface PacketEnd {
 /** Reports whether every part of the rule matches the packet. */
 export function ruleMatches(view: PolicyView, rule: PolicyRule, packet: Packet): boolean {
   const { protocol } = packet;
-  const { family, protocol: wanted, notProtocol, icmp, notIcmp } = rule;
+  const { family, protocol: wanted, notProtocol, icmp, notIcmp, http } = rule;
   if (family !== undefined && family !== packet.source.family) return false;
   if (wanted !== undefined && wanted !== protocol) return false;
   if (notProtocol !== undefined && notProtocol === protocol) return false;
@@ -34,6 +38,8 @@ export function ruleMatches(view: PolicyView, rule: PolicyRule, packet: Packet):
   if (notIcmp !== undefined && isIcmp(notIcmp, packet)) return false;
   const { source: address, sourcePort: port } = packet;
   return (
+    (http === undefined || isContentOf(view, http, packet)) &&
+    isSenderOf(view, rule, packet) &&
     peerMatches(view, rule.source, { side: 'source', address, port, protocol }) &&
     peerMatches(view, rule.destination, {
       side: 'destination',
@@ -42,6 +48,23 @@ export function ruleMatches(view: PolicyView, rule: PolicyRule, packet: Packet):
       protocol,
     })
   );
+}
+
+/** Requests that nothing has seen may match where something looks at each of them. */
+function isContentOf(view: PolicyView, http: HttpMatch, packet: Packet): boolean {
+  const { content = UNKNOWN_CONTENT, destination, destinationPort } = packet;
+  if (content.kind !== 'unknown') return isRequestOf(http, content);
+  return destinationPort !== undefined && view.isGuarded(destination, destinationPort);
+}
+
+/** A certificate that names another account contradicts the address. */
+function isSenderOf(
+  view: PolicyView,
+  { source: { accounts } }: PolicyRule,
+  { content = UNKNOWN_CONTENT }: Packet,
+): boolean {
+  if (accounts === undefined || content.kind === 'unknown' || content.peer === undefined) return true;
+  return content.peer !== 'nobody' && view.isAccountOf(accounts, content.peer);
 }
 
 function peerMatches(view: PolicyView, peer: PeerMatch, end: PacketEnd): boolean {

@@ -3,6 +3,7 @@ import type { AnyResource } from '../model/kinds.ts';
 import type { ResourceId } from '../model/resource-id.ts';
 import type { ServiceEndpoints } from '../model/service-endpoints.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import type { AddressPort } from './policy-view.ts';
 
 /** The new state of one record. One without a value was deleted, or cannot be read if it has a problem. */
 export type PolicyChange =
@@ -15,7 +16,9 @@ export type PolicyChange =
   /** The key identifies the record among all endpoints. */
   | { readonly kind: 'endpoint'; readonly key: string; readonly value?: WorkloadEndpoint | undefined }
   /** Several records may belong to one service. */
-  | { readonly kind: 'service'; readonly key: string; readonly value?: ServiceEndpoints | undefined };
+  | { readonly kind: 'service'; readonly key: string; readonly value?: ServiceEndpoints | undefined }
+  /** Addresses and TCP ports of a pod of this node behind which each request is shown to be judged; the key is the pod's. */
+  | { readonly kind: 'guard'; readonly key: string; readonly value?: readonly AddressPort[] | undefined };
 
 export type ChangedResource = Extract<PolicyChange, { readonly kind: 'resource' }>;
 

@@ -3,6 +3,7 @@ import type { AnyResource } from '../model/kinds.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { parseAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
+import { globalPolicy } from '../../test/support/policy-arbitraries.ts';
 import { PolicyCluster } from '../../test/support/policy-cluster.ts';
 import type { PolicyChange } from './policy-change.ts';
 import { PolicyState } from './policy-state.ts';
@@ -353,12 +354,38 @@ it('names a Kubernetes rule once when many of its peers are left out', () => {
 });
 
 describe('a rule with http', () => {
-  it('allows nothing, because no sidecar enforces the rest of it', () => {
+  const rulesOf = (spec: object): readonly unknown[] => {
     const view = new PolicyState();
-    const ingress = [{ action: 'Allow', http: { methods: ['GET'] } }];
-    view.apply([resource('NetworkPolicy', 'a', { selector: 'all()', types: ['Ingress'], ingress })]);
-    expect(view.tiers[0]?.policies[0]?.rules).toEqual({ ingress: [] });
-    expect(view.problems.get('NetworkPolicy shop/a')?.[0]).toContain('ingress[0].http');
+    view.apply([resource('NetworkPolicy', 'a', { selector: 'all()', types: ['Ingress', 'Egress'], ...spec })]);
+    const { ingress = [], egress = [] } = view.tiers[0]?.policies[0]?.rules ?? {};
+    return [...ingress, ...egress];
+  };
+  const http = { methods: ['GET'], paths: [{ prefix: '/a' }] };
+
+  it('is about TCP, and asks for its methods and paths', () => {
+    expect(rulesOf({ ingress: [{ action: 'Allow', http }] })).toEqual([
+      expect.objectContaining({ action: 'Allow', protocol: 6, http }),
+    ]);
+  });
+
+  it.each([
+    ['in an egress rule', { egress: [{ action: 'Allow', http }] }],
+    ['of another action', { ingress: [{ action: 'Pass', http }] }],
+    ['of another protocol', { ingress: [{ action: 'Allow', protocol: 'UDP', http }] }],
+  ])('allows nothing %s, if such a rule was stored', (_, spec) => {
+    expect(rulesOf(spec)).toEqual([]);
+  });
+
+  it('denies whatever its other parts match, if a Deny was stored with it', () => {
+    const [rule] = rulesOf({ ingress: [{ action: 'Deny', protocol: 'TCP', http }] });
+    expect(rule).toEqual({ action: 'Deny', protocol: 6, source: {}, destination: {}, index: 0 });
+  });
+
+  it('allows nothing in a policy that sees packets before they are translated', () => {
+    const cluster = new PolicyCluster();
+    cluster.put(globalPolicy('early', { http }, { applyOnForward: true, preDNAT: true }));
+    expect(cluster.state.tiers[0]?.policies[0]?.rules.ingress).toEqual([]);
+    expect([...cluster.state.problems.values()].flat()).toEqual([expect.stringContaining('ingress[0].http')]);
   });
 });
 

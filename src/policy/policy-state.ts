@@ -3,11 +3,18 @@ import { pack, type Packed, unpack } from '../base/packed.ts';
 import { digestOfText } from '../dataplane/rule-digest.ts';
 import type { AnyResource } from '../model/kinds.ts';
 import { fromNamespace } from '../model/from-kubernetes/profiles.ts';
-import { derivedOriginal, NAMESPACE_NAME_LABEL } from '../model/policy-names.ts';
+import {
+  derivedOriginal,
+  NAMESPACE_LABEL,
+  NAMESPACE_NAME_LABEL,
+  namespaceProfile,
+  SERVICE_ACCOUNT_LABEL,
+  serviceAccountProfile,
+} from '../model/policy-names.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
 import type { Node } from '../model/node.ts';
 import { fullId, type ResourceId } from '../model/resource-id.ts';
-import { type Labels, MOST_LABELS } from '../model/selector.ts';
+import { evaluateSelector, type Labels, MOST_LABELS } from '../model/selector.ts';
 import { type Address, addressKey, sameAddress } from '../net/address.ts';
 import { type Cidr, cidrContains, hostCidr } from '../net/cidr.ts';
 import { AddressClaims, type AddressStanding } from './address-claims.ts';
@@ -18,8 +25,10 @@ import { MemberSet } from './member-set.ts';
 import { NodeIndex } from './node-index.ts';
 import { type BudgetClaim, type BudgetLimits, PolicyBudgets } from './policy-budgets.ts';
 import { type PolicyChange, type ChangedResource, unreadable, unreadableResource } from './policy-change.ts';
-import type { NamedPortAddress, PolicyView, TouchedPolicy } from './policy-view.ts';
+import { GuardIndex } from './guard-index.ts';
+import type { AddressPort, PolicyView, TouchedPolicy } from './policy-view.ts';
 import type {
+  Account,
   PeerSelector,
   PolicyDirection,
   PolicyEndpoint,
@@ -86,6 +95,7 @@ export class PolicyState implements PolicyView {
   readonly #claims = new AddressClaims();
   readonly nodes = new NodeIndex();
   readonly services = new ServiceIndex(this.nodes);
+  readonly #guards = new GuardIndex();
   /** Keys of pods that have more labels than may be. */
   readonly #excessive = new Set<string>();
   /** Owners of rules that cannot be enforced. */
@@ -182,6 +192,8 @@ export class PolicyState implements PolicyView {
         return content.holds === 'ports'
           ? this.services.countPorts(content.namespace, content.name)
           : this.services.addressesOf(content.namespace, content.name).length;
+      case 'guarded':
+        return this.#guards.size;
       default:
         return never(content);
     }
@@ -238,8 +250,22 @@ export class PolicyState implements PolicyView {
     return this.#index.endpointsAt(address);
   }
 
-  namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[] {
+  namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly AddressPort[] {
     return this.#index.namedPortsOf(name, protocol, selector);
+  }
+
+  isAccountOf({ selector }: PeerSelector, { namespace, name }: Account): boolean {
+    const profiles = [namespaceProfile(namespace), serviceAccountProfile(namespace, name)];
+    const setLabels = { [NAMESPACE_LABEL]: namespace, [SERVICE_ACCOUNT_LABEL]: name };
+    return evaluateSelector(selector, labelsOf({ ownLabels: {}, setLabels }, this.#labelsOfProfiles(profiles)));
+  }
+
+  guardedPorts(): readonly AddressPort[] {
+    return this.#guards.ports();
+  }
+
+  isGuarded(address: Address, port: number): boolean {
+    return this.#guards.has(address, port);
   }
 
   #applyOne(change: PolicyChange, touches: Touches): void {
@@ -249,6 +275,9 @@ export class PolicyState implements PolicyView {
       case 'service':
         this.problems.delete(change.key);
         for (const service of this.services.replace(change.key, change.value)) touches.services.add(service);
+        return undefined;
+      case 'guard':
+        if (this.#guards.replace(change.key, change.value)) touches.guards.add(change.key);
         return undefined;
       case 'resource':
         return this.#applyResource(change, touches);
@@ -472,10 +501,7 @@ export class PolicyState implements PolicyView {
 
   #itemOf(selectable: Selectable): EndpointItem {
     const { key, profiles, cidrs, endpoint } = selectable;
-    const labels = labelsOf(
-      selectable,
-      profiles.map((name) => this.#profiles.get(name)?.labels ?? labelsOfLost(name)),
-    );
+    const labels = labelsOf(selectable, this.#labelsOfProfiles(profiles));
     const isPod = endpoint?.kind === 'workload';
     const { addresses: claimed = [], ...rest } = endpoint ?? {};
     const standsAs =
@@ -500,6 +526,10 @@ export class PolicyState implements PolicyView {
       selectors: [],
       digest: digestOfText(JSON.stringify([{ ...rest, labels }, ...[owned, contested].map(keysOf)])),
     };
+  }
+
+  #labelsOfProfiles(names: readonly string[]): readonly Labels[] {
+    return names.map((name) => this.#profiles.get(name)?.labels ?? labelsOfLost(name));
   }
 
   #report(key: string, problems: readonly (string | undefined)[]): void {

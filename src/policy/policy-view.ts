@@ -2,6 +2,7 @@ import type { ServicePort } from '../model/service-endpoints.ts';
 import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 import type {
+  Account,
   PeerSelector,
   PolicyDirection,
   PolicyEndpoint,
@@ -29,7 +30,12 @@ export interface PolicyView {
   /** Returns the endpoints with the address: at most one pod, and any number of host endpoints. */
   endpointsAt(address: Address): readonly PolicyEndpoint[];
   /** Returns address and number of each port with that name, of the endpoints that the selector selects when given. */
-  namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[];
+  namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly AddressPort[];
+  /** Reports whether the selector selects pods of the account by what they have from it and its namespace. */
+  isAccountOf(selector: PeerSelector, account: Account): boolean;
+  /** Returns, in no order, addresses and TCP ports behind which each request is shown to be judged. */
+  guardedPorts(): readonly AddressPort[];
+  isGuarded(address: Address, port: number): boolean;
   readonly services: Services;
   readonly nodes: Nodes;
 }
@@ -51,7 +57,7 @@ export interface Services {
   hasPort(namespace: string, name: string, port: ServicePort): boolean;
 }
 
-export interface NamedPortAddress {
+export interface AddressPort {
   readonly address: Address;
   readonly port: number;
 }
@@ -72,6 +78,8 @@ export interface TouchedPolicy {
   readonly services: ReadonlySet<string>;
   /** Names of nodes whose addresses changed. */
   readonly nodes: ReadonlySet<string>;
+  /** Pods, by key, of which other ports are guarded. */
+  readonly guards: ReadonlySet<string>;
 }
 
 /** Change of the members of a selector. Applying it to the earlier `membersOf` gives the new one. */

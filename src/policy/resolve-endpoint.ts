@@ -128,7 +128,10 @@ export function setKey(name: string, namespace: string | undefined): string {
 }
 
 /** Returns the labels by which selectors find it; those of its profiles are given in order of precedence. */
-export function labelsOf({ ownLabels, setLabels }: Selectable, ofProfiles: readonly Labels[]): Labels {
+export function labelsOf(
+  { ownLabels, setLabels }: Pick<Selectable, 'ownLabels' | 'setLabels'>,
+  ofProfiles: readonly Labels[],
+): Labels {
   const own = Object.entries(ownLabels).filter(([label]) => isOwnLabelName(label));
   const applied = ofProfiles.toReversed().map((labels) => Object.entries(labels));
   return Object.fromEntries([...applied.flat(), ...own, ...Object.entries(setLabels)]);

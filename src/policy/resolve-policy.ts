@@ -56,7 +56,7 @@ export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy, isPartia
   const scope = inNamespace(namespace);
   const selected = readApplication(spec, scope);
   const areNumbered = isPartial || writtenPolicyName(name) !== undefined;
-  const { rules, entries, problems } = rulesOf(spec, { namespace, areNumbered });
+  const { rules, entries, problems } = rulesOf(spec, { namespace, areNumbered, stage: 'normal' });
   const isReadable = 'selector' in selected;
   const ofSelector = isReadable ? entriesOfSelector(selected.selector) : 0;
   return {
@@ -87,7 +87,8 @@ export function resolveGlobalPolicy(
   const id = policyId('GlobalNetworkPolicy', metadata.name);
   const selected = readApplication(spec, undefined);
   if ('problem' in selected) return { problems: [`${id} applies to nothing: ${selected.problem}`] };
-  const { rules, entries, problems } = rulesOf(spec, { namespace: undefined, areNumbered: isPartial });
+  const stage = stageOf(spec);
+  const { rules, entries, problems } = rulesOf(spec, { namespace: undefined, areNumbered: isPartial, stage });
   return {
     order: spec.order ?? Infinity,
     createdAt: metadata.creationTimestamp ?? '',
@@ -95,7 +96,7 @@ export function resolveGlobalPolicy(
     entries: entries + entriesOfSelector(selected.selector),
     policy: {
       id,
-      stage: stageOf(spec),
+      stage,
       applyOnForward: spec.applyOnForward === true,
       isStaged: spec.staged === true,
       appliesTo: selected.selector,
@@ -147,9 +148,9 @@ export function resolveProfile(
   { metadata, spec }: Profile,
   isPartial = false,
 ): ResolvedProfile & { readonly problems: readonly string[] } {
-  const scope = { namespace: undefined, areNumbered: isPartial };
-  const ingress = resolveRules(spec.ingress, scope);
-  const egress = resolveRules(spec.egress, scope);
+  const scope = { namespace: undefined, areNumbered: isPartial, stage: 'normal' } as const;
+  const ingress = resolveRules(spec.ingress, { ...scope, direction: 'ingress' });
+  const egress = resolveRules(spec.egress, { ...scope, direction: 'egress' });
   return {
     name: metadata.name,
     rules: { ingress: ingress.rules, egress: egress.rules },
@@ -185,14 +186,14 @@ type Directions = ResolvedPolicy['rules'];
 
 function rulesOf(
   spec: Pick<GlobalNetworkPolicySpec, Direction> & { readonly types: readonly PolicyType[] },
-  scope: Parameters<typeof resolveRules>[1],
+  scope: Omit<Parameters<typeof resolveRules>[1], 'direction'>,
 ): { readonly rules: Directions; readonly entries: number; readonly problems: readonly string[] } {
   const problems: string[] = [];
   const rules: Partial<Record<Direction, readonly PolicyRule[]>> = {};
   let entries = 0;
   for (const direction of ['ingress', 'egress'] as const) {
     if (!spec.types.includes(DIRECTIONS[direction])) continue;
-    const resolved = resolveRules(spec[direction], scope);
+    const resolved = resolveRules(spec[direction], { ...scope, direction });
     for (const problem of resolved.problems) problems.push(`${direction}${problem}`);
     rules[direction] = resolved.rules;
     entries += resolved.entries;

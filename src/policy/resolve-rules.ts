@@ -1,10 +1,22 @@
 import { WRITTEN_RULE } from '../model/policy-names.ts';
+import { type Direction, httpFault } from '../model/check-rules.ts';
+import { EARLY_HTTP } from '../model/policy.ts';
 import type { Entity, Rule } from '../model/policy-rule.ts';
 import { protocolNumber } from '../model/protocol.ts';
+import type { Selector } from '../model/selector-parser.ts';
 import { tryParseAddress } from '../net/address.ts';
 import { type Cidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
 import { RuleLimit, withoutLists } from './limit-rule.ts';
-import type { IcmpMatch, PeerMatch, PeerSelector, PolicyRule, PortMatch } from './resolved-policy.ts';
+import type {
+  HttpMatch,
+  IcmpMatch,
+  PathMatch,
+  PeerMatch,
+  PeerSelector,
+  PolicyRule,
+  PolicyStage,
+  PortMatch,
+} from './resolved-policy.ts';
 import {
   allOf,
   entriesOfPeer,
@@ -17,8 +29,6 @@ import {
   withServiceAccounts,
 } from './resolve-selector.ts';
 
-const NEEDS_SIDECAR = 'http needs the application-layer sidecar, which this release does not have';
-
 export interface ResolvedRules {
   readonly rules: readonly PolicyRule[];
   /** What they take: rules, and ports, networks and long selectors in them. */
@@ -28,6 +38,8 @@ export interface ResolvedRules {
 }
 
 interface RulesScope {
+  readonly direction: Direction;
+  readonly stage: PolicyStage;
   /** Undefined for a global policy. */
   readonly namespace: string | undefined;
   /** Netplug has numbered the rules. What users note on others numbers nothing. */
@@ -40,7 +52,7 @@ interface RulesScope {
  */
 export function resolveRules(
   written: readonly Rule[] | undefined,
-  { namespace, areNumbered }: RulesScope,
+  { areNumbered, ...scope }: RulesScope,
 ): ResolvedRules {
   const problems: string[] = [];
   const limit = new RuleLimit();
@@ -48,7 +60,7 @@ export function resolveRules(
   const rules = (written ?? []).flatMap((rule, position): PolicyRule[] => {
     const faults: string[] = [];
     const index = (areNumbered ? numberOf(rule) : undefined) ?? position;
-    const resolved = resolveRule(rule, { namespace, index, faults, portsRead });
+    const resolved = resolveRule(rule, { ...scope, index, faults, portsRead });
     for (const fault of faults) problems.push(`[${String(index)}].${fault}`);
     const isDenial = rule.action === 'Deny';
     if (faults.length > 0 && !isDenial) return [];
@@ -69,8 +81,7 @@ export function resolveRules(
   return { rules, entries, problems: [...new Set(problems)] };
 }
 
-interface RuleContext {
-  readonly namespace: string | undefined;
+interface RuleContext extends Omit<RulesScope, 'areNumbered'> {
   readonly index: number;
   readonly faults: string[];
   /** Rules that stand for one written rule share their ports. */
@@ -78,8 +89,10 @@ interface RuleContext {
 }
 
 function resolveRule(rule: Rule, context: RuleContext): PolicyRule {
-  const { protocol, notProtocol, icmp, notICMP, ipVersion } = rule;
-  if (rule.http !== undefined) context.faults.push(`http: ${NEEDS_SIDECAR}`);
+  const { notProtocol, icmp, notICMP, ipVersion } = rule;
+  const http = resolveHttp(rule, context);
+  // Requests need TCP.
+  const protocol = rule.protocol ?? (http === undefined ? undefined : 'TCP');
   return {
     action: rule.action,
     ...(ipVersion === undefined ? {} : { family: ipVersion }),
@@ -87,20 +100,48 @@ function resolveRule(rule: Rule, context: RuleContext): PolicyRule {
     ...(notProtocol === undefined ? {} : { notProtocol: protocolNumber(notProtocol) }),
     ...(icmp === undefined ? {} : { icmp: icmpOf(icmp) }),
     ...(notICMP === undefined ? {} : { notIcmp: icmpOf(notICMP) }),
+    ...(http === undefined ? {} : { http }),
     source: closing(rule.action, resolvePeer(rule.source ?? {}, 'source', context)),
     destination: closing(rule.action, resolvePeer(rule.destination ?? {}, 'destination', context)),
     index: context.index,
   };
 }
 
+function resolveHttp(rule: Rule, { direction, stage, faults }: RuleContext): HttpMatch | undefined {
+  const { methods, paths } = rule.http ?? {};
+  const fault = httpFault(rule, direction) ?? (stage === 'normal' ? undefined : EARLY_HTTP);
+  if (rule.http === undefined) return undefined;
+  if (fault !== undefined) {
+    faults.push(`http: ${fault}`);
+    return undefined;
+  }
+  return {
+    ...(methods === undefined ? {} : { methods }),
+    ...(paths === undefined ? {} : { paths: paths.map(pathOf) }),
+  };
+}
+
+function pathOf({
+  exact,
+  prefix,
+}: {
+  readonly exact?: string | undefined;
+  readonly prefix?: string | undefined;
+}): PathMatch {
+  if (exact !== undefined) return { exact };
+  if (prefix !== undefined) return { prefix };
+  throw new Error('a path is exact or a prefix');
+}
+
 /**
  * An address that two pods claim leaves no rule that closes: a Deny finds it under both, and an exception from what is allowed
- * holds for both.
+ * holds for both. A certificate that contradicts the address takes what is allowed, and evades nothing else.
  */
-function closing(action: Rule['action'], { selector, notSelector, ...match }: PeerMatch): PeerMatch {
+function closing(action: Rule['action'], { selector, notSelector, accounts, ...match }: PeerMatch): PeerMatch {
   const isDenial = action === 'Deny';
   return {
     ...match,
+    ...(accounts === undefined || action !== 'Allow' ? {} : { accounts }),
     ...(selector === undefined ? {} : { selector: isDenial ? withContested(selector) : selector }),
     ...(notSelector === undefined ? {} : { notSelector: isDenial ? notSelector : withContested(notSelector) }),
   };
@@ -123,6 +164,7 @@ function resolvePeer(entity: Entity, side: string, { namespace, faults, portsRea
     selector: attempt('selector', () => selectorOf(entity, namespace)),
     notSelector:
       notSelector === undefined ? undefined : attempt('notSelector', () => peerSelectorOf(readSelector(notSelector))),
+    accounts: side === 'source' ? attempt('serviceAccounts', () => accountsOf(entity, namespace)) : undefined,
     ports: ports === undefined ? undefined : sharedPorts(ports, portsRead),
     notPorts: notPorts === undefined ? undefined : sharedPorts(notPorts, portsRead),
     service:
@@ -140,16 +182,25 @@ function selectorOf(entity: Entity, namespace: string | undefined): PeerSelector
   const isByLabels = selector !== undefined || notSelector !== undefined || serviceAccounts !== undefined;
   const isLimited = namespaceSelector !== undefined || (isByLabels && namespace !== undefined);
   if (!isLimited && selector === undefined && serviceAccounts === undefined) return undefined;
+  return peerSelectorOf(
+    allOf([...ofPlace(entity, namespace), ...(selector === undefined ? [] : [readSelector(selector)])]),
+  );
+}
+
+/** Returns what selects accounts as the rule selects their pods; undefined when it names none. */
+function accountsOf(entity: Entity, namespace: string | undefined): PeerSelector | undefined {
+  return entity.serviceAccounts === undefined ? undefined : peerSelectorOf(allOf(ofPlace(entity, namespace)));
+}
+
+/** Returns selectors of what pods have from their namespace and account. */
+function ofPlace({ namespaceSelector, serviceAccounts }: Entity, namespace: string | undefined): readonly Selector[] {
   const spaces = namespaceSelector === undefined ? [] : [ofNamespaces(readSelector(namespaceSelector))];
   const { names, selector: accounts } = serviceAccounts ?? {};
-  return peerSelectorOf(
-    allOf([
-      ...(namespaceSelector === undefined && namespace !== undefined ? [inNamespace(namespace)] : spaces),
-      ...(names === undefined ? [] : [withServiceAccounts(names)]),
-      ...(accounts === undefined ? [] : [ofServiceAccounts(readSelector(accounts))]),
-      ...(selector === undefined ? [] : [readSelector(selector)]),
-    ]),
-  );
+  return [
+    ...(namespaceSelector === undefined && namespace !== undefined ? [inNamespace(namespace)] : spaces),
+    ...(names === undefined ? [] : [withServiceAccounts(names)]),
+    ...(accounts === undefined ? [] : [ofServiceAccounts(readSelector(accounts))]),
+  ];
 }
 
 function sharedPorts(ports: NonNullable<Entity['ports']>, read: RuleContext['portsRead']): PortMatch {

@@ -55,6 +55,8 @@ export interface PeerMatch {
    */
   readonly selector?: PeerSelector;
   readonly notSelector?: PeerSelector;
+  /** Only in what allows: who a certificate names must be an account with these labels. `selector` has the addresses of its pods. */
+  readonly accounts?: PeerSelector;
   /** Ranges or names; one of them matches the port. A name matches the ports of that name of the endpoint at this end. */
   readonly ports?: PortMatch;
   /** None of them matches the port. */
@@ -84,6 +86,21 @@ export interface IcmpMatch {
   readonly code?: number;
 }
 
+/** A service account. */
+export interface Account {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export type PathMatch = { readonly exact: string } | { readonly prefix: string };
+
+/** Requests with one of the methods and one of the paths. */
+export interface HttpMatch {
+  /** `*` stands for all. */
+  readonly methods?: readonly string[];
+  readonly paths?: readonly PathMatch[];
+}
+
 export interface PolicyRule {
   readonly action: 'Allow' | 'Deny' | 'Pass' | 'Log';
   readonly family?: Family;
@@ -92,6 +109,8 @@ export interface PolicyRule {
   readonly notProtocol?: number;
   readonly icmp?: IcmpMatch;
   readonly notIcmp?: IcmpMatch;
+  /** Only rules of TCP that allow have it. Who cannot see requests opens at most what is guarded. */
+  readonly http?: HttpMatch;
   readonly source: PeerMatch;
   readonly destination: PeerMatch;
   /** Position in the list of the resource, from 0: several rules may come from one written rule. */

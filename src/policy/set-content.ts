@@ -14,7 +14,9 @@ export type SetContent =
       readonly name: string;
       /** Addresses alone, or each with its protocol and port. */
       readonly holds: 'addresses' | 'ports';
-    };
+    }
+  /** Addresses and ports behind which each request is judged. */
+  | { readonly kind: 'guarded' };
 
 /** Protocols with ports: TCP, UDP, SCTP, UDP-Lite. */
 export const PORT_PROTOCOLS: readonly number[] = [6, 17, 132, 136];
@@ -29,6 +31,8 @@ export function keyOfContent(content: SetContent): string {
       return `port ${String(content.protocol)} ${content.name}`;
     case 'service':
       return `service ${content.namespace}/${content.name} ${content.holds}`;
+    case 'guarded':
+      return content.kind;
     default:
       return never(content);
   }
@@ -45,7 +49,8 @@ function keyOfNets(nets: readonly Cidr[]): string {
 
 /** Returns the contents of the sets that the rules look up. */
 export function contentsOf(rules: readonly PolicyRule[]): readonly SetContent[] {
-  return rules.flatMap(({ protocol, source, destination }) => [
+  return rules.flatMap(({ protocol, http, source, destination }) => [
+    ...(http === undefined ? [] : [{ kind: 'guarded' } as const]),
     ...contentsAt(source, 'addresses', protocol),
     ...contentsAt(destination, 'ports', protocol),
   ]);

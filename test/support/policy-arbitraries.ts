@@ -34,6 +34,22 @@ const rule = fc
     destination: { ...destination, ...more },
   }));
 
+const http = fc.record({
+  methods: fc.constantFrom(undefined, ['GET'], ['GET', 'POST'], ['*']),
+  paths: fc.constantFrom(undefined, [{ exact: '/a' }], [{ prefix: '/a' }, { exact: '/b' }], [{ prefix: '/a/' }]),
+});
+const account = fc.constantFrom(
+  { serviceAccounts: { names: ['one'] } },
+  { serviceAccounts: { names: ['one', 'two'] } },
+);
+
+/** Rules for what pods receive may ask for requests and accounts. */
+const ingressRule = fc.oneof(
+  { weight: 2, arbitrary: rule },
+  fc.tuple(rule, http).map(([one, asked]) => ({ ...one, action: 'Allow', protocol: 'TCP', http: asked })),
+  fc.tuple(rule, account).map(([one, { serviceAccounts }]) => ({ ...one, source: { ...one.source, serviceAccounts } })),
+);
+
 export function globalPolicy(policyName: string, rule: object, spec: object = {}): AnyResource {
   return {
     apiVersion: API_VERSION,
@@ -152,7 +168,7 @@ export const policyChange: fc.Arbitrary<Apply> = fc.oneof(
   fc
     .tuple(
       name,
-      fc.array(rule, { maxLength: 4 }),
+      fc.array(ingressRule, { maxLength: 4 }),
       fc.array(rule, { maxLength: 3 }),
       fc.record({ order: fc.integer({ min: 1, max: 3 }), staged: fc.boolean() }),
     )
@@ -180,7 +196,17 @@ export const policyChange: fc.Arbitrary<Apply> = fc.oneof(
   ),
 );
 
+/** Guards of pods that come and go, some of pods that are not there. */
+const guardChange: fc.Arbitrary<Apply> = fc
+  .tuple(fc.integer({ min: 1, max: 6 }), fc.subarray([80, 81, 443, 8001, 8002]))
+  .map(
+    ([ordinal, guarded]): Apply =>
+      (cluster) =>
+        cluster.putGuard(ordinal, guarded),
+  );
+
 export const change: fc.Arbitrary<Apply> = fc.oneof(
+  { weight: 2, arbitrary: guardChange },
   hostChange,
   fc.tuple(namespace, fc.integer({ min: 1, max: 6 }), role, fc.boolean()).map(
     ([inNamespace, ordinal, podRole, isLocal]): Apply =>
@@ -209,6 +235,7 @@ export function podOf({ namespace: inNamespace, ordinal, role: podRole, isLocal 
     addresses: [`10.65.0.${String(ordinal)}`, `fd00:65::${String(ordinal)}`],
     labels: { role: podRole },
     ports: [{ name: 'web', containerPort: 8000 + ordinal }],
+    account: ordinal % 2 === 0 ? 'one' : 'two',
     // Pods of two namespaces may claim one interface.
     interfaceName: isLocal ? `npl${ordinal < 3 ? '' : inNamespace}${String(ordinal)}` : undefined,
   };

@@ -5,6 +5,7 @@ import { fromPod } from '../../src/model/from-kubernetes/pod.ts';
 import { fromNamespace } from '../../src/model/from-kubernetes/profiles.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
 import type { PolicyChange } from '../../src/policy/policy-change.ts';
+import { parseAddress } from '../../src/net/address.ts';
 import { PolicyState } from '../../src/policy/policy-state.ts';
 import type { TouchedPolicy } from '../../src/policy/policy-view.ts';
 
@@ -52,6 +53,13 @@ export class PolicyCluster {
 
   removePod({ namespace, name }: Pick<TestPod, 'namespace' | 'name'>): TouchedPolicy {
     return this.state.apply([{ kind: 'endpoint', key: `${namespace}/${name}` }]);
+  }
+
+  /** Has the pod with these last numbers of its addresses guard TCP ports. */
+  putGuard(ordinal: number, ports: readonly number[]): TouchedPolicy {
+    const addresses = [`10.65.0.${String(ordinal)}`, `fd00:65::${String(ordinal)}`].map(parseAddress);
+    const value = ports.flatMap((port) => addresses.map((address) => ({ address, port })));
+    return this.state.apply([{ kind: 'guard', key: `pod${String(ordinal)}`, value }]);
   }
 
   putPolicy({ namespace, name, spec }: TestPolicy): TouchedPolicy {

@@ -41,8 +41,9 @@ class MatchRenderer {
   }
 
   render(): Alternatives {
-    const { family } = this.#rule;
-    const dependsOnFamily = family !== undefined || SIDES.some((side) => namesAddresses(this.#rule[side]));
+    const { family, http } = this.#rule;
+    const dependsOnFamily =
+      family !== undefined || http !== undefined || SIDES.some((side) => namesAddresses(this.#rule[side]));
     if (SIDES.some((side) => isEmpty(this.#rule[side].ports))) return [];
     return this.#protocols().flatMap((protocols) => {
       if (!dependsOnFamily) return [this.#plain(protocols)];
@@ -54,7 +55,11 @@ class MatchRenderer {
 
   #ofFamily(family: Family, protocols: Protocols): Alternatives {
     const always: Matches = [{ kind: 'family', family }, ...this.#plain(protocols)];
-    return product([[always], ...SIDES.flatMap((side) => this.#peer(side, family, protocols))]);
+    return product([
+      [always],
+      ...this.#requests(family),
+      ...SIDES.flatMap((side) => this.#peer(side, family, protocols)),
+    ]);
   }
 
   /** Returns the protocols that the rule matches, in groups: ports and ICMP types are conditions for one group only. */
@@ -93,6 +98,12 @@ class MatchRenderer {
       ...(group.kind === 'icmp' && notIcmp !== undefined ? [icmpMatch(notIcmp, true)] : []),
       ...(group.kind === 'ports' ? SIDES.flatMap((side) => plainPorts(side, this.#rule[side])) : []),
     ];
+  }
+
+  /** The kernel sees no requests: it opens what something looks at that does. */
+  #requests(family: Family): readonly Alternatives[] {
+    if (this.#rule.http === undefined) return [];
+    return [this.#lookUps({ kind: 'guarded' }, 'destination', family).map((match) => [match])];
   }
 
   /** Returns a list of alternatives for each condition of a peer. */

@@ -1,11 +1,14 @@
 import { never } from '../../base/errors.ts';
 import type { FilterSet } from '../../dataplane/policy-filter.ts';
 import { digestOfText } from '../../dataplane/rule-digest.ts';
+import { protocolNumber } from '../../model/protocol.ts';
 import { type Address, FAMILIES, type Family, bitsOf, formatAddress } from '../../net/address.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { MemberChange, PolicyView, TouchedPolicy } from '../policy-view.ts';
 import { MemberSet } from '../member-set.ts';
 import { keyOfContent, type SetContent } from '../set-content.ts';
+
+const TCP = protocolNumber('TCP');
 
 /** Sets of one content by their name in the table. */
 type NamedSets = ReadonlyMap<string, FilterSet>;
@@ -97,6 +100,11 @@ export class RuleSets {
           ? serviceSets(content, this.#view.services.portsOf(namespace, name))
           : addressSets(content, this.#view.services.addressesOf(namespace, name));
       }
+      case 'guarded':
+        return serviceSets(
+          content,
+          this.#view.guardedPorts().map((each) => ({ ...each, protocol: TCP })),
+        );
       default:
         return never(content);
     }
@@ -107,9 +115,16 @@ export class RuleSets {
 type ReshapingContent = Extract<SetContent, { readonly kind: 'members' | 'nets' }>;
 
 function isTouched(content: Exclude<SetContent, ReshapingContent>, touched: TouchedPolicy): boolean {
-  return content.kind === 'named port'
-    ? touched.namedPorts.has(`${String(content.protocol)} ${content.name}`)
-    : touched.services.has(`${content.namespace}/${content.name}`);
+  switch (content.kind) {
+    case 'named port':
+      return touched.namedPorts.has(`${String(content.protocol)} ${content.name}`);
+    case 'service':
+      return touched.services.has(`${content.namespace}/${content.name}`);
+    case 'guarded':
+      return touched.guards.size > 0;
+    default:
+      return never(content);
+  }
 }
 
 function membersAfter(content: SetContent, before: NamedSets, change: MemberChange): NamedSets {

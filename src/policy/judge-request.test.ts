@@ -1,0 +1,270 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { change, globalPolicy, podOf } from '../../test/support/policy-arbitraries.ts';
+import { PolicyCluster } from '../../test/support/policy-cluster.ts';
+import { parseAddress } from '../net/address.ts';
+import { evaluateEnd } from './evaluate.ts';
+import { judgeRequest } from './judge-request.ts';
+import type { Packet } from './match-packet.ts';
+import { type PacketContent, requestContent, type RequestPeer } from './packet-content.ts';
+import type { PolicyView } from './policy-view.ts';
+import type { HttpMatch, PolicyEndpoint, PolicyRule } from './resolved-policy.ts';
+
+const HOSTS = ['1', '2', '3', '4', '5', '6', '99'];
+const METHODS = ['GET', 'POST', 'get'];
+const TARGETS = ['/a', '/a/b', '/ab', '/b?x=/a', '/a/', '/', '*', '/a//b', '/%61', '/a%2fb', '/a/../b', '/b;x'];
+const PORTS = [80, 81, 443, 8001, 8002];
+const NAMESPACES = ['x', 'y'];
+
+const peer = fc.constantFrom<RequestPeer | undefined>(
+  undefined,
+  'nobody',
+  ...NAMESPACES.flatMap((namespace) => ['one', 'two', 'other'].map((name) => ({ namespace, name }))),
+);
+const content: fc.Arbitrary<PacketContent> = fc
+  .oneof({ weight: 5, arbitrary: fc.tuple(fc.constantFrom(...METHODS), fc.constantFrom(...TARGETS), peer) }, peer)
+  .map((known) =>
+    Array.isArray(known)
+      ? requestContent(...known)
+      : { kind: 'stream', ...(known === undefined ? {} : { peer: known }) },
+  );
+const question = fc.record({
+  packet: fc.constantFrom(4 as const, 6 as const).chain((family) => {
+    const address = fc.constantFrom(...HOSTS.map((host) => (family === 4 ? `10.65.0.${host}` : `fd00:65::${host}`)));
+    const port = fc.constantFrom(...PORTS);
+    return fc.record({
+      source: address.map(parseAddress),
+      protocol: fc.constant(6),
+      sourcePort: port,
+      destinationPort: port,
+    });
+  }),
+  content,
+});
+
+interface Asked {
+  readonly view: PolicyView;
+  readonly endpoint: PolicyEndpoint;
+  readonly packet: Packet;
+  readonly content: PacketContent;
+}
+
+/** Policies for all pods, and pods of which all ports are guarded. */
+const aboutRequests = fc.oneof(
+  fc.constantFrom('p', 'q').map((named) => (cluster: PolicyCluster) => {
+    const rules = [{ action: 'Allow', http: { methods: ['GET'], paths: [{ prefix: '/a' }] } }];
+    return cluster.put(globalPolicy(named, {}, { selector: 'all()', ingress: rules }));
+  }),
+  fc.integer({ min: 1, max: 6 }).map((ordinal) => (cluster: PolicyCluster) => cluster.putGuard(ordinal, PORTS)),
+);
+
+/** Asks each pod about random requests in random clusters. */
+function forAll(check: (asked: Asked) => void): void {
+  fc.assert(
+    fc.property(
+      fc.array(fc.oneof({ weight: 4, arbitrary: change }, { weight: 1, arbitrary: aboutRequests }), {
+        minLength: 8,
+        maxLength: 40,
+      }),
+      fc.array(question, { minLength: 20, maxLength: 20 }),
+      (changes, questions) => {
+        const { state: view } = clusterAfter(changes);
+        for (const endpoint of view.endpoints.values()) {
+          if (endpoint.kind !== 'workload') continue;
+          for (const { packet, content: known } of questions) {
+            const destination = endpoint.addresses.find(({ family }) => family === packet.source.family);
+            if (destination !== undefined)
+              check({ view, endpoint, packet: { ...packet, destination }, content: known });
+          }
+        }
+      },
+    ),
+    { numRuns: 250 },
+  );
+}
+
+function clusterAfter(changes: readonly ((cluster: PolicyCluster) => unknown)[]): PolicyCluster {
+  const cluster = new PolicyCluster();
+  for (const apply of changes) apply(cluster);
+  return cluster;
+}
+
+/** What the kernel lets pass, which sees addresses and ports. */
+function passesKernel({ view, endpoint, packet }: Asked): boolean {
+  return evaluateEnd(view, { endpoint, direction: 'ingress', packet }).verdict === 'allow';
+}
+
+function passesSidecar({ view, endpoint, packet, content }: Asked): boolean {
+  return judgeRequest(view, endpoint, { ...packet, content })?.verdict !== 'deny';
+}
+
+function isAllowed({ view, endpoint, packet, content }: Asked): boolean {
+  return evaluateEnd(view, { endpoint, direction: 'ingress', packet: { ...packet, content } }).verdict === 'allow';
+}
+
+describe('kernel and sidecar together', () => {
+  it('let nothing pass that policies do not allow', () => {
+    let [passed, refused] = [0, 0];
+    forAll((asked) => {
+      if (!passesKernel(asked)) return;
+      if (!passesSidecar(asked)) refused += 1;
+      else {
+        passed += 1;
+        expect(isAllowed(asked)).toBe(true);
+      }
+    });
+    expect(Math.min(passed, refused)).toBeGreaterThan(20);
+  });
+
+  it('cut nothing that policies allow, where requests are judged', () => {
+    let count = 0;
+    forAll((asked) => {
+      const { destination, destinationPort } = asked.packet;
+      if (!asked.view.isGuarded(destination, destinationPort ?? 0) || !isAllowed(asked)) return;
+      count += 1;
+      expect([passesKernel(asked), passesSidecar(asked)]).toEqual([true, true]);
+    });
+    expect(count).toBeGreaterThan(20);
+  });
+
+  it('keep closed what only rules about requests open, where nothing judges them', () => {
+    let count = 0;
+    forAll((asked) => {
+      const { view, packet } = asked;
+      if (view.isGuarded(packet.destination, packet.destinationPort ?? 0)) return;
+      const withoutRequests = withoutHttp(view);
+      count += 1;
+      expect(passesKernel(asked)).toBe(passesKernel({ ...asked, view: withoutRequests }));
+    });
+    expect(count).toBeGreaterThan(20);
+  });
+
+  it('decide as the kernel alone where no rule is about requests or accounts', () => {
+    let count = 0;
+    forAll((asked) => {
+      const { view, endpoint, packet, content: known } = asked;
+      if (judgeRequest(view, endpoint, { ...packet, content: known }) !== undefined) return;
+      count += 1;
+      expect(passesKernel(asked)).toBe(isAllowed(asked));
+    });
+    expect(count).toBeGreaterThan(20);
+  });
+});
+
+it('requests match as a second reading of the rules says', () => {
+  const http = fc.record(
+    {
+      methods: fc.subarray([...METHODS, '*'], { minLength: 1 }),
+      paths: fc.array(
+        fc.oneof(
+          fc.record({ exact: fc.constantFrom('/a', '/b', '/') }),
+          fc.record({ prefix: fc.constantFrom('/a', '/a/', '/') }),
+        ),
+        { minLength: 1, maxLength: 3 },
+      ),
+    },
+    { requiredKeys: [] },
+  );
+  let [allowed, denied] = [0, 0];
+  fc.assert(
+    fc.property(http, fc.constantFrom(...METHODS), fc.constantFrom(...TARGETS), (asked, method, target) => {
+      const { view, endpoint, packet } = guarded(asked);
+      const isExpected = naivelyMatches(asked, method, target);
+      if (isExpected) allowed += 1;
+      else denied += 1;
+      expect(isAllowed({ view, endpoint, packet, content: requestContent(method, target) })).toBe(isExpected);
+    }),
+    { numRuns: 400 },
+  );
+  expect(Math.min(allowed, denied)).toBeGreaterThan(50);
+});
+
+/** A pod to which a policy lets these requests through, and a guard of its port. */
+function guarded(http: HttpMatch, more: object = {}): Omit<Asked, 'content'> {
+  const cluster = clusterAfter([
+    (each) => each.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true })),
+    (each) => each.putPod(podOf({ namespace: 'x', ordinal: 2, role: 'b', isLocal: true })),
+    (each) => each.put(globalPolicy('p', { http, ...more })),
+    (each) => each.putGuard(1, [80]),
+  ]);
+  const endpoint = [...cluster.state.endpoints.values()].find(({ shown }) => shown === 'x/pod1');
+  if (endpoint === undefined) throw new Error('the pod has no endpoint');
+  const [source, destination] = ['10.65.0.2', '10.65.0.1'].map(parseAddress);
+  if (source === undefined || destination === undefined) throw new Error('two addresses were written');
+  return {
+    view: cluster.state,
+    endpoint,
+    packet: { source, destination, protocol: 6, sourcePort: 40_000, destinationPort: 80 },
+  };
+}
+
+/** Written without a look at the code: a list of the paths that a canonical target may have here. */
+function naivelyMatches({ methods, paths }: HttpMatch, method: string, target: string): boolean {
+  const known: Readonly<Record<string, string>> = {
+    '/a': '/a',
+    '/a/b': '/a/b',
+    '/ab': '/ab',
+    '/b?x=/a': '/b',
+    '/a/': '/a/',
+    '/': '/',
+    '/%61': '/a',
+  };
+  const path = known[target];
+  if (methods?.includes('*') === false && !methods.includes(method)) return false;
+  if (paths === undefined) return true;
+  if (path === undefined) return false;
+  const segments = path.split('/');
+  return paths.some((each) => {
+    if ('exact' in each) return each.exact === path;
+    const wanted = each.prefix.split('/');
+    const isBelow = each.prefix.endsWith('/');
+    if (isBelow)
+      return segments.length >= wanted.length && wanted.slice(0, -1).every((one, at) => one === segments[at]);
+    return wanted.every((one, at) => one === segments[at]);
+  });
+}
+
+describe('a rule about requests', () => {
+  it('opens to the kernel one TCP port, and says who decides', () => {
+    const { view, endpoint, packet } = guarded({ methods: ['GET'] });
+    const ask = (change: Partial<Packet>) =>
+      evaluateEnd(view, { endpoint, direction: 'ingress', packet: { ...packet, ...change } });
+    expect([ask({}).verdict, ask({}).asks]).toEqual(['allow', 'sidecar']);
+    expect(ask({ destinationPort: 81 }).verdict).toBe('deny');
+    expect(ask({ protocol: 17 }).verdict).toBe('deny');
+    expect(ask({ content: requestContent('GET', '/') }).asks).toBeUndefined();
+  });
+
+  it('never lets a connection pass in which no request is seen', () => {
+    const { view, endpoint, packet } = guarded({});
+    expect(isAllowed({ view, endpoint, packet, content: { kind: 'stream' } })).toBe(false);
+  });
+
+  it.each<[RequestPeer | undefined, boolean]>([
+    [undefined, true],
+    [{ namespace: 'x', name: 'one' }, true],
+    [{ namespace: 'y', name: 'one' }, false],
+    [{ namespace: 'x', name: 'two' }, false],
+    ['nobody', false],
+  ])('with accounts, takes %j as the client: %s', (client, isExpected) => {
+    const source = { serviceAccounts: { names: ['one'] }, namespaceSelector: "netplug/name == 'x'" };
+    const { view, endpoint, packet } = guarded({}, { source });
+    expect(isAllowed({ view, endpoint, packet, content: requestContent('GET', '/', client) })).toBe(isExpected);
+  });
+});
+
+function withoutHttp(view: PolicyView): PolicyView {
+  const isKept = ({ http }: PolicyRule): boolean => http === undefined;
+  return new Proxy(view, {
+    get: (target, key) => {
+      if (key === 'policiesOf')
+        return (...asked: Parameters<PolicyView['policiesOf']>) =>
+          target.policiesOf(...asked).map((policy) => ({
+            ...policy,
+            rules: { ...policy.rules, ingress: policy.rules.ingress?.filter(isKept) },
+          }));
+      const value: unknown = Reflect.get(target, key, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
