@@ -1,46 +1,16 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { change, globalPolicy, podOf } from '../../test/support/policy-arbitraries.ts';
+import { aboutRequests, METHODS, question, TARGETS } from '../../test/support/request-arbitraries.ts';
 import { PolicyCluster } from '../../test/support/policy-cluster.ts';
 import { parseAddress } from '../net/address.ts';
 import { evaluateEnd } from './evaluate.ts';
 import { judgeRequest } from './judge-request.ts';
 import type { Packet } from './match-packet.ts';
+import { narrowView } from './narrow-view.ts';
 import { type PacketContent, requestContent, type RequestPeer } from './packet-content.ts';
 import type { PolicyView } from './policy-view.ts';
 import type { HttpMatch, PolicyEndpoint, PolicyRule } from './resolved-policy.ts';
-
-const HOSTS = ['1', '2', '3', '4', '5', '6', '99'];
-const METHODS = ['GET', 'POST', 'get'];
-const TARGETS = ['/a', '/a/b', '/ab', '/b?x=/a', '/a/', '/', '*', '/a//b', '/%61', '/a%2fb', '/a/../b', '/b;x'];
-const PORTS = [80, 81, 443, 8001, 8002];
-const NAMESPACES = ['x', 'y'];
-
-const peer = fc.constantFrom<RequestPeer | undefined>(
-  undefined,
-  'nobody',
-  ...NAMESPACES.flatMap((namespace) => ['one', 'two', 'other'].map((name) => ({ namespace, name }))),
-);
-const content: fc.Arbitrary<PacketContent> = fc
-  .oneof({ weight: 5, arbitrary: fc.tuple(fc.constantFrom(...METHODS), fc.constantFrom(...TARGETS), peer) }, peer)
-  .map((known) =>
-    Array.isArray(known)
-      ? requestContent(...known)
-      : { kind: 'stream', ...(known === undefined ? {} : { peer: known }) },
-  );
-const question = fc.record({
-  packet: fc.constantFrom(4 as const, 6 as const).chain((family) => {
-    const address = fc.constantFrom(...HOSTS.map((host) => (family === 4 ? `10.65.0.${host}` : `fd00:65::${host}`)));
-    const port = fc.constantFrom(...PORTS);
-    return fc.record({
-      source: address.map(parseAddress),
-      protocol: fc.constant(6),
-      sourcePort: port,
-      destinationPort: port,
-    });
-  }),
-  content,
-});
 
 interface Asked {
   readonly view: PolicyView;
@@ -48,15 +18,6 @@ interface Asked {
   readonly packet: Packet;
   readonly content: PacketContent;
 }
-
-/** Policies for all pods, and pods of which all ports are guarded. */
-const aboutRequests = fc.oneof(
-  fc.constantFrom('p', 'q').map((named) => (cluster: PolicyCluster) => {
-    const rules = [{ action: 'Allow', http: { methods: ['GET'], paths: [{ prefix: '/a' }] } }];
-    return cluster.put(globalPolicy(named, {}, { selector: 'all()', ingress: rules }));
-  }),
-  fc.integer({ min: 1, max: 6 }).map((ordinal) => (cluster: PolicyCluster) => cluster.putGuard(ordinal, PORTS)),
-);
 
 /** Asks each pod about random requests in random clusters. */
 function forAll(check: (asked: Asked) => void): void {
@@ -151,6 +112,21 @@ describe('kernel and sidecar together', () => {
   });
 });
 
+it('the rules that a client can match judge its requests as all rules do', () => {
+  let [allowed, denied] = [0, 0];
+  forAll(({ view, endpoint, packet, content: known }) => {
+    const { sourcePort: _, ...client } = packet;
+    const narrow = narrowView(view, endpoint, { ...client, content: known });
+    const ask = (each: PolicyView) =>
+      evaluateEnd(each, { endpoint, direction: 'ingress', packet: { ...packet, content: known } });
+    const expected = ask(view);
+    if (expected.verdict === 'allow') allowed += 1;
+    else denied += 1;
+    expect(ask(narrow)).toEqual(expected);
+  });
+  expect(Math.min(allowed, denied)).toBeGreaterThan(20);
+});
+
 it('requests match as a second reading of the rules says', () => {
   const http = fc.record(
     {
@@ -182,6 +158,9 @@ it('requests match as a second reading of the rules says', () => {
 /** A pod to which a policy lets these requests through, and a guard of its port. */
 function guarded(http: HttpMatch, more: object = {}): Omit<Asked, 'content'> {
   const cluster = clusterAfter([
+    (each) => each.putAccount('x', 'one'),
+    (each) => each.putAccount('x', 'two'),
+    (each) => each.putAccount('y', 'one'),
     (each) => each.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true })),
     (each) => each.putPod(podOf({ namespace: 'x', ordinal: 2, role: 'b', isLocal: true })),
     (each) => each.put(globalPolicy('p', { http, ...more })),

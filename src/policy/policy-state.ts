@@ -255,9 +255,19 @@ export class PolicyState implements PolicyView {
   }
 
   isAccountOf({ selector }: PeerSelector, { namespace, name }: Account): boolean {
-    const profiles = [namespaceProfile(namespace), serviceAccountProfile(namespace, name)];
+    const own = serviceAccountProfile(namespace, name);
+    if (!this.#profiles.has(own)) return false;
+    const profiles = [namespaceProfile(namespace), own];
     const setLabels = { [NAMESPACE_LABEL]: namespace, [SERVICE_ACCOUNT_LABEL]: name };
     return evaluateSelector(selector, labelsOf({ ownLabels: {}, setLabels }, this.#labelsOfProfiles(profiles)));
+  }
+
+  accountsOf(selector: PeerSelector): readonly Account[] {
+    return [...this.#profiles.keys()].flatMap((profile): Account[] => {
+      const { from, namespace, name = '' } = derivedOriginal({ kind: 'Profile', name: profile }) ?? {};
+      if (from !== 'ServiceAccount' || namespace === undefined) return [];
+      return this.isAccountOf(selector, { namespace, name }) ? [{ namespace, name }] : [];
+    });
   }
 
   guardedPorts(): readonly AddressPort[] {
@@ -424,6 +434,7 @@ export class PolicyState implements PolicyView {
     else this.#profiles.set(name, next);
     if (before?.rules !== next?.rules) touches.profiles.add(name);
     if (JSON.stringify(before?.labels) === JSON.stringify(next?.labels)) return;
+    if (derivedOriginal({ kind: 'Profile', name }) !== undefined) touches.accounts.add(name);
     for (const key of this.#keysOfProfiles.get(name) ?? []) touches.unsettled.add(key);
   }
 

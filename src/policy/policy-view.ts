@@ -31,8 +31,10 @@ export interface PolicyView {
   endpointsAt(address: Address): readonly PolicyEndpoint[];
   /** Returns address and number of each port with that name, of the endpoints that the selector selects when given. */
   namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly AddressPort[];
-  /** Reports whether the selector selects pods of the account by what they have from it and its namespace. */
+  /** Reports whether the account exists, and the selector selects its pods by what they have from it and its namespace. */
   isAccountOf(selector: PeerSelector, account: Account): boolean;
+  /** Returns the accounts of which `isAccountOf` is true. */
+  accountsOf(selector: PeerSelector): readonly Account[];
   /** Returns, in no order, addresses and TCP ports behind which each request is shown to be judged. */
   guardedPorts(): readonly AddressPort[];
   isGuarded(address: Address, port: number): boolean;
@@ -78,6 +80,8 @@ export interface TouchedPolicy {
   readonly services: ReadonlySet<string>;
   /** Names of nodes whose addresses changed. */
   readonly nodes: ReadonlySet<string>;
+  /** Names of profiles of namespaces and accounts that came, went, or apply other labels. */
+  readonly accounts: ReadonlySet<string>;
   /** Pods, by key, of which other ports are guarded. */
   readonly guards: ReadonlySet<string>;
 }

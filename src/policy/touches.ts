@@ -8,6 +8,7 @@ export interface Touches {
   readonly namedPorts: Set<string>;
   readonly services: Set<string>;
   readonly nodes: Set<string>;
+  readonly accounts: Set<string>;
   readonly guards: Set<string>;
   /** Keys of what must be settled again. */
   readonly unsettled: Set<string>;
@@ -23,6 +24,7 @@ export function noTouches(): Touches {
     namedPorts: new Set(),
     services: new Set(),
     nodes: new Set(),
+    accounts: new Set(),
     guards: new Set(),
     unsettled: new Set(),
     unsettledPolicies: new Map(),

@@ -2,7 +2,7 @@
 import type { KubernetesObject } from '../../src/model/from-kubernetes/kubernetes-object.ts';
 import { fromKubernetesPolicy } from '../../src/model/from-kubernetes/network-policy.ts';
 import { fromPod } from '../../src/model/from-kubernetes/pod.ts';
-import { fromNamespace } from '../../src/model/from-kubernetes/profiles.ts';
+import { fromNamespace, fromServiceAccount } from '../../src/model/from-kubernetes/profiles.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
 import type { PolicyChange } from '../../src/policy/policy-change.ts';
 import { parseAddress } from '../../src/net/address.ts';
@@ -39,6 +39,14 @@ export class PolicyCluster {
   putNamespace(name: string, labels: Readonly<Record<string, string>> = {}): TouchedPolicy {
     const metadata = { name, labels: { 'kubernetes.io/metadata.name': name, ...labels } };
     return this.put(fromNamespace({ metadata }));
+  }
+
+  putAccount(namespace: string, name: string): TouchedPolicy {
+    return this.put(fromServiceAccount({ metadata: { name, namespace } }));
+  }
+
+  removeAccount(namespace: string, name: string): TouchedPolicy {
+    return this.remove(fromServiceAccount({ metadata: { name, namespace } }));
   }
 
   putPod(pod: TestPod): TouchedPolicy {

@@ -1,5 +1,8 @@
 // Frames of HTTP/2 (RFC 9113, section 4).
 
+/** What a client sends first. */
+export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+
 export const FRAME = {
   data: 0,
   headers: 1,
@@ -22,6 +25,7 @@ export const ERROR = {
   protocol: 1,
   flowControl: 3,
   frameSize: 6,
+  refusedStream: 7,
   cancel: 8,
   compression: 9,
   calm: 11,
@@ -49,7 +53,7 @@ export function errorName(code: number): string {
   return ERROR_NAMES[code] ?? String(code);
 }
 
-/** The peer breaks the protocol, or more of it than this client accepts. Ends the connection with the code. */
+/** The peer breaks the protocol, or more of it than is accepted. Ends the connection with the code. */
 export class Http2Error extends Error {
   override readonly name = 'Http2Error';
   readonly code: number;
@@ -160,8 +164,9 @@ export function resetStream(stream: number, code: number): Frame {
   return { type: FRAME.resetStream, flags: 0, stream, payload: uint32(code) };
 }
 
-export function goAway(code: number): Frame {
-  return { type: FRAME.goAway, flags: 0, stream: 0, payload: Buffer.concat([uint32(0), uint32(code)]) };
+/** `last` is the last stream of the peer that is served. */
+export function goAway(code: number, last = 0): Frame {
+  return { type: FRAME.goAway, flags: 0, stream: 0, payload: Buffer.concat([uint32(last), uint32(code)]) };
 }
 
 function uint32(value: number): Buffer {

@@ -18,20 +18,17 @@ import {
   Http2Error,
   MAX_FRAME_BYTES,
   MAX_WINDOW,
+  PREFACE,
   readUInt32,
   resetStream,
   SETTING,
   windowUpdate,
 } from './http2-frames.ts';
-import { encodeHeaders, HeaderDecoder, HpackError } from './hpack.ts';
+import { type HeaderBlock, HeaderBlocks } from './header-blocks.ts';
+import { encodeHeaders, HpackError } from './hpack.ts';
 import { Http2Stream } from './http2-stream.ts';
 
 const NOTHING = Buffer.alloc(0);
-const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
-/** Header blocks that are longer end the connection, so that frames without end cannot fill the memory. */
-const MAX_HEADER_BYTES = 65_536;
-/** Least size that a frame of a header block counts, also when it is empty. */
-const FRAME_BYTES = 32;
 /** A server that demands more of them than it reads would fill the memory. */
 const MAX_UNSENT_ACKS = 1000;
 /** Requests at a time that a server is taken to allow until it says. */
@@ -59,14 +56,6 @@ interface SessionEvents {
   readonly onEnd?: () => void;
 }
 
-/** A header block whose last frame is still to come. */
-interface OpenBlock {
-  readonly stream: number;
-  readonly endsStream: boolean;
-  readonly parts: Buffer[];
-  bytes: number;
-}
-
 /**
  * One HTTP/2 connection of a client. Spares a program that serves one CNI call the time to load the HTTP/2 client of its
  * runtime. Does not keep the process running, except for what is held.
@@ -76,7 +65,7 @@ export class Http2Session {
   readonly #url: URL;
   readonly #events: SessionEvents;
   readonly #frames = new FrameReader();
-  readonly #decoder = new HeaderDecoder();
+  readonly #blocks = new HeaderBlocks();
   readonly #streams = new Map<number, Http2Stream>();
   readonly #pings: (() => void)[] = [];
   readonly #waiting: (() => void)[] = [];
@@ -84,7 +73,6 @@ export class Http2Session {
   /** Requests and pings under way, which keep the process running. */
   #awaited = 0;
   #nextStream = 1;
-  #block: OpenBlock | undefined;
   #window = DEFAULT_WINDOW;
   #streamWindow = DEFAULT_WINDOW;
   #maxFrameBytes = MAX_FRAME_BYTES;
@@ -245,16 +233,13 @@ export class Http2Session {
   }
 
   #handle(frame: Frame): void {
-    if (this.#block !== undefined && (frame.type !== FRAME.continuation || frame.stream !== this.#block.stream))
-      throw new Http2Error(ERROR.protocol, 'a header block is interrupted');
+    this.#blocks.check(frame);
     switch (frame.type) {
       case FRAME.data:
         return this.#onDataFrame(frame);
       case FRAME.headers:
-        this.#block = { stream: frame.stream, endsStream: (frame.flags & FLAG.endStream) !== 0, parts: [], bytes: 0 };
-        return this.#onBlock(contentOf(frame), frame);
       case FRAME.continuation:
-        return this.#onBlock(frame.payload, frame);
+        return this.#onBlock(this.#blocks.take(frame));
       case FRAME.resetStream:
         return this.#onReset(frame);
       case FRAME.settings:
@@ -294,17 +279,10 @@ export class Http2Session {
     if (stream.isWhole) this.#remove(id);
   }
 
-  #onBlock(part: Buffer, { flags }: Frame): void {
-    const block = this.#block;
-    if (block === undefined) throw new Http2Error(ERROR.protocol, 'a continuation of no header block');
-    block.parts.push(part);
-    block.bytes += part.length + FRAME_BYTES;
-    if (block.bytes > MAX_HEADER_BYTES) throw new Http2Error(ERROR.calm, 'a header block is too long');
-    if ((flags & FLAG.endHeaders) === 0) return;
-    this.#block = undefined;
-    // Also for a cancelled request: blocks change the table of the decoder.
+  #onBlock(block: HeaderBlock | undefined): void {
+    if (block === undefined) return;
     const fields = new Map<string, string>();
-    for (const [name, value] of this.#decoder.decode(Buffer.concat(block.parts))) {
+    for (const [name, value] of block.fields) {
       const before = fields.get(name);
       fields.set(name, before === undefined ? value : `${before}, ${value}`);
     }

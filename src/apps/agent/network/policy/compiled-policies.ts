@@ -183,6 +183,7 @@ function joined(first: TouchedPolicy, second: TouchedPolicy): TouchedPolicy | un
     namedPorts: union(first.namedPorts, second.namedPorts),
     services: union(first.services, second.services),
     nodes: union(first.nodes, second.nodes),
+    accounts: union(first.accounts, second.accounts),
     guards: union(first.guards, second.guards),
     selectors: new Map([...first.selectors, ...second.selectors]),
   };

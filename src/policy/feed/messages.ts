@@ -1,0 +1,98 @@
+// What the agent and the sidecar of a pod say to each other: format 1. Frames are those of `stream/`, their payload is JSON.
+import type { PolicyTier } from '../resolved-policy.ts';
+import type { WireRule } from './wire-rule.ts';
+
+/** First bytes of each side. */
+export const GREETING = Buffer.from('NPS1');
+/** Abstract names in the network namespace of a pod. */
+export const AGENT_SOCKET = '\0netplug-policy';
+export const CHECK_SOCKET = '\0netplug-check';
+/** Largest payload of a frame. */
+export const MOST_BYTES = 2 ** 20;
+export const FORMAT = 1;
+
+export type IdentityMode = 'AddressOrCertificate' | 'Certificate';
+
+/** The pod, and which policies apply to what it receives. */
+export interface FedEndpoint {
+  readonly key: string;
+  readonly shown: string;
+  readonly node: string;
+  readonly namespace: string;
+  readonly addresses: readonly string[];
+  readonly profiles: readonly string[];
+  readonly tiers: readonly (Pick<PolicyTier, 'name' | 'defaultAction'> & {
+    /** Ids, in order. */
+    readonly policies: readonly string[];
+  })[];
+}
+
+/** A part of what the pod's policies say. Those between `begin` and `end` apply together. */
+export type FedPart =
+  | { readonly type: 'endpoint'; readonly endpoint: FedEndpoint }
+  | {
+      readonly type: 'policy';
+      readonly id: string;
+      readonly isStaged: boolean;
+      readonly rules: readonly WireRule[];
+    }
+  | { readonly type: 'profile'; readonly name: string; readonly rules: readonly WireRule[] }
+  /** Entries of a set that rules look up, in pieces. With `isWhole` it has no others from before. */
+  | {
+      readonly type: 'set';
+      readonly key: string;
+      readonly isWhole: boolean;
+      readonly added: readonly string[];
+      readonly removed: readonly string[];
+    }
+  | { readonly type: 'gone'; readonly what: 'policy' | 'profile' | 'set'; readonly key: string };
+
+export type FromAgent =
+  | {
+      readonly type: 'welcome';
+      readonly format: number;
+      readonly release: string;
+      readonly trustDomains: readonly string[];
+      readonly identity: IdentityMode;
+    }
+  | { readonly type: 'begin'; readonly generation: number }
+  | FedPart
+  | { readonly type: 'end'; readonly generation: number }
+  /** Asks for the proof now. */
+  | { readonly type: 'prove' };
+
+/** What the proxy's own configuration shows. */
+export interface GuardProof {
+  /** Destination ports of which each way to the application asks the sidecar. `others` stands for ports without chains of their own. */
+  readonly ports: readonly number[];
+  /** Ports that have chains of their own and do not ask, for which `others` does not stand. */
+  readonly open: readonly number[];
+  readonly others: boolean;
+  /** Name and version; empty when it did not answer. */
+  readonly proxy: string;
+  /** A sentence each. */
+  readonly problems: readonly string[];
+}
+
+/** Requests of one kind that were judged alike. */
+export interface JudgedRequests {
+  /** Id of the policy, or `Profile NAME`; undefined when no single one decided. */
+  readonly policy?: string | undefined;
+  readonly index?: number | undefined;
+  readonly verdict: 'allow' | 'deny';
+  readonly method: string;
+  /** Without query; as the client wrote it. */
+  readonly path: string;
+  readonly source: string;
+  readonly port: number;
+  readonly account?: string | undefined;
+  readonly count: number;
+  /** Why, when it is not the rules: `path is not canonical`. */
+  readonly note?: string | undefined;
+}
+
+export type FromSidecar =
+  | { readonly type: 'hello'; readonly release: string; readonly formats: readonly number[] }
+  | { readonly type: 'applied'; readonly generation: number }
+  | { readonly type: 'guard'; readonly proof: GuardProof }
+  | { readonly type: 'requests'; readonly requests: readonly JudgedRequests[] };
