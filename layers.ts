@@ -45,6 +45,7 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   ],
   'apps/controllers': [...core, 'config', 'datastore', 'cache', 'ipam', 'kube', 'runtime', 'metrics'],
   'apps/typha': [...core, 'kube', 'stream', 'datastore', 'datastore/typha', 'runtime', 'metrics'],
+  'apps/sidecar': [...core, 'stream', 'policy', 'runtime', 'metrics'],
   'apps/operator': [...core, 'kube', 'runtime', 'metrics', 'install/cluster'],
   routing: [...core, 'datastore', 'cache', 'dataplane'],
   policy: [...core, 'dataplane'],

@@ -1,10 +1,12 @@
-// netplug-probe PATH: asks the agent of this pod for its health, and exits with 0 when it answers 200.
+// netplug-probe PATH: asks the agent of this pod for its health, and exits with 0 when it answers 200. With @NAME in place of the
+// path it asks for /readyz whoever listens at that abstract name of the network namespace: the sidecar of the pod.
 //
 // Kubernetes cannot put the name of a pod into an HTTP probe, and while an agent takes over from another one the socket of the
 // node belongs to the old agent, whose answer must not make the new pod ready. Only root may connect to the socket: at a port,
 // any user of the node could hold all connections, and the kubelet would restart the agent. A Node program that starts for every
 // probe would cost a percent of a core; this one needs no runtime and less than a millisecond.
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,33 +31,39 @@ static int fail(const char *format, ...) {
 }
 
 int main(int count, char **arguments) {
-  if (count != 2) return fail("usage: netplug-probe PATH, such as /readyz");
-  const char *pod = getenv("POD_NAME");
+  if (count != 2) return fail("usage: netplug-probe PATH, such as /readyz, or @NAME");
+  const char *name = arguments[1][0] == '@' ? arguments[1] : NULL;
+  const char *path = name == NULL ? arguments[1] : "/readyz";
+  const char *pod = name == NULL ? getenv("POD_NAME") : NULL;
   const char *set = getenv("NETPLUG_SOCKET");
   const char *calls = set == NULL || *set == '\0' ? DEFAULT_CALLS : set;
   const char *slash = strrchr(calls, '/');
   const int folder = slash == NULL ? 0 : (int)(slash - calls) + 1;
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  const int size = snprintf(address.sun_path, sizeof address.sun_path, "%.*s%s", folder, calls, NAME);
-  if (size >= (int)sizeof address.sun_path) return fail("the path of NETPLUG_SOCKET is too long");
+  const int size = name == NULL ? snprintf(address.sun_path, sizeof address.sun_path, "%.*s%s", folder, calls, NAME)
+                                : snprintf(address.sun_path, sizeof address.sun_path, "%s", name);
+  if (size >= (int)sizeof address.sun_path) return fail("the path of NETPLUG_SOCKET, or the name, is too long");
+  // An abstract name begins with NUL, and ends with the address.
+  if (name != NULL) address.sun_path[0] = '\0';
+  const socklen_t length_of_address = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)size);
 
   const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const struct timeval timeout = {.tv_sec = TIMEOUT_SECONDS};
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-  if (connect(connection, (struct sockaddr *)&address, sizeof address) != 0)
-    return fail("no agent listens at %s", address.sun_path);
+  if (connect(connection, (struct sockaddr *)&address, name == NULL ? sizeof address : length_of_address) != 0)
+    return fail("nothing listens at %s", name == NULL ? address.sun_path : name);
 
   char message[4096];
   const int length = snprintf(message, sizeof message, "GET %s%s%s HTTP/1.0\r\n\r\n",
-                              arguments[1], pod == NULL ? "" : "?pod=", pod == NULL ? "" : pod);
+                              path, pod == NULL ? "" : "?pod=", pod == NULL ? "" : pod);
   if (length >= (int)sizeof message) return fail("the path or POD_NAME is too long");
-  if (write(connection, message, (size_t)length) != length) return fail("the agent does not read");
+  if (write(connection, message, (size_t)length) != length) return fail("the program does not read");
 
   size_t received = 0;
   for (ssize_t more; received < sizeof message - 1; received += (size_t)more) {
     more = read(connection, message + received, sizeof message - 1 - received);
-    if (more < 0) return fail("the agent does not answer within %d s", TIMEOUT_SECONDS);
+    if (more < 0) return fail("the program does not answer within %d s", TIMEOUT_SECONDS);
     if (more == 0) break;
   }
   message[received] = '\0';

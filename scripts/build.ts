@@ -32,6 +32,7 @@ const APPLICATIONS: readonly Application[] = [
       'netplug-orch-controllers',
       'netplug-operator',
       'netplug-typha',
+      'netplug-sidecar',
     ],
     pack: packIntoNode({ execArgv: NODE_OPTIONS }),
   },

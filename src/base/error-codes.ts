@@ -100,6 +100,8 @@ export const ERRORS = {
   'typha/none': permanent(200, 69, 'No server of netplug-typha has written a Lease in the cluster.'),
   'typha/no-token': transient(199, 75, 'The token that proves the node of an agent to netplug-typha cannot be read.'),
   'typha/pod-cidr-mismatch': permanent(197, 78, 'USE_POD_CIDR of netplug-typha and of an agent differ.'),
+  'sidecar/name-taken': permanent(201, 73, 'Another program of the pod has the socket at which netplug-sidecar answers the proxy.'),
+  'sidecar/proxy-unreadable': transient(202, 69, 'The proxy of the pod does not show its configuration, or more than is read.'),
   'internal/invariant': permanent(999, 70, 'netplug broke one of its own rules: a bug to report.'),
 } satisfies Readonly<Record<string, ErrorRow>>;
 

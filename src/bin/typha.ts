@@ -20,7 +20,7 @@ import { certifiedName } from '../stream/tls-client.ts';
 import { tokenReviewer } from '../stream/token-identity.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
-import { interruptions } from './interruptions.ts';
+import { aborted, interruptions } from './interruptions.ts';
 import { openLog } from './open-log.ts';
 import { runResident } from './run-resident.ts';
 
@@ -129,13 +129,6 @@ function needsOrchestrator(type: string): NetplugError {
     `Cannot serve a datastore of type "${type}": netplug-typha relieves API servers, and etcd serves as many agents itself`,
     { hint: 'Set DATASTORE_TYPE=orch, or run the cluster without netplug-typha' },
   );
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  if (signal.aborted) resolve();
-  await promise;
 }
 
 /** Lets the agents move to other servers, and ends when none is left. */

@@ -16,6 +16,7 @@ export type ConfiguredProgram =
   | 'netplugctl'
   | 'netplug-orch-controllers'
   | 'netplug-operator'
+  | 'netplug-sidecar'
   | 'netplug-typha';
 
 interface Variable<T> {
@@ -197,10 +198,7 @@ export const ENVIRONMENT = {
     ifEmpty: 'default',
     allowed: 'an IP address and a port, such as [::]:5473',
     meaning: { 'netplug-typha': 'IP address and port at which agents connect.' },
-    decode: (text) => {
-      const address = decodeHealthAddress(text);
-      return address === 'off' ? undefined : address;
-    },
+    decode: decodeAddress,
   }),
   NETPLUG_TYPHA_MAX_CLIENTS: variable({
     byDefault: '2000',
@@ -208,6 +206,25 @@ export const ENVIRONMENT = {
     allowed: 'a whole number from 1 to 10000',
     meaning: { 'netplug-typha': 'Agents that one server serves; others ask another server.' },
     decode: (text) => numberFrom(text, (count) => Number.isInteger(count) && count >= 1 && count <= 10_000),
+  }),
+  NETPLUG_SIDECAR_PROXY: variable<HealthAddress>({
+    byDefault: '127.0.0.1:15000',
+    ifEmpty: 'default',
+    allowed: 'an IP address and a port, such as 127.0.0.1:15000',
+    meaning: {
+      'netplug-sidecar':
+        'Where the proxy of the pod answers questions about its configuration, in the network of the pod.',
+    },
+    decode: decodeAddress,
+  }),
+  NETPLUG_SIDECAR_DRAIN_SECONDS: variable({
+    byDefault: '28',
+    ifEmpty: 'default',
+    allowed: 'a number of seconds from 0 to 3600',
+    meaning: {
+      'netplug-sidecar': 'Longest time for which requests are judged after the signal to end, while the proxy drains.',
+    },
+    decode: (text) => numberFrom(text, (seconds) => seconds <= 3600),
   }),
   NETPLUG_TYPHA_DRAIN_SECONDS: variable({
     byDefault: '60',
@@ -386,6 +403,11 @@ function detection(family: string): Variable<string> {
 
 function numberFrom(value: string, isAllowed: (value: number) => boolean): number | undefined {
   return /^\d+(\.\d+)?$/.test(value) && isAllowed(Number(value)) ? Number(value) : undefined;
+}
+
+function decodeAddress(text: string): HealthAddress | undefined {
+  const address = decodeHealthAddress(text);
+  return address === 'off' ? undefined : address;
 }
 
 function decodeHealthAddress(value: string): HealthAddress | 'off' | undefined {

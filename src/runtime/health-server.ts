@@ -79,6 +79,22 @@ export async function startProbeServer(path: string, ports: HealthPorts): Promis
   return { [Symbol.asyncDispose]: async () => stop(server) };
 }
 
+/** Serves the pages of `startHealthServer` at an abstract name of the own network namespace. @throws agent/health-failed when it cannot */
+export async function startAbstractHealthServer(name: string, ports: HealthPorts): Promise<AsyncDisposable> {
+  const server = createPageServer({ ports, server: 'health', pageFor: healthPages(ports) });
+  try {
+    server.listen({ path: `\0${name}` });
+    await once(server, 'listening');
+  } catch (cause) {
+    server.close();
+    throw new NetplugError('agent/health-failed', `Cannot listen at "@${name}": ${reasonOf(cause)}`, {
+      hint: 'Have no other program of the pod at this name',
+      cause,
+    });
+  }
+  return { [Symbol.asyncDispose]: async () => stop(server) };
+}
+
 /** Serves /metrics and nothing else. @throws agent/health-failed when it cannot listen on the address */
 export async function startMetricsServer(
   address: ListenAddress,

@@ -13,6 +13,7 @@ import {
   FrameReader,
   goAway,
   Http2Error,
+  MAX_FRAME_BYTES,
   MAX_WINDOW,
   PREFACE,
   readUInt32,
@@ -41,6 +42,8 @@ const STREAM_WINDOW = 2 * MAX_MESSAGE_BYTES;
 /** Received data after which the window of the connection grows again. */
 const CREDIT_BYTES = 2 ** 18;
 const CONNECTION_WINDOW = 2 ** 20;
+/** Of requests that have not ended, in one connection. */
+const MAX_HELD_BYTES = 2 * 2 ** 20;
 /** A client that reads no answers sends no more requests. */
 const MAX_UNREAD_BYTES = 2 ** 20;
 
@@ -56,8 +59,10 @@ interface Call {
   bytes: number;
   /** Bytes of the answer that the client accepts. */
   window: number;
-  /** The answer, which waits for a window. */
-  answer?: Buffer;
+  /** What is left of the answer. */
+  answer?: Buffer | undefined;
+  isAnswered: boolean;
+  isBegun: boolean;
 }
 
 /**
@@ -77,6 +82,8 @@ export class GrpcConnection {
   #window = DEFAULT_WINDOW;
   #streamWindow = DEFAULT_WINDOW;
   #credit = 0;
+  #held = 0;
+  #isBroken = false;
   #isLeaving = false;
 
   constructor(socket: Socket, handle: GrpcHandler) {
@@ -101,11 +108,13 @@ export class GrpcConnection {
   }
 
   #receive(chunk: Buffer): void {
+    if (this.#isBroken) return;
     try {
       const bytes = this.#afterPreface(chunk);
       if (bytes !== undefined) for (const frame of this.#frames.read(bytes)) this.#take(frame);
     } catch (cause) {
       if (!(cause instanceof Http2Error || cause instanceof HpackError)) throw cause;
+      this.#isBroken = true;
       this.#put(goAway(cause instanceof Http2Error ? cause.code : ERROR.compression, this.#lastStream));
       this.#socket.end(Buffer.concat(this.#out.splice(0)));
       this.#socket.destroySoon();
@@ -134,7 +143,7 @@ export class GrpcConnection {
       case FRAME.continuation:
         return this.#onBlock(this.#blocks.take(frame));
       case FRAME.resetStream:
-        this.#calls.delete(frame.stream);
+        this.#forget(frame.stream);
         return undefined;
       case FRAME.settings:
         return this.#onSettings(frame);
@@ -157,7 +166,7 @@ export class GrpcConnection {
     if (known === undefined && stream > this.#lastStream) return this.#begin(block);
     // Of a call that has been answered or reset.
     if (known === undefined) return;
-    if (!endsStream || fields.some(([name]) => name.startsWith(':')))
+    if (known.isAnswered || !endsStream || fields.some(([name]) => name.startsWith(':')))
       throw new Http2Error(ERROR.protocol, 'headers in the middle of a request');
     this.#serve(stream, known);
   }
@@ -169,7 +178,14 @@ export class GrpcConnection {
     const valueOf = (wanted: string): string => fields.find(([name]) => name === wanted)?.[1] ?? '';
     if (valueOf(':method') !== 'POST' || !valueOf('content-type').startsWith('application/grpc'))
       return this.#refuse(stream, [[':status', '415']], endsStream);
-    const call = { method: valueOf(':path'), parts: [], bytes: 0, window: this.#streamWindow };
+    const call = {
+      method: valueOf(':path'),
+      parts: [],
+      bytes: 0,
+      window: this.#streamWindow,
+      isAnswered: false,
+      isBegun: false,
+    };
     this.#calls.set(stream, call);
     if (endsStream) this.#serve(stream, call);
   }
@@ -183,14 +199,18 @@ export class GrpcConnection {
     const { stream, flags } = frame;
     if (stream > this.#lastStream || stream === 0) throw new Http2Error(ERROR.protocol, 'data of no request');
     const call = this.#calls.get(stream);
-    if (call === undefined || call.answer !== undefined) return;
+    if (call === undefined || call.isAnswered) return;
     const content = contentOf(frame);
     const endsStream = (flags & FLAG.endStream) !== 0;
     call.bytes += content.length;
-    if (call.bytes > PREFIX_BYTES + MAX_MESSAGE_BYTES) {
-      const text = `a message has at most ${String(MAX_MESSAGE_BYTES)} bytes`;
-      return this.#fail(stream, { error: GRPC.resourceExhausted, text }, endsStream);
-    }
+    this.#held += content.length;
+    const excess =
+      call.bytes > PREFIX_BYTES + MAX_MESSAGE_BYTES
+        ? `a message has at most ${String(MAX_MESSAGE_BYTES)} bytes`
+        : this.#held > MAX_HELD_BYTES
+          ? `requests of a connection have at most ${String(MAX_HELD_BYTES)} bytes before they end`
+          : undefined;
+    if (excess !== undefined) return this.#fail(stream, { error: GRPC.resourceExhausted, text: excess }, endsStream);
     call.parts.push(content);
     if (endsStream) this.#serve(stream, call);
   }
@@ -205,6 +225,7 @@ export class GrpcConnection {
     data.writeUInt32BE(answer.message.length, 1);
     data.set(answer.message, PREFIX_BYTES);
     call.answer = data;
+    call.isAnswered = true;
     this.#send(stream, call);
   }
 
@@ -215,22 +236,33 @@ export class GrpcConnection {
     return this.#handle(method, body.subarray(PREFIX_BYTES));
   }
 
-  /** Sends the answer once the windows of the client have room for it. */
-  #send(stream: number, { answer, window }: Call): void {
-    if (answer === undefined || answer.length > Math.min(window, this.#window)) return;
-    this.#window -= answer.length;
-    this.#calls.delete(stream);
-    this.#put({ type: FRAME.headers, flags: FLAG.endHeaders, stream, payload: BEGIN });
-    this.#put({ type: FRAME.data, flags: 0, stream, payload: answer });
+  /** Sends as much of the answer as the windows of the client have room for. */
+  #send(stream: number, call: Call): void {
+    while (call.answer !== undefined) {
+      const length = Math.min(call.answer.length, MAX_FRAME_BYTES, call.window, this.#window);
+      if (length <= 0) return;
+      if (!call.isBegun) this.#put({ type: FRAME.headers, flags: FLAG.endHeaders, stream, payload: BEGIN });
+      call.isBegun = true;
+      call.window -= length;
+      this.#window -= length;
+      this.#put({ type: FRAME.data, flags: 0, stream, payload: call.answer.subarray(0, length) });
+      call.answer = length === call.answer.length ? undefined : call.answer.subarray(length);
+    }
+    this.#forget(stream);
     this.#put({ type: FRAME.headers, flags: FLAG.endHeaders | FLAG.endStream, stream, payload: END });
   }
 
   #sendAll(): void {
-    for (const [stream, call] of this.#calls) this.#send(stream, call);
+    for (const [stream, call] of this.#calls) if (call.isAnswered) this.#send(stream, call);
+  }
+
+  #forget(stream: number): void {
+    this.#held -= this.#calls.get(stream)?.bytes ?? 0;
+    this.#calls.delete(stream);
   }
 
   #fail(stream: number, { error, text }: Extract<GrpcAnswer, { error: number }>, endsStream: boolean): void {
-    this.#calls.delete(stream);
+    this.#forget(stream);
     const status = [
       ['grpc-status', String(error)],
       ['grpc-message', encodeURIComponent(text)],
@@ -263,7 +295,7 @@ export class GrpcConnection {
     if (grant === 0 || this.#window > MAX_WINDOW || (call?.window ?? 0) > MAX_WINDOW)
       throw new Http2Error(ERROR.flowControl, `a window grows by ${String(grant)} bytes`);
     if (frame.stream === 0) this.#sendAll();
-    else if (call !== undefined) this.#send(frame.stream, call);
+    else if (call?.isAnswered === true) this.#send(frame.stream, call);
   }
 
   #put(frame: Frame): void {

@@ -1,0 +1,109 @@
+import { type Address, addressKey, tryParseAddress } from '../../net/address.ts';
+import { type EndVerdict, evaluateEnd } from '../../policy/evaluate.ts';
+import type { FedPart, IdentityMode } from '../../policy/feed/messages.ts';
+import { ReceivedView } from '../../policy/feed/received-view.ts';
+import { asksForRequests } from '../../policy/judge-request.ts';
+import { narrowView } from '../../policy/narrow-view.ts';
+import { type PacketContent, requestContent, type RequestPeer } from '../../policy/packet-content.ts';
+import type { PolicyView } from '../../policy/policy-view.ts';
+import { accountOf } from './principal.ts';
+
+const TCP = 6;
+/** Clients whose rules are kept. */
+const MOST_CLIENTS = 1024;
+
+/** What a proxy asks: about a request, or about a connection when there is none. */
+export interface Question {
+  readonly source: { readonly address: string; readonly port: number; readonly principal: string };
+  readonly destination: { readonly address: string; readonly port: number };
+  readonly request: { readonly method: string; readonly target: string } | undefined;
+}
+
+/** `unasked` when no rule is about requests: whatever the kernel let pass may go on. */
+export type Judgement =
+  | { readonly kind: 'judged'; readonly end: EndVerdict; readonly content: PacketContent }
+  | { readonly kind: 'unasked' };
+
+/** Who is believed. */
+export interface Identity {
+  readonly trustDomains: readonly string[];
+  readonly mode: IdentityMode;
+}
+
+/** The proxy asks something that no policy answers. The proxy must take it for a failure, not for a denial. */
+export class CannotJudge extends Error {}
+
+/** Judges the requests that one pod receives, by the policies that the agent has fed. */
+export class RequestJudge {
+  #view = new ReceivedView();
+  readonly #clients = new Map<string, PolicyView>();
+  #identity: Identity = { trustDomains: [], mode: 'AddressOrCertificate' };
+  #isAsked = false;
+
+  get isReady(): boolean {
+    return this.#view.endpoint !== undefined;
+  }
+
+  get pod(): string | undefined {
+    return this.#view.endpoint?.shown;
+  }
+
+  believe(identity: Identity): void {
+    this.#identity = identity;
+    this.#clients.clear();
+  }
+
+  /** Applies what the agent says, after what it said before or in place of it. All of it is in force at once. */
+  apply(parts: readonly FedPart[], which: 'more' | 'whole'): void {
+    const view = which === 'more' ? this.#view : new ReceivedView();
+    view.apply(parts);
+    this.#view = view;
+    this.#clients.clear();
+    const { endpoint } = this.#view;
+    this.#isAsked = endpoint !== undefined && asksForRequests(this.#view, endpoint);
+  }
+
+  /** @throws CannotJudge, or MissingPart of the view */
+  judge({ source, destination, request }: Question): Judgement {
+    const { endpoint } = this.#view;
+    if (endpoint === undefined) throw new CannotJudge('the agent of the node has not said which policies apply');
+    if (!this.#isAsked) return { kind: 'unasked' };
+    const from = readAddress(source.address);
+    const to = readAddress(destination.address);
+    const peer = this.#peerOf(source.principal);
+    const content: PacketContent =
+      request === undefined
+        ? { kind: 'stream', ...(peer === undefined ? {} : { peer }) }
+        : requestContent(request.method, request.target, peer);
+    const client = { source: from, destination: to, protocol: TCP, destinationPort: destination.port, content };
+    const view = this.#viewOf(client, peer);
+    const packet = { ...client, sourcePort: source.port };
+    return { kind: 'judged', end: evaluateEnd(view, { endpoint, direction: 'ingress', packet }), content };
+  }
+
+  #peerOf(principal: string): RequestPeer | undefined {
+    const account = principal === '' ? undefined : accountOf(principal, this.#identity.trustDomains);
+    return account ?? (this.#identity.mode === 'Certificate' ? 'nobody' : undefined);
+  }
+
+  #viewOf(client: Parameters<typeof narrowView>[2], peer: RequestPeer | undefined): PolicyView {
+    const { endpoint } = this.#view;
+    if (endpoint === undefined) return this.#view;
+    const { source, destination, destinationPort, content } = client;
+    const who = typeof peer === 'object' ? `${peer.namespace}/${peer.name}` : (peer ?? '');
+    const key = `${addressKey(source)} ${addressKey(destination)} ${String(destinationPort)} ${content.kind} ${who}`;
+    const known = this.#clients.get(key) ?? narrowView(this.#view, endpoint, client);
+    // The one that was not asked about for longest goes first.
+    this.#clients.delete(key);
+    this.#clients.set(key, known);
+    const [oldest] = this.#clients.keys();
+    if (this.#clients.size > MOST_CLIENTS && oldest !== undefined) this.#clients.delete(oldest);
+    return known;
+  }
+}
+
+function readAddress(text: string): Address {
+  const address = tryParseAddress(text);
+  if (address === undefined) throw new CannotJudge(`"${text.slice(0, 64)}" is no address`);
+  return address;
+}
