@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node';
 
-/** Where the outcome is written, from the root of the repository. */
-export const OUTCOME = 'build/test-outcome.json';
+/** Variable that says where the outcome is written: several runs of vitest go on at a time. */
+export const OUTCOME = 'NETPLUG_TEST_OUTCOME';
 
 /** The result of one run of vitest. */
 export interface Outcome {
@@ -72,7 +72,7 @@ export default class OutcomeReporter implements Reporter {
     const outside = errors.map(({ message }) => ({ text: `outside of tests: ${firstLine(message)}` }));
     const failures = [...this.#failures, ...outside];
     const outcome: Outcome = { passed: this.#passed, skipped: this.#skipped, failures, spans: this.#spans };
-    writeFileSync(OUTCOME, JSON.stringify(outcome));
+    writeFileSync(process.env[OUTCOME] ?? 'build/test-outcome.json', JSON.stringify(outcome));
   }
 
   #fail({ project, relativeModuleId: file }: TestModule, message: string, test?: string): void {

@@ -23,6 +23,8 @@ export interface PartOptions {
   readonly isQuiet?: boolean;
   /** Ends it after this time. */
   readonly longestMs?: number;
+  /** How much others of the processor come before it, as for `nice`. */
+  readonly niceness?: number;
 }
 
 export class TestRun {
@@ -32,6 +34,7 @@ export class TestRun {
   readonly #unstable: string[] = [];
   readonly #accounting: ReturnType<typeof startAccounting>;
   readonly #running = new Set<ChildProcess>();
+  #runs = 0;
   #passed = 0;
   #skipped = 0;
   #childSeconds = readUsage().children;
@@ -49,9 +52,11 @@ export class TestRun {
 
   /** Runs a program to its end, and notes what it took. Returns its exit status; null when it was ended. */
   async part(name: string, file: string, args: readonly string[], options: PartOptions = {}): Promise<number | null> {
-    const { env = {}, isQuiet = false, longestMs } = options;
+    const { env = {}, isQuiet = false, longestMs, niceness = 0 } = options;
     const startMs = Date.now();
-    const child = spawn(file === 'node' ? process.execPath : file, args, {
+    const program = file === 'node' ? process.execPath : file;
+    const [first, ...rest] = niceness === 0 ? [program, ...args] : ['nice', '-n', String(niceness), program, ...args];
+    const child = spawn(first, rest, {
       stdio: isQuiet ? ['ignore', 'pipe', 'pipe'] : 'inherit',
       env: { ...process.env, NO_COLOR: '1', ...env },
       ...(longestMs === undefined ? {} : { timeout: longestMs }),
@@ -76,11 +81,16 @@ export class TestRun {
 
   /** Runs vitest with these arguments. Returns what failed, which counts once it is given to `fail` or `repeatAlone`. */
   async vitest(args: readonly string[], options?: PartOptions): Promise<readonly Failure[]> {
-    rmSync(OUTCOME, { force: true });
+    this.#runs += 1;
+    const outcome = `build/test-outcome-${String(this.#runs)}.json`;
+    rmSync(outcome, { force: true });
     const reporters = ['--reporter=default', '--reporter=./scripts/test/outcome-reporter.ts'];
     const name = `vitest ${args.join(' ')}`;
-    const status = await this.part(name, 'node', ['scripts/run-vitest.ts', 'run', ...reporters, ...args], options);
-    const { passed = 0, skipped = 0, spans = [], failures = [] } = readOutcome() ?? {};
+    const status = await this.part(name, 'node', ['scripts/run-vitest.ts', 'run', ...reporters, ...args], {
+      ...options,
+      env: { ...options?.env, [OUTCOME]: outcome },
+    });
+    const { passed = 0, skipped = 0, spans = [], failures = [] } = readOutcome(outcome) ?? {};
     this.#passed += passed;
     this.#skipped += skipped;
     this.#spans.push(...spans);
@@ -137,9 +147,9 @@ export class TestRun {
   }
 }
 
-function readOutcome(): Outcome | undefined {
+function readOutcome(path: string): Outcome | undefined {
   try {
-    return JSON.parse(readFileSync(OUTCOME, 'utf8')) as Outcome;
+    return JSON.parse(readFileSync(path, 'utf8')) as Outcome;
   } catch {
     return undefined;
   }

@@ -24,7 +24,7 @@ export async function recordAttachment(
 }
 
 /**
- * Returns undefined for main interfaces of pods without floating IPs whose addresses are in netplug's blocks, which are
+ * Returns undefined for main interfaces of pods without floating IPs and sidecar whose addresses are in netplug's blocks, which are
  * most attachments.
  */
 function planRecord(call: CniCall, network: PodNetwork, at: string): AttachmentRecord | undefined {
@@ -33,7 +33,9 @@ function planRecord(call: CniCall, network: PodNetwork, at: string): AttachmentR
   const addressManager = addressManagerOf(call);
   const floating = floatingPairs(call, addresses);
   const endpoint = needsEndpoint(call) ? planEndpoint(call, network) : undefined;
-  if (addressManager === 'netplug-ipam' && floating.length === 0 && endpoint === undefined) return undefined;
+  const sidecar = attachment.ifName === MAIN_INTERFACE ? call.orchPod?.facts.sidecar : undefined;
+  const isPlain = addressManager === 'netplug-ipam' && floating.length === 0;
+  if (isPlain && endpoint === undefined && sidecar === undefined) return undefined;
   return {
     attachment,
     pod: pod === undefined ? undefined : `${pod.namespace}/${pod.name}`,
@@ -42,6 +44,7 @@ function planRecord(call: CniCall, network: PodNetwork, at: string): AttachmentR
     addresses,
     floating,
     switches: switchesIn(config.features),
+    ...(sidecar === undefined ? {} : { sidecar }),
     ...(endpoint === undefined ? {} : { endpoint }),
   };
 }

@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { NetplugError } from '../base/errors.ts';
 import { readAnnotations } from '../model/annotation-keys.ts';
+import { declaredSidecar } from '../model/declared-sidecar.ts';
 import { countedPorts, type PodFacts, type PodPort } from '../model/pod.ts';
 import { knownLabels } from '../model/selector.ts';
 import { type Cidr, tryReadCidr } from '../net/cidr.ts';
@@ -16,6 +17,9 @@ const containerPort = v.looseObject({
   hostIP: v.optional(v.string()),
 });
 const container = v.looseObject({
+  name: v.optional(v.string()),
+  image: v.optional(v.string()),
+  args: v.optional(v.array(v.string())),
   restartPolicy: v.optional(v.string()),
   ports: v.optional(v.array(containerPort), []),
 });
@@ -45,15 +49,17 @@ export function ownFactsOf({ metadata, ...pod }: ApiObject): Omit<PodFacts, 'nam
   const spec = v.parse(podSpec, pod['spec'] ?? {});
   // Sidecars, which serve as long as the pod lives, are init containers to the API.
   const sidecars = spec.initContainers.filter(({ restartPolicy }) => restartPolicy === 'Always');
+  const annotations = readAnnotations(metadata.annotations);
   return {
     namespace: metadata.namespace ?? '',
     name: metadata.name,
     uid: metadata.uid ?? '',
     labels: knownLabels(metadata.labels),
-    annotations: readAnnotations(metadata.annotations),
+    annotations,
     serviceAccount: spec.serviceAccountName,
     nodeName: spec.nodeName,
     ports: countedPorts([...sidecars, ...spec.containers].flatMap(({ ports }) => ports.flatMap(portOf))),
+    sidecar: declaredSidecar([...spec.initContainers, ...spec.containers], annotations),
   };
 }
 

@@ -1,5 +1,6 @@
 import { ownValue } from '../base/own-value.ts';
 import { readAnnotations } from '../model/annotation-keys.ts';
+import { REDIRECTOR, SIDECAR } from '../model/declared-sidecar.ts';
 import { MOST_POD_PORTS } from '../model/pod.ts';
 import { knownLabels } from '../model/selector.ts';
 import type { ApiObject } from './objects.ts';
@@ -33,10 +34,12 @@ export function trimmedObject(collection: Collection, { metadata, ...object }: A
     if (!Array.isArray(listed)) return {};
     const trimmed = listed.flatMap((container) => {
       const { ports, ...kept } = trimmedContainer(container, room);
+      const ofMesh = meshPartOf(container);
       // Of init containers, sidecars serve.
-      if (name === 'initContainers' && kept.restartPolicy !== 'Always') return [];
+      const isServing = name !== 'initContainers' || kept.restartPolicy === 'Always';
+      if (!isServing) return ofMesh === undefined ? [] : [ofMesh];
       room -= ports.length;
-      return ports.length === 0 ? [] : [{ ...kept, ports }];
+      return ports.length === 0 && ofMesh === undefined ? [] : [{ ...kept, ports, ...ofMesh }];
     });
     return { [name]: trimmed };
   };
@@ -45,6 +48,21 @@ export function trimmedObject(collection: Collection, { metadata, ...object }: A
     spec: { ...pick(spec, POD_SPEC), ...containers('initContainers'), ...containers('containers') },
     status: pick(status, POD_STATUS),
   };
+}
+
+/** Containers that tell what the proxy of the pod is handed. */
+const OF_MESH: readonly unknown[] = [SIDECAR, REDIRECTOR];
+const MOST_ARGS = 64;
+const MOST_TEXT = 1024;
+const TOO_LONG = 'too long';
+
+/** Returns what is read of a container of the mesh. What is too long becomes what cannot be read, so that the proxy is handed nothing. */
+function meshPartOf(container: unknown): object | undefined {
+  const { name, image, args } = pick(container, ['name', 'image', 'args']) as Readonly<Record<string, unknown>>;
+  if (!OF_MESH.includes(name)) return undefined;
+  const kept = (text: unknown): string => (typeof text === 'string' && text.length <= MOST_TEXT ? text : TOO_LONG);
+  const listed: readonly unknown[] = Array.isArray(args) ? args : [];
+  return { name, image: kept(image), args: listed.length > MOST_ARGS ? ['-d', TOO_LONG] : listed.map(kept) };
 }
 
 interface TrimmedContainer {

@@ -1,4 +1,5 @@
 import { ownValue } from '../base/own-value.ts';
+import { MESH_ANNOTATIONS } from './declared-sidecar.ts';
 
 /** Annotations of pods and namespaces by which users ask for addresses. */
 export const ANNOTATIONS = {
@@ -27,6 +28,7 @@ const READ: readonly string[] = [
   ...Object.values(BANDWIDTH_ANNOTATIONS),
   ...Object.values(RUNTIME_BANDWIDTH_ANNOTATIONS),
   MIRROR_ANNOTATION,
+  ...Object.values(MESH_ANNOTATIONS),
 ];
 /** More than any list of pools or addresses needs. */
 const LONGEST = 4096;

@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { tryParseJson } from '../base/try-parse-json.ts';
 import { type Address, formatAddress, sameAddress, tryParseAddress } from '../net/address.ts';
 import { isContainerId, isInterfaceName } from './interface-name.ts';
+import type { DeclaredSidecar } from './declared-sidecar.ts';
 import { endpointShape } from './endpoint-shape.ts';
 import { type Attachment, handleOf } from './names.ts';
 import { attachmentOf, type WorkloadEndpoint } from './workload-endpoint.ts';
@@ -24,6 +25,8 @@ export interface AttachmentRecord {
   readonly floating: readonly FloatingPair[];
   /** Switches of the network configuration, `feature_control`, that were on when this was granted. */
   readonly switches: readonly FeatureSwitch[];
+  /** The pod has one. What its annotations said when it began: removing one later opens nothing. */
+  readonly sidecar?: DeclaredSidecar;
   /** For policies, when the datastore has no record that stands for the attachment. */
   readonly endpoint?: WorkloadEndpoint;
 }
@@ -60,12 +63,20 @@ const stored = v.object({
   addresses: v.pipe(v.array(address), v.minLength(1)),
   floatingIPs: v.array(v.object({ external: address, internal: address })),
   switches: v.array(v.picklist(SWITCHES)),
+  sidecar: v.exactOptional(
+    v.object({
+      release: v.string(),
+      isRedirected: v.boolean(),
+      excludedPorts: v.array(v.number()),
+      includedPorts: v.exactOptional(v.array(v.number())),
+    }),
+  ),
   endpoint: v.exactOptional(endpointShape),
 });
 
 /** Encodes the record as one line of JSON. */
 export function encodeAttachmentRecord(record: AttachmentRecord): string {
-  const { attachment, pod, at, addressManager, addresses, floating, switches, endpoint } = record;
+  const { attachment, pod, at, addressManager, addresses, floating, switches, sidecar, endpoint } = record;
   const { network, containerId: containerID, ifName } = attachment;
   const floatingIPs = floating.map(({ external, internal }) => ({
     external: formatAddress(external),
@@ -77,6 +88,7 @@ export function encodeAttachmentRecord(record: AttachmentRecord): string {
     addresses: addresses.map(formatAddress),
     floatingIPs,
     switches,
+    ...(sidecar === undefined ? {} : { sidecar }),
     ...(endpoint === undefined ? {} : { endpoint }),
   };
   return `${JSON.stringify({ format: 1, ...identity, at, ...given })}\n`;

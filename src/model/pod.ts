@@ -1,3 +1,5 @@
+import type { DeclaredSidecar } from './declared-sidecar.ts';
+
 /** The fields of a Pod and its Namespace that netplug uses. */
 export interface PodFacts {
   readonly namespace: string;
@@ -12,6 +14,7 @@ export interface PodFacts {
   readonly serviceAccount: string | undefined;
   /** Ports of containers and sidecars that have a name or a host port. */
   readonly ports: readonly PodPort[];
+  readonly sidecar?: DeclaredSidecar | undefined;
 }
 
 /**

@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { declaredSidecar, isHanded, MESH_ANNOTATIONS } from './declared-sidecar.ts';
+
+const image = 'registry.test:5000/netplug-sidecar:v3.27.0@sha256:0123';
+const INIT = { name: 'istio-init', args: ['istio-iptables', '-p', '15001', '-b', '*', '-d', '15090,15021,15020'] };
+const sidecar = (annotations: Readonly<Record<string, string>>, args = INIT.args) =>
+  declaredSidecar(
+    [
+      { name: 'netplug-sidecar', image },
+      { name: 'istio-init', args },
+    ],
+    annotations,
+  );
+
+it('a pod without the container declares no sidecar', () => {
+  expect(declaredSidecar([{ name: 'app' }, INIT], {})).toBeUndefined();
+});
+
+it.each([
+  [image, 'v3.27.0'],
+  ['registry.test:5000/netplug-sidecar', ''],
+  ['netplug.io/netplug-sidecar@sha256:01', ''],
+])('the release of image %s is "%s"', (named, release) => {
+  expect(declaredSidecar([{ name: 'netplug-sidecar', image: named }], {})?.release).toBe(release);
+});
+
+describe('the proxy is handed', () => {
+  const { excludedPorts, includedPorts, interception } = MESH_ANNOTATIONS;
+  it.each<[string, Readonly<Record<string, string>>, string[], boolean]>([
+    ['every port', {}, INIT.args, true],
+    ['not a port that the pod excludes', { [excludedPorts]: '22, 8080' }, INIT.args, false],
+    ['not a port that the mesh excludes', {}, ['-d', '8080'], false],
+    ['not a port that the mesh excludes in one word', {}, ['-d=15090,8080'], false],
+    ['a port that the pod includes', { [includedPorts]: '8080,9000' }, INIT.args, true],
+    ['not a port that the pod does not include', { [includedPorts]: '9000' }, INIT.args, false],
+    ['not a port that only one of both includes', { [includedPorts]: '8080' }, ['-b', '9000'], false],
+    ['nothing when the pod includes nothing', { [includedPorts]: '' }, INIT.args, false],
+    ['nothing without redirection', { [interception]: 'NONE' }, INIT.args, false],
+    ['nothing with a mode that is not known', { [interception]: 'redirect' }, INIT.args, false],
+    ['nothing when a list cannot be read', { [excludedPorts]: '80-90' }, INIT.args, false],
+    ['what TPROXY redirects', { [interception]: 'TPROXY' }, INIT.args, true],
+  ])('%s', (_, annotations, args, isExpected) => {
+    const declared = sidecar(annotations, args);
+    expect(declared && isHanded(declared, 8080)).toBe(isExpected);
+  });
+
+  it.each([15_006, 15_020, 15_021, 15_090])('never the port %i of the mesh', (port) => {
+    const declared = sidecar({}, []);
+    expect(declared && isHanded(declared, port)).toBe(false);
+  });
+});
