@@ -4,7 +4,7 @@ NODE := node_modules/.bin/node
 # There once the modules of exactly this lock are in place.
 LOCKED := node_modules/.netplug-lock.$(shell sha256sum package-lock.json | cut -c1-16)
 PACKAGES := etcd-server etcd-client containernetworking-plugins runc podman nftables iptables iproute2 \
-	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev musl-tools util-linux procps curl \
+	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev musl-tools util-linux procps curl python3-pip \
 	conntrack bird2 wget fish zsh libseccomp-dev pkg-config bind9-dnsutils binutils
 
 .PHONY: demo test quick soak fuzz build manifests chart bench ok clean setup modules deb components cluster cluster-empty cluster-down \

@@ -42,7 +42,7 @@ int main(int count, char **arguments) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   const int size = name == NULL ? snprintf(address.sun_path, sizeof address.sun_path, "%.*s%s", folder, calls, NAME)
                                 : snprintf(address.sun_path, sizeof address.sun_path, "%s", name);
-  if (size >= (int)sizeof address.sun_path) return fail("the path of NETPLUG_SOCKET, or the name, is too long");
+  if (size >= (int)sizeof address.sun_path) return fail("the path of NETPLUG_SOCKET is too long");
   // An abstract name begins with NUL, and ends with the address.
   if (name != NULL) address.sun_path[0] = '\0';
   const socklen_t length_of_address = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)size);
@@ -52,18 +52,18 @@ int main(int count, char **arguments) {
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   if (connect(connection, (struct sockaddr *)&address, name == NULL ? sizeof address : length_of_address) != 0)
-    return fail("nothing listens at %s", name == NULL ? address.sun_path : name);
+    return name == NULL ? fail("no agent listens at %s", address.sun_path) : fail("no sidecar listens at %s", name);
 
   char message[4096];
   const int length = snprintf(message, sizeof message, "GET %s%s%s HTTP/1.0\r\n\r\n",
                               path, pod == NULL ? "" : "?pod=", pod == NULL ? "" : pod);
   if (length >= (int)sizeof message) return fail("the path or POD_NAME is too long");
-  if (write(connection, message, (size_t)length) != length) return fail("the program does not read");
+  if (write(connection, message, (size_t)length) != length) return fail("the agent does not read");
 
   size_t received = 0;
   for (ssize_t more; received < sizeof message - 1; received += (size_t)more) {
     more = read(connection, message + received, sizeof message - 1 - received);
-    if (more < 0) return fail("the program does not answer within %d s", TIMEOUT_SECONDS);
+    if (more < 0) return fail("the agent does not answer within %d s", TIMEOUT_SECONDS);
     if (more == 0) break;
   }
   message[received] = '\0';

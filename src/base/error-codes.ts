@@ -101,6 +101,9 @@ export const ERRORS = {
   'typha/no-token': transient(199, 75, 'The token that proves the node of an agent to netplug-typha cannot be read.'),
   'typha/pod-cidr-mismatch': permanent(197, 78, 'USE_POD_CIDR of netplug-typha and of an agent differ.'),
   'sidecar/name-taken': permanent(201, 73, 'Another program of the pod has the socket at which netplug-sidecar answers the proxy.'),
+  'mesh/version-unsupported': permanent(203, 78, 'The service mesh is of a version for which there is no injection template.'),
+  'mesh/config-unreadable': permanent(204, 65, 'The configuration of the sidecar injector of the mesh cannot be read, or not be changed without touching other parts.'),
+  'mesh/missing': permanent(205, 69, 'The cluster has no service mesh, or none of the revision.'),
   'sidecar/proxy-unreadable': transient(202, 69, 'The proxy of the pod does not show its configuration, or more than is read.'),
   'internal/invariant': permanent(999, 70, 'netplug broke one of its own rules: a bug to report.'),
 } satisfies Readonly<Record<string, ErrorRow>>;

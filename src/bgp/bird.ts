@@ -1,4 +1,4 @@
-import { mkdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, readlink, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeFileAtomically } from '../base/atomic-file.ts';
 import { type Clock, timeLimit } from '../base/clock.ts';
@@ -125,14 +125,24 @@ export class Bird {
   }
 
   /**
-   * Returns the id of the BIRD process of this folder, also when it no longer answers; undefined when there is none. The
-   * arguments of the process decide, because the pid file may be older than the last boot.
+   * Returns the id of a BIRD process of this folder, also when it no longer answers; undefined when there is none. The arguments of
+   * the process decide: the pid file may be older than the last boot, and one of two that were started beside each other removes it.
    */
   async findProcess(): Promise<number | undefined> {
-    const text = (await readIfThere(this.#pidFile))?.trim() ?? '';
-    if (!/^[1-9]\d*$/.test(text)) return undefined;
-    const args = (await readIfThere(join('/proc', text, 'cmdline')))?.split('\0') ?? [];
-    return args[args.indexOf('-P') + 1] === this.#pidFile ? Number(text) : undefined;
+    const noted = (await readIfThere(this.#pidFile))?.trim() ?? '';
+    for (const pid of [noted, ...(await readdir('/proc'))]) if (await this.#isOwn(pid)) return Number(pid);
+    return undefined;
+  }
+
+  /** Reports whether the process is a BIRD of this folder, in this network: another host may have a folder of the name. */
+  async #isOwn(pid: string): Promise<boolean> {
+    if (!/^[1-9]\d*$/.test(pid)) return false;
+    const args = (await readIfThere(join('/proc', pid, 'cmdline')))?.split('\0') ?? [];
+    if (args[args.indexOf('-P') + 1] !== this.#pidFile) return false;
+    const [own, other] = await Promise.all(
+      ['self', pid].map(async (each) => readlink(join('/proc', each, 'ns/net')).catch(ignoreMissing)),
+    );
+    return own === other;
   }
 
   async #holdsRoutes(signal: AbortSignal): Promise<boolean> {
@@ -198,5 +208,8 @@ export function birdMissing(file: string, cause: unknown): NetplugError {
 }
 
 async function readIfThere(path: string): Promise<string | undefined> {
-  return readFile(path, 'utf8').catch(ignoreMissing);
+  // A process that ends is there for its folder, and not for its files.
+  return readFile(path, 'utf8').catch((cause: unknown) =>
+    errnoOf(cause) === 'ESRCH' ? undefined : ignoreMissing(cause),
+  );
 }

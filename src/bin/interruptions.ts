@@ -8,11 +8,3 @@ export function interruptions(): AbortSignal {
   }
   return controller.signal;
 }
-
-/** Resolves when the signal aborts. */
-export async function aborted(signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  if (signal.aborted) resolve();
-  await promise;
-}

@@ -68,6 +68,13 @@ import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
 import { datastoreServers } from '../policy/api-servers.ts';
 import { failsafePorts, withServers, withTunnels } from '../policy/open-ports.ts';
 import { RulesetCompiler } from '../policy/ruleset/ruleset-compiler.ts';
+import { GuardFile } from '../apps/agent/network/sidecars/kept-guards.ts';
+import { listSidecarPods } from '../apps/agent/network/sidecars/list-sidecar-pods.ts';
+import { SidecarServer } from '../apps/agent/network/sidecars/serve-sidecars.ts';
+import { VERSION } from '../base/version.ts';
+import { loadAddon } from '../dataplane/linux/addon.ts';
+import { listenInPod } from '../dataplane/linux/listen-in-pod.ts';
+import { AGENT_SOCKET } from '../policy/feed/messages.ts';
 import { policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, policyMarker, serverMemory, stateDir } from './registration.ts';
 
@@ -160,6 +167,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     applySettings(changed);
     if (network instanceof NodeNetwork) network.renewTunnels();
     policy.configure(changed);
+    sidecars.renewSettings();
   };
   const settingsStore = typha ?? store;
   const agentSettings: SettingsFollower = new SettingsFollower({ ...base, store: settingsStore, env, node, onChange });
@@ -233,6 +241,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
           node,
           view,
         ),
+      onTouched: (touched) => sidecars.noteTouched(touched),
       saveOn: () => {
         mkdirSync(state, { recursive: true });
         writeFileSync(policyMarker(env), '');
@@ -273,6 +282,25 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     node,
     policy,
   );
+  const sidecars: SidecarServer = new SidecarServer({
+    ...base,
+    node,
+    state: policy.state,
+    whole: async () => policy.whole(),
+    listPods: async () => listSidecarPods(linked),
+    watchPods: (onChange) => linked.attachments.watch(onChange),
+    listen: (interfaceName, onConnection) =>
+      listenInPod(loadAddon(), { interfaceName, name: AGENT_SOCKET }, onConnection),
+    useGuards: (changes) => policy.useGuards(changes),
+    welcome: () => ({
+      release: VERSION,
+      trustDomains: agentSettings.settings.applicationLayerTrustDomains,
+      identity: agentSettings.settings.applicationLayerIdentity,
+    }),
+    wantedProof: () => agentSettings.settings.applicationLayerProof,
+    kept: new GuardFile(join(readVariable(env, 'NETPLUG_RUN_DIR'), 'guards.json'), systemClock),
+    onRequests: (pod, requests) => flows.noteRequests(pod, requests),
+  });
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {
     send,
@@ -280,6 +308,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     flows,
     settings: agentSettings,
     podLinks,
+    sidecars,
     threads: new ThreadPoolWatch(systemClock),
     fanOut: typha === undefined ? undefined : { ...systemClock, standing: () => typha.standing },
     findServers: async (signal) => {

@@ -1,12 +1,13 @@
 import { serveSidecar } from '../apps/sidecar/serve-sidecar.ts';
-import { systemClock } from '../base/clock.ts';
+import { repeat, systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
+import { aborted } from '../base/until-aborted.ts';
 import { VERSION } from '../base/version.ts';
 import { readVariable } from '../config/environment.ts';
 import { startAbstractHealthServer } from '../runtime/health-server.ts';
 import { AGENT_SOCKET, CHECK_SOCKET } from '../policy/feed/messages.ts';
 import { AGENT_LOG } from './agent-log.ts';
-import { aborted, interruptions } from './interruptions.ts';
+import { interruptions } from './interruptions.ts';
 import { openLog } from './open-log.ts';
 import { runResident } from './run-resident.ts';
 
@@ -26,7 +27,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     proxy: readVariable(env, 'NETPLUG_SIDECAR_PROXY', PROGRAM),
     drainMs: readVariable(env, 'NETPLUG_SIDECAR_DRAIN_SECONDS', PROGRAM) * 1000,
   };
-  await using sidecar = await serveSidecar(settings, { clock: systemClock, random: systemRandom, log });
+  await using sidecar = await serveSidecar(settings, { clock: systemClock, random: systemRandom, repeat, log });
   await using _health = await startAbstractHealthServer('netplug-sidecar-health', {
     notReady: async () => Promise.resolve(sidecar.notReady()),
     // The agent of the node counts requests: no scrape reaches a name in a pod.

@@ -3,6 +3,7 @@ import { type RunningTypha, serveTypha } from '../apps/typha/serve-typha.ts';
 import { typhaNotReady, typhaWarnings } from '../apps/typha/readiness.ts';
 import { repeat, systemClock } from '../base/clock.ts';
 import { NetplugError } from '../base/errors.ts';
+import { aborted } from '../base/until-aborted.ts';
 import { systemRandom } from '../base/random.ts';
 import { VERSION } from '../base/version.ts';
 import { readOwnVariables } from '../config/choose-connection.ts';
@@ -20,7 +21,7 @@ import { certifiedName } from '../stream/tls-client.ts';
 import { tokenReviewer } from '../stream/token-identity.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
-import { aborted, interruptions } from './interruptions.ts';
+import { interruptions } from './interruptions.ts';
 import { openLog } from './open-log.ts';
 import { runResident } from './run-resident.ts';
 

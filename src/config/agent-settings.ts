@@ -31,6 +31,9 @@ const BUILT_IN: EffectiveSettings = {
   policyEntriesPerNamespace: 524_288,
   policyEntriesPerNode: 1_048_576,
   keepEstablishedFlows: false,
+  applicationLayerTrustDomains: ['cluster.local'],
+  applicationLayerIdentity: 'AddressOrCertificate',
+  applicationLayerProof: 'Filter',
 };
 
 /** Returns what happens to packets from pods to their node. `Return` leaves them to the rules of the host. */

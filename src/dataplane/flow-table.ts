@@ -17,6 +17,8 @@ export interface TrackedFlow {
   readonly reply: FlowTuple;
   /** TCP has not completed its opening, or has begun to end it: the kernel forgets it within minutes without packets. */
   readonly isUnsettled?: true;
+  /** An action `note flow` was met by its first packet. */
+  readonly isNoted?: true;
   /** A packet was seen in the direction of the reply. */
   readonly isReplied: boolean;
   /** Identifies the entry to the kernel. */

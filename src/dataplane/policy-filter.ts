@@ -119,6 +119,8 @@ export type FilterAction =
     }
   /** Sets or clears one bit of the packet mark, which rules at later hooks find. */
   | { readonly kind: 'mark'; readonly isSet: boolean }
+  /** Notes on the tracked flow that a rule with this action accepted its first packet. */
+  | { readonly kind: 'note flow' }
   /** Ends the evaluation in this base chain. */
   | { readonly kind: 'accept' }
   | { readonly kind: 'drop' }

@@ -14,6 +14,7 @@ const FailsafePorts = listOf(
   'an array of objects with protocol, port and net',
 );
 
+const TRUST_DOMAIN = 'a trust domain such as "cluster.local"';
 const LOG_PREFIX = 'at most 64 printable ASCII characters';
 
 const AGENT_CONFIGURATION_FIELDS = {
@@ -60,6 +61,21 @@ const AGENT_CONFIGURATION_FIELDS = {
   keepEstablishedFlows: optionalField(
     TrueOrFalse,
     'Whether flows that exist go on when a changed policy no longer allows them; default false: they end within a second.',
+  ),
+  applicationLayerTrustDomains: optionalField(
+    listOf(
+      v.pipe(v.string(TRUST_DOMAIN), v.regex(/^[a-z0-9._-]{1,255}$/, TRUST_DOMAIN)),
+      'an array of trust domains such as "cluster.local"',
+    ),
+    'Trust domains of the mesh whose certificates name service accounts of this cluster; "cluster.local" unless set.',
+  ),
+  applicationLayerIdentity: optionalField(
+    oneOf(['AddressOrCertificate', 'Certificate']),
+    'Who a client without a certificate is, to rules with `http` or accounts in pods with netplug-sidecar: the pod that has its address (default), or nobody that `serviceAccounts` could name.',
+  ),
+  applicationLayerProof: optionalField(
+    oneOf(['Filter', 'Connected']),
+    'When rules with `http` open the ports of a pod: when the configuration of its proxy shows that each request is judged (default), or already when netplug-sidecar runs in it.',
   ),
 };
 

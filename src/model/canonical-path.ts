@@ -14,7 +14,7 @@ export function isPlainPath(path: string): boolean {
   return (
     path.startsWith('/') &&
     // A replaced character stands for bytes that are not UTF-8.
-    !/[\0-\x1f\x7f\\;#\ufffd]|\/\//.test(path) &&
+    !/[\p{Cc}\\;#\ufffd]|\/\//u.test(path) &&
     !path.split('/').some((segment) => segment === '.' || segment === '..')
   );
 }

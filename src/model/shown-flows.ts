@@ -52,6 +52,18 @@ const SHOWN_FLOW = v.object({
   /** The port of the destination; undefined for protocols without ports, and when the source tried many ports. */
   port: v.optional(v.number()),
   icmp: v.optional(v.object({ type: v.number(), code: v.number() })),
+  /** A request that the sidecar of the destination denied; undefined for packets. */
+  request: v.optional(
+    v.object({
+      method: v.string(),
+      /** Without query, as the client wrote it. */
+      path: v.string(),
+      /** `NAMESPACE/NAME` of the certificate. */
+      account: v.optional(v.string()),
+      /** Why, when it is not the rules alone. */
+      note: v.optional(v.string()),
+    }),
+  ),
   /** Whether the destination of an allowed flow has answered: its own policies, on another node, may deny the flow. */
   isReplied: v.optional(v.boolean()),
   /** Undefined for an allowed flow. */

@@ -35,6 +35,21 @@ const SHOWN_NETWORK = v.object({
       lastCode: v.optional(v.string()),
     }),
   ),
+  /** Sidecars that judge requests of pods; an agent without any reports none. */
+  sidecars: v.optional(
+    v.array(
+      v.object({
+        pod: v.string(),
+        release: v.string(),
+        /** `waiting`, `unproven`, `guarding` or `lapsed`. */
+        state: v.string(),
+        ports: v.array(v.number()),
+        since: v.string(),
+        proxy: v.string(),
+        problems: v.array(v.string()),
+      }),
+    ),
+  ),
   /** Settings of the agent and where each comes from; an agent of an earlier release reports none. */
   settings: v.optional(v.array(v.object({ name: v.string(), value: v.string(), source: v.string() }))),
   /** Errors of the components of the node's network; empty when all of them are in their desired state. */

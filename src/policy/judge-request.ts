@@ -13,13 +13,31 @@ export function judgeRequest(view: PolicyView, endpoint: PolicyEndpoint, packet:
 
 /** Reports whether a rule for what reaches the endpoint is about requests, or about accounts, which certificates name. */
 export function asksForRequests(view: PolicyView, endpoint: PolicyEndpoint): boolean {
-  return (
-    view.tiers.some((tier) =>
-      view.policiesOf(endpoint, tier, 'ingress').some(({ rules }) => rules.ingress?.some(isAboutRequests)),
-    ) || endpoint.profiles.some((name) => view.profile(name)?.rules.ingress.some(isAboutRequests))
-  );
+  return ingressRules(view, endpoint).some(({ http, source }) => http !== undefined || source.accounts !== undefined);
 }
 
-function isAboutRequests({ http, source }: PolicyRule): boolean {
-  return http !== undefined || source.accounts !== undefined;
+const TCP = 6;
+/** Each is an element of a set for each address: a range of all ports would fill the set of all pods of the node. */
+const MOST_OF_RANGE = 64;
+const MOST_PORTS = 256;
+
+/** Returns the TCP ports of the endpoint to which rules about requests could open it: those that they name, and those that it declares. */
+export function requestPortsOf(view: PolicyView, endpoint: PolicyEndpoint): ReadonlySet<number> {
+  const rules = ingressRules(view, endpoint).filter(({ http }) => http !== undefined);
+  if (rules.length === 0) return new Set();
+  const named = rules.flatMap(({ destination: { ports } }) => ports?.ranges ?? []);
+  const ports = named.flatMap(({ first, last }) =>
+    Array.from({ length: Math.min(MOST_OF_RANGE, last - first + 1) }, (_, at) => first + at),
+  );
+  const declared = endpoint.ports.filter(({ protocol }) => protocol === TCP).map(({ port }) => port);
+  return new Set([...declared, ...ports].slice(0, MOST_PORTS));
+}
+
+function ingressRules(view: PolicyView, endpoint: PolicyEndpoint): readonly PolicyRule[] {
+  return [
+    ...view.tiers.flatMap((tier) =>
+      view.policiesOf(endpoint, tier, 'ingress').flatMap(({ rules: { ingress = [] } }) => ingress),
+    ),
+    ...endpoint.profiles.flatMap((name) => view.profile(name)?.rules.ingress ?? []),
+  ];
 }

@@ -122,7 +122,7 @@ async function flow(
         const found = flows.find(
           ({ original }) => formatAddress(original.source) === source && original.destinationPort === port,
         );
-        return found === undefined ? 'not admitted' : isAllowed(found) ? 'goes on' : 'ends';
+        return found === undefined ? 'not admitted' : isAllowed(found) === 'allowed' ? 'goes on' : 'ends';
       });
     } finally {
       inside.leave();

@@ -5,3 +5,4 @@ import { join, resolve } from 'node:path';
 export const BUILT = resolve(import.meta.dirname, '../../dist/bin');
 
 export const NETPLUGCTL = join(BUILT, 'netplugctl');
+export const SIDECAR = join(BUILT, 'netplug-sidecar');

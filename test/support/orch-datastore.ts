@@ -26,6 +26,9 @@ export interface OrchApiServer extends ApiServer {
     name: string;
     node: string;
     labels?: Readonly<Record<string, string>>;
+    annotations?: Readonly<Record<string, string>>;
+    /** Beside `main`. */
+    containers?: readonly object[];
   }): Promise<string>;
 }
 
@@ -79,10 +82,10 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     await call('POST', '/api/v1/namespaces', { body, besides: [409] });
     namespaces.add(name);
   };
-  const putPod: OrchApiServer['putPod'] = async ({ namespace, name, node, labels }) => {
+  const putPod: OrchApiServer['putPod'] = async ({ namespace, name, node, labels, annotations, containers = [] }) => {
     await putNamespace(namespace);
-    const spec = { nodeName: node, containers: [{ name: 'main', image: 'none' }] };
-    const body = { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels }, spec };
+    const spec = { nodeName: node, containers: [{ name: 'main', image: 'none' }, ...containers] };
+    const body = { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels, annotations }, spec };
     const pods = `/api/v1/namespaces/${namespace}/pods`;
     await call('POST', pods, { body, besides: [409] });
     return (await call('GET', `${pods}/${name}`)).metadata.uid;

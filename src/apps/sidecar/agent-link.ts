@@ -8,6 +8,7 @@ import {
   GREETING,
   MOST_BYTES,
 } from '../../policy/feed/messages.ts';
+import { never } from '../../base/errors.ts';
 import { jsonFrame, payloadJson, protocolError, StreamFrameReader } from '../../stream/stream-frames.ts';
 import type { Identity } from './request-judge.ts';
 
@@ -97,10 +98,16 @@ export class AgentLink {
         return this.#send({ type: 'applied', generation: message.generation });
       case 'prove':
         return this.#ports.prove();
-      default:
+      case 'endpoint':
+      case 'policy':
+      case 'profile':
+      case 'set':
+      case 'gone':
         if (this.#parts === undefined) throw protocolError(`"${message.type}" outside of a generation`);
         this.#parts.push(message);
         return undefined;
+      default:
+        return never(message);
     }
   }
 

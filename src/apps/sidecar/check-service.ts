@@ -1,7 +1,7 @@
 import { CheckRequest, CheckResponse } from '../../../proto/gen/authz.ts';
 import { reasonOf } from '../../base/errors.ts';
 import { GRPC, type GrpcAnswer, type GrpcHandler } from '../../base/http2/grpc-server.ts';
-import type { Judgement, Question, RequestJudge } from './request-judge.ts';
+import type { RequestJudgement, CheckQuestion, RequestJudge } from './request-judge.ts';
 
 const CHECK = '/envoy.service.auth.v3.Authorization/Check';
 const HEALTH = '/grpc.health.v1.Health/Check';
@@ -12,7 +12,7 @@ const NOT_SERVING = Buffer.from([8, 2]);
 
 interface CheckPorts {
   readonly judge: RequestJudge;
-  readonly onJudged: (question: Question, judgement: Judgement) => void;
+  readonly onJudged: (question: CheckQuestion, judgement: RequestJudgement) => void;
   /** Called with why a check got no answer. */
   readonly onFailure: (reason: string) => void;
 }
@@ -41,7 +41,7 @@ export function checkHandler({ judge, onJudged, onFailure }: CheckPorts): GrpcHa
 }
 
 /** @throws for bytes that are no check, or one without addresses */
-function questionIn(message: Buffer): Question {
+function questionIn(message: Buffer): CheckQuestion {
   const { attributes } = CheckRequest.decode(message);
   const [source, destination] = [attributes?.source, attributes?.destination];
   const [from, to] = [source?.address?.socketAddress, destination?.address?.socketAddress];
@@ -60,7 +60,7 @@ const answers = new Map<string, Uint8Array>();
 const MOST_ANSWERS = 4096;
 
 /** The rule is for the proxy's access log alone: a client learns nothing of policies. */
-function answerTo(judgement: Judgement): Uint8Array {
+function answerTo(judgement: RequestJudgement): Uint8Array {
   if (judgement.kind === 'unasked') return ALLOWED;
   const { verdict, decision } = judgement.end;
   const rule = ruleText(decision);
@@ -77,7 +77,7 @@ function answerTo(judgement: Judgement): Uint8Array {
 }
 
 /** Returns what decided, such as `NetworkPolicy shop/web, ingress[0]`. */
-function ruleText(decision: Extract<Judgement, { kind: 'judged' }>['end']['decision']): string {
+function ruleText(decision: Extract<RequestJudgement, { kind: 'judged' }>['end']['decision']): string {
   if (decision.kind === 'rule') return `${decision.policy}, ingress[${String(decision.index)}]`;
   if (decision.kind === 'profile rule') return `Profile ${decision.profile}, ingress[${String(decision.index)}]`;
   return decision.kind;

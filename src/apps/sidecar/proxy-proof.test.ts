@@ -18,7 +18,10 @@ const CLUSTERS = {
   ],
 };
 
-function dumpOf(name: string): any {
+// oxlint-disable-next-line typescript/no-explicit-any -- a recorded answer of another program, changed by tests only
+type Recorded = any;
+
+function dumpOf(name: string): Recorded {
   return JSON.parse(gunzipSync(readFileSync(new URL(`dump-${name}.json.gz`, DUMPS))).toString());
 }
 
@@ -50,13 +53,15 @@ describe('the proof of a recorded proxy', () => {
 });
 
 /** Changes the chain of requests to port 8080. */
-function changed(change: (parts: { listener: any; manager: any; check: any; tcp: any }) => void): unknown {
+function changed(
+  change: (parts: { listener: Recorded; manager: Recorded; check: Recorded; tcp: Recorded }) => void,
+): unknown {
   const dump = dumpOf('permissive');
   const { listener } = dump.configs[0].active_state;
-  const chain = listener.filter_chains.find((each: any) => each.filter_chain_match?.destination_port === 8080);
-  const other = listener.filter_chains.find((each: any) => each.filter_chain_match?.destination_port === 9000);
+  const chain = listener.filter_chains.find((each: Recorded) => each.filter_chain_match?.destination_port === 8080);
+  const other = listener.filter_chains.find((each: Recorded) => each.filter_chain_match?.destination_port === 9000);
   const manager = chain.filters[0].typed_config;
-  const check = manager.http_filters.find((each: any) => each.name === 'netplug');
+  const check = manager.http_filters.find((each: Recorded) => each.name === 'netplug');
   change({ listener, manager, check, tcp: other.filters[0] });
   return dump;
 }
@@ -73,7 +78,7 @@ describe('a port is not covered', () => {
     ['comes from elsewhere', ({ check }) => delete check.typed_config, 8080],
     [
       'is gone',
-      ({ manager }) => (manager.http_filters = manager.http_filters.filter(({ name }: any) => name !== 'netplug')),
+      ({ manager }) => (manager.http_filters = manager.http_filters.filter(({ name }: Recorded) => name !== 'netplug')),
       8080,
     ],
     ['is not followed by a router', ({ manager }) => manager.http_filters.pop(), 8080],

@@ -1,8 +1,6 @@
+import { ownValue } from '../../base/own-value.ts';
+import { CHECK_CLUSTER, CHECK_PIPE } from '../../mesh/check-filter.ts';
 import type { GuardProof } from '../../policy/feed/messages.ts';
-
-/** The cluster and filter that `netplugctl mesh objects` writes. */
-export const CHECK_CLUSTER = 'netplug-check';
-export const CHECK_PIPE = '@netplug-check';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -132,7 +130,7 @@ function requestsFault(manager: Json): string | undefined {
   if (fault !== undefined) return fault;
   const names = filters.filter(isCheck).map(({ name }) => String(name));
   const disabling = [...valuesOf(manager['route_config'], 'typed_per_filter_config')].find(
-    (each) => isObject(each) && names.some((name) => name in each),
+    (each) => isObject(each) && names.some((name) => Object.hasOwn(each, name)),
   );
   if (disabling !== undefined) return 'a route has settings of its own for the check';
   const rewriting = REWRITES.find((key) => [...valuesOf(manager['route_config'], key)].length > 0);
@@ -202,7 +200,7 @@ function shortName(filter: Json): string {
 }
 
 /** Yields what stands under the key, at any depth. */
-function* valuesOf(value: unknown, key: string): Generator<unknown> {
+function* valuesOf(value: unknown, key: string): Generator {
   if (Array.isArray(value)) for (const each of value) yield* valuesOf(each, key);
   if (!isObject(value)) return;
   for (const [name, inner] of Object.entries(value)) {
@@ -212,12 +210,12 @@ function* valuesOf(value: unknown, key: string): Generator<unknown> {
 }
 
 function objectIn(parent: Json, key: string): Json {
-  const value = parent[key];
+  const value = ownValue(parent, key);
   return isObject(value) ? value : {};
 }
 
 function listIn(parent: Json, key: string): readonly Json[] {
-  const value = parent[key];
+  const value = ownValue(parent, key);
   // What is no object is a filter, or a listener, of which nothing is known.
   return Array.isArray(value) ? value.map((each) => (isObject(each) ? each : {})) : [];
 }

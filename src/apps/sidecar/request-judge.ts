@@ -13,14 +13,14 @@ const TCP = 6;
 const MOST_CLIENTS = 1024;
 
 /** What a proxy asks: about a request, or about a connection when there is none. */
-export interface Question {
+export interface CheckQuestion {
   readonly source: { readonly address: string; readonly port: number; readonly principal: string };
   readonly destination: { readonly address: string; readonly port: number };
   readonly request: { readonly method: string; readonly target: string } | undefined;
 }
 
 /** `unasked` when no rule is about requests: whatever the kernel let pass may go on. */
-export type Judgement =
+export type RequestJudgement =
   | { readonly kind: 'judged'; readonly end: EndVerdict; readonly content: PacketContent }
   | { readonly kind: 'unasked' };
 
@@ -64,7 +64,7 @@ export class RequestJudge {
   }
 
   /** @throws CannotJudge, or MissingPart of the view */
-  judge({ source, destination, request }: Question): Judgement {
+  judge({ source, destination, request }: CheckQuestion): RequestJudgement {
     const { endpoint } = this.#view;
     if (endpoint === undefined) throw new CannotJudge('the agent of the node has not said which policies apply');
     if (!this.#isAsked) return { kind: 'unasked' };

@@ -1,5 +1,5 @@
 import type { JudgedRequests } from '../../policy/feed/messages.ts';
-import type { Judgement, Question } from './request-judge.ts';
+import type { RequestJudgement, CheckQuestion } from './request-judge.ts';
 
 /** Different requests of one rule that are told apart between two reports; the others count with the last of them. */
 const MOST_OF_RULE = 50;
@@ -11,7 +11,7 @@ export class RequestLog {
   #entries = new Map<string, { readonly requests: Omit<JudgedRequests, 'count'>; count: number }>();
   #ofRule = new Map<string, number>();
 
-  note({ source, destination, request }: Question, judgement: Judgement): void {
+  note({ source, destination, request }: CheckQuestion, judgement: RequestJudgement): void {
     if (judgement.kind === 'unasked') return;
     const { end, content } = judgement;
     const { decision, verdict } = end;

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { type BackOffPolicy, BackOff, type RetryPorts } from '../../base/back-off.ts';
+import type { repeat } from '../../base/clock.ts';
 import { errnoOf, NetplugError, reasonOf } from '../../base/errors.ts';
-import { GrpcConnection } from '../../base/http2/grpc-server.ts';
+import { serveGrpc } from '../../base/http2/grpc-server.ts';
 import type { Log } from '../../base/log.ts';
 import { AgentLink } from './agent-link.ts';
 import { askProxy, type ProxyAdmin } from './ask-proxy.ts';
@@ -15,7 +16,7 @@ const MOST_CONNECTIONS = 128;
 const REPORT_MS = 1000;
 const PROVE_MS = 30_000;
 /** A proxy that has just started gets its configuration within seconds. */
-const EARLY_PROOFS_MS = [500, 1000, 2000, 5000, 10_000];
+const EARLY_PROOFS_MS = [500, 500, 1000, 3000, 5000, 10_000];
 const AGENT: BackOffPolicy = { firstMs: 100, maxMs: 2000 };
 /** A check of an unready program fails often: once in a while is enough to know. */
 const SAY_MS = 10_000;
@@ -33,6 +34,7 @@ export interface SidecarSettings {
 
 export interface SidecarPorts extends RetryPorts {
   readonly log: Log;
+  readonly repeat: typeof repeat;
 }
 
 export interface RunningSidecar extends AsyncDisposable {
@@ -75,7 +77,7 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
   const server = createServer((socket) => {
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
-    new GrpcConnection(socket, handle);
+    serveGrpc(socket, handle);
   });
   server.maxConnections = MOST_CONNECTIONS;
   await listenAt(server, settings.sockets.check);
@@ -92,6 +94,13 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
       });
     shown = text;
     link?.send({ type: 'guard', proof });
+  };
+  const proveEarly = async (): Promise<void> => {
+    for (const ms of EARLY_PROOFS_MS) {
+      await clock.sleep(ms, stop.signal).catch(() => undefined);
+      if (stop.signal.aborted) return;
+      await prove(false);
+    }
   };
   const follow = async (): Promise<void> => {
     const backOff = new BackOff(ports, AGENT);
@@ -134,15 +143,13 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
     }
   };
   const followed = follow();
-  const timers = [
-    setInterval(() => {
-      const taken = requests.take();
-      if (taken.length > 0) link?.send({ type: 'requests', requests: taken });
-    }, REPORT_MS),
-    setInterval(() => void prove(false), PROVE_MS),
-    ...EARLY_PROOFS_MS.map((ms) => setTimeout(() => void prove(false), ms)),
-  ];
-  for (const timer of timers) timer.unref();
+  const report = (): void => {
+    const taken = requests.take();
+    if (taken.length > 0) link?.send({ type: 'requests', requests: taken });
+  };
+  ports.repeat(report, REPORT_MS, stop.signal);
+  ports.repeat(() => void prove(false), PROVE_MS, stop.signal);
+  const provedEarly = proveEarly();
 
   return {
     notReady: () => (judge.isReady ? [] : ['the agent of the node has not said which policies apply']),
@@ -155,11 +162,10 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
     },
     [Symbol.asyncDispose]: async () => {
       stop.abort();
-      for (const timer of timers) clearTimeout(timer);
       const closed = once(server, 'close');
       server.close();
       for (const socket of connections) socket.destroy();
-      await Promise.all([closed, followed]);
+      await Promise.all([closed, followed, provedEarly]);
     },
   };
 }

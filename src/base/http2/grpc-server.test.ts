@@ -5,7 +5,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { GrpcConnection, type GrpcHandler } from './grpc-server.ts';
+import { type GrpcConnection, type GrpcHandler, serveGrpc } from './grpc-server.ts';
 import { encodeFrame, encodeSettings, FRAME, PREFACE, SETTING } from './http2-frames.ts';
 import { encodeHeaders } from './hpack.ts';
 
@@ -21,7 +21,7 @@ beforeEach(async () => {
   connections = [];
   handle = (method, message) => (method === '/echo' ? { message } : { error: 12, text: `${method} is not "served"` });
   server = createServer((socket) => {
-    connections.push(new GrpcConnection(socket, (method, message) => handle(method, message)));
+    connections.push(serveGrpc(socket, (method, message) => handle(method, message)));
   });
   server.listen({ path });
   await once(server, 'listening');

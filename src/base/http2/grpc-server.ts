@@ -65,11 +65,22 @@ interface Call {
   isBegun: boolean;
 }
 
+/** A connection on which calls are served. */
+export interface GrpcConnection {
+  /** Serves the calls that have begun, and ends the connection. */
+  leave(): void;
+}
+
+/** Serves unary calls over the connection until it ends. */
+export function serveGrpc(socket: Socket, handle: GrpcHandler): GrpcConnection {
+  return new ServedConnection(socket, handle);
+}
+
 /**
  * Serves unary calls of gRPC over one connection. Far cheaper a call than the HTTP/2 of the runtime, whose streams do what no call
  * needs. A client that breaks the protocol loses the connection, and no other one.
  */
-export class GrpcConnection {
+class ServedConnection implements GrpcConnection {
   readonly #socket: Socket;
   readonly #handle: GrpcHandler;
   readonly #frames = new FrameReader();
@@ -100,7 +111,6 @@ export class GrpcConnection {
     this.#flush();
   }
 
-  /** Serves the calls that have begun, and ends the connection. */
   leave(): void {
     this.#isLeaving = true;
     this.#put(goAway(ERROR.none, this.#lastStream));

@@ -1,6 +1,7 @@
 /** Messages about tracked flows: the subsystem of netfilter netlink for connection tracking. Pure. */
 import { type Address, addressBytes, addressFromBytes, type Family } from '../../net/address.ts';
 import type { FlowTuple, TrackedFlow } from '../flow-table.ts';
+import { hasNote } from './flow-note.ts';
 import {
   attribute,
   type Attributes,
@@ -27,6 +28,7 @@ const CTA_PROTOINFO_TCP_STATE = 1;
 const ESTABLISHED = 3;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
+const CTA_LABELS = 22;
 const CTA_FILTER = 25;
 const CTA_TUPLE_IP = 1;
 const CTA_TUPLE_PROTO = 2;
@@ -93,7 +95,8 @@ export function flowReader(addresses: readonly Address[] | 'all'): (body: Buffer
     const status = all.get(CTA_STATUS);
     const isReplied = status !== undefined && status.length >= 4 && (status.readUInt32BE() & SEEN_REPLY) !== 0;
     const unsettled = isUnsettled(all) ? ({ isUnsettled: true } as const) : {};
-    return { original, reply, isReplied, ...unsettled, handle: handleOf(body) };
+    const noted = hasNote(all.get(CTA_LABELS)) ? ({ isNoted: true } as const) : {};
+    return { original, reply, isReplied, ...unsettled, ...noted, handle: handleOf(body) };
   };
 }
 

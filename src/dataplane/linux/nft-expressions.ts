@@ -11,6 +11,7 @@ import type {
   PortSpan,
   TableRule,
 } from '../policy-filter.ts';
+import { FLOW_NOTE } from './flow-note.ts';
 import { type Message, nested, textAttribute } from './netlink.ts';
 import {
   BASE,
@@ -53,7 +54,8 @@ const STATE_BITS: Readonly<Record<ConnectionState, number>> = {
   new: 8,
   untracked: 64,
 };
-const CT = { STATE: 0, STATUS: 2 } as const;
+const CT = { STATE: 0, STATUS: 2, LABELS: 13 } as const;
+const NFTA_CT = { KEY: 2, SOURCE_REGISTER: 4 } as const;
 /** A bit of the status. */
 const DESTINATION_TRANSLATED = 1 << 5;
 const VERDICTS = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
@@ -172,6 +174,8 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
       return [meta(META.MARK), ...hasBits(MARK_BIT)];
     case 'mark':
       return setMark(part.isSet);
+    case 'note flow':
+      return noteFlow();
     case 'limit each':
       return limitEach(part);
     case 'translate':
@@ -196,7 +200,7 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
 }
 
 function encodeAction(
-  action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' | 'limit each' | 'translate' }>,
+  action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' | 'note flow' | 'limit each' | 'translate' }>,
 ): Buffer {
   switch (action.kind) {
     case 'count':
@@ -225,6 +229,14 @@ function encodeAction(
     default:
       return never(action);
   }
+}
+
+/** Sets the bit of the labels, and leaves the others as they are. */
+function noteFlow(): readonly Buffer[] {
+  return [
+    expression('immediate', [be32Attribute(1, REGISTER), data(2, FLOW_NOTE)]),
+    expression('ct', [be32Attribute(NFTA_CT.KEY, CT.LABELS), be32Attribute(NFTA_CT.SOURCE_REGISTER, REGISTER)]),
+  ];
 }
 
 /** Counts the interface in the set, with a limit of its own. Ends the rule when the limit is reached or the set is full. */

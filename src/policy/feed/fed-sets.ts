@@ -1,3 +1,4 @@
+import { never } from '../../base/errors.ts';
 import { digestOfText } from '../../dataplane/rule-digest.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
@@ -101,6 +102,8 @@ function isTouched(content: Exclude<FedContent, { kind: 'members' }>, touched: T
       return touched.services.has(`${content.namespace}/${content.name}`);
     case 'accounts':
       return touched.accounts.size > 0;
+    default:
+      return never(content);
   }
 }
 

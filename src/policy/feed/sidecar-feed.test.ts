@@ -78,7 +78,8 @@ it('sidecars that follow, early or late, judge each request as the agent would',
             const expected = judgeRequest(cluster.state, endpoint, asked);
             for (const sidecar of [early[at], late[at]]) {
               const own = sidecar?.view.endpoint;
-              const said = own && sidecar && judgeRequest(sidecar.view, own, asked);
+              const said =
+                own === undefined || sidecar === undefined ? undefined : judgeRequest(sidecar.view, own, asked);
               expect([own?.key, said?.verdict, said?.decision]).toEqual([pod, expected?.verdict, expected?.decision]);
             }
             if (expected !== undefined) judged += 1;

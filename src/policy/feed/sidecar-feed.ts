@@ -37,6 +37,11 @@ export class SidecarFeed {
     return this.#counts.keys();
   }
 
+  /** Whether the pod has been known, and was told of. */
+  get hasBegun(): boolean {
+    return this.#endpoint !== '';
+  }
+
   isTouched(touched: TouchedPolicy, sets: ReadonlySet<string>): boolean {
     return (
       touched.endpoints.has(this.#pod) ||
@@ -64,8 +69,11 @@ export class SidecarFeed {
     const text = JSON.stringify(fed);
     if (text !== this.#endpoint) parts.push({ type: 'endpoint', endpoint: fed });
     this.#endpoint = text;
-    for (const key of this.#counts.keys()) if (!sets.has(key)) parts.push({ type: 'gone', what: 'set', key });
-    for (const key of [...this.#counts.keys()]) if (!sets.has(key)) this.#counts.delete(key);
+    for (const key of this.#counts.keys()) {
+      if (sets.has(key)) continue;
+      parts.push({ type: 'gone', what: 'set', key });
+      this.#counts.delete(key);
+    }
     return parts;
   }
 

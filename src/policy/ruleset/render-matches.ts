@@ -100,10 +100,11 @@ class MatchRenderer {
     ];
   }
 
-  /** The kernel sees no requests: it opens what something looks at that does. */
+  /** The kernel sees no requests: it lets connections begin where something looks at all that they carry. */
   #requests(family: Family): readonly Alternatives[] {
     if (this.#rule.http === undefined) return [];
-    return [this.#lookUps({ kind: 'guarded' }, 'destination', family).map((match) => [match])];
+    const guarded = this.#lookUps({ kind: 'guarded' }, 'destination', family);
+    return [guarded.map((match): Matches => [{ kind: 'tcp opening' }, match])];
   }
 
   /** Returns a list of alternatives for each condition of a peer. */

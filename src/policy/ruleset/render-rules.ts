@@ -94,7 +94,7 @@ export function renderRuleList(list: RuleList, context: RenderContext): Rendered
     const { direction, isStaged } = list;
     const origin: RuleOrigin = { ...list.owner, direction, index: rule.index, rule, isStaged };
     const id = idOfOrigin(origin);
-    const target = targetOf(rule.action, { list, context, origin });
+    const target = targetOf(rule, { list, context, origin });
     const matched = renderMatches(rule, context.sets);
     for (const content of matched.contents) contents.set(keyOfContent(content), content);
     origins.set(id, origin);
@@ -115,7 +115,7 @@ interface Target {
 
 /** A denying chain counts, so that reports have a limit of their own. */
 function targetOf(
-  action: PolicyRule['action'],
+  { action, http }: PolicyRule,
   { list, context, origin }: { readonly list: RuleList; readonly context: RenderContext; readonly origin: RuleOrigin },
 ): Target {
   if (list.isStaged) {
@@ -123,7 +123,9 @@ function targetOf(
     const chain = stagedChain(origin, action === 'Log' ? undefined : context.pass);
     return { actions: [{ kind: action === 'Log' ? 'jump' : 'goto', chain: chain.name }], chain };
   }
-  if (action === 'Allow') return { actions: [{ kind: 'count' }, ...context.allow] };
+  // What began before requests were judged is never judged: such a flow has no note.
+  const noted: readonly FilterAction[] = http === undefined ? [] : [{ kind: 'note flow' }];
+  if (action === 'Allow') return { actions: [{ kind: 'count' }, ...noted, ...context.allow] };
   if (action === 'Log')
     return {
       actions: [{ kind: 'count' }, LOG_LIMIT, { kind: 'log', prefix: `${context.logPrefix}: ` }, reportOf(origin)],

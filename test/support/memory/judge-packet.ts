@@ -42,6 +42,7 @@ export interface PacketJudgement {
   /** What was sent to NFLOG groups, in order. */
   readonly reported: readonly { readonly group: number; readonly prefix: string }[];
   readonly isUntracked: boolean;
+  readonly isNoted: boolean;
   readonly isMarked: boolean;
 }
 
@@ -61,6 +62,7 @@ export function judgePacket(table: FilterTable, hook: FilterHook['hook'], packet
     logged: judge.logged,
     reported: judge.reported,
     isUntracked: judge.isUntracked,
+    isNoted: judge.isNoted,
     isMarked: judge.isMarked,
   };
 }
@@ -72,6 +74,7 @@ class Judge {
   readonly logged: string[] = [];
   readonly reported: PacketJudgement['reported'][number][] = [];
   isUntracked = false;
+  isNoted = false;
   isMarked: boolean;
   readonly #table: FilterTable;
   readonly #packet: FilterPacket;
@@ -108,6 +111,9 @@ class Judge {
           break;
         case 'untrack':
           this.isUntracked = true;
+          break;
+        case 'note flow':
+          this.isNoted = true;
           break;
         case 'mark':
           this.isMarked = part.isSet;

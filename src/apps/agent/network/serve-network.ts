@@ -10,6 +10,7 @@ import type { FlowObserver } from './flows/flow-observer.ts';
 import type { PodLinkFollower } from './host/follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
 import type { PolicyEnforcement } from './policy/policy-enforcement.ts';
+import type { ShownSidecar, SidecarServer } from './sidecars/serve-sidecars.ts';
 
 /** Network that the process runs besides policies. */
 type ServedNetwork = Pick<NodeNetwork, 'failures' | 'problems' | 'show' | 'standing' | 'run'>;
@@ -25,6 +26,8 @@ interface ServePorts {
   /** The interfaces of pods that another plugin connects. Policies wait until they have been read. */
   readonly podLinks: Pick<PodLinkFollower, 'read' | 'failures' | 'problems' | 'run'>;
   readonly threads: Pick<ThreadPoolWatch, 'stuckMs'>;
+  /** The sidecars of pods, which judge requests. */
+  readonly sidecars: Pick<SidecarServer, 'show' | 'problems' | 'run'>;
   /** What comes through netplug-typha; undefined where nothing does. */
   readonly fanOut: FanOutSource | undefined;
   /** Sends pods and endpoints of the node to the agent until the signal aborts. */
@@ -38,6 +41,7 @@ interface ServePorts {
 /** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
 export async function serveNetworkProcess(network: ServedNetwork, ports: ServePorts): Promise<void> {
   const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings, podLinks, relayOwn, findServers } = ports;
+  const { sidecars } = ports;
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
@@ -48,7 +52,7 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
     await becomeOnly(stop.signal);
     const runPolicy = async (signal: AbortSignal): Promise<void> => {
       await podLinks.read(signal);
-      await policy.run(signal);
+      await Promise.all([policy.run(signal), sidecars.run(signal)]);
     };
     const parts = [network, podLinks, flows, settings, { run: runPolicy }, { run: relayOwn }, { run: findServers }];
     await Promise.all(parts.map(async (part) => part.run(stop.signal)));
@@ -69,7 +73,8 @@ async function answer(
     podLinks,
     threads,
     fanOut,
-  }: Pick<ServePorts, 'policy' | 'flows' | 'settings' | 'podLinks' | 'threads' | 'fanOut'> & {
+    sidecars,
+  }: Pick<ServePorts, 'policy' | 'flows' | 'settings' | 'podLinks' | 'threads' | 'fanOut' | 'sidecars'> & {
     readonly network: ServedNetwork;
   },
   message: Exclude<ToNetwork, FollowAnswer | { readonly kind: 'stop' }>,
@@ -79,7 +84,11 @@ async function answer(
   try {
     switch (message.kind) {
       case 'show':
-        return { kind: 'show', id, network: await shownWith({ network, policy, settings, podLinks, fanOut }, signal) };
+        return {
+          kind: 'show',
+          id,
+          network: await shownWith({ network, policy, settings, podLinks, fanOut, sidecars }, signal),
+        };
       case 'status':
         return {
           kind: 'status',
@@ -101,6 +110,11 @@ async function answer(
     if (message.kind === 'release') return { kind: 'release', id, isReleased: false };
     return { kind: 'failed', id, reason };
   }
+}
+
+/** The record of what is shown has lists of its own. */
+function shownSidecar({ ports, problems, ...rest }: ShownSidecar): NonNullable<ShownNetwork['sidecars']>[number] {
+  return { ...rest, ports: [...ports], problems: [...problems] };
 }
 
 type Parts = Pick<ServePorts, 'policy' | 'podLinks'> & { readonly network: ServedNetwork };
@@ -135,12 +149,22 @@ function statusWith({
 }
 
 async function shownWith(
-  { network, policy, settings, podLinks, fanOut }: Parts & Pick<ServePorts, 'settings' | 'fanOut'>,
+  {
+    network,
+    policy,
+    settings,
+    podLinks,
+    fanOut,
+    sidecars,
+  }: Parts & Pick<ServePorts, 'settings' | 'fanOut' | 'sidecars'>,
   signal: AbortSignal,
 ): Promise<ShownNetwork> {
   const shown = await network.show(signal);
   const ofPolicy = [policy, podLinks].flatMap((part) => [...part.failures(), ...part.problems()]);
-  const problems = [...shown.problems, ...ofPolicy, ...settings.problems()];
-  const more = fanOut === undefined ? {} : { fanOut: shownFanOut(fanOut) };
+  const problems = [...shown.problems, ...ofPolicy, ...sidecars.problems(), ...settings.problems()];
+  const more = {
+    ...(fanOut === undefined ? {} : { fanOut: shownFanOut(fanOut) }),
+    ...(sidecars.show().length === 0 ? {} : { sidecars: sidecars.show().map(shownSidecar) }),
+  };
   return { ...shown, ...more, settings: [...settings.explain()], problems };
 }

@@ -13,7 +13,8 @@ import { findMissingRights, rightsForObjects } from '../cluster/missing-rights.t
 import { readClusterFacts } from '../cluster/read-cluster-facts.ts';
 import type { Context } from '../ports.ts';
 import { readChartRecords } from './read-charts.ts';
-import { readMesh, readPods } from './read-nodes.ts';
+import { readMesh } from './read-mesh.ts';
+import { readPods } from './read-nodes.ts';
 import { readInstalledObjects, snapshotOf } from './read-objects.ts';
 import { readRecordFacts } from './read-records.ts';
 import { dryRunApply } from './dry-run-apply.ts';

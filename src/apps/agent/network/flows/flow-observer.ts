@@ -14,9 +14,10 @@ import type {
   ShownRuleCount,
   FlowVerdict,
 } from '../../../../model/shown-flows.ts';
-import { type Address, formatAddress } from '../../../../net/address.ts';
+import { type Address, formatAddress, tryParseAddress } from '../../../../net/address.ts';
 import { describeOrigin } from '../../../../policy/describe-decision.ts';
 import { endAt } from '../../../../policy/evaluate.ts';
+import type { JudgedRequests } from '../../../../policy/feed/messages.ts';
 import type { PolicyView } from '../../../../policy/policy-view.ts';
 import type { PolicyEndpoint } from '../../../../policy/resolved-policy.ts';
 import { REPORT_GROUP, type PolicyRuleset, type RuleOrigin } from '../../../../policy/ruleset/policy-ruleset.ts';
@@ -26,6 +27,8 @@ import { packetOf } from './judge-flow.ts';
 import { localPodAddresses } from '../policy/local-pod-addresses.ts';
 import { RuleCounters } from './rule-counters.ts';
 
+const TCP = 6;
+const NO_RULE = 'no rule of the policies that apply to the pod allows the request';
 const COUNTERS_MS = 5000;
 const TRACKED_MS = 30_000;
 /** A reading is followed by a pause so many times as long, which bounds the share of the processor. */
@@ -79,6 +82,7 @@ export class FlowObserver {
   readonly #node: string;
   readonly #reported = new FlowRecord();
   readonly #tracked = new FlowRecord();
+  readonly #requests = new FlowRecord();
   readonly #counters = new RuleCounters();
   /** Tracked flows of the last reading, by their first packet. */
   #lastTracked: ReadonlySet<string> = new Set();
@@ -116,15 +120,44 @@ export class FlowObserver {
     if (verdicts.includes('allowed')) await this.#readTracked().catch(() => undefined);
     await this.#readCounters().catch(() => undefined);
     const nowMs = clock.now();
-    const flows = [...this.#reported.list(question, nowMs), ...this.#tracked.list(question, nowMs)];
+    const flows = [this.#reported, this.#tracked, this.#requests].flatMap((record) => record.list(question, nowMs));
     return {
       node: this.#node,
       recordedSince: timeText(this.#recordedSinceMs),
       flows: flows.toSorted((a, b) => (a.lastSeen < b.lastSeen ? -1 : Number(a.lastSeen > b.lastSeen))),
       rules: [...this.#ruleCounts()].filter(({ verdict }) => verdicts.includes(verdict)),
       lostReports: this.#lostReports,
-      forgotten: this.#reported.forgotten + this.#tracked.forgotten,
+      forgotten: this.#reported.forgotten + this.#tracked.forgotten + this.#requests.forgotten,
     };
+  }
+
+  /** Takes requests that the sidecar of a pod, `NAMESPACE/NAME`, has judged. */
+  noteRequests(pod: string, requests: readonly JudgedRequests[]): void {
+    for (const { verdict, source, port, count, policy, index, method, path, account, note } of requests) {
+      const from = tryParseAddress(source);
+      if (verdict === 'allow' || from === undefined) continue;
+      const own = [...this.#policies.state.endpoints.values()].find(({ shown }) => shown === pod);
+      const address = own?.addresses.find(({ family }) => family === from.family);
+      if (address === undefined) continue;
+      const flow: ObservedFlow = {
+        verdict: 'denied',
+        source: this.#endAt(from),
+        destination: { address: formatAddress(address), pod },
+        protocol: TCP,
+        port,
+        request: {
+          method,
+          path,
+          ...(account === undefined ? {} : { account }),
+          ...(note === undefined ? {} : { note }),
+        },
+      };
+      const place = policy === undefined || index === undefined ? {} : { policy, place: `ingress[${String(index)}]` };
+      const decided = policy === undefined ? NO_RULE : `${policy} denies it`;
+      const reason = note === undefined ? decided : `${decided}; ${note}`;
+      const ruleOf = (): ShownFlowRule => ({ direction: 'ingress', ...place, reason });
+      this.#requests.add({ flow, group: pod, count }, this.#ports.clock.now(), ruleOf);
+    }
   }
 
   /** The counters as they were read last. */

@@ -175,12 +175,15 @@ function keyOfPair({ verdict, source, destination, protocol }: ObservedFlow): st
   return [verdict, source.address, source.pod, destination.address, destination.pod, String(protocol)].join(' ');
 }
 
-function keyOfPort({ port, icmp }: ObservedFlow): string {
+function keyOfPort({ port, icmp, request }: ObservedFlow): string {
+  if (request !== undefined) return `request ${JSON.stringify([port, request])}`;
   return icmp === undefined ? `port ${String(port)}` : `icmp ${String(icmp.type)} ${String(icmp.code)}`;
 }
 
-function withoutPort({ port: _port, icmp: _icmp, ...flow }: ObservedFlow): ObservedFlow {
-  return flow;
+/** Requests keep their port: many of them are many paths. */
+function withoutPort({ port, icmp: _icmp, request, ...flow }: ObservedFlow): ObservedFlow {
+  if (request === undefined) return flow;
+  return { ...flow, ...(port === undefined ? {} : { port }), request: { method: 'other', path: '' } };
 }
 
 /** RFC 3339, in whole seconds. */

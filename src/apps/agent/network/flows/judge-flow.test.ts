@@ -85,7 +85,7 @@ async function deniedWith(
   for (const resource of resources) cluster.put(resource);
   const view = cluster.state;
   const flows = Object.entries(FLOWS);
-  const isAllowed = flowJudge(view, {
+  const standingOf = flowJudge(view, {
     node: NODE,
     hostAddresses: new Set(['127.0.0.1', '198.51.100.1', '203.0.113.1']),
     endpointToHost: 'Accept',
@@ -101,7 +101,7 @@ async function deniedWith(
       },
     }),
   });
-  return flows.filter(([, each]) => !isAllowed(each)).map(([name]) => name);
+  return flows.filter(([, each]) => standingOf(each) !== 'allowed').map(([name]) => name);
 }
 
 /** Flows that an endpoint for all interfaces denies if it allows nothing. */
@@ -192,14 +192,14 @@ describe('flows of addresses that users note on a pod', () => {
     if (value === undefined) throw new Error('the pod has no endpoint');
     cluster.state.apply([{ kind: 'endpoint', key: 'x/thief', value }]);
     const view = cluster.state;
-    const isAllowed = flowJudge(view, {
+    const standingOf = flowJudge(view, {
       node: NODE,
       hostAddresses: new Set(['198.51.100.1']),
       endpointToHost: 'Accept',
       open: FAILSAFE,
       hostEndpoints: () => [undefined],
     });
-    const flows = Object.entries(FLOWS).filter(([, each]) => !isAllowed(each));
+    const flows = Object.entries(FLOWS).filter(([, each]) => standingOf(each) !== 'allowed');
     return { denied: flows.map(([name]) => name), own: localPodAddresses(view, NODE).map(formatAddress) };
   };
 

@@ -15,11 +15,16 @@ interface JudgeOptions {
   readonly hostEndpoints: HostEndpointsToward;
 }
 
+/** `unjudged` is allowed only where each request is judged, and began when nothing looked at them. */
+export type JudgedFlow = (typeof JUDGED_FLOWS)[number];
+/** The one that counts of several interfaces first. */
+const JUDGED_FLOWS = ['allowed', 'unjudged', 'denied'] as const;
+
 /**
- * Returns a function that reports whether the policies of the node allow the first packet of a flow. Where it may have passed
+ * Returns a function that says whether the policies of the node allow the first packet of a flow. Where it may have passed
  * several interfaces, it is enough when they allow it at some of them: flows that are allowed must not end.
  */
-export function flowJudge(view: PolicyView, options: JudgeOptions): (flow: TrackedFlow) => boolean {
+export function flowJudge(view: PolicyView, options: JudgeOptions): (flow: TrackedFlow) => JudgedFlow {
   const { node, hostAddresses, endpointToHost, open, hostEndpoints } = options;
   const endOf = (address: Address): ConnectionEnd => {
     if (hostAddresses.has(formatAddress(address))) return { address, host: node };
@@ -35,19 +40,23 @@ export function flowJudge(view: PolicyView, options: JudgeOptions): (flow: Track
     const packet = packetOf(flow);
     const [source, destination] = [endOf(packet.source), endOf(packet.destination)];
     const sent = packetTo(original, original.destination, original.destinationPort);
-    const isAllowed = (leaving: AtInterface, entering: AtInterface): boolean =>
-      evaluateConnection(view, {
+    const standingAt = (leaving: AtInterface, entering: AtInterface): JudgedFlow => {
+      const { verdict, destination: end } = evaluateConnection(view, {
         source: { ...source, open, hostEndpoint: leaving },
         destination: { ...destination, open, hostEndpoint: entering },
         packet,
         sent,
         endpointToHost,
-      }).verdict === 'allow';
+      });
+      if (verdict === 'deny') return 'denied';
+      return end?.asks === undefined || flow.isNoted === true ? 'allowed' : 'unjudged';
+    };
     const arriving = { remote: source.address, own: ownOf(sent.destination), isArriving: true };
     const entered = isRemote(source) ? hostEndpoints(arriving) : [undefined];
     const departing = { remote: destination.address, own: ownOf(source.address), isArriving: false };
     const left = isRemote(destination) ? hostEndpoints(departing) : [undefined];
-    return left.some((leaving) => entered.some((entering) => isAllowed(leaving, entering)));
+    const standings = left.flatMap((leaving) => entered.map((entering) => standingAt(leaving, entering)));
+    return JUDGED_FLOWS.find((each) => standings.includes(each)) ?? 'denied';
   };
 }
 

@@ -56,7 +56,7 @@ async function examined(filter: MemoryPolicyFilter, tracked: Tracked): Promise<v
       log,
       flowTable: () => tracked,
       filter: () => filter,
-      judge: async () => Promise.resolve(() => false),
+      judge: async () => Promise.resolve(() => 'denied'),
       whole: async () => Promise.resolve(),
       isKept: () => false,
     },

@@ -11,7 +11,7 @@ import { tryReadCidr } from '../../../../net/cidr.ts';
 import { hostEndpointsOf } from '../../../../policy/host-interfaces.ts';
 import type { PolicyView } from '../../../../policy/policy-view.ts';
 import { POLICY_TABLE } from '../../../../policy/ruleset/policy-ruleset.ts';
-import { packetOf } from '../flows/judge-flow.ts';
+import { type JudgedFlow, packetOf } from '../flows/judge-flow.ts';
 import { EndedRecord, type FlowOwner } from './ended-record.ts';
 import { localPodAddresses } from './local-pod-addresses.ts';
 
@@ -26,11 +26,11 @@ const ENDED_AT_ONCE = 1000;
 export interface FlowPorts {
   /** Opens the table. @throws kernel/failed */
   readonly flowTable: () => FlowTable;
-  /** Returns a function that reports whether policies allow the first packet of a flow on this node, as the host is now. */
-  readonly judge: () => Promise<(flow: TrackedFlow) => boolean>;
+  /** Returns a function that says whether policies allow the first packet of a flow on this node, as the host is now. */
+  readonly judge: () => Promise<(flow: TrackedFlow) => JudgedFlow>;
   /** Opens the filter, whose changes overlap with no others. @throws kernel/failed */
   readonly filter: () => Pick<PolicyFilter, 'expiring' | 'renew'>;
-  /** Whether flows that exist go on when policies no longer allow them. */
+  /** Whether flows that exist go on when policies no longer allow them; those that only judged requests may use end all the same. */
   readonly isKept: () => boolean;
   /** Resolves when no change is half in the view. */
   readonly whole: () => Promise<void>;
@@ -38,16 +38,18 @@ export interface FlowPorts {
   readonly log: Log;
 }
 
+type FlowView = Pick<PolicyView, 'endpoints' | 'endpointsAt' | 'guardedPorts' | 'hostEndpoints'>;
+
 /** Ends the tracked flows of pods and host endpoints of a node that changed policies no longer allow, and all flows of released addresses. */
 export class DeniedFlows {
   readonly #ports: FlowPorts;
   readonly #node: string;
-  readonly #view: Pick<PolicyView, 'endpoints' | 'endpointsAt' | 'hostEndpoints'>;
+  readonly #view: FlowView;
   readonly #due = new Trigger();
   /** Undefined until the kernel was asked what it has. */
   #ended: EndedRecord | undefined;
 
-  constructor(ports: FlowPorts, node: string, view: Pick<PolicyView, 'endpoints' | 'endpointsAt' | 'hostEndpoints'>) {
+  constructor(ports: FlowPorts, node: string, view: FlowView) {
     this.#ports = ports;
     this.#node = node;
     this.#view = view;
@@ -87,16 +89,18 @@ export class DeniedFlows {
 
   async #examine(): Promise<void> {
     const { judge, isKept, whole, log } = this.#ports;
-    if (isKept()) return;
+    if (isKept() && this.#view.guardedPorts().length === 0) return;
     await whole();
     const flowTable = this.#ports.flowTable();
     const isAll = hostEndpointsOf(this.#view, this.#node).length > 0;
     const flows = await flowTable.list(isAll ? 'all' : localPodAddresses(this.#view, this.#node));
-    const isAllowed = await judge();
+    const standingOf = await judge();
+    // What nothing judges goes on for nobody.
+    const ends: readonly JudgedFlow[] = isKept() ? ['unjudged'] : ['denied', 'unjudged'];
     const denied: TrackedFlow[] = [];
     for await (const slice of slices(flows, JUDGED_AT_ONCE)) {
       await whole();
-      denied.push(...slice.filter((flow) => !isAllowed(flow)));
+      denied.push(...slice.filter((flow) => ends.includes(standingOf(flow))));
     }
     if (denied.length === 0) return;
     let ended = 0;

@@ -8,6 +8,7 @@ import type { Isolation, SandboxEndpoint } from '../../../../cni/pod-isolation.t
 import type { FilterTable, PolicyFilter, PacketLog } from '../../../../dataplane/policy-filter.ts';
 import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 import { hostEndpointsOf } from '../../../../policy/host-interfaces.ts';
+import type { PolicyChange } from '../../../../policy/policy-change.ts';
 import { PolicyState } from '../../../../policy/policy-state.ts';
 import { closedInterfaces, closedTable, closesUnknown } from '../../../../policy/ruleset/base-chains.ts';
 import { enforcesHosts, serverSets } from '../../../../policy/ruleset/host-chains.ts';
@@ -79,7 +80,7 @@ export class PolicyEnforcement {
     this.#ports = ports;
     this.#cache = new PolicyCache(node);
     this.#pods = new LocalPods(node, ports.listLinks);
-    this.#flows = ports.flows(this.#state, async () => this.#whole());
+    this.#flows = ports.flows(this.#state, async () => this.whole());
     this.#compiled = new CompiledPolicies(ports, this.#state, { node, policy });
     this.#switch = new EnforcementSwitch(ports);
     this.#gate = new SettingsGate(ports);
@@ -180,6 +181,12 @@ export class PolicyEnforcement {
     this.#due.set();
   }
 
+  /** Takes what is shown of the sidecars of pods. */
+  useGuards(changes: readonly PolicyChange[]): void {
+    this.#take(changes);
+    this.#due.set();
+  }
+
   /** Takes a change of the host without delay. */
   noteHostChange(): void {
     this.#due.set();
@@ -237,9 +244,11 @@ export class PolicyEnforcement {
     this.#due.set();
   }
 
-  #take(records: readonly PolicyRecord[]): void {
+  #take(records: readonly PolicyChange[]): void {
+    const touched = this.#state.apply(records);
     // A part of a snapshot or of another large change is not written.
-    this.#compiled.take(this.#state.apply(records), isEnforcing(this.#stage) && this.#taking === undefined);
+    this.#compiled.take(touched, isEnforcing(this.#stage) && this.#taking === undefined);
+    this.#ports.onTouched?.(touched);
   }
 
   /** Lets other work of the process run in between: a snapshot may have 10 000 pods. */
@@ -258,7 +267,7 @@ export class PolicyEnforcement {
   }
 
   /** Resolves when no change is half in the state. */
-  async #whole(): Promise<void> {
+  async whole(): Promise<void> {
     while (this.#taking !== undefined) await this.#taking;
   }
 
@@ -330,7 +339,7 @@ export class PolicyEnforcement {
     for (const kind of missing) this.#ports.log.warning('rules written without logs', { reason: MISSING_LOGS[kind] });
     this.#compiled.avoidLogs(missing);
     if (missing.size === 0) return;
-    await this.#whole();
+    await this.whole();
     this.#compiled.compile();
   }
 
@@ -346,7 +355,7 @@ export class PolicyEnforcement {
 
   async #writePolicies(signal: AbortSignal, reread: boolean): Promise<void> {
     await this.#readHost();
-    await this.#whole();
+    await this.whole();
     const { table, isTouched } = this.#compiled.send();
     try {
       const { chains, sets, elements } = await this.#apply(table, { signal, reread });

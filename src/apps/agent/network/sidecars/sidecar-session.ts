@@ -1,0 +1,132 @@
+import type { Socket } from 'node:net';
+import { timeLimit } from '../../../../base/clock.ts';
+import { reasonOf } from '../../../../base/errors.ts';
+import {
+  type FedPart,
+  FORMAT,
+  type FromAgent,
+  type FromSidecar,
+  GREETING,
+  type IdentityMode,
+  MOST_BYTES,
+} from '../../../../policy/feed/messages.ts';
+import { jsonFrame, protocolError, StreamFrameReader } from '../../../../stream/stream-frames.ts';
+import { readFromSidecar } from './sidecar-messages.ts';
+
+/** Type of all frames: the payload says what it is. */
+const MESSAGE = 1;
+const NOTHING: Buffer = Buffer.alloc(0);
+/** A process that connects says at once that it is a sidecar. */
+const HELLO_MS = 5000;
+/** Messages of one second: a sidecar sends a few. */
+const MOST_MESSAGES = 50;
+/** Parts that are sent in one piece at most. */
+const MOST_UNSENT_BYTES = 16 * 2 ** 20;
+
+export interface SidecarWelcome {
+  readonly release: string;
+  readonly trustDomains: readonly string[];
+  readonly identity: IdentityMode;
+}
+
+export interface SessionEvents {
+  readonly welcome: () => SidecarWelcome;
+  /** Called once, when the sidecar has said its release. */
+  readonly onHello: (release: string) => void;
+  readonly onMessage: (message: Exclude<FromSidecar, { type: 'hello' }>) => void;
+  /** Called once, with why the connection ended when it was this side that ended it. */
+  readonly onEnd: (reason: string | undefined) => void;
+}
+
+/** One connection of a process in a pod that says it is the sidecar. */
+export class SidecarSession {
+  readonly #socket: Socket;
+  readonly #events: SessionEvents;
+  readonly #frames = new StreamFrameReader(MOST_BYTES);
+  #greeting: Buffer | undefined = NOTHING;
+  #hasHello = false;
+  #generation = 0;
+  #second = 0;
+  #messages = 0;
+  #reason: string | undefined;
+
+  constructor(socket: Socket, events: SessionEvents) {
+    this.#socket = socket;
+    this.#events = events;
+    socket.write(GREETING);
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => {
+      limit[Symbol.dispose]();
+      events.onEnd(this.#reason);
+    });
+    const limit = timeLimit(HELLO_MS);
+    limit.signal.addEventListener('abort', () => {
+      if (!this.#hasHello) this.end('it has not said that it is netplug-sidecar');
+    });
+  }
+
+  /** Sends parts that apply together. Returns the number of the generation. */
+  send(parts: readonly FedPart[]): number {
+    this.#generation += 1;
+    const generation = this.#generation;
+    this.#write([{ type: 'begin', generation }, ...parts, { type: 'end', generation }]);
+    return generation;
+  }
+
+  askForProof(): void {
+    this.#write([{ type: 'prove' }]);
+  }
+
+  end(reason?: string): void {
+    this.#reason ??= reason;
+    this.#socket.destroy();
+  }
+
+  #receive(chunk: Buffer): void {
+    try {
+      let bytes = chunk;
+      if (this.#greeting !== undefined) {
+        bytes = Buffer.concat([this.#greeting, chunk]);
+        const length = Math.min(bytes.length, GREETING.length);
+        if (!bytes.subarray(0, length).equals(GREETING.subarray(0, length))) throw protocolError('it is no sidecar');
+        this.#greeting = length < GREETING.length ? bytes : undefined;
+        if (this.#greeting !== undefined) return;
+        bytes = bytes.subarray(length);
+      }
+      for (const frame of this.#frames.push(bytes)) {
+        this.#countMessage();
+        this.#take(readFromSidecar(frame));
+      }
+    } catch (cause) {
+      this.end(reasonOf(cause));
+    }
+  }
+
+  #countMessage(): void {
+    const second = Math.floor(performance.now() / 1000);
+    this.#messages = second === this.#second ? this.#messages + 1 : 1;
+    this.#second = second;
+    if (this.#messages > MOST_MESSAGES) throw protocolError('it sends too many messages');
+  }
+
+  #take(message: FromSidecar): void {
+    if (message.type !== 'hello') {
+      if (!this.#hasHello) throw protocolError('it does not say first who it is');
+      this.#events.onMessage(message);
+      return;
+    }
+    if (this.#hasHello) throw protocolError('it says twice who it is');
+    if (!message.formats.includes(FORMAT)) throw protocolError(`it does not speak format ${String(FORMAT)}`);
+    this.#hasHello = true;
+    this.#write([{ type: 'welcome', format: FORMAT, ...this.#events.welcome() }]);
+    this.#events.onHello(message.release);
+  }
+
+  #write(messages: readonly FromAgent[]): void {
+    if (this.#socket.destroyed) return;
+    this.#socket.write(Buffer.concat(messages.map((message) => jsonFrame(MESSAGE, message))));
+    // One that does not read must not fill the memory of the agent. It reconnects, and is told all there is.
+    if (this.#socket.writableLength > MOST_UNSENT_BYTES) this.end('it does not read what it is told');
+  }
+}
