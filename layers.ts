@@ -61,6 +61,7 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
     'install',
     'install/cluster',
     'kube',
+    'mesh',
     'stream',
     'runtime',
     'datastore',

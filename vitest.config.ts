@@ -19,7 +19,7 @@ const patient = {
 const light = { pool: 'threads', isolate: false, maxWorkers: 2, sequence: { groupOrder: 1 } } as const;
 
 /** They have servers and namespaces of their own, and wait for them most of the time. */
-const together = { ...patient, maxWorkers: 4, sequence: { groupOrder: 1 } } as const;
+const together = { ...patient, maxWorkers: 5, sequence: { groupOrder: 1 } } as const;
 
 /** After the others, one by one. */
 const alone = { ...patient, fileParallelism: false, sequence: { groupOrder: 2 } } as const;

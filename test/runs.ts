@@ -144,6 +144,7 @@ export const LONG_FILES: readonly string[] = [
   'e2e/agent-restored-etcd',
   'e2e/install',
   'e2e/between-nodes-connectivity',
+  'e2e/agent-sidecar',
   'e2e/agent-policy-restart',
   'e2e/agent-plugin-files',
   'e2e/ctl-datastore',

@@ -297,6 +297,19 @@ export const GOALS: readonly Goal[] = [
     limit: { atMost: 0 },
   },
   { figure: 'convergence.start.growth', text: 'CPU of the start per node, 1000 / 300', limit: { atMost: 1.5 } },
+  { figure: 'sidecar.ready', text: 'netplug-sidecar, start to ready', limit: { atMost: 500 }, unit: 'ms' },
+  { figure: 'sidecar.one.p50', text: 'check of a request, p50', limit: { atMost: 100 }, unit: 'µs' },
+  { figure: 'sidecar.one.p99', text: 'check of a request, p99', limit: { atMost: 300 }, unit: 'µs' },
+  { figure: 'sidecar.many.p99', text: '16 checks in flight, p99', limit: { atMost: 2 }, unit: 'ms' },
+  { figure: 'sidecar.rate', text: 'checks on one core', limit: { atLeast: 40_000 }, unit: 'per s' },
+  { figure: 'sidecar.cpu', text: 'CPU of a check', limit: { atMost: 25 }, unit: 'µs' },
+  { figure: 'sidecar.idle.rss', text: 'netplug-sidecar idle, RSS', limit: { atMost: 64 }, unit: 'MB' },
+  { figure: 'sidecar.idle.private', text: 'netplug-sidecar idle, private', limit: { atMost: 14 }, unit: 'MB' },
+  { figure: 'sidecar.million.private', text: 'private after a million checks', limit: { atMost: 28 }, unit: 'MB' },
+  { figure: 'sidecar.million.growth', text: 'growth in the second half of them', limit: { atMost: 1 }, unit: 'MB' },
+  { figure: 'sidecar.ten.pss', text: 'PSS of each of ten', limit: { atMost: 16 }, unit: 'MB' },
+  { figure: 'sidecar.scale.first', text: 'first check of a client, 20 000 rules', limit: { atMost: 5 }, unit: 'ms' },
+  { figure: 'sidecar.scale.more', text: 'further checks, 20 000 rules against 50', limit: { atMost: 50 }, unit: 'µs' },
 ];
 
 export function judge(goals: readonly Goal[], figures: readonly Figure[]): Judged[] {

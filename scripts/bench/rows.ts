@@ -21,6 +21,7 @@ import { measurePolicyTenant } from './rows/policy-tenant.ts';
 import { measureRequestsOnKv } from './rows/requests-kv.ts';
 import { measureRequestsOnOrch } from './rows/requests-orch.ts';
 import { measureSandbox } from './rows/sandbox.ts';
+import { measureSidecar } from './rows/sidecar.ts';
 import { measureStatus } from './rows/status.ts';
 import { measureThroughput } from './rows/throughput.ts';
 import { measureWatchesOnOrch } from './rows/watches-orch.ts';
@@ -48,6 +49,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'policy-add': measurePolicyAdd,
   'policy-scale': measurePolicyScale,
   'policy-tenant': measurePolicyTenant,
+  sidecar: measureSidecar,
   'fan-out': measureFanOut,
   'fan-out-agent': measureFanOutAgent,
 };

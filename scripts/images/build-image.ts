@@ -123,6 +123,7 @@ function layersOf(
         entries: [...tools.entries, offer('tools', tools), ...cniPlugins(architecture), cniPluginLicenses()],
       };
     },
+    probe: () => ({ comment: 'probe of netplug', time, entries: executables('probe', architecture) }),
     plugin: () => ({ comment: 'plugin of netplug', time, entries: executables('plugin', architecture) }),
   };
   const layers = IMAGES[name].layers.map((layer) => make[layer]());
@@ -157,7 +158,7 @@ function frame(architecture: DebianArchitecture): readonly Entry[] {
   ];
 }
 
-function executables(layer: 'executable' | 'plugin', architecture: Architecture): readonly Entry[] {
+function executables(layer: keyof typeof EXECUTABLES, architecture: Architecture): readonly Entry[] {
   return EXECUTABLES[layer].flatMap(([file = '', ...links]) => [
     { path: `usr/bin/${file}`, mode: 0o755, source: resolve(executablesFolder(architecture), file) },
     ...links.map((link) => ({ path: `usr/bin/${link}`, mode: 0o755, hardlink: `usr/bin/${file}` })),

@@ -5,10 +5,10 @@ export const DEBIAN_RELEASE = 'trixie';
 /** Registry and repository that names of images start with, unless another is given. */
 export const DEFAULT_REGISTRY = 'netplug.io';
 
-export const IMAGE_NAMES = ['netplug-node', 'netplug'] as const;
+export const IMAGE_NAMES = ['netplug-node', 'netplug', 'netplug-sidecar'] as const;
 export type ImageName = (typeof IMAGE_NAMES)[number];
 /** From the one that changes least often; images share those that they start with. */
-export type LayerName = 'libraries' | 'executable' | 'tools' | 'plugin';
+export type LayerName = 'libraries' | 'executable' | 'probe' | 'tools' | 'plugin';
 
 export interface DeclaredImage {
   readonly title: string;
@@ -21,24 +21,40 @@ export interface DeclaredImage {
 export const IMAGES: Readonly<Record<ImageName, DeclaredImage>> = {
   'netplug-node': {
     title: 'netplug on every node: agent, plugin and BIRD',
-    layers: ['libraries', 'executable', 'tools', 'plugin'],
+    layers: ['libraries', 'executable', 'probe', 'tools', 'plugin'],
     command: ['netplug-agent'],
     user: '0:0',
   },
   netplug: {
     title: 'netplug in the cluster: controllers, operator and netplugctl',
-    layers: ['libraries', 'executable'],
+    layers: ['libraries', 'executable', 'probe'],
     command: ['netplug-orch-controllers'],
+    user: '65532:65532',
+  },
+  // The same layers under a second name, which the specification has: a node pulls them once.
+  'netplug-sidecar': {
+    title: 'netplug beside the proxy of a pod: judges its requests',
+    layers: ['libraries', 'executable', 'probe'],
+    command: ['netplug-sidecar'],
     user: '65532:65532',
   },
 };
 
 /** Names of netplug's executables in /usr/bin, the first of each list being the file and the others hard links to it. */
-export const EXECUTABLES: Readonly<Record<'executable' | 'plugin', readonly (readonly string[])[]>> = {
+export const EXECUTABLES: Readonly<Record<'executable' | 'probe' | 'plugin', readonly (readonly string[])[]>> = {
   executable: [
-    ['netplugctl', 'netplug-agent', 'netplug-bird', 'netplug-orch-controllers', 'netplug-operator', 'netplug-typha'],
+    [
+      'netplugctl',
+      'netplug-agent',
+      'netplug-bird',
+      'netplug-orch-controllers',
+      'netplug-operator',
+      'netplug-typha',
+      'netplug-sidecar',
+    ],
   ],
-  plugin: [['netplug-standalone'], ['netplug', 'netplug-ipam'], ['netplug-probe']],
+  probe: [['netplug-probe']],
+  plugin: [['netplug-standalone'], ['netplug', 'netplug-ipam']],
 };
 
 /** Standard plugins that configurations of netplug name, in /usr/lib/cni, for hosts that lack them. */

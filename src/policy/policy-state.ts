@@ -101,7 +101,11 @@ export class PolicyState implements PolicyView {
   /** Owners of rules that cannot be enforced. */
   readonly #closed = new Set<string>();
 
-  constructor() {
+  readonly #areGuardsAssumed: boolean;
+
+  /** Tools do not know what nodes have been shown: with `assumed`, each request is taken to be judged wherever a rule asks for it. */
+  constructor({ guards = 'known' }: { readonly guards?: 'known' | 'assumed' } = {}) {
+    this.#areGuardsAssumed = guards === 'assumed';
     this.apply([
       { kind: 'resource', which: { kind: 'Profile', name: DEFAULT_ALLOW.metadata.name }, value: DEFAULT_ALLOW },
     ]);
@@ -275,7 +279,7 @@ export class PolicyState implements PolicyView {
   }
 
   isGuarded(address: Address, port: number): boolean {
-    return this.#guards.has(address, port);
+    return this.#areGuardsAssumed || this.#guards.has(address, port);
   }
 
   #applyOne(change: PolicyChange, touches: Touches): void {

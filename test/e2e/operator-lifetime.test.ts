@@ -43,6 +43,15 @@ async function agents(): Promise<readonly string[]> {
   return items.map(({ metadata }: { metadata: { uid: string } }) => metadata.uid).sort();
 }
 
+/** UIDs of pods, without those that an earlier change of their workload has told to end. */
+async function stayingPods(): Promise<readonly string[]> {
+  const { items } = await cluster.api.get('pods', IN_NAMESPACE);
+  return (items as { metadata: { uid: string; deletionTimestamp?: string } }[])
+    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    .map(({ metadata }) => metadata.uid)
+    .sort();
+}
+
 describe('the operator', () => {
   it('adopts an installation by manifest without a restart of pods, and lists fields that will be lost first', async () => {
     const manifest = manifestFile(
@@ -101,18 +110,13 @@ describe('the operator', () => {
   });
 
   it('leaves everything running when the installation is deleted, and takes it up again without a restart of pods', async () => {
-    const before = (await cluster.api.get('pods', IN_NAMESPACE)).items
-      .map((pod: { metadata: { uid: string } }) => pod.metadata.uid)
-      .sort();
+    const before = await stayingPods();
     await cluster.api.kubectl('delete', 'installation', 'default', '--timeout=60s');
     await new Promise((resolve) => setTimeout(resolve, 3000));
     expect((await node()).metadata.deletionTimestamp).toBeUndefined();
     await install({});
     await become(SERVES);
-    const after = (await cluster.api.get('pods', IN_NAMESPACE)).items
-      .map((pod: { metadata: { uid: string } }) => pod.metadata.uid)
-      .sort();
-    expect(after).toEqual(before);
+    expect(await stayingPods()).toEqual(before);
   });
 
   it('takes down controllers, agents, nodes, conflist and rights in that order with deletionPolicy Remove', async () => {

@@ -279,9 +279,13 @@ describe('the server of standalone calls on the API datastore with policy.type o
     });
     const pods = names(12);
     for (const name of pods) await server.putPod({ namespace: 'default', name, node: world.node.name });
-    const annotated = { metadata: { annotations: { 'cni.netplug/ipv4pools': '["wanted"]' } } };
-    const type = 'application/merge-patch+json';
-    await server.call('PATCH', `/api/v1/namespaces/default/pods/${pods[0] ?? ''}`, { type, body: annotated });
+    // Without an annotation, a pod may get an address of any block that the node has by then.
+    for (const [index, name] of pods.entries()) {
+      const pools = JSON.stringify([index === 0 ? 'wanted' : 'v4']);
+      const body = { metadata: { annotations: { 'cni.netplug/ipv4pools': pools } } };
+      const type = 'application/merge-patch+json';
+      await server.call('PATCH', `/api/v1/namespaces/default/pods/${name}`, { type, body });
+    }
     const optionsOf = (name: string): CallOptions => ({
       conf,
       env: { CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name}` },

@@ -43,7 +43,7 @@ export async function startEnvoy(
   let version = 0;
   const writeListeners = (used: Checks): void => {
     version += 1;
-    const listener = { '@type': `${TYPE}.config.listener.v3.Listener`, ...inbound(httpPorts, used) };
+    const listener = { '@type': `${TYPE}.config.listener.v3.Listener`, ...inbound(httpPorts, used, version) };
     write('listeners.json', { version_info: String(version), resources: [listener] });
   };
   write('clusters.json', {
@@ -55,10 +55,10 @@ export async function startEnvoy(
   });
   writeListeners(checks);
   write('bootstrap.json', bootstrap(folder));
-  const rules = `table inet redirect {
+  const rules = `table inet mesh {
     chain prerouting {
       type nat hook prerouting priority dstnat;
-      tcp dport { ${String(ADMIN_PORT)}, ${String(INBOUND_PORT)}, 15020, 15021, 15090 } return
+      tcp dport { ${String(ADMIN_PORT)}, ${String(INBOUND_PORT)}, 15020, 15021, 15090 } return;
       meta l4proto tcp redirect to :${String(INBOUND_PORT)}
     }
   }`;
@@ -83,7 +83,7 @@ export async function startEnvoy(
     netns.exec('curl', '-s', '--max-time', '5', `http://127.0.0.1:${String(ADMIN_PORT)}${path}`);
   const has = async (wanted: number): Promise<boolean> => {
     const dump = await admin('/config_dump?resource=dynamic_listeners').catch(() => '');
-    return dump.includes(`"version_info": "${String(wanted)}"`);
+    return dump.includes(`"inbound-${String(wanted)}"`);
   };
   await until(
     async () => has(1),
@@ -115,7 +115,7 @@ function logOf(child: ChildProcess): () => string {
 
 function bootstrap(folder: string): object {
   const file = (name: string): object => ({
-    path_config_source: { path: join(folder, name), watched_directory: { path: folder } },
+    path_config_source: { path: join(folder, name) },
     resource_api_version: 'V3',
   });
   return {
@@ -130,7 +130,8 @@ function application(): object {
   return { name: 'application', type: 'ORIGINAL_DST', lb_policy: 'CLUSTER_PROVIDED', connect_timeout: '1s' };
 }
 
-function inbound(httpPorts: readonly number[], { ofRequests, ofConnections }: Checks): object {
+/** Envoy shows the version of a listener that it updates in place as that of the first: the prefix of its counters tells. */
+function inbound(httpPorts: readonly number[], { ofRequests, ofConnections }: Checks, version: number): object {
   const chains = httpPorts.map((port) => ({
     filter_chain_match: { destination_port: port },
     filters: [
@@ -138,7 +139,7 @@ function inbound(httpPorts: readonly number[], { ofRequests, ofConnections }: Ch
         name: 'envoy.filters.network.http_connection_manager',
         typed_config: {
           '@type': `${TYPE}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager`,
-          stat_prefix: 'inbound',
+          stat_prefix: `inbound-${String(version)}`,
           normalize_path: true,
           use_remote_address: false,
           upgrade_configs: [{ upgrade_type: 'websocket' }],

@@ -9,6 +9,7 @@ import { completionCommands } from './completion/completion-commands.ts';
 import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
 import { LINT_COMMANDS } from './lint/lint-commands.ts';
+import { MESH_COMMANDS } from './mesh/mesh-commands.ts';
 import { NODE_COMMANDS } from './node/node-commands.ts';
 import { FLOW_COMMANDS } from './policy/flow-commands.ts';
 import { POLICY_COMMANDS } from './policy/policy-commands.ts';
@@ -35,6 +36,7 @@ export const COMMANDS: readonly Command[] = [
   ...INSTALL_COMMANDS,
   ...CLUSTER_COMMANDS,
   ...TYPHA_COMMANDS,
+  ...MESH_COMMANDS,
   ...UPGRADE_COMMANDS,
   ...FLEET_COMMANDS,
   ...PROBE_COMMANDS,
@@ -55,6 +57,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   plan: 'Shows what the plugin would do.',
   upgrade: 'Plans, checks, carries out and verifies an upgrade of the cluster, and goes back.',
   typha: 'Shows the fan-out.',
+  mesh: 'Shows what a service mesh needs for rules about requests.',
   cluster: 'Changes how netplug is installed in a cluster.',
   'cluster typha': 'Switches the fan-out on or off.',
   node: 'Shows the network of this node, and cleans up after nodes.',

@@ -34,6 +34,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
     title: 'Installation in a cluster',
     commands: ['install', 'uninstall', 'lint manifest', 'typha', 'cluster typha'],
   },
+  mesh: { title: 'Service mesh', commands: ['mesh'] },
   upgrade: { title: 'Upgrades', commands: ['upgrade'] },
   probe: { title: 'Probes', commands: ['probe'] },
   tool: { title: 'The tool itself', commands: ['version', 'completion', 'complete'] },

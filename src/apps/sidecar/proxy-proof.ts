@@ -30,45 +30,36 @@ const REWRITES = ['prefix_rewrite', 'regex_rewrite', 'path_rewrite_policy', 'pat
 
 /** A way from a listener to the application. */
 interface Way {
-  /** `undefined` for ports without chains of their own, `all` for what no chain matches. */
-  readonly port: number | 'all' | undefined;
-  /** Why a connection or request may pass unasked; undefined when it cannot. */
+  /** `undefined` for what goes to ports without a way of their own. */
+  readonly port: number | undefined;
+  /** Why a request may pass unasked; undefined when it cannot. */
   readonly fault: string | undefined;
 }
 
 /**
  * Reads from the listeners of a proxy (its answer to `config_dump?resource=dynamic_listeners`) for which destination ports each way to
- * the application asks the sidecar about every request and connection. What it does not know counts as a way around.
+ * the application asks the sidecar about every request. What it does not know counts as a way around.
  */
 export function readProof(
   dump: unknown,
   { clusters, proxy }: { readonly clusters: unknown; readonly proxy: string },
 ): GuardProof {
-  const target = checkClusterFault(clusters);
-  const ways = listenersOf(dump).flatMap(waysThrough);
-  const faults = ways.flatMap(({ fault, port }) => (fault === undefined ? [] : [`${portText(port)}: ${fault}`]));
-  const ofPort = Map.groupBy(ways, ({ port }) => port);
-  const asks = (list: readonly Way[] = []): boolean =>
-    list.length > 0 && list.every(({ fault }) => fault === undefined);
-  const isClosed = target !== undefined || ofPort.get('all')?.some(({ fault }) => fault !== undefined) === true;
-  const named = [...ofPort].flatMap(([port, list]) => (typeof port === 'number' ? [{ port, list }] : []));
-  const isGuarded = ({ list }: { readonly list: readonly Way[] }): boolean => !isClosed && asks(list);
-  return {
-    ports: named.filter(isGuarded).map(({ port }) => port),
-    open: named.filter((each) => !isGuarded(each)).map(({ port }) => port),
-    others: !isClosed && asks(ofPort.get(undefined)),
-    proxy,
-    problems: [
-      ...(target === undefined ? [] : [target]),
-      ...(ways.length === 0 ? ['the proxy has no listener for what the pod receives'] : []),
-      ...new Set(faults),
-    ],
-  };
-}
-
-function portText(port: Way['port']): string {
-  if (port === 'all') return 'what no chain matches';
-  return port === undefined ? 'ports without chains of their own' : `port ${String(port)}`;
+  const listeners = listenersOf(dump);
+  const problems = [
+    checkClusterFault(clusters),
+    listeners.length === 0 ? 'the proxy has no listener for what the pod receives' : undefined,
+    listeners.map(fallbackFault).find((fault) => fault !== undefined),
+  ].filter((problem) => problem !== undefined);
+  const ways = problems.length > 0 ? [] : listeners.flatMap(waysThrough);
+  const ports: number[] = [];
+  const open: { port: number; why: string }[] = [];
+  for (const [port, list] of Map.groupBy(ways, (way) => way.port)) {
+    const why = list.find(({ fault }) => fault !== undefined)?.fault;
+    if (port === undefined) continue;
+    if (why === undefined) ports.push(port);
+    else open.push({ port, why });
+  }
+  return { ports, open, proxy, problems };
 }
 
 /** Returns why checks do not reach this program; undefined when they do. */
@@ -90,36 +81,34 @@ function listenersOf(dump: unknown): readonly Json[] {
     .filter((listener) => listener['name'] !== undefined && listener['traffic_direction'] !== 'OUTBOUND');
 }
 
+/** What no chain matches goes by the chain of last resort, whatever its port. */
+function fallbackFault(listener: Json): string | undefined {
+  const chain = listener['default_filter_chain'];
+  const fault = isObject(chain) ? chainFault(chain) : undefined;
+  return fault === undefined ? undefined : `what no chain of the proxy matches: ${fault}`;
+}
+
 function waysThrough(listener: Json): readonly Way[] {
   const filters = listIn(listener, 'listener_filters').map(shortName);
   const odd = filters.find((name) => !LISTENER_FILTERS.includes(name));
   const isRedirected = filters.includes(ORIGINAL_DST) || listener['use_original_dst'] === true;
   const address = objectIn(objectIn(listener, 'address'), 'socket_address');
   const own = typeof address['port_value'] === 'number' ? address['port_value'] : undefined;
-  const fallback = listener['default_filter_chain'];
-  const chains = [
-    ...listIn(listener, 'filter_chains').map((chain) => ({ chain, isDefault: false })),
-    ...(isObject(fallback) ? [{ chain: fallback, isDefault: true }] : []),
-  ];
-  return chains.map(({ chain, isDefault }) => {
+  return listIn(listener, 'filter_chains').map((chain) => {
     const matched = objectIn(chain, 'filter_chain_match')['destination_port'];
     const port = typeof matched === 'number' ? matched : isRedirected ? undefined : own;
     const fault = odd === undefined ? chainFault(chain) : `listener filter "${odd}" may change who the client is`;
-    return { port: isDefault && isRedirected ? 'all' : port, fault };
+    return { port, fault };
   });
 }
 
-/** Returns why what enters the chain may reach the application unasked. */
+/** Returns why what enters the chain may reach the application unasked. A check of connections comes after what a server says first. */
 function chainFault(chain: Json): string | undefined {
-  const filters = listIn(chain, 'filters');
-  const last = filters.at(-1);
+  const last = listIn(chain, 'filters').at(-1);
   if (last === undefined) return 'a chain has no filters';
-  if (isOfType(last, 'TcpProxy')) {
-    const checks = filters.filter((each) => isOfType(each, 'network.ext_authz.v3.ExtAuthz'));
-    return faultOfChecks(checks, 'a chain of connections');
-  }
-  return isOfType(last, 'HttpConnectionManager')
-    ? requestsFault(configOf(last))
+  if (isOfType(last, 'HttpConnectionManager')) return requestsFault(configOf(last));
+  return isOfType(last, 'TcpProxy')
+    ? 'it may carry connections without requests: name its protocol in the Service, such as "appProtocol: http"'
     : `a chain ends in filter "${shortName(last)}", which is not known`;
 }
 
@@ -150,7 +139,7 @@ function filtersFault(filters: readonly Json[]): string | undefined {
   if (listIn(configOf(router), 'upstream_http_filters').length > 0) return 'the router has filters behind the check';
   const before = filters.at(-2);
   const checks = filters.filter(isCheck);
-  const fault = faultOfChecks(checks, 'a chain of requests');
+  const fault = faultOfChecks(checks);
   if (fault !== undefined) return fault;
   if (before === undefined || !isCheck(before))
     return `filter "${before === undefined ? '' : shortName(before)}" is between the check and the router`;
@@ -162,10 +151,10 @@ function isCheck(filter: Json): boolean {
 }
 
 /** Checks of others ask others. */
-function faultOfChecks(checks: readonly Json[], where: string): string | undefined {
+function faultOfChecks(checks: readonly Json[]): string | undefined {
   const own = checks.filter((each) => clusterOf(configOf(each)) === CHECK_CLUSTER);
   const [first] = own;
-  if (first === undefined) return `${where} has no check of netplug`;
+  if (first === undefined) return 'requests are not checked by netplug';
   for (const filter of own) {
     if (filter['disabled'] === true) return 'the check is disabled';
     const config = configOf(filter);

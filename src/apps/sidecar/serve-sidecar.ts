@@ -6,7 +6,7 @@ import { errnoOf, NetplugError, reasonOf } from '../../base/errors.ts';
 import { serveGrpc } from '../../base/http2/grpc-server.ts';
 import type { Log } from '../../base/log.ts';
 import { AgentLink } from './agent-link.ts';
-import { askProxy, type ProxyAdmin } from './ask-proxy.ts';
+import { askProxy, type ProxyAdmin, proxyVersion } from './ask-proxy.ts';
 import { checkHandler } from './check-service.ts';
 import { RequestJudge } from './request-judge.ts';
 import { RequestLog } from './request-log.ts';
@@ -15,6 +15,8 @@ import { RequestLog } from './request-log.ts';
 const MOST_CONNECTIONS = 128;
 const REPORT_MS = 1000;
 const PROVE_MS = 30_000;
+/** How often the proxy is asked whether it has another configuration. */
+const VERSION_MS = 2000;
 /** A proxy that has just started gets its configuration within seconds. */
 const EARLY_PROOFS_MS = [500, 500, 1000, 3000, 5000, 10_000];
 const AGENT: BackOffPolicy = { firstMs: 100, maxMs: 2000 };
@@ -89,11 +91,18 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
     if (text !== shown)
       log.info('proxy configuration read', {
         ports: proof.ports.map(String),
-        others: proof.others,
+        open: proof.open.map(({ port, why }) => `${String(port)}: ${why}`),
         problems: proof.problems,
       });
     shown = text;
     link?.send({ type: 'guard', proof });
+  };
+  let version = '';
+  const proveIfChanged = async (): Promise<void> => {
+    const current = await proxyVersion(settings.proxy);
+    if (current === version) return;
+    version = current;
+    await prove(false);
   };
   const proveEarly = async (): Promise<void> => {
     for (const ms of EARLY_PROOFS_MS) {
@@ -149,6 +158,7 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
   };
   ports.repeat(report, REPORT_MS, stop.signal);
   ports.repeat(() => void prove(false), PROVE_MS, stop.signal);
+  ports.repeat(() => void proveIfChanged(), VERSION_MS, stop.signal);
   const provedEarly = proveEarly();
 
   return {

@@ -1,4 +1,5 @@
 import { SERVER_LABEL } from '../../stream/server-lease.ts';
+import { SIDECAR } from '../../model/declared-sidecar.ts';
 import { TYPHA } from '../../model/typha.ts';
 import { type ImageDigests, RELEASE_DIGESTS } from '../../base/image-digests.ts';
 import { VERSION } from '../../base/version.ts';
@@ -57,6 +58,7 @@ export const TOOLS_IMAGE = 'netplug';
 export interface ImageNames {
   readonly node: string;
   readonly tools: string;
+  readonly sidecar: string;
 }
 
 /** Returns the names of a release's images in a registry, which may have a path. A mirror has the digests of the project. */
@@ -67,7 +69,7 @@ export function imageNames(
 ): ImageNames {
   const root = registry.replace(/\/$/, '');
   const nameOf = (image: string): string => `${root}/${image}:${release}${digestSuffix(digests, image)}`;
-  return { node: nameOf('netplug-node'), tools: nameOf(TOOLS_IMAGE) };
+  return { node: nameOf('netplug-node'), tools: nameOf(TOOLS_IMAGE), sidecar: nameOf(SIDECAR) };
 }
 
 /** Returns the digests of a release that this program was built with; none of another release. */

@@ -63,14 +63,13 @@ export type FromAgent =
 
 /** What the proxy's own configuration shows. */
 export interface GuardProof {
-  /** Destination ports of which each way to the application asks the sidecar. `others` stands for ports without chains of their own. */
+  /** Destination ports of which each way to the application is for HTTP, and asks the sidecar about every request. */
   readonly ports: readonly number[];
-  /** Ports that have chains of their own and do not ask, for which `others` does not stand. */
-  readonly open: readonly number[];
-  readonly others: boolean;
-  /** Name and version; empty when it did not answer. */
+  /** Other ports that the proxy has ways for, and why they do not count. */
+  readonly open: readonly { readonly port: number; readonly why: string }[];
+  /** Version; empty when it did not answer. */
   readonly proxy: string;
-  /** A sentence each. */
+  /** Why no port counts, a sentence each. */
   readonly problems: readonly string[];
 }
 

@@ -161,6 +161,9 @@ function birdStage({ snapshot, target }: PlanFacts): UpgradeStage {
   return { title: 'Replace BIRD', steps: old.length === 0 ? [] : [step] };
 }
 
+/** Workloads that `kubectl rollout restart` takes. */
+const RESTARTABLE: readonly string[] = ['Deployment', 'StatefulSet', 'DaemonSet'];
+
 function sidecarStage(facts: PlanFacts): UpgradeStage {
   const { snapshot, target } = facts;
   const { mesh, sidecars } = snapshot;
@@ -175,8 +178,14 @@ function sidecarStage(facts: PlanFacts): UpgradeStage {
         ['kubectl', 'apply', '-f', template],
         { id: 'injector' },
       ),
-      ...old.map(({ kind, namespace, name, version }) =>
-        writeStep(facts, {
+      ...old.map(({ kind, namespace, name, version }) => {
+        if (!RESTARTABLE.includes(kind))
+          return commandStep(
+            `have the pods of ${kind} ${namespace}/${name} made anew, which only you know how`,
+            ['kubectl', 'get', 'pods', '-n', namespace],
+            { id: `restart-${namespace}-${name}`, isOptional: true },
+          );
+        return writeStep(facts, {
           act: 'restart',
           workload: referenceTo(kind, { namespace, name }),
           sidecar: version,
@@ -186,8 +195,8 @@ function sidecarStage(facts: PlanFacts): UpgradeStage {
           isOptional: true,
           commands: [`kubectl rollout restart ${kind.toLowerCase()}/${name} -n ${namespace}`],
           downtime: 'as its own rolling update allows',
-        }),
-      ),
+        });
+      }),
     ],
   };
 }

@@ -24,6 +24,7 @@ export function renderNetwork(network: ShownNetwork, screen: Screen): string {
     ),
     routesLine(network),
     sessions(network),
+    sidecars(network),
     fanOutLine(network),
     problems(network, paint),
   ]
@@ -48,6 +49,14 @@ function sessions({ bgp, peers, pools }: ShownNetwork): string {
   return table(
     ['PEER ADDRESS', 'PEER TYPE', 'STATE', 'SINCE', 'INFO'],
     bgp.map(({ peer, kind, state, since, info }) => [peer, kind, state, since, info]),
+  );
+}
+
+function sidecars({ sidecars: all = [] }: ShownNetwork): string {
+  if (all.length === 0) return '';
+  return table(
+    ['SIDECAR OF', 'RELEASE', 'STATE', 'PORTS', 'SINCE', 'PROXY'],
+    all.map(({ pod, release, state, ports, since, proxy }) => [pod, release, state, ports.join(','), since, proxy]),
   );
 }
 

@@ -25,8 +25,8 @@ export function endText({ address, pod, host }: ShownFlowEnd): string {
 }
 
 /** Returns the command that explains the flow; undefined when there is none. */
-export function whyFlow({ source, destination, protocol, port }: ShownFlow): string | undefined {
+export function whyFlow({ source, destination, protocol, port, request }: ShownFlow): string | undefined {
   const nameOf = ({ address, pod, host }: ShownFlowEnd): string =>
     pod ?? (host === undefined ? address : `host/${host}`);
-  return whyCommand({ from: nameOf(source), to: nameOf(destination), protocol, port });
+  return whyCommand({ from: nameOf(source), to: nameOf(destination), protocol, port, request });
 }

@@ -12,6 +12,7 @@ import {
   type PolicyVerdict,
 } from '../../../policy/evaluate.ts';
 import { type Packet, ruleMatches } from '../../../policy/match-packet.ts';
+import type { PacketContent } from '../../../policy/packet-content.ts';
 import type { OpenMatch, OpenPorts } from '../../../policy/open-ports.ts';
 import type { PacketPath } from '../../../policy/packet-path.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
@@ -27,6 +28,8 @@ export interface ConnectionQuestion {
   readonly to: NamedEnd;
   readonly protocol: AskedProtocol;
   readonly port: number | undefined;
+  /** What the connection carries, when it is asked about. */
+  readonly content?: PacketContent;
   /** Whether pods of the node reach the node itself when their policies allow it. */
   readonly endpointToHost: (node: string) => 'Accept' | 'Drop';
   /** Ports that no policy of a host endpoint of the node closes; none unless set. */
@@ -129,7 +132,7 @@ export interface JudgedConnection extends RoutedEnds {
 /** Returns one for each pair of addresses of the same IP family. */
 export function judgeConnections(
   view: PolicyView,
-  { from, to, protocol, port, endpointToHost, openPorts, route }: ConnectionQuestion,
+  { from, to, protocol, port, content, endpointToHost, openPorts, route }: ConnectionQuestion,
 ): readonly JudgedConnection[] {
   const withOpen = (end: ConnectionEnd): ConnectionEnd => {
     const own = end.pod?.node ?? end.host;
@@ -139,7 +142,10 @@ export function judgeConnections(
     to.addresses
       .filter(({ address }) => address.family === source.address.family)
       .map((destination) => {
-        const packet = packetOf({ source, destination, protocol, port });
+        const packet = {
+          ...packetOf({ source, destination, protocol, port }),
+          ...(content === undefined ? {} : { content }),
+        };
         const node = source.pod?.node;
         const ends = route?.(source, destination) ?? { source, destination };
         const judged = evaluateConnection(view, {
@@ -174,6 +180,7 @@ function explainOne(
         : [
             `packets pass the tunnel ${tunnel}: HostEndpoints of other interfaces see only the packets that carry them`,
           ]),
+      ...requestNotes(packet, judged.destination),
       ...(isFromOwnNode ? ['a node always reaches its own pods, whatever their policies say'] : []),
       ...(isRefusedByHost
         ? [
@@ -188,6 +195,22 @@ function explainOne(
         : []),
     ],
   };
+}
+
+/** What the verdict does not say of rules about requests: a tool does not know what nodes have been shown. */
+function requestNotes({ content }: Packet, ingress: EndVerdict | undefined): readonly string[] {
+  if (ingress === undefined) return [];
+  const { shown, node } = ingress.endpoint;
+  const where = `where its sidecar guards the port: "netplugctl node status" on node ${node} shows it`;
+  if (ingress.asks !== undefined)
+    return [`some requests: the sidecar of ${shown} decides about each (--method, --path), ${where}`];
+  const isCanonical = content?.kind !== 'request' || content.path !== undefined;
+  return [
+    ...(isCanonical
+      ? []
+      : ['the path is not canonical, and matches no paths of rules: servers read such paths differently']),
+    ...(content?.kind === 'request' ? [`requests reach ${shown} by rules with http only ${where}`] : []),
+  ];
 }
 
 interface PacketFacts extends Pick<ConnectionQuestion, 'protocol' | 'port'> {

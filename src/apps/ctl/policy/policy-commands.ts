@@ -21,6 +21,9 @@ export const POLICY_COMMANDS: readonly Command[] = [
     options: {
       port: value('number', 'port of the destination, after translation of services', { read: portNumber }),
       protocol: choice('name', 'protocol; ICMP means an echo request', { choices: ['TCP', 'UDP', 'SCTP', 'ICMP'] }),
+      method: value('method', 'method of a request, such as GET; then the rules about requests are judged as well'),
+      path: value('path', 'path of the request, as a client writes it (default: /)'),
+      account: value('namespace/name', 'service account that the certificate of the client names'),
       probe: flagOption('also send a packet from this node, and compare what its kernel does with it'),
       output: POLICY_OUTPUT,
     },
@@ -30,6 +33,9 @@ that decides, and the policies that were considered before it. With pods of two 
 is explained. The answer is computed from the records of the datastore. The exit status is 1 when
 policies deny the connection.
 
+With --method, explains what policies say of a request; without it, rules with http may allow some requests.
+A request reaches a pod only where its netplug-sidecar guards the port: "netplugctl node status" shows that.
+
 With --probe, run as root on the node of one end, sends a real packet, follows it through the kernel,
 and says where verdict and rule agree or differ. The exit status is 1 also when they do not agree.`,
     examples: [
@@ -37,6 +43,7 @@ and says where verdict and rule agree or differ. The exit status is 1 also when 
       'netplugctl policy why 192.0.2.7 shop/web-0 --port 443 -o json',
       'netplugctl policy why shop/web-0 host/node-1 --protocol UDP --port 53',
       'netplugctl policy why shop/web-0 shop/db-0 --port 5432 --probe',
+      'netplugctl policy why shop/gateway-0 shop/web-0 --port 8080 --method GET --path /items/1',
     ],
     run: async (context, { args: [from, to], options }) => policyWhy(context, { from, to }, options),
   }),

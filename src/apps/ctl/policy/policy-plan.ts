@@ -28,7 +28,7 @@ export async function policyPlan(
   return withPolicyState(context, async (before, store, records) => {
     const { io, signal } = context;
     const changes = await planChanges(written, verb, { store, records, signal });
-    const after = new PolicyState();
+    const after = new PolicyState({ guards: 'assumed' });
     after.setLimits(before.limits);
     after.apply([...records, ...changes.map(({ change }) => change)]);
     const nodes = await readNodeEnds(store, before, signal);

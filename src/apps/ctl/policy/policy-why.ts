@@ -1,4 +1,5 @@
 import { NetplugError } from '../../../base/errors.ts';
+import { type PacketContent, requestContent } from '../../../policy/packet-content.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import { findNetconf } from '../explain/find-netconf.ts';
 import { nodeOf } from '../explain/run-plan-add.ts';
@@ -21,6 +22,10 @@ import { renderConnections } from './render-connections.ts';
 export interface PolicyWhyOptions {
   readonly port: number | undefined;
   readonly protocol: AskedProtocol;
+  readonly method: string | undefined;
+  readonly path: string | undefined;
+  /** `NAMESPACE/NAME`. */
+  readonly account: string | undefined;
   /** Whether to compare the answer with what the kernel of this node does with a packet. */
   readonly probe: boolean;
   readonly output: PolicyOutput;
@@ -33,9 +38,10 @@ export interface PolicyWhyOptions {
 export async function policyWhy(
   context: Context,
   { from, to }: { readonly from: string; readonly to: string },
-  { port, protocol, probe, output }: PolicyWhyOptions,
+  { port, protocol, probe, output, ...asked }: PolicyWhyOptions,
 ): Promise<Status> {
   const { io, signal } = context;
+  const content = contentOf(asked, protocol);
   if (protocol === 'ICMP' && port !== undefined) {
     throw new NetplugError('cli/usage', 'Cannot use --port with ICMP: its packets have no ports', {
       hint: 'Leave --port out',
@@ -52,6 +58,7 @@ export async function policyWhy(
       to: destination,
       protocol,
       port,
+      ...(content === undefined ? {} : { content }),
       ...(await readNodePolicySettings(store, view, signal)),
       route: (...ends) => routeBetween({ view, nodes, pools }, ...ends),
     };
@@ -66,6 +73,28 @@ export async function policyWhy(
     const isAsSaid = probed.connections.every((each) => each.probe === undefined || each.probe.outcome === 'agrees');
     return explained.verdict === 'allow' && isAsSaid ? 0 : 1;
   });
+}
+
+/** @throws cli/usage for a request that cannot be */
+function contentOf(
+  { method, path, account }: Pick<PolicyWhyOptions, 'method' | 'path' | 'account'>,
+  protocol: AskedProtocol,
+): PacketContent | undefined {
+  if (method === undefined && path === undefined && account === undefined) return undefined;
+  if (protocol !== 'TCP')
+    throw new NetplugError(
+      'cli/usage',
+      `Cannot use --method, --path and --account with ${protocol}: requests need TCP`,
+      {
+        hint: 'Leave --protocol out',
+      },
+    );
+  const [namespace = '', name = '', ...more] = account?.split('/') ?? [];
+  if (account !== undefined && (namespace === '' || name === '' || more.length > 0))
+    throw new NetplugError('cli/usage', `Cannot use --account ${account}: it is no account`, {
+      hint: 'Give namespace and name, such as "--account shop/gateway"',
+    });
+  return requestContent(method ?? 'GET', path ?? '/', account === undefined ? undefined : { namespace, name });
 }
 
 /** Adds what the kernel of this node does with a packet of each connection. */

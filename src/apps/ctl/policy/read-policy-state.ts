@@ -34,7 +34,7 @@ async function readPolicyState(
   { io, signal }: Pick<Context, 'io' | 'signal'>,
   store: Store,
 ): Promise<{ readonly state: PolicyState; readonly records: readonly PolicyRecord[] }> {
-  const state = new PolicyState();
+  const state = new PolicyState({ guards: 'assumed' });
   state.setLimits(await readLimits(store, signal));
   const read: PolicyRecord[] = [];
   const cache = new PolicyCache();

@@ -63,7 +63,8 @@ function ownerIn({ metadata }: ApiObject): { readonly kind: string; readonly nam
   return isRecord(owner) ? { kind: textIn(owner, 'kind'), name: textIn(owner, 'name') } : undefined;
 }
 
-function meshVersion(deployment: ApiObject): readonly string[] {
+/** Returns the whole version that the image of a control plane names; none for another Deployment. */
+export function meshVersion(deployment: ApiObject): readonly string[] {
   return containersIn(deployment).flatMap((each) => /\/pilot:([\w.-]+)/.exec(textIn(each, 'image'))?.[1] ?? []);
 }
 

@@ -66,23 +66,19 @@ export class PodGuard {
   stateAt(nowMs: number, wanted: WantedProof): GuardState {
     if (this.#isConnected && this.#hasApplied) {
       if (this.#isBehind(nowMs)) return 'unproven';
-      return wanted === 'Connected' || isShown(this.#proof)
-        ? 'guarding'
-        : this.#carriedOver(nowMs)
-          ? 'lapsed'
-          : 'unproven';
+      if (wanted === 'Connected' || isShown(this.#proof)) return 'guarding';
+      return this.#proof === undefined && this.#carriedOver(nowMs) ? 'lapsed' : 'unproven';
     }
     return this.#carriedOver(nowMs) ? 'lapsed' : 'waiting';
   }
 
-  /** Returns which of the ports are guarded. */
+  /** Returns the ports that are guarded: those that the proxy has shown, or the candidates where no proof is wanted. */
   portsAt(nowMs: number, wanted: WantedProof, candidates: Iterable<number>): readonly number[] {
     const state = this.stateAt(nowMs, wanted);
     if (state !== 'guarding' && state !== 'lapsed') return [];
     const shown = state === 'guarding' && this.#isConnected ? this.#proof : this.#before?.proof;
-    const isGuarded = (port: number): boolean => wanted === 'Connected' || isPortShown(shown, port);
-    const all = new Set([...candidates, ...(shown?.ports ?? [])]);
-    return [...all].filter((port) => isHanded(this.#declared, port) && isGuarded(port)).toSorted((a, b) => a - b);
+    const ports = wanted === 'Connected' ? [...candidates] : (shown?.ports ?? []);
+    return ports.filter((port) => isHanded(this.#declared, port)).toSorted((a, b) => a - b);
   }
 
   /** Returns when the state changes without a further event; undefined when it does not. */
@@ -107,10 +103,5 @@ export class PodGuard {
 }
 
 function isShown(proof: GuardProof | undefined): boolean {
-  return proof !== undefined && (proof.ports.length > 0 || proof.others);
-}
-
-function isPortShown(proof: GuardProof | undefined, port: number): boolean {
-  if (proof === undefined || proof.open.includes(port)) return false;
-  return proof.ports.includes(port) || proof.others;
+  return proof !== undefined && proof.ports.length > 0;
 }

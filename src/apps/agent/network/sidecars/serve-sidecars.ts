@@ -3,7 +3,7 @@ import { BackOff, type BackOffPolicy, type RetryPorts } from '../../../../base/b
 import { reasonOf } from '../../../../base/errors.ts';
 import type { Log } from '../../../../base/log.ts';
 import { Trigger } from '../../../../base/trigger.ts';
-import type { DeclaredSidecar } from '../../../../model/declared-sidecar.ts';
+import { type DeclaredSidecar, isHanded } from '../../../../model/declared-sidecar.ts';
 import { formatAddress } from '../../../../net/address.ts';
 import { endpointName } from '../../../../model/workload-endpoint.ts';
 import { FedSets } from '../../../../policy/feed/fed-sets.ts';
@@ -321,15 +321,34 @@ export class SidecarServer {
     return endpoint !== undefined && asksForRequests(this.#ports.state, endpoint);
   }
 
-  #problemsOf({ guard, taken, feed, state }: Served, nowMs: number): readonly string[] {
+  #problemsOf(served: Served, nowMs: number): readonly string[] {
+    const { guard, taken, feed, state } = served;
     const isTaken = taken !== undefined && nowMs - taken.sinceMs >= TAKEN_MS;
     return [
       ...(isTaken ? [`no socket for it in the pod: ${taken.reason}`] : []),
       ...(state === 'unproven' ? (guard.proof?.problems ?? ['it does not apply policies in time']) : []),
+      ...this.#openPorts(served, nowMs),
       ...[...(feed?.left ?? [])].map(
         (place) => `${place} needs a newer sidecar, and allows nothing here: restart the pod`,
       ),
     ];
+  }
+
+  /** Ports that rules about requests name, and do not open. */
+  #openPorts(served: Served, nowMs: number): readonly string[] {
+    const endpoint = this.#endpointOf(served.pod);
+    const { proof } = served.guard;
+    if (endpoint === undefined || served.state !== 'guarding' || proof === undefined) return [];
+    const guarded = this.#guardedPorts(served, nowMs);
+    const wanted = [...requestPortsOf(this.#ports.state, endpoint)].filter((port) => !guarded.includes(port));
+    return wanted.map((port) => {
+      const isOutside = !isHanded(served.pod.declared, port);
+      const known = proof.open.find((each) => each.port === port)?.why;
+      const why = isOutside
+        ? 'the proxy is not handed it'
+        : (known ?? 'the proxy has no way of its own for it: no Service has it');
+      return `port ${String(port)} stays closed to rules with http: ${why}`;
+    });
   }
 
   #untilNextMs(listMs: number): number {

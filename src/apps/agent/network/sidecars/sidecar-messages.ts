@@ -21,8 +21,7 @@ const message = v.variant('type', [
     type: v.literal('guard'),
     proof: v.object({
       ports,
-      open: ports,
-      others: v.boolean(),
+      open: v.pipe(v.array(v.object({ port, why: shortText })), v.maxLength(2000)),
       proxy: v.pipe(v.string(), v.maxLength(64)),
       problems: v.pipe(v.array(shortText), v.maxLength(200)),
     }),
