@@ -28,7 +28,7 @@ export interface AgentLinkPorts {
 export class AgentLink {
   readonly #socket: Socket;
   readonly #ports: AgentLinkPorts;
-  readonly #frames = new StreamFrameReader(MOST_BYTES);
+  readonly #frames = new StreamFrameReader(MOST_BYTES.ofAgent);
   #greeting: Buffer | undefined = NOTHING;
   /** Parts since `begin`; undefined outside of a generation. */
   #parts: FedPart[] | undefined;

@@ -2,7 +2,8 @@ import { get } from 'node:http';
 import { once } from 'node:events';
 import { NetplugError } from '../../base/errors.ts';
 import { readProof } from './proxy-proof.ts';
-import type { GuardProof } from '../../policy/feed/messages.ts';
+import { type GuardProof, MOST_LISTED } from '../../policy/feed/messages.ts';
+import { shortened } from './shortened.ts';
 
 const LISTENERS = '/config_dump?resource=dynamic_listeners';
 /** The name is matched by the reader: older proxies know no other way to ask for one. */
@@ -28,11 +29,28 @@ export async function askProxy(admin: ProxyAdmin): Promise<GuardProof> {
     const [listeners, clusters, info] = await Promise.all(
       [LISTENERS, CLUSTERS, '/server_info'].map(async (path) => readJson(admin, path)),
     );
-    return readProof(listeners, { clusters, proxy: versionIn(info) });
+    return bounded(readProof(listeners, { clusters, proxy: versionIn(info) }));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    return { ports: [], open: [], proxy: '', problems: [`the proxy does not say what it does: ${why}`] };
+    return {
+      ports: [],
+      open: [],
+      families: [],
+      proxy: '',
+      problems: [shortened(`the proxy does not say what it does: ${why}`)],
+    };
   }
+}
+
+/** What the agent takes of a proof: names in it are as long as others have made them. */
+function bounded({ ports, open, families, proxy, problems }: GuardProof): GuardProof {
+  return {
+    ports: ports.slice(0, MOST_LISTED),
+    open: open.slice(0, MOST_LISTED).map(({ port, why }) => ({ port, why: shortened(why) })),
+    families,
+    proxy,
+    problems: problems.slice(0, MOST_LISTED).map(shortened),
+  };
 }
 
 async function readJson(admin: ProxyAdmin, path: string): Promise<unknown> {

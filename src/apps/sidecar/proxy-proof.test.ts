@@ -5,8 +5,16 @@ import { readProof } from './proxy-proof.ts';
 
 // As a real Envoy 1.40 under a real istiod answered: test/golden/envoy-1.40.
 const DUMPS = new URL('../../../test/golden/envoy-1.40/', import.meta.url);
+const APPLICATION = [
+  'InboundPassthroughCluster',
+  'inbound|8080||',
+  'inbound|9000||',
+  'inbound|9100||',
+  'inbound|9500||',
+];
 const CLUSTERS = {
   configs: [
+    ...APPLICATION.map((name) => ({ cluster: { name } })),
     {
       cluster: {
         name: 'netplug-check',
@@ -25,6 +33,11 @@ function dumpOf(name: string): Recorded {
   return JSON.parse(gunzipSync(readFileSync(new URL(`dump-${name}.json.gz`, DUMPS))).toString());
 }
 
+const CACHE = {
+  name: 'x',
+  typed_config: { '@type': 'type.googleapis.com/envoy.extensions.filters.http.cache.v3.CacheConfig' },
+};
+
 const proofOf = (dump: unknown, clusters: unknown = CLUSTERS) => readProof(dump, { clusters, proxy: '1.40.0' });
 
 const CONNECTIONS =
@@ -35,12 +48,13 @@ describe('the proof of a recorded proxy', () => {
     ['permissive', [8080], [15_006, 9000, 9100]],
     ['strict', [8080], [15_006, 9000, 9100]],
     ['portlevel', [8080], [15_006, 7777, 9000, 9100]],
-    ['sidecar-all', [8080], [15_006, 9500]],
+    // Its listener of port 9500 is reached by nobody: what comes in is redirected to another one.
+    ['sidecar-all', [8080], [15_006]],
     ['custom', [8080], [15_006, 9000, 9100]],
     ['unres', [8080], [15_006, 9000, 9100]],
   ])('"%s" covers the ports of HTTP %j, and none that may carry something else', (name, ports, others) => {
     const open = others.map((port) => ({ port, why: CONNECTIONS }));
-    expect(proofOf(dumpOf(name))).toEqual({ ports, open, proxy: '1.40.0', problems: [] });
+    expect(proofOf(dumpOf(name))).toEqual({ ports, open, families: [4], proxy: '1.40.0', problems: [] });
   });
 
   it('covers no port where a filter sits between the check and the router', () => {
@@ -56,13 +70,23 @@ describe('the proof of a recorded proxy', () => {
 });
 
 /** Changes the chain of requests to port 8080. */
-function changed(change: (parts: { listener: Recorded; manager: Recorded; check: Recorded }) => void): unknown {
+function changed(
+  change: (parts: {
+    config: Recorded;
+    listener: Recorded;
+    manager: Recorded;
+    check: Recorded;
+    route: Recorded;
+  }) => void,
+): unknown {
   const dump = dumpOf('permissive');
-  const { listener } = dump.configs[0].active_state;
+  const [config] = dump.configs;
+  const { listener } = config.active_state;
   const chain = listener.filter_chains.find((each: Recorded) => each.filter_chain_match?.destination_port === 8080);
   const manager = chain.filters[0].typed_config;
   const check = manager.http_filters.find((each: Recorded) => each.name === 'netplug');
-  change({ listener, manager, check });
+  const route = manager.route_config.virtual_hosts[0].routes[0];
+  change({ config, listener, manager, check, route });
   return dump;
 }
 
@@ -125,6 +149,32 @@ describe('a port is not covered', () => {
       ({ manager }) => (manager.http_filters.at(-1).typed_config.upstream_http_filters = [{ name: 'lua' }]),
       8080,
     ],
+    [
+      'is left out in a route, of an upgrade',
+      ({ manager, check, route }) => {
+        const other = { ...check, name: 'other' };
+        manager.upgrade_configs = [{ upgrade_type: 'websocket', filters: [other, manager.http_filters.at(-1)] }];
+        route.typed_per_filter_config = { other: { disabled: true } };
+      },
+      8080,
+    ],
+    ['sees no bytes after an upgrade', ({ manager }) => (manager.upgrade_configs = [{ upgrade_type: 'spdy' }]), 8080],
+    ['sees a tunnel', ({ route }) => (route.route.upgrade_configs = [{ upgrade_type: 'CONNECT' }]), 8080],
+    [
+      'sees a request that becomes a tunnel',
+      ({ route }) =>
+        (route.route.upgrade_configs = [{ upgrade_type: 'websocket', connect_config: { allow_post: true } }]),
+      8080,
+    ],
+    ['is before a choice by the client', ({ route }) => (route.route = { cluster_header: 'x-to' }), 8080],
+    ['is before a cluster that is not shown', ({ route }) => (route.route.cluster = 'hidden'), 8080],
+    ['comes after a cache', ({ manager }) => manager.http_filters.unshift(CACHE), 8080],
+    ['sees another form of the path', ({ manager }) => (manager.path_normalization_options = {}), 8080],
+    [
+      'has routes that are chosen otherwise',
+      ({ manager }) => (manager.route_config.virtual_hosts[0].matcher = {}),
+      8080,
+    ],
   ])('whose check %s', (_, change, port) => {
     const { ports, open } = proofOf(changed(change));
     expect([ports.includes(port), open.some((each) => each.port === port)]).toEqual([false, true]);
@@ -136,11 +186,52 @@ describe('a port is not covered', () => {
       ({ listener }) => listener.listener_filters.push({ name: 'envoy.filters.listener.proxy_protocol' }),
     ],
     [
+      'change clients under a name that is known',
+      ({ listener }) =>
+        (listener.listener_filters[1].typed_config = {
+          '@type': 'type.googleapis.com/envoy.x.proxy_protocol.v3.ProxyProtocol',
+        }),
+    ],
+    ['choose chains by something else', ({ listener }) => (listener.filter_chain_matcher = {})],
+    ['have chains that are not shown', ({ listener }) => (listener.fcds_config = {})],
+    ['hand connections over', ({ listener }) => (listener.use_original_dst = true)],
+    [
+      'are about to ask no more',
+      ({ config }) => {
+        const soon = structuredClone(config.active_state);
+        soon.listener.filter_chains.at(-1).filters[0].typed_config.http_filters?.splice(0, 1);
+        for (const chain of soon.listener.filter_chains) chain.filters[0].typed_config.http_filters = [];
+        config.warming_state = soon;
+      },
+    ],
+    ['are bound for datagrams', ({ listener }) => (listener.address.socket_address.protocol = 'UDP')],
+    ['are bound to no port', ({ listener }) => (listener.bind_to_port = false)],
+    [
       'have a way without the check for what no chain matches',
       ({ listener }) => (listener.default_filter_chain = { filters: [{ typed_config: { '@type': 'x/y.TcpProxy' } }] }),
     ],
   ])('when listeners %s', (_, change) => {
     expect(proofOf(changed(change)).ports).toEqual([]);
+  });
+
+  it.each([
+    [
+      'filters of requests',
+      { name: 'inbound|8080||', x: { http_filters: [{ typed_config: { '@type': 'x/y.Lua' } }] } },
+    ],
+    ['filters of bytes', { name: 'inbound|8080||', filters: [{ typed_config: { '@type': 'x/y.Wasm' } }] }],
+  ])('when the cluster behind it has %s', (_, cluster) => {
+    expect(proofOf(dumpOf('permissive')).ports).toEqual([8080]);
+    expect(proofOf(dumpOf('permissive'), { configs: [...CLUSTERS.configs, { cluster }] }).ports).toEqual([]);
+  });
+
+  it.each([
+    ['0.0.0.0', undefined, [4]],
+    ['::', undefined, [6]],
+    ['::', true, [4, 6]],
+  ])('of another family than a proxy at %s receives', (address, isBoth, families) => {
+    const dump = changed(({ listener }) => (listener.address.socket_address = { address, ipv4_compat: isBoth }));
+    expect(proofOf(dump).families).toEqual(families);
   });
 
   it.each([

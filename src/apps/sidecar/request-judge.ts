@@ -2,15 +2,15 @@ import { type Address, addressKey, tryParseAddress } from '../../net/address.ts'
 import { type EndVerdict, evaluateEnd } from '../../policy/evaluate.ts';
 import type { FedPart, IdentityMode } from '../../policy/feed/messages.ts';
 import { ReceivedView } from '../../policy/feed/received-view.ts';
-import { asksForRequests } from '../../policy/judge-request.ts';
 import { narrowView } from '../../policy/narrow-view.ts';
 import { type PacketContent, requestContent, type RequestPeer } from '../../policy/packet-content.ts';
 import type { PolicyView } from '../../policy/policy-view.ts';
 import { accountOf } from './principal.ts';
 
 const TCP = 6;
-/** Clients whose rules are kept. */
+/** Clients whose rules are kept, and policies in all of them together. */
 const MOST_CLIENTS = 1024;
+const MOST_KEPT = 65_536;
 
 /** What a proxy asks: about a request, or about a connection when there is none. */
 export interface CheckQuestion {
@@ -38,7 +38,6 @@ export class RequestJudge {
   #view = new ReceivedView();
   readonly #clients = new Map<string, PolicyView>();
   #identity: Identity = { trustDomains: [], mode: 'AddressOrCertificate' };
-  #isAsked = false;
 
   get isReady(): boolean {
     return this.#view.endpoint !== undefined;
@@ -59,15 +58,13 @@ export class RequestJudge {
     view.apply(parts);
     this.#view = view;
     this.#clients.clear();
-    const { endpoint } = this.#view;
-    this.#isAsked = endpoint !== undefined && asksForRequests(this.#view, endpoint);
   }
 
   /** @throws CannotJudge, or MissingPart of the view */
   judge({ source, destination, request }: CheckQuestion): RequestJudgement {
     const { endpoint } = this.#view;
     if (endpoint === undefined) throw new CannotJudge('the agent of the node has not said which policies apply');
-    if (!this.#isAsked) return { kind: 'unasked' };
+    if (!this.#view.asks) return { kind: 'unasked' };
     const from = readAddress(source.address);
     const to = readAddress(destination.address);
     const peer = this.#peerOf(source.principal);
@@ -96,14 +93,15 @@ export class RequestJudge {
     // The one that was not asked about for longest goes first.
     this.#clients.delete(key);
     this.#clients.set(key, known);
+    const most = Math.min(MOST_CLIENTS, Math.max(1, Math.floor(MOST_KEPT / Math.max(1, this.#view.policyCount))));
     const [oldest] = this.#clients.keys();
-    if (this.#clients.size > MOST_CLIENTS && oldest !== undefined) this.#clients.delete(oldest);
+    if (this.#clients.size > most && oldest !== undefined) this.#clients.delete(oldest);
     return known;
   }
 }
 
 function readAddress(text: string): Address {
   const address = tryParseAddress(text);
-  if (address === undefined) throw new CannotJudge(`"${text.slice(0, 64)}" is no address`);
+  if (address === undefined) throw new CannotJudge(`${JSON.stringify(text.slice(0, 64).toWellFormed())} is no address`);
   return address;
 }

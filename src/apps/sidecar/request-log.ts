@@ -1,15 +1,21 @@
-import type { JudgedRequests } from '../../policy/feed/messages.ts';
+import { type JudgedRequests, MOST_LISTED } from '../../policy/feed/messages.ts';
+import { shortened } from './shortened.ts';
 import type { RequestJudgement, CheckQuestion } from './request-judge.ts';
 
-/** Different requests of one rule that are told apart between two reports; the others count with the last of them. */
-const MOST_OF_RULE = 50;
-const MOST_IN_ALL = 500;
-const MOST_TEXT = 256;
+/** Different requests of one client and rule that are told apart between two reports; the others count together. */
+const MOST_OF_CLIENT = 10;
+/** So many are told apart in all; clients beyond count with those of their rule, the first of them for all. */
+const MOST_IN_ALL = MOST_LISTED - 100;
+
+/** Method of requests that are counted and not told apart. */
+const OTHERS = 'OTHERS';
+
+type Requests = Omit<JudgedRequests, 'count'>;
 
 /** Counts requests by what decided and what was asked, between two reports to the agent. */
 export class RequestLog {
-  #entries = new Map<string, { readonly requests: Omit<JudgedRequests, 'count'>; count: number }>();
-  #ofRule = new Map<string, number>();
+  #entries = new Map<string, { readonly requests: Requests; count: number }>();
+  #ofClient = new Map<string, number>();
 
   note({ source, destination, request }: CheckQuestion, judgement: RequestJudgement): void {
     if (judgement.kind === 'unasked') return;
@@ -29,43 +35,53 @@ export class RequestLog {
     const requests = {
       ...(policy === undefined ? {} : { policy, index }),
       verdict,
-      method: method.slice(0, MOST_TEXT),
-      path: path.slice(0, MOST_TEXT),
-      source: source.address,
+      method: shortened(method),
+      path: shortened(path),
+      source: source.address.slice(0, 64).toWellFormed(),
       port: destination.port,
-      ...(account === undefined ? {} : { account: `${account.namespace}/${account.name}` }),
+      ...(account === undefined ? {} : { account: shortened(`${account.namespace}/${account.name}`) }),
       ...(isOdd ? { note: 'the path is not canonical' } : {}),
     };
-    this.#add(`${policy ?? ''} ${String(index)} ${verdict}`, requests);
+    this.#add(requests);
   }
 
   /** Returns what was judged since the last call. */
   take(): readonly JudgedRequests[] {
     const taken = [...this.#entries.values()].map(({ requests, count }) => ({ ...requests, count }));
     this.#entries = new Map();
-    this.#ofRule = new Map();
+    this.#ofClient = new Map();
     return taken;
   }
 
-  #add(rule: string, requests: Omit<JudgedRequests, 'count'>): void {
-    const key = JSON.stringify(requests);
+  #add(requests: Requests): void {
+    if (this.#count(requests)) return;
+    const { policy, index, verdict, source, port } = requests;
+    const rule = `${policy ?? ''} ${String(index)} ${verdict}`;
+    const client = `${source} ${rule}`;
+    const known = this.#ofClient.get(client) ?? 0;
+    if (known < MOST_OF_CLIENT && this.#entries.size < MOST_IN_ALL) {
+      this.#ofClient.set(client, known + 1);
+      this.#entries.set(JSON.stringify(requests), { requests, count: 1 });
+      return;
+    }
+    const others = {
+      ...(policy === undefined ? {} : { policy, index }),
+      verdict,
+      method: OTHERS,
+      path: '',
+      source,
+      port,
+    };
+    if (this.#count(others, `others of ${client}`)) return;
+    if (this.#entries.size < MOST_IN_ALL) this.#entries.set(`others of ${client}`, { requests: others, count: 1 });
+    else if (!this.#count(others, `others of ${rule}`) && this.#entries.size < MOST_LISTED)
+      this.#entries.set(`others of ${rule}`, { requests: others, count: 1 });
+  }
+
+  /** Returns whether there are requests of that kind, which have one more. */
+  #count(requests: Requests, key = JSON.stringify(requests)): boolean {
     const known = this.#entries.get(key);
-    if (known !== undefined) {
-      known.count += 1;
-      return;
-    }
-    const count = this.#ofRule.get(rule) ?? 0;
-    if (count < MOST_OF_RULE && this.#entries.size < MOST_IN_ALL) {
-      this.#ofRule.set(rule, count + 1);
-      this.#entries.set(key, { requests, count: 1 });
-      return;
-    }
-    // What does not fit is counted by what decided alone.
-    const { method: _, path: __, source: ___, account: ____, note: _____, ...rest } = requests;
-    const others = { ...rest, method: 'other', path: '', source: 'other' };
-    const restKey = JSON.stringify(others);
-    const sum = this.#entries.get(restKey);
-    if (sum === undefined) this.#entries.set(restKey, { requests: others, count: 1 });
-    else sum.count += 1;
+    if (known !== undefined) known.count += 1;
+    return known !== undefined;
   }
 }

@@ -3,7 +3,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { type BackOffPolicy, BackOff, type RetryPorts } from '../../base/back-off.ts';
 import type { repeat } from '../../base/clock.ts';
 import { errnoOf, NetplugError, reasonOf } from '../../base/errors.ts';
-import { serveGrpc } from '../../base/http2/grpc-server.ts';
+import { type GrpcConnection, serveGrpc } from '../../base/http2/grpc-server.ts';
 import type { Log } from '../../base/log.ts';
 import { AgentLink } from './agent-link.ts';
 import { askProxy, type ProxyAdmin, proxyVersion } from './ask-proxy.ts';
@@ -11,7 +11,7 @@ import { checkHandler } from './check-service.ts';
 import { RequestJudge } from './request-judge.ts';
 import { RequestLog } from './request-log.ts';
 
-/** Connections of proxies at a time: Envoy opens one for each of its threads. */
+/** Connections of proxies at a time: Envoy opens one for each of its threads. Beyond, the one that asked longest ago ends. */
 const MOST_CONNECTIONS = 128;
 const REPORT_MS = 1000;
 const PROVE_MS = 30_000;
@@ -55,7 +55,7 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
   const stop = new AbortController();
   const judge = new RequestJudge();
   const requests = new RequestLog();
-  const connections = new Set<Socket>();
+  const connections = new Map<Socket, GrpcConnection>();
   let lastAskedMs = clock.monotonic();
   let failures = 0;
   let saidMs = Number.NEGATIVE_INFINITY;
@@ -77,14 +77,15 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
     },
   });
   const server = createServer((socket) => {
-    connections.add(socket);
     socket.once('close', () => connections.delete(socket));
-    serveGrpc(socket, handle);
+    connections.set(socket, serveGrpc(socket, handle));
+    if (connections.size <= MOST_CONNECTIONS) return;
+    const [idlest] = [...connections].toSorted(([, a], [, b]) => a.answeredMs - b.answeredMs);
+    idlest?.[0].destroy();
   });
-  server.maxConnections = MOST_CONNECTIONS;
   await listenAt(server, settings.sockets.check);
 
-  const prove = async (isAsked: boolean): Promise<void> => {
+  const proveNow = async (isAsked: boolean): Promise<void> => {
     const proof = await askProxy(settings.proxy);
     const text = JSON.stringify(proof);
     if (text === shown && !isAsked) return;
@@ -96,6 +97,12 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
       });
     shown = text;
     link?.send({ type: 'guard', proof });
+  };
+  // One after the other: an older answer must not replace a newer one.
+  let proving: Promise<void> = Promise.resolve();
+  const prove = async (isAsked: boolean): Promise<void> => {
+    proving = proving.then(async () => proveNow(isAsked));
+    await proving;
   };
   let version = '';
   const proveIfChanged = async (): Promise<void> => {
@@ -174,7 +181,7 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
       stop.abort();
       const closed = once(server, 'close');
       server.close();
-      for (const socket of connections) socket.destroy();
+      for (const socket of connections.keys()) socket.destroy();
       await Promise.all([closed, followed, provedEarly]);
     },
   };

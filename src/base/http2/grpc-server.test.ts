@@ -257,6 +257,40 @@ it('requests that do not end hold no more memory than their connection may', asy
   });
 });
 
+it('parts of requests that do not end cost more than their bytes', async () => {
+  handle = () => ({ message: Buffer.alloc(0) });
+  const socket = connect({ path });
+  socket.on('error', () => undefined);
+  const part = (flags: number, payload: Buffer): Buffer => encodeFrame({ type: FRAME.data, flags, stream: 1, payload });
+  const headers = encodeHeaders([
+    [':method', 'POST'],
+    [':path', '/echo'],
+    ['content-type', 'application/grpc'],
+  ]);
+  socket.write(Buffer.concat([PREFACE, encodeFrame({ type: FRAME.headers, flags: 4, stream: 1, payload: headers })]));
+  // Empty ones cost nothing, because nothing is kept of them.
+  for (let at = 0; at < 20; at += 1)
+    socket.write(Buffer.concat(Array.from({ length: 1000 }, () => part(0, Buffer.alloc(0)))));
+  for (let at = 0; at < 10; at += 1)
+    socket.write(Buffer.concat(Array.from({ length: 1000 }, () => part(0, Buffer.of(0)))));
+  expect(await readUntil(socket, (all) => all.includes('grpc-status'))).toContain('grpc-message');
+  socket.destroy();
+});
+
+it.each([
+  ['a text that is not well-formed', () => ({ error: 14, text: '\ud800' })],
+  [
+    'a failure of its own',
+    () => {
+      throw new Error('broken');
+    },
+  ],
+] as const)('survives %s of a call', async (_, faulty) => {
+  handle = (method, message) => (method === '/faulty' ? faulty() : { message });
+  await withClient(async (session) => call(session, '/faulty', Buffer.from('a')).catch(() => undefined));
+  expect(await withClient(async (session) => call(session, '/echo', Buffer.from('a')))).toMatchObject({ status: '0' });
+});
+
 async function readUntil(socket: Socket, isEnough: (all: string) => boolean): Promise<string> {
   let all = '';
   for await (const chunk of socket) {

@@ -42,8 +42,9 @@ const STREAM_WINDOW = 2 * MAX_MESSAGE_BYTES;
 /** Received data after which the window of the connection grows again. */
 const CREDIT_BYTES = 2 ** 18;
 const CONNECTION_WINDOW = 2 ** 20;
-/** Of requests that have not ended, in one connection. */
+/** Of requests that have not ended, in one connection; each part of one costs so much beside its bytes. */
 const MAX_HELD_BYTES = 2 * 2 ** 20;
+const PART_BYTES = 256;
 /** A client that reads no answers sends no more requests. */
 const MAX_UNREAD_BYTES = 2 ** 20;
 
@@ -57,6 +58,8 @@ interface Call {
   readonly method: string;
   readonly parts: Buffer[];
   bytes: number;
+  /** Memory that its parts take. */
+  held: number;
   /** Bytes of the answer that the client accepts. */
   window: number;
   /** What is left of the answer. */
@@ -67,6 +70,8 @@ interface Call {
 
 /** A connection on which calls are served. */
 export interface GrpcConnection {
+  /** When a call was answered last, by the clock of `performance`; when it began, before that. */
+  readonly answeredMs: number;
   /** Serves the calls that have begun, and ends the connection. */
   leave(): void;
 }
@@ -90,6 +95,7 @@ class ServedConnection implements GrpcConnection {
   #out: Buffer[] = [];
   #early: Buffer | undefined = NOTHING;
   #lastStream = 0;
+  #answeredMs = performance.now();
   #window = DEFAULT_WINDOW;
   #streamWindow = DEFAULT_WINDOW;
   #credit = 0;
@@ -111,6 +117,10 @@ class ServedConnection implements GrpcConnection {
     this.#flush();
   }
 
+  get answeredMs(): number {
+    return this.#answeredMs;
+  }
+
   leave(): void {
     this.#isLeaving = true;
     this.#put(goAway(ERROR.none, this.#lastStream));
@@ -123,9 +133,9 @@ class ServedConnection implements GrpcConnection {
       const bytes = this.#afterPreface(chunk);
       if (bytes !== undefined) for (const frame of this.#frames.read(bytes)) this.#take(frame);
     } catch (cause) {
-      if (!(cause instanceof Http2Error || cause instanceof HpackError)) throw cause;
+      // Whatever it is, other connections are served.
       this.#isBroken = true;
-      this.#put(goAway(cause instanceof Http2Error ? cause.code : ERROR.compression, this.#lastStream));
+      this.#put(goAway(codeOf(cause), this.#lastStream));
       this.#socket.end(Buffer.concat(this.#out.splice(0)));
       this.#socket.destroySoon();
       return;
@@ -192,6 +202,7 @@ class ServedConnection implements GrpcConnection {
       method: valueOf(':path'),
       parts: [],
       bytes: 0,
+      held: 0,
       window: this.#streamWindow,
       isAnswered: false,
       isBegun: false,
@@ -213,7 +224,9 @@ class ServedConnection implements GrpcConnection {
     const content = contentOf(frame);
     const endsStream = (flags & FLAG.endStream) !== 0;
     call.bytes += content.length;
-    this.#held += content.length;
+    const cost = content.length === 0 ? 0 : content.length + PART_BYTES;
+    call.held += cost;
+    this.#held += cost;
     const excess =
       call.bytes > PREFIX_BYTES + MAX_MESSAGE_BYTES
         ? `a message has at most ${String(MAX_MESSAGE_BYTES)} bytes`
@@ -221,7 +234,8 @@ class ServedConnection implements GrpcConnection {
           ? `requests of a connection have at most ${String(MAX_HELD_BYTES)} bytes before they end`
           : undefined;
     if (excess !== undefined) return this.#fail(stream, { error: GRPC.resourceExhausted, text: excess }, endsStream);
-    call.parts.push(content);
+    // What waits for more must not keep alive all that was received with it.
+    if (content.length > 0) call.parts.push(endsStream ? content : copyOf(content));
     if (endsStream) this.#serve(stream, call);
   }
 
@@ -229,6 +243,7 @@ class ServedConnection implements GrpcConnection {
     const [first = NOTHING, ...others] = call.parts;
     const body = others.length === 0 ? first : Buffer.concat(call.parts);
     const answer = this.#answer(call.method, body);
+    this.#answeredMs = performance.now();
     if ('error' in answer) return this.#fail(stream, answer, true);
     const data = Buffer.allocUnsafe(PREFIX_BYTES + answer.message.length);
     data[0] = 0;
@@ -267,7 +282,7 @@ class ServedConnection implements GrpcConnection {
   }
 
   #forget(stream: number): void {
-    this.#held -= this.#calls.get(stream)?.bytes ?? 0;
+    this.#held -= this.#calls.get(stream)?.held ?? 0;
     this.#calls.delete(stream);
   }
 
@@ -275,7 +290,7 @@ class ServedConnection implements GrpcConnection {
     this.#forget(stream);
     const status = [
       ['grpc-status', String(error)],
-      ['grpc-message', encodeURIComponent(text)],
+      ['grpc-message', encodeURIComponent(text.toWellFormed())],
     ] as const;
     this.#refuse(stream, [[':status', '200'], ['content-type', 'application/grpc'], ...status], endsStream);
   }
@@ -319,4 +334,15 @@ class ServedConnection implements GrpcConnection {
     this.#socket.pause();
     this.#socket.once('drain', () => this.#socket.resume());
   }
+}
+
+function codeOf(cause: unknown): number {
+  if (cause instanceof Http2Error) return cause.code;
+  return cause instanceof HpackError ? ERROR.compression : ERROR.internal;
+}
+
+function copyOf(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  copy.set(bytes);
+  return copy;
 }

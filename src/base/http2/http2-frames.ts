@@ -23,6 +23,7 @@ export const SETTING = { enablePush: 2, maxConcurrentStreams: 3, initialWindowSi
 export const ERROR = {
   none: 0,
   protocol: 1,
+  internal: 2,
   flowControl: 3,
   frameSize: 6,
   refusedStream: 7,
