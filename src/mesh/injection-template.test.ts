@@ -52,6 +52,6 @@ describe('the template', () => {
   });
 
   it('names the secrets by which the agents pull', () => {
-    expect(injectionTemplate({ ...OPTIONS, pullSecrets: ['pull'] })).toContain('  imagePullSecrets:\n  - name: pull\n');
+    expect(injectionTemplate({ ...OPTIONS, pullSecrets: ['123'] })).toContain('  imagePullSecrets:\n  - name: "123"\n');
   });
 });

@@ -27,7 +27,9 @@ export function injectionTemplate({ mesh, image, pullSecrets }: TemplateOptions)
     });
   const [label, value] = Object.entries(SIDECAR_LABEL)[0] ?? [];
   const secrets =
-    pullSecrets.length === 0 ? [] : ['  imagePullSecrets:', ...pullSecrets.map((name) => `  - name: ${name}`)];
+    pullSecrets.length === 0
+      ? []
+      : ['  imagePullSecrets:', ...pullSecrets.map((name) => `  - name: ${JSON.stringify(name)}`)];
   return [
     // A sidecar of a Job that is no native one would keep it from ending.
     `{{- $native := ${isNative(mesh)} }}`,
@@ -47,7 +49,7 @@ export function injectionTemplate({ mesh, image, pullSecrets }: TemplateOptions)
     '  containers:',
     `  - name: ${SIDECAR}`,
     '  {{- end }}',
-    `    image: ${image}`,
+    `    image: ${JSON.stringify(image)}`,
     `    command: [${SIDECAR}]`,
     '    startupProbe:',
     "      exec: { command: [netplug-probe, '@netplug-sidecar-health'] }",

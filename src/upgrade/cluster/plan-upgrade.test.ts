@@ -278,9 +278,18 @@ describe('the plan of an upgrade', () => {
     const sidecars = [
       { kind: 'Deployment', namespace: 'shop', name: 'web', version: OLD },
       { kind: 'Deployment', namespace: 'shop', name: 'new', version: NEW },
+      { kind: 'StatefulSet', namespace: 'shop', name: 'web', version: OLD },
+      { kind: 'Deployment', namespace: 'shop-a', name: 'b', version: OLD },
+      { kind: 'Deployment', namespace: 'shop', name: 'a-b', version: OLD },
     ];
     const ids = idsOf(upgradePlan({ ...soundCluster(), sidecars, mesh: '1.15.3' }, targetFor()));
-    expect(ids.slice(-2)).toEqual(['injector', 'restart-shop-web']);
+    expect(ids.slice(-5)).toEqual([
+      'injector',
+      'restart-deployment-shop.web',
+      'restart-statefulset-shop.web',
+      'restart-deployment-shop-a.b',
+      'restart-deployment-shop.a-b',
+    ]);
   });
 
   it('removes objects that the target does not have, but no data of users', () => {

@@ -169,27 +169,28 @@ function sidecarStage(facts: PlanFacts): UpgradeStage {
   const { mesh, sidecars } = snapshot;
   const old = sidecars.filter(({ version }) => isNewerVersion(target.release, version));
   if (mesh === undefined || old.length === 0) return { title: 'Upgrade sidecars', steps: [] };
-  const template = `${target.source}/alp/istio-inject-configmap-${mesh}.yaml`;
   return {
     title: 'Upgrade sidecars of the application layer',
     steps: [
       commandStep(
         `apply the injector template for mesh version ${mesh}, which comes with the sidecar`,
-        ['kubectl', 'apply', '-f', template],
+        ['netplugctl', 'mesh', 'template', '|', 'kubectl', 'apply', '-f', '-'],
         { id: 'injector' },
       ),
       ...old.map(({ kind, namespace, name, version }) => {
+        // A namespace has no dot in its name.
+        const id = `restart-${kind.toLowerCase()}-${namespace}.${name}`;
         if (!RESTARTABLE.includes(kind))
           return commandStep(
             `have the pods of ${kind} ${namespace}/${name} made anew, which only you know how`,
             ['kubectl', 'get', 'pods', '-n', namespace],
-            { id: `restart-${namespace}-${name}`, isOptional: true },
+            { id, isOptional: true },
           );
         return writeStep(facts, {
           act: 'restart',
           workload: referenceTo(kind, { namespace, name }),
           sidecar: version,
-          id: `restart-${namespace}-${name}`,
+          id,
           isDone: false,
           // Only after the template was applied.
           isOptional: true,

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Ran } from '../../../../test/support/ctl.ts';
 import { type CtlCluster, ctlCluster, policyOf, podOf } from '../../../../test/support/ctl-cluster.ts';
+import { SERVICE_ACCOUNT_LABEL } from '../../../model/policy-names.ts';
 import type { ExplainedConnections } from './explain-connection.ts';
 
 let cluster: CtlCluster;
@@ -102,6 +103,32 @@ describe('netplugctl policy why', () => {
       ['fd00::1', 'deny'],
     ]);
     expect(await explained('10.0.0.1 10.0.0.2 --protocol ICMP')).toMatchObject({ verdict: 'allow' });
+  });
+
+  it('says of a request what its sidecar says, where certificates alone tell who asks', async () => {
+    await apply(
+      policyOf('db', {
+        selector: "app == 'db'",
+        ingress: [{ action: 'Allow', source: { serviceAccounts: { names: ['default'] } }, http: {} }],
+      }),
+      {
+        apiVersion: 'netplug.io/v3',
+        kind: 'Profile',
+        metadata: { name: 'ksa.shop.default' },
+        spec: { labelsToApply: { [SERVICE_ACCOUNT_LABEL]: 'default' } },
+      },
+    );
+    expect((await run('policy why shop/web shop/db --port 80 --method GET')).status).toBe(0);
+    await apply({
+      apiVersion: 'netplug.io/v3',
+      kind: 'AgentConfiguration',
+      metadata: { name: 'default' },
+      spec: { applicationLayerIdentity: 'Certificate' },
+    });
+    expect((await run('policy why shop/web shop/db --port 80 --method GET')).status).toBe(1);
+    expect((await run('policy why shop/web shop/db --port 80 --method GET --probe')).err).toContain(
+      'a packet is no request',
+    );
   });
 
   it('refuses to probe without root', async () => {

@@ -1,4 +1,5 @@
 import { NetplugError } from '../../../base/errors.ts';
+import type { IdentityMode } from '../../../policy/feed/messages.ts';
 import { type PacketContent, requestContent } from '../../../policy/packet-content.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import { findNetconf } from '../explain/find-netconf.ts';
@@ -47,19 +48,29 @@ export async function policyWhy(
       hint: 'Leave --port out',
     });
   }
+  if (probe && content !== undefined) {
+    throw new NetplugError(
+      'cli/usage',
+      'Cannot use --probe with --method, --path or --account: a packet is no request',
+      {
+        hint: 'Leave --probe out, or ask about the connection alone',
+      },
+    );
+  }
   return withPolicyState(context, async (view, store) => {
     const [{ resources: nodes }, { resources: pools }] = await Promise.all([
       store.listResources('Node', signal),
       store.listResources('IPPool', signal),
     ]);
     const [source, destination] = [findEnd({ view, nodes }, from), findEnd({ view, nodes }, to)];
+    const { identity, ...settings } = await readNodePolicySettings(store, view, signal);
     const question: ConnectionQuestion = {
       from: source,
       to: destination,
       protocol,
       port,
-      ...(content === undefined ? {} : { content }),
-      ...(await readNodePolicySettings(store, view, signal)),
+      ...(content === undefined ? {} : { content: asSeenBy(content, identity(destination.node ?? '')) }),
+      ...settings,
       route: (...ends) => routeBetween({ view, nodes, pools }, ...ends),
     };
     const explained = explainConnections(view, question);
@@ -95,6 +106,12 @@ function contentOf(
       hint: 'Give namespace and name, such as "--account shop/gateway"',
     });
   return requestContent(method ?? 'GET', path ?? '/', account === undefined ? undefined : { namespace, name });
+}
+
+/** Where certificates alone say who sent a request, one without is from nobody, whatever its address. */
+function asSeenBy(content: PacketContent, identity: IdentityMode): PacketContent {
+  const isNobody = identity === 'Certificate' && content.kind === 'request' && content.peer === undefined;
+  return isNobody ? { ...content, peer: 'nobody' } : content;
 }
 
 /** Adds what the kernel of this node does with a packet of each connection. */

@@ -3,6 +3,7 @@ import { serverPorts } from '../../../datastore/server-ports.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { datastoreServers } from '../../../policy/api-servers.ts';
 import { failsafePorts, type OpenPorts, withServers } from '../../../policy/open-ports.ts';
+import type { IdentityMode } from '../../../policy/feed/messages.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 
 /** Policy settings of each node by the AgentConfigurations, by its name. */
@@ -10,6 +11,8 @@ export interface NodePolicySettings {
   readonly endpointToHost: (node: string) => 'Accept' | 'Drop';
   /** Ports that no policy of a host endpoint closes. */
   readonly openPorts: (node: string) => OpenPorts;
+  /** How the node tells who sent a request. */
+  readonly identity: (node: string) => IdentityMode;
 }
 
 export async function readNodePolicySettings(
@@ -23,6 +26,7 @@ export async function readNodePolicySettings(
     agentSettings({}, node, resources).settings;
   return {
     endpointToHost: (node) => endpointToHostAction(settingsOf(node)),
+    identity: (node) => settingsOf(node).applicationLayerIdentity,
     openPorts: (node) => withServers(failsafePorts(settingsOf(node)), servers),
   };
 }
