@@ -173,6 +173,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const agentSettings: SettingsFollower = new SettingsFollower({ ...base, store: settingsStore, env, node, onChange });
   // The agent may have other ones from an earlier process.
   void agentSettings.read.then(() => applySettings(agentSettings.settings));
+  void agentSettings.read.then(() => sidecars.renewSettings());
   // A kernel that cannot filter for policies still connects pods.
   using policyFilter = new OpenedOnce(() => NftPolicyFilter.open());
   using endedFlows = new OpenedOnce(() => NftPolicyFilter.open());
@@ -241,7 +242,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
           node,
           view,
         ),
-      onTouched: (touched) => sidecars.noteTouched(touched),
+      guardsKnown: async () => sidecars.guardsKnown,
       saveOn: () => {
         mkdirSync(state, { recursive: true });
         writeFileSync(policyMarker(env), '');
@@ -287,19 +288,22 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     node,
     state: policy.state,
     whole: async () => policy.whole(),
-    listPods: async () => listSidecarPods(linked),
+    policiesRead: policy.policiesRead,
+    listPods: async () =>
+      listSidecarPods({ attachments: linked.attachments, listLinks: () => linuxKernel().listHostLinks() }),
     watchPods: (onChange) => linked.attachments.watch(onChange),
     listen: (interfaceName, onConnection) =>
       listenInPod(loadAddon(), { interfaceName, name: AGENT_SOCKET }, onConnection),
     useGuards: (changes) => policy.useGuards(changes),
     welcome: () => ({
       release: VERSION,
-      trustDomains: agentSettings.settings.applicationLayerTrustDomains,
-      identity: agentSettings.settings.applicationLayerIdentity,
+      trustDomains: agentSettings.isRead ? agentSettings.settings.applicationLayerTrustDomains : [],
+      // Until it is known who is believed, nobody is.
+      identity: agentSettings.isRead ? agentSettings.settings.applicationLayerIdentity : 'Certificate',
     }),
     wantedProof: () => agentSettings.settings.applicationLayerProof,
     kept: new GuardFile(join(readVariable(env, 'NETPLUG_RUN_DIR'), 'guards.json'), systemClock),
-    onRequests: (pod, requests) => flows.noteRequests(pod, requests),
+    onRequests: (endpoint, requests) => flows.noteRequests(endpoint, requests),
   });
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {

@@ -25,7 +25,7 @@ it.each([
 });
 
 describe('the proxy is handed', () => {
-  const { excludedPorts, includedPorts, interception } = MESH_ANNOTATIONS;
+  const { excludedPorts, includedPorts, interception, excludedInterfaces } = MESH_ANNOTATIONS;
   it.each<[string, Readonly<Record<string, string>>, string[], boolean]>([
     ['every port', {}, INIT.args, true],
     ['not a port that the pod excludes', { [excludedPorts]: '22, 8080' }, INIT.args, false],
@@ -38,6 +38,8 @@ describe('the proxy is handed', () => {
     ['nothing without redirection', { [interception]: 'NONE' }, INIT.args, false],
     ['nothing with a mode that is not known', { [interception]: 'redirect' }, INIT.args, false],
     ['nothing when a list cannot be read', { [excludedPorts]: '80-90' }, INIT.args, false],
+    ['nothing when an interface is left out', { [excludedInterfaces]: 'eth0' }, INIT.args, false],
+    ['nothing when the mesh leaves out an interface', {}, ['-c', 'eth0'], false],
     ['what TPROXY redirects', { [interception]: 'TPROXY' }, INIT.args, true],
   ])('%s', (_, annotations, args, isExpected) => {
     const declared = sidecar(annotations, args);

@@ -5,6 +5,7 @@ export const SIDECAR = 'netplug-sidecar';
 export const MESH_ANNOTATIONS = {
   excludedPorts: 'traffic.sidecar.istio.io/excludeInboundPorts',
   includedPorts: 'traffic.sidecar.istio.io/includeInboundPorts',
+  excludedInterfaces: 'traffic.sidecar.istio.io/excludeInterfaces',
   interception: 'sidecar.istio.io/interceptionMode',
 } as const;
 
@@ -12,6 +13,7 @@ export const MESH_ANNOTATIONS = {
 export const REDIRECTOR = 'istio-init';
 const EXCLUDED = ['-d', '--istio-local-exclude-ports', '--istio-exclude-inbound-ports'];
 const INCLUDED = ['-b', '--istio-inbound-ports'];
+const EXCLUDED_INTERFACES = ['-c', '--istio-exclude-interfaces'];
 
 /** The sidecar of a pod, and which TCP ports of the pod its proxy is handed. */
 export interface DeclaredSidecar {
@@ -43,11 +45,13 @@ export function declaredSidecar(
   );
   const both = [...excluded, ...included];
   const mode = annotations[MESH_ANNOTATIONS.interception] ?? 'REDIRECT';
+  const interfaces = [annotations[MESH_ANNOTATIONS.excludedInterfaces], valueOf(args, EXCLUDED_INTERFACES)];
+  const isOfAll = interfaces.every((text) => (text ?? '').trim() === '');
   const lists = included.flatMap((ports) => (ports === undefined ? [] : [ports]));
   const [first, ...others] = lists;
   return {
     release: releaseOf(sidecar.image ?? ''),
-    isRedirected: ['REDIRECT', 'TPROXY'].includes(mode) && both.every((ports) => ports !== undefined),
+    isRedirected: isOfAll && ['REDIRECT', 'TPROXY'].includes(mode) && both.every((ports) => ports !== undefined),
     excludedPorts: [...new Set(excluded.flatMap((ports) => ports ?? []))].toSorted((a, b) => a - b),
     ...(first === undefined
       ? {}

@@ -89,7 +89,7 @@ export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict
     const enforced = applied.filter(({ isStaged }) => !isStaged).map(({ id }) => id);
     let isPassed = enforced.length === 0;
     for (const policy of applied) {
-      const said = consider(view, packet, { tier, policy, rules: policy.rules[direction] ?? [] });
+      const said = consider(view, packet, { tier, policy, rules: rulesAt(endpoint, policy.rules[direction] ?? []) });
       considered.push(said);
       if (policy.isStaged || said.action === undefined) continue;
       isPassed = said.action === 'Pass';
@@ -232,6 +232,11 @@ function nodeOf({ pod, host }: ConnectionEnd): string | undefined {
 /** Returns the end of a connection at an address: the pod that has it, when one has. */
 export function endAt(view: PolicyView, address: Address): ConnectionEnd {
   return { address, pod: view.endpointsAt(address).find(({ kind }) => kind === 'workload') };
+}
+
+/** No request is judged at a host: what a pod serves is judged in the pod, and it alone opens to rules about requests. */
+function rulesAt({ kind }: PolicyEndpoint, rules: readonly PolicyRule[]): readonly PolicyRule[] {
+  return kind === 'host' ? rules.filter(({ http }) => http === undefined) : rules;
 }
 
 function consider(

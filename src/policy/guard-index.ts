@@ -23,10 +23,6 @@ export class GuardIndex {
     return [...this.#portsOf.values()].flat();
   }
 
-  get size(): number {
-    return this.ports().length;
-  }
-
   has(address: Address, port: number): boolean {
     return this.#listsWith.get(keyOf({ address, port })).length > 0;
   }

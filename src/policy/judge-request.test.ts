@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { change, globalPolicy, podOf } from '../../test/support/policy-arbitraries.ts';
+import { change, globalPolicy, hostEndpoint, podOf } from '../../test/support/policy-arbitraries.ts';
 import { aboutRequests, METHODS, question, TARGETS } from '../../test/support/request-arbitraries.ts';
 import { PolicyCluster } from '../../test/support/policy-cluster.ts';
 import { parseAddress } from '../net/address.ts';
@@ -211,6 +211,28 @@ describe('a rule about requests', () => {
     expect(ask({ destinationPort: 81 }).verdict).toBe('deny');
     expect(ask({ protocol: 17 }).verdict).toBe('deny');
     expect(ask({ content: requestContent('GET', '/') }).asks).toBeUndefined();
+  });
+
+  it('never matches at a host endpoint, whatever is guarded behind it', () => {
+    const cluster = clusterAfter([
+      (each) => each.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true })),
+      (each) => each.put(hostEndpoint('h', { node: 'n1', interfaceName: '*' }, { host: 'yes' })),
+      (each) => each.put(globalPolicy('p', { http: {} }, { selector: "host == 'yes'", applyOnForward: true })),
+      (each) => each.putGuard(1, [80]),
+    ]);
+    const [endpoint] = cluster.state.hostEndpoints.values();
+    const { packet } = guarded({});
+    if (endpoint === undefined) throw new Error('there is no host endpoint');
+    const verdictOn = (path: 'local' | 'forwarded') =>
+      evaluateEnd(cluster.state, { endpoint, direction: 'ingress', path, packet }).verdict;
+    expect([verdictOn('local'), verdictOn('forwarded')]).toEqual(['deny', 'deny']);
+  });
+
+  it('with a condition of a later release matches nothing', () => {
+    for (const http of [{ methods: ['GET'], headers: [] }, { paths: [{ prefix: '/', hosts: [] }] }]) {
+      const { view, endpoint, packet } = guarded(http);
+      expect(isAllowed({ view, endpoint, packet, content: requestContent('GET', '/') })).toBe(false);
+    }
   });
 
   it('never lets a connection pass in which no request is seen', () => {

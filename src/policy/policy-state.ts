@@ -102,6 +102,7 @@ export class PolicyState implements PolicyView {
   readonly #closed = new Set<string>();
 
   readonly #areGuardsAssumed: boolean;
+  #onTouched: ((touched: TouchedPolicy) => void) | undefined;
 
   /** Tools do not know what nodes have been shown: with `assumed`, each request is taken to be judged wherever a rule asks for it. */
   constructor({ guards = 'known' }: { readonly guards?: 'known' | 'assumed' } = {}) {
@@ -109,6 +110,11 @@ export class PolicyState implements PolicyView {
     this.apply([
       { kind: 'resource', which: { kind: 'Profile', name: DEFAULT_ALLOW.metadata.name }, value: DEFAULT_ALLOW },
     ]);
+  }
+
+  /** Has `onTouched` called with what each change touches from now on, whatever makes it. */
+  follow(onTouched: (touched: TouchedPolicy) => void): void {
+    this.#onTouched = onTouched;
   }
 
   /** Number of policies and profiles that are closed. */
@@ -197,15 +203,18 @@ export class PolicyState implements PolicyView {
           ? this.services.countPorts(content.namespace, content.name)
           : this.services.addressesOf(content.namespace, content.name).length;
       case 'guarded':
-        return this.#guards.size;
+        // What sidecars show is bounded for each pod, and charged to no policy.
+        return 0;
       default:
         return never(content);
     }
   }
 
   #touched(touches: Touches): TouchedPolicy {
-    const { unsettled: _, unsettledPolicies: __, ...touched } = touches;
-    return { ...touched, selectors: this.#tracked.takeChanges() };
+    const { unsettled: _, unsettledPolicies: __, ...rest } = touches;
+    const touched = { ...rest, selectors: this.#tracked.takeChanges() };
+    this.#onTouched?.(touched);
+    return touched;
   }
 
   /**

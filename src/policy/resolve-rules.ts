@@ -107,12 +107,19 @@ function resolveRule(rule: Rule, context: RuleContext): PolicyRule {
   };
 }
 
+const HTTP_KEYS = ['methods', 'paths', 'exact', 'prefix'];
+
 function resolveHttp(rule: Rule, { direction, stage, faults }: RuleContext): HttpMatch | undefined {
   const { methods, paths } = rule.http ?? {};
   const fault = httpFault(rule, direction) ?? (stage === 'normal' ? undefined : EARLY_HTTP);
   if (rule.http === undefined) return undefined;
-  if (fault !== undefined) {
-    faults.push(`http: ${fault}`);
+  const odd = [rule.http, ...(paths ?? [])]
+    .flatMap((each) => Object.keys(each))
+    .find((key) => !HTTP_KEYS.includes(key));
+  // A condition of a later release: without it the rule would match more.
+  const problem = fault ?? (odd === undefined ? undefined : `${JSON.stringify(odd)} is not known`);
+  if (problem !== undefined) {
+    faults.push(`http: ${problem}`);
     return undefined;
   }
   return {

@@ -361,3 +361,17 @@ function failingOpen(): object {
   const check = requestCheck() as { readonly typed_config: object };
   return { ...check, typed_config: { ...check.typed_config, failure_mode_allow: true } };
 }
+
+it('opens no address of a family that the proxy does not receive, and says so', async () => {
+  // As a mesh without its dual-stack mode does it.
+  await web.netns.exec('nft', 'delete', 'table', 'ip6', 'mesh');
+  await envoy.use({ ...BOTH_CHECKS, address: '0.0.0.0' });
+  await until(
+    async () => (await shown())?.problems.some((each) => each.startsWith('IPv6 addresses stay closed')) === true,
+    'the family is shown',
+  );
+  served.length = 0;
+  expect(await ask('/admin', [], { host: web.address6 })).toBe('000');
+  expect(await ask('/items/1')).toBe('200');
+  expect(served).toEqual(['GET /items/1']);
+});

@@ -17,6 +17,8 @@ const INBOUND_PORT = 15_006;
 export interface Checks {
   readonly ofRequests: readonly object[];
   readonly ofConnections: readonly object[];
+  /** Where the proxy listens; in both families unless set. */
+  readonly address?: string;
 }
 
 export const BOTH_CHECKS: Checks = { ofRequests: [requestCheck()], ofConnections: [connectionCheck()] };
@@ -55,14 +57,16 @@ export async function startEnvoy(
   });
   writeListeners(checks);
   write('bootstrap.json', bootstrap(folder));
-  const rules = `table inet mesh {
+  const tables = ['ip', 'ip6'].map(
+    (family) => `table ${family} mesh {
     chain prerouting {
       type nat hook prerouting priority dstnat;
       tcp dport { ${String(ADMIN_PORT)}, ${String(INBOUND_PORT)}, 15020, 15021, 15090 } return;
       meta l4proto tcp redirect to :${String(INBOUND_PORT)}
     }
-  }`;
-  writeFileSync(join(folder, 'rules'), rules);
+  }`,
+  );
+  writeFileSync(join(folder, 'rules'), tables.join('\n'));
   await netns.exec('nft', '-f', join(folder, 'rules'));
   const child = spawn(
     'nsenter',
@@ -131,7 +135,11 @@ function application(): object {
 }
 
 /** Envoy shows the version of a listener that it updates in place as that of the first: the prefix of its counters tells. */
-function inbound(httpPorts: readonly number[], { ofRequests, ofConnections }: Checks, version: number): object {
+function inbound(
+  httpPorts: readonly number[],
+  { ofRequests, ofConnections, address = '::' }: Checks,
+  version: number,
+): object {
   const chains = httpPorts.map((port) => ({
     filter_chain_match: { destination_port: port },
     filters: [
@@ -176,8 +184,7 @@ function inbound(httpPorts: readonly number[], { ofRequests, ofConnections }: Ch
   return {
     name: 'virtualInbound',
     traffic_direction: 'INBOUND',
-    // Of both families.
-    address: { socket_address: { address: '::', port_value: INBOUND_PORT, ipv4_compat: true } },
+    address: { socket_address: { address, port_value: INBOUND_PORT, ipv4_compat: address === '::' } },
     listener_filters: [
       {
         name: 'envoy.filters.listener.original_dst',

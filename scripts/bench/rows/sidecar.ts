@@ -115,6 +115,7 @@ async function startPod(netns: TestNetns, { state }: PolicyCluster): Promise<Fed
     const feed = new SidecarFeed(state, new FedSets(state), { pod: key, known: FORMAT_1 });
     const session: SidecarSession = new SidecarSession(socket, {
       welcome: () => ({ release: 'v0', trustDomains: ['cluster.local'], identity: 'AddressOrCertificate' }),
+      count: () => true,
       onHello: () => void session.send(feed.next()),
       onMessage: ({ type }) => (isFed ||= type === 'applied'),
       onEnd: () => undefined,

@@ -76,11 +76,13 @@ export class FedSets {
   }
 
   #changeOf({ content, entries }: KeptSet, touched: TouchedPolicy): SetChange | undefined {
-    if (content.kind === 'members') {
+    // Rules that come and go take what they track with them, and its changes.
+    const areRulesSame = touched.policies.size + touched.profiles.size === 0;
+    if (content.kind === 'members' && areRulesSame) {
       const change = touched.selectors.get(content.selector.id);
       return change && { added: change.added.map(formatCidr), removed: change.removed.map(formatCidr) };
     }
-    if (!isTouched(content, touched)) return undefined;
+    if (content.kind !== 'members' && !isTouched(content, touched)) return undefined;
     const after = new Set(entriesOf(this.#view, content));
     return { added: [...after.difference(entries)], removed: [...entries.difference(after)] };
   }

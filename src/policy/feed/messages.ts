@@ -1,4 +1,5 @@
 // What the agent and the sidecar of a pod say to each other: format 1. Frames are those of `stream/`, their payload is JSON.
+import type { Family } from '../../net/address.ts';
 import type { PolicyTier } from '../resolved-policy.ts';
 import type { WireRule } from './wire-rule.ts';
 
@@ -7,8 +8,12 @@ export const GREETING = Buffer.from('NPS1');
 /** Abstract names in the network namespace of a pod. */
 export const AGENT_SOCKET = '\0netplug-policy';
 export const CHECK_SOCKET = '\0netplug-check';
-/** Largest payload of a frame. */
-export const MOST_BYTES = 2 ** 20;
+/** Largest payload of a frame to the sidecar, and of one from it: any process of the pod can say that it is the sidecar. */
+export const MOST_BYTES = { ofAgent: 8 * 2 ** 20, ofSidecar: 2 ** 18 };
+/** Entries of a list, in a message of the sidecar. */
+export const MOST_LISTED = 500;
+/** Characters of a text in a message of the sidecar. */
+export const MOST_TEXT = 256;
 export const FORMAT = 1;
 
 export type IdentityMode = 'AddressOrCertificate' | 'Certificate';
@@ -21,6 +26,8 @@ export interface FedEndpoint {
   readonly namespace: string;
   readonly addresses: readonly string[];
   readonly profiles: readonly string[];
+  /** Whether requests have to be judged. Once they had to, they are until the connection ends: what the kernel let in stays. */
+  readonly asks: boolean;
   readonly tiers: readonly (Pick<PolicyTier, 'name' | 'defaultAction'> & {
     /** Ids, in order. */
     readonly policies: readonly string[];
@@ -67,6 +74,8 @@ export interface GuardProof {
   readonly ports: readonly number[];
   /** Other ports that the proxy has ways for, and why they do not count. */
   readonly open: readonly { readonly port: number; readonly why: string }[];
+  /** In which the proxy receives connections. */
+  readonly families: readonly Family[];
   /** Version; empty when it did not answer. */
   readonly proxy: string;
   /** Why no port counts, a sentence each. */

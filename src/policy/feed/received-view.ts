@@ -39,6 +39,15 @@ export class ReceivedView implements PolicyView {
     return this.#fed && this.endpoints.get(this.#fed.key);
   }
 
+  /** Whether requests have to be judged. */
+  get asks(): boolean {
+    return this.#fed?.asks === true;
+  }
+
+  get policyCount(): number {
+    return this.#policies.size;
+  }
+
   get tiers(): readonly PolicyTier[] {
     return (this.#fed?.tiers ?? []).map(({ name, defaultAction }) => ({ name, defaultAction, policies: [] }));
   }

@@ -4,6 +4,7 @@ import { change, globalPolicy, nodeAt, podOf } from '../../../test/support/polic
 import { PolicyCluster } from '../../../test/support/policy-cluster.ts';
 import { aboutRequests, question } from '../../../test/support/request-arbitraries.ts';
 import { parseAddress } from '../../net/address.ts';
+import { evaluateEnd } from '../evaluate.ts';
 import { judgeRequest } from '../judge-request.ts';
 import { requestContent } from '../packet-content.ts';
 import type { PolicyRule } from '../resolved-policy.ts';
@@ -44,7 +45,7 @@ class FedSidecar {
 }
 
 it('sidecars that follow, early or late, judge each request as the agent would', () => {
-  let [judged, denied] = [0, 0];
+  let [judged, denied, kept] = [0, 0, 0];
   fc.assert(
     fc.property(
       fc.array(
@@ -76,11 +77,19 @@ it('sidecars that follow, early or late, judge each request as the agent would',
             if (destination === undefined) continue;
             const asked = { ...packet, destination, content };
             const expected = judgeRequest(cluster.state, endpoint, asked);
+            const exact = evaluateEnd(cluster.state, { endpoint, direction: 'ingress', packet: asked });
             for (const sidecar of [early[at], late[at]]) {
               const own = sidecar?.view.endpoint;
-              const said =
-                own === undefined || sidecar === undefined ? undefined : judgeRequest(sidecar.view, own, asked);
-              expect([own?.key, said?.verdict, said?.decision]).toEqual([pod, expected?.verdict, expected?.decision]);
+              if (own === undefined || sidecar === undefined) throw new Error(`nothing was fed for ${pod}`);
+              // What it once judged it goes on judging, also when the last rule about requests went.
+              const isJudged = sidecar.view.asks;
+              const said = isJudged
+                ? evaluateEnd(sidecar.view, { endpoint: own, direction: 'ingress', packet: asked })
+                : undefined;
+              const wanted = isJudged ? exact : expected;
+              expect([own.key, said?.verdict, said?.decision]).toEqual([pod, wanted?.verdict, wanted?.decision]);
+              if (!isJudged) continue;
+              if (expected === undefined) kept += 1;
             }
             if (expected !== undefined) judged += 1;
             if (expected?.verdict === 'deny') denied += 1;
@@ -90,7 +99,7 @@ it('sidecars that follow, early or late, judge each request as the agent would',
     ),
     { numRuns: 250 },
   );
-  expect(Math.min(denied, judged - denied)).toBeGreaterThan(20);
+  expect(Math.min(denied, judged - denied, kept)).toBeGreaterThan(20);
 });
 
 describe('a sidecar is fed', () => {
@@ -112,6 +121,37 @@ describe('a sidecar is fed', () => {
         .map(({ type }) => type)
         .toSorted(),
     ).toEqual(['endpoint', 'policy', 'policy', 'set']);
+  });
+
+  it('what is left of its policies when the last rule about requests goes', () => {
+    const { cluster, sets, sidecar } = fed();
+    cluster.put(globalPolicy('asks', { http: { methods: ['GET'] } }));
+    sidecar.follow();
+    expect(sidecar.view.asks).toBe(true);
+    const touched = cluster.put(globalPolicy('asks', { source: { nets: ['192.0.2.0/24'] } }));
+    expect(sidecar.feed.isTouched(touched, sets.update(touched))).toBe(true);
+    sidecar.follow();
+    expect([sidecar.view.asks, sidecar.view.tiers.length]).toEqual([true, cluster.state.tiers.length]);
+  });
+
+  it('the members of a selector that went and came again', () => {
+    const { cluster, sets, sidecar } = fed();
+    const asks = globalPolicy('asks', { http: {}, source: { selector: "role == 'b'" } });
+    cluster.put(asks);
+    sidecar.follow();
+    const changes = [
+      cluster.put(globalPolicy('asks', { http: {} })),
+      cluster.putPod(podOf({ namespace: 'x', ordinal: 2, role: 'b', isLocal: false })),
+      cluster.put(asks),
+    ];
+    // Between two generations there may be many changes.
+    for (const touched of changes) sets.update(touched);
+    sidecar.follow();
+    const own = sidecar.view.endpoint;
+    const [source, destination] = ['10.65.0.2', '10.65.0.1'].map(parseAddress);
+    if (source === undefined || destination === undefined || own === undefined) throw new Error('nothing was fed');
+    const packet = { source, destination, protocol: 6, sourcePort: 1, destinationPort: 80 };
+    expect(judgeRequest(sidecar.view, own, { ...packet, content: requestContent('GET', '/') })?.verdict).toBe('allow');
   });
 
   it('only the change of a set, in pieces when it is large', () => {

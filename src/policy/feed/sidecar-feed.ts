@@ -17,6 +17,7 @@ export class SidecarFeed {
   readonly #pod: string;
   readonly #known: KnownFields;
   #endpoint = '';
+  #asks = false;
   readonly #policies = new Map<string, ResolvedPolicy>();
   readonly #profiles = new Map<string, ResolvedProfile>();
   /** Number of changes that each set had. */
@@ -37,6 +38,11 @@ export class SidecarFeed {
     return this.#counts.keys();
   }
 
+  /** Whether the sidecar has been told to judge requests. */
+  get asks(): boolean {
+    return this.#asks;
+  }
+
   /** Whether the pod has been known, and was told of. */
   get hasBegun(): boolean {
     return this.#endpoint !== '';
@@ -45,8 +51,7 @@ export class SidecarFeed {
   isTouched(touched: TouchedPolicy, sets: ReadonlySet<string>): boolean {
     return (
       touched.endpoints.has(this.#pod) ||
-      hasOneOf(this.#policies, touched.policies) ||
-      hasOneOf(this.#profiles, touched.profiles) ||
+      touched.policies.size + touched.profiles.size > 0 ||
       hasOneOf(this.#counts, sets)
     );
   }
@@ -55,6 +60,7 @@ export class SidecarFeed {
   next(): readonly FedPart[] {
     const endpoint = this.#view.endpoints.get(this.#pod);
     if (endpoint === undefined) return [];
+    this.#asks ||= asksForRequests(this.#view, endpoint);
     const wanted = this.#wanted(endpoint);
     const rules = [...wanted.policies.values(), ...wanted.profiles.values()].flatMap(
       (each) => each.rules.ingress ?? [],
@@ -65,7 +71,7 @@ export class SidecarFeed {
       ...this.#policyParts(wanted.policies),
       ...this.#profileParts(wanted.profiles),
     ];
-    const fed = fedEndpoint(endpoint, wanted.tiers);
+    const fed = fedEndpoint(endpoint, { tiers: wanted.tiers, asks: this.#asks });
     const text = JSON.stringify(fed);
     if (text !== this.#endpoint) parts.push({ type: 'endpoint', endpoint: fed });
     this.#endpoint = text;
@@ -77,12 +83,11 @@ export class SidecarFeed {
     return parts;
   }
 
-  /** A pod without rules about requests needs none: its sidecar has nothing to judge. */
+  /** A pod that never had rules about requests needs none: its sidecar has nothing to judge. */
   #wanted(endpoint: PolicyEndpoint): Wanted {
-    const isAsked = asksForRequests(this.#view, endpoint);
     const policies = new Map<string, ResolvedPolicy>();
     const profiles = new Map<string, ResolvedProfile>();
-    if (!isAsked) return { tiers: [], policies, profiles };
+    if (!this.#asks) return { tiers: [], policies, profiles };
     const tiers = this.#view.tiers.map((tier) => {
       const applied = this.#view.policiesOf(endpoint, tier, 'ingress');
       for (const policy of applied) policies.set(policy.id, policy);
@@ -161,7 +166,7 @@ function changed<T>(
   return [...news, ...gone];
 }
 
-function fedEndpoint(endpoint: PolicyEndpoint, tiers: FedEndpoint['tiers']): FedEndpoint {
+function fedEndpoint(endpoint: PolicyEndpoint, which: Pick<FedEndpoint, 'tiers' | 'asks'>): FedEndpoint {
   const { key, shown, node, namespace = '', addresses, profiles } = endpoint;
-  return { key, shown, node, namespace, addresses: addresses.map(formatAddress), profiles, tiers };
+  return { key, shown, node, namespace, addresses: addresses.map(formatAddress), profiles, ...which };
 }

@@ -217,12 +217,17 @@ export class RulesetCompiler {
   /** @throws UnusableRules */
   #renderRules(list: RuleList, path: PacketPath, pass: RenderedChain | undefined): RenderedChain {
     try {
-      return renderRuleList(list, {
-        sets: this.#ruleSets(),
-        logPrefix: this.#settings.logPrefix,
-        allow: ALLOW[path],
-        pass,
-      });
+      // No request is judged at a host.
+      const rules = path === 'local' ? list.rules : list.rules.filter(({ http }) => http === undefined);
+      return renderRuleList(
+        { ...list, rules },
+        {
+          sets: this.#ruleSets(),
+          logPrefix: this.#settings.logPrefix,
+          allow: ALLOW[path],
+          pass,
+        },
+      );
     } catch (cause) {
       throw new UnusableRules(list.owner, cause);
     }

@@ -131,13 +131,12 @@ export class FlowObserver {
     };
   }
 
-  /** Takes requests that the sidecar of a pod, `NAMESPACE/NAME`, has judged. */
-  noteRequests(pod: string, requests: readonly JudgedRequests[]): void {
+  /** Takes requests that the sidecar of a pod has judged. */
+  noteRequests({ shown: pod, addresses }: PolicyEndpoint, requests: readonly JudgedRequests[]): void {
     for (const { verdict, source, port, count, policy, index, method, path, account, note } of requests) {
       const from = tryParseAddress(source);
       if (verdict === 'allow' || from === undefined) continue;
-      const own = [...this.#policies.state.endpoints.values()].find(({ shown }) => shown === pod);
-      const address = own?.addresses.find(({ family }) => family === from.family);
+      const address = addresses.find(({ family }) => family === from.family);
       if (address === undefined) continue;
       const flow: ObservedFlow = {
         verdict: 'denied',

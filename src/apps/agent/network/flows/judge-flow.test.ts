@@ -210,3 +210,31 @@ describe('flows of addresses that users note on a pod', () => {
     expect(ended).not.toContain('node > node');
   });
 });
+
+describe('a flow to a pod with rules about requests', () => {
+  const asks = globalPolicy('asks', { http: { methods: ['GET'] } });
+  const plain = globalPolicy('plain', { protocol: 'TCP' });
+  const none = globalPolicy('none', { source: { nets: ['192.0.2.0/24'] } });
+
+  it.each<[string, readonly AnyResource[], boolean, string]>([
+    ['goes on when they let it in, and its requests are judged', [asks], true, 'allowed'],
+    ['ends when it began before its requests were judged', [asks], false, 'unjudged'],
+    ['goes on when another rule allows it', [asks, plain], false, 'allowed'],
+    ['ends when nothing allows it any more, because nothing judges what it carries', [none], true, 'unjudged'],
+    ['is denied as any other when they never let it in', [none], false, 'denied'],
+  ])('%s', (_, resources, isNoted, standing) => {
+    const cluster = new PolicyCluster();
+    cluster.putNamespace('x');
+    cluster.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true }));
+    for (const resource of resources) cluster.put(resource);
+    cluster.putGuard(1, [80]);
+    const standingOf = flowJudge(cluster.state, {
+      node: NODE,
+      hostAddresses: new Set(),
+      endpointToHost: 'Accept',
+      open: FAILSAFE,
+      hostEndpoints: () => [undefined],
+    });
+    expect(standingOf({ ...FLOWS['outside > pod'], ...(isNoted ? { isNoted } : {}) })).toBe(standing);
+  });
+});

@@ -1,8 +1,9 @@
 import type { FlowTuple, TrackedFlow } from '../../../../dataplane/flow-table.ts';
 import { type Address, formatAddress } from '../../../../net/address.ts';
-import { type ConnectionEnd, endAt, evaluateConnection } from '../../../../policy/evaluate.ts';
+import { type ConnectionEnd, type ConnectionVerdict, endAt, evaluateConnection } from '../../../../policy/evaluate.ts';
 import type { Packet } from '../../../../policy/match-packet.ts';
 import type { OpenPorts } from '../../../../policy/open-ports.ts';
+import { type PacketContent, UNKNOWN_CONTENT } from '../../../../policy/packet-content.ts';
 import type { PolicyView } from '../../../../policy/policy-view.ts';
 import type { AtInterface, HostEndpointsToward } from './host-endpoints-toward.ts';
 
@@ -15,7 +16,7 @@ interface JudgeOptions {
   readonly hostEndpoints: HostEndpointsToward;
 }
 
-/** `unjudged` is allowed only where each request is judged, and began when nothing looked at them. */
+/** `unjudged` was or is allowed only where each request is judged, and nothing judges those that it carries. */
 export type JudgedFlow = (typeof JUDGED_FLOWS)[number];
 /** The one that counts of several interfaces first. */
 const JUDGED_FLOWS = ['allowed', 'unjudged', 'denied'] as const;
@@ -41,15 +42,19 @@ export function flowJudge(view: PolicyView, options: JudgeOptions): (flow: Track
     const [source, destination] = [endOf(packet.source), endOf(packet.destination)];
     const sent = packetTo(original, original.destination, original.destinationPort);
     const standingAt = (leaving: AtInterface, entering: AtInterface): JudgedFlow => {
-      const { verdict, destination: end } = evaluateConnection(view, {
-        source: { ...source, open, hostEndpoint: leaving },
-        destination: { ...destination, open, hostEndpoint: entering },
-        packet,
-        sent,
-        endpointToHost,
-      });
-      if (verdict === 'deny') return 'denied';
-      return end?.asks === undefined || flow.isNoted === true ? 'allowed' : 'unjudged';
+      const evaluated = (content: PacketContent): ConnectionVerdict =>
+        evaluateConnection(view, {
+          source: { ...source, open, hostEndpoint: leaving },
+          destination: { ...destination, open, hostEndpoint: entering },
+          packet: { ...packet, content },
+          sent,
+          endpointToHost,
+        });
+      const { verdict, destination: end } = evaluated(UNKNOWN_CONTENT);
+      if (verdict === 'deny') return flow.isNoted === true ? 'unjudged' : 'denied';
+      if (end?.asks === undefined || flow.isNoted === true) return 'allowed';
+      // Another rule may allow whatever it carries.
+      return evaluated({ kind: 'stream' }).verdict === 'allow' ? 'allowed' : 'unjudged';
     };
     const arriving = { remote: source.address, own: ownOf(sent.destination), isArriving: true };
     const entered = isRemote(source) ? hostEndpoints(arriving) : [undefined];

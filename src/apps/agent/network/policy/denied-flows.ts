@@ -48,6 +48,8 @@ export class DeniedFlows {
   readonly #due = new Trigger();
   /** Undefined until the kernel was asked what it has. */
   #ended: EndedRecord | undefined;
+  /** Flows that were allowed only where requests are judged may be there still. */
+  #hadGuards = false;
 
   constructor(ports: FlowPorts, node: string, view: FlowView) {
     this.#ports = ports;
@@ -89,7 +91,8 @@ export class DeniedFlows {
 
   async #examine(): Promise<void> {
     const { judge, isKept, whole, log } = this.#ports;
-    if (isKept() && this.#view.guardedPorts().length === 0) return;
+    this.#hadGuards ||= this.#view.guardedPorts().length > 0;
+    if (isKept() && !this.#hadGuards) return;
     await whole();
     const flowTable = this.#ports.flowTable();
     const isAll = hostEndpointsOf(this.#view, this.#node).length > 0;

@@ -50,8 +50,8 @@ export interface EnforcementPorts extends RetryPorts {
   readonly servers: () => readonly ServicePort[];
   /** `whole` resolves when no change is half in the state. */
   readonly flows: (state: PolicyState, whole: () => Promise<void>) => Pick<DeniedFlows, 'trigger' | 'endAll' | 'run'>;
-  /** Called with what each change of the state touched. */
-  readonly onTouched?: (touched: TouchedPolicy) => void;
+  /** Resolves when it is known what sidecars guarded for an earlier process. */
+  readonly guardsKnown?: () => Promise<void>;
   /** Saves on the node that policies are enforced. */
   readonly saveOn: () => void;
   readonly clearOn: () => void;

@@ -62,6 +62,7 @@ export class PolicyEnforcement {
   readonly #flows: ReturnType<EnforcementPorts['flows']>;
   readonly #compiled: CompiledPolicies;
   readonly #on = Promise.withResolvers<void>();
+  readonly #read = Promise.withResolvers<void>();
   readonly #start: PolicyStart;
   readonly #node: string;
   #hostProblem: string | undefined;
@@ -102,6 +103,11 @@ export class PolicyEnforcement {
   /** Resolves when policies are enforced, or the process ends. */
   get switchedOn(): Promise<void> {
     return this.#on.promise;
+  }
+
+  /** Resolves when all policies have been read once, or none is enforced. */
+  get policiesRead(): Promise<void> {
+    return this.#read.promise;
   }
 
   get state(): PolicyState {
@@ -196,6 +202,8 @@ export class PolicyEnforcement {
     signal.addEventListener('abort', () => this.#on.resolve(), { once: true });
     if (this.#start === 'remove') await this.#switch.remove(signal);
     if (this.#start === 'on demand' && (await this.#switch.hasRules(signal))) this.#turnOn();
+    // Nothing is enforced, so nothing is judged either.
+    if (this.#stage.kind === 'off') this.#read.resolve();
     await this.#on.promise;
     if (signal.aborted) return;
     void this.#takeSettings();
@@ -234,6 +242,9 @@ export class PolicyEnforcement {
   /** Writes the first policies when the settings allow it. */
   async #begin(signal: AbortSignal): Promise<void> {
     this.#advance('datastore read');
+    this.#read.resolve();
+    // What the last process opened must not close.
+    await this.#ports.guardsKnown?.();
     await this.#gate.pass(() => this.#hasHostEndpoints, signal);
     this.#advance('settings passed');
     this.#due.set();
@@ -248,7 +259,6 @@ export class PolicyEnforcement {
     const touched = this.#state.apply(records);
     // A part of a snapshot or of another large change is not written.
     this.#compiled.take(touched, isEnforcing(this.#stage) && this.#taking === undefined);
-    this.#ports.onTouched?.(touched);
   }
 
   /** Lets other work of the process run in between: a snapshot may have 10 000 pods. */

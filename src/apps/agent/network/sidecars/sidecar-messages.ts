@@ -1,13 +1,10 @@
 import * as v from 'valibot';
-import type { FromSidecar } from '../../../../policy/feed/messages.ts';
+import { type FromSidecar, MOST_LISTED, MOST_TEXT } from '../../../../policy/feed/messages.ts';
 import { payloadJson, protocolError, type StreamFrame } from '../../../../stream/stream-frames.ts';
 
 const port = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535));
-const shortText = v.pipe(v.string(), v.maxLength(1024));
+const shortText = v.pipe(v.string(), v.maxLength(MOST_TEXT));
 const count = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(2 ** 31));
-/** Far more than any proxy has. */
-const ports = v.pipe(v.array(port), v.maxLength(2000));
-const MOST_REQUESTS = 1000;
 
 /** Any process of a pod can say it is the sidecar, so what it says is checked, and small. */
 const message = v.variant('type', [
@@ -20,10 +17,11 @@ const message = v.variant('type', [
   v.object({
     type: v.literal('guard'),
     proof: v.object({
-      ports,
-      open: v.pipe(v.array(v.object({ port, why: shortText })), v.maxLength(2000)),
+      ports: v.pipe(v.array(port), v.maxLength(MOST_LISTED)),
+      open: v.pipe(v.array(v.object({ port, why: shortText })), v.maxLength(MOST_LISTED)),
+      families: v.pipe(v.array(v.picklist([4, 6])), v.maxLength(2)),
       proxy: v.pipe(v.string(), v.maxLength(64)),
-      problems: v.pipe(v.array(shortText), v.maxLength(200)),
+      problems: v.pipe(v.array(shortText), v.maxLength(MOST_LISTED)),
     }),
   }),
   v.object({
@@ -43,7 +41,7 @@ const message = v.variant('type', [
           note: v.optional(shortText),
         }),
       ),
-      v.maxLength(MOST_REQUESTS),
+      v.maxLength(MOST_LISTED),
     ),
   }),
 ]);
@@ -51,6 +49,7 @@ const message = v.variant('type', [
 /** @throws stream/protocol */
 export function readFromSidecar(frame: StreamFrame): FromSidecar {
   const read = v.safeParse(message, payloadJson(frame));
-  if (!read.success) throw protocolError(`a sidecar says what is no message: ${read.issues[0].message}`);
+  // What it says is not repeated: it may be anything.
+  if (!read.success) throw protocolError('it says what is no message of a sidecar');
   return read.output;
 }

@@ -18,10 +18,8 @@ const MESSAGE = 1;
 const NOTHING: Buffer = Buffer.alloc(0);
 /** A process that connects says at once that it is a sidecar. */
 const HELLO_MS = 5000;
-/** Messages of one second: a sidecar sends a few. */
-const MOST_MESSAGES = 50;
 /** Parts that are sent in one piece at most. */
-const MOST_UNSENT_BYTES = 16 * 2 ** 20;
+const MOST_UNSENT_BYTES = 64 * 2 ** 20;
 
 export interface SidecarWelcome {
   readonly release: string;
@@ -31,6 +29,8 @@ export interface SidecarWelcome {
 
 export interface SessionEvents {
   readonly welcome: () => SidecarWelcome;
+  /** Counts a message, and returns whether it may be taken. */
+  readonly count: () => boolean;
   /** Called once, when the sidecar has said its release. */
   readonly onHello: (release: string) => void;
   readonly onMessage: (message: Exclude<FromSidecar, { type: 'hello' }>) => void;
@@ -42,12 +42,10 @@ export interface SessionEvents {
 export class SidecarSession {
   readonly #socket: Socket;
   readonly #events: SessionEvents;
-  readonly #frames = new StreamFrameReader(MOST_BYTES);
+  readonly #frames = new StreamFrameReader(MOST_BYTES.ofSidecar);
   #greeting: Buffer | undefined = NOTHING;
   #hasHello = false;
   #generation = 0;
-  #second = 0;
-  #messages = 0;
   #reason: string | undefined;
 
   constructor(socket: Socket, events: SessionEvents) {
@@ -95,19 +93,12 @@ export class SidecarSession {
         bytes = bytes.subarray(length);
       }
       for (const frame of this.#frames.push(bytes)) {
-        this.#countMessage();
+        if (!this.#events.count()) throw protocolError('it sends too many messages');
         this.#take(readFromSidecar(frame));
       }
     } catch (cause) {
       this.end(reasonOf(cause));
     }
-  }
-
-  #countMessage(): void {
-    const second = Math.floor(performance.now() / 1000);
-    this.#messages = second === this.#second ? this.#messages + 1 : 1;
-    this.#second = second;
-    if (this.#messages > MOST_MESSAGES) throw protocolError('it sends too many messages');
   }
 
   #take(message: FromSidecar): void {
