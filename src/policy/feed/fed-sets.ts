@@ -3,7 +3,8 @@ import { digestOfText } from '../../dataplane/rule-digest.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
 import { keyOfContent } from '../set-content.ts';
-import { entriesOf, type FedContent } from './set-entries.ts';
+import type { PolicyRule, ResolvedPolicy, ResolvedProfile } from '../resolved-policy.ts';
+import { entriesOf, type FedContent, fedContentsOf } from './set-entries.ts';
 
 /** Changes that are kept for those who have an older state. */
 const MOST_CHANGES = 64;
@@ -26,6 +27,8 @@ interface KeptSet {
 export class FedSets {
   readonly #view: PolicyView;
   readonly #kept = new Map<string, KeptSet>();
+  /** By key, of policies and profiles, which are other objects when their rules change. */
+  readonly #contents = new WeakMap<object, ReadonlyMap<string, FedContent>>();
 
   constructor(view: PolicyView) {
     this.#view = view;
@@ -49,14 +52,16 @@ export class FedSets {
     return changed;
   }
 
-  /** Returns the key of the content, which is kept from now on. */
-  keep(content: FedContent): string {
-    const key = keyOf(content);
-    if (!this.#kept.has(key)) {
+  /** Returns the keys of what its rules for received packets look up, which is kept from now on. */
+  keep(owner: ResolvedPolicy | ResolvedProfile): readonly string[] {
+    const contents = this.#contents.get(owner) ?? contentsByKey(owner.rules.ingress ?? []);
+    this.#contents.set(owner, contents);
+    for (const [key, content] of contents) {
+      if (this.#kept.has(key)) continue;
       const entries = new Set(entriesOf(this.#view, content));
       this.#kept.set(key, { content, entries, changes: [], count: 0 });
     }
-    return key;
+    return [...contents.keys()];
   }
 
   /** Returns how the set changed since it had this number of changes; all of it for `undefined`, or when that is too long ago. */
@@ -86,6 +91,10 @@ export class FedSets {
     const after = new Set(entriesOf(this.#view, content));
     return { added: [...after.difference(entries)], removed: [...entries.difference(after)] };
   }
+}
+
+function contentsByKey(rules: readonly PolicyRule[]): ReadonlyMap<string, FedContent> {
+  return new Map(fedContentsOf(rules).map((content) => [keyOf(content), content]));
 }
 
 /** Keys of lists of networks can be long. */

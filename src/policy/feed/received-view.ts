@@ -23,6 +23,13 @@ interface ReceivedSet {
   readonly members: MemberSet | undefined;
 }
 
+/** What sets say of an address, by its key. */
+interface EntriesByAddress {
+  readonly ports: ReadonlyMap<string, PolicyEndpoint['ports']>;
+  /** Addresses of the node whose tunnel it is. */
+  readonly behind: ReadonlyMap<string, readonly Address[]>;
+}
+
 const IN_NO_NAMESPACE = '';
 
 /** Policies as the agent has fed them: of one pod, for what it receives. */
@@ -33,6 +40,8 @@ export class ReceivedView implements PolicyView {
   readonly #policies = new Map<string, ResolvedPolicy>();
   readonly #profiles = new Map<string, ResolvedProfile>();
   readonly #sets = new Map<string, ReceivedSet>();
+  /** Of the sets as they are. */
+  #found: EntriesByAddress | undefined;
 
   /** The pod; undefined until the agent has said which. */
   get endpoint(): PolicyEndpoint | undefined {
@@ -76,17 +85,8 @@ export class ReceivedView implements PolicyView {
 
   /** Returns what stands for the endpoint with the named ports of the address that rules ask for. */
   endpointsAt(address: Address): readonly PolicyEndpoint[] {
-    const wanted = addressKey(address);
-    const ports = [...this.#sets].flatMap(([key, { entries }]) => {
-      const [, protocol, name = ''] = /^port (\d+) (.*)$/.exec(key) ?? [];
-      if (protocol === undefined) return [];
-      return [...entries]
-        .map(addressPortOf)
-        .flatMap(({ address: at, port }) =>
-          addressKey(at) === wanted ? [{ name, protocol: Number(protocol), port }] : [],
-        );
-    });
-    return ports.length === 0 ? [] : [standIn(address, ports)];
+    const ports = this.#byAddress().ports.get(addressKey(address));
+    return ports === undefined ? [] : [standIn(address, ports)];
   }
 
   namedPortsOf(name: string, protocol: number): readonly AddressPort[] {
@@ -129,19 +129,17 @@ export class ReceivedView implements PolicyView {
 
   readonly nodes: Nodes = {
     standInsFor: () => [],
-    behind: (address) => {
-      const wanted = addressKey(address);
-      return [...this.#sets].flatMap(([key, { entries }]) =>
-        !key.startsWith('nets ')
-          ? []
-          : [...entries]
-              .map((entry) => entry.split(' ').map(parseAddress))
-              .flatMap(([tunnel, own]) => (tunnel && own && addressKey(tunnel) === wanted ? [own] : [])),
-      );
-    },
+    behind: (address) => this.#byAddress().behind.get(addressKey(address)) ?? [],
   };
 
+  /** Each rule may ask about each address, and there may be many of both. */
+  #byAddress(): EntriesByAddress {
+    this.#found ??= entriesByAddress(this.#sets);
+    return this.#found;
+  }
+
   #apply(part: FedPart): void {
+    this.#found = undefined;
     switch (part.type) {
       case 'endpoint':
         return this.#applyEndpoint(part.endpoint);
@@ -205,6 +203,28 @@ export class ReceivedView implements PolicyView {
   #set(key: string): ReceivedSet {
     return this.#sets.get(key) ?? missing(`set ${key}`);
   }
+}
+
+function entriesByAddress(sets: ReadonlyMap<string, ReceivedSet>): EntriesByAddress {
+  const [ports, behind] = [new Map<string, PolicyEndpoint['ports'][number][]>(), new Map<string, Address[]>()];
+  for (const [key, { entries }] of sets) {
+    const [, protocol, name = ''] = /^port (\d+) (.*)$/.exec(key) ?? [];
+    for (const entry of protocol === undefined ? [] : entries) {
+      const { address, port } = addressPortOf(entry);
+      listAt(ports, address).push({ name, protocol: Number(protocol), port });
+    }
+    for (const entry of key.startsWith('nets ') ? entries : []) {
+      const [tunnel, own] = entry.split(' ').map(parseAddress);
+      if (tunnel !== undefined && own !== undefined) listAt(behind, tunnel).push(own);
+    }
+  }
+  return { ports, behind };
+}
+
+function listAt<T>(lists: Map<string, T[]>, address: Address): T[] {
+  const list = lists.get(addressKey(address)) ?? [];
+  lists.set(addressKey(address), list);
+  return list;
 }
 
 function missing(what: string): never {

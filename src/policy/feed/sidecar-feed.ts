@@ -4,7 +4,6 @@ import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
 import type { PolicyEndpoint, PolicyRule, ResolvedPolicy, ResolvedProfile } from '../resolved-policy.ts';
 import type { FedSets } from './fed-sets.ts';
 import type { FedEndpoint, FedPart } from './messages.ts';
-import { fedContentsOf } from './set-entries.ts';
 import { type KnownFields, lowered, toWire } from './wire-rule.ts';
 
 /** Entries of a set in one message. */
@@ -62,10 +61,8 @@ export class SidecarFeed {
     if (endpoint === undefined) return [];
     this.#asks ||= asksForRequests(this.#view, endpoint);
     const wanted = this.#wanted(endpoint);
-    const rules = [...wanted.policies.values(), ...wanted.profiles.values()].flatMap(
-      (each) => each.rules.ingress ?? [],
-    );
-    const sets = new Set(fedContentsOf(rules).map((content) => this.#sets.keep(content)));
+    const owners = [...wanted.policies.values(), ...wanted.profiles.values()];
+    const sets = new Set(owners.flatMap((owner) => this.#sets.keep(owner)));
     const parts: FedPart[] = [
       ...[...sets].flatMap((key) => this.#setParts(key)),
       ...this.#policyParts(wanted.policies),
