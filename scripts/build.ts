@@ -1,4 +1,4 @@
-// Builds the shim, and two single-executable applications with the native addon inside, each under the names it is called by:
+// Builds the shim, and three single-executable applications with the native addon inside, each under the names it is called by:
 // for this machine in dist/bin, with `--architecture arm64` or `x64` in dist/bin-ARCHITECTURE when that is another one. Every
 // file is the same wherever and whenever it is built.
 import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
@@ -32,10 +32,11 @@ const APPLICATIONS: readonly Application[] = [
       'netplug-orch-controllers',
       'netplug-operator',
       'netplug-typha',
-      'netplug-sidecar',
     ],
     pack: packIntoNode({ execArgv: NODE_OPTIONS }),
   },
+  // Runs once for each pod, so that each holds no more code than it needs.
+  { bundle: 'build/sidecar.cjs', names: ['netplug-sidecar'], pack: packIntoNode({ execArgv: NODE_OPTIONS }) },
 ];
 
 const { values } = parseArgs({ options: { architecture: { type: 'string', default: process.arch } } });

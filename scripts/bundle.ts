@@ -1,4 +1,4 @@
-// How the programs become two files: the plugin for calls without an agent, and everything.
+// How the programs become three files: the plugin for calls without an agent, what runs beside each pod, and everything else.
 import { readFileSync } from 'node:fs';
 import { build, type BuildOptions, type Plugin } from 'esbuild';
 
@@ -43,6 +43,7 @@ const OPTIONS = {
 
 const BUNDLES = [
   { entryPoints: ['src/bin/main.ts'], outfile: 'build/netplug.cjs' },
+  { entryPoints: ['src/bin/sidecar-main.ts'], outfile: 'build/sidecar.cjs' },
   {
     entryPoints: ['src/bin/standalone.ts'],
     outfile: 'build/standalone.cjs',

@@ -115,6 +115,11 @@ function layersOf(
       time,
       entries: [...executables('executable', architecture), ...netplugLicenses(), bundled],
     }),
+    sidecar: () => ({
+      comment: 'sidecar of netplug',
+      time,
+      entries: [...executables('sidecar', architecture), ...netplugLicenses(), bundled],
+    }),
     tools: () => {
       const tools = files.layer('tools', libraries);
       return {

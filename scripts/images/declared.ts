@@ -8,7 +8,7 @@ export const DEFAULT_REGISTRY = 'netplug.io';
 export const IMAGE_NAMES = ['netplug-node', 'netplug', 'netplug-sidecar'] as const;
 export type ImageName = (typeof IMAGE_NAMES)[number];
 /** From the one that changes least often; images share those that they start with. */
-export type LayerName = 'libraries' | 'executable' | 'probe' | 'tools' | 'plugin';
+export type LayerName = 'libraries' | 'executable' | 'sidecar' | 'probe' | 'tools' | 'plugin';
 
 export interface DeclaredImage {
   readonly title: string;
@@ -31,28 +31,22 @@ export const IMAGES: Readonly<Record<ImageName, DeclaredImage>> = {
     command: ['netplug-orch-controllers'],
     user: '65532:65532',
   },
-  // The same layers under a second name, which the specification has: a node pulls them once.
   'netplug-sidecar': {
     title: 'netplug beside the proxy of a pod: judges its requests',
-    layers: ['libraries', 'executable', 'probe'],
+    layers: ['libraries', 'sidecar', 'probe'],
     command: ['netplug-sidecar'],
     user: '65532:65532',
   },
 };
 
 /** Names of netplug's executables in /usr/bin, the first of each list being the file and the others hard links to it. */
-export const EXECUTABLES: Readonly<Record<'executable' | 'probe' | 'plugin', readonly (readonly string[])[]>> = {
+export const EXECUTABLES: Readonly<
+  Record<'executable' | 'sidecar' | 'probe' | 'plugin', readonly (readonly string[])[]>
+> = {
   executable: [
-    [
-      'netplugctl',
-      'netplug-agent',
-      'netplug-bird',
-      'netplug-orch-controllers',
-      'netplug-operator',
-      'netplug-typha',
-      'netplug-sidecar',
-    ],
+    ['netplugctl', 'netplug-agent', 'netplug-bird', 'netplug-orch-controllers', 'netplug-operator', 'netplug-typha'],
   ],
+  sidecar: [['netplug-sidecar']],
   probe: [['netplug-probe']],
   plugin: [['netplug-standalone'], ['netplug', 'netplug-ipam']],
 };

@@ -9,7 +9,6 @@ const RESIDENT = [
   'netplug-orch-controllers',
   'netplug-operator',
   'netplug-typha',
-  'netplug-sidecar',
 ];
 const PROGRAMS = ['netplug', 'netplug-ipam', 'netplug-standalone', ...RESIDENT, ...TOOLS];
 
@@ -36,8 +35,6 @@ if (program !== undefined && TOOLS.includes(program)) {
   void import('./controllers.ts').then(async ({ runControllers }) => runControllers());
 } else if (program === 'netplug-operator') {
   void import('./operator.ts').then(async ({ runOperator }) => runOperator());
-} else if (program === 'netplug-sidecar') {
-  void import('./sidecar.ts').then(async ({ runSidecar }) => runSidecar());
 } else if (program === 'netplug-typha') {
   void import('./typha.ts').then(async ({ runTypha }) => runTypha());
 } else {

@@ -218,8 +218,9 @@ function cpuMsOf({ pid = 0 }: ChildProcess): number {
   return Number(readFileSync(`/proc/${String(pid)}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
 }
 
+/** Private is what it has written: pages of its file are shared by all sidecars of a node. */
 function memoryOf({ pid = 0 }: ChildProcess): ReturnType<FedPod['memory']> {
   const rollup = readFileSync(`/proc/${String(pid)}/smaps_rollup`, 'utf8');
   const mbOf = (field: string): number => Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(rollup)?.[1]) / 1024;
-  return { rssMb: mbOf('Rss'), pssMb: mbOf('Pss'), privateMb: mbOf('Private_Clean') + mbOf('Private_Dirty') };
+  return { rssMb: mbOf('Rss'), pssMb: mbOf('Pss'), privateMb: mbOf('Private_Dirty') };
 }
