@@ -111,6 +111,22 @@ export const AGENT_METRICS = {
     kind: 'counter',
     help: 'Reports of denied or logged packets that the agent did not receive.',
   },
+  netplug_sidecars: {
+    kind: 'gauge',
+    help: 'Pods of the node that declare a netplug-sidecar, by what is known of it.',
+    note: '`state` is `waiting`, `unproven`, `guarding` or `lapsed`; see [what is shown](netplug-sidecar.md#what-is-shown).',
+    labels: ['state'],
+  },
+  netplug_sidecars_closed: {
+    kind: 'gauge',
+    help: 'Pods with a netplug-sidecar and rules with `http` that open nothing, because no port is shown to be judged.',
+  },
+  netplug_requests_total: {
+    kind: 'counter',
+    help: 'Requests that netplug-sidecars of the node say they judged.',
+    note: '`policy` is `none` where no single policy decided. What runs in a pod can say of its own requests what it likes.',
+    labels: ['verdict', 'policy'],
+  },
   netplug_network_restarts_total: {
     kind: 'counter',
     help: 'Restarts of the network process after it ended unexpectedly.',

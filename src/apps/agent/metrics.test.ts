@@ -20,9 +20,11 @@ const STANDING: AgentStanding = {
     comparisons: 1,
     problems: 0,
     closedPolicies: 2,
+    sidecars: { states: { waiting: 0, unproven: 1, guarding: 3, lapsed: 0 }, closed: 1 },
     flows: {
       packets: [{ verdict: 'denied', policy: 'NetworkPolicy shop/web', direction: 'ingress', packets: 8 }],
       lostReports: 9,
+      requests: [{ verdict: 'denied', policy: 'NetworkPolicy shop/web', count: 5 }],
     },
   },
   tokenSecondsLeft: 5400,
@@ -54,6 +56,9 @@ describe('the metrics', () => {
     const labels = 'verdict="denied",policy="NetworkPolicy shop/web",direction="ingress"';
     expect(text).toContain(`netplug_policy_packets_total{${labels}} 8`);
     expect(text).toContain('netplug_policies_closed 2');
+    expect(text).toContain('netplug_sidecars{state="guarding"} 3');
+    expect(text).toContain('netplug_sidecars_closed 1');
+    expect(text).toContain('netplug_requests_total{verdict="denied",policy="NetworkPolicy shop/web"} 5');
     expect(text).toContain('netplug_policy_reports_lost_total 9');
     expect(text).toContain('netplug_cni_token_expiry_seconds 5400');
     expect(text).toMatch(/\nnetplug_pending_writes 7\n[^]*\nnetplug_datastore_up 1\n/);
@@ -83,7 +88,7 @@ describe('the metrics', () => {
     const packets = Array.from({ length: 600 }, (_, index) => packetsOf(`p${String(index)}`));
     using metrics = createMetrics(async () => ({
       ...STANDING,
-      network: { ...network, flows: { packets, lostReports: 0 } },
+      network: { ...network, flows: { packets, lostReports: 0, requests: [] } },
     }));
     await metrics.render();
     const text = await metrics.render();

@@ -1,5 +1,6 @@
 import type { AGENT_METRICS } from '../../metrics/agent-metrics.ts';
 import type { Registered } from '../../metrics/register.ts';
+import type { GuardState } from './network/sidecars/pod-guard.ts';
 import type { FlowStanding } from './network/flows/flow-observer.ts';
 
 /** The state of the node's network at the moment of a scrape. */
@@ -14,10 +15,18 @@ export interface NetworkStanding {
   readonly problems: number;
   /** Policies that deny everything, because they are beyond a budget or refused. */
   readonly closedPolicies: number;
+  readonly sidecars: SidecarGauges;
   /** Of the connection to netplug-typha; undefined where it is not used. */
   readonly fanOut?: FanOutGauges;
   /** Counts of what policies denied, logged or would have done since the network process started. */
   readonly flows: FlowStanding;
+}
+
+/** The sidecars of the pods of the node. */
+export interface SidecarGauges {
+  readonly states: Readonly<Record<GuardState, number>>;
+  /** Pods with rules about requests that open nothing. */
+  readonly closed: number;
 }
 
 /** The connection of the node to a server of netplug-typha. */
@@ -51,7 +60,12 @@ export function setNetwork(
   metrics.netplug_route_comparisons_total.reset();
   metrics.netplug_route_comparisons_total.inc(standing.comparisons);
   if (standing.fanOut !== undefined) setFanOut(metrics, standing.fanOut);
-  const { packets, lostReports } = standing.flows;
+  for (const [state, count] of Object.entries(standing.sidecars.states)) metrics.netplug_sidecars.set({ state }, count);
+  metrics.netplug_sidecars_closed.set(standing.sidecars.closed);
+  const { packets, lostReports, requests } = standing.flows;
+  metrics.netplug_requests_total.reset();
+  for (const [index, { verdict, policy, count }] of requests.entries())
+    metrics.netplug_requests_total.inc({ verdict, policy: index < COUNTED_POLICIES ? policy : 'other' }, count);
   metrics.netplug_policy_packets_total.reset();
   for (const [index, { verdict, policy, direction, packets: count }] of packets.entries()) {
     const labels = { verdict, policy: index < COUNTED_POLICIES ? policy : 'other', direction };

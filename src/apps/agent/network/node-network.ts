@@ -181,7 +181,7 @@ export class NodeNetwork {
     });
   }
 
-  standing(): Omit<NetworkStanding, 'closedPolicies' | 'flows'> {
+  standing(): Omit<NetworkStanding, 'closedPolicies' | 'sidecars' | 'flows'> {
     return {
       routes: this.#desired.routeKinds,
       peers: this.#desired.peers.size,

@@ -27,7 +27,7 @@ interface ServePorts {
   readonly podLinks: Pick<PodLinkFollower, 'read' | 'failures' | 'problems' | 'run'>;
   readonly threads: Pick<ThreadPoolWatch, 'stuckMs'>;
   /** The sidecars of pods, which judge requests. */
-  readonly sidecars: Pick<SidecarServer, 'show' | 'problems' | 'run'>;
+  readonly sidecars: Pick<SidecarServer, 'show' | 'problems' | 'standing' | 'run'>;
   /** What comes through netplug-typha; undefined where nothing does. */
   readonly fanOut: FanOutSource | undefined;
   /** Sends pods and endpoints of the node to the agent until the signal aborts. */
@@ -93,7 +93,7 @@ async function answer(
         return {
           kind: 'status',
           id,
-          status: statusWith({ network, policy, flows, settings, podLinks, threads, fanOut }),
+          status: statusWith({ network, policy, flows, settings, podLinks, threads, fanOut, sidecars }),
         };
       case 'flows':
         return { kind: 'flows', id, flows: await flows.show(message.question) };
@@ -127,7 +127,8 @@ function statusWith({
   podLinks,
   threads,
   fanOut,
-}: Parts & Pick<ServePorts, 'flows' | 'settings' | 'threads' | 'fanOut'>): NetworkStatus {
+  sidecars,
+}: Parts & Pick<ServePorts, 'flows' | 'settings' | 'threads' | 'fanOut' | 'sidecars'>): NetworkStatus {
   const failures = [...policy.failures(), ...podLinks.failures()];
   const standing = network.standing();
   return {
@@ -138,9 +139,11 @@ function statusWith({
         failures.length +
         policy.problems().length +
         podLinks.problems().length +
+        sidecars.problems().length +
         settings.problems().length,
       closedPolicies: policy.closedPolicies,
       ...(fanOut === undefined ? {} : { fanOut: fanOutGauges(fanOut) }),
+      sidecars: sidecars.standing(),
       flows: flows.standing(),
     },
     failures: [...network.failures(), ...failures, ...threadFailures(threads)],

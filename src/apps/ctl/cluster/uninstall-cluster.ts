@@ -20,6 +20,7 @@ import { openHelm } from './helm.ts';
 import { podRun, removePodsNamed } from './node-pods.ts';
 import { removeProof } from './prove-network.ts';
 import { helmReleaseOf } from './read-preflight-facts.ts';
+import { findMeshRemains } from '../mesh/find-mesh-remains.ts';
 import { removableObjects, removalPlan, type RemovalFacts, settingsForRemoval } from './uninstall-plan.ts';
 
 const NAME_IT = 'Add --yes and --cluster with the name of its context or its id, or see the plan with --dry-run';
@@ -86,6 +87,7 @@ async function readRemovalFacts(api: OrchApi, settings: ClusterSettings, signal:
     helm: operator && helmReleaseOf(operator),
     hasInstallation: isServed && (await findObject(api, installation, signal)) !== undefined,
     hasServerLeases: (await listServers(api, signal)).length > 0,
+    mesh: await findMeshRemains(api, signal),
     nodes: (await readNodes(api, signal)).map(({ name }) => name),
   };
 }

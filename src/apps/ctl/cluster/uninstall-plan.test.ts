@@ -4,7 +4,7 @@ import { settingsOf } from '../../../install/cluster/settings-of.ts';
 import { type ClusterDatastore, VARIANTS } from '../../../install/cluster/settings.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
 import type { ClusterAct } from './cluster-acts.ts';
-import { removableObjects, removalPlan, settingsForRemoval } from './uninstall-plan.ts';
+import { removableObjects, type RemovalFacts, removalPlan, settingsForRemoval } from './uninstall-plan.ts';
 
 const DATASTORES: readonly ClusterDatastore[] = [
   { type: 'orch' },
@@ -16,12 +16,23 @@ const REMOVED = new Set(
   [...operator, ...programs, ...plugin, ...rest, ...definitions].map((object) => objectName(object)),
 );
 
+const FILTER = {
+  apiVersion: 'networking.istio.io/v1alpha3',
+  kind: 'EnvoyFilter',
+  namespace: 'istio-system',
+  name: 'netplug',
+};
+const FACTS: RemovalFacts = {
+  existing: REMOVED,
+  helm: undefined,
+  hasInstallation: true,
+  hasServerLeases: true,
+  nodes: ['node-a'],
+  mesh: { filters: [FILTER], foreign: [{ ...FILTER, namespace: 'shop', name: 'own' }], pods: new Map([['shop', 3]]) },
+};
+
 const actsOf = (extent: 'programs' | 'everything'): readonly ClusterAct[] =>
-  removalPlan(
-    REMOVAL,
-    { existing: REMOVED, helm: undefined, hasInstallation: true, hasServerLeases: true, nodes: ['node-a'] },
-    extent,
-  ).stages.flatMap(({ steps }) => steps.filter((step) => step.kind === 'write'));
+  removalPlan(REMOVAL, FACTS, extent).stages.flatMap(({ steps }) => steps.filter((step) => step.kind === 'write'));
 
 describe('the removal from a cluster', () => {
   it.each(DATASTORES.flatMap((datastore) => VARIANTS.map((variant) => ({ datastore, variant }))))(
@@ -50,5 +61,13 @@ describe('the removal from a cluster', () => {
       'delete-server-leases',
       ...(extent === 'everything' ? onNodes : []),
     ]);
+  });
+
+  it.each(['programs', 'everything'] as const)('of %s lets no proxy ask sidecars that no agent feeds', (extent) => {
+    const [first] = actsOf(extent);
+    expect(first).toMatchObject({ act: 'delete', objects: [FILTER] });
+    const { notes } = removalPlan(REMOVAL, FACTS, extent);
+    expect(notes[0]).toContain('kubectl delete envoyfilter own -n shop');
+    expect(notes[1]).toContain('namespaces shop (3)');
   });
 });

@@ -17,6 +17,7 @@ import { objectName, type ObjectReference, referenceKey, referenceOf } from '../
 import { actStages } from '../../../plans/acts.ts';
 import { type ClusterAct, CLUSTER_ACTS, type ClusterPorts } from './cluster-acts.ts';
 import { installationObject } from './cluster-plan.ts';
+import { meshNotes, type MeshRemains } from '../mesh/find-mesh-remains.ts';
 
 export interface RemovalFacts {
   /** Keys of the objects that exist. */
@@ -26,6 +27,7 @@ export interface RemovalFacts {
   /** Whether servers of the fan-out have left Leases. */
   readonly hasServerLeases: boolean;
   readonly nodes: readonly string[];
+  readonly mesh: MeshRemains;
 }
 
 /** Kept without a purge: without them, the runtime could not remove running pods. */
@@ -97,7 +99,7 @@ function distinct(objects: readonly Manifest[]): readonly Manifest[] {
 /** Makes the plan of a removal. Without a purge, nodes keep plugin, credentials and interfaces, so that running pods work. Pure. */
 export function removalPlan(
   settings: ClusterSettings,
-  { existing, helm, hasInstallation, hasServerLeases, nodes }: RemovalFacts,
+  { existing, helm, hasInstallation, hasServerLeases, nodes, mesh }: RemovalFacts,
   extent: 'programs' | 'everything',
 ): Plan<ClusterAct> {
   const { operator, programs, plugin, rest, definitions } = removableObjects(settings);
@@ -114,6 +116,10 @@ export function removalPlan(
   const cleanup = [namespace, cleanupDaemonSet(settings)];
   const doomed = isPurge ? [...rest, ...plugin] : rest.filter((object) => !KEPT.includes(referenceOf(object).name));
   const stages = actStages<ClusterAct, ClusterPorts>(CLUSTER_ACTS, [
+    [
+      'Mesh',
+      when(mesh.filters.length > 0, { act: 'delete', objects: mesh.filters, why: 'so that no proxy asks netplug' }),
+    ],
     ['Chart', helm === undefined ? [] : [{ act: 'uninstall-chart', release: helm }]],
     ['Operator', deletions(operator)],
     // It would clean the nodes when the Installation is deleted.
@@ -141,5 +147,5 @@ export function removalPlan(
         'kept for running pods: plugin, configuration and interfaces on the nodes, the account netplug-cni, admission policies, CRDs and records',
         '"netplugctl uninstall cluster --purge" removes these as well',
       ];
-  return { stages, notes };
+  return { stages, notes: [...meshNotes(mesh), ...notes] };
 }

@@ -103,7 +103,7 @@ function templateFaults({
   if (template === undefined)
     return [`mesh/template-missing: ConfigMap ${injector} has no template "${TEMPLATE_NAME}". ${remedy}`];
   if (template.trimEnd() === wanted.trimEnd()) return [];
-  const [, image = ''] = /^ {4}image: (\S+)$/m.exec(template) ?? [];
+  const [, image = ''] = /^ {4}image: "?([^"\s]+)"?$/m.exec(template) ?? [];
   const release = releaseIn(image);
   return release !== undefined && isNewerVersion(VERSION, release)
     ? [`mesh/template-older: the template in ConfigMap ${injector} is of ${release}. ${remedy}`]

@@ -10,6 +10,7 @@ import { MemoryPolicyFilter } from '../../../../../test/support/memory/memory-po
 import type { PacketReport } from '../../../../dataplane/packet-reports.ts';
 import type { ShownFlows } from '../../../../model/shown-flows.ts';
 import { parseAddress } from '../../../../net/address.ts';
+import type { PolicyEndpoint } from '../../../../policy/resolved-policy.ts';
 import { REPORT_GROUP, type RuleOrigin } from '../../../../policy/ruleset/policy-ruleset.ts';
 import { idOfOrigin } from '../../../../policy/ruleset/rule-ids.ts';
 import { RulesetCompiler } from '../../../../policy/ruleset/ruleset-compiler.ts';
@@ -29,8 +30,10 @@ class World {
   tracked: readonly TrackedFlow[] = [];
   #listener: ((report: PacketReport) => void) | undefined;
   readonly observer: FlowObserver;
+  readonly endpoints: readonly PolicyEndpoint[];
 
   private constructor(cluster: PolicyCluster, { table, origins }: ReturnType<RulesetCompiler['compile']>) {
+    this.endpoints = [...cluster.state.endpoints.values()];
     this.observer = new FlowObserver(
       {
         clock: systemClock,
@@ -210,4 +213,22 @@ it('counts a tracked flow once while it lasts, and remembers that it was answere
     counts.push(flows.map(({ count, isReplied, port }) => [count, isReplied, port]));
   }
   expect(counts).toEqual([[[1, false, 80]], [[1, true, 80]], [[2, true, 80]]]);
+});
+
+it('counts and lists requests as a sidecar says, by policies that apply to its pod alone', async () => {
+  const world = await start({ http: { methods: ['GET'] } });
+  const [endpoint] = world.endpoints;
+  if (endpoint === undefined) throw new Error('there is no pod');
+  const said = { method: 'DELETE', path: '/', source: '192.0.2.7', port: 80, count: 3 } as const;
+  world.observer.noteRequests(endpoint, [
+    { ...said, verdict: 'deny' },
+    { ...said, verdict: 'allow', policy: 'GlobalNetworkPolicy g', index: 0 },
+    { ...said, verdict: 'deny', policy: 'GlobalNetworkPolicy of-others', index: 0 },
+  ]);
+  expect(world.observer.standing().requests).toEqual([
+    { verdict: 'denied', policy: 'none', count: 6 },
+    { verdict: 'allowed', policy: 'GlobalNetworkPolicy g', count: 3 },
+  ]);
+  const { flows } = await world.observer.show({ verdicts: ['denied'] });
+  expect(flows.map(({ request, rule }) => [request?.method, rule?.policy])).toEqual([['DELETE', undefined]]);
 });

@@ -30,6 +30,7 @@ import { RuleCounters } from './rule-counters.ts';
 const TCP = 6;
 const NO_RULE = 'no rule of the policies that apply to the pod allows the request';
 const COUNTERS_MS = 5000;
+const MOST_COUNTED = 1000;
 const TRACKED_MS = 30_000;
 /** A reading is followed by a pause so many times as long, which bounds the share of the processor. */
 const PAUSE_FACTOR = 100;
@@ -70,6 +71,15 @@ export interface PolicyPackets {
 export interface FlowStanding {
   readonly packets: readonly PolicyPackets[];
   readonly lostReports: number;
+  readonly requests: readonly PolicyRequests[];
+}
+
+/** Requests that sidecars said they judged, since the start. */
+export interface PolicyRequests {
+  readonly verdict: 'allowed' | 'denied';
+  /** `none` where no single policy decided. */
+  readonly policy: string;
+  readonly count: number;
 }
 
 /**
@@ -83,6 +93,8 @@ export class FlowObserver {
   readonly #reported = new FlowRecord();
   readonly #tracked = new FlowRecord();
   readonly #requests = new FlowRecord();
+  /** By verdict and policy. */
+  readonly #requestCounts = new Map<string, PolicyRequests>();
   readonly #counters = new RuleCounters();
   /** Tracked flows of the last reading, by their first packet. */
   #lastTracked: ReadonlySet<string> = new Set();
@@ -132,8 +144,13 @@ export class FlowObserver {
   }
 
   /** Takes requests that the sidecar of a pod has judged. */
-  noteRequests({ shown: pod, addresses }: PolicyEndpoint, requests: readonly JudgedRequests[]): void {
-    for (const { verdict, source, port, count, policy, index, method, path, account, note } of requests) {
+  noteRequests(endpoint: PolicyEndpoint, requests: readonly JudgedRequests[]): void {
+    const { shown: pod, addresses } = endpoint;
+    const known = this.#ownersOf(endpoint);
+    for (const { verdict, source, port, count, policy: named, index, method, path, account, note } of requests) {
+      // Whatever runs in the pod may say so.
+      const policy = named !== undefined && known.has(named) ? named : undefined;
+      this.#countRequests({ verdict: verdict === 'allow' ? 'allowed' : 'denied', policy: policy ?? 'none', count });
       const from = tryParseAddress(source);
       if (verdict === 'allow' || from === undefined) continue;
       const address = addresses.find(({ family }) => family === from.family);
@@ -159,6 +176,22 @@ export class FlowObserver {
     }
   }
 
+  /** Returns the policies and profiles whose rules decide about what reaches the endpoint. */
+  #ownersOf(endpoint: PolicyEndpoint): ReadonlySet<string> {
+    const { state } = this.#policies;
+    const policies = state.tiers.flatMap((tier) => state.policiesOf(endpoint, tier, 'ingress').map(({ id }) => id));
+    return new Set([...policies, ...endpoint.profiles.map((name) => `Profile ${name}`)]);
+  }
+
+  /** Policies come and go: those beyond a limit are counted together. */
+  #countRequests({ verdict, policy: named, count }: PolicyRequests): void {
+    const policy =
+      this.#requestCounts.size < MOST_COUNTED || this.#requestCounts.has(`${verdict} ${named}`) ? named : 'other';
+    const key = `${verdict} ${policy}`;
+    const before = this.#requestCounts.get(key)?.count ?? 0;
+    this.#requestCounts.set(key, { verdict, policy, count: before + count });
+  }
+
   /** The counters as they were read last. */
   standing(): FlowStanding {
     const sums = new Map<string, PolicyPackets>();
@@ -167,7 +200,8 @@ export class FlowObserver {
       const key = `${verdict} ${direction} ${policy}`;
       sums.set(key, { verdict, policy, direction, packets: packets + (sums.get(key)?.packets ?? 0) });
     }
-    return { packets: [...sums.values()], lostReports: this.#lostReports };
+    const requests = [...this.#requestCounts.values()];
+    return { packets: [...sums.values()], lostReports: this.#lostReports, requests };
   }
 
   *#ruleCounts(): Generator<ShownRuleCount> {

@@ -12,6 +12,7 @@ import type { PolicyChange } from '../../../../policy/policy-change.ts';
 import type { PolicyState } from '../../../../policy/policy-state.ts';
 import type { TouchedPolicy } from '../../../../policy/policy-view.ts';
 import type { PolicyEndpoint } from '../../../../policy/resolved-policy.ts';
+import type { SidecarGauges } from '../../network-gauges.ts';
 import type { KeptGuards } from './kept-guards.ts';
 import type { Guarded, GuardState, WantedProof } from './pod-guard.ts';
 import { LISTEN, ServedSidecar, type SidecarPod } from './served-sidecar.ts';
@@ -121,6 +122,21 @@ export class SidecarServer {
       proxy: served.guard.proof?.proxy ?? '',
       problems: served.problemsAt(nowMs),
     }));
+  }
+
+  standing(): SidecarGauges {
+    const all = [...this.#served.values()];
+    const nowMs = this.#ports.clock.monotonic();
+    const countOf = (wanted: GuardState): number => all.filter(({ state }) => state === wanted).length;
+    return {
+      states: {
+        waiting: countOf('waiting'),
+        unproven: countOf('unproven'),
+        guarding: countOf('guarding'),
+        lapsed: countOf('lapsed'),
+      },
+      closed: all.filter((served) => served.isAsked && served.guardedAt(nowMs).ports.length === 0).length,
+    };
   }
 
   problems(): readonly string[] {

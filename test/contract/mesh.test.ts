@@ -1,0 +1,105 @@
+// The commands for a service mesh, and a removal beside one, with a real API server.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { type CtlRun, runCtl } from '../support/ctl-datastores.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+
+const CONFIG = `policy: enabled
+templates:
+  sidecar: |
+    spec:
+      containers:
+      - name: istio-proxy
+`;
+const DEFINITION = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'envoyfilters.networking.istio.io' },
+  spec: {
+    group: 'networking.istio.io',
+    scope: 'Namespaced',
+    names: { kind: 'EnvoyFilter', plural: 'envoyfilters', singular: 'envoyfilter' },
+    versions: [
+      {
+        name: 'v1alpha3',
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+      },
+    ],
+  },
+};
+
+const scope = new AsyncDisposableStack();
+let server: OrchApiServer;
+let kubeconfig: string;
+
+const ctl = async (...argv: readonly string[]): Promise<CtlRun> => runCtl([...argv, '--kubeconfig', kubeconfig]);
+
+beforeAll(async () => {
+  server = scope.use(await startOrchApiServer());
+  ({ kubeconfig } = server);
+  for (const name of ['istio-system', 'shop']) await server.putNamespace(name);
+  const labels = { app: 'istiod' };
+  const template = {
+    metadata: { labels },
+    spec: { containers: [{ name: 'discovery', image: 'docker.io/istio/pilot:1.28.1-distroless' }] },
+  };
+  await server.apply([
+    {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'istiod', namespace: 'istio-system', labels },
+      spec: { selector: { matchLabels: labels }, template },
+    },
+    {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'istio-sidecar-injector', namespace: 'istio-system' },
+      data: { config: CONFIG, values: '{}' },
+    },
+    DEFINITION,
+  ]);
+});
+afterAll(async () => scope.disposeAsync());
+
+it('what it prints, applied, is what it asks for', async () => {
+  const before = await ctl('mesh', 'check');
+  expect([before.status, before.stdout]).toEqual([
+    1,
+    expect.stringMatching(/mesh\/template-missing[^]*mesh\/filter-missing/),
+  ]);
+  const template = await ctl('mesh', 'template');
+  const objects = await ctl('mesh', 'objects');
+  await server.apply([parse(template.stdout), parse(objects.stdout)]);
+  expect(await ctl('mesh', 'check')).toMatchObject({ status: 0, stderr: '' });
+  // Of the mesh's own configuration it changes nothing else.
+  expect((parse(template.stdout) as { readonly data: { readonly config: string } }).data.config).toContain(
+    CONFIG.split('templates:\n')[1],
+  );
+});
+
+it('names a template of another release', async () => {
+  const { stdout } = await ctl('mesh', 'template');
+  await server.apply([parse(stdout.replace(/(netplug-sidecar:)v[\d.]+/, '$1v3.20.0'))]);
+  expect((await ctl('mesh', 'check')).stdout).toContain(
+    'mesh/template-older: the template in ConfigMap istio-sidecar-injector is of v3.20.0',
+  );
+});
+
+it('refuses a mesh that it cannot find', async () => {
+  const { status, stderr } = await ctl('mesh', 'check', '--mesh-namespace', 'shop');
+  expect([status, stderr]).toEqual([expect.any(Number), expect.stringContaining('mesh/missing')]);
+  expect(status).not.toBe(0);
+});
+
+it('a removal takes the filter away first, and names what the mesh still has', async () => {
+  await server.putPod({ namespace: 'shop', name: 'web', node: 'n', labels: { 'netplug.io/sidecar': 'enabled' } });
+  const { stdout } = await ctl('mesh', 'objects', '--mesh-namespace', 'shop');
+  const own = parse(stdout) as { readonly metadata: object };
+  await server.apply([{ ...own, metadata: { name: 'own', namespace: 'shop' } }]);
+  const plan = await ctl('uninstall', 'cluster', '--dry-run');
+  expect(plan.stdout).toMatch(/^cluster:[^\n]*\n1\. Mesh\n {3}delete EnvoyFilter istio-system\/netplug,/);
+  expect(plan.stderr).toContain('left: EnvoyFilter shop/own asks netplug-sidecar');
+  expect(plan.stderr).toContain('left: pods with netplug-sidecar in namespaces shop (1)');
+});
