@@ -9,19 +9,18 @@ import {
   MOST_BYTES,
 } from '../../policy/feed/messages.ts';
 import { never } from '../../base/errors.ts';
+import { FirstBytes } from '../../base/first-bytes.ts';
 import { jsonFrame, payloadJson, protocolError, StreamFrameReader } from '../../stream/stream-frames.ts';
 import type { Identity } from './request-judge.ts';
 
 /** Type of all frames: the payload says what it is. */
 const MESSAGE = 1;
-const NOTHING: Buffer = Buffer.alloc(0);
 
 export interface AgentLinkPorts {
   readonly release: string;
   readonly believe: (identity: Identity) => void;
   /** `whole` for the first parts of a connection, which are all there is. */
   readonly apply: (parts: readonly FedPart[], which: 'more' | 'whole') => void;
-  readonly prove: () => void;
 }
 
 /** One connection to the agent of the node, from its first byte to its last. */
@@ -29,7 +28,7 @@ export class AgentLink {
   readonly #socket: Socket;
   readonly #ports: AgentLinkPorts;
   readonly #frames = new StreamFrameReader(MOST_BYTES.ofAgent);
-  #greeting: Buffer | undefined = NOTHING;
+  readonly #greeting = new FirstBytes(GREETING, () => protocolError('no agent of netplug listens in this pod'));
   /** Parts since `begin`; undefined outside of a generation. */
   #parts: FedPart[] | undefined;
   #isFirst = true;
@@ -40,11 +39,6 @@ export class AgentLink {
     this.#ports = ports;
     socket.write(GREETING);
     this.#send({ type: 'hello', release: ports.release, formats: [FORMAT] });
-  }
-
-  /** Whether the agent has said everything once. */
-  get isInSync(): boolean {
-    return !this.#isFirst && !this.#socket.destroyed;
   }
 
   /** Resolves when the connection has ended. @throws stream/protocol, or why it was cut off */
@@ -66,16 +60,8 @@ export class AgentLink {
   }
 
   #receive(chunk: Buffer): void {
-    let bytes = chunk;
-    if (this.#greeting !== undefined) {
-      bytes = Buffer.concat([this.#greeting, chunk]);
-      const length = Math.min(bytes.length, GREETING.length);
-      if (!bytes.subarray(0, length).equals(GREETING.subarray(0, length)))
-        throw protocolError('no agent of netplug listens in this pod');
-      this.#greeting = length < GREETING.length ? bytes : undefined;
-      if (this.#greeting !== undefined) return;
-      bytes = bytes.subarray(length);
-    }
+    const bytes = this.#greeting.after(chunk);
+    if (bytes === undefined) return;
     // The agent of the node is believed: it decides what the kernel opens.
     for (const frame of this.#frames.push(bytes)) this.#take(payloadJson(frame) as FromAgent);
   }
@@ -96,8 +82,6 @@ export class AgentLink {
         this.#parts = undefined;
         this.#isFirst = false;
         return this.#send({ type: 'applied', generation: message.generation });
-      case 'prove':
-        return this.#ports.prove();
       case 'endpoint':
       case 'policy':
       case 'profile':

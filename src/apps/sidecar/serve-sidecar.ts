@@ -150,7 +150,6 @@ export async function serveSidecar(settings: SidecarSettings, ports: SidecarPort
             void prove(true);
           }
         },
-        prove: () => void prove(true),
       });
       await link.run();
     } finally {

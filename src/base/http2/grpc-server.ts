@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { FirstBytes } from '../first-bytes.ts';
 import { type HeaderBlock, HeaderBlocks } from './header-blocks.ts';
 import {
   contentOf,
@@ -93,7 +94,10 @@ class ServedConnection implements GrpcConnection {
   readonly #calls = new Map<number, Call>();
   /** Frames that go out together. */
   #out: Buffer[] = [];
-  #early: Buffer | undefined = NOTHING;
+  readonly #preface = new FirstBytes(
+    PREFACE,
+    () => new Http2Error(ERROR.protocol, 'the connection does not begin as HTTP/2 does'),
+  );
   #lastStream = 0;
   #answeredMs = performance.now();
   #window = DEFAULT_WINDOW;
@@ -130,7 +134,7 @@ class ServedConnection implements GrpcConnection {
   #receive(chunk: Buffer): void {
     if (this.#isBroken) return;
     try {
-      const bytes = this.#afterPreface(chunk);
+      const bytes = this.#preface.after(chunk);
       if (bytes !== undefined) for (const frame of this.#frames.read(bytes)) this.#take(frame);
     } catch (cause) {
       // Whatever it is, other connections are served.
@@ -141,17 +145,6 @@ class ServedConnection implements GrpcConnection {
       return;
     }
     this.#flush();
-  }
-
-  /** Returns what follows the first bytes of every client; undefined while they are not complete. */
-  #afterPreface(chunk: Buffer): Buffer | undefined {
-    if (this.#early === undefined) return chunk;
-    const bytes = Buffer.concat([this.#early, chunk]);
-    const length = Math.min(bytes.length, PREFACE.length);
-    if (!bytes.subarray(0, length).equals(PREFACE.subarray(0, length)))
-      throw new Http2Error(ERROR.protocol, 'the connection does not begin as HTTP/2 does');
-    this.#early = length < PREFACE.length ? bytes : undefined;
-    return this.#early === undefined ? bytes.subarray(length) : undefined;
   }
 
   #take(frame: Frame): void {

@@ -64,9 +64,7 @@ export type FromAgent =
     }
   | { readonly type: 'begin'; readonly generation: number }
   | FedPart
-  | { readonly type: 'end'; readonly generation: number }
-  /** Asks for the proof now. */
-  | { readonly type: 'prove' };
+  | { readonly type: 'end'; readonly generation: number };
 
 /** What the proxy's own configuration shows. */
 export interface GuardProof {

@@ -165,9 +165,10 @@ async function shownWith(
   const shown = await network.show(signal);
   const ofPolicy = [policy, podLinks].flatMap((part) => [...part.failures(), ...part.problems()]);
   const problems = [...shown.problems, ...ofPolicy, ...sidecars.problems(), ...settings.problems()];
+  const ofPods = sidecars.show();
   const more = {
     ...(fanOut === undefined ? {} : { fanOut: shownFanOut(fanOut) }),
-    ...(sidecars.show().length === 0 ? {} : { sidecars: sidecars.show().map(shownSidecar) }),
+    ...(ofPods.length === 0 ? {} : { sidecars: ofPods.map(shownSidecar) }),
   };
   return { ...shown, ...more, settings: [...settings.explain()], problems };
 }

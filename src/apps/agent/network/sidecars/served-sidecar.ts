@@ -95,7 +95,9 @@ export class ServedSidecar {
   }
 
   guardedAt(nowMs: number): Guarded {
-    return this.guard.guardedAt(nowMs, this.#ports.wantedProof(), this.candidates);
+    const wanted = this.#ports.wantedProof();
+    // Only where the proxy shows nothing they count, and all rules have to be read for them.
+    return this.guard.guardedAt(nowMs, wanted, wanted === 'Connected' ? this.candidates : []);
   }
 
   problemsAt(nowMs: number): readonly string[] {

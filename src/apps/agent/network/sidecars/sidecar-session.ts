@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { timeLimit } from '../../../../base/clock.ts';
 import { reasonOf } from '../../../../base/errors.ts';
+import { FirstBytes } from '../../../../base/first-bytes.ts';
 import {
   type FedPart,
   FORMAT,
@@ -15,7 +16,6 @@ import { readFromSidecar } from './sidecar-messages.ts';
 
 /** Type of all frames: the payload says what it is. */
 const MESSAGE = 1;
-const NOTHING: Buffer = Buffer.alloc(0);
 /** A process that connects says at once that it is a sidecar. */
 const HELLO_MS = 5000;
 /** Parts that are sent in one piece at most. */
@@ -43,7 +43,7 @@ export class SidecarSession {
   readonly #socket: Socket;
   readonly #events: SessionEvents;
   readonly #frames = new StreamFrameReader(MOST_BYTES.ofSidecar);
-  #greeting: Buffer | undefined = NOTHING;
+  readonly #greeting = new FirstBytes(GREETING, () => protocolError('it is no sidecar'));
   #hasHello = false;
   #generation = 0;
   #reason: string | undefined;
@@ -72,10 +72,6 @@ export class SidecarSession {
     return generation;
   }
 
-  askForProof(): void {
-    this.#write([{ type: 'prove' }]);
-  }
-
   end(reason?: string): void {
     this.#reason ??= reason;
     this.#socket.destroy();
@@ -83,15 +79,8 @@ export class SidecarSession {
 
   #receive(chunk: Buffer): void {
     try {
-      let bytes = chunk;
-      if (this.#greeting !== undefined) {
-        bytes = Buffer.concat([this.#greeting, chunk]);
-        const length = Math.min(bytes.length, GREETING.length);
-        if (!bytes.subarray(0, length).equals(GREETING.subarray(0, length))) throw protocolError('it is no sidecar');
-        this.#greeting = length < GREETING.length ? bytes : undefined;
-        if (this.#greeting !== undefined) return;
-        bytes = bytes.subarray(length);
-      }
+      const bytes = this.#greeting.after(chunk);
+      if (bytes === undefined) return;
       for (const frame of this.#frames.push(bytes)) {
         if (!this.#events.count()) throw protocolError('it sends too many messages');
         this.#take(readFromSidecar(frame));
