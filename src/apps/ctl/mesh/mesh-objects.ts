@@ -2,9 +2,11 @@ import { VERSION } from '../../../base/version.ts';
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import { yamlText } from '../../../base/yaml-text.ts';
 import { visibleText } from '../../../base/visible-text.ts';
+import { findObject } from '../../../kube/objects/apply.ts';
+import { referenceOf } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { NAMESPACES } from '../../../kube/paths.ts';
-import { envoyFilter, FILTER_NAME } from '../../../mesh/envoy-filter.ts';
+import { envoyFilter } from '../../../mesh/envoy-filter.ts';
 import { injectionTemplate, readConfig, TEMPLATE_NAME, withTemplate } from '../../../mesh/injection-template.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { releaseIn } from '../../../upgrade/cluster/objects-in.ts';
@@ -12,7 +14,6 @@ import { readClusterConnection } from '../cluster/cluster-access.ts';
 import type { Context, Status } from '../ports.ts';
 import { type MeshPlace, readMeshControl, sidecarImage } from './read-mesh-state.ts';
 
-const ENVOY_FILTERS = { group: 'networking.istio.io', version: 'v1alpha3', plural: 'envoyfilters' } as const;
 const AMBIENT = 'istio.io/dataplane-mode';
 
 async function withApi<T>(context: Context, use: (api: OrchApi) => Promise<T>): Promise<T> {
@@ -69,8 +70,7 @@ async function findMeshFaults(api: OrchApi, place: MeshPlace, signal: AbortSigna
   const found = readConfig(config)[TEMPLATE_NAME];
   const template = typeof found === 'string' ? found : undefined;
   const wanted = injectionTemplate({ mesh: version, ...(await sidecarImage(api, signal)) });
-  const filter = await api.get({ ...ENVOY_FILTERS, namespace: place.namespace }, FILTER_NAME, signal);
-  const spec = filter.outcome === 'ok' ? filter.value['spec'] : undefined;
+  const spec = (await findObject(api, referenceOf(envoyFilter(place.namespace)), signal))?.['spec'];
   const wantedFilter = JSON.parse(JSON.stringify(envoyFilter(place.namespace))) as { readonly spec: unknown };
   const namespaces = await api.list(NAMESPACES, { labelSelector: `${AMBIENT}=ambient` }, signal);
   return [

@@ -2,12 +2,10 @@ import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import { AGENT_SET, DEFAULT_REGISTRY, imageNames, registryIn, systemObject } from '../../../install/cluster/names.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
-import { referenceTo } from '../../../kube/objects/reference.ts';
+import { kindCollection, referenceTo } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { containersIn, listIn, podSpecIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { meshVersion } from '../upgrade/read-mesh.ts';
-
-const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments' } as const;
 
 /** Where the mesh is installed, and which of its control planes is meant. */
 export interface MeshPlace {
@@ -31,7 +29,7 @@ export async function readMeshControl(
   signal: AbortSignal,
 ): Promise<MeshControl> {
   const labelSelector = revision === undefined ? 'app=istiod' : `app=istiod,istio.io/rev=${revision}`;
-  const [discovery] = await api.list({ ...DEPLOYMENTS, namespace }, { labelSelector }, signal);
+  const [discovery] = await api.list(kindCollection('Deployment', namespace), { labelSelector }, signal);
   const version = discovery === undefined ? undefined : meshVersion(discovery)[0];
   const injector = `istio-sidecar-injector${revision === undefined ? '' : `-${revision}`}`;
   const map = await findObject(api, referenceTo('ConfigMap', { namespace, name: injector }), signal);

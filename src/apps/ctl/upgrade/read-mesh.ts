@@ -1,4 +1,5 @@
 import { type ApiObject, isLeaving } from '../../../kube/objects.ts';
+import { kindCollection } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { PODS } from '../../../kube/paths.ts';
 import { SIDECAR } from '../../../model/declared-sidecar.ts';
@@ -6,7 +7,6 @@ import { isRecord } from '../../../model/read-schema.ts';
 import { containersIn, listIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 
-const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments' } as const;
 const REPLICA_SETS = { group: 'apps', version: 'v1', plural: 'replicasets' } as const;
 const DISCOVERY = { labelSelector: 'app=istiod' } as const;
 
@@ -21,7 +21,10 @@ export interface MeshState {
  * sidecar is only in pods, a native one among their init containers. @throws store/*
  */
 export async function readMesh(api: OrchApi, signal: AbortSignal): Promise<MeshState> {
-  const [discovery, pods] = await Promise.all([api.list(DEPLOYMENTS, DISCOVERY, signal), api.list(PODS, {}, signal)]);
+  const [discovery, pods] = await Promise.all([
+    api.list(kindCollection('Deployment'), DISCOVERY, signal),
+    api.list(PODS, {}, signal),
+  ]);
   const found = new Map<string, SidecarWorkload>();
   for (const pod of pods.filter((each) => !isLeaving(each))) {
     const version = sidecarRelease(pod);
