@@ -1,163 +1,118 @@
 // Rules about requests, with a real Envoy that asks netplug-sidecar, and real packets. The mesh itself is in the soak.
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
-import { connect, createServer as createTcpServer } from 'node:net';
+import { connect as connectHttp2 } from 'node:http2';
+import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inside } from '../../scripts/bench/inside.ts';
 import { requestCheck } from '../../src/mesh/check-filter.ts';
-import type { ShownNetwork } from '../../src/model/shown-network.ts';
-import { type Agent, startAgent } from '../support/agent.ts';
-import { NETPLUGCTL, SIDECAR } from '../support/built.ts';
+import { CHECK_SOCKET } from '../../src/policy/feed/messages.ts';
 import { BOTH_CHECKS, type RunningEnvoy, startEnvoy } from '../support/envoy.ts';
-import { poolOf } from '../support/fixtures.ts';
-import { startNode, type TestNode } from '../support/node.ts';
-import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
-import type { PolicedPod } from '../support/policed-node.ts';
+import {
+  EXCLUDED_PORT,
+  HTTP_PORT,
+  type RunningSidecar,
+  type ScenePod,
+  sidecarScene,
+  type SidecarScene,
+  TCP_PORT,
+} from '../support/sidecar-scene.ts';
 import { within } from '../support/tcp-echo.ts';
-import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
 
-const NODE = 'node-a';
-const HTTP_PORT = 8080;
-const TCP_PORT = 9000;
-const EXCLUDED_PORT = 8081;
 const scope = new AsyncDisposableStack();
-let server: OrchApiServer;
-let node: TestNode;
-let agent: Agent;
-let env: Readonly<Record<string, string>>;
-let conf: object;
-let web: PolicedPod & { readonly address6: string };
-let client: PolicedPod;
+let scene: SidecarScene;
+let web: ScenePod;
+let client: ScenePod;
 let envoy: RunningEnvoy;
-let sidecar: ChildProcess | undefined;
-/** What the application was asked, in order. */
-const served: string[] = [];
+let sidecar: RunningSidecar | undefined;
 
 beforeAll(async () => {
-  node = scope.use(await startNode({ name: NODE, mode: 'standalone' }));
-  server = scope.use(await startOrchApiServer());
-  await server.putNode(NODE);
-  await server.apply([poolOf('v4', '10.65.0.0/16'), poolOf('v6', 'fd00:65::/112')]);
-  const proxy = scope.use(await inside(node, async () => startTcpProxy({ port: Number(new URL(server.url).port) })));
-  const url = `https://127.0.0.1:${String(proxy.port)}`;
-  const orchconfig = await server.kubeconfigFor(await server.callerToken('agent'), { url });
-  env = { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig };
-  agent = scope.use(await startAgent(node, { env }));
-  conf = node.netconf({
-    datastore_type: 'orch',
-    policy: { type: 'orch' },
-    orch: { orchconfig },
-    ipam: { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' },
-  });
-  await server.putNamespace('shop');
-  await server.apply([
-    {
-      apiVersion: 'netplug.io/v3',
-      kind: 'NetworkPolicy',
-      metadata: { name: 'web', namespace: 'shop' },
-      spec: {
-        selector: "app == 'web'",
-        types: ['Ingress'],
-        ingress: [
-          {
-            action: 'Allow',
-            source: { selector: "app == 'client'" },
-            destination: { ports: [HTTP_PORT, EXCLUDED_PORT, TCP_PORT] },
-            protocol: 'TCP',
-            http: { methods: ['GET'], paths: [{ prefix: '/items' }, { exact: '/' }] },
-          },
-        ],
-      },
-    },
-  ]);
-  web = await add('web', {
-    labels: { app: 'web' },
-    annotations: { 'traffic.sidecar.istio.io/excludeInboundPorts': String(EXCLUDED_PORT) },
-    containers: [{ name: 'netplug-sidecar', image: 'netplug.io/netplug-sidecar:v3.27.0' }],
-  });
-  client = await add('client', { labels: { app: 'client' } });
-  for (const port of [HTTP_PORT, EXCLUDED_PORT]) {
-    const http = createServer((request, response) => {
-      served.push(`${request.method ?? ''} ${request.url ?? ''}`);
-      response.end('served');
-    });
-    await within(web.netns, async () => {
-      http.listen(port, '::');
-      await once(http, 'listening');
-    });
-    scope.defer(() => http.close().closeAllConnections());
-  }
-  const tcp = createTcpServer((socket) => socket.on('error', () => undefined).end('hello'));
-  await within(web.netns, async () => {
-    tcp.listen(TCP_PORT, '::');
-    await once(tcp, 'listening');
-  });
-  scope.defer(() => void tcp.close());
+  scene = scope.use(await sidecarScene());
+  ({ web, client } = scene);
 }, 180_000);
-afterAll(async () => {
-  sidecar?.kill('SIGKILL');
-  await scope.disposeAsync();
-});
+afterAll(async () => scope.disposeAsync());
 
-async function add(
-  name: string,
-  more: Omit<Parameters<OrchApiServer['putPod']>[0], 'namespace' | 'name' | 'node'>,
-): Promise<PolicedPod & { readonly address6: string }> {
-  await server.putPod({ namespace: 'shop', name, node: NODE, ...more });
-  const netns = await node.pod();
-  const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`;
-  const call = { containerId: `c-shop-${name}`, args, conf, env: { NETPLUG_SOCKET: agent.socket }, netns: netns.path };
-  const { json, stderr, status } = await node.cni('ADD', call);
-  if (status !== 0) throw new Error(`ADD failed: ${JSON.stringify(json)} ${stderr}`);
-  const [address = '', address6 = ''] = (json.ips as { address: string }[]).map((ip) => ip.address.split('/')[0] ?? '');
-  return { name: `shop/${name}`, netns, address, address6 };
-}
+const ask: SidecarScene['ask'] = async (...args) => scene.ask(...args);
+const shown: SidecarScene['shown'] = async () => scene.shown();
+const untilState: SidecarScene['untilState'] = async (state) => scene.untilState(state);
 
 function startSidecar(): void {
-  sidecar = spawn('nsenter', [`--net=${web.netns.path}`, SIDECAR], { stdio: ['ignore', 'inherit', 'inherit'] });
+  sidecar = scene.startSidecar();
 }
 
-/** Returns the status, `000` without an answer. */
-async function ask(
-  path: string,
-  options: readonly string[] = [],
-  { port = HTTP_PORT, host = web.address } = {},
-): Promise<string> {
-  const where = host.includes(':') ? `[${host}]` : host;
-  const common = ['-s', '-o', '/dev/null', '-w', '%{http_code}', '--max-time', '1', '--path-as-is'];
-  return client.netns
-    .exec('curl', ...common, ...options, `http://${where}:${String(port)}${path}`)
-    .catch((cause: { stdout?: string }) => cause.stdout ?? '000');
+const CHUNKED = 'Transfer-Encoding: chunked';
+
+/** An allowed request, without a body. */
+function requestOf(...headers: readonly string[]): string {
+  return `${['GET /items/1 HTTP/1.1', 'Host: web', ...headers.filter((each) => each !== '')].join('\r\n')}\r\n\r\n`;
 }
 
-async function shown(): Promise<NonNullable<ShownNetwork['sidecars']>[number] | undefined> {
-  const { stdout } = await node.run([NETPLUGCTL, 'node', 'status', '-o', 'json', '--socket', agent.socket]);
-  return (JSON.parse(stdout) as ShownNetwork).sidecars?.[0];
+function hidden(path: string): string {
+  return `GET ${path} HTTP/1.1\r\nHost: web\r\n\r\n`;
 }
 
-async function untilState(state: string): Promise<void> {
-  let last: unknown;
-  await until(
-    async () => {
-      last = await shown();
-      return (last as { state?: string } | undefined)?.state === state;
-    },
-    () => `the guard of the pod is ${state}: ${JSON.stringify(last)}`,
+/** What the application was asked, and no rule allows. */
+function notAllowed(): readonly string[] {
+  return scene.served.filter(
+    (each) => !/^GET \/(items(\/|$))?/.test(each) || each.includes('..') || each.includes('admin'),
   );
 }
 
-async function ctl(...words: readonly string[]): Promise<string> {
-  const { stdout, stderr, status } = await node.run([NETPLUGCTL, ...words, '--socket', agent.socket]);
-  if (status !== 0) throw new Error(stderr);
-  return stdout;
+async function openConnection(): Promise<Socket> {
+  return within(client.netns, async () => {
+    const opening = connect({ host: web.address, port: HTTP_PORT });
+    await once(opening, 'connect');
+    return opening.on('error', () => undefined);
+  });
+}
+
+/** Returns when the proxy has answered and says no more. */
+async function send(bytes: string): Promise<string> {
+  const socket = await openConnection();
+  let answers = '';
+  const heard = new Promise<void>((resolve) => {
+    socket.on('data', (chunk: Buffer) => {
+      answers += chunk.toString();
+      socket.setTimeout(300);
+    });
+    socket.on('timeout', resolve).on('close', () => resolve());
+  });
+  socket.setTimeout(2000);
+  socket.write(bytes);
+  await heard;
+  socket.destroy();
+  return answers;
+}
+
+async function sendOverHttp2(path: string): Promise<void> {
+  const socket = await openConnection();
+  const session = connectHttp2(`http://${web.address}`, { createConnection: () => socket });
+  session.on('error', () => undefined);
+  const request = session.request({ ':path': path });
+  request.on('error', () => undefined).resume();
+  const gone = new Promise<void>((resolve) => void request.on('close', () => resolve()));
+  request.setTimeout(2000, () => request.close());
+  await gone;
+  session.destroy();
 }
 
 it('opens nothing without a proxy that asks', async () => {
   expect(await ask('/items/1')).toBe('000');
   expect(await shown()).toMatchObject({ pod: 'shop/web', state: 'waiting', ports: [] });
+});
+
+it('opens nothing while another program of the pod has the socket of the sidecar, which ends and says so', async () => {
+  const squatter = createServer();
+  await within(web.netns, async () => {
+    squatter.listen(CHECK_SOCKET);
+    await once(squatter, 'listening');
+  });
+  startSidecar();
+  expect(await sidecar?.ended()).toMatchObject({ status: 73, output: expect.stringContaining('sidecar/name-taken') });
+  expect(await shown()).toMatchObject({ state: 'waiting', ports: [] });
+  expect(await ask('/items/1')).toBe('000');
+  squatter.close();
+  await once(squatter, 'close');
 });
 
 it('opens nothing while the sidecar runs, and no proxy shows that it asks', async () => {
@@ -194,11 +149,63 @@ describe('denies', () => {
     ['an upgrade to HTTP/2 of another path', '/admin', ['--http2']],
     ['a client that another address is claimed for', '/admin', ['-H', 'X-Forwarded-For: 127.0.0.1']],
   ])('%s', async (_, path, options) => {
-    served.length = 0;
-    const status = await ask(path, options);
-    // Envoy refuses some of them itself.
-    expect(['403', '400', '404', '405', '501']).toContain(status);
-    expect(served.filter((each) => !each.startsWith('GET /items/') || each.includes('..'))).toEqual([]);
+    scene.served.length = 0;
+    for (const protocol of [[], ['--http2-prior-knowledge']]) {
+      // Envoy refuses some of them itself, over HTTP/2 by a reset.
+      expect(['403', '400', '404', '405', '501', '000']).toContain(await ask(path, [...options, ...protocol]));
+    }
+    expect(notAllowed()).toEqual([]);
+  });
+
+  // Two readings of where a request ends, or of what it asks for.
+  it.each<[string, string]>([
+    ['a method of the whole server', 'OPTIONS * HTTP/1.1\r\nHost: web\r\n\r\n'],
+    ['a tunnel', 'CONNECT 127.0.0.1:8080 HTTP/1.1\r\nHost: web\r\n\r\nGET /admin HTTP/1.1\r\nHost: web\r\n\r\n'],
+    ['the absolute form of another path', 'GET http://web/admin HTTP/1.1\r\nHost: web\r\n\r\n'],
+    ['the second of two requests sent at once', `${requestOf('')}${hidden('/admin')}`],
+    [
+      'a request behind a length and chunks',
+      `${requestOf(`Content-Length: ${String(hidden('/admin').length + 5)}`, CHUNKED)}0\r\n\r\n${hidden('/admin')}`,
+    ],
+    ['a request behind two lengths', `${requestOf('Content-Length: 0', 'Content-Length: 41')}${hidden('/admin')}`],
+    [
+      'a request behind a blank before the colon',
+      `${requestOf('Transfer-Encoding : chunked')}0\r\n\r\n${hidden('/admin')}`,
+    ],
+    [
+      'a request behind an encoding that is none',
+      `${requestOf('Transfer-Encoding: xchunked')}0\r\n\r\n${hidden('/admin')}`,
+    ],
+    [
+      'a request behind a folded header',
+      `${requestOf('X-Other: 1\r\n Transfer-Encoding: chunked')}0\r\n\r\n${hidden('/admin')}`,
+    ],
+    ['a request behind lines that end early', `GET /items/1 HTTP/1.1\nHost: web\n\n${hidden('/admin')}`],
+    [
+      'a request behind an upgrade that the application refuses',
+      `${requestOf('Connection: Upgrade', 'Upgrade: websocket')}${hidden('/admin')}`,
+    ],
+    [
+      'a request behind an upgrade to HTTP/2',
+      `${requestOf('Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQCAAAA')}${hidden('/admin')}`,
+    ],
+  ])('%s', async (_, bytes) => {
+    scene.served.length = 0;
+    expect(await send(bytes)).toMatch(/^HTTP\/1\.1 \d/);
+    expect(notAllowed()).toEqual([]);
+  });
+
+  it.each([
+    'http://web/admin',
+    '*',
+    '/items/../admin',
+    '/items/1\u0000/../../admin',
+    '/items/\\..\\..\\admin',
+    '//admin',
+  ])('the path %j of HTTP/2', async (path) => {
+    scene.served.length = 0;
+    await sendOverHttp2(path);
+    expect(notAllowed()).toEqual([]);
   });
 
   it('connections without requests, other ports, and what the proxy is never handed', async () => {
@@ -209,7 +216,7 @@ describe('denies', () => {
   });
 
   it('requests of a client that no rule names, whatever it says of itself', async () => {
-    const other = await add('other', { labels: { app: 'other' } });
+    const other = await scene.add('other', { labels: { app: 'other' } });
     const from = (...options: string[]): Promise<string> =>
       other.netns
         .exec(
@@ -235,7 +242,7 @@ it('shows denied requests, and the command that explains them', async () => {
   let text = '';
   await until(
     async () => {
-      text = await ctl('policy', 'denied', '--pod', 'shop/web');
+      text = await scene.ctl('policy', 'denied', '--pod', 'shop/web');
       return text.includes('GET /admin at port 8080: denied');
     },
     () => `the request is listed: ${text}`,
@@ -252,29 +259,52 @@ it('shows denied requests, and the command that explains them', async () => {
 
 it('follows a changed policy while a connection is kept open', async () => {
   const path = '/apis/netplug.io/v3/namespaces/shop/networkpolicies/web';
-  const policy = (await server.call('GET', path)) as { spec: { ingress: { http: object }[] } };
+  const policy = (await scene.server.call('GET', path)) as { spec: { ingress: { http: object }[] } };
   const [rule] = policy.spec.ingress;
   if (rule === undefined) throw new Error('the policy has a rule');
   const paths = [{ prefix: '/items' }, { exact: '/' }, { exact: '/admin' }];
-  await server.call('PUT', path, {
+  await scene.server.call('PUT', path, {
     body: { ...policy, spec: { ...policy.spec, ingress: [{ ...rule, http: { methods: ['GET'], paths } }] } },
   });
   await until(async () => (await ask('/admin')) === '200', 'the new path is allowed');
-  const latest = await server.call('GET', path);
-  await server.call('PUT', path, { body: { ...latest, spec: policy.spec } });
+  const latest = await scene.server.call('GET', path);
+  await scene.server.call('PUT', path, { body: { ...latest, spec: policy.spec } });
   await until(async () => (await ask('/admin')) === '403', 'the path is denied again');
   expect(await ask('/items/1')).toBe('200');
 });
 
+/** Returns the code of gRPC that a call is answered. */
+async function call(method: string): Promise<string | undefined> {
+  const headers = ['-H', 'content-type: application/grpc', '-H', 'te: trailers', '--data-binary', ''];
+  const options = [
+    '-s',
+    '--http2-prior-knowledge',
+    '-X',
+    'POST',
+    ...headers,
+    '--max-time',
+    '1',
+    '-D',
+    '-',
+    '-o',
+    '/dev/null',
+  ];
+  const shown = await client.netns.exec('curl', ...options, `http://${web.address}:${String(HTTP_PORT)}${method}`);
+  return /^grpc-status: (\d+)/m.exec(shown)?.[1];
+}
+
 it('answers 503 while the sidecar is away, 200 once it is back, and closes when it stays away', async () => {
-  sidecar?.kill('SIGKILL');
+  const [permissionDenied, unavailable] = ['7', '14'];
+  expect(await call('/items.Items/Delete')).toBe(permissionDenied);
+  sidecar?.process.kill('SIGKILL');
   await until(async () => (await ask('/items/1')) === '503', 'the proxy says that it cannot ask');
+  expect(await call('/items.Items/Delete')).toBe(unavailable);
   startSidecar();
   await until(async () => (await ask('/items/1')) === '200', 'the sidecar is back');
   await untilState('guarding');
-  sidecar?.kill('SIGSTOP');
+  sidecar?.process.kill('SIGSTOP');
   expect(await ask('/items/1')).toBe('503');
-  sidecar?.kill('SIGKILL');
+  sidecar?.process.kill('SIGKILL');
   await untilState('waiting');
   expect(await ask('/items/1')).toBe('000');
   startSidecar();
@@ -310,9 +340,9 @@ it('goes on through a restart of the agent, and while there is none', async () =
       await sleep(50);
     }
   })();
-  await agent.stop('KILL');
+  await scene.killAgent();
   await sleep(2000);
-  agent = scope.use(await startAgent(node, { env }));
+  await scene.startAgent();
   await untilState('guarding');
   await sleep(1000);
   over.abort();
@@ -329,15 +359,11 @@ it('ends connections that began when a rule without requests allowed them and no
     metadata: { name: 'open', namespace: 'shop' },
     spec: { order: 1, selector: "app == 'web'", types: ['Ingress'], ingress: [{ action: 'Allow' }] },
   };
-  await server.call('POST', path, { body: open });
+  await scene.server.call('POST', path, { body: open });
   await envoy.use({ ofRequests: [], ofConnections: [] });
   await until(async () => (await ask('/', [], { port: EXCLUDED_PORT })) === '200', 'everything is allowed');
   await until(async () => (await shown())?.ports.includes(HTTP_PORT) === false, 'the port is not guarded');
-  const socket = await within(client.netns, async () => {
-    const opening = connect({ host: web.address, port: HTTP_PORT });
-    await once(opening, 'connect');
-    return opening.on('error', () => undefined);
-  });
+  const socket = await openConnection();
   let answers = '';
   socket.on('data', (chunk: Buffer) => (answers += chunk.toString()));
   const askAgain = (): void => void socket.write('GET /admin HTTP/1.1\r\nHost: web\r\n\r\n');
@@ -345,15 +371,15 @@ it('ends connections that began when a rule without requests allowed them and no
   await until(() => answers.includes('200 OK'), 'the connection is served');
   await envoy.use(BOTH_CHECKS);
   await until(async () => (await shown())?.ports.includes(HTTP_PORT) === true, 'the port is guarded');
-  await server.call('DELETE', `${path}/open`);
+  await scene.server.call('DELETE', `${path}/open`);
   await until(async () => (await ask('/admin')) === '403', 'requests are judged');
   // Flows end within a second of a change.
   await sleep(2000);
   answers = '';
-  served.length = 0;
+  scene.served.length = 0;
   askAgain();
   await sleep(1000);
-  expect([answers.includes('200 OK'), served]).toEqual([false, []]);
+  expect([answers.includes('200 OK'), scene.served]).toEqual([false, []]);
   socket.destroy();
 });
 
@@ -370,8 +396,8 @@ it('opens no address of a family that the proxy does not receive, and says so', 
     async () => (await shown())?.problems.some((each) => each.startsWith('IPv6 addresses stay closed')) === true,
     'the family is shown',
   );
-  served.length = 0;
+  scene.served.length = 0;
   expect(await ask('/admin', [], { host: web.address6 })).toBe('000');
   expect(await ask('/items/1')).toBe('200');
-  expect(served).toEqual(['GET /items/1']);
+  expect(scene.served).toEqual(['GET /items/1']);
 });
