@@ -223,6 +223,39 @@ describe('a plan', () => {
     );
   });
 
+  it('has as many steps of a stage under way as it may, and begins none after a failure', async () => {
+    const [begun, ended]: [string[], string[]] = [[], []];
+    const gates = new Map(['a', 'b', 'c', 'd', 'e'].map((key) => [key, Promise.withResolvers<void>()]));
+    const steps = [...gates.keys()].map((key): Step<Setting> => ({ ...SET, key, text: key }));
+    const records = memoryPlanRecords();
+    const actor: Actor<Setting> = {
+      inspect: async () => Promise.resolve('before'),
+      apply: async ({ key }) => {
+        begun.push(key);
+        await gates.get(key)?.promise;
+        ended.push(key);
+      },
+    };
+    const execution = { ...executionIn(new Map(), records, new Life(IMMORTAL)), actor, atOnce: 2 };
+    const stages = [
+      { title: 'one', steps: steps.slice(0, 4) },
+      { title: 'two', steps: steps.slice(4) },
+    ];
+    const run = carryOut(execution, { stages, notes: [] });
+    await expect.poll(() => begun).toEqual(['a', 'b']);
+    gates.get('b')?.resolve();
+    await expect.poll(() => begun).toEqual(['a', 'b', 'c']);
+    gates.get('c')?.reject(new Error('c fails'));
+    gates.get('a')?.resolve();
+    await expect(run).rejects.toThrow('c fails');
+    expect([begun, ended]).toEqual([
+      ['a', 'b', 'c'],
+      ['b', 'a'],
+    ]);
+    const { steps: recorded } = JSON.parse((await records.load('test')) ?? '') as { readonly steps: object };
+    expect(recorded).toEqual({ '1.1': 'done', '1.2': 'done', '1.3': 'begun' });
+  });
+
   it('is recorded in a private file, and refuses a damaged record', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'netplug-plans-'));
     try {

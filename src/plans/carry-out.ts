@@ -1,4 +1,6 @@
+import { forEachLimit } from '../base/for-each-limit.ts';
 import { ownValue } from '../base/own-value.ts';
+import { SerialQueue } from '../base/serial-queue.ts';
 import { isNetplugError, NetplugError } from '../base/errors.ts';
 import type { Plan, Stage, Step, WriteStep } from './plan.ts';
 import {
@@ -38,6 +40,8 @@ export interface Execution<A extends object> {
   readonly onStage?: (title: string) => void;
   /** Receives each step once it is done, and each step that this program cannot carry out. */
   readonly onStep?: (step: Step<A>) => void;
+  /** The number of steps of a stage that are carried out at the same time; one unless given. */
+  readonly atOnce?: number;
   readonly signal: AbortSignal;
 }
 
@@ -79,7 +83,7 @@ export async function carryOut<A extends object>(
 /** Carries out a plan without a record, because the actual state shows what is left of it. */
 export async function carryOutUnrecorded<A extends object>(
   plan: Plan<A>,
-  execution: Pick<Execution<A>, 'actor' | 'onStage' | 'signal'>,
+  execution: Pick<Execution<A>, 'actor' | 'onStage' | 'onStep' | 'atOnce' | 'signal'>,
 ): Promise<void> {
   await carryOut({ ...execution, name: '', records: memoryPlanRecords(), afterwards: 'remove-record' }, plan);
 }
@@ -144,19 +148,19 @@ export async function undo<A extends object>(execution: Execution<A>): Promise<v
 }
 
 async function goForward<A extends object>(execution: Execution<A>, begun: PlanRecord<A>): Promise<PlanOutcome> {
-  const { actor, onStage, onStep, signal } = execution;
+  const { actor, onStage, onStep, atOnce = 1, signal } = execution;
   let record = begun;
+  const writes = new SerialQueue();
   const note = async (changes: Partial<PlanRecord<A>>): Promise<void> => {
     record = { ...record, ...changes };
-    await writePlanRecord(execution.records, execution.name, record);
+    await writes.run(async () => writePlanRecord(execution.records, execution.name, record));
   };
   let stage: number | undefined;
   let isWaiting = false;
-  for (const { key, step, index, title } of keyedSteps(record.plan)) {
-    if (isWaiting && index !== stage) break;
+  const advance = async ({ key, step, index, title }: KeyedStep<A>): Promise<void> => {
     if (ownValue(record.steps, key) === 'done' || ownValue(record.steps, key) === 'earlier') {
       execution.onSkip?.(step);
-      continue;
+      return;
     }
     if (index !== stage) onStage?.(title);
     stage = index;
@@ -167,6 +171,10 @@ async function goForward<A extends object>(execution: Execution<A>, begun: PlanR
       await note({ steps: { ...record.steps, [key]: 'done' } });
     } else isWaiting = true;
     onStep?.(step);
+  };
+  for (const steps of Map.groupBy(keyedSteps(record.plan), ({ index }) => index).values()) {
+    await forEachLimit(steps, atOnce, advance);
+    if (isWaiting) break;
   }
   if (execution.afterwards === 'keep-record') await note({ isOver: true });
   else await execution.records.remove(execution.name);
