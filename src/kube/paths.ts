@@ -8,6 +8,8 @@ export interface Collection {
 
 export const PODS = { group: '', version: 'v1', plural: 'pods' } as const;
 const UNFINISHED = 'status.phase!=Succeeded,status.phase!=Failed';
+/** Selects the pods that have not ended. */
+export const UNFINISHED_PODS = { fieldSelector: UNFINISHED } as const;
 /** Selects the pods that a kubelet runs, or will run. Of others, which cost nobody anything, users make any number. */
 export const RUN_PODS = { fieldSelector: `spec.nodeName!=,${UNFINISHED}`, isCached: true } as const;
 /** Selects the pods that the kubelet of a node runs, or will run. */

@@ -292,6 +292,20 @@ describe('the plan of an upgrade', () => {
     ]);
   });
 
+  it('leaves sidecars of unknown release, and of workloads that it cannot restart, to the user', () => {
+    const sidecars = [
+      { kind: 'Deployment', namespace: 'shop', name: 'pinned', unknownImage: 'x/netplug-sidecar@sha256:0' },
+      { kind: 'Rollout.argoproj.io', namespace: 'shop', name: 'own', version: OLD, newest: OLD },
+    ];
+    const steps = upgradePlan({ ...soundCluster(), sidecars }, targetFor()).stages.flatMap((stage) => stage.steps);
+    const texts = steps.filter((step) => step.kind === 'command').map(({ text }) => text);
+    expect(texts.filter((text) => text.includes('shop/'))).toEqual([
+      'have Deployment shop/pinned get the new sidecar: the image of its sidecar, "x/netplug-sidecar@sha256:0", names no release',
+      'have Rollout.argoproj.io shop/own get the new sidecar: how a Rollout.argoproj.io is restarted is not known',
+    ]);
+    expect(texts).toContain('apply the injector template to the mesh, whose control plane is not in this cluster');
+  });
+
   it('removes objects that the target does not have, but no data of users', () => {
     const sound = soundCluster();
     const labels = { 'app.kubernetes.io/part-of': 'netplug' };

@@ -1,7 +1,7 @@
 import { isNewerVersion } from '../../base/compare-versions.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET, BIRD_SET } from '../../install/cluster/names.ts';
-import { referenceTo } from '../../kube/objects/reference.ts';
+import { referenceKey, referenceTo } from '../../kube/objects/reference.ts';
 import type { Step } from '../../plans/plan.ts';
 import { userCreated } from '../host-endpoints/all-interfaces.ts';
 import { areAgentsHeld } from './held-agents.ts';
@@ -19,6 +19,7 @@ import {
   type UpgradeStage,
   writeStep,
 } from './plan-steps.ts';
+import { hasOlderSidecar, leftToUser } from './sidecars.ts';
 import type { ClusterSnapshot, UpgradeMethod } from './snapshot.ts';
 import { objectsOf, type UpgradeTarget } from './target.ts';
 import type { UpgradePlan, UpgradeStepData } from './upgrade-action.ts';
@@ -161,31 +162,32 @@ function birdStage({ snapshot, target }: PlanFacts): UpgradeStage {
   return { title: 'Replace BIRD', steps: old.length === 0 ? [] : [step] };
 }
 
-/** Workloads that `kubectl rollout restart` takes. */
-const RESTARTABLE: readonly string[] = ['Deployment', 'StatefulSet', 'DaemonSet'];
-
 function sidecarStage(facts: PlanFacts): UpgradeStage {
   const { snapshot, target } = facts;
   const { mesh, sidecars } = snapshot;
-  const old = sidecars.filter(({ version }) => isNewerVersion(target.release, version));
-  if (mesh === undefined || old.length === 0) return { title: 'Upgrade sidecars', steps: [] };
+  const { release } = target;
+  const old = sidecars.filter((each) => hasOlderSidecar(each, release) || each.unknownImage !== undefined);
+  if (old.length === 0) return { title: 'Upgrade sidecars', steps: [] };
   return {
     title: 'Upgrade sidecars of the application layer',
     steps: [
       commandStep(
-        `apply the injector template for mesh version ${mesh}, which comes with the sidecar`,
+        mesh === undefined
+          ? 'apply the injector template to the mesh, whose control plane is not in this cluster'
+          : `apply the injector template for mesh version ${mesh}, which comes with the sidecar`,
         ['netplugctl', 'mesh', 'template', '|', 'kubectl', 'apply', '-f', '-'],
         { id: 'injector' },
       ),
-      ...old.map(({ kind, namespace, name, version }) => {
+      ...old.map((sidecar) => {
+        const { kind, namespace, name, version = '' } = sidecar;
         // A namespace has no dot in its name.
         const id = `restart-${kind.toLowerCase()}-${namespace}.${name}`;
-        if (!RESTARTABLE.includes(kind))
-          return commandStep(
-            `have the pods of ${kind} ${namespace}/${name} made anew, which only you know how`,
-            ['kubectl', 'get', 'pods', '-n', namespace],
-            { id, isOptional: true },
-          );
+        const left = leftToUser(sidecar, release);
+        if (left !== undefined)
+          return commandStep(`have ${referenceKey(sidecar)} get the new sidecar: ${left.why}`, left.command, {
+            id,
+            isOptional: true,
+          });
         return writeStep(facts, {
           act: 'restart',
           workload: referenceTo(kind, { namespace, name }),

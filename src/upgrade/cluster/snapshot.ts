@@ -56,10 +56,15 @@ export interface ChartRelease {
 }
 
 export interface SidecarWorkload {
+  /** With its group where that is none of Kubernetes, such as `Rollout.argoproj.io`. */
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  readonly version: string;
+  /** The oldest and the newest release of the sidecars of its pods; undefined when no image names one. */
+  readonly version?: string;
+  readonly newest?: string;
+  /** An image of them that names no release. */
+  readonly unknownImage?: string;
 }
 
 /** Undefined parts could not be read; `unread` says why. */

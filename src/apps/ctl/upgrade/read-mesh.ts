@@ -1,14 +1,16 @@
 import { type ApiObject, isLeaving } from '../../../kube/objects.ts';
 import { kindCollection } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { PODS } from '../../../kube/paths.ts';
+import { PODS, UNFINISHED_PODS } from '../../../kube/paths.ts';
 import { SIDECAR } from '../../../model/declared-sidecar.ts';
-import { isRecord } from '../../../model/read-schema.ts';
-import { containersIn, listIn, recordIn, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import { containersIn, listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import { type SidecarOfPod, sidecarWorkloads, type PodOwner } from '../../../upgrade/cluster/sidecars.ts';
 import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 
 const REPLICA_SETS = { group: 'apps', version: 'v1', plural: 'replicasets' } as const;
 const DISCOVERY = { labelSelector: 'app=istiod' } as const;
+/** Groups of kinds that go by their name alone. */
+const OF_KUBERNETES = ['', 'apps', 'batch'];
 
 export interface MeshState {
   /** The whole version of the mesh, the oldest of several revisions; undefined without a mesh. */
@@ -16,54 +18,73 @@ export interface MeshState {
   readonly sidecars: readonly SidecarWorkload[];
 }
 
-/**
- * Reads which workloads have pods with a sidecar, each with the oldest release of its pods, and the version of the mesh. An injected
- * sidecar is only in pods, a native one among their init containers. @throws store/*
- */
+/** Reads which workloads have pods with a sidecar, and the version of the mesh. @throws store/* */
 export async function readMesh(api: OrchApi, signal: AbortSignal): Promise<MeshState> {
-  const [discovery, pods] = await Promise.all([
-    api.list(kindCollection('Deployment'), DISCOVERY, signal),
-    api.list(PODS, {}, signal),
-  ]);
-  const found = new Map<string, SidecarWorkload>();
-  for (const pod of pods.filter((each) => !isLeaving(each))) {
-    const version = sidecarRelease(pod);
-    if (version === undefined) continue;
-    const workload = await workloadOf(api, pod, signal);
-    const key = JSON.stringify(workload);
-    const known = found.get(key)?.version;
-    if (known === undefined || isOlder(version, known)) found.set(key, { ...workload, version });
-  }
-  return { mesh: oldestOf(discovery.flatMap(meshVersion)), sidecars: [...found.values()] };
+  const [planes, sidecars] = await Promise.all([readControlPlanes(api, signal), readSidecars(api, {}, signal)]);
+  return { mesh: oldestOf(planes.flatMap(meshVersion)), sidecars };
 }
 
-function sidecarRelease(pod: ApiObject): string | undefined {
+/** Reads the control planes of meshes, of every revision. @throws store/* */
+export async function readControlPlanes(api: OrchApi, signal: AbortSignal): Promise<readonly ApiObject[]> {
+  return api.list(kindCollection('Deployment'), DISCOVERY, signal);
+}
+
+/**
+ * Reads which workloads have pods with a sidecar, in one namespace or in all. An injected sidecar is only in pods, a native one among
+ * their init containers. @throws store/*
+ */
+export async function readSidecars(
+  api: OrchApi,
+  { namespace }: { readonly namespace?: string | undefined },
+  signal: AbortSignal,
+): Promise<readonly SidecarWorkload[]> {
+  const pods = await api.list({ ...PODS, ...(namespace === undefined ? {} : { namespace }) }, UNFINISHED_PODS, signal);
+  const workloadOf = workloadFinder(api, signal);
+  const found: SidecarOfPod[] = [];
+  for (const pod of pods.filter((each) => !isLeaving(each))) {
+    const image = sidecarImageIn(pod);
+    if (image !== undefined) found.push({ image, workload: await workloadOf(pod) });
+  }
+  return sidecarWorkloads(found);
+}
+
+/** Returns the image of the sidecar of a pod; undefined for a pod without one. */
+export function sidecarImageIn(pod: ApiObject): string | undefined {
   const spec = recordIn(pod, 'spec');
   const container = [...listIn(spec, 'initContainers'), ...listIn(spec, 'containers')].find(
     (each) => textIn(each, 'name') === SIDECAR,
   );
-  return container === undefined ? undefined : releaseIn(textIn(container, 'image'));
+  return container === undefined ? undefined : textIn(container, 'image');
 }
 
-/** Returns what a user restarts to get new pods: by owners up to a workload, or to a kind that is not known. */
-async function workloadOf(
-  api: OrchApi,
-  pod: ApiObject,
-  signal: AbortSignal,
-): Promise<Omit<SidecarWorkload, 'version'>> {
-  const { name, namespace = '' } = pod.metadata;
-  const owner = ownerIn(pod);
-  if (owner === undefined) return { kind: 'Pod', namespace, name };
-  if (owner.kind !== 'ReplicaSet') return { ...owner, namespace };
-  const set = await api.get({ ...REPLICA_SETS, namespace }, owner.name, signal);
-  const above = set.outcome === 'ok' ? ownerIn(set.value) : undefined;
-  return { ...(above ?? owner), namespace };
+/**
+ * Returns a function that finds what a user restarts to get new pods: by owners up to a workload, or to a kind that is not known. It
+ * reads each ReplicaSet once.
+ */
+export function workloadFinder(api: OrchApi, signal: AbortSignal): (pod: ApiObject) => Promise<PodOwner> {
+  const ofSets = new Map<string, Owner>();
+  return async (pod) => {
+    const { name, namespace = '' } = pod.metadata;
+    const owner = ownerIn(pod) ?? { kind: 'Pod', name };
+    if (owner.kind !== 'ReplicaSet') return { ...owner, namespace };
+    const key = `${namespace}/${owner.name}`;
+    const known = ofSets.get(key);
+    if (known !== undefined) return { ...known, namespace };
+    const set = await api.get({ ...REPLICA_SETS, namespace }, owner.name, signal);
+    const above = (set.outcome === 'ok' ? ownerIn(set.value) : undefined) ?? owner;
+    ofSets.set(key, above);
+    return { ...above, namespace };
+  };
 }
 
-function ownerIn({ metadata }: ApiObject): { readonly kind: string; readonly name: string } | undefined {
-  const owners: unknown = (metadata as { readonly ownerReferences?: unknown }).ownerReferences;
-  const owner = (Array.isArray(owners) ? owners : []).find((each) => isRecord(each) && each['controller'] === true);
-  return isRecord(owner) ? { kind: textIn(owner, 'kind'), name: textIn(owner, 'name') } : undefined;
+type Owner = Pick<PodOwner, 'kind' | 'name'>;
+
+function ownerIn({ metadata }: ApiObject): Owner | undefined {
+  const owner = listIn(metadata, 'ownerReferences').find((each) => each['controller'] === true);
+  if (owner === undefined) return undefined;
+  const [kind, version] = [textIn(owner, 'kind'), textIn(owner, 'apiVersion')];
+  const group = version.includes('/') ? version.slice(0, version.indexOf('/')) : '';
+  return { kind: OF_KUBERNETES.includes(group) ? kind : `${kind}.${group}`, name: textIn(owner, 'name') };
 }
 
 /** Returns the whole version that the image of a control plane names; none for another Deployment. */

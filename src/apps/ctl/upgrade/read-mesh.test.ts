@@ -1,0 +1,82 @@
+import { expect, it } from 'vitest';
+import { cannedApi } from '../../../../test/support/canned-api.ts';
+import { readMesh, readSidecars } from './read-mesh.ts';
+
+const { signal } = new AbortController();
+const IMAGE = 'netplug.io/netplug-sidecar';
+
+interface Owner {
+  readonly kind: string;
+  readonly name: string;
+  readonly apiVersion?: string;
+}
+
+let uids = 0;
+function pod(
+  owner: Owner | undefined,
+  image: string | undefined,
+  more: { form?: string; leaving?: true } = {},
+): object {
+  const { form = 'initContainers', leaving } = more;
+  const sidecar = image === undefined ? [] : [{ name: 'netplug-sidecar', image }];
+  return {
+    metadata: {
+      name: `pod-${String((uids += 1))}`,
+      namespace: 'shop',
+      ownerReferences: owner === undefined ? [] : [{ apiVersion: 'apps/v1', controller: true, ...owner }],
+      ...(leaving === undefined ? {} : { deletionTimestamp: '2026-01-01T00:00:00Z' }),
+    },
+    spec: { containers: [{ name: 'main', image: 'web:v3.0.0' }], [form]: sidecar },
+  };
+}
+
+function replicaSet(name: string, deployment: string): object {
+  const ownerReferences = [{ apiVersion: 'apps/v1', kind: 'Deployment', name: deployment, controller: true }];
+  return { metadata: { name, namespace: 'shop', ownerReferences } };
+}
+
+const PODS = [
+  pod({ kind: 'ReplicaSet', name: 'web-1' }, `${IMAGE}:v3.9.0`),
+  pod({ kind: 'ReplicaSet', name: 'web-2' }, `${IMAGE}:v3.27.0@sha256:0`),
+  pod({ kind: 'ReplicaSet', name: 'web-2' }, `${IMAGE}:v3.26.4`),
+  pod({ kind: 'ReplicaSet', name: 'web-2' }, `${IMAGE}:v3.1.0`, { leaving: true }),
+  pod({ kind: 'StatefulSet', name: 'db' }, `${IMAGE}@sha256:0`),
+  pod({ kind: 'StatefulSet', name: 'db' }, `${IMAGE}:v3.26.4`, { form: 'containers' }),
+  pod({ kind: 'StatefulSet', name: 'db', apiVersion: 'apps.kruise.io/v1beta1' }, `${IMAGE}:latest`),
+  pod({ kind: 'Job', name: 'once', apiVersion: 'batch/v1' }, `${IMAGE}:v3.26.4`),
+  pod({ kind: 'Deployment', name: 'without' }, undefined),
+  pod(undefined, `${IMAGE}:v3.26.4`),
+];
+
+const ANSWERS = {
+  '/api/v1/pods': { metadata: { resourceVersion: '1' }, items: PODS },
+  '/api/v1/namespaces/other/pods': { metadata: { resourceVersion: '1' }, items: [] },
+  '/apis/apps/v1/namespaces/shop/replicasets/web-1': replicaSet('web-1', 'web'),
+  '/apis/apps/v1/namespaces/shop/replicasets/web-2': replicaSet('web-2', 'web'),
+  '/apis/apps/v1/deployments': { metadata: { resourceVersion: '1' }, items: [] },
+};
+
+it('reads the releases of sidecars of all pods, whatever form they have, by what a user restarts', async () => {
+  const found = await readMesh(cannedApi(ANSWERS), signal);
+  expect(found).toEqual({
+    mesh: undefined,
+    sidecars: [
+      { kind: 'Deployment', namespace: 'shop', name: 'web', version: 'v3.9.0', newest: 'v3.27.0' },
+      {
+        kind: 'StatefulSet',
+        namespace: 'shop',
+        name: 'db',
+        version: 'v3.26.4',
+        newest: 'v3.26.4',
+        unknownImage: `${IMAGE}@sha256:0`,
+      },
+      { kind: 'StatefulSet.apps.kruise.io', namespace: 'shop', name: 'db', unknownImage: `${IMAGE}:latest` },
+      { kind: 'Job', namespace: 'shop', name: 'once', version: 'v3.26.4', newest: 'v3.26.4' },
+      { kind: 'Pod', namespace: 'shop', name: expect.stringMatching(/^pod-/), version: 'v3.26.4', newest: 'v3.26.4' },
+    ],
+  });
+});
+
+it('reads only the namespace that is named', async () => {
+  expect(await readSidecars(cannedApi(ANSWERS), { namespace: 'other' }, signal)).toEqual([]);
+});
