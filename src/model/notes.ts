@@ -17,15 +17,12 @@ export const CONTAINER_ID = 'cni.netplug/containerID';
 /** Beginning of reserved annotations of a pod, which nothing reads: the rest of the endpoint, one for each interface. */
 export const ENDPOINT_NOTE = 'cni.netplug/endpoint.';
 
-/** Annotation of a workload that an upgrade has restarted: the release. */
-export const RESTARTED = 'netplug.io/restarted-for';
-
 const NODE_KEYS: readonly string[] = Object.values(NODE_NOTES);
 const POD_KEYS: readonly string[] = [POD_IPS, CONTAINER_ID];
 
-/** Reports whether a program of netplug, and no user, writes the annotation on Nodes, pods or workloads. */
+/** Reports whether a program of netplug, and no user, writes the annotation on Nodes or pods. */
 export function isOwnNote(key: string): boolean {
-  return NODE_KEYS.includes(key) || POD_KEYS.includes(key) || key.startsWith(ENDPOINT_NOTE) || key === RESTARTED;
+  return NODE_KEYS.includes(key) || POD_KEYS.includes(key) || key.startsWith(ENDPOINT_NOTE);
 }
 
 /** The condition of a Node that says whether its network works, and the reasons that netplug gives. */

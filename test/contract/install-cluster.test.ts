@@ -198,7 +198,7 @@ describe('netplugctl install cluster on an API server', () => {
   });
 
   it.runIf(RARE)(
-    'purges its own notes from Nodes, pods and workloads, and leaves those of users and the finalizers of others',
+    'purges its own notes from Nodes and pods, and leaves those of users and the finalizers of others',
     async () => {
       await using _ = await kubelets();
       expect(await ctl('install cluster --method manifest --yes')).toMatchObject({ status: 0 });
@@ -224,24 +224,12 @@ describe('netplugctl install cluster on an API server', () => {
         'cni.netplug/endpoint.eth0': '{}',
       };
       const spec = { containers: [{ name: 'main', image: 'none' }] };
-      const labels = { app: 'web' };
-      const template = { metadata: { labels }, spec };
       await server.apply([
         {
           apiVersion: 'v1',
           kind: 'Pod',
           metadata: { name: 'web', namespace: 'default', annotations: { ...asked, ...podNotes } },
           spec,
-        },
-        {
-          apiVersion: 'apps/v1',
-          kind: 'StatefulSet',
-          metadata: {
-            name: 'web',
-            namespace: 'default',
-            annotations: { 'netplug.io/restarted-for': 'v3.27.0', mine: 'x' },
-          },
-          spec: { serviceName: 'web', selector: { matchLabels: labels }, template },
         },
         {
           apiVersion: 'netplug.io/v3',
@@ -263,7 +251,6 @@ describe('netplugctl install cluster on an API server', () => {
       };
       expect(await annotationsOf('node', 'node-a')).toEqual(users);
       expect(await annotationsOf('pod', 'web', '--namespace=default')).toEqual(asked);
-      expect(await annotationsOf('statefulset', 'web', '--namespace=default')).toEqual({ mine: 'x' });
       const reasonsOf = async (node: string): Promise<string[]> =>
         (await server.get('node', node)).status.conditions.map(({ reason }: Json) => reason);
       expect(await reasonsOf('node-a')).toEqual(['KubeletReady']);
@@ -273,7 +260,7 @@ describe('netplugctl install cluster on an API server', () => {
       await server.kubectl('patch', 'installation', 'default', '--type=merge', `--patch=${release}`);
       await purge();
       expect(await namesOf('customresourcedefinitions')).toEqual([]);
-      await server.kubectl('delete', 'pod/web', 'statefulset/web', '--namespace=default', '--now');
+      await server.kubectl('delete', 'pod/web', '--namespace=default', '--now');
       const forget = Object.fromEntries(Object.keys(users).map((key) => [key, null]));
       await patch(['node', 'node-a'], { metadata: { annotations: forget } });
     },

@@ -25,6 +25,16 @@ it('says how far a workload is rolled out, after its controller has observed the
   expect(lagOf(deployment(2, { updatedReplicas: 2, availableReplicas: 1 }))).toBe('2 of 2 updated, 1 available');
 });
 
+it('knows how far a StatefulSet is rolled out, whose pods are replaced in their places', () => {
+  const statefulSet = (status: object): object => ({
+    ...deployment(3, { replicas: 3, ...status }),
+    kind: 'StatefulSet',
+  });
+  expect(lagOf(statefulSet({ updatedReplicas: 3, availableReplicas: 3 }))).toBeUndefined();
+  expect(lagOf(statefulSet({ updatedReplicas: 1, availableReplicas: 3 }))).toBe('1 of 3 updated, 3 available');
+  expect(lagOf(statefulSet({ updatedReplicas: 3, availableReplicas: 2 }))).toBe('3 of 3 updated, 2 available');
+});
+
 it('finds a DaemonSet not ready that no node wants, and a Deployment ready that is scaled to none', () => {
   expect(lagOf(daemonSet({ desiredNumberScheduled: 0 }))).toBe('scheduled to no node');
   expect(lagOf(deployment(0, {}))).toBeUndefined();

@@ -16,7 +16,7 @@ const workload = v.looseObject({
   }),
 });
 
-/** Progress of a DaemonSet or Deployment. */
+/** Progress of a DaemonSet, Deployment or StatefulSet. */
 export interface WorkloadState {
   readonly desired: number;
   readonly updated: number;
@@ -28,7 +28,7 @@ export interface WorkloadState {
 }
 
 /**
- * Returns the state of a DaemonSet or Deployment; undefined when the object has none. `pods` says whether its pods follow the
+ * Returns the state of such a workload; undefined when the object has none. `pods` says whether its pods follow the
  * template: those that are replaced only when they are deleted are ready in any form. Pure.
  */
 export function workloadState(object: unknown, pods: 'following' | 'kept'): WorkloadState | undefined {

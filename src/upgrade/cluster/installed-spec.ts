@@ -29,7 +29,7 @@ import type { ClusterSnapshot } from './snapshot.ts';
 import { usesFanOut } from './uses-fan-out.ts';
 
 /** The moment of a "kubectl rollout restart", which is no setting. */
-const RESTARTED_AT = 'kubectl.kubernetes.io/restartedAt';
+export const RESTARTED_AT = 'kubectl.kubernetes.io/restartedAt';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -40,7 +40,14 @@ export type UpgradeAction =
       readonly release: string;
       readonly namespace: string;
     }
-  | { readonly act: 'restart'; readonly workload: ObjectReference; readonly sidecar: string };
+  | RestartAction;
+
+/** Restarts a workload whose sidecar has that release. */
+export interface RestartAction {
+  readonly act: 'restart';
+  readonly workload: ObjectReference;
+  readonly sidecar: string;
+}
 
 /** Facts that a user should know of a step before it is carried out. */
 export interface StepFacts {

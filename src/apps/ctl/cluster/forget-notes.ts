@@ -1,22 +1,19 @@
 import type { ApiObject } from '../../../kube/objects.ts';
-import { kindCollection } from '../../../kube/objects/reference.ts';
 import type { Patch } from '../../../kube/orch-api.ts';
 import { type Collection, NODES, PODS } from '../../../kube/paths.ts';
 import { findCondition } from '../../../kube/status/conditions.ts';
 import { isOwnNote, NETWORK_CONDITION, NETWORK_REASONS } from '../../../model/notes.ts';
 import type { PodRun } from './node-pods.ts';
 
-/** Kinds whose objects an upgrade may have restarted. */
-const WORKLOADS = ['Deployment', 'StatefulSet', 'DaemonSet'].map((kind) => kindCollection(kind));
 const OWN_REASONS: readonly string[] = Object.values(NETWORK_REASONS);
 
 /**
- * Removes what programs of netplug have noted on objects of the cluster: annotations of Nodes, pods and workloads, and the
+ * Removes what programs of netplug have noted on objects of the cluster: annotations of Nodes and pods, and the
  * condition of Nodes. What users wrote stays, and so does the condition of another plugin. @throws store/*
  */
 export async function forgetNotes(run: PodRun): Promise<void> {
   const { api, signal } = run;
-  for (const collection of [NODES, PODS, ...WORKLOADS])
+  for (const collection of [NODES, PODS])
     for (const object of await api.list(collection, { only: 'names' }, signal))
       await forgetAnnotations(run, { collection, object });
   for (const node of await api.list(NODES, {}, signal)) {

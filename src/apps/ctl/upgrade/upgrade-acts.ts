@@ -2,7 +2,7 @@ import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { AGENT_SET, OPERATOR, systemObject } from '../../../install/cluster/names.ts';
 import { TYPHA } from '../../../model/typha.ts';
 import type { Manifest } from '../../../model/manifest.ts';
-import { annotate, applyRelease, areApplied, deleteObject, findObject, tryMerge } from '../../../kube/objects/apply.ts';
+import { annotate, applyRelease, areApplied, deleteObject, findObject } from '../../../kube/objects/apply.ts';
 import { objectName, referenceKey, referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
 import { INSTALLATION_NAME } from '../../../model/installation.ts';
 import { actOf, type Acts, actorOf } from '../../../plans/acts.ts';
@@ -27,19 +27,17 @@ import { type Backup, findBackup, writeBackup } from './backup.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 import { toolsImage } from './proof.ts';
 import { readChartRecords } from './read-charts.ts';
-import { RESTARTED } from '../../../model/notes.ts';
 import { readNodes } from '../../../kube/status/node-state.ts';
 import { readPods } from './read-nodes.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
 import { annotateHold, areHeld, holdAgentsBack, isRolledOut, mainImage, rollOut, tryCanary } from './roll-out.ts';
+import { RESTART } from './sidecars/restart-workload.ts';
 import { noteOf, type UpgradeRun, writeNotes } from './upgrade-run.ts';
 import { verifyRelease } from './verify.ts';
 import { finishFlow, startFlow, stopFlow, whilePacketsFlow } from './watch-packets.ts';
 
 const SERVERS = { kind: 'Deployment', name: TYPHA } as const;
 const OWNERSHIP = 'meta.helm.sh/release-namespace';
-/** As `kubectl rollout restart` does it, so that nothing of netplug is in the template, whose removal would restart again. */
-const RESTARTED_AT = 'kubectl.kubernetes.io/restartedAt';
 const OBJECTS: Readonly<Record<(UpgradeAction & { readonly act: 'apply' })['stage'], string>> = {
   definitions: 'the CustomResourceDefinitions',
   rights: 'accounts and rights',
@@ -155,22 +153,7 @@ export const UPGRADE_ACTS: Acts<UpgradeAction, UpgradeRun> = {
     ...DELETION,
     text: ({ release, namespace }) => `delete the records of release "${release}" in namespace "${namespace}"`,
   },
-  restart: {
-    text: ({ workload: { kind, namespace, name }, sidecar }) =>
-      `restart ${kind} ${namespace}/${name}, whose sidecar has release ${sidecar}`,
-    isDone: async ({ workload }, { run, target }) => {
-      const found = await findObject(run.api, workload, run.signal);
-      return found === undefined || found.metadata.annotations?.[RESTARTED] === target.release;
-    },
-    apply: async ({ workload }, { run, target }) => {
-      const at = new Date(run.clock.now()).toISOString();
-      const body = {
-        metadata: { annotations: { [RESTARTED]: target.release } },
-        spec: { template: { metadata: { annotations: { [RESTARTED_AT]: at } } } },
-      };
-      await tryMerge(run.api, { which: workload, body }, run.signal);
-    },
-  },
+  restart: RESTART,
 };
 
 /** Returns the plan of the upgrade to the target. Pure. */
