@@ -73,6 +73,12 @@ export function injectionTemplate({ mesh, image, pullSecrets }: TemplateOptions)
   ].join('\n');
 }
 
+/** Returns the image of the sidecar that a template names; empty when it names none. */
+export function templateImage(template: string): string {
+  const [, image = ''] = /^ {4}image: "?([^"\s]+)"?$/m.exec(template) ?? [];
+  return image;
+}
+
 /** The annotation of the pod wins; naming what a version does not have would keep every pod of the mesh from being made. */
 function isNative(mesh: string): string {
   const annotation = 'index .ObjectMeta.Annotations `sidecar.istio.io/nativeSidecar`';

@@ -7,7 +7,13 @@ import { referenceOf } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { NAMESPACES } from '../../../kube/paths.ts';
 import { envoyFilter } from '../../../mesh/envoy-filter.ts';
-import { injectionTemplate, readConfig, TEMPLATE_NAME, withTemplate } from '../../../mesh/injection-template.ts';
+import {
+  injectionTemplate,
+  readConfig,
+  TEMPLATE_NAME,
+  templateImage,
+  withTemplate,
+} from '../../../mesh/injection-template.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { releaseIn } from '../../../upgrade/cluster/objects-in.ts';
 import { readClusterConnection } from '../cluster/cluster-access.ts';
@@ -103,8 +109,7 @@ function templateFaults({
   if (template === undefined)
     return [`mesh/template-missing: ConfigMap ${injector} has no template "${TEMPLATE_NAME}". ${remedy}`];
   if (template.trimEnd() === wanted.trimEnd()) return [];
-  const [, image = ''] = /^ {4}image: "?([^"\s]+)"?$/m.exec(template) ?? [];
-  const release = releaseIn(image);
+  const release = releaseIn(templateImage(template));
   return release !== undefined && isNewerVersion(VERSION, release)
     ? [`mesh/template-older: the template in ConfigMap ${injector} is of ${release}. ${remedy}`]
     : [`mesh/template-changed: the template in ConfigMap ${injector} is not that of this release. ${remedy}`];

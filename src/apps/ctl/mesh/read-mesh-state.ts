@@ -1,11 +1,14 @@
 import { NetplugError } from '../../../base/errors.ts';
+import { ownValue } from '../../../base/own-value.ts';
 import { VERSION } from '../../../base/version.ts';
 import { AGENT_SET, DEFAULT_REGISTRY, imageNames, registryIn, systemObject } from '../../../install/cluster/names.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
 import { kindCollection, referenceTo } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { containersIn, listIn, podSpecIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
-import { meshVersion } from '../upgrade/read-mesh.ts';
+import { readConfig, TEMPLATE_NAME, templateImage } from '../../../mesh/injection-template.ts';
+import type { InjectorTemplate } from '../../../upgrade/cluster/plan-sidecars.ts';
+import { meshVersion, readControlPlanes } from '../upgrade/read-mesh.ts';
 
 /** Where the mesh is installed, and which of its control planes is meant. */
 export interface MeshPlace {
@@ -31,15 +34,48 @@ export async function readMeshControl(
   const labelSelector = revision === undefined ? 'app=istiod' : `app=istiod,istio.io/rev=${revision}`;
   const [discovery] = await api.list(kindCollection('Deployment', namespace), { labelSelector }, signal);
   const version = discovery === undefined ? undefined : meshVersion(discovery)[0];
-  const injector = `istio-sidecar-injector${revision === undefined ? '' : `-${revision}`}`;
-  const map = await findObject(api, referenceTo('ConfigMap', { namespace, name: injector }), signal);
-  const data = map?.['data'];
-  const config = typeof data === 'object' && data !== null && 'config' in data ? String(data.config) : undefined;
+  const { injector, config } = await readInjector(api, { namespace, revision }, signal);
   if (version !== undefined && config !== undefined) return { version, injector, config };
   const missing = version === undefined ? `no Deployment with the labels ${labelSelector}` : `no ConfigMap ${injector}`;
   throw new NetplugError('mesh/missing', `Cannot read the service mesh: namespace ${namespace} has ${missing}`, {
     hint: 'Name its namespace with --mesh-namespace, and one of several control planes with --revision',
   });
+}
+
+async function readInjector(
+  api: OrchApi,
+  { namespace, revision }: MeshPlace,
+  signal: AbortSignal,
+): Promise<Pick<MeshControl, 'injector'> & { readonly config: string | undefined }> {
+  const injector = `istio-sidecar-injector${revision === undefined ? '' : `-${revision}`}`;
+  const map = await findObject(api, referenceTo('ConfigMap', { namespace, name: injector }), signal);
+  const data = map?.['data'];
+  return {
+    injector,
+    config: typeof data === 'object' && data !== null && 'config' in data ? String(data.config) : undefined,
+  };
+}
+
+/**
+ * Reads the templates from which the control planes of all namespaces and revisions inject the sidecar. One without the template
+ * injects none. @throws mesh/config-unreadable, store/*
+ */
+export async function readTemplates(api: OrchApi, signal: AbortSignal): Promise<readonly InjectorTemplate[]> {
+  const places = new Map<string, MeshPlace>();
+  for (const { metadata } of await readControlPlanes(api, signal)) {
+    const { namespace = '', labels } = metadata;
+    const label = labels?.['istio.io/rev'];
+    const revision = label === 'default' ? undefined : label;
+    places.set(JSON.stringify([namespace, revision]), { namespace, revision });
+  }
+  const templates: InjectorTemplate[] = [];
+  for (const place of places.values()) {
+    const { injector, config } = await readInjector(api, place, signal);
+    const template = config === undefined ? undefined : ownValue(readConfig(config), TEMPLATE_NAME);
+    if (typeof template === 'string')
+      templates.push({ configMap: `${place.namespace}/${injector}`, image: templateImage(template) });
+  }
+  return templates;
 }
 
 /** Image of the sidecar, as the agents of the cluster have theirs. */

@@ -2,15 +2,19 @@ import { PREFLIGHT_CHECKS } from '../../../upgrade/cluster/checks/preflight.ts';
 import { UPGRADE_METHODS, type UpgradeMethod } from '../../../upgrade/cluster/snapshot.ts';
 import { confirmMode } from '../cluster/confirm.ts';
 import { REGISTRY_OPTION } from '../cluster/manifest-commands.ts';
-import { choice, type Command, command, flagOption, notAllowed, unless, value, values } from '../command.ts';
+import { choice, type Command, command, flagOption, notAllowed, unless, value, valueOr, values } from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
 import { applyUpgrade, backUp, verifyUpgrade } from './apply-upgrade.ts';
 import { showPreflight, showUpgradePlan } from './plan-and-preflight.ts';
 import { rollBack } from './rollback.ts';
+import { upgradeSidecars } from './sidecars/upgrade-sidecars.ts';
 
 /** A roll-out goes from node to node. */
 const UPGRADE_SECONDS = 3600;
 const READ_SECONDS = 120;
+/** Each roll-out has a limit of its own. */
+const SIDECAR_SECONDS = 86_400;
+const MOST_AT_ONCE = 100;
 
 const TARGET_OPTIONS = {
   method: value<UpgradeMethod>('method', 'upgrade by this method: operator, chart or manifest (default: found out)', {
@@ -27,6 +31,11 @@ const PROOF = unless('do not start pods that prove the network or watch packets'
 
 function readMethod(text: string): UpgradeMethod {
   return UPGRADE_METHODS.find((method) => method === text) ?? notAllowed(`Allowed is ${UPGRADE_METHODS.join(', ')}.`);
+}
+
+function readCount(text: string): number {
+  const count = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  return count >= 1 && count <= MOST_AT_ONCE ? count : notAllowed(`Allowed is 1 to ${String(MOST_AT_ONCE)}.`);
 }
 
 export const UPGRADE_COMMANDS: readonly Command[] = [
@@ -131,6 +140,34 @@ exit status is 1 if a check fails.`,
     timeoutSeconds: 900,
     run: async (context, { options: { proof, output } }) =>
       verifyUpgrade(context, { output, proof: proof ? 'run' : 'skip' }),
+  }),
+  command({
+    path: ['upgrade', 'sidecars'],
+    summary: 'Restarts the workloads whose pods have a netplug-sidecar of an earlier release.',
+    options: {
+      namespace: value('namespace', 'only workloads of this namespace', { short: 'n' }),
+      atOnce: valueOr('number', 'number of workloads that are restarted at the same time', {
+        byDefault: 1,
+        read: readCount,
+      }),
+      yes: YES,
+      dryRun: flagOption('show which workloads are restarted, and change nothing'),
+    },
+    details: `
+The last step of an upgrade, after the agents and the injection template of the mesh: the command refuses
+while an agent is older than this release, or the template names another one. It restarts Deployments,
+StatefulSets and DaemonSets as "kubectl rollout restart" does, and waits until each is rolled out and all its
+pods are ready with the new sidecar. Workloads that it cannot restart are listed, with the reason, and so are
+those whose image names no release. It stops at the first that fails, when those that are under way have
+ended; repeated, it goes on from what the pods show.`,
+    examples: [
+      'netplugctl upgrade sidecars --dry-run',
+      'netplugctl upgrade sidecars --namespace shop --yes',
+      'netplugctl upgrade sidecars --at-once 4 --yes',
+    ],
+    timeoutSeconds: SIDECAR_SECONDS,
+    run: async (context, { options: { namespace, atOnce, yes, dryRun } }) =>
+      upgradeSidecars(context, { namespace, atOnce, mode: confirmMode({ dryRun, yes }) }),
   }),
   command({
     path: ['upgrade', 'rollback'],

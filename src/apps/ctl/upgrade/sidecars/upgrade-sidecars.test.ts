@@ -1,0 +1,179 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { callCtl, machineIn, type Ran } from '../../../../../test/support/ctl.ts';
+import { IMAGE, NO_LEASE, type SidecarCluster, sidecarCluster } from '../../../../../test/support/sidecar-cluster.ts';
+import { MemoryDatabase } from '../../../../datastore/memory/memory-database.ts';
+import { openMemoryStore } from '../../../../datastore/memory/memory-store.ts';
+import type { PodState } from '../../../../kube/status/pod-state.ts';
+import type { Node } from '../../../../model/node.ts';
+import { agentReleases } from './upgrade-sidecars.ts';
+
+const OLD = `${IMAGE}:v3.26.4`;
+const NEW = `${IMAGE}:v3.27.0`;
+const KUBECONFIG = {
+  apiVersion: 'v1',
+  kind: 'Config',
+  'current-context': 'a',
+  contexts: [{ name: 'a', context: { cluster: 'a', user: 'a' } }],
+  clusters: [{ name: 'a', cluster: { server: 'http://127.0.0.1:1' } }],
+  users: [{ name: 'a', user: {} }],
+};
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'netplug-sidecars-'));
+  await writeFile(join(folder, 'kubeconfig'), JSON.stringify(KUBECONFIG));
+});
+afterAll(async () => rm(folder, { recursive: true, force: true }));
+
+async function sidecars(cluster: SidecarCluster, ...argv: readonly string[]): Promise<Ran> {
+  return callCtl(['upgrade', 'sidecars', '--kubeconfig', join(folder, 'kubeconfig'), ...argv], {
+    env: {},
+    machine: machineIn(folder),
+    openApi: cluster.api,
+    openStore: () => openMemoryStore(new MemoryDatabase()),
+    openLease: () => NO_LEASE,
+  });
+}
+
+const shop = (images: readonly string[] = [OLD, OLD]) => ({
+  'Deployment shop/api': { images },
+  'StatefulSet shop/db': { images },
+  'Deployment shop/web': { images: [NEW] },
+});
+
+describe('netplugctl upgrade sidecars', () => {
+  it('restarts one workload after the other until every pod has the new sidecar, and has nothing to do then', async () => {
+    const cluster = sidecarCluster({ workloads: shop(), template: NEW });
+    const { status, out, err } = await sidecars(cluster, '--yes');
+    expect([status, err]).toEqual([0, expect.stringContaining('Deployment shop/api: 1 of 2 updated')]);
+    expect(out).toContain('1. Restart 2 workloads, until their pods are ready');
+    expect(out).toContain('the agent knows: "netplugctl node status"');
+    expect(cluster.restarted).toEqual(['Deployment shop/api', 'StatefulSet shop/db']);
+    expect(cluster.mostAtOnce()).toBe(1);
+    const again = await sidecars(cluster, '--yes');
+    expect(again).toMatchObject({ status: 0, out: expect.stringContaining('no workload has a netplug-sidecar older') });
+    expect(cluster.restarted).toHaveLength(2);
+  });
+
+  it('restarts as many workloads at the same time as it is told', async () => {
+    const names = ['a', 'b', 'c', 'd', 'e'].map((name) => `Deployment shop/${name}`);
+    const workloads = Object.fromEntries(names.map((key) => [key, { images: [OLD, OLD] }]));
+    const cluster = sidecarCluster({ workloads, template: NEW });
+    expect(await sidecars(cluster, '--yes', '--at-once', '3')).toMatchObject({ status: 0 });
+    expect([...cluster.restarted].sort()).toEqual(names);
+    expect(cluster.mostAtOnce()).toBe(3);
+    expect((await sidecars(cluster, '--at-once', '0')).status).toBe(64);
+  });
+
+  it('changes nothing in a dry run', async () => {
+    const cluster = sidecarCluster({ workloads: shop(), template: NEW });
+    const { status, out } = await sidecars(cluster, '--dry-run');
+    expect(status).toBe(0);
+    expect(out).toMatch(/restart Deployment shop\/api, whose sidecar has release v3\.26\.4\n/);
+    expect(cluster.restarted).toEqual([]);
+  });
+
+  it('restarts nothing outside the namespace that is named', async () => {
+    const cluster = sidecarCluster({
+      workloads: { ...shop(), 'Deployment other/a': { images: [OLD] } },
+      template: NEW,
+    });
+    expect(await sidecars(cluster, '--namespace', 'other', '--yes')).toMatchObject({ status: 0 });
+    expect(cluster.restarted).toEqual(['Deployment other/a']);
+  });
+
+  it.each([
+    ['of an earlier release', { template: OLD }, `istio-system/istio-sidecar-injector names "${OLD}", and v3.27.0`],
+    ['that is missing', { template: undefined }, 'no control plane of a mesh has the template "netplug"'],
+    ['of this release beside an older agent', { template: NEW, agent: 'v3.26.4' }, 'v3.26.4 on node node-1'],
+  ])('shows the plan and refuses it with a template %s', async (_, scene, why) => {
+    const cluster = sidecarCluster({ workloads: shop(), ...scene });
+    for (const mode of ['--dry-run', '--yes']) {
+      const { status, out, err } = await sidecars(cluster, mode);
+      expect([status, out]).toEqual([69, expect.stringContaining('restart StatefulSet shop/db')]);
+      expect(err).toContain(why);
+      expect(err).toContain('upgrade/refused');
+    }
+    expect(cluster.restarted).toEqual([]);
+  });
+
+  it('lists what it does not restart, with the reason, and restarts the rest', async () => {
+    const workloads = {
+      ...shop(),
+      'Job shop/once': { images: [OLD] },
+      'Pod shop/bare': { images: [OLD] },
+      'Deployment shop/pinned': { images: [`${IMAGE}@sha256:${'0'.repeat(64)}`] },
+      'Deployment shop/paused': { images: [OLD], spec: { paused: true } },
+      'DaemonSet shop/slow': { images: [OLD], spec: { updateStrategy: { type: 'OnDelete' } } },
+    };
+    const cluster = sidecarCluster({ workloads, template: NEW });
+    const { status, out } = await sidecars(cluster, '--yes');
+    expect(status).toBe(0);
+    for (const line of [
+      'Job shop/once, sidecar v3.26.4: a Job is not restarted',
+      'Deployment shop/pinned, sidecar of unknown release: the image of its sidecar, "netplug.io/netplug-sidecar@sha256:',
+      '$ kubectl rollout resume deployment/paused -n shop',
+      'DaemonSet shop/slow, sidecar v3.26.4: its pods are replaced only when they are deleted',
+    ])
+      expect(out).toContain(line);
+    expect(out).toMatch(/Pod shop\/bare-\d+, sidecar v3\.26\.4: no workload makes it again/);
+    expect(cluster.restarted).toEqual(['Deployment shop/api', 'StatefulSet shop/db']);
+  });
+
+  it('stops at the first workload that fails, and goes on from there without a second restart', async () => {
+    const cluster = sidecarCluster({ workloads: shop(), template: NEW });
+    cluster.setFailing('Deployment shop/api', true);
+    const failed = await sidecars(cluster, '--yes');
+    expect(failed.status).toBe(1);
+    expect(failed.err).toMatch(
+      /Stopped at Deployment shop\/api: .*; pod api-\d+: container web waits: CrashLoopBackOff/,
+    );
+    expect(failed.err).toContain('upgrade/not-verified');
+    expect(cluster.restarted).toEqual(['Deployment shop/api']);
+    cluster.setFailing('Deployment shop/api', false);
+    expect(await sidecars(cluster, '--yes')).toMatchObject({ status: 0 });
+    expect(cluster.restarted).toEqual(['Deployment shop/api', 'StatefulSet shop/db']);
+  });
+
+  it.each([
+    ['no sidecar', undefined, 'has no netplug-sidecar'],
+    ['the older sidecar, as before the injector has read its template', OLD, 'has netplug-sidecar v3.26.4 still'],
+  ])('stops at the first new pod that gets %s', async (_, image, why) => {
+    const cluster = sidecarCluster({ workloads: shop([OLD, OLD, OLD]), template: NEW });
+    cluster.inject(image);
+    const { status, err } = await sidecars(cluster, '--yes');
+    expect([status, err]).toEqual([
+      1,
+      expect.stringMatching(`Stopped at Deployment shop/api: its new pod api-\\d+ ${why}`),
+    ]);
+    expect(cluster.restarted).toEqual(['Deployment shop/api']);
+    if (image === undefined) return;
+    // What was rolled out meanwhile has the older one still, and is restarted once more.
+    cluster.inject(NEW);
+    expect(await sidecars(cluster, '--yes')).toMatchObject({ status: 0 });
+    expect(cluster.restarted).toEqual(['Deployment shop/api', 'Deployment shop/api', 'StatefulSet shop/db']);
+  });
+});
+
+it('takes the release of an agent from its pod, and without one from what its node has published', () => {
+  const pod = (node: string, image: string, more: Partial<PodState> = {}): PodState =>
+    ({ name: node, component: 'netplug-node', node, images: [image], phase: 'ready', ...more }) as PodState;
+  const node = (name: string, netplugVersion?: string): Node =>
+    ({ kind: 'Node', metadata: { name }, spec: netplugVersion === undefined ? {} : { netplugVersion } }) as Node;
+  const pods = [
+    pod('a', 'x/netplug-node:v3.27.0@sha256:0'),
+    pod('b', 'x/netplug-node@sha256:0'),
+    pod('c', 'x/netplug-node@sha256:0'),
+    pod('e', 'x/netplug-node:v3.20.0', { phase: 'failed' }),
+  ];
+  const nodes = [node('a', 'v3.26.0'), node('b', 'v3.27.0'), node('c'), node('d', 'v3.26.1'), node('e')];
+  expect(agentReleases(pods, nodes)).toEqual([
+    { node: 'a', release: 'v3.27.0' },
+    { node: 'b', release: 'v3.27.0' },
+    { node: 'c', release: undefined },
+    { node: 'd', release: 'v3.26.1' },
+  ]);
+});
