@@ -19,6 +19,7 @@ import type { RollbackAct } from './rollback-acts.ts';
 const { label } = UPGRADE_NAMES;
 const ON: InstallationSpec = { typha: { mode: 'Enabled' } };
 const OLD_PODS = soundCluster().pods;
+const DEPLOYMENT = { kind: 'Deployment', namespace: 'shop' };
 const READY = { observedGeneration: 1, desiredNumberScheduled: 3, updatedNumberScheduled: 3, numberAvailable: 3 };
 const [KEPT, DELETED, CREATED] = ['kept', 'deleted', 'created'].map((name) => named('Secret', name));
 
@@ -90,6 +91,7 @@ function upgraded(edit: (object: Manifest) => Manifest, spec: InstallationSpec =
     hostEndpoints: [hostEndpointOf('all', 'node-1', { labels: { role: 'gateway', [label]: '' } })],
     hasPolicy: true,
     cluster: clusterOf(NEW),
+    sidecars: [],
   };
 }
 
@@ -215,8 +217,24 @@ describe('the plan of a rollback', () => {
       ...same,
       hostEndpoints: [hostEndpointOf('all', 'node-1', { labels: { role: 'gateway' } })],
       cluster: records.cluster,
+      sidecars: [],
     });
     expect(isEmpty(plan)).toBe(true);
     expect(plan.notes).toEqual([`back from ${NEW} to ${OLD}, as backed up at 2026-11-25T12:00:00Z`]);
+  });
+
+  it('names workloads with a sidecar newer than the agents will be, and takes nothing of the mesh away', () => {
+    const backup = backupOf((object) => object);
+    const facts = upgraded((object) => object);
+    const of = (name: string, version: string, newest: string) => ({ ...DEPLOYMENT, name, version, newest });
+    const plan = planRollback(backup, { ...facts, sidecars: [of('old', OLD, OLD), of('mixed', OLD, NEW)] });
+    expect(plan.notes.slice(1)).toEqual([
+      expect.stringMatching(
+        /^hazard: sidecars newer .* Deployment shop\/mixed \(v3\.27\.0\)\. Put the injection template/,
+      ),
+    ]);
+    expect(plan.stages).toEqual(planRollback(backup, facts).stages);
+    expect(JSON.stringify(plan.stages)).not.toMatch(/EnvoyFilter|istio/);
+    expect(planRollback(backup, { ...facts, sidecars: undefined }).notes[1]).toMatch(/^hazard: pods could not be read/);
   });
 });

@@ -2,7 +2,7 @@ import { POLICY_BINDING_KIND, POLICY_KIND } from '../../../kube/admission-polici
 import type { Manifest } from '../../../model/manifest.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { TYPHA } from '../../../model/typha.ts';
-import { objectName, referenceOf } from '../../../kube/objects/reference.ts';
+import { objectName, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
 import type { ClusterInformation } from '../../../model/cluster-information.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { HOLD_AGENTS } from '../../../model/installation.ts';
@@ -11,6 +11,8 @@ import { actStages } from '../../../plans/acts.ts';
 import type { Plan } from '../../../plans/plan.ts';
 import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { metadataIn, recordIn } from '../../../upgrade/cluster/objects-in.ts';
+import { hasNewerSidecar } from '../../../upgrade/cluster/sidecars.ts';
+import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 import { usesFanOut } from '../../../upgrade/cluster/uses-fan-out.ts';
 import type { PodState } from '../../../kube/status/pod-state.ts';
 import type { Backup } from './backup.ts';
@@ -48,6 +50,8 @@ export interface RollbackFacts {
   /** Whether the temporary policy of the upgrade exists. */
   readonly hasPolicy: boolean;
   readonly cluster: ClusterInformation | undefined;
+  /** Workloads with a sidecar; undefined when they could not be read. */
+  readonly sidecars: readonly SidecarWorkload[] | undefined;
 }
 
 /** Returns the objects of the backup in the order in which they are put back, without what held agents. */
@@ -100,8 +104,20 @@ export function planRollback(backup: Backup, facts: RollbackFacts): Plan<Rollbac
       ['Restore the records of helm', chartActs(backup, facts, { put, remove })],
       ['Restore the records of the datastore', recordActs(backup, facts)],
     ]),
-    notes: [`back from ${to} to ${from}, as backed up at ${at}`],
+    notes: [`back from ${to} to ${from}, as backed up at ${at}`, ...sidecarNotes(facts, from)],
   };
+}
+
+/** Agents understand older sidecars; that they understand newer ones is not promised. What the mesh has stays as it is. */
+function sidecarNotes({ sidecars }: RollbackFacts, from: string): readonly string[] {
+  if (sidecars === undefined)
+    return ['hazard: pods could not be read: sidecars newer than the agents may allow nothing to rules with http'];
+  const newer = sidecars.filter((each) => hasNewerSidecar(each, from));
+  if (newer.length === 0) return [];
+  const names = newer.map((each) => `${referenceKey(each)} (${each.newest ?? ''})`).join(', ');
+  return [
+    `hazard: sidecars newer than the agents of ${from} will be, which may allow nothing to rules with http: ${names}. Put the injection template of ${from} back into the mesh first, with its netplugctl ("netplugctl mesh template"), and restart them`,
+  ];
 }
 
 /** Restores the records of helm that the upgrade has deleted, and deletes those that it has created. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { NetplugError } from '../../../base/errors.ts';
+import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
 import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
@@ -19,6 +19,7 @@ import { type Backup, readBackup } from './backup.ts';
 import { type UpgradeSession, withUpgrade } from './open-upgrade.ts';
 import { isHostEndpoint, isWorkload, objectsToPutBack, planRollback, type RollbackFacts } from './plan-rollback.ts';
 import { readChartRecords } from './read-charts.ts';
+import { readSidecars } from './read-mesh.ts';
 import { readPods } from './read-nodes.ts';
 import { readInstalledObjects } from './read-objects.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
@@ -96,6 +97,10 @@ async function readPlan(
     hostEndpoints: (await store.listResources('HostEndpoint', signal)).resources,
     hasPolicy: (await store.findResource(policy, signal)) !== undefined,
     cluster: await store.findResource(CLUSTER_INFORMATION_ID, signal),
+    sidecars: await readSidecars(api, {}, signal).catch((cause: unknown) => {
+      if (!isNetplugError(cause, 'store/refused')) throw cause;
+      return undefined;
+    }),
   };
   refuseBeyondReturn(backup, uid, facts);
   return planRollback(backup, facts);

@@ -3,7 +3,7 @@ import { NEW, OLD, soundCluster, targetFor } from '../../../../test/support/soun
 import { BIRD_SET } from '../../../install/cluster/names.ts';
 import { metadataIn } from '../../../upgrade/cluster/objects-in.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
-import { judgeRelease } from './verify.ts';
+import { judgeRelease, renderVerified } from './verify.ts';
 
 const BGP = { spec: { calicoNetwork: { ipPools: [{ cidr: '10.1.0.0/16', encapsulation: 'None' }] } } } as const;
 
@@ -56,6 +56,21 @@ describe('the verification of an upgrade', () => {
     expect(judgeRelease({ ...cluster, pods: unready }, targetFor(BGP)).filter(({ isOk }) => !isOk)).toMatchObject([
       { what: `pods of ${String(pods[0]?.component)} are ready`, found: `${String(pods[0]?.name)}: 0/1` },
     ]);
+  });
+
+  it('names older sidecars, and those of unknown release, without failing', () => {
+    const of = (name: string, has: object) => ({ kind: 'Deployment', namespace: 'shop', name, ...has });
+    const sidecars = [
+      of('new', { version: NEW, newest: NEW }),
+      of('old', { version: OLD, newest: NEW }),
+      of('pinned', { unknownImage: 'x@sha256:0' }),
+    ];
+    const snapshot = { ...upgraded(NEW, 3), sidecars };
+    expect(failed(snapshot)).toEqual([]);
+    expect(renderVerified(judgeRelease(snapshot, targetFor(BGP)))).toMatch(
+      /^note {4}workloads with an older sidecar: Deployment shop\/old \(v3\.26\.4\), Deployment shop\/pinned \(unknown release\): they work/m,
+    );
+    expect(renderVerified(judgeRelease(upgraded(NEW, 3), targetFor(BGP)))).not.toContain('sidecar');
   });
 
   it('wants the version of the cluster to be that of the release [up-tool]', () => {

@@ -6,8 +6,9 @@ import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
 import { followingPods } from '../../../upgrade/cluster/detect-installation.ts';
 import { areAgentsHeld } from '../../../upgrade/cluster/held-agents.ts';
-import { objectName } from '../../../kube/objects/reference.ts';
+import { objectName, referenceKey } from '../../../kube/objects/reference.ts';
 import { containersIn, findNamed, releaseIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import { hasOlderSidecar } from '../../../upgrade/cluster/sidecars.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { Manifest } from '../../../model/manifest.ts';
@@ -24,6 +25,8 @@ export interface Verified {
   readonly isOk: boolean;
   /** Result of the check, with the reason of counts. */
   readonly found: string;
+  /** Whether it only says what a user may do later. */
+  readonly isNote?: true;
 }
 
 /** Judges a snapshot that was taken after the upgrade. Pure. */
@@ -77,7 +80,20 @@ export function judgeRelease(snapshot: ClusterSnapshot, target: UpgradeTarget): 
       snapshot.unread.map(({ fact, why }) => `${fact}: ${why}`),
       'all of it',
     ),
+    ...sidecarNotes(snapshot, release),
   ];
+}
+
+/** Agents work with older sidecars, so that these are no fault. */
+function sidecarNotes({ sidecars }: ClusterSnapshot, release: string): readonly Verified[] {
+  const old = sidecars.filter((each) => hasOlderSidecar(each, release) || each.unknownImage !== undefined);
+  const names = old.map((each) => {
+    const has = hasOlderSidecar(each, release) ? each.version : undefined;
+    return `${referenceKey(each)} (${has ?? 'unknown release'})`;
+  });
+  if (names.length === 0) return [];
+  const found = `${names.join(', ')}: they work; "netplugctl upgrade sidecars" restarts them`;
+  return [{ what: 'workloads with an older sidecar', isOk: true, isNote: true, found }];
 }
 
 /** Compares ready counts with the containers of the manifest that runs (map: up-ready). */
@@ -114,7 +130,12 @@ function result(what: string, faults: readonly string[], found: string): Verifie
 }
 
 export function renderVerified(results: readonly Verified[]): string {
-  return results.map(({ what, isOk, found }) => `${isOk ? 'ok    ' : 'failed'}  ${what}: ${found}\n`).join('');
+  return results
+    .map(
+      ({ what, isOk, isNote = false, found }) =>
+        `${isNote ? 'note  ' : isOk ? 'ok    ' : 'failed'}  ${what}: ${found}\n`,
+    )
+    .join('');
 }
 
 /** Verifies the release and the network of all nodes. @throws upgrade/not-verified */
