@@ -18,7 +18,7 @@ export const IN_NAMESPACE = '--namespace=netplug-system';
 export const SERVES = { Available: 'True', Progressing: 'False', Degraded: 'False' };
 export const DEPLOYED_MS = 90_000;
 const RELEASE = 'v3.27.0';
-const CONTROLLERS = ['daemonset', 'deployment', 'replicaset', 'garbage-collector', 'namespace'];
+const CONTROLLERS = ['daemonset', 'deployment', 'replicaset', 'statefulset', 'garbage-collector', 'namespace'];
 const USERS = [{ name: 'system:kube-controller-manager' }, { name: 'system:kube-scheduler' }];
 
 export const OPERATOR_OBJECTS = operatorObjects({
