@@ -17,8 +17,8 @@ export interface SidecarCluster {
   readonly mostAtOnce: () => number;
   /** Image that the mesh injects from now on; undefined for no sidecar. */
   inject(image: string | undefined): void;
-  /** New pods of the workload fail from now on, or do no more. */
-  setFailing(workload: string, isFailing: boolean): void;
+  /** What new pods of the workload do from now on instead of getting ready. */
+  setFailing(workload: string, how: 'crash' | 'hang' | undefined): void;
 }
 
 export interface SidecarScene {
@@ -52,7 +52,7 @@ export function sidecarCluster({ workloads, template, agent = 'v3.27.0' }: Sidec
   let injected = template;
   let most = 0;
   const restarted: string[] = [];
-  const failing = new Set<string>();
+  const failing = new Map<string, 'crash' | 'hang'>();
   const podOf = (owner: Omit<Workload, 'pods' | 'spec'>, image: string | undefined): Json => {
     const { kind, namespace, name, generation } = owner;
     const controller = kind === 'Deployment' ? ['ReplicaSet', `${name}-${String(generation)}`] : [kind, name];
@@ -97,7 +97,8 @@ export function sidecarCluster({ workloads, template, agent = 'v3.27.0' }: Sidec
     const { pods, generation, key } = workload;
     const unready = pods.find(({ status }) => status.phase !== 'Running');
     if (unready !== undefined) {
-      unready.status = failing.has(key) ? crashingStatus() : readyStatus();
+      const how = failing.get(key);
+      if (how !== 'hang') unready.status = how === 'crash' ? crashingStatus() : readyStatus();
       return;
     }
     const old = pods.findIndex((pod) => pod.generation !== generation);
@@ -195,9 +196,9 @@ export function sidecarCluster({ workloads, template, agent = 'v3.27.0' }: Sidec
     inject: (image) => {
       injected = image;
     },
-    setFailing: (workload, isFailing) => {
-      if (isFailing) failing.add(workload);
-      else failing.delete(workload);
+    setFailing: (workload, how) => {
+      if (how === undefined) failing.delete(workload);
+      else failing.set(workload, how);
     },
   };
 }

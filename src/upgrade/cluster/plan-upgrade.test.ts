@@ -283,8 +283,9 @@ describe('the plan of an upgrade', () => {
       { kind: 'Deployment', namespace: 'shop', name: 'a-b', version: OLD },
     ];
     const ids = idsOf(upgradePlan({ ...soundCluster(), sidecars, mesh: '1.15.3' }, targetFor()));
-    expect(ids.slice(-5)).toEqual([
+    expect(ids.slice(-6)).toEqual([
       'injector',
+      'sidecars',
       'restart-deployment-shop.web',
       'restart-statefulset-shop.web',
       'restart-deployment-shop-a.b',

@@ -178,6 +178,13 @@ function sidecarStage(facts: PlanFacts): UpgradeStage {
         ['netplugctl', 'mesh', 'template', '|', 'kubectl', 'apply', '-f', '-'],
         { id: 'injector' },
       ),
+      ...(old.some((each) => leftToUser(each, release) === undefined)
+        ? [
+            commandStep('restart workloads with an older sidecar', ['netplugctl', 'upgrade', 'sidecars'], {
+              id: 'sidecars',
+            }),
+          ]
+        : []),
       ...old.map((sidecar) => {
         const { kind, namespace, name, version = '' } = sidecar;
         // A namespace has no dot in its name.

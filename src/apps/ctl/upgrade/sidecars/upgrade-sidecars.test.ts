@@ -2,8 +2,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { callCtl, machineIn, type Ran } from '../../../../../test/support/ctl.ts';
+import { callCtl, type CtlWorld, machineIn, type Ran } from '../../../../../test/support/ctl.ts';
 import { IMAGE, NO_LEASE, type SidecarCluster, sidecarCluster } from '../../../../../test/support/sidecar-cluster.ts';
+import { virtualClock } from '../../../../base/clock.ts';
 import { MemoryDatabase } from '../../../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../../../datastore/memory/memory-store.ts';
 import type { PodState } from '../../../../kube/status/pod-state.ts';
@@ -29,12 +30,17 @@ beforeAll(async () => {
 afterAll(async () => rm(folder, { recursive: true, force: true }));
 
 async function sidecars(cluster: SidecarCluster, ...argv: readonly string[]): Promise<Ran> {
+  return sidecarsIn(cluster, {}, ...argv);
+}
+
+async function sidecarsIn(cluster: SidecarCluster, world: CtlWorld, ...argv: readonly string[]): Promise<Ran> {
   return callCtl(['upgrade', 'sidecars', '--kubeconfig', join(folder, 'kubeconfig'), ...argv], {
     env: {},
     machine: machineIn(folder),
     openApi: cluster.api,
     openStore: () => openMemoryStore(new MemoryDatabase()),
     openLease: () => NO_LEASE,
+    ...world,
   });
 }
 
@@ -125,7 +131,7 @@ describe('netplugctl upgrade sidecars', () => {
 
   it('stops at the first workload that fails, and goes on from there without a second restart', async () => {
     const cluster = sidecarCluster({ workloads: shop(), template: NEW });
-    cluster.setFailing('Deployment shop/api', true);
+    cluster.setFailing('Deployment shop/api', 'crash');
     const failed = await sidecars(cluster, '--yes');
     expect(failed.status).toBe(1);
     expect(failed.err).toMatch(
@@ -133,7 +139,34 @@ describe('netplugctl upgrade sidecars', () => {
     );
     expect(failed.err).toContain('upgrade/not-verified');
     expect(cluster.restarted).toEqual(['Deployment shop/api']);
-    cluster.setFailing('Deployment shop/api', false);
+    cluster.setFailing('Deployment shop/api', undefined);
+    expect(await sidecars(cluster, '--yes')).toMatchObject({ status: 0 });
+    expect(cluster.restarted).toEqual(['Deployment shop/api', 'StatefulSet shop/db']);
+  });
+
+  it.each([
+    ['a minute for a pod that crashes', 'crash', {}, 60],
+    ['ten minutes for a pod that hangs', 'hang', {}, 600],
+    [
+      'as long as the Deployment says for a pod that hangs',
+      'hang',
+      { progressDeadlineSeconds: 900, minReadySeconds: 30 },
+      930,
+    ],
+  ] as const)('waits %s', async (_, how, spec, seconds) => {
+    const workloads = { 'Deployment shop/web': { images: [OLD, OLD], spec } };
+    const cluster = sidecarCluster({ workloads, template: NEW });
+    cluster.setFailing('Deployment shop/web', how);
+    const clock = virtualClock();
+    expect((await sidecarsIn(cluster, { clock }, '--yes')).status).toBe(1);
+    expect(clock.monotonic() / 1000).toBeGreaterThan(seconds);
+    expect(clock.monotonic() / 1000).toBeLessThan(seconds + 10);
+  });
+
+  it('goes on after an interruption, and waits for the roll-out that is under way', async () => {
+    const cluster = sidecarCluster({ workloads: shop([OLD, OLD, OLD]), template: NEW });
+    const { status, err } = await sidecarsIn(cluster, { until: /1 of 3 updated/ }, '--yes');
+    expect([status === 0, err]).toEqual([false, expect.stringContaining('Stopped at Deployment shop/api: 1 of 3')]);
     expect(await sidecars(cluster, '--yes')).toMatchObject({ status: 0 });
     expect(cluster.restarted).toEqual(['Deployment shop/api', 'StatefulSet shop/db']);
   });
