@@ -41,36 +41,33 @@ export type OptionValues<O extends Options> = {
   readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never;
 };
 
-interface Declaration<A extends readonly Argument[], O extends Options> {
+/** The declaration of a command, from which parser, help, manual and shell completion are generated. */
+export interface Command {
   /** The words of the command, such as `ipam` and `show`. */
   readonly path: readonly [string, ...string[]];
   /** One sentence. */
   readonly summary: string;
-  readonly arguments?: A;
+  readonly arguments: readonly Argument[];
   /** By name in camel case: `dryRun` is `--dry-run`. */
-  readonly options?: O;
+  readonly options: Options;
   /** Further paragraphs of the help. The manual adds those in docs/netplugctl/. */
   readonly details?: string;
   /** Complete command lines. */
-  readonly examples?: readonly string[];
+  readonly examples: readonly string[];
   /** Default timeout, when it differs from that of the other commands. */
   readonly timeoutSeconds?: number;
+  readonly run: (context: Context, given: Given) => Promise<Status>;
+}
+
+/** A command as it is written: lists that it leaves out are empty. */
+interface Declaration<A extends readonly Argument[], O extends Options>
+  extends Pick<Command, 'path' | 'summary'>, Partial<Pick<Command, 'details' | 'examples' | 'timeoutSeconds'>> {
+  readonly arguments?: A;
+  readonly options?: O;
   readonly run: (
     context: Context,
     given: { readonly args: ArgumentValues<A>; readonly options: OptionValues<O> },
   ) => Promise<Status>;
-}
-
-/** The declaration of a command, from which parser, help, manual and shell completion are generated. */
-export interface Command {
-  readonly path: readonly [string, ...string[]];
-  readonly summary: string;
-  readonly arguments: readonly Argument[];
-  readonly options: Options;
-  readonly details: string | undefined;
-  readonly examples: readonly string[];
-  readonly timeoutSeconds: number | undefined;
-  readonly run: (context: Context, given: Given) => Promise<Status>;
 }
 
 /** The decoded arguments and options of a command line. */
@@ -82,15 +79,12 @@ export interface Given {
 export function command<const A extends readonly Argument[] = [], const O extends Options = Options>(
   declaration: Declaration<A, O>,
 ): Command {
-  const { path, summary, details, examples = [], run } = declaration;
+  const { run } = declaration;
   return {
-    path,
-    summary,
-    arguments: declaration.arguments ?? [],
-    options: declaration.options ?? {},
-    details,
-    examples,
-    timeoutSeconds: declaration.timeoutSeconds,
+    arguments: [],
+    options: {},
+    examples: [],
+    ...declaration,
     // The parser decodes values by this declaration, which the compiler cannot see.
     run: async (context, given) => run(context, given as unknown as Parameters<typeof run>[1]),
   };
@@ -109,6 +103,24 @@ export function notAllowed(message: string): never {
 interface Read<T> {
   readonly read?: (text: string) => T;
   readonly completes?: Completion;
+}
+
+/** Reads a text that passes the test, and refuses others with the message. */
+export function textLike(allowed: Pick<RegExp, 'test'>, message: string): (text: string) => string {
+  return (text) => (allowed.test(text) ? text : notAllowed(message));
+}
+
+/** Reads a number whose digits match the pattern, and refuses others with the message. */
+export function numberLike(allowed: RegExp, message: string): (text: string) => number {
+  return (text) => (allowed.test(text) ? Number(text) : notAllowed(message));
+}
+
+/** Reads one of the words, which are its completions as well. */
+export function wordFrom<const W extends string>(words: readonly W[]): Required<Read<W>> {
+  return {
+    read: (text) => words.find((word) => word === text) ?? notAllowed(`Allowed are ${words.join(', ')}.`),
+    completes: words,
+  };
 }
 
 export function one<T = string>(name: string, what: string, read: Read<T> = {}): Argument<T> {
@@ -145,12 +157,12 @@ export function unless(what: string): Option<boolean> {
 }
 
 /** A flag with a value. */
-export function value(name: string, what: string, more?: More & Read<string>): Option<string | undefined>;
 export function value<T>(
   name: string,
   what: string,
   more: More & Read<T> & Pick<Required<Read<T>>, 'read'>,
 ): Option<T | undefined>;
+export function value(name: string, what: string, more?: More & Read<string>): Option<string | undefined>;
 export function value<T>(name: string, what: string, more: More & Read<T> = {}): Option<T | undefined> {
   return { ...PLAIN, value: name, what, byDefault: undefined, ...more };
 }

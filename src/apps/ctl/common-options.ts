@@ -1,4 +1,4 @@
-import { choice, flagOption, notAllowed, type Option, value, values } from './command.ts';
+import { choice, flagOption, notAllowed, numberLike, type Option, value, values } from './command.ts';
 import type { FileChoice } from './inputs.ts';
 
 const OUTPUTS = ['table', 'json'] as const;
@@ -23,6 +23,9 @@ export function fileChoice(options: { readonly filename: readonly string[]; read
   return { paths: options.filename, folders: options.recursive ? 'recursive' : 'flat' };
 }
 
-export function wholeSeconds(text: string): number {
-  return /^\d{1,9}$/.test(text) ? Number(text) : notAllowed('Allowed is a whole number of seconds, 0 or more.');
+export const wholeSeconds = numberLike(/^\d{1,9}$/, 'Allowed is a whole number of seconds, 0 or more.');
+
+export function portNumber(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  return port >= 1 && port <= 65_535 ? port : notAllowed('Allowed is a port from 1 to 65535.');
 }

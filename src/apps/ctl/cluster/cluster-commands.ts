@@ -1,12 +1,17 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { choice, type Command, command, flagOption, mandatory, unless, value, values } from '../command.ts';
-import { notAllowed } from '../command.ts';
-import { INSTALL_METHODS, type InstallMethod } from '../../../install/cluster/checks/preflight-facts.ts';
+import { choice, type Command, command, flagOption, mandatory, wordFrom, unless, value, values } from '../command.ts';
+import { INSTALL_METHODS } from '../../../install/cluster/checks/preflight-facts.ts';
 import { VARIANTS } from '../../../install/cluster/settings.ts';
 import { confirmMode } from './confirm.ts';
 import { clusterStatus } from './cluster-status.ts';
 import { installCluster } from './install-cluster.ts';
-import { datastoreType, MANIFEST_COMMANDS, PREFIX_OPTION, REGISTRY_OPTION, SPEC_OPTION } from './manifest-commands.ts';
+import {
+  DATASTORE_TYPES,
+  MANIFEST_COMMANDS,
+  PREFIX_OPTION,
+  REGISTRY_OPTION,
+  SPEC_OPTION,
+} from './manifest-commands.ts';
 import { readPoolFlags } from './print-manifest.ts';
 import { readInstallation } from './read-installation.ts';
 import { uninstallCluster } from './uninstall-cluster.ts';
@@ -18,16 +23,8 @@ export const CLUSTER_COMMANDS: readonly Command[] = [
     path: ['install', 'cluster'],
     summary: 'Installs netplug in a Kubernetes cluster, and proves that the network works.',
     options: {
-      method: mandatory(
-        value<InstallMethod>('method', `how to install it: ${INSTALL_METHODS.join(', ')}`, {
-          read: methodName,
-          completes: INSTALL_METHODS,
-        }),
-      ),
-      datastore: value<'orch' | 'kvv3'>('type', 'datastore: orch, kvv3 (default: that of the environment)', {
-        read: datastoreType,
-        completes: ['orch', 'kvv3'],
-      }),
+      method: mandatory(value('method', `how to install it: ${INSTALL_METHODS.join(', ')}`, wordFrom(INSTALL_METHODS))),
+      datastore: value('type', 'datastore: orch, kvv3 (default: that of the environment)', DATASTORE_TYPES),
       variant: choice('name', 'what netplug does in the cluster', { choices: VARIANTS }),
       registry: REGISTRY_OPTION,
       interfacePrefix: PREFIX_OPTION,
@@ -131,8 +128,4 @@ function noAnswer(): NetplugError {
   return new NetplugError('cli/usage', 'Cannot ask for confirmation: standard input is the Installation', {
     hint: 'Add --yes, or see the plan with --dry-run',
   });
-}
-
-function methodName(text: string): InstallMethod {
-  return INSTALL_METHODS.find((each) => each === text) ?? notAllowed(`Allowed are ${INSTALL_METHODS.join(', ')}.`);
 }

@@ -1,17 +1,22 @@
 import type { Command } from '../command.ts';
-import { choice, command, maybe, notAllowed, some, value, values } from '../command.ts';
+import { choice, command, maybe, wordFrom, some, textLike, value, values } from '../command.ts';
 import { ENDPOINTS_PLACEHOLDER } from '../../../install/cluster/release-manifests.ts';
-import { type Variant, VARIANTS } from '../../../install/cluster/settings.ts';
+import { VARIANTS } from '../../../install/cluster/settings.ts';
 import { lintManifests } from './lint-manifest.ts';
-import { MANIFEST_SUBJECTS, type ManifestSubject, printManifest } from './print-manifest.ts';
+import { MANIFEST_SUBJECTS, printManifest } from './print-manifest.ts';
 
 export const REGISTRY_OPTION = value(
   'host',
   'registry of the images, with a path if it has one (default: netplug.io)',
   {
-    read: registry,
+    read: textLike(
+      /^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._/-]+)?\/?$/,
+      'Allowed is a host with optional port and path, such as registry.example:5000/netplug.',
+    ),
   },
 );
+
+export const DATASTORE_TYPES = wordFrom(['orch', 'kvv3']);
 
 export const PREFIX_OPTION = value(
   'prefix',
@@ -27,20 +32,11 @@ export const MANIFEST_COMMANDS: readonly Command[] = [
     path: ['install', 'manifest'],
     summary: 'Prints the manifest of an installation in a cluster.',
     arguments: [
-      maybe('what', `what to print: ${MANIFEST_SUBJECTS.join(', ')} (default: network)`, {
-        read: subject,
-        completes: MANIFEST_SUBJECTS,
-      }),
+      maybe('what', `what to print: ${MANIFEST_SUBJECTS.join(', ')} (default: network)`, wordFrom(MANIFEST_SUBJECTS)),
     ],
     options: {
-      datastore: value<'orch' | 'kvv3'>('type', 'datastore: orch (default), kvv3', {
-        read: datastoreType,
-        completes: ['orch', 'kvv3'],
-      }),
-      variant: value<Variant>('name', `what netplug does in the cluster: ${VARIANTS.join(', ')}`, {
-        read: variantName,
-        completes: VARIANTS,
-      }),
+      datastore: value('type', 'datastore: orch (default), kvv3', DATASTORE_TYPES),
+      variant: value('name', `what netplug does in the cluster: ${VARIANTS.join(', ')}`, wordFrom(VARIANTS)),
       registry: REGISTRY_OPTION,
       pool: values('cidr', 'range of pod addresses; may be repeated (default: 192.168.0.0/16)'),
       spec: SPEC_OPTION,
@@ -87,22 +83,3 @@ error.`,
     run: async (context, { args: [files], options: { output } }) => lintManifests(context, { files, output }),
   }),
 ];
-
-function subject(text: string): ManifestSubject {
-  return MANIFEST_SUBJECTS.find((each) => each === text) ?? notAllowed(`Allowed are ${MANIFEST_SUBJECTS.join(', ')}.`);
-}
-
-export function datastoreType(text: string): 'orch' | 'kvv3' {
-  return text === 'orch' || text === 'kvv3' ? text : notAllowed('Allowed are orch, kvv3.');
-}
-
-export function variantName(text: string): Variant {
-  return VARIANTS.find((each) => each === text) ?? notAllowed(`Allowed are ${VARIANTS.join(', ')}.`);
-}
-
-function registry(text: string): string {
-  const isOne = /^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._/-]+)?\/?$/.test(text);
-  return isOne
-    ? text
-    : notAllowed('Allowed is a host with optional port and path, such as registry.example:5000/netplug.');
-}

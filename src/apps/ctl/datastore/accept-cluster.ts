@@ -1,11 +1,15 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { changeClusterInformation, newCluster } from '../../../datastore/keep-cluster-information.ts';
 import { orchClusterUid } from '../../../kube/cluster-uid.ts';
-import { notAllowed } from '../command.ts';
+import { textLike } from '../command.ts';
 import { readApiAccess, withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 
-const UID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** Decodes `--uid`. */
+export const readClusterUid = textLike(
+  /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+  'allowed is the uid of a namespace, such as 3f0c7a52-e5b1-4f0c-9d7a-3b8de6c1a2f4',
+);
 
 /** Notes which cluster the records are of: that of the uid, or else of the API server. Idempotent. */
 export async function acceptCluster(context: Context, { uid }: { readonly uid: string | undefined }): Promise<Status> {
@@ -29,13 +33,6 @@ export async function acceptCluster(context: Context, { uid }: { readonly uid: s
     );
     return 0;
   });
-}
-
-/** Decodes `--uid`. */
-export function readClusterUid(text: string): string {
-  return UID.test(text)
-    ? text
-    : notAllowed('allowed is the uid of a namespace, such as 3f0c7a52-e5b1-4f0c-9d7a-3b8de6c1a2f4');
 }
 
 async function readUid(context: Context): Promise<string> {

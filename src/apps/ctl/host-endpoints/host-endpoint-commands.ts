@@ -1,6 +1,6 @@
 import { isDnsSubdomain } from '../../../model/dns-name.ts';
 import { isQualifiedName } from '../../../model/metadata.ts';
-import { type Command, command, flagOption, notAllowed, valueOr } from '../command.ts';
+import { type Command, command, flagOption, textLike, valueOr } from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
 import { listHostEndpoints } from './list-host-endpoints.ts';
 import { migrateHostEndpoints, prepareUpgrade } from './host-endpoint-plans.ts';
@@ -8,7 +8,7 @@ import { migrateHostEndpoints, prepareUpgrade } from './host-endpoint-plans.ts';
 const DRY_RUN = flagOption('show the steps without carrying them out');
 const LABEL = valueOr('key', 'label that marks host endpoints for the upgrade', {
   byDefault: 'netplug/host-endpoint-upgrade',
-  read: labelKey,
+  read: textLike({ test: isQualifiedName }, 'Allowed is a label name such as "example.org/name".'),
 });
 
 export const HOST_ENDPOINT_COMMANDS: readonly Command[] = [
@@ -27,7 +27,10 @@ export const HOST_ENDPOINT_COMMANDS: readonly Command[] = [
       dryRun: DRY_RUN,
       undo: flagOption('undo it once the required policies exist'),
       label: LABEL,
-      policy: valueOr('name', 'name of the temporary policy', { byDefault: 'allow-all-upgrade', read: policyName }),
+      policy: valueOr('name', 'name of the temporary policy', {
+        byDefault: 'allow-all-upgrade',
+        read: textLike({ test: isDnsSubdomain }, 'Allowed are lower-case letters, digits, "-" and ".".'),
+      }),
       output: OUTPUT,
     },
     details: `
@@ -83,11 +86,3 @@ other. --undo reverts the changes of the last run from this machine, even of an 
       }),
   }),
 ];
-
-function labelKey(text: string): string {
-  return isQualifiedName(text) ? text : notAllowed('Allowed is a label name such as "example.org/name".');
-}
-
-function policyName(text: string): string {
-  return isDnsSubdomain(text) ? text : notAllowed('Allowed are lower-case letters, digits, "-" and ".".');
-}

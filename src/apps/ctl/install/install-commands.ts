@@ -1,4 +1,14 @@
-import { type Command, command, flagOption, notAllowed, unless, value, valueOr } from '../command.ts';
+import {
+  type Command,
+  command,
+  flagOption,
+  notAllowed,
+  numberLike,
+  textLike,
+  unless,
+  value,
+  valueOr,
+} from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
 import { install } from './install.ts';
 import type { ConflistChoice, OrchOptions } from './install-options.ts';
@@ -7,10 +17,18 @@ import { uninstall } from './uninstall.ts';
 
 const FOLDER = { read: absolutePath, completes: 'folder' } as const;
 
-/** The agent may take most of a minute to shut down, and so may the datastore. */
 /** A busy node takes long to write the executables. */
 const INSTALL_SECONDS = 300;
+/** The agent may take most of a minute to shut down, and so may the datastore. */
 const PURGE_SECONDS = 180;
+
+const conflistName = textLike(/^[^/\s.][^/\s]*\.conflist$/, 'Allowed is a file name that ends in .conflist.');
+/** Stricter than the plugin, because runtimes refuse other names before they call it. */
+const networkName = textLike(
+  /^[a-z0-9][a-z0-9_.-]*$/i,
+  'Allowed are letters, digits, ".", "_" and "-"; the first must be a letter or digit.',
+);
+const wholeBytes = numberLike(/^\d{1,9}$/, 'Allowed is a whole number of bytes.');
 
 /** Options that a conflist of the user excludes. */
 const MADE_BY_OPTIONS = ['name', 'mtu', 'assignIpv6', 'logFile', 'portmap', 'bandwidth', 'policyOrch'];
@@ -178,21 +196,4 @@ function absolutePath(text: string): string {
 
 function absolutePathOrNone(text: string): string {
   return text === 'none' ? text : absolutePath(text);
-}
-
-function conflistName(text: string): string {
-  const isOne = /^[^/\s.][^/\s]*\.conflist$/.test(text);
-  return isOne ? text : notAllowed('Allowed is a file name that ends in .conflist.');
-}
-
-/** Stricter than the plugin, because runtimes refuse other names before they call it. */
-function networkName(text: string): string {
-  const isOne = /^[a-z0-9][a-z0-9_.-]*$/i.test(text);
-  return isOne
-    ? text
-    : notAllowed('Allowed are letters, digits, ".", "_" and "-"; the first must be a letter or digit.');
-}
-
-function wholeBytes(text: string): number {
-  return /^\d{1,9}$/.test(text) ? Number(text) : notAllowed('Allowed is a whole number of bytes.');
 }

@@ -6,6 +6,7 @@ import {
   maybe,
   mandatory,
   notAllowed,
+  numberLike,
   unless,
   value,
   valueOr,
@@ -21,6 +22,7 @@ import { ipamShow, type Shown } from './ipam-show.ts';
 
 const FILE = maybe('file', 'where to write the picture; standard output unless given', { completes: 'file' });
 const KERNEL = unless('compare the records only');
+const whole = numberLike(/^\d{1,6}$/, 'Allowed is a whole number from 0 to 999999.');
 
 export const IPAM_COMMANDS: readonly Command[] = [
   command({
@@ -157,10 +159,6 @@ function shownBy(options: {
   if (options.borrowed) return { of: 'borrowed' };
   if (options.configuration) return { of: 'configuration' };
   return { of: 'pools', withBlocks: options.blocks };
-}
-
-function whole(text: string): number {
-  return /^\d{1,6}$/.test(text) ? Number(text) : notAllowed('Allowed is a whole number from 0 to 999999.');
 }
 
 function trueOrFalse(text: string): boolean {

@@ -1,10 +1,23 @@
 import type { NodeName } from '../../../model/names.ts';
-import { type Command, command, flagOption, notAllowed, one, value, valueOr } from '../command.ts';
+import {
+  type Command,
+  command,
+  flagOption,
+  notAllowed,
+  numberLike,
+  one,
+  textLike,
+  value,
+  valueOr,
+} from '../command.ts';
 import { OUTPUT, SOCKET } from '../common-options.ts';
 import { cleanNode } from './clean-node.ts';
 import { nodeStatus } from './node-status.ts';
 import { removeNode } from './remove-node.ts';
 import { trace } from './trace.ts';
+
+const callCount = numberLike(/^[1-9]\d{0,8}$/, 'Allowed is a whole number, 1 or more.');
+const podName = textLike(/^[^/]+\/[^/]+$/, 'Allowed is NAMESPACE/NAME.');
 
 export const NODE_COMMANDS: readonly Command[] = [
   command({
@@ -72,12 +85,4 @@ call comes last. Colours are used on a terminal only, and never when NO_COLOR is
 /** Accepts names that no resource may have: without an agent, pods hold addresses under any host name. */
 function nodeName(text: string): NodeName {
   return text === '' ? notAllowed('Allowed is the name of a node.') : (text as NodeName); // decoded here
-}
-
-function callCount(text: string): number {
-  return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : notAllowed('Allowed is a whole number, 1 or more.');
-}
-
-function podName(text: string): string {
-  return /^[^/]+\/[^/]+$/.test(text) ? text : notAllowed('Allowed is NAMESPACE/NAME.');
 }

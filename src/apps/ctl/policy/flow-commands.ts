@@ -1,6 +1,6 @@
 import { ownValue } from '../../../base/own-value.ts';
 import { RECOMMENDED_KINDS } from '../../../policy/reach/recommend-policies.ts';
-import { choice, type Command, command, flagOption, notAllowed, one, value } from '../command.ts';
+import { choice, type Command, command, flagOption, notAllowed, one, textLike, value } from '../command.ts';
 import { SOCKET } from '../common-options.ts';
 import { policyDenied, policyFlows } from './policy-flows.ts';
 import { POLICY_OUTPUT } from './policy-output.ts';
@@ -11,7 +11,9 @@ const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 };
 const KEPT_SECONDS = 3600;
 const OPTIONS = {
   since: value('time', 'only flows seen in the last so many s, m or h, at most 1h (default: 10m)', { read: seconds }),
-  pod: value('namespace/name', 'only flows of which this pod is an end', { read: podName }),
+  pod: value('namespace/name', 'only flows of which this pod is an end', {
+    read: textLike(/^[^/]+\/[^/]+$/, 'Allowed is NAMESPACE/POD.'),
+  }),
   node: value('node', 'ask the agent of this node, which only the node itself can'),
   allNodes: flagOption('say how to ask every node: agents have no port'),
   socket: SOCKET,
@@ -77,8 +79,4 @@ function seconds(text: string): number {
   return asked >= 1 && asked <= KEPT_SECONDS
     ? asked
     : notAllowed('Allowed is a time such as 30s, 10m or 1h, at most 1h.');
-}
-
-function podName(text: string): string {
-  return /^[^/]+\/[^/]+$/.test(text) ? text : notAllowed('Allowed is NAMESPACE/POD.');
 }

@@ -1,5 +1,5 @@
-import { type Command, choice, command, flagOption, mandatory, notAllowed, one, value } from '../command.ts';
-import { fileChoice, FILES } from '../common-options.ts';
+import { type Command, choice, command, flagOption, mandatory, one, textLike, value } from '../command.ts';
+import { fileChoice, FILES, portNumber } from '../common-options.ts';
 import { NAMESPACE } from '../resources/resource-options.ts';
 import { POLICY_OUTPUT } from './policy-output.ts';
 import { MAP_OUTPUTS, policyMap } from './policy-map.ts';
@@ -11,7 +11,9 @@ import { runExplainEndpoint } from './run-explain-endpoint.ts';
 const END_TEXT = 'NAMESPACE/POD, an address, or host/NODE';
 const FROM = one('from', END_TEXT);
 const TO = one('to', END_TEXT);
-const ENDPOINT = one('endpoint', 'NAMESPACE/POD, or host/NODE for the host endpoints of a node', { read: podName });
+const ENDPOINT = one('endpoint', 'NAMESPACE/POD, or host/NODE for the host endpoints of a node', {
+  read: textLike(/^[^/]+\/[^/]+$/, 'Allowed is NAMESPACE/POD or host/NODE.'),
+});
 
 export const POLICY_COMMANDS: readonly Command[] = [
   command({
@@ -104,12 +106,3 @@ ports that no policy closes. The answer is computed from the records of the data
     run: async (context, { args: [endpoint], options }) => runExplainEndpoint(context, endpoint, options),
   }),
 ];
-
-function portNumber(text: string): number {
-  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  return port >= 1 && port <= 65_535 ? port : notAllowed('Allowed is a port from 1 to 65535.');
-}
-
-function podName(text: string): string {
-  return /^[^/]+\/[^/]+$/.test(text) ? text : notAllowed('Allowed is NAMESPACE/POD or host/NODE.');
-}

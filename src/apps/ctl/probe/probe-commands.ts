@@ -1,4 +1,5 @@
-import { type Command, command, flagOption, notAllowed, some, value, valueOr, values } from '../command.ts';
+import { type Command, command, flagOption, some, value, valueOr, values } from '../command.ts';
+import { portNumber } from '../common-options.ts';
 import { CONF_DIR, CONF_NAME } from '../../../install/places.ts';
 import { connectToAll } from './connect.ts';
 import { watchFlow } from './flow.ts';
@@ -12,8 +13,8 @@ export const PROBE_COMMANDS: readonly Command[] = [
     path: ['probe', 'serve'],
     summary: 'Answers HTTP requests and datagrams, as the other end of "probe connect" and "probe flow".',
     options: {
-      port: valueOr('port', 'TCP and UDP port', { byDefault: PROBE_PORT, read: port }),
-      closedPort: value('port', 'another port that answers, for what a policy keeps from it', { read: port }),
+      port: valueOr('port', 'TCP and UDP port', { byDefault: PROBE_PORT, read: portNumber }),
+      closedPort: value('port', 'another port that answers, for what a policy keeps from it', { read: portNumber }),
     },
     details: `
 Runs until it is interrupted. HTTP requests are answered with the name of the host, UDP datagrams with the
@@ -43,7 +44,7 @@ this network namespace, and must come back whole. The exit status is 1 if a chec
     options: {
       port: valueOr('port', 'TCP port on which it says whether every URL answers', {
         byDefault: PROBE_PORT,
-        read: port,
+        read: portNumber,
       }),
     },
     details: `
@@ -71,13 +72,6 @@ Looks for configurations of other plugins that the runtime reads first, features
 in use. "netplugctl install cluster" runs it in a pod on each node. The exit status is 1 if something would
 keep netplug from working.`,
     examples: ['netplugctl probe node --port 9098'],
-    run: async (context, { options }) => examineNode(context, { ...options, ports: options.port.map(port) }),
+    run: async (context, { options }) => examineNode(context, { ...options, ports: options.port.map(portNumber) }),
   }),
 ];
-
-function port(text: string): number {
-  const number = Number(text);
-  return /^\d{1,5}$/.test(text) && number > 0 && number < 65_536
-    ? number
-    : notAllowed('Allowed is a port from 1 to 65535.');
-}
