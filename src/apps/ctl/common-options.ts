@@ -4,8 +4,14 @@ import type { FileChoice } from './inputs.ts';
 const OUTPUTS = ['table', 'json'] as const;
 export type Output = (typeof OUTPUTS)[number];
 
-/** Output format. */
+const DOCUMENT_OUTPUTS = ['table', 'json', 'yaml'] as const;
+export type DocumentOutput = (typeof DOCUMENT_OUTPUTS)[number];
+
 export const OUTPUT: Option<Output> = choice('format', 'output format', { choices: OUTPUTS, short: 'o' });
+export const DOCUMENT_OUTPUT: Option<DocumentOutput> = choice('format', 'output format', {
+  choices: DOCUMENT_OUTPUTS,
+  short: 'o',
+});
 
 export const SOCKET = value('path', 'socket of the agent (default: $NETPLUG_SOCKET, or /run/netplug/cni.sock)', {
   completes: 'file',

@@ -6,6 +6,7 @@ import type { PlanRecords } from '../../plans/plan-records.ts';
 import { isEmpty, type Plan, renderPlan, type Stage, type Step, stepLine } from '../../plans/plan.ts';
 import type { Output } from './common-options.ts';
 import type { Context, Status } from './ports.ts';
+import { jsonText, renderDocument } from './render-document.ts';
 
 export interface PlanRun {
   readonly mode: Mode;
@@ -39,7 +40,7 @@ export async function runPlan<A extends object>(
   let plan = await planned.plan();
   for (const note of plan.notes) io.stderr(`note: ${note}\n`);
   const isJson = output === 'json';
-  if (isJson) io.stdout(`${JSON.stringify(plan, undefined, 2)}\n`);
+  if (isJson) io.stdout(jsonText(plan));
   if (!isJson && (mode === 'dry-run' || isEmpty(plan))) io.stdout(renderPlan(plan));
   if (mode === 'dry-run' || isEmpty(plan)) return 0;
   const execution = executionOf(context, planned, isJson ? undefined : io.stdout);
@@ -104,7 +105,7 @@ export async function showPlan<A extends object>(
     stages.push({ title, steps: open });
   }
   const left = { ...plan, stages };
-  io.stdout(output === 'json' ? `${JSON.stringify(left, undefined, 2)}\n` : renderPlan(left));
+  io.stdout(renderDocument(left, output, renderPlan));
 }
 
 /** Resumes the recorded plan; prints a note and returns undefined when it is outdated. */

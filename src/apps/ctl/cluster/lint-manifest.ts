@@ -12,6 +12,7 @@ import type { PlacedRemark } from '../lint/placed-remark.ts';
 import { remarkJson, remarkTable } from '../lint/render-remarks.ts';
 import { remarkLog } from '../lint/remark-log.ts';
 import type { Context, Status } from '../ports.ts';
+import { jsonText } from '../render-document.ts';
 
 interface LintManifestOptions {
   readonly files: readonly string[];
@@ -24,7 +25,7 @@ export async function lintManifests(context: Context, { files, output }: LintMan
   const sources = await readInputs(context, { paths: files, folders: 'flat' });
   const remarks = sources.flatMap((source) => remarksOfManifest(source, ports.clock.now()));
   if (output === 'table') io.stdout(remarkTable(remarks, sources.length));
-  else io.stdout(`${JSON.stringify(output === 'json' ? remarkJson(remarks, []) : remarkLog(remarks), undefined, 2)}\n`);
+  else io.stdout(jsonText(output === 'json' ? remarkJson(remarks, []) : remarkLog(remarks)));
   return remarks.some(({ severity }) => severity === 'error') ? 1 : 0;
 }
 

@@ -11,6 +11,7 @@ import { isEndpointOf, type WorkloadEndpoint } from '../../../model/workload-end
 import type { Address } from '../../../net/address.ts';
 import { cidrAround, cidrContains, formatCidr, ordinalOf, parseCidr } from '../../../net/cidr.ts';
 import { type AddressReport, reportAddress } from '../ipam/address-report.ts';
+import { nameOwner } from '../ipam/describe-holder.ts';
 import type { PoolRecords } from '../../../ipam/forecast/pool-usage.ts';
 
 export interface AddressScene extends PoolRecords {
@@ -67,7 +68,7 @@ function whyNobody(scene: AddressScene, address: Address, report: AddressReport)
           `reservation "${report.reservation}" excludes it from automatic assignment; a pod that requests exactly this address gets it`,
         ]),
     ...(block !== undefined && config.strictAffinity
-      ? [`strict affinity is on: only ${ownerText(block)} may assign it`]
+      ? [`strict affinity is on: only ${nameOwner(block.node)} may assign it`]
       : []),
     ...(block === undefined || report.state !== 'free' || isReserved(block, ordinalOf(block.cidr, address), reserved)
       ? []
@@ -81,9 +82,9 @@ function placeOf(pool: IpPool, block: IpBlock | undefined, address: Address): st
     return `no node has claimed its block ${around} of pool "${pool.metadata.name}" yet`;
   }
   const id = block.preallocated.get(ordinalOf(block.cidr, address));
-  if (id === undefined) return `its block ${formatCidr(block.cidr)} belongs to ${ownerText(block)}`;
+  if (id === undefined) return `its block ${formatCidr(block.cidr)} belongs to ${nameOwner(block.node)}`;
   const requested = block.requested.has(ordinalOf(block.cidr, address)) ? '; another node has requested it' : '';
-  return `the agent of ${ownerText(block)} has pre-allocated it for the next pod there${requested}`;
+  return `the agent of ${nameOwner(block.node)} has pre-allocated it for the next pod there${requested}`;
 }
 
 /** Explains which pods get addresses of the pool without requesting it. */
@@ -106,8 +107,4 @@ function turnOf({ queue, cidr }: IpBlock, address: Address): string {
   return turn === 1
     ? 'it is the next address that its block assigns'
     : `its block assigns ${String(turn - 1)} other free addresses first`;
-}
-
-function ownerText({ node }: IpBlock): string {
-  return node === undefined ? 'no node' : `node ${node}`;
 }

@@ -3,6 +3,7 @@ import { readShownNetwork } from '../../../model/shown-network.ts';
 import type { Output } from '../common-options.ts';
 import { askAgentOfNode } from '../node/ask-agent-of-node.ts';
 import type { Context, Status } from '../ports.ts';
+import { renderDocument } from '../render-document.ts';
 import { renderTable } from '../table.ts';
 
 /** Shows the settings of the agent of this machine and where each comes from. @throws agent/unreachable, agent/protocol */
@@ -19,8 +20,6 @@ export async function explainAgent(
     });
   }
   const rows = settings.map(({ name, value, source }) => [name, value, source]);
-  io.stdout(
-    output === 'json' ? `${JSON.stringify(settings, undefined, 2)}\n` : renderTable(['SETTING', 'VALUE', 'FROM'], rows),
-  );
+  io.stdout(renderDocument(settings, output, () => renderTable(['SETTING', 'VALUE', 'FROM'], rows)));
   return 0;
 }

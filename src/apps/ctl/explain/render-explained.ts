@@ -3,7 +3,7 @@ import { renderAddress } from '../ipam/address-report.ts';
 import type { ExplainedAddress } from './explain-address.ts';
 import type { ExplainedFamily, ExplainedPod, HeldThen } from './explain-pod.ts';
 import type { Method } from './methods.ts';
-import { storeLine } from './render-plan.ts';
+import { sectionsText, storeLine } from './render-plan.ts';
 
 /** The pod, its node and the network configuration of an explanation. */
 export interface PodPlace {
@@ -29,13 +29,8 @@ export function renderExplainedPod(place: PodPlace, explained: ExplainedPod): st
     ...families.flatMap(familySections),
     ['notes', notes],
   ];
-  const texts = sections
-    .filter(([, lines]) => lines.length > 0)
-    .map(
-      ([title, lines]) =>
-        `${title === '' ? '' : `\n${title}\n`}${lines.map((line) => `  ${visibleText(line)}\n`).join('')}`,
-    );
-  return `${headline(place.pod, explained)}\n${texts.join('')}`;
+  const visible = sections.map(([title, lines]) => [title, lines.map(visibleText)] as const);
+  return `${headline(place.pod, explained)}\n${sectionsText(visible)}`;
 }
 
 function headline(pod: string, { held, refusal }: ExplainedPod): string {

@@ -1,5 +1,5 @@
 import { never } from '../../../base/errors.ts';
-import { nameHolder } from '../ipam/describe-holder.ts';
+import { nameHolder, nameOwner } from '../ipam/describe-holder.ts';
 import type { AddPlan } from './plan-add.ts';
 import type { KernelStep } from './kernel-steps.ts';
 import type { StoreStep } from './store-steps.ts';
@@ -17,11 +17,16 @@ export function renderAddPlan(plan: AddPlan): string {
     ['notes', notesOf(plan)],
     ['result', JSON.stringify(plan.result, undefined, 2).split('\n')],
   ];
-  const texts = sections
-    .filter(([, lines]) => lines.length > 0)
-    .map(([title, lines]) => `\n${title}\n${lines.map((line) => `  ${line}\n`).join('')}`);
   const how = plan.servedBy === 'agent' ? 'served by the agent' : 'served without an agent';
-  return `ADD of ${plan.ifName} for ${who} on node ${plan.node}, by ${plan.netconf}, ${how}\n${texts.join('')}`;
+  return `ADD of ${plan.ifName} for ${who} on node ${plan.node}, by ${plan.netconf}, ${how}\n${sectionsText(sections)}`;
+}
+
+/** Renders sections, those without lines left out; one without a title goes on where the text before it ends. */
+export function sectionsText(sections: readonly (readonly [title: string, lines: readonly string[]])[]): string {
+  return sections
+    .filter(([, lines]) => lines.length > 0)
+    .map(([title, lines]) => `${title === '' ? '' : `\n${title}\n`}${lines.map((line) => `  ${line}\n`).join('')}`)
+    .join('');
 }
 
 export function storeLine(step: StoreStep): string {
@@ -29,12 +34,12 @@ export function storeLine(step: StoreStep): string {
     case 'claim-block':
       return `claim block ${step.block} of pool "${step.pool}" for node ${step.node ?? ''}`;
     case 'take-over-block':
-      return `take over the unused block ${step.block} from ${ownerText(step.from)} for node ${step.node}`;
+      return `take over the unused block ${step.block} from ${nameOwner(step.from)} for node ${step.node}`;
     case 'request-address':
-      return `request ${step.address} from the agent of ${ownerText(step.owner)}, and wait until it is released`;
+      return `request ${step.address} from the agent of ${nameOwner(step.owner)}, and wait until it is released`;
     case 'assign-address': {
       const { holder } = step;
-      const borrowed = step.owner === holder.node ? '' : `, borrowed from ${ownerText(step.owner)}`;
+      const borrowed = step.owner === holder.node ? '' : `, borrowed from ${nameOwner(step.owner)}`;
       const considered = holder.considered === undefined ? '' : ` (${holder.considered.join('; ')})`;
       return `assign ${step.address} of block ${step.block}${borrowed} for ${nameHolder(holder)}, chosen by ${holder.chosenBy}${considered}`;
     }
@@ -79,8 +84,4 @@ function notesOf({ store, kernel, preallocated, warnings }: AddPlan): readonly s
         ]),
     ...warnings,
   ];
-}
-
-function ownerText(node: string | undefined): string {
-  return node === undefined ? 'no node' : `node ${node}`;
 }

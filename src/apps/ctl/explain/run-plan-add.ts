@@ -11,6 +11,7 @@ import { datastoreIdOf } from '../../../ipam/node/datastore-id.ts';
 import { askAgentOfNode } from '../node/ask-agent-of-node.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
+import { renderDocument } from '../render-document.ts';
 import { readNetconf } from './find-netconf.ts';
 import { neededRanges } from './needed-ranges.ts';
 import { planAdd } from './plan-add.ts';
@@ -32,20 +33,19 @@ export interface PlanAddOptions {
   readonly socket: string | undefined;
 }
 
-/** Placeholder of a container ID that is not given. */
-export const ANY_CONTAINER = 'any';
-
 /** Prints the changes that an ADD would make. Changes nothing. */
 export async function runPlanAdd(context: Context, options: PlanAddOptions): Promise<Status> {
   const { ports, io, signal } = context;
   const netconf = await readNetconf(options.netconf);
   const { config } = netconf;
   const invocation = invocationOf(options);
-  const node = nodeOf(context, options, config);
+  const here = thisNode(context, config);
+  // A name on the command line is not validated.
+  const node = (options.node as NodeName | undefined) ?? here;
   return withStoreOf(context, netconf, async (store, datastore) => {
     await using orch = openOrchOf(context, datastore, config.orch);
     const kernel = options.netns === undefined ? undefined : ports.openKernel();
-    const isHere = node === nodeOf(context, { node: undefined }, config);
+    const isHere = node === here;
     const asked = { socket: options.socket, store, type: datastore.type, node };
     const offered = isHere ? await offeredBlocks(context, asked) : undefined;
     const ownRanges = await neededRanges(context, { store, node, isHere });
@@ -54,7 +54,7 @@ export async function runPlanAdd(context: Context, options: PlanAddOptions): Pro
       { netconf, node, invocation },
       signal,
     );
-    io.stdout(options.output === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : renderAddPlan(plan));
+    io.stdout(renderDocument(plan, options.output, renderAddPlan));
     return 0;
   });
 }
@@ -85,15 +85,9 @@ async function offeredBlocks(
   }
 }
 
-/** Returns the node of `--node`, or else the node name of this machine. */
-export function nodeOf(
-  { ports }: Pick<Context, 'ports'>,
-  { node }: { readonly node: string | undefined },
-  config: Pick<Netconf, 'nodename'> | undefined,
-): NodeName {
+/** Returns the node name of this machine. */
+export function thisNode({ ports }: Pick<Context, 'ports'>, config: Pick<Netconf, 'nodename'> | undefined): NodeName {
   const { hostname, readRegisteredName } = ports;
-  // A name on the command line is not validated.
-  if (node !== undefined) return node as NodeName;
   return resolveNodeName({ configured: config?.nodename, hostname, registered: readRegisteredName() });
 }
 
@@ -107,7 +101,14 @@ export function parsePodName(text: string): { readonly namespace: string; readon
   });
 }
 
-function invocationOf({ pod, args, container, netns, ifName }: PlanAddOptions): Invocation {
+/** Returns the ADD of a runtime. @throws cli/usage */
+export function invocationOf({
+  pod,
+  args,
+  container,
+  netns,
+  ifName,
+}: Pick<PlanAddOptions, 'pod' | 'args' | 'container' | 'netns' | 'ifName'>): Invocation {
   if (pod !== undefined && args !== undefined && /K8S_POD_NAME(SPACE)?=/.test(args)) {
     throw new NetplugError('cli/usage', 'Cannot combine --pod with a pod in --args', {
       hint: 'Keep one of the two',
@@ -117,7 +118,7 @@ function invocationOf({ pod, args, container, netns, ifName }: PlanAddOptions): 
   const pairs = named === undefined ? [] : [`K8S_POD_NAMESPACE=${named.namespace}`, `K8S_POD_NAME=${named.name}`];
   return decodeInvocation({
     CNI_COMMAND: 'ADD',
-    CNI_CONTAINERID: container ?? ANY_CONTAINER,
+    CNI_CONTAINERID: container ?? 'any',
     CNI_IFNAME: ifName,
     CNI_NETNS: netns ?? '(the namespace of the pod)',
     CNI_PATH: '/opt/cni/bin',

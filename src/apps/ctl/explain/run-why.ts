@@ -1,6 +1,5 @@
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { decodeCall } from '../../../cni/decode-call.ts';
-import { decodeInvocation } from '../../../cni/invocation.ts';
 import type { OrchReader } from '../../../cni/orch-reader.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { NodeName } from '../../../model/names.ts';
@@ -11,11 +10,12 @@ import type { Output } from '../common-options.ts';
 import { withStore } from '../connection.ts';
 import { readCluster } from '../ipam/read-cluster.ts';
 import type { Context, Status } from '../ports.ts';
+import { renderDocument } from '../render-document.ts';
 import { explainAddress } from './explain-address.ts';
 import { explainPod, heldByPod } from './explain-pod.ts';
 import { findNetconf, type FoundNetconf, readNetconf } from './find-netconf.ts';
 import { type PodPlace, renderExplainedAddress, renderExplainedPod } from './render-explained.ts';
-import { ANY_CONTAINER, nodeOf, parsePodName } from './run-plan-add.ts';
+import { invocationOf, parsePodName, thisNode } from './run-plan-add.ts';
 import { neededRanges } from './needed-ranges.ts';
 import { openOrchOf, withStoreOf } from './with-netconf.ts';
 
@@ -46,11 +46,9 @@ export async function runWhy(
 async function whyAddress(context: Context, address: Address, output: Output): Promise<Status> {
   const { io, signal } = context;
   return withStore(context, 'read', async (store) => {
-    const { blocks, ...cluster } = await readCluster(context, store);
+    const cluster = await readCluster(context, store);
     const { endpoints } = await store.listEndpoints(undefined, signal);
-    const scene = { ...cluster, blocks: blocks.map(({ value }) => value), endpoints };
-    const explained = explainAddress(scene, address);
-    io.stdout(output === 'json' ? `${JSON.stringify(explained, undefined, 2)}\n` : renderExplainedAddress(explained));
+    io.stdout(renderDocument(explainAddress({ ...cluster, endpoints }, address), output, renderExplainedAddress));
     return 0;
   });
 }
@@ -69,33 +67,20 @@ export async function runWhyPod(context: Context, text: string, options: WhyPodO
     const [holder] = heldByPod(blocks, pod);
     const asks = config.policyType === 'orch' ? orch : undefined;
     const known = holder?.allocation.node ?? (await nodeInRecords({ store, orch: asks }, pod, signal));
-    const { node, nodeFrom } =
-      options.node !== undefined || known === undefined
-        ? {
-            node: nodeOf(context, options, config),
-            nodeFrom: options.node === undefined ? 'this machine' : 'from --node',
-          }
-        : { node: known as NodeName, nodeFrom: 'the node of the pod' };
-    const invocation = decodeInvocation({
-      CNI_COMMAND: 'ADD',
-      CNI_CONTAINERID: holder?.allocation.containerId ?? ANY_CONTAINER,
-      CNI_IFNAME: 'eth0',
-      CNI_NETNS: 'any',
-      CNI_PATH: '/opt/cni/bin',
-      CNI_ARGS: `K8S_POD_NAMESPACE=${pod.namespace};K8S_POD_NAME=${pod.name}`,
-    });
+    const here = thisNode(context, config);
+    const nodeFrom =
+      options.node !== undefined ? 'from --node' : known === undefined ? 'this machine' : 'the node of the pod';
+    // Names on the command line and in records are not validated.
+    const node = ((options.node ?? known) as NodeName | undefined) ?? here;
+    const container = holder?.allocation.containerId;
+    const invocation = invocationOf({ pod: text, args: undefined, container, netns: undefined, ifName: 'eth0' });
     const call = decodeCall({ invocation, config, raw }, node, { work: signal, cleanup: signal });
-    const isHere = node === nodeOf(context, { node: undefined }, config);
-    const ownRanges = await neededRanges(context, { store, node, isHere });
+    const ownRanges = await neededRanges(context, { store, node, isHere: node === here });
     const explained = await explainPod({ ...ports, store, orch, ownRanges }, call, blocks);
     const place: PodPlace = { pod: text, node, nodeFrom, netconf: netconf?.file };
     const notes = [...explained.notes, ...missingNotes(ports.plugin.confDir, netconf, asks !== undefined)];
     const whole = { ...explained, notes };
-    io.stdout(
-      options.output === 'json'
-        ? `${JSON.stringify({ ...place, ...whole }, undefined, 2)}\n`
-        : renderExplainedPod(place, whole),
-    );
+    io.stdout(renderDocument({ ...place, ...whole }, options.output, () => renderExplainedPod(place, whole)));
     return whole.held.length === 0 && whole.refusal !== undefined ? 1 : 0;
   });
 }

@@ -3,6 +3,7 @@ import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import type { Output } from '../common-options.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
+import { renderDocument } from '../render-document.ts';
 import { renderTable } from '../table.ts';
 import { isAutomatic } from '../../../model/automatic-host-endpoint.ts';
 import { coversAllInterfaces } from '../../../upgrade/host-endpoints/all-interfaces.ts';
@@ -22,18 +23,10 @@ export async function listHostEndpoints(
     const { resources, problems } = await store.listResources('HostEndpoint', signal);
     for (const problem of problems) io.stderr(`warning: ${problem}\n`);
     const shown = resources.filter((endpoint) => which === 'all' || coversAllInterfaces(endpoint));
-    io.stdout(
-      output === 'json'
-        ? `${JSON.stringify(
-            shown.map((endpoint) => ({ ...summary(endpoint), labels: endpoint.metadata.labels ?? {} })),
-            undefined,
-            2,
-          )}\n`
-        : renderTable(
-            ['NODE', 'NAME', 'INTERFACE', 'MADE BY', 'LABELS'],
-            shown.map((endpoint) => [...Object.values(summary(endpoint)), labelsText(endpoint)]),
-          ),
-    );
+    const document = shown.map((endpoint) => ({ ...summary(endpoint), labels: endpoint.metadata.labels ?? {} }));
+    const rows = shown.map((endpoint) => [...Object.values(summary(endpoint)), labelsText(endpoint)]);
+    const titles = ['NODE', 'NAME', 'INTERFACE', 'MADE BY', 'LABELS'];
+    io.stdout(renderDocument(document, output, () => renderTable(titles, rows)));
     return 0;
   });
 }

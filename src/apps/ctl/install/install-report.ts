@@ -3,6 +3,7 @@ import type { Output } from '../common-options.ts';
 import type { PartKind } from '../../../install/host/part.ts';
 import type { RecordedFile } from '../../../install/record.ts';
 import type { Io } from '../ports.ts';
+import { jsonText } from '../render-document.ts';
 
 /** The word for a removal, by mode. */
 export const REMOVED: Readonly<Record<Mode, string>> = { apply: 'removed', 'dry-run': 'would be removed' };
@@ -32,7 +33,7 @@ export function openReport(io: Io, output: Output): Report {
       io.stderr(`warning: ${text}\n`);
     },
     [Symbol.dispose]: () => {
-      if (output === 'json') io.stdout(`${JSON.stringify({ steps }, undefined, 2)}\n`);
+      if (output === 'json') io.stdout(jsonText({ steps }));
     },
   };
 }

@@ -2,6 +2,7 @@ import { type Allocation, holderOf } from '../../../model/ip-block.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
 import { cidrContains, formatCidr, ordinalOf, parseCidr } from '../../../net/cidr.ts';
+import { nameOwner } from './describe-holder.ts';
 import type { PoolRecords } from '../../../ipam/forecast/pool-usage.ts';
 
 /** Facts about one address. */
@@ -45,10 +46,7 @@ export function renderAddress({ address, state, pool, block, blockOwner, reserva
     ['node', holder?.node],
     ['since', holder?.at],
     ['pool', pool],
-    [
-      'block',
-      block === undefined ? undefined : `${block} of ${blockOwner === undefined ? 'no node' : `node ${blockOwner}`}`,
-    ],
+    ['block', block === undefined ? undefined : `${block} of ${nameOwner(blockOwner)}`],
     ['reserved by', reservation],
     ['chosen by', holder?.chosenBy],
     ['considered', holder?.considered?.join('; ')],

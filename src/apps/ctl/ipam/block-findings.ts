@@ -2,7 +2,7 @@ import { blockFaults, heldAddresses, type IpBlock } from '../../../model/ip-bloc
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { cidrContains, cidrsOverlap, compareCidrs, formatCidr, parseCidr } from '../../../net/cidr.ts';
-import { nameHolder } from './describe-holder.ts';
+import { nameHolder, nameOwner } from './describe-holder.ts';
 import { type IpamFinding, ipamFinding } from './finding.ts';
 
 /** Finds inconsistencies of the blocks themselves. */
@@ -15,7 +15,7 @@ function oneBlock(block: IpBlock, pools: readonly IpPool[]): IpamFinding[] {
   const findings = blockFaults(block).map((fault) =>
     ipamFinding('block-fault', { subject, found: `block ${subject}: ${fault}` }),
   );
-  const owner = block.node === undefined ? 'no node' : `node ${block.node}`;
+  const owner = nameOwner(block.node);
   const pool = pools.find(({ spec }) => cidrContains(parseCidr(spec.cidr), block.cidr));
   if (pool === undefined) {
     const found = `block ${subject} of ${owner} lies in no pool; ${String(block.slots.size)} of its addresses are held`;

@@ -1,5 +1,5 @@
 import { blockAt, type MappedBlock, type MappedPool, type State, STATES } from './address-map.ts';
-import { isDetailed, levelOf, poolSummary } from './render-map.ts';
+import { isDetailed, levelOf, poolSummary, SIGNS } from './render-map.ts';
 
 /** Lengths are pixels. */
 const WIDTH = 1120;
@@ -17,15 +17,6 @@ const COLOURS: Readonly<Record<State, string>> = {
   preallocated: '#9ecae9',
   reserved: '#aab2bd',
   leaked: '#d62728',
-};
-const MEANS: Readonly<Record<State, string>> = {
-  free: 'free',
-  own: 'held on the node of the block',
-  borrowed: 'borrowed by another node',
-  tunnel: 'a tunnel device',
-  preallocated: 'pre-allocated',
-  reserved: 'reserved',
-  leaked: 'looks leaked',
 };
 const FONT = 'ui-sans-serif, system-ui, Helvetica, Arial, sans-serif';
 /** Blocks in a line of a pool that is drawn with a cell per block. */
@@ -69,8 +60,8 @@ function drawLegend(): Part {
   let x = 0;
   const entries = STATES.map((state) => {
     const at = x;
-    x += CELL + 8 + MEANS[state].length * 6.2 + 20;
-    return `${rect({ x: at, y: 0, fill: COLOURS[state] })}${text(MEANS[state], { x: at + CELL + 6, y: 10, size: 12 })}`;
+    x += CELL + 8 + SIGNS[state].means.length * 6.2 + 20;
+    return `${rect({ x: at, y: 0, fill: COLOURS[state] })}${text(SIGNS[state].means, { x: at + CELL + 6, y: 10, size: 12 })}`;
   });
   return { svg: entries.join(''), height: CELL };
 }
@@ -104,7 +95,7 @@ function drawTile({ cidr, node, addresses }: MappedBlock, columns: number): stri
       x: (index % columns) * (CELL + GAP),
       y: LABEL + Math.floor(index / columns) * (CELL + GAP),
       fill: COLOURS[state],
-      title: `${address}: ${MEANS[state]}${holder === undefined ? '' : `, ${holder}`}`,
+      title: `${address}: ${SIGNS[state].means}${holder === undefined ? '' : `, ${holder}`}`,
     }),
   );
   const labels = [

@@ -11,6 +11,7 @@ import { withStore } from '../connection.ts';
 import { type IpamFinding, type IpamState, isOf, type LocalState, shownFinding } from './finding.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
+import { jsonText } from '../render-document.ts';
 import { carryOutRepair } from './repair.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { counted } from '../../../base/counted.ts';
@@ -158,7 +159,7 @@ function report({ io }: Context, { state, notes, outcomes, output }: Result): vo
     });
     const plain = notes.map((finding) => ({ ...shownFinding(finding), subject: finding.subject }));
     const counts = { pools: state.pools.length, blocks: state.blocks.length, held, endpoints: state.endpoints.length };
-    io.stdout(`${JSON.stringify({ counts, findings, notes: plain, left: left.length }, undefined, 2)}\n`);
+    io.stdout(jsonText({ counts, findings, notes: plain, left: left.length }));
     return;
   }
   for (const { finding, done } of outcomes) io.stdout(`${done ?? 'found'}: ${finding.found}\n`);

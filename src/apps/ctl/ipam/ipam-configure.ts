@@ -8,7 +8,7 @@ import type { Context, Status } from '../ports.ts';
 import { writeResource } from '../resources/write-resource.ts';
 import { renderTable } from '../table.ts';
 import { borrowedAddresses } from './borrowed-addresses.ts';
-import { jsonText } from './json-text.ts';
+import { renderDocument } from '../render-document.ts';
 import { readCluster } from './read-cluster.ts';
 
 export interface ConfigureOptions {
@@ -25,20 +25,19 @@ export async function ipamConfigure(context: Context, options: ConfigureOptions)
   const { strictAffinity, maxBlocks, ifAgainst, output } = options;
   const isChange = strictAffinity !== undefined || maxBlocks !== undefined;
   return withStore(context, isChange ? 'write' : 'read', async (store) => {
-    const cluster = await readCluster(context, store);
-    const blocks = cluster.blocks.map(({ value }) => value);
+    const { blocks, config } = await readCluster(context, store);
     const spec: IpamConfigurationSpec = {
-      strictAffinity: strictAffinity ?? cluster.config.strictAffinity,
-      maxBlocksPerNode: maxBlocks ?? cluster.config.maxBlocksPerNode,
+      strictAffinity: strictAffinity ?? config.strictAffinity,
+      maxBlocksPerNode: maxBlocks ?? config.maxBlocksPerNode,
     };
-    if (strictAffinity === true && !cluster.config.strictAffinity) refuseBorrowed(blocks, ifAgainst, io);
+    if (strictAffinity === true && !config.strictAffinity) refuseBorrowed(blocks, ifAgainst, io);
     for (const text of overLimit(blocks, spec)) io.stderr(`warning: ${text}\n`);
     if (isChange) {
       const metadata = { name: IPAM_CONFIGURATION_NAME };
       const writing = { ...ports, store, signal, mode: 'apply' } as const;
       await writeResource(writing, 'apply', { apiVersion: API_VERSION, kind: 'IPAMConfiguration', metadata, spec });
     }
-    io.stdout(output === 'json' ? jsonText(spec) : renderConfiguration(spec));
+    io.stdout(renderDocument(spec, output, renderConfiguration));
     return 0;
   });
 }
@@ -82,12 +81,10 @@ function overLimit(blocks: readonly IpBlock[], { maxBlocksPerNode }: IpamConfigu
   const owned = new Map<string, number>();
   for (const { node, cidr } of blocks) {
     if (node === undefined) continue;
-    const key = `node ${node} owns IPv${String(cidr.base.family)} blocks`;
+    const key = `node ${node} owns IPv${String(cidr.base.family)}`;
     owned.set(key, (owned.get(key) ?? 0) + 1);
   }
   return [...owned]
     .filter(([, count]) => count > maxBlocksPerNode)
-    .map(
-      ([key, count]) => `${key.replace(' blocks', '')} blocks: ${String(count)}, more than the limit; it keeps them`,
-    );
+    .map(([key, count]) => `${key} blocks: ${String(count)}, more than the limit; it keeps them`);
 }

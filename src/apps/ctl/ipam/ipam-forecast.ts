@@ -16,7 +16,7 @@ import {
   tunnelAddresses,
 } from '../../../ipam/forecast/forecast-cluster.ts';
 import { type Event, type Forecast, forecast, type ForecastQuestion } from '../../../ipam/forecast/forecast.ts';
-import { jsonText } from './json-text.ts';
+import { renderDocument } from '../render-document.ts';
 import { readCluster } from './read-cluster.ts';
 
 export interface ForecastOptions extends ClusterPlan {
@@ -64,7 +64,7 @@ export async function ipamForecast(context: Context, options: ForecastOptions): 
       hint: 'Name a pool with --pool, or one that is not there yet with --cidr',
     });
   }
-  context.io.stdout(options.output === 'json' ? jsonText({ families: reports }) : reports.map(render).join('\n'));
+  context.io.stdout(renderDocument({ families: reports }, options.output, () => reports.map(render).join('\n')));
   return reports.every(({ fits }) => fits) ? 0 : 1;
 }
 
@@ -89,8 +89,7 @@ async function factsFor(
   }
   return withStore(context, 'read', async (store) => {
     const cluster = await readCluster(context, store);
-    const facts = start === 'present' ? cluster : { ...cluster, blocks: [], nodes: [] };
-    return { facts: { ...facts, blocks: facts.blocks.map(({ value }) => value) }, pool };
+    return { facts: start === 'present' ? cluster : { ...cluster, blocks: [], nodes: [] }, pool };
   });
 }
 

@@ -10,7 +10,7 @@ import { type MappedPool, mapPools } from './address-map.ts';
 import { checkIpam } from './check-ipam.ts';
 import { drawHtml, drawSvg } from './draw-map.ts';
 import { isOf } from './finding.ts';
-import { jsonText } from './json-text.ts';
+import { jsonText } from '../render-document.ts';
 import { type Cluster, readCluster } from './read-cluster.ts';
 import { renderMap } from './render-map.ts';
 
@@ -39,7 +39,7 @@ export async function ipamMap(context: Context, { pool, node, form, file }: MapO
     }
     const mapped = mapPools({
       pools: shown,
-      blocks: cluster.blocks.map(({ value }) => value),
+      blocks: cluster.blocks,
       reserved: reservedCidrs(cluster.reservations),
       leaked: await leakedIn(context, store, cluster),
       node,
@@ -63,11 +63,9 @@ async function leakedIn(
 ): Promise<ReadonlySet<string>> {
   const { endpoints, pods } = await store.listEndpoints(undefined, signal);
   const findings = checkIpam({
-    blocks: cluster.blocks.map(({ value }) => value),
+    ...cluster,
     endpoints,
     pods,
-    pools: cluster.pools,
-    nodes: cluster.nodes,
     unreadable: [],
     local: undefined,
     nowMs: ports.clock.now(),

@@ -10,7 +10,7 @@ import type { Context, Status } from '../ports.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { type AddressUse, useOf, type UseScene } from './address-use.ts';
 import { nameHolder } from './describe-holder.ts';
-import { jsonText } from './json-text.ts';
+import { renderDocument } from '../render-document.ts';
 import { addressIn } from './read-address.ts';
 import { readCluster } from './read-cluster.ts';
 import { leakedIn, type ReleaseTarget } from './released-report.ts';
@@ -58,14 +58,14 @@ export async function ipamRelease(context: Context, options: ReleaseOptions): Pr
     const outcomes: Released[] = [];
     let status: Status = 0;
     for (const target of targets) {
-      const holder = blocks.map(({ value }) => holderOf(value, target.address)).find((each) => each !== undefined);
+      const holder = blocks.map((block) => holderOf(block, target.address)).find((each) => each !== undefined);
       const use = holder === undefined ? undefined : useOf(scene, target.address, holder);
       const outcome = await settle(context, store, { target, holder, use, options });
       if (outcome === 'in use') status ||= refuse(context, { target, use });
       const address = formatAddress(target.address);
       outcomes.push({ address, outcome, holder: holder === undefined ? undefined : holderText(holder) });
     }
-    io.stdout(options.output === 'json' ? jsonText({ addresses: outcomes }) : outcomes.map(line).join(''));
+    io.stdout(renderDocument({ addresses: outcomes }, options.output, () => outcomes.map(line).join('')));
     return status;
   });
 }

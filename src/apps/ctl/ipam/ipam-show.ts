@@ -1,5 +1,5 @@
 import { renderAddress, reportAddress } from './address-report.ts';
-import { jsonText } from './json-text.ts';
+import { renderDocument } from '../render-document.ts';
 import { borrowedAddresses, renderBorrowed } from './borrowed-addresses.ts';
 import { renderConfiguration } from './ipam-configure.ts';
 import { addressIn } from './read-address.ts';
@@ -7,7 +7,7 @@ import { type Cluster, readCluster } from './read-cluster.ts';
 import type { Address } from '../../../net/address.ts';
 import { withStore } from '../connection.ts';
 import type { Output } from '../common-options.ts';
-import { percentFree, type PoolUsage, poolUsage, type PoolRecords } from '../../../ipam/forecast/pool-usage.ts';
+import { percentFree, type PoolUsage, poolUsage } from '../../../ipam/forecast/pool-usage.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 import { renderTable } from '../table.ts';
@@ -29,16 +29,14 @@ export async function ipamShow(context: Context, { what, output }: ShowOptions):
   const { io } = context;
   const address = what.of === 'address' ? addressIn(what.ip) : undefined;
   return withStore(context, 'read', async (store) => {
-    const { blocks, ...cluster } = await readCluster(context, store);
-    const records = { ...cluster, blocks: blocks.map(({ value }) => value) };
-    const { document, text } = shown({ ...records, config: cluster.config }, what, address);
-    io.stdout(output === 'json' ? jsonText(document) : text());
+    const { document, text } = shown(await readCluster(context, store), what, address);
+    io.stdout(renderDocument(document, output, text));
     return 0;
   });
 }
 
 function shown(
-  records: PoolRecords & Pick<Cluster, 'config'>,
+  records: Cluster,
   what: Shown,
   address: Address | undefined,
 ): { readonly document: object; readonly text: () => string } {
@@ -53,7 +51,8 @@ function shown(
   if (what.of === 'configuration') return { document: records.config, text: () => renderConfiguration(records.config) };
   const usage = poolUsage(records);
   const withBlocks = what.of === 'pools' && what.withBlocks;
-  return { document: { pools: usage.map(usageDocument) }, text: () => renderUsage(usage, withBlocks) };
+  const pools = usage.map((pool) => ({ ...pool, percentFree: percentFree(pool) }));
+  return { document: { pools }, text: () => renderUsage(usage, withBlocks) };
 }
 
 function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
@@ -102,8 +101,4 @@ function numbers(pool: PoolUsage): string[] {
     ...[pool.addresses, pool.held, pool.preallocated, pool.reserved, pool.free].map(String),
     String(percentFree(pool)),
   ];
-}
-
-function usageDocument(pool: PoolUsage): object {
-  return { ...pool, percentFree: percentFree(pool) };
 }

@@ -1,5 +1,5 @@
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
-import type { AllocationStore, Stored } from '../../../datastore/allocation-store.ts';
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import type { IpReservation } from '../../../model/ip-reservation.ts';
@@ -16,7 +16,7 @@ export interface Cluster {
   readonly pools: readonly IpPool[];
   readonly reservations: readonly IpReservation[];
   readonly config: IpamConfigurationSpec;
-  readonly blocks: readonly Stored<IpBlock>[];
+  readonly blocks: readonly IpBlock[];
   readonly nodes: readonly Node[];
 }
 
@@ -36,7 +36,7 @@ export async function readCluster(
     pools: pools.resources,
     reservations: reservations.resources,
     config: { ...DEFAULT_IPAM_CONFIGURATION, ...config?.spec },
-    blocks: blocks.blocks,
+    blocks: blocks.blocks.map(({ value }) => value),
     nodes: nodes.resources,
   };
 }

@@ -3,15 +3,16 @@ import { counted } from '../../../base/counted.ts';
 import { blockAt, countStates, type MappedBlock, type MappedPool, type State, STATES } from './address-map.ts';
 
 /** Signs that stand for an address, and their meaning. */
-const SIGNS: Readonly<Record<State, { readonly sign: string; readonly style: Style; readonly means: string }>> = {
-  free: { sign: '·', style: 'dim', means: 'free' },
-  own: { sign: '█', style: 'bold', means: 'held on the node of the block' },
-  borrowed: { sign: '▒', style: 'cyan', means: 'borrowed by another node' },
-  tunnel: { sign: 'T', style: 'bold', means: 'a tunnel device' },
-  preallocated: { sign: '○', style: 'dim', means: 'pre-allocated' },
-  reserved: { sign: '-', style: 'dim', means: 'reserved' },
-  leaked: { sign: '!', style: 'red', means: 'looks leaked' },
-};
+export const SIGNS: Readonly<Record<State, { readonly sign: string; readonly style: Style; readonly means: string }>> =
+  {
+    free: { sign: '·', style: 'dim', means: 'free' },
+    own: { sign: '█', style: 'bold', means: 'held on the node of the block' },
+    borrowed: { sign: '▒', style: 'cyan', means: 'borrowed by another node' },
+    tunnel: { sign: 'T', style: 'bold', means: 'a tunnel device' },
+    preallocated: { sign: '○', style: 'dim', means: 'pre-allocated' },
+    reserved: { sign: '-', style: 'dim', means: 'reserved' },
+    leaked: { sign: '!', style: 'red', means: 'looks leaked' },
+  };
 /** A block by how much of it is not free, from nothing to all. */
 const LEVELS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const UNCLAIMED = '·';

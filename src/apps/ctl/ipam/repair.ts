@@ -21,18 +21,19 @@ export async function carryOutRepair(
   switch (repair.kind) {
     case 'release': {
       const { allocation, endpoint } = repair;
-      const isSame = {
-        id: endpoint === undefined ? undefined : endpointIdOf(endpoint),
-        containerId: allocation.containerId,
-      };
       const freed = await release(
         ports,
         {
           node: allocation.node,
           which: ({ id }) => id === allocation.id,
-          ...(isSame.id === undefined
+          ...(endpoint === undefined
             ? {}
-            : { endpoint: { id: isSame.id, isSame: ({ spec }) => spec.containerID === isSame.containerId } }),
+            : {
+                endpoint: {
+                  id: endpointIdOf(endpoint),
+                  isSame: ({ spec }) => spec.containerID === allocation.containerId,
+                },
+              }),
         },
         signal,
       );

@@ -8,6 +8,7 @@ import type { Output } from '../common-options.ts';
 import { readDocuments, type DocumentSource } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
+import { renderDocument } from '../render-document.ts';
 import { renderTable } from '../table.ts';
 import { type ChosenPlugin, choosePlugin } from './choose-plugin.ts';
 
@@ -44,7 +45,7 @@ export async function explainNetconfFile(context: Context, options: ExplainNetco
   const settings = explainNetconf(raw, decodeNetconf(raw, as), { as, node });
   const placeOf = placer(source, chosen);
   const rows = [...settings.map((setting) => rowOf(setting, placeOf, ports.machine.stateDir)), ...fromEnvironment(env)];
-  io.stdout(options.output === 'json' ? `${JSON.stringify(rows, undefined, 2)}\n` : tableOf(rows));
+  io.stdout(renderDocument(rows, options.output, tableOf));
   return 0;
 }
 

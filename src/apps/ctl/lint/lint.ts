@@ -4,6 +4,7 @@ import { START } from '../document-tree.ts';
 import { LINT_ENDINGS, tryInputs } from '../inputs.ts';
 import { withPolicyState } from '../policy/read-policy-state.ts';
 import type { Context, Status } from '../ports.ts';
+import { jsonText } from '../render-document.ts';
 import { counted } from '../../../base/counted.ts';
 import { type Repaired, repair } from './fix.ts';
 import { adviseAmong, adviseWith, type ClusterAdvice } from './lint-in-cluster.ts';
@@ -63,8 +64,8 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
   if (passedOver > 0) {
     io.stderr(`${counted(passedOver, 'file')} ignored: neither network configurations nor resources nor objects\n`);
   }
-  if (output === 'sarif') io.stdout(`${JSON.stringify(remarkLog(remarks), undefined, 2)}\n`);
-  else if (output === 'json') io.stdout(`${JSON.stringify(remarkJson(remarks, results), undefined, 2)}\n`);
+  if (output === 'sarif') io.stdout(jsonText(remarkLog(remarks)));
+  else if (output === 'json') io.stdout(jsonText(remarkJson(remarks, results)));
   else {
     for (const result of results) io.stdout(repairLines(result, fixes));
     io.stdout(remarkTable(remarks, sources.length + unread.length));

@@ -4,6 +4,7 @@ import { didYouMean, nearMiss } from '../../../base/near-miss.ts';
 import { anyResourceJsonSchema, resourceJsonSchema } from '../../../model/resource-schema.ts';
 import { netconfJsonSchema } from '../../../config/schema.ts';
 import type { Io, Status } from '../ports.ts';
+import { jsonText } from '../render-document.ts';
 import { visibleKind, writableKind } from '../resources/kind-names.ts';
 import { conflistJsonSchema } from './conflist-schema.ts';
 
@@ -19,7 +20,7 @@ export const SCHEMAS = Object.keys(MAKE);
 export async function printSchema(io: Pick<Io, 'stdout'>, of: string, kind: string | undefined): Promise<Status> {
   const make = ownValue(MAKE, of);
   if (make === undefined || (kind !== undefined && of !== 'resource')) throw unknownSchema(of, kind);
-  io.stdout(`${JSON.stringify(make(kind), undefined, 2)}\n`);
+  io.stdout(jsonText(make(kind)));
   return Promise.resolve(0);
 }
 

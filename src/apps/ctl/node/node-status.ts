@@ -2,6 +2,7 @@ import { readShownNetwork } from '../../../model/shown-network.ts';
 import { askAgentOfNode } from './ask-agent-of-node.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
+import { renderDocument } from '../render-document.ts';
 import { renderNetwork } from './render-network.ts';
 
 export interface StatusOptions {
@@ -15,6 +16,6 @@ export async function nodeStatus(context: Context, { socket, output }: StatusOpt
   const { io } = context;
   const asked = { socket, question: { kind: 'show-network', text: '' } } as const;
   const network = await askAgentOfNode(context, asked, readShownNetwork);
-  io.stdout(output === 'json' ? `${JSON.stringify(network, undefined, 2)}\n` : renderNetwork(network, io.screen));
+  io.stdout(renderDocument(network, output, () => renderNetwork(network, io.screen)));
   return network.problems.length === 0 ? 0 : 1;
 }

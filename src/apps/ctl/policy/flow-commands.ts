@@ -1,9 +1,8 @@
 import { ownValue } from '../../../base/own-value.ts';
 import { RECOMMENDED_KINDS } from '../../../policy/reach/recommend-policies.ts';
 import { choice, type Command, command, flagOption, notAllowed, one, textLike, value } from '../command.ts';
-import { SOCKET } from '../common-options.ts';
+import { DOCUMENT_OUTPUT, SOCKET } from '../common-options.ts';
 import { policyDenied, policyFlows } from './policy-flows.ts';
-import { POLICY_OUTPUT } from './policy-output.ts';
 import { policyRecommend } from './policy-recommend.ts';
 import { FLOW_FILES } from './read-flow-files.ts';
 
@@ -17,7 +16,7 @@ const OPTIONS = {
   node: value('node', 'ask the agent of this node, which only the node itself can'),
   allNodes: flagOption('say how to ask every node: agents have no port'),
   socket: SOCKET,
-  output: POLICY_OUTPUT,
+  output: DOCUMENT_OUTPUT,
 };
 const NAMESPACE = one('namespace', 'namespace of the policies');
 

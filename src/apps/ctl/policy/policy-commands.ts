@@ -1,7 +1,6 @@
 import { type Command, choice, command, flagOption, mandatory, one, textLike, value } from '../command.ts';
-import { fileChoice, FILES, portNumber } from '../common-options.ts';
+import { DOCUMENT_OUTPUT, fileChoice, FILES, portNumber } from '../common-options.ts';
 import { NAMESPACE } from '../resources/resource-options.ts';
-import { POLICY_OUTPUT } from './policy-output.ts';
 import { MAP_OUTPUTS, policyMap } from './policy-map.ts';
 import { policyPlan } from './policy-plan.ts';
 import { policyWhy } from './policy-why.ts';
@@ -27,7 +26,7 @@ export const POLICY_COMMANDS: readonly Command[] = [
       path: value('path', 'path of the request, as a client writes it (default: /)'),
       account: value('namespace/name', 'service account that the certificate of the client names'),
       probe: flagOption('also send a packet from this node, and compare what its kernel does with it'),
-      output: POLICY_OUTPUT,
+      output: DOCUMENT_OUTPUT,
     },
     details: `
 Both ends must allow a connection. For each end that is a pod, prints the policy or profile and the rule
@@ -58,7 +57,7 @@ and says where verdict and rule agree or differ. The exit status is 1 also when 
       delete: flagOption('plan the deletion of the resources instead of applying them'),
       ...NAMESPACE,
       ...FLOW_FILES,
-      output: POLICY_OUTPUT,
+      output: DOCUMENT_OUTPUT,
     },
     details: `
 Compares the policies of the datastore with those after the change, for all pods, nodes and networks that
@@ -96,7 +95,7 @@ datastore; packets are not sent.`,
     path: ['explain', 'endpoint'],
     summary: 'Lists what policies see of a pod or of the host endpoints of a node, and which of them apply.',
     arguments: [ENDPOINT],
-    options: { output: POLICY_OUTPUT },
+    options: { output: DOCUMENT_OUTPUT },
     details: `
 Prints labels with those of namespace and service account, the policies that apply in each direction in
 the order of their evaluation, with their rules, and the profiles, which decide when no policy applies

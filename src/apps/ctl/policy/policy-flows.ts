@@ -5,7 +5,8 @@ import type { Context, Status } from '../ports.ts';
 import { visibleText } from '../../../base/visible-text.ts';
 import { renderTable } from '../table.ts';
 import { askFlows, endText, whyFlow } from './ask-flows.ts';
-import { type PolicyOutput, renderDocument } from './policy-output.ts';
+import type { DocumentOutput } from '../common-options.ts';
+import { renderDocument } from '../render-document.ts';
 
 const SINCE_SECONDS = 600;
 
@@ -17,7 +18,7 @@ export interface FlowOptions {
   readonly node: string | undefined;
   readonly allNodes: boolean;
   readonly socket: string | undefined;
-  readonly output: PolicyOutput;
+  readonly output: DocumentOutput;
 }
 
 const STAGED: readonly FlowVerdict[] = ['staged deny', 'staged allow', 'staged log'];

@@ -1,6 +1,7 @@
 import { mapReach, type MapDivision } from '../../../policy/reach/map-reach.ts';
 import { apiServerAddresses } from '../../../policy/reach/vital-services.ts';
 import type { Context, Status } from '../ports.ts';
+import { jsonText } from '../render-document.ts';
 import { readNodeEnds } from './read-node-ends.ts';
 import { withPolicyState } from './read-policy-state.ts';
 import { renderMapPage, renderMapSvg } from './render-map-svg.ts';
@@ -12,7 +13,7 @@ type MapOutput = (typeof MAP_OUTPUTS)[number];
 
 const RENDERERS: Readonly<Record<MapOutput, (map: ShownMap) => string>> = {
   table: renderMapText,
-  json: (map) => `${JSON.stringify(map, undefined, 2)}\n`,
+  json: jsonText,
   svg: renderMapSvg,
   html: renderMapPage,
 };

@@ -3,7 +3,8 @@ import { type FileChoice, readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
 import { explainPlan } from './explain-plan.ts';
 import { planChanges, readWrittenChanges } from './planned-changes.ts';
-import { type PolicyOutput, renderDocument } from './policy-output.ts';
+import type { DocumentOutput } from '../common-options.ts';
+import { renderDocument } from '../render-document.ts';
 import { readNodeEnds } from './read-node-ends.ts';
 import { readFlowFiles } from './read-flow-files.ts';
 import { withPolicyState } from './read-policy-state.ts';
@@ -15,7 +16,7 @@ export interface PolicyPlanOptions {
   readonly verb: 'apply' | 'delete';
   /** Files with flows of nodes; empty for a plan without them. */
   readonly flows: readonly string[];
-  readonly output: PolicyOutput;
+  readonly output: DocumentOutput;
 }
 
 /** Prints what resources of files would cut and open. Returns status 1 when they cut something. @throws resource/invalid, cli/usage */

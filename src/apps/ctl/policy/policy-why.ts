@@ -3,7 +3,7 @@ import type { IdentityMode } from '../../../policy/feed/messages.ts';
 import { type PacketContent, requestContent } from '../../../policy/packet-content.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import { findNetconf } from '../explain/find-netconf.ts';
-import { nodeOf } from '../explain/run-plan-add.ts';
+import { thisNode } from '../explain/run-plan-add.ts';
 import type { Context, Status } from '../ports.ts';
 import { findEnd, routeBetween } from './connection-ends.ts';
 import {
@@ -15,7 +15,8 @@ import {
   judgeConnections,
 } from './explain-connection.ts';
 import { impossible, probeConnection } from './probe-connection.ts';
-import { type PolicyOutput, renderDocument } from './policy-output.ts';
+import type { DocumentOutput } from '../common-options.ts';
+import { renderDocument } from '../render-document.ts';
 import { readNodePolicySettings } from './read-node-settings.ts';
 import { withPolicyState } from './read-policy-state.ts';
 import { renderConnections } from './render-connections.ts';
@@ -29,7 +30,7 @@ export interface PolicyWhyOptions {
   readonly account: string | undefined;
   /** Whether to compare the answer with what the kernel of this node does with a packet. */
   readonly probe: boolean;
-  readonly output: PolicyOutput;
+  readonly output: DocumentOutput;
 }
 
 /**
@@ -125,7 +126,7 @@ async function withProbes(
 ): Promise<ExplainedConnections> {
   const { ports, signal } = context;
   if (ports.host.uid !== 0) throw impossible('the command does not run as root', 'Run it as root, on a node');
-  const node = nodeOf(context, { node: undefined }, (await findNetconf(ports.plugin.confDir))?.config);
+  const node = thisNode(context, (await findNetconf(ports.plugin.confDir))?.config);
   const probe = ports.openPacketProbe();
   const connections: ExplainedConnection[] = [];
   for (const [index, connection] of judgeConnections(view, question).entries()) {

@@ -3,7 +3,8 @@ import type { Context, Status } from '../ports.ts';
 import { HOST, noEndpoint } from './connection-ends.ts';
 import { explainEndpoints } from './explain-endpoint.ts';
 import { explainHosts } from './explain-host.ts';
-import { type PolicyOutput, renderDocument } from './policy-output.ts';
+import type { DocumentOutput } from '../common-options.ts';
+import { renderDocument } from '../render-document.ts';
 import { readNodePolicySettings } from './read-node-settings.ts';
 import { withPolicyState } from './read-policy-state.ts';
 import { renderEndpoints } from './render-endpoints.ts';
@@ -15,7 +16,7 @@ import { renderHosts } from './render-hosts.ts';
 export async function runExplainEndpoint(
   context: Context,
   end: string,
-  { output }: { readonly output: PolicyOutput },
+  { output }: { readonly output: DocumentOutput },
 ): Promise<Status> {
   const { io, signal } = context;
   return withPolicyState(context, async (view, store) => {

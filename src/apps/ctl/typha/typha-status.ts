@@ -7,6 +7,7 @@ import { isCurrentServer, type LeasedServer } from '../../../stream/server-lease
 import { readClusterConnection } from '../cluster/cluster-access.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
+import { renderDocument } from '../render-document.ts';
 import { renderTable } from '../table.ts';
 
 /** Shows the servers of netplug-typha. Returns 1 when none renews its Lease. @throws typha/none when no server has a Lease */
@@ -18,8 +19,7 @@ export async function typhaStatus(context: Context, { output }: { readonly outpu
   if (servers.length === 0) throw noServers();
   const nodes = (await readNodes(api, signal)).length;
   const shown = servers.map((server) => shownServer(server, servers));
-  if (output === 'json') io.stdout(`${JSON.stringify({ nodes, servers: shown }, undefined, 2)}\n`);
-  else io.stdout(render(shown, nodes));
+  io.stdout(renderDocument({ nodes, servers: shown }, output, render));
   return shown.some(({ state }) => state === 'serving') ? 0 : 1;
 }
 
@@ -48,7 +48,7 @@ function shownServer(server: LeasedServer, all: readonly LeasedServer[]): ShownS
   };
 }
 
-function render(servers: readonly ShownServer[], nodes: number): string {
+function render({ nodes, servers }: { readonly nodes: number; readonly servers: readonly ShownServer[] }): string {
   const rows = servers.map(({ name, addresses, release, clients, oldestAgent, renewed, state }) =>
     [name, addresses.join(', '), release, String(clients), oldestAgent ?? '', renewed, state].map(visibleText),
   );
