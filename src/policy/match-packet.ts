@@ -19,6 +19,12 @@ export interface Packet {
   readonly content?: PacketContent;
 }
 
+/** Returns an echo request, the packet of ICMP that stands for a connection. */
+export function echoRequest(ends: Pick<Packet, 'source' | 'destination'>): Packet {
+  const [protocol, type] = ends.source.family === 6 ? [58, 128] : [1, 8];
+  return { ...ends, protocol, icmp: { type, code: 0 } };
+}
+
 /** One end of a packet. */
 interface PacketEnd {
   readonly side: 'source' | 'destination';

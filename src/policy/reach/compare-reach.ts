@@ -1,10 +1,11 @@
+import { getOrMake } from '../../base/get-or-make.ts';
 import { FAMILIES, type Family } from '../../net/address.ts';
 import type { PolicyVerdict } from '../evaluate.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyDirection } from '../resolved-policy.ts';
 import type { NamedAddress, Peer, PeerClass } from './peer-classes.ts';
 import { decisionKey, type JudgedTraffic, type Judgement, type Pair, ReachModel, splitAt } from './reach-model.ts';
-import { joinTraffic, type Traffic } from './traffic.ts';
+import { joinTraffic, partWith, type Traffic } from './traffic.ts';
 
 const BEFORE = 0;
 const AFTER = 1;
@@ -59,8 +60,7 @@ export function compareReach(
     }));
     if (ends.every(({ before, after }) => before === after)) continue;
     const key = ends.map(({ before, after }) => `${String(before?.number)} ${String(after?.number)}`).join();
-    const differences = known.get(key) ?? found.distinct(differencesOf(ends, model.whole));
-    known.set(key, differences);
+    const differences = getOrMake(known, key, () => found.distinct(differencesOf(ends, model.whole)));
     for (const difference of differences) found.add(difference, pair);
   }
   return { changes: found.grouped(), whole: model.whole };
@@ -97,7 +97,7 @@ function differencesOf(ends: readonly JudgedEnd[], whole: readonly Traffic[]): r
     judged.map(({ first }) => first),
   )) {
     const here = ends.flatMap(({ direction, before: earlier, after: later }): ChangedEnd[] => {
-      const [before, after] = [partAt(earlier, part), partAt(later, part)];
+      const [before, after] = [partWith(earlier?.parts ?? [], part), partWith(later?.parts ?? [], part)];
       return before === undefined || after === undefined ? [] : [{ direction, before, after }];
     });
     const isAllowed = (side: 'before' | 'after'): boolean => here.every((end) => end[side].judged.verdict === 'allow');
@@ -105,10 +105,8 @@ function differencesOf(ends: readonly JudgedEnd[], whole: readonly Traffic[]): r
     if (isAllowed('before') === isAllowedNow) continue;
     const changed = here.filter(({ before, after }) => before.judged.verdict !== after.judged.verdict);
     const key = reasonsKey(changed);
-    const known = found.get(key);
-    if (known === undefined)
-      found.set(key, { verdict: isAllowedNow ? 'allow' : 'deny', ends: changed, traffic: [part] });
-    else known.traffic.push(part);
+    const verdict: PolicyVerdict = isAllowedNow ? 'allow' : 'deny';
+    getOrMake(found, key, () => ({ verdict, ends: changed, traffic: [] })).traffic.push(part);
   }
   return [...found.values()].map(({ traffic, ...rest }) => ({ ...rest, traffic: joinTraffic(traffic) }));
 }
@@ -117,10 +115,6 @@ function reasonsKey(ends: readonly ChangedEnd[]): string {
   return JSON.stringify(
     ends.map(({ direction, before, after }) => [direction, decisionKey(before.judged), decisionKey(after.judged)]),
   );
-}
-
-function partAt(judgement: Judgement | undefined, { protocol, first }: Traffic): JudgedTraffic | undefined {
-  return judgement?.parts.find((each) => each.protocol === protocol && each.first <= first && first <= each.last);
 }
 
 /** Numbers of the classes that send, by family. */
@@ -142,18 +136,13 @@ class FoundDifferences {
     return differences.map((difference) => {
       const { verdict, traffic, ends } = difference;
       const key = JSON.stringify([verdict, traffic, reasonsKey(ends)]);
-      const known = this.#distinct.get(key) ?? difference;
-      this.#distinct.set(key, known);
-      return known;
+      return getOrMake(this.#distinct, key, () => difference);
     });
   }
 
   add(difference: Difference, { from, to, family }: Pair): void {
-    const receivers = this.#pairs.get(difference) ?? new Map<number, Senders>();
-    this.#pairs.set(difference, receivers);
-    const senders = receivers.get(to.number) ?? { 4: new Set(), 6: new Set() };
-    receivers.set(to.number, senders);
-    senders[family].add(from.number);
+    const receivers = getOrMake(this.#pairs, difference, () => new Map<number, Senders>());
+    getOrMake(receivers, to.number, () => ({ 4: new Set(), 6: new Set() }))[family].add(from.number);
   }
 
   /** Returns each difference with its ends: receivers that have equal senders together. The largest come first. */
@@ -163,9 +152,7 @@ class FoundDifferences {
       for (const [to, found] of receivers) {
         for (const { family, senders } of this.#byFamily(to, found)) {
           const key = `${String(family)} ${senders.join()}`;
-          const group = groups.get(key) ?? { family, senders, receivers: [] };
-          groups.set(key, group);
-          group.receivers.push(to);
+          getOrMake(groups, key, () => ({ family, senders, receivers: [] })).receivers.push(to);
         }
       }
       return [...groups.values()].map(({ family, senders, receivers: own }): ReachChange => ({

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.ts';
 import type { Labels } from '../../model/selector.ts';
 import type { PolicyEndpoint } from '../resolved-policy.ts';
 import type { Peer } from './peer-classes.ts';
@@ -21,13 +22,13 @@ export interface PeerGroup {
 /** Names groups of ends, given all pods of the cluster: all pods of a namespace are one group. */
 export class PeerNames {
   readonly #total: number;
-  readonly #ofNamespace: ReadonlyMap<string, number>;
-  readonly #ofWorkload: ReadonlyMap<string, number>;
+  readonly #ofNamespace: ReadonlyMap<string, readonly PolicyEndpoint[]>;
+  readonly #ofWorkload: ReadonlyMap<string, readonly PolicyEndpoint[]>;
 
   constructor(pods: readonly PolicyEndpoint[]) {
     this.#total = pods.length;
-    this.#ofNamespace = countBy(pods, ({ namespace = '' }) => namespace);
-    this.#ofWorkload = countBy(pods, workloadTextOf);
+    this.#ofNamespace = Map.groupBy(pods, namespaceOf);
+    this.#ofWorkload = Map.groupBy(pods, workloadTextOf);
   }
 
   group(peers: readonly Peer[]): readonly PeerGroup[] {
@@ -45,19 +46,15 @@ export class PeerNames {
   #podGroups(pods: readonly PolicyEndpoint[]): readonly PeerGroup[] {
     if (pods.length > 1 && pods.length === this.#total) {
       return [
-        { kind: 'pods', text: `all ${count(pods.length, 'pod')}`, count: pods.length, examples: examplesOf(pods) },
+        { kind: 'pods', text: `all ${counted(pods.length, 'pod')}`, count: pods.length, examples: examplesOf(pods) },
       ];
     }
-    const byNamespace = [...Map.groupBy(pods, ({ namespace = '' }) => namespace)].toSorted(([a], [b]) =>
-      a < b ? -1 : 1,
-    );
-    return byNamespace.flatMap(([namespace, own]): readonly PeerGroup[] => {
-      if (own.length > 1 && own.length === this.#ofNamespace.get(namespace)) {
-        const text = `${namespace} (all ${count(own.length, 'pod')})`;
+    return groupsOf(pods, namespaceOf).flatMap(([namespace, own]): readonly PeerGroup[] => {
+      if (own.length > 1 && own.length === this.#ofNamespace.get(namespace)?.length) {
+        const text = `${namespace} (all ${counted(own.length, 'pod')})`;
         return [{ kind: 'pods', text, namespace, count: own.length, examples: examplesOf(own) }];
       }
-      const byWorkload = [...Map.groupBy(own, workloadTextOf)].toSorted(([a], [b]) => (a < b ? -1 : 1));
-      return byWorkload.flatMap(([key, same]) => this.#workloadGroup(key, same));
+      return groupsOf(own, workloadTextOf).flatMap(([key, same]) => this.#workloadGroup(key, same));
     });
   }
 
@@ -65,8 +62,8 @@ export class PeerNames {
     const [first] = pods;
     if (first === undefined) return [];
     const { namespace, labels, name } = workloadOf(first);
-    const total = this.#ofWorkload.get(key) ?? pods.length;
-    const size = pods.length === total ? count(total, 'pod') : `${String(pods.length)} of ${count(total, 'pod')}`;
+    const total = this.#ofWorkload.get(key)?.length ?? pods.length;
+    const size = pods.length === total ? counted(total, 'pod') : `${String(pods.length)} of ${counted(total, 'pod')}`;
     const text = total === 1 ? first.shown : `${namespace} ${name} (${size})`;
     return [{ kind: 'pods', text, namespace, labels, count: pods.length, examples: examplesOf(pods) }];
   }
@@ -77,22 +74,22 @@ export function workloadTextOf(endpoint: PolicyEndpoint): string {
   return JSON.stringify([namespace, name]);
 }
 
-/** Returns a number with its noun, such as `1 pod` or `3 pods`. */
-export function count(number: number, noun: string): string {
-  return `${String(number)} ${noun}${number === 1 ? '' : 's'}`;
+function namespaceOf({ namespace = '' }: PolicyEndpoint): string {
+  return namespace;
+}
+
+function groupsOf(
+  pods: readonly PolicyEndpoint[],
+  keyOf: (pod: PolicyEndpoint) => string,
+): readonly [string, readonly PolicyEndpoint[]][] {
+  return [...Map.groupBy(pods, keyOf)].toSorted(([a], [b]) => (a < b ? -1 : 1));
 }
 
 function nodeGroup(nodes: readonly string[]): PeerGroup {
-  const text = nodes.length === 1 ? `node ${nodes.join('')}` : count(nodes.length, 'node');
+  const text = nodes.length === 1 ? `node ${nodes.join('')}` : counted(nodes.length, 'node');
   return { kind: 'nodes', text, count: nodes.length, examples: nodes.slice(0, EXAMPLES) };
 }
 
 function examplesOf(pods: readonly PolicyEndpoint[]): readonly string[] {
   return pods.slice(0, EXAMPLES).map(({ shown }) => shown);
-}
-
-function countBy<T>(items: readonly T[], keyOf: (item: T) => string): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const item of items) counts.set(keyOf(item), (counts.get(keyOf(item)) ?? 0) + 1);
-  return counts;
 }

@@ -1,8 +1,10 @@
+import { counted } from '../../base/counted.ts';
+import { getOrMake } from '../../base/get-or-make.ts';
 import type { PolicyView } from '../policy-view.ts';
-import { count, type PeerGroup, PeerNames, workloadTextOf } from './group-peers.ts';
+import { type PeerGroup, PeerNames, workloadTextOf } from './group-peers.ts';
 import type { NamedAddress, Peer } from './peer-classes.ts';
 import { type Judgement, ReachModel, splitAt } from './reach-model.ts';
-import { joinTraffic, type Traffic } from './traffic.ts';
+import { joinTraffic, partWith, type Traffic } from './traffic.ts';
 
 /** More workloads than this are shown by namespace unless asked for. */
 const MOST_WORKLOADS = 40;
@@ -63,9 +65,7 @@ export function mapReach(view: PolicyView, { named, division, namespace }: MapQu
       // A pod reaches itself without a policy.
       if (from === to && isAlone(from)) continue;
       const key = `${String(from)} ${String(to)}`;
-      const cell = cells.get(key) ?? { from, to, found: new Set<readonly Traffic[]>() };
-      cells.set(key, cell);
-      cell.found.add(traffic);
+      getOrMake(cells, key, () => ({ from, to, found: new Set<readonly Traffic[]>() })).found.add(traffic);
     }
   }
   const filled = [...cells.values()].map(({ from, to, found }): ReachCell => {
@@ -104,7 +104,7 @@ function groupOf(names: PeerNames, peers: readonly Peer[]): PeerGroup {
   if (groups.length === 1) return first;
   const { namespace = '' } = first;
   const pods = groups.reduce((total, group) => total + group.count, 0);
-  const text = `${namespace} (${count(pods, 'pod')})`;
+  const text = `${namespace} (${counted(pods, 'pod')})`;
   return { kind: 'pods', namespace, text, count: pods, examples: first.examples };
 }
 
@@ -125,23 +125,23 @@ class AllowedTraffic {
 
   between(egress: Judgement | undefined, ingress: Judgement | undefined): readonly Traffic[] {
     const key = `${String(egress?.number)} ${String(ingress?.number)}`;
-    const known = this.#known.get(key);
-    if (known !== undefined) return known;
-    const lists = [egress, ingress].flatMap((judgement) =>
+    return getOrMake(this.#known, key, () => this.#both([egress, ingress]));
+  }
+
+  #both(ends: readonly (Judgement | undefined)[]): readonly Traffic[] {
+    const lists = ends.flatMap((judgement) =>
       judgement === undefined ? [] : [judgement.parts.filter(({ judged }) => judged.verdict === 'allow')],
     );
-    const traffic = partsIn(lists, this.#whole).filter((part) => lists.every((list) => contains(list, part)));
+    const traffic = partsIn(lists, this.#whole).filter((part) =>
+      lists.every((list) => partWith(list, part) !== undefined),
+    );
     const joined = joinTraffic(traffic);
-    const text = JSON.stringify(joined);
-    const shared = this.#distinct.get(text) ?? joined;
-    this.#distinct.set(text, shared);
-    this.#known.set(key, shared);
-    return shared;
+    return getOrMake(this.#distinct, JSON.stringify(joined), () => joined);
   }
 }
 
 function unionOf(lists: readonly (readonly Traffic[])[], whole: readonly Traffic[]): readonly Traffic[] {
-  return joinTraffic(partsIn(lists, whole).filter((part) => lists.some((list) => contains(list, part))));
+  return joinTraffic(partsIn(lists, whole).filter((part) => lists.some((list) => partWith(list, part) !== undefined)));
 }
 
 /** Divides all traffic so that each list contains a part or nothing of it. */
@@ -150,10 +150,6 @@ function partsIn(lists: readonly (readonly Traffic[])[], whole: readonly Traffic
     whole,
     lists.flat().flatMap(({ first, last }) => [first, last + 1]),
   );
-}
-
-function contains(list: readonly Traffic[], { protocol, first }: Traffic): boolean {
-  return list.some((each) => each.protocol === protocol && each.first <= first && first <= each.last);
 }
 
 /** Leaves out groups that exchange nothing with the namespace, and what others exchange among themselves. */

@@ -45,44 +45,38 @@ export function ownPolicy({ metadata, spec }: RecommendedPolicy, kind: OwnKind):
       selector: isGlobal ? inNamespace(namespace, selector) : selector.join(' && '),
       types: ['Ingress', 'Egress'],
       ingress: spec.ingress.flatMap(({ from, ports }) =>
-        rulesOf(from, ports, (peer, traffic) => ({
+        rulesOf(from, ports, (peer, served) => ({
           source: entityOf(peer, { namespace, isGlobal }),
-          ...(traffic.ports === undefined ? {} : { destination: { ports: traffic.ports } }),
+          ...destinationOf(served),
         })),
       ),
       egress: spec.egress.flatMap(({ to, ports }) =>
-        rulesOf(to, ports, (peer, traffic) => {
-          const destination = {
-            ...entityOf(peer, { namespace, isGlobal }),
-            ...(traffic.ports === undefined ? {} : { ports: traffic.ports }),
-          };
-          return Object.keys(destination).length === 0 ? {} : { destination };
-        }),
+        rulesOf(to, ports, (peer, served) => destinationOf({ ...entityOf(peer, { namespace, isGlobal }), ...served })),
       ),
     },
   };
 }
 
-interface Traffic {
-  readonly ports: readonly (number | string)[] | undefined;
+function destinationOf(destination: OwnEntity): Pick<OwnRule, 'destination'> {
+  return Object.keys(destination).length === 0 ? {} : { destination };
 }
 
 /** A rule names one protocol and one selector. */
 function rulesOf(
   peers: readonly AllowedPeer[] | undefined,
   ports: readonly AllowedPort[],
-  ends: (peer: AllowedPeer | undefined, traffic: Traffic) => Pick<OwnRule, 'source' | 'destination'>,
+  ends: (peer: AllowedPeer | undefined, served: OwnEntity) => Pick<OwnRule, 'source' | 'destination'>,
 ): readonly OwnRule[] {
   const groups = Map.groupBy(ports, ({ protocol, icmpType }) => JSON.stringify([protocol, icmpType]));
   return [...groups.values()].flatMap((group) => {
     const [{ protocol, icmpType } = { protocol: 0, icmpType: undefined }] = group;
     const numbers = group.flatMap(({ port }) => port ?? []);
-    const traffic = { ports: numbers.length === 0 ? undefined : numbers };
+    const served = numbers.length === 0 ? {} : { ports: numbers };
     return (peers ?? [undefined]).map((peer): OwnRule => ({
       action: 'Allow',
       protocol,
       ...(icmpType === undefined ? {} : { icmp: { type: icmpType } }),
-      ...ends(peer, traffic),
+      ...ends(peer, served),
     }));
   });
 }

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../base/get-or-make.ts';
 import { type Address, bitsOf, FAMILIES, type Family, formatAddress } from '../../net/address.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import { openMatches, type OpenPorts } from '../open-ports.ts';
@@ -87,42 +88,35 @@ export function peerClasses(views: readonly PolicyView[], named: readonly NamedA
     // An API server may have the address of its node.
     others.set(text, { ...others.get(text), ...each });
   }
-  const hosts = new Map(
-    [...others.values()].map((each) => [
-      each,
-      views.map((view, index) => {
-        const host = each.hostEnd?.(view);
-        return host === undefined ? undefined : rules.subjectOf(index, host.endpoint, host.open);
-      }),
-    ]),
-  );
+  const hosts = [...others].map(([text, peer]) => {
+    const subject = views.map((view, index) => {
+      const host = peer.hostEnd?.(view);
+      return host === undefined ? undefined : rules.subjectOf(index, host.endpoint, host.open);
+    });
+    return { text, peer, subject: subject.some((each) => each !== undefined) ? subject : undefined };
+  });
   const terms = rules.terms();
   const nets = terms.flatMap(({ nets: each }) => each.map(({ net }) => net)).filter((net) => !isHostOf(net, isPod));
   const taken = new Set([...isPod, ...others.keys()]);
   const families = new Set([
     ...pods.flatMap(({ addresses }) => FAMILIES.filter((family) => addresses[family] !== undefined)),
-    ...[...hosts].flatMap(([{ address }, subject]) =>
-      subject.some((each) => each !== undefined) ? [address.family] : [],
-    ),
+    ...hosts.flatMap(({ peer, subject }) => (subject === undefined ? [] : [peer.address.family])),
   ]);
+  const regions = outsideRegions(nets, (address) => taken.has(formatAddress(address)));
   const outside = [
-    ...[...others].flatMap(([text, peer]) => (isPod.has(text) ? [] : [{ peer, address: peer.address }])),
-    ...outsideRegions(nets, (address) => taken.has(formatAddress(address))).map((region) => ({
-      peer: { kind: 'net', text: describeRegion(region) } as const,
-      address: region.address,
-    })),
-  ].flatMap(({ peer, address }: { readonly peer: Peer; readonly address: Address }): Candidate[] =>
-    families.has(address.family)
-      ? [
-          {
-            peer,
-            addresses: { [address.family]: address },
-            subject: subjectOfHost(hosts, peer),
-            terms: views.map(() => new Set<string>()),
-          },
-        ]
-      : [],
-  );
+    ...hosts.flatMap(({ text, peer, subject }) => (isPod.has(text) ? [] : [{ peer, address: peer.address, subject }])),
+    ...regions.map((region) => {
+      const peer = { kind: 'net', text: describeRegion(region) } as const;
+      return { peer, address: region.address, subject: undefined };
+    }),
+  ]
+    .filter(({ address }) => families.has(address.family))
+    .map(({ peer, address, subject }): Candidate => ({
+      peer,
+      addresses: { [address.family]: address },
+      subject,
+      terms: views.map(() => new Set<string>()),
+    }));
   const candidates = [...pods, ...outside];
   const index = new AddressIndex(
     candidates.flatMap((entry) => Object.values(entry.addresses).map((address) => ({ address, entry }))),
@@ -152,14 +146,6 @@ export function peerClasses(views: readonly PolicyView[], named: readonly NamedA
       },
     ];
   });
-}
-
-function subjectOfHost(
-  hosts: ReadonlyMap<NamedAddress, readonly (Readonly<Record<PolicyDirection, Subject>> | undefined)[]>,
-  peer: Peer,
-): PeerClass['subject'] {
-  const subject = peer.kind === 'node' || peer.kind === 'service' ? hosts.get(peer) : undefined;
-  return subject?.some((each) => each !== undefined) === true ? subject : undefined;
 }
 
 function nodesOf({ subject }: Candidate): readonly string[] {
@@ -236,33 +222,26 @@ class RuleKeys {
       profiles.map((profile) => this.#profileKey(profile)[direction]).filter((text) => text !== '[]'),
       ...(open === undefined ? [] : [textOf(open)]),
     ]);
-    const subjects = this.#subjects[index];
-    const known = subjects?.get(key);
-    if (known !== undefined) return { ...end, key, ...known };
-    const rules = [...policies, ...profiles].flatMap((each): readonly PolicyRule[] => each.rules[direction] ?? []);
-    const facts = factsOf([...rules, ...(open === undefined ? [] : openRules(open, direction))]);
-    const keysOf = (family: Family): string[] => facts.terms.map((term) => termOfFamily(family, term.key));
-    const subject = { facts, termKeys: { 4: keysOf(4), 6: keysOf(6) } };
-    subjects?.set(key, subject);
-    return { ...end, key, ...subject };
+    const subjects = this.#subjects[index] ?? new Map<string, KnownSubject>();
+    const known = getOrMake(subjects, key, () => {
+      const rules = [...policies, ...profiles].flatMap((each): readonly PolicyRule[] => each.rules[direction] ?? []);
+      const facts = factsOf([...rules, ...(open === undefined ? [] : openRules(open, direction))]);
+      const keysOf = (family: Family): string[] => facts.terms.map((term) => termOfFamily(family, term.key));
+      return { facts, termKeys: { 4: keysOf(4), 6: keysOf(6) } };
+    });
+    return { ...end, key, ...known };
   }
 
   /** Policies of one id with equal rules have equal keys, also in different views. */
   #policyKey(policy: ResolvedPolicy): string {
-    const known = this.#policies.get(policy);
-    if (known !== undefined) return known;
-    const { id, stage, isStaged, rules } = policy;
-    const key = textOf([id, stage, isStaged, rules]);
-    this.#policies.set(policy, key);
-    return key;
+    return getOrMake(this.#policies, policy, ({ id, stage, isStaged, rules }) => textOf([id, stage, isStaged, rules]));
   }
 
   #profileKey(profile: ResolvedProfile): Record<PolicyDirection, string> {
-    const known = this.#profiles.get(profile);
-    if (known !== undefined) return known;
-    const key = { ingress: textOf(profile.rules.ingress), egress: textOf(profile.rules.egress) };
-    this.#profiles.set(profile, key);
-    return key;
+    return getOrMake(this.#profiles, profile, ({ rules }) => ({
+      ingress: textOf(rules.ingress),
+      egress: textOf(rules.egress),
+    }));
   }
 }
 

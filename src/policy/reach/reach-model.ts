@@ -1,6 +1,7 @@
+import { getOrMake } from '../../base/get-or-make.ts';
 import { FAMILIES, type Address, type Family, sameAddress } from '../../net/address.ts';
 import { type EndVerdict, evaluateEnd, evaluateHost } from '../evaluate.ts';
-import type { Packet } from '../match-packet.ts';
+import { echoRequest, type Packet } from '../match-packet.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyDirection } from '../resolved-policy.ts';
 import { type NamedAddress, type PeerClass, peerClasses, type Subject } from './peer-classes.ts';
@@ -30,6 +31,13 @@ export interface Pair {
   readonly from: PeerClass;
   readonly to: PeerClass;
   readonly family: Family;
+}
+
+/** One end of a pair whose policies are asked. */
+interface Judging {
+  readonly pair: Pair;
+  readonly direction: PolicyDirection;
+  readonly subject: Subject;
 }
 
 /**
@@ -101,14 +109,8 @@ export class ReachModel {
     return this.#share(parts);
   }
 
-  #judgeSubject(
-    view: number,
-    {
-      pair,
-      direction,
-      subject,
-    }: { readonly pair: Pair; readonly direction: PolicyDirection; readonly subject: Subject },
-  ): Judgement {
+  #judgeSubject(view: number, judging: Judging): Judgement {
+    const { pair, direction, subject } = judging;
     const [own, peer] = direction === 'egress' ? [pair.from, pair.to] : [pair.to, pair.from];
     const { family } = pair;
     const { facts } = subject;
@@ -120,11 +122,7 @@ export class ReachModel {
       seen += `peer ${String(peer.number)}`;
     const ofPlace = (this.#judged[view * 4 + (direction === 'egress' ? 0 : 2) + (family === 4 ? 0 : 1)] ??= []);
     const ofSubject = (ofPlace[own.number] ??= new Map<string, Judgement>());
-    const known = ofSubject.get(seen);
-    if (known !== undefined) return known;
-    const judged = this.#share(this.#evaluate(view, { pair, direction, subject }));
-    ofSubject.set(seen, judged);
-    return judged;
+    return getOrMake(ofSubject, seen, () => this.#share(this.#evaluate(view, judging)));
   }
 
   #share(parts: readonly JudgedTraffic[]): Judgement {
@@ -137,21 +135,11 @@ export class ReachModel {
         decisionKey(judged),
       ]),
     );
-    const known = this.#distinct.get(key);
-    if (known !== undefined) return known;
-    const judged = { number: this.#distinct.size, parts };
-    this.#distinct.set(key, judged);
-    return judged;
+    return getOrMake(this.#distinct, key, () => ({ number: this.#distinct.size, parts }));
   }
 
-  #evaluate(
-    index: number,
-    {
-      pair: { from, to, family },
-      direction,
-      subject,
-    }: { readonly pair: Pair; readonly direction: PolicyDirection; readonly subject: Subject },
-  ): readonly JudgedTraffic[] {
+  #evaluate(index: number, { pair, direction, subject }: Judging): readonly JudgedTraffic[] {
+    const { from, to, family } = pair;
     const view = this.#views[index];
     const [source, destination] = [from.addresses[family], to.addresses[family]];
     if (view === undefined || source === undefined || destination === undefined) return [];
@@ -214,10 +202,7 @@ function packetOf(
   ends: { readonly source: Address; readonly destination: Address },
   whole: readonly Traffic[],
 ): Packet {
-  if (protocol === 1) {
-    const isV6 = ends.source.family === 6;
-    return { ...ends, protocol: isV6 ? 58 : 1, icmp: { type: isV6 ? 128 : 8, code: 0 } };
-  }
+  if (protocol === 1) return echoRequest(ends);
   if (first > 0) return { ...ends, protocol, sourcePort: CLIENT_PORT, destinationPort: first };
   return { ...ends, protocol: protocol === OTHER_PROTOCOLS ? unnamedProtocol(whole) : protocol };
 }

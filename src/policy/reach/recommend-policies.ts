@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.ts';
 import { ownValue } from '../../base/own-value.ts';
 import { NAMESPACE_NAME_LABEL } from '../../model/policy-names.ts';
 import { hasPorts, isNamedProtocol, protocolName } from '../../model/protocol.ts';
@@ -7,7 +8,7 @@ import { endAt } from '../evaluate.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyEndpoint } from '../resolved-policy.ts';
 import { type OwnPolicy, ownPolicy } from './own-policy.ts';
-import { count, workloadTextOf } from './group-peers.ts';
+import { workloadTextOf } from './group-peers.ts';
 import { isDns } from './vital-services.ts';
 import { type Workload, workloadOf } from './workload-name.ts';
 
@@ -124,13 +125,13 @@ export function recommendPolicies(
     }
   }
   if (skipped > 0)
-    notes.add(`${count(skipped, 'flow')} of pods that are gone ${skipped === 1 ? 'is' : 'are'} not considered`);
+    notes.add(`${counted(skipped, 'flow')} of pods that are gone ${skipped === 1 ? 'is' : 'are'} not considered`);
   const dns = dnsPeers(all);
   const ordered = [...drafts.values()].toSorted((a, b) => (a.workload.name < b.workload.name ? -1 : 1));
   for (const { workload } of ordered) {
     const members = byWorkload.get(JSON.stringify([namespace, workload.name])) ?? [];
     if (members.length > 1)
-      notes.add(`${workload.name}: what one of ${count(members.length, 'pod')} was seen to do is allowed to all`);
+      notes.add(`${workload.name}: what one of ${counted(members.length, 'pod')} was seen to do is allowed to all`);
   }
   for (const { workload } of ordered) {
     const others = pods.filter((pod) => workloadOf(pod).name !== workload.name && hasLabels(pod, workload));

@@ -57,9 +57,12 @@ export function joinTraffic(list: readonly Traffic[]): readonly Traffic[] {
   return joined;
 }
 
-/** Reports whether one of the list has the port of the protocol. */
-export function hasTraffic(list: readonly Traffic[], protocol: number, port: number): boolean {
-  return list.some((each) => each.protocol === protocol && each.first <= port && port <= each.last);
+/** Returns the one of the list that has the first port of the traffic. */
+export function partWith<T extends Traffic>(
+  list: readonly T[],
+  { protocol, first }: Omit<Traffic, 'last'>,
+): T | undefined {
+  return list.find((each) => each.protocol === protocol && each.first <= first && first <= each.last);
 }
 
 /** Returns a text such as `TCP 80, 443; UDP 53`, `all traffic`, or `all traffic except TCP 8080`. */

@@ -1,10 +1,9 @@
+import { counted } from '../../base/counted.ts';
 import { type Address, formatAddress } from '../../net/address.ts';
 import type { PolicyView } from '../policy-view.ts';
-import type { PolicyEndpoint } from '../resolved-policy.ts';
 import type { ReachChange } from './compare-reach.ts';
-import { count } from './group-peers.ts';
 import type { Peer } from './peer-classes.ts';
-import { hasTraffic } from './traffic.ts';
+import { partWith } from './traffic.ts';
 import { type VitalService, vitalServices } from './vital-services.ts';
 
 const HOST = 'host/';
@@ -17,7 +16,7 @@ export function warnOfCuts(view: PolicyView, changes: readonly ReachChange[]): r
     const pods = new Set(cuts.flatMap((cut) => podsWithout(service, cut)));
     if (pods.size === 0) return [];
     if (service.protects === 'clients') return [`cuts ${service.name} off for ${named(pods)}`];
-    const isEvery = pods.size > 1 && pods.size === podsOf(view, service).length;
+    const isEvery = pods.size > 1 && pods.size === countPods(view, service);
     return [`cuts connections of ${isEvery ? `every pod of ${service.name}` : named(pods)}`];
   });
 }
@@ -31,7 +30,8 @@ function podsWithout(
     // What other pods may send is their own affair: only changes at its own ends count.
     return ends.flatMap(({ direction }) => (direction === 'egress' ? from : to).filter(isOwn).flatMap(nameOf));
   }
-  const isCut = to.some(isOwn) && ports.some(({ protocol, port }) => hasTraffic(traffic, protocol, port));
+  const isCut =
+    to.some(isOwn) && ports.some(({ protocol, port: first }) => partWith(traffic, { protocol, first }) !== undefined);
   return isCut ? from.flatMap(nameOf) : [];
 }
 
@@ -45,17 +45,13 @@ function nameOf(peer: Peer): readonly string[] {
   return peer.kind === 'pod' ? [peer.endpoint.shown] : [];
 }
 
-function podsOf(view: PolicyView, { addresses }: VitalService): readonly string[] {
-  const pods = [...view.endpoints.values()].filter((endpoint) => isAt(endpoint, addresses));
-  return pods.map(({ shown }) => shown);
-}
-
-function isAt({ kind, addresses: own }: PolicyEndpoint, addresses: ReadonlySet<string>): boolean {
-  return kind === 'workload' && own.some((address) => addresses.has(formatAddress(address)));
+function countPods(view: PolicyView, { addresses }: VitalService): number {
+  const isIn = (address: Address): boolean => addresses.has(formatAddress(address));
+  return [...view.endpoints.values()].filter((each) => each.kind === 'workload' && each.addresses.some(isIn)).length;
 }
 
 function named(pods: ReadonlySet<string>): string {
   const shown = [...pods].toSorted().slice(0, SHOWN_PODS).join(', ');
   const isPods = ![...pods].some((name) => name.startsWith(HOST));
-  return pods.size <= SHOWN_PODS ? shown : `${count(pods.size, isPods ? 'pod' : 'end')}, such as ${shown}`;
+  return pods.size <= SHOWN_PODS ? shown : `${counted(pods.size, isPods ? 'pod' : 'end')}, such as ${shown}`;
 }

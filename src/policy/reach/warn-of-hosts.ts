@@ -1,7 +1,7 @@
+import { counted } from '../../base/counted.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { type PacketPath, policiesOn } from '../packet-path.ts';
 import type { PolicyView } from '../policy-view.ts';
-import { count } from './group-peers.ts';
 
 const SHOWN_HOSTS = 3;
 /** Paths that a comparison of reach does not see at a host endpoint of an address. */
@@ -24,7 +24,7 @@ export function warnOfHosts(
   });
   if (changed.length === 0) return [];
   const shown = changed.slice(0, SHOWN_HOSTS).map(([, { shown: name, node }]) => `${name} of node ${node}`);
-  const named = changed.length <= SHOWN_HOSTS ? '' : `${count(changed.length, 'host endpoint')}, such as `;
+  const named = changed.length <= SHOWN_HOSTS ? '' : `${counted(changed.length, 'host endpoint')}, such as `;
   const what = changed.every(([key]) => compared.has(key)) ? 'what their nodes forward is' : 'what passes there is';
   return [`changes what applies to ${named}${shown.join(', ')}: ${what} not compared, so read the rules`];
 }

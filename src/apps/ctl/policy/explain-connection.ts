@@ -11,7 +11,7 @@ import {
   type HostVerdict,
   type PolicyVerdict,
 } from '../../../policy/evaluate.ts';
-import { type Packet, ruleMatches } from '../../../policy/match-packet.ts';
+import { echoRequest, type Packet, ruleMatches } from '../../../policy/match-packet.ts';
 import type { PacketContent } from '../../../policy/packet-content.ts';
 import type { OpenMatch, OpenPorts } from '../../../policy/open-ports.ts';
 import type { PacketPath } from '../../../policy/packet-path.ts';
@@ -129,7 +129,7 @@ export interface JudgedConnection extends RoutedEnds {
   readonly judged: ConnectionVerdict;
 }
 
-/** Returns one for each pair of addresses of the same IP family. */
+/** Returns one for each pair of addresses of the same IP family, judged by the first packet; with ICMP, an echo request. */
 export function judgeConnections(
   view: PolicyView,
   { from, to, protocol, port, content, endpointToHost, openPorts, route }: ConnectionQuestion,
@@ -142,10 +142,12 @@ export function judgeConnections(
     to.addresses
       .filter(({ address }) => address.family === source.address.family)
       .map((destination) => {
-        const packet = {
-          ...packetOf({ source, destination, protocol, port }),
-          ...(content === undefined ? {} : { content }),
-        };
+        const addresses = { source: source.address, destination: destination.address };
+        const first =
+          protocol === 'ICMP'
+            ? echoRequest(addresses)
+            : { ...addresses, protocol: protocolNumber(protocol), destinationPort: port };
+        const packet = { ...first, ...(content === undefined ? {} : { content }) };
         const node = source.pod?.node;
         const ends = route?.(source, destination) ?? { source, destination };
         const judged = evaluateConnection(view, {
@@ -211,28 +213,6 @@ function requestNotes({ content }: Packet, ingress: EndVerdict | undefined): rea
       : ['the path is not canonical, and matches no paths of rules: servers read such paths differently']),
     ...(content?.kind === 'request' ? [`requests reach ${shown} by rules with http only ${where}`] : []),
   ];
-}
-
-interface PacketFacts extends Pick<ConnectionQuestion, 'protocol' | 'port'> {
-  readonly source: ConnectionEnd;
-  readonly destination: ConnectionEnd;
-}
-
-/** Returns the first packet of the connection; with ICMP, an echo request. */
-function packetOf({
-  source: { address: source },
-  destination: { address: destination },
-  protocol,
-  port,
-}: PacketFacts): Packet {
-  if (protocol !== 'ICMP') return { source, destination, protocol: protocolNumber(protocol), destinationPort: port };
-  const isV6 = source.family === 6;
-  return {
-    source,
-    destination,
-    protocol: protocolNumber(isV6 ? 'ICMPv6' : 'ICMP'),
-    icmp: { type: isV6 ? 128 : 8, code: 0 },
-  };
 }
 
 function explainEnd(view: PolicyView, packet: Packet, judged: EndVerdict): ExplainedEnd {
