@@ -162,14 +162,10 @@ export function findCrossing(
   const endpoints = hostEndpointsOf(view, host);
   const hasOwn = ({ addresses }: PolicyEndpoint): boolean =>
     addresses.some((address) => own.some((each) => sameAddress(each, address)));
-  const [named, unnamed] = [true, false].map((isNamed) =>
-    endpoints.filter(
-      ({ interfaceName }) => interfaceName !== ALL_INTERFACES && (interfaceName !== undefined) === isNamed,
-    ),
-  ) as [PolicyEndpoint[], PolicyEndpoint[]];
+  const named = endpoints.filter(({ interfaceName = ALL_INTERFACES }) => interfaceName !== ALL_INTERFACES);
   const hostEndpoint =
     named.find(hasOwn) ??
-    unnamed.find(hasOwn) ??
+    endpoints.find((each) => each.interfaceName === undefined && hasOwn(each)) ??
     endpoints.find(({ interfaceName }) => interfaceName === ALL_INTERFACES);
   return {
     hostEndpoint,

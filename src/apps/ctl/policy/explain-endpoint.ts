@@ -1,7 +1,7 @@
 import type { Labels } from '../../../model/selector.ts';
 import { formatAddress } from '../../../net/address.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
-import type { PolicyDirection, PolicyEndpoint, ResolvedPolicy } from '../../../policy/resolved-policy.ts';
+import type { PolicyDirection, PolicyEndpoint, PolicyTier, ResolvedPolicy } from '../../../policy/resolved-policy.ts';
 import { type ShownRule, showRule } from './shown-rule.ts';
 
 export interface AppliedPolicy {
@@ -64,17 +64,26 @@ export function sortedLabels(labels: Labels): Labels {
 }
 
 function appliedIn(view: PolicyView, endpoint: PolicyEndpoint, direction: PolicyDirection): AppliedPolicies {
-  const applied = view.tiers.map((tier) => ({ tier, policies: view.policiesOf(endpoint, tier, direction) }));
-  const isDenied = applied.some(
-    ({ tier, policies }) => tier.defaultAction === 'Deny' && policies.some(({ isStaged }) => !isStaged),
-  );
+  const { policies, isDenied } = explainTiers(view, direction, (tier) => view.policiesOf(endpoint, tier, direction));
+  return { policies, otherwise: isDenied ? 'denied' : 'profiles decide' };
+}
+
+/** Returns the policies that apply, in order, and whether a tier denies what no rule of them matches. */
+export function explainTiers(
+  view: PolicyView,
+  direction: PolicyDirection,
+  policiesIn: (tier: PolicyTier) => readonly ResolvedPolicy[],
+): { readonly policies: readonly AppliedPolicy[]; readonly isDenied: boolean } {
+  const applied = view.tiers.map((tier) => ({ tier, policies: policiesIn(tier) }));
   return {
     policies: applied.flatMap(({ policies }) => policies.map((policy) => explainPolicy(policy, direction))),
-    otherwise: isDenied ? 'denied' : 'profiles decide',
+    isDenied: applied.some(
+      ({ tier, policies }) => tier.defaultAction === 'Deny' && policies.some(({ isStaged }) => !isStaged),
+    ),
   };
 }
 
-export function explainPolicy({ id, isStaged, rules }: ResolvedPolicy, direction: PolicyDirection): AppliedPolicy {
+function explainPolicy({ id, isStaged, rules }: ResolvedPolicy, direction: PolicyDirection): AppliedPolicy {
   return { policy: id, isStaged, rules: (rules[direction] ?? []).map((rule) => showRule(direction, rule)) };
 }
 

@@ -11,8 +11,8 @@ import type { PolicyDirection, PolicyEndpoint } from '../../../policy/resolved-p
 import {
   type AppliedPolicy,
   type AppliedProfile,
-  explainPolicy,
   explainProfile,
+  explainTiers,
   sortedLabels,
 } from './explain-endpoint.ts';
 
@@ -86,16 +86,9 @@ function appliedOn(
   at: { readonly endpoint: PolicyEndpoint; readonly direction: PolicyDirection; readonly path: PacketPath },
 ): AppliedOnPath {
   const { direction, path } = at;
-  const applied = view.tiers.map((tier) => ({ tier, policies: policiesOn(view, { ...at, tier }) }));
-  const isDenied =
-    hasDefault(path) &&
-    applied.some(({ tier, policies }) => tier.defaultAction === 'Deny' && policies.some(({ isStaged }) => !isStaged));
+  const { policies, isDenied } = explainTiers(view, direction, (tier) => policiesOn(view, { ...at, tier }));
   const undecided = path === 'local' ? 'profiles decide' : path === 'forwarded' ? 'pass' : 'go on';
-  return {
-    path,
-    policies: applied.flatMap(({ policies }) => policies.map((policy) => explainPolicy(policy, direction))),
-    otherwise: isDenied ? 'denied' : undecided,
-  };
+  return { path, policies, otherwise: hasDefault(path) && isDenied ? 'denied' : undecided };
 }
 
 function describeOpen({ kind, protocol, port, net }: OpenPort, direction: PolicyDirection): string {

@@ -1,4 +1,4 @@
-import { at, joinPaths } from '../../../base/problem.ts';
+import { at } from '../../../base/problem.ts';
 import type { PolicyRecord } from '../../../cache/policy-records.ts';
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import { unversioned } from '../../../datastore/stored-resource.ts';
@@ -15,7 +15,7 @@ import type { PolicyChange } from '../../../policy/policy-change.ts';
 import { type DocumentSource, type PlacedProblem, readDocuments } from '../documents.ts';
 import { belongsToOthers } from '../lint/lint-objects.ts';
 import { mergeResource, sameResource } from '../resources/merge-resource.ts';
-import { itemsOf, noDocument, refuseProblems } from '../resources/resource-files.ts';
+import { itemsOf, noDocument, placedBehind, refuseProblems } from '../resources/resource-files.ts';
 
 /** Kinds of netplug that decide about traffic of pods and nodes. */
 const POLICY_KINDS: readonly ResourceKind[] = [
@@ -56,14 +56,7 @@ export function readWrittenChanges(sources: readonly DocumentSource[], namespace
         const item = readItem(raw, namespace);
         if ('change' in item) changes.push(item.change);
         else if ('note' in item) notes.push(`${placeOf(path)}: ${item.note}`);
-        else {
-          problems.push(
-            ...item.problems.map((each) => {
-              const place = joinPaths(path, each.path);
-              return { ...each, path: place, place: placeOf(place) };
-            }),
-          );
-        }
+        else problems.push(...placedBehind(path, item.problems, placeOf));
       }
     }
   }

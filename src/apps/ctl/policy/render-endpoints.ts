@@ -3,13 +3,12 @@ import type { ShownRule } from './shown-rule.ts';
 
 /** Renders labels, policies by direction, and profiles of each attachment. */
 export function renderEndpoints({ endpoints }: { readonly endpoints: readonly ExplainedEndpoint[] }): string {
-  return endpoints
-    .map((endpoint) =>
-      endpointLines(endpoint)
-        .map((line) => `${line}\n`)
-        .join(''),
-    )
-    .join('\n');
+  return paragraphs(endpoints.map(endpointLines));
+}
+
+/** Renders paragraphs of lines with an empty line between them. */
+export function paragraphs(all: readonly (readonly string[])[]): string {
+  return all.map((lines) => lines.map((line) => `${line}\n`).join('')).join('\n');
 }
 
 function endpointLines(endpoint: ExplainedEndpoint): readonly string[] {

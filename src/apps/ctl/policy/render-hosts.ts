@@ -1,16 +1,10 @@
 import type { ExplainedHost } from './explain-host.ts';
 import { PATH_TEXTS } from './render-connections.ts';
-import { labelLines, policyLines, profileLines } from './render-endpoints.ts';
+import { labelLines, paragraphs, policyLines, profileLines } from './render-endpoints.ts';
 
 /** Renders labels, what applies to each path of packets, and profiles of each host endpoint. */
 export function renderHosts({ hostEndpoints }: { readonly hostEndpoints: readonly ExplainedHost[] }): string {
-  return hostEndpoints
-    .map((host) =>
-      hostLines(host)
-        .map((line) => `${line}\n`)
-        .join(''),
-    )
-    .join('\n');
+  return paragraphs(hostEndpoints.map(hostLines));
 }
 
 function hostLines(host: ExplainedHost): readonly string[] {

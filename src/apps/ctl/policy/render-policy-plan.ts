@@ -11,7 +11,7 @@ export function renderPolicyPlan({ changes, warnings, cutFlows, cut, opened, not
   const lines = [
     ...changes.map(({ resource, action }) => `${resource}: ${ACTIONS[action]}`),
     ...warnings.map((warning) => `warning: ${warning}`),
-    ...(cutFlows === undefined ? [] : flowLines(cutFlows)),
+    ...(cutFlows === undefined ? [] : seenSection(cutFlows)),
     ...section('cut', cut),
     ...section('opened', opened),
     ...(cut.length === 0 && opened.length === 0 ? ['', 'No connection between present ends is cut or opened.'] : []),
@@ -20,29 +20,24 @@ export function renderPolicyPlan({ changes, warnings, cutFlows, cut, opened, not
   return lines.map((line) => `${line}\n`).join('');
 }
 
-function flowLines(flows: readonly CutFlow[]): readonly string[] {
+function seenSection(flows: readonly CutFlow[]): readonly string[] {
   if (flows.length === 0) return ['', 'No connection that was seen is cut.'];
-  const more = flows.length - SHOWN.connections;
-  return [
-    '',
-    'seen, and cut',
-    ...flows
-      .slice(0, SHOWN.connections)
-      .map(
-        ({ from, to, traffic, count, lastSeen }) =>
-          `  ${String(count)}x ${from} -> ${to}, ${traffic}, last at ${lastSeen}`,
-      ),
-    ...(more > 0 ? [`  ${String(more)} more: use -o json`] : []),
-  ];
+  return ['', 'seen, and cut', ...limited(flows, flowLines)];
+}
+
+function flowLines({ from, to, traffic, count, lastSeen }: CutFlow): readonly string[] {
+  return [`  ${String(count)}x ${from} -> ${to}, ${traffic}, last at ${lastSeen}`];
 }
 
 function section(title: string, connections: readonly PlannedConnections[]): readonly string[] {
-  if (connections.length === 0) return [];
-  const more = connections.length - SHOWN.connections;
+  return connections.length === 0 ? [] : ['', title, ...limited(connections, connectionLines)];
+}
+
+/** Returns the lines of the first of them, and how many more there are. */
+function limited<T>(all: readonly T[], linesOf: (one: T) => readonly string[]): readonly string[] {
+  const more = all.length - SHOWN.connections;
   return [
-    '',
-    title,
-    ...connections.slice(0, SHOWN.connections).flatMap(connectionLines),
+    ...all.slice(0, SHOWN.connections).flatMap(linesOf),
     ...(more > 0 ? [`  ${String(more)} more: use -o json`] : []),
   ];
 }

@@ -1,5 +1,5 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { at, joinPaths, problemsError } from '../../../base/problem.ts';
+import { at, joinPaths, type Problem, problemsError } from '../../../base/problem.ts';
 import { decodeResource } from '../../../model/decode-resource.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { isRecord } from '../../../model/read-schema.ts';
@@ -66,14 +66,21 @@ export function inspectDocument(
   for (const { path: start, raw } of itemsOf(value)) {
     const decoded = decodeResource(raw, namespace === undefined ? {} : { namespace });
     if ('resource' in decoded) resources.push({ resource: decoded.resource, raw });
-    else {
-      for (const problem of decoded.problems) {
-        const path = joinPaths(start, problem.path);
-        problems.push({ ...problem, path, place: placeOf(path) });
-      }
-    }
+    else problems.push(...placedBehind(start, decoded.problems, placeOf));
   }
   return { resources, problems };
+}
+
+/** Returns the problems of a part of a document, with their paths from its root and their places. */
+export function placedBehind(
+  start: string,
+  problems: readonly Problem[],
+  placeOf: ReadDocument['placeOf'],
+): readonly PlacedProblem[] {
+  return problems.map((problem) => {
+    const path = joinPaths(start, problem.path);
+    return { ...problem, path, place: placeOf(path) };
+  });
 }
 
 /** The parts of a list or an array, each with its path; anything else is its only part. */
