@@ -4,6 +4,7 @@ import {
   flagOption,
   notAllowed,
   numberLike,
+  type OptionValues,
   textLike,
   unless,
   value,
@@ -11,7 +12,7 @@ import {
 } from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
 import { install } from './install.ts';
-import type { ConflistChoice, OrchOptions } from './install-options.ts';
+import type { ConflistChoice } from './install-options.ts';
 import { BIN_DIR, CONF_DIR, CONF_NAME, LOG_FILE } from '../../../install/places.ts';
 import { uninstall } from './uninstall.ts';
 
@@ -30,8 +31,16 @@ const networkName = textLike(
 );
 const wholeBytes = numberLike(/^\d{1,9}$/, 'Allowed is a whole number of bytes.');
 
-/** Options that a conflist of the user excludes. */
-const MADE_BY_OPTIONS = ['name', 'mtu', 'assignIpv6', 'logFile', 'portmap', 'bandwidth', 'policyOrch'];
+/** Options for a conflist, which a conflist of the user excludes. */
+const MADE_BY_OPTIONS = {
+  name: valueOr('name', 'name of the network', { byDefault: 'k8s-pod-network', read: networkName }),
+  mtu: value('bytes', 'MTU of pod interfaces (default: chosen by the kernel)', { read: wholeBytes }),
+  assignIpv6: flagOption('assign an IPv6 address to pods as well'),
+  logFile: valueOr('path', 'log file on the host, or "none"', { byDefault: LOG_FILE, read: absolutePathOrNone }),
+  portmap: unless('omit the portmap plugin'),
+  bandwidth: unless('omit the bandwidth plugin'),
+  policyOrch: flagOption('read labels and annotations of pods from the orchestrator'),
+};
 
 export const INSTALL_COMMANDS: readonly Command[] = [
   command({
@@ -50,14 +59,8 @@ export const INSTALL_COMMANDS: readonly Command[] = [
       }),
       executablesOnly: flagOption('install no kubeconfig and no conflist, and run the installed program once'),
       proveOnHost: flagOption('run it in the mount namespace of process 1, from a pod with hostPID'),
-      conf: value('file', 'install this conflist', { excludes: MADE_BY_OPTIONS, completes: 'file' }),
-      name: valueOr('name', 'name of the network', { byDefault: 'k8s-pod-network', read: networkName }),
-      mtu: value('bytes', 'MTU of pod interfaces (default: chosen by the kernel)', { read: wholeBytes }),
-      assignIpv6: flagOption('assign an IPv6 address to pods as well'),
-      logFile: valueOr('path', 'log file on the host, or "none"', { byDefault: LOG_FILE, read: absolutePathOrNone }),
-      portmap: unless('omit the portmap plugin'),
-      bandwidth: unless('omit the bandwidth plugin'),
-      policyOrch: flagOption('read labels and annotations of pods from the orchestrator'),
+      conf: value('file', 'install this conflist', { excludes: Object.keys(MADE_BY_OPTIONS), completes: 'file' }),
+      ...MADE_BY_OPTIONS,
       orchServer: value('url', 'URL of the API of the orchestrator'),
       orchCaFile: value('file', 'root certificates of the API, copied into the kubeconfig', { completes: 'file' }),
       orchTokenFile: value('path', 'token file on the host, to which the kubeconfig refers', { read: absolutePath }),
@@ -86,21 +89,14 @@ netplug-standalone is run before it replaces the installed one: with --prove-on-
     ],
     timeoutSeconds: INSTALL_SECONDS,
     run: async (context, { options }) => {
-      const { binDir, confDir, hostConfDir, confName, from, executablesOnly, proveOnHost, dryRun, output } = options;
-      const conflist = conflistChoice(options);
-      const mode = dryRun ? 'dry-run' : 'apply';
+      const { executablesOnly, proveOnHost, dryRun } = options;
       return install(context, {
-        binDir,
-        confDir,
-        hostConfDir,
-        confName,
-        from,
+        ...options,
         extent: executablesOnly ? 'executables' : 'everything',
         prove: proveOnHost ? 'host' : executablesOnly ? 'own-namespace' : undefined,
-        conflist,
-        orch: given(options),
-        mode,
-        output,
+        conflist: conflistChoice(options),
+        orch: options,
+        mode: dryRun ? 'dry-run' : 'apply',
       });
     },
   }),
@@ -143,19 +139,9 @@ removes the records of the node in the datastore. The command is idempotent.`,
   }),
 ];
 
-interface ConflistFlags {
-  readonly conf: string | undefined;
-  readonly name: string;
-  readonly mtu: number | undefined;
-  readonly assignIpv6: boolean;
-  /** `none`, or a path. */
-  readonly logFile: string;
-  readonly portmap: boolean;
-  readonly bandwidth: boolean;
-  readonly policyOrch: boolean;
-}
-
-function conflistChoice(flags: ConflistFlags): ConflistChoice {
+function conflistChoice(
+  flags: OptionValues<typeof MADE_BY_OPTIONS> & { readonly conf: string | undefined },
+): ConflistChoice {
   if (flags.conf !== undefined) return { from: 'file', file: flags.conf };
   return {
     from: 'options',
@@ -165,27 +151,6 @@ function conflistChoice(flags: ConflistFlags): ConflistChoice {
     logFilePath: flags.logFile === 'none' ? undefined : flags.logFile,
     chained: (['portmap', 'bandwidth'] as const).filter((type) => flags[type]),
     policy: flags.policyOrch ? 'orch' : 'none',
-  };
-}
-
-type OrchFlags = { readonly [K in keyof OrchOptions]-?: string | undefined };
-
-/** Returns the flags that were given. */
-function given({
-  orchServer,
-  orchCaFile,
-  orchTokenFile,
-  orchTokenFrom,
-  orchClientCert,
-  orchClientKey,
-}: OrchFlags): OrchOptions {
-  return {
-    ...(orchServer === undefined ? {} : { orchServer }),
-    ...(orchCaFile === undefined ? {} : { orchCaFile }),
-    ...(orchTokenFile === undefined ? {} : { orchTokenFile }),
-    ...(orchTokenFrom === undefined ? {} : { orchTokenFrom }),
-    ...(orchClientCert === undefined ? {} : { orchClientCert }),
-    ...(orchClientKey === undefined ? {} : { orchClientKey }),
   };
 }
 

@@ -7,7 +7,7 @@ import { urlHost } from '../../../net/address.ts';
 import { fromFile } from '../connection.ts';
 import { isBoundToPod } from '../../../kube/jwt.ts';
 import { readSource } from '../inputs.ts';
-import type { InstallOptions, OrchOptions } from './install-options.ts';
+import { type InstallOptions, ORCH_FLAGS, type OrchOptions } from './install-options.ts';
 import { KUBECONFIG_NAME } from '../../../install/places.ts';
 import type { Report } from './install-report.ts';
 import type { Context } from '../ports.ts';
@@ -32,7 +32,7 @@ export async function planOrchAccess(
   report: Report,
 ): Promise<OrchPlan> {
   const named = await readNamedAccess(context);
-  const areFlags = Object.keys(orch).length > 0;
+  const areFlags = ORCH_FLAGS.some((flag) => orch[flag] !== undefined);
   if (areFlags && named.by !== 'none') {
     throw usage(
       'Cannot use --orch-… flags: ORCHCONFIG or ORCH_API_ROOT is set',

@@ -35,14 +35,17 @@ export type ConflistChoice =
     };
 
 /** The flags for the kubeconfig. */
-export interface OrchOptions {
-  readonly orchServer?: string;
-  readonly orchCaFile?: string;
-  readonly orchTokenFile?: string;
-  readonly orchTokenFrom?: string;
-  readonly orchClientCert?: string;
-  readonly orchClientKey?: string;
-}
+export const ORCH_FLAGS = [
+  'orchServer',
+  'orchCaFile',
+  'orchTokenFile',
+  'orchTokenFrom',
+  'orchClientCert',
+  'orchClientKey',
+] as const;
+
+/** Undefined unless given. */
+export type OrchOptions = Readonly<Record<(typeof ORCH_FLAGS)[number], string | undefined>>;
 
 export interface UninstallOptions {
   /** Undefined for the folder in the record. */

@@ -140,7 +140,8 @@ function startedAgain(): NetplugError {
   );
 }
 
-async function isThere(path: string): Promise<boolean> {
+/** Reports whether there is a file or folder of that path. */
+export async function isThere(path: string): Promise<boolean> {
   return onFile('read', path, async () => (await lstat(path).catch(ignoreMissing)) !== undefined);
 }
 

@@ -1,7 +1,4 @@
-import { lstat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { ignoreMissing } from '../../../base/missing-file.ts';
-import { onFile } from '../../../install/on-file.ts';
 import { removeFile, sweep } from '../../../install/files.ts';
 import { removeEmptyFolders } from '../../../install/folders.ts';
 import type { UninstallOptions } from './install-options.ts';
@@ -21,7 +18,7 @@ import { findPods } from '../../../install/host/pod-links.ts';
 import type { Context, Status } from '../ports.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { readRegistration } from './release-node.ts';
-import { purge } from './uninstall-purge.ts';
+import { isThere, purge } from './uninstall-purge.ts';
 
 /** A file to remove, with the checksums of every content that netplug installed. */
 interface Target {
@@ -76,31 +73,24 @@ export async function uninstall(context: Context, options: UninstallOptions): Pr
   return removal.left.length === 0 && isPurged ? 0 : 1;
 }
 
+interface RemovalScene {
+  readonly options: UninstallOptions;
+  readonly record: InstallRecord | undefined;
+  /** The files that the agent has written. */
+  readonly byAgent: InstallRecord;
+  readonly report: Report;
+}
+
 /** Removes the files of an installation and counts what is left. */
 class Removal {
   readonly left: Target[] = [];
   readonly #context: Context;
-  readonly #options: UninstallOptions;
-  readonly #record: InstallRecord | undefined;
-  readonly #byAgent: InstallRecord;
-  readonly #report: Report;
+  readonly #scene: RemovalScene;
   #removed = 0;
 
-  constructor(
-    context: Context,
-    scene: {
-      readonly options: UninstallOptions;
-      readonly record: InstallRecord | undefined;
-      /** The files that the agent has written. */
-      readonly byAgent: InstallRecord;
-      readonly report: Report;
-    },
-  ) {
+  constructor(context: Context, scene: RemovalScene) {
     this.#context = context;
-    this.#options = scene.options;
-    this.#record = scene.record;
-    this.#byAgent = scene.byAgent;
-    this.#report = scene.report;
+    this.#scene = scene;
   }
 
   get isEmpty(): boolean {
@@ -108,20 +98,19 @@ class Removal {
   }
 
   async remove(targets: readonly Target[]): Promise<void> {
-    const { changed, mode } = this.#options;
+    const { options, record, report } = this.#scene;
+    const { changed, mode } = options;
     for (const target of targets) {
       const { kind, path, sha256s } = target;
       const outcome = await removeFile(path, { sha256s, changed, mode }, this.#context.signal);
       if (outcome === 'removed') {
-        this.#report.step({ kind, subject: path, done: REMOVED[mode] });
+        report.step({ kind, subject: path, done: REMOVED[mode] });
         this.#removed += 1;
       }
       if (outcome !== 'changed') continue;
       this.left.push(target);
       const effect = kind === 'conflist' ? ', and runtimes still use it' : '';
-      this.#report.warn(
-        `${kind} "${path}" was not removed${effect}: ${leftBecause(this.#record)}; use --force to remove it`,
-      );
+      report.warn(`${kind} "${path}" was not removed${effect}: ${leftBecause(record)}; use --force to remove it`);
     }
     if (mode === 'dry-run') return;
     for (const folder of new Set(targets.map(({ path }) => dirname(path)))) await sweep(folder, Infinity);
@@ -129,19 +118,20 @@ class Removal {
 
   /** Removes folders that were created for the files, and updates the record. */
   async finish(targets: readonly Target[]): Promise<void> {
-    const { files, folders } = this.#record ?? { files: [], folders: [] };
-    if (this.#options.mode === 'dry-run') return;
+    const { options, record, byAgent, report } = this.#scene;
+    if (options.mode === 'dry-run') return;
     const { stateDir } = this.#context.ports.machine;
     const isDone = ({ path }: RecordedFile): boolean =>
       targets.some(({ recordedPath }) => recordedPath === path) &&
       !this.left.some(({ recordedPath }) => recordedPath === path);
-    const left = this.#byAgent.files.filter((file) => !isDone(file));
+    const left = byAgent.files.filter((file) => !isDone(file));
     await writeRecordAt(agentRecordPath(stateDir), { files: left, folders: [] });
-    if (this.#record === undefined) return;
+    if (record === undefined) return;
+    const { files, folders } = record;
     const isAllDone = files.every(isDone);
     const stay = await removeEmptyFolders(folders);
     await writeRecord(stateDir, { files: files.filter((file) => !isDone(file)), folders: isAllDone ? [] : stay });
-    if (isAllDone) this.#report.step({ kind: 'record', subject: recordPath(stateDir), done: REMOVED.apply });
+    if (isAllDone) report.step({ kind: 'record', subject: recordPath(stateDir), done: REMOVED.apply });
   }
 }
 
@@ -182,8 +172,7 @@ async function withoutRecord({ binDir = BIN_DIR, confDir = CONF_DIR }: Uninstall
   ] as const;
   const targets: Target[] = [];
   for (const { kind, path } of named) {
-    const isThere = await onFile('read', path, async () => (await lstat(path).catch(ignoreMissing)) !== undefined);
-    if (isThere) targets.push({ kind, path, sha256s: [], recordedPath: path });
+    if (await isThere(path)) targets.push({ kind, path, sha256s: [], recordedPath: path });
   }
   return targets;
 }
