@@ -2,7 +2,6 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, NetplugError, toNetplugError } from '../../base/errors.ts';
 import type { Mode } from '../../base/mode.ts';
-import { problemsError } from '../../base/problem.ts';
 import { reportError } from '../../base/report-error.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { KubeconfigSource } from '../../model/kubeconfig-source.ts';
@@ -19,7 +18,7 @@ import {
 import { decodeConnection, type DecodedConnection, type RawConnection } from '../../config/decode-connection.ts';
 import { type Access, admit, findRefusal, type WriteAccess } from './admit.ts';
 import { type ConfFile, readConfFiles } from './doctor/conf-files.ts';
-import { readDocuments } from './documents.ts';
+import { readDocuments, refuseProblems } from './documents.ts';
 import { readNetconf } from './explain/find-netconf.ts';
 import { readSource } from './inputs.ts';
 import { namingErrors, originOf } from './named-errors.ts';
@@ -188,10 +187,7 @@ async function exists(path: string): Promise<boolean> {
 /** Returns the keys of a `--config` file in lower case. @throws netconf/invalid */
 export function fromFile(source: { readonly name: string; readonly text: string }): RawConnection {
   const { documents, problems } = readDocuments(source, 'netconf/invalid');
-  if (problems.length > 0) {
-    const placed = problems.map(({ place, ...problem }) => ({ ...problem, path: place }));
-    throw problemsError(`file "${source.name}"`, placed, 'netconf/invalid');
-  }
+  refuseProblems(problems, `file "${source.name}"`, 'netconf/invalid');
   const value = documents[0]?.value;
   // The value is not quoted: a file given by mistake may hold a secret.
   if (!isRecord(value)) {

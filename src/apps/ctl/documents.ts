@@ -1,6 +1,6 @@
 import { type Document, LineCounter, parseAllDocuments } from 'yaml';
 import type { ErrorCode } from '../../base/error-codes.ts';
-import { keysOf, type Problem } from '../../base/problem.ts';
+import { keysOf, type Problem, problemsError } from '../../base/problem.ts';
 import {
   collectionKeys,
   rangeOfSpot,
@@ -86,6 +86,20 @@ export function readDocuments(
     }
   }
   return { documents, problems };
+}
+
+/** Refuses a source with problems, each at its place. @throws the error of the code */
+export function refuseProblems(
+  problems: readonly PlacedProblem[],
+  what: string,
+  code: ErrorCode = 'resource/invalid',
+): void {
+  if (problems.length === 0) return;
+  const placed = problems.map(({ place, path, ...rest }) => ({
+    ...rest,
+    path: path === '' ? place : `${place}: ${path}`,
+  }));
+  throw problemsError(what, placed, code);
 }
 
 export function placeAt(name: string, { line, column }: Pick<Region, 'line' | 'column'>): string {

@@ -31,18 +31,10 @@ export async function readClusterConnection(
   const { datastore } = wanted === 'kvv3' ? await readEtcd(context) : await readConnection(context, { use: 'cluster' });
   if (datastore.type === 'orch') {
     if (wanted === 'kvv3') throw noEndpoints();
-    return {
-      api: datastore.orch,
-      datastore: { type: 'orch' },
-      kv: undefined,
-      certificates: undefined,
-      certificateFaults: [],
-    };
+    return inApi(datastore.orch);
   }
   const api = await readApiAccess(context);
-  if (wanted === 'orch') {
-    return { api, datastore: { type: 'orch' }, kv: undefined, certificates: undefined, certificateFaults: [] };
-  }
+  if (wanted === 'orch') return inApi(api);
   const { endpoints, ...files } = datastore.connection;
   if (endpoints.from === 'srv') throw refused('kv_discovery_srv', 'Write the endpoints in KV_ENDPOINTS');
   const pems = { 'ca.crt': files.caCertFile, 'tls.crt': files.certFile, 'tls.key': files.keyFile };
@@ -59,6 +51,10 @@ export async function readClusterConnection(
     certificates: hasTls ? read.certificates : undefined,
     certificateFaults: read.faults,
   };
+}
+
+function inApi(api: OrchSettings): ClusterConnection {
+  return { api, datastore: { type: 'orch' }, kv: undefined, certificates: undefined, certificateFaults: [] };
 }
 
 /** Reads the etcd that the file of --config or the variables name. @throws cli/usage, netconf/invalid */

@@ -29,37 +29,38 @@ export function refuseCombination(
   datastore: 'orch' | 'kvv3',
 ): void {
   if (method !== 'manifest' && variant !== 'policy-and-networking') {
-    throw refused(
+    throw refusedOption(
       `--variant ${variant}`,
       `the method ${method} installs policy and networking`,
       'Use --method manifest',
     );
   }
   if (method !== 'manifest' && datastore === 'kvv3') {
-    throw refused(
+    throw refusedOption(
       'etcd as datastore',
       `the operator keeps its records in the API of Kubernetes`,
       'Use --method manifest, or --datastore orch',
     );
   }
   if (datastore === 'kvv3' && variant === 'policy-only') {
-    throw refused('--variant policy-only', 'it needs the API of Kubernetes as datastore', 'Add --datastore orch');
+    throw refusedOption('--variant policy-only', 'it needs the API of Kubernetes as datastore', 'Add --datastore orch');
   }
   if (variant === 'policy-only' && interfacePrefix === undefined) {
-    throw refused(
+    throw refusedOption(
       '--variant policy-only',
       'it is not known which interfaces are those of pods',
       'Name the beginning of their names with --interface-prefix',
     );
   }
   if (variant !== 'policy-only' && interfacePrefix !== undefined) {
-    throw refused('--interface-prefix', 'netplug makes the interfaces itself', 'Add --variant policy-only');
+    throw refusedOption('--interface-prefix', 'netplug makes the interfaces itself', 'Add --variant policy-only');
   }
   if (variant === 'policy-only' && pools !== undefined) {
-    throw refused('--pool', 'another plugin assigns addresses in this variant', 'Leave it out');
+    throw refusedOption('--pool', 'another plugin assigns addresses in this variant', 'Leave it out');
   }
 }
 
-function refused(option: string, why: string, hint: string): NetplugError {
+/** Returns the error for an option that cannot be used, with why not. */
+export function refusedOption(option: string, why: string, hint: string): NetplugError {
   return new NetplugError('cli/usage', `Cannot use ${option}: ${why}`, { hint });
 }

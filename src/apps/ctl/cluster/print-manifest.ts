@@ -1,4 +1,3 @@
-import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import { isEndpointUrl, URL_RULE } from '../../../config/url.ts';
 import { editLine } from '../../../install/cluster/edits/edit.ts';
@@ -27,6 +26,7 @@ import { problemsError } from '../../../base/problem.ts';
 import { readDocuments } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
+import { refusedOption } from './install-options.ts';
 import { readInstallation, withFlags } from './read-installation.ts';
 import { refuseFanOut } from './refuse-fan-out.ts';
 
@@ -58,7 +58,7 @@ export async function printManifest(context: Context, options: PrintOptions): Pr
     return 0;
   }
   if (options.pristine !== undefined && like === undefined) {
-    throw refused(
+    throw refusedOption(
       '--pristine',
       'it is the manifest that --like is compared with',
       'Give the edited manifest with --like',
@@ -141,7 +141,7 @@ function findKind(wanted: Partial<ManifestKind>, extent: 'with-defaults' | 'any'
     (each) => (datastore ?? each.datastore) === each.datastore && (variant ?? each.variant) === each.variant,
   );
   if (kind !== undefined) return kind;
-  throw refused(
+  throw refusedOption(
     `--variant ${variant ?? ''}`,
     `with datastore ${datastore ?? ''} there is no such manifest`,
     'Use --datastore orch, or one of the variants policy-and-networking, second-plugin',
@@ -150,15 +150,15 @@ function findKind(wanted: Partial<ManifestKind>, extent: 'with-defaults' | 'any'
 
 function refuseFor({ datastore, variant }: ManifestKind, { pool, kvEndpoints, interfacePrefix }: PrintOptions): void {
   if (interfacePrefix !== undefined && variant !== 'policy-only')
-    throw refused('--interface-prefix', 'netplug makes the interfaces itself', 'Add --variant policy-only');
+    throw refusedOption('--interface-prefix', 'netplug makes the interfaces itself', 'Add --variant policy-only');
   if (kvEndpoints !== undefined && datastore !== 'kvv3') {
-    throw refused('--kv-endpoints', 'the datastore is orch', 'Add --datastore kvv3');
+    throw refusedOption('--kv-endpoints', 'the datastore is orch', 'Add --datastore kvv3');
   }
   if (pool.length === 0 || (datastore === 'orch' && variant !== 'policy-only')) return;
   if (variant === 'policy-only')
-    throw refused('--pool', 'another plugin assigns addresses in this variant', 'Leave it out');
+    throw refusedOption('--pool', 'another plugin assigns addresses in this variant', 'Leave it out');
   if (variant === 'policy-and-networking') {
-    throw refused(
+    throw refusedOption(
       '--pool',
       'pools are records in etcd, not objects',
       'Create them with "netplugctl apply" once etcd runs',
@@ -198,15 +198,15 @@ function refuseOptions(options: PrintOptions): void {
   if (first === undefined) return;
   const ofOperator = first === 'spec' ? 'Apply the Installation once the operator runs' : 'Set it in the Installation';
   const hint = what === 'operator' ? ofOperator : 'Leave it out';
-  throw refused(`--${first}`, `the manifest "${what}" does not depend on it`, hint);
+  throw refusedOption(`--${first}`, `the manifest "${what}" does not depend on it`, hint);
 }
 
 function checkKvEndpoints(urls: string | undefined): void {
   const bad = urls?.split(',').find((url) => !isEndpointUrl(url));
   if (bad !== undefined)
-    throw refused('--kv-endpoints', `found "${bad}", allowed is ${URL_RULE}`, 'Separate several URLs with commas');
-}
-
-function refused(option: string, why: string, hint: string): NetplugError {
-  return new NetplugError('cli/usage', `Cannot use ${option}: ${why}`, { hint });
+    throw refusedOption(
+      '--kv-endpoints',
+      `found "${bad}", allowed is ${URL_RULE}`,
+      'Separate several URLs with commas',
+    );
 }

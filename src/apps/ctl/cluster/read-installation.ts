@@ -1,10 +1,11 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { type Problem, problemsError, showFound } from '../../../base/problem.ts';
+import { type Problem, showFound } from '../../../base/problem.ts';
 import { invalidPools } from '../../../install/cluster/pool-of.ts';
 import { decodeResource } from '../../../model/decode-resource.ts';
 import type { InstallationPool, InstallationSpec } from '../../../model/installation.ts';
 import { isRecord } from '../../../model/read-schema.ts';
-import { type DocumentSource, type PlacedProblem, type ReadDocument, readDocuments } from '../documents.ts';
+import { type DocumentSource, type ReadDocument, readDocuments, refuseProblems } from '../documents.ts';
+import { refusedOption } from './install-options.ts';
 import { readInputs, readSource } from '../inputs.ts';
 import type { Context } from '../ports.ts';
 
@@ -37,8 +38,9 @@ export function withFlags(spec: InstallationSpec, { pools, registry }: SpecFlags
 }
 
 function specIn(source: DocumentSource): InstallationSpec {
+  const what = `the Installation in "${source.name}"`;
   const { documents, problems } = readDocuments(source, 'resource/invalid');
-  refuse(source, problems);
+  refuseProblems(problems, what);
   const [document] = documents;
   if (document === undefined || documents.length > 1) {
     const count = document === undefined ? 'no document' : `${String(documents.length)} documents`;
@@ -49,7 +51,7 @@ function specIn(source: DocumentSource): InstallationSpec {
   const read = decodeInstallation(document);
   if ('spec' in read) return read.spec;
   const placed = read.problems.map((problem) => ({ ...problem, place: document.placeOf(problem.path) }));
-  refuse(source, placed);
+  refuseProblems(placed, what);
   return {};
 }
 
@@ -71,17 +73,6 @@ function decodeInstallation({ value }: ReadDocument):
   return problems.length > 0 ? { problems } : { spec };
 }
 
-function refuse({ name }: DocumentSource, problems: readonly PlacedProblem[]): void {
-  if (problems.length === 0) return;
-  const placed = problems.map(({ place, path, ...rest }) => ({
-    ...rest,
-    path: path === '' ? place : `${place}: ${path}`,
-  }));
-  throw problemsError(`the Installation in "${name}"`, placed, 'resource/invalid');
-}
-
 function givenTwice(flag: string, field: string): NetplugError {
-  return new NetplugError('cli/usage', `Cannot use ${flag}: the file of --spec has ${field}`, {
-    hint: `Leave ${flag} out, or the field in the file`,
-  });
+  return refusedOption(flag, `the file of --spec has ${field}`, `Leave ${flag} out, or the field in the file`);
 }

@@ -102,33 +102,27 @@ function readWords({ commands, globals, words }: Line): State {
 }
 
 function ofValue({ completes, choices }: Option, value: string, stem: string): Offer {
-  const words = choices ?? wordsOf(completes);
-  if (words !== undefined)
-    return { kind: 'words', candidates: words.map((word) => ({ word: `${stem}${word}`, about: '' })) };
-  if (completes === 'context') return { kind: 'contexts', stem };
-  return completes === 'kind' ? ofKind(value, stem) : ofPlace(completes, value, undefined);
+  return ofPlace(choices ?? completes, value, { stem });
 }
 
-function ofPlace(completes: Completion, current: string, state: State | undefined): Offer {
-  const words = wordsOf(completes);
-  if (words !== undefined) return { kind: 'words', candidates: words.map((word) => ({ word, about: '' })) };
+function ofPlace(
+  completes: Completion,
+  current: string,
+  { stem = '', args = [], values }: { readonly stem?: string } & Partial<State>,
+): Offer {
+  if (typeof completes !== 'string') {
+    return { kind: 'words', candidates: completes.map((word) => ({ word: `${stem}${word}`, about: '' })) };
+  }
   if (completes === 'file' || completes === 'folder') return { kind: 'file' };
-  if (completes !== 'kind' && completes !== 'name') return NOTHING;
-  const namespace = state?.values.get('namespace');
+  if (completes === 'context') return { kind: 'contexts', stem };
+  if (completes === 'nothing') return NOTHING;
+  const namespace = values?.get('namespace');
   const [kind = '', name] = current.split('/');
   if (name !== undefined) return { kind: 'names', of: kind, stem: `${kind}/`, namespace, given: [] };
-  if (completes === 'kind') return ofKind(current, '');
-  const [of = '', ...given] = state?.args ?? [];
+  // Kinds may be joined by commas.
+  if (completes === 'kind') return { kind: 'kinds', stem: stem + current.slice(0, current.lastIndexOf(',') + 1) };
+  const [of = '', ...given] = args;
   return of.includes('/') ? NOTHING : { kind: 'names', of: of.split(',')[0] ?? '', stem: '', namespace, given };
-}
-
-function wordsOf(completes: Completion): readonly string[] | undefined {
-  return typeof completes === 'string' ? undefined : completes;
-}
-
-/** Kinds may be joined by commas. */
-function ofKind(current: string, stem: string): Offer {
-  return { kind: 'kinds', stem: stem + current.slice(0, current.lastIndexOf(',') + 1) };
 }
 
 function subcommands(commands: readonly Command[], path: readonly string[]): readonly Candidate[] {

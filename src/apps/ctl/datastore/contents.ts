@@ -39,10 +39,7 @@ export async function readContents(store: AllocationStore & ResourceStore, signa
   if (problems.length > 0) throw unreadable(problems);
   return {
     cluster,
-    resources: listings
-      .flatMap(({ resources }) => resources)
-      .filter(isPlain)
-      .filter(isStored),
+    resources: listings.flatMap(({ resources }) => resources).filter(isPlain),
     blocks: blocks.blocks,
     endpoints: endpoints.endpoints,
   };
@@ -51,11 +48,6 @@ export async function readContents(store: AllocationStore & ResourceStore, signa
 /** Reports whether an export includes the resource: not ClusterInformation, and nothing built in. */
 export function isPlain(resource: AnyResource): resource is PlainResource {
   return resource.kind !== 'ClusterInformation' && findBuiltIn(resourceIdOf(resource)) === undefined;
-}
-
-/** Reports whether the resource is stored rather than built in. */
-function isStored(resource: AnyResource): boolean {
-  return findBuiltIn(resourceIdOf(resource)) === undefined;
 }
 
 function unreadable(problems: readonly string[]): NetplugError {

@@ -12,10 +12,10 @@ import type { Profile } from '../../../model/profile.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { type ResourceId, resourceIdOf } from '../../../model/resource-id.ts';
 import type { PolicyChange } from '../../../policy/policy-change.ts';
-import { type DocumentSource, type PlacedProblem, readDocuments } from '../documents.ts';
+import { type DocumentSource, type PlacedProblem, readDocuments, refuseProblems } from '../documents.ts';
 import { belongsToOthers } from '../lint/lint-objects.ts';
 import { mergeResource, sameResource } from '../resources/merge-resource.ts';
-import { itemsOf, noDocument, placedBehind, refuseProblems } from '../resources/resource-files.ts';
+import { itemsOf, noDocument, placedBehind, WRITES_NOTHING } from '../resources/resource-files.ts';
 
 /** Kinds of netplug that decide about traffic of pods and nodes. */
 const POLICY_KINDS: readonly ResourceKind[] = [
@@ -60,7 +60,7 @@ export function readWrittenChanges(sources: readonly DocumentSource[], namespace
       }
     }
   }
-  refuseProblems(problems);
+  refuseProblems(problems, WRITES_NOTHING);
   if (changes.length === 0 && notes.length === 0) throw noDocument(sources);
   return { changes, notes };
 }

@@ -1,10 +1,16 @@
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import { NetplugError } from '../../../base/errors.ts';
+import type { Mode } from '../../../base/mode.ts';
+import type { AnyResource } from '../../../model/kinds.ts';
 import { fullId, type ResourceId, resourceIdOf } from '../../../model/resource-id.ts';
-import type { Context } from '../ports.ts';
+import { withStoreToChange } from '../connection.ts';
+import type { Context, Status } from '../ports.ts';
+import { runBatch } from './batch.ts';
+import { decodeChanged } from './decode-changed.ts';
 import { writableKind } from './kind-names.ts';
 import { isWanted } from './listing.ts';
 import type { Wanted } from './target.ts';
+import { changeStored } from './write-resource.ts';
 
 /** Selects resources of a kind. */
 export interface Choice {
@@ -42,4 +48,33 @@ export async function chosenOf(
   }
   if (chosen.length === 0) io.stderr('No resource is chosen\n');
   return chosen;
+}
+
+/** Changes each of the resources that are chosen, and says of those that change what was done. */
+export async function changeChosen(
+  context: Context,
+  options: Choice & { readonly wanted: readonly Wanted[]; readonly mode: Mode },
+  {
+    done,
+    change,
+    resourceVersion,
+  }: {
+    readonly done: string;
+    readonly change: (stored: AnyResource) => unknown;
+    readonly resourceVersion?: string | undefined;
+  },
+): Promise<Status> {
+  const { mode } = options;
+  return withStoreToChange(context, { mode }, async (store) => {
+    const writing = { ...context.ports, store, signal: context.signal, mode };
+    const how = { change: (stored: AnyResource) => decodeChanged(stored, change(stored)), resourceVersion };
+    const items = (await chosenOf(context, store, options)).map((which) => ({
+      which,
+      run: async () => {
+        const outcome = await changeStored(writing, which, how);
+        return outcome === 'changed' ? done : outcome;
+      },
+    }));
+    return runBatch(context, items, mode);
+  });
 }

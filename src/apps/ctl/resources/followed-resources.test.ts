@@ -40,8 +40,8 @@ describe('a table of events', () => {
   it('has titles once, and columns that stay as wide as they have become', () => {
     const render = eventRenderer('IPPool', {
       output: { form: 'table' },
-      titles: 'with titles',
-      labels: 'without labels',
+      headers: true,
+      showLabels: false,
     });
     const first = render([{ type: 'ADDED', resource: pool('a-long-name', '10.0.0.0/16') }]);
     const second = render([{ type: 'MODIFIED', resource: pool('b', '10.1.0.0/16') }]);

@@ -39,11 +39,7 @@ export async function getResources(context: Context, options: GetOptions): Promi
     const shown = isTable(output) && listings.length > 1 ? listings.filter(({ items }) => items.length > 0) : listings;
     if (!isMissing) io.stdout(renderGroups(shown, { ...options, form: isSingle ? 'object' : 'list' }));
     if (isTable(output)) for (const { kind } of shown) io.stderr(enforcementNote(kind));
-    let status: Status = 0;
-    for (const missing of listings.flatMap((listing) => listing.missing)) {
-      const ofThis = reportError(io, missing);
-      if (status === 0) status = ofThis;
-    }
+    const [status = 0] = listings.flatMap(({ missing }) => missing).map((missing) => reportError(io, missing));
     return status;
   });
 }

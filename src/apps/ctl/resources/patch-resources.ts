@@ -1,21 +1,16 @@
 import { never, NetplugError } from '../../../base/errors.ts';
 import type { Mode } from '../../../base/mode.ts';
-import { problemsError } from '../../../base/problem.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { isRecord } from '../../../model/read-schema.ts';
-import { withStoreToChange } from '../connection.ts';
-import { readDocuments, type DocumentSource } from '../documents.ts';
+import { readDocuments, refuseProblems, type DocumentSource } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
-import { runBatch } from './batch.ts';
-import { chosenOf } from './choice.ts';
-import { decodeChanged } from './decode-changed.ts';
+import { changeChosen } from './choice.ts';
 import { schemaOf } from './merge-resource.ts';
 import { applyJsonPatch } from './patch/json-patch.ts';
 import { applyMergePatch } from './patch/merge-patch.ts';
 import { applyStrategicPatch } from './patch/strategic-patch.ts';
 import type { Wanted } from './target.ts';
-import { changeStored } from './write-resource.ts';
 
 export const PATCH_TYPES = ['strategic', 'merge', 'json'] as const;
 export type PatchType = (typeof PATCH_TYPES)[number];
@@ -32,23 +27,16 @@ export interface PatchOptions {
 
 /** Changes a part of resources that are there. */
 export async function patch(context: Context, options: PatchOptions): Promise<Status> {
-  const { type, mode } = options;
   const change = await readPatch(context, options);
-  return withStoreToChange(context, { mode }, async (store) => {
-    const writing = { ...context.ports, store, signal: context.signal, mode };
-    const chosen = await chosenOf(context, store, { ...options, selector: undefined, reach: 'named' });
-    const items = chosen.map((which) => ({
-      which,
-      run: async () => {
-        const outcome = await changeStored(writing, which, {
-          change: (stored) => decodeChanged(stored, patched(stored, change, type)),
-          resourceVersion: versionIn(change),
-        });
-        return outcome === 'changed' ? 'patched' : outcome;
-      },
-    }));
-    return runBatch(context, items, mode);
-  });
+  return changeChosen(
+    context,
+    { ...options, selector: undefined, reach: 'named' },
+    {
+      done: 'patched',
+      change: (stored) => patched(stored, change, options.type),
+      resourceVersion: versionIn(change),
+    },
+  );
 }
 
 function patched(stored: AnyResource, change: unknown, type: PatchType): unknown {
@@ -84,8 +72,8 @@ async function readPatch(context: Context, { patch: text, patchFile }: PatchOpti
       ? [{ name: '--patch', text: text ?? '' }]
       : await readInputs(context, { paths: [patchFile], folders: 'flat' });
   const read = sources.map((source) => readDocuments(source, 'resource/invalid'));
-  const problems = read.flatMap((each) => each.problems).map(({ place, ...rest }) => ({ ...rest, path: place }));
-  if (problems.length > 0) throw problemsError('the patch', problems, 'resource/invalid');
+  const problems = read.flatMap((each) => each.problems);
+  refuseProblems(problems, 'the patch');
   const [document, ...more] = read.flatMap(({ documents }) => documents);
   if (document !== undefined && more.length === 0) return document.value;
   throw usage(`Cannot read the patch: there ${document === undefined ? 'is no document' : 'are several documents'}`);

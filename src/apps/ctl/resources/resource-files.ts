@@ -1,9 +1,18 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { at, joinPaths, type Problem, problemsError } from '../../../base/problem.ts';
+import { at, joinPaths, type Problem } from '../../../base/problem.ts';
 import { decodeResource } from '../../../model/decode-resource.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { isRecord } from '../../../model/read-schema.ts';
-import { type PlacedProblem, type ReadDocument, readDocuments, type DocumentSource } from '../documents.ts';
+import {
+  type PlacedProblem,
+  type ReadDocument,
+  readDocuments,
+  refuseProblems,
+  type DocumentSource,
+} from '../documents.ts';
+
+/** What the problems of resources are about. */
+export const WRITES_NOTHING = 'the resources, and nothing was changed';
 
 /** A resource from a file: as it is understood, and as it was written. */
 export interface WrittenFile {
@@ -30,19 +39,9 @@ export function readResources(
       resources.push(...inspected.resources);
     }
   }
-  refuseProblems(problems);
+  refuseProblems(problems, WRITES_NOTHING);
   if (resources.length > 0) return resources;
   throw noDocument(sources);
-}
-
-/** @throws resource/invalid when there is a problem */
-export function refuseProblems(problems: readonly PlacedProblem[]): void {
-  if (problems.length === 0) return;
-  const placed = problems.map(({ place, path, ...rest }) => ({
-    ...rest,
-    path: path === '' ? place : `${place}: ${path}`,
-  }));
-  throw problemsError('the resources, and nothing was changed', placed, 'resource/invalid');
 }
 
 /** Returns the error for sources without a document. */

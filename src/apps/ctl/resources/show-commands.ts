@@ -86,12 +86,6 @@ prints a warning and restarts it without repeating changes.`,
 ];
 
 function lookOf(options: OptionValues<typeof LOOK & typeof WHICH>): Omit<GetOptions, 'target' | 'sortBy'> {
-  const { output = { form: 'table' }, namespace, selector = 'all()', headers, showLabels } = options;
-  return {
-    output,
-    namespace,
-    selector,
-    titles: headers ? 'with titles' : 'without titles',
-    labels: showLabels ? 'with labels' : 'without labels',
-  };
+  const { output = { form: 'table' }, selector = 'all()', ...look } = options;
+  return { ...look, output, selector };
 }

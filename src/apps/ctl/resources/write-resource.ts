@@ -45,7 +45,7 @@ export async function applyOwned(
   applyFields: ApplyFields,
 ): Promise<WriteOutcome> {
   const { store, signal, mode } = writing;
-  const before = await findStored(writing, resourceIdOf(wanted));
+  const before = await store.findResource(resourceIdOf(wanted), signal);
   if (wanted.kind === 'IPPool') {
     const pool = await applyFields('dry-run', signal);
     const previous = before?.kind === 'IPPool' ? before : undefined;
@@ -69,7 +69,7 @@ export async function changeStored(
   { change, resourceVersion }: { change: (stored: AnyResource) => AnyResource; resourceVersion?: string | undefined },
 ): Promise<'changed' | 'unchanged'> {
   return insist(writing, resourceVersion, async () => {
-    const stored = await findStored(writing, which);
+    const stored: AnyResource | undefined = await writing.store.findResource(which, writing.signal);
     if (stored === undefined) throw resourceNotFound(which);
     return updateResource(writing, { stored, next: change(stored), resourceVersion });
   });
@@ -89,7 +89,7 @@ async function insist<T>(writing: Writing, resourceVersion: string | undefined, 
 
 async function writeOnce(writing: Writing, verb: 'apply' | 'replace', wanted: AnyResource): Promise<WriteOutcome> {
   const which = resourceIdOf(wanted);
-  const stored = await findStored(writing, which);
+  const stored: AnyResource | undefined = await writing.store.findResource(which, writing.signal);
   if (stored === undefined) {
     if (verb === 'replace') throw resourceNotFound(which);
     return createResource(writing, wanted);
@@ -99,10 +99,6 @@ async function writeOnce(writing: Writing, verb: 'apply' | 'replace', wanted: An
   const outcome = await updateResource(writing, { stored, next, resourceVersion });
   if (outcome === 'unchanged') return outcome;
   return verb === 'apply' ? 'configured' : 'replaced';
-}
-
-async function findStored({ store, signal }: Writing, which: ResourceId): Promise<AnyResource | undefined> {
-  return store.findResource(which, signal);
 }
 
 async function updateResource(

@@ -21,13 +21,12 @@ const LABELS: ShownColumn = {
 /** The columns of a table of the kind in that form. @throws cli/usage for a title it has not */
 export function columnsFor(
   kind: VisibleKind,
-  output: GetOutput,
-  labels: 'with labels' | 'without labels',
+  { output, showLabels }: { readonly output: GetOutput; readonly showLabels: boolean },
 ): readonly ShownColumn[] {
   const all = infoOf(kind).columns;
   const plain = all.filter(({ isWide }) => output.form === 'wide' || !isWide);
   const shown = output.form === 'custom-columns' ? output.columns.map((column) => customColumn(kind, column)) : plain;
-  return labels === 'with labels' ? [...shown.filter(({ title }) => title !== LABELS.title), LABELS] : shown;
+  return showLabels ? [...shown.filter(({ title }) => title !== LABELS.title), LABELS] : shown;
 }
 
 function customColumn(kind: VisibleKind, column: CustomColumn): ShownColumn {

@@ -31,18 +31,15 @@ function eachAs(render: (event: ShownEvent) => string): (events: readonly ShownE
   return (events) => events.map(render).join('');
 }
 
-function tableRenderer(
-  kind: VisibleKind,
-  { output, titles, labels }: Omit<Look, 'form'>,
-): (events: readonly ShownEvent[]) => string {
-  const columns = columnsFor(kind, output, labels);
+function tableRenderer(kind: VisibleKind, look: Omit<Look, 'form'>): (events: readonly ShownEvent[]) => string {
+  const columns = columnsFor(kind, look);
   const heads = ['EVENT', ...columns.map(({ title }) => title)];
   let widths = ['MODIFIED', ...heads.slice(1)].map((text) => text.length);
   let isFirst = true;
   return (events) => {
     const rows = events.map(({ type, resource }) => [type, ...columns.map(({ show }) => show(resource))]);
     widths = widths.map((width, column) => Math.max(width, ...rows.map((row) => (row[column] ?? '').length)));
-    const hasTitles = isFirst && titles === 'with titles';
+    const hasTitles = isFirst && look.headers;
     isFirst = false;
     return renderTable(hasTitles ? heads : undefined, rows, widths);
   };

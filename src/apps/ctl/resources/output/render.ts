@@ -17,8 +17,10 @@ export interface Look {
   readonly output: GetOutput;
   /** Whether what is shown is one resource that was asked for by name, or as many as there may be. */
   readonly form: 'object' | 'list';
-  readonly titles: 'with titles' | 'without titles';
-  readonly labels: 'with labels' | 'without labels';
+  /** Whether a table has the titles of its columns. */
+  readonly headers: boolean;
+  /** Whether a table has a column with all labels. */
+  readonly showLabels: boolean;
 }
 
 export function renderGroups(groups: readonly Group[], look: Look): string {
@@ -56,10 +58,10 @@ export function renderYaml(document: unknown, keys: 'as they are' | 'sorted' = '
   return yamlText(document, { compat: 'yaml-1.1', sortMapEntries: keys === 'sorted' });
 }
 
-function renderTableOf({ kind, items }: Group, { output, titles, labels }: Look): string {
-  const columns = columnsFor(kind, output, labels);
+function renderTableOf({ kind, items }: Group, look: Look): string {
+  const columns = columnsFor(kind, look);
   const rows = items.map((item) => columns.map(({ show }) => show(item)));
-  return renderTable(titles === 'with titles' ? columns.map(({ title }) => title) : undefined, rows);
+  return renderTable(look.headers ? columns.map(({ title }) => title) : undefined, rows);
 }
 
 function documentsOf(groups: readonly Group[], form: Look['form']): object[] {
