@@ -3,11 +3,11 @@ import { VERSION } from '../../../base/version.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { checkManifest, type ManifestRemark } from '../../../install/cluster/checks/manifest-checks.ts';
 import { isRecord } from '../../../model/read-schema.ts';
-import { START } from '../document-tree.ts';
 import { readDocuments, type DocumentSource } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import { lintNetconf } from '../../../config/lint-conflist.ts';
 import { NODE_NAME_PLACEHOLDER } from '../../../install/places.ts';
+import { unplaced } from '../lint/lint-source.ts';
 import type { PlacedRemark } from '../lint/placed-remark.ts';
 import { remarkJson, remarkTable } from '../lint/render-remarks.ts';
 import { remarkLog } from '../lint/remark-log.ts';
@@ -31,19 +31,12 @@ export async function lintManifests(context: Context, { files, output }: LintMan
 
 export function remarksOfManifest(source: DocumentSource, now: number): readonly PlacedRemark[] {
   const { documents, problems } = readDocuments(source, 'resource/invalid');
-  const common = { file: source.name, replacements: undefined } as const;
-  const unread = problems.map((problem): PlacedRemark => ({
-    severity: 'error',
-    problem,
-    region: problem.region ?? START,
-    ...common,
-  }));
+  const unread = problems.map((problem) => unplaced({ severity: 'error', problem }, source, problem.region));
   const values = documents.map(({ value }) => value);
   const found = [...checkManifest(values, { release: VERSION, now }), ...lintConflists(values)];
-  const placed = found.map(({ severity, document, problem }): PlacedRemark => {
-    const region = documents[document]?.regionOf(problem.path) ?? START;
-    return { severity, problem, region, ...common };
-  });
+  const placed = found.map(({ document, ...remark }) =>
+    unplaced(remark, source, documents[document]?.regionOf(remark.problem.path)),
+  );
   return [...unread, ...placed].sort((a, b) => a.region.line - b.region.line);
 }
 

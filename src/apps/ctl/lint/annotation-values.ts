@@ -1,10 +1,9 @@
 import type { Problem } from '../../../base/problem.ts';
 import { tryReadCidr } from '../../../net/cidr.ts';
 import { tryParseAddress } from '../../../net/address.ts';
-import { ANNOTATIONS, BANDWIDTH_ANNOTATIONS } from '../../../model/annotation-keys.ts';
+import { BANDWIDTH_ANNOTATIONS } from '../../../model/annotation-keys.ts';
 import { readTextArray } from '../../../config/json-texts.ts';
-
-const POOL_KEYS: readonly string[] = Object.values(ANNOTATIONS.pools);
+import { POOL_ANNOTATIONS } from './annotation-keys.ts';
 
 type Advice = Pick<Problem, 'hint' | 'fix'>;
 
@@ -13,7 +12,7 @@ export function adviceOnValue(key: string, value: string, path: string): Advice 
   if ((Object.values(BANDWIDTH_ANNOTATIONS) as readonly string[]).includes(key)) return adviceOnRate(value);
   const texts = readTextArray(value);
   if (texts === undefined) return adviceOnList(value, path);
-  return POOL_KEYS.includes(key) ? {} : adviceOnAddresses(texts);
+  return POOL_ANNOTATIONS.includes(key) ? {} : adviceOnAddresses(texts);
 }
 
 /** Handles a list without brackets or quotes, or with quotes that JSON does not have. */

@@ -42,13 +42,11 @@ The exit status is 1 if a file has an error. "-o sarif" is for CI systems that s
       'netplugctl lint --cluster -o sarif policies/',
       'netplugctl lint --severity error -o sarif manifests/ > netplug.sarif',
     ],
-    run: async (context, { args: [files], options: { fix, dryRun, cluster, severity, recursive, output } }) =>
+    run: async (context, { args: [files], options: { fix, dryRun, recursive, ...rest } }) =>
       lint(context, {
+        ...rest,
         files,
         folders: recursive ? 'recursive' : 'flat',
-        output,
-        severity,
-        cluster,
         fixes: dryRun ? 'show' : fix ? 'write' : 'leave',
       }),
   }),

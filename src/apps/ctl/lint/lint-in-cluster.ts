@@ -1,5 +1,4 @@
 import { decodeResource } from '../../../model/decode-resource.ts';
-import { fromKubernetesPolicy } from '../../../model/from-kubernetes/network-policy.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
@@ -7,10 +6,10 @@ import { adviseInCluster } from '../../../policy/advise-in-cluster.ts';
 import type { PolicyAdvice } from '../../../policy/advise-policy.ts';
 import { describeOvertaken, overtakenDenials } from '../../../policy/overtaken-denials.ts';
 import type { PolicyState } from '../../../policy/policy-state.ts';
-import { resolveGlobalPolicy, resolveNetworkPolicy } from '../../../policy/resolve-policy.ts';
 import type { ResolvedPolicy } from '../../../policy/resolved-policy.ts';
 import { type DocumentSource, readDocuments } from '../documents.ts';
 import { itemsOf } from '../resources/resource-files.ts';
+import { readKubernetesPolicy, policyToLint } from './lint-policy.ts';
 
 /** Advice on a policy that only the cluster can give. */
 export type ClusterAdvice = (policy: ResolvedPolicy) => readonly PolicyAdvice[];
@@ -25,11 +24,7 @@ export function adviseWith(state: PolicyState, sources: readonly DocumentSource[
 
 /** Returns advice on policies of the files beside each other, without their cluster. */
 export function adviseAmong(sources: readonly DocumentSource[]): ClusterAdvice {
-  const policies = sources.flatMap(policiesIn).flatMap((resource) => {
-    if (resource.kind === 'NetworkPolicy') return [resolveNetworkPolicy(resource)];
-    const resolved = resource.kind === 'GlobalNetworkPolicy' ? resolveGlobalPolicy(resource) : undefined;
-    return resolved !== undefined && 'policy' in resolved ? [resolved] : [];
-  });
+  const policies = sources.flatMap(policiesIn).flatMap((resource) => policyToLint(resource) ?? []);
   const overtaken = overtakenDenials(policies);
   return ({ id }) =>
     overtaken
@@ -45,13 +40,8 @@ function policiesIn(source: DocumentSource): readonly AnyResource[] {
 
 function policyOf(raw: unknown): AnyResource | undefined {
   if (!isRecord(raw)) return undefined;
-  const { apiVersion, kind, metadata } = raw;
-  if (kind === 'NetworkPolicy' && apiVersion === 'networking.k8s.io/v1') {
-    if (!isRecord(metadata) || typeof metadata['name'] !== 'string') return undefined;
-    const { name, namespace } = metadata;
-    const own = { name, ...(typeof namespace === 'string' ? { namespace } : {}) };
-    return fromKubernetesPolicy({ ...raw, metadata: own }).value;
-  }
+  const { apiVersion, kind } = raw;
+  if (kind === 'NetworkPolicy' && apiVersion === 'networking.k8s.io/v1') return readKubernetesPolicy(raw).value;
   if (kind !== 'NetworkPolicy' && kind !== 'GlobalNetworkPolicy') return undefined;
   const decoded = decodeResource(raw);
   return 'problems' in decoded ? undefined : decoded.resource;

@@ -56,7 +56,8 @@ function placed(remark: Remark, { name, text }: DocumentSource, { spotOf, region
   return { ...remark, file: name, region: regionOf(path), replacements };
 }
 
-function unplaced(remark: Remark, { name }: DocumentSource, region: Region = START): PlacedRemark {
+/** Returns a remark on a region of a source that no path leads to. */
+export function unplaced(remark: Remark, { name }: Pick<DocumentSource, 'name'>, region: Region = START): PlacedRemark {
   return { ...remark, file: name, region, replacements: undefined };
 }
 

@@ -1,14 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { NetplugError, errnoOf } from '../../../base/errors.ts';
-import { START } from '../document-tree.ts';
-import { LINT_ENDINGS, tryInputs } from '../inputs.ts';
+import { type Input, LINT_ENDINGS, tryInputs } from '../inputs.ts';
 import { withPolicyState } from '../policy/read-policy-state.ts';
 import type { Context, Status } from '../ports.ts';
 import { jsonText } from '../render-document.ts';
 import { counted } from '../../../base/counted.ts';
 import { type Repaired, repair } from './fix.ts';
 import { adviseAmong, adviseWith, type ClusterAdvice } from './lint-in-cluster.ts';
-import { lintSource } from './lint-source.ts';
+import { lintSource, unplaced } from './lint-source.ts';
 import { meaningOf, showsToBeOurs } from './recognize.ts';
 import type { RemarkSeverity } from '../../../config/remark.ts';
 import type { PlacedRemark } from './placed-remark.ts';
@@ -39,7 +38,7 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
   const inputs = await tryInputs(context, { paths, folders }, LINT_ENDINGS);
   const texts = inputs.filter((input) => 'text' in input);
   const sources = texts.filter((input) => !input.isFound || showsToBeOurs(input));
-  const unread = inputs.flatMap((input) => ('failure' in input ? [unreadRemark(input.name, input.failure)] : []));
+  const unread = inputs.flatMap((input) => ('failure' in input ? [unreadRemark(input)] : []));
   const objects = sources.filter((source) => meaningOf(source) === 'objects');
   const advise = cluster
     ? await withPolicyState(context, async (state) => Promise.resolve(adviseWith(state, objects)))
@@ -73,8 +72,9 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
   return remarks.some((remark) => remark.severity === 'error') ? 1 : 0;
 }
 
-function unreadRemark(file: string, { message, code }: NetplugError): PlacedRemark {
-  return { severity: 'error', problem: { path: '', message, code }, file, region: START, replacements: undefined };
+function unreadRemark(input: Extract<Input, { failure: unknown }>): PlacedRemark {
+  const { message, code } = input.failure;
+  return unplaced({ severity: 'error', problem: { path: '', message, code } }, input);
 }
 
 function unrepaired(source: Repaired['source'], advise: ClusterAdvice): Repaired {
