@@ -1,6 +1,6 @@
-import { choice, type Command, command, flagOption, mandatory, some, value } from '../command.ts';
+import { choice, type Command, command, flagOption, mandatory, type OptionValues, some, value } from '../command.ts';
 import { fileChoice, FILES } from '../common-options.ts';
-import { write } from './change-resources.ts';
+import { write, type WriteOptions } from './change-resources.ts';
 import { deleteResources } from './delete-resources.ts';
 import { diff } from './diff-resources.ts';
 import { label, type LABELLED } from './label-resources.ts';
@@ -19,9 +19,6 @@ const OWNING = {
   forceConflicts: flagOption('take over fields of other managers'),
 };
 
-/** Only `apply` owns fields. */
-const NO_MANAGER = { manager: undefined, force: false };
-
 export const RESOURCE_COMMANDS: readonly Command[] = [
   command({
     path: ['apply'],
@@ -34,46 +31,23 @@ export const RESOURCE_COMMANDS: readonly Command[] = [
 
 With datastore_type orch, apply is a server-side apply: it keeps fields of other managers, refuses to
 change them and names their manager, and removes fields that it applied before and the file omits.`,
-    run: async (context, { options: { namespace, fieldManager, forceConflicts, ...options } }) =>
-      write(context, {
-        verb: 'apply',
-        files: fileChoice(options),
-        namespace,
-        ifThere: 'fail',
-        mode: modeOption(options),
-        manager: fieldManager,
-        force: forceConflicts,
-      }),
+    run: async (context, { options: { fieldManager, forceConflicts, ...options } }) =>
+      write(context, { ...writing(options), verb: 'apply', manager: fieldManager, force: forceConflicts }),
   }),
   command({
     path: ['create'],
     summary: 'Creates resources that must not exist yet.',
     options: { ...WRITING, skipExists: flagOption('keep resources that exist already') },
     details: HOW_FILES_ARE_READ,
-    run: async (context, { options: { skipExists, namespace, ...options } }) =>
-      write(context, {
-        verb: 'create',
-        files: fileChoice(options),
-        namespace,
-        ifThere: skipExists ? 'skip' : 'fail',
-        mode: modeOption(options),
-        ...NO_MANAGER,
-      }),
+    run: async (context, { options: { skipExists, ...options } }) =>
+      write(context, { ...writing(options), verb: 'create', ifThere: skipExists ? 'skip' : 'fail' }),
   }),
   command({
     path: ['replace'],
     summary: 'Changes resources that must exist to exactly what the files say.',
     options: WRITING,
     details: HOW_FILES_ARE_READ,
-    run: async (context, { options: { namespace, ...options } }) =>
-      write(context, {
-        verb: 'replace',
-        files: fileChoice(options),
-        namespace,
-        ifThere: 'fail',
-        mode: modeOption(options),
-        ...NO_MANAGER,
-      }),
+    run: async (context, { options }) => write(context, { ...writing(options), verb: 'replace' }),
   }),
   command({
     path: ['patch'],
@@ -146,6 +120,18 @@ computes the result of apply; this needs the rights to apply.`,
       diff(context, { files: fileChoice(files), namespace, manager: fieldManager, force: forceConflicts }),
   }),
 ];
+
+/** Only `apply` owns fields, and only `create` minds resources that are there already. */
+function writing(options: OptionValues<typeof WRITING>): Omit<WriteOptions, 'verb'> {
+  return {
+    files: fileChoice(options),
+    namespace: options.namespace,
+    ifThere: 'fail',
+    mode: modeOption(options),
+    manager: undefined,
+    force: false,
+  };
+}
 
 function labelling(
   part: keyof typeof LABELLED,
