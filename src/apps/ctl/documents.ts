@@ -49,18 +49,16 @@ export function readDocuments(
   const lines = new LineCounter();
   const documents: ReadDocument[] = [];
   const problems: PlacedProblem[] = [];
+  const report = (message: string, region: Region): unknown =>
+    problems.push({ path: '', message, code, place: placeAt(name, region), region });
   for (const parsed of documentsIn(text, lines, repetition)) {
     for (const { pos, message } of parsed.errors) {
-      const region = regionOf(lines, pos);
-      const place = placeAt(name, region);
-      problems.push({ path: '', message: `is not valid YAML: ${firstLine(message)}`, code, place, region });
+      report(`is not valid YAML: ${firstLine(message)}`, regionOf(lines, pos));
     }
     const root = parsed.contents;
     const oddKeys = parsed.errors.length > 0 ? [] : collectionKeys(root);
     for (const range of oddKeys) {
-      const region = regionOf(lines, range);
-      const message = 'is not usable YAML: a list or an object stands where a key should be';
-      problems.push({ path: '', message, code, place: placeAt(name, region), region });
+      report('is not usable YAML: a list or an object stands where a key should be', regionOf(lines, range));
     }
     if (parsed.errors.length > 0 || oddKeys.length > 0) continue;
     const findSpot = spotFinder(root);
@@ -81,8 +79,7 @@ export function readDocuments(
     } catch (cause) {
       // The library refuses unresolved aliases, and aliases that expand beyond its limit.
       if (!(cause instanceof ReferenceError)) throw cause;
-      const region = regionOfPath('');
-      problems.push({ path: '', message: `is not usable YAML: ${cause.message}`, code, place: placeOf(''), region });
+      report(`is not usable YAML: ${cause.message}`, regionOfPath(''));
     }
   }
   return { documents, problems };

@@ -57,18 +57,12 @@ is found by HELM or in PATH; the chart is part of this program.`,
       'netplugctl install cluster --method chart --registry registry.example:5000/netplug --yes',
     ],
     timeoutSeconds: INSTALL_SECONDS,
-    run: async (
-      context,
-      { options: { method, datastore, variant, registry, interfacePrefix, pool, spec, proof, yes, dryRun } },
-    ) => {
+    run: async (context, { options: { method, pool, spec, proof, yes, dryRun, ...rest } }) => {
       const mode = confirmMode({ dryRun, yes });
       if (spec === '-' && mode === 'ask') throw noAnswer();
       return installCluster(context, {
+        ...rest,
         method: method ?? 'operator',
-        datastore,
-        variant,
-        registry,
-        interfacePrefix,
         pools: readPoolFlags(pool),
         spec: spec === undefined ? undefined : await readInstallation(context, spec),
         proof: proof ? 'run' : 'skip',
@@ -114,11 +108,10 @@ of nodes.`,
       'netplugctl uninstall cluster --purge --yes --cluster prod-eu',
     ],
     timeoutSeconds: INSTALL_SECONDS,
-    run: async (context, { options: { purge, registry, cluster, yes, dryRun } }) =>
+    run: async (context, { options: { purge, yes, dryRun, ...rest } }) =>
       uninstallCluster(context, {
+        ...rest,
         extent: purge ? 'everything' : 'programs',
-        registry,
-        cluster,
         mode: confirmMode({ dryRun, yes }),
       }),
   }),

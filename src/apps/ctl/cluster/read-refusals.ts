@@ -6,7 +6,7 @@ import { isAccountAllowed } from '../../../kube/access-review.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { NAMESPACES, NODES, PODS } from '../../../kube/paths.ts';
-import { metadataIn, podSpecIn, recordIn, templateIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
+import { metadataIn, recordIn, templateIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 
 export type Refusals = Pick<ClusterFacts, 'refusedPods' | 'agentsOutsidePods'>;
 export const NOTHING_REFUSED: Refusals = { refusedPods: [], agentsOutsidePods: [] };
@@ -46,7 +46,7 @@ export async function readRefusals(api: OrchApi, signal: AbortSignal): Promise<R
     ),
   ]);
   const allowing = new Set(namespaces.map(({ metadata }) => metadata.name));
-  const sources = [...pods.filter(isOwn).map(podSource), ...templates.flat()];
+  const sources = [...pods.filter(isOwn).map((pod) => sourceOf(pod, 'Pod')), ...templates.flat()];
   const refused: string[] = [];
   for (const { key, namespace, account, annotations } of sources) {
     if (allowing.has(namespace)) continue;
@@ -77,24 +77,15 @@ function isAgent({ metadata }: ApiObject): boolean {
   return metadata.namespace === SYSTEM_NAMESPACE && metadata.labels?.['app.kubernetes.io/name'] === AGENT_SET;
 }
 
-function podSource(pod: ApiObject): PodSource {
-  const { namespace = '', name } = pod.metadata;
-  return {
-    key: `Pod ${namespace}/${name}`,
-    namespace,
-    account: accountIn(recordIn(pod, 'spec')),
-    annotations: metadataIn(pod).annotations,
-  };
-}
-
 function sourceOf(object: ApiObject, kind: string): PodSource {
   const { namespace = '', name } = object.metadata;
   const workload = kind === 'CronJob' ? recordIn(recordIn(object, 'spec'), 'jobTemplate') : object;
+  const pod = kind === 'Pod' ? object : templateIn(workload);
   return {
     key: `${kind} ${namespace}/${name}`,
     namespace,
-    account: accountIn(podSpecIn(workload)),
-    annotations: metadataIn(templateIn(workload)).annotations,
+    account: accountIn(recordIn(pod, 'spec')),
+    annotations: metadataIn(pod).annotations,
   };
 }
 

@@ -59,13 +59,11 @@ async function readManifestSettings(
     ['Deployment', TYPHA],
     ['ConfigMap', CONFIG_MAP],
   ] as const;
-  const objects = await Promise.all(
-    sources.map(async ([kind, name]) => {
-      const live = await findObject(api, systemObject(kind, name), signal);
-      return live === undefined ? [] : [live];
-    }),
+  const found = await Promise.all(
+    sources.map(async ([kind, name]) => findObject(api, systemObject(kind, name), signal)),
   );
-  const { spec, circumstances } = installedSettings({ objects: objects.flat(), pods: [], nodes, tool: VERSION });
+  const objects = found.filter((live) => live !== undefined);
+  const { spec, circumstances } = installedSettings({ objects, pods: [], nodes, tool: VERSION });
   const { variant, datastore } = circumstances;
   return { spec, runs: { variant, datastore } };
 }

@@ -40,7 +40,7 @@ export function planCompletion(line: Line): Offer {
   if (current.startsWith('-') && !state.isBehindDashes) {
     const [flag, value] = splitFlag(current);
     if (value === undefined) return { kind: 'words', candidates: flagsOf(options) };
-    const option = findOption(options, flag);
+    const [, option] = findOption(options, flag) ?? [];
     return option === undefined ? NOTHING : ofValue(option, value, `${flag}=`);
   }
   const below = state.args.length === 0 ? subcommands(line.commands, state.path) : [];
@@ -82,8 +82,8 @@ function readWords({ commands, globals, words }: Line): State {
     } else if (word === '--') isBehindDashes = true;
     else if (word.startsWith('-') && !isBehindDashes) {
       const [flag, value] = splitFlag(word);
-      const name = findName(optionsNow(), flag);
-      if (name === undefined || ownValue(optionsNow(), name)?.value === undefined) continue;
+      const [name = '', option] = findOption(optionsNow(), flag) ?? [];
+      if (option?.value === undefined) continue;
       if (value === undefined) open = name;
       else values.set(name, value);
     } else if (args.length === 0 && subcommands(commands, path).some((each) => each.word === word)) path.push(word);
@@ -145,16 +145,10 @@ function flagsOf(options: Options): readonly Candidate[] {
   ];
 }
 
-function findOption(options: Options, flag: string): Option | undefined {
-  const name = findName(options, flag);
-  return name === undefined ? undefined : ownValue(options, name);
-}
-
-function findName(options: Options, flag: string): string | undefined {
-  const found = Object.entries(options).find(
+function findOption(options: Options, flag: string): readonly [name: string, option: Option] | undefined {
+  return Object.entries(options).find(
     ([name, option]) => longFlag(name, option) === flag || (option.short !== undefined && `-${option.short}` === flag),
   );
-  return found?.[0];
 }
 
 /** `--output=json` is a flag and its value, and so is `-ojson`. */

@@ -22,8 +22,6 @@ reason why ADD would use it or not. Nothing is written: the command simulates an
 from the orchestrator when policy.type of the network configuration is "orch". The exit status is 1 when
 the pod has no address and an ADD would be refused.`;
 
-const NETCONF = value('file', 'network configuration or list of the node', { completes: 'file' });
-
 export const EXPLAIN_COMMANDS: readonly Command[] = [
   command({
     path: ['why'],
@@ -57,7 +55,7 @@ that over the AgentConfiguration "default".`,
     path: ['plan', 'add'],
     summary: 'Shows what an ADD would change in datastore and kernel, without changing anything.',
     options: {
-      netconf: mandatory(NETCONF),
+      netconf: mandatory(value('file', 'network configuration or list of the node', { completes: 'file' })),
       node: value('name', 'node of the pod (default: this machine)'),
       pod: value('namespace/name', 'pod of the ADD'),
       args: value('pairs', 'CNI_ARGS of the call, such as "IP=10.0.0.7"'),

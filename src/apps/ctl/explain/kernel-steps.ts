@@ -63,6 +63,7 @@ export function kernelSteps(recorded: readonly RecordedStep[]): readonly KernelS
 function stepsOf(network: PodNetwork & { readonly mtu: number }): readonly KernelStep[] {
   const { hostLinkName: host, podLinkName: pod, mtu, queues, podMac, addresses, routes } = network;
   const families = familiesOf(addresses);
+  const own = addresses.map((address) => formatCidr(hostCidr(address)));
   const hostSide: KernelStep[] = [
     { kind: 'link', where: 'host', link: host, mac: HOST_MAC, peer: pod, mtu, queues },
     ...settings('host', hostSysctls(host, families)),
@@ -72,12 +73,7 @@ function stepsOf(network: PodNetwork & { readonly mtu: number }): readonly Kerne
   const podSide: KernelStep[] = [
     { kind: 'link', where: 'pod', link: pod, mac: podMac, peer: host, mtu, queues },
     ...settings('pod', podSysctls(network)),
-    ...addresses.map((address): KernelStep => ({
-      kind: 'address',
-      where: 'pod',
-      link: pod,
-      address: formatCidr(hostCidr(address)),
-    })),
+    ...own.map((address) => ({ kind: 'address', where: 'pod', link: pod, address }) as const),
     ...[...families].flatMap((family) => gatewaySteps(pod, family)),
     ...routes.map((cidr): KernelStep => ({
       kind: 'route',
@@ -87,12 +83,7 @@ function stepsOf(network: PodNetwork & { readonly mtu: number }): readonly Kerne
       gateway: GATEWAYS[cidr.base.family],
     })),
   ];
-  const hostRoutes = addresses.map((address): KernelStep => ({
-    kind: 'route',
-    where: 'host',
-    link: host,
-    destination: formatCidr(hostCidr(address)),
-  }));
+  const hostRoutes = own.map((destination) => ({ kind: 'route', where: 'host', link: host, destination }) as const);
   return [...hostSide, ...podSide, ...hostRoutes];
 }
 

@@ -126,15 +126,13 @@ removes the records of the node in the datastore. The command is idempotent.`,
       'netplugctl node uninstall --purge --dry-run',
       'netplugctl node uninstall --purge',
     ],
-    run: async (context, { options: { binDir, confDir, purge, force, dryRun, output } }) =>
+    run: async (context, { options: { purge, force, dryRun, ...rest } }) =>
       uninstall(context, {
-        binDir,
-        confDir,
+        ...rest,
         changed: force ? 'remove' : 'leave',
         extent: purge ? 'everything' : 'files',
         pods: force ? 'cut-off' : 'refuse',
         mode: dryRun ? 'dry-run' : 'apply',
-        output,
       }),
   }),
 ];

@@ -67,13 +67,6 @@ export function blockAt({ cidr, blockSize }: MappedPool, place: bigint): string 
   return formatCidr({ base: { family: base.family, value }, prefixBits: blockSize });
 }
 
-/** Returns the number of addresses in each state. */
-export function countStates(addresses: readonly MappedAddress[]): ReadonlyMap<State, number> {
-  const counts = new Map(STATES.map((state) => [state, 0]));
-  for (const { state } of addresses) counts.set(state, (counts.get(state) ?? 0) + 1);
-  return counts;
-}
-
 function concerns({ node: owner, slots }: IpBlock, node: string | undefined): boolean {
   return node === undefined || owner === node || [...slots.values()].some((holder) => holder.node === node);
 }

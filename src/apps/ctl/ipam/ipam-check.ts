@@ -12,7 +12,7 @@ import { type IpamFinding, type IpamState, isOf, type LocalState, shownFinding }
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { jsonText } from '../render-document.ts';
-import { carryOutRepair } from './repair.ts';
+import { carryOutRepair, type RepairPorts } from './repair.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { counted } from '../../../base/counted.ts';
 
@@ -40,7 +40,12 @@ export async function ipamCheck(context: Context, options: CheckOptions): Promis
       isOf(finding, 'unconfirmed-address') && options.unconfirmed === 'note';
     const notes = findings.filter(isNote);
     const faults = findings.filter((finding) => !isNote(finding));
-    const outcomes = await settle(context, { store, kernel, mode: options.mode }, faults);
+    const ports = { ...context.ports, store, kernel, log: silentLog };
+    const outcomes: Outcome[] = [];
+    for (const finding of faults) {
+      const done = options.mode === 'fix' ? await repaired(context, ports, finding) : undefined;
+      outcomes.push({ finding, done });
+    }
     report(context, { state, notes, outcomes, output: options.output });
     return outcomes.every(({ done }) => done !== undefined) ? 0 : 1;
   });
@@ -65,30 +70,20 @@ interface Outcome {
   readonly done: string | undefined;
 }
 
-async function settle(
-  context: Context,
-  {
-    store,
-    kernel,
-    mode,
-  }: { store: AllocationStore & ResourceStore; kernel: Kernel | undefined; mode: CheckOptions['mode'] },
-  faults: readonly IpamFinding[],
-): Promise<readonly Outcome[]> {
-  const outcomes: Outcome[] = [];
-  const ports = { ...context.ports, store, kernel, log: silentLog };
-  for (const finding of faults) {
-    let done: string | undefined;
-    if (mode === 'fix' && finding.repair !== undefined) {
-      try {
-        // Undefined: another program has repaired it in the meantime.
-        done = (await carryOutRepair(ports, finding.repair, context.signal)) ?? 'gone in the meantime';
-      } catch (cause) {
-        reportError(context.io, cause, finding.subject);
-      }
-    }
-    outcomes.push({ finding, done });
+/** Returns the repair that was made; undefined when there is none, or it failed, which is reported. */
+async function repaired(
+  { io, signal }: Context,
+  ports: RepairPorts,
+  { repair, subject }: IpamFinding,
+): Promise<string | undefined> {
+  if (repair === undefined) return undefined;
+  try {
+    // Undefined: another program has repaired it in the meantime.
+    return (await carryOutRepair(ports, repair, signal)) ?? 'gone in the meantime';
+  } catch (cause) {
+    reportError(io, cause, subject);
+    return undefined;
   }
-  return outcomes;
 }
 
 /** Blocks are read before endpoints and nodes: an allocation that none of them names was in none when it was made. */

@@ -72,14 +72,13 @@ kernel. Colours are used on a terminal only, and never when NO_COLOR is set.`,
 Exits with 0 when no findings are left, 1 otherwise. Run it on the node itself, in the network namespace
 of the host, to compare the kernel as well.`,
     examples: ['netplugctl ipam check', 'netplugctl ipam check --fix'],
-    run: async (context, { options: { fix, unconfirmed, kernel, node, grace, output } }) =>
+    run: async (context, { options: { fix, unconfirmed, kernel, grace, ...rest } }) =>
       ipamCheck(context, {
+        ...rest,
         mode: fix ? 'fix' : 'list',
         unconfirmed: unconfirmed ? 'leak' : 'note',
         kernel: kernel ? 'ask' : 'leave-out',
-        node,
         graceSeconds: grace,
-        output,
       }),
   }),
   command({

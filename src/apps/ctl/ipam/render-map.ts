@@ -1,6 +1,6 @@
 import type { Paint, Style } from '../screen.ts';
 import { counted } from '../../../base/counted.ts';
-import { blockAt, countStates, type MappedBlock, type MappedPool, type State, STATES } from './address-map.ts';
+import { blockAt, type MappedBlock, type MappedPool, type State, STATES } from './address-map.ts';
 
 /** Signs that stand for an address, and their meaning. */
 export const SIGNS: Readonly<Record<State, { readonly sign: string; readonly style: Style; readonly means: string }>> =
@@ -34,9 +34,9 @@ export function isDetailed({ blocks }: MappedPool): boolean {
 
 /** The headline of a pool: how many blocks are claimed, and how many addresses of these are in which state. */
 export function poolSummary({ name, cidr, blockSize, places, blocks }: MappedPool): string {
-  const counts = countStates(blocks.flatMap(({ addresses }) => addresses));
+  const addresses = blocks.flatMap((block) => block.addresses);
   const states = STATES.flatMap((state) => {
-    const count = counts.get(state) ?? 0;
+    const count = addresses.filter((each) => each.state === state).length;
     return count === 0 ? [] : [`${String(count)} ${state}`];
   });
   const claimed = `${String(blocks.length)} of ${counted(places, 'block')} of /${String(blockSize)} claimed`;
