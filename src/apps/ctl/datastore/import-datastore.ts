@@ -12,7 +12,7 @@ import type { Context, Status } from '../ports.ts';
 import { type Contents, readContents, typeOf } from './contents.ts';
 import { describeCounts, type Exported } from './export-file.ts';
 import { beginMark, type ImportMark, readMark, withMark } from './import-mark.ts';
-import { countItems, type StoredItem, itemName } from './items.ts';
+import { stepsByKind, type StoredItem, itemName } from './items.ts';
 import { type ImportPlan, planImport } from './plan-import.ts';
 import { progressBar } from './progress.ts';
 import { refused } from './refused.ts';
@@ -91,16 +91,11 @@ async function write(
 }
 
 function stepsOf({ missing, notes }: ImportPlan, mark: ImportMark | undefined): Plan<ImportAction> {
-  const kinds = [...new Set(missing.map(({ kind }) => kind))];
-  const creations = kinds.map((items) => {
-    const count = missing.filter(({ kind }) => kind === items).length;
-    return { kind: 'write', text: `write ${countItems(items, count)}`, act: 'create', items, count } as const;
-  });
   const lock = { kind: 'write', text: 'lock the datastore, and record what exists already', act: 'lock' } as const;
   return {
     stages: [
       { title: 'Lock the datastore', steps: mark === undefined ? [lock] : [] },
-      { title: 'Write what is missing', steps: creations },
+      { title: 'Write what is missing', steps: stepsByKind('create', missing) },
       {
         title: 'Compare the datastore with the file',
         steps: [{ kind: 'write', text: 'read everything back', act: 'verify' }],

@@ -8,6 +8,7 @@ import { resourceIdOf, showResourceId } from '../../../model/resource-id.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { formatCidr } from '../../../net/cidr.ts';
 import { counted } from '../../../base/counted.ts';
+import type { WriteStep } from '../../../plans/plan.ts';
 import type { PlainResource } from './contents.ts';
 
 /** A record that is written or removed individually. */
@@ -43,9 +44,16 @@ const WORDS: Readonly<Record<StoredItem['kind'], readonly [one: string, many: st
   endpoint: ['endpoint', 'endpoints'],
 };
 
-/** Formats a count such as `2 blocks`. */
-export function countItems(kind: StoredItem['kind'], count: number): string {
-  return counted(count, ...WORDS[kind]);
+const VERBS = { create: 'write', remove: 'remove' } as const;
+
+/** Returns a step of a plan for the items of each kind, in their order. */
+export function stepsByKind<A extends keyof typeof VERBS>(
+  act: A,
+  all: readonly StoredItem[],
+): readonly WriteStep<{ readonly act: A; readonly items: StoredItem['kind']; readonly count: number }>[] {
+  return [...Map.groupBy(all, ({ kind }) => kind)].map(([items, { length: count }]) => {
+    return { kind: 'write', text: `${VERBS[act]} ${counted(count, ...WORDS[items])}`, act, items, count } as const;
+  });
 }
 
 /** Reports whether two items are equal apart from uid and version, and from the labels of an endpoint, which its pod decides. */

@@ -6,13 +6,13 @@ import { type Actor, carryOut } from '../../../plans/carry-out.ts';
 import { type Plan, renderPlan } from '../../../plans/plan.ts';
 import { withStoreToChange } from '../connection.ts';
 import { executionOf, recordName } from '../run-plan.ts';
-import { countItems, itemName, type StoredItem } from './items.ts';
+import { itemName, stepsByKind, type StoredItem } from './items.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 import { readContents } from './contents.ts';
 import type { Exported } from './export-file.ts';
 import { type ImportMark, readMark, withoutImport } from './import-mark.ts';
-import { type ImportTarget, planImport } from './plan-import.ts';
+import { planImport } from './plan-import.ts';
 import { progressBar } from './progress.ts';
 import { refused } from './refused.ts';
 import { removeItems } from './write-items.ts';
@@ -35,8 +35,11 @@ export async function undoImport(context: Context, file: Exported, mode: Mode): 
       throw refused('undo the import', ['nothing was imported since the datastore was last unlocked']);
     }
     if (mark.checksum !== file.checksum) throw refused('undo the import', ['another file was imported']);
-    const { doomed, conflicts } = planImportUndo(file, { type: datastore.type, contents }, mark);
+    // Every record that was changed since is a conflict.
+    const { equal, conflicts } = planImport(file, { type: datastore.type, contents });
     if (conflicts.length > 0) throw refused('undo the import', conflicts);
+    const kept = new Set(mark.kept);
+    const doomed = equal.filter((item) => !kept.has(itemName(item))).toReversed();
     const plan = stepsOf(doomed);
     if (mode === 'dry-run') {
       io.stdout(`dry run: ${counted(doomed.length, 'record')} to be removed\n${renderPlan(plan)}`);
@@ -65,15 +68,10 @@ export async function undoImport(context: Context, file: Exported, mode: Mode): 
 }
 
 function stepsOf(doomed: readonly StoredItem[]): Plan<UndoAction> {
-  const kinds = [...new Set(doomed.map(({ kind }) => kind))];
-  const removals = kinds.map((items) => {
-    const count = doomed.filter(({ kind }) => kind === items).length;
-    return { kind: 'write', text: `remove ${countItems(items, count)}`, act: 'remove', items, count } as const;
-  });
   const restoration = { kind: 'write', text: 'restore ClusterInformation', act: 'restore' } as const;
   return {
     stages: [
-      { title: 'Remove what the import created', steps: removals },
+      { title: 'Remove what the import created', steps: stepsByKind('remove', doomed) },
       { title: 'Remove the import record', steps: [restoration] },
     ],
     notes: [],
@@ -87,18 +85,4 @@ async function restore({ ports, signal }: Context, store: Store, mark: ImportMar
     (cluster) => (cluster === undefined ? undefined : withoutImport(cluster, mark)),
     signal,
   );
-}
-
-interface UndoPlan {
-  /** In the order in which they are removed. */
-  readonly doomed: readonly StoredItem[];
-  /** Reasons why the undo is refused, a sentence each. */
-  readonly conflicts: readonly string[];
-}
-
-/** Selects what the import created. Every record that was changed since is a conflict. */
-function planImportUndo(file: Exported, target: ImportTarget, { kept }: ImportMark): UndoPlan {
-  const { equal, conflicts } = planImport(file, target);
-  const stays = new Set(kept);
-  return { doomed: equal.filter((item) => !stays.has(itemName(item))).toReversed(), conflicts };
 }

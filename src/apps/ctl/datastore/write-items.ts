@@ -78,8 +78,7 @@ async function inOrder(
   items: readonly StoredItem[],
   act: (item: StoredItem) => Promise<void>,
 ): Promise<void> {
-  for (const kind of new Set(items.map((item) => item.kind))) {
-    const ofKind = items.filter((item) => item.kind === kind);
+  for (const ofKind of Map.groupBy(items, ({ kind }) => kind).values()) {
     await forEachLimit(ofKind, CONCURRENCY, async (item) => {
       signal.throwIfAborted();
       await act(item);
