@@ -5,7 +5,9 @@ import { deleteServerLeases } from '../../../install/cluster/server-leases.ts';
 import { applyObject, deleteObject, findObject } from '../../../kube/objects/apply.ts';
 import { objectName, type ObjectReference, referenceKey } from '../../../kube/objects/reference.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
-import type { Act, Acts } from '../../../plans/acts.ts';
+import { type Act, type Acts, actorOf } from '../../../plans/acts.ts';
+import { carryOutUnrecorded } from '../../../plans/carry-out.ts';
+import type { Plan } from '../../../plans/plan.ts';
 import { checkNodes } from './check-nodes.ts';
 import { cleanNodes, releaseInstallation, waitUntilGone, waitUntilNoPods } from './clean-cluster.ts';
 import { createPools, type PoolPorts } from './create-pools.ts';
@@ -130,3 +132,12 @@ export const CLUSTER_ACTS: Acts<ClusterAct, ClusterPorts> = {
     apply: async ({ objects }, { run }) => waitUntilGone(run, objects),
   },
 };
+
+/** Carries a plan out, and prints the titles of its stages on standard error. */
+export async function carryOutActs(plan: Plan<ClusterAct>, ports: ClusterPorts): Promise<void> {
+  const { io, signal } = ports.context;
+  const onStage = (title: string): void => {
+    io.stderr(`${title}\n`);
+  };
+  await carryOutUnrecorded(plan, { actor: actorOf(CLUSTER_ACTS, ports), onStage, signal });
+}

@@ -35,18 +35,15 @@ export interface TargetStage {
 
 /** Returns the objects that the tool itself applies, in stages. */
 export function targetStages({ method, settings, spec, certificates }: ClusterTarget): readonly TargetStage[] {
-  const { release, images } = settings;
+  const { release } = settings;
   const namespace = namespaceObject(release);
   if (method !== 'manifest') {
     const definitions = { title: 'CustomResourceDefinitions', objects: crdManifests() };
     if (method === 'chart') return [{ title: 'Namespace', objects: [namespace] }, definitions];
-    const operator = operatorObjects({ release, images, replicas: 1, override: {} }).filter(
-      ({ kind }) => kind !== 'Namespace',
-    );
     return [
       { title: 'Namespace', objects: [namespace] },
       definitions,
-      { title: 'Operator', objects: operator },
+      { title: 'Operator', objects: operatorParts(settings) },
       { title: 'Installation', objects: [installationObject(spec)] },
     ];
   }
@@ -65,6 +62,12 @@ export function targetStages({ method, settings, spec, certificates }: ClusterTa
     objects: [...(stage === 'configuration' ? secret : []), ...objects.filter(({ kind }) => kind !== 'Namespace')],
   }));
   return [{ title: 'Namespace', objects: [namespace] }, ...stages];
+}
+
+/** Returns the objects of the operator in the namespace that it shares with everything else. */
+export function operatorParts({ release, images }: ClusterSettings): readonly Manifest[] {
+  const all = operatorObjects({ release, images, replicas: 1, override: {} });
+  return all.filter(({ kind }) => kind !== 'Namespace');
 }
 
 /** Returns the Installation of the operator. */

@@ -16,8 +16,6 @@ import { type InstallationPool, type InstallationSpec, poolName } from '../../..
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { orchClusterUid } from '../../../kube/cluster-uid.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { actorOf } from '../../../plans/acts.ts';
-import { carryOutUnrecorded } from '../../../plans/carry-out.ts';
 import { renderPlan } from '../../../plans/plan.ts';
 import type { Context, Status } from '../ports.ts';
 import { editLine, type ManifestEdit } from '../../../install/cluster/edits/edit.ts';
@@ -29,7 +27,7 @@ import { type ClusterConnection, readClusterConnection } from './cluster-access.
 import { type ClusterTarget, clusterPlan, targetStages } from './cluster-plan.ts';
 import { describeCluster, readClusterIdentity } from './cluster-identity.ts';
 import { confirm } from './confirm.ts';
-import { CLUSTER_ACTS } from './cluster-acts.ts';
+import { carryOutActs } from './cluster-acts.ts';
 import { type ClusterInstallOptions, refuseCombination } from './install-options.ts';
 import { probeObjects } from '../../../install/cluster/probe-objects.ts';
 import { type NeededRight, rightsForObjects } from './missing-rights.ts';
@@ -130,13 +128,7 @@ export async function installCluster(context: Context, options: ClusterInstallOp
   io.stdout(`cluster: ${cluster}\n${renderPlan(plan)}`);
   if (mode === 'dry-run') return 0;
   if (mode === 'ask' && !(await confirm(context, `Install netplug in the cluster with ${cluster}?`))) return 1;
-  await carryOutUnrecorded(plan, {
-    actor: actorOf(CLUSTER_ACTS, { run: podRun(api, context), context, helm, kv: connection.kv }),
-    onStage: (title) => {
-      io.stderr(`${title}\n`);
-    },
-    signal,
-  });
+  await carryOutActs(plan, { run: podRun(api, context), context, helm, kv: connection.kv });
   io.stdout(`netplug ${VERSION} is installed on ${String(nodes.length)} nodes\n`);
   return 0;
 }

@@ -7,11 +7,9 @@ import { findObject } from '../../../kube/objects/apply.ts';
 import { collectionHolding, referenceKey, referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { readNodes } from '../../../kube/status/node-state.ts';
-import { actorOf } from '../../../plans/acts.ts';
-import { carryOutUnrecorded } from '../../../plans/carry-out.ts';
 import { isEmpty, renderPlan } from '../../../plans/plan.ts';
 import type { Context, Status } from '../ports.ts';
-import { CLUSTER_ACTS } from './cluster-acts.ts';
+import { carryOutActs } from './cluster-acts.ts';
 import { readClusterConnection } from './cluster-access.ts';
 import { installationObject } from './cluster-plan.ts';
 import { describeCluster, readClusterIdentity, refuseOtherCluster } from './cluster-identity.ts';
@@ -61,13 +59,7 @@ export async function uninstallCluster(
   await removeProof(run);
   await removePodsNamed(run, FLOW_PODS);
   if (isEmpty(plan)) return 0;
-  await carryOutUnrecorded(plan, {
-    actor: actorOf(CLUSTER_ACTS, { run, context, helm, kv: undefined }),
-    onStage: (title) => {
-      io.stderr(`${title}\n`);
-    },
-    signal,
-  });
+  await carryOutActs(plan, { run, context, helm, kv: undefined });
   io.stdout(extent === 'everything' ? 'netplug is removed\n' : 'the programs of netplug are removed\n');
   return 0;
 }

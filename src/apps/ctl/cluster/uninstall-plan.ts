@@ -5,7 +5,6 @@ import { cleanupDaemonSet } from '../../../install/cluster/cleanup-daemon-set.ts
 import { clusterObjects, namespaceObject } from '../../../install/cluster/cluster-objects.ts';
 import { AGENT_SET, BIRD_SET, CONFIG_MAP, KV_CERTIFICATES, OPERATOR } from '../../../install/cluster/names.ts';
 import { TYPHA } from '../../../model/typha.ts';
-import { operatorObjects } from '../../../install/cluster/operator-deployment.ts';
 import { certificatesSecret } from '../../../install/cluster/release-manifests.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
 import type { ClusterDatastore, ClusterSettings } from '../../../install/cluster/settings.ts';
@@ -16,7 +15,7 @@ import { birdDaemonSet } from '../../../install/cluster/bird-daemon-set.ts';
 import { objectName, type ObjectReference, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
 import { actStages } from '../../../plans/acts.ts';
 import { type ClusterAct, CLUSTER_ACTS, type ClusterPorts } from './cluster-acts.ts';
-import { installationObject } from './cluster-plan.ts';
+import { installationObject, operatorParts } from './cluster-plan.ts';
 import { meshNotes, type MeshRemains } from '../mesh/find-mesh-remains.ts';
 
 export interface RemovalFacts {
@@ -56,7 +55,6 @@ export function removableObjects(settings: ClusterSettings): {
   readonly rest: readonly Manifest[];
   readonly definitions: readonly Manifest[];
 } {
-  const { release, images } = settings;
   const datastores: readonly ClusterDatastore[] = [{ type: 'orch' }, { type: 'kvv3', endpoints: '', tls: 'secret' }];
   const withoutFanOut = { ...settings, spec: { ...settings.spec, typha: { mode: 'Disabled' } } } as const;
   const all = distinct(
@@ -64,9 +62,7 @@ export function removableObjects(settings: ClusterSettings): {
       clusterObjects(each).flatMap(({ objects }) => objects),
     ),
   );
-  const operator = operatorObjects({ release, images, replicas: 1, override: {} }).filter(
-    ({ kind }) => kind !== 'Namespace',
-  );
+  const operator = operatorParts(settings);
   const operatorKeys = new Set(operator.map((object) => objectName(object)));
   const programs = [
     ...all.filter(({ kind }) => kind === 'Deployment' || kind === 'DaemonSet'),
@@ -87,7 +83,7 @@ export function removableObjects(settings: ClusterSettings): {
     operator,
     programs: distinct(programs),
     plugin: others.filter(isPlugins),
-    rest: [...others.filter((object) => !isPlugins(object)), certificatesSecret({}, release)],
+    rest: [...others.filter((object) => !isPlugins(object)), certificatesSecret({}, settings.release)],
     definitions: crdManifests(),
   };
 }
