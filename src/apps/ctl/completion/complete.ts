@@ -40,50 +40,46 @@ function connectionGiven(line: Line, { config, kubeconfig }: Context): Pick<Cont
   };
 }
 
-async function candidatesOf(context: Context, wish: Offer): Promise<readonly Candidate[]> {
-  switch (wish.kind) {
-    case 'words':
-      return wish.candidates;
-    case 'file':
-      return [];
-    case 'kinds':
-      return VISIBLE_KINDS.map((kind) => ({ word: `${wish.stem}${infoOf(kind).plural}`, about: kind }));
-    case 'contexts':
-      return contextsOf(context, wish.stem);
-    case 'names':
-      return namesOf(context, wish);
-    default:
-      return never(wish);
+async function candidatesOf(given: Context, wish: Offer): Promise<readonly Candidate[]> {
+  const signal = AbortSignal.any([given.signal, AbortSignal.timeout(TIMEOUT_MS)]);
+  // A warning would appear in the line that the user is typing.
+  const context = { ...given, io: { ...given.io, stderr: () => undefined }, signal };
+  try {
+    switch (wish.kind) {
+      case 'words':
+        return wish.candidates;
+      case 'file':
+        return [];
+      case 'kinds':
+        return VISIBLE_KINDS.map((kind) => ({ word: `${wish.stem}${infoOf(kind).plural}`, about: kind }));
+      case 'contexts':
+        return await contextsOf(context, wish.stem);
+      case 'names':
+        return await namesOf(context, wish);
+      default:
+        return never(wish);
+    }
+  } catch (cause) {
+    if (isNetplugError(cause) || signal.aborted) return [];
+    throw cause;
   }
 }
 
 async function contextsOf(context: Context, stem: string): Promise<readonly Candidate[]> {
-  try {
-    const source = await readKubeconfigSource(context);
-    const names = source === undefined ? [] : await readContextNames(source);
-    return names.map((name) => ({ word: `${stem}${name}`, about: '' }));
-  } catch (cause) {
-    if (isNetplugError(cause)) return [];
-    throw cause;
-  }
+  const source = await readKubeconfigSource(context);
+  const names = source === undefined ? [] : await readContextNames(source);
+  return names.map((name) => ({ word: `${stem}${name}`, about: '' }));
 }
 
 async function namesOf(
   context: Context,
   { of, stem, namespace, given }: Extract<Offer, { kind: 'names' }>,
 ): Promise<readonly Candidate[]> {
-  const signal = AbortSignal.any([context.signal, AbortSignal.timeout(TIMEOUT_MS)]);
-  // A warning would appear in the line that the user is typing.
-  const io = { ...context.io, stderr: (): void => undefined };
-  try {
-    const kind = visibleKind(of);
-    return await withStore({ ...context, io, signal }, 'ask-version', async (store) => {
-      const { items } = await listKind(store, kind, { names: [], namespace, selector: 'all()', signal });
-      const names = new Set(items.map(({ metadata }) => metadata.name));
-      return [...names].filter((name) => !given.includes(name)).map((name) => ({ word: `${stem}${name}`, about: '' }));
-    });
-  } catch (cause) {
-    if (isNetplugError(cause) || signal.aborted) return [];
-    throw cause;
-  }
+  const kind = visibleKind(of);
+  return withStore(context, 'ask-version', async (store) => {
+    const { signal } = context;
+    const { items } = await listKind(store, kind, { names: [], namespace, selector: 'all()', signal });
+    const names = new Set(items.map(({ metadata }) => metadata.name));
+    return [...names].filter((name) => !given.includes(name)).map((name) => ({ word: `${stem}${name}`, about: '' }));
+  });
 }

@@ -79,17 +79,16 @@ export async function explainPod(
     };
   }
   const asked = await unlessRefused(async () => withPodFacts({ ...ports, log: silentLog }, call));
-  if ('refusal' in asked) return { ...known, ...asked };
   const callWithPod = asked.value;
+  if (callWithPod === undefined) return { ...known, refusal: asked.refusal };
   const request = requestOf(callWithPod, ipam, undefined);
   if (isBypassed(callWithPod)) {
     const { addresses, text = 'an annotation' } = request.requested;
     const note = `${text} gives ${addresses.map(formatAddress).join(', ')} without the address manager`;
     return { ...known, wouldDo: [], notes: [...notes, note] };
   }
-  const tried =
-    held.length > 0 ? undefined : await unlessRefused(async () => dryRun(ports, request, callWithPod.signal));
-  const next = tried !== undefined && 'value' in tried ? tried.value : undefined;
+  const { value: next, refusal } =
+    held.length > 0 ? {} : await unlessRefused(async () => dryRun(ports, request, callWithPod.signal));
   const taken = held.length > 0 ? held : (next?.assigned ?? []);
   const scene: PoolScene = { view, pools, blocks, request };
   return {
@@ -99,7 +98,7 @@ export async function explainPod(
       return explainFamily(scene, { family, call: callWithPod, request, pool: taken.find(isOf)?.pool });
     }),
     wouldDo: next?.steps,
-    refusal: tried !== undefined && 'refusal' in tried ? tried.refusal : undefined,
+    refusal,
   };
 }
 
@@ -149,7 +148,7 @@ function poolsOrNone(scene: PoolScene, family: Family, taken: string | undefined
 }
 
 /** Returns the error of ADD as a refusal, but rethrows errors of the datastore. */
-async function unlessRefused<T>(work: () => Promise<T>): Promise<{ value: T } | { refusal: ExplainedRefusal }> {
+async function unlessRefused<T>(work: () => Promise<T>): Promise<{ value?: T; refusal?: ExplainedRefusal }> {
   try {
     return { value: await work() };
   } catch (cause) {

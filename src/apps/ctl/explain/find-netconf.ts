@@ -31,7 +31,11 @@ export async function readNetconf(file: string): Promise<FoundNetconf> {
  * @throws netconf/invalid
  */
 export async function findNetconf(folder: string): Promise<FoundNetconf | undefined> {
-  for (const name of (await namesIn(folder)).filter((each) => /\.(conf|conflist|json)$/.test(each)).sort()) {
+  const names = await readdir(folder).catch((cause: unknown) => {
+    if (errnoOf(cause) === undefined) throw cause;
+    return [];
+  });
+  for (const name of names.filter((each) => /\.(conf|conflist|json)$/.test(each)).sort()) {
     try {
       const found = await findIn(join(folder, name));
       if (found !== undefined) return found;
@@ -57,13 +61,4 @@ function entryOf(raw: Raw): Raw | undefined {
   if (!Array.isArray(plugins)) return raw['type'] === 'netplug' ? raw : undefined;
   const entry: unknown = plugins.find((each) => isRecord(each) && each['type'] === 'netplug');
   return isRecord(entry) ? { ...entry, name, cniVersion } : undefined;
-}
-
-async function namesIn(folder: string): Promise<readonly string[]> {
-  try {
-    return await readdir(folder);
-  } catch (cause) {
-    if (errnoOf(cause) === undefined) throw cause;
-    return [];
-  }
 }

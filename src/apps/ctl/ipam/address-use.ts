@@ -1,5 +1,4 @@
 import type { HostLink } from '../../../dataplane/kernel.ts';
-import type { Stored } from '../../../datastore/allocation-store.ts';
 import type { Allocation } from '../../../model/ip-block.ts';
 import type { Node } from '../../../model/node.ts';
 import { tunnelAddressesOf } from '../../../model/node-addresses.ts';
@@ -8,12 +7,10 @@ import { isEndpointOf, type WorkloadEndpoint } from '../../../model/workload-end
 import { type Address, formatAddress } from '../../../net/address.ts';
 import { isStaticPodUid } from '../../../model/pod.ts';
 import { isPodThere } from './attachment-findings.ts';
+import type { IpamState } from './finding.ts';
 
 /** Records and kernel state that show whether an address is used. */
-export interface UseScene {
-  readonly endpoints: readonly Stored<WorkloadEndpoint>[];
-  /** See IpamState. */
-  readonly pods?: ReadonlyMap<string, string | undefined> | undefined;
+export interface UseScene extends Pick<IpamState, 'endpoints' | 'pods'> {
   readonly nodes: readonly Node[];
   /** Interfaces of this machine; undefined when its kernel is left out. */
   readonly links: readonly HostLink[] | undefined;

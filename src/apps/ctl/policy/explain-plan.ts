@@ -61,29 +61,7 @@ export function explainPlan({ before, after, changes, nodes, notes, flows }: Pla
     nodes.flatMap(({ hostEnd }) => [before, after].flatMap((view) => hostEnd?.(view)?.endpoint.key ?? [])),
   );
   const names = new PeerNames(pods);
-  const show = (change: ReachChange): PlannedConnections => showChange(change, { before, after, names, whole });
-  const known = new Set([...before.problems.values()].flat());
-  const problems = [...after.problems.values()].flat().filter((problem) => !known.has(problem));
-  return {
-    changes: changes.map(({ shown, action }) => ({ resource: shown, action })),
-    warnings: [...warnOfCuts(before, differences), ...warnOfHosts({ before, after }, compared), ...problems],
-    ...(flows === undefined ? {} : { cutFlows: cutFlows({ before, after }, flows) }),
-    cut: differences.filter(({ verdict }) => verdict === 'deny').map(show),
-    opened: differences.filter(({ verdict }) => verdict === 'allow').map(show),
-    notes,
-  };
-}
-
-interface Showing {
-  readonly before: PolicyState;
-  readonly after: PolicyState;
-  readonly names: PeerNames;
-  readonly whole: readonly Traffic[];
-}
-
-function showChange(change: ReachChange, { before, after, names, whole }: Showing): PlannedConnections {
-  const { from, to, traffic, family, ends } = change;
-  return {
+  const show = ({ from, to, traffic, family, ends }: ReachChange): PlannedConnections => ({
     from: names.group(from),
     to: names.group(to),
     traffic: describeTraffic(traffic, whole),
@@ -94,6 +72,16 @@ function showChange(change: ReachChange, { before, after, names, whole }: Showin
       before: reasonOf(before, end, 'before'),
       after: reasonOf(after, end, 'after'),
     })),
+  });
+  const known = new Set([...before.problems.values()].flat());
+  const problems = [...after.problems.values()].flat().filter((problem) => !known.has(problem));
+  return {
+    changes: changes.map(({ shown, action }) => ({ resource: shown, action })),
+    warnings: [...warnOfCuts(before, differences), ...warnOfHosts({ before, after }, compared), ...problems],
+    ...(flows === undefined ? {} : { cutFlows: cutFlows({ before, after }, flows) }),
+    cut: differences.filter(({ verdict }) => verdict === 'deny').map(show),
+    opened: differences.filter(({ verdict }) => verdict === 'allow').map(show),
+    notes,
   };
 }
 
