@@ -7,7 +7,7 @@ import { stopAgent } from '../../../install/host/stop-agent.ts';
 import { stopStandaloneServer } from '../../../install/host/stop-standalone-server.ts';
 import { endChain, findChained } from '../../../install/host/chained-plugins.ts';
 import { networkParts } from '../../../install/host/network-parts.ts';
-import { type Part, removeParts } from '../../../install/host/part.ts';
+import { removeParts } from '../../../install/host/part.ts';
 import { podLinksPart } from '../../../install/host/pod-links.ts';
 import { settingsPart } from '../../../install/host/settings-part.ts';
 import { PASSWORD_FOLDER } from '../../../model/spec-types.ts';
@@ -40,6 +40,7 @@ export async function purge(
   { mode, binDir, registration, removeFiles }: PurgeOptions,
   report: Report,
 ): Promise<boolean> {
+  const { ports } = context;
   const onStopped =
     (kind: 'agent' | 'server') =>
     (subject: string): void =>
@@ -49,7 +50,9 @@ export async function purge(
   await stopServer();
   // Before the links of the pods, whose plugins these are.
   await endChains(context, { mode, binDir }, report);
-  const isClean = await removeParts(context, partsOf(context), {
+  // Pods first, so that none of their packets leaves the node untranslated.
+  const parts = [podLinksPart(ports), ...networkParts(ports), settingsPart(ports.openHostNetwork())];
+  const isClean = await removeParts(context, parts, {
     mode,
     report: {
       onGone: (kind, subject) => {
@@ -68,7 +71,7 @@ export async function purge(
     report.warn('the folders of netplug are kept, so that the command can be repeated');
     return false;
   }
-  if (mode === 'apply' && (await isThere(context.ports.machine.socketPath))) {
+  if (mode === 'apply' && (await isThere(ports.machine.socketPath))) {
     reportError(context.io, startedAgain());
     return false;
   }
@@ -95,7 +98,9 @@ async function removeFolders(
 ): Promise<boolean> {
   let isComplete = true;
   await removeSettingsFolders(context, { mode, report });
-  for (const folder of foldersOf(context)) {
+  const { stateDir, runDir, logDir } = context.ports.machine;
+  // The state folder last, because a repetition needs its records.
+  for (const folder of [logDir, runDir, stateDir]) {
     context.signal.throwIfAborted();
     if (mode === 'apply') isComplete = (await removeFolder(folder, report)) && isComplete;
     else if (await isThere(folder)) report.step({ kind: 'folder', subject: folder, done: REMOVED[mode] });
@@ -117,17 +122,6 @@ async function removeSettingsFolders(
     gone.add(folder);
     report.step({ kind: 'folder', subject: folder, done: REMOVED[mode] });
   }
-}
-
-/** Pods first, so that none of their packets leaves the node untranslated. */
-function partsOf({ ports }: Context): readonly Part[] {
-  return [podLinksPart(ports), ...networkParts(ports), settingsPart(ports.openHostNetwork())];
-}
-
-/** The state folder last, because a repetition needs its records. */
-function foldersOf({ ports }: Context): readonly string[] {
-  const { stateDir, runDir, logDir } = ports.machine;
-  return [logDir, runDir, stateDir];
 }
 
 function startedAgain(): NetplugError {

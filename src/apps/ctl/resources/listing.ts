@@ -5,6 +5,7 @@ import { resourceNotFound } from '../../../datastore/resource-errors.ts';
 import type { ResourceKind } from '../../../model/kinds.ts';
 import { DEFAULT_NAMESPACE } from '../../../model/resource-id.ts';
 import { matchesSelector } from '../../../model/selector.ts';
+import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import type { VisibleKind, VisibleResource } from './kind-names.ts';
 
 /** Resources of one kind. */
@@ -33,7 +34,9 @@ export async function listKind(
   question: Question,
 ): Promise<Listing> {
   if (kind === 'WorkloadEndpoint') return listEndpoints(store, question);
-  return question.names.length === 0 ? listAll(store, kind, question) : findNamed(store, kind, question);
+  if (question.names.length > 0) return findNamed(store, kind, question);
+  const { resources, problems } = await store.listResources(kind, question.signal);
+  return { kind, items: resources.filter((each) => isWanted(each, question)), problems, missing: [] };
 }
 
 /** Whether a resource is among those that are asked for, its name apart. */
@@ -43,15 +46,6 @@ export function isWanted(
 ): boolean {
   const isThere = namespace === undefined || (metadata.namespace ?? namespace) === namespace;
   return isThere && matchesSelector(selector, metadata.labels ?? {});
-}
-
-async function listAll(
-  store: AllocationStore & ResourceStore,
-  kind: ResourceKind,
-  question: Question,
-): Promise<Listing> {
-  const { resources, problems } = await store.listResources(kind, question.signal);
-  return { kind, items: resources.filter((each) => isWanted(each, question)), problems, missing: [] };
 }
 
 async function findNamed(
@@ -84,13 +78,13 @@ async function listEndpoints(store: AllocationStore & ResourceStore, question: Q
     .filter(({ metadata, ...rest }) =>
       isWanted({ ...rest, metadata: { namespace: DEFAULT_NAMESPACE, ...metadata } }, question),
     )
-    .filter(
-      ({ metadata, spec }) => names.length === 0 || names.includes(metadata.name) || names.includes(spec.pod ?? ''),
-    );
-  const isFound = (name: string): boolean =>
-    items.some(({ metadata, spec }) => metadata.name === name || spec.pod === name);
-  const missing = names.filter((name) => !isFound(name)).map(endpointNotFound);
+    .filter((each) => names.length === 0 || names.some((name) => isNamed(each, name)));
+  const missing = names.filter((name) => !items.some((each) => isNamed(each, name))).map(endpointNotFound);
   return { kind: 'WorkloadEndpoint', items, problems, missing };
+}
+
+function isNamed({ metadata, spec }: WorkloadEndpoint, name: string): boolean {
+  return metadata.name === name || spec.pod === name;
 }
 
 function endpointNotFound(name: string): NetplugError {

@@ -51,7 +51,7 @@ interface Place {
 }
 
 export function renderTemplate(template: Template, document: unknown): string {
-  return renderParts(template, { root: document, current: document });
+  return template.map((part) => renderPart(part, { root: document, current: document })).join('');
 }
 
 /** Everything the path leads to in the document. */
@@ -64,10 +64,6 @@ export function showValue(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-function renderParts(template: Template, place: Place): string {
-  return template.map((part) => renderPart(part, place)).join('');
-}
-
 function renderPart(part: PathPart, place: Place): string {
   switch (part.kind) {
     case 'text':
@@ -76,7 +72,7 @@ function renderPart(part: PathPart, place: Place): string {
       return follow(part.path, place).map(showValue).join(' ');
     case 'range':
       return follow(part.path, place)
-        .map((current) => renderParts(part.body, { ...place, current }))
+        .flatMap((current) => part.body.map((each) => renderPart(each, { ...place, current })))
         .join('');
     default:
       return never(part);
