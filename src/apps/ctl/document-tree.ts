@@ -1,3 +1,4 @@
+import { getOrMake } from '../../base/get-or-make.ts';
 import { isMap, isScalar, isSeq, type LineCounter, type Node, type Pair, type Range, type YAMLMap } from 'yaml';
 
 /** A range of a text. Lines and columns count from 1; the end is exclusive. */
@@ -22,17 +23,12 @@ export interface Spot {
 /** Returns a function that follows a path from `root` as far as it exists. The last of repeated keys counts. */
 export function spotFinder(root: Node | null): (keys: readonly (string | number)[]) => Spot {
   const pairs = new Map<YAMLMap, ReadonlyMap<string | number, Pair>>();
-  const pairsOf = (map: YAMLMap): ReadonlyMap<string | number, Pair> => {
-    const known = pairs.get(map) ?? pairsByName(map);
-    pairs.set(map, known);
-    return known;
-  };
   return (keys) => {
     let spot: Spot = { isThere: true, pair: undefined, value: root };
     for (const key of keys) {
       const { value } = spot;
       if (isMap(value)) {
-        const is = pairsOf(value).get(key);
+        const is = getOrMake(pairs, value, pairsByName).get(key);
         if (is === undefined) return { ...spot, isThere: false };
         spot = { isThere: true, pair: { of: value, is }, value: asNode(is.value) };
       } else if (isSeq(value) && typeof key === 'number' && key < value.items.length) {

@@ -61,11 +61,14 @@ export function mapReach(view: PolicyView, { named, division, namespace }: MapQu
   const allowed = new AllowedTraffic(model.whole);
   for (const pair of model.pairs(() => true)) {
     const traffic = allowed.between(model.judge(0, pair, 'egress'), model.judge(0, pair, 'ingress'));
-    for (const [from, to] of placePairs(placesOf.get(pair.from) ?? [], placesOf.get(pair.to) ?? [])) {
-      // A pod reaches itself without a policy.
-      if (from === to && isAlone(from)) continue;
-      const key = `${String(from)} ${String(to)}`;
-      getOrMake(cells, key, () => ({ from, to, found: new Set<readonly Traffic[]>() })).found.add(traffic);
+    // A class may have members in several groups: each of the one meets each of the other.
+    for (const from of placesOf.get(pair.from) ?? []) {
+      for (const to of placesOf.get(pair.to) ?? []) {
+        // A pod reaches itself without a policy.
+        if (from === to && isAlone(from)) continue;
+        const key = `${String(from)} ${String(to)}`;
+        getOrMake(cells, key, () => ({ from, to, found: new Set<readonly Traffic[]>() })).found.add(traffic);
+      }
     }
   }
   const filled = [...cells.values()].map(({ from, to, found }): ReachCell => {
@@ -106,11 +109,6 @@ function groupOf(names: PeerNames, peers: readonly Peer[]): PeerGroup {
   const pods = groups.reduce((total, group) => total + group.count, 0);
   const text = `${namespace} (${counted(pods, 'pod')})`;
   return { kind: 'pods', namespace, text, count: pods, examples: first.examples };
-}
-
-/** A class may have members in several groups: each of the one meets each of the other. */
-function placePairs(from: readonly number[], to: readonly number[]): readonly (readonly [number, number])[] {
-  return from.flatMap((first) => to.map((second) => [first, second] as const));
 }
 
 /** Traffic that both ends allow, computed once for each combination of what they say. */

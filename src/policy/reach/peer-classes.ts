@@ -47,7 +47,6 @@ export interface PeerClass {
   readonly nodes: ReadonlySet<string>;
   /** By view: keys of the terms that its addresses satisfy, after the family. */
   readonly terms: readonly ReadonlySet<string>[];
-  readonly ports: string;
 }
 
 /** Rules that an endpoint applies in one direction. */
@@ -142,7 +141,6 @@ export function peerClasses(views: readonly PolicyView[], named: readonly NamedA
         subject,
         nodes: new Set(members.flatMap(nodesOf)),
         terms: own,
-        ports: portsOf(first.peer),
       },
     ];
   });
