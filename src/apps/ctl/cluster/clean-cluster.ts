@@ -39,7 +39,10 @@ export async function waitUntilGone(run: PodRun, objects: readonly ObjectReferen
       if ((await findObject(api, which, signal)) === undefined) return { found: undefined };
       if (polls > 0 && polls % POLLS_BEFORE_RETRY === 0) {
         await refuseKept(run, which);
-        await retryDeletion(run, which, polls);
+        // A change makes the API server try again at once. It waits ever longer between its own attempts, which fail while it
+        // still opens the storage of a definition that is young.
+        const body = { metadata: { annotations: { [RETRY_NOTE]: String(polls) } } };
+        await tryMerge(api, { which, body }, signal);
       }
       polls += 1;
       return { open: `waiting for the end of ${referenceKey(which)}` };
@@ -70,15 +73,6 @@ function notRemoved(open: string, why: string): NetplugError {
   return new NetplugError('install/not-ready', `${why} while removing the installation: ${open}`, {
     hint: 'Run the command again, with a longer --timeout, or find out what keeps it',
   });
-}
-
-/**
- * A change makes the API server try again at once. It waits ever longer between its own attempts, which fail while it
- * still opens the storage of a definition that is young.
- */
-async function retryDeletion({ api, signal }: PodRun, which: ObjectReference, retry: number): Promise<void> {
-  const body = { metadata: { annotations: { [RETRY_NOTE]: String(retry) } } };
-  await tryMerge(api, { which, body }, signal);
 }
 
 /** Waits until no pod of netplug has one of the names as label. @throws install/not-ready */

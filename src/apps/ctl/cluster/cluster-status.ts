@@ -2,7 +2,6 @@ import { NetplugError } from '../../../base/errors.ts';
 import { AGENT_SET, BIRD_SET, OPERATOR, systemObject } from '../../../install/cluster/names.ts';
 import { TYPHA } from '../../../model/typha.ts';
 import { CONTROLLERS } from '../../../model/automatic-host-endpoint.ts';
-import type { OrchApi } from '../../../kube/orch-api.ts';
 import type { Context, Status } from '../ports.ts';
 import { podRun } from './node-pods.ts';
 import { readClusterConnection } from './cluster-access.ts';
@@ -38,18 +37,13 @@ export async function clusterStatus(context: Context, { waits }: { readonly wait
   let status = 0;
   if (waits && method !== 'manifest') await waitForWorkload(run, { kind: 'DaemonSet', name: AGENT_SET });
   for (const workload of WORKLOADS) {
-    const lag = await lagOf(api, workload, signal);
-    if (lag === undefined) continue;
+    const found = await findObject(api, systemObject(workload.kind, workload.name), signal);
+    if (found === undefined) continue;
+    const lag = waits ? undefined : workloadLag(found);
     if (waits) await waitForWorkload(run, workload);
-    else if (lag !== '') status = 1;
-    io.stdout(`${workload.name}: ${waits || lag === '' ? 'ready' : lag}\n`);
+    if (lag !== undefined) status = 1;
+    io.stdout(`${workload.name}: ${lag ?? 'ready'}\n`);
   }
   if (waits) await waitForNodes(run);
   return status;
-}
-
-/** Returns the empty text for a workload that is ready, and undefined for one that does not exist. */
-async function lagOf(api: OrchApi, { kind, name }: WorkloadName, signal: AbortSignal): Promise<string | undefined> {
-  const found = await findObject(api, systemObject(kind, name), signal);
-  return found && (workloadLag(found) ?? '');
 }

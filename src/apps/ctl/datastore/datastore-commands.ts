@@ -1,8 +1,7 @@
-import type { Context } from '../ports.ts';
 import { type Command, command, flagOption, mandatory, value } from '../command.ts';
 import { readInputs } from '../inputs.ts';
 import { exportDatastore } from './export-datastore.ts';
-import { type Exported, readExport } from './export-file.ts';
+import { readExport } from './export-file.ts';
 import { acceptCluster, readClusterUid } from './accept-cluster.ts';
 import { importDatastore } from './import-datastore.ts';
 import { lockDatastore, unlockDatastore } from './lock-datastore.ts';
@@ -84,15 +83,11 @@ repeat the command: it resumes. At the end it reads everything back and compares
     ],
     timeoutSeconds: LONG_SECONDS,
     run: async (context, { options: { filename, undo, dryRun } }) => {
-      const file = await readFile(context, filename ?? '');
+      const path = filename ?? '';
+      const [source = { name: path, text: '' }] = await readInputs(context, { paths: [path], folders: 'flat' });
+      const file = readExport(source);
       const mode = dryRun ? 'dry-run' : 'apply';
       return undo ? undoImport(context, file, mode) : importDatastore(context, file, mode);
     },
   }),
 ];
-
-/** @throws cli/usage, cli/export-unusable */
-async function readFile(context: Context, path: string): Promise<Exported> {
-  const [source = { name: path, text: '' }] = await readInputs(context, { paths: [path], folders: 'flat' });
-  return readExport(source);
-}

@@ -67,7 +67,8 @@ export async function explainPod(
     const pool = poolAround(pools, address)?.name;
     return { address: formatAddress(address), pool, node, since: at, containerId, chosenBy, considered };
   });
-  const notes = [...view.problems, ...(view.node === undefined ? [noNode(call.node)] : [])];
+  const noNode = `Node "${call.node}" does not exist: pools select it like a node without labels`;
+  const notes = [...view.problems, ...(view.node === undefined ? [noNode] : [])];
   const known = { held, families: [], wouldDo: undefined, refusal: undefined, notes };
 
   const { ipam } = call.config;
@@ -156,8 +157,4 @@ async function unlessRefused<T>(work: () => Promise<T>): Promise<{ value?: T; re
     const { code, message, hint } = cause;
     return { refusal: { code, message, hint } };
   }
-}
-
-function noNode(node: string): string {
-  return `Node "${node}" does not exist: pools select it like a node without labels`;
 }

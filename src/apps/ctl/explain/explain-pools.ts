@@ -46,9 +46,9 @@ export function explainPools(scene: PoolScene, family: Family, taken: string | u
     const room = roomIn(scene, pool);
     if (pool.name === taken) return { ...known, outcome: 'taken', why: takenWhy(verdict, room) };
     if (verdict !== 'eligible') return { ...known, outcome: 'skipped', why: verdictWhy(scene, pool, verdict) };
-    return room === undefined
-      ? { ...known, outcome: 'skipped', why: fullWhy(scene, pool, family) }
-      : { ...known, outcome: 'possible', why: room };
+    if (room !== undefined) return { ...known, outcome: 'possible', why: room };
+    const full = { input: { view, extraBlocks: scene.blocks }, atLimit: isAtLimit(view, family), node: request.node };
+    return { ...known, outcome: 'skipped', why: whyFull(pool, full) };
   });
 }
 
@@ -79,10 +79,6 @@ function verdictWhy({ view, request }: PoolScene, pool: Pool, verdict: Exclude<P
     default:
       return never(verdict);
   }
-}
-
-function fullWhy({ view, blocks, request: { node } }: PoolScene, pool: Pool, family: Family): string {
-  return whyFull(pool, { input: { view, extraBlocks: blocks }, atLimit: isAtLimit(view, family), node });
 }
 
 /** Describes where the node can get an address of the pool; undefined when the pool has none for the node. */

@@ -11,6 +11,7 @@ import { type InstallOptions, ORCH_FLAGS, type OrchOptions } from './install-opt
 import { KUBECONFIG_NAME } from '../../../install/places.ts';
 import type { Report } from './install-report.ts';
 import type { Context } from '../ports.ts';
+import { jsonText } from '../render-document.ts';
 import type { ConflistAccess } from '../../../install/render-conflist.ts';
 import { type KubeconfigOptions, type OrchUser, renderKubeconfig } from '../../../install/render-kubeconfig.ts';
 
@@ -43,7 +44,7 @@ export async function planOrchAccess(
   if (options === undefined) return { access: named, kubeconfig: undefined };
   return {
     access: { by: 'file', path: join(hostConfDir ?? confDir, KUBECONFIG_NAME) },
-    kubeconfig: `${JSON.stringify(renderKubeconfig(options), undefined, 2)}\n`,
+    kubeconfig: jsonText(renderKubeconfig(options)),
   };
 }
 

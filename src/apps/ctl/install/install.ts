@@ -18,6 +18,7 @@ import { checkConflist } from '../../../install/check-conflist.ts';
 import { type ConflistAccess, renderConflist } from '../../../install/render-conflist.ts';
 import { readOwnConnection } from '../connection.ts';
 import { readSource } from '../inputs.ts';
+import { jsonText } from '../render-document.ts';
 
 /**
  * Installs executables, kubeconfig and conflist on this node. Reads and checks everything before the first write. Each
@@ -119,17 +120,13 @@ async function decideConflist(
   context: Context,
   { choice, orchAccess, report }: { choice: ConflistChoice; orchAccess: ConflistAccess; report: Report },
 ): Promise<string> {
-  if (choice.from === 'file') return ownConflist(choice.file, report);
+  const checked = (text: string, name: string): string => {
+    for (const warning of checkConflist(text, name)) report.warn(warning);
+    return text;
+  };
+  if (choice.from === 'file') return checked((await readSource(choice.file)).text, `file "${choice.file}"`);
   const { datastore, warnings } = await readOwnConnection(context);
   for (const warning of warnings) report.warn(warning);
   const rendered = renderConflist({ ...choice, datastore, orchAccess });
-  const text = `${JSON.stringify(rendered, undefined, 2)}\n`;
-  for (const warning of checkConflist(text, 'the network configuration that the options make')) report.warn(warning);
-  return text;
-}
-
-async function ownConflist(file: string, report: Report): Promise<string> {
-  const { text } = await readSource(file);
-  for (const warning of checkConflist(text, `file "${file}"`)) report.warn(warning);
-  return text;
+  return checked(jsonText(rendered), 'the network configuration that the options make');
 }

@@ -6,7 +6,7 @@ import type { Context, Status } from '../ports.ts';
 import { jsonText } from '../render-document.ts';
 import { counted } from '../../../base/counted.ts';
 import { type Repaired, repair } from './fix.ts';
-import { adviseAmong, adviseWith, type ClusterAdvice } from './lint-in-cluster.ts';
+import { adviseAmong, adviseWith } from './lint-in-cluster.ts';
 import { lintSource, unplaced } from './lint-source.ts';
 import { meaningOf, showsToBeOurs } from './recognize.ts';
 import type { RemarkSeverity } from '../../../config/remark.ts';
@@ -47,7 +47,8 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
   for (const source of sources) {
     await nextTurn();
     context.signal.throwIfAborted();
-    results.push(fixes === 'leave' ? unrepaired(source, advise) : await repair(source, context.signal));
+    if (fixes === 'leave') results.push({ source, repairs: [], remarks: lintSource(source, advise) });
+    else results.push(await repair(source, context.signal));
   }
   if (fixes === 'write') {
     for (const [index, { source, repairs }] of results.entries()) {
@@ -75,10 +76,6 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
 function unreadRemark(input: Extract<Input, { failure: unknown }>): PlacedRemark {
   const { message, code } = input.failure;
   return unplaced({ severity: 'error', problem: { path: '', message, code } }, input);
-}
-
-function unrepaired(source: Repaired['source'], advise: ClusterAdvice): Repaired {
-  return { source, repairs: [], remarks: lintSource(source, advise) };
 }
 
 function unfixable(): NetplugError {

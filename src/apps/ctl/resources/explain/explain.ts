@@ -28,7 +28,8 @@ export async function explain({ io }: Pick<Context, 'io'>, { what, depth }: Expl
   }
   const paint = painterFor(io.screen);
   const place = placeOf(kind, path);
-  const about = path.length === 0 ? kindText(kind, paint) : fieldText(place, [kind, ...path].join('.'), paint);
+  const title = `${paint('bold', [kind, ...path].join('.'))}\n`;
+  const about = path.length === 0 ? kindText(kind, paint) : [title, ...factLines(place, '  ')].join('');
   const fields = place.fields.flatMap((field) => lines(field, { indent: '  ', depth, paint }));
   const list =
     fields.length === 0
@@ -76,10 +77,6 @@ function kindText(kind: ResourceKind, paint: Paint): string {
     text === undefined ? [] : [`${paint('bold', `${title}:`.padEnd(14))}${text}\n`],
   );
   return `${rows.join('')}\n${about}\n`;
-}
-
-function fieldText(field: FieldFacts, path: string, paint: Paint): string {
-  return [`${paint('bold', path)}\n`, ...factLines(field, '  ')].join('');
 }
 
 function lines(

@@ -1,13 +1,5 @@
 import { ownValue } from '../../../../base/own-value.ts';
-import {
-  type Comparison,
-  type Operand,
-  OPERATORS,
-  type PathPart,
-  type Path,
-  type PathStep,
-  type Template,
-} from './json-path.ts';
+import { type Operand, OPERATORS, type PathPart, type Path, type PathStep, type Template } from './json-path.ts';
 
 /** Fault of a template, and the character where it is. */
 export class JsonPathError extends Error {}
@@ -177,15 +169,11 @@ function readWhole(cursor: Cursor): number | undefined {
 function readFilter(cursor: Cursor): PathStep {
   const left = readOperand(cursor);
   cursor.skipSpace();
-  const comparison = readComparison(cursor);
+  const operator = OPERATORS.find((known) => cursor.take(known));
+  const comparison = operator === undefined ? undefined : { operator, right: readOperand(cursor) };
   cursor.skipSpace();
   cursor.insist(')');
   return { kind: 'filter', left, comparison };
-}
-
-function readComparison(cursor: Cursor): Comparison | undefined {
-  const operator = OPERATORS.find((known) => cursor.take(known));
-  return operator === undefined ? undefined : { operator, right: readOperand(cursor) };
 }
 
 function readOperand(cursor: Cursor): Operand {
