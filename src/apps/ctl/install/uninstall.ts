@@ -100,6 +100,8 @@ class Removal {
   async remove(targets: readonly Target[]): Promise<void> {
     const { options, record, report } = this.#scene;
     const { changed, mode } = options;
+    const why =
+      record === undefined ? 'no record shows that netplug installed it' : 'it was changed after netplug installed it';
     for (const target of targets) {
       const { kind, path, sha256s } = target;
       const outcome = await removeFile(path, { sha256s, changed, mode }, this.#context.signal);
@@ -110,7 +112,7 @@ class Removal {
       if (outcome !== 'changed') continue;
       this.left.push(target);
       const effect = kind === 'conflist' ? ', and runtimes still use it' : '';
-      report.warn(`${kind} "${path}" was not removed${effect}: ${leftBecause(record)}; use --force to remove it`);
+      report.warn(`${kind} "${path}" was not removed${effect}: ${why}; use --force to remove it`);
     }
     if (mode === 'dry-run') return;
     for (const folder of new Set(targets.map(({ path }) => dirname(path)))) await sweep(folder, Infinity);
@@ -133,12 +135,6 @@ class Removal {
     await writeRecord(stateDir, { files: files.filter((file) => !isDone(file)), folders: isAllDone ? [] : stay });
     if (isAllDone) report.step({ kind: 'record', subject: recordPath(stateDir), done: REMOVED.apply });
   }
-}
-
-function leftBecause(record: InstallRecord | undefined): string {
-  return record === undefined
-    ? 'no record shows that netplug installed it'
-    : 'it was changed after netplug installed it';
 }
 
 /** Returns the recorded files in the given folders. A folder without recorded files has moved since the installation. */

@@ -30,7 +30,8 @@ export async function diff(context: Context, { files, namespace, ...owning }: Di
       try {
         const stored: AnyResource | undefined = await store.findResource(resourceIdOf(each.resource), signal);
         const applyFields = fieldsOf(store, each, owning);
-        const next = applyFields === undefined ? merged(stored, each.resource) : await applyFields('dry-run', signal);
+        const merged = stored === undefined ? each.resource : mergeResource(stored, each.resource, 'keeps-labels');
+        const next = applyFields === undefined ? merged : await applyFields('dry-run', signal);
         if (stored !== undefined && sameResource(unversioned(stored), unversioned(next))) continue;
         io.stdout(paintDiff(unifiedDiff(stored, next), paint));
         statuses.push(1);
@@ -41,10 +42,6 @@ export async function diff(context: Context, { files, namespace, ...owning }: Di
     // A failure counts more than a difference.
     return Math.max(0, ...statuses);
   });
-}
-
-function merged(stored: AnyResource | undefined, wanted: AnyResource): AnyResource {
-  return stored === undefined ? wanted : mergeResource(stored, wanted, 'keeps-labels');
 }
 
 function unifiedDiff(stored: AnyResource | undefined, next: AnyResource): string {

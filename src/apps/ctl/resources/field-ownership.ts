@@ -1,5 +1,5 @@
 import type { Mode } from '../../../base/mode.ts';
-import type { ResourceStore, WrittenResource } from '../../../datastore/resource-store.ts';
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
@@ -28,7 +28,9 @@ export function fieldsOf(
 ): ApplyFields | undefined {
   const { fieldOwnership } = store;
   if (fieldOwnership === undefined || resource.kind === 'Node' || isReadOnly(resourceIdOf(resource))) return undefined;
-  const wish = { resource: asWritten(resource, raw), manager: owning.manager ?? 'netplugctl', force: owning.force };
+  // Without the defaults that decoding has added.
+  const written = { ...resource, spec: isRecord(raw) ? raw['spec'] : undefined };
+  const wish = { resource: written, manager: owning.manager ?? 'netplugctl', force: owning.force };
   return async (mode, signal) => fieldOwnership.apply({ ...wish, mode }, signal);
 }
 
@@ -40,9 +42,4 @@ export function warnIfOwnerless(
 ): void {
   const isAsked = force || manager !== undefined;
   if (isAsked && store.fieldOwnership === undefined) stderr('warning: this datastore keeps no owners of fields\n');
-}
-
-/** Returns the resource without the defaults that decoding has added. */
-function asWritten(resource: AnyResource, raw: unknown): WrittenResource {
-  return { ...resource, spec: isRecord(raw) ? raw['spec'] : undefined };
 }

@@ -1,5 +1,4 @@
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import type { FollowStore } from '../../../datastore/follow.ts';
 import { followResources, type ResourceChange } from '../../../cache/resource-view.ts';
 import type { ResourceKind } from '../../../model/kinds.ts';
 import { withStore } from '../connection.ts';
@@ -39,7 +38,7 @@ export async function watch(context: Context, options: GetOptions): Promise<Stat
     try {
       while (!stopped.aborted) {
         try {
-          await follow(store, kind, { onChange, stopped });
+          for await (const change of followResources(store, kind, stopped)) onChange(change);
         } catch (cause) {
           // Who never saw anything has named the wrong datastore, most likely.
           if (!hasBegun || !isNetplugError(cause, 'store/unavailable')) throw cause;
@@ -52,14 +51,6 @@ export async function watch(context: Context, options: GetOptions): Promise<Stat
       awake.abort();
     }
   });
-}
-
-async function follow(
-  store: FollowStore,
-  kind: ResourceKind,
-  { onChange, stopped }: { readonly onChange: (change: ResourceChange) => void; readonly stopped: AbortSignal },
-): Promise<void> {
-  for await (const change of followResources(store, kind, stopped)) onChange(change);
 }
 
 function watchable(target: Target): { readonly kind: ResourceKind; readonly names: readonly string[] } {

@@ -39,7 +39,8 @@ function mergeObject(document: unknown, patch: Raw, { shape, path }: { shape: Sh
   const entries = shape?.kind === 'object' ? shape.entries : {};
   const isMerged = directiveOf(patch, path) === 'merge';
   const merged = new Map(isMerged && isRecord(document) ? Object.entries(document) : []);
-  for (const [key, value] of fieldsOf(patch)) {
+  for (const [key, value] of Object.entries(patch)) {
+    if (key === '$patch') continue;
     const where = at(path, key);
     if (key.startsWith('$')) throw patchUnusable(where, 'is not supported; allowed is "$patch"');
     if (value === null || isDeletion(value, where)) merged.delete(key);
@@ -53,7 +54,9 @@ function mergeList(
   patch: readonly unknown[],
   { shape, mergeKey, path }: { shape: ListShape; mergeKey: string; path: string },
 ): readonly unknown[] {
-  const isReplacement = (item: unknown): boolean => isRecord(item) && isListReplacement(item);
+  // Nothing but the order to replace the list it stands in.
+  const isReplacement = (item: unknown): boolean =>
+    isRecord(item) && item['$patch'] === 'replace' && Object.keys(item).length === 1;
   const items = patch.some(isReplacement) ? [] : [...document];
   for (const [index, item] of patch.entries()) {
     if (isReplacement(item)) continue;
@@ -70,11 +73,6 @@ function mergeList(
   return items;
 }
 
-/** Whether the item is nothing but the order to replace the list it stands in. */
-function isListReplacement(item: Raw): boolean {
-  return item['$patch'] === 'replace' && Object.keys(item).length === 1;
-}
-
 function isDeletion(value: unknown, path: string): boolean {
   return isRecord(value) && directiveOf(value, path) === 'delete';
 }
@@ -85,8 +83,4 @@ function directiveOf(patch: Raw, path: string): Directive {
   if (directive !== undefined) return directive;
   const allowed = DIRECTIVES.map((each) => `"${each}"`).join(', ');
   throw patchUnusable(at(path, '$patch'), `found ${showFound(found)}, allowed is ${allowed}`);
-}
-
-function fieldsOf(patch: Raw): [string, unknown][] {
-  return Object.entries(patch).filter(([key]) => key !== '$patch');
 }
