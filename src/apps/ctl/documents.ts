@@ -53,7 +53,8 @@ export function readDocuments(
     problems.push({ path: '', message, code, place: placeAt(name, region), region });
   for (const parsed of documentsIn(text, lines, repetition)) {
     for (const { pos, message } of parsed.errors) {
-      report(`is not valid YAML: ${firstLine(message)}`, regionOf(lines, pos));
+      const [reason = message] = message.split('\n');
+      report(`is not valid YAML: ${reason}`, regionOf(lines, pos));
     }
     const root = parsed.contents;
     const oddKeys = parsed.errors.length > 0 ? [] : collectionKeys(root);
@@ -117,8 +118,4 @@ function documentsIn(
   // At a lower level the library writes warnings to standard error.
   const options = { lineCounter, prettyErrors: false, uniqueKeys, logLevel: 'error' } as const;
   return [...parseAllDocuments(withoutByteOrderMark(text), options)];
-}
-
-function firstLine(text: string): string {
-  return text.split('\n')[0] ?? text;
 }

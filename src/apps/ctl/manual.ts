@@ -100,11 +100,12 @@ function indexRow(command: Command): string[] {
 function section(command: Command, note: string | undefined): string {
   const { path, summary, details, examples } = command;
   const usage = [TOOL.name, ...path, ...command.arguments.map(argumentUsage), '[OPTION…]'].join(' ');
+  const rows = command.arguments.map(({ name, what }) => [`\`${name.toUpperCase()}\``, what]);
   return [
     `## ${path.join(' ')}`,
     summary,
     fenced([usage]),
-    command.arguments.length === 0 ? '' : markdownTable(['Argument', 'Meaning'], command.arguments.map(argumentRow)),
+    rows.length === 0 ? '' : markdownTable(['Argument', 'Meaning'], rows),
     Object.keys(command.options).length === 0 ? '' : optionTable(command.options),
     details?.trim().replaceAll(/(?<!\n)\n(?!\n)/g, ' ') ?? '',
     examples.length === 0 ? '' : fenced(examples),
@@ -117,10 +118,6 @@ function section(command: Command, note: string | undefined): string {
 function argumentUsage({ name, arity }: Argument): string {
   const word = arity === 'some' || arity === 'any' ? `${name.toUpperCase()}…` : name.toUpperCase();
   return arity === 'one' || arity === 'some' ? word : `[${word}]`;
-}
-
-function argumentRow({ name, what }: Argument): string[] {
-  return [`\`${name.toUpperCase()}\``, what];
 }
 
 function optionTable(options: Options): string {

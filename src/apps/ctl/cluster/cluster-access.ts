@@ -66,15 +66,10 @@ async function readEtcd(context: Context): Promise<ChosenConnection> {
   return chooseConnection({ ...(await readConnectionFacts(context)), flags }, 'cluster');
 }
 
-interface ReadPems {
-  readonly certificates: Readonly<Record<string, string>>;
-  readonly faults: readonly string[];
-}
-
 async function readPems(
   files: readonly { readonly key: string; readonly path: string }[],
   { ports }: Context,
-): Promise<ReadPems> {
+): Promise<{ readonly certificates: Readonly<Record<string, string>>; readonly faults: readonly string[] }> {
   const pems = new Map<string, string>();
   const faults: string[] = [];
   for (const { key, path } of files) {

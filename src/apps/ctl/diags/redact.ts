@@ -100,7 +100,8 @@ function formsOf(secret: string): readonly string[] {
   return [
     secret,
     JSON.stringify(secret).slice(1, -1),
-    encoded(secret),
+    // Without lone surrogates, on which the function throws.
+    encodeURIComponent(secret.toWellFormed()),
     bytes.toString('base64').replace(/=+$/, ''),
     bytes.toString('base64url'),
     ...(lines.length > 1 ? lines : []),
@@ -116,11 +117,6 @@ function asJson(text: string): unknown {
     if (cause instanceof SyntaxError) return undefined;
     throw cause;
   }
-}
-
-/** Replaces lone surrogates first, on which encodeURIComponent throws. */
-function encoded(text: string): string {
-  return encodeURIComponent(text.toWellFormed());
 }
 
 function decoded(text: string): string {

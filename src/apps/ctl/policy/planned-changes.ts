@@ -8,7 +8,6 @@ import { fromKubernetesPolicy } from '../../../model/from-kubernetes/network-pol
 import { fromNamespace, fromServiceAccount } from '../../../model/from-kubernetes/profiles.ts';
 import type { AnyResource, ResourceKind } from '../../../model/kinds.ts';
 import { kubernetesPolicyName } from '../../../model/policy-names.ts';
-import type { Profile } from '../../../model/profile.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { type ResourceId, resourceIdOf } from '../../../model/resource-id.ts';
 import type { PolicyChange } from '../../../policy/policy-change.ts';
@@ -157,11 +156,8 @@ function presentValue(records: readonly PolicyRecord[], which: ResourceId): AnyR
 
 function merged(stored: AnyResource, value: AnyResource, origin: WrittenChange['origin']): AnyResource {
   if (origin === 'netplug') return mergeResource(stored, value, 'keeps-labels');
-  return stored.kind === 'Profile' && value.kind === 'Profile' ? withLabelsOf(stored, value) : value;
-}
-
-/** Applying a Namespace keeps labels that the file omits. */
-function withLabelsOf(stored: Profile, value: Profile): Profile {
+  if (stored.kind !== 'Profile' || value.kind !== 'Profile') return value;
+  // Applying a Namespace keeps labels that the file omits.
   const labelsToApply = { ...stored.spec.labelsToApply, ...value.spec.labelsToApply };
   return { ...value, spec: { ...value.spec, labelsToApply } };
 }
