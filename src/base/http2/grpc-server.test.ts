@@ -5,23 +5,21 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type GrpcConnection, type GrpcHandler, serveGrpc } from './grpc-server.ts';
+import { type GrpcHandler, serveGrpc } from './grpc-server.ts';
 import { encodeFrame, encodeSettings, FRAME, PREFACE, SETTING } from './http2-frames.ts';
 import { encodeHeaders } from './hpack.ts';
 
 let folder: string;
 let path: string;
 let server: Server;
-let connections: GrpcConnection[];
 let handle: GrpcHandler;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'grpc-'));
   path = join(folder, 's');
-  connections = [];
   handle = (method, message) => (method === '/echo' ? { message } : { error: 12, text: `${method} is not "served"` });
   server = createServer((socket) => {
-    connections.push(serveGrpc(socket, (method, message) => handle(method, message)));
+    serveGrpc(socket, (method, message) => handle(method, message));
   });
   server.listen({ path });
   await once(server, 'listening');
@@ -127,15 +125,6 @@ describe('a server of unary calls', () => {
       await once(stream, 'end');
       expect(Buffer.concat(chunks).subarray(5)).toEqual(message);
     }, settings);
-  });
-
-  it('answers what has begun when it leaves, and takes nothing more', async () => {
-    await withClient(async (session) => {
-      expect(await call(session, '/echo', Buffer.from('a'))).toMatchObject({ status: '0' });
-      const left = once(session, 'close');
-      connections[0]?.leave();
-      await left;
-    });
   });
 
   it('refuses what is no gRPC', async () => {

@@ -73,8 +73,6 @@ interface Call {
 export interface GrpcConnection {
   /** When a call was answered last, by the clock of `performance`; when it began, before that. */
   readonly answeredMs: number;
-  /** Serves the calls that have begun, and ends the connection. */
-  leave(): void;
 }
 
 /** Serves unary calls over the connection until it ends. */
@@ -105,7 +103,6 @@ class ServedConnection implements GrpcConnection {
   #credit = 0;
   #held = 0;
   #isBroken = false;
-  #isLeaving = false;
 
   constructor(socket: Socket, handle: GrpcHandler) {
     this.#socket = socket;
@@ -123,12 +120,6 @@ class ServedConnection implements GrpcConnection {
 
   get answeredMs(): number {
     return this.#answeredMs;
-  }
-
-  leave(): void {
-    this.#isLeaving = true;
-    this.#put(goAway(ERROR.none, this.#lastStream));
-    this.#flush();
   }
 
   #receive(chunk: Buffer): void {
@@ -187,7 +178,7 @@ class ServedConnection implements GrpcConnection {
   #begin({ stream, endsStream, fields }: HeaderBlock): void {
     if (stream % 2 === 0) throw new Http2Error(ERROR.protocol, 'a client opens odd streams');
     this.#lastStream = stream;
-    if (this.#isLeaving || this.#calls.size >= MAX_STREAMS) return this.#put(resetStream(stream, ERROR.refusedStream));
+    if (this.#calls.size >= MAX_STREAMS) return this.#put(resetStream(stream, ERROR.refusedStream));
     const valueOf = (wanted: string): string => fields.find(([name]) => name === wanted)?.[1] ?? '';
     if (valueOf(':method') !== 'POST' || !valueOf('content-type').startsWith('application/grpc'))
       return this.#refuse(stream, [[':status', '415']], endsStream);
@@ -322,7 +313,6 @@ class ServedConnection implements GrpcConnection {
 
   #flush(): void {
     if (this.#out.length > 0) this.#socket.write(Buffer.concat(this.#out.splice(0)));
-    if (this.#isLeaving && this.#calls.size === 0) this.#socket.end();
     if (this.#socket.writableLength <= MAX_UNREAD_BYTES || this.#socket.isPaused()) return;
     this.#socket.pause();
     this.#socket.once('drain', () => this.#socket.resume());
