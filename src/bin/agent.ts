@@ -28,7 +28,6 @@ import { threadFailures, ThreadPoolWatch } from '../runtime/thread-pool-watch.ts
 import { startHealthServer, startMetricsServer, startProbeServer } from '../runtime/health-server.ts';
 import { WatchRelay } from '../kube/watch-relay.ts';
 import { agentAccessIn } from './agent-access.ts';
-import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
 import { closePods } from './close-pods.ts';
 import { withdrawPods } from './withdraw-pods.ts';
@@ -41,7 +40,7 @@ import { launchNetwork } from './launch-network.ts';
 import { agentLockPath } from './machine.ts';
 import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
-import { openLog } from './open-log.ts';
+import { openStderrLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { ownRangesOfHost } from './own-ranges.ts';
 import { pluginFilesIn } from './plugin-files.ts';
@@ -50,7 +49,6 @@ import { attachmentFolder, stateDir } from './registration.ts';
 import { relayedObjects } from './relayed-objects.ts';
 import { residentOrch } from './resident-orch.ts';
 import { residentTraces } from './resident-traces.ts';
-import { runResident } from './run-resident.ts';
 import { serveCallIn } from './serve-call.ts';
 import { journalFolder } from './recover-orphans.ts';
 
@@ -61,14 +59,10 @@ const ALONE_PERIODS = 5;
 const PROBE_SOCKET = 'probes.sock';
 
 /** Runs the agent of the node until a signal stops it or another agent takes over. */
-export async function runAgent(): Promise<void> {
-  await runResident(run);
-}
-
-async function run(env: NodeJS.ProcessEnv): Promise<void> {
+export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
   const node = nodeNameIn(env);
   let settings: CallSettings = agentSettings(env, node, []).settings;
-  const log = openLog({ ...AGENT_LOG, level: () => logLevelOf(settings) });
+  const log = openStderrLog(() => logLevelOf(settings));
   const { datastore, warnings } = readOwnVariables(env);
   for (const warning of warnings) log.warning('configuration problem found', { problem: warning });
   const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS');

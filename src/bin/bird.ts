@@ -7,11 +7,9 @@ import { errnoOf, reasonOf } from '../base/errors.ts';
 import { systemRandom } from '../base/random.ts';
 import { type Bird, birdMissing } from '../bgp/bird.ts';
 import { birdFailed } from '../bgp/control-socket.ts';
-import { AGENT_LOG } from './agent-log.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
 import { interruptions } from './interruptions.ts';
-import { openLog } from './open-log.ts';
-import { runResident } from './run-resident.ts';
+import { openStderrLog } from './open-log.ts';
 
 const PROGRAM = 'bird';
 const RESTARTS = { firstMs: 500, maxMs: 10_000 };
@@ -20,12 +18,8 @@ const RESTARTS = { firstMs: 500, maxMs: 10_000 };
  * Runs BIRD in the foreground, apart from the agent, whose container would end it. Waits for the configuration of the
  * agent, and restarts BIRD when it exits, until a signal stops it.
  */
-export async function runBird(): Promise<void> {
-  await runResident(run);
-}
-
-async function run(env: NodeJS.ProcessEnv): Promise<void> {
-  const log = openLog(AGENT_LOG);
+export async function runBird(env: NodeJS.ProcessEnv): Promise<void> {
+  const log = openStderrLog();
   const stop = interruptions();
   const bird = birdIn(env);
   const backOff = new BackOff({ clock: systemClock, random: systemRandom }, RESTARTS);

@@ -21,11 +21,9 @@ import { CONTROLLERS } from '../model/automatic-host-endpoint.ts';
 import { startHealthServer, startMetricsServer } from '../runtime/health-server.ts';
 import type { LeaderLease } from '../runtime/leader-lease.ts';
 import { agentAccessIn } from './agent-access.ts';
-import { AGENT_LOG } from './agent-log.ts';
 import { interruptions } from './interruptions.ts';
-import { openLog } from './open-log.ts';
+import { openStderrLog } from './open-log.ts';
 import { orchestratorIn } from './open-orch.ts';
-import { runResident } from './run-resident.ts';
 
 /** A leader that has died is replaced after at most 5/3 of this, and what it left is done within 15 s. */
 const LEASE_MS = 6000;
@@ -33,12 +31,8 @@ const LEASE_MS = 6000;
 const SHOWN_LEASE_MS = 60_000;
 
 /** Runs the controllers until a signal stops them. */
-export async function runControllers(): Promise<void> {
-  await runResident(run);
-}
-
-async function run(env: NodeJS.ProcessEnv): Promise<void> {
-  const log = openLog(AGENT_LOG);
+export async function runControllers(env: NodeJS.ProcessEnv): Promise<void> {
+  const log = openStderrLog();
   const stop = interruptions();
   const { datastore, warnings } = readOwnVariables(env);
   for (const warning of warnings) log.warning('configuration problem found', { problem: warning });

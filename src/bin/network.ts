@@ -51,7 +51,6 @@ import { PODS, RUN_PODS } from '../kube/paths.ts';
 import { type RelayedEvent, SharedWatches } from '../kube/shared-watches.ts';
 import type { RelayState } from '../kube/watch-relay.ts';
 import { agentAccessIn } from './agent-access.ts';
-import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
 import { denialEventsIn } from './denial-events.ts';
@@ -59,7 +58,7 @@ import { openTypha, usesTypha } from './fan-out.ts';
 import { interfacePrefixesIn } from './interface-prefixes.ts';
 import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
-import { openLog } from './open-log.ts';
+import { openStderrLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { ownRangesOfHost } from './own-ranges.ts';
 import { readSecretIn } from './read-secret.ts';
@@ -82,8 +81,8 @@ const LOCK_PERIOD_MS = 10;
 
 /** Runs the network of the node for the agent that started this process, until the agent stops it or exits. */
 export async function runNetwork(): Promise<void> {
-  const severity: { level: LogLevel } = { level: AGENT_LOG.level };
-  const log = openLog({ ...AGENT_LOG, level: () => severity.level });
+  const severity: { level: LogLevel } = { level: 'INFO' };
+  const log = openStderrLog(() => severity.level);
   // Only the agent stops this process; service managers and terminals send signals to all processes.
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => undefined);
   process.once('disconnect', () => process.exit());

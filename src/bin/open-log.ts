@@ -23,6 +23,11 @@ export function openLog(
   return createLog(level, [stderr, ...file], systemClock.now);
 }
 
+/** Logs to stderr alone, as resident programs do. */
+export function openStderrLog(level: AdjustableLevel = 'INFO'): Log {
+  return createLog(level, [writeStderr], systemClock.now);
+}
+
 function writeStderr(line: string): void {
   try {
     writeSync(2, line);

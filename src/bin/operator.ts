@@ -5,7 +5,6 @@ import { DIGESTS_VARIABLE } from '../base/image-digests.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import { VERSION } from '../base/version.ts';
-import type { OrchSettings } from '../config/connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { ApiLease } from '../datastore/orch/api-lease.ts';
 import { OPERATOR } from '../install/cluster/names.ts';
@@ -13,21 +12,16 @@ import { Http2Transport } from '../kube/http2-transport.ts';
 import { OrchApi } from '../kube/orch-api.ts';
 import { startHealthServer } from '../runtime/health-server.ts';
 import { agentAccessIn } from './agent-access.ts';
-import { AGENT_LOG } from './agent-log.ts';
 import { interruptions } from './interruptions.ts';
-import { openLog } from './open-log.ts';
-import { runResident } from './run-resident.ts';
+import { openStderrLog } from './open-log.ts';
+import { orchestratorIn } from './open-orch.ts';
 
 /** An operator that has died is replaced after at most 5/3 of this. Nothing waits for it meanwhile. */
 const LEASE_MS = 15_000;
 
 /** Runs the operator until a signal stops it. */
-export async function runOperator(): Promise<void> {
-  await runResident(run);
-}
-
-async function run(env: NodeJS.ProcessEnv): Promise<void> {
-  const log = openLog(AGENT_LOG);
+export async function runOperator(env: NodeJS.ProcessEnv): Promise<void> {
+  const log = openStderrLog();
   const stop = interruptions();
   const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS', OPERATOR);
   const namespace = readVariable(env, 'NETPLUG_NAMESPACE');
@@ -75,12 +69,4 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
 function holderIn(env: NodeJS.ProcessEnv): string {
   const pod = readVariable(env, 'POD_NAME');
   return `${pod === '' ? hostname() : pod}_${systemRandom.id()}`;
-}
-
-function orchestratorIn({ ORCHCONFIG = '', ORCH_API_ROOT = '' }: NodeJS.ProcessEnv): OrchSettings {
-  return {
-    orchconfig: ORCHCONFIG === '' ? undefined : ORCHCONFIG,
-    apiRoot: ORCH_API_ROOT === '' ? undefined : ORCH_API_ROOT,
-    nodeName: undefined,
-  };
 }

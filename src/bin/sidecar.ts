@@ -6,20 +6,14 @@ import { VERSION } from '../base/version.ts';
 import { readVariable } from '../config/environment.ts';
 import { startAbstractHealthServer } from '../runtime/health-server.ts';
 import { AGENT_SOCKET, CHECK_SOCKET } from '../policy/feed/messages.ts';
-import { AGENT_LOG } from './agent-log.ts';
 import { interruptions } from './interruptions.ts';
-import { openLog } from './open-log.ts';
-import { runResident } from './run-resident.ts';
+import { openStderrLog } from './open-log.ts';
 
 const PROGRAM = 'netplug-sidecar';
 
 /** Judges the requests that the pod receives, until a signal stops it and its proxy has drained. */
-export async function runSidecar(): Promise<void> {
-  await runResident(run);
-}
-
-async function run(env: NodeJS.ProcessEnv): Promise<void> {
-  const log = openLog(AGENT_LOG);
+export async function runSidecar(env: NodeJS.ProcessEnv): Promise<void> {
+  const log = openStderrLog();
   const stop = interruptions();
   const settings = {
     release: VERSION,

@@ -15,27 +15,19 @@ import { pluginDependencies } from './plugin-dependencies.ts';
 import { residentTraces } from './resident-traces.ts';
 import { SharedStores } from './shared-stores.ts';
 
-/** Given by native/standalone.c, which also opens the descriptors. */
-interface ServerArguments {
-  /** Greeting by which callers recognise a server of theirs. */
-  readonly hello: Buffer;
-  /** The socket of the agent when the server was started: `dev:ino`, or `none`. */
-  readonly agent: string;
-  readonly socketPath: string;
-  readonly lockPath: string;
-}
-
 const SOCKET_FD = 3;
 /** Time that calls in flight may take after the server has left its socket. */
 const CALLS_MS = 70_000;
 
 /**
  * Serves calls without an agent, until it is idle for some seconds, too old, or an agent appears. Holds its lock, which
- * the process inherits, to the end.
+ * the process inherits, to the end. native/standalone.c opens the descriptors and gives the arguments: the greeting in
+ * hexadecimal by which callers recognise a server of theirs; the socket of the agent when the server was started, as
+ * `dev:ino` or `none`; and the paths of socket and lock.
  */
 export async function runStandaloneServer(args: readonly string[]): Promise<void> {
   const { env } = process;
-  const { hello, agent, socketPath, lockPath } = decodeArguments(args);
+  const [hello = '', agent = '', socketPath = '', lockPath = ''] = args;
   const agentPath = readVariable(env, 'NETPLUG_SOCKET');
   const idleTimeout = new IdleTimeout({
     clock: systemClock,
@@ -47,7 +39,7 @@ export async function runStandaloneServer(args: readonly string[]): Promise<void
     // What fails is told to the caller, which serves the call itself.
     log: silentLog,
     clock: systemClock,
-    hello,
+    hello: Buffer.from(hello, 'hex'),
     onCount: idleTimeout.setInFlight,
     serve: onePerContainer(serveCallOn(stores, traces), systemClock, () => undefined),
   });
@@ -88,10 +80,6 @@ function serveCallOn(stores: SharedStores, traces: ReturnType<typeof residentTra
     traces.add(record);
     return { stdout, status, stderr: stderr.text };
   };
-}
-
-function decodeArguments([hello = '', agent = '', socketPath = '', lockPath = '']: readonly string[]): ServerArguments {
-  return { hello: Buffer.from(hello, 'hex'), agent, socketPath, lockPath };
 }
 
 /** Returns `dev:ino` of the file, or `none`. */

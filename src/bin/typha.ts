@@ -20,21 +20,15 @@ import { leasesInApi } from '../stream/server-leases.ts';
 import { certifiedName } from '../stream/tls-client.ts';
 import { tokenReviewer } from '../stream/token-identity.ts';
 import { agentAccessIn } from './agent-access.ts';
-import { AGENT_LOG } from './agent-log.ts';
 import { interruptions } from './interruptions.ts';
-import { openLog } from './open-log.ts';
-import { runResident } from './run-resident.ts';
+import { openStderrLog } from './open-log.ts';
 
 /** How often a server that leaves looks whether it has clients. */
 const LOOK_MS = 250;
 
 /** Serves what every node follows to the agents, until a signal stops it. */
-export async function runTypha(): Promise<void> {
-  await runResident(run);
-}
-
-async function run(env: NodeJS.ProcessEnv): Promise<void> {
-  const log = openLog(AGENT_LOG);
+export async function runTypha(env: NodeJS.ProcessEnv): Promise<void> {
+  const log = openStderrLog();
   const stop = interruptions();
   const { datastore, warnings } = readOwnVariables(env);
   for (const warning of warnings) log.warning('configuration problem found', { problem: warning });
@@ -87,19 +81,8 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   await leave(typha, settings.drainSeconds * 1000);
 }
 
-interface TyphaSettings extends Pick<
-  Parameters<typeof serveTypha>[0],
-  'name' | 'listen' | 'addresses' | 'maxClients' | 'usesPodCidrs' | 'generation'
-> {
-  readonly namespace: string;
-  readonly uid: string;
-  readonly drainSeconds: number;
-  readonly health: ReturnType<typeof readVariable<'NETPLUG_HEALTH_ADDRESS'>>;
-  readonly metrics: ReturnType<typeof readVariable<'NETPLUG_METRICS_ADDRESS'>>;
-}
-
 /** @throws store/config-invalid for every setting that is missing or not allowed */
-function settingsIn(env: Env): TyphaSettings {
+function settingsIn(env: Env) {
   const name = required(env, 'POD_NAME', 'the name of the pod');
   // Pods of one ReplicaSet were started together.
   const generation = name.replace(/-[^-]*$/, '');
