@@ -25,8 +25,8 @@ interface Variable<T> {
   readonly shownDefault?: string;
   /** Used by some programs in place of `byDefault`. */
   readonly otherDefaults?: Readonly<Partial<Record<ConfiguredProgram, string>>>;
-  /** Whether an empty value counts as not set, as for nearly every variable. */
-  readonly ifEmpty: 'default' | 'value';
+  /** Set where an empty value is a value of its own; elsewhere it counts as not set. */
+  readonly ifEmpty?: 'value';
   /** Completes "Set it to …". */
   readonly allowed: string;
   /** The meaning of the variable for each program that reads it; Markdown. */
@@ -39,6 +39,10 @@ export interface HealthAddress {
   readonly host: string;
   readonly port: number;
 }
+
+/** For every program that serves metrics to other hosts. */
+const METRICS_MEANING =
+  'IP address and port of a second server, of `/metrics` alone, for a Prometheus on another host; see [monitoring](monitoring.md).';
 
 /** Every environment variable of netplug's own except those that name the datastore, which are in `DATASTORE_VARIABLES`. */
 export const ENVIRONMENT = {
@@ -88,7 +92,6 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_CONFLIST_NAME: variable({
     byDefault: '10-netplug.conflist',
-    ifEmpty: 'default',
     allowed: 'a file name that ends in .conflist',
     meaning: { 'netplug-agent': 'Name under which the agent installs `NETPLUG_CONFLIST_FILE`.' },
     decode: (text) => (/^[^/\s.][^/\s]*\.conflist$/.test(text) ? text : undefined),
@@ -99,7 +102,6 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_CNI_ACCOUNT: variable({
     byDefault: '',
-    ifEmpty: 'default',
     allowed: 'the name of a service account',
     meaning: {
       'netplug-agent':
@@ -111,32 +113,29 @@ export const ENVIRONMENT = {
     'netplug-agent':
       '`external`: another process, [`netplug-bird`](networking.md#bird-in-a-pod-of-its-own), runs BIRD in `bird/` below `NETPLUG_RUN_DIR`; the agent only configures it. `own`: the agent starts BIRD.',
   }),
-  NETPLUG_BIRD_LINKS: variable({
+  NETPLUG_BIRD_LINKS: number({
     byDefault: '5000',
-    ifEmpty: 'default',
     allowed: 'a whole number, 0 for never',
     meaning: {
       'netplug-agent':
         'Links that the host may get before the agent [restarts BIRD](networking.md#restarts-of-bird) gracefully; `0`: never.',
     },
-    decode: (text) => numberFrom(text, (count) => Number.isSafeInteger(count)),
+    isAllowed: (count) => Number.isSafeInteger(count),
   }),
-  NETPLUG_CALL_TIMEOUT: variable({
+  NETPLUG_CALL_TIMEOUT: number({
     byDefault: '60',
-    ifEmpty: 'default',
     allowed: 'a number of seconds above 0 and up to 3600',
     meaning: { netplug: 'Seconds for a whole call, cleaning up included; up to 3600.' },
-    decode: (text) => numberFrom(text, (seconds) => seconds > 0 && seconds <= 3600),
+    isAllowed: (seconds) => seconds > 0 && seconds <= 3600,
   }),
-  NETPLUG_WARM_POOL_SIZE: variable({
+  NETPLUG_WARM_POOL_SIZE: number({
     byDefault: '256',
-    ifEmpty: 'default',
     allowed: 'a whole number from 0 to 1024',
     meaning: {
       'netplug-agent':
         "Addresses that the agent pre-allocates per pool in use, as far as the node's blocks have them; 0 to 1024.",
     },
-    decode: (text) => numberFrom(text, (count) => Number.isInteger(count) && count <= 1024),
+    isAllowed: (count) => Number.isInteger(count) && count <= 1024,
   }),
   NETPLUG_HEALTH_ADDRESS: variable<HealthAddress | 'off'>({
     byDefault: '127.0.0.1:9098',
@@ -165,12 +164,9 @@ export const ENVIRONMENT = {
     allowed:
       'an IP address and a port, such as 10.0.0.5:9097 or [::]:9097, or to an empty string to disable the server',
     meaning: {
-      'netplug-agent':
-        'IP address and port of a second server, of `/metrics` alone, for a Prometheus on another host; see [monitoring](monitoring.md).',
-      'netplug-orch-controllers':
-        'IP address and port of a second server, of `/metrics` alone, for a Prometheus on another host; see [monitoring](monitoring.md).',
-      'netplug-typha':
-        'IP address and port of a second server, of `/metrics` alone, for a Prometheus on another host; see [monitoring](monitoring.md).',
+      'netplug-agent': METRICS_MEANING,
+      'netplug-orch-controllers': METRICS_MEANING,
+      'netplug-typha': METRICS_MEANING,
     },
     decode: decodeHealthAddress,
   }),
@@ -195,21 +191,18 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_TYPHA_LISTEN: variable<HealthAddress>({
     byDefault: '[::]:5473',
-    ifEmpty: 'default',
     allowed: 'an IP address and a port, such as [::]:5473',
     meaning: { 'netplug-typha': 'IP address and port at which agents connect.' },
     decode: decodeAddress,
   }),
-  NETPLUG_TYPHA_MAX_CLIENTS: variable({
+  NETPLUG_TYPHA_MAX_CLIENTS: number({
     byDefault: '2000',
-    ifEmpty: 'default',
     allowed: 'a whole number from 1 to 10000',
     meaning: { 'netplug-typha': 'Agents that one server serves; others ask another server.' },
-    decode: (text) => numberFrom(text, (count) => Number.isInteger(count) && count >= 1 && count <= 10_000),
+    isAllowed: (count) => Number.isInteger(count) && count >= 1 && count <= 10_000,
   }),
   NETPLUG_SIDECAR_PROXY: variable<HealthAddress>({
     byDefault: '127.0.0.1:15000',
-    ifEmpty: 'default',
     allowed: 'an IP address and a port, such as 127.0.0.1:15000',
     meaning: {
       'netplug-sidecar':
@@ -217,21 +210,19 @@ export const ENVIRONMENT = {
     },
     decode: decodeAddress,
   }),
-  NETPLUG_SIDECAR_DRAIN_SECONDS: variable({
+  NETPLUG_SIDECAR_DRAIN_SECONDS: number({
     byDefault: '28',
-    ifEmpty: 'default',
     allowed: 'a number of seconds from 0 to 3600',
     meaning: {
       'netplug-sidecar': 'Longest time for which requests are judged after the signal to end, while the proxy drains.',
     },
-    decode: (text) => numberFrom(text, (seconds) => seconds <= 3600),
+    isAllowed: (seconds) => seconds <= 3600,
   }),
-  NETPLUG_TYPHA_DRAIN_SECONDS: variable({
+  NETPLUG_TYPHA_DRAIN_SECONDS: number({
     byDefault: '60',
-    ifEmpty: 'default',
     allowed: 'a number of seconds from 0 to 3600',
     meaning: { 'netplug-typha': 'Time in which agents move to other servers when this one is stopped.' },
-    decode: (text) => numberFrom(text, (seconds) => seconds <= 3600),
+    isAllowed: (seconds) => seconds <= 3600,
   }),
   HOST_IPS: text('', {
     'netplug-typha': 'Addresses of the host, separated by commas, by which agents reach the server.',
@@ -253,7 +244,6 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_INTERFACE_PREFIX: variable({
     byDefault: '',
-    ifEmpty: 'default',
     allowed: 'beginnings of names of interfaces, separated by commas, such as "eni,vlan"; not of "lo"',
     meaning: {
       'netplug-agent':
@@ -264,7 +254,6 @@ export const ENVIRONMENT = {
   ENABLED_CONTROLLERS: variable({
     byDefault: '',
     shownDefault: 'all that have work on the datastore',
-    ifEmpty: 'default',
     allowed: `a list of ${CONTROLLER_NAMES.join(', ')}, separated by commas`,
     meaning: {
       'netplug-orch-controllers':
@@ -274,7 +263,6 @@ export const ENVIRONMENT = {
   }),
   RECONCILER_PERIOD: variable({
     byDefault: '5m',
-    ifEmpty: 'default',
     allowed: 'a time such as "90s", "5m" or "1h"',
     meaning: {
       'netplug-orch-controllers':
@@ -300,7 +288,6 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_IMAGE_DIGESTS: variable({
     byDefault: '',
-    ifEmpty: 'default',
     allowed: 'digests by the names of images, such as netplug=sha256:…,netplug-node=sha256:…',
     meaning: {
       'netplug-operator':
@@ -310,7 +297,6 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_TRACE: variable({
     byDefault: '',
-    ifEmpty: 'default',
     allowed: '1',
     meaning: {
       netplug:
@@ -322,7 +308,6 @@ export const ENVIRONMENT = {
   HELM: text('helm', { netplugctl: 'Program that installs charts: a path, or a name that is looked up in PATH.' }),
   NO_COLOR: variable({
     byDefault: '',
-    ifEmpty: 'default',
     allowed: 'anything',
     meaning: { netplugctl: 'Any value switches colours off.' },
     decode: (text) => text !== '',
@@ -342,7 +327,7 @@ export function readVariable<Name extends keyof Values>(
   const { decode, byDefault, otherDefaults = {}, ifEmpty, allowed }: Variable<unknown> = ENVIRONMENT[name];
   const value = env[name];
   const ownDefault = (program === undefined ? undefined : otherDefaults[program]) ?? byDefault;
-  const text = value === undefined || (value === '' && ifEmpty === 'default') ? ownDefault : value;
+  const text = value === undefined || (value === '' && ifEmpty !== 'value') ? ownDefault : value;
   const decoded = decode(text);
   // The type of each entry follows from its own `decode`; the compiler does not connect the two through the name.
   if (decoded !== undefined) return decoded as Values[Name];
@@ -380,14 +365,13 @@ function variable<T>(declared: Variable<T>): Variable<T> {
 }
 
 function text(byDefault: string, meaning: Variable<string>['meaning']): Variable<string> {
-  return { byDefault, ifEmpty: 'default', allowed: 'a text', meaning, decode: (value) => value };
+  return { byDefault, allowed: 'a text', meaning, decode: (value) => value };
 }
 
 /** Declares a variable with a closed list of values, of which the first is the default. */
 function words<const W extends string>(allowed: readonly [W, ...W[]], meaning: Variable<W>['meaning']): Variable<W> {
   return {
     byDefault: allowed[0],
-    ifEmpty: 'default',
     allowed: allowed.map((word) => `"${word}"`).join(' or '),
     meaning,
     decode: (value) => allowed.find((word) => word === value),
@@ -401,8 +385,15 @@ function detection(family: string): Variable<string> {
   });
 }
 
-function numberFrom(value: string, isAllowed: (value: number) => boolean): number | undefined {
-  return /^\d+(\.\d+)?$/.test(value) && isAllowed(Number(value)) ? Number(value) : undefined;
+/** Declares a number that is not negative, among those that are allowed. */
+function number({
+  isAllowed,
+  ...declared
+}: Omit<Variable<number>, 'decode'> & { readonly isAllowed: (value: number) => boolean }): Variable<number> {
+  return {
+    ...declared,
+    decode: (value) => (/^\d+(\.\d+)?$/.test(value) && isAllowed(Number(value)) ? Number(value) : undefined),
+  };
 }
 
 function decodeAddress(text: string): HealthAddress | undefined {
