@@ -76,6 +76,7 @@ import { listenInPod } from '../dataplane/linux/listen-in-pod.ts';
 import { AGENT_SOCKET } from '../policy/feed/messages.ts';
 import { policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, policyMarker, serverMemory, stateDir } from './registration.ts';
+import { urlHost } from '../net/address.ts';
 
 const LOCK_PERIOD_MS = 10;
 
@@ -371,5 +372,5 @@ function followedIn({
 function apiOriginIn(env: NodeJS.ProcessEnv): readonly string[] {
   const { KUBERNETES_SERVICE_HOST: host = '', KUBERNETES_SERVICE_PORT: port = '443' } = env;
   if (host === '') return [];
-  return [`https://${host.includes(':') ? `[${host}]` : host}:${port}`];
+  return [`https://${urlHost(host)}:${port}`];
 }

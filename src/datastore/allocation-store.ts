@@ -102,6 +102,11 @@ export type Change =
   /** Deletes the pool. Expects that it is unchanged. */
   | { readonly kind: 'delete-pool'; readonly before: Stored<IpPool> };
 
+export interface BlockListing {
+  readonly blocks: readonly Stored<IpBlock>[];
+  readonly problems: readonly string[];
+}
+
 export interface EndpointListing {
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
   readonly problems: readonly string[];
@@ -135,7 +140,7 @@ export interface AllocationStore {
   getBlocks(cidrs: readonly Cidr[], signal: AbortSignal): Promise<readonly Stored<IpBlock>[]>;
 
   /** Returns every block, ordered by CIDR. For tools and the slow path; `problems` names unreadable records. */
-  listBlocks(signal: AbortSignal): Promise<{ blocks: readonly Stored<IpBlock>[]; problems: readonly string[] }>;
+  listBlocks(signal: AbortSignal): Promise<BlockListing>;
 
   /**
    * Waits until no other user of this store reads blocks to write them, for a limited time. Present where many calls share

@@ -1,4 +1,3 @@
-import { isNetplugError } from '../base/errors.ts';
 import { isNewerVersion } from '../base/compare-versions.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
 import {
@@ -9,6 +8,7 @@ import {
 } from '../model/cluster-information.ts';
 import { API_VERSION } from '../model/resource.ts';
 import type { ResourceStore } from './resource-store.ts';
+import { isOvertaken } from './resource-errors.ts';
 
 /** Facts that a program records in the ClusterInformation. */
 export interface ClusterNote {
@@ -66,8 +66,7 @@ export async function changeClusterInformation(
       else await store.updateResource(after, signal);
       return before;
     } catch (cause) {
-      const isOvertaken = isNetplugError(cause, 'resource/exists', 'resource/changed', 'resource/not-found');
-      if (!isOvertaken || attempt === TRIES) throw cause;
+      if (!isOvertaken(cause) || attempt === TRIES) throw cause;
     }
   }
 }

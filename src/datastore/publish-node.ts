@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isNetplugError, NetplugError } from '../base/errors.ts';
+import { NetplugError } from '../base/errors.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
 import { API_VERSION } from '../model/resource.ts';
 import { withFacts } from './node-facts.ts';
 import type { NodeFacts } from './node-status-store.ts';
 import type { ResourceStore } from './resource-store.ts';
+import { isOvertaken } from './resource-errors.ts';
 
 /** Number of times that a conflict with concurrent writers of the node is retried. */
 const PUBLISH_TRIES = 8;
@@ -36,9 +37,4 @@ export async function publishNodeResource(
 
 function newNode(name: string): Node {
   return { apiVersion: API_VERSION, kind: 'Node', metadata: { name }, spec: {} };
-}
-
-/** Reports whether the node was created, changed or deleted since it was read. */
-function isOvertaken(cause: unknown): boolean {
-  return isNetplugError(cause, 'resource/exists', 'resource/changed', 'resource/not-found');
 }

@@ -1,4 +1,4 @@
-import { NetplugError } from '../base/errors.ts';
+import { isNetplugError, NetplugError } from '../base/errors.ts';
 import { fullId, type ResourceId, showResourceId } from '../model/resource-id.ts';
 
 export function resourceExists(which: ResourceId): NetplugError {
@@ -44,6 +44,11 @@ export function resourceContested(which: ResourceId): NetplugError {
     hint: 'Find the program that writes it',
     facts: resourceFacts(which),
   });
+}
+
+/** Reports whether the resource was created, changed or deleted since it was read. */
+export function isOvertaken(cause: unknown): boolean {
+  return isNetplugError(cause, 'resource/exists', 'resource/changed', 'resource/not-found');
 }
 
 /** Returns the facts of an error about a resource. */

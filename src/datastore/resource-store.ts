@@ -24,6 +24,14 @@ export interface FieldOwnership {
   ): Promise<AnyResource>;
 }
 
+/** A resource, at a version if that is given. */
+export type VersionedId = ResourceId & { readonly resourceVersion?: string };
+
+export interface ResourceListing<K extends ResourceKind> {
+  readonly resources: readonly ResourceOf<K>[];
+  readonly problems: readonly string[];
+}
+
 /** The resources that users write. */
 export interface ResourceStore {
   /** Set for a datastore that records the owner of each field, such as the API of the orchestrator. */
@@ -33,10 +41,7 @@ export interface ResourceStore {
    * Returns the resources of a kind in all namespaces, ordered by namespace and name, with `metadata.resourceVersion`.
    * Unreadable ones become problems.
    */
-  listResources<K extends ResourceKind>(
-    kind: K,
-    signal: AbortSignal,
-  ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }>;
+  listResources<K extends ResourceKind>(kind: K, signal: AbortSignal): Promise<ResourceListing<K>>;
 
   findResource<K extends ResourceKind>(which: ResourceId<K>, signal: AbortSignal): Promise<ResourceOf<K> | undefined>;
 
@@ -54,9 +59,5 @@ export interface ResourceStore {
   updateResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource>;
 
   /** Expects `resourceVersion` when it is given. @throws resource/not-found, resource/changed */
-  deleteResource(
-    which: ResourceId & { readonly resourceVersion?: string },
-    signal: AbortSignal,
-    mode?: Mode,
-  ): Promise<void>;
+  deleteResource(which: VersionedId, signal: AbortSignal, mode?: Mode): Promise<void>;
 }

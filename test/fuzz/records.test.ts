@@ -2,10 +2,10 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { blockObject, readBlock, readRouting } from '../../src/datastore/orch/block-objects.ts';
 import { endpointObject, readEndpoint } from '../../src/datastore/orch/endpoint-objects.ts';
-import { Unreadable as UnreadableObject } from '../../src/datastore/orch/unreadable.ts';
+import { Unreadable } from '../../src/datastore/unreadable.ts';
 import type { KeyValue } from '../../proto/gen/etcd.ts';
 import { Keys } from '../../src/datastore/kv/keys.ts';
-import { blockReader, endpointReader, readClaim, resourceReader, Unreadable } from '../../src/datastore/kv/records.ts';
+import { blockReader, endpointReader, readClaim, resourceReader } from '../../src/datastore/kv/records.ts';
 import { decodeResource, decodeStoredResource } from '../../src/model/decode-resource.ts';
 import { decodeBlock, encodeBlock } from '../../src/model/ip-block-codec.ts';
 import { blockFaults } from '../../src/model/ip-block.ts';
@@ -104,10 +104,10 @@ describe('stored records', () => {
         // The client hands out objects with a name only.
         if (typeof object?.metadata?.name !== 'string') return;
         const block = readBlock(object);
-        if (!(block instanceof UnreadableObject)) mustEqual(blockFaults(block.value), []);
+        if (!(block instanceof Unreadable)) mustEqual(blockFaults(block.value), []);
         readRouting(object);
         const endpoint = readEndpoint(object);
-        if (endpoint instanceof UnreadableObject) return;
+        if (endpoint instanceof Unreadable) return;
         const again: ApiObject = { ...object, spec: endpointObject(endpoint.value).spec };
         mustEqual(readEndpoint(again), endpoint);
       });

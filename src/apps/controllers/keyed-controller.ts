@@ -3,6 +3,7 @@ import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import { forEachLimit } from '../../base/for-each-limit.ts';
 import type { Controller, ControllerPorts, RunningController } from './controller.ts';
 import type { Observed, ObservedChange } from './observed.ts';
+import { isOvertaken } from '../../datastore/resource-errors.ts';
 
 /** Writes at the same time. */
 const PARALLEL = 16;
@@ -105,7 +106,7 @@ class KeyedRun<C extends { readonly kind: string }> implements RunningController
       this.#report(key, [...problems, ...refusals]);
     } catch (cause) {
       // What was observed is outdated; the watch brings the news, which make the key due again.
-      if (isNetplugError(cause, 'resource/changed', 'resource/exists', 'resource/not-found')) return;
+      if (isOvertaken(cause)) return;
       this.#due.add(key);
       if (signal.aborted || isNetplugError(cause, 'store/unavailable', 'store/not-leader', 'store/locked')) throw cause;
       failures.push(cause);

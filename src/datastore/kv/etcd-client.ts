@@ -143,29 +143,20 @@ export class EtcdClient implements AsyncDisposable {
 
   /** Sends a request with effects once, over the first connection that stands. */
   async #sendOnce<T extends Dated>(method: string, send: Send<T>, signal: AbortSignal): Promise<T> {
-    const failures: Failure[] = [];
-    const endpoints = await this.#inOrder(signal);
-    for (const endpoint of endpoints) {
-      const failure = await this.#connect(endpoint, { signal, endpoints });
-      if (failure !== undefined) {
-        failures.push(failure);
-        continue;
-      }
-      const limitMs = this.#options.limits.answerMs;
-      const result = await this.#ask(endpoint, method, { send, limitMs, signal });
-      if ('answer' in result) {
-        this.#note(result.answer);
-        return result.answer;
-      }
-      const unknown = result.verdict.isFinal ? '' : '; it is not known whether the change was made';
-      if (signal.aborted) throw timedOut(signal, `waiting for an answer of ${endpoint.origin}${unknown}`);
-      throw etcdError(
-        { ...result.verdict, reason: `${result.verdict.reason}${unknown}` },
-        `at ${endpoint.origin}`,
-        result.cause,
-      );
+    const endpoint = await this.#connected(signal);
+    const limitMs = this.#options.limits.answerMs;
+    const result = await this.#ask(endpoint, method, { send, limitMs, signal });
+    if ('answer' in result) {
+      this.#note(result.answer);
+      return result.answer;
     }
-    throw this.#giveUp(failures);
+    const unknown = result.verdict.isFinal ? '' : '; it is not known whether the change was made';
+    if (signal.aborted) throw timedOut(signal, `waiting for an answer of ${endpoint.origin}${unknown}`);
+    throw etcdError(
+      { ...result.verdict, reason: `${result.verdict.reason}${unknown}` },
+      `at ${endpoint.origin}`,
+      result.cause,
+    );
   }
 
   /** One stream of watches. It ends only with an error, also when the server stops responding. */
@@ -185,24 +176,27 @@ export class EtcdClient implements AsyncDisposable {
     open: (endpoint: EtcdEndpoint) => AsyncIterable<T>,
     signal: AbortSignal,
   ): AsyncGenerator<T> {
+    const endpoint = await this.#connected(signal);
+    this.#options.onRequest(method);
+    try {
+      for await (const response of open(endpoint)) {
+        this.#note(response);
+        yield response;
+      }
+    } catch (cause) {
+      // It may be cut off from the other members: the next stream begins elsewhere, after the last one at the first.
+      if (!signal.aborted) this.#current = this.#endpoints.indexOf(endpoint) + 1;
+      throw cause;
+    }
+  }
+
+  /** Returns the first endpoint of which the connection stands. @throws store/unavailable, store/refused */
+  async #connected(signal: AbortSignal): Promise<EtcdEndpoint> {
     const failures: Failure[] = [];
     const endpoints = await this.#inOrder(signal);
     for (const endpoint of endpoints) {
       const failure = await this.#connect(endpoint, { signal, endpoints });
-      if (failure === undefined) {
-        this.#options.onRequest(method);
-        try {
-          for await (const response of open(endpoint)) {
-            this.#note(response);
-            yield response;
-          }
-        } catch (cause) {
-          // It may be cut off from the other members: the next stream begins elsewhere.
-          if (!signal.aborted) this.#current = (this.#endpoints.indexOf(endpoint) + 1) % endpoints.length;
-          throw cause;
-        }
-        return;
-      }
+      if (failure === undefined) return endpoint;
       failures.push(failure);
     }
     throw this.#giveUp(failures);

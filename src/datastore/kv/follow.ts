@@ -9,8 +9,9 @@ import { FollowedRouting } from './followed-routing.ts';
 import type { KeyRange } from './keys.ts';
 import { isCompacted, listRange } from './paging.ts';
 import { retryOnCompaction, type EtcdReader } from './read-blocks.ts';
-import { endpointReader, resourceRecord, Unreadable, versionOf } from './records.ts';
+import { endpointReader, resourceRecord, versionOf } from './records.ts';
 import { bytesOf, getRange, type RangeInit, rangeOf, decodeText, txn } from './requests.ts';
+import { Unreadable } from '../unreadable.ts';
 
 export interface Follow {
   readonly queries: readonly Query[];

@@ -8,8 +8,9 @@ import type { FollowedRange } from './follow.ts';
 import { cidrOfKey } from './keys.ts';
 import { borrowedKeys } from './read-node.ts';
 import { fetchBlocks, type EtcdReader, readBlockRecords } from './read-blocks.ts';
-import { blockReader, Unreadable, versionOf } from './records.ts';
+import { blockReader, versionOf } from './records.ts';
 import { decodeText } from './requests.ts';
+import { Unreadable } from '../unreadable.ts';
 
 interface RemoteBlockWatch {
   readonly key: string;

@@ -6,8 +6,9 @@ import { type BorrowedRecord, decodeBorrowed } from './borrowed-records.ts';
 import { isPut } from './etcd-watch.ts';
 import type { Event, KeyValue } from '../../../proto/gen/etcd.ts';
 import { cidrOfKey, type Keys } from './keys.ts';
-import { readClaim, Unreadable } from './records.ts';
+import { readClaim, unreadableRecord } from './records.ts';
 import { decodeText } from './requests.ts';
+import { Unreadable } from '../unreadable.ts';
 
 /** Contents of the claims and borrowed keys of one block. */
 interface Routing {
@@ -55,7 +56,7 @@ export class FollowedRouting {
     routing.borrowed.delete(borrower);
     routing.problems.delete(borrower);
     if (record !== undefined) routing.borrowed.set(borrower, record);
-    else if (isThere) routing.problems.set(borrower, new Unreadable(key, 'it names no ordinals').problem);
+    else if (isThere) routing.problems.set(borrower, unreadableRecord(key, 'it names no ordinals').problem);
     return name;
   }
 

@@ -12,30 +12,31 @@ import type { EtcdClient } from './etcd-client.ts';
 import type { TxnResponse } from '../../../proto/gen/etcd.ts';
 import type { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
-import { insist, jsonOf, resourceReader, sortOut, versionOf } from './records.ts';
+import { jsonOf, resourceReader, versionOf } from './records.ts';
 import { absent, bytesOf, get, present, put, rangesIn, remove, txn, unchanged } from './requests.ts';
+import type { ResourceListing, VersionedId } from '../resource-store.ts';
+import { insist, sortOut } from '../unreadable.ts';
 
 /** Number of tries of an update without a version while other writers change the resource. */
 const UPDATE_TRIES = 8;
 
+interface ResourceParts {
+  readonly client: EtcdClient;
+  readonly keys: Keys;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly pageSize: number;
+}
+
 /** The resources that users write: plain objects, each under its own key. */
 export class KvResources {
-  readonly #with: {
-    readonly client: EtcdClient;
-    readonly keys: Keys;
-    readonly clock: Clock;
-    readonly random: Random;
-    readonly pageSize: number;
-  };
+  readonly #with: ResourceParts;
 
-  constructor(parts: { client: EtcdClient; keys: Keys; clock: Clock; random: Random; pageSize: number }) {
+  constructor(parts: ResourceParts) {
     this.#with = parts;
   }
 
-  async list<K extends ResourceKind>(
-    kind: K,
-    signal: AbortSignal,
-  ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
+  async list<K extends ResourceKind>(kind: K, signal: AbortSignal): Promise<ResourceListing<K>> {
     const { client, keys, pageSize } = this.#with;
     const { kvs } = await listRange(client, keys.resources(kind), { pageSize, signal });
     const { good, problems } = sortOut(kvs, resourceReader(keys, kind));
@@ -109,11 +110,7 @@ export class KvResources {
   }
 
   /** One request: when the condition fails, the answer carries what is there instead. */
-  async delete(
-    { resourceVersion, ...which }: ResourceId & { readonly resourceVersion?: string },
-    signal: AbortSignal,
-    mode: Mode = 'apply',
-  ): Promise<void> {
+  async delete({ resourceVersion, ...which }: VersionedId, signal: AbortSignal, mode: Mode = 'apply'): Promise<void> {
     refuseBuiltIn(which);
     const { client, keys } = this.#with;
     const key = keys.resource(which);

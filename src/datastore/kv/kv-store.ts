@@ -7,14 +7,14 @@ import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { ResourceId } from '../../model/resource-id.ts';
-import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { endpointIdOf, type EndpointId } from '../../model/workload-endpoint.ts';
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import type { KvConnection } from '../../config/connection.ts';
 import { compareEndpointIds } from '../order.ts';
 import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } from '../follow.ts';
 import { follow } from './follow.ts';
 import { publishNodeResource } from '../publish-node.ts';
-import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
+import type { BlockListing, Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NodeFacts } from '../node-status-store.ts';
 import type { PoolVersion } from '../pool-status-store.ts';
 import type { IpPoolStatus } from '../../model/ip-pool-status.ts';
@@ -25,9 +25,11 @@ import { listRange } from './paging.ts';
 import { planCommit } from './plan-commit.ts';
 import { readBlocks } from './read-blocks.ts';
 import { readNodeView } from './read-node.ts';
-import { blockReader, endpointReader, readClaim, sortOut } from './records.ts';
+import { blockReader, endpointReader, readClaim } from './records.ts';
 import { bytesOf, decodeText, get, type LeasedKey, MAX_OPS, rangesIn, txn } from './requests.ts';
 import { KvResources } from './kv-resources.ts';
+import type { ResourceListing, VersionedId } from '../resource-store.ts';
+import { sortOut } from '../unreadable.ts';
 
 export interface KvStoreOptions {
   readonly clock?: Clock;
@@ -107,7 +109,7 @@ class KvStore implements Store {
     return blocks;
   }
 
-  async listBlocks(signal: AbortSignal): Promise<{ blocks: readonly Stored<IpBlock>[]; problems: readonly string[] }> {
+  async listBlocks(signal: AbortSignal): Promise<BlockListing> {
     const { kvs } = await listRange(this.#client, this.#keys.blocks(), { pageSize: this.#pageSize, signal });
     const { good, problems } = sortOut(kvs, blockReader(this.#keys));
     return { blocks: good.sort((a, b) => compareCidrs(a.value.cidr, b.value.cidr)), problems };
@@ -119,10 +121,7 @@ class KvStore implements Store {
     return succeeded ? 'committed' : 'conflict';
   }
 
-  async listEndpoints(
-    node: NodeName | undefined,
-    signal: AbortSignal,
-  ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }> {
+  async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<EndpointListing> {
     const range = this.#keys.endpoints(node);
     const { kvs } = await listRange(this.#client, range, { pageSize: this.#pageSize, signal });
     const { good, problems } = sortOut(kvs, endpointReader(this.#keys));
@@ -130,10 +129,7 @@ class KvStore implements Store {
     return { endpoints, problems };
   }
 
-  async listResources<K extends ResourceKind>(
-    kind: K,
-    signal: AbortSignal,
-  ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
+  async listResources<K extends ResourceKind>(kind: K, signal: AbortSignal): Promise<ResourceListing<K>> {
     return this.#resources.list(kind, signal);
   }
 
@@ -152,11 +148,7 @@ class KvStore implements Store {
     return this.#resources.update(resource, signal, mode);
   }
 
-  async deleteResource(
-    which: ResourceId & { readonly resourceVersion?: string },
-    signal: AbortSignal,
-    mode?: Mode,
-  ): Promise<void> {
+  async deleteResource(which: VersionedId, signal: AbortSignal, mode?: Mode): Promise<void> {
     return this.#resources.delete(which, signal, mode);
   }
 

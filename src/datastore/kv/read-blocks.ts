@@ -6,8 +6,9 @@ import type { EtcdClient } from './etcd-client.ts';
 import type { KeyValue } from '../../../proto/gen/etcd.ts';
 import type { Keys } from './keys.ts';
 import { isCompacted, type RangeListing } from './paging.ts';
-import { blockReader, insist, readClaim } from './records.ts';
+import { blockReader, readClaim } from './records.ts';
 import { get, MAX_OPS, rangesIn, txn } from './requests.ts';
+import { insist } from '../unreadable.ts';
 
 /** Dependencies of reads from etcd. */
 export interface EtcdReader {

@@ -1,5 +1,4 @@
 import { tryParseJson } from '../../base/try-parse-json.ts';
-import { NetplugError } from '../../base/errors.ts';
 import { decodeBlock } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
@@ -11,35 +10,13 @@ import type { Claim, Stored } from '../allocation-store.ts';
 import type { KeyValue } from '../../../proto/gen/etcd.ts';
 import { cidrOfKey, keyOrNone, type Keys } from './keys.ts';
 import { decodeText } from './requests.ts';
+import { Unreadable } from '../unreadable.ts';
 
-/** A record that could not be understood: its key and why. */
-export class Unreadable {
-  readonly problem: string;
-
-  constructor(key: string, why: string) {
-    this.problem = `Cannot understand the record "${key}": ${why}`;
-  }
-}
-
-/** Sorts what was read into what is understood and the problems with the rest. */
-export function sortOut<T>(
-  kvs: readonly KeyValue[],
-  read: (kv: KeyValue) => T | Unreadable,
-): { readonly good: T[]; readonly problems: string[] } {
-  const good: T[] = [];
-  const problems: string[] = [];
-  for (const kv of kvs) {
-    const record = read(kv);
-    if (record instanceof Unreadable) problems.push(record.problem);
-    else good.push(record);
-  }
-  return { good, problems };
-}
-
-/** @throws store/corrupt for a record that cannot be left out. */
-export function insist<T>(record: T | Unreadable): T {
-  if (!(record instanceof Unreadable)) return record;
-  throw new NetplugError('store/corrupt', record.problem, { hint: 'Repair or remove the record in the datastore' });
+export function unreadableRecord(key: string, why: string): Unreadable {
+  return new Unreadable(
+    `Cannot understand the record "${key}": ${why}`,
+    'Repair or remove the record in the datastore',
+  );
 }
 
 /** Reads block records, which must lie where the layout puts them. */
@@ -47,10 +24,10 @@ export function blockReader(keys: Keys): (kv: KeyValue) => Stored<IpBlock> | Unr
   return (kv) => {
     const key = decodeText(kv.key);
     const decoded = decodeBlock(jsonOf(kv));
-    if ('problems' in decoded) return new Unreadable(key, decoded.problems.join('; '));
+    if ('problems' in decoded) return unreadableRecord(key, decoded.problems.join('; '));
     const { block } = decoded;
     if (keyOrNone(() => keys.block(block.cidr, block.node)) !== key)
-      return new Unreadable(key, 'its CIDR or owner belongs elsewhere');
+      return unreadableRecord(key, 'its CIDR or owner belongs elsewhere');
     return { value: block, version: versionOf(kv) };
   };
 }
@@ -59,9 +36,9 @@ export function endpointReader(keys: Keys): (kv: KeyValue) => Stored<WorkloadEnd
   return (kv) => {
     const key = decodeText(kv.key);
     const endpoint = decodeEndpoint(jsonOf(kv));
-    if (typeof endpoint === 'string') return new Unreadable(key, endpoint);
+    if (typeof endpoint === 'string') return unreadableRecord(key, endpoint);
     if (keyOrNone(() => keys.endpoint(endpointIdOf(endpoint))) !== key)
-      return new Unreadable(key, 'its node, namespace or name belongs elsewhere');
+      return unreadableRecord(key, 'its node, namespace or name belongs elsewhere');
     return { value: endpoint, version: versionOf(kv) };
   };
 }
@@ -73,9 +50,9 @@ export function resourceReader<K extends ResourceKind>(
   return (kv) => {
     const key = decodeText(kv.key);
     const which = keys.resourceAt(key, kind);
-    if (which === undefined) return new Unreadable(key, `no ${kind} has such a key`);
+    if (which === undefined) return unreadableRecord(key, `no ${kind} has such a key`);
     const decoded = decodeRecordedResource(which, jsonOf(kv));
-    if (typeof decoded === 'string') return new Unreadable(key, decoded);
+    if (typeof decoded === 'string') return unreadableRecord(key, decoded);
     const version = versionOf(kv);
     return { resource: withVersion<ResourceOf<K>>(decoded, version), version };
   };
@@ -92,12 +69,12 @@ export function resourceRecord(
   const version = versionOf(kv);
   const base = { kind: 'resource', query, key, version, which: which ?? { kind, name: key } } as const;
   if (!isThere) return base;
-  if (which === undefined) return { ...base, problem: new Unreadable(key, `no ${kind} has such a key`).problem };
+  if (which === undefined) return { ...base, problem: unreadableRecord(key, `no ${kind} has such a key`).problem };
   const { value, problem } = decodeFollowedResource(which, jsonOf(kv));
   return {
     ...base,
     ...(value === undefined ? {} : { value: withVersion(value, version) }),
-    ...(problem === undefined ? {} : { problem: new Unreadable(key, problem).problem }),
+    ...(problem === undefined ? {} : { problem: unreadableRecord(key, problem).problem }),
   };
 }
 
@@ -108,7 +85,7 @@ function withVersion<R extends AnyResource>(resource: R, version: string): R {
 export function readClaim(kv: KeyValue): Claim | Unreadable {
   const key = decodeText(kv.key);
   const cidr = cidrOfKey(key);
-  return cidr === undefined ? new Unreadable(key, 'its key names no CIDR') : { cidr, node: claimOwner(kv) };
+  return cidr === undefined ? unreadableRecord(key, 'its key names no CIDR') : { cidr, node: claimOwner(kv) };
 }
 
 function claimOwner(kv: KeyValue): NodeName | undefined {

@@ -6,7 +6,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
-import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { endpointIdOf, type EndpointId } from '../../model/workload-endpoint.ts';
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
 import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { compareEndpointIds } from '../order.ts';
@@ -15,7 +15,7 @@ import { timedOut } from '../../base/timed-out.ts';
 import { publishNodeResource } from '../publish-node.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion, withStatus } from '../stored-resource.ts';
-import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
+import type { BlockListing, Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
 import type { PoolVersion } from '../pool-status-store.ts';
 import type { IpPoolStatus } from '../../model/ip-pool-status.ts';
@@ -23,6 +23,7 @@ import type { Store } from '../store.ts';
 import { follow } from './follow.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
 import { claimsIn, endpointsIn, insistOnRecord, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
+import type { ResourceListing, VersionedId } from '../resource-store.ts';
 
 /** The called method. */
 export type Operation = Exclude<keyof Store, symbol>;
@@ -97,7 +98,7 @@ class MemoryStore implements Store {
     );
   }
 
-  async listBlocks(signal: AbortSignal): Promise<{ blocks: readonly Stored<IpBlock>[]; problems: readonly string[] }> {
+  async listBlocks(signal: AbortSignal): Promise<BlockListing> {
     return this.#read('listBlocks', signal, (state) => {
       const blocks: Stored<IpBlock>[] = [];
       const problems: string[] = [];
@@ -116,10 +117,7 @@ class MemoryStore implements Store {
     });
   }
 
-  async listEndpoints(
-    node: NodeName | undefined,
-    signal: AbortSignal,
-  ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }> {
+  async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<EndpointListing> {
     return this.#read('listEndpoints', signal, (state) => {
       const { endpoints, problems } = endpointsIn(state, node);
       const inOrder = endpoints.sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
@@ -127,10 +125,7 @@ class MemoryStore implements Store {
     });
   }
 
-  async listResources<K extends ResourceKind>(
-    kind: K,
-    signal: AbortSignal,
-  ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
+  async listResources<K extends ResourceKind>(kind: K, signal: AbortSignal): Promise<ResourceListing<K>> {
     return this.#read('listResources', signal, (state) => {
       const { resources, problems } = resourcesIn(state, kind);
       return { resources: withBuiltIns(kind, resources), problems };
@@ -165,11 +160,7 @@ class MemoryStore implements Store {
     });
   }
 
-  async deleteResource(
-    { resourceVersion, ...which }: ResourceId & { readonly resourceVersion?: string },
-    signal: AbortSignal,
-    mode?: Mode,
-  ): Promise<void> {
+  async deleteResource({ resourceVersion, ...which }: VersionedId, signal: AbortSignal, mode?: Mode): Promise<void> {
     return this.#act('deleteResource', { signal }, () => {
       refuseBuiltIn(which);
       this.#current(which, resourceVersion);

@@ -3,7 +3,7 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import { ENDPOINT_SLICES } from '../../kube/paths.ts';
 import { fromEndpointSlice } from '../../model/from-kubernetes/endpoint-slice.ts';
 import { servicePorts } from '../../model/service-endpoints.ts';
-import { formatAddress } from '../../net/address.ts';
+import { formatAddress, urlHost } from '../../net/address.ts';
 
 /** Control planes rarely change, and every node asks. */
 const LISTED_MS = 600_000;
@@ -33,10 +33,9 @@ export class ApiServers {
     if (slices === undefined) return this.#origins;
     this.#origins = slices.flatMap((slice) => {
       const { value } = fromEndpointSlice(slice);
-      return (value === undefined ? [] : servicePorts(value)).map(({ address, port }) => {
-        const text = formatAddress(address);
-        return `https://${address.family === 6 ? `[${text}]` : text}:${String(port)}`;
-      });
+      return (value === undefined ? [] : servicePorts(value)).map(
+        ({ address, port }) => `https://${urlHost(formatAddress(address))}:${String(port)}`,
+      );
     });
     return this.#origins;
   }

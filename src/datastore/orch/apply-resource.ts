@@ -10,7 +10,7 @@ import { fieldConflict, resourceChanged, resourceContested } from '../resource-e
 import type { WrittenResource } from '../resource-store.ts';
 import { fetchObject, refusedError, UPDATE_TRIES } from './orch-resources.ts';
 import { collectionIn, refuseNodeWrite, resourceReader } from './resource-objects.ts';
-import { insist } from './unreadable.ts';
+import { insist } from '../unreadable.ts';
 
 interface Wish {
   readonly resource: WrittenResource;

@@ -18,7 +18,8 @@ import {
   nodeLabelValue,
   sameBlockName,
 } from './names.ts';
-import { Unreadable } from './unreadable.ts';
+import type { Unreadable } from '../unreadable.ts';
+import { unreadableObject } from './unreadable.ts';
 
 /** Blocks as custom resources: written by netplug alone. */
 export const BLOCKS = { group: 'netplug.io', version: 'v3', plural: 'ipblocks' } as const;
@@ -70,9 +71,9 @@ export function blockObject(block: IpBlock, version?: BlockVersion): BlockObject
 export function readBlock(object: ApiObject): Stored<IpBlock> | Unreadable {
   const { name } = object.metadata;
   const decoded = decodeBlock(object['spec']);
-  if ('problems' in decoded) return new Unreadable('IPBlock', name, decoded.problems.join('; '));
+  if ('problems' in decoded) return unreadableObject('IPBlock', name, decoded.problems.join('; '));
   if (!sameBlockName(name, decoded.block.cidr)) {
-    return new Unreadable('IPBlock', name, `its CIDR belongs into "${blockObjectName(decoded.block.cidr)}"`);
+    return unreadableObject('IPBlock', name, `its CIDR belongs into "${blockObjectName(decoded.block.cidr)}"`);
   }
   return { value: decoded.block, version: formatVersion(versionOf(object)) };
 }
@@ -96,7 +97,7 @@ const borrowedOrdinals = v.pipe(
 export function readRouting(object: ApiObject): Decoded<RoutedBlock> {
   const claim = readClaim(object);
   const { name, annotations } = object.metadata;
-  if (claim === undefined) return { problem: new Unreadable('IPBlock', name, 'its name stands for no CIDR').problem };
+  if (claim === undefined) return { problem: unreadableObject('IPBlock', name, 'its name stands for no CIDR').problem };
   const text = annotations?.[BORROWED_ANNOTATION];
   if (text === undefined) return { value: { ...claim, borrowed: new Map() } };
   const read = v.safeParse(borrowedOrdinals, text);
@@ -105,7 +106,7 @@ export function readRouting(object: ApiObject): Decoded<RoutedBlock> {
   const value = { ...claim, borrowed: addressesOf(claim.cidr, ordinals) };
   if (read.success) return { value };
   const why = `annotation "${BORROWED_ANNOTATION}" does not say who borrows what`;
-  return { value, problem: new Unreadable('IPBlock', name, why).problem };
+  return { value, problem: unreadableObject('IPBlock', name, why).problem };
 }
 
 export function versionOf({ metadata }: ApiObject): BlockVersion {

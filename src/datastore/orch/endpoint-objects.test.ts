@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ENDPOINT } from '../../../test/fuzz/samples.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import { endpointObject, readEndpoint } from './endpoint-objects.ts';
-import { Unreadable } from './unreadable.ts';
+import { Unreadable } from '../unreadable.ts';
 
 /** Returns the object as the API has it, with other fields in its spec. */
 function objectWith(changed: Readonly<Record<string, unknown>> = {}): ApiObject {

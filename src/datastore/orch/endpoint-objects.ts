@@ -8,7 +8,8 @@ import type { Stored } from '../allocation-store.ts';
 import { decodeEndpoint } from '../stored-resource.ts';
 import { type BlockVersion, formatVersion, versionOf } from './block-objects.ts';
 import { NODE_LABEL, nodeLabelValue } from './names.ts';
-import { Unreadable } from './unreadable.ts';
+import type { Unreadable } from '../unreadable.ts';
+import { unreadableObject } from './unreadable.ts';
 
 /**
  * Endpoints as custom resources of the cluster: the agent and the plugin of their node write them. Nothing in a namespace says
@@ -59,7 +60,7 @@ export function endpointObject(endpoint: WorkloadEndpoint, version?: BlockVersio
 }
 
 export function readEndpoint(object: ApiObject): Stored<WorkloadEndpoint> | Unreadable {
-  const unreadable = (why: string): Unreadable => new Unreadable('WorkloadEndpoint', object.metadata.name, why);
+  const unreadable = (why: string): Unreadable => unreadableObject('WorkloadEndpoint', object.metadata.name, why);
   const named = v.safeParse(Named, object['spec']);
   if (!named.success) return unreadable(named.issues[0].message);
   const { name, namespace, labels, ...spec } = named.output;

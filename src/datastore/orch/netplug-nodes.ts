@@ -7,7 +7,7 @@ import { API_VERSION } from '../../model/resource.ts';
 import type { Decoded } from '../follow.ts';
 import { decodeRecordedResource } from '../stored-resource.ts';
 import { nodeFromObject } from './node-objects.ts';
-import { Unreadable } from './unreadable.ts';
+import { unreadableObject } from './unreadable.ts';
 
 const Owner = v.looseObject({ apiVersion: v.string(), kind: v.string(), name: v.string(), uid: v.string() });
 
@@ -59,5 +59,5 @@ export function readNetplugNode(object: ApiObject): Decoded<Node> {
 }
 
 function problemOf(name: string, why: string): string {
-  return new Unreadable(NETPLUG_NODE, name, why).problem;
+  return unreadableObject(NETPLUG_NODE, name, why).problem;
 }

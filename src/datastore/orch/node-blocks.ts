@@ -8,8 +8,9 @@ import type { FollowedRecord } from '../follow.ts';
 import { BLOCKS, type BlockVersion, readBlock, versionOf } from './block-objects.ts';
 import { holderLabel } from './names.ts';
 import { type Source, type SourceEvent, watchedSource } from './source.ts';
-import { found, Unreadable } from './unreadable.ts';
+import { found } from './unreadable.ts';
 import type { WrittenBlocks } from './written-blocks.ts';
+import { Unreadable } from '../unreadable.ts';
 
 const READS_AT_ONCE = 4;
 

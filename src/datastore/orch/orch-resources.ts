@@ -15,7 +15,8 @@ import {
 } from '../resource-errors.ts';
 import { nodeProblems } from './node-objects.ts';
 import { collectionOf, collectionIn, refuseNodeWrite, resourceReader } from './resource-objects.ts';
-import { insist, sortOut } from './unreadable.ts';
+import type { ResourceListing, VersionedId } from '../resource-store.ts';
+import { insist, sortOut } from '../unreadable.ts';
 
 /** Number of tries of an update without a version while other writers change the resource. */
 export const UPDATE_TRIES = 8;
@@ -29,7 +30,7 @@ export async function listResources<K extends ResourceKind>(
   api: OrchApi,
   kind: K,
   signal: AbortSignal,
-): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
+): Promise<ResourceListing<K>> {
   const objects = await api.list(collectionOf(kind), {}, signal);
   const { good, problems } = sortOut(objects, resourceReader(kind));
   const resources = withBuiltIns(kind, good);
@@ -102,11 +103,7 @@ export async function updateResource(
 
 export async function deleteResource(
   api: OrchApi,
-  {
-    resourceVersion,
-    mode,
-    ...which
-  }: ResourceId & { readonly resourceVersion?: string; readonly mode: Mode | undefined },
+  { resourceVersion, mode, ...which }: VersionedId & { readonly mode: Mode | undefined },
   signal: AbortSignal,
 ): Promise<void> {
   refuseBuiltIn(which);

@@ -12,9 +12,9 @@ import type { OrchAccess } from '../../kube/access.ts';
 import { OrchApi, type OrchApiOptions } from '../../kube/orch-api.ts';
 import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } from '../follow.ts';
 import { follow } from './follow.ts';
-import type { Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
+import type { BlockListing, Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
-import type { FieldOwnership } from '../resource-store.ts';
+import type { FieldOwnership, ResourceListing, VersionedId } from '../resource-store.ts';
 import { setPoolStatus } from './write-pool-status.ts';
 import type { PoolVersion } from '../pool-status-store.ts';
 import type { IpPoolStatus } from '../../model/ip-pool-status.ts';
@@ -107,7 +107,7 @@ class OrchStore implements Store {
     return getBlocks(this.#api, cidrs, signal);
   }
 
-  async listBlocks(signal: AbortSignal): Promise<{ blocks: readonly Stored<IpBlock>[]; problems: readonly string[] }> {
+  async listBlocks(signal: AbortSignal): Promise<BlockListing> {
     return listBlocks(this.#api, signal);
   }
 
@@ -123,10 +123,7 @@ class OrchStore implements Store {
     return listRecordedEndpoints(this.#api, node, signal);
   }
 
-  async listResources<K extends ResourceKind>(
-    kind: K,
-    signal: AbortSignal,
-  ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
+  async listResources<K extends ResourceKind>(kind: K, signal: AbortSignal): Promise<ResourceListing<K>> {
     return listResources(this.#api, kind, signal);
   }
 
@@ -149,11 +146,7 @@ class OrchStore implements Store {
     return updateResource(this.#api, { resource, mode }, signal);
   }
 
-  async deleteResource(
-    which: ResourceId & { readonly resourceVersion?: string },
-    signal: AbortSignal,
-    mode?: Mode,
-  ): Promise<void> {
+  async deleteResource(which: VersionedId, signal: AbortSignal, mode?: Mode): Promise<void> {
     return deleteResource(this.#api, { ...which, mode }, signal);
   }
 

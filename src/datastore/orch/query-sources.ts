@@ -15,7 +15,7 @@ import { readNetplugNode } from './netplug-nodes.ts';
 import { type BlockMetadata, metadataBlockSource, nodeBlockSource } from './node-blocks.ts';
 import { collectionOf, seenBy } from './resource-objects.ts';
 import { type Source, type Watched, watchedSource } from './source.ts';
-import { Unreadable } from './unreadable.ts';
+import { Unreadable } from '../unreadable.ts';
 
 export interface SourceOptions {
   /** Given where blocks of nodes are followed by their metadata. */

@@ -2,10 +2,11 @@ import { slicesOf } from '../../base/slices.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
-import type { Claim, Stored } from '../allocation-store.ts';
+import type { BlockListing, Claim, Stored } from '../allocation-store.ts';
 import { BLOCKS, readBlock, readClaim } from './block-objects.ts';
 import { blockObjectName } from './names.ts';
-import { found, insist, sortOut } from './unreadable.ts';
+import { found } from './unreadable.ts';
+import { insist, sortOut } from '../unreadable.ts';
 
 /** Number of blocks that are fetched at the same moment. */
 const AT_ONCE = 8;
@@ -37,10 +38,7 @@ export async function getBlocks(
   return blocks;
 }
 
-export async function listBlocks(
-  api: OrchApi,
-  signal: AbortSignal,
-): Promise<{ blocks: readonly Stored<IpBlock>[]; problems: readonly string[] }> {
+export async function listBlocks(api: OrchApi, signal: AbortSignal): Promise<BlockListing> {
   const { good, problems } = sortOut(await api.list(BLOCKS, {}, signal), readBlock);
   return { blocks: good.sort(byCidr), problems };
 }

@@ -14,7 +14,8 @@ import { endpointObjectName, ENDPOINTS, endpointsOf, readEndpoint } from './endp
 import { holderLabel } from './names.ts';
 import { byCidr } from './read-blocks.ts';
 import { collectionOf, seenBy } from './resource-objects.ts';
-import { found, sortOut } from './unreadable.ts';
+import { found } from './unreadable.ts';
+import { sortOut } from '../unreadable.ts';
 
 /**
  * Seven requests at the same moment, six without an endpoint. They are not of one version of the API's records, and need

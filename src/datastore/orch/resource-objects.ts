@@ -7,7 +7,8 @@ import { type Collection, isObjectName, NODES } from '../../kube/paths.ts';
 import { decodeFollowedResource, decodeRecordedResource } from '../stored-resource.ts';
 import type { Decoded } from '../follow.ts';
 import { nodeFromObject, nodeProblems } from './node-objects.ts';
-import { Unreadable } from './unreadable.ts';
+import type { Unreadable } from '../unreadable.ts';
+import { unreadableObject } from './unreadable.ts';
 
 /** Returns where the API keeps a kind, of all namespaces: nodes are the orchestrator's own. */
 export function collectionOf(kind: ResourceKind): Collection {
@@ -56,7 +57,7 @@ function recordOf<K extends ResourceKind>(
 }
 
 function unreadable({ kind, name, namespace }: ResourceId, why: string): Unreadable {
-  return new Unreadable(kind, namespace === undefined ? name : `${namespace}/${name}`, why);
+  return unreadableObject(kind, namespace === undefined ? name : `${namespace}/${name}`, why);
 }
 
 /** @throws resource/not-writable: the orchestrator makes and removes its nodes itself */

@@ -9,7 +9,7 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import type { Outcome, Stored } from '../allocation-store.ts';
 import { blockObject, BLOCKS, formatVersion, parseVersion, readBlock, versionOf } from './block-objects.ts';
 import { blockObjectName } from './names.ts';
-import { Unreadable } from './unreadable.ts';
+import { Unreadable } from '../unreadable.ts';
 
 /** One block to be written: made when there is no `before`, deleted when there is no `after`. */
 export interface BlockWrite {
