@@ -1,7 +1,7 @@
 import { reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { keepRunning, type RetryPorts } from '../base/back-off.ts';
-import type { ApiObject } from './objects.ts';
+import { type ApiObject, objectKey } from './objects.ts';
 import type { ListOptions, OrchApi } from './orch-api.ts';
 import type { Collection } from './paths.ts';
 import { API_LIMITS } from './requester.ts';
@@ -27,6 +27,7 @@ export interface MirrorPorts extends RetryPorts {
 export class ObjectMirror<T> {
   readonly #ports: MirrorPorts;
   readonly #mirrored: CachedKind<T>;
+  /** By `objectKey`. */
   readonly #cached = new Map<string, T>();
   /** When the cache became current, on the monotonic clock. */
   #currentFrom = Number.POSITIVE_INFINITY;
@@ -41,7 +42,7 @@ export class ObjectMirror<T> {
   find(namespace: string, name: string): T | undefined {
     const now = this.#ports.clock.monotonic();
     const isCurrent = now >= this.#currentFrom && now - this.#receivedAtMs < API_LIMITS.silenceMs;
-    return isCurrent ? this.#cached.get(keyOf(namespace, name)) : undefined;
+    return isCurrent ? this.#cached.get(`${namespace}/${name}`) : undefined;
   }
 
   /** Watches until the signal aborts, and restarts the watch after failures. */
@@ -69,12 +70,12 @@ export class ObjectMirror<T> {
     }
     for (const { before, after } of event.changes) {
       if (after !== undefined) this.#put(after);
-      else if (before !== undefined) this.#cached.delete(keyOf(before.metadata.namespace ?? '', before.metadata.name));
+      else if (before !== undefined) this.#cached.delete(objectKey(before));
     }
   }
 
   #put(object: ApiObject): void {
-    this.#cached.set(keyOf(object.metadata.namespace ?? '', object.metadata.name), this.#mirrored.keep(object));
+    this.#cached.set(objectKey(object), this.#mirrored.keep(object));
   }
 
   #note(state: StreamState): void {
@@ -88,9 +89,4 @@ export class ObjectMirror<T> {
     this.#cached.clear();
     this.#currentFrom = Number.POSITIVE_INFINITY;
   }
-}
-
-/** No namespace holds a slash. */
-function keyOf(namespace: string, name: string): string {
-  return `${namespace}/${name}`;
 }

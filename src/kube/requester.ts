@@ -1,9 +1,7 @@
 import { timeLimit } from '../base/clock.ts';
-import type { Clock } from '../base/clock.ts';
 import { reasonOf } from '../base/errors.ts';
 import { timedOut } from '../base/timed-out.ts';
-import { backOffMs, withJitter } from '../base/back-off.ts';
-import type { Random } from '../base/random.ts';
+import { backOffMs, type RetryPorts, withJitter } from '../base/back-off.ts';
 import { type ApiAnswer, apiError, judgeAnswer, type ApiVerdict } from './answers.ts';
 import { credentialHeaders, describeCredential, refusedHint, type Session } from './session.ts';
 import type { SessionCache } from './session-cache.ts';
@@ -72,31 +70,23 @@ export interface ApiRequest extends Omit<RawRequest, 'headers'> {
   readonly mostBytes?: number;
 }
 
+export interface RequesterParts extends RetryPorts {
+  readonly sessions: SessionCache;
+  readonly transport: Transport;
+  readonly limits: OrchApiLimits;
+  readonly onRequest: (what: string) => void;
+  readonly fence?: ((signal: AbortSignal) => Promise<void>) | undefined;
+}
+
 /** Sends requests until they have an answer: with a fresh credential after a 401, again while the API does not serve. */
 export class Requester {
-  readonly #parts: {
-    readonly sessions: SessionCache;
-    readonly transport: Transport;
-    readonly clock: Clock;
-    readonly random: Random;
-    readonly limits: OrchApiLimits;
-    readonly onRequest: (what: string) => void;
-    readonly fence: ((signal: AbortSignal) => Promise<void>) | undefined;
-  };
+  readonly #parts: RequesterParts;
   readonly #watches: SharedBackOff;
   /** When the API last served this process, on the monotonic clock. */
   #servedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(parts: {
-    sessions: SessionCache;
-    transport: Transport;
-    clock: Clock;
-    random: Random;
-    limits: OrchApiLimits;
-    onRequest: (what: string) => void;
-    fence?: ((signal: AbortSignal) => Promise<void>) | undefined;
-  }) {
-    this.#parts = { fence: undefined, ...parts };
+  constructor(parts: RequesterParts) {
+    this.#parts = parts;
     this.#watches = new SharedBackOff(parts);
   }
 

@@ -3,6 +3,7 @@ import type { AccessInputs, OrchAccess } from './access.ts';
 import { loadSession } from './load-session.ts';
 import { fingerprint } from './read-files.ts';
 import type { Session } from './session.ts';
+import { untilAborted } from '../base/until-aborted.ts';
 
 /** Time for which files are believed unchanged, so that requests at the same moment look only once. */
 const LOOK_EVERY_MS = 1000;
@@ -60,17 +61,10 @@ export class SessionCache {
     this.#loading ??= this.#read().finally(() => {
       this.#loading = undefined;
     });
-    let onAbort = (): void => undefined;
-    const left = new Promise<undefined>((resolve) => {
-      onAbort = (): void => resolve(undefined);
-      signal.addEventListener('abort', onAbort, { once: true });
-    });
     try {
-      const loaded = await Promise.race([this.#loading, left]);
-      if (loaded === undefined) throw timedOut(signal, 'reading the access to the API of the orchestrator');
-      return loaded.session;
-    } finally {
-      signal.removeEventListener('abort', onAbort);
+      return (await untilAborted(this.#loading, signal)).session;
+    } catch (cause) {
+      throw signal.aborted ? timedOut(signal, 'reading the access to the API of the orchestrator') : cause;
     }
   }
 

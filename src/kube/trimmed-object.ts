@@ -5,6 +5,7 @@ import { MOST_POD_PORTS } from '../model/pod.ts';
 import { knownLabels } from '../model/selector.ts';
 import type { ApiObject } from './objects.ts';
 import { type Collection, ENDPOINT_SLICES, KUBERNETES_POLICIES, NAMESPACES, PODS, SERVICE_ACCOUNTS } from './paths.ts';
+import { isRecord } from '../model/read-schema.ts';
 
 /** Kinds that tenants write. What they write into annotations must not decide how much memory a process takes. */
 const WRITTEN_BY_TENANTS = new Set(
@@ -90,8 +91,4 @@ function pick(from: unknown, names: readonly string[]): object {
   return Object.fromEntries(
     names.flatMap((name) => (ownValue(from, name) === undefined ? [] : [[name, ownValue(from, name)]])),
   );
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
 }
