@@ -1,4 +1,5 @@
 import { basename } from 'node:path';
+import { ownValue } from '../base/own-value.ts';
 import { VERSION } from '../base/version.ts';
 import { runResident } from './run-resident.ts';
 
@@ -18,7 +19,7 @@ const PROGRAMS = ['netplug', 'netplug-ipam', 'netplug-standalone', ...Object.key
 // The shim starts netplug-standalone under the name of the shim.
 const names = [process.argv0, process.argv[1] ?? '', process.execPath].map((path) => basename(path));
 const program = names.find((name) => PROGRAMS.includes(name));
-const resident = RESIDENT[program ?? ''];
+const resident = ownValue(RESIDENT, program ?? '');
 
 // An event loop that ends early must not look like success.
 process.exitCode = 1;
