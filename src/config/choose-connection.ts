@@ -1,4 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
+import { ownValue } from '../base/own-value.ts';
 import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
 import type { ConnectionOrigin, Datastore, OrchSettings } from './connection.ts';
 import {
@@ -256,7 +257,7 @@ function accessRows(use: ConnectionUse): readonly Row[] {
 
 /** Reads a kubeconfig or URL without a type of datastore as the API of the orchestrator. */
 function withType(raw: RawConnection): RawConnection {
-  const hasKv = CONNECTION_KEYS.some((key) => raw[key] !== undefined);
+  const hasKv = CONNECTION_KEYS.some((key) => ownValue(raw, key) !== undefined);
   const section = isRecord(raw['orch']) ? raw['orch'] : {};
   const hasOrch = ORCH_KEYS.some((key) => raw[key] !== undefined || section[key] !== undefined);
   return hasOrch && !hasKv ? { ...raw, datastore_type: 'orch' } : raw;

@@ -2,23 +2,16 @@ import { emptyFindings, type Problem, problemsError } from '../base/problem.ts';
 import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
 import { isRecord, readEntries } from '../model/read-schema.ts';
 import type { Datastore, OrchSettings } from './connection.ts';
-import { COMMON_FIELDS } from './fields.ts';
+import { COMMON_FIELDS, KV_FIELDS } from './fields.ts';
 import { decideConnection } from './kv.ts';
 import { checkKeys } from './unknown-keys.ts';
 
 /** Keys of the network configuration with their values. Environment variables have the same names in capitals. */
 export type RawConnection = Readonly<Record<string, unknown>>;
 
-export const CONNECTION_KEYS = [
-  'datastore_type',
-  'kv_endpoints',
-  'kv_discovery_srv',
-  'kv_key_file',
-  'kv_cert_file',
-  'kv_ca_cert_file',
-  'kv_authority',
-  'kv_scheme',
-] as const;
+const FIELDS = { datastore_type: COMMON_FIELDS.datastore_type, ...KV_FIELDS };
+
+export const CONNECTION_KEYS: readonly string[] = Object.keys(FIELDS);
 export const ORCH_KEYS = ['orchconfig', 'orch_api_root'] as const;
 
 export interface DecodedConnection {
@@ -42,8 +35,7 @@ export function decodeConnection(
       findings,
     );
   }
-  const entries = pick(COMMON_FIELDS);
-  const { values } = readEntries(entries, raw, { path: '', code: 'netconf/invalid', problems: findings.problems });
+  const { values } = readEntries(FIELDS, raw, { path: '', code: 'netconf/invalid', problems: findings.problems });
   const datastore: Datastore =
     values.datastore_type === 'orch'
       ? { type: 'orch', orch: { ...orchAccess(raw, findings.problems), kubeconfig } }
@@ -56,21 +48,6 @@ export function decodeConnection(
     config === undefined ? { ...problem, path: problem.path.toUpperCase() } : problem,
   );
   throw problemsError(`the connection in ${where}`, problems, 'netconf/invalid');
-}
-
-function pick(fields: typeof COMMON_FIELDS): Pick<typeof COMMON_FIELDS, (typeof CONNECTION_KEYS)[number]> {
-  const { datastore_type, kv_endpoints, kv_discovery_srv, kv_key_file } = fields;
-  const { kv_cert_file, kv_ca_cert_file, kv_authority, kv_scheme } = fields;
-  return {
-    datastore_type,
-    kv_endpoints,
-    kv_discovery_srv,
-    kv_key_file,
-    kv_cert_file,
-    kv_ca_cert_file,
-    kv_authority,
-    kv_scheme,
-  };
 }
 
 /** Reads the keys at the top level, or in the section `orch` as in the network configuration. */

@@ -11,38 +11,8 @@ const DOMAIN = /^(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_
 const MTU_RULE = '0 or a whole number from 68 to 65535';
 const AUTHORITY = 'host:port, such as 127.0.0.1:2379';
 
-/** The fields that every program reads. */
-export const COMMON_FIELDS = {
-  name: field(v.string('a string'), 'Network name.'),
-  cniVersion: v.optional(
-    field(v.string('a string'), 'Version of the CNI specification the configuration is written in.'),
-    '0.1.0',
-  ),
-  nodename: field(
-    NodeNameText,
-    'Name under which the agent registered the node; needed when it differs from the host name.',
-  ),
-  datastore_type: field(
-    v.optional(oneOf(['kvv3', 'orch']), 'kvv3'),
-    'Where netplug keeps its records: a kv datastore, or the API of the orchestrator.',
-  ),
-  log_level: field(v.optional(oneOf(LOG_LEVELS), 'INFO'), 'Least severe level that is logged.'),
-  log_file_path: field(
-    AbsolutePath,
-    'Log file on the host, in addition to standard error. The shipped configuration sets `/var/log/netplug/cni/cni.log`; removing the option turns file logging off.',
-  ),
-  log_file_max_size: field(
-    v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 100),
-    'Size in MB at which the log file is rotated.',
-  ),
-  log_file_max_age: field(
-    v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 30),
-    'Days after which a rotated log file is removed.',
-  ),
-  log_file_max_count: field(
-    v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 10),
-    'How many rotated log files are kept.',
-  ),
+/** The connection to a kv datastore. */
+export const KV_FIELDS = {
   kv_endpoints: field(EndpointList, 'Endpoints of the kv datastore: URLs separated by commas.'),
   kv_discovery_srv: field(
     v.optional(
@@ -80,6 +50,41 @@ export const COMMON_FIELDS = {
     v.optional(v.picklist(['http', 'https', ''], '"http" or "https"')),
     'Deprecated, use `kv_endpoints`. Scheme for `kv_authority`; `http` unless set.',
   ),
+};
+
+/** The fields that every program reads. */
+export const COMMON_FIELDS = {
+  name: field(v.string('a string'), 'Network name.'),
+  cniVersion: v.optional(
+    field(v.string('a string'), 'Version of the CNI specification the configuration is written in.'),
+    '0.1.0',
+  ),
+  nodename: field(
+    NodeNameText,
+    'Name under which the agent registered the node; needed when it differs from the host name.',
+  ),
+  datastore_type: field(
+    v.optional(oneOf(['kvv3', 'orch']), 'kvv3'),
+    'Where netplug keeps its records: a kv datastore, or the API of the orchestrator.',
+  ),
+  log_level: field(v.optional(oneOf(LOG_LEVELS), 'INFO'), 'Least severe level that is logged.'),
+  log_file_path: field(
+    AbsolutePath,
+    'Log file on the host, in addition to standard error. The shipped configuration sets `/var/log/netplug/cni/cni.log`; removing the option turns file logging off.',
+  ),
+  log_file_max_size: field(
+    v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 100),
+    'Size in MB at which the log file is rotated.',
+  ),
+  log_file_max_age: field(
+    v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 30),
+    'Days after which a rotated log file is removed.',
+  ),
+  log_file_max_count: field(
+    v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 10),
+    'How many rotated log files are kept.',
+  ),
+  ...KV_FIELDS,
   orch: field(
     v.optional(
       v.looseObject(
