@@ -5,6 +5,7 @@ import type { FollowStore } from '../../datastore/follow.ts';
 import type { Controller, ControllerPorts, RunningController } from './controller.ts';
 import { SideFollower } from './follow-side.ts';
 import { feedKey, Observed, type ObservedChange, type Side } from './observed.ts';
+import { aborted } from '../../base/until-aborted.ts';
 
 export interface TimedController {
   readonly controller: Controller;
@@ -58,7 +59,7 @@ export class ControllerRun {
         [
           ...this.#sides.map((side) => async (over: AbortSignal) => {
             await side.run((changes) => this.#note(changes), over);
-            if (!over.aborted) await untilOver(over);
+            if (!over.aborted) await aborted(over);
           }),
           ...this.#parts.map(
             ({ reconciler }) =>
@@ -123,8 +124,4 @@ export class ControllerRun {
     if (problem !== undefined)
       throw new NetplugError('store/unavailable', problem, { hint: 'None needed: the watch is started again' });
   }
-}
-
-async function untilOver(signal: AbortSignal): Promise<void> {
-  await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
 }

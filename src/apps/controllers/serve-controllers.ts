@@ -3,7 +3,7 @@ import { BackOff } from '../../base/back-off.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { ControllerName } from '../../config/controller-names.ts';
 import type { ControllersSettings } from '../../config/controllers-settings.ts';
-import type { FollowStore } from '../../datastore/follow.ts';
+import type { Decoded, FollowStore } from '../../datastore/follow.ts';
 import {
   CONTROLLERS_CONFIGURATION_NAME,
   type ControllersConfiguration,
@@ -149,13 +149,10 @@ export class ControllerServer {
   async *#settings(signal: AbortSignal): AsyncGenerator<ControllersSettings> {
     const { store, log, settingsFor } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
-    const queries = [
-      { kind: 'resources', of: 'ControllersConfiguration', name: CONTROLLERS_CONFIGURATION_NAME },
-    ] as const;
     while (!signal.aborted) {
       backOff.start();
       try {
-        for await (const configuration of configurationsIn(store, queries, signal)) {
+        for await (const configuration of configurationsIn(store, signal)) {
           this.#settingsProblem = configuration.problem;
           if (configuration.problem === undefined) yield settingsFor(configuration.value);
           else log.warning('record skipped', { problem: configuration.problem });
@@ -219,10 +216,10 @@ function controllersFor(registry: ControllerRegistry, settings: ControllersSetti
 
 async function* configurationsIn(
   store: FollowStore,
-  queries: Parameters<FollowStore['follow']>[0],
   signal: AbortSignal,
-): AsyncGenerator<{ readonly value?: ControllersConfiguration | undefined; readonly problem?: string | undefined }> {
-  for await (const event of store.follow(queries, { signal })) {
+): AsyncGenerator<Decoded<ControllersConfiguration>> {
+  const query = { kind: 'resources', of: 'ControllersConfiguration', name: CONTROLLERS_CONFIGURATION_NAME } as const;
+  for await (const event of store.follow([query], { signal })) {
     if (event.kind === 'bookmark') continue;
     const record = event.records.at(-1);
     const value =

@@ -2,12 +2,11 @@ import type { NodeControllerSettings } from '../../../config/controllers-setting
 import { isObjectName, NODES } from '../../../kube/paths.ts';
 import type { FollowedRecord } from '../../../datastore/follow.ts';
 import { isAutomatic, nodeOfAutomaticName } from '../../../model/automatic-host-endpoint.ts';
-import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import type { Node } from '../../../model/node.ts';
 import { showResourceId } from '../../../model/resource-id.ts';
 import type { Controller, ControllerPorts } from '../controller.ts';
 import { keyedController, type KeyPlan } from '../keyed-controller.ts';
-import type { Feed, Observed } from '../observed.ts';
+import { type Feed, type Observed, resourcesOfFeed } from '../observed.ts';
 import { applyResourceWrite, type ResourceWrite } from '../resource-write.ts';
 import { deletionOf, desiredHostEndpoints, planHostEndpoints } from './plan-host-endpoints.ts';
 import { isOfOrchestrator, withOrchestratorNode } from './plan-node.ts';
@@ -52,7 +51,7 @@ export function planFor(name: string, observed: Observed, settings: NodeControll
   const isOwn = settings.nodeRecords === 'own';
   const original = isOwn ? observed.find(ORCHESTRATOR_NODES, id) : undefined;
   const isGone = original === undefined && (node === undefined || (isOwn && isOfOrchestrator(node)));
-  const onNode = hostEndpointsIn(observed);
+  const onNode = resourcesOfFeed(observed, HOST_ENDPOINTS, 'HostEndpoint');
   if (isGone)
     return {
       changes: onNode
@@ -84,12 +83,6 @@ function nodeIn(record: FollowedRecord | undefined): Node | undefined {
 
 function unreadableIn(record: FollowedRecord | undefined): readonly string[] {
   return record === undefined || record.value !== undefined ? [] : [record.problem ?? ''];
-}
-
-function hostEndpointsIn(observed: Observed): readonly HostEndpoint[] {
-  return [...observed.all(HOST_ENDPOINTS)].flatMap(([, record]) =>
-    record.kind === 'resource' && record.value?.kind === 'HostEndpoint' ? [record.value] : [],
-  );
 }
 
 /** The agent publishes the addresses that it has found, and the orchestrator knows those of the kubelet. */

@@ -4,10 +4,9 @@ import type { NodeControllerSettings } from '../../../config/controllers-setting
 import type { FollowedRecord } from '../../../datastore/follow.ts';
 import { keepClusterInformation } from '../../../datastore/keep-cluster-information.ts';
 import { CLUSTER_INFORMATION_ID, clusterIdOf, isLocked } from '../../../model/cluster-information.ts';
-import type { Node } from '../../../model/node.ts';
 import { showResourceId } from '../../../model/resource-id.ts';
 import type { Controller, ControllerPorts, RunningController } from '../controller.ts';
-import type { Observed, ObservedChange } from '../observed.ts';
+import { type Observed, type ObservedChange, resourcesOfFeed } from '../observed.ts';
 import { CLUSTER_RECORDS } from '../cluster-controller.ts';
 import { NODE_RECORDS } from './node-controller.ts';
 import { clusterVersions, UNKNOWN_VERSION } from '../../../model/cluster-versions.ts';
@@ -49,7 +48,11 @@ class VersionRun implements RunningController {
 
   async reconcile(_: { readonly isFull: boolean }, signal: AbortSignal): Promise<void> {
     const { metrics, log } = this.#ports;
-    const { newest = VERSION, agents, skews } = clusterVersions(this.#nodes(), VERSION);
+    const {
+      newest = VERSION,
+      agents,
+      skews,
+    } = clusterVersions(resourcesOfFeed(this.#observed, NODE_RECORDS, 'Node'), VERSION);
     metrics.cluster.setAgents(new Map([...agents].map(([version, nodes]) => [version, nodes.length])));
     const { problems, isKept } = this.#judge(agents.size > (agents.has(UNKNOWN_VERSION) ? 1 : 0));
     const own = isNewerVersion(newest, VERSION)
@@ -84,12 +87,6 @@ class VersionRun implements RunningController {
     const id = this.#clusterId;
     const note = { version, types: this.#types, ...(id === undefined ? {} : { clusterId: id }) };
     await keepClusterInformation(this.#ports, note, signal);
-  }
-
-  #nodes(): readonly Node[] {
-    return [...this.#observed.all(NODE_RECORDS)].flatMap(([, record]) =>
-      record.kind === 'resource' && record.value?.kind === 'Node' ? [record.value] : [],
-    );
   }
 }
 
