@@ -38,7 +38,7 @@ export class AgentLink {
     this.#socket = socket;
     this.#ports = ports;
     socket.write(GREETING);
-    this.#send({ type: 'hello', release: ports.release, formats: [FORMAT] });
+    this.send({ type: 'hello', release: ports.release, formats: [FORMAT] });
   }
 
   /** Resolves when the connection has ended. @throws stream/protocol, or why it was cut off */
@@ -56,7 +56,7 @@ export class AgentLink {
   }
 
   send(message: FromSidecar): void {
-    this.#send(message);
+    if (!this.#socket.destroyed) this.#socket.write(jsonFrame(MESSAGE, message));
   }
 
   #receive(chunk: Buffer): void {
@@ -81,7 +81,7 @@ export class AgentLink {
         this.#ports.apply(this.#parts, this.#isFirst ? 'whole' : 'more');
         this.#parts = undefined;
         this.#isFirst = false;
-        return this.#send({ type: 'applied', generation: message.generation });
+        return this.send({ type: 'applied', generation: message.generation });
       case 'endpoint':
       case 'policy':
       case 'profile':
@@ -93,9 +93,5 @@ export class AgentLink {
       default:
         return never(message);
     }
-  }
-
-  #send(message: FromSidecar): void {
-    if (!this.#socket.destroyed) this.#socket.write(jsonFrame(MESSAGE, message));
   }
 }

@@ -13,6 +13,7 @@ import {
   OF_ROUTES,
   UPGRADE,
 } from './known-settings.ts';
+import { isRecord } from '../../model/read-schema.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -87,7 +88,7 @@ class ProxyReader {
     );
     if (filter !== undefined) return `listener filter "${shortName(filter)}" of the proxy may change who the client is`;
     const chain = listener['default_filter_chain'];
-    const fault = isObject(chain) ? this.#chainFault(chain) : undefined;
+    const fault = isRecord(chain) ? this.#chainFault(chain) : undefined;
     return fault === undefined ? undefined : `what no chain of the proxy matches: ${fault}`;
   }
 
@@ -110,7 +111,7 @@ class ProxyReader {
 
   #requestsFault(manager: Json): string | undefined {
     const routes = manager['route_config'];
-    if (!isObject(routes)) return 'routes come from elsewhere, and may leave out the check';
+    if (!isRecord(routes)) return 'routes come from elsewhere, and may leave out the check';
     const odd = oddSetting(manager, OF_MANAGER);
     if (odd !== undefined) return `requests are handled with "${odd}", which may lead around the check`;
     const upgrades = listIn(manager, 'upgrade_configs');
@@ -131,7 +132,7 @@ class ProxyReader {
     const cluster = this.#clusters.get(name);
     if (cluster === undefined) return `the proxy does not show its cluster "${shown}"`;
     const filters = [...valuesOf(cluster, 'http_filters')].flat();
-    const isFiltered = filters.some((each) => !isObject(each) || !isOfType(each, 'upstream_codec.v3.UpstreamCodec'));
+    const isFiltered = filters.some((each) => !isRecord(each) || !isOfType(each, 'upstream_codec.v3.UpstreamCodec'));
     const own = listIn(cluster, 'filters').filter((each) => !isOfType(each, 'MetadataExchange'));
     return isFiltered || own.length > 0 ? `cluster "${shown}" has filters behind the check` : undefined;
   }
@@ -190,7 +191,7 @@ function socketOf(address: Json): Json {
 /** `checks` are the names by which routes can change the settings of a check. */
 function routesFault(routes: Json, checks: readonly string[]): string | undefined {
   const disabling = [...valuesOf(routes, 'typed_per_filter_config')].find(
-    (each) => isObject(each) && checks.some((name) => Object.hasOwn(each, name)),
+    (each) => isRecord(each) && checks.some((name) => Object.hasOwn(each, name)),
   );
   if (disabling !== undefined) return 'a route has settings of its own for the check';
   const hosts = listIn(routes, 'virtual_hosts');
@@ -210,7 +211,7 @@ function routesFault(routes: Json, checks: readonly string[]): string | undefine
 
 function clustersOf(routes: Json): readonly unknown[] {
   const weighted = [...valuesOf(routes, 'weighted_clusters')].flatMap((each) =>
-    isObject(each) ? listIn(each, 'clusters').map(({ name }) => name) : [],
+    isRecord(each) ? listIn(each, 'clusters').map(({ name }) => name) : [],
   );
   return [...valuesOf(routes, 'cluster'), ...weighted];
 }
@@ -265,7 +266,7 @@ function firstOf<T>(list: readonly T[], faultOf: (each: T) => string | undefined
 }
 
 function configsOf(dump: unknown): readonly Json[] {
-  return isObject(dump) ? listIn(dump, 'configs') : [];
+  return isRecord(dump) ? listIn(dump, 'configs') : [];
 }
 
 function configOf(filter: Json): Json {
@@ -290,7 +291,7 @@ function shortName(filter: Json): string {
 /** Yields what stands under the key, at any depth. */
 function* valuesOf(value: unknown, key: string): Generator {
   if (Array.isArray(value)) for (const each of value) yield* valuesOf(each, key);
-  if (!isObject(value)) return;
+  if (!isRecord(value)) return;
   for (const [name, inner] of Object.entries(value)) {
     if (name === key) yield inner;
     yield* valuesOf(inner, key);
@@ -299,15 +300,11 @@ function* valuesOf(value: unknown, key: string): Generator {
 
 function objectIn(parent: Json, key: string): Json {
   const value = ownValue(parent, key);
-  return isObject(value) ? value : {};
+  return isRecord(value) ? value : {};
 }
 
 function listIn(parent: Json, key: string): readonly Json[] {
   const value = ownValue(parent, key);
   // What is no object is a filter, or a listener, of which nothing is known.
-  return Array.isArray(value) ? value.map((each) => (isObject(each) ? each : {})) : [];
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return Array.isArray(value) ? value.map((each) => (isRecord(each) ? each : {})) : [];
 }
