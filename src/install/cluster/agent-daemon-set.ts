@@ -4,17 +4,10 @@ import { PASSWORD_FOLDER } from '../../model/spec-types.ts';
 import { BIN_DIR, CONF_DIR, KUBECONFIG_NAME } from '../places.ts';
 import { rendered } from './fields.ts';
 import { AGENT_SET, CONFIG_MAP, KV_CERTIFICATES, SYSTEM_NAMESPACE, TYPHA_TOKEN } from './names.ts';
-import {
-  fieldOf,
-  type HostFolder,
-  hostMounts,
-  hostVolumes,
-  metadataOf,
-  podTemplate,
-  selectorOf,
-  variables,
-} from './pod-template.ts';
+import { fieldOf, type HostFolder, hostMounts, hostVolumes, variables } from './pod-template.ts';
 import { type ClusterSettings, hasFanOut, usesPodCidrs } from './settings.ts';
+import { nodeDaemonSet } from './node-daemon-set.ts';
+import { datastoreEnvironment, hasCertificates } from './datastore-environment.ts';
 
 const ACCOUNT = 'netplug-agent' satisfies Role['account'];
 const PLUGIN_ACCOUNT = 'netplug-cni' satisfies Role['account'];
@@ -59,16 +52,15 @@ const PRIVILEGED = { securityContext: { privileged: true } };
 
 /** Returns the DaemonSet of the agent, which also installs the plugin on its node. */
 export function agentDaemonSet(settings: ClusterSettings): Manifest {
-  const { images, release, spec, variant } = settings;
+  const { images, spec, variant } = settings;
   const hasBgp = variant === 'policy-and-networking' && spec.calicoNetwork.bgp === 'Enabled';
   const folders = [...AGENT_FOLDERS, ...(hasBgp ? BGP_FOLDERS : [])];
-  const hasTls = settings.datastore.type === 'kvv3' && settings.datastore.tls === 'secret';
+  const hasTls = hasCertificates(settings);
   const certificates = { name: 'kv-certificates', secret: { secretName: KV_CERTIFICATES, defaultMode: 0o400 } };
   const installer = {
     name: 'install',
     image: images.node,
     command: ['netplugctl', 'node', 'install', '--executables-only', '--prove-on-host'],
-    env: [],
     more: { ...PRIVILEGED, volumeMounts: hostMounts([BIN, STATE]) },
   };
   const agent = {
@@ -93,12 +85,11 @@ export function agentDaemonSet(settings: ClusterSettings): Manifest {
       ],
     },
   };
-  const template = podTemplate({
+  return nodeDaemonSet(settings, {
     name: AGENT_SET,
-    release,
+    updateStrategy: settings.areAgentsHeld ? { type: 'OnDelete' } : ROLLING,
+    minReadySeconds: READY_SECONDS,
     account: ACCOUNT,
-    priorityClass: 'system-node-critical',
-    pullSecrets: images.pullSecrets,
     initContainers: variant === 'policy-only' ? [] : [installer],
     containers: [agent],
     volumes: [
@@ -110,17 +101,6 @@ export function agentDaemonSet(settings: ClusterSettings): Manifest {
     override: spec.node,
     more: { hostPID: true, terminationGracePeriodSeconds: GRACE_SECONDS },
   });
-  return {
-    apiVersion: 'apps/v1',
-    kind: 'DaemonSet',
-    metadata: metadataOf(AGENT_SET, release),
-    spec: {
-      selector: { matchLabels: selectorOf(AGENT_SET) },
-      updateStrategy: settings.areAgentsHeld ? { type: 'OnDelete' } : ROLLING,
-      minReadySeconds: READY_SECONDS,
-      template,
-    },
-  };
 }
 
 /** Only the agent that runs in the pod answers, also while another one still listens on the port of the node. */
@@ -136,7 +116,8 @@ function agentEnvironment(settings: ClusterSettings): Readonly<Record<string, st
     NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
     NETPLUG_ORCHCONFIG: 'in-cluster',
     ORCHCONFIG: `${CONF_DIR}/${KUBECONFIG_NAME}`,
-    ...datastoreEnvironment(settings),
+    ...datastoreEnvironment(settings, KV_DIR),
+    NETPLUG_KV_CERTIFICATES_FROM: hasCertificates(settings) ? KV_SOURCE_DIR : undefined,
     NETPLUG_NETWORKING: isFull ? 'on' : 'policy',
     NETPLUG_POLICY: variant === 'policy-only' ? 'on' : calicoNetwork.policy === 'Enabled' ? undefined : 'off',
     NETPLUG_INTERFACE_PREFIX: interfacePrefix,
@@ -147,18 +128,5 @@ function agentEnvironment(settings: ClusterSettings): Readonly<Record<string, st
     ...(variant === 'policy-only'
       ? {}
       : { NETPLUG_CONFLIST_FILE: `${CONFIG_DIR}/conflist`, NETPLUG_CNI_ACCOUNT: PLUGIN_ACCOUNT }),
-  };
-}
-
-function datastoreEnvironment({ datastore }: ClusterSettings): Readonly<Record<string, string | undefined>> {
-  if (datastore.type === 'orch') return { DATASTORE_TYPE: 'orch' };
-  const isTls = datastore.tls === 'secret';
-  return {
-    DATASTORE_TYPE: 'kvv3',
-    KV_ENDPOINTS: datastore.endpoints,
-    KV_CA_CERT_FILE: isTls ? KV_FILES.ca : undefined,
-    KV_CERT_FILE: isTls ? KV_FILES.cert : undefined,
-    KV_KEY_FILE: isTls ? KV_FILES.key : undefined,
-    NETPLUG_KV_CERTIFICATES_FROM: isTls ? KV_SOURCE_DIR : undefined,
   };
 }

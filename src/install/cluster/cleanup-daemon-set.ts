@@ -1,8 +1,9 @@
 import type { Manifest } from '../../model/manifest.ts';
 import { BIN_DIR, CONF_DIR } from '../places.ts';
 import { CLEANUP_SET } from './names.ts';
-import { type HostFolder, hostMounts, hostVolumes, metadataOf, podTemplate, selectorOf } from './pod-template.ts';
+import { type HostFolder, hostMounts, hostVolumes } from './pod-template.ts';
 import type { ClusterSettings } from './settings.ts';
+import { nodeDaemonSet, placementOf } from './node-daemon-set.ts';
 
 /** Parents of the folders of netplug, so that these can be removed as well. */
 const FOLDERS: readonly HostFolder[] = [
@@ -21,39 +22,24 @@ const WAIT = ['netplugctl', 'probe', 'serve', '--port', '9097'];
  * Returns the DaemonSet that removes plugin, conflist and network from every node, once no agent runs. A pod of it is ready when
  * its node is clean.
  */
-export function cleanupDaemonSet({ images, release, spec }: ClusterSettings): Manifest {
-  const { tolerations, nodeSelector } = spec.node;
-  return {
-    apiVersion: 'apps/v1',
-    kind: 'DaemonSet',
-    metadata: metadataOf(CLEANUP_SET, release),
-    spec: {
-      selector: { matchLabels: selectorOf(CLEANUP_SET) },
-      // Every node at once: nothing depends on the order any more.
-      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: '100%' } },
-      template: podTemplate({
-        name: CLEANUP_SET,
-        release,
-        account: 'default',
-        priorityClass: 'system-node-critical',
-        pullSecrets: images.pullSecrets,
-        initContainers: [
-          {
-            name: 'clean',
-            image: images.node,
-            command: ['netplugctl', 'node', 'uninstall', '--purge', '--force'],
-            env: [],
-            more: { securityContext: { privileged: true }, volumeMounts: hostMounts(FOLDERS) },
-          },
-        ],
-        containers: [{ name: 'cleaned', image: images.node, command: WAIT, env: [], more: {} }],
-        volumes: hostVolumes(FOLDERS),
-        override: {
-          ...(tolerations === undefined ? {} : { tolerations }),
-          ...(nodeSelector === undefined ? {} : { nodeSelector }),
-        },
-        more: { hostPID: true, automountServiceAccountToken: false, terminationGracePeriodSeconds: 1 },
-      }),
-    },
-  };
+export function cleanupDaemonSet(settings: ClusterSettings): Manifest {
+  const { node } = settings.images;
+  return nodeDaemonSet(settings, {
+    name: CLEANUP_SET,
+    // Every node at once: nothing depends on the order any more.
+    updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: '100%' } },
+    account: 'default',
+    initContainers: [
+      {
+        name: 'clean',
+        image: node,
+        command: ['netplugctl', 'node', 'uninstall', '--purge', '--force'],
+        more: { securityContext: { privileged: true }, volumeMounts: hostMounts(FOLDERS) },
+      },
+    ],
+    containers: [{ name: 'cleaned', image: node, command: WAIT }],
+    volumes: hostVolumes(FOLDERS),
+    override: placementOf(settings),
+    more: { hostPID: true, automountServiceAccountToken: false, terminationGracePeriodSeconds: 1 },
+  });
 }

@@ -4,6 +4,7 @@ import { HEALTH_PORTS, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
 import { fieldOf, variables } from './pod-template.ts';
 import { replicatedDeployment } from './replicated-deployment.ts';
 import type { ClusterSettings } from './settings.ts';
+import { datastoreEnvironment, hasCertificates } from './datastore-environment.ts';
 
 const PORT = HEALTH_PORTS.controllers;
 const KV_DIR = '/etc/netplug/kv';
@@ -15,8 +16,7 @@ const GROUP = 65_532;
  * gets one any more. Each replica therefore needs a node of its own.
  */
 export function controllersDeployment(settings: ClusterSettings): Manifest {
-  const { images, release, datastore, spec } = settings;
-  const hasTls = datastore.type === 'kvv3' && datastore.tls === 'secret';
+  const { images, release, spec } = settings;
   const certificates = { name: 'kv-certificates', secret: { secretName: KV_CERTIFICATES, defaultMode: 0o440 } };
   return replicatedDeployment({
     name: CONTROLLERS,
@@ -29,17 +29,13 @@ export function controllersDeployment(settings: ClusterSettings): Manifest {
         NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
         NETPLUG_ORCHCONFIG: 'in-cluster',
         NETPLUG_HEALTH_ADDRESS: `127.0.0.1:${String(PORT)}`,
-        DATASTORE_TYPE: datastore.type,
-        KV_ENDPOINTS: datastore.type === 'kvv3' ? datastore.endpoints : undefined,
-        KV_CA_CERT_FILE: hasTls ? `${KV_DIR}/ca.crt` : undefined,
-        KV_CERT_FILE: hasTls ? `${KV_DIR}/tls.crt` : undefined,
-        KV_KEY_FILE: hasTls ? `${KV_DIR}/tls.key` : undefined,
+        ...datastoreEnvironment(settings, KV_DIR),
       }),
     ],
     port: PORT,
     replicas: spec.controlPlaneReplicas,
     override: spec.controllers,
-    ...(hasTls
+    ...(hasCertificates(settings)
       ? {
           container: { volumeMounts: [{ name: certificates.name, mountPath: KV_DIR, readOnly: true }] },
           volumes: [certificates],

@@ -13,8 +13,8 @@ export interface Container {
   readonly name: string;
   readonly image: string;
   readonly command: readonly string[];
-  readonly env: readonly EnvVar[];
-  readonly more: Manifest;
+  readonly env?: readonly EnvVar[];
+  readonly more?: Manifest;
 }
 
 export interface PodTemplate {
@@ -23,7 +23,7 @@ export interface PodTemplate {
   readonly account: string;
   readonly priorityClass: 'system-node-critical' | 'system-cluster-critical';
   readonly pullSecrets: readonly string[];
-  readonly initContainers: readonly Container[];
+  readonly initContainers?: readonly Container[];
   /** The first is the main container. */
   readonly containers: readonly Container[];
   readonly volumes: readonly Manifest[];
@@ -55,7 +55,7 @@ export function selectorOf(name: string): Readonly<Record<string, string>> {
 
 /** Returns the template of pods on the network of their node, with overrides of the user applied. */
 export function podTemplate(pod: PodTemplate): Manifest {
-  const { name, release, override, pullSecrets } = pod;
+  const { name, release, override, pullSecrets, initContainers = [] } = pod;
   return {
     metadata: {
       labels: { ...override.labels, ...objectLabels(name, release) },
@@ -70,9 +70,7 @@ export function podTemplate(pod: PodTemplate): Manifest {
       tolerations: override.tolerations ?? TOLERATES_ALL,
       nodeSelector: { 'kubernetes.io/os': 'linux', ...override.nodeSelector },
       ...(pullSecrets.length === 0 ? {} : { imagePullSecrets: pullSecrets.map((secret) => ({ name: secret })) }),
-      ...(pod.initContainers.length === 0
-        ? {}
-        : { initContainers: pod.initContainers.map((each) => container(each, {})) }),
+      ...(initContainers.length === 0 ? {} : { initContainers: initContainers.map((each) => container(each, {})) }),
       containers: pod.containers.map((each, index) => container(each, index === 0 ? override : {})),
       ...(pod.volumes.length === 0 ? {} : { volumes: pod.volumes }),
       ...pod.more,
@@ -82,7 +80,7 @@ export function podTemplate(pod: PodTemplate): Manifest {
 
 /** An environment variable of the user replaces one of netplug: Kubernetes merges the list by name. */
 function container(
-  { name, image, command, env, more }: Container,
+  { name, image, command, env = [], more }: Container,
   { env: own = {}, resources }: ComponentOverride,
 ): Manifest {
   const variables = [

@@ -2,7 +2,7 @@ import type { Manifest } from '../../model/manifest.ts';
 import { urlHost } from '../../net/address.ts';
 import { CONF_DIR } from '../places.ts';
 import { HEALTH_PORTS, SYSTEM_NAMESPACE, TYPHA_PORTS } from './names.ts';
-import { objectLabels, selectorOf } from './pod-template.ts';
+import { metadataOf, objectLabels, selectorOf } from './pod-template.ts';
 
 /** Name of the Service and the policy that prove the network. */
 export const PROBE = 'netplug-probe';
@@ -118,7 +118,7 @@ export function probePolicy(release: string): Manifest {
   return {
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
-    metadata: { name: PROBE, namespace: SYSTEM_NAMESPACE, labels: objectLabels(PROBE, release) },
+    metadata: metadataOf(PROBE, release),
     spec: { podSelector: { matchLabels: selectorOf(PROBE_SERVER) }, policyTypes: ['Ingress'], ingress: [{ ports }] },
   };
 }
@@ -154,7 +154,7 @@ export function probeService(release: string): Manifest {
   return {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: { name: PROBE, namespace: SYSTEM_NAMESPACE, labels: objectLabels(PROBE, release) },
+    metadata: metadataOf(PROBE, release),
     spec: { selector: selectorOf(PROBE_SERVER), ports: [{ port: PROBE_PORT_NUMBER, targetPort: PROBE_PORT_NUMBER }] },
   };
 }

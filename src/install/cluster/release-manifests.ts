@@ -5,11 +5,11 @@ import { POLICY_KIND } from '../../kube/admission-policies.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { InstallationPool, InstallationSpec } from '../../model/installation.ts';
 import { clusterObjects } from './cluster-objects.ts';
-import { digestsOf, imageNames, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
+import { digestsOf, imageNames, KV_CERTIFICATES } from './names.ts';
 import { operatorObjects } from './operator-deployment.ts';
-import { objectLabels } from './pod-template.ts';
 import { settingsOf } from './settings-of.ts';
 import type { ClusterDatastore, Variant } from './settings.ts';
+import { metadataOf } from './pod-template.ts';
 
 /** The manifests of a release for an installation without an operator. */
 export const RELEASE_MANIFESTS = [
@@ -91,11 +91,7 @@ function specOf({ typha }: ManifestKind, { spec = {} }: ManifestOptions): Instal
 
 /** Returns the Secret with the certificates of etcd, in base64, by the keys `ca.crt`, `tls.crt` and `tls.key`. */
 export function certificatesSecret(data: Readonly<Record<string, string>>, release: string): Manifest {
-  const metadata = {
-    name: KV_CERTIFICATES,
-    namespace: SYSTEM_NAMESPACE,
-    labels: objectLabels(KV_CERTIFICATES, release),
-  };
+  const metadata = metadataOf(KV_CERTIFICATES, release);
   return { apiVersion: 'v1', kind: 'Secret', metadata, type: 'Opaque', data };
 }
 

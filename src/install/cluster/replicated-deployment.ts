@@ -74,7 +74,6 @@ export function programDeployment(program: ProgramDeployment): Manifest {
         account: name,
         priorityClass: 'system-cluster-critical',
         pullSecrets,
-        initContainers: [],
         containers: [main],
         volumes: program.volumes ?? [],
         override,
