@@ -25,18 +25,13 @@ export async function writeFileAtomically(
   path: string,
   { text, mode }: { readonly text: string; readonly mode: number },
 ): Promise<void> {
-  await replaceFile(path, async (temporary) => {
-    await using file = await open(temporary, 'wx', mode);
-    await file.writeFile(text);
-    await file.chmod(mode);
-    await file.sync();
-  });
+  await pipeFileAtomically(path, [Buffer.from(text)], { mode, ifExists: 'replace' });
 }
 
 /** Writes the bytes of the source. With `ifExists: 'refuse'` an existing file is the system's error EEXIST. */
 export async function pipeFileAtomically(
   path: string,
-  source: AsyncIterable<Uint8Array>,
+  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   { mode, ifExists }: { readonly mode: number; readonly ifExists: 'replace' | 'refuse' },
 ): Promise<void> {
   const put = ifExists === 'replace' ? rename : link;

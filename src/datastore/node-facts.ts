@@ -2,6 +2,7 @@ import type { Node } from '../model/node.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import { formatAddress } from '../net/address.ts';
 import type { NodeFacts } from './node-status-store.ts';
+import { given } from '../base/given.ts';
 
 /** Replaces the facts of the node, and keeps its other fields. */
 export function withFacts(node: Node, facts: NodeFacts): Node {
@@ -38,12 +39,6 @@ export function nodeFactsOf({ spec }: Node): NodeFacts {
   const tunnels = { ipv4VXLANTunnelAddr, vxlanTunnelMACAddr, ipv6VXLANTunnelAddr, vxlanTunnelMACAddrV6 };
   const { ipv4IPIPTunnelAddr, netplugVersion } = spec;
   return given({ ...tunnels, ipv4IPIPTunnelAddr, netplugVersion, ipv4Address, ipv6Address });
-}
-
-/** Returns the fields that have a value. */
-export function given<T extends object>(fields: T): Partial<T> {
-  // Removing entries leaves the remaining types unchanged.
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;
 }
 
 /** Returns the address without its prefix length. */

@@ -5,7 +5,7 @@ import { NODE_NOTES } from '../../model/notes.ts';
 import { NODE_BGP_FIELDS, NODE_FIELDS, type NodeSpec } from '../../model/node.ts';
 import { readEntries } from '../../model/read-schema.ts';
 import { AsNumber } from '../../model/spec-types.ts';
-import { given } from '../node-facts.ts';
+import { given } from '../../base/given.ts';
 import type { NodeFacts } from '../node-status-store.ts';
 
 type Annotations = Readonly<Record<string, string>>;

@@ -1,5 +1,5 @@
 import { VERSION } from '../../../base/version.ts';
-import { given } from '../../../datastore/node-facts.ts';
+import { given } from '../../../base/given.ts';
 import type { NodeFacts } from '../../../datastore/node-status-store.ts';
 import { type Address, type Family, formatAddress } from '../../../net/address.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { HostEndpointSettings } from '../../../config/controllers-settings.ts';
-import { given } from '../../../datastore/node-facts.ts';
+import { given } from '../../../base/given.ts';
 import { automaticName, CONTROLLERS, CREATED_BY_LABEL, isAutomatic } from '../../../model/automatic-host-endpoint.ts';
 import { ALL_INTERFACES, type HostEndpoint } from '../../../model/host-endpoint.ts';
 import type { Node } from '../../../model/node.ts';
