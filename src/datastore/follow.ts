@@ -6,6 +6,7 @@ import type { ServiceEndpoints } from '../model/service-endpoints.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
+import type { Converted } from '../model/from-kubernetes/kubernetes-object.ts';
 
 /** Selects the records to follow. Queries, events and versions can be structured-cloned, to be sent between processes. */
 export type Query =
@@ -45,6 +46,14 @@ export interface RoutedBlock {
 export interface Decoded<T> {
   readonly value?: T | undefined;
   readonly problem?: string | undefined;
+}
+
+/** Returns what a record was converted to, with its problems as one text. */
+export function decodedFrom<T>({ value, problems }: Converted<T>): Decoded<T> {
+  return {
+    ...(value === undefined ? {} : { value }),
+    ...(problems.length === 0 ? {} : { problem: problems.join('; ') }),
+  };
 }
 
 interface RecordOf<T> extends Decoded<T> {

@@ -6,6 +6,8 @@ import { fullId, type ResourceId, resourceIdOf } from '../model/resource-id.ts';
 import { stagedAlone, withoutSelectors, withReadableRules, type WrittenSelectors } from '../model/readable-rules.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Decoded } from './follow.ts';
+import { issueText } from '../model/read-schema.ts';
+import { given } from '../base/given.ts';
 
 /**
  * Decodes a stored resource, or returns the problem as text. Keeps unknown fields, so that a write after a read preserves
@@ -50,13 +52,8 @@ function withWritten<R extends AnyResource>(resource: R, written: WrittenSelecto
 
 export function decodeEndpoint(raw: unknown): WorkloadEndpoint | string {
   const shape = v.safeParse(endpointShape, raw);
-  if (!shape.success) return shape.issues.map(describeIssue).join('; ');
+  if (!shape.success) return shape.issues.map(issueText).join('; ');
   return shape.output;
-}
-
-function describeIssue(issue: v.BaseIssue<unknown>): string {
-  const path = v.getDotPath(issue);
-  return path === null ? issue.message : `${path}: ${issue.message}`;
 }
 
 /** Returns the fields of a stored resource that no update changes; none for an unreadable one. */
@@ -65,11 +62,7 @@ export function identityOf(raw: unknown): { uid?: string; creationTimestamp?: st
   if (!shape.success) return {};
   const { metadata, status } = shape.output;
   const { uid, creationTimestamp } = metadata;
-  return {
-    ...(uid === undefined ? {} : { uid }),
-    ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
-    ...(status === undefined ? {} : { status }),
-  };
+  return given({ uid, creationTimestamp, status });
 }
 
 /** Returns the resource as it is stored: with its namespace, and identity and status of `stored`; without the version. */

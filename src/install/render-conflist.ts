@@ -1,4 +1,5 @@
 import type { Datastore } from '../config/connection.ts';
+import { given } from '../base/given.ts';
 
 export interface ConflistOptions {
   readonly name: string;
@@ -51,9 +52,7 @@ export function renderConflist(options: ConflistOptions): object {
         ...datastoreKeys(options.datastore),
         ...orchKeys(options.orchAccess),
         log_level: 'INFO',
-        ...(logFilePath === undefined ? {} : { log_file_path: logFilePath }),
-        ...(mtu === undefined ? {} : { mtu }),
-        ...(policy === 'orch' ? { policy: { type: 'orch' } } : {}),
+        ...given({ log_file_path: logFilePath, mtu, policy: policy === 'orch' ? { type: policy } : undefined }),
         ...further,
         ipam: options.ipam ?? ownIpam,
       },
@@ -70,9 +69,7 @@ function datastoreKeys(datastore: Datastore): object {
     ...(endpoints.from === 'list'
       ? { kv_endpoints: endpoints.urls.join(',') }
       : { kv_discovery_srv: endpoints.domain }),
-    ...(keyFile === undefined ? {} : { kv_key_file: keyFile }),
-    ...(certFile === undefined ? {} : { kv_cert_file: certFile }),
-    ...(caCertFile === undefined ? {} : { kv_ca_cert_file: caCertFile }),
+    ...given({ kv_key_file: keyFile, kv_cert_file: certFile, kv_ca_cert_file: caCertFile }),
   };
 }
 

@@ -8,6 +8,7 @@ import { type Cidr, tryReadCidr } from '../net/cidr.ts';
 import type { ApiObject } from './objects.ts';
 import type { OrchApi } from './orch-api.ts';
 import { NAMESPACES, NODES, PODS } from './paths.ts';
+import { given } from '../base/given.ts';
 
 const containerPort = v.looseObject({
   name: v.optional(v.string()),
@@ -84,15 +85,7 @@ function portOf({
   hostIP,
 }: v.InferOutput<typeof containerPort>): PodPort[] {
   if (name === undefined && hostPort === undefined) return [];
-  return [
-    {
-      protocol,
-      port,
-      ...(name === undefined ? {} : { name }),
-      ...(hostPort === undefined ? {} : { hostPort }),
-      ...(hostIP === undefined ? {} : { hostIP }),
-    },
-  ];
+  return [{ protocol, port, ...given({ name, hostPort, hostIP }) }];
 }
 
 async function insist(asked: ReturnType<OrchApi['get']>, what: string): Promise<ApiObject> {

@@ -6,6 +6,7 @@ import type { DeclaredSidecar } from './declared-sidecar.ts';
 import { endpointShape } from './endpoint-shape.ts';
 import { type Attachment, handleOf } from './names.ts';
 import { attachmentOf, type WorkloadEndpoint } from './workload-endpoint.ts';
+import { issueText } from './read-schema.ts';
 
 /**
  * Grants of ADD to one attachment in addition to addresses of blocks. Translation and BGP of the node use only this record,
@@ -97,7 +98,7 @@ export function encodeAttachmentRecord(record: AttachmentRecord): string {
 /** Decodes a record, or returns the problem. Never throws. */
 export function decodeAttachmentRecord(text: string): AttachmentRecord | { readonly problem: string } {
   const read = v.safeParse(stored, tryParseJson(text));
-  if (!read.success) return { problem: describe(read.issues[0]) };
+  if (!read.success) return { problem: issueText(read.issues[0]) };
   const { network, containerID, ifName, pod, floatingIPs, format: _, ...rest } = read.output;
   const record = { attachment: { network, containerId: containerID, ifName }, pod, floating: floatingIPs, ...rest };
   const problem = inconsistency(record);
@@ -123,9 +124,4 @@ function inconsistency({
   if (addressManager === NO_MANAGER && !switches.includes('ip_addrs_no_ipam'))
     return 'switches: ip_addrs_no_ipam is missing';
   return undefined;
-}
-
-function describe(issue: v.BaseIssue<unknown>): string {
-  const path = v.getDotPath(issue);
-  return path === null ? issue.message : `${path}: ${issue.message}`;
 }

@@ -7,6 +7,7 @@ import { DEFAULT_NAMESPACE } from './resource-id.ts';
 import { API_VERSION, type Metadata } from './resource.ts';
 import { findSpecReader, type SpecReader } from './spec-readers.ts';
 import { unknownField, unknownFields } from './unknown-fields.ts';
+import { given } from '../base/given.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 const CODE = 'resource/invalid';
@@ -98,11 +99,7 @@ function readMetadata(
   return {
     name,
     ...(reader?.scope === 'namespace' ? { namespace } : {}),
-    ...(labels === undefined ? {} : { labels }),
-    ...(annotations === undefined ? {} : { annotations }),
-    ...(uid === undefined ? {} : { uid }),
-    ...(creationTimestamp === undefined || creationTimestamp === null ? {} : { creationTimestamp }),
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    ...given({ labels, annotations, uid, creationTimestamp: creationTimestamp ?? undefined, resourceVersion }),
   };
 }
 

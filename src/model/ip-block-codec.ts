@@ -3,6 +3,7 @@ import { foreignRecord } from '../base/foreign-record.ts';
 import { type Cidr, cidrSize, formatCidr, tryReadCidr } from '../net/cidr.ts';
 import { type Allocation, blockFaults, CHOSEN_BY, type IpBlock } from './ip-block.ts';
 import type { Handle, NodeName } from './names.ts';
+import { issueText } from './read-schema.ts';
 
 /** A block as stored in the datastore. `free` is the queue in order, with ascending runs abbreviated: `3-63,0,2`. */
 export interface BlockRecord {
@@ -35,7 +36,7 @@ export function encodeBlock(block: IpBlock): BlockRecord {
 /** Decodes a block, or returns every problem of the record. Never throws. */
 export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { readonly problems: readonly string[] } {
   const shape = v.safeParse(blockRecord, raw);
-  if (!shape.success) return { problems: shape.issues.map(describeIssue) };
+  if (!shape.success) return { problems: shape.issues.map(issueText) };
   const { node, slots, stock, wanted, preallocated = stock, requested = wanted, free } = shape.output;
   const cidr = readBlockCidr(shape.output.cidr);
   if (typeof cidr === 'string') return { problems: [cidr] };
@@ -101,11 +102,6 @@ const blockRecord = v.object({
 
 function byOrdinal<T>(record: Readonly<Record<string, T>>): ReadonlyMap<number, T> {
   return new Map(Object.entries(record).map(([ordinal, value]) => [Number(ordinal), value]));
-}
-
-function describeIssue(issue: v.BaseIssue<unknown>): string {
-  const path = v.getDotPath(issue);
-  return path === null ? issue.message : `${path}: ${issue.message}`;
 }
 
 function readBlockCidr(text: string): Cidr | string {

@@ -87,6 +87,12 @@ function adviceFor({ input, expected, kind }: v.BaseIssue<unknown>, path: string
   return { hint: didYouMean(meant), ...(sameLetters(input, options) === undefined ? {} : { fix: set(meant) }) };
 }
 
+/** Says where an issue of the schema library is and what it is, for messages without a `Problem`. */
+export function issueText(issue: v.BaseIssue<unknown>): string {
+  const path = v.getDotPath(issue);
+  return path === null ? issue.message : `${path}: ${issue.message}`;
+}
+
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -60,21 +60,6 @@ export function endpointName(parts: {
     .join('-');
 }
 
-/** Returns the parts of a name; undefined for a text that `endpointName` cannot return. */
-export function parseEndpointName(
-  name: string,
-): { node: string; orchestrator: string; workload: string; endpoint: string } | undefined {
-  // No name may contain NUL, so it can replace a doubled `-` temporarily.
-  const parts = name
-    .replaceAll('--', '\0')
-    .split('-')
-    .map((part) => part.replaceAll('\0', '-'));
-  const [node, orchestrator, workload, endpoint] = parts;
-  if (node === undefined || orchestrator === undefined || workload === undefined || endpoint === undefined)
-    return undefined;
-  return parts.length === 4 ? { node, orchestrator, workload, endpoint } : undefined;
-}
-
 export function endpointIdOf({
   metadata,
   spec,

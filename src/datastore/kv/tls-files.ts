@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import { NetplugError, reasonOf } from '../../base/errors.ts';
 import type { KvConnection } from '../../config/connection.ts';
+import { given } from '../../base/given.ts';
 
 /** Keys and certificates that node:tls needs to identify the plugin and to trust the server. */
 export interface EtcdTls {
@@ -22,11 +23,7 @@ export async function readTlsFiles({ keyFile, certFile, caCertFile }: KvConnecti
   if ((key === undefined) !== (cert === undefined)) {
     throw invalid('kv_key_file and kv_cert_file are given only together', 'Set both, or none of them');
   }
-  const material = {
-    ...(key === undefined ? {} : { key }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(ca === undefined ? {} : { ca: certificatesIn(ca) }),
-  };
+  const material = given({ key, cert, ca: ca === undefined ? undefined : certificatesIn(ca) });
   // A context without files would only read the certificates of the system.
   if (key === undefined && ca === undefined) return material;
   try {

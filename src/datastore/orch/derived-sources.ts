@@ -11,13 +11,12 @@ import {
 } from '../../kube/paths.ts';
 import type { Collection } from '../../kube/paths.ts';
 import { fromEndpointSlice } from '../../model/from-kubernetes/endpoint-slice.ts';
-import type { Converted } from '../../model/from-kubernetes/kubernetes-object.ts';
 import { fromKubernetesPolicy } from '../../model/from-kubernetes/network-policy.ts';
 import { fromPod } from '../../model/from-kubernetes/pod.ts';
 import { fromNamespace, fromServiceAccount } from '../../model/from-kubernetes/profiles.ts';
 import { kubernetesPolicyName } from '../../model/policy-names.ts';
 import type { Profile } from '../../model/profile.ts';
-import type { DerivedFrom, FollowedRecord, Decoded } from '../follow.ts';
+import { decodedFrom, type DerivedFrom, type FollowedRecord } from '../follow.ts';
 import { type Source, type Watched, watchedSource } from './source.ts';
 
 /** Users and controllers write as much as fits into an object. */
@@ -35,7 +34,7 @@ export function derivedSource(from: DerivedFrom, query: number): Source {
         const { name, namespace = 'default' } = object.metadata;
         const which = { kind: 'NetworkPolicy', namespace, name: kubernetesPolicyName(name) } as const;
         const base = { kind: 'resource', query, key: objectKey(object), version: '', which } as const;
-        return [{ ...base, ...seen(fromKubernetesPolicy(object)) }];
+        return [{ ...base, ...decodedFrom(fromKubernetesPolicy(object)) }];
       });
     default:
       return never(from);
@@ -47,7 +46,7 @@ export function podSource(query: number): Source {
   return sourceOf({ collection: PODS, options: RUN_PODS }, (pod) => {
     const converted = fromPod(pod);
     if (converted.value === undefined && converted.problems.length === 0) return [];
-    return [{ kind: 'endpoint', query, key: objectKey(pod), version: '', ...seen(converted) }];
+    return [{ kind: 'endpoint', query, key: objectKey(pod), version: '', ...decodedFrom(converted) }];
   });
 }
 
@@ -55,7 +54,7 @@ export function endpointSliceSource(query: number): Source {
   return sourceOf({ collection: ENDPOINT_SLICES, options: LARGE }, (slice) => {
     const converted = fromEndpointSlice(slice);
     if (converted.value === undefined && converted.problems.length === 0) return [];
-    return [{ kind: 'service', query, key: objectKey(slice), version: '', ...seen(converted) }];
+    return [{ kind: 'service', query, key: objectKey(slice), version: '', ...decodedFrom(converted) }];
   });
 }
 
@@ -75,11 +74,4 @@ function sourceOf(
   recordsIn: (object: ApiObject) => readonly FollowedRecord[],
 ): Source {
   return watchedSource({ ...watched, recordsIn }, { canResume: false });
-}
-
-function seen<T>({ value, problems }: Converted<T>): Decoded<T> {
-  return {
-    ...(value === undefined ? {} : { value }),
-    ...(problems.length === 0 ? {} : { problem: problems.join('; ') }),
-  };
 }

@@ -5,10 +5,11 @@ import type { Metadata } from '../../model/resource.ts';
 import type { ApiObject, ObjectMeta } from '../../kube/objects.ts';
 import { type Collection, isObjectName, NODES } from '../../kube/paths.ts';
 import { decodeFollowedResource, decodeRecordedResource } from '../stored-resource.ts';
-import type { Decoded } from '../follow.ts';
+import { type Decoded, decodedFrom } from '../follow.ts';
 import { nodeFromObject, nodeProblems } from './node-objects.ts';
 import type { Unreadable } from '../unreadable.ts';
 import { unreadableObject } from './unreadable.ts';
+import { given } from '../../base/given.ts';
 
 /** Returns where the API keeps a kind, of all namespaces: nodes are the orchestrator's own. */
 export function collectionOf(kind: ResourceKind): Collection {
@@ -38,10 +39,7 @@ export function seenBy<K extends ResourceKind>(object: ApiObject, kind: K): Deco
     ...(problem === undefined ? [] : [unreadable(which, problem).problem]),
     ...(kind === 'Node' && value !== undefined ? nodeProblems(object) : []),
   ];
-  return {
-    ...(value === undefined ? {} : { value }),
-    ...(problems.length === 0 ? {} : { problem: problems.join('; ') }),
-  };
+  return decodedFrom({ value, problems });
 }
 
 function recordOf<K extends ResourceKind>(
@@ -74,11 +72,13 @@ function metadataOf(meta: ObjectMeta): Metadata {
   const { name, namespace, labels, annotations, uid, creationTimestamp, resourceVersion } = meta;
   return {
     name,
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(labels === undefined || labels === null ? {} : { labels }),
-    ...(annotations === undefined || annotations === null ? {} : { annotations }),
-    ...(uid === undefined ? {} : { uid }),
-    ...(creationTimestamp === undefined || creationTimestamp === null ? {} : { creationTimestamp }),
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    ...given({
+      namespace,
+      labels: labels ?? undefined,
+      annotations: annotations ?? undefined,
+      uid,
+      creationTimestamp: creationTimestamp ?? undefined,
+      resourceVersion,
+    }),
   };
 }

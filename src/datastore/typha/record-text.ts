@@ -9,7 +9,14 @@ import type { NodeName } from '../../model/names.ts';
 import { isRecord } from '../../model/read-schema.ts';
 import { type Address, formatAddress, tryParseAddress } from '../../net/address.ts';
 import { type Cidr, formatCidr, tryReadCidr } from '../../net/cidr.ts';
-import type { Decoded, FollowedRecord, Query, ResourceRecord, RoutedBlock } from '../follow.ts';
+import {
+  type Decoded,
+  decodedFrom,
+  type FollowedRecord,
+  type Query,
+  type ResourceRecord,
+  type RoutedBlock,
+} from '../follow.ts';
 import { sourcesOf } from '../orch/query-sources.ts';
 import { type FollowTopic, isStoredTopic, queryOfTopic } from './topics.ts';
 import { protocolError } from '../../stream/stream-frames.ts';
@@ -103,10 +110,7 @@ export function readRecordText(
   const decode = <T>(decoder: (raw: unknown) => Decoded<T>): Decoded<T> => {
     const decoded = value === undefined ? {} : decoder(value);
     const problems = [problem, decoded.problem].filter((each) => each !== undefined);
-    return {
-      ...(decoded.value === undefined ? {} : { value: decoded.value }),
-      ...(problems.length === 0 ? {} : { problem: problems.join('; ') }),
-    };
+    return decodedFrom({ value: decoded.value, problems });
   };
   switch (kind) {
     case 'resource':

@@ -15,6 +15,7 @@ import { API_VERSION } from '../resource.ts';
 import { ageOf, type Converted, type KubernetesObject } from './kubernetes-object.ts';
 import { LabelSelector, selectorTerms } from './label-selector.ts';
 import { groupPorts, PolicyPort } from './policy-ports.ts';
+import { issueText } from '../read-schema.ts';
 
 const ONLY_PODS = `${ORCHESTRATOR_LABEL} == 'orch'`;
 
@@ -80,7 +81,7 @@ export function fromKubernetesPolicy(object: KubernetesObject): Converted<Networ
   const { name, namespace = 'default' } = object.metadata;
   const shown = `Kubernetes NetworkPolicy ${namespace}/${name}`;
   const read = v.safeParse(Spec, object['spec'] ?? {});
-  if (!read.success) return { value: undefined, problems: [`${shown} cannot be used: ${describe(read.issues[0])}`] };
+  if (!read.success) return { value: undefined, problems: [`${shown} cannot be used: ${issueText(read.issues[0])}`] };
   const { podSelector, policyTypes, ingress, egress } = read.output;
   const problems: string[] = [];
   const convert = (direction: Direction, written: readonly unknown[]): Rule[] => {
@@ -93,7 +94,7 @@ export function fromKubernetesPolicy(object: KubernetesObject): Converted<Networ
         return [];
       };
       const rule = v.safeParse(RULES[direction], raw);
-      if (!rule.success) return refuse(describe(rule.issues[0]));
+      if (!rule.success) return refuse(issueText(rule.issues[0]));
       const count = countEntries(rule.output);
       if (entries + count > MOST_RULE_ENTRIES)
         return refuse(
@@ -208,9 +209,4 @@ function podTerms(selector: v.InferOutput<typeof LabelSelector> | null | undefin
 
 function isGiven<T>(value: T | null | undefined): value is T {
   return value !== undefined && value !== null;
-}
-
-function describe(issue: v.BaseIssue<unknown>): string {
-  const path = v.getDotPath(issue);
-  return path === null ? issue.message : `${path}: ${issue.message}`;
 }
