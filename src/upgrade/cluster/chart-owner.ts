@@ -1,7 +1,7 @@
 import { isNewerVersion } from '../../base/compare-versions.ts';
 import { SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
 import type { Manifest } from '../../model/manifest.ts';
-import { containersIn, metadataIn, releaseIn, textIn } from './objects-in.ts';
+import { imageIn, metadataIn, releaseIn } from './objects-in.ts';
 
 /** Charts before this version create the operator's namespace, and are installed into the default namespace. */
 export const OWN_NAMESPACE_FROM = 'v3.23.0';
@@ -22,6 +22,5 @@ export function chartNamespaces(operator: Manifest | undefined): readonly string
 }
 
 function isFromBeforeMove(operator: Manifest): boolean {
-  const [container = {}] = containersIn(operator);
-  return isNewerVersion(OWN_NAMESPACE_FROM, releaseIn(textIn(container, 'image')) ?? '');
+  return isNewerVersion(OWN_NAMESPACE_FROM, releaseIn(imageIn(operator)) ?? '');
 }

@@ -2,20 +2,19 @@ import { NetplugError } from '../../base/errors.ts';
 import { isNewerVersion } from '../../base/compare-versions.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { PodState } from '../../kube/status/pod-state.ts';
-import { AGENT_SET, hasFollowingPods } from '../../install/cluster/names.ts';
+import { AGENT_SET, hasFollowingPods, OPERATOR } from '../../install/cluster/names.ts';
 import { TYPHA } from '../../model/typha.ts';
 import type { Variant } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import { RELEASE_NAME_ANNOTATION } from './chart-owner.ts';
-import { containersIn, findNamed, metadataIn, releaseIn, textIn, variableIn } from './objects-in.ts';
+import { agentContainerIn, findNamed, metadataIn, releaseIn, variableIn, workloadRelease } from './objects-in.ts';
 import type { ClusterSnapshot, DetectedInstallation, UpgradeMethod } from './snapshot.ts';
 
-export const OPERATOR_NAME = 'netplug-operator';
 const WORKLOADS = [
   ['DaemonSet', AGENT_SET],
   ['Deployment', CONTROLLERS],
   ['Deployment', TYPHA],
-  ['Deployment', OPERATOR_NAME],
+  ['Deployment', OPERATOR],
 ] as const;
 
 /**
@@ -26,11 +25,11 @@ const WORKLOADS = [
 export function detectInstallation(snapshot: ClusterSnapshot): DetectedInstallation {
   const { objects, charts } = snapshot;
   const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
-  const operator = findNamed(objects, 'Deployment', OPERATOR_NAME);
+  const operator = findNamed(objects, 'Deployment', OPERATOR);
   if (agent === undefined && operator === undefined) {
     throw new NetplugError(
       'upgrade/not-installed',
-      `Cannot plan an upgrade: the cluster has neither a DaemonSet "${AGENT_SET}" nor a Deployment "${OPERATOR_NAME}"`,
+      `Cannot plan an upgrade: the cluster has neither a DaemonSet "${AGENT_SET}" nor a Deployment "${OPERATOR}"`,
       { hint: 'Install netplug with "netplugctl install cluster", or name another cluster with --context' },
     );
   }
@@ -60,9 +59,9 @@ function refuseOtherMethod(
   { operator, isRecorded }: { readonly operator: Manifest | undefined; readonly isRecorded: boolean },
 ): void {
   const why: Readonly<Record<UpgradeMethod, string | undefined>> = {
-    operator: operator === undefined ? `there is no Deployment "${OPERATOR_NAME}"` : undefined,
+    operator: operator === undefined ? `there is no Deployment "${OPERATOR}"` : undefined,
     chart: isRecorded ? undefined : 'no record of helm holds objects of netplug',
-    manifest: operator === undefined ? undefined : `the Deployment "${OPERATOR_NAME}" would put its own objects back`,
+    manifest: operator === undefined ? undefined : `the Deployment "${OPERATOR}" would put its own objects back`,
   };
   if (why[method] === undefined) return;
   throw new NetplugError('upgrade/refused', `Cannot upgrade by method "${method}": ${why[method]}`, {
@@ -77,8 +76,7 @@ function chartReleaseOf(operator: Manifest | undefined): string | undefined {
 
 /** Returns what of netplug is installed: everything, as long as there is no agent. */
 export function variantOf(objects: readonly Manifest[]): Variant {
-  const agent = findNamed(objects, 'DaemonSet', AGENT_SET);
-  const [container = {}] = agent === undefined ? [] : containersIn(agent);
+  const container = agentContainerIn(objects);
   if ((variableIn(container, 'NETPLUG_NETWORKING') ?? 'on') === 'on') return 'policy-and-networking';
   return variableIn(container, 'NETPLUG_CONFLIST_FILE') === undefined ? 'policy-only' : 'second-plugin';
 }
@@ -88,14 +86,11 @@ export function oldestRelease(snapshot: Pick<ClusterSnapshot, 'objects' | 'pods'
   return lowest([...Object.values(releasesOf(snapshot)), ...podReleases(snapshot)]);
 }
 
-/** The label of the object is what its writer meant; the tag of its first image is what runs. */
 function releasesOf({ objects }: Pick<ClusterSnapshot, 'objects'>): Readonly<Record<string, string>> {
   const found: Record<string, string> = {};
   for (const [kind, name] of WORKLOADS) {
     const object = findNamed(objects, kind, name);
-    if (object === undefined) continue;
-    const [container = {}] = containersIn(object);
-    const release = releaseIn(textIn(container, 'image')) ?? metadataIn(object).labels['app.kubernetes.io/version'];
+    const release = object === undefined ? undefined : workloadRelease(object);
     if (release !== undefined) found[name] = release;
   }
   return found;

@@ -15,6 +15,7 @@ import type { ComponentOverride, InstallationSpec } from '../../model/installati
 import { isRecord } from '../../model/read-schema.ts';
 import { oldestRelease, variantOf } from './detect-installation.ts';
 import {
+  agentContainerIn,
   containersIn,
   findNamed,
   listIn,
@@ -50,7 +51,7 @@ export interface InstalledSettings {
  */
 export function installedSettings(snapshot: InstalledObjects): InstalledSettings {
   const { objects, nodes, tool } = snapshot;
-  const [container = {}] = containersIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {});
+  const container = agentContainerIn(objects);
   const prefix = variableIn(container, 'NETPLUG_INTERFACE_PREFIX');
   const circumstances = {
     variant: variantOf(objects),
@@ -79,8 +80,7 @@ export function pullSecretsIn(workload: Manifest): readonly string[] {
 }
 
 function shownBy(objects: readonly Manifest[]): ShownObjects {
-  const agent = findNamed(objects, 'DaemonSet', AGENT_SET) ?? {};
-  const [container = {}] = containersIn(agent);
+  const container = agentContainerIn(objects);
   const config = recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data');
   const conflist = tryParseJson(textIn(config, 'conflist'));
   const plugins = isRecord(conflist) ? listIn(conflist, 'plugins') : [];
@@ -89,7 +89,7 @@ function shownBy(objects: readonly Manifest[]): ShownObjects {
     chained: plugins.map(({ type }) => type),
     variable: (name) => variableIn(container, name),
     registry: registryIn(textIn(container, 'image')),
-    pullSecrets: pullSecretsIn(agent),
+    pullSecrets: pullSecretsIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {}),
     replicas: recordIn(findNamed(objects, 'Deployment', CONTROLLERS) ?? {}, 'spec')['replicas'],
     typhaReplicas: usesFanOut(objects)
       ? recordIn(findNamed(objects, 'Deployment', TYPHA) ?? {}, 'spec')['replicas']

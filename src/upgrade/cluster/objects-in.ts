@@ -1,6 +1,7 @@
 import { ownValue } from '../../base/own-value.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { isRecord } from '../../model/read-schema.ts';
+import { AGENT_SET } from '../../install/cluster/names.ts';
 
 export function metadataIn(object: Manifest): {
   readonly name: string;
@@ -24,6 +25,22 @@ export function findNamed(objects: readonly Manifest[], kind: string, name: stri
 /** Returns the containers of a workload's template. */
 export function containersIn(workload: Manifest): readonly Readonly<Record<string, unknown>>[] {
   return listIn(podSpecIn(workload), 'containers');
+}
+
+/** Returns the image of a workload's main container; empty when there is none. */
+export function imageIn(workload: Manifest): string {
+  return textIn(containersIn(workload)[0] ?? {}, 'image');
+}
+
+/** Returns the main container of the agent; an empty one when the objects have no agent. */
+export function agentContainerIn(objects: readonly Manifest[]): Readonly<Record<string, unknown>> {
+  const [container = {}] = containersIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {});
+  return container;
+}
+
+/** Returns the release of a workload: the tag of its image is what runs, and the label what its writer meant. */
+export function workloadRelease(workload: Manifest): string | undefined {
+  return releaseIn(imageIn(workload)) ?? metadataIn(workload).labels['app.kubernetes.io/version'];
 }
 
 /** Returns the template of a workload's pods. */

@@ -1,5 +1,5 @@
 import { isNewerVersion } from '../../base/compare-versions.ts';
-import { SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
+import { OPERATOR, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
 import { referenceTo } from '../../kube/objects/reference.ts';
 import type { Step, WriteStep } from '../../plans/plan.ts';
 import {
@@ -8,7 +8,6 @@ import {
   RELEASE_NAME_ANNOTATION,
   RELEASE_NAMESPACE_ANNOTATION,
 } from './chart-owner.ts';
-import { OPERATOR_NAME } from './detect-installation.ts';
 import { metadataIn } from './objects-in.ts';
 import { operatorStages } from './plan-agents.ts';
 import { applyStep, type PlanFacts, type UpgradeStage, writeStep } from './plan-steps.ts';
@@ -31,11 +30,11 @@ interface PassedOn {
 const PASSED_ON: readonly PassedOn[] = [
   { kind: 'Installation', name: 'default', resource: 'netplug.io/installations' },
   { kind: 'APIServer', name: 'default', resource: 'netplug.io/apiservers' },
-  { kind: 'PodSecurityPolicy', name: OPERATOR_NAME, resource: 'policy/podsecuritypolicies' },
-  { kind: 'Deployment', namespace: OPERATOR_NAMESPACE, name: OPERATOR_NAME, resource: 'apps/deployments' },
-  { kind: 'ServiceAccount', namespace: OPERATOR_NAMESPACE, name: OPERATOR_NAME, resource: '/serviceaccounts' },
-  { kind: 'ClusterRole', name: OPERATOR_NAME, resource: 'rbac.authorization.k8s.io/clusterroles' },
-  { kind: 'ClusterRoleBinding', name: OPERATOR_NAME, resource: 'rbac.authorization.k8s.io/clusterrolebindings' },
+  { kind: 'PodSecurityPolicy', name: OPERATOR, resource: 'policy/podsecuritypolicies' },
+  { kind: 'Deployment', namespace: OPERATOR_NAMESPACE, name: OPERATOR, resource: 'apps/deployments' },
+  { kind: 'ServiceAccount', namespace: OPERATOR_NAMESPACE, name: OPERATOR, resource: '/serviceaccounts' },
+  { kind: 'ClusterRole', name: OPERATOR, resource: 'rbac.authorization.k8s.io/clusterroles' },
+  { kind: 'ClusterRoleBinding', name: OPERATOR, resource: 'rbac.authorization.k8s.io/clusterrolebindings' },
 ];
 
 /** The specification's upgrade of a chart: ownership first when the release is in the default namespace, then definitions and chart. */

@@ -1,11 +1,11 @@
 import type { Manifest } from '../../model/manifest.ts';
 import type { Stage, Step, WriteStep } from '../../plans/plan.ts';
-import { OPERATOR_NAME } from './detect-installation.ts';
 import { objectName, referenceOf } from '../../kube/objects/reference.ts';
 import { metadataIn } from './objects-in.ts';
 import type { ClusterSnapshot, DetectedInstallation } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
 import type { StepFacts, UpgradeAction, UpgradeStepData } from './upgrade-action.ts';
+import { OPERATOR } from '../../install/cluster/names.ts';
 
 const NO_DOWNTIME = 'none';
 
@@ -72,5 +72,5 @@ function isKept(object: Manifest): boolean {
 }
 
 export function isOperators(object: Manifest): boolean {
-  return metadataIn(object).labels['app.kubernetes.io/name'] === OPERATOR_NAME;
+  return metadataIn(object).labels['app.kubernetes.io/name'] === OPERATOR;
 }

@@ -3,7 +3,7 @@ import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET, BIRD_SET } from '../../install/cluster/names.ts';
 import { referenceKey, referenceTo } from '../../kube/objects/reference.ts';
 import type { Step } from '../../plans/plan.ts';
-import { userCreated } from '../host-endpoints/all-interfaces.ts';
+import { isBeforeStrict, userCreated } from '../host-endpoints/all-interfaces.ts';
 import { areAgentsHeld } from './held-agents.ts';
 import { detectInstallation, followingPods } from './detect-installation.ts';
 import { agentStages, operatorStages } from './plan-agents.ts';
@@ -24,9 +24,6 @@ import type { ClusterSnapshot, UpgradeMethod } from './snapshot.ts';
 import { objectsOf, type UpgradeTarget } from './target.ts';
 import type { UpgradePlan, UpgradeStepData } from './upgrade-action.ts';
 import { usesFanOut } from './uses-fan-out.ts';
-
-/** From this release on, host endpoints for all interfaces drop what no policy allows. */
-const STRICT_HOST_ENDPOINTS = 'v3.14.0';
 
 /** Plans the upgrade of an installation to the target. A cluster that has the target's release gets the same steps, all done. Pure. */
 export function planUpgrade(snapshot: ClusterSnapshot, target: UpgradeTarget, textOf: TextOf): UpgradePlan {
@@ -120,7 +117,7 @@ const METHODS: Readonly<Record<UpgradeMethod, (facts: PlanFacts) => readonly Upg
 function hostEndpointStage(facts: PlanFacts): UpgradeStage {
   const { snapshot, installed, isDone } = facts;
   const endpoints = userCreated(snapshot.datastore.hostEndpoints ?? []);
-  const isNeeded = endpoints.length > 0 && isBefore(installed.from, STRICT_HOST_ENDPOINTS);
+  const isNeeded = endpoints.length > 0 && isBeforeStrict(installed);
   const step = writeStep(facts, {
     act: 'prepare-host-endpoints',
     endpoints: endpoints.length,
@@ -244,8 +241,4 @@ function notesOf({ snapshot, installed, target }: PlanFacts): readonly string[] 
 /** Whether the manifest of an installation made the object: it has its label, and is not the operator's. */
 function isInstallations(object: Manifest): boolean {
   return metadataIn(object).labels['app.kubernetes.io/part-of'] === 'netplug' && !isOperators(object);
-}
-
-function isBefore(release: string | undefined, limit: string): boolean {
-  return release === undefined || isNewerVersion(limit, release);
 }

@@ -17,7 +17,7 @@ import { detectInstallation } from './detect-installation.ts';
 import { isOnDelete } from './held-agents.ts';
 import { installedSettings, overrideOf, pullSecretsIn } from './installed-spec.ts';
 import { objectName } from '../../kube/objects/reference.ts';
-import { containersIn, findNamed, metadataIn, recordIn, releaseIn, textIn } from './objects-in.ts';
+import { findNamed, imageIn, metadataIn, recordIn, releaseIn } from './objects-in.ts';
 import type { ClusterSnapshot } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
 import { usesFanOut } from './uses-fan-out.ts';
@@ -96,8 +96,7 @@ function rollingLike(rendered: Manifest, edited: Manifest): Manifest {
 
 /** The operator of the release with the pull secrets, resources and the like of the one that runs. */
 function operatorOf(live: Manifest, release: string, registry: string | undefined): readonly Manifest[] {
-  const [container = {}] = containersIn(live);
-  const image = textIn(container, 'image');
+  const image = imageIn(live);
   const { namespace } = metadataIn(live);
   const render = (of: string, override: ComponentOverride): readonly Manifest[] =>
     operatorObjects({

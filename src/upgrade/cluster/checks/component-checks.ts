@@ -4,7 +4,18 @@ import { isNewerVersion } from '../../../base/compare-versions.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { type Check, faultOf } from '../../../checks/check.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
-import { containersIn, findNamed, listIn, metadataIn, podSpecIn, recordIn, releaseIn, textIn } from '../objects-in.ts';
+import {
+  containersIn,
+  findNamed,
+  imageIn,
+  listIn,
+  metadataIn,
+  podSpecIn,
+  recordIn,
+  releaseIn,
+  textIn,
+  workloadRelease,
+} from '../objects-in.ts';
 import type { HazardFacts } from './hazard-facts.ts';
 import type { ClusterSnapshot } from '../snapshot.ts';
 import { AGENT_SET, CONFIG_MAP, TYPHA_TOKEN } from '../../../install/cluster/names.ts';
@@ -32,7 +43,7 @@ export const COMPONENT_CHECKS: readonly Check<HazardFacts>[] = [
     judge: ({ installed, snapshot }) =>
       faultOf(
         installed.from === undefined
-          ? workloadsIn(snapshot.objects).map((object) => `${objectName(object)} (${imageOf(object)})`)
+          ? workloadsIn(snapshot.objects).map((object) => `${objectName(object)} (${imageIn(object)})`)
           : [],
         'no image and no label app.kubernetes.io/version tells the installed release',
       ),
@@ -274,10 +285,6 @@ function workloadsIn(objects: readonly Manifest[]): readonly Manifest[] {
   return objects.filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
 }
 
-function imageOf(workload: Manifest): string {
-  return textIn(containersIn(workload)[0] ?? {}, 'image');
-}
-
 /** Returns the release of each workload and pod that tells one. */
 function releasesIn({
   objects,
@@ -285,7 +292,7 @@ function releasesIn({
 }: ClusterSnapshot): readonly { readonly name: string; readonly release: string }[] {
   const workloads = workloadsIn(objects).map((object) => ({
     name: objectName(object),
-    release: releaseIn(imageOf(object)) ?? metadataIn(object).labels['app.kubernetes.io/version'],
+    release: workloadRelease(object),
   }));
   const running = pods.map(({ namespace, name, images: [image = ''] }) => ({
     name: `Pod ${namespace}/${name}`,

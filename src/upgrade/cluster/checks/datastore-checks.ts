@@ -1,14 +1,13 @@
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import { AGENT_SET } from '../../../install/cluster/names.ts';
-import { userCreated } from '../../host-endpoints/all-interfaces.ts';
+import { isBeforeStrict, userCreated } from '../../host-endpoints/all-interfaces.ts';
 import { clusterRanges } from '../../../model/cluster-ranges.ts';
 import { describeRange, findOverlap } from '../../../model/used-range.ts';
 import { parseCidr } from '../../../net/cidr.ts';
-import { containersIn, findNamed, variableIn } from '../objects-in.ts';
+import { agentContainerIn, variableIn } from '../objects-in.ts';
 import { type Check, faultOf } from '../../../checks/check.ts';
 import type { HazardFacts } from './hazard-facts.ts';
 
-const STRICT_FROM = 'v3.14.0';
 /** Share of a pool in use from which a roll-out with new pods could exhaust it. */
 const NEARLY_FULL = 0.95;
 
@@ -30,8 +29,7 @@ export const RECORD_CHECKS: readonly Check<HazardFacts>[] = [
     severity: 'error',
     expected: 'the tool and the agents at the same datastore',
     judge: ({ snapshot: { objects, datastore } }) => {
-      const [container = {}] = containersIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {});
-      const used = variableIn(container, 'DATASTORE_TYPE') ?? datastore.type;
+      const used = variableIn(agentContainerIn(objects), 'DATASTORE_TYPE') ?? datastore.type;
       return faultOf(
         used === datastore.type ? [] : [`DaemonSet netplug-system/${AGENT_SET} (${used})`],
         `the agents use ${used} as datastore, and the tool has read ${datastore.type}`,
@@ -134,14 +132,14 @@ export const RECORD_CHECKS: readonly Check<HazardFacts>[] = [
     expected: 'host endpoints for all interfaces that are prepared, when the upgrade begins before v3.14',
     needs: ['HostEndpoint', 'GlobalNetworkPolicy'],
     judge: (facts) =>
-      isBeforeStrict(facts) && facts.snapshot.datastore.preparation.length === 0 ? allInterfaces(facts) : [],
+      isBeforeStrict(facts.installed) && facts.snapshot.datastore.preparation.length === 0 ? allInterfaces(facts) : [],
   },
   {
     id: 'host-endpoints/all-interfaces',
     severity: 'note',
     expected: 'automatic host endpoints in place of those for all interfaces',
     needs: ['HostEndpoint'],
-    judge: (facts) => (isBeforeStrict(facts) ? [] : allInterfaces(facts)),
+    judge: (facts) => (isBeforeStrict(facts.installed) ? [] : allInterfaces(facts)),
   },
 ];
 
@@ -156,14 +154,10 @@ function countOf(problems: number | undefined): readonly string[] {
   return problems === undefined || problems === 0 ? [] : [`${String(problems)} problems`];
 }
 
-function isBeforeStrict({ installed: { from } }: HazardFacts): boolean {
-  return from === undefined || isNewerVersion(STRICT_FROM, from);
-}
-
 function allInterfaces(facts: HazardFacts): ReturnType<typeof faultOf> {
   const endpoints = userCreated(facts.snapshot.datastore.hostEndpoints ?? []);
   const names = endpoints.map(({ metadata }) => `HostEndpoint ${metadata.name}`);
-  return isBeforeStrict(facts)
+  return isBeforeStrict(facts.installed)
     ? faultOf(
         names,
         'from v3.14 on, host endpoints for all interfaces drop traffic that no policy allows',
