@@ -14,6 +14,7 @@ import { poolProblems } from '../../model/pool-conflicts.ts';
 import { clusterRanges } from '../../model/cluster-ranges.ts';
 import { describeRange, findOverlap } from '../../model/used-range.ts';
 import { parseCidr } from '../../net/cidr.ts';
+import { given } from '../../base/given.ts';
 
 /** The label of a pool that the operator creates and edits. */
 export const OWNER_LABEL = 'app.kubernetes.io/managed-by';
@@ -55,22 +56,8 @@ export function acceptSpec(
   const isListed = spec.calicoNetwork?.ipPools !== undefined;
   // Pods may still use a pool that has been disabled, or left to tunnels.
   const isRouted = !isListed && facts.pools.some((pool) => installationPoolOf(pool).encapsulation === 'None');
-  const settings = settingsOf(
-    {
-      ...spec,
-      calicoNetwork: { ...(isRouted ? { bgp: 'Enabled' } : {}), ...spec.calicoNetwork, ipPools: listed },
-    },
-    {
-      release: facts.release,
-      digests: facts.digests,
-      variant: 'policy-and-networking',
-      datastore: { type: 'orch' },
-      defaultPools: [],
-      nodes: facts.nodes.length,
-      servesAdmission: facts.servesAdmission,
-      ...(facts.typhaReplicas === undefined ? {} : { typhaReplicas: facts.typhaReplicas }),
-    },
-  );
+  const calicoNetwork = { ...(isRouted ? { bgp: 'Enabled' as const } : {}), ...spec.calicoNetwork, ipPools: listed };
+  const settings = settingsIn({ ...spec, calicoNetwork }, facts);
   const problems = settings.pools.flatMap((pool, index) =>
     problemsInCluster(pool, { ...facts, at: `spec.calicoNetwork.ipPools[${String(index)}]`, beside: settings.pools }),
   );
@@ -87,6 +74,29 @@ export function acceptSpec(
       ...(facts.servesAdmission || spec.admissionPolicies === 'Disabled' ? [] : [UNSERVED]),
     ],
   };
+}
+
+/** Returns the settings of a valid spec in this cluster. */
+export function settingsIn(
+  spec: InstallationSpec,
+  {
+    release,
+    digests,
+    nodes,
+    servesAdmission,
+    typhaReplicas,
+  }: Pick<ObservedCluster, 'release' | 'digests' | 'nodes' | 'servesAdmission' | 'typhaReplicas'>,
+): ClusterSettings {
+  return settingsOf(spec, {
+    release,
+    digests,
+    variant: 'policy-and-networking',
+    datastore: { type: 'orch' },
+    defaultPools: [],
+    nodes: nodes.length,
+    servesAdmission,
+    ...given({ typhaReplicas }),
+  });
 }
 
 const UNSERVED =

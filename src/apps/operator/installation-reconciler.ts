@@ -7,7 +7,6 @@ import { problemLine } from '../../base/problem.ts';
 import { crdManifests } from '../../install/cluster/definitions/crd-manifests.ts';
 import { clusterObjects } from '../../install/cluster/cluster-objects.ts';
 import { INVENTORY, OPERATOR, SYSTEM_NAMESPACE, systemObject } from '../../install/cluster/names.ts';
-import { settingsOf } from '../../install/cluster/settings-of.ts';
 import { type ClusterSettings, hasFanOut } from '../../install/cluster/settings.ts';
 import { type ApiObject, finalizersOf, isLeaving } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
@@ -17,7 +16,7 @@ import { decodeResource } from '../../model/decode-resource.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME, type InstallationSpec, OPERATOR_FINALIZER } from '../../model/installation.ts';
 import { type InstallationStatus, readInstallationStatus } from '../../model/installation-status.ts';
 import { API_VERSION } from '../../model/resource.ts';
-import { acceptSpec, type ObservedCluster } from './accept-spec.ts';
+import { acceptSpec, settingsIn } from './accept-spec.ts';
 import { adoptedObjects, PART_OF } from './adopted-objects.ts';
 import { observeCluster } from './cluster-state.ts';
 import { FanOut } from './fan-out.ts';
@@ -28,11 +27,12 @@ import { findObject, tryApply } from '../../kube/objects/apply.ts';
 import { collectionHolding, objectName, referenceKey, referenceOf, referenceTo } from '../../kube/objects/reference.ts';
 import type { ObjectVersions } from './object-versions.ts';
 import type { OperatorMetrics } from './metrics.ts';
-import { deleteObserved, removeInstallation } from './remove-installation.ts';
-import { applyStages, type StagesResult } from './stage-run.ts';
+import { deleteObserved, type RemovalPorts, removeInstallation } from './remove-installation.ts';
+import { applyStages, type StagePorts, type StagesResult } from './stage-run.ts';
 
 const INSTALLATION = referenceTo('Installation', { name: INSTALLATION_NAME });
 export const INSTALLATIONS = collectionHolding(INSTALLATION);
+const OWN_PODS = { ...PODS, namespace: SYSTEM_NAMESPACE };
 /** Pause between events about the same fields of an object, so that two programs that overwrite each other do not flood the events. */
 const EVENT_PAUSE_MS = 5 * 60_000;
 const SHUT_DOWN_MS = 3000;
@@ -54,6 +54,7 @@ export interface InstallationPorts extends RetryPorts {
 export class InstallationReconciler {
   readonly #ports: InstallationPorts;
   readonly #applier: ObjectApplier;
+  readonly #parts: StagePorts & RemovalPorts;
   readonly #fanOut: FanOut;
   readonly #eventAtMs = new Map<string, number>();
   /** Fields that were taken over since this process began to lead, the last few. */
@@ -67,8 +68,14 @@ export class InstallationReconciler {
       onTaken: async (taken, signal) => this.#reportTaken(taken, signal),
       onApplied: (how) => ports.metrics.countChange(how),
     });
-    const listPods = async (signal: AbortSignal): Promise<readonly ApiObject[]> => this.#listPods(signal);
-    this.#fanOut = new FanOut({ ...ports, applier: this.#applier, listPods });
+    this.#parts = {
+      api: ports.api,
+      applier: this.#applier,
+      listPods: async (signal) => ports.api.list(OWN_PODS, { labelSelector: PART_OF }, signal),
+      saveInventory: async (inventory, signal) => this.#saveInventory(inventory, signal),
+      now: () => ports.clock.now(),
+    };
+    this.#fanOut = new FanOut({ ...ports, ...this.#parts });
   }
 
   /** @throws store/* when the API cannot be used, or does not take the status */
@@ -123,8 +130,12 @@ export class InstallationReconciler {
     const wanted = spec === undefined ? undefined : acceptSpec(spec, facts);
     const isAccepted = wanted !== undefined && !('problems' in wanted);
     const refused = wanted !== undefined && 'problems' in wanted ? wanted.problems.map(invalid) : [];
-    // What was accepted before stays in force until the change is valid.
-    const settings = isAccepted ? wanted.settings : accepted === undefined ? undefined : settingsAgain(accepted, facts);
+    // What was accepted before stays in force until the change is valid. Pools are left as they are.
+    const settings = isAccepted
+      ? wanted.settings
+      : accepted === undefined
+        ? undefined
+        : { ...settingsIn(accepted, facts), pools: [] };
     const all = [...problems, ...refused];
     if (settings === undefined) return { ...base, problems: all, isServing: false };
     const areAgentsHeld = HOLD_AGENTS in (object.metadata.annotations ?? {});
@@ -154,17 +165,10 @@ export class InstallationReconciler {
     { mayPrune }: { readonly mayPrune: boolean },
     signal: AbortSignal,
   ): Promise<StagesResult> {
-    const { clock } = this.#ports;
     const inventory = await this.#inventory(signal);
     const { release } = settings;
     const { stages, holds } = await this.#fanOut.order(clusterObjects(settings), { release, inventory }, signal);
-    const ports = {
-      applier: this.#applier,
-      listPods: async (over: AbortSignal) => this.#listPods(over),
-      saveInventory: async (changed: Inventory, over: AbortSignal) => this.#saveInventory(changed, over),
-      now: () => clock.now(),
-    };
-    const result = await applyStages(ports, { stages, inventory, holds }, signal);
+    const result = await applyStages(this.#parts, { stages, inventory, holds }, signal);
     const after = new Map(result.inventory);
     const warnings = [...result.warnings];
     const mayRemove = mayPrune && result.isComplete && result.problems.length === 0;
@@ -196,20 +200,14 @@ export class InstallationReconciler {
     { deletionPolicy, spec }: { readonly deletionPolicy: 'Orphan' | 'Remove'; readonly spec: InstallationSpec },
     signal: AbortSignal,
   ): Promise<InstallationReport | undefined> {
-    const { api, log, release, digests, clock } = this.#ports;
+    const { log, release, digests } = this.#ports;
     if (!finalizersOf(object).includes(OPERATOR_FINALIZER)) return undefined;
     if (deletionPolicy === 'Remove') {
       const facts = { release, digests, nodes: [], servesAdmission: true };
-      const ports = {
-        api,
-        applier: this.#applier,
-        listPods: async (over: AbortSignal) => this.#listPods(over),
-        now: () => clock.now(),
-      };
-      const removal = { settings: settingsAgain(spec, facts), inventory: await this.#inventory(signal) };
+      const removal = { settings: settingsIn(spec, facts), inventory: await this.#inventory(signal) };
       let wait: string | undefined;
       try {
-        wait = await removeInstallation(ports, removal, signal);
+        wait = await removeInstallation(this.#parts, removal, signal);
       } catch (cause) {
         if (!isNetplugError(cause, 'store/refused')) throw cause;
         const message = `Cannot remove the installation: ${reasonOf(cause)}`;
@@ -267,10 +265,6 @@ export class InstallationReconciler {
       if (problem === undefined) throw cause;
       return problem;
     }
-  }
-
-  async #listPods(signal: AbortSignal): Promise<readonly ApiObject[]> {
-    return this.#ports.api.list({ ...PODS, namespace: SYSTEM_NAMESPACE }, { labelSelector: PART_OF }, signal);
   }
 
   /** @throws store/refused */
@@ -356,30 +350,6 @@ function readSpec(raw: unknown): {
 
 function invalid(problem: Parameters<typeof problemLine>[0]): ReportedProblem {
   return { reason: 'InvalidConfiguration', message: problemLine(problem) };
-}
-
-/** Returns the settings of a spec that was accepted before. Pools are left as they are. */
-function settingsAgain(
-  computed: InstallationSpec,
-  {
-    release,
-    digests,
-    nodes,
-    servesAdmission,
-    typhaReplicas,
-  }: Pick<ObservedCluster, 'release' | 'digests' | 'nodes' | 'servesAdmission' | 'typhaReplicas'>,
-): ClusterSettings {
-  const circumstances = {
-    release,
-    digests,
-    variant: 'policy-and-networking',
-    datastore: { type: 'orch' },
-    defaultPools: [],
-    nodes: nodes.length,
-    servesAdmission,
-    ...(typhaReplicas === undefined ? {} : { typhaReplicas }),
-  } as const;
-  return { ...settingsOf(computed, circumstances), pools: [] };
 }
 
 function isSameInventory(before: Inventory, after: Inventory): boolean {
