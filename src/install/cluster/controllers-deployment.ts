@@ -1,12 +1,10 @@
 import type { Manifest } from '../../model/manifest.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
-import { HEALTH_PORTS, KV_CERTIFICATES, SYSTEM_NAMESPACE } from './names.ts';
-import { fieldOf, variables } from './pod-template.ts';
+import { HEALTH_PORTS, KV_CERTIFICATES } from './names.ts';
 import { replicatedDeployment } from './replicated-deployment.ts';
 import type { ClusterSettings } from './settings.ts';
 import { datastoreEnvironment, hasCertificates } from './datastore-environment.ts';
 
-const PORT = HEALTH_PORTS.controllers;
 const KV_DIR = '/etc/netplug/kv';
 /** Group of the image, which can read the certificates. */
 const GROUP = 65_532;
@@ -23,16 +21,8 @@ export function controllersDeployment(settings: ClusterSettings): Manifest {
     release,
     image: images.tools,
     pullSecrets: images.pullSecrets,
-    env: [
-      fieldOf('POD_NAME', 'metadata.name'),
-      ...variables({
-        NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
-        NETPLUG_ORCHCONFIG: 'in-cluster',
-        NETPLUG_HEALTH_ADDRESS: `127.0.0.1:${String(PORT)}`,
-        ...datastoreEnvironment(settings, KV_DIR),
-      }),
-    ],
-    port: PORT,
+    env: datastoreEnvironment(settings, KV_DIR),
+    port: HEALTH_PORTS.controllers,
     replicas: spec.controlPlaneReplicas,
     override: spec.controllers,
     ...(hasCertificates(settings)

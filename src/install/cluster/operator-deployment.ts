@@ -3,12 +3,9 @@ import type { Manifest } from '../../model/manifest.ts';
 import type { ComponentOverride } from '../../model/installation.ts';
 import { namespaceObject } from './cluster-objects.ts';
 import { digestsOf, HEALTH_PORTS, OPERATOR, SYSTEM_NAMESPACE } from './names.ts';
-import { fieldOf, variables } from './pod-template.ts';
 import { replicatedDeployment } from './replicated-deployment.ts';
 import { operatorRoleObjects } from './rights/role-objects.ts';
 import type { Images } from './settings.ts';
-
-const PORT = HEALTH_PORTS.operator;
 
 export interface OperatorSettings {
   readonly release: string;
@@ -40,16 +37,8 @@ function deployment(
     release,
     image: images.tools,
     pullSecrets: images.pullSecrets,
-    env: [
-      fieldOf('POD_NAME', 'metadata.name'),
-      ...variables({
-        NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
-        NETPLUG_ORCHCONFIG: 'in-cluster',
-        NETPLUG_HEALTH_ADDRESS: `127.0.0.1:${String(PORT)}`,
-        [DIGESTS_VARIABLE]: digests.size === 0 ? undefined : encodeDigests(digests),
-      }),
-    ],
-    port: PORT,
+    env: { [DIGESTS_VARIABLE]: digests.size === 0 ? undefined : encodeDigests(digests) },
+    port: HEALTH_PORTS.operator,
     replicas,
     override,
     metadata: { namespace },

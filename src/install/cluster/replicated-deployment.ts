@@ -1,6 +1,7 @@
 import type { Manifest } from '../../model/manifest.ts';
 import type { ComponentOverride } from '../../model/installation.ts';
-import { type EnvVar, metadataOf, podTemplate, selectorOf } from './pod-template.ts';
+import { type EnvVar, fieldOf, metadataOf, podTemplate, selectorOf, variables } from './pod-template.ts';
+import { SYSTEM_NAMESPACE } from './names.ts';
 
 /** User of the image. */
 const USER = 65_532;
@@ -31,10 +32,25 @@ export interface ProgramDeployment {
  * Returns the Deployment of a program of which one replica leads, on the network of its node. Each replica needs a node of its own,
  * because its port is one of the node; an old pod has it until it ends, and a replica that waits for the lease is ready.
  */
-export function replicatedDeployment(program: Omit<ProgramDeployment, 'rollingUpdate' | 'pod'>): Manifest {
+export function replicatedDeployment({
+  env,
+  ...program
+}: Omit<ProgramDeployment, 'env' | 'rollingUpdate' | 'pod'> & {
+  /** Those besides the variables that every such program has; none for an entry without a value. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): Manifest {
   const apart = { labelSelector: { matchLabels: selectorOf(program.name) }, topologyKey: 'kubernetes.io/hostname' };
   return programDeployment({
     ...program,
+    env: [
+      fieldOf('POD_NAME', 'metadata.name'),
+      ...variables({
+        NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
+        NETPLUG_ORCHCONFIG: 'in-cluster',
+        NETPLUG_HEALTH_ADDRESS: `127.0.0.1:${String(program.port)}`,
+        ...env,
+      }),
+    ],
     rollingUpdate: { maxSurge: 0, maxUnavailable: 1 },
     pod: { affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [apart] } } },
   });
