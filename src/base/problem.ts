@@ -78,6 +78,16 @@ export function showFound(value: unknown): string {
   return `${short} (${Array.isArray(value) ? 'array' : typeof value})`;
 }
 
+/** Returns the message of a value that is not allowed. */
+export function foundNotAllowed(found: unknown, allowed: string): string {
+  return `found ${showFound(found)}, allowed is ${allowed}`;
+}
+
+/** Returns the message of a value that is needed, and is missing or not allowed. */
+export function missingOrNotAllowed(found: unknown, needed: string): string {
+  return found === undefined ? `missing; needed is ${needed}` : foundNotAllowed(found, needed);
+}
+
 /** Returns the problems ordered by path, with numeric order inside paths, without duplicates. */
 export function sortProblems(problems: readonly Problem[]): Problem[] {
   const byText = new Map(problems.map((problem) => [`${problem.path}\n${problem.message}`, problem]));

@@ -1,13 +1,14 @@
 import {
+  at,
   emptyFindings,
   type Findings,
+  foundNotAllowed,
   type Problem,
   problemsError,
   showFound,
   sortProblems,
   type Warning,
   withoutPasswords,
-  at,
 } from '../base/problem.ts';
 import { isRecord, type PartialOutput, readEntries } from '../model/read-schema.ts';
 import type { Datastore, OrchSettings } from './connection.ts';
@@ -46,8 +47,7 @@ export function inspectNetconf(raw: unknown, as: ReadAs): Inspection {
   const findings = emptyFindings();
   const netconf = isRecord(raw) ? readNetconf(raw, as, findings) : undefined;
   if (!isRecord(raw)) {
-    const message = `found ${showFound(raw)}, allowed is an object`;
-    findings.problems.push({ path: '', message, code: 'cni/input-undecodable' });
+    findings.problems.push({ path: '', message: foundNotAllowed(raw, 'an object'), code: 'cni/input-undecodable' });
   }
   const { warnings } = findings;
   const problems = sortProblems(findings.problems).map((problem) => withAdvice(problem, raw));
@@ -167,7 +167,7 @@ const SMALLEST_V6_MTU = 1280;
 function refuseSmallMtu(mtu: number | undefined, ipam: Ipam | undefined, problems: Problem[]): void {
   if (mtu === undefined || mtu === 0 || mtu >= SMALLEST_V6_MTU) return;
   if (ipam?.type !== 'netplug-ipam' || !ipam.v6.assign) return;
-  const message = `found ${showFound(mtu)}, allowed is at least ${String(SMALLEST_V6_MTU)} because IPv6 is assigned`;
+  const message = foundNotAllowed(mtu, `at least ${String(SMALLEST_V6_MTU)} because IPv6 is assigned`);
   problems.push({ ...PLACE, path: 'mtu', message });
 }
 
@@ -204,10 +204,6 @@ function refusePlaceholders(raw: Readonly<Record<string, unknown>>, problems: Pr
     if (path === '' && isRecord(value)) refusePlaceholders(value, problems, place);
     if (!FILLED_IN.test(place) || typeof value !== 'string' || placeholderIn(value) === undefined) continue;
     if (problems.some((problem) => problem.path === place)) continue;
-    problems.push({
-      path: place,
-      message: `found ${showFound(value)}, allowed is no placeholder`,
-      code: 'netconf/invalid',
-    });
+    problems.push({ path: place, message: foundNotAllowed(value, 'no placeholder'), code: 'netconf/invalid' });
   }
 }

@@ -1,5 +1,5 @@
 import { didYouMean } from '../base/near-miss.ts';
-import { at, type Problem, showFound } from '../base/problem.ts';
+import { at, foundNotAllowed, type Problem } from '../base/problem.ts';
 import { type Address, bitsOf, type Family, tryParseAddress } from '../net/address.ts';
 import { type Cidr, cidrContains, cidrSize, formatCidr, tryReadCidr } from '../net/cidr.ts';
 
@@ -64,7 +64,7 @@ export function overlaps(a: ReadRange, b: ReadRange): boolean {
 function readSubnet(text: string | undefined, path: string, problems: Problem[]): Cidr | PodCidr | undefined {
   if (text === undefined) return undefined;
   const refuse = (allowed: string, hint?: string): undefined => {
-    const message = `found ${showFound(text)}, allowed is ${allowed}`;
+    const message = foundNotAllowed(text, allowed);
     problems.push({ path, message, code: 'netconf/invalid', ...(hint === undefined ? {} : { hint }) });
   };
   const word = podCidrWord(text);
@@ -88,6 +88,6 @@ function readAddress(
   if (address !== undefined && (cidr === undefined || cidrContains(cidr, address))) return address;
   let allowed = cidr === undefined ? 'an IP address' : `an IP address in ${formatCidr(cidr)}`;
   if (podCidrWord(text) !== undefined) allowed += `; ${QUOTED_POD_CIDR_WORDS} may only be the value of "subnet"`;
-  problems.push({ path, message: `found ${showFound(text)}, allowed is ${allowed}`, code: 'netconf/invalid' });
+  problems.push({ path, message: foundNotAllowed(text, allowed), code: 'netconf/invalid' });
   return undefined;
 }

@@ -1,4 +1,4 @@
-import { at, type Findings, type Problem, showFound } from '../base/problem.ts';
+import { at, type Findings, foundNotAllowed, type Problem } from '../base/problem.ts';
 import type { PartialOutput } from '../model/read-schema.ts';
 import { type Cidr, formatCidr, tryReadCidr } from '../net/cidr.ts';
 import {
@@ -83,8 +83,7 @@ function readRoutes(routes: NonNullable<HostLocalValues['routes']>, problems: Pr
     }
     let allowed = reading === undefined ? 'a CIDR' : `a CIDR without host bits, here "${formatCidr(reading.cidr)}"`;
     if (podCidrWord(dst) !== undefined) allowed = `a CIDR; ${QUOTED_POD_CIDR_WORDS} may only be the value of "subnet"`;
-    const message = `found ${showFound(dst)}, allowed is ${allowed}`;
-    problems.push({ path: at(path, 'dst'), message, code: 'netconf/invalid' });
+    problems.push({ path: at(path, 'dst'), message: foundNotAllowed(dst, allowed), code: 'netconf/invalid' });
   }
   return cidrs;
 }

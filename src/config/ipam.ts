@@ -1,7 +1,7 @@
 import type * as v from 'valibot';
 import { ownValue } from '../base/own-value.ts';
 import { didYouMean, nearMiss } from '../base/near-miss.ts';
-import { at, type Findings, showFound } from '../base/problem.ts';
+import { at, type Findings, missingOrNotAllowed, foundNotAllowed } from '../base/problem.ts';
 import { isRecord, type PartialOutput, readEntries } from '../model/read-schema.ts';
 import type { Family } from '../net/address.ts';
 import { decideHostLocal } from './host-local.ts';
@@ -28,8 +28,7 @@ const CALLED: Readonly<Record<string, string>> = { netplug: 'netplug-ipam', 'cal
 export function decideIpam(raw: unknown, { as, hasRuntimeRanges }: IpamContext, findings: Findings): Ipam | undefined {
   const { problems } = findings;
   if (!isRecord(raw)) {
-    const found = raw === undefined ? 'missing; needed is' : `found ${showFound(raw)}, allowed is`;
-    problems.push({ path: 'ipam', message: `${found} an object with "type"`, code: CODE });
+    problems.push({ path: 'ipam', message: missingOrNotAllowed(raw, 'an object with "type"'), code: CODE });
     return undefined;
   }
   const { type } = readEntries(TYPE_FIELD, raw, { ...PLACE, problems }).values;
@@ -37,12 +36,12 @@ export function decideIpam(raw: unknown, { as, hasRuntimeRanges }: IpamContext, 
   const meant = ownValue(CALLED, type) ?? nearMiss(type, ['netplug-ipam', 'host-local']);
   if (type === '' || type.includes('/') || (meant !== undefined && meant !== type)) {
     const hint = meant === undefined ? {} : { hint: didYouMean(meant) };
-    const message = `found ${showFound(type)}, allowed is "netplug-ipam", "host-local" or the name of another plugin`;
+    const message = foundNotAllowed(type, '"netplug-ipam", "host-local" or the name of another plugin');
     problems.push({ path: 'ipam.type', message, code: CODE, ...hint });
     return undefined;
   }
   if (as === 'ipam' && type !== 'netplug-ipam') {
-    const message = `found ${showFound(type)}, allowed is "netplug-ipam", because netplug-ipam was called`;
+    const message = foundNotAllowed(type, '"netplug-ipam", because netplug-ipam was called');
     problems.push({ path: 'ipam.type', message, code: CODE });
     return undefined;
   }

@@ -1,6 +1,6 @@
 import { ownValue } from '../base/own-value.ts';
 import { didYouMean, nearMiss, onlyNearMiss } from '../base/near-miss.ts';
-import { at, type Findings, type Fix, showFound } from '../base/problem.ts';
+import { at, type Findings, type Fix, foundNotAllowed } from '../base/problem.ts';
 import { isRecord } from '../model/read-schema.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
@@ -38,14 +38,14 @@ export function lintChained(entry: Raw, { problems, warnings }: Findings): void 
       if (key !== rules.capability) refuseSlip(key, inside, { problems, warnings });
     }
   } else {
-    const message = `found ${showFound(capabilities)}, allowed is an object such as {"${rules.capability}": true}`;
+    const message = foundNotAllowed(capabilities, `an object such as {"${rules.capability}": true}`);
     problems.push({ path: 'capabilities', message, code: CODE });
   }
 }
 
 function requireBoolean(path: string, value: unknown, problems: Findings['problems']): void {
   if (typeof value === 'boolean') return;
-  const message = `found ${showFound(value)}, allowed is true or false, without quotes`;
+  const message = foundNotAllowed(value, 'true or false, without quotes');
   const isQuoted = value === 'true' || value === 'false';
   const fix: Fix = [{ kind: 'set', path, value: value === 'true' }];
   problems.push({ path, message, code: CODE, ...(isQuoted ? { hint: `write ${value} without quotes`, fix } : {}) });

@@ -1,6 +1,6 @@
 import { ownValue } from '../base/own-value.ts';
 import { didYouMean, nearMiss, onlyNearMiss } from '../base/near-miss.ts';
-import { at, emptyFindings, type Findings, type Fix, type Problem, showFound } from '../base/problem.ts';
+import { at, emptyFindings, type Findings, type Fix, foundNotAllowed, type Problem } from '../base/problem.ts';
 import { isRecord } from '../model/read-schema.ts';
 import { inspectNetconf } from './decode.ts';
 import { COMMON_FIELDS, MAIN_FIELDS } from './fields.ts';
@@ -48,7 +48,7 @@ function lintList(list: Raw): readonly Remark[] {
   const remarks: Remark[] = [];
   if (!Array.isArray(plugins) || plugins.length === 0) {
     const hint = isRecord(plugins) ? { hint: 'write [{ … }], with brackets around the plugin' } : {};
-    const message = `found ${showFound(plugins)}, allowed is an array of at least one plugin`;
+    const message = foundNotAllowed(plugins, 'an array of at least one plugin');
     findings.problems.push({ path: 'plugins', message, code: CODE, ...hint });
   } else {
     for (const [index, entry] of plugins.entries()) {
@@ -56,12 +56,7 @@ function lintList(list: Raw): readonly Remark[] {
       if (isRecord(entry)) remarks.push(...lintEntry(list, entry, path));
       else {
         const hint = Array.isArray(entry) ? { hint: 'write the plugins without [ ] around them' } : {};
-        findings.problems.push({
-          path,
-          message: `found ${showFound(entry)}, allowed is an object`,
-          code: CODE,
-          ...hint,
-        });
+        findings.problems.push({ path, message: foundNotAllowed(entry, 'an object'), code: CODE, ...hint });
       }
     }
     checkOrder(list, plugins, findings);
@@ -72,7 +67,7 @@ function lintList(list: Raw): readonly Remark[] {
 function lintEntry(list: Raw, entry: Raw, path: string): readonly Remark[] {
   const { type } = entry;
   if (typeof type !== 'string' || type === '') {
-    const message = `found ${showFound(type)}, allowed is the name of a plugin`;
+    const message = foundNotAllowed(type, 'the name of a plugin');
     return [{ severity: 'error', problem: { path: at(path, 'type'), message, code: CODE } }];
   }
   if (isNetplugEntry(entry)) {
@@ -130,16 +125,12 @@ function checkListKeys(list: Raw, { problems, warnings }: Findings): void {
     const value = ownValue(list, key);
     // Runtimes also accept the strings, as libcni does.
     if (value === undefined || typeof value === 'boolean' || value === 'true' || value === 'false') continue;
-    problems.push({ path: key, message: `found ${showFound(value)}, allowed is true or false`, code: CODE });
+    problems.push({ path: key, message: foundNotAllowed(value, 'true or false'), code: CODE });
   }
   const versions = list['cniVersions'];
   const isVersionList = Array.isArray(versions) && versions.every((version) => typeof version === 'string');
   if (versions !== undefined && !isVersionList) {
-    problems.push({
-      path: 'cniVersions',
-      message: `found ${showFound(versions)}, allowed is an array of versions`,
-      code: CODE,
-    });
+    problems.push({ path: 'cniVersions', message: foundNotAllowed(versions, 'an array of versions'), code: CODE });
   }
 }
 
@@ -154,7 +145,7 @@ function checkOrder(list: Raw, plugins: readonly unknown[], { problems, warnings
   const version = list['cniVersion'] ?? '0.1.0';
   const known = CNI_VERSIONS.findIndex((candidate) => candidate === version);
   if (known === -1 || known >= CNI_VERSIONS.indexOf(FIRST_WITH_CHAINS)) return;
-  const message = `found ${showFound(list['cniVersion'])}, allowed is "${FIRST_WITH_CHAINS}" or later: chaining needs it`;
+  const message = foundNotAllowed(list['cniVersion'], `"${FIRST_WITH_CHAINS}" or later: chaining needs it`);
   problems.push({ path: 'cniVersion', message, code: CODE });
 }
 

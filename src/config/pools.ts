@@ -1,4 +1,4 @@
-import { at, type Findings, showFound } from '../base/problem.ts';
+import { at, type Findings, foundNotAllowed } from '../base/problem.ts';
 import { isDnsSubdomain } from '../model/dns-name.ts';
 import { type Family, tryParseAddress } from '../net/address.ts';
 import { formatCidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
@@ -22,8 +22,7 @@ export function readPools(
     const read = readPool(text, family);
     if (typeof read === 'object') pools.push(read);
     else {
-      const message = `found ${showFound(text)}, allowed is ${read}`;
-      problems.push({ path: at(path, index), message, code: 'netconf/invalid' });
+      problems.push({ path: at(path, index), message: foundNotAllowed(text, read), code: 'netconf/invalid' });
     }
   }
   return pools;

@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { ownValue } from '../base/own-value.ts';
-import { at, type Findings, type Problem, showFound } from '../base/problem.ts';
+import { at, type Findings, foundNotAllowed, type Problem } from '../base/problem.ts';
 import { isRecord, problemsOf } from '../model/read-schema.ts';
 import { type Address, tryParseAddress } from '../net/address.ts';
 import { tryParseMac } from '../net/mac.ts';
@@ -38,7 +38,7 @@ export function hasRuntimeRanges(raw: Raw): boolean {
 function section(raw: Raw, key: string, problems: Problem[]): Raw {
   const value = ownValue(raw, key) ?? {};
   if (isRecord(value)) return value;
-  problems.push({ path: key, message: `found ${showFound(value)}, allowed is an object`, code: CODE });
+  problems.push({ path: key, message: foundNotAllowed(value, 'an object'), code: CODE });
   return {};
 }
 
@@ -51,14 +51,14 @@ function valueOf(raw: Raw, key: string): unknown {
 function readIps(value: unknown, path: string, problems: Problem[]): Address[] | undefined {
   if (value === undefined || value === null) return undefined;
   if (!Array.isArray(value)) {
-    problems.push({ path, message: `found ${showFound(value)}, allowed is an array of addresses`, code: CODE });
+    problems.push({ path, message: foundNotAllowed(value, 'an array of addresses'), code: CODE });
     return undefined;
   }
   const addresses: Address[] = [];
   for (const [index, item] of value.entries()) {
     const address = typeof item === 'string' ? (tryReadCidr(item)?.address ?? tryParseAddress(item)) : undefined;
     if (address === undefined) {
-      const message = `found ${showFound(item)}, allowed is an IP address, with or without prefix length`;
+      const message = foundNotAllowed(item, 'an IP address, with or without prefix length');
       problems.push({ path: at(path, index), message, code: CODE });
     } else if (addresses.some(({ family }) => family === address.family)) {
       const message = `is a second IPv${String(address.family)} address, allowed is one of each family`;
@@ -74,7 +74,7 @@ function readMac(value: unknown, problems: Problem[]): string | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   const mac = typeof value === 'string' ? tryParseMac(value) : undefined;
   if (mac === undefined) {
-    const message = `found ${showFound(value)}, allowed is a unicast hardware address such as "0a:58:0a:00:00:01"`;
+    const message = foundNotAllowed(value, 'a unicast hardware address such as "0a:58:0a:00:00:01"');
     problems.push({ path: 'runtimeConfig.mac', message, code: CODE });
   }
   return mac;

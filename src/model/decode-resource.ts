@@ -1,5 +1,13 @@
 import { didYouMean, nearMiss } from '../base/near-miss.ts';
-import { at, problemLine, type Problem, showFound, sortProblems } from '../base/problem.ts';
+import {
+  at,
+  missingOrNotAllowed,
+  foundNotAllowed,
+  type Problem,
+  problemLine,
+  showFound,
+  sortProblems,
+} from '../base/problem.ts';
 import { type AnyResource, KIND_NAMES } from './kinds.ts';
 import { DROPPED_METADATA, METADATA_FIELDS } from './metadata.ts';
 import { isRecord, readEntries } from './read-schema.ts';
@@ -31,7 +39,7 @@ export function decodeResource(
  * text when the record cannot be used.
  */
 export function decodeStoredResource(raw: unknown): AnyResource | string {
-  if (!isRecord(raw)) return `found ${showFound(raw)}, allowed is an object`;
+  if (!isRecord(raw)) return foundNotAllowed(raw, 'an object');
   const problems: Problem[] = [];
   const reader = readKind(raw, problems);
   const name = isRecord(raw['metadata']) ? raw['metadata']['name'] : undefined;
@@ -46,7 +54,7 @@ export function decodeStoredResource(raw: unknown): AnyResource | string {
 
 function readWritten(raw: unknown, namespace: string, problems: Problem[]): AnyResource | undefined {
   if (!isRecord(raw)) {
-    problems.push({ path: '', message: `found ${showFound(raw)}, allowed is an object`, code: CODE });
+    problems.push({ path: '', message: foundNotAllowed(raw, 'an object'), code: CODE });
     return undefined;
   }
   const reader = readKind(raw, problems);
@@ -54,7 +62,7 @@ function readWritten(raw: unknown, namespace: string, problems: Problem[]): AnyR
   const metadata = readMetadata(raw['metadata'], { reader, namespace }, problems);
   const rawSpec = raw['spec'] ?? {};
   if (!isRecord(rawSpec)) {
-    problems.push({ path: 'spec', message: `found ${showFound(rawSpec)}, allowed is an object`, code: CODE });
+    problems.push({ path: 'spec', message: foundNotAllowed(rawSpec, 'an object'), code: CODE });
     return undefined;
   }
   if (reader === undefined) return undefined;
@@ -79,8 +87,7 @@ function readMetadata(
   problems: Problem[],
 ): Metadata | undefined {
   if (!isRecord(raw)) {
-    const found = raw === undefined ? 'missing; needed is' : `found ${showFound(raw)}, allowed is`;
-    problems.push({ path: 'metadata', message: `${found} an object with "name"`, code: CODE });
+    problems.push({ path: 'metadata', message: missingOrNotAllowed(raw, 'an object with "name"'), code: CODE });
     return undefined;
   }
   if (reader !== undefined) checkNamespace(raw, reader, problems);
@@ -128,6 +135,5 @@ function notOneOf(path: string, found: unknown, allowed: readonly string[]): Pro
   const meant = typeof found === 'string' ? nearMiss(found, allowed) : undefined;
   const hint = meant === undefined ? {} : { hint: didYouMean(meant) };
   const list = allowed.map((each) => `"${each}"`).join(', ');
-  const message = found === undefined ? `missing; needed is ${list}` : `found ${showFound(found)}, allowed is ${list}`;
-  return { path, message, code: CODE, ...hint };
+  return { path, message: missingOrNotAllowed(found, list), code: CODE, ...hint };
 }

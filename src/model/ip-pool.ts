@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { field, oneOf } from './field.ts';
 import { bitsOf, type Family, formatAddress } from '../net/address.ts';
 import { type Cidr, cidrsOverlap, formatCidr, parseCidr, tryReadCidr } from '../net/cidr.ts';
-import { showFound } from '../base/problem.ts';
+import { foundNotAllowed } from '../base/problem.ts';
 import { column, jointRules, type KindDeclaration, nameColumn, type Refuse, wide } from './kind-info.ts';
 import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
@@ -168,8 +168,7 @@ function checkIpPool(spec: PartialOutput<typeof IP_POOL_FIELDS>, refuse: Refuse)
   const cidr = spec.cidr === undefined ? undefined : tryReadCidr(spec.cidr)?.cidr;
   if (cidr === undefined) return;
   const { family } = cidr.base;
-  if (isIpip && family === 6)
-    refuse('ipipMode', `found ${showFound(spec.ipipMode)}, allowed is "Never" for an IPv6 pool`);
+  if (isIpip && family === 6) refuse('ipipMode', foundNotAllowed(spec.ipipMode, '"Never" for an IPv6 pool'));
   for (const [kind, ranges] of Object.entries(FORBIDDEN_RANGES)) {
     const range = ranges.find((text) => cidrsOverlap(parseCidr(text), cidr));
     if (range !== undefined) refuse('cidr', `${formatCidr(cidr)} overlaps the ${kind} addresses ${range}`);
@@ -193,7 +192,7 @@ function checkBlockSize(
   const { smallest, largest } = BLOCK_SIZES[cidr.base.family];
   if (blockSize < smallest || blockSize > largest) {
     const range = `from ${String(smallest)} to ${String(largest)} for an IPv${String(cidr.base.family)} pool`;
-    refuse('blockSize', `found ${showFound(blockSize)}, allowed is a whole number ${range}`);
+    refuse('blockSize', foundNotAllowed(blockSize, `a whole number ${range}`));
   } else if (blockSize < cidr.prefixBits && disabled !== true) {
     const bits = `a /${String(blockSize)} block does not fit into ${formatCidr(cidr)}`;
     const allBits = bitsOf(cidr.base.family);

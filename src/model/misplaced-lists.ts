@@ -1,5 +1,5 @@
 import { ownValue } from '../base/own-value.ts';
-import { at, type Problem, showFound } from '../base/problem.ts';
+import { at, foundNotAllowed, type Problem } from '../base/problem.ts';
 import { type Schema, shapeOf, unwrapped } from './schema-shape.ts';
 
 /**
@@ -16,7 +16,7 @@ export function misplacedLists(
   const isObject = shape.kind === 'object' || bare.type === 'record';
   if (isObject && Array.isArray(value)) {
     const allowed = 'message' in bare && typeof bare.message === 'string' ? bare.message : 'an object';
-    return [{ path, message: `found ${showFound(value)}, allowed is ${allowed}`, code }];
+    return [{ path, message: foundNotAllowed(value, allowed), code }];
   }
   if (typeof value !== 'object' || value === null || shape.kind === 'value') return [];
   if (shape.kind === 'array') {

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { ownValue } from '../base/own-value.ts';
 import type { ErrorCode } from '../base/error-codes.ts';
 import { didYouMean, nearMiss, sameLetters } from '../base/near-miss.ts';
-import { at, type Edit, type Findings, type Fix, type Problem, showFound } from '../base/problem.ts';
+import { at, type Edit, type Findings, type Fix, missingOrNotAllowed, type Problem } from '../base/problem.ts';
 import { misplacedLists } from './misplaced-lists.ts';
 
 /** The message of every check in netplug's schemas completes "allowed is …"; `problemsOf` writes the whole sentence. */
@@ -55,11 +55,9 @@ export function problemsOf(issues: readonly v.BaseIssue<unknown>[], { path, code
     // For an absent key of an object the library has only the message of the object.
     const isAbsentKey = issue.kind === 'schema' && issue.expected === `"${String(keys.at(-1))}"`;
     const message =
-      issue.input === undefined
-        ? isAbsentKey
-          ? 'missing, but required'
-          : `missing; needed is ${issue.message}`
-        : `found ${showFound(issue.input)}, allowed is ${issue.message}`;
+      isAbsentKey && issue.input === undefined
+        ? 'missing, but required'
+        : missingOrNotAllowed(issue.input, issue.message);
     const place = at(path, ...keys);
     return { path: place, message, code, ...adviceFor(issue, place) };
   });

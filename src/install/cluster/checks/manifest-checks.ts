@@ -1,4 +1,4 @@
-import { at, type Problem, showFound } from '../../../base/problem.ts';
+import { at, foundNotAllowed, type Problem, showFound } from '../../../base/problem.ts';
 import { isEndpointUrl, URL_RULE } from '../../../config/url.ts';
 import { placeholderIn } from '../../../config/value-advice.ts';
 import { isRecord } from '../../../model/read-schema.ts';
@@ -97,7 +97,7 @@ function checkEndpoints(named: readonly NamedDocument[], report: ReportRemark): 
     const bad = value.split(',').find((url) => !isEndpointUrl(url.trim()));
     if (bad !== undefined) {
       const hint = 'separate several URLs with commas';
-      report({ document, path, message: `found ${showFound(bad)}, allowed is ${URL_RULE}`, hint });
+      report({ document, path, message: foundNotAllowed(bad, URL_RULE), hint });
     } else if (first !== undefined && value !== first.value) {
       const hint = 'write the same endpoints in all places: programs would use different records';
       report({ document, path, message: `found ${showFound(value)}, elsewhere ${showFound(first.value)}`, hint });
