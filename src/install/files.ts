@@ -52,7 +52,7 @@ export async function planExecutables(
   signal: AbortSignal,
 ): Promise<readonly PlannedFile[]> {
   const planned: PlannedFile[] = [];
-  for (const name of [...EXECUTABLE_NAMES, ...(await standardPluginsFor(binDir, folder))]) {
+  for (const name of [...EXECUTABLE_NAMES, ...(await lackingPlugins(binDir, folder, true))]) {
     const source = join(folder, name);
     const state = await readSourceState(source, signal);
     planned.push({
@@ -68,18 +68,14 @@ export async function planExecutables(
 
 /** Returns the standard plugins that neither folder has. */
 export async function missingStandardPlugins(binDir: string, folder: string): Promise<readonly string[]> {
-  const missing: string[] = [];
-  for (const name of STANDARD_PLUGINS) {
-    if (!(await isThere(join(binDir, name))) && !(await isThere(join(folder, name)))) missing.push(name);
-  }
-  return missing;
+  return lackingPlugins(binDir, folder, false);
 }
 
 /** Plugins of the host are never replaced: other networks may need them as they are. */
-async function standardPluginsFor(binDir: string, folder: string): Promise<readonly string[]> {
+async function lackingPlugins(binDir: string, folder: string, isInFolder: boolean): Promise<readonly string[]> {
   const lacking: string[] = [];
   for (const name of STANDARD_PLUGINS) {
-    if (!(await isThere(join(binDir, name))) && (await isThere(join(folder, name)))) lacking.push(name);
+    if (!(await isThere(join(binDir, name))) && (await isThere(join(folder, name))) === isInFolder) lacking.push(name);
   }
   return lacking;
 }

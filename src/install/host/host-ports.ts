@@ -35,3 +35,8 @@ export interface AgentQuestion {
   /** JSON, the id of a datastore, or empty, depending on the kind. */
   readonly text: string;
 }
+
+export interface HostContext {
+  readonly ports: HostPorts;
+  readonly signal: AbortSignal;
+}

@@ -1,6 +1,9 @@
-import { readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { type FileHandle, readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { errnoOf } from '../../base/errors.ts';
+import type { HostContext } from './host-ports.ts';
+
+const PERIOD_MS = 20;
 
 /** A process that holds the lock of a file. */
 export interface LockHolder {
@@ -35,6 +38,16 @@ export async function findOpener(pid: number, file: Inode, procDir: string): Pro
   if (!(await hasOpen(join(folder, 'fd'), file))) return undefined;
   const executable = await readlink(join(folder, 'exe')).catch(ignoreGone);
   return executable === undefined ? undefined : { pid, executable: executable.replace(/ \(deleted\)$/, '') };
+}
+
+/** Takes the lock of the file once nobody holds it. Reports whether that was within the time. */
+export async function isLockedWithin({ ports, signal }: HostContext, file: FileHandle, ms: number): Promise<boolean> {
+  const untilMs = ports.clock.monotonic() + ms;
+  while (!ports.tryLockFile(file.fd)) {
+    if (ports.clock.monotonic() >= untilMs) return false;
+    await ports.clock.sleep(PERIOD_MS, signal);
+  }
+  return true;
 }
 
 export function isNetplug({ executable }: LockHolder): boolean {

@@ -3,20 +3,14 @@ import { timeLimit } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import { ignoreMissing } from '../../base/missing-file.ts';
 import type { Mode } from '../../base/mode.ts';
-import type { HostPorts } from './host-ports.ts';
-import { findLockHolder, isNetplug, type LockHolder } from './lock-holder.ts';
-
-interface HostContext {
-  readonly ports: HostPorts;
-  readonly signal: AbortSignal;
-}
+import type { HostContext } from './host-ports.ts';
+import { findLockHolder, isLockedWithin, isNetplug, type LockHolder } from './lock-holder.ts';
 
 const ASK_MS = 5000;
 /** A shutting-down agent first completes its calls, then flushes pending writes. */
 const DRAIN_MS = 45_000;
 const TERMINATE_MS = 10_000;
 const KILL_MS = 5000;
-const PERIOD_MS = 20;
 const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.resolve() };
 
 /**
@@ -74,15 +68,6 @@ async function requestShutdown({ ports, signal }: HostContext): Promise<boolean>
       return false;
     },
   );
-}
-
-async function isLockedWithin({ ports, signal }: HostContext, file: FileHandle, ms: number): Promise<boolean> {
-  const untilMs = ports.clock.monotonic() + ms;
-  while (!ports.tryLockFile(file.fd)) {
-    if (ports.clock.monotonic() >= untilMs) return false;
-    await ports.clock.sleep(PERIOD_MS, signal);
-  }
-  return true;
 }
 
 async function holderOf({ ports }: HostContext, file: FileHandle): Promise<LockHolder | undefined> {

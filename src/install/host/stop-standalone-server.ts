@@ -3,15 +3,9 @@ import { dirname, join } from 'node:path';
 import { NetplugError } from '../../base/errors.ts';
 import { ignoreMissing } from '../../base/missing-file.ts';
 import type { Mode } from '../../base/mode.ts';
-import type { HostPorts } from './host-ports.ts';
-import { findOpener, isNetplug, type LockHolder } from './lock-holder.ts';
+import type { HostContext } from './host-ports.ts';
+import { findOpener, isLockedWithin, isNetplug, type LockHolder } from './lock-holder.ts';
 
-interface HostContext {
-  readonly ports: HostPorts;
-  readonly signal: AbortSignal;
-}
-
-const PERIOD_MS = 20;
 /** The server first completes its calls. */
 const ENDINGS = [
   ['SIGTERM', 20_000],
@@ -42,17 +36,13 @@ export async function stopStandaloneServer(
   for (const path of [join(folder, 'standalone.sock'), lock]) await rm(path, { force: true });
 }
 
-async function end({ ports, signal }: HostContext, file: FileHandle, holder: LockHolder | undefined): Promise<void> {
+async function end(context: HostContext, file: FileHandle, holder: LockHolder | undefined): Promise<void> {
   for (const [name, ms] of ENDINGS) {
     if (holder !== undefined) {
       if (!isNetplug(holder)) throw notStopped(`process ${String(holder.pid)} ("${holder.executable}") holds its lock`);
-      ports.sendSignal(holder.pid, name);
+      context.ports.sendSignal(holder.pid, name);
     }
-    const untilMs = ports.clock.monotonic() + ms;
-    while (ports.clock.monotonic() < untilMs) {
-      if (ports.tryLockFile(file.fd)) return;
-      await ports.clock.sleep(PERIOD_MS, signal);
-    }
+    if (await isLockedWithin(context, file, ms)) return;
   }
   throw notStopped('it does not exit');
 }
