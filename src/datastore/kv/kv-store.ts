@@ -6,7 +6,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
-import type { ResourceId } from '../../model/resource-id.ts';
+import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { endpointIdOf, type EndpointId } from '../../model/workload-endpoint.ts';
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import type { KvConnection } from '../../config/connection.ts';
@@ -20,16 +20,32 @@ import type { PoolVersion } from '../pool-status-store.ts';
 import type { IpPoolStatus } from '../../model/ip-pool-status.ts';
 import type { Store } from '../store.ts';
 import { type ClientLimits, ETCD_LIMITS, EtcdClient } from './etcd-client.ts';
-import { Keys } from './keys.ts';
-import { listRange } from './paging.ts';
+import { type KeyRange, Keys } from './keys.ts';
+import { listRange, type RangeListing } from './paging.ts';
 import { planCommit } from './plan-commit.ts';
 import { readBlocks } from './read-blocks.ts';
 import { readNodeView } from './read-node.ts';
-import { blockReader, endpointReader, readClaim } from './records.ts';
-import { bytesOf, decodeText, get, type LeasedKey, MAX_OPS, rangesIn, txn } from './requests.ts';
-import { KvResources } from './kv-resources.ts';
+import { blockReader, endpointReader, jsonOf, readClaim, resourceReader, versionOf, withVersion } from './records.ts';
+import {
+  absent,
+  bytesOf,
+  decodeText,
+  get,
+  type LeasedKey,
+  MAX_OPS,
+  present,
+  put,
+  rangesIn,
+  remove,
+  txn,
+  unchanged,
+} from './requests.ts';
 import type { ResourceListing, VersionedId } from '../resource-store.ts';
-import { sortOut } from '../unreadable.ts';
+import { insist, sortOut } from '../unreadable.ts';
+import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
+import { resourceChanged, resourceContested, resourceExists, resourceNotFound } from '../resource-errors.ts';
+import { identityOf, withoutVersion, withStatus } from '../stored-resource.ts';
+import type { TxnResponse } from '../../../proto/gen/etcd.ts';
 
 export interface KvStoreOptions {
   readonly clock?: Clock;
@@ -45,6 +61,9 @@ export interface KvStoreOptions {
   readonly fence?: () => LeasedKey | undefined;
 }
 
+/** Number of tries of an update without a version while other writers change the resource. */
+const UPDATE_TRIES = 8;
+
 /** The datastore on etcd v3. Nothing is read or connected until the first call; close it with `await using`. */
 export function openKvStore(connection: KvConnection, options: KvStoreOptions = {}): Store {
   return new KvStore(connection, options);
@@ -54,7 +73,8 @@ class KvStore implements Store {
   readonly #client: EtcdClient;
   readonly #keys: Keys;
   readonly #pageSize: number;
-  readonly #resources: KvResources;
+  readonly #clock: Clock;
+  readonly #random: Random;
 
   constructor(connection: KvConnection, options: KvStoreOptions) {
     this.#keys = new Keys(options.prefix);
@@ -64,14 +84,8 @@ class KvStore implements Store {
       onRequest: options.onRequest ?? ((): void => undefined),
       ...(options.fence === undefined ? {} : { fence: options.fence }),
     });
-    const { clock = systemClock, random = systemRandom } = options;
-    this.#resources = new KvResources({
-      client: this.#client,
-      keys: this.#keys,
-      clock,
-      random,
-      pageSize: this.#pageSize,
-    });
+    this.#clock = options.clock ?? systemClock;
+    this.#random = options.random ?? systemRandom;
   }
 
   isOlder(version: string, than: string): boolean {
@@ -92,8 +106,7 @@ class KvStore implements Store {
       for (const claim of claims) found.set(formatCidr(claim.cidr), claim);
     };
     for (const cidr of within) {
-      const range = this.#keys.claimsInside(cidr);
-      const { kvs, revision } = await listRange(this.#client, range, { pageSize: this.#pageSize, signal });
+      const { kvs, revision } = await this.#list(this.#keys.claimsInside(cidr), signal);
       add(sortOut(kvs, readClaim).good);
       const around = this.#keys.claimsAround(cidr);
       if (around.length === 0) continue;
@@ -110,7 +123,7 @@ class KvStore implements Store {
   }
 
   async listBlocks(signal: AbortSignal): Promise<BlockListing> {
-    const { kvs } = await listRange(this.#client, this.#keys.blocks(), { pageSize: this.#pageSize, signal });
+    const { kvs } = await this.#list(this.#keys.blocks(), signal);
     const { good, problems } = sortOut(kvs, blockReader(this.#keys));
     return { blocks: good.sort((a, b) => compareCidrs(a.value.cidr, b.value.cidr)), problems };
   }
@@ -122,38 +135,96 @@ class KvStore implements Store {
   }
 
   async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<EndpointListing> {
-    const range = this.#keys.endpoints(node);
-    const { kvs } = await listRange(this.#client, range, { pageSize: this.#pageSize, signal });
+    const { kvs } = await this.#list(this.#keys.endpoints(node), signal);
     const { good, problems } = sortOut(kvs, endpointReader(this.#keys));
     const endpoints = good.sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
     return { endpoints, problems };
   }
 
   async listResources<K extends ResourceKind>(kind: K, signal: AbortSignal): Promise<ResourceListing<K>> {
-    return this.#resources.list(kind, signal);
+    const { kvs } = await this.#list(this.#keys.resources(kind), signal);
+    const { good, problems } = sortOut(kvs, resourceReader(this.#keys, kind));
+    const resources = good.map(({ resource }) => resource);
+    return { resources: withBuiltIns(kind, resources), problems };
   }
 
   async findResource<K extends ResourceKind>(
     which: ResourceId<K>,
     signal: AbortSignal,
   ): Promise<ResourceOf<K> | undefined> {
-    return this.#resources.find(which, signal);
+    const builtIn = findBuiltIn(which);
+    if (builtIn !== undefined) return builtIn;
+    const { kvs } = await this.#client.range({ key: bytesOf(this.#keys.resource(which)) }, signal);
+    const read = resourceReader(this.#keys, which.kind);
+    return kvs.map((kv) => insist(read(kv)).resource)[0];
   }
 
-  async createResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource> {
-    return this.#resources.create(resource, signal, mode);
+  async createResource(resource: AnyResource, signal: AbortSignal, mode: Mode = 'apply'): Promise<AnyResource> {
+    const which = resourceIdOf(resource);
+    refuseBuiltIn(which);
+    const key = this.#keys.resource(which);
+    const made = withoutVersion(resource, {
+      uid: this.#random.id(),
+      creationTimestamp: new Date(this.#clock.now()).toISOString(),
+    });
+    const condition = { compare: [absent(key)] };
+    if (mode === 'dry-run') {
+      if (!(await this.#client.read(txn({ ...condition, success: [] }), signal)).succeeded) throw resourceExists(which);
+      return made;
+    }
+    const answer = await this.#client.write(txn({ ...condition, success: [put(key, JSON.stringify(made))] }), signal);
+    if (!answer.succeeded) throw resourceExists(which);
+    return withVersion(made, versionAfter(answer));
   }
 
-  async updateResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource> {
-    return this.#resources.update(resource, signal, mode);
+  async updateResource(resource: AnyResource, signal: AbortSignal, mode: Mode = 'apply'): Promise<AnyResource> {
+    const { resourceVersion } = resource.metadata;
+    const which = resourceIdOf(resource);
+    refuseBuiltIn(which);
+    const key = this.#keys.resource(which);
+    for (let attempt = 0; attempt < UPDATE_TRIES; attempt += 1) {
+      const { kvs } = await this.#client.range({ key: bytesOf(key) }, signal);
+      const [current] = kvs;
+      if (current === undefined) throw resourceNotFound(which);
+      if (resourceVersion !== undefined && resourceVersion !== versionOf(current)) throw resourceChanged(which);
+      const next = withoutVersion(resource, identityOf(jsonOf(current)));
+      if (mode === 'dry-run') return next;
+      const write = txn({ compare: [unchanged(key, versionOf(current))], success: [put(key, JSON.stringify(next))] });
+      const answer = await this.#client.write(write, signal);
+      if (answer.succeeded) return withVersion(next, versionAfter(answer));
+      if (resourceVersion !== undefined) throw resourceChanged(which);
+    }
+    throw resourceContested(which);
   }
 
-  async deleteResource(which: VersionedId, signal: AbortSignal, mode?: Mode): Promise<void> {
-    return this.#resources.delete(which, signal, mode);
+  async setPoolStatus(
+    { name, resourceVersion }: PoolVersion,
+    status: IpPoolStatus | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const which = { kind: 'IPPool', name } as const;
+    const pool = await this.findResource(which, signal);
+    if (pool === undefined) throw resourceNotFound(which);
+    if (pool.metadata.resourceVersion !== resourceVersion) throw resourceChanged(which);
+    const key = this.#keys.resource(which);
+    const next = withStatus(withoutVersion(pool, identityOf(pool)), status);
+    const write = txn({ compare: [unchanged(key, resourceVersion)], success: [put(key, JSON.stringify(next))] });
+    if (!(await this.#client.write(write, signal)).succeeded) throw resourceChanged(which);
   }
 
-  async setPoolStatus(pool: PoolVersion, status: IpPoolStatus | undefined, signal: AbortSignal): Promise<void> {
-    return this.#resources.setPoolStatus(pool, status, signal);
+  /** One request: when the condition fails, the answer carries what is there instead. */
+  async deleteResource(
+    { resourceVersion, ...which }: VersionedId,
+    signal: AbortSignal,
+    mode: Mode = 'apply',
+  ): Promise<void> {
+    refuseBuiltIn(which);
+    const key = this.#keys.resource(which);
+    const condition = resourceVersion === undefined ? present(key) : unchanged(key, resourceVersion);
+    const success = mode === 'dry-run' ? [] : [remove(key)];
+    const answer = await this.#client.write(txn({ compare: [condition], success, failure: [get(key)] }), signal);
+    if (answer.succeeded) return;
+    throw rangesIn(answer).flat().length === 0 ? resourceNotFound(which) : resourceChanged(which);
   }
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {
@@ -184,7 +255,15 @@ class KvStore implements Store {
     await this.#client[Symbol.asyncDispose]();
   }
 
+  async #list(range: KeyRange, signal: AbortSignal): Promise<RangeListing> {
+    return listRange(this.#client, range, { pageSize: this.#pageSize, signal });
+  }
+
   #reach(signal: AbortSignal): { client: EtcdClient; keys: Keys; signal: AbortSignal } {
     return { client: this.#client, keys: this.#keys, signal };
   }
+}
+
+function versionAfter({ header }: TxnResponse): string {
+  return String(header?.revision ?? 0n);
 }

@@ -78,7 +78,7 @@ export function resourceRecord(
   };
 }
 
-function withVersion<R extends AnyResource>(resource: R, version: string): R {
+export function withVersion<R extends AnyResource>(resource: R, version: string): R {
   return { ...resource, metadata: { ...resource.metadata, resourceVersion: version } };
 }
 
