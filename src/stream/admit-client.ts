@@ -8,10 +8,10 @@ import {
   commonFormat,
   type Formats,
   type Hello,
+  HELLO_MESSAGE,
   HELLO_BYTES,
-  readHello,
   refusedFrame,
-  welcomeFrame,
+  WELCOME_MESSAGE,
 } from './handshake.ts';
 import { type StreamPeer, type PeerListener, peerOver } from './peer.ts';
 import { protocolError, type StreamFrame } from './stream-frames.ts';
@@ -79,11 +79,11 @@ export async function admitClient(
   hurry?.addEventListener('abort', () => greeting.reject(hurry.reason), { once: true });
   if (hurry?.aborted === true) greeting.reject(hurry.reason);
   try {
-    const client = await identified(readHello(await greeting.promise), ports, either);
+    const client = await identified(HELLO_MESSAGE.read(await greeting.promise), ports, either);
     if (gone.signal.aborted) return 'gone';
     admitted = ports.admit(client, peer);
     peer.accept(ports.limitBytes);
-    peer.send(welcomeFrame({ server: ports.server, release: ports.release, format: client.format }));
+    peer.send(WELCOME_MESSAGE.frame({ server: ports.server, release: ports.release, format: client.format }));
     return 'admitted';
   } catch (cause) {
     if (gone.signal.aborted) return 'gone';

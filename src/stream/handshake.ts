@@ -47,52 +47,36 @@ const serverEntry = v.object({
 });
 /** Where a server is found, and by which certificate it is known. */
 export type ServerEntry = v.InferOutput<typeof serverEntry>;
-const serverList = v.pipe(v.array(serverEntry), v.maxLength(MOST_SERVERS));
+const serverList = v.pipe(v.array(serverEntry), v.maxLength(MOST_SERVERS), v.readonly());
 const leave = v.object({ withinMs: v.pipe(v.number(), v.minValue(0), v.maxValue(3_600_000)) });
 
 export const ALIVE: Buffer = streamFrame(STREAM_FRAME.alive, '');
 
-export function helloFrame(value: Hello): Buffer {
-  return jsonFrame(STREAM_FRAME.hello, value);
+/** A message as a frame. */
+interface Message<T> {
+  readonly frame: (value: T) => Buffer;
+  /** @throws stream/protocol for another frame */
+  readonly read: (frame: StreamFrame) => T;
 }
 
-export function readHello(frame: StreamFrame): Hello {
-  return readAs(frame, STREAM_FRAME.hello, hello);
-}
+export const HELLO_MESSAGE = message(STREAM_FRAME.hello, hello);
+export const WELCOME_MESSAGE = message(STREAM_FRAME.welcome, welcome);
+export const SERVERS_MESSAGE = message(STREAM_FRAME.servers, serverList);
+/** Asks the client to be with another server by then. */
+export const LEAVE_MESSAGE = message(STREAM_FRAME.leave, leave);
 
-export function welcomeFrame(value: Welcome): Buffer {
-  return jsonFrame(STREAM_FRAME.welcome, value);
-}
-
-export function readWelcome(frame: StreamFrame): Welcome {
-  return readAs(frame, STREAM_FRAME.welcome, welcome);
+function message<S extends v.GenericSchema>(type: number, schema: S): Message<v.InferOutput<S>> {
+  return { frame: (value) => jsonFrame(type, value), read: (frame) => readAs(frame, type, schema) };
 }
 
 export function refusedFrame(error: ErrorData): Buffer {
   return jsonFrame(STREAM_FRAME.refused, error);
 }
 
-export function serversFrame(servers: readonly ServerEntry[]): Buffer {
-  return jsonFrame(STREAM_FRAME.servers, servers);
-}
-
-export function readServers(frame: StreamFrame): readonly ServerEntry[] {
-  return readAs(frame, STREAM_FRAME.servers, serverList);
-}
-
 /** Returns one server as a Lease describes it; undefined for anything else. */
 export function readServerEntry(raw: unknown): ServerEntry | undefined {
   const read = v.safeParse(serverEntry, raw);
   return read.success ? read.output : undefined;
-}
-
-/** Asks the client to be with another server by then. */
-export function leaveFrame(withinMs: number): Buffer {
-  return jsonFrame(STREAM_FRAME.leave, { withinMs });
-}
-
-export function readLeave(frame: StreamFrame): { readonly withinMs: number } {
-  return readAs(frame, STREAM_FRAME.leave, leave);
 }
 
 const fact = v.union([v.string(), v.number(), v.boolean(), v.array(v.string())]);

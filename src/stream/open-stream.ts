@@ -1,8 +1,7 @@
 import type { Duplex } from 'node:stream';
-import type { Clock } from '../base/clock.ts';
 import { errorOf } from '../base/error-data.ts';
-import { type Hello, helloFrame, readErrorData, readWelcome, STREAM_FRAME, type Welcome } from './handshake.ts';
-import { type StreamPeer, type PeerListener, peerOver } from './peer.ts';
+import { type Hello, HELLO_MESSAGE, readErrorData, STREAM_FRAME, type Welcome, WELCOME_MESSAGE } from './handshake.ts';
+import { type PeerOptions, peerOver, type StreamPeer } from './peer.ts';
 import { payloadJson } from './stream-frames.ts';
 
 export interface OpenedStream {
@@ -16,17 +15,7 @@ export interface OpenedStream {
  */
 export async function openStream(
   stream: Duplex,
-  {
-    hello,
-    limitBytes,
-    clock,
-    listener,
-  }: {
-    readonly hello: Hello;
-    readonly limitBytes: number;
-    readonly clock: Clock;
-    readonly listener: PeerListener;
-  },
+  { hello, limitBytes, clock, listener }: PeerOptions & { readonly hello: Hello },
   signal: AbortSignal,
 ): Promise<OpenedStream> {
   const { promise, resolve, reject } = Promise.withResolvers<Welcome>();
@@ -39,7 +28,7 @@ export async function openStream(
         if (isWelcome) listener.onFrame(frame);
         else if (frame.type === STREAM_FRAME.refused) throw errorOf(readErrorData(payloadJson(frame)));
         else {
-          const welcome = readWelcome(frame);
+          const welcome = WELCOME_MESSAGE.read(frame);
           isWelcome = true;
           resolve(welcome);
         }
@@ -54,7 +43,7 @@ export async function openStream(
   const onAbort = (): void => peer.end();
   signal.addEventListener('abort', onAbort, { once: true });
   if (signal.aborted) onAbort();
-  else peer.send(helloFrame(hello));
+  else peer.send(HELLO_MESSAGE.frame(hello));
   try {
     return { peer, welcome: await promise };
   } finally {

@@ -30,16 +30,16 @@ export interface PeerListener {
 /** How long a last frame may take. */
 const LAST_MS = 2000;
 
-/** Returns the peer at the other end of the stream. Its frames are of at most so many bytes until it is told otherwise. */
-export function peerOver(
-  stream: Duplex,
-  {
-    limitBytes,
-    clock,
-    listener,
-  }: { readonly limitBytes: number; readonly clock: Clock; readonly listener: PeerListener },
-): StreamPeer {
-  return new OpenPeer(stream, { limitBytes, clock, listener });
+export interface PeerOptions {
+  /** Longest payload that is accepted until it is told otherwise. */
+  readonly limitBytes: number;
+  readonly clock: Clock;
+  readonly listener: PeerListener;
+}
+
+/** Returns the peer at the other end of the stream. */
+export function peerOver(stream: Duplex, options: PeerOptions): StreamPeer {
+  return new OpenPeer(stream, options);
 }
 
 class OpenPeer implements StreamPeer {
@@ -50,14 +50,7 @@ class OpenPeer implements StreamPeer {
   receivedMs: number;
   #isOver = false;
 
-  constructor(
-    stream: Duplex,
-    {
-      limitBytes,
-      clock,
-      listener,
-    }: { readonly limitBytes: number; readonly clock: Clock; readonly listener: PeerListener },
-  ) {
+  constructor(stream: Duplex, { limitBytes, clock, listener }: PeerOptions) {
     this.#stream = stream;
     this.#clock = clock;
     this.#listener = listener;

@@ -8,7 +8,7 @@ import { systemClock } from '../base/clock.ts';
 import { NetplugError } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
 import type { AdmittedClient } from './admit-client.ts';
-import { type Hello, helloFrame } from './handshake.ts';
+import { type Hello, HELLO_MESSAGE } from './handshake.ts';
 import { openStream } from './open-stream.ts';
 import { makeOwnCertificate } from './own-certificate.ts';
 import type { StreamPeer } from './peer.ts';
@@ -166,7 +166,7 @@ describe('a server of connections', () => {
     await expect.poll(() => [server.pending, closed], WITHIN).toEqual([8, 4]);
     for (const socket of silent) socket.destroy();
     await expect.poll(() => server.pending, WITHIN).toBe(0);
-    (await secureTo(server.port)).write(helloFrame(hello));
+    (await secureTo(server.port)).write(HELLO_MESSAGE.frame(hello));
     await expect.poll(() => clients.length, WITHIN).toBe(1);
   });
 
@@ -182,7 +182,7 @@ describe('a server of connections', () => {
     await systemClock.sleep(1200, never);
     expect(silent.every(({ destroyed }) => !destroyed)).toBe(true);
     const beganMs = systemClock.monotonic();
-    (await secureTo(server.port)).write(helloFrame(hello));
+    (await secureTo(server.port)).write(HELLO_MESSAGE.frame(hello));
     await expect.poll(() => clients.length, WITHIN).toBe(1);
     // Each of the silent ones would have 10 s.
     expect(systemClock.monotonic() - beganMs).toBeLessThan(5000);
@@ -233,7 +233,7 @@ describe('a server of connections', () => {
       streamFrame(1, 'x'.repeat(17 * 1024)),
       streamFrame(1, '{"token":1}'),
       streamFrame(16, '{}'),
-      Buffer.concat([helloFrame(hello), streamFrame(16, 'early')]),
+      Buffer.concat([HELLO_MESSAGE.frame(hello), streamFrame(16, 'early')]),
     ]) {
       const socket = await secureTo(server.port);
       socket.resume();
@@ -246,7 +246,7 @@ describe('a server of connections', () => {
   it('ends an identified client that sends a frame over its limit', async () => {
     const { server, clients } = await start();
     const socket = await secureTo(server.port);
-    socket.write(helloFrame(hello));
+    socket.write(HELLO_MESSAGE.frame(hello));
     await expect.poll(() => clients.length, WITHIN).toBe(1);
     socket.resume();
     socket.write(streamFrame(20, Buffer.alloc(100_001)));

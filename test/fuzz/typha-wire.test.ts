@@ -1,13 +1,10 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isNetplugError, never } from '../../src/base/errors.ts';
+import { isNetplugError } from '../../src/base/errors.ts';
 import {
-  beatFrame,
   CLIENT_BYTES,
-  clientFrame,
   type ClientMessage,
-  completeFrame,
-  failedFrame,
+  followFrame,
   partFrame,
   readClientFrame,
   readServerFrame,
@@ -17,15 +14,11 @@ import {
 import { readRecordText, recordText } from '../../src/datastore/typha/record-text.ts';
 import { STORED_TOPICS } from '../../src/datastore/typha/topics.ts';
 import {
+  HELLO_MESSAGE,
   HELLO_BYTES,
-  helloFrame,
-  leaveFrame,
-  readHello,
-  readLeave,
-  readServers,
-  readWelcome,
-  serversFrame,
-  welcomeFrame,
+  LEAVE_MESSAGE,
+  SERVERS_MESSAGE,
+  WELCOME_MESSAGE,
 } from '../../src/stream/handshake.ts';
 import { type StreamFrame, StreamFrameReader } from '../../src/stream/stream-frames.ts';
 import { fuzz, HANG_MS, mustEqual } from './driver.ts';
@@ -81,20 +74,9 @@ const fromServer: fc.Arbitrary<ServerMessage> = fc.oneof(
 );
 
 function serverFrame(message: ServerMessage): Buffer {
-  switch (message.kind) {
-    case 'part': {
-      const { kind: _, ...part } = message;
-      return partFrame(part);
-    }
-    case 'complete':
-      return completeFrame(message.topic);
-    case 'beat':
-      return beatFrame(message.topics);
-    case 'failed':
-      return failedFrame(message.topic, message.error);
-    default:
-      return never(message);
-  }
+  if (message.kind !== 'part') return followFrame(message);
+  const { kind: _, ...part } = message;
+  return partFrame(part);
 }
 
 /** Returns the frames in the bytes, fed in pieces, up to what is refused. */
@@ -125,7 +107,7 @@ describe('the protocol of netplug-typha', () => {
     'gives every message of a client and of a server back, however it is cut',
     () => {
       const count = fuzz(fc.tuple(fromClient, fromServer, sizes), 0.2, ([asked, answered, pieces]) => {
-        const bytes = Buffer.concat([clientFrame(asked), serverFrame(answered)]);
+        const bytes = Buffer.concat([followFrame(asked), serverFrame(answered)]);
         const [first, second, ...more] = framesIn(bytes, pieces, SERVER_BYTES);
         mustEqual(more, []);
         mustEqual(first === undefined ? first : readClientFrame(first), asked);
@@ -149,13 +131,13 @@ describe('the protocol of netplug-typha', () => {
       };
       const bytes = byteMutants(
         fc.oneof(
-          fromClient.map(clientFrame),
+          fromClient.map(followFrame),
           fromServer.map(serverFrame),
           fc.constantFrom(
-            helloFrame(hello),
-            welcomeFrame({ server: 's', release: '1', format: 1 }),
-            leaveFrame(10),
-            serversFrame([{ ...entry, isLeaving: false }]),
+            HELLO_MESSAGE.frame(hello),
+            WELCOME_MESSAGE.frame({ server: 's', release: '1', format: 1 }),
+            LEAVE_MESSAGE.frame({ withinMs: 10 }),
+            SERVERS_MESSAGE.frame([{ ...entry, isLeaving: false }]),
           ),
         ),
       );
@@ -164,11 +146,12 @@ describe('the protocol of netplug-typha', () => {
         for (const frame of framesIn(damaged, pieces, limit)) {
           expect(frame.payload.length).toBeLessThanOrEqual(limit);
           const asked = orRefused(() => readClientFrame(frame));
-          if (asked !== undefined) mustEqual(framesIn(clientFrame(asked), [7], limit).map(readClientFrame), [asked]);
+          if (asked !== undefined) mustEqual(framesIn(followFrame(asked), [7], limit).map(readClientFrame), [asked]);
           const answered = orRefused(() => readServerFrame(frame));
           if (answered !== undefined)
             mustEqual(framesIn(serverFrame(answered), [7], SERVER_BYTES).map(readServerFrame), [answered]);
-          for (const read of [readHello, readWelcome, readLeave, readServers]) orRefused(() => read(frame));
+          for (const { read } of [HELLO_MESSAGE, WELCOME_MESSAGE, LEAVE_MESSAGE, SERVERS_MESSAGE])
+            orRefused(() => read(frame));
         }
       });
       expect(count).toBeGreaterThan(10);

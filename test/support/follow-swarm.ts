@@ -8,11 +8,9 @@ import { isNetplugError } from '../../src/base/errors.ts';
 import { RecordCache } from '../../src/cache/record-cache.ts';
 import type { FollowStore } from '../../src/datastore/follow.ts';
 import {
-  beatFrame,
-  clientFrame,
-  completeFrame,
   FOLLOW_FORMATS,
   FOLLOW_PROTOCOL,
+  followFrame,
   readServerFrame,
   SERVER_BYTES,
 } from '../../src/datastore/typha/follow-frames.ts';
@@ -23,8 +21,8 @@ import type { StreamPeer } from '../../src/stream/peer.ts';
 import type { StreamFrame } from '../../src/stream/stream-frames.ts';
 import { connectTo } from '../../src/stream/tls-client.ts';
 
-const COMPLETE = completeFrame('').readUInt8(4);
-const BEAT = beatFrame({}).readUInt8(4);
+const COMPLETE = followFrame({ kind: 'complete', topic: '' }).readUInt8(4);
+const BEAT = followFrame({ kind: 'beat', topics: {} }).readUInt8(4);
 const HEAD_BYTES = 5;
 /** Handshakes that one process can carry on before the first ones time out. */
 const AT_ONCE = 200;
@@ -148,7 +146,7 @@ class CountingClient {
   begin(peer: StreamPeer, onComplete: () => void): void {
     this.#peer = peer;
     this.#onComplete = onComplete;
-    for (const topic of FANNED_OUT) peer.send(clientFrame({ kind: 'begin', topic, changed: undefined }));
+    for (const topic of FANNED_OUT) peer.send(followFrame({ kind: 'begin', topic, changed: undefined }));
   }
 
   receive(frame: StreamFrame): void {
@@ -175,7 +173,7 @@ class CountingClient {
   #acknowledge(): void {
     this.#isAckDue = false;
     this.#ackedMs = systemClock.monotonic();
-    this.#peer?.send(clientFrame({ kind: 'ack', positions: this.#positions }));
+    this.#peer?.send(followFrame({ kind: 'ack', positions: this.#positions }));
   }
 }
 

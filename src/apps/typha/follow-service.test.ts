@@ -6,7 +6,7 @@ import { serveInProcess } from '../../../test/support/typha-in-process.ts';
 import type { FollowedRecord, FollowStore } from '../../datastore/follow.ts';
 import { blockObject } from '../../datastore/orch/block-objects.ts';
 import { sourcesOf } from '../../datastore/orch/query-sources.ts';
-import { clientFrame, readServerFrame, type ServerMessage } from '../../datastore/typha/follow-frames.ts';
+import { followFrame, readServerFrame, type ServerMessage } from '../../datastore/typha/follow-frames.ts';
 import { OWN_BLOCKS } from '../../datastore/typha/topics.ts';
 import { readObject } from '../../kube/objects.ts';
 import { emptyBlock } from '../../model/ip-block.ts';
@@ -67,7 +67,7 @@ it('tells a client how current its own blocks are only when it was sent all of t
     const client = { node: NODE, release: '1.0.0', about: undefined, format: 1 };
     const listener = server.service.admit(client, peer);
     for (const topic of [POOLS, OWN_BLOCKS]) {
-      const begun = clientFrame({ kind: 'begin', topic, changed: undefined });
+      const begun = followFrame({ kind: 'begin', topic, changed: undefined });
       for (const frame of new StreamFrameReader(1000).push(begun)) listener.onFrame(frame);
     }
     const told = (): unknown[] =>

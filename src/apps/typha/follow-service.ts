@@ -2,11 +2,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { repeat } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Query } from '../../datastore/follow.ts';
-import { beatFrame } from '../../datastore/typha/follow-frames.ts';
+import { followFrame } from '../../datastore/typha/follow-frames.ts';
 import { type FollowTopic, OWN_BLOCKS } from '../../datastore/typha/topics.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { AdmittedClient } from '../../stream/admit-client.ts';
-import { leaveFrame, type ServerEntry, serversFrame } from '../../stream/handshake.ts';
+import { LEAVE_MESSAGE, type ServerEntry, SERVERS_MESSAGE } from '../../stream/handshake.ts';
 import type { StreamPeer, PeerListener } from '../../stream/peer.ts';
 import { Allowance } from './allowance.ts';
 import { FollowSession } from './follow-session.ts';
@@ -125,7 +125,7 @@ export class FollowService {
 
   /** Tells clients of the servers, now and when they connect. */
   announce(servers: readonly ServerEntry[]): void {
-    const frame = serversFrame(servers);
+    const frame = SERVERS_MESSAGE.frame(servers);
     if (this.#servers?.equals(frame) === true) return;
     this.#servers = frame;
     for (const session of this.#sessions) this.#tellServers(session);
@@ -135,7 +135,7 @@ export class FollowService {
   leave(withinMs: number): void {
     let count = 0;
     for (const { peer } of this.#sessions) {
-      peer.send(leaveFrame(Math.round((withinMs * count) / this.#sessions.size)));
+      peer.send(LEAVE_MESSAGE.frame({ withinMs: Math.round((withinMs * count) / this.#sessions.size) }));
       count += 1;
     }
   }
@@ -202,9 +202,10 @@ export class FollowService {
       topic.records.keepOnly(nodes);
     }
     const states = [...this.#topics].map(([topic, { state }]) => [topic, state] as const);
-    const beat = beatFrame(Object.fromEntries(states));
+    const beat = followFrame({ kind: 'beat', topics: Object.fromEntries(states) });
     // Where topics that differ from client to client stand is true for one that has been sent everything.
-    const beatOfLate = beatFrame(Object.fromEntries(states.filter(([topic]) => topic !== OWN_BLOCKS)));
+    const late = states.filter(([topic]) => topic !== OWN_BLOCKS);
+    const beatOfLate = followFrame({ kind: 'beat', topics: Object.fromEntries(late) });
     const nowMs = this.#ports.clock.monotonic();
     for (const session of this.#sessions) {
       const { peer } = session;

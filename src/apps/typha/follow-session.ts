@@ -1,6 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
 import { errorData } from '../../base/error-data.ts';
-import { failedFrame, readClientFrame } from '../../datastore/typha/follow-frames.ts';
+import { followFrame, readClientFrame } from '../../datastore/typha/follow-frames.ts';
 import type { FollowTopic } from '../../datastore/typha/topics.ts';
 import type { AdmittedClient } from '../../stream/admit-client.ts';
 import { STREAM_FRAME } from '../../stream/handshake.ts';
@@ -120,7 +120,7 @@ export class FollowSession {
     if (!this.#begins.take(this.#monotonic())) throw protocolError('a client begins topics again and again');
     const served = this.#topics.get(topic);
     if (served === undefined) {
-      this.peer.send(failedFrame(topic, errorData(unknownTopic(topic))));
+      this.peer.send(followFrame({ kind: 'failed', topic, error: errorData(unknownTopic(topic)) }));
       return;
     }
     this.#followed.set(topic, {
@@ -139,7 +139,8 @@ export class FollowSession {
   #mayFollow(followed: Followed): boolean {
     const { served, feed, neededVersion, beganMs, cursor } = followed;
     if (served.failure !== undefined) {
-      if (!followed.isToldFailed) this.peer.send(failedFrame(served.topic, served.failure));
+      if (!followed.isToldFailed)
+        this.peer.send(followFrame({ kind: 'failed', topic: served.topic, error: served.failure }));
       followed.isToldFailed = true;
       return false;
     }
@@ -148,7 +149,7 @@ export class FollowSession {
       if (followed.isToldBehind) return false;
       served.relist();
       if (this.#monotonic() - beganMs >= BEHIND_MS) {
-        this.peer.send(failedFrame(served.topic, errorData(isBehind(served.topic))));
+        this.peer.send(followFrame({ kind: 'failed', topic: served.topic, error: errorData(isBehind(served.topic)) }));
         followed.isToldBehind = true;
       }
       return false;

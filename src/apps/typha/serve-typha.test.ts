@@ -8,8 +8,8 @@ import { connectedStore, LeasesInMemory, type TlsFixture, typhaOverTls } from '.
 import { repeat, systemClock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { FollowedRecord, FollowStore } from '../../datastore/follow.ts';
-import { clientFrame, FOLLOW_FORMATS, FOLLOW_PROTOCOL } from '../../datastore/typha/follow-frames.ts';
-import { ALIVE, helloFrame, STREAM_FRAME } from '../../stream/handshake.ts';
+import { FOLLOW_FORMATS, FOLLOW_PROTOCOL, followFrame } from '../../datastore/typha/follow-frames.ts';
+import { ALIVE, HELLO_MESSAGE, STREAM_FRAME } from '../../stream/handshake.ts';
 import { connectTo } from '../../stream/tls-client.ts';
 
 const WITHIN = { timeout: PATIENCE_MS };
@@ -115,7 +115,7 @@ describe('a server of followed records over TLS', () => {
     const open = async (): Promise<TLSSocket> => {
       const socket = await connectTo(fixture.entry, FOLLOW_PROTOCOL, never);
       socket.on('error', () => undefined);
-      socket.write(helloFrame({ token: 'n1', release: '1', formats: FOLLOW_FORMATS }));
+      socket.write(HELLO_MESSAGE.frame({ token: 'n1', release: '1', formats: FOLLOW_FORMATS }));
       await once(socket, 'data');
       return socket;
     };
@@ -133,7 +133,7 @@ describe('a server of followed records over TLS', () => {
     for (let count = 0; count < 61; count += 1) {
       const socket = await connectTo(fixture.entry, FOLLOW_PROTOCOL, never);
       socket.on('error', () => undefined);
-      socket.write(helloFrame({ token: 'n1', release: '1', formats: FOLLOW_FORMATS }));
+      socket.write(HELLO_MESSAGE.frame({ token: 'n1', release: '1', formats: FOLLOW_FORMATS }));
       const [answer] = (await once(socket, 'data')) as [Buffer];
       expect(answer[4]).toBe(count < 60 ? STREAM_FRAME.welcome : STREAM_FRAME.refused);
       socket.destroy();
@@ -144,13 +144,13 @@ describe('a server of followed records over TLS', () => {
   });
 
   it.each([
-    ['begins topics', 201, clientFrame({ kind: 'begin', topic: 'resources/IPPool', changed: undefined })],
+    ['begins topics', 201, followFrame({ kind: 'begin', topic: 'resources/IPPool', changed: undefined })],
     ['says that it is there', 1001, ALIVE],
   ])('ends a client that %s again and again', async (_, count, frame) => {
     const { fixture } = await start();
     const socket = await connectTo(fixture.entry, FOLLOW_PROTOCOL, never);
     socket.on('error', () => undefined).resume();
-    socket.write(helloFrame({ token: 'n1', release: '1', formats: FOLLOW_FORMATS }));
+    socket.write(HELLO_MESSAGE.frame({ token: 'n1', release: '1', formats: FOLLOW_FORMATS }));
     await expect.poll(() => fixture.typha.service.sessions.size, WITHIN).toBe(1);
     socket.write(Buffer.concat(Array.from({ length: count }, () => frame)));
     await expect.poll(() => fixture.typha.service.sessions.size, WITHIN).toBe(0);
@@ -202,10 +202,10 @@ describe('a server of followed records over TLS', () => {
     const { fixture, source } = await start();
     const deaf = await connectTo(fixture.entry, FOLLOW_PROTOCOL, never);
     deaf.on('error', () => undefined);
-    deaf.write(helloFrame({ token: 'deaf', release: '1', formats: FOLLOW_FORMATS }));
+    deaf.write(HELLO_MESSAGE.frame({ token: 'deaf', release: '1', formats: FOLLOW_FORMATS }));
     await once(deaf, 'data');
     deaf.pause();
-    deaf.write(clientFrame({ kind: 'begin', topic: 'resources/IPPool', changed: undefined }));
+    deaf.write(followFrame({ kind: 'begin', topic: 'resources/IPPool', changed: undefined }));
     const reader = new FollowReader(connectedStore(fixture, { node: 'n1' }));
     await expect.poll(() => reader.keys, WITHIN).toEqual(['a']);
     const session = [...fixture.typha.service.sessions].find(({ client }) => client.node === 'deaf');

@@ -1,4 +1,4 @@
-import { completeFrame, partFrame } from '../../datastore/typha/follow-frames.ts';
+import { followFrame, partFrame } from '../../datastore/typha/follow-frames.ts';
 import { ownMark } from '../../datastore/typha/stored-objects.ts';
 import type { FollowTopic } from '../../datastore/typha/topics.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -213,7 +213,7 @@ function feedFor(
   return new TopicFeed({
     ...ports,
     encode: ({ entries, ...part }) => partFrame({ ...part, topic, lines: entries }),
-    encodeComplete: () => completeFrame(topic),
+    encodeComplete: () => followFrame({ kind: 'complete', topic }),
   });
 }
 

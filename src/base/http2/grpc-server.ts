@@ -69,22 +69,16 @@ interface Call {
   isBegun: boolean;
 }
 
-/** A connection on which calls are served. */
-export interface GrpcConnection {
-  /** When a call was answered last, by the clock of `performance`; when it began, before that. */
-  readonly answeredMs: number;
-}
-
 /** Serves unary calls over the connection until it ends. */
 export function serveGrpc(socket: Socket, handle: GrpcHandler): GrpcConnection {
-  return new ServedConnection(socket, handle);
+  return new GrpcConnection(socket, handle);
 }
 
 /**
  * Serves unary calls of gRPC over one connection. Far cheaper a call than the HTTP/2 of the runtime, whose streams do what no call
  * needs. A client that breaks the protocol loses the connection, and no other one.
  */
-class ServedConnection implements GrpcConnection {
+export class GrpcConnection {
   readonly #socket: Socket;
   readonly #handle: GrpcHandler;
   readonly #frames = new FrameReader();
@@ -118,6 +112,7 @@ class ServedConnection implements GrpcConnection {
     this.#flush();
   }
 
+  /** When a call was answered last, by the clock of `performance`; when it began, before that. */
   get answeredMs(): number {
     return this.#answeredMs;
   }

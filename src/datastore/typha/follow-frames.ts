@@ -90,7 +90,8 @@ const beat = v.object({ topics: foreignRecord(topic, state) });
 const failed = v.object({ topic, error: v.unknown() });
 const partHead = v.object({ topic, isFirst: v.boolean(), position, changed: v.optional(position) });
 
-export function clientFrame({ kind, ...message }: ClientMessage): Buffer {
+/** Returns the frame of a message; `partFrame` returns that of a part. */
+export function followFrame({ kind, ...message }: ClientMessage | Exclude<ServerMessage, { kind: 'part' }>): Buffer {
   return jsonFrame(TYPE[kind], message);
 }
 
@@ -119,18 +120,6 @@ export function partFrame({ lines, ...head }: FollowPart): Buffer {
   const isCompressed = plain.length >= COMPRESSED_FROM_BYTES;
   const [how, bytes] = isCompressed ? [ZSTD, zstdCompressSync(plain)] : [PLAIN, plain];
   return streamFrame(TYPE.part, Buffer.concat([Buffer.of(how), bytes]));
-}
-
-export function completeFrame(of: FollowTopic): Buffer {
-  return jsonFrame(TYPE.complete, { topic: of });
-}
-
-export function beatFrame(topics: Readonly<Record<FollowTopic, TopicState>>): Buffer {
-  return jsonFrame(TYPE.beat, { topics });
-}
-
-export function failedFrame(of: FollowTopic, error: ErrorData): Buffer {
-  return jsonFrame(TYPE.failed, { topic: of, error });
 }
 
 /** @throws stream/protocol for anything but a message of a server */

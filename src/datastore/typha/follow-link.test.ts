@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { followedPool } from '../../../test/support/follow-source.ts';
 import { virtualClock } from '../../base/clock.ts';
 import { StreamFrameReader } from '../../stream/stream-frames.ts';
-import { beatFrame, completeFrame, type FollowPart, partFrame } from './follow-frames.ts';
+import { followFrame, type FollowPart, partFrame } from './follow-frames.ts';
 import { FollowLink, type HeldTopics } from './follow-link.ts';
 import { recordText } from './record-text.ts';
 
@@ -36,26 +36,26 @@ function linked(): { link: FollowLink; held: HeldTopics; receive: (...sent: Buff
 
 it('ignores what was on its way when a topic was ended and begun again', () => {
   const { link, held, receive } = linked();
-  receive(part(1, { isFirst: true }), completeFrame(topic));
+  receive(part(1, { isFirst: true }), followFrame({ kind: 'complete', topic }));
   link.adopt();
   // The last follower of the topic has ended, and another one begins.
   link.end(topic);
   held.copies.delete(topic);
   link.begin(topic);
-  receive(part(2, {}), completeFrame(topic), part(3, {}));
+  receive(part(2, {}), followFrame({ kind: 'complete', topic }), part(3, {}));
   expect(held.copies.size).toBe(0);
-  receive(part(4, { isFirst: true }), completeFrame(topic), part(5, {}));
+  receive(part(4, { isFirst: true }), followFrame({ kind: 'complete', topic }), part(5, {}));
   expect([...(held.copies.get(topic)?.keys() ?? [])]).toEqual(['k4', 'k5']);
 });
 
 it('takes a later version from a beat only when it has everything of the position', () => {
   const { link, receive } = linked();
   const beat = (position: number, through: number): Buffer =>
-    beatFrame({ [topic]: { position, changed: undefined, through, ageMs: 0 } });
+    followFrame({ kind: 'beat', topics: { [topic]: { position, changed: undefined, through, ageMs: 0 } } });
   receive(part(4, { isFirst: true }), beat(4, 9));
   // Until the mark, nothing of the snapshot is held.
   expect(link.throughOf(topic)).toBeUndefined();
-  receive(completeFrame(topic), beat(4, 10));
+  receive(followFrame({ kind: 'complete', topic }), beat(4, 10));
   expect(link.throughOf(topic)).toBe(10);
   receive(beat(5, 12));
   expect(link.throughOf(topic)).toBe(10);
@@ -64,6 +64,6 @@ it('takes a later version from a beat only when it has everything of the positio
   // A further snapshot, as for a client that is behind forgotten deletions.
   receive(part(6, { isFirst: true, changed: 13 }));
   expect(link.throughOf(topic)).toBeUndefined();
-  receive(completeFrame(topic));
+  receive(followFrame({ kind: 'complete', topic }));
   expect(link.throughOf(topic)).toBe(13);
 });

@@ -1,10 +1,10 @@
 import type { ErrorData } from '../../base/error-data.ts';
 import { ERRORS } from '../../base/error-codes.ts';
 import type { Clock } from '../../base/clock.ts';
-import { ALIVE, readLeave, readServers, type ServerEntry, STREAM_FRAME } from '../../stream/handshake.ts';
+import { ALIVE, LEAVE_MESSAGE, type ServerEntry, SERVERS_MESSAGE, STREAM_FRAME } from '../../stream/handshake.ts';
 import type { StreamPeer } from '../../stream/peer.ts';
 import type { StreamFrame } from '../../stream/stream-frames.ts';
-import { clientFrame, type FollowPart, readServerFrame } from './follow-frames.ts';
+import { followFrame, type FollowPart, readServerFrame } from './follow-frames.ts';
 import { applyLines, type CopyChange, copyDifferences, type TopicCopy } from './topic-copy.ts';
 import type { FollowTopic } from './topics.ts';
 
@@ -118,13 +118,13 @@ export class FollowLink {
       position: 0,
       error: undefined,
     });
-    this.#peer.send(clientFrame({ kind: 'begin', topic, changed }));
+    this.#peer.send(followFrame({ kind: 'begin', topic, changed }));
   }
 
   end(topic: FollowTopic): void {
     this.#waiting.delete(topic);
     if (!this.#topics.delete(topic)) return;
-    this.#peer?.send(clientFrame({ kind: 'end', topic }));
+    this.#peer?.send(followFrame({ kind: 'end', topic }));
     this.#beginWaiting();
   }
 
@@ -199,10 +199,10 @@ export class FollowLink {
       case STREAM_FRAME.alive:
         return;
       case STREAM_FRAME.leave:
-        this.#events.onLeave(readLeave(frame).withinMs);
+        this.#events.onLeave(LEAVE_MESSAGE.read(frame).withinMs);
         return;
       case STREAM_FRAME.servers:
-        this.#events.onServers(readServers(frame));
+        this.#events.onServers(SERVERS_MESSAGE.read(frame));
         return;
       default:
         this.#receiveFollow(frame);
@@ -298,6 +298,6 @@ export class FollowLink {
     this.#ackedMs = this.#clock.monotonic();
     this.#isAckDue = false;
     const positions = [...this.#topics].map(([topic, { position }]) => [topic, position] as const);
-    this.#peer?.send(clientFrame({ kind: 'ack', positions: Object.fromEntries(positions) }));
+    this.#peer?.send(followFrame({ kind: 'ack', positions: Object.fromEntries(positions) }));
   }
 }
