@@ -21,17 +21,12 @@ const COLLECTIONS: Readonly<Record<DerivedFrom, Collection>> = {
 /** A request to etcd has at most 1.5 MiB unless configured. */
 const MOST_BYTES = 1_400_000;
 
-/** Keeps a NetworkPolicy for each of Kubernetes. */
-export function policyController(): Controller {
-  return mirror('policy', 'NetworkPolicy', ['NetworkPolicy']);
-}
-
-/** Keeps a Profile for each namespace and service account. */
-export function profileController(): Controller {
-  return mirror('profile', 'Profile', ['Namespace', 'ServiceAccount']);
-}
-
-function mirror(name: string, kind: 'NetworkPolicy' | 'Profile', from: readonly DerivedFrom[]): Controller {
+/** Keeps a resource of the kind for each object of the orchestrator that one stands for. */
+export function mirrorController(
+  name: string,
+  kind: 'NetworkPolicy' | 'Profile',
+  from: readonly DerivedFrom[],
+): Controller {
   const copies: Feed = { side: 'datastore', query: { kind: 'resources', of: kind } };
   const originals = from.map((each): Feed => ({
     side: 'orchestrator',

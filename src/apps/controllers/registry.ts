@@ -5,12 +5,12 @@ import { poolMarkController } from './node/mark-pools.ts';
 import { nodeController } from './node/node-controller.ts';
 import { poolController } from './node/pool-controller.ts';
 import { versionController } from './node/version-controller.ts';
-import { policyController, profileController } from './mirror-resources.ts';
+import { mirrorController } from './mirror-resources.ts';
 
 /** The controllers behind each switch. */
 export const REGISTRY: ControllerRegistry = {
-  policy: () => [policyController()],
-  profile: () => [profileController()],
+  policy: () => [mirrorController('policy', 'NetworkPolicy', ['NetworkPolicy'])],
+  profile: () => [mirrorController('profile', 'Profile', ['Namespace', 'ServiceAccount'])],
   workloadendpoint: () => [endpointController()],
   node: ({ node }) => [
     nodeController(node),
