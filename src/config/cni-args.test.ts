@@ -7,7 +7,7 @@ describe('CNI_ARGS', () => {
     const text =
       'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0;K8S_POD_UID=u;K8S_POD_INFRA_CONTAINER_ID=c;IP=10.0.0.1,fd00::1;MAC=0A:00:00:00:00:01';
     const args = decodeCniArgs(text);
-    expect(args).toMatchObject({ podName: 'web-0', podNamespace: 'shop', podUid: 'u', infraContainerId: 'c' });
+    expect(args).toMatchObject({ podName: 'web-0', podNamespace: 'shop', podUid: 'u' });
     expect(args.mac).toBe('0a:00:00:00:00:01');
     expect(args.ips.map(formatAddress)).toEqual(['10.0.0.1', 'fd00::1']);
   });

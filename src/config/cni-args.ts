@@ -11,7 +11,6 @@ export interface CniArgs {
   readonly podName: string | undefined;
   readonly podNamespace: string | undefined;
   readonly podUid: string | undefined;
-  readonly infraContainerId: string | undefined;
 }
 
 /**
@@ -37,7 +36,6 @@ export function decodeCniArgs(text: string | undefined): CniArgs {
     podName: pairs.get('K8S_POD_NAME'),
     podNamespace: pairs.get('K8S_POD_NAMESPACE'),
     podUid: pairs.get('K8S_POD_UID'),
-    infraContainerId: pairs.get('K8S_POD_INFRA_CONTAINER_ID'),
   };
 }
 

@@ -105,12 +105,6 @@ export class Http2Stream implements ResponseFields, AsyncIterable<Buffer> {
     this.#release();
   }
 
-  /** Resolves when the headers are there. @throws what has cut the response off before */
-  async responded(): Promise<void> {
-    while (!this.hasHeaders && !this.isOver) await this.#event();
-    if (!this.hasHeaders && this.#end?.error !== undefined) throw this.#end.error;
-  }
-
   /** Resolves when the response has ended, in whichever way. */
   async ended(): Promise<void> {
     while (!this.isOver) await this.#event();
