@@ -1,6 +1,7 @@
 import { LOG_LEVELS, type LogLevel } from '../base/log.ts';
 import type { AgentConfiguration, AgentConfigurationSpec } from '../model/agent-configuration.ts';
 import { ENVIRONMENT, type Env, isSet, readVariable } from './environment.ts';
+import { given } from '../base/given.ts';
 
 /** The settings of an agent with a value for each. */
 export type EffectiveSettings = {
@@ -76,7 +77,7 @@ export function agentSettings(
     ['built in', BUILT_IN],
   ];
   const settings: EffectiveSettings = { ...BUILT_IN };
-  for (const [, spec] of levels.toReversed()) Object.assign(settings, withoutUndefined(spec));
+  for (const [, spec] of levels.toReversed()) Object.assign(settings, given(spec));
   // The keys of the table are the names of the settings; the compiler widens them to strings.
   const names = Object.keys(BUILT_IN) as readonly (keyof EffectiveSettings)[];
   return {
@@ -87,8 +88,4 @@ export function agentSettings(
       source: levels.find(([, spec]) => spec[name] !== undefined)?.[0] ?? 'built in',
     })),
   };
-}
-
-function withoutUndefined(spec: AgentConfigurationSpec): object {
-  return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined));
 }

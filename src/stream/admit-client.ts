@@ -10,11 +10,11 @@ import {
   type Hello,
   HELLO_MESSAGE,
   HELLO_BYTES,
-  refusedFrame,
+  STREAM_FRAME,
   WELCOME_MESSAGE,
 } from './handshake.ts';
 import { type StreamPeer, type PeerListener, peerOver } from './peer.ts';
-import { protocolError, type StreamFrame } from './stream-frames.ts';
+import { jsonFrame, protocolError, type StreamFrame } from './stream-frames.ts';
 
 /** A client that has proved who it is. */
 export interface AdmittedClient {
@@ -88,7 +88,7 @@ export async function admitClient(
   } catch (cause) {
     if (gone.signal.aborted) return 'gone';
     if (limit.signal.aborted || !isGreeted) peer.end();
-    else peer.end(refusedFrame(errorData(toNetplugError(cause))));
+    else peer.end(jsonFrame(STREAM_FRAME.refused, errorData(toNetplugError(cause))));
     return 'refused';
   }
 }

@@ -69,10 +69,6 @@ function message<S extends v.GenericSchema>(type: number, schema: S): Message<v.
   return { frame: (value) => jsonFrame(type, value), read: (frame) => readAs(frame, type, schema) };
 }
 
-export function refusedFrame(error: ErrorData): Buffer {
-  return jsonFrame(STREAM_FRAME.refused, error);
-}
-
 /** Returns one server as a Lease describes it; undefined for anything else. */
 export function readServerEntry(raw: unknown): ServerEntry | undefined {
   const read = v.safeParse(serverEntry, raw);

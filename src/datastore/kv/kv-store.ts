@@ -23,7 +23,7 @@ import { type ClientLimits, ETCD_LIMITS, EtcdClient } from './etcd-client.ts';
 import { type KeyRange, Keys } from './keys.ts';
 import { listRange, type RangeListing } from './paging.ts';
 import { planCommit } from './plan-commit.ts';
-import { readBlocks } from './read-blocks.ts';
+import { readBlockRecords } from './read-blocks.ts';
 import { readNodeView } from './read-node.ts';
 import { blockReader, endpointReader, jsonOf, readClaim, resourceReader, versionOf, withVersion } from './records.ts';
 import {
@@ -117,8 +117,12 @@ class KvStore implements Store {
   }
 
   async getBlocks(cidrs: readonly Cidr[], signal: AbortSignal): Promise<readonly Stored<IpBlock>[]> {
+    const read = blockReader(this.#keys);
     const blocks: Stored<IpBlock>[] = [];
-    for (const some of slicesOf(cidrs, MAX_OPS)) blocks.push(...(await readBlocks(this.#reach(signal), some)));
+    for (const some of slicesOf(cidrs, MAX_OPS)) {
+      const { kvs } = await readBlockRecords(this.#reach(signal), some);
+      blocks.push(...kvs.map((kv) => insist(read(kv))));
+    }
     return blocks;
   }
 

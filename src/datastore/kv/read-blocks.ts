@@ -1,12 +1,10 @@
 import { slicesOf } from '../../base/slices.ts';
-import type { IpBlock } from '../../model/ip-block.ts';
 import type { Cidr } from '../../net/cidr.ts';
-import type { Stored } from '../allocation-store.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import type { KeyValue } from '../../../proto/gen/etcd.ts';
 import type { Keys } from './keys.ts';
 import { isCompacted, type RangeListing } from './paging.ts';
-import { blockReader, readClaim } from './records.ts';
+import { readClaim } from './records.ts';
 import { get, MAX_OPS, rangesIn, txn } from './requests.ts';
 import { insist } from '../unreadable.ts';
 
@@ -15,11 +13,6 @@ export interface EtcdReader {
   readonly client: EtcdClient;
   readonly keys: Keys;
   readonly signal: AbortSignal;
-}
-
-export async function readBlocks(reader: EtcdReader, cidrs: readonly Cidr[]): Promise<readonly Stored<IpBlock>[]> {
-  const read = blockReader(reader.keys);
-  return (await readBlockRecords(reader, cidrs)).kvs.map((kv) => insist(read(kv)));
 }
 
 /** Two requests: the claims say where the blocks are. */
