@@ -22,19 +22,22 @@ import {
 import { hasOlderSidecar, leftToUser } from './sidecars.ts';
 import type { ClusterSnapshot, UpgradeMethod } from './snapshot.ts';
 import { objectsOf, type UpgradeTarget } from './target.ts';
-import type { UpgradePlan, UpgradeStepData } from './upgrade-action.ts';
+import type { UpgradePlan } from './upgrade-action.ts';
 import { usesFanOut } from './uses-fan-out.ts';
 
 /** Plans the upgrade of an installation to the target. A cluster that has the target's release gets the same steps, all done. Pure. */
 export function planUpgrade(snapshot: ClusterSnapshot, target: UpgradeTarget, textOf: TextOf): UpgradePlan {
   const installed = detectInstallation(snapshot);
   const facts = { snapshot, target, installed, isDone: isAtTarget(snapshot, target), textOf };
+  const backUp = writeStep(facts, { act: 'back-up', id: 'back-up', commands: ['netplugctl upgrade backup --to DIR'] });
+  const verifyCommands = ['netplugctl upgrade verify', 'netplugctl version'];
+  const verify = writeStep(facts, { act: 'verify', id: 'verify', commands: verifyCommands });
   return {
     stages: [
-      { title: 'Back up', steps: [backUpStep(facts)] },
+      { title: 'Back up', steps: [backUp] },
       hostEndpointStage(facts),
       ...METHODS[installed.method](facts),
-      { title: 'Verify', steps: [verifyStep(facts)] },
+      { title: 'Verify', steps: [verify] },
       toolStage(facts),
       birdStage(facts),
       sidecarStage(facts),
@@ -102,10 +105,6 @@ function manifestStages(facts: PlanFacts): readonly UpgradeStage[] {
   ];
 }
 
-function backUpStep(facts: PlanFacts): Step<UpgradeStepData> {
-  return writeStep(facts, { act: 'back-up', id: 'back-up', commands: ['netplugctl upgrade backup --to DIR'] });
-}
-
 /** Stages of each method of installation. */
 const METHODS: Readonly<Record<UpgradeMethod, (facts: PlanFacts) => readonly UpgradeStage[]>> = {
   operator: operatorManifestStages,
@@ -126,11 +125,6 @@ function hostEndpointStage(facts: PlanFacts): UpgradeStage {
     commands: ['netplugctl host-endpoints prepare-upgrade'],
   });
   return { title: 'Prepare host endpoints for all interfaces', steps: isNeeded ? [step] : [] };
-}
-
-function verifyStep(facts: PlanFacts): Step<UpgradeStepData> {
-  const commands = ['netplugctl upgrade verify', 'netplugctl version'];
-  return writeStep(facts, { act: 'verify', id: 'verify', commands });
 }
 
 function toolStage({ target, isDone }: PlanFacts): UpgradeStage {
