@@ -1,23 +1,13 @@
 import { never } from '../base/errors.ts';
 import { DERIVED_FROM, type FollowStore, type Query } from '../datastore/follow.ts';
 import { unversioned } from '../datastore/stored-resource.ts';
-import type { AnyResource } from '../model/kinds.ts';
+import { type AnyResource, POLICY_KINDS } from '../model/kinds.ts';
 import type { ResourceId } from '../model/resource-id.ts';
 import type { ServiceEndpoints } from '../model/service-endpoints.ts';
 import type { NodeName } from '../model/names.ts';
 import { EndpointJoin } from '../model/join-endpoint.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Delta, RecordCache } from './record-cache.ts';
-
-/** The kinds that decide which traffic endpoints may have. */
-const POLICY_KINDS = [
-  'NetworkPolicy',
-  'GlobalNetworkPolicy',
-  'Profile',
-  'NetworkSet',
-  'GlobalNetworkSet',
-  'HostEndpoint',
-] as const;
 
 /** The new state of one record. A record without a value was deleted, or cannot be read if it has a problem. */
 export type PolicyRecord =

@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { field, optionalField, type SpecOf } from './field.ts';
 import { CONDITION_FIELDS, type ConditionStatus } from './status-condition.ts';
 
+const Integer = v.pipe(v.number(), v.integer());
 const CONDITION_TYPES = ['Available', 'Progressing', 'Degraded'] as const;
 export type ConditionType = (typeof CONDITION_TYPES)[number];
 const STATES = ['Ready', 'Progressing', 'Failing', 'Unknown'] as const;
@@ -10,10 +11,7 @@ const StatusCondition = v.looseObject(
   {
     type: field(v.picklist(CONDITION_TYPES), 'Available, Progressing or Degraded.'),
     ...CONDITION_FIELDS,
-    observedGeneration: optionalField(
-      v.pipe(v.number(), v.integer()),
-      'Generation of the installation that the condition is about.',
-    ),
+    observedGeneration: optionalField(Integer, 'Generation of the installation that the condition is about.'),
   },
   'a condition',
 );
@@ -24,9 +22,9 @@ const StatusComponent = v.looseObject(
     name: field(v.string(), 'A stage of the installation, or the name of its workload.'),
     state: field(v.picklist(STATES), 'Ready, Progressing, Failing or Unknown.'),
     message: optionalField(v.string(), 'Why it is not ready.'),
-    desired: optionalField(v.pipe(v.number(), v.integer()), 'Pods that should run.'),
-    updated: optionalField(v.pipe(v.number(), v.integer()), 'Pods of the current template.'),
-    available: optionalField(v.pipe(v.number(), v.integer()), 'Pods that are available.'),
+    desired: optionalField(Integer, 'Pods that should run.'),
+    updated: optionalField(Integer, 'Pods of the current template.'),
+    available: optionalField(Integer, 'Pods that are available.'),
   },
   'a component',
 );
@@ -34,10 +32,7 @@ export type InstallationComponent = Readonly<v.InferOutput<typeof StatusComponen
 
 /** Fields that the operator reports about an installation. */
 export const INSTALLATION_STATUS_FIELDS = {
-  observedGeneration: optionalField(
-    v.pipe(v.number(), v.integer()),
-    'Generation of the spec that the operator has last read.',
-  ),
+  observedGeneration: optionalField(Integer, 'Generation of the spec that the operator has last read.'),
   release: optionalField(v.string(), 'Release of the operator.'),
   summary: optionalField(v.string(), 'The state in one sentence.'),
   conditions: optionalField(v.pipe(v.array(StatusCondition), v.readonly()), 'Available, Progressing and Degraded.'),
@@ -47,9 +42,9 @@ export const INSTALLATION_STATUS_FIELDS = {
   ),
   typha: optionalField(
     v.looseObject({
-      replicas: optionalField(v.pipe(v.number(), v.integer()), 'Servers that should run.'),
-      connected: optionalField(v.pipe(v.number(), v.integer()), 'Agents that they serve, as they have said last.'),
-      nodes: optionalField(v.pipe(v.number(), v.integer()), 'Nodes of the cluster.'),
+      replicas: optionalField(Integer, 'Servers that should run.'),
+      connected: optionalField(Integer, 'Agents that they serve, as they have said last.'),
+      nodes: optionalField(Integer, 'Nodes of the cluster.'),
     }),
     'Servers of the fan-out; missing without them.',
   ),

@@ -90,3 +90,10 @@ export function column<R>(title: string, path: string | undefined, show: (resour
 export function wide<R>(title: string, path: string, show: (resource: R) => string): Column<R> {
   return { title, isWide: true, path, show };
 }
+
+/** Shows labels in one cell. */
+export function labelsText(labels: Readonly<Record<string, string>> = {}): string {
+  return Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(',');
+}

@@ -57,6 +57,16 @@ export const KINDS: { readonly [K in ResourceKind]: KindDeclaration<ResourceOf<K
 // The keys of the table are the kinds; the compiler widens them to strings.
 export const KIND_NAMES = Object.keys(KINDS) as readonly ResourceKind[];
 
+/** The kinds that decide which traffic endpoints may have. */
+export const POLICY_KINDS = [
+  'NetworkPolicy',
+  'GlobalNetworkPolicy',
+  'Profile',
+  'NetworkSet',
+  'GlobalNetworkSet',
+  'HostEndpoint',
+] as const satisfies readonly ResourceKind[];
+
 /** Returns the kind that a word on a command line names: singular, plural or short name, in any letter case. */
 export function findKind(word: string): ResourceKind | undefined {
   const lower = word.toLowerCase();

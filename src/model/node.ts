@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { field, listOf, objectWith, optionalField, oneOf, type SpecOf } from './field.ts';
-import { type KindDeclaration, nameColumn, wide } from './kind-info.ts';
+import { type KindDeclaration, labelsText, nameColumn, wide } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { mergeKey } from './schema-shape.ts';
 import { AddressText, addressText, addressWithPrefixText, AsNumber, CidrText, MacText } from './spec-types.ts';
@@ -55,11 +55,7 @@ export const NODE: KindDeclaration<Node> = {
   columns: [
     nameColumn(),
     wide('ADDRESSES', 'spec.addresses', ({ spec }) => (spec.addresses ?? []).map(({ address }) => address).join(',')),
-    wide('LABELS', 'metadata.labels', ({ metadata }) =>
-      Object.entries(metadata.labels ?? {})
-        .map(([key, value]) => `${key}=${value}`)
-        .join(','),
-    ),
+    wide('LABELS', 'metadata.labels', ({ metadata }) => labelsText(metadata.labels)),
     wide('ASN', 'spec.bgp.asNumber', ({ spec }) => String(spec.bgp?.asNumber ?? '')),
     wide('IPV4', 'spec.bgp.ipv4Address', ({ spec }) => spec.bgp?.ipv4Address ?? ''),
     wide('IPV6', 'spec.bgp.ipv6Address', ({ spec }) => spec.bgp?.ipv6Address ?? ''),

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { foreignRecord } from '../base/foreign-record.ts';
 import { optionalField, type SpecOf } from './field.ts';
 import { checkRules, RULE_RULES } from './check-rules.ts';
-import { jointRules, type KindDeclaration, nameColumn, wide } from './kind-info.ts';
+import { jointRules, type KindDeclaration, labelsText, nameColumn, wide } from './kind-info.ts';
 import { isLabelValue, isQualifiedName } from './metadata.ts';
 import { isDnsSubdomain } from './dns-name.ts';
 import { NAMESPACE_PREFIX, OWN_PREFIX, SERVICE_ACCOUNT_PREFIX } from './policy-names.ts';
@@ -61,14 +61,7 @@ export const PROFILE: KindDeclaration<Profile> = {
     'The traffic that endpoints with the profile may send and receive when no policy decides. `netplug-default-allow`, which allows everything, is built in and cannot be written.',
   enforced: true,
   writtenBy: 'user',
-  columns: [
-    nameColumn(),
-    wide('LABELS', 'spec.labelsToApply', ({ spec }) =>
-      Object.entries(spec.labelsToApply ?? {})
-        .map(([key, value]) => `${key}=${value}`)
-        .join(','),
-    ),
-  ],
+  columns: [nameColumn(), wide('LABELS', 'spec.labelsToApply', ({ spec }) => labelsText(spec.labelsToApply))],
   fields: PROFILE_FIELDS,
   check: jointRules(PROFILE_FIELDS, ({ ingress, egress }, refuse) => {
     checkRules(ingress, 'ingress', refuse);

@@ -1,5 +1,5 @@
 import { never } from '../../base/errors.ts';
-import { KINDS, type ResourceKind } from '../../model/kinds.ts';
+import { KINDS, POLICY_KINDS, type ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { DERIVED_FROM, type FollowedRecord, type Query } from '../follow.ts';
 
@@ -12,12 +12,7 @@ const WHOLE = ['block-routes', 'pods', 'endpoints', 'service-endpoints'] as cons
 const FANNED_OUT_KINDS: readonly ResourceKind[] = [
   'BGPConfiguration',
   'BGPPeer',
-  'NetworkPolicy',
-  'GlobalNetworkPolicy',
-  'Profile',
-  'NetworkSet',
-  'GlobalNetworkSet',
-  'HostEndpoint',
+  ...POLICY_KINDS,
   'AgentConfiguration',
 ];
 
