@@ -55,9 +55,9 @@ export class MemoryDatabase {
   #states: MemoryState[] = [NOTHING_STORED];
   #revision = 0;
   #rollbacks = 0;
-  /** Reports about the networks of nodes, oldest first. */
   /** Origins of servers that serve the records, none unless a test has some. */
   readonly servers: string[] = [];
+  /** Reports about the networks of nodes, oldest first. */
   readonly networkReports: (NetworkReport & { readonly node: string })[] = [];
   readonly #listeners = new Set<{ readonly onState: (state: MemoryState) => void; readonly onLost: () => void }>();
 
