@@ -2,7 +2,6 @@ import { isNewerVersion } from '../../base/compare-versions.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET, BIRD_SET } from '../../install/cluster/names.ts';
 import { referenceKey, referenceTo } from '../../kube/objects/reference.ts';
-import type { Step } from '../../plans/plan.ts';
 import { isBeforeStrict, userCreated } from '../host-endpoints/all-interfaces.ts';
 import { areAgentsHeld } from './held-agents.ts';
 import { detectInstallation, followingPods } from './detect-installation.ts';
