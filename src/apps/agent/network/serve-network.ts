@@ -40,8 +40,8 @@ interface ServePorts {
 
 /** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
 export async function serveNetworkProcess(network: ServedNetwork, ports: ServePorts): Promise<void> {
-  const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings, podLinks, relayOwn, findServers } = ports;
-  const { sidecars } = ports;
+  const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings } = ports;
+  const { podLinks, sidecars, relayOwn, findServers } = ports;
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
@@ -64,37 +64,21 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
   }
 }
 
+type Parts = Omit<ServePorts, 'send' | 'onMessage' | 'onFollowed'> & { readonly network: ServedNetwork };
+
 async function answer(
-  {
-    network,
-    policy,
-    flows,
-    settings,
-    podLinks,
-    threads,
-    fanOut,
-    sidecars,
-  }: Pick<ServePorts, 'policy' | 'flows' | 'settings' | 'podLinks' | 'threads' | 'fanOut' | 'sidecars'> & {
-    readonly network: ServedNetwork;
-  },
+  parts: Parts,
   message: Exclude<ToNetwork, FollowAnswer | { readonly kind: 'stop' }>,
   signal: AbortSignal,
 ): Promise<FromNetwork> {
+  const { policy, flows } = parts;
   const { id } = message;
   try {
     switch (message.kind) {
       case 'show':
-        return {
-          kind: 'show',
-          id,
-          network: await shownWith({ network, policy, settings, podLinks, fanOut, sidecars }, signal),
-        };
+        return { kind: 'show', id, network: await shownWith(parts, signal) };
       case 'status':
-        return {
-          kind: 'status',
-          id,
-          status: statusWith({ network, policy, flows, settings, podLinks, threads, fanOut, sidecars }),
-        };
+        return { kind: 'status', id, status: statusWith(parts) };
       case 'flows':
         return { kind: 'flows', id, flows: await flows.show(message.question) };
       case 'isolate':
@@ -117,18 +101,8 @@ function shownSidecar({ ports, problems, ...rest }: ShownSidecar): NonNullable<S
   return { ...rest, ports: [...ports], problems: [...problems] };
 }
 
-type Parts = Pick<ServePorts, 'policy' | 'podLinks'> & { readonly network: ServedNetwork };
-
-function statusWith({
-  network,
-  policy,
-  flows,
-  settings,
-  podLinks,
-  threads,
-  fanOut,
-  sidecars,
-}: Parts & Pick<ServePorts, 'flows' | 'settings' | 'threads' | 'fanOut' | 'sidecars'>): NetworkStatus {
+function statusWith(parts: Parts): NetworkStatus {
+  const { network, policy, flows, settings, podLinks, threads, fanOut, sidecars } = parts;
   const failures = [...policy.failures(), ...podLinks.failures()];
   const standing = network.standing();
   return {
@@ -137,10 +111,7 @@ function statusWith({
       problems:
         standing.problems +
         failures.length +
-        policy.problems().length +
-        podLinks.problems().length +
-        sidecars.problems().length +
-        settings.problems().length,
+        [policy, podLinks, sidecars, settings].flatMap((part) => part.problems()).length,
       closedPolicies: policy.closedPolicies,
       ...(fanOut === undefined ? {} : { fanOut: fanOutGauges(fanOut) }),
       sidecars: sidecars.standing(),
@@ -151,17 +122,8 @@ function statusWith({
   };
 }
 
-async function shownWith(
-  {
-    network,
-    policy,
-    settings,
-    podLinks,
-    fanOut,
-    sidecars,
-  }: Parts & Pick<ServePorts, 'settings' | 'fanOut' | 'sidecars'>,
-  signal: AbortSignal,
-): Promise<ShownNetwork> {
+async function shownWith(parts: Parts, signal: AbortSignal): Promise<ShownNetwork> {
+  const { network, policy, settings, podLinks, fanOut, sidecars } = parts;
   const shown = await network.show(signal);
   const ofPolicy = [policy, podLinks].flatMap((part) => [...part.failures(), ...part.problems()]);
   const problems = [...shown.problems, ...ofPolicy, ...sidecars.problems(), ...settings.problems()];
