@@ -1,15 +1,18 @@
 /** The parts of the node's network. Each has its own reconciler. */
-export type NetworkPart =
-  | 'podFilter'
-  | 'tunnelFilter'
-  | 'addresses'
-  | 'tunnels'
-  | 'facts'
-  | 'routes'
-  | 'nat'
-  | 'bgp'
-  | 'endpoints'
-  | 'passwords';
+export const PARTS = [
+  'podFilter',
+  'tunnelFilter',
+  'addresses',
+  'endpoints',
+  'passwords',
+  'tunnels',
+  'facts',
+  'routes',
+  'nat',
+  'bgp',
+] as const;
+
+export type NetworkPart = (typeof PARTS)[number];
 
 /** The parts that must have succeeded once before each part runs, so that a starting agent removes nothing it has not read yet. */
 export const NEEDS: Readonly<Record<NetworkPart, readonly NetworkPart[]>> = {
@@ -24,15 +27,3 @@ export const NEEDS: Readonly<Record<NetworkPart, readonly NetworkPart[]>> = {
   nat: ['tunnels', 'endpoints'],
   bgp: ['tunnels', 'endpoints', 'passwords'],
 };
-export const PARTS: readonly NetworkPart[] = [
-  'podFilter',
-  'tunnelFilter',
-  'addresses',
-  'endpoints',
-  'passwords',
-  'tunnels',
-  'facts',
-  'routes',
-  'nat',
-  'bgp',
-];
