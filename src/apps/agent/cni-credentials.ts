@@ -118,7 +118,7 @@ export class CniCredentials {
   }
 
   async #reconcile(signal: AbortSignal): Promise<void> {
-    const { files, readServer } = this.#ports;
+    const { files, readServer, log } = this.#ports;
     const { kubeconfigPath, tokenPath } = this.#place;
     const server = await readServer(signal);
     const token = (await this.#stillGood(server, signal)) ?? (await this.#renew(signal));
@@ -127,7 +127,8 @@ export class CniCredentials {
     const kubeconfig = renderKubeconfig({ ...server, user: { by: 'token-file', path: tokenPath } });
     const text = `${JSON.stringify(kubeconfig, undefined, 2)}\n`;
     const didConfig = await files.put({ kind: 'kubeconfig', path: kubeconfigPath, text }, signal);
-    if (didToken || didConfig) this.#noteWritten([didToken ? tokenPath : [], didConfig ? kubeconfigPath : []].flat());
+    const paths = [didToken ? tokenPath : [], didConfig ? kubeconfigPath : []].flat();
+    if (paths.length > 0) log.info('credentials of the plugin written', { paths });
     this.#isWritten = true;
   }
 
@@ -154,10 +155,6 @@ export class CniCredentials {
     const expires = new Date(issued.expiresAtMs).toISOString();
     log.info('token of the plugin issued', { account: this.#place.account, expires });
     return this.#token;
-  }
-
-  #noteWritten(paths: readonly string[]): void {
-    this.#ports.log.info('credentials of the plugin written', { paths });
   }
 
   async #readEarlierExpiry(): Promise<number | undefined> {

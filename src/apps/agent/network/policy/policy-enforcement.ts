@@ -5,7 +5,7 @@ import { inTurn, slicesByWeight } from '../../../../base/slices.ts';
 import { Trigger } from '../../../../base/trigger.ts';
 import { followPolicyRecords, PolicyCache, type PolicyRecord } from '../../../../cache/policy-records.ts';
 import type { Isolation, SandboxEndpoint } from '../../../../cni/pod-isolation.ts';
-import type { FilterTable, PolicyFilter, PacketLog } from '../../../../dataplane/policy-filter.ts';
+import type { PacketLog } from '../../../../dataplane/policy-filter.ts';
 import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 import { hostEndpointsOf } from '../../../../policy/host-interfaces.ts';
 import type { PolicyChange } from '../../../../policy/policy-change.ts';
@@ -72,9 +72,9 @@ export class PolicyEnforcement {
   #watchProblem: string | undefined;
   #writeProblem: string | undefined;
   /** Resolved by the next write of policies. */
-  #waiting: (() => void)[] = [];
+  readonly #waiting: (() => void)[] = [];
   /** Resolved after the next attempt to write. */
-  #attempting: (() => void)[] = [];
+  readonly #attempting: (() => void)[] = [];
   readonly #due = new Trigger();
 
   constructor(ports: EnforcementPorts, { node, start, policy }: EnforcementSettings) {
@@ -140,12 +140,12 @@ export class PolicyEnforcement {
     this.#turnOn();
     const now = new Date(this.#ports.clock.now()).toISOString();
     this.#take(this.#pods.add(endpoint, time ?? { addedAt: now, isPast: false }));
-    if (!isEnforcing(this.#stage) || !closesIsolated(this.#stage)) await this.#attempted();
+    if (!isEnforcing(this.#stage) || !closesIsolated(this.#stage)) await this.#next(this.#attempting);
     if (!closesIsolated(this.#stage))
       return { state: 'not enforced', reason: this.#writeProblem ?? 'policies cannot be written' };
     if (!isEnforcing(this.#stage) && this.#watchProblem !== undefined)
       return { state: 'closed', reason: `the datastore has not been read: ${this.#watchProblem}` };
-    await this.#written();
+    await this.#next(this.#waiting);
     return { state: 'in force' };
   }
 
@@ -163,7 +163,7 @@ export class PolicyEnforcement {
     this.#take(records);
     if (this.#stage.kind === 'off') return true;
     const isKnown = isEnforcing(this.#stage);
-    if (isKnown) await this.#written();
+    if (isKnown) await this.#next(this.#waiting);
     if (released !== undefined) await this.#endFlows(released);
     return isKnown;
   }
@@ -281,18 +281,10 @@ export class PolicyEnforcement {
     while (this.#taking !== undefined) await this.#taking;
   }
 
-  /** Resolves after the next write that begins from now on. */
-  async #written(): Promise<void> {
+  /** Requests a write, and resolves after the next one that begins from now on; for `attempting` also when it fails. */
+  async #next(resolvers: (() => void)[]): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#waiting.push(resolve);
-    this.#due.set();
-    return promise;
-  }
-
-  /** Resolves after the next attempt to write that begins from now on, also when it fails. */
-  async #attempted(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#attempting.push(resolve);
+    resolvers.push(resolve);
     this.#due.set();
     return promise;
   }
@@ -368,7 +360,7 @@ export class PolicyEnforcement {
     await this.whole();
     const { table, isTouched } = this.#compiled.send();
     try {
-      const { chains, sets, elements } = await this.#apply(table, { signal, reread });
+      const { chains, sets, elements } = await this.#ports.policyFilter().apply(table, { signal, reread });
       if (isTouched || chains + sets + elements > 0) this.#flows.trigger();
     } catch (cause) {
       this.#compiled.unsend(isTouched);
@@ -415,13 +407,10 @@ export class PolicyEnforcement {
     if (!closesUnknown(ids)) {
       const isAll = this.#start === 'enforce';
       const interfaces = new Set([...closedInterfaces(ids), ...this.#pods.interfaces]);
-      await this.#apply(isAll ? this.#compiled.closed : closedTable(interfaces), { signal, reread });
+      const table = isAll ? this.#compiled.closed : closedTable(interfaces);
+      await policyFilter().apply(table, { signal, reread });
       if (!isAll) return;
     }
     this.#advance('unknown pods closed');
-  }
-
-  async #apply(table: FilterTable, options: Parameters<PolicyFilter['apply']>[1]): ReturnType<PolicyFilter['apply']> {
-    return this.#ports.policyFilter().apply(table, options);
   }
 }
