@@ -183,51 +183,32 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
     case 'dispatch':
       return [meta(part.direction === 'in' ? META.IIFNAME : META.OIFNAME), dispatch(part.map)];
     case 'count':
+      return [expression('counter', [])];
     case 'limit':
+      return [nested(NFTA_LIST_ELEM, limit(part))];
     case 'log':
+      return [expression('log', [textAttribute(2, part.prefix), be32Attribute(5, LOG_LEVEL_INFO)])];
     case 'report':
+      return [
+        expression('log', [
+          be16Attribute(1, part.group),
+          textAttribute(2, part.prefix),
+          be32Attribute(3, REPORTED_BYTES),
+        ]),
+      ];
     case 'untrack':
+      return [expression('notrack', [])];
     case 'masquerade':
+      return [expression('masq', [be32Attribute(1, NF_NAT_RANGE_PROTO_RANDOM_FULLY)])];
     case 'accept':
     case 'drop':
     case 'return':
+      return [verdict(VERDICTS[part.kind], undefined)];
     case 'jump':
     case 'goto':
-      return [encodeAction(part)];
+      return [verdict(VERDICTS[part.kind], part.chain)];
     default:
       return never(part);
-  }
-}
-
-function encodeAction(
-  action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' | 'note flow' | 'limit each' | 'translate' }>,
-): Buffer {
-  switch (action.kind) {
-    case 'count':
-      return expression('counter', []);
-    case 'limit':
-      return nested(NFTA_LIST_ELEM, limit(action));
-    case 'log':
-      return expression('log', [textAttribute(2, action.prefix), be32Attribute(5, LOG_LEVEL_INFO)]);
-    case 'report':
-      return expression('log', [
-        be16Attribute(1, action.group),
-        textAttribute(2, action.prefix),
-        be32Attribute(3, REPORTED_BYTES),
-      ]);
-    case 'untrack':
-      return expression('notrack', []);
-    case 'masquerade':
-      return expression('masq', [be32Attribute(1, NF_NAT_RANGE_PROTO_RANDOM_FULLY)]);
-    case 'accept':
-    case 'drop':
-    case 'return':
-      return verdict(VERDICTS[action.kind], undefined);
-    case 'jump':
-    case 'goto':
-      return verdict(VERDICTS[action.kind], action.chain);
-    default:
-      return never(action);
   }
 }
 
