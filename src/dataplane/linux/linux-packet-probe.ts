@@ -90,7 +90,7 @@ function tracingTable(
     readonly sender: Sender;
     readonly encoded: EncodedProbe;
   },
-): readonly [Message, ...Message[]] {
+): readonly Message[] {
   const { source, destination, port } = packet;
   const address = (side: 'source' | 'destination', { family, value }: ProbePacket['source']): FilterMatch => {
     const base = { family, value };

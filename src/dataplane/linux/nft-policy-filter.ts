@@ -120,10 +120,8 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
       if (set === undefined || setShape(set) !== shape) return [];
       return elementLists(set, set.elements.keys()).map((elements) => addElements(table, name, { elements }));
     });
-    const [first, ...rest] = messages;
-    if (first === undefined) return;
-    this.#known.delete(table);
-    await this.#socket.commit(`add elements to sets of the nftables table "${table}"`, [first, ...rest]);
+    if (messages.length > 0) this.#known.delete(table);
+    await this.#socket.commit(`add elements to sets of the nftables table "${table}"`, messages);
   }
 
   async expiring(table: string, signal: AbortSignal): Promise<ExpiringElements> {
@@ -137,7 +135,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
   async renew(table: string, { removed, added }: ExpiringChange, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     const sets = await this.#listKinds(table, EXPIRING);
-    const [first, ...rest] = [
+    const messages = [
       ...sets.flatMap(({ name, set }) =>
         elementLists(set, removed.get(name) ?? []).map((elements) => deleteElements(table, name, { elements })),
       ),
@@ -145,18 +143,17 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
         expiringLists(set, added.get(name) ?? new Map()).map((elements) => addElements(table, name, { elements })),
       ),
     ];
-    if (first === undefined) return;
-    await this.#socket.commit(`change what expires in the nftables table "${table}"`, [first, ...rest]);
+    await this.#socket.commit(`change what expires in the nftables table "${table}"`, messages);
   }
 
   async withdraw(table: string, left: LeftElements, signal: AbortSignal): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       signal.throwIfAborted();
-      const [first, ...rest] = await this.#deletionsOf(table, left);
-      if (first === undefined) return;
+      const messages = await this.#deletionsOf(table, left);
+      if (messages.length === 0) return;
       this.#known.delete(table);
       try {
-        return await this.#socket.commit(`remove elements of sets of the nftables table "${table}"`, [first, ...rest]);
+        return await this.#socket.commit(`remove elements of sets of the nftables table "${table}"`, messages);
       } catch (cause) {
         // Another process may have removed an element meanwhile.
         if (attempt === WITHDRAWALS) throw cause;
@@ -223,10 +220,8 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     const action: FilterAction = kind === 'log' ? { kind, prefix: TRIAL } : { kind, group: 0, prefix: TRIAL };
     const chains = new Map([[TRIAL, { rules: [{ id: TRIAL, parts: [action] }] }]]);
     const { messages } = planPolicyBatch({ name: TRIAL, chains, sets: new Map() }, undefined);
-    const [first, ...rest] = messages;
-    if (first === undefined) return true;
     try {
-      await this.#socket.commit(`try a rule with "${kind}"`, [first, ...rest, deleteTable(TRIAL)], () => TRIAL);
+      await this.#socket.commit(`try a rule with "${kind}"`, [...messages, deleteTable(TRIAL)], () => TRIAL);
       return true;
     } catch (cause) {
       if (isNetplugError(cause) && cause.facts['rule'] === TRIAL) return false;
@@ -277,9 +272,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
   }
 
   async #commit(table: string, { messages, ruleOf }: Pick<PolicyBatch, 'messages' | 'ruleOf'>): Promise<void> {
-    const [first, ...rest] = messages;
-    if (first === undefined) return;
-    await this.#socket.commit(`change the nftables table "${table}"`, [first, ...rest], (each) => ruleOf.get(each));
+    await this.#socket.commit(`change the nftables table "${table}"`, messages, (each) => ruleOf.get(each));
   }
 
   /** Returns undefined when there is no table. Reads elements of desired sets only: others are deleted as a whole. */

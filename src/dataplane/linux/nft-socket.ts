@@ -38,15 +38,16 @@ export class NftSocket implements Disposable {
   }
 
   /**
-   * Applies all messages in one transaction, or none.
+   * Applies all messages in one transaction, or none. Does nothing without messages.
    * @throws kernel/failed about the first message that the kernel refused; `what` completes "Cannot …". The fact `rule` is
    * what `ruleOf` returns of the message, unless the kernel may take it another time.
    */
   async commit(
     what: string,
-    messages: readonly [Message, ...Message[]],
+    messages: readonly Message[],
     ruleOf: (message: Message) => string | undefined = () => undefined,
   ): Promise<void> {
+    if (messages.length === 0) return;
     const last = messages.length - 1;
     const acknowledged = messages.map((message, index) =>
       index === last ? { ...message, flags: message.flags | NLM_F_ACK } : message,
