@@ -10,8 +10,9 @@ import {
   attribute,
   decodeAttributes,
   nested,
+  attributesIn,
   textAttribute,
-  attributeText,
+  textOfAttribute,
   u32Attribute,
   u32Of,
 } from './netlink.ts';
@@ -177,19 +178,17 @@ export function decodeNetnsId(body: Buffer): number | undefined {
 
 export function decodeLink(body: Buffer): Link {
   const attributes = decodeAttributes(body.subarray(IFINFO_BYTES));
-  const text = (type: number): string => attributeText(attributes.get(type) ?? Buffer.alloc(0));
-  const kind = decodeAttributes(attributes.get(IFLA_LINKINFO) ?? Buffer.alloc(0)).get(IFLA_INFO_KIND);
   const peerIndex = u32Of(attributes.get(IFLA_LINK));
   return {
     index: body.readInt32LE(4),
-    name: text(IFLA_IFNAME),
-    kind: kind === undefined ? '' : attributeText(kind),
+    name: textOfAttribute(attributes, IFLA_IFNAME),
+    kind: textOfAttribute(attributesIn(attributes, IFLA_LINKINFO), IFLA_INFO_KIND),
     mac: macFromBytes(attributes.get(IFLA_ADDRESS) ?? Buffer.alloc(0)),
     mtu: u32Of(attributes.get(IFLA_MTU)) ?? 0,
     isUp: (body.readUInt32LE(8) & IFF_UP) !== 0,
     isLoopback: (body.readUInt32LE(8) & IFF_LOOPBACK) !== 0,
     hasCarrier: attributes.get(IFLA_OPERSTATE)?.readUInt8(0) === IF_OPER_UP,
-    alias: text(IFLA_IFALIAS),
+    alias: textOfAttribute(attributes, IFLA_IFALIAS),
     txQueues: u32Of(attributes.get(IFLA_NUM_TX_QUEUES)) ?? 1,
     rxQueues: u32Of(attributes.get(IFLA_NUM_RX_QUEUES)) ?? 1,
     peerIndex: peerIndex === 0 ? undefined : peerIndex,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel, LinkOwner, SourceCheck } from '../kernel.ts';
-import { type Addon, loadAddon } from './addon.ts';
+import { loadAddon } from './addon.ts';
 import { type ApplyPorts, applyPodNetwork } from './apply.ts';
 import { LinkDeleter } from './delete-links.ts';
 import type { ForwardingRecorder } from './forwarding-record.ts';
@@ -35,11 +35,10 @@ export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
   const netnsOptions = { allowOwn: allowOwnNetns };
   let loaded: ApplyPorts | undefined;
   const ports = (): ApplyPorts => {
-    loaded ??= portsOf(loadAddon(addonPath), {
-      netnsOptions,
-      sourceCheck,
-      forwarding: record === undefined ? {} : { record },
-    });
+    if (loaded !== undefined) return loaded;
+    const addon = loadAddon(addonPath);
+    const forwarding = record === undefined ? {} : { record };
+    loaded = { addon, deleter: new LinkDeleter(addon), netnsOptions, sourceCheck, forwarding };
     return loaded;
   };
   return {
@@ -58,10 +57,6 @@ export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
       return await listPodAddresses(host);
     },
   };
-}
-
-function portsOf(addon: Addon, options: Pick<ApplyPorts, 'netnsOptions' | 'sourceCheck' | 'forwarding'>): ApplyPorts {
-  return { addon, deleter: new LinkDeleter(addon), ...options };
 }
 
 async function removeLink(

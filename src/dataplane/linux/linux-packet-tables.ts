@@ -2,7 +2,7 @@ import { ownValue } from '../../base/own-value.ts';
 import type { HostChain, HostElement, HostRule, HostSet, HostTable, PacketTables } from '../packet-tables.ts';
 import { loadAddon } from './addon.ts';
 import { decodeData, decodeExpressions } from './listed-expressions.ts';
-import { attributeText, decodeAttributes, type Attributes } from './netlink.ts';
+import { type Attributes, decodeAttributes, textOfAttribute } from './netlink.ts';
 import {
   attributesOf,
   be32Of,
@@ -26,8 +26,6 @@ import {
 } from './nft-numbers.ts';
 import { decodeKey } from './nft-types.ts';
 import { NftSocket } from './nft-socket.ts';
-
-const NO_BYTES = Buffer.alloc(0);
 
 /** Reads the tables of the network namespace of the calling thread; `addonPath` as for `loadAddon`. */
 export function linuxPacketTables(addonPath?: string): PacketTables {
@@ -62,10 +60,10 @@ function joinTables(bodies: Readonly<Record<'tables' | 'chains' | 'rules' | 'set
     const key = keyOf(body);
     return {
       family: familyOf(body),
-      name: textOf(attributesOf(body), NFTA_TABLE.NAME),
+      name: textOfAttribute(attributesOf(body), NFTA_TABLE.NAME),
       chains: (chains.get(key) ?? []).map((chain) => {
         const attributes = attributesOf(chain);
-        const name = textOf(attributes, NFTA_CHAIN.NAME);
+        const name = textOfAttribute(attributes, NFTA_CHAIN.NAME);
         return { name, ...baseOf(attributes), rules: (rules.get(`${key} ${name}`) ?? []).map(hostRule) };
       }),
       sets: (sets.get(key) ?? []).map((set) => hostSet(attributesOf(set))),
@@ -75,7 +73,7 @@ function joinTables(bodies: Readonly<Record<'tables' | 'chains' | 'rules' | 'set
 
 /** Family and table; the table is the first attribute of every object. */
 function keyOf(body: Buffer): string {
-  return `${familyOf(body)} ${textOf(attributesOf(body), NFTA_TABLE.NAME)}`;
+  return `${familyOf(body)} ${textOfAttribute(attributesOf(body), NFTA_TABLE.NAME)}`;
 }
 
 function baseOf(attributes: Attributes): Pick<HostChain, 'base'> {
@@ -85,7 +83,7 @@ function baseOf(attributes: Attributes): Pick<HostChain, 'base'> {
   const number = be32Of(parts.get(NFTA_HOOK.HOOKNUM));
   return {
     base: {
-      type: textOf(attributes, NFTA_CHAIN.TYPE),
+      type: textOfAttribute(attributes, NFTA_CHAIN.TYPE),
       hook: HOOKS[number] ?? String(number),
       priority: be32Of(parts.get(NFTA_HOOK.PRIORITY)) | 0,
       policy: be32Of(attributes.get(NFTA_CHAIN.POLICY)) === NF_ACCEPT ? 'accept' : 'drop',
@@ -102,7 +100,7 @@ function hostSet(attributes: Attributes): HostSet {
   const [flags, keyType, dataType] = [NFTA_SET.FLAGS, NFTA_SET.KEY_TYPE, NFTA_SET.DATA_TYPE].map((type) =>
     be32Of(attributes.get(type)),
   ) as [number, number, number];
-  const name = textOf(attributes, NFTA_SET.NAME);
+  const name = textOfAttribute(attributes, NFTA_SET.NAME);
   return { name, keyType, flags, ...((flags & NFT_SET_MAP) === 0 ? {} : { dataType }) };
 }
 
@@ -124,8 +122,4 @@ function decodeElement(attributes: Attributes, { keyType, dataType }: HostSet): 
 /** Returns a verdict, or what the digits mean by the type. */
 function valueText(type: number, data: string): string {
   return /^([0-9a-f]{2})*$/.test(data) ? decodeKey(type, Buffer.from(data, 'hex')) : data;
-}
-
-function textOf(attributes: Attributes, type: number): string {
-  return attributeText(attributes.get(type) ?? NO_BYTES);
 }

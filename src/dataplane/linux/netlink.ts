@@ -151,6 +151,17 @@ export function decodeAttributes(bytes: Buffer): Attributes {
   return found;
 }
 
+/** Returns the text of the type; empty without one. */
+export function textOfAttribute(attributes: Attributes, type: number): string {
+  const payload = attributes.get(type);
+  return payload === undefined ? '' : attributeText(payload);
+}
+
+/** Decodes the attributes in the one of the type; none without one. */
+export function attributesIn(attributes: Attributes, type: number): Attributes {
+  return decodeAttributes(attributes.get(type) ?? Buffer.alloc(0));
+}
+
 export function attributeText(payload: Buffer): string {
   const end = payload.indexOf(0);
   return payload.toString('utf8', 0, end === -1 ? payload.length : end);

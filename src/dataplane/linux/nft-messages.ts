@@ -41,9 +41,11 @@ import {
   NLM_F_EXCL,
   attribute,
   attributeText,
+  attributesIn,
   decodeAttributes,
   nested,
   textAttribute,
+  textOfAttribute,
 } from './netlink.ts';
 
 /** Sets whose elements expire. A node has fewer pods, and a limit is full again before. */
@@ -255,15 +257,15 @@ export interface ListedChain {
 
 export function decodeChain(body: Buffer): ListedChain {
   const attributes = attributesOf(body);
-  const hook = decodeAttributes(attributes.get(NFTA_CHAIN.HOOK) ?? Buffer.alloc(0));
+  const hook = attributesIn(attributes, NFTA_CHAIN.HOOK);
   return {
-    table: textOf(attributes, NFTA_CHAIN.TABLE),
-    name: textOf(attributes, NFTA_CHAIN.NAME),
+    table: textOfAttribute(attributes, NFTA_CHAIN.TABLE),
+    name: textOfAttribute(attributes, NFTA_CHAIN.NAME),
     hook:
       hook.size === 0
         ? ''
         : placeText({
-            type: textOf(attributes, NFTA_CHAIN.TYPE),
+            type: textOfAttribute(attributes, NFTA_CHAIN.TYPE),
             hook: HOOKS[be32Of(hook.get(NFTA_HOOK.HOOKNUM))] ?? '',
             priority: be32Of(hook.get(NFTA_HOOK.PRIORITY)) | 0,
             policy: be32Of(attributes.get(NFTA_CHAIN.POLICY)),
@@ -292,7 +294,7 @@ export interface ListedRule {
 export function decodeRule(body: Buffer): ListedRule {
   const attributes = attributesOf(body);
   return {
-    chain: textOf(attributes, NFTA_RULE.CHAIN),
+    chain: textOfAttribute(attributes, NFTA_RULE.CHAIN),
     handle: be64Of(attributes.get(NFTA_RULE.HANDLE)),
     comment: commentIn(attributes.get(NFTA_RULE.USERDATA)),
     expressions: attributes.get(NFTA_RULE.EXPRESSIONS) ?? Buffer.alloc(0),
@@ -316,7 +318,7 @@ export function decodeSet(body: Buffer): ListedSet | undefined {
   const flags = be32Of(attributes.get(NFTA_SET.FLAGS));
   if ((flags & NFT_SET_ANONYMOUS) !== 0) return undefined;
   const [type, data] = [NFTA_SET.KEY_TYPE, NFTA_SET.DATA_TYPE].map((each) => be32Of(attributes.get(each)));
-  return { name: textOf(attributes, NFTA_SET.NAME), shape: shapeText({ type, flags, data }) };
+  return { name: textOfAttribute(attributes, NFTA_SET.NAME), shape: shapeText({ type, flags, data }) };
 }
 
 /** Returns what must be equal for a set of the kernel to be used as the desired one. */
@@ -369,11 +371,6 @@ export function familyOf(body: Buffer): string {
 
 export function attributesOf(body: Buffer): Attributes {
   return decodeAttributes(body.subarray(NFGENMSG_BYTES));
-}
-
-function textOf(attributes: Attributes, type: number): string {
-  const payload = attributes.get(type);
-  return payload === undefined ? '' : attributeText(payload);
 }
 
 /** nf_tables writes numbers in network byte order. */

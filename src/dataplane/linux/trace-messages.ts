@@ -1,5 +1,5 @@
 /** Messages of nf_tables about packets that a rule traces. Pure. */
-import { attributeText, decodeAttributes, decodeNotes } from './netlink.ts';
+import { attributesIn, decodeAttributes, decodeNotes, textOfAttribute } from './netlink.ts';
 import { be32Of, be64Of, familyOf } from './nft-messages.ts';
 
 /** Multicast group of the netfilter socket. */
@@ -26,13 +26,12 @@ export function* readTrace(bytes: Buffer): Generator<TraceEvent> {
   for (const { type, body } of decodeNotes(bytes)) {
     if (type !== NFT_MSG_TRACE) continue;
     const attributes = decodeAttributes(body.subarray(HEADER_BYTES));
-    const text = (number: number): string => attributeText(attributes.get(number) ?? Buffer.alloc(0));
     const kind = TYPES[be32Of(attributes.get(NFTA_TRACE.TYPE))];
-    const verdict = decodeAttributes(attributes.get(NFTA_TRACE.VERDICT) ?? Buffer.alloc(0)).get(NFTA_VERDICT_CODE);
+    const verdict = attributesIn(attributes, NFTA_TRACE.VERDICT).get(NFTA_VERDICT_CODE);
     yield {
       packet: be32Of(attributes.get(NFTA_TRACE.ID)),
-      table: `${familyOf(body)} ${text(NFTA_TRACE.TABLE)}`,
-      chain: text(NFTA_TRACE.CHAIN),
+      table: `${familyOf(body)} ${textOfAttribute(attributes, NFTA_TRACE.TABLE)}`,
+      chain: textOfAttribute(attributes, NFTA_TRACE.CHAIN),
       handle: be64Of(attributes.get(NFTA_TRACE.RULE_HANDLE)),
       verdict: verdictOf(kind === 'policy' ? attributes.get(NFTA_TRACE.POLICY) : verdict),
     };

@@ -20,8 +20,9 @@ import {
   attribute,
   decodeAttributes,
   nested,
+  attributesIn,
   textAttribute,
-  attributeText,
+  textOfAttribute,
   u32Attribute,
   u32Of,
 } from './netlink.ts';
@@ -60,9 +61,9 @@ export function createTunnel({ name, mtu }: Pick<Tunnel, 'name' | 'mtu'>, fixed:
 
 /** Returns undefined for a link that is not a tunnel of these kinds. */
 export function decodeTunnel(body: Buffer): FixedPart | undefined {
-  const info = decodeAttributes(decodeAttributes(body.subarray(IFINFO_BYTES)).get(IFLA_LINKINFO) ?? Buffer.alloc(0));
-  const kind = attributeText(info.get(IFLA_INFO_KIND) ?? Buffer.alloc(0));
-  const data = decodeAttributes(info.get(IFLA_INFO_DATA) ?? Buffer.alloc(0));
+  const info = attributesIn(decodeAttributes(body.subarray(IFINFO_BYTES)), IFLA_LINKINFO);
+  const kind = textOfAttribute(info, IFLA_INFO_KIND);
+  const data = attributesIn(info, IFLA_INFO_DATA);
   const addressIn = (...types: readonly number[]): Address | undefined => {
     const bytes = types.map((type) => data.get(type)).find((found) => found !== undefined);
     return bytes === undefined ? undefined : addressFromBytes(bytes);
