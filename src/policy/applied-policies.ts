@@ -1,3 +1,5 @@
+import { firstIndex } from '../base/first-index.ts';
+import { getOrInsert } from '../base/get-or-insert.ts';
 import { canonicalSelector, evaluateSelector, type Labels } from '../model/selector.ts';
 import type { PolicyDirection, PolicyEndpoint, PolicyTier, ResolvedPolicy } from './resolved-policy.ts';
 import { compareOrder, type OrderedPolicy } from './resolve-policy.ts';
@@ -56,8 +58,7 @@ export class AppliedPolicies {
 
   /** Returns those of an endpoint in the direction, in order. Pods have no policies of stages before the filter. */
   policiesOf(endpoint: PolicyEndpoint, direction: PolicyDirection): ResolvedPolicy[] {
-    const applied = this.#ofEndpoint.get(endpoint) ?? this.#matching(endpoint.labels);
-    this.#ofEndpoint.set(endpoint, applied);
+    const applied = getOrInsert(this.#ofEndpoint, endpoint, () => this.#matching(endpoint.labels));
     const isMet = ({ rules, stage }: ResolvedPolicy): boolean =>
       rules[direction] !== undefined && (endpoint.kind === 'host' || stage === 'normal');
     return applied.flatMap(({ policy }) => (isMet(policy) ? [policy] : []));
@@ -88,12 +89,8 @@ function replaceIn(list: OrderedPolicy[], before: OrderedPolicy | undefined, nex
 
 /** Returns the position of the policy in the list, or the one that it would have. */
 function placeIn(list: readonly OrderedPolicy[], policy: OrderedPolicy): number {
-  let [first, end] = [0, list.length];
-  while (first < end) {
-    const middle = (first + end) >>> 1;
-    const other = list[middle];
-    if (other !== undefined && compareOrder(other, policy) < 0) first = middle + 1;
-    else end = middle;
-  }
-  return first;
+  return firstIndex(list.length, (index) => {
+    const other = list[index];
+    return other !== undefined && compareOrder(other, policy) < 0;
+  });
 }

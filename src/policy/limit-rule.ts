@@ -1,14 +1,14 @@
+import { getOrInsert } from '../base/get-or-insert.ts';
 import { MOST_RULE_ENTRIES } from '../model/policy-rule.ts';
 import { FAMILIES, type Family } from '../net/address.ts';
 import { disjointRanges } from './port-ranges.ts';
 import type { PeerMatch, PolicyRule, PortMatch } from './resolved-policy.ts';
+import { PORT_PROTOCOLS } from './set-content.ts';
 
 /** Number of kernel rules that one rule of a policy may become: one for each choice of what can match. */
 const MOST_KERNEL_RULES = 1024;
 /** The kernel takes 128 steps per rule, and each excluded name and protocol needs four. */
 const MOST_EXCLUDED_NAMES = 16;
-/** Protocols with ports. */
-const PORT_PROTOCOLS = 4;
 /** Members of a selector are addresses and networks, in a set each. */
 const SETS_OF_SELECTOR = 2;
 
@@ -47,9 +47,7 @@ export class RuleLimit {
 
   #countSpans(match: PortMatch | undefined): number {
     if (match === undefined) return 0;
-    const count = this.#spans.get(match) ?? disjointRanges(match.ranges).length;
-    this.#spans.set(match, count);
-    return count;
+    return getOrInsert(this.#spans, match, () => disjointRanges(match.ranges).length);
   }
 }
 
@@ -93,7 +91,7 @@ function countPortChoices(ports: PortMatch | undefined, rule: PolicyRule): numbe
 }
 
 function protocolsOf({ protocol }: PolicyRule): number {
-  return protocol === undefined ? PORT_PROTOCOLS : 1;
+  return protocol === undefined ? PORT_PROTOCOLS.length : 1;
 }
 
 function familiesOf({ family, source, destination }: PolicyRule): readonly Family[] {

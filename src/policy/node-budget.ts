@@ -1,3 +1,4 @@
+import { getOrInsert } from '../base/get-or-insert.ts';
 import { compareAge, ENTRIES_OF_ONE } from './policy-budgets.ts';
 import type { PolicyState } from './policy-state.ts';
 import type { TouchedPolicy } from './policy-view.ts';
@@ -113,9 +114,7 @@ export class NodeBudget {
     const places = new Map<string, { readonly policy: ResolvedPolicy; count: number }>();
     for (const list of this.#listsOf(state))
       for (const policy of list) {
-        const place = places.get(policy.id) ?? { policy, count: 0 };
-        place.count += 1;
-        places.set(policy.id, place);
+        getOrInsert(places, policy.id, () => ({ policy, count: 0 })).count += 1;
       }
     return new Map(Array.from(places, ([id, { policy, count }]) => [id, this.#wantOf(state, policy, count)]));
   }
@@ -186,10 +185,8 @@ const NO_CONTENTS: ReadonlyMap<string, SetContent> = new Map();
 const found = new WeakMap<ResolvedPolicy, ReadonlyMap<string, SetContent>>();
 
 function contentsOfPolicy(policy: ResolvedPolicy): ReadonlyMap<string, SetContent> {
-  const known = found.get(policy);
-  if (known !== undefined) return known;
-  const contents = contentsOf(DIRECTIONS.flatMap((direction) => policy.rules[direction] ?? []));
-  const distinct = new Map(contents.map((each) => [keyOfContent(each), each]));
-  found.set(policy, distinct);
-  return distinct;
+  return getOrInsert(found, policy, () => {
+    const contents = contentsOf(DIRECTIONS.flatMap((direction) => policy.rules[direction] ?? []));
+    return new Map(contents.map((each) => [keyOfContent(each), each]));
+  });
 }

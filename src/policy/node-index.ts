@@ -1,4 +1,5 @@
 import { OneToMany } from '../base/one-to-many.ts';
+import { getOrInsert } from '../base/get-or-insert.ts';
 import { hostAddressesOf, tunnelAddressesOf } from '../model/node-addresses.ts';
 import type { Node } from '../model/node.ts';
 import { type Address, addressKey, type Family } from '../net/address.ts';
@@ -38,9 +39,7 @@ export class NodeIndex {
 
   /** Returns the tunnel addresses of the nodes that have an own address in the CIDRs, each once, but for those in them. */
   standInsFor(cidrs: readonly Cidr[]): readonly Cidr[] {
-    const known = this.#found.get(cidrs) ?? this.#find(cidrs);
-    this.#found.set(cidrs, known);
-    return known;
+    return getOrInsert(this.#found, cidrs, () => this.#find(cidrs));
   }
 
   /** Returns the own addresses of the node whose tunnel address this is; none for any other address. */

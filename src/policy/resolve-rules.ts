@@ -1,3 +1,4 @@
+import { getOrInsert } from '../base/get-or-insert.ts';
 import { WRITTEN_RULE } from '../model/policy-names.ts';
 import { type Direction, httpFault } from '../model/check-rules.ts';
 import { EARLY_HTTP } from '../model/policy.ts';
@@ -128,13 +129,9 @@ function resolveHttp(rule: Rule, { direction, stage, faults }: RuleContext): Htt
   };
 }
 
-function pathOf({
-  exact,
-  prefix,
-}: {
-  readonly exact?: string | undefined;
-  readonly prefix?: string | undefined;
-}): PathMatch {
+type WrittenPath = NonNullable<NonNullable<Rule['http']>['paths']>[number];
+
+function pathOf({ exact, prefix }: WrittenPath): PathMatch {
   if (exact !== undefined) return { exact };
   if (prefix !== undefined) return { prefix };
   throw new Error('a path is exact or a prefix');
@@ -172,8 +169,8 @@ function resolvePeer(entity: Entity, side: string, { namespace, faults, portsRea
     notSelector:
       notSelector === undefined ? undefined : attempt('notSelector', () => peerSelectorOf(readSelector(notSelector))),
     accounts: side === 'source' ? attempt('serviceAccounts', () => accountsOf(entity, namespace)) : undefined,
-    ports: ports === undefined ? undefined : sharedPorts(ports, portsRead),
-    notPorts: notPorts === undefined ? undefined : sharedPorts(notPorts, portsRead),
+    ports: ports && getOrInsert(portsRead, ports, () => portsOf(ports)),
+    notPorts: notPorts && getOrInsert(portsRead, notPorts, () => portsOf(notPorts)),
     service:
       services === undefined
         ? undefined
@@ -208,12 +205,6 @@ function ofPlace({ namespaceSelector, serviceAccounts }: Entity, namespace: stri
     ...(names === undefined ? [] : [withServiceAccounts(names)]),
     ...(accounts === undefined ? [] : [ofServiceAccounts(readSelector(accounts))]),
   ];
-}
-
-function sharedPorts(ports: NonNullable<Entity['ports']>, read: RuleContext['portsRead']): PortMatch {
-  const match = read.get(ports) ?? portsOf(ports);
-  read.set(ports, match);
-  return match;
 }
 
 function portsOf(ports: readonly (number | string)[]): PortMatch {

@@ -1,4 +1,5 @@
 import { slicesByWeight } from '../../base/slices.ts';
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import type { FilterChain, FilterChange, FilterSet, FilterTable, TableRule } from '../policy-filter.ts';
 import { digestOfRules } from '../rule-digest.ts';
 import type { Message } from './netlink.ts';
@@ -277,11 +278,7 @@ interface Encoded {
 const encodings = new WeakMap<TableRule, Encoded>();
 
 function encodingOf(rule: TableRule): Encoded {
-  const known = encodings.get(rule);
-  if (known !== undefined) return known;
-  const fresh = { comment: `${rule.id} ${digestOfRules([rule])}` };
-  encodings.set(rule, fresh);
-  return fresh;
+  return getOrInsert(encodings, rule, () => ({ comment: `${rule.id} ${digestOfRules([rule])}` }));
 }
 
 function ruleMessages(

@@ -1,3 +1,4 @@
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import { choosePools, type Pool, decodePools } from '../choose-pools.ts';
 import { heldAddresses, type IpBlock } from '../../model/ip-block.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
@@ -62,18 +63,10 @@ export function forecastQuestion(
 
 /** A node with tunnels holds one address more. */
 export function tunnelAddresses(pools: readonly Pool[]): number {
-  return pools.some(
-    ({
-      stored: {
-        value: { spec },
-      },
-    }) => {
-      const isTunnelled = spec.vxlanMode !== 'Never' || spec.ipipMode !== 'Never';
-      return isTunnelled && spec.allowedUses.includes('Tunnel');
-    },
-  )
-    ? 1
-    : 0;
+  const isTunnelled = pools
+    .map(({ stored }) => stored.value.spec)
+    .some((spec) => (spec.vxlanMode !== 'Never' || spec.ipipMode !== 'Never') && spec.allowedUses.includes('Tunnel'));
+  return isTunnelled ? 1 : 0;
 }
 
 /** One list for all nodes with the same labels. */
@@ -84,9 +77,7 @@ function eligibleBy(
   return (labels) => {
     const pools = choose(labels);
     const key = pools.map(({ name }) => name).join('\n');
-    const list = lists.get(key) ?? pools;
-    lists.set(key, list);
-    return list;
+    return getOrInsert(lists, key, () => pools);
   };
 }
 

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import type { Pool } from '../choose-pools.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { IpamConfigurationSpec } from '../../model/ipam-configuration.ts';
@@ -157,8 +158,7 @@ class CountedCluster {
   #fromOthers({ name, pools }: Pick<ForecastNode, 'name' | 'pools'>, permission: Permission): CountedBlock | undefined {
     const borrowed = setOf(this.#borrowedBy, name);
     const usable = [...borrowed].filter(({ pool, node }) => pools.includes(pool) && node !== name);
-    const foreign = this.#foreign.get(pools) ?? new ForeignBlocks(pools, this.#blocks);
-    this.#foreign.set(pools, foreign);
+    const foreign = getOrInsert(this.#foreign, pools, () => new ForeignBlocks(pools, this.#blocks));
     return (
       bestOf(usable, pools, permission) ??
       foreign.choose(new Set([...setOf(this.#owned, name), ...borrowed]), permission)
@@ -188,7 +188,5 @@ function fill(block: CountedBlock, count: number): number {
 }
 
 function setOf(map: Map<string, Set<CountedBlock>>, key: string): Set<CountedBlock> {
-  const found = map.get(key) ?? new Set();
-  map.set(key, found);
-  return found;
+  return getOrInsert(map, key, () => new Set());
 }

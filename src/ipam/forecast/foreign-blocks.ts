@@ -1,3 +1,4 @@
+import { firstIndex } from '../../base/first-index.ts';
 import type { Pool } from '../choose-pools.ts';
 import { BLOCKS_PER_READ } from '../plan-assign.ts';
 import { compareCidrs } from '../../net/cidr.ts';
@@ -69,13 +70,9 @@ export class ForeignBlocks {
 
   /** Returns the index where the block stands, or would. */
   #indexOf({ cidr }: CountedBlock): number {
-    let [low, high] = [0, this.#blocks.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      const there = this.#blocks[middle];
-      if (there !== undefined && compareCidrs(there.cidr, cidr) < 0) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return firstIndex(this.#blocks.length, (index) => {
+      const there = this.#blocks[index];
+      return there !== undefined && compareCidrs(there.cidr, cidr) < 0;
+    });
   }
 }

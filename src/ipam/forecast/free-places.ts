@@ -1,3 +1,4 @@
+import { firstIndex } from '../../base/first-index.ts';
 import type { Pool } from '../choose-pools.ts';
 import { cidrAtPlace, firstPlace, placeOf, placesIn } from '../free-cidrs.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -51,12 +52,6 @@ export class FreePlaces {
 
   /** The index of the first stretch that ends there or later. */
   #firstThatEndsFrom(place: bigint): number {
-    let [low, high] = [0, this.#claimed.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.#claimed[middle]?.end ?? place) < place) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return firstIndex(this.#claimed.length, (index) => (this.#claimed[index]?.end ?? place) < place);
   }
 }

@@ -1,3 +1,4 @@
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import { type Address, addressKey, parseAddress, sameAddress } from '../../net/address.ts';
 import { type Cidr, parseCidr } from '../../net/cidr.ts';
 import { MemberSet } from '../member-set.ts';
@@ -222,9 +223,7 @@ function entriesByAddress(sets: ReadonlyMap<string, ReceivedSet>): EntriesByAddr
 }
 
 function listAt<T>(lists: Map<string, T[]>, address: Address): T[] {
-  const list = lists.get(addressKey(address)) ?? [];
-  lists.set(addressKey(address), list);
-  return list;
+  return getOrInsert(lists, addressKey(address), () => []);
 }
 
 function missing(what: string): never {

@@ -1,3 +1,4 @@
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import type { FilterChain, FilterSet } from '../../dataplane/policy-filter.ts';
 import { reachedPolicies } from '../closed-rules.ts';
 import { hasDefault, type PacketPath, policiesOn } from '../packet-path.ts';
@@ -348,20 +349,14 @@ class Rendered {
 
   /** Returns the chain of the rules of the owner; `variant` names what else it depends on. */
   list(owner: ResolvedPolicy | ResolvedProfile, variant: string, render: () => RenderedChain): RenderedChain {
-    const variants = this.#lists.get(owner) ?? new Map<string, RenderedChain>();
-    this.#lists.set(owner, variants);
-    const chain = variants.get(variant) ?? this.#oldLists.get(owner)?.get(variant) ?? render();
-    variants.set(variant, chain);
-    return chain;
+    const variants = getOrInsert(this.#lists, owner, () => new Map<string, RenderedChain>());
+    return getOrInsert(variants, variant, () => this.#oldLists.get(owner)?.get(variant) ?? render());
   }
 
   /** Returns a chain that jumps to each chain, and then goes to the last one. */
   sequence(prefix: string, chains: readonly RenderedChain[], last: RenderedChain): RenderedChain {
     const key = [prefix, ...chains.map(({ name }) => name), last.name].join(' ');
-    const kept = this.#sequences.get(key) ?? this.#oldSequences.get(key);
-    const chain = kept ?? sequenceOf(prefix, chains, last);
-    this.#sequences.set(key, chain);
-    return chain;
+    return getOrInsert(this.#sequences, key, () => this.#oldSequences.get(key) ?? sequenceOf(prefix, chains, last));
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../../base/clock.ts';
 import { reasonOf } from '../../../../base/errors.ts';
 import type { Log } from '../../../../base/log.ts';
+import { getOrInsert } from '../../../../base/get-or-insert.ts';
 import type { PolicyDirection } from '../../../../policy/resolved-policy.ts';
 import { trafficText, whyCommand } from '../../../../policy/why-command.ts';
 import type { ObservedFlow } from './flow-record.ts';
@@ -68,7 +69,7 @@ export class DenialEvents {
     if (pod === undefined) return;
     const [namespace = '', name = ''] = pod.split('/');
     const [from = ''] = peerOf(flow, { direction }).pod?.split('/') ?? [];
-    if (!this.#isDue({ namespace, from, key: `${name} ${id}` })) return;
+    if (!this.#isDue(namespace, from, `${name} ${id}`)) return;
     const message = `${messageOf(flow, { pod, namespace, direction })}: ${reason()}${hintOf(flow, { pod, namespace, direction })}`;
     try {
       await warn({ namespace, name }, message, AbortSignal.timeout(TIMEOUT_MS));
@@ -80,19 +81,10 @@ export class DenialEvents {
     }
   }
 
-  #isDue({
-    namespace,
-    from,
-    key,
-  }: {
-    readonly namespace: string;
-    readonly from: string;
-    readonly key: string;
-  }): boolean {
+  #isDue(namespace: string, from: string, key: string): boolean {
     const nowMs = this.#ports.clock.monotonic();
     this.#sweep(nowMs);
-    const ration = this.#rations.get(namespace) ?? { written: new Map(), tokens: new Map() };
-    this.#rations.set(namespace, ration);
+    const ration = getOrInsert(this.#rations, namespace, () => ({ written: new Map(), tokens: new Map() }));
     const lastMs = ration.written.get(key);
     if (lastMs !== undefined && nowMs - lastMs < REPEAT_MS) return false;
     const tokens = ration.tokens.get(from) ?? { count: BURST, refilledMs: nowMs };

@@ -1,3 +1,4 @@
+import { getOrInsert } from '../../../../base/get-or-insert.ts';
 import type { FlowsQuestion, ShownFlow } from '../../../../model/shown-flows.ts';
 import type { RuleOrigin } from '../../../../policy/ruleset/policy-ruleset.ts';
 
@@ -79,8 +80,8 @@ export class FlowRecord {
     ruleOf: () => ShownFlow['rule'],
   ): boolean {
     const { flow, count, origin } = seen;
-    const group = this.#groups.get(seen.group) ?? { name: seen.group, pairs: new Map<string, Pair>(), size: 0 };
-    this.#groups.set(seen.group, group);
+    const emptyGroup = (): Group => ({ name: seen.group, pairs: new Map(), size: 0 });
+    const group = getOrInsert(this.#groups, seen.group, emptyGroup);
     const pairKey = keyOfPair(flow);
     const pair = group.pairs.get(pairKey) ?? { flows: new Map<string, Entry>(), lastMs: atMs };
     pair.lastMs = atMs;
@@ -161,8 +162,7 @@ export class FlowRecord {
     group.size += change;
     this.#size += change;
     if (group.size > 0) {
-      const others = this.#bySize.get(group.size) ?? new Set<Group>();
-      this.#bySize.set(group.size, others.add(group));
+      getOrInsert(this.#bySize, group.size, () => new Set<Group>()).add(group);
     }
     this.#largestSize = Math.max(this.#largestSize, group.size);
     // It falls by no more than what was removed.

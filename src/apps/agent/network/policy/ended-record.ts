@@ -1,3 +1,4 @@
+import { getOrInsert } from '../../../../base/get-or-insert.ts';
 import type { TrackedFlow } from '../../../../dataplane/flow-table.ts';
 import type { ExpiringChange, ExpiringElements } from '../../../../dataplane/policy-filter.ts';
 import { type Address, FAMILIES, type Family, formatAddress, parseAddress } from '../../../../net/address.ts';
@@ -76,16 +77,16 @@ export class EndedRecord {
       if (elements.length === 0) continue;
       this.#put({ family, elements, owner, untilMs: nowMs + lastsMs });
       for (const text of elements)
-        inside(added, endedSetName(family), () => new Map<string, number>()).set(text, lastsMs);
+        getOrInsert(added, endedSetName(family), () => new Map<string, number>()).set(text, lastsMs);
     }
     for (const { family, elements, owner, untilMs } of this.#tooMany()) {
       for (const text of elements) {
         // Of this call, or of an earlier one.
         if (added.get(endedSetName(family))?.delete(text) === true || untilMs - nowMs < EXPIRING_MS) continue;
-        inside(removed, endedSetName(family), () => new Set<string>()).add(text);
+        getOrInsert(removed, endedSetName(family), () => new Set<string>()).add(text);
       }
       if (owner.cut === undefined) continue;
-      const cut = inside(added, cutSetName(owner.cut.family), () => new Map<string, number>());
+      const cut = getOrInsert(added, cutSetName(owner.cut.family), () => new Map<string, number>());
       const text = formatAddress(owner.cut);
       cut.set(text, Math.max(cut.get(text) ?? 0, untilMs - nowMs));
     }
@@ -94,8 +95,7 @@ export class EndedRecord {
 
   #put(flow: EndedFlow): void {
     const { elements, owner } = flow;
-    const group = this.#groups.get(owner.namespace) ?? { flows: new Map<string, EndedFlow>(), size: 0 };
-    this.#groups.set(owner.namespace, group);
+    const group = getOrInsert(this.#groups, owner.namespace, () => ({ flows: new Map<string, EndedFlow>(), size: 0 }));
     const key = elements[0] ?? '';
     this.#remove(group, key);
     group.flows.set(key, flow);
@@ -138,10 +138,4 @@ export class EndedRecord {
       yield flow;
     }
   }
-}
-
-function inside<T>(sets: Map<string, T>, name: string, make: () => T): T {
-  const set = sets.get(name) ?? make();
-  sets.set(name, set);
-  return set;
 }
