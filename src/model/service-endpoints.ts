@@ -1,4 +1,4 @@
-import type { Address } from '../net/address.ts';
+import { type Address, formatAddress } from '../net/address.ts';
 
 /** A port behind a service, after translation. */
 export interface ServicePort {
@@ -6,6 +6,11 @@ export interface ServicePort {
   /** IANA number. */
   readonly protocol: number;
   readonly port: number;
+}
+
+/** Returns the port as `ADDRESS PROTOCOL PORT`. */
+export function servicePortText({ address, protocol, port }: ServicePort): string {
+  return `${formatAddress(address)} ${String(protocol)} ${String(port)}`;
 }
 
 /** Some of the endpoints of one service. Each address has each port: users make products of them that no memory holds. */

@@ -1,5 +1,7 @@
 import { never } from '../base/errors.ts';
+import { getOrInsert } from '../base/get-or-insert.ts';
 import { type Cidr, formatCidr } from '../net/cidr.ts';
+import type { TouchedPolicy } from './policy-view.ts';
 import type { PeerMatch, PeerSelector, PolicyRule, PortMatch } from './resolved-policy.ts';
 
 /** Content of a set. Each exists for both families. */
@@ -38,13 +40,27 @@ export function keyOfContent(content: SetContent): string {
   }
 }
 
+/** Reports whether the change affects the content. That of members it names by their selectors. */
+export function isContentTouched(content: Exclude<SetContent, { kind: 'members' }>, touched: TouchedPolicy): boolean {
+  switch (content.kind) {
+    case 'nets':
+      return touched.nodes.size > 0;
+    case 'named port':
+      return touched.namedPorts.has(`${String(content.protocol)} ${content.name}`);
+    case 'service':
+      return touched.services.has(`${content.namespace}/${content.name}`);
+    case 'guarded':
+      return touched.guards.size > 0;
+    default:
+      return never(content);
+  }
+}
+
 /** Every compilation asks for the keys of all rules. */
 const keysOfNets = new WeakMap<readonly Cidr[], string>();
 
 function keyOfNets(nets: readonly Cidr[]): string {
-  const key = keysOfNets.get(nets) ?? `nets ${nets.map(formatCidr).join(' ')}`;
-  keysOfNets.set(nets, key);
-  return key;
+  return getOrInsert(keysOfNets, nets, () => `nets ${nets.map(formatCidr).join(' ')}`);
 }
 
 /** Returns the contents of the sets that the rules look up. */

@@ -1,8 +1,8 @@
-import { never } from '../../base/errors.ts';
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import { digestOfText } from '../../dataplane/rule-digest.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
-import { keyOfContent } from '../set-content.ts';
+import { isContentTouched, keyOfContent } from '../set-content.ts';
 import type { PolicyRule, ResolvedPolicy, ResolvedProfile } from '../resolved-policy.ts';
 import { entriesOf, type FedContent, fedContentsOf } from './set-entries.ts';
 
@@ -54,8 +54,7 @@ export class FedSets {
 
   /** Returns the keys of what its rules for received packets look up, which is kept from now on. */
   keep(owner: ResolvedPolicy | ResolvedProfile): readonly string[] {
-    const contents = this.#contents.get(owner) ?? contentsByKey(owner.rules.ingress ?? []);
-    this.#contents.set(owner, contents);
+    const contents = getOrInsert(this.#contents, owner, () => contentsByKey(owner.rules.ingress ?? []));
     for (const [key, content] of contents) {
       if (this.#kept.has(key)) continue;
       const entries = new Set(entriesOf(this.#view, content));
@@ -104,18 +103,7 @@ function keyOf(content: FedContent): string {
 }
 
 function isTouched(content: Exclude<FedContent, { kind: 'members' }>, touched: TouchedPolicy): boolean {
-  switch (content.kind) {
-    case 'nets':
-      return touched.nodes.size > 0;
-    case 'named port':
-      return touched.namedPorts.has(`${String(content.protocol)} ${content.name}`);
-    case 'service':
-      return touched.services.has(`${content.namespace}/${content.name}`);
-    case 'accounts':
-      return touched.accounts.size > 0;
-    default:
-      return never(content);
-  }
+  return content.kind === 'accounts' ? touched.accounts.size > 0 : isContentTouched(content, touched);
 }
 
 function joined(changes: readonly SetChange[]): SetChange {

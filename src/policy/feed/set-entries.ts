@@ -1,4 +1,5 @@
 import { never } from '../../base/errors.ts';
+import { servicePortText } from '../../model/service-endpoints.ts';
 import { formatAddress } from '../../net/address.ts';
 import { cidrContains, formatCidr } from '../../net/cidr.ts';
 import type { PolicyView } from '../policy-view.ts';
@@ -36,9 +37,7 @@ export function entriesOf(view: PolicyView, content: FedContent): readonly strin
       const { namespace, name } = content;
       return content.holds === 'addresses'
         ? view.services.addressesOf(namespace, name).map(formatAddress)
-        : view.services
-            .portsOf(namespace, name)
-            .map(({ address, protocol, port }) => `${formatAddress(address)} ${String(protocol)} ${String(port)}`);
+        : view.services.portsOf(namespace, name).map(servicePortText);
     }
     case 'accounts':
       return view.accountsOf(content.selector).map(({ namespace, name }) => `${namespace}/${name}`);

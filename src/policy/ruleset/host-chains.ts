@@ -9,7 +9,7 @@ import type {
 } from '../../dataplane/policy-filter.ts';
 import { protocolNumber } from '../../model/protocol.ts';
 import type { ServicePort } from '../../model/service-endpoints.ts';
-import { FAMILIES, type Family, formatAddress } from '../../net/address.ts';
+import { FAMILIES, type Family } from '../../net/address.ts';
 import { type HostEndpointsInForce, hostEndpointsInForce, hostEndpointsOf, LOOPBACK } from '../host-interfaces.ts';
 import { NO_OPEN_PORTS, type OpenMatch, openMatches, type OpenPorts, withTunnels } from '../open-ports.ts';
 import { hasDefault, type PacketPath, policiesOn } from '../packet-path.ts';
@@ -19,6 +19,7 @@ import type { PolicyDirection, PolicyEndpoint } from '../resolved-policy.ts';
 import { endedFlowRules, INVALID, KNOWN_FLOW, NEIGHBOURS } from './base-chains.ts';
 import type { HostLinks, RulesetSettings } from './policy-ruleset.ts';
 import { acceptChain, type RenderedChain } from './render-rules.ts';
+import { serviceSet } from './rule-sets.ts';
 
 /** Chains, sets and maps of the host endpoints of a node; empty without any. */
 export interface HostRuleset {
@@ -72,13 +73,7 @@ export function enforcesHosts(ruleIds: ReadonlySet<string>): boolean {
 
 /** Returns the sets of the servers of the datastore. Rules name the sets, so other servers need no other rules. */
 export function serverSets(servers: readonly ServicePort[]): ReadonlyMap<string, FilterSet> {
-  const textsOf = (family: Family): string[] =>
-    servers
-      .filter(({ address }) => address.family === family)
-      .map(({ address, protocol, port }) => [formatAddress(address), protocol, port].join(' '));
-  return new Map(
-    FAMILIES.map((family) => [serverSetName(family), { kind: 'services', family, elements: new Set(textsOf(family)) }]),
-  );
+  return new Map(FAMILIES.map((family) => [serverSetName(family), serviceSet(family, servers)]));
 }
 
 function serverSetName(family: Family): string {

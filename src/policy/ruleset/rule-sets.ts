@@ -1,12 +1,14 @@
 import { never } from '../../base/errors.ts';
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import type { FilterSet } from '../../dataplane/policy-filter.ts';
 import { digestOfText } from '../../dataplane/rule-digest.ts';
 import { protocolNumber } from '../../model/protocol.ts';
+import { type ServicePort, servicePortText } from '../../model/service-endpoints.ts';
 import { type Address, FAMILIES, type Family, bitsOf, formatAddress } from '../../net/address.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { MemberChange, PolicyView, TouchedPolicy } from '../policy-view.ts';
 import { MemberSet } from '../member-set.ts';
-import { keyOfContent, type SetContent } from '../set-content.ts';
+import { isContentTouched, keyOfContent, type SetContent } from '../set-content.ts';
 
 const TCP = protocolNumber('TCP');
 
@@ -38,7 +40,7 @@ export class RuleSets {
       const { content } = kept;
       if (content.kind !== 'members' && content.kind !== 'nets') {
         // Read again when a rule still looks it up: users decide how large it is.
-        if (isTouched(content, touched)) this.#kept.delete(key);
+        if (isContentTouched(content, touched)) this.#kept.delete(key);
         continue;
       }
       const sets = this.#changed(content, kept.sets, touched);
@@ -62,17 +64,13 @@ export class RuleSets {
 
   /** Returns all sets of the content, of which the key is known. */
   keep(key: string, content: SetContent): NamedSets {
-    const kept = this.#kept.get(key);
-    if (kept !== undefined) return kept.sets;
-    const sets = this.#read(content);
-    this.#kept.set(key, { content, sets });
-    return sets;
+    return getOrInsert(this.#kept, key, () => ({ content, sets: this.#read(content) })).sets;
   }
 
   /** Returns the new sets of the content when the change affects them. */
-  #changed(content: ReshapingContent, before: NamedSets, { selectors, nodes }: TouchedPolicy): NamedSets | undefined {
-    if (content.kind === 'nets') return nodes.size > 0 ? this.#read(content) : undefined;
-    const change = selectors.get(content.selector.id);
+  #changed(content: ReshapingContent, before: NamedSets, touched: TouchedPolicy): NamedSets | undefined {
+    if (content.kind === 'nets') return isContentTouched(content, touched) ? this.#read(content) : undefined;
+    const change = touched.selectors.get(content.selector.id);
     return change === undefined ? undefined : membersAfter(content, before, change);
   }
 
@@ -113,19 +111,6 @@ export class RuleSets {
 
 /** Contents whose sets come and go with what is in them. */
 type ReshapingContent = Extract<SetContent, { readonly kind: 'members' | 'nets' }>;
-
-function isTouched(content: Exclude<SetContent, ReshapingContent>, touched: TouchedPolicy): boolean {
-  switch (content.kind) {
-    case 'named port':
-      return touched.namedPorts.has(`${String(content.protocol)} ${content.name}`);
-    case 'service':
-      return touched.services.has(`${content.namespace}/${content.name}`);
-    case 'guarded':
-      return touched.guards.size > 0;
-    default:
-      return never(content);
-  }
-}
 
 function membersAfter(content: SetContent, before: NamedSets, change: MemberChange): NamedSets {
   const sets = new Map<string, FilterSet>();
@@ -176,29 +161,22 @@ function withChanges({ kind, family, old, added, removed }: SetChange): FilterSe
 }
 
 function addressSets(content: SetContent, addresses: readonly Address[]): NamedSets {
-  const textsOf = (family: Family): string[] =>
-    addresses.filter((address) => address.family === family).map(formatAddress);
   return new Map(
-    FAMILIES.map((family) => [
-      setNameOf(content, 'addresses', family),
-      { kind: 'addresses', family, elements: new Set(textsOf(family)) },
-    ]),
+    FAMILIES.map((family) => {
+      const elements = new Set(addresses.filter((address) => address.family === family).map(formatAddress));
+      return [setNameOf(content, 'addresses', family), { kind: 'addresses', family, elements }];
+    }),
   );
 }
 
-type PortAt = { readonly address: Address; readonly protocol: number; readonly port: number };
+function serviceSets(content: SetContent, ports: readonly ServicePort[]): NamedSets {
+  return new Map(FAMILIES.map((family) => [setNameOf(content, 'services', family), serviceSet(family, ports)]));
+}
 
-function serviceSets(content: SetContent, ports: readonly PortAt[]): NamedSets {
-  const textsOf = (family: Family): string[] =>
-    ports
-      .filter(({ address }) => address.family === family)
-      .map(({ address, protocol, port }) => `${formatAddress(address)} ${String(protocol)} ${String(port)}`);
-  return new Map(
-    FAMILIES.map((family) => [
-      setNameOf(content, 'services', family),
-      { kind: 'services', family, elements: new Set(textsOf(family)) },
-    ]),
-  );
+/** Returns the set of the ports of the family. */
+export function serviceSet(family: Family, ports: readonly ServicePort[]): FilterSet {
+  const ofFamily = ports.filter(({ address }) => address.family === family);
+  return { kind: 'services', family, elements: new Set(ofFamily.map(servicePortText)) };
 }
 
 function setNameOf(content: SetContent, kind: FilterSet['kind'], family: Family): string {
