@@ -61,13 +61,14 @@ const NEIGHBOUR_RULE: TableRule = { id: 'neighbours', parts: [...NEIGHBOURS, ACC
 const REPORTS = { perSecond: 10, burst: 20 } as const;
 const NO_LIMITS: FilterSet = { kind: 'limits', elements: new Set() };
 
+/** Where packets of pods go that come from, or go to, the interface; and the origin of the rule that denies those of unknown ones. */
+const DISPATCHED = {
+  in: { map: FROM_PODS, origin: { kind: 'unknown interface', direction: 'egress' } },
+  out: { map: TO_PODS, origin: { kind: 'unknown interface', direction: 'ingress' } },
+} as const;
 const TO_HOST: RuleOrigin = { kind: 'to host', direction: 'egress' };
 /** Origins of the rules of base chains that deny. */
-export const BASE_ORIGINS: readonly RuleOrigin[] = [
-  { kind: 'unknown interface', direction: 'egress' },
-  { kind: 'unknown interface', direction: 'ingress' },
-  TO_HOST,
-];
+export const BASE_ORIGINS: readonly RuleOrigin[] = [DISPATCHED.in.origin, DISPATCHED.out.origin, TO_HOST];
 
 /**
  * Returns the base chains. Egress and ingress are base chains of their own at the same hook: `accept` ends only the first
@@ -77,18 +78,11 @@ export function baseChains(
   endpointToHostAction: 'Accept' | 'Drop',
   podLinks: PodLinkNames = OWN_POD_LINKS,
 ): ReadonlyMap<string, FilterChain> {
-  const [unknownFrom, unknownTo] = [
-    { kind: 'unknown interface', direction: 'egress' },
-    { kind: 'unknown interface', direction: 'ingress' },
-  ] as const;
-  const fromPods = dispatchRules('in', { map: FROM_PODS, origin: unknownFrom, podLinks });
-  const toPods = dispatchRules('out', { map: TO_PODS, origin: unknownTo, podLinks });
-  const toNode = dispatchRules('in', { map: FROM_PODS, origin: unknownFrom, podLinks, before: [NEIGHBOUR_RULE] });
   const toHost = endpointToHostAction === 'Accept' ? [] : toHostRules(podLinks);
   return new Map([
-    ['forward-egress', { hook: hookAt('forward', 0), rules: fromPods }],
-    ['forward-ingress', { hook: hookAt('forward', 1), rules: toPods }],
-    ['input-egress', { hook: hookAt('input', 0), rules: toNode }],
+    ['forward-egress', { hook: hookAt('forward', 0), rules: dispatchRules('in', podLinks) }],
+    ['forward-ingress', { hook: hookAt('forward', 1), rules: dispatchRules('out', podLinks) }],
+    ['input-egress', { hook: hookAt('input', 0), rules: dispatchRules('in', podLinks, [NEIGHBOUR_RULE]) }],
     ['input-host', { hook: hookAt('input', 1), rules: toHost }],
   ]);
 }
@@ -141,18 +135,10 @@ function hookAt(hook: FilterHook['hook'], priority: number): FilterHook {
 /** Accepts known flows, and dispatches packets of pods. An interface that is not in the map has no endpoint yet. */
 function dispatchRules(
   direction: 'in' | 'out',
-  {
-    map,
-    origin,
-    podLinks,
-    before = [],
-  }: {
-    readonly map: string;
-    readonly origin: RuleOrigin;
-    readonly podLinks: PodLinkNames;
-    readonly before?: readonly TableRule[];
-  },
+  podLinks: PodLinkNames,
+  before: readonly TableRule[] = [],
 ): readonly TableRule[] {
+  const { map, origin } = DISPATCHED[direction];
   const arePods = podMatches(direction, podLinks);
   return [
     { id: 'established', parts: [KNOWN_FLOW, ACCEPT] },
