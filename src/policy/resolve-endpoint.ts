@@ -2,6 +2,7 @@ import { NO_MANAGER } from '../model/attachment-record.ts';
 import { isAutomatic } from '../model/automatic-host-endpoint.ts';
 import type { HostEndpoint } from '../model/host-endpoint.ts';
 import type { GlobalNetworkSet, NetworkSet } from '../model/network-set.ts';
+import type { PodPort } from '../model/pod.ts';
 import {
   isOwnLabelName,
   NAMESPACE_LABEL,
@@ -153,15 +154,8 @@ function exactly<T>(list: readonly T[]): readonly T[] {
   return list.slice();
 }
 
-function portOf({
-  name,
-  protocol,
-  port,
-}: {
-  readonly name?: string;
-  readonly protocol: string;
-  readonly port: number;
-}): EndpointPort[] {
+/** Only pods have ports without a name. */
+function portOf({ name, protocol, port }: PodPort): EndpointPort[] {
   const known = PROTOCOLS.find((each) => each === protocol);
   return name === undefined || known === undefined ? [] : [{ name, protocol: protocolNumber(known), port }];
 }

@@ -148,16 +148,12 @@ export function resolveProfile(
   { metadata, spec }: Profile,
   isPartial = false,
 ): ResolvedProfile & { readonly problems: readonly string[] } {
-  const scope = { namespace: undefined, areNumbered: isPartial, stage: 'normal' } as const;
-  const ingress = resolveRules(spec.ingress, { ...scope, direction: 'ingress' });
-  const egress = resolveRules(spec.egress, { ...scope, direction: 'egress' });
+  const written = { ...spec, types: Object.values(DIRECTIONS) };
+  const { rules, problems } = rulesOf(written, { namespace: undefined, areNumbered: isPartial, stage: 'normal' });
   return {
     name: metadata.name,
-    rules: { ingress: ingress.rules, egress: egress.rules },
-    problems: [
-      ...ingress.problems.map((problem) => `Profile ${metadata.name}: ingress${problem}`),
-      ...egress.problems.map((problem) => `Profile ${metadata.name}: egress${problem}`),
-    ],
+    rules: { ingress: [], egress: [], ...rules },
+    problems: problems.map((problem) => `Profile ${metadata.name}: ${problem}`),
   };
 }
 
