@@ -1,11 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { change, globalPolicy, hostEndpoint, podOf } from '../../test/support/policy-arbitraries.ts';
+import { judgeRequest } from '../../test/support/judge-request.ts';
 import { aboutRequests, METHODS, question, TARGETS } from '../../test/support/request-arbitraries.ts';
 import { PolicyCluster } from '../../test/support/policy-cluster.ts';
 import { parseAddress } from '../net/address.ts';
 import { evaluateEnd } from './evaluate.ts';
-import { judgeRequest } from './judge-request.ts';
 import type { Packet } from './match-packet.ts';
 import { narrowView } from './narrow-view.ts';
 import { type PacketContent, requestContent, type RequestPeer } from './packet-content.ts';

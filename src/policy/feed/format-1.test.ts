@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { judgeRequest } from '../../../test/support/judge-request.ts';
 import { globalPolicy, nodeAt, podOf } from '../../../test/support/policy-arbitraries.ts';
 import { PolicyCluster } from '../../../test/support/policy-cluster.ts';
 import { parseAddress } from '../../net/address.ts';
-import { judgeRequest } from '../judge-request.ts';
 import { requestContent } from '../packet-content.ts';
 import { FedSets } from './fed-sets.ts';
 import { type FedPart, FORMAT } from './messages.ts';
