@@ -111,13 +111,10 @@ export async function assign(
  */
 async function isConfirmed(
   log: Log,
-  {
-    request: { node, attachment },
-    view,
-    assigned,
-  }: { readonly request: AssignRequest; readonly view: NodeView; readonly assigned: readonly AssignedAddress[] },
+  { request, view, assigned }: PlannedAssignment,
   signal: AbortSignal,
 ): Promise<boolean> {
+  const { node, attachment } = request;
   const held = assigned.filter(({ isNew, address }) => !isNew && view.isDecided?.(address) !== true);
   if (view.latest === undefined || held.length === 0) return true;
   const holder = { node, handle: handleOf(attachment) };
@@ -132,6 +129,13 @@ async function isConfirmed(
     log.debug('held address not confirmed by the datastore', { node, ...attachment });
     return true;
   }
+}
+
+/** What was planned on a view for a request. */
+interface PlannedAssignment {
+  readonly request: AssignRequest;
+  readonly view: NodeView;
+  readonly assigned: readonly AssignedAddress[];
 }
 
 interface PendingAssignment {
@@ -187,17 +191,20 @@ export async function dryRunAssign(
   return planWithReads(ports, { request, view, allocations: draftAllocations(ports, request) }, signal);
 }
 
+interface PlanQuestion {
+  readonly request: AssignRequest;
+  readonly view: NodeView;
+  readonly allocations: ReadonlyMap<Family, Allocation>;
+}
+
 async function planWithReads(
   { store, ownRanges }: Pick<IpamPorts, 'store' | 'ownRanges'>,
-  {
-    request,
-    view,
-    allocations,
-  }: { request: AssignRequest; view: NodeView; allocations: ReadonlyMap<Family, Allocation> },
+  question: PlanQuestion,
   signal: AbortSignal,
 ): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-request' }>> {
+  const { request, view } = question;
   const pools = decodePools(view.pools, ownRanges?.());
-  const requests = requestsOf(request, { view, pools, allocations });
+  const requests = requestsOf(question, pools);
   let input: PlanInput = { view, pools, extraBlocks: [], readCidrs: new Set() };
   for (;;) {
     const plan = planAssign(input, request.node, requests);
@@ -212,14 +219,8 @@ async function planWithReads(
   }
 }
 
-function requestsOf(
-  { pools: choices, requested, node, use = 'Workload' }: AssignRequest,
-  {
-    view,
-    pools,
-    allocations,
-  }: { view: NodeView; pools: readonly Pool[]; allocations: ReadonlyMap<Family, Allocation> },
-): AddressRequest[] {
+function requestsOf({ request, view, allocations }: PlanQuestion, pools: readonly Pool[]): AddressRequest[] {
+  const { pools: choices, requested, node, use = 'Workload' } = request;
   const nodeLabels = view.node?.metadata.labels ?? {};
   const requests: AddressRequest[] = [];
   for (const family of FAMILIES) {
@@ -230,14 +231,8 @@ function requestsOf(
     // A specific address determines its pool, and the requested pools are ignored (map: ann-priority).
     const asked = address === undefined ? choice : {};
     const { pools: refs, askedBy } = { pools: undefined, askedBy: undefined, ...asked };
-    const question = {
-      family,
-      refs,
-      nodeLabels,
-      use,
-      ...(askedBy === undefined ? {} : { askedBy }),
-    } as const;
-    const selection = choosePools(pools, question);
+    const query = { family, refs, nodeLabels, use, ...(askedBy === undefined ? {} : { askedBy }) } as const;
+    const selection = choosePools(pools, query);
     const chosenBy = address === undefined ? selection.chosenBy : requested.rule;
     const by = requested.text === undefined ? {} : { askedBy: requested.text };
     requests.push({ family, selection, address, ...by, allocation: { ...allocation, chosenBy } });
@@ -299,7 +294,7 @@ function endpointChanges(request: AssignRequest, view: NodeView, assigned: reado
 /** Written first and alone, because it stays when the assignment is undone. */
 async function keepReplaced(
   store: AllocationStore,
-  { request, view, assigned }: { request: AssignRequest; view: NodeView; assigned: readonly AssignedAddress[] },
+  { request, view, assigned }: PlannedAssignment,
   signal: AbortSignal,
 ): Promise<void> {
   if (view.endpoint === undefined || request.endpoint === undefined) return;

@@ -62,26 +62,16 @@ export interface PoolQuery {
 export function decodePools(stored: readonly Stored<IpPool>[], own: readonly UsedRange[] = []): readonly Pool[] {
   const overlapped = overlappedPools(stored.map(({ value }) => value));
   return stored.map((pool) => {
-    const { metadata, spec, status } = pool.value;
+    const { metadata, spec } = pool.value;
     const cidr = parseCidr(spec.cidr);
     const overlaps = overlapped.get(metadata.name);
-    const closed = overlaps === undefined ? closedFor({ cidr, own, status, disabled: spec.disabled }) : { overlaps };
+    const closed = overlaps === undefined ? closedFor(pool.value, cidr, own) : { overlaps };
     return { stored: pool, name: metadata.name, cidr, closed };
   });
 }
 
-function closedFor({
-  cidr,
-  own,
-  status,
-  disabled,
-}: {
-  readonly cidr: Cidr;
-  readonly own: readonly UsedRange[];
-  readonly status: unknown;
-  readonly disabled: boolean;
-}): Pool['closed'] {
-  if (disabled) return 'disabled';
+function closedFor({ spec, status }: IpPool, cidr: Cidr, own: readonly UsedRange[]): Pool['closed'] {
+  if (spec.disabled) return 'disabled';
   const over = findOverlap(cidr, own);
   if (over !== undefined) return { over };
   const mark = markOf(status);

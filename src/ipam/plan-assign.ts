@@ -163,9 +163,10 @@ function planUnheld(state: PlanState, request: AddressRequest): PlannedAddressOr
 
 function planExact(state: PlanState, request: AddressRequest, address: Address): PlannedAddressOrRead {
   const { input, node, blocks } = state;
+  const asked = { address, askedBy: request.askedBy };
   const pool = poolAround(input.pools, address);
   if (pool === undefined || pool.closed !== undefined) {
-    throw notInPoolError({ address, askedBy: request.askedBy }, pool, input.pools);
+    throw notInPoolError(asked, pool, input.pools);
   }
   const cidr = cidrAround(address, pool.stored.value.spec.blockSize);
   const planned = [...blocks.values()].find(({ block }) => cidrContains(block.cidr, address));
@@ -178,14 +179,18 @@ function planExact(state: PlanState, request: AddressRequest, address: Address):
       input.claims.filter((claim) => cidrContains(claim.cidr, address)),
     );
     if (blocksAroundAddress.length > 0) return { kind: 'need-blocks', cidrs: blocksAroundAddress };
-    assertClaimable(state, { request, address, cidr, claims: input.claims });
+    // Ignores a claim of exactly this CIDR: it is newer than the blocks read, so the commit conflicts and is planned again.
+    const overlapping = input.claims.find((claim) => cidrsOverlap(claim.cidr, cidr) && !sameCidr(claim.cidr, cidr));
+    if (overlapping !== undefined) throw blockOverlapsError(asked, cidr, overlapping);
+    if (isAtLimit(state, request.family, 'requested'))
+      throw blockLimitError(asked, { cidr, node, limit: input.view.config.maxBlocksPerNode });
     // Owned by no node, so that the address takes no other one from the rest of the cluster.
     const added = addBlock(state, { cidr, pool, owner: undefined });
     return assignOrdinal(added, ordinalOf(cidr, address), { request, pool });
   }
   const holder = holderOf(planned.block, address);
   if (holder !== undefined && !isPredecessor(holder, request.allocation)) {
-    throw addressTakenError({ address, askedBy: request.askedBy }, holder);
+    throw addressTakenError(asked, holder);
   }
   const isElsewhere = planned.block.node !== undefined && planned.block.node !== node;
   if (input.view.config.strictAffinity && isElsewhere && holder === undefined)
@@ -262,30 +267,6 @@ function isAtLimit({ input, node, blocks }: PlanState, family: Family, address: 
 /** Reports whether the block has no owner, and only addresses that the node holds. */
 function isOnlyOf({ node: owner, slots }: IpBlock, node: NodeName): boolean {
   return owner === undefined && slots.size > 0 && [...slots.values()].every((held) => held.node === node);
-}
-
-/** Checks that the node may claim the block of a requested address. @throws ipam/exhausted */
-function assertClaimable(
-  state: PlanState,
-  {
-    request: { family, askedBy },
-    address,
-    cidr,
-    claims,
-  }: {
-    readonly request: AddressRequest;
-    readonly address: Address;
-    readonly cidr: Cidr;
-    readonly claims: readonly Claim[];
-  },
-): void {
-  const { node, input } = state;
-  const asked = { address, askedBy };
-  // Ignores a claim of exactly this CIDR: it is newer than the blocks read, so the commit conflicts and is planned again.
-  const overlapping = claims.find((claim) => cidrsOverlap(claim.cidr, cidr) && !sameCidr(claim.cidr, cidr));
-  if (overlapping !== undefined) throw blockOverlapsError(asked, cidr, overlapping);
-  if (isAtLimit(state, family, 'requested'))
-    throw blockLimitError(asked, { cidr, node, limit: input.view.config.maxBlocksPerNode });
 }
 
 function planNewBlock(

@@ -52,40 +52,15 @@ export function poolUsage({ pools, reservations, blocks }: PoolRecords): readonl
   const used = pools.map(({ metadata, spec }): PoolUsage => {
     const cidr = parseCidr(spec.cidr);
     const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
-    const held = BigInt(inside.reduce((sum, { slots }) => sum + slots.size, 0));
     const excluded = reservedIn(cidr, reserved) - heldIn(inside, reserved);
-    const preallocated = preallocatedIn(inside);
-    const addresses = cidrSize(cidr);
-    const free = addresses - held - preallocated - excluded;
-    return {
-      name: metadata.name,
-      cidr: spec.cidr,
-      addresses,
-      held,
-      preallocated,
-      reserved: excluded,
-      free,
-      blocks: inside.map(blockUsage),
-    };
+    return usageOf(inside, { name: metadata.name, cidr: spec.cidr, addresses: cidrSize(cidr), reserved: excluded });
   });
   const outside = blocks.filter(({ cidr }) => !pools.some(({ spec }) => cidrContains(parseCidr(spec.cidr), cidr)));
   if (outside.length === 0) return used;
-  const held = BigInt(outside.reduce((sum, { slots }) => sum + slots.size, 0));
   const addresses = outside.reduce((sum, { cidr }) => sum + cidrSize(cidr), 0n);
   // Nothing new is handed out from there.
-  return [
-    ...used,
-    {
-      name: undefined,
-      cidr: undefined,
-      addresses,
-      held,
-      preallocated: preallocatedIn(outside),
-      reserved: 0n,
-      free: 0n,
-      blocks: outside.map(blockUsage),
-    },
-  ];
+  const usage = usageOf(outside, { name: undefined, cidr: undefined, addresses, reserved: 0n });
+  return [...used, { ...usage, free: 0n }];
 }
 
 /** The whole per cent that are free, rounded down, so that 0 does not hide behind 1. */
@@ -93,8 +68,14 @@ export function percentFree({ free, addresses }: Pick<PoolUsage, 'free' | 'addre
   return addresses === 0n ? 0 : Number((free * 100n) / addresses);
 }
 
-function preallocatedIn(blocks: readonly IpBlock[]): bigint {
-  return BigInt(blocks.reduce((sum, { preallocated }) => sum + preallocated.size, 0));
+function usageOf(
+  blocks: readonly IpBlock[],
+  { name, cidr, addresses, reserved }: Pick<PoolUsage, 'name' | 'cidr' | 'addresses' | 'reserved'>,
+): PoolUsage {
+  const held = BigInt(blocks.reduce((sum, { slots }) => sum + slots.size, 0));
+  const preallocated = BigInt(blocks.reduce((sum, each) => sum + each.preallocated.size, 0));
+  const free = addresses - held - preallocated - reserved;
+  return { name, cidr, addresses, held, preallocated, reserved, free, blocks: blocks.map(blockUsage) };
 }
 
 function blockUsage({ cidr, node, slots, preallocated, queue }: IpBlock): BlockUsage {

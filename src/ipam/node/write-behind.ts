@@ -102,15 +102,7 @@ export class WriteBehind {
 
   /** Adds an entry that is in the journal and in the view to the pending writes. */
   enqueue(entry: Entry, segment: Segment | undefined): void {
-    this.#queue.push({
-      entry,
-      otherChanges: [],
-      segment,
-      caller: undefined,
-      enqueuedMs: this.#now(),
-      isAborted: false,
-      refusals: 0,
-    });
+    this.#queue.push(this.#itemOf({ entry, otherChanges: [], segment, caller: undefined }));
     this.#wake?.();
   }
 
@@ -134,21 +126,17 @@ export class WriteBehind {
           reject(cause);
         },
       };
-      const item: Item = {
-        entry,
-        otherChanges,
-        segment: undefined,
-        caller,
-        enqueuedMs: this.#now(),
-        isAborted: false,
-        refusals: 0,
-      };
+      const item = this.#itemOf({ entry, otherChanges, segment: undefined, caller });
       signal.addEventListener('abort', abandon, { once: true });
       this.#ports.view.add(entry);
       this.#queue.push(item);
       this.#isUrgent = true;
       this.#wake?.();
     });
+  }
+
+  #itemOf(asked: Pick<Item, 'entry' | 'otherChanges' | 'segment' | 'caller'>): Item {
+    return { ...asked, enqueuedMs: this.#now(), isAborted: false, refusals: 0 };
   }
 
   /** Starts a flush even without pending entries, to adjust the warm pools. */
