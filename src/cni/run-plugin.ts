@@ -191,18 +191,10 @@ async function serve(input: DecodedInput): Promise<CniResult | undefined> {
     return async (file, call) => stopwatch.time(phaseOf(file), async () => exec(file, call));
   };
   const ports: CniPorts = {
-    clock: dependencies.clock,
-    random: dependencies.random,
-    probeGate: dependencies.probeGate,
-    readPluginList: dependencies.readPluginList,
-    readOfferedMtu: dependencies.readOfferedMtu,
-    ownRanges: dependencies.ownRanges,
+    ...dependencies,
     execDelegateFor,
     execDelegate: execDelegateFor(undefined),
     kernel: stopwatch.timePort('kernel', dependencies.openKernel({ allowOwnNetns: allowsOwnNetns(dependencies.env) })),
-    attachments: dependencies.attachments,
-    linkKey: dependencies.linkKey,
-    isolation: dependencies.isolation,
     store: stopwatch.timePort('store', store),
     orch: stopwatch.timePort('orchestrator', orch),
     log: progress.log,
@@ -218,20 +210,12 @@ async function serve(input: DecodedInput): Promise<CniResult | undefined> {
       await stopwatch.time('recovery', async () =>
         dependencies.recover(ports, { call, command, datastore: config.datastore }),
       );
-      result = await serveBy(input.program, ports, { call, invocation });
+      result = await (input.program === 'netplug' ? serveNetwork : serveIpam)(ports, call, invocation);
     }
     return result;
   } finally {
     stopwatch.enter('close');
   }
-}
-
-async function serveBy(
-  program: Program,
-  ports: CniPorts,
-  { call, invocation }: { call: CniCall; invocation: Invocation },
-): Promise<CniResult | undefined> {
-  return program === 'netplug' ? serveNetwork(ports, call, invocation) : serveIpam(ports, call, invocation);
 }
 
 /** Returns the requested version. A runtime that probes may send nothing: then it is undefined. */
