@@ -30,32 +30,17 @@ export function floatingPart(family: Family, floating: readonly FloatingAddress[
   const [toPod, toItself, fromPod] = ['floating-to-pod', 'pod-to-itself', 'pod-to-floating'].map((name) =>
     setName(name, family),
   ) as [string, string, string];
-  const mapOf = (by: 'one' | 'both', elements: readonly (readonly [string, string])[]): FilterSet => {
-    return { kind: 'translations', family, by, elements: new Map(elements) };
+  const translations = (by: 'one' | 'both', elements: ReadonlyMap<string, string>): FilterSet => {
+    return { kind: 'translations', family, by, elements };
   };
+  const inside = new Map(toPods.map((pair) => [external(pair), internal(pair)]));
+  const outside = new Map(fromPods.map((pair) => [internal(pair), external(pair)]));
+  const outsideOfBoth = new Map([...outside].map(([own, floating]) => [`${own} ${own}`, floating]));
   return {
     sets: [
-      [
-        toPod,
-        mapOf(
-          'one',
-          toPods.map((pair) => [external(pair), internal(pair)]),
-        ),
-      ],
-      [
-        toItself,
-        mapOf(
-          'both',
-          fromPods.map((pair) => [`${internal(pair)} ${internal(pair)}`, external(pair)]),
-        ),
-      ],
-      [
-        fromPod,
-        mapOf(
-          'one',
-          fromPods.map((pair) => [internal(pair), external(pair)]),
-        ),
-      ],
+      [toPod, translations('one', inside)],
+      [toItself, translations('both', outsideOfBoth)],
+      [fromPod, translations('one', outside)],
     ],
     arriving: [rule(toPod, { kind: 'translate', side: 'destination', family, by: 'destination', map: toPod })],
     leaving: [
