@@ -1,3 +1,4 @@
+import { getOrInsert } from '../base/get-or-insert.ts';
 import type { NodeName } from '../model/names.ts';
 import { bitsOf } from '../net/address.ts';
 import { type Cidr, cidrContains, cidrsOverlap, formatCidr } from '../net/cidr.ts';
@@ -40,10 +41,8 @@ export function overlapsOneOf(blocks: readonly Cidr[]): (cidr: Cidr) => boolean 
   const others = new Map<number, readonly Cidr[]>();
   return (cidr) => {
     if (texts.has(formatCidr(cidr))) return true;
-    const ofOtherSize =
-      others.get(cidr.prefixBits) ?? blocks.filter(({ prefixBits }) => prefixBits !== cidr.prefixBits);
-    others.set(cidr.prefixBits, ofOtherSize);
-    return ofOtherSize.some((block) => cidrsOverlap(block, cidr));
+    const findOthers = (): readonly Cidr[] => blocks.filter(({ prefixBits }) => prefixBits !== cidr.prefixBits);
+    return getOrInsert(others, cidr.prefixBits, findOthers).some((block) => cidrsOverlap(block, cidr));
   };
 }
 

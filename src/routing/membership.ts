@@ -1,3 +1,4 @@
+import { getOrInsert } from '../base/get-or-insert.ts';
 import type { RoutedBlock } from '../datastore/follow.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
@@ -92,11 +93,7 @@ export class Membership {
     for (const node of nodesOf(this.#blocks.get(key))) this.#blocksOf.get(node)?.delete(key);
     if (block === undefined) this.#blocks.delete(key);
     else this.#blocks.set(key, block);
-    for (const node of nodesOf(block)) {
-      const keys = this.#blocksOf.get(node);
-      if (keys === undefined) this.#blocksOf.set(node, new Set([key]));
-      else keys.add(key);
-    }
+    for (const node of nodesOf(block)) getOrInsert(this.#blocksOf, node, () => new Set<string>()).add(key);
   }
 }
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { NetplugError, errnoOf, reasonOf } from '../../base/errors.ts';
 import { embeddedFile } from '../../base/executable.ts';
+import { getOrInsert } from '../../base/get-or-insert.ts';
 
 /** The functions of native/*.c. A negative number is a negative errno. */
 export interface Addon {
@@ -49,9 +50,7 @@ const loaded = new Map<string | undefined, Addon>();
  * @throws kernel/failed with every place that was tried
  */
 export function loadAddon(path?: string): Addon {
-  const addon = loaded.get(path) ?? loadFrom(path);
-  loaded.set(path, addon);
-  return addon;
+  return getOrInsert(loaded, path, () => loadFrom(path));
 }
 
 function loadFrom(path: string | undefined): Addon {

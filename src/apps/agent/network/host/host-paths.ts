@@ -1,3 +1,4 @@
+import { getOrInsert } from '../../../../base/get-or-insert.ts';
 import type { HostPath } from '../../../../dataplane/host-network.ts';
 import { type Address, bitsOf } from '../../../../net/address.ts';
 
@@ -18,9 +19,9 @@ export class HostPaths {
     for (const path of paths) {
       const { destination, table } = path;
       const { base, prefixBits } = destination;
-      const lengths = ensured(this.#tables, `${String(base.family)} ${String(table)}`, () => new Map() as Table);
-      const destinations = ensured(lengths, prefixBits, () => new Map<bigint, HostPath[]>());
-      ensured(destinations, masked(base, prefixBits), () => [] as HostPath[]).push(path);
+      const lengths = getOrInsert(this.#tables, `${String(base.family)} ${String(table)}`, () => new Map() as Table);
+      const destinations = getOrInsert(lengths, prefixBits, () => new Map<bigint, HostPath[]>());
+      getOrInsert(destinations, masked(base, prefixBits), () => [] as HostPath[]).push(path);
     }
   }
 
@@ -44,12 +45,4 @@ function longestMatch(lengths: Table, address: Address): readonly HostPath[] {
 function masked({ family, value }: Address, prefixBits: number): bigint {
   const hostBits = BigInt(bitsOf(family) - prefixBits);
   return (value >> hostBits) << hostBits;
-}
-
-function ensured<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  const present = map.get(key);
-  if (present !== undefined) return present;
-  const made = make();
-  map.set(key, made);
-  return made;
 }
