@@ -17,11 +17,17 @@ import {
 } from './plan-assertion.ts';
 import { release } from './release.ts';
 
-export interface AssertLivingPorts extends RetryPorts {
-  readonly store: AllocationStore;
-  readonly log: Log;
+/** The pods of the node in its kernel. */
+export interface LinkedPorts {
+  /** `<containerId>/<ifName>` of every pod link the kernel has. */
+  readonly listAttached: () => ReadonlySet<string>;
   /** The addresses of this address manager that the kernel routes to links of the node's pods. */
   readonly listAddressesInUse: () => Promise<readonly AddressInUse[]>;
+}
+
+export interface AssertLivingPorts extends RetryPorts, Pick<LinkedPorts, 'listAddressesInUse'> {
+  readonly store: AllocationStore;
+  readonly log: Log;
 }
 
 export interface AssertLivingRequest {
@@ -92,11 +98,22 @@ export async function restoreUsedAddresses(
 
 async function finish(
   ports: AssertLivingPorts,
-  { node, ...assertion }: AssertedAddresses & { readonly node: NodeName },
+  { node, asserted, conflicts }: AssertedAddresses & { readonly node: NodeName },
   signal: AbortSignal,
 ): Promise<AssertedAddresses> {
-  await releaseEnded(ports, { node, asserted: assertion.asserted }, signal);
-  return report(ports.log, assertion);
+  await releaseEnded(ports, { node, asserted }, signal);
+  const { log } = ports;
+  for (const { address, owner } of asserted)
+    log.warning('address restored', { address: formatAddress(address), ...owner });
+  for (const { address, owner, holder } of conflicts) {
+    log.error('address conflict found', {
+      address: formatAddress(address),
+      ...owner,
+      holderNode: holder.node,
+      holder: holder.pod === undefined ? holder.handle : `${holder.namespace ?? ''}/${holder.pod}`,
+    });
+  }
+  return { asserted, conflicts };
 }
 
 /** An error, because the node must not assign addresses before every address in use is recorded. */
@@ -154,22 +171,4 @@ function newAllocation(
     at: new Date(clock.now()).toISOString(),
     chosenBy: 'living-link',
   };
-}
-
-function report(log: Log, assertion: AssertedAddresses): AssertedAddresses {
-  for (const { address, owner } of assertion.asserted) {
-    log.warning('address restored', {
-      address: formatAddress(address),
-      ...owner,
-    });
-  }
-  for (const { address, owner, holder } of assertion.conflicts) {
-    log.error('address conflict found', {
-      address: formatAddress(address),
-      ...owner,
-      holderNode: holder.node,
-      holder: holder.pod === undefined ? holder.handle : `${holder.namespace ?? ''}/${holder.pod}`,
-    });
-  }
-  return assertion;
 }

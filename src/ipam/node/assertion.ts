@@ -3,7 +3,7 @@ import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import type { Log } from '../../base/log.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
 import { ensureClusterId } from '../../datastore/keep-cluster-information.ts';
-import { restoreUsedAddresses } from '../restore-used-addresses.ts';
+import { type LinkedPorts, restoreUsedAddresses } from '../restore-used-addresses.ts';
 import { type AddressInUse, addressInUseKey } from '../plan-assertion.ts';
 import type { NodeName } from '../../model/names.ts';
 import { clusterIdIn, type DatastoreId } from './datastore-id.ts';
@@ -12,12 +12,10 @@ import type { LocalView } from './local-view.ts';
 /** Time that other nodes have, after a rollback of the datastore, to record the addresses of their pods. */
 const GRACE_MS = 5000;
 
-export interface NodeAssertionPorts extends RetryPorts {
+export interface NodeAssertionPorts extends RetryPorts, Pick<LinkedPorts, 'listAddressesInUse'> {
   readonly store: AllocationStore & ResourceStore;
   readonly log: Log;
   readonly view: LocalView;
-  /** The addresses that the kernel routes to links of pods. */
-  readonly listAddressesInUse: () => Promise<readonly AddressInUse[]>;
   /** @throws store/replaced */
   readonly checkIdentity: (clusterId: string | undefined) => void;
   /** Called when the grace period for other nodes ends. */

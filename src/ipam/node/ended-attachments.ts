@@ -8,21 +8,17 @@ import { isTunnelAddress } from '../../model/tunnel-attachment.ts';
 import { attachmentOf } from '../../model/workload-endpoint.ts';
 import { formatAddress } from '../../net/address.ts';
 import { LeakCandidates } from '../garbage/leak-candidates.ts';
-import type { AddressInUse } from '../plan-assertion.ts';
 import { release } from '../release.ts';
+import type { LinkedPorts } from '../restore-used-addresses.ts';
 
 /** For how long an attachment must have been without a link, and the time between two passes. */
 export const ENDED = { graceMs: 600_000, periodMs: 60_000 };
 /** Passes that come later than this leave open what was the case in between. */
 const GAP_PERIODS = 3;
 
-export interface EndedPorts extends RetryPorts {
+export interface EndedPorts extends RetryPorts, LinkedPorts {
   readonly store: AllocationStore;
   readonly log: Log;
-  /** `<containerId>/<ifName>` of every pod link the kernel has. */
-  readonly listAttached: () => ReadonlySet<string>;
-  /** The addresses that the kernel routes to links of pods. */
-  readonly listAddressesInUse: () => Promise<readonly AddressInUse[]>;
 }
 
 /**

@@ -1,5 +1,7 @@
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { HeldAddress } from '../../model/ip-block.ts';
 import type { HolderOperation } from '../../model/slot-operation.ts';
+import { addressAt } from '../../net/cidr.ts';
 
 /** A write to one endpoint record. */
 export type EndpointChange =
@@ -11,6 +13,13 @@ export type EndpointChange =
 export interface Entry {
   readonly slots: readonly HolderOperation[];
   readonly endpoints: readonly EndpointChange[];
+}
+
+/** Returns the addresses that the operations assign. */
+export function takenBy(slots: Iterable<HolderOperation>): readonly HeldAddress[] {
+  return [...slots].flatMap((slot) =>
+    slot.kind === 'take' ? { address: addressAt(slot.block, slot.ordinal), allocation: slot.allocation } : [],
+  );
 }
 
 export function idOf(change: EndpointChange): EndpointId {

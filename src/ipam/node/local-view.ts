@@ -3,8 +3,8 @@ import type { AddressInUse } from '../plan-assertion.ts';
 import { type Allocation, heldAddresses, type IpBlock } from '../../model/ip-block.ts';
 import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { applyOperations, type HolderOperation, insistOn } from '../../model/slot-operation.ts';
-import { addressAt, formatCidr } from '../../net/cidr.ts';
-import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
+import { formatCidr } from '../../net/cidr.ts';
+import { type EndpointChange, type Entry, idOf, isCleared, takenBy } from './entry.ts';
 import type { FreshEndpoints } from './fresh-endpoints.ts';
 import type { NodeCache } from './node-cache.ts';
 import { type OfferedBlock, offer } from './offered-block.ts';
@@ -147,11 +147,8 @@ export class LocalView {
 
   /** Returns the addresses that were assigned to attachments of the node and that the datastore does not record yet. */
   pending(): readonly AddressInUse[] {
-    return [...this.#slotChanges.values()].flatMap((changes) =>
-      [...changes].flatMap((change) =>
-        change.kind === 'take' ? { address: addressAt(change.block, change.ordinal), owner: change.allocation } : [],
-      ),
-    );
+    const taken = [...this.#slotChanges.values()].flatMap(takenBy);
+    return taken.map(({ address, allocation }) => ({ address, owner: allocation }));
   }
 
   /**

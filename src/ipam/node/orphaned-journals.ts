@@ -4,9 +4,8 @@ import { errnoOf } from '../../base/errors.ts';
 import { isMissing } from '../../base/missing-file.ts';
 import type { HeldAddress } from '../../model/ip-block.ts';
 import { interfaceKey } from '../../model/names.ts';
-import { addressAt } from '../../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
-import type { Entry } from './entry.ts';
+import { type Entry, takenBy } from './entry.ts';
 import { decodeSegment, type ReadSegment } from './entry-codec.ts';
 import type { JournalPlace } from './journal.ts';
 import { damagedName, datastoreKey, parseSegmentName, type SegmentName } from './segment-name.ts';
@@ -74,13 +73,7 @@ export function readJournal(folder: string, run: string): readonly Entry[] | 'ne
 
 /** Returns the allocations that journals of the node record, written to the datastore or not. */
 export function allocationsInJournals(folder: string): readonly HeldAddress[] {
-  return listSegments(folder).flatMap(({ path }) =>
-    readSegment(path).entries.flatMap(({ slots }) =>
-      slots.flatMap((slot) =>
-        slot.kind === 'take' ? { address: addressAt(slot.block, slot.ordinal), allocation: slot.allocation } : [],
-      ),
-    ),
-  );
+  return listSegments(folder).flatMap(({ path }) => readSegment(path).entries.flatMap(({ slots }) => takenBy(slots)));
 }
 
 /** Returns `<containerId>/<ifName>` of every attachment with an allocation in a journal: the datastore may not have it. */

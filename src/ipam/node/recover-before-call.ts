@@ -1,5 +1,5 @@
-import { restoreUsedAddresses } from '../restore-used-addresses.ts';
-import { type AddressInUse, addressInUseKey } from '../plan-assertion.ts';
+import { type LinkedPorts, restoreUsedAddresses } from '../restore-used-addresses.ts';
+import { addressInUseKey } from '../plan-assertion.ts';
 import type { Allocation } from '../../model/ip-block.ts';
 import { type Attachment, handleOf, type NodeName } from '../../model/names.ts';
 import type { Datastore } from '../../config/connection.ts';
@@ -7,10 +7,7 @@ import { datastoreIdOf } from './datastore-id.ts';
 import { allocationsInJournals, runsWithJournal } from './orphaned-journals.ts';
 import { type RecoveryPorts, recoverForCall } from './recover.ts';
 
-export interface RecoverBeforeCallPorts extends RecoveryPorts {
-  /** The addresses of this address manager that the kernel routes to links of the node's pods. */
-  readonly listAddressesInUse: () => Promise<readonly AddressInUse[]>;
-}
+export type RecoverBeforeCallPorts = RecoveryPorts & LinkedPorts;
 
 export interface RecoveringCall {
   readonly node: NodeName;

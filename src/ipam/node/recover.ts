@@ -2,15 +2,15 @@ import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { backOffConflict, type RetryPorts } from '../../base/back-off.ts';
-import { restoreUsedAddresses } from '../restore-used-addresses.ts';
+import { type LinkedPorts, restoreUsedAddresses } from '../restore-used-addresses.ts';
 import { addressInUseKey } from '../plan-assertion.ts';
 import type { HeldAddress } from '../../model/ip-block.ts';
 import { type Handle, interfaceKey, type NodeName } from '../../model/names.ts';
 import { handleIn, reclaimOperations } from '../../model/slot-operation.ts';
 import { attachmentOf, endpointIdOf, endpointKey } from '../../model/workload-endpoint.ts';
-import { addressAt, formatCidr } from '../../net/cidr.ts';
+import { formatCidr } from '../../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
-import type { EndpointChange, Entry } from './entry.ts';
+import { type EndpointChange, type Entry, takenBy } from './entry.ts';
 import type { JournalPlace } from './journal.ts';
 import {
   damagedSegments,
@@ -27,13 +27,11 @@ import { undoEntry } from './undo-entry.ts';
 /** Number of times that the lock is tried: another process may be about to complete the recovery, or to exit. */
 const LOCK_TRIES = 9;
 
-export interface RecoveryPorts extends RetryPorts {
+export interface RecoveryPorts extends RetryPorts, Pick<LinkedPorts, 'listAttached'> {
   readonly store: AllocationStore;
   readonly log: Log;
   readonly host: Host;
   readonly place: JournalPlace;
-  /** `<containerId>/<ifName>` of every pod link the kernel has. */
-  readonly listAttached: () => ReadonlySet<string>;
 }
 
 export interface RecoveryScope {
@@ -178,13 +176,7 @@ async function assertReturned(
 /** Returns the addresses that `some` assigns and that no entry of `all` releases. */
 function takenFor(some: readonly Entry[], all: readonly Entry[]): readonly HeldAddress[] {
   const freed = new Set(all.flatMap(({ slots }) => slots.flatMap((slot) => (slot.kind === 'free' ? slot.id : []))));
-  return some.flatMap(({ slots }) =>
-    slots.flatMap((slot) =>
-      slot.kind === 'take' && !freed.has(slot.allocation.id)
-        ? { address: addressAt(slot.block, slot.ordinal), allocation: slot.allocation }
-        : [],
-    ),
-  );
+  return some.flatMap(({ slots }) => takenBy(slots)).filter(({ allocation }) => !freed.has(allocation.id));
 }
 
 async function reclaimWarmPool(

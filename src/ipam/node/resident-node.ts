@@ -7,7 +7,7 @@ import type { RetryPorts } from '../../base/back-off.ts';
 import type { Change, NodeView, Outcome, Stored } from '../../datastore/allocation-store.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { NodeName } from '../../model/names.ts';
-import type { AddressInUse } from '../plan-assertion.ts';
+import type { LinkedPorts } from '../restore-used-addresses.ts';
 import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { UsedRange } from '../../model/used-range.ts';
 import { formatCidr } from '../../net/cidr.ts';
@@ -41,14 +41,10 @@ const ENDING = new NetplugError('store/unavailable', 'Cannot use the datastore: 
 /** Time that a call waits for an unavailable datastore. */
 const UNAVAILABLE_MS = 2000;
 
-export interface ResidentPorts extends RetryPorts {
+export interface ResidentPorts extends RetryPorts, LinkedPorts {
   readonly log: Log;
   readonly host: Host;
   readonly place: JournalPlace;
-  /** `<containerId>/<ifName>` of every pod link the kernel has. */
-  readonly listAttached: () => ReadonlySet<string>;
-  /** The addresses that the kernel routes to links of pods. */
-  readonly listAddressesInUse: () => Promise<readonly AddressInUse[]>;
   /** Returns what the node itself needs, as the same list until that changes; nothing unless given. */
   readonly ownRanges?: () => readonly UsedRange[];
   /** Called with how long each call waited for the journal, in milliseconds. */

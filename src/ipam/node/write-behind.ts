@@ -6,7 +6,7 @@ import type { AllocationStore, Change, Outcome } from '../../datastore/allocatio
 import { endpointKey } from '../../model/workload-endpoint.ts';
 import { type Address, formatAddress, sameAddress } from '../../net/address.ts';
 import { addressAt } from '../../net/cidr.ts';
-import { type Entry, idOf } from './entry.ts';
+import { type Entry, idOf, takenBy } from './entry.ts';
 import { CATCH_UP_MS, type FreshEndpoints } from './fresh-endpoints.ts';
 import type { Journal, Segment } from './journal.ts';
 import type { LocalView } from './local-view.ts';
@@ -92,11 +92,7 @@ export class WriteBehind {
   isDecided(address: Address): boolean {
     return this.#queue.some(
       ({ entry, caller, isAborted }) =>
-        caller === undefined &&
-        !isAborted &&
-        entry.slots.some(
-          ({ kind, block, ordinal }) => kind === 'take' && sameAddress(addressAt(block, ordinal), address),
-        ),
+        caller === undefined && !isAborted && takenBy(entry.slots).some((taken) => sameAddress(taken.address, address)),
     );
   }
 
