@@ -2,14 +2,13 @@ import { NetplugError } from '../base/errors.ts';
 import type { AttachmentRecord } from '../model/attachment-record.ts';
 import type { WorkloadEndpointSpec as EndpointSpec } from '../model/workload-endpoint.ts';
 import { type Address, formatAddress } from '../net/address.ts';
-import { tryReadCidr } from '../net/cidr.ts';
 import type { AddressSource } from './address-source.ts';
 import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { describeDifference } from './describe-difference.ts';
 import { ownLinkName } from './link-name.ts';
 import { isUnmanaged } from './record-attachment.ts';
 import { firstDifference, planEndpoint, planPodNetwork } from './pod-network.ts';
-import { type CniResult, parseResult } from './result.ts';
+import { addressesIn, type CniResult, parseResult } from './result.ts';
 
 /** Endpoint fields that depend on the call alone. Other fields, such as labels, may change during the pod's life. */
 const IDENTITY = ['node', 'network', 'containerID', 'endpoint', 'interfaceName', 'mac', 'ipNetworks'] as const;
@@ -23,8 +22,7 @@ export async function check(ports: CniPorts, source: AddressSource, call: CniCal
   const { kernel, store, stopwatch } = ports;
   kernel.assertNetns(call.netns);
   const previous = readPrevious(call);
-  const own = ownIps(previous, call);
-  const addresses = own.flatMap(({ address }) => tryReadCidr(address)?.address ?? []);
+  const addresses = addressesIn(ownIps(previous, call));
   const { endpoint } = await store.readNodeView(call.node, call.endpointId, call.signal);
   const record = await ports.attachments.find(call.attachment);
   if (!isUnmanaged(record)) await source.check(call, addresses);

@@ -1,13 +1,12 @@
 import { NetplugError } from '../base/errors.ts';
 import { Undo } from '../base/undo.ts';
-import { type Address, formatAddress } from '../net/address.ts';
-import { tryReadCidr } from '../net/cidr.ts';
+import { formatAddress } from '../net/address.ts';
 import { refuseAnnotations } from '../config/annotations.ts';
 import type { AddressSource } from './address-source.ts';
 import type { CniCall, CniPorts } from './call.ts';
 import { callDelegate, DelegateError, isVerbUnknown } from './delegate.ts';
 import { releaseEndpoint } from './own-endpoint.ts';
-import { parseResult } from './result.ts';
+import { addressesIn, parseResult } from './result.ts';
 import { staleEndpoints } from './stale-endpoints.ts';
 
 /** A delegated address manager. */
@@ -44,7 +43,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
         return ask(call, 'ADD');
       });
       const result = parseResult(answer);
-      const addresses = addressesOf(result?.ips.map(({ address }) => address) ?? []);
+      const addresses = addressesIn(result?.ips ?? []);
       if (result === undefined || addresses.length === 0) {
         throw new NetplugError(
           'delegate/failed',
@@ -127,8 +126,4 @@ function refuseRequests({ config, args }: CniCall): void {
     `Cannot assign ${asked.map(formatAddress).join(', ')}: host-local does not support requests for specific addresses`,
     { hint: 'Set ipam.type to "netplug-ipam", or remove the request' },
   );
-}
-
-function addressesOf(cidrs: readonly string[]): Address[] {
-  return cidrs.flatMap((text) => tryReadCidr(text)?.address ?? []);
 }

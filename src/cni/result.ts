@@ -1,3 +1,4 @@
+import type { Address } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import type { CniVersion } from '../config/netconf.ts';
 
@@ -86,6 +87,11 @@ export function parseResult(raw: unknown): CniResult | undefined {
     }),
     dns: isJsonObject(raw['dns']) ? raw['dns'] : {},
   };
+}
+
+/** Returns the addresses of the result, without their prefix lengths. */
+export function addressesIn(ips: CniResult['ips']): readonly Address[] {
+  return ips.flatMap(({ address }) => tryReadCidr(address)?.address ?? []);
 }
 
 function parseIp(ip: Record<string, unknown>): ResultIp | undefined {

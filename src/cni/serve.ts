@@ -1,5 +1,4 @@
 import { NetplugError } from '../base/errors.ts';
-import { tryReadCidr } from '../net/cidr.ts';
 import { add } from './add.ts';
 import type { AddressSource } from './address-source.ts';
 import type { CniCall, CniPorts } from './call.ts';
@@ -12,7 +11,7 @@ import { readPodSubnets, WHOLE_FAMILIES } from './pod-subnets.ts';
 import type { Invocation } from './invocation.ts';
 import { ipamAdd } from './ipam-add.ts';
 import { ownAddresses } from './own-addresses.ts';
-import type { CniResult } from './result.ts';
+import { addressesIn, type CniResult } from './result.ts';
 import { assertEnforceable } from './pod-isolation.ts';
 import { status } from './status.ts';
 
@@ -65,10 +64,7 @@ export async function serveIpam(
       await source.release(call, async () => Promise.resolve());
       break;
     case 'CHECK':
-      await source.check(
-        call,
-        readPrevious(call).ips.flatMap(({ address }) => tryReadCidr(address)?.address ?? []),
-      );
+      await source.check(call, addressesIn(readPrevious(call).ips));
       break;
     case 'GC': {
       const isKept = isKeptOf(ports, call);
