@@ -1,15 +1,8 @@
+import type { TouchedPolicy } from './policy-view.ts';
 import type { resolvePolicy } from './resolve-policy.ts';
 
 /** Items that changes of records touch, collected while they are applied. */
-export interface Touches {
-  readonly endpoints: Set<string>;
-  readonly policies: Set<string>;
-  readonly profiles: Set<string>;
-  readonly namedPorts: Set<string>;
-  readonly services: Set<string>;
-  readonly nodes: Set<string>;
-  readonly accounts: Set<string>;
-  readonly guards: Set<string>;
+export interface Touches extends Readonly<Record<Exclude<keyof TouchedPolicy, 'selectors'>, Set<string>>> {
   /** Keys of what must be settled again. */
   readonly unsettled: Set<string>;
   /** Policies to settle, by id, as they were resolved; undefined for those that only other policies have changed. */

@@ -170,10 +170,7 @@ function crossing(
         chains: [chain, `${chain}-translated`],
         verdict: end.verdict,
         rule: ruleOfDecision(end, path),
-        mayBeMissing:
-          end.decision.kind === 'no policy' ||
-          end.decision.kind === 'open port' ||
-          end.decision.kind === 'neighbour discovery',
+        mayBeMissing: ['no policy', 'open port', 'neighbour discovery'].includes(end.decision.kind),
       };
     });
 }

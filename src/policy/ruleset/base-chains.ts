@@ -10,7 +10,7 @@ import {
 } from '../../dataplane/policy-filter.ts';
 import { FAMILIES } from '../../net/address.ts';
 import { OWN_POD_LINKS, type PodLinkNames } from '../pod-link-names.ts';
-import { cutSetName, endedSetName, endedSets } from './ended-flows.ts';
+import { cutSetName, endedSetName, ENDED_SETS } from './ended-flows.ts';
 import { POLICY_TABLE, REPORT_GROUP, type RuleOrigin } from './policy-ruleset.ts';
 import { idOfOrigin } from './rule-ids.ts';
 import { chainsWithoutLogs } from './without-logs.ts';
@@ -102,7 +102,7 @@ export function closedToAll(podLinks: PodLinkNames = OWN_POD_LINKS): FilterTable
     name: POLICY_TABLE,
     // Without an agent, reports have no reader, and the kernel may have no module for them.
     chains: chainsWithoutLogs(baseChains('Accept', podLinks), new Set(PACKET_LOGS)),
-    sets: new Map([[FROM_PODS, none()], [TO_PODS, none()], ...endedSets()]),
+    sets: new Map([[FROM_PODS, none()], [TO_PODS, none()], ...ENDED_SETS]),
   };
 }
 

@@ -3,7 +3,8 @@ import type { FilterSet } from '../../dataplane/policy-filter.ts';
 import { type Address, FAMILIES, type Family, formatAddress } from '../../net/address.ts';
 
 const TCP = 6;
-const SETS: ReadonlyMap<string, FilterSet> = new Map(
+/** The sets as a table has them from the beginning. */
+export const ENDED_SETS: ReadonlyMap<string, FilterSet> = new Map(
   FAMILIES.flatMap((family): [string, FilterSet][] => [
     [endedSetName(family), { kind: 'flows', family, elements: new Set() }],
     [cutSetName(family), { kind: 'cut addresses', family, elements: new Set() }],
@@ -18,11 +19,6 @@ export function endedSetName(family: Family): string {
 /** Returns the name of the set of the pods that have more ended flows than the other set has room for. */
 export function cutSetName(family: Family): string {
   return `cut-v${String(family)}`;
-}
-
-/** Returns the sets as a table has them from the beginning. */
-export function endedSets(): ReadonlyMap<string, FilterSet> {
-  return SETS;
 }
 
 /**

@@ -12,7 +12,7 @@ import type {
 } from '../resolved-policy.ts';
 import { BASE_ORIGINS, FROM_PODS, TO_PODS, baseChains, limitSets } from './base-chains.ts';
 import { ownerKey, UnusableRules } from '../unusable-rules.ts';
-import { endedSets } from './ended-flows.ts';
+import { ENDED_SETS } from './ended-flows.ts';
 import { HostChains, type HostRuleset } from './host-chains.ts';
 import {
   type HostLinks,
@@ -263,7 +263,7 @@ export class RulesetCompiler {
       table: {
         name: POLICY_TABLE,
         chains,
-        sets: new Map([...this.#maps, ...endedSets(), ...limits, ...host.sets, ...sets]),
+        sets: new Map([...this.#maps, ...ENDED_SETS, ...limits, ...host.sets, ...sets]),
         owners,
       },
       origins,

@@ -6,7 +6,7 @@ import { silentLog } from '../../../../base/log.ts';
 import type { FlowTable, TrackedFlow } from '../../../../dataplane/flow-table.ts';
 import type { FilterTable } from '../../../../dataplane/policy-filter.ts';
 import { parseAddress } from '../../../../net/address.ts';
-import { endedSets } from '../../../../policy/ruleset/ended-flows.ts';
+import { ENDED_SETS } from '../../../../policy/ruleset/ended-flows.ts';
 import { POLICY_TABLE } from '../../../../policy/ruleset/policy-ruleset.ts';
 import { DeniedFlows } from './denied-flows.ts';
 
@@ -74,7 +74,7 @@ it('cuts the flow of a pod, which stays cut, while another namespace ends more f
   const tables = new Map<string, FilterTable>();
   const filter = new MemoryPolicyFilter(tables);
   await filter.apply(
-    { name: POLICY_TABLE, chains: new Map(), sets: endedSets() },
+    { name: POLICY_TABLE, chains: new Map(), sets: ENDED_SETS },
     { signal: new AbortController().signal },
   );
   const flood = Array.from({ length: FLOOD }, (_, index) => flowOf(DEV, index));
@@ -100,7 +100,7 @@ it('cuts off the peer of a host endpoint whose flow made room for those of anoth
   const tables = new Map<string, FilterTable>();
   const filter = new MemoryPolicyFilter(tables);
   await filter.apply(
-    { name: POLICY_TABLE, chains: new Map(), sets: endedSets() },
+    { name: POLICY_TABLE, chains: new Map(), sets: ENDED_SETS },
     { signal: new AbortController().signal },
   );
   const tracked = new Tracked();
