@@ -1,4 +1,4 @@
-import { type Address, FAMILIES } from '../../net/address.ts';
+import type { Address } from '../../net/address.ts';
 import { formatCidr, hostCidr, sameCidr } from '../../net/cidr.ts';
 import type { Mac } from '../../net/mac.ts';
 import type { Tunnel } from '../host-network.ts';
@@ -51,24 +51,22 @@ export async function correctAddresses(
   { name, addresses }: Tunnel,
   { index }: Link,
 ): Promise<boolean> {
-  const found: LinkAddress[] = [];
-  for (const family of FAMILIES) {
-    const bodies = await socket.listOnWorker(`list the addresses of tunnel "${name}"`, listAddresses(index, family));
-    found.push(...bodies.map(decodeAddress).filter((one) => one !== undefined));
-  }
+  const what = `list the addresses of tunnel "${name}"`;
+  const bodies = await socket.listFamiliesOnWorker(what, (family) => listAddresses(index, family));
+  const found = bodies.map(decodeAddress).filter((one) => one !== undefined);
   const isWanted = (one: LinkAddress): boolean => addresses.some((address) => isHostAddress(one, address));
   const extra = found.filter((one) => one.isGlobal && one.deviceIndex === index && !isWanted(one));
   const missing = addresses.filter((address) => !found.some((one) => isHostAddress(one, address)));
   const remove = async ({ address, prefixBits }: LinkAddress): Promise<void> => {
-    const what = `remove address ${formatCidr({ base: address, prefixBits })} from tunnel "${name}"`;
-    await socket.requestOnWorker(what, deleteAddress(index, { address, prefixBits }));
+    const removal = `remove address ${formatCidr({ base: address, prefixBits })} from tunnel "${name}"`;
+    await socket.requestOnWorker(removal, deleteAddress(index, { address, prefixBits }));
   };
   // IPv6 allows an address on a device once, whatever its prefix, so the extra one goes first. A device that loses its
   // last IPv4 address also loses its routes and neighbours, so there the missing one comes first.
   for (const one of extra) if (one.address.family === 6) await remove(one);
   for (const address of missing) {
-    const what = `give tunnel "${name}" the address ${formatCidr(hostCidr(address))}`;
-    await socket.requestOnWorker(what, addAddress(index, address));
+    const addition = `give tunnel "${name}" the address ${formatCidr(hostCidr(address))}`;
+    await socket.requestOnWorker(addition, addAddress(index, address));
   }
   for (const one of extra) if (one.address.family === 4) await remove(one);
   return extra.length + missing.length > 0;

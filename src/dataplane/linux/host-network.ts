@@ -36,6 +36,7 @@ export interface LinuxHostNetworkOptions {
  * before the first call, and between calls only watches hold sockets.
  */
 export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNetwork {
+  const { recordFolder } = options;
   const addon = (): Addon => loadAddon(options.addonPath);
   const checksums = (): ReturnType<typeof wantedChecksums> =>
     wantedChecksums(options.vxlanChecksums?.() ?? 'auto', release());
@@ -54,10 +55,14 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
     findTunnels: async (names) => findTunnels(addon(), names),
     removeTunnel: async (name) => removeTunnel(addon(), name),
     change: async (changes, signal) => withSocket(addon(), async (socket) => applyHostChanges(socket, changes, signal)),
-    ensureForwarding: (families) => ensureForwarding(families, recorderOf(options)),
-    findChangedSettings: () => changedIn(options),
+    ensureForwarding: (families) =>
+      ensureForwarding(families, recordFolder === undefined ? {} : { record: forwardingRecorder(recordFolder) }),
+    findChangedSettings: () =>
+      (recordFolder === undefined ? [] : changedSettings(recordFolder)).map(
+        ({ path, value }) => `${sysctlName(path)}=${value}`,
+      ),
     restoreSettings: () => {
-      if (options.recordFolder !== undefined) restoreSettings(options.recordFolder);
+      if (recordFolder !== undefined) restoreSettings(recordFolder);
     },
     watch: (onEvent) => watchHost(addon(), onEvent),
   };
@@ -68,15 +73,6 @@ function findSourceChecks(links: readonly string[]): ReadonlySet<string> {
   const valueOf = (link: string): number => Number(readSysctl(`ipv4/conf/${link}/rp_filter`) ?? 0);
   const all = valueOf('all');
   return new Set(links.filter((link) => Math.max(all, valueOf(link)) === 1));
-}
-
-function recorderOf({ recordFolder }: LinuxHostNetworkOptions): ForwardingOptions {
-  return recordFolder === undefined ? {} : { record: forwardingRecorder(recordFolder) };
-}
-
-function changedIn({ recordFolder }: LinuxHostNetworkOptions): readonly string[] {
-  if (recordFolder === undefined) return [];
-  return changedSettings(recordFolder).map(({ path, value }) => `${sysctlName(path)}=${value}`);
 }
 
 async function withSocket<T>(addon: Addon, use: (socket: RouteSocket) => Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-import { FAMILIES, type Address } from '../../net/address.ts';
+import type { Address } from '../../net/address.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import {
   type HostNetwork,
@@ -62,12 +62,10 @@ export async function newestPodLink(socket: RouteSocket): Promise<number | undef
 }
 
 async function listAllAddresses(socket: RouteSocket): Promise<readonly LinkAddress[]> {
-  const addresses: LinkAddress[] = [];
-  for (const family of FAMILIES) {
-    const bodies = await socket.listOnWorker('list the addresses of the host', listAddresses(0, family));
-    addresses.push(...bodies.map(decodeAddress).filter((found) => found !== undefined));
-  }
-  return addresses;
+  const bodies = await socket.listFamiliesOnWorker('list the addresses of the host', (family) =>
+    listAddresses(0, family),
+  );
+  return bodies.map(decodeAddress).filter((found) => found !== undefined);
 }
 
 /** See HostNetwork.lookUp. */
@@ -86,20 +84,17 @@ export async function lookUp(socket: RouteSocket, address: Address): ReturnType<
 /** See HostNetwork.listPaths. */
 export async function listPaths(socket: RouteSocket): Promise<readonly HostPath[]> {
   const names = new Map((await listLinksOnWorker(socket)).map(({ index, name }) => [index, name]));
-  const paths: HostPath[] = [];
-  for (const family of FAMILIES) {
-    const bodies = await socket.listOnWorker('list the routes of the host', dumpRoutes(family, { type: RTN_UNICAST }));
-    for (const body of bodies) {
-      const { destination, table, type, gateway } = decodeRoute(body);
-      const devices = hopDevices(body).map((index) => names.get(index) ?? `index ${String(index)}`);
-      // Older kernels do not filter.
-      if (type === 'unicast' && table !== RT_TABLE_LOCAL) {
-        const isConnected = gateway === undefined && devices.length === 1 && destination.prefixBits > 0;
-        paths.push({ destination, table, devices, isConnected });
-      }
-    }
-  }
-  return paths;
+  const bodies = await socket.listFamiliesOnWorker('list the routes of the host', (family) =>
+    dumpRoutes(family, { type: RTN_UNICAST }),
+  );
+  return bodies.flatMap((body): HostPath[] => {
+    const { destination, table, type, gateway } = decodeRoute(body);
+    // Older kernels do not filter.
+    if (type !== 'unicast' || table === RT_TABLE_LOCAL) return [];
+    const devices = hopDevices(body).map((index) => names.get(index) ?? `index ${String(index)}`);
+    const isConnected = gateway === undefined && devices.length === 1 && destination.prefixBits > 0;
+    return [{ destination, table, devices, isConnected }];
+  });
 }
 
 /** See HostNetwork.listRoutes. */
@@ -148,12 +143,9 @@ async function listLinksOnWorker(socket: RouteSocket): Promise<readonly Link[]> 
 
 /** Lists routes of the protocol in the main table. */
 async function listRoutesOf(socket: RouteSocket, protocol: number): Promise<readonly Route[]> {
-  const routes: Route[] = [];
-  for (const family of FAMILIES) {
-    const bodies = await socket.listOnWorker('list the routes of the host', dumpRoutes(family, { protocol }));
-    // Kernels before 4.20 ignore the filter.
-    for (const route of bodies.map(decodeRoute))
-      if (route.protocol === protocol && route.table === RT_TABLE_MAIN) routes.push(route);
-  }
-  return routes;
+  const bodies = await socket.listFamiliesOnWorker('list the routes of the host', (family) =>
+    dumpRoutes(family, { protocol }),
+  );
+  // Kernels before 4.20 ignore the filter.
+  return bodies.map(decodeRoute).filter((route) => route.protocol === protocol && route.table === RT_TABLE_MAIN);
 }

@@ -42,10 +42,8 @@ export class LinuxFlowTable implements FlowTable, Disposable {
 
   async end(flows: readonly TrackedFlow[]): Promise<number> {
     let ended = 0;
-    for (const some of slicesOf(flows, AT_ONCE)) {
-      const [first, ...rest] = some.map(endFlow);
-      if (first !== undefined) ended += await this.#socket.requestEach('end a tracked flow', [first, ...rest]);
-    }
+    for (const some of slicesOf(flows, AT_ONCE))
+      ended += await this.#socket.requestEach('end a tracked flow', some.map(endFlow));
     return ended;
   }
 
@@ -64,11 +62,10 @@ export class LinuxFlowTable implements FlowTable, Disposable {
    * flows, only those that have some.
    */
   async #endByAddress(addresses: readonly V4[]): Promise<boolean> {
-    const [first, ...rest] = addresses.flatMap(endFlowsOf);
-    if (first === undefined) return true;
+    if (addresses.length === 0) return true;
     if (!this.#endsByAddress) return false;
     try {
-      await this.#socket.requestEach('end the tracked flows of an address', [first, ...rest]);
+      await this.#socket.requestEach('end the tracked flows of an address', addresses.flatMap(endFlowsOf));
       return true;
     } catch (cause) {
       if (!isNetplugError(cause, 'kernel/failed') || cause.facts['errno'] !== 'EINVAL') throw cause;

@@ -1,12 +1,9 @@
 /** Expressions of rules of any program, as readable fields. Pure. */
 import { ownValue } from '../../base/own-value.ts';
 import { type HostExpression, NOT_READ } from '../packet-tables.ts';
-import { attributeText, decodeAttributes } from './netlink.ts';
+import { attributesIn, attributeText, decodeAttributes, textOfAttribute } from './netlink.ts';
 import { be32Of, listedAttributes } from './nft-messages.ts';
-
-const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
-const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
-const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
+import { NFTA_DATA, NFTA_EXPR, NFTA_VERDICT } from './nft-numbers.ts';
 
 /**
  * Fields by expression, in the order of their attributes, which the kernel numbers from 1. A field is a number of 32 bits unless
@@ -79,10 +76,10 @@ const VERDICTS: Readonly<Record<number, string>> = {
 /** Decodes the expressions of a rule. Those that are not known have the content `not read`. */
 export function decodeExpressions(list: Buffer): readonly HostExpression[] {
   return Array.from(listedAttributes(list), (attributes) => {
-    const kind = attributeText(attributes.get(NFTA_EXPR.NAME) ?? Buffer.alloc(0));
+    const kind = textOfAttribute(attributes, NFTA_EXPR.NAME);
     const fields = ownValue(FIELDS, kind);
     if (fields === undefined) return { kind, content: NOT_READ };
-    const data = decodeAttributes(attributes.get(NFTA_EXPR.DATA) ?? Buffer.alloc(0));
+    const data = attributesIn(attributes, NFTA_EXPR.DATA);
     const found = fields.split(' ').flatMap((field, index) => {
       const payload = data.get(index + 1);
       return payload === undefined || field === '-' ? [] : [decodeField(field, payload)];

@@ -10,14 +10,12 @@ import {
 } from '../../net/address.ts';
 import { type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
 import type { FilterSet } from '../policy-filter.ts';
-import { type Attributes, attribute, attributeText, decodeAttributes, nested, textAttribute } from './netlink.ts';
+import { type Attributes, attribute, attributeText, attributesIn, decodeAttributes, nested } from './netlink.ts';
 import { be32Attribute, be32Of, be64Attribute, be64Of } from './nft-messages.ts';
-import { NFTA_SET_ELEM, NFT_SET_ELEM_INTERVAL_END } from './nft-numbers.ts';
+import { NFTA_DATA, NFTA_LIST_ELEM, NFTA_SET_ELEM, NFTA_VERDICT, NFT_SET_ELEM_INTERVAL_END } from './nft-numbers.ts';
+import { verdictData } from './nft-steps.ts';
 import { addressType, decodeKey, encodeKey, keyType } from './nft-types.ts';
 
-const NFTA_LIST_ELEM = 1;
-const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
-const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
 const NFT_GOTO = -4;
 /** The length of an attribute, which contains the elements of one message, has 16 bits. */
 const LIST_BYTES = 60_000;
@@ -117,7 +115,7 @@ function dataOfElement(set: FilterSet, text: string): readonly Buffer[] {
   if (value === undefined) return [];
   const data =
     set.kind === 'interfaces'
-      ? gotoVerdict(value)
+      ? verdictData(NFT_GOTO, value)
       : attribute(NFTA_DATA.VALUE, encodeKey(addressType(set.family), value));
   return [nested(NFTA_SET_ELEM.DATA, [data])];
 }
@@ -125,13 +123,6 @@ function dataOfElement(set: FilterSet, text: string): readonly Buffer[] {
 function rangeFrom(text: string): ElementInterval {
   const [first, last] = text.split('-').map((end) => (end.includes('/') ? undefined : parseAddress(end).value));
   return first === undefined || last === undefined ? intervalOf(parseCidr(text)) : { first, last };
-}
-
-function gotoVerdict(chain: string): Buffer {
-  return nested(NFTA_DATA.VERDICT, [
-    be32Attribute(NFTA_VERDICT.CODE, NFT_GOTO),
-    textAttribute(NFTA_VERDICT.CHAIN, chain),
-  ]);
 }
 
 /** Decodes the listing of a set of that kind into texts; those of a map have a chain or an address. */
@@ -142,13 +133,12 @@ export function decodeElements(set: FilterSet, listed: readonly Attributes[]): R
 }
 
 function keyIn(attributes: Attributes): Buffer {
-  const key = attributes.get(NFTA_SET_ELEM.KEY);
-  return (key === undefined ? undefined : decodeAttributes(key).get(NFTA_DATA.VALUE)) ?? Buffer.alloc(0);
+  return attributesIn(attributes, NFTA_SET_ELEM.KEY).get(NFTA_DATA.VALUE) ?? Buffer.alloc(0);
 }
 
 /** Returns the chain that the element goes to, or its address; another verdict as text that no desired element has. */
 function valueIn(attributes: Attributes): string {
-  const data = decodeAttributes(attributes.get(NFTA_SET_ELEM.DATA) ?? Buffer.alloc(0));
+  const data = attributesIn(attributes, NFTA_SET_ELEM.DATA);
   const [verdict, value] = [data.get(NFTA_DATA.VERDICT), data.get(NFTA_DATA.VALUE)];
   if (verdict === undefined) return value === undefined ? '' : formatAddress(addressFromBytes(value));
   const parts = decodeAttributes(verdict);

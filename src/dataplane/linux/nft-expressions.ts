@@ -17,7 +17,6 @@ import {
   BASE,
   EQUAL,
   META,
-  NFTA_LIST_ELEM,
   NOT_EQUAL,
   REGISTER,
   REGISTER_32,
@@ -38,6 +37,7 @@ import {
   payload,
   verdict,
 } from './nft-steps.ts';
+import { NFTA_LIST_ELEM } from './nft-numbers.ts';
 import { intervalElements, pointElements, prefixMask, intervalOf } from './nft-elements.ts';
 import { ifnameKey } from './nft-types.ts';
 import { ANONYMOUS_SET, addAnonymousSet, be16Attribute, be32Attribute, be64Attribute } from './nft-messages.ts';

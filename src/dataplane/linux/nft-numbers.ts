@@ -57,6 +57,11 @@ export const NFTA_SET = {
 export const NFTA_SET_DESC_SIZE = 1;
 export const NFTA_SET_ELEM = { KEY: 1, DATA: 2, FLAGS: 3, TIMEOUT: 4, EXPIRATION: 5, KEY_END: 10 } as const;
 export const NFT_SET_ELEM_INTERVAL_END = 1;
+/** Of lists, and of the values, verdicts and expressions in them. */
+export const NFTA_LIST_ELEM = 1;
+export const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
+export const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
+export const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 export const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3, SET_ID: 4 } as const;
 export const NLM_F_APPEND = 0x800;
 

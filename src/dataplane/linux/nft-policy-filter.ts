@@ -35,6 +35,7 @@ import {
   listedElements,
   setShape,
 } from './nft-messages.ts';
+import { NFTA_EXPR } from './nft-numbers.ts';
 import { isPassing, NftSocket } from './nft-socket.ts';
 import {
   type ActualChain,
@@ -53,7 +54,6 @@ import {
 
 const TRIAL = 'netplug-trial';
 const WITHDRAWALS = 3;
-const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 const NFTA_COUNTER = { BYTES: 1, PACKETS: 2 } as const;
 
 /** A table of nftables in the network namespace of the thread that opened it, by netlink messages of its own. */

@@ -76,11 +76,8 @@ export class NftSocket implements Disposable {
    * Sends the messages, each on its own, and returns how many took effect. Those about what does not exist are ignored.
    * @throws kernel/failed about the first message that the kernel refused; `what` completes "Cannot …"
    */
-  async requestEach(what: string, messages: readonly [Message, ...Message[]]): Promise<number> {
-    const replies = await this.#exchange(messages);
-    const refused = replies.find(({ errno }) => errno !== 0 && errno !== ENOENT);
-    if (refused !== undefined) throw refusal(what, refused);
-    return replies.filter(({ errno }) => errno === 0).length;
+  async requestEach(what: string, messages: readonly Message[]): Promise<number> {
+    return (await this.existEach(what, messages)).filter(Boolean).length;
   }
 
   /**

@@ -3,11 +3,8 @@ import { type Family, bitsOf } from '../../net/address.ts';
 import type { PacketSide } from '../policy-filter.ts';
 import { attribute, nested, textAttribute } from './netlink.ts';
 import { be32Attribute } from './nft-messages.ts';
+import { NFTA_DATA, NFTA_EXPR, NFTA_LIST_ELEM, NFTA_VERDICT } from './nft-numbers.ts';
 
-export const NFTA_LIST_ELEM = 1;
-const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
-const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
-const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
 export const META = { MARK: 3, IIFNAME: 6, OIFNAME: 7, NFTRACE: 12, NFPROTO: 15, L4PROTO: 16 } as const;
 export const BASE = { NETWORK: 1, TRANSPORT: 2 } as const;
 export const [EQUAL, NOT_EQUAL] = [0, 1];
@@ -95,7 +92,8 @@ export function verdict(code: number, chain: string | undefined): Buffer {
   return expression('immediate', [be32Attribute(1, VERDICT_REGISTER), nested(2, [verdictData(code, chain)])]);
 }
 
-function verdictData(code: number, chain: string | undefined): Buffer {
+/** Encodes a verdict, as the value of an expression or of an element of a map. */
+export function verdictData(code: number, chain: string | undefined): Buffer {
   const name = chain === undefined ? [] : [textAttribute(NFTA_VERDICT.CHAIN, chain)];
   return nested(NFTA_DATA.VERDICT, [be32Attribute(NFTA_VERDICT.CODE, code), ...name]);
 }

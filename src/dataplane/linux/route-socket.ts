@@ -1,5 +1,6 @@
 import { getSystemErrorName } from 'node:util';
 import { type Facts, NetplugError, invariant } from '../../base/errors.ts';
+import type { Family } from '../../net/address.ts';
 import type { Addon } from './addon.ts';
 import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
 
@@ -74,6 +75,12 @@ export class RouteSocket implements Disposable {
       const bodies = listed(what, reply, attempt);
       if (bodies !== undefined) return bodies;
     }
+  }
+
+  /** Like `listOnWorker`, for one family after the other. */
+  async listFamiliesOnWorker(what: string, messageFor: (family: Family) => Message): Promise<readonly Buffer[]> {
+    const v4 = await this.listOnWorker(what, messageFor(4));
+    return [...v4, ...(await this.listOnWorker(what, messageFor(6)))];
   }
 
   /** Like `request`, off the main thread. @throws kernel/failed: `what` completes "Cannot …" */
