@@ -10,7 +10,7 @@ import { SettingsFollower } from '../apps/agent/network/policy/follow-settings.t
 import { flowJudge } from '../apps/agent/network/flows/judge-flow.ts';
 import { DatastoreServers } from '../apps/agent/network/policy/datastore-servers.ts';
 import { hostEndpointsToward } from '../apps/agent/network/flows/host-endpoints-toward.ts';
-import { readHost, readHostLinks } from '../apps/agent/network/host/read-host-links.ts';
+import { type HostReading, readHost } from '../apps/agent/network/host/read-host-links.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/host/read-attachments.ts';
 import { PodLinkFollower } from '../apps/agent/network/host/follow-pod-links.ts';
@@ -66,6 +66,7 @@ import { readText } from './read-text.ts';
 import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
 import { datastoreServers } from '../policy/api-servers.ts';
 import { failsafePorts, withServers, withTunnels } from '../policy/open-ports.ts';
+import type { PolicyView } from '../policy/policy-view.ts';
 import { RulesetCompiler } from '../policy/ruleset/ruleset-compiler.ts';
 import { GuardFile } from '../apps/agent/network/sidecars/kept-guards.ts';
 import { listSidecarPods } from '../apps/agent/network/sidecars/list-sidecar-pods.ts';
@@ -189,6 +190,8 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     },
     interfacePrefixesIn(env, datastore),
   );
+  const readHostOf = async (view: PolicyView): Promise<HostReading> =>
+    readHost(host, datastoreServers(view, servers.current), podLinks.names);
   const policy: PolicyEnforcement = new PolicyEnforcement(
     {
       ...base,
@@ -206,7 +209,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
         }),
       listEndpoints: async () => listEndpoints(linked),
       listLinks: () => linuxKernel().listHostLinks(),
-      readHost: async () => readHostLinks(host, datastoreServers(policy.state, servers.current), podLinks.names),
+      readHost: async () => (await readHostOf(policy.state)).links,
       servers: () => servers.current,
       flows: (view, whole) =>
         new DeniedFlows(
@@ -214,11 +217,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
             ...base,
             flowTable: () => flowTable.get(),
             judge: async () => {
-              const { links, addresses } = await readHost(
-                host,
-                datastoreServers(view, servers.current),
-                podLinks.names,
-              );
+              const { links, addresses } = await readHostOf(view);
               return flowJudge(view, {
                 node,
                 hostAddresses: addresses,

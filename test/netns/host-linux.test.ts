@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { hostContract } from '../contract/suites/dataplane/host-network.ts';
-import { readHostLinks } from '../../src/apps/agent/network/host/read-host-links.ts';
+import { readHost } from '../../src/apps/agent/network/host/read-host-links.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
 import { HOST_LINK_PREFIX } from '../../src/dataplane/kernel.ts';
 import { formatAddress } from '../../src/net/address.ts';
@@ -83,7 +83,7 @@ it('lists all addresses of links, also of one without carrier, deprecated, tenta
   await netns.exec('ip', 'address', 'add', '2001:db8::2/64', 'dev', 'quiet0', 'preferred_lft', '0');
   const inside = enterNetns(netns);
   try {
-    const { interfaces } = await readHostLinks(linuxHostNetwork(), []);
+    const { interfaces } = (await readHost(linuxHostNetwork(), [])).links;
     const expected = ['192.0.2.1', '169.254.7.1', '2001:db8::1', '2001:db8::2', 'fe80::7'];
     expect(interfaces.find(({ name }) => name === 'quiet0')?.addresses).toEqual(expect.arrayContaining(expected));
   } finally {

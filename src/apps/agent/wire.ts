@@ -1,15 +1,17 @@
 import { NetplugError } from '../../base/errors.ts';
 
-/** The kinds of requests to the agent. */
-export type RequestKind =
-  | 'netplug'
-  | 'netplug-ipam'
-  | 'take-over'
-  | 'show-calls'
-  | 'show-network'
-  | 'show-blocks'
-  | 'show-flows'
-  | 'shut-down';
+/** The kinds of requests to the agent. A message has the number of the kind, from 1. */
+const KINDS = [
+  'netplug',
+  'netplug-ipam',
+  'take-over',
+  'show-calls',
+  'show-network',
+  'show-blocks',
+  'shut-down',
+  'show-flows',
+] as const;
+export type RequestKind = (typeof KINDS)[number];
 
 export interface CallRequest {
   readonly kind: RequestKind;
@@ -26,16 +28,6 @@ export interface CallAnswer {
 
 /** The greeting of the agent, after which the caller sends its request. The protocol is also in native/shim.c. */
 export const HELLO = Buffer.from('NPA1', 'latin1');
-const KINDS: readonly RequestKind[] = [
-  'netplug',
-  'netplug-ipam',
-  'take-over',
-  'show-calls',
-  'show-network',
-  'show-blocks',
-  'shut-down',
-  'show-flows',
-];
 const HEAD_BYTES = 12;
 const MIB = 1024 * 1024;
 const REQUEST_LIMITS = { first: MIB, second: 4 * MIB };

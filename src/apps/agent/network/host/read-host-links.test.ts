@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { parseAddress } from '../../../../net/address.ts';
-import { readHostLinks } from './read-host-links.ts';
+import { readHost } from './read-host-links.ts';
 
 it('takes all addresses of the links that are neither of pods nor tunnels of netplug', async () => {
   const addresses = ['192.0.2.1', 'fe80::1'];
@@ -9,5 +9,5 @@ it('takes all addresses of the links that are neither of pods nor tunnels of net
     listAddresses: async () => Promise.resolve(names.map((name) => ({ name, addresses: addresses.map(parseAddress) }))),
     findTunnels: async () => Promise.resolve([]),
   };
-  expect((await readHostLinks(host, [])).interfaces).toEqual([{ name: 'eth0', addresses }]);
+  expect((await readHost(host, [])).links.interfaces).toEqual([{ name: 'eth0', addresses }]);
 });

@@ -10,26 +10,16 @@ const PACKETS = {
   ipip: { protocol: 4, port: undefined },
 } as const;
 
-type Readable = Pick<HostNetwork, 'listAddresses' | 'findTunnels'>;
-
 export interface HostReading {
+  /** What host endpoints meet there. */
   readonly links: HostLinks;
   /** Canonical texts of the addresses of all links. */
   readonly addresses: ReadonlySet<string>;
 }
 
-/** Returns what host endpoints meet on the host as it is now. @throws kernel/failed */
-export async function readHostLinks(
-  host: Readable,
-  servers: readonly ServicePort[],
-  podLinks: PodLinkNames = OWN_POD_LINKS,
-): Promise<HostLinks> {
-  return (await readHost(host, servers, podLinks)).links;
-}
-
 /** Returns the links of the host and its addresses, as they are now. @throws kernel/failed */
 export async function readHost(
-  host: Readable,
+  host: Pick<HostNetwork, 'listAddresses' | 'findTunnels'>,
   servers: readonly ServicePort[],
   podLinks: PodLinkNames = OWN_POD_LINKS,
 ): Promise<HostReading> {

@@ -1,3 +1,4 @@
+import { aborted } from '../../../../base/until-aborted.ts';
 import { enforcesHosts } from '../../../../policy/ruleset/host-chains.ts';
 import { POLICY_TABLE } from '../../../../policy/ruleset/policy-ruleset.ts';
 import type { EnforcementPorts } from './enforcement-ports.ts';
@@ -44,9 +45,7 @@ export class SettingsGate {
       policies: isKept ? 'as before' : 'with built-in settings',
     });
     if (!isKept) return;
-    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-    signal.addEventListener('abort', () => end(), { once: true });
-    await Promise.race([settingsRead, ended]);
+    await Promise.race([settingsRead, aborted(signal)]);
   }
 
   /** Reports whether the kernel enforces host endpoints, or cannot say. */
