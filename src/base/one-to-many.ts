@@ -1,5 +1,5 @@
 /** Several values by key. A key with one value, as most keys of a large index have, needs no set of its own. */
-export class OneToMany<K, V extends object> {
+export class OneToMany<K, V extends object | string | number> {
   readonly #values = new Map<K, V | Set<V>>();
 
   add(key: K, value: V): void {
@@ -16,6 +16,10 @@ export class OneToMany<K, V extends object> {
     known.delete(value);
     const [only] = known;
     if (known.size === 1 && only !== undefined) this.#values.set(key, only);
+  }
+
+  keys(): Iterable<K> {
+    return this.#values.keys();
   }
 
   /** Returns the values of the key, in the order in which they came. */

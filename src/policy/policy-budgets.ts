@@ -1,3 +1,5 @@
+import { OneToMany } from '../base/one-to-many.ts';
+
 /** Bounds for policies, in entries: what their rules take, with ports, networks and the comparisons of long selectors. */
 export interface BudgetLimits {
   readonly ofPolicy: number;
@@ -24,7 +26,7 @@ export class PolicyBudgets {
   #limits = DEFAULT_LIMITS;
   readonly #claims = new Map<string, BudgetClaim>();
   /** Ids by namespace; a global policy, whose id no namespace can have, is alone. */
-  readonly #groups = new Map<string, Set<string>>();
+  readonly #groups = new OneToMany<string, string>();
   /** Groups that have changed since the last decision. */
   readonly #undecided = new Set<string>();
   readonly #refusals = new Map<string, string>();
@@ -51,23 +53,20 @@ export class PolicyBudgets {
   replace(id: string, claim: BudgetClaim | undefined): void {
     const before = this.#claims.get(id);
     const group = claim?.namespace ?? before?.namespace ?? id;
-    const ids = this.#groups.get(group) ?? new Set<string>();
     if (claim === undefined) {
       this.#claims.delete(id);
       this.#refusals.delete(id);
-      ids.delete(id);
+      this.#groups.delete(group, id);
     } else {
       this.#claims.set(id, { namespace: claim.namespace, entries: claim.entries, createdAt: claim.createdAt });
-      ids.add(id);
+      this.#groups.add(group, id);
     }
-    if (ids.size === 0) this.#groups.delete(group);
-    else this.#groups.set(group, ids);
     this.#undecided.add(group);
   }
 
   /** Decides about the changes since the last call. Returns the ids of policies that came within their budgets, or left them. */
   decide(): readonly string[] {
-    const changed = [...this.#undecided].flatMap((group) => this.#decide([...(this.#groups.get(group) ?? [])]));
+    const changed = [...this.#undecided].flatMap((group) => this.#decide(this.#groups.get(group)));
     this.#undecided.clear();
     return changed;
   }

@@ -1,4 +1,5 @@
 import { never, reasonOf } from '../base/errors.ts';
+import { OneToMany } from '../base/one-to-many.ts';
 import { pack, type Packed, unpack } from '../base/packed.ts';
 import { digestOfText } from '../dataplane/rule-digest.ts';
 import type { AnyResource } from '../model/kinds.ts';
@@ -79,7 +80,7 @@ export class PolicyState implements PolicyView {
   readonly #selectables = new Map<string, Selectable>();
   readonly #index = new EndpointIndex();
   readonly #keysOfRecords = new Map<string, string>();
-  readonly #keysOfProfiles = new Map<string, Set<string>>();
+  readonly #keysOfProfiles = new OneToMany<string, string>();
   /** Digests, by id of a policy or profile. */
   readonly #specs = new Map<string, string>();
   /** By id of the policy. */
@@ -448,7 +449,7 @@ export class PolicyState implements PolicyView {
     if (before?.rules !== next?.rules) touches.profiles.add(name);
     if (JSON.stringify(before?.labels) === JSON.stringify(next?.labels)) return;
     if (derivedOriginal({ kind: 'Profile', name }) !== undefined) touches.accounts.add(name);
-    for (const key of this.#keysOfProfiles.get(name) ?? []) touches.unsettled.add(key);
+    for (const key of this.#keysOfProfiles.get(name)) touches.unsettled.add(key);
   }
 
   /** Reports whether the record differs from what is known of it, and keeps what it says now. */
@@ -476,14 +477,8 @@ export class PolicyState implements PolicyView {
   /** Puts what users wrote in its place; settling follows. */
   #place(key: string, next: Selectable | undefined, { unsettled }: Touches): void {
     const before = this.#selectables.get(key);
-    for (const profile of before?.profiles ?? []) {
-      const keys = this.#keysOfProfiles.get(profile);
-      keys?.delete(key);
-      if (keys?.size === 0) this.#keysOfProfiles.delete(profile);
-    }
-    for (const profile of next?.profiles ?? []) {
-      this.#keysOfProfiles.set(profile, (this.#keysOfProfiles.get(profile) ?? new Set<string>()).add(key));
-    }
+    for (const profile of before?.profiles ?? []) this.#keysOfProfiles.delete(profile, key);
+    for (const profile of next?.profiles ?? []) this.#keysOfProfiles.add(profile, key);
     if (next === undefined) this.#selectables.delete(key);
     else this.#selectables.set(key, next);
     const addresses = next?.endpoint?.kind === 'workload' ? next.endpoint.addresses : [];

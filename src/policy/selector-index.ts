@@ -1,3 +1,4 @@
+import { OneToMany } from '../base/one-to-many.ts';
 import type { Labels } from '../model/selector.ts';
 import type { Selector } from '../model/selector-parser.ts';
 import { NAMESPACE_LABEL, NAMESPACE_PREFIX, ORCHESTRATOR_LABEL } from '../model/policy-names.ts';
@@ -12,45 +13,37 @@ interface Needed {
 const COST = { value: 1, ofNamespace: 2, namespace: 3, anyValue: 4, orchestrator: 5 } as const;
 
 /** Finds the selectors that may match some labels, by a label that each of them needs. */
-export class SelectorIndex<T> {
-  readonly #byValue = new Map<string, Map<string, Set<T>>>();
-  readonly #byLabel = new Map<string, Set<T>>();
+export class SelectorIndex<T extends object | string | number> {
+  readonly #byLabel = new OneToMany<string, T>();
   /** Selectors that need no label, such as `all()`. */
   readonly #others = new Set<T>();
 
   add(selector: Selector, entry: T): void {
-    for (const set of this.#setsOf(selector)) set.add(entry);
+    const needed = neededBy(selector);
+    if (needed === undefined) this.#others.add(entry);
+    for (const each of needed ?? []) this.#byLabel.add(keyOf(each), entry);
   }
 
   remove(selector: Selector, entry: T): void {
-    for (const set of this.#setsOf(selector)) set.delete(entry);
-    for (const { label, value } of neededBy(selector) ?? []) {
-      const values = this.#byValue.get(label);
-      if (value !== undefined && values?.get(value)?.size === 0) values.delete(value);
-      if (values?.size === 0) this.#byValue.delete(label);
-      if (this.#byLabel.get(label)?.size === 0) this.#byLabel.delete(label);
-    }
+    const needed = neededBy(selector);
+    if (needed === undefined) this.#others.delete(entry);
+    for (const each of needed ?? []) this.#byLabel.delete(keyOf(each), entry);
   }
 
   /** Returns what may match, and everything that does. */
   candidates(labels: Labels): ReadonlySet<T> {
     const found = new Set(this.#others);
     for (const [label, value] of Object.entries(labels)) {
-      for (const entry of this.#byValue.get(label)?.get(value) ?? []) found.add(entry);
-      for (const entry of this.#byLabel.get(label) ?? []) found.add(entry);
+      for (const entry of this.#byLabel.get(keyOf({ label, value }))) found.add(entry);
+      for (const entry of this.#byLabel.get(keyOf({ label, value: undefined }))) found.add(entry);
     }
     return found;
   }
+}
 
-  #setsOf(selector: Selector): Set<T>[] {
-    const needed = neededBy(selector);
-    if (needed === undefined) return [this.#others];
-    return needed.map(({ label, value }) => {
-      if (value === undefined) return getOrAdd(this.#byLabel, label, () => new Set<T>());
-      const values = getOrAdd(this.#byValue, label, () => new Map<string, Set<T>>());
-      return getOrAdd(values, value, () => new Set<T>());
-    });
-  }
+/** No label of a selector has a space. */
+function keyOf({ label, value }: Needed): string {
+  return value === undefined ? label : `${label} ${value}`;
 }
 
 /** Returns labels of which the selector needs at least one; undefined when it may match without labels. */
@@ -96,12 +89,4 @@ function costOfOne({ label, value }: Needed): number {
   if (value === undefined) return COST.anyValue;
   if (label === NAMESPACE_LABEL) return COST.namespace;
   return label.startsWith(NAMESPACE_PREFIX) ? COST.ofNamespace : COST.value;
-}
-
-function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  const found = map.get(key);
-  if (found !== undefined) return found;
-  const made = make();
-  map.set(key, made);
-  return made;
 }

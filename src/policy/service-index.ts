@@ -1,3 +1,4 @@
+import { OneToMany } from '../base/one-to-many.ts';
 import { type Address, addressKey, sameAddress } from '../net/address.ts';
 import { hostCidr } from '../net/cidr.ts';
 import { type ServiceEndpoints, type ServicePort, servicePorts } from '../model/service-endpoints.ts';
@@ -5,8 +6,8 @@ import type { Nodes } from './policy-view.ts';
 
 /** The endpoints of services, which several records may list. */
 export class ServiceIndex {
-  readonly #slices = new Map<string, Map<string, ServiceEndpoints>>();
-  readonly #serviceOf = new Map<string, string>();
+  readonly #slices = new Map<string, ServiceEndpoints>();
+  readonly #keysOf = new OneToMany<string, string>();
   readonly #nodes: Pick<Nodes, 'standInsFor'>;
 
   constructor(nodes: Pick<Nodes, 'standInsFor'>) {
@@ -15,26 +16,19 @@ export class ServiceIndex {
 
   /** Replaces or removes a record, and returns the services that it touches, as `NAMESPACE/NAME`. */
   replace(key: string, value: ServiceEndpoints | undefined): string[] {
-    const before = this.#serviceOf.get(key);
-    const after = value === undefined ? undefined : `${value.namespace}/${value.name}`;
-    if (before !== undefined) {
-      const slices = this.#slices.get(before);
-      slices?.delete(key);
-      if (slices?.size === 0) this.#slices.delete(before);
-      this.#serviceOf.delete(key);
-    }
-    if (value !== undefined && after !== undefined) {
-      this.#slices.set(after, (this.#slices.get(after) ?? new Map<string, ServiceEndpoints>()).set(key, value));
-      this.#serviceOf.set(key, after);
-    }
-    return [before, after].flatMap((service) => service ?? []);
+    const before = this.#slices.get(key);
+    if (before !== undefined) this.#keysOf.delete(serviceOf(before), key);
+    if (value !== undefined) this.#keysOf.add(serviceOf(value), key);
+    if (value === undefined) this.#slices.delete(key);
+    else this.#slices.set(key, value);
+    return [before, value].flatMap((slice) => (slice === undefined ? [] : serviceOf(slice)));
   }
 
   /** Returns the services with one of the addresses, as `NAMESPACE/NAME`. */
-  having(addresses: readonly Address[]): string[] {
+  having(addresses: readonly Address[]): ReadonlySet<string> {
     const keys = new Set(addresses.map(addressKey));
     const hasOne = (slice: ServiceEndpoints): boolean => slice.addresses.some((each) => keys.has(addressKey(each)));
-    return [...this.#slices].flatMap(([service, slices]) => ([...slices.values()].some(hasOne) ? [service] : []));
+    return new Set([...this.#slices.values()].filter(hasOne).map(serviceOf));
   }
 
   /** Returns the addresses from which its endpoints send. Those in the network of their node also send from its tunnel addresses. */
@@ -63,7 +57,11 @@ export class ServiceIndex {
 
   /** Returns the same list for the same records, whatever the order in which they came. */
   #slicesOf(namespace: string, name: string): readonly ServiceEndpoints[] {
-    const slices = [...(this.#slices.get(`${namespace}/${name}`) ?? [])];
-    return slices.toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, slice]) => slice);
+    const keys = this.#keysOf.get(serviceOf({ namespace, name }));
+    return keys.toSorted().flatMap((key) => this.#slices.get(key) ?? []);
   }
+}
+
+function serviceOf({ namespace, name }: Pick<ServiceEndpoints, 'namespace' | 'name'>): string {
+  return `${namespace}/${name}`;
 }

@@ -1,4 +1,4 @@
-import { getOrInsert } from '../base/get-or-insert.ts';
+import { OneToMany } from '../base/one-to-many.ts';
 import type { RoutedBlock } from '../datastore/follow.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
@@ -24,7 +24,7 @@ export class Membership {
   readonly #nodes = new Map<NodeName, { readonly node: Node; readonly ends: NodeEnds }>();
   readonly #blocks = new Map<string, RoutedBlock>();
   /** Keys of blocks, by node. */
-  readonly #blocksOf = new Map<NodeName, Set<string>>();
+  readonly #blocksOf = new OneToMany<NodeName, string>();
 
   constructor(source: BlockSource) {
     this.#source = source;
@@ -51,7 +51,7 @@ export class Membership {
   }
 
   blocksOf(name: NodeName): readonly RoutedBlock[] {
-    return [...(this.#blocksOf.get(name) ?? [])].flatMap((key) => this.#blocks.get(key) ?? []);
+    return this.#blocksOf.get(name).flatMap((key) => this.#blocks.get(key) ?? []);
   }
 
   /** Returns an independent copy. */
@@ -83,17 +83,17 @@ export class Membership {
   #setPodCidrs(name: NodeName, texts: readonly string[]): readonly string[] {
     const cidrs = texts.flatMap((text) => tryReadCidr(text)?.cidr ?? []);
     const keys = cidrs.map(formatCidr);
-    const gone = [...(this.#blocksOf.get(name) ?? [])].filter((key) => !keys.includes(key));
+    const gone = this.#blocksOf.get(name).filter((key) => !keys.includes(key));
     for (const key of gone) this.#setBlock(key, undefined);
     for (const cidr of cidrs) this.#setBlock(formatCidr(cidr), { cidr, node: name, borrowed: new Map() });
     return [...gone, ...keys];
   }
 
   #setBlock(key: string, block: RoutedBlock | undefined): void {
-    for (const node of nodesOf(this.#blocks.get(key))) this.#blocksOf.get(node)?.delete(key);
+    for (const node of nodesOf(this.#blocks.get(key))) this.#blocksOf.delete(node, key);
     if (block === undefined) this.#blocks.delete(key);
     else this.#blocks.set(key, block);
-    for (const node of nodesOf(block)) getOrInsert(this.#blocksOf, node, () => new Set<string>()).add(key);
+    for (const node of nodesOf(block)) this.#blocksOf.add(node, key);
   }
 }
 

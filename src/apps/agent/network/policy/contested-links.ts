@@ -1,3 +1,4 @@
+import { OneToMany } from '../../../../base/one-to-many.ts';
 import type { PolicyRecord } from '../../../../cache/policy-records.ts';
 import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 
@@ -11,7 +12,7 @@ export class ContestedLinks {
   readonly #node: string;
   readonly #endpoints = new Map<string, WorkloadEndpoint>();
   /** Keys of the endpoints that claim an interface, by its name. */
-  readonly #claims = new Map<string, Set<string>>();
+  readonly #claims = new OneToMany<string, string>();
 
   constructor(node: string) {
     this.#node = node;
@@ -23,7 +24,7 @@ export class ContestedLinks {
     for (const { key, value } of records) {
       const touched = [this.#endpoints.get(key)?.spec.interfaceName, ownInterface(value, this.#node)];
       this.#set(key, value);
-      for (const name of touched) for (const each of this.#claims.get(name ?? '') ?? []) others.add(each);
+      for (const name of touched) for (const each of this.#claims.get(name ?? '')) others.add(each);
     }
     for (const { key } of records) others.delete(key);
     const all = [
@@ -35,9 +36,10 @@ export class ContestedLinks {
 
   /** Returns a sentence for each interface that several endpoints claim. */
   problems(): readonly string[] {
-    return [...this.#claims].flatMap(([name, keys]) => {
-      if (keys.size < 2) return [];
-      const pods = [...keys].map((key) => shown(this.#endpoints.get(key))).toSorted();
+    return [...this.#claims.keys()].flatMap((name) => {
+      const keys = this.#claims.get(name);
+      if (keys.length < 2) return [];
+      const pods = keys.map((key) => shown(this.#endpoints.get(key))).toSorted();
       return [`interface "${name}" is claimed by ${pods.join(' and ')}: all of them are closed; recreate one of them`];
     });
   }
@@ -45,22 +47,18 @@ export class ContestedLinks {
   #set(key: string, value: WorkloadEndpoint | undefined): void {
     const before = this.#endpoints.get(key)?.spec.interfaceName;
     const name = ownInterface(value, this.#node);
-    if (before !== undefined && before !== name) {
-      const keys = this.#claims.get(before);
-      keys?.delete(key);
-      if (keys?.size === 0) this.#claims.delete(before);
-    }
+    if (before !== undefined && before !== name) this.#claims.delete(before, key);
     if (value === undefined || name === undefined) {
       this.#endpoints.delete(key);
       return;
     }
     this.#endpoints.set(key, value);
-    this.#claims.set(name, (this.#claims.get(name) ?? new Set()).add(key));
+    this.#claims.add(name, key);
   }
 
   #settled(value: WorkloadEndpoint | undefined): WorkloadEndpoint | undefined {
     const name = ownInterface(value, this.#node);
-    if (value === undefined || name === undefined || (this.#claims.get(name)?.size ?? 0) < 2) return value;
+    if (value === undefined || name === undefined || this.#claims.get(name).length < 2) return value;
     return { ...value, spec: { ...value.spec, interfaceName: '' } };
   }
 }
