@@ -95,7 +95,7 @@ export async function serveNode(
     onCount: ports.onCount,
     serve: async (request, callerClosed) => {
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
-      if (request.kind === 'show-network') return showNetwork(network);
+      if (request.kind === 'show-network') return askNetwork(network, 'the network', async (running) => running.show());
       if (request.kind === 'show-flows') return showFlows(network, request.stdin);
       if (request.kind === 'show-blocks') return showBlocks(nodes, request.stdin);
       if (request.kind === 'shut-down') {
@@ -120,13 +120,18 @@ export async function serveNode(
     await named.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
     named.assertJournal();
     if (!ports.isConnecting) await registerName(settings.namePath, node);
-    await closePods(ports, ending.signal);
+    // Before the first call is served. The network process retries.
+    await ports.closePods(ending.signal).catch((cause: unknown) => {
+      log.warning('pod traffic not blocked', { reason: reasonOf(cause) });
+    });
     server.start();
     log.info('agent started', { node, socket: socketPath });
     const parts: SupervisedPart[] = [
       async (signal) => keepRegistered(ports, settings, signal),
       async (signal) => {
-        await endWhenSuperseded(server, log, signal);
+        // Another agent takes the socket without a request when this one hangs.
+        await server.waitUntilSuperseded(signal);
+        log.warning('agent superseded', { reason: 'its socket was removed or replaced by another agent' });
         isReplaced ||= !signal.aborted;
       },
       async (signal) => serveHttp(ports, 'probes', signal),
@@ -144,17 +149,6 @@ export async function serveNode(
     await nodes[Symbol.asyncDispose]();
   }
   return isReplaced && !stop.aborted ? 'replaced' : 'stopped';
-}
-
-/** Blocks the traffic of pods whose policies are not in force, before the first call is served. Logs a failure, because the network process retries. */
-async function closePods({ closePods: close, log }: AgentPorts, signal: AbortSignal): Promise<void> {
-  await close(signal).catch((cause: unknown) => log.warning('pod traffic not blocked', { reason: reasonOf(cause) }));
-}
-
-/** Returns when another agent has taken over the socket without a request, because this one hung. */
-async function endWhenSuperseded(server: CallServer, log: Log, signal: AbortSignal): Promise<void> {
-  await server.waitUntilSuperseded(signal);
-  log.warning('agent superseded', { reason: 'its socket was removed or replaced by another agent' });
 }
 
 /**
@@ -192,10 +186,6 @@ function showBlocks(nodes: ResidentNodes, datastore: string): CallAnswer {
   const resident = nodes.find(datastore);
   if (resident === undefined) return { status: 1, stdout: '', stderr: 'The agent serves no calls for that datastore' };
   return { status: 0, stdout: encodeOfferedBlocks(resident.offered()), stderr: '' };
-}
-
-async function showNetwork(network: AgentPorts['network']): Promise<CallAnswer> {
-  return askNetwork(network, 'the network', async (running) => running.show());
 }
 
 async function showFlows(network: AgentPorts['network'], text: string): Promise<CallAnswer> {

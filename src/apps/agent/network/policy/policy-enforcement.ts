@@ -206,7 +206,7 @@ export class PolicyEnforcement {
     if (this.#stage.kind === 'off') this.#read.resolve();
     await this.#on.promise;
     if (signal.aborted) return;
-    void this.#takeSettings();
+    void this.#gate.open().then(() => this.#due.set());
     await Promise.all([this.#follow(signal), this.#write(signal), this.#flows.run(signal)]);
   }
 
@@ -247,11 +247,6 @@ export class PolicyEnforcement {
     await this.#ports.guardsKnown?.();
     await this.#gate.pass(() => this.#hasHostEndpoints, signal);
     this.#advance('settings passed');
-    this.#due.set();
-  }
-
-  async #takeSettings(): Promise<void> {
-    await this.#gate.open();
     this.#due.set();
   }
 
