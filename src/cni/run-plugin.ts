@@ -1,8 +1,7 @@
-import type { Clock } from '../base/clock.ts';
+import type { RetryPorts } from '../base/back-off.ts';
 import { basename } from 'node:path';
 import { isNetplugError, NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import type { Random } from '../base/random.ts';
 import { Stopwatch } from '../base/stopwatch.ts';
 import { parseTraceParent, type TraceParent } from '../base/trace-parent.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
@@ -31,11 +30,9 @@ import { serveIpam, serveNetwork } from './serve.ts';
 import { assertVerbAllowed, versionAnswer } from './version.ts';
 
 /** Dependencies of serving a call. `bin/` builds them. */
-export interface PluginDependencies {
+export interface PluginDependencies extends RetryPorts {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostname: string;
-  readonly clock: Clock;
-  readonly random: Random;
   readonly probeGate: ProbeGate;
   /** Aborted when the caller gives up (SIGTERM, SIGINT). */
   readonly interrupted: AbortSignal;

@@ -1,7 +1,7 @@
 import type { AllocationStore } from '../datastore/allocation-store.ts';
 import { NetplugError } from '../base/errors.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
-import type { IpBlock } from '../model/ip-block.ts';
+import { heldAddresses } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { addRetired, type Holdings, NOTHING_RETIRED, planRetirement, type Retired } from './plan-retirement.ts';
@@ -64,7 +64,8 @@ export async function retireIdleNode(
 ): Promise<Retired | undefined> {
   const { holdings, endpointProblems, isLocked } = await readHoldings(store, node, signal);
   if (isLocked || endpointProblems.length > 0) return undefined;
-  if ([...holdings.owned, ...holdings.borrowed].some(({ value }) => heldOn(node, value))) return undefined;
+  const blocks = [...holdings.owned, ...holdings.borrowed];
+  if (blocks.some(({ value }) => heldAddresses(value, (held) => held.node === node).length > 0)) return undefined;
   for (const { value } of holdings.endpoints) if (await isInUse(value)) return undefined;
   let retired = NOTHING_RETIRED;
   for (const step of planRetirement(holdings)) {
@@ -72,10 +73,6 @@ export async function retireIdleNode(
     retired = addRetired(retired, step.retired);
   }
   return retired;
-}
-
-function heldOn(node: NodeName, { slots }: IpBlock): boolean {
-  return [...slots.values()].some((allocation) => allocation.node === node);
 }
 
 async function readHoldings(

@@ -1,17 +1,14 @@
-import type { Clock } from '../../../../base/clock.ts';
+import type { RetryPorts } from '../../../../base/back-off.ts';
 import { reasonOf } from '../../../../base/errors.ts';
 import type { Log } from '../../../../base/log.ts';
-import type { Random } from '../../../../base/random.ts';
 import type { Bird } from '../../../../bgp/bird.ts';
 import type { SessionStatus } from '../../../../bgp/read-status.ts';
 import type { HostNetwork } from '../../../../dataplane/host-network.ts';
 import { formatAddress } from '../../../../net/address.ts';
 
-export interface RenewalPorts {
+export interface RenewalPorts extends RetryPorts {
   readonly bird: Pick<Bird, 'status' | 'linksSinceStart' | 'exitGracefully'>;
   readonly host: Pick<HostNetwork, 'newestPodLink'>;
-  readonly clock: Clock;
-  readonly random: Random;
   readonly log: Log;
 }
 

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { RetryPorts } from '../../../../base/back-off.ts';
+import { type BackOffPolicy, backOffMs, type RetryPorts } from '../../../../base/back-off.ts';
 import { reasonOf } from '../../../../base/errors.ts';
 import type { Log } from '../../../../base/log.ts';
 import { Trigger } from '../../../../base/trigger.ts';
@@ -15,7 +15,7 @@ import type { PolicyEndpoint } from '../../../../policy/resolved-policy.ts';
 import type { SidecarGauges } from '../../network-gauges.ts';
 import type { KeptGuards } from './kept-guards.ts';
 import type { Guarded, GuardState, WantedProof } from './pod-guard.ts';
-import { LISTEN, ServedSidecar, type SidecarPod } from './served-sidecar.ts';
+import { ServedSidecar, type SidecarPod } from './served-sidecar.ts';
 import { SidecarSession, type SidecarWelcome } from './sidecar-session.ts';
 
 /** Interval at which the records of the node are listed, beside events of their folder. */
@@ -25,6 +25,8 @@ const COALESCE_MS = 10;
 const PAUSE_MS = 50;
 /** How often a proxy may show something else: each time the kernel is written. */
 const PROOF_MS = 1000;
+/** How often listening in a pod is tried. */
+const LISTEN: BackOffPolicy = { firstMs: 100, maxMs: 5000 };
 /** How often it is said why connections of a pod end. */
 const SAY_MS = 60_000;
 const MOST_REASON = 200;
@@ -215,9 +217,8 @@ export class SidecarServer {
         const reason = reasonOf(cause);
         if (served.taken === undefined) log.info('sidecar not reachable yet', { pod: served.pod.pod, reason });
         served.taken ??= { sinceMs: clock.monotonic(), reason };
-        const failures = served.backOff.fail(cause);
-        const waitMs = Math.min(LISTEN.maxMs, LISTEN.firstMs * 2 ** (failures - 1));
-        served.retryMs = clock.monotonic() + waitMs / 2 + random.int(Math.ceil(waitMs / 2));
+        served.failures += 1;
+        served.retryMs = clock.monotonic() + backOffMs(LISTEN, { failures: served.failures }, random);
       }
     }
   }

@@ -1,4 +1,4 @@
-import { BackOff, type BackOffPolicy, type RetryPorts } from '../../../../base/back-off.ts';
+import type { Clock } from '../../../../base/clock.ts';
 import { type DeclaredSidecar, isHanded } from '../../../../model/declared-sidecar.ts';
 import { endpointName } from '../../../../model/workload-endpoint.ts';
 import { type Address, FAMILIES } from '../../../../net/address.ts';
@@ -12,8 +12,6 @@ import { type Guarded, type GuardState, PodGuard, type WantedProof } from './pod
 import { SidecarLimits } from './sidecar-limits.ts';
 import type { SidecarSession } from './sidecar-session.ts';
 
-/** How often listening in the pod is tried. */
-export const LISTEN: BackOffPolicy = { firstMs: 100, maxMs: 5000 };
 /** A name that is taken for longer is a problem: the agent before this one has it no more. */
 const TAKEN_MS = 10_000;
 
@@ -31,7 +29,8 @@ export interface SidecarPod {
   readonly declared: DeclaredSidecar;
 }
 
-interface ServedPorts extends RetryPorts {
+interface ServedPorts {
+  readonly clock: Clock;
   readonly node: string;
   readonly state: PolicyView;
   readonly wantedProof: () => WantedProof;
@@ -45,14 +44,14 @@ export class ServedSidecar {
   readonly key: string;
   readonly guard: PodGuard;
   readonly limits = new SidecarLimits();
-  readonly backOff: BackOff;
   listener: Disposable | undefined;
   session: SidecarSession | undefined;
   feed: SidecarFeed | undefined;
   release = '';
   /** Since when the name in its namespace is taken, and why. */
   taken: { readonly sinceMs: number; readonly reason: string } | undefined;
-  /** When listening is tried again. */
+  /** How often listening has failed, and when it is tried again. */
+  failures = 0;
   retryMs = 0;
   /** What the proxy has shown, and is not used yet. */
   proof: GuardProof | undefined;
@@ -72,7 +71,6 @@ export class ServedSidecar {
     this.pod = pod;
     this.key = `pod ${namespace}/${name}`;
     this.guard = new PodGuard(pod.declared, ports.kept.of(pod.handle));
-    this.backOff = new BackOff(ports, LISTEN);
     this.sinceMs = ports.clock.monotonic();
   }
 
