@@ -60,10 +60,8 @@ function neededBy(selector: Selector): readonly Needed[] | undefined {
       return [{ label: selector.label, value: undefined }];
     case 'and':
       return selector.of
-        .flatMap((part) => {
-          const needed = neededBy(part);
-          return needed === undefined ? [] : [needed];
-        })
+        .map(neededBy)
+        .filter((needed) => needed !== undefined)
         .toSorted((a, b) => costOf(a) - costOf(b))[0];
     case 'or': {
       const parts = selector.of.map(neededBy);

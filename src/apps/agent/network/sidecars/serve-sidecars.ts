@@ -129,14 +129,10 @@ export class SidecarServer {
   standing(): SidecarGauges {
     const all = [...this.#served.values()];
     const nowMs = this.#ports.clock.monotonic();
-    const countOf = (wanted: GuardState): number => all.filter(({ state }) => state === wanted).length;
+    const states = { waiting: 0, unproven: 0, guarding: 0, lapsed: 0 };
+    for (const { state } of all) states[state] += 1;
     return {
-      states: {
-        waiting: countOf('waiting'),
-        unproven: countOf('unproven'),
-        guarding: countOf('guarding'),
-        lapsed: countOf('lapsed'),
-      },
+      states,
       closed: all.filter((served) => served.isAsked && served.guardedAt(nowMs).ports.length === 0).length,
     };
   }
