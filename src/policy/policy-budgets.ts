@@ -17,6 +17,10 @@ export interface BudgetClaim {
   readonly createdAt: string;
 }
 
+interface OwnClaim extends BudgetClaim {
+  readonly id: string;
+}
+
 /** What a policy takes besides its rules: a chain, and a place in one list of policies. */
 export const ENTRIES_OF_ONE = 64;
 const DEFAULT_LIMITS: BudgetLimits = { ofPolicy: 131_072, ofNamespace: 524_288 };
@@ -24,9 +28,9 @@ const DEFAULT_LIMITS: BudgetLimits = { ofPolicy: 131_072, ofNamespace: 524_288 }
 /** Decides which policies are within the budgets of policy and namespace. The same records give the same result on every node. */
 export class PolicyBudgets {
   #limits = DEFAULT_LIMITS;
-  readonly #claims = new Map<string, BudgetClaim>();
-  /** Ids by namespace; a global policy, whose id no namespace can have, is alone. */
-  readonly #groups = new OneToMany<string, string>();
+  readonly #claims = new Map<string, OwnClaim>();
+  /** By namespace; a global policy, whose id no namespace can have, is alone. */
+  readonly #groups = new OneToMany<string, OwnClaim>();
   /** Groups that have changed since the last decision. */
   readonly #undecided = new Set<string>();
   readonly #refusals = new Map<string, string>();
@@ -53,13 +57,14 @@ export class PolicyBudgets {
   replace(id: string, claim: BudgetClaim | undefined): void {
     const before = this.#claims.get(id);
     const group = claim?.namespace ?? before?.namespace ?? id;
+    if (before !== undefined) this.#groups.delete(group, before);
     if (claim === undefined) {
       this.#claims.delete(id);
       this.#refusals.delete(id);
-      this.#groups.delete(group, id);
     } else {
-      this.#claims.set(id, { namespace: claim.namespace, entries: claim.entries, createdAt: claim.createdAt });
-      this.#groups.add(group, id);
+      const own = { id, namespace: claim.namespace, entries: claim.entries, createdAt: claim.createdAt };
+      this.#claims.set(id, own);
+      this.#groups.add(group, own);
     }
     this.#undecided.add(group);
   }
@@ -72,11 +77,11 @@ export class PolicyBudgets {
   }
 
   /** Decides about the policies of one namespace, or about a global one. Returns those whose refusal changed. */
-  #decide(ids: readonly string[]): readonly string[] {
+  #decide(claims: readonly OwnClaim[]): readonly string[] {
     const { ofPolicy, ofNamespace } = this.#limits;
     let entries = 0;
     const changed: string[] = [];
-    for (const { id, claim } of this.#oldestFirst(ids)) {
+    for (const claim of claims.toSorted(compareAge)) {
       const isTooLarge = claim.entries > ofPolicy;
       const isBeyond = claim.namespace !== undefined && entries + claim.entries + ENTRIES_OF_ONE > ofNamespace;
       if (!isTooLarge && !isBeyond) entries += claim.entries + ENTRIES_OF_ONE;
@@ -85,20 +90,12 @@ export class PolicyBudgets {
         : isBeyond
           ? `the policies of its namespace have more entries with it than policyEntriesPerNamespace, ${String(ofNamespace)}`
           : undefined;
-      if (refusal === this.#refusals.get(id)) continue;
-      changed.push(id);
-      if (refusal === undefined) this.#refusals.delete(id);
-      else this.#refusals.set(id, refusal);
+      if (refusal === this.#refusals.get(claim.id)) continue;
+      changed.push(claim.id);
+      if (refusal === undefined) this.#refusals.delete(claim.id);
+      else this.#refusals.set(claim.id, refusal);
     }
     return changed;
-  }
-
-  #oldestFirst(ids: readonly string[]): readonly { readonly id: string; readonly claim: BudgetClaim }[] {
-    const claimed = ids.flatMap((id) => {
-      const claim = this.#claims.get(id);
-      return claim === undefined ? [] : [{ id, claim }];
-    });
-    return claimed.toSorted((a, b) => compareAge({ ...a.claim, id: a.id }, { ...b.claim, id: b.id }));
   }
 }
 
@@ -108,6 +105,4 @@ export function compareAge(a: Aged, b: Aged): number {
   return a.id < b.id ? -1 : Number(a.id > b.id);
 }
 
-interface Aged extends Pick<BudgetClaim, 'createdAt'> {
-  readonly id: string;
-}
+type Aged = Pick<OwnClaim, 'id' | 'createdAt'>;
