@@ -60,11 +60,11 @@ export function declaredSidecar(
 }
 
 /** Ports of the mesh's own programs, and those that its redirection leaves out. */
-const NEVER_HANDED = [15_000, 15_001, 15_004, 15_006, 15_008, 15_020, 15_021, 15_053, 15_090];
+export const MESH_PORTS: readonly number[] = [15_000, 15_001, 15_004, 15_006, 15_008, 15_020, 15_021, 15_053, 15_090];
 
 /** Reports whether the proxy of the pod is handed what the pod receives at the port. */
 export function isHanded({ isRedirected, excludedPorts, includedPorts }: DeclaredSidecar, port: number): boolean {
-  if (!isRedirected || NEVER_HANDED.includes(port) || excludedPorts.includes(port)) return false;
+  if (!isRedirected || MESH_PORTS.includes(port) || excludedPorts.includes(port)) return false;
   return includedPorts === undefined || includedPorts.includes(port);
 }
 

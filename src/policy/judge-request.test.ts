@@ -7,6 +7,7 @@ import { PolicyCluster } from '../../test/support/policy-cluster.ts';
 import { parseAddress } from '../net/address.ts';
 import { evaluateEnd } from './evaluate.ts';
 import type { Packet } from './match-packet.ts';
+import { requestPortsOf } from './judge-request.ts';
 import { narrowView } from './narrow-view.ts';
 import { type PacketContent, requestContent, type RequestPeer } from './packet-content.ts';
 import type { PolicyView } from './policy-view.ts';
@@ -251,6 +252,23 @@ describe('a rule about requests', () => {
     const { view, endpoint, packet } = guarded({}, { source });
     expect(isAllowed({ view, endpoint, packet, content: requestContent('GET', '/', client) })).toBe(isExpected);
   });
+});
+
+it.each<[string, object, readonly number[]]>([
+  ['ports, those', { ports: [80, 90] }, [80, 90]],
+  ['a name, the port of that name', { ports: ['web'] }, [8001]],
+  ['no ports, those that the pod declares, without those of the mesh', {}, [8001]],
+])('takes for the ports that a rule with %s may open', (_, destination, expected) => {
+  const ports = [
+    { name: 'web', containerPort: 8001 },
+    { name: 'http-envoy-prom', containerPort: 15_090 },
+  ];
+  const { state } = clusterAfter([
+    (each) => each.putPod({ ...podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true }), ports }),
+    (each) => each.put(globalPolicy('p', { protocol: 'TCP', destination, http: { methods: ['GET'] } })),
+  ]);
+  const [endpoint] = state.endpoints.values();
+  expect([...requestPortsOf(state, endpoint as PolicyEndpoint)]).toEqual(expected);
 });
 
 function withoutHttp(view: PolicyView): PolicyView {

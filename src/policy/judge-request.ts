@@ -1,3 +1,4 @@
+import { MESH_PORTS } from '../model/declared-sidecar.ts';
 import type { PolicyView } from './policy-view.ts';
 import type { PolicyEndpoint, PolicyRule } from './resolved-policy.ts';
 
@@ -11,7 +12,10 @@ const TCP = 6;
 const MOST_OF_RANGE = 64;
 const MOST_PORTS = 256;
 
-/** Returns the TCP ports of the endpoint to which rules about requests could open it: those that they name, and those that it declares. */
+/**
+ * Returns the TCP ports of the endpoint to which rules about requests could open it: those that they name, and for rules without ports
+ * those that it declares, but for the ports of the mesh's own programs.
+ */
 export function requestPortsOf(view: PolicyView, endpoint: PolicyEndpoint): ReadonlySet<number> {
   const rules = ingressRules(view, endpoint).filter(({ http }) => http !== undefined);
   if (rules.length === 0) return new Set();
@@ -19,8 +23,12 @@ export function requestPortsOf(view: PolicyView, endpoint: PolicyEndpoint): Read
   const ports = named.flatMap(({ first, last }) =>
     Array.from({ length: Math.min(MOST_OF_RANGE, last - first + 1) }, (_, at) => first + at),
   );
-  const declared = endpoint.ports.filter(({ protocol }) => protocol === TCP).map(({ port }) => port);
-  return new Set([...declared, ...ports].slice(0, MOST_PORTS));
+  const declared = endpoint.ports.filter(({ protocol, name, port }) => {
+    const isMeant = ({ destination }: PolicyRule): boolean =>
+      destination.ports === undefined ? !MESH_PORTS.includes(port) : destination.ports.names.includes(name);
+    return protocol === TCP && rules.some(isMeant);
+  });
+  return new Set([...declared.map(({ port }) => port), ...ports].slice(0, MOST_PORTS));
 }
 
 function ingressRules(view: PolicyView, endpoint: PolicyEndpoint): readonly PolicyRule[] {

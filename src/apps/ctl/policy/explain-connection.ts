@@ -23,6 +23,11 @@ import { type ShownRule, showRule } from './shown-rule.ts';
 
 export type AskedProtocol = 'TCP' | 'UDP' | 'SCTP' | 'ICMP';
 
+export interface AskedRequest {
+  readonly method: string;
+  readonly path: string;
+}
+
 export interface ConnectionQuestion {
   readonly from: NamedEnd;
   readonly to: NamedEnd;
@@ -30,6 +35,8 @@ export interface ConnectionQuestion {
   readonly port: number | undefined;
   /** What the connection carries, when it is asked about. */
   readonly content?: PacketContent;
+  /** The request, as it was asked about. */
+  readonly request?: AskedRequest;
   /** Whether pods of the node reach the node itself when their policies allow it. */
   readonly endpointToHost: (node: string) => 'Accept' | 'Drop';
   /** Ports that no policy of a host endpoint of the node closes; none unless set. */
@@ -43,6 +50,8 @@ interface ExplainedPolicy {
   readonly isStaged: boolean;
   /** The rule that matches; absent when none does. */
   readonly rule?: ShownRule;
+  /** The first that would match if the request were another, when none does. */
+  readonly aboutOtherRequests?: ShownRule;
   /** Places of matching `Log` rules before it. */
   readonly logs: readonly string[];
 }
@@ -92,6 +101,7 @@ export interface ExplainedConnections {
   readonly to: string;
   readonly protocol: AskedProtocol;
   readonly port?: number;
+  readonly request?: AskedRequest;
   /** `deny` when one of the connections is denied. */
   readonly verdict: PolicyVerdict;
   /** One for each pair of addresses of the same IP family. */
@@ -107,13 +117,14 @@ const OPEN: Readonly<Record<OpenMatch['kind'], string>> = {
 
 /** Returns what policies say of connections between two ends, and which rules say so. */
 export function explainConnections(view: PolicyView, question: ConnectionQuestion): ExplainedConnections {
-  const { from, to, protocol, port } = question;
+  const { from, to, protocol, port, request } = question;
   const connections = judgeConnections(view, question).map((judged) => explainOne(view, judged));
   return {
     from: from.name,
     to: to.name,
     protocol,
     ...(port === undefined ? {} : { port }),
+    ...(request === undefined ? {} : { request }),
     verdict: connections.some(({ verdict }) => verdict === 'deny') ? 'deny' : 'allow',
     connections,
     notes: [
@@ -283,9 +294,18 @@ export function decidedBy(
 }
 
 function explainPolicy(scene: Scene, { policy, isStaged, action, index, logs }: ConsideredPolicy): ExplainedPolicy {
-  const rule =
-    action === undefined || index === undefined ? {} : { rule: shownRule(scene, rulesOfPolicy(scene, policy), index) };
-  return { policy, isStaged, ...rule, logs: logs.map((each) => `${scene.direction}[${String(each)}]`) };
+  const rules = rulesOfPolicy(scene, policy);
+  const said = { policy, isStaged, logs: logs.map((each) => `${scene.direction}[${String(each)}]`) };
+  if (action !== undefined && index !== undefined) return { ...said, rule: shownRule(scene, rules, index) };
+  const other = ruleAboutOtherRequests(scene, rules);
+  return { ...said, ...(other === undefined ? {} : { aboutOtherRequests: showRule(scene.direction, other) }) };
+}
+
+/** What a denied request was probably meant for. */
+function ruleAboutOtherRequests({ view, packet }: Scene, rules: readonly PolicyRule[]): PolicyRule | undefined {
+  if (packet.content?.kind !== 'request') return undefined;
+  const { content: _, ...anyRequest } = packet;
+  return rules.find((rule) => rule.http !== undefined && ruleMatches(view, rule, anyRequest));
 }
 
 function rulesOfPolicy({ view, direction }: Scene, id: string): readonly PolicyRule[] {

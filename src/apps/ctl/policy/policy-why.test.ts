@@ -105,6 +105,25 @@ describe('netplugctl policy why', () => {
     expect(await explained('10.0.0.1 10.0.0.2 --protocol ICMP')).toMatchObject({ verdict: 'allow' });
   });
 
+  it('names the rule that is about other requests than the one that is denied', async () => {
+    await apply(
+      policyOf('db', {
+        selector: "app == 'db'",
+        ingress: [
+          { action: 'Allow', protocol: 'TCP', destination: { ports: [81] }, http: {} },
+          { action: 'Allow', protocol: 'TCP', destination: { ports: [80] }, http: { methods: ['GET'] } },
+        ],
+      }),
+    );
+    const { status, out } = await run('policy why shop/web shop/db --port 80 --method DELETE --path /items/1?x=2');
+    expect(status).toBe(1);
+    expect(out).toContain('shop/web -> shop/db, DELETE /items/1?x=2 at TCP port 80: denied');
+    expect(out).toContain(
+      'NetworkPolicy shop/db: no rule matches; ingress[1] is about other requests: Allow TCP requests (GET) to port 80',
+    );
+    expect((await run('policy why shop/web shop/db --port 82 --method GET')).out).not.toContain('other requests');
+  });
+
   it('says of a request what its sidecar says, where certificates alone tell who asks', async () => {
     await apply(
       policyOf('db', {

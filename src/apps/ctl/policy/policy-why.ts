@@ -71,6 +71,7 @@ export async function policyWhy(
       protocol,
       port,
       ...(content === undefined ? {} : { content: asSeenBy(content, identity(destination.node ?? '')) }),
+      ...(content?.kind === 'request' ? { request: { method: content.method, path: asked.path ?? '/' } } : {}),
       ...settings,
       route: (...ends) => routeBetween({ view, nodes, pools }, ...ends),
     };

@@ -11,8 +11,9 @@ const VERDICTS = { allow: 'allowed', deny: 'denied' } as const;
 
 /** Renders verdict, what decides at each end, and what else was considered. */
 export function renderConnections(explained: ExplainedConnections): string {
-  const { from, to, protocol, port, verdict, connections, notes } = explained;
-  const what = port === undefined ? protocol : `${protocol} port ${String(port)}`;
+  const { from, to, protocol, port, request, verdict, connections, notes } = explained;
+  const where = port === undefined ? protocol : `${protocol} port ${String(port)}`;
+  const what = request === undefined ? where : `${request.method} ${request.path} at ${where}`;
   const lines = [
     `${from} -> ${to}, ${what}: ${VERDICTS[verdict]}`,
     ...connections.flatMap((connection) => ['', ...connectionLines(connection)]),
@@ -86,8 +87,9 @@ function reasonLines({ reason, considered }: Pick<ExplainedEnd, 'reason' | 'cons
   return [
     `    ${reason}`,
     ...(considered.length === 0 ? ['    no policy applies'] : ['    considered, in order']),
-    ...considered.map(({ policy, isStaged, rule, logs }) => {
-      const text = rule === undefined ? 'no rule matches' : `${rule.place}: ${rule.text}`;
+    ...considered.map(({ policy, isStaged, rule, aboutOtherRequests: other, logs }) => {
+      const none = `no rule matches${other === undefined ? '' : `; ${other.place} is about other requests: ${other.text}`}`;
+      const text = rule === undefined ? none : `${rule.place}: ${rule.text}`;
       const logged = logs.length === 0 ? '' : `, logged by ${logs.join(' and ')}`;
       return `      ${policy}${isStaged ? ' (staged, not enforced)' : ''}: ${text}${logged}`;
     }),
