@@ -4,7 +4,7 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   base: [],
   net: ['base'],
   model: ['base', 'net'],
-  checks: [...core, 'kube'],
+  checks: [...core, 'kube', 'mesh'],
   metrics: [],
   runtime: ['base'],
   config: core,

@@ -14,6 +14,7 @@ export type ReadFact =
   | 'clocks'
   | 'definitions'
   | 'dry run of the target'
+  | 'mesh'
   | 'method'
   | 'nodes'
   | 'plugins'

@@ -1,5 +1,6 @@
 import type { NodeState } from '../kube/status/node-state.ts';
 import type { Unread } from './check.ts';
+import type { MeshFacts } from './mesh-checks.ts';
 
 /** Facts that the API of a cluster tells about every cluster, with or without netplug. */
 export interface ClusterFacts {
@@ -16,6 +17,8 @@ export interface ClusterFacts {
   readonly refusedPods: readonly string[];
   /** Nodes that an agent has registered, and on which no pod runs one. */
   readonly agentsOutsidePods: readonly string[];
+  /** Undefined where nothing uses netplug-sidecar, and in snapshots of older releases. */
+  readonly meshState?: MeshFacts | undefined;
   readonly unread: readonly Unread[];
 }
 

@@ -3,6 +3,7 @@ import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { LEASES, NAMESPACES, NODES, PODS } from '../../../kube/paths.ts';
 import { recordIn } from '../../../upgrade/cluster/objects-in.ts';
+import { readMeshFacts } from '../mesh/read-mesh-facts.ts';
 import { findMissingRights, type NeededRight } from './missing-rights.ts';
 import { nodeStateOf } from '../../../kube/status/node-state.ts';
 import type { Attempts } from './attempts.ts';
@@ -19,7 +20,7 @@ export async function readClusterFacts(
   { rights, attempts }: { readonly rights: readonly NeededRight[]; readonly attempts: Attempts },
   signal: AbortSignal,
 ): Promise<Omit<ClusterFacts, 'unread'>> {
-  const [kubernetes, nodes, leases, webhooks, missingRights, admission, lostRights] = await Promise.all([
+  const [kubernetes, nodes, leases, webhooks, missingRights, admission, lostRights, meshState] = await Promise.all([
     api.serverVersion(signal),
     attempts.read('nodes', [], async () => api.list(NODES, {}, signal)),
     attempts.read('clocks', [], async () => api.list(NODE_LEASES, {}, signal)),
@@ -27,6 +28,7 @@ export async function readClusterFacts(
     attempts.read('rights', [], async () => findMissingRights(api, rights, signal)),
     attempts.read('admission', NOTHING_REFUSED, async () => readRefusals(api, signal)),
     attempts.read('bindings', [], async () => readLostRights(api, signal)),
+    attempts.read('mesh', undefined, async () => readMeshFacts(api, signal)),
   ]);
   const leaseOf = new Map(leases.map((lease) => [lease.metadata.name, lease]));
   return {
@@ -36,6 +38,7 @@ export async function readClusterFacts(
     missingRights,
     lostRights,
     ...admission,
+    ...(meshState === undefined ? {} : { meshState }),
   };
 }
 

@@ -76,6 +76,6 @@ describe('readPreflightFacts', () => {
 
   it('names what it could not read', async () => {
     const { unread } = await read({ ...EMPTY, '/api/v1/pods': 403, '/apis/networking.k8s.io/v1/servicecidrs': 403 });
-    expect(unread.map(({ fact }) => fact).sort()).toEqual(['admission', 'pods', 'service ranges']);
+    expect(unread.map(({ fact }) => fact).sort()).toEqual(['admission', 'mesh', 'pods', 'service ranges']);
   });
 });

@@ -1,8 +1,9 @@
 import { findObject } from '../../../kube/objects/apply.ts';
 import { collectionHolding, type ObjectReference, referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
+import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { PODS } from '../../../kube/paths.ts';
-import { CHECK_CLUSTER } from '../../../mesh/check-filter.ts';
+import { asksSidecar } from '../../../mesh/compare-filter.ts';
 import { envoyFilter, FILTER_NAME, SIDECAR_LABEL } from '../../../mesh/envoy-filter.ts';
 
 /** What of a service mesh needs netplug: without agents, a sidecar that is asked answers 503 for ever. */
@@ -15,20 +16,28 @@ export interface MeshRemains {
   readonly pods: ReadonlyMap<string, number>;
 }
 
-/** Finds what of the mesh asks netplug, in all namespaces. @throws store/* */
-export async function findMeshRemains(api: OrchApi, signal: AbortSignal): Promise<MeshRemains> {
-  const { apiVersion, kind } = referenceOf(envoyFilter());
+/** Selects pods whose proxies ask their sidecar. */
+export const SIDECAR_SELECTOR = Object.entries(SIDECAR_LABEL)
+  .map((pair) => pair.join('='))
+  .join();
+
+const { apiVersion, kind } = referenceOf(envoyFilter());
+
+/** Returns the EnvoyFilters of all namespaces; undefined where the API does not serve them. @throws store/* */
+export async function listFilters(api: OrchApi, signal: AbortSignal): Promise<readonly ApiObject[] | undefined> {
   const collection = collectionHolding({ apiVersion, kind, namespace: '', name: '' });
   const definition = referenceTo('CustomResourceDefinition', { name: `${collection.plural}.${collection.group}` });
   const isServed = (await findObject(api, definition, signal)) !== undefined;
-  const filters = isServed ? await api.list(collection, {}, signal) : [];
+  return isServed ? api.list(collection, {}, signal) : undefined;
+}
+
+/** Finds what of the mesh asks netplug, in all namespaces. @throws store/* */
+export async function findMeshRemains(api: OrchApi, signal: AbortSignal): Promise<MeshRemains> {
+  const filters = (await listFilters(api, signal)) ?? [];
   const asking = filters
-    .filter(({ spec }) => JSON.stringify(spec ?? '').includes(JSON.stringify(CHECK_CLUSTER)))
+    .filter(({ spec }) => asksSidecar(spec))
     .map(({ metadata: { name, namespace = '' } }) => ({ apiVersion, kind, namespace, name }));
-  const labelSelector = Object.entries(SIDECAR_LABEL)
-    .map((pair) => pair.join('='))
-    .join();
-  const pods = await api.list(PODS, { labelSelector }, signal);
+  const pods = await api.list(PODS, { labelSelector: SIDECAR_SELECTOR, only: 'names' }, signal);
   const byNamespace = Map.groupBy(pods, ({ metadata: { namespace = '' } }) => namespace);
   return {
     filters: asking.filter(({ name }) => name === FILTER_NAME),

@@ -42,7 +42,8 @@ export async function readMeshControl(
   });
 }
 
-async function readInjector(
+/** Reads the ConfigMap of the injector of a control plane. `config` is undefined without one. @throws store/* */
+export async function readInjector(
   api: OrchApi,
   { namespace, revision }: MeshPlace,
   signal: AbortSignal,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { BROKEN_MESHES } from '../../../../test/support/mesh-facts.ts';
 import type { NodeState } from '../../../kube/status/node-state.ts';
 import { type InstallFacts, preflight } from './preflight.ts';
 
@@ -118,6 +119,7 @@ describe('the preflight of an installation', () => {
     ['cluster/other-plugin', 'DaemonSet kube-system/cilium', { foreignPlugins: ['kube-system/cilium'] }],
     ['nodes/port-taken', 'Pod a/b (9098)', { portHolders: [{ pod: 'a/b', port: 9098 }] }],
     ['datastore/certificates', '/a: has expired', { certificateFaults: ['/a: has expired'] }],
+    ['mesh/filter-missing', 'Namespace shop', { meshState: BROKEN_MESHES['mesh/filter-missing'] }],
   ])('finds %s, which names %s, with a remedy', (id, names, change) => {
     const found = preflight({ ...SOUND, ...change });
     expect(found.map((finding) => finding.id)).toEqual([id]);

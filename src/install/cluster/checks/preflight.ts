@@ -8,6 +8,7 @@ import {
   SERVER_CHECKS,
   WEBHOOK_CHECK,
 } from '../../../checks/cluster-checks.ts';
+import { MESH_CHECKS } from '../../../checks/mesh-checks.ts';
 import { RELEASE_LABEL } from '../names.ts';
 import { clusterRanges } from '../../../model/cluster-ranges.ts';
 import { describeRange, findOverlap, type UsedRange } from '../../../model/used-range.ts';
@@ -220,6 +221,7 @@ const INSTALL_CHECKS: readonly Check<JudgedFacts>[] = [
     remedy: 'Name files with a valid client certificate in KV_CERT_FILE, KV_KEY_FILE and KV_CA_CERT_FILE',
     judge: ({ certificateFaults }) => certificateFaults.map((found) => `certificates of etcd: ${found}`),
   },
+  ...MESH_CHECKS,
 ];
 
 /** Returns what speaks against the installation. Without the rights that it needs nothing else is judged. Pure. */

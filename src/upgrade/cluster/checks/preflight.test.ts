@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { NEW, OLD, type SoundCluster, soundCluster, targetFor } from '../../../../test/support/sound-cluster.ts';
+import { BROKEN_MESHES } from '../../../../test/support/mesh-facts.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { metadataIn } from '../objects-in.ts';
 import type { ChartRelease, ClusterSnapshot } from '../snapshot.ts';
@@ -145,6 +146,9 @@ const HAZARDS: Readonly<Record<string, Change>> = {
   'addresses/pool-overlaps-nodes': datastore({ pools: [{ name: 'wide', cidr: '10.0.0.0/8', used: 0 }] }),
   'host-endpoints/unprepared': (sound) => datastore({ hostEndpoints: [ALL_INTERFACES] })(agentOf('v3.13.5')(sound)),
   'host-endpoints/all-interfaces': datastore({ hostEndpoints: [ALL_INTERFACES] }),
+  ...Object.fromEntries(
+    Object.entries(BROKEN_MESHES).map(([id, meshState]) => [id, (sound: ClusterSnapshot) => ({ ...sound, meshState })]),
+  ),
 };
 
 describe('the preflight of an upgrade', () => {

@@ -6,6 +6,7 @@ import {
   SERVER_CHECKS,
   WEBHOOK_CHECK,
 } from '../../../checks/cluster-checks.ts';
+import { MESH_CHECKS } from '../../../checks/mesh-checks.ts';
 import { agentNodes } from '../agent-nodes.ts';
 import { detectInstallation } from '../detect-installation.ts';
 import type { ClusterSnapshot } from '../snapshot.ts';
@@ -27,6 +28,7 @@ export const PREFLIGHT_CHECKS: readonly Check<HazardFacts>[] = [
   ),
   ...COMPONENT_CHECKS,
   ...RECORD_CHECKS,
+  ...MESH_CHECKS,
 ];
 
 /** Runs all checks on a snapshot. Pure. @throws upgrade/not-installed */

@@ -1,0 +1,24 @@
+import { isNewerVersion } from '../base/compare-versions.ts';
+import { isNetplugError, reasonOf } from '../base/errors.ts';
+import { VERSION } from '../base/version.ts';
+import { injectionTemplate, readConfig, TEMPLATE_NAME, type TemplateOptions } from './injection-template.ts';
+
+/** The template of an injector, beside that of this release. */
+export type TemplateState =
+  | { readonly kind: 'current' | 'missing' | 'other' }
+  | { readonly kind: 'older'; readonly release: string }
+  | { readonly kind: 'unreadable'; readonly why: string };
+
+/** Compares the template in the configuration of an injector with the one that this release renders for its mesh. */
+export function compareTemplate(config: string, options: TemplateOptions): TemplateState {
+  try {
+    const found = readConfig(config)[TEMPLATE_NAME];
+    if (typeof found !== 'string') return { kind: 'missing' };
+    if (found.trimEnd() === injectionTemplate(options).trimEnd()) return { kind: 'current' };
+    const release = /^ {4}image: "?[^"\s]+:(v\d+\.\d+\.\d+)[^"\s]*"?$/m.exec(found)?.[1];
+    return release !== undefined && isNewerVersion(VERSION, release) ? { kind: 'older', release } : { kind: 'other' };
+  } catch (cause) {
+    if (!isNetplugError(cause, 'mesh/config-unreadable', 'mesh/version-unsupported')) throw cause;
+    return { kind: 'unreadable', why: reasonOf(cause) };
+  }
+}
