@@ -7,6 +7,18 @@ export function asksForRequests(view: PolicyView, endpoint: PolicyEndpoint): boo
   return ingressRules(view, endpoint).some(({ http, source }) => http !== undefined || source.accounts !== undefined);
 }
 
+/** Reports whether a rule in force for what reaches the endpoint is about requests. */
+export function hasRequestRules(view: PolicyView, endpoint: PolicyEndpoint): boolean {
+  const isOne = ({ http }: PolicyRule): boolean => http !== undefined;
+  return (
+    view.tiers.some((tier) =>
+      view
+        .policiesOf(endpoint, tier, 'ingress')
+        .some(({ isStaged, rules: { ingress = [] } }) => !isStaged && ingress.some(isOne)),
+    ) || endpoint.profiles.some((name) => view.profile(name)?.rules.ingress.some(isOne) === true)
+  );
+}
+
 const TCP = 6;
 /** Each is an element of a set for each address: a range of all ports would fill the set of all pods of the node. */
 const MOST_OF_RANGE = 64;

@@ -83,7 +83,7 @@ it('names a template of another release', async () => {
   const { stdout } = await ctl('mesh', 'template');
   await server.apply([parse(stdout.replace(/(netplug-sidecar:)v[\d.]+/, '$1v3.20.0'))]);
   expect((await ctl('mesh', 'check')).stdout).toContain(
-    'mesh/template-older: the template in ConfigMap istio-sidecar-injector is of v3.20.0',
+    'mesh/template-older: ConfigMap istio-system/istio-sidecar-injector has that of v3.20.0',
   );
 });
 
@@ -102,4 +102,31 @@ it('a removal takes the filter away first, and names what the mesh still has', a
   expect(plan.stdout).toMatch(/^cluster:[^\n]*\n1\. Mesh\n {3}delete EnvoyFilter istio-system\/netplug,/);
   expect(plan.stderr).toContain('left: EnvoyFilter shop/own asks netplug-sidecar');
   expect(plan.stderr).toContain('left: pods with netplug-sidecar in namespaces shop (1)');
+});
+
+it('the doctor finds the same where a pod has a sidecar, and which pod has none', async () => {
+  await server.putPod({ namespace: 'shop', name: 'bare', node: 'n', labels: { app: 'bare' } });
+  await server.apply([
+    {
+      apiVersion: 'netplug.io/v3',
+      kind: 'NetworkPolicy',
+      metadata: { name: 'bare', namespace: 'shop' },
+      spec: {
+        selector: "app == 'bare'",
+        types: ['Ingress'],
+        ingress: [{ action: 'Allow', http: { methods: ['GET'] } }],
+      },
+    },
+  ]);
+  const filter = (await ctl('mesh', 'objects')).stdout;
+  await server.apply([parse(filter.replace('0.5s', '5s'))]);
+  const { stdout } = await ctl('doctor', '--cluster', '-o', 'json');
+  const { findings } = JSON.parse(stdout) as {
+    readonly findings: readonly { readonly id: string; readonly objects: unknown }[];
+  };
+  expect(findings.filter(({ id }) => id.startsWith('mesh/'))).toMatchObject([
+    { id: 'mesh/template-older' },
+    { id: 'mesh/filter-changed', objects: ['EnvoyFilter istio-system/netplug'] },
+    { id: 'mesh/pod-without-sidecar', objects: ['Pod shop/bare'] },
+  ]);
 });

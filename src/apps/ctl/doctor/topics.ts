@@ -12,6 +12,7 @@ import { LEAKS } from './leak-checks.ts';
 import { ORDERS } from './order-checks.ts';
 import { POLICIES } from './policy-checks.ts';
 import { POOL_TOPIC } from './pool-checks.ts';
+import { MESH } from './sidecar-checks.ts';
 import type { CheckInfo } from '../../../checks/check.ts';
 import type { Topic } from './topic.ts';
 import { TYPHA_CLUSTER } from './typha-cluster-checks.ts';
@@ -34,6 +35,7 @@ export const TOPICS: readonly Topic[] = [
   TYPHA_CLUSTER,
   POLICIES,
   ORDERS,
+  MESH,
   POOL_TOPIC,
   ADDRESSES,
   LEAKS,

@@ -30,7 +30,7 @@ async function readLimits(store: Pick<Store, 'findResource'>, signal: AbortSigna
 }
 
 /** Reads all policies and what they select, at one moment. Warns of records and rules that cannot be used. */
-async function readPolicyState(
+export async function readPolicyState(
   { io, signal }: Pick<Context, 'io' | 'signal'>,
   store: Store,
 ): Promise<{ readonly state: PolicyState; readonly records: readonly PolicyRecord[] }> {
