@@ -81,6 +81,8 @@ export interface DatastoreState {
   readonly addressFaults?: readonly string[] | undefined;
   /** Records that the target cannot read, by name, with the reason. */
   readonly unreadable: readonly string[];
+  /** Policies with prefixes of paths that do not end at a segment, with these; undefined in snapshots of older releases. */
+  readonly openPrefixes?: readonly string[];
   /** CIDRs of pools, with the share that is in use. */
   readonly pools: readonly PoolState[];
   /** Nodes with the networks that their agents have published; undefined in snapshots of older releases. */

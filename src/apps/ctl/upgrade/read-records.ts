@@ -8,6 +8,7 @@ import type { Datastore } from '../../../config/connection.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { ResourceKind, ResourceOf } from '../../../model/kinds.ts';
 import type { DatastoreState } from '../../../upgrade/cluster/snapshot.ts';
+import { openPrefixes } from '../../../upgrade/cluster/open-prefixes.ts';
 import { findCluster } from '../admit.ts';
 import type { Attempts } from '../cluster/attempts.ts';
 import { isOf } from '../ipam/finding.ts';
@@ -52,10 +53,11 @@ export async function readRecordFacts(
     : undefined;
   const endpoints = await list('HostEndpoint');
   const policies = (await list('GlobalNetworkPolicy')) ?? [];
+  const others = [...((await list('NetworkPolicy')) ?? []), ...((await list('Profile')) ?? [])];
   const pools = (await list('IPPool')) ?? [];
   const nodes = (await list('Node')) ?? [];
   const isRead = (kind: ResourceKind): boolean =>
-    ['HostEndpoint', 'GlobalNetworkPolicy', 'IPPool', 'Node'].includes(kind);
+    ['HostEndpoint', 'GlobalNetworkPolicy', 'NetworkPolicy', 'Profile', 'IPPool', 'Node'].includes(kind);
   for (const kind of KIND_NAMES.filter((each) => !isRead(each))) await list(kind);
   const looked = isThere('IPPool')
     ? await attempts.read('addresses', undefined, async () =>
@@ -76,6 +78,7 @@ export async function readRecordFacts(
     addressProblems: faults?.length,
     addressFaults: faults?.map(({ id, subject }) => `${id} ${subject}`),
     unreadable: [...new Set([...unreadable, ...(looked?.state.unreadable ?? [])])],
+    openPrefixes: openPrefixes([...policies, ...others]),
     pools: pools.map(({ metadata, spec }) => {
       const cidr = parseCidr(spec.cidr);
       const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));

@@ -8,6 +8,8 @@ import { agentContainerIn, variableIn } from '../objects-in.ts';
 import { type Check, faultOf } from '../../../checks/check.ts';
 import type { HazardFacts } from './hazard-facts.ts';
 
+/** Prefixes of paths end at a segment. */
+const SEGMENTS_FROM = 'v3.27.0';
 /** Share of a pool in use from which a roll-out with new pods could exhaust it. */
 const NEARLY_FULL = 0.95;
 
@@ -140,6 +142,19 @@ export const RECORD_CHECKS: readonly Check<HazardFacts>[] = [
     expected: 'automatic host endpoints in place of those for all interfaces',
     needs: ['HostEndpoint'],
     judge: (facts) => (isBeforeStrict(facts.installed) ? [] : allInterfaces(facts)),
+  },
+  {
+    id: 'policy/prefix-meaning',
+    severity: 'warning',
+    expected: `prefixes of paths that mean the same before and from ${SEGMENTS_FROM} on`,
+    remedy:
+      'Look whether clients need paths that go on within the segment, such as /items-of-others for /items: add each of them as a path of its own',
+    needs: ['NetworkPolicy', 'GlobalNetworkPolicy', 'Profile'],
+    judge: ({ snapshot: { datastore }, installed: { from } }) =>
+      faultOf(
+        from === undefined || isNewerVersion(SEGMENTS_FROM, from) ? shortened(datastore.openPrefixes ?? []) : [],
+        `prefixes of paths do not end at a segment: from ${SEGMENTS_FROM} on, they no longer allow requests to paths that go on within it`,
+      ),
   },
 ];
 

@@ -146,6 +146,7 @@ const HAZARDS: Readonly<Record<string, Change>> = {
   'addresses/pool-overlaps-nodes': datastore({ pools: [{ name: 'wide', cidr: '10.0.0.0/8', used: 0 }] }),
   'host-endpoints/unprepared': (sound) => datastore({ hostEndpoints: [ALL_INTERFACES] })(agentOf('v3.13.5')(sound)),
   'host-endpoints/all-interfaces': datastore({ hostEndpoints: [ALL_INTERFACES] }),
+  'policy/prefix-meaning': datastore({ openPrefixes: ['NetworkPolicy shop/web (/items)'] }),
   ...Object.fromEntries(
     Object.entries(BROKEN_MESHES).map(([id, meshState]) => [id, (sound: ClusterSnapshot) => ({ ...sound, meshState })]),
   ),
@@ -323,6 +324,11 @@ describe('the preflight of an upgrade', () => {
     );
     expect(ids(prepared)).not.toContain('host-endpoints/unprepared');
   });
+});
+
+it('says nothing of prefixes where they end at segments already', () => {
+  const written = datastore({ openPrefixes: ['NetworkPolicy shop/web (/items)'] });
+  expect(ids(written(soundCluster({ release: NEW })))).toEqual([]);
 });
 
 it('names no parts that the fan-out had when it is switched off, or gets when it is switched on', () => {
