@@ -51,7 +51,7 @@ export interface LeftToUser {
 }
 
 /** Workloads that `kubectl rollout restart` takes. */
-const RESTARTABLE: readonly string[] = ['Deployment', 'StatefulSet', 'DaemonSet'];
+export const RESTARTABLE: readonly string[] = ['Deployment', 'StatefulSet', 'DaemonSet'];
 const WHY: Readonly<Record<string, string>> = {
   Pod: 'no workload makes it again: create it from its manifest once more',
   Job: 'a Job is not restarted: the pods of its next run get the new sidecar',

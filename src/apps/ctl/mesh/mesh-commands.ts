@@ -46,12 +46,13 @@ annotation inject.istio.io/templates: sidecar,netplug.`,
   command({
     path: ['mesh', 'template'],
     summary: 'Prints the ConfigMap of the injector of the mesh with the template of netplug-sidecar.',
-    options: PLACE,
+    options: { ...PLACE, backup: value('folder', 'take the template of this backup', { completes: 'folder' }) },
     details: `
 Reads the ConfigMap from the cluster, adds or replaces the template "netplug", and leaves every other byte
-of its templates as it is. An upgrade of the mesh overwrites it: "netplugctl mesh values" lasts.`,
+of its templates as it is. An upgrade of the mesh overwrites it: "netplugctl mesh values" lasts. With
+--backup the template is what it was before an upgrade of netplug, for a rollback.`,
     examples: ['netplugctl mesh template | kubectl apply -f -', 'netplugctl mesh template --revision canary'],
-    run: async (context, { options }) => meshTemplate(context, placeOf(options)),
+    run: async (context, { options }) => meshTemplate(context, placeOf(options), options.backup),
   }),
   command({
     path: ['mesh', 'check'],

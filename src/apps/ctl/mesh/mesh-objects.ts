@@ -1,3 +1,4 @@
+import { NetplugError } from '../../../base/errors.ts';
 import { yamlText } from '../../../base/yaml-text.ts';
 import { judgeAll } from '../../../checks/check.ts';
 import { MESH_CHECKS } from '../../../checks/mesh-checks.ts';
@@ -7,6 +8,7 @@ import { injectionTemplate, TEMPLATE_NAME, withTemplate } from '../../../mesh/in
 import { readClusterConnection } from '../cluster/cluster-access.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderFindings } from '../render-findings.ts';
+import { readBackup } from '../upgrade/backup.ts';
 import { readMeshFactsOf } from './read-mesh-facts.ts';
 import { type MeshPlace, readMeshControl, sidecarImage } from './read-mesh-state.ts';
 
@@ -22,11 +24,14 @@ export function meshObjects({ io }: Context, { namespace }: MeshPlace): Status {
   return 0;
 }
 
-/** Prints the ConfigMap of the mesh's injector with the template of the sidecar. */
-export async function meshTemplate(context: Context, place: MeshPlace): Promise<Status> {
+/** Prints the ConfigMap of the mesh's injector with the template of the sidecar, of this release or of a backup. */
+export async function meshTemplate(context: Context, place: MeshPlace, backup: string | undefined): Promise<Status> {
   return withApi(context, async (api) => {
     const { version, injector, config } = await readMeshControl(api, place, context.signal);
-    const template = injectionTemplate({ mesh: version, ...(await sidecarImage(api, context.signal)) });
+    const template =
+      backup === undefined
+        ? injectionTemplate({ mesh: version, ...(await sidecarImage(api, context.signal)) })
+        : await backedUpTemplate(backup, { namespace: place.namespace, name: injector });
     const object = {
       apiVersion: 'v1',
       kind: 'ConfigMap',
@@ -36,6 +41,21 @@ export async function meshTemplate(context: Context, place: MeshPlace): Promise<
     context.io.stdout(yamlText(object));
     return 0;
   });
+}
+
+async function backedUpTemplate(
+  folder: string,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+): Promise<string> {
+  const { templates = [] } = (await readBackup(folder)).header;
+  const found = templates.find((each) => each.namespace === namespace && each.name === name);
+  if (found !== undefined) return found.text;
+  const others = templates.map((each) => `${each.namespace}/${each.name}`).join(', ');
+  throw new NetplugError(
+    'upgrade/backup-unusable',
+    `Cannot take the template from the backup "${folder}": it has none of ConfigMap ${namespace}/${name}${others === '' ? '' : ` (but of ${others})`}`,
+    { hint: 'Name its control plane with --mesh-namespace and --revision, or run the tool of that release' },
+  );
 }
 
 /** Prints the template as values of the mesh's own installation, which keeps them when it is upgraded. */

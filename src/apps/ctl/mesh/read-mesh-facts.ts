@@ -10,17 +10,23 @@ import { FILTER_NAME } from '../../../mesh/envoy-filter.ts';
 import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { meshVersion } from '../upgrade/read-mesh.ts';
 import { listFilters, SIDECAR_SELECTOR } from './find-mesh-remains.ts';
-import { type MeshPlace, readInjector, readMeshControl, sidecarImage } from './read-mesh-state.ts';
+import {
+  CONTROL_PLANE,
+  type MeshPlace,
+  planeOf,
+  readInjector,
+  readMeshControl,
+  sidecarImage,
+} from './read-mesh-state.ts';
 
 const AMBIENT = 'istio.io/dataplane-mode=ambient';
-const DISCOVERY = 'istiod';
 
 /** Reads what the mesh has for pods with a sidecar. Returns undefined where no pod has one, or no mesh is installed. @throws store/* */
 export async function readMeshFacts(api: OrchApi, signal: AbortSignal): Promise<MeshFacts | undefined> {
   const pods = await api.list(PODS, { labelSelector: SIDECAR_SELECTOR, only: 'names' }, signal);
   if (pods.length === 0) return undefined;
-  const planes = await api.list(kindCollection('Deployment'), { labelSelector: `app=${DISCOVERY}` }, signal);
-  const facts = await readFacts(api, planes.map(placeOf), signal);
+  const planes = await api.list(kindCollection('Deployment'), { labelSelector: `app=${CONTROL_PLANE}` }, signal);
+  const facts = await readFacts(api, planes.map(planeOf), signal);
   const injectors = await Promise.all(planes.map(async (plane) => readInjectorFacts(api, plane, signal)));
   const asking = [...new Set(pods.map(({ metadata: { namespace = '' } }) => namespace))].toSorted();
   return planes.length === 0 && facts.filters === undefined ? undefined : { ...facts, asking, injectors };
@@ -62,13 +68,8 @@ async function readFacts(
   };
 }
 
-function placeOf({ metadata: { name, namespace = '' } }: ApiObject): MeshPlace {
-  const [, revision] = new RegExp(`^${DISCOVERY}-(.+)$`).exec(name) ?? [];
-  return { namespace, revision };
-}
-
 async function readInjectorFacts(api: OrchApi, plane: ApiObject, signal: AbortSignal): Promise<InjectorFacts> {
-  const place = placeOf(plane);
+  const place = planeOf(plane);
   const [mesh] = meshVersion(plane);
   const { injector: name, config } = await readInjector(api, place, signal);
   const unreadable = (why: string): InjectorFacts => ({ ...place, name, template: { kind: 'unreadable', why } });

@@ -4,6 +4,7 @@ import { VERSION } from '../../../base/version.ts';
 import { AGENT_SET, DEFAULT_REGISTRY, imageNames, registryIn, systemObject } from '../../../install/cluster/names.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
 import { kindCollection, referenceTo } from '../../../kube/objects/reference.ts';
+import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { containersIn, listIn, podSpecIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { readConfig, TEMPLATE_NAME, templateImage } from '../../../mesh/injection-template.ts';
@@ -31,7 +32,7 @@ export async function readMeshControl(
   { namespace, revision }: MeshPlace,
   signal: AbortSignal,
 ): Promise<MeshControl> {
-  const labelSelector = revision === undefined ? 'app=istiod' : `app=istiod,istio.io/rev=${revision}`;
+  const labelSelector = `app=${CONTROL_PLANE}${revision === undefined ? '' : `,istio.io/rev=${revision}`}`;
   const [discovery] = await api.list(kindCollection('Deployment', namespace), { labelSelector }, signal);
   const version = discovery === undefined ? undefined : meshVersion(discovery)[0];
   const { injector, config } = await readInjector(api, { namespace, revision }, signal);
@@ -40,6 +41,15 @@ export async function readMeshControl(
   throw new NetplugError('mesh/missing', `Cannot read the service mesh: namespace ${namespace} has ${missing}`, {
     hint: 'Name its namespace with --mesh-namespace, and one of several control planes with --revision',
   });
+}
+
+/** Name of the Deployment of a default control plane, and label of all. */
+export const CONTROL_PLANE = 'istiod';
+
+/** Returns the place of a control plane by its Deployment. */
+export function planeOf({ metadata: { name, namespace = '' } }: ApiObject): MeshPlace {
+  const [, revision] = new RegExp(`^${CONTROL_PLANE}-(.+)$`).exec(name) ?? [];
+  return { namespace, revision };
 }
 
 /** Reads the ConfigMap of the injector of a control plane. `config` is undefined without one. @throws store/* */

@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { foreignRecord } from '../../../base/foreign-record.ts';
 import { writeFileAtomically } from '../../../base/atomic-file.ts';
 import { sha256Of } from '../../../base/sha256.ts';
-import { errnoOf, NetplugError, reasonOf } from '../../../base/errors.ts';
+import { errnoOf, isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { VERSION } from '../../../base/version.ts';
 import { newCluster } from '../../../datastore/keep-cluster-information.ts';
@@ -16,6 +16,7 @@ import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { readContents } from '../datastore/contents.ts';
 import { type Exported, readExport, renderExport } from '../datastore/export-file.ts';
+import { readMeshTemplates } from '../mesh/read-mesh-templates.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
 import { readInstalledObjects } from './read-objects.ts';
@@ -37,6 +38,8 @@ const Header = v.looseObject({
   cluster: v.optional(v.string()),
   /** Names of what the upgrade applies, so that a rollback removes what is new. */
   applied: v.array(v.string()),
+  /** Injection templates of the mesh; undefined where they could not be read. */
+  templates: v.optional(v.array(v.object({ namespace: v.string(), name: v.string(), text: v.string() }))),
 });
 
 export interface Backup {
@@ -61,9 +64,23 @@ export async function writeBackup(
   const { from = 'unknown', method } = detectInstallation(snapshot);
   const { cluster = newCluster(), ...contents } = await readContents(store, signal);
   const applied = [...target.stages.flatMap(({ objects }) => objects), ...target.operator].map(objectName);
+  const templates = await readMeshTemplates(api, signal).catch((cause: unknown) => {
+    if (!isNetplugError(cause, 'store/refused')) throw cause;
+    return undefined;
+  });
   const json = (value: unknown): string => `${JSON.stringify(value, undefined, 1)}\n`;
   const texts: Readonly<Record<FileName, string>> = {
-    'backup.json': json({ format: FORMAT, at, by: VERSION, from, to: target.release, method, cluster: uid, applied }),
+    'backup.json': json({
+      format: FORMAT,
+      at,
+      by: VERSION,
+      from,
+      to: target.release,
+      method,
+      cluster: uid,
+      applied,
+      templates,
+    }),
     'snapshot.json': json(snapshot),
     'objects.json': json(await readInstalledObjects(api, snapshot.served, signal)),
     'charts.json': json((await readChartRecords(api, signal)).secrets),

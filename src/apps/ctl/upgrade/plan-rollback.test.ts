@@ -21,6 +21,13 @@ const ON: InstallationSpec = { typha: { mode: 'Enabled' } };
 const OLD_PODS = soundCluster().pods;
 const DEPLOYMENT = { kind: 'Deployment', namespace: 'shop' };
 const READY = { observedGeneration: 1, desiredNumberScheduled: 3, updatedNumberScheduled: 3, numberAvailable: 3 };
+const FILTER = {
+  apiVersion: 'networking.istio.io/v1alpha3',
+  kind: 'EnvoyFilter',
+  namespace: 'istio-system',
+  name: 'netplug',
+};
+const NO_MESH = { filters: [], foreign: [], pods: new Map<string, number>(), templates: [], sidecars: [] };
 const [KEPT, DELETED, CREATED] = ['kept', 'deleted', 'created'].map((name) => named('Secret', name));
 
 function named(kind: string, name: string, more: object = {}): Manifest {
@@ -91,7 +98,8 @@ function upgraded(edit: (object: Manifest) => Manifest, spec: InstallationSpec =
     hostEndpoints: [hostEndpointOf('all', 'node-1', { labels: { role: 'gateway', [label]: '' } })],
     hasPolicy: true,
     cluster: clusterOf(NEW),
-    sidecars: [],
+    mesh: { ...NO_MESH, filters: [FILTER] },
+    folder: '/backups/b',
   };
 }
 
@@ -122,6 +130,7 @@ function after(facts: RollbackFacts, step: RollbackAct, backup: Backup, extent: 
     case 'await-release':
       return withOldPods(facts, step.object.name);
     case 'delete':
+      if (step.objects[0] === FILTER) return { ...facts, mesh: NO_MESH };
       return { ...facts, ...without(referenceKey(step.objects[0]!)) };
     case 'restore-label':
       return { ...facts, hostEndpoints: [hostEndpointOf('all', 'node-1', { labels: { role: 'gateway' } })] };
@@ -204,6 +213,15 @@ describe('the plan of a rollback', () => {
     expect(acts).toEqual(order);
   });
 
+  it('takes the filter of the mesh away before anything else, and says when the mesh could not be read', () => {
+    const backup = backupOf((object) => object);
+    const facts = upgraded((object) => object);
+    expect(stepsOf(planRollback(backup, facts))[0]).toMatchObject({ act: 'delete', objects: [FILTER] });
+    const unread = planRollback(backup, { ...facts, mesh: { unread: 'pods is forbidden' } });
+    expect(stepsOf(unread)[0]).toMatchObject({ act: 'put-back' });
+    expect(unread.notes[1]).toMatch(/^not known: .*pods is forbidden/);
+  });
+
   it('is empty for a cluster as in the backup, and names its release and time', () => {
     const backup = backupOf((object) => object);
     const { objects, charts, records } = backup;
@@ -217,24 +235,24 @@ describe('the plan of a rollback', () => {
       ...same,
       hostEndpoints: [hostEndpointOf('all', 'node-1', { labels: { role: 'gateway' } })],
       cluster: records.cluster,
-      sidecars: [],
+      mesh: NO_MESH,
+      folder: '/backups/b',
     });
     expect(isEmpty(plan)).toBe(true);
     expect(plan.notes).toEqual([`back from ${NEW} to ${OLD}, as backed up at 2026-11-25T12:00:00Z`]);
   });
 
-  it('names workloads with a sidecar newer than the agents will be, and takes nothing of the mesh away', () => {
-    const backup = backupOf((object) => object);
+  it('takes nothing of the mesh away where the release has sidecars, and names workloads with a newer one', () => {
+    const older = backupOf((object) => object);
+    const backup = { ...older, header: { ...older.header, from: NEW } };
     const facts = upgraded((object) => object);
     const of = (name: string, version: string, newest: string) => ({ ...DEPLOYMENT, name, version, newest });
-    const plan = planRollback(backup, { ...facts, sidecars: [of('old', OLD, OLD), of('mixed', OLD, NEW)] });
-    expect(plan.notes.slice(1)).toEqual([
-      expect.stringMatching(
-        /^hazard: sidecars newer .* Deployment shop\/mixed \(v3\.27\.0\)\. Put the injection template/,
-      ),
+    const sidecars = [of('old', OLD, NEW), of('mixed', NEW, 'v3.27.1')];
+    const plan = planRollback(backup, { ...facts, mesh: { ...NO_MESH, filters: [FILTER], sidecars } });
+    expect(plan.notes.filter((note) => note.startsWith('hazard: '))).toEqual([
+      expect.stringMatching(/^hazard: netplug-sidecar v3\.27\.1 of Deployment shop\/mixed is newer/),
     ]);
-    expect(plan.stages).toEqual(planRollback(backup, facts).stages);
+    expect(plan.stages).toEqual(planRollback(backup, { ...facts, mesh: NO_MESH }).stages);
     expect(JSON.stringify(plan.stages)).not.toMatch(/EnvoyFilter|istio/);
-    expect(planRollback(backup, { ...facts, sidecars: undefined }).notes[1]).toMatch(/^hazard: pods could not be read/);
   });
 });

@@ -2,7 +2,7 @@ import { POLICY_BINDING_KIND, POLICY_KIND } from '../../../kube/admission-polici
 import type { Manifest } from '../../../model/manifest.ts';
 import { AGENT_SET, OPERATOR } from '../../../install/cluster/names.ts';
 import { TYPHA } from '../../../model/typha.ts';
-import { objectName, referenceKey, referenceOf } from '../../../kube/objects/reference.ts';
+import { objectName, type ObjectReference, referenceOf } from '../../../kube/objects/reference.ts';
 import type { ClusterInformation } from '../../../model/cluster-information.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
 import { HOLD_AGENTS } from '../../../model/installation.ts';
@@ -11,12 +11,11 @@ import { actStages } from '../../../plans/acts.ts';
 import type { Plan } from '../../../plans/plan.ts';
 import { isOnDelete } from '../../../upgrade/cluster/held-agents.ts';
 import { metadataIn, recordIn } from '../../../upgrade/cluster/objects-in.ts';
-import { hasNewerSidecar } from '../../../upgrade/cluster/sidecars.ts';
-import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 import { usesFanOut } from '../../../upgrade/cluster/uses-fan-out.ts';
 import type { PodState } from '../../../kube/status/pod-state.ts';
 import type { Backup } from './backup.ts';
 import { UPGRADE_NAMES } from './read-records.ts';
+import { doomedFilters, type RollbackMesh, rollbackMeshNotes } from './rollback-mesh.ts';
 import { isAsBackedUp, releaseLag, type RollbackAct, ROLLBACK_ACTS, type RollbackPorts } from './rollback-acts.ts';
 
 /** Kinds in the order in which they are put back: what pods use before the pods. Pools and the like are records. */
@@ -50,8 +49,10 @@ export interface RollbackFacts {
   /** Whether the temporary policy of the upgrade exists. */
   readonly hasPolicy: boolean;
   readonly cluster: ClusterInformation | undefined;
-  /** Workloads with a sidecar; undefined when they could not be read. */
-  readonly sidecars: readonly SidecarWorkload[] | undefined;
+  /** Or why it could not be read. */
+  readonly mesh: RollbackMesh | { readonly unread: string };
+  /** Folder of the backup. */
+  readonly folder: string;
 }
 
 /** Returns the objects of the backup in the order in which they are put back, without what held agents. */
@@ -61,6 +62,7 @@ export function objectsToPutBack({ objects }: Backup): readonly Manifest[] {
 
 /** Plans what makes the cluster as it was backed up. Empty when it is. Pure. */
 export function planRollback(backup: Backup, facts: RollbackFacts): Plan<RollbackAct> {
+  const { mesh, folder } = facts;
   const { from, to, at, applied } = backup.header;
   const now = new Map(facts.objects.map((object) => [objectName(object), object]));
   const wanted = objectsToPutBack(backup);
@@ -92,6 +94,7 @@ export function planRollback(backup: Backup, facts: RollbackFacts): Plan<Rollbac
     .sort((a, b) => rank(b) - rank(a));
   return {
     stages: actStages<RollbackAct, RollbackPorts>(ROLLBACK_ACTS, [
+      ['Mesh', 'unread' in mesh ? [] : meshActs(doomedFilters(backup, mesh))],
       ['Put back what pods use, and the operator', restored.filter(isEarly).map(put)],
       // As long as the newer operator works, it would undo what follows, and roll its agents out once nothing holds them.
       ['Wait for the operator', followers.filter(isOperator).map(wait)],
@@ -104,20 +107,20 @@ export function planRollback(backup: Backup, facts: RollbackFacts): Plan<Rollbac
       ['Restore the records of helm', chartActs(backup, facts, { put, remove })],
       ['Restore the records of the datastore', recordActs(backup, facts)],
     ]),
-    notes: [`back from ${to} to ${from}, as backed up at ${at}`, ...sidecarNotes(facts, from)],
+    notes: [
+      `back from ${to} to ${from}, as backed up at ${at}`,
+      ...('unread' in mesh ? [unreadNote(mesh.unread)] : rollbackMeshNotes(backup, mesh, folder)),
+    ],
   };
 }
 
-/** Agents understand older sidecars; that they understand newer ones is not promised. What the mesh has stays as it is. */
-function sidecarNotes({ sidecars }: RollbackFacts, from: string): readonly string[] {
-  if (sidecars === undefined)
-    return ['hazard: pods could not be read: sidecars newer than the agents may allow nothing to rules with http'];
-  const newer = sidecars.filter((each) => hasNewerSidecar(each, from));
-  if (newer.length === 0) return [];
-  const names = newer.map((each) => `${referenceKey(each)} (${each.newest ?? ''})`).join(', ');
-  return [
-    `hazard: sidecars newer than the agents of ${from} will be, which may allow nothing to rules with http: ${names}. Put the injection template of ${from} back into the mesh first, with its netplugctl ("netplugctl mesh template"), and restart them`,
-  ];
+/** Where no agent serves sidecars, each request about which a proxy asks would fail. */
+function meshActs(filters: readonly ObjectReference[]): readonly RollbackAct[] {
+  return filters.length === 0 ? [] : [{ act: 'delete', objects: filters, why: 'so that no proxy asks netplug' }];
+}
+
+function unreadNote(why: string): string {
+  return `not known: what a mesh has of netplug-sidecar could not be read (${why}). Sidecars newer than the agents may allow nothing to rules with http. Before you go back to a release without it, look with "kubectl get envoyfilters -A", and delete the filter "netplug"`;
 }
 
 /** Restores the records of helm that the upgrade has deleted, and deletes those that it has created. */

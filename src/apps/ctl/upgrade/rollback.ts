@@ -1,7 +1,9 @@
 import { join } from 'node:path';
-import { isNetplugError, NetplugError } from '../../../base/errors.ts';
+import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
+import { visibleText } from '../../../base/visible-text.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
 import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
 import { actorOf } from '../../../plans/acts.ts';
 import { carryOut, isInterrupted } from '../../../plans/carry-out.ts';
@@ -12,6 +14,8 @@ import { releaseIn } from '../../../upgrade/cluster/objects-in.ts';
 import { confirm, type ConfirmMode } from '../cluster/confirm.ts';
 import { podRun } from '../cluster/node-pods.ts';
 import { removeProof } from '../cluster/prove-network.ts';
+import { findMeshRemains } from '../mesh/find-mesh-remains.ts';
+import { readMeshTemplates } from '../mesh/read-mesh-templates.ts';
 import type { Context, Status } from '../ports.ts';
 import { executionOf } from '../run-plan.ts';
 import { recordOf } from './apply-upgrade.ts';
@@ -39,24 +43,26 @@ export interface RollbackOptions {
 export async function rollBack(context: Context, { from, mode }: RollbackOptions): Promise<Status> {
   return withUpgrade(context, async (open) => {
     if (mode !== 'apply') {
-      const backup = await findBackup(open, from);
-      show(open, await readPlan(open, backup));
+      const folder = from ?? backupFolder(open);
+      const backup = await readBackup(folder);
+      show(open, await readPlan(open, backup, folder));
       if (mode === 'dry-run') return 0;
       if (!(await confirm(context, `Take the cluster with ${open.cluster} back to ${backup.header.from}?`))) return 1;
     }
     // A call from elsewhere learns first that another one is at work, whatever its own folder has.
     return withUpgradeLease(open, async (session) => {
-      const backup = await findBackup(session, from);
-      const plan = await readPlan(session, backup);
+      const folder = from ?? backupFolder(session);
+      const backup = await readBackup(folder);
+      const plan = await readPlan(session, backup, folder);
       if (mode === 'apply') show(session, plan);
       return applyRollback(session, backup, plan);
     });
   });
 }
 
-/** Reads the backup in the folder, or that of the last upgrade of the cluster. @throws upgrade/backup-unusable */
-async function findBackup(session: UpgradeSession, from: string | undefined): Promise<Backup> {
-  return readBackup(from ?? join(session.context.ports.machine.stateDir, 'backups', recordOf(session)));
+/** Returns the folder of the backup of the last upgrade of the cluster. */
+function backupFolder(session: UpgradeSession): string {
+  return join(session.context.ports.machine.stateDir, 'backups', recordOf(session));
 }
 
 async function applyRollback(session: UpgradeSession, backup: Backup, plan: Plan<RollbackAct>): Promise<Status> {
@@ -80,7 +86,8 @@ async function applyRollback(session: UpgradeSession, backup: Backup, plan: Plan
 
 function show({ context: { io }, cluster }: UpgradeSession, plan: Plan<RollbackAct>): void {
   io.stdout(`cluster: ${cluster}\n`);
-  for (const note of plan.notes) io.stdout(`${note}\n`);
+  // Names of workloads are of users.
+  for (const note of plan.notes) io.stdout(`${visibleText(note)}\n`);
   io.stdout(isEmpty(plan) ? 'nothing is left to do: the cluster is as in the backup\n' : renderPlan(plan));
 }
 
@@ -88,6 +95,7 @@ function show({ context: { io }, cluster }: UpgradeSession, plan: Plan<RollbackA
 async function readPlan(
   { api, store, uid, context: { signal } }: UpgradeSession,
   backup: Backup,
+  folder: string,
 ): Promise<Plan<RollbackAct>> {
   const policy = { kind: 'GlobalNetworkPolicy', name: UPGRADE_NAMES.policy } as const;
   const facts: RollbackFacts = {
@@ -97,13 +105,21 @@ async function readPlan(
     hostEndpoints: (await store.listResources('HostEndpoint', signal)).resources,
     hasPolicy: (await store.findResource(policy, signal)) !== undefined,
     cluster: await store.findResource(CLUSTER_INFORMATION_ID, signal),
-    sidecars: await readSidecars(api, {}, signal).catch((cause: unknown) => {
-      if (!isNetplugError(cause, 'store/refused')) throw cause;
-      return undefined;
-    }),
+    mesh: await readRollbackMesh(api, signal),
+    folder,
   };
   refuseBeyondReturn(backup, uid, facts);
   return planRollback(backup, facts);
+}
+
+async function readRollbackMesh(api: OrchApi, signal: AbortSignal): Promise<RollbackFacts['mesh']> {
+  try {
+    const sidecars = await readSidecars(api, {}, signal);
+    return { ...(await findMeshRemains(api, signal)), templates: await readMeshTemplates(api, signal), sidecars };
+  } catch (cause) {
+    if (!isNetplugError(cause, 'store/refused')) throw cause;
+    return { unread: reasonOf(cause) };
+  }
 }
 
 /** @throws upgrade/refused */
