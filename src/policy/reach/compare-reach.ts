@@ -3,6 +3,7 @@ import { FAMILIES, type Family } from '../../net/address.ts';
 import type { PolicyVerdict } from '../evaluate.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyDirection } from '../resolved-policy.ts';
+import { EXTENT, type Extent, extentOfEnd } from './judge-end.ts';
 import type { NamedAddress, Peer, PeerClass } from './peer-classes.ts';
 import { decisionKey, type JudgedTraffic, type Judgement, type Pair, ReachModel, splitAt } from './reach-model.ts';
 import { joinTraffic, partWith, type Traffic } from './traffic.ts';
@@ -100,15 +101,27 @@ function differencesOf(ends: readonly JudgedEnd[], whole: readonly Traffic[]): r
       const [before, after] = [partWith(earlier?.parts ?? [], part), partWith(later?.parts ?? [], part)];
       return before === undefined || after === undefined ? [] : [{ direction, before, after }];
     });
-    const isAllowed = (side: 'before' | 'after'): boolean => here.every((end) => end[side].judged.verdict === 'allow');
-    const isAllowedNow = isAllowed('after');
-    if (isAllowed('before') === isAllowedNow) continue;
-    const changed = here.filter(({ before, after }) => before.judged.verdict !== after.judged.verdict);
+    const [was, is] = [leastOf(here, 'before'), leastOf(here, 'after')];
+    if (was === is) continue;
+    const changed = here.filter(({ before, after }) => extentOfEnd(before.judged) !== extentOfEnd(after.judged));
+    const changedPart = differing(part, was, is);
     const key = reasonsKey(changed);
-    const verdict: PolicyVerdict = isAllowedNow ? 'allow' : 'deny';
-    getOrMake(found, key, () => ({ verdict, ends: changed, traffic: [] })).traffic.push(part);
+    const verdict: PolicyVerdict = is > was ? 'allow' : 'deny';
+    getOrMake(found, key, () => ({ verdict, ends: changed, traffic: [] })).traffic.push(changedPart);
   }
   return [...found.values()].map(({ traffic, ...rest }) => ({ ...rest, traffic: joinTraffic(traffic) }));
+}
+
+function leastOf(ends: readonly ChangedEnd[], side: 'before' | 'after'): Extent {
+  const extents = ends.map((end) => extentOfEnd(end[side].judged));
+  return extents.reduce((least, each) => (each < least ? each : least), EXTENT.all);
+}
+
+/** Returns what of the traffic is allowed on one side of a change alone. */
+function differing(part: Traffic, was: Extent, is: Extent): Traffic {
+  const [less, more] = was < is ? [was, is] : [is, was];
+  if (more === EXTENT.requests) return { ...part, requests: 'some' };
+  return less === EXTENT.requests ? { ...part, requests: 'all but some' } : part;
 }
 
 function reasonsKey(ends: readonly ChangedEnd[]): string {

@@ -130,16 +130,23 @@ class AllowedTraffic {
     const lists = ends.flatMap((judgement) =>
       judgement === undefined ? [] : [judgement.parts.filter(({ judged }) => judged.verdict === 'allow')],
     );
-    const traffic = partsIn(lists, this.#whole).filter((part) =>
-      lists.every((list) => partWith(list, part) !== undefined),
-    );
+    const traffic = partsIn(lists, this.#whole).flatMap((part): Traffic[] => {
+      const found = lists.flatMap((list) => partWith(list, part) ?? []);
+      if (found.length < lists.length) return [];
+      return [found.some(({ judged }) => judged.asks !== undefined) ? { ...part, requests: 'some' } : part];
+    });
     const joined = joinTraffic(traffic);
     return getOrMake(this.#distinct, JSON.stringify(joined), () => joined);
   }
 }
 
 function unionOf(lists: readonly (readonly Traffic[])[], whole: readonly Traffic[]): readonly Traffic[] {
-  return joinTraffic(partsIn(lists, whole).filter((part) => lists.some((list) => partWith(list, part) !== undefined)));
+  const union = partsIn(lists, whole).flatMap((part): Traffic[] => {
+    const found = lists.flatMap((list) => partWith(list, part) ?? []);
+    if (found.length === 0) return [];
+    return [found.every(({ requests }) => requests !== undefined) ? { ...part, requests: 'some' } : part];
+  });
+  return joinTraffic(union);
 }
 
 /** Divides all traffic so that each list contains a part or nothing of it. */

@@ -1,9 +1,10 @@
 import { getOrMake } from '../../base/get-or-make.ts';
 import { FAMILIES, type Address, type Family, sameAddress } from '../../net/address.ts';
-import { type EndVerdict, evaluateEnd, evaluateHost } from '../evaluate.ts';
+import { type EndVerdict, evaluateHost } from '../evaluate.ts';
 import { echoRequest, type Packet } from '../match-packet.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyDirection } from '../resolved-policy.ts';
+import { judgeEnd } from './judge-end.ts';
 import { type NamedAddress, type PeerClass, peerClasses, type Subject } from './peer-classes.ts';
 import { allTraffic, OTHER_PROTOCOLS, type Traffic } from './traffic.ts';
 
@@ -162,7 +163,7 @@ function evaluateSubject(
   { endpoint, open }: Subject,
   { direction, packet }: { readonly direction: PolicyDirection; readonly packet: Packet },
 ): EndVerdict {
-  if (open === undefined) return evaluateEnd(view, { endpoint, direction, packet });
+  if (open === undefined) return judgeEnd(view, { endpoint, direction, packet });
   const { paths } = evaluateHost(view, { endpoint, direction, path: 'local', packet, open });
   const last = paths.at(-1);
   if (last === undefined) throw new Error('A host endpoint judges on at least one path');
@@ -184,9 +185,9 @@ export function splitAt(traffic: readonly Traffic[], cuts: Iterable<number>): re
 }
 
 /** Returns a text that is equal for verdicts of the same reason. Profiles all count as one: they say what no policy decides. */
-export function decisionKey({ verdict, decision }: Pick<EndVerdict, 'verdict' | 'decision'>): string {
+export function decisionKey({ verdict, decision, asks }: Pick<EndVerdict, 'verdict' | 'decision' | 'asks'>): string {
   const reason = decision.kind === 'open port' ? decision.open.kind : decision;
-  return JSON.stringify([verdict, decision.kind, decision.kind === 'profile rule' ? '' : reason]);
+  return JSON.stringify([verdict, asks, decision.kind, decision.kind === 'profile rule' ? '' : reason]);
 }
 
 function portCutsOf(view: PolicyView, { facts }: Subject, destination: Address): readonly number[] {

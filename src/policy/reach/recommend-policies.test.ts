@@ -221,6 +221,30 @@ describe('recommended policies', () => {
     expect(fromText(db ?? {})).toMatchObject({ kind: 'NetworkPolicy' });
   });
 
+  it('say where they allow requests that present rules with http do not', () => {
+    const view = new PolicyState({ guards: 'assumed' });
+    const db = fromText({
+      apiVersion: 'netplug.io/v3',
+      kind: 'NetworkPolicy',
+      metadata: { name: 'db', namespace: 'shop' },
+      spec: {
+        selector: "app == 'db'",
+        types: ['Ingress'],
+        ingress: [{ action: 'Allow', protocol: 'TCP', destination: { ports: [80] }, http: {} }],
+      },
+    });
+    view.apply([...changesOf(CLUSTER), { kind: 'resource', which: resourceIdOf(db), value: db }]);
+    const notesOf = (to: string): readonly string[] =>
+      recommendPolicies(view, {
+        namespace: 'shop',
+        flows: [flowOf(view, { from: '10.0.0.1', to, protocol: 6, port: 80 })],
+      }).notes;
+    expect(notesOf('10.0.0.3')).toContain(
+      'of requests from app=web to app=db, present rules with http allow some alone: the recommended policies allow all of them',
+    );
+    expect(notesOf('10.0.0.2').join()).not.toContain('requests');
+  });
+
   it('say what they cannot cover: pods that are gone, and protocols without ports', () => {
     const view = viewOf();
     const known = flowOf(view, { from: '10.0.0.1', to: '10.0.0.3', protocol: 6, port: 80 });

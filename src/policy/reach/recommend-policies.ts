@@ -9,6 +9,7 @@ import type { PolicyView } from '../policy-view.ts';
 import type { PolicyEndpoint } from '../resolved-policy.ts';
 import { type OwnPolicy, ownPolicy } from './own-policy.ts';
 import { workloadTextOf } from './group-peers.ts';
+import { judgeEnd } from './judge-end.ts';
 import { isDns } from './vital-services.ts';
 import { type Workload, workloadOf } from './workload-name.ts';
 
@@ -106,6 +107,11 @@ export function recommendPolicies(
       );
       continue;
     }
+    const { pod } = destination;
+    if (pod?.namespace === namespace && asksSidecar(view, pod, flow))
+      notes.add(
+        `of requests from ${shown(source)} to ${shown(destination)}, present rules with http allow some alone: the recommended policies allow all of them`,
+      );
     const servers = destination.pod === undefined ? [] : (byWorkload.get(workloadTextOf(destination.pod)) ?? []);
     const allowed: AllowedPort = isPlain
       ? { protocol: protocolName(protocol), port: portName(servers, protocol, port) ?? port }
@@ -144,6 +150,17 @@ export function recommendPolicies(
     policies: kind === 'KubernetesNetworkPolicy' ? policies : policies.map((policy) => ownPolicy(policy, kind)),
     notes: [...notes],
   };
+}
+
+function asksSidecar(
+  view: PolicyView,
+  endpoint: PolicyEndpoint,
+  { source, destination, protocol, port }: ShownFlow,
+): boolean {
+  const [from, to] = [tryParseAddress(source.address), tryParseAddress(destination.address)];
+  if (from === undefined || to === undefined) return false;
+  const packet = { source: from, destination: to, protocol, destinationPort: port };
+  return judgeEnd(view, { endpoint, direction: 'ingress', packet }).asks !== undefined;
 }
 
 function withoutPort({ protocol, icmp }: ShownFlow): AllowedPort {

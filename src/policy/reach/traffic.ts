@@ -5,6 +5,8 @@ const ICMP = 1;
 export const OTHER_PROTOCOLS = 0;
 export const LAST_PORT = 65_535;
 
+const REQUESTS = ['some', 'all but some'] as const;
+
 const ALWAYS: readonly number[] = [...(['TCP', 'UDP', 'SCTP'] as const).map(protocolNumber), ICMP, OTHER_PROTOCOLS];
 
 /** Destination ports of one protocol, inclusive. A protocol without ports has 0 to 0; ICMP means an echo request. */
@@ -13,6 +15,8 @@ export interface Traffic {
   readonly protocol: number;
   readonly first: number;
   readonly last: number;
+  /** Set for a part of the requests there: those that a rule with http allows, or all others. */
+  readonly requests?: (typeof REQUESTS)[number];
 }
 
 /** Returns all traffic, where rules name these protocols. */
@@ -50,7 +54,7 @@ export function joinTraffic(list: readonly Traffic[]): readonly Traffic[] {
   const joined: Traffic[] = [];
   for (const each of list) {
     const before = joined.at(-1);
-    if (before?.protocol === each.protocol && before.last + 1 === each.first) {
+    if (before?.protocol === each.protocol && before.requests === each.requests && before.last + 1 === each.first) {
       joined[joined.length - 1] = { ...before, last: each.last };
     } else joined.push(each);
   }
@@ -65,8 +69,20 @@ export function partWith<T extends Traffic>(
   return list.find((each) => each.protocol === protocol && each.first <= first && first <= each.last);
 }
 
-/** Returns a text such as `TCP 80, 443; UDP 53`, `all traffic`, or `all traffic except TCP 8080`. */
+/**
+ * Returns a text such as `TCP 80, 443; UDP 53`, `all traffic`, or `all traffic except TCP 8080`, with `some requests over TCP 8080` for
+ * what sidecars decide.
+ */
 export function describeTraffic(part: readonly Traffic[], whole: readonly Traffic[]): string {
+  const plain = part.filter(({ requests }) => requests === undefined);
+  const requests = REQUESTS.flatMap((which) => {
+    const at = part.filter((each) => each.requests === which);
+    return at.length === 0 ? [] : [`${which} requests over ${listTraffic(at)}`];
+  });
+  return [...(plain.length > 0 || requests.length === 0 ? [describePlain(plain, whole)] : []), ...requests].join('; ');
+}
+
+function describePlain(part: readonly Traffic[], whole: readonly Traffic[]): string {
   if (part.length === 0) return 'no traffic';
   const rest = complementOf(part, whole);
   if (rest.length === 0) return 'all traffic';

@@ -25,7 +25,13 @@ export interface PlannedConnections {
   readonly to: readonly PeerGroup[];
   /** Example: `TCP 80, 443`. */
   readonly traffic: string;
-  readonly ranges: readonly { readonly protocol: string; readonly firstPort?: number; readonly lastPort?: number }[];
+  readonly ranges: readonly {
+    readonly protocol: string;
+    readonly firstPort?: number;
+    readonly lastPort?: number;
+    /** Which of the requests; absent for all traffic. */
+    readonly requests?: Traffic['requests'];
+  }[];
   readonly family?: 4 | 6;
   readonly reasons: readonly Reason[];
 }
@@ -93,8 +99,9 @@ function reasonOf(view: PolicyState, end: ChangedEnd, side: 'before' | 'after'):
   return decidedBy(scene, judged).reason;
 }
 
-function showRange({ protocol, first, last }: Traffic): PlannedConnections['ranges'][number] {
+function showRange({ protocol, first, last, requests }: Traffic): PlannedConnections['ranges'][number] {
   if (protocol === OTHER_PROTOCOLS) return { protocol: 'other' };
   const name = protocolName(protocol);
-  return first === 0 ? { protocol: name } : { protocol: name, firstPort: first, lastPort: last };
+  const some = requests === undefined ? {} : { requests };
+  return first === 0 ? { protocol: name } : { protocol: name, firstPort: first, lastPort: last, ...some };
 }

@@ -49,6 +49,42 @@ a  TCP 5432
 `);
   });
 
+  it('shows what only rules about requests allow as some requests', async () => {
+    const http = { methods: ['GET'] };
+    // Its label is no name.
+    const odd = { selector: "app not in {'web', 'db'}" };
+    await cluster.apply(
+      policyOf('odd', {
+        ...odd,
+        types: ['Ingress'],
+        ingress: [
+          { action: 'Allow', protocol: 'TCP', destination: { ports: [8080, 9090] }, http },
+          // What follows allows these connections whole.
+          { action: 'Allow', protocol: 'TCP', destination: { ports: [9090] } },
+        ],
+      }),
+      policyOf('db', {
+        selector: "app == 'db'",
+        types: ['Ingress'],
+        ingress: [{ action: 'Allow', source: odd, http }],
+      }),
+    );
+    const { groups, cells } = JSON.parse((await cluster.run('policy map -o json')).out) as ShownMap;
+    const texts = groups.map(({ text }) => text);
+    const between = (from: string, to: string) =>
+      cells.find((cell) => cell.from === texts.indexOf(from) && cell.to === texts.indexOf(to))?.traffic;
+    expect(between('shop/db', 'shop/odd')).toBe('TCP 9090; some requests over TCP 8080');
+    expect(between('shop/odd', 'shop/db')).toBe('some requests over TCP');
+    expect(between('shop/db', 'shop/web')).toBe('all traffic');
+    // One pod may send any, the others some requests.
+    const coarse = JSON.parse((await cluster.run('policy map --by namespace -o json')).out) as ShownMap;
+    expect(coarse.cells.find(({ from, to }) => from === to && from === 0)).toMatchObject({
+      traffic: 'all traffic',
+      isPartial: true,
+    });
+    expect((await cluster.run('policy map')).out).toContain('some requests over TCP\n');
+  });
+
   it('says that only some ends of a group reach another, and groups by namespace when asked', async () => {
     const { groups, cells } = JSON.parse((await cluster.run('policy map --by namespace -o json')).out) as ShownMap;
     expect(groups.map(({ text }) => text)).toEqual(['all 3 pods', '203.0.113.0/24', 'other IPv4 addresses']);

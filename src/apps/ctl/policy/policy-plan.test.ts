@@ -229,6 +229,50 @@ cut
     expect((await cluster.run(`policy plan -f ${other} --flows ${other}`)).err).toContain('Cannot read flows from');
   });
 
+  it.each<[string, object[], object[], { cut?: string; opened?: string }]>([
+    ['narrows to requests', [{}], [{ http: {} }], { cut: 'all but some requests over TCP 8080' }],
+    ['widens beyond requests', [{ http: {} }], [{}], { opened: 'all but some requests over TCP 8080' }],
+    ['allows some requests', [], [{ http: {} }], { opened: 'some requests over TCP 8080' }],
+    ['no longer allows requests', [{ http: {} }], [], { cut: 'some requests over TCP 8080' }],
+    ['adds requests to what is allowed', [{}], [{ http: {} }, {}], {}],
+  ])('says that a change %s', async (_, before, after, { cut, opened }) => {
+    const rules = (each: readonly object[]): object =>
+      policyOf('db', {
+        selector: "app == 'db'",
+        types: ['Ingress'],
+        ingress: each.map((more) => ({ action: 'Allow', protocol: 'TCP', destination: { ports: [8080] }, ...more })),
+      });
+    await cluster.apply(rules(before));
+    const planned = await plan([rules(after)]);
+    expect(planned.cut.map(({ traffic }) => traffic)).toEqual(planned.cut.map(() => cut));
+    expect(planned.opened.map(({ traffic }) => traffic)).toEqual(planned.opened.map(() => opened));
+    expect([planned.cut.length > 0, planned.opened.length > 0]).toEqual([cut !== undefined, opened !== undefined]);
+  });
+
+  it('lists connections that were seen and would be left some requests', async () => {
+    const [source, destination] = [
+      { address: '10.0.0.1', pod: 'shop/web' },
+      { address: '10.0.0.2', pod: 'shop/db' },
+    ];
+    const seen = { verdict: 'allowed', protocol: 6, firstSeen: 't1', lastSeen: 't2', count: 1, source, destination };
+    const flows = [
+      { ...seen, port: 8080 },
+      { ...seen, port: 9090 },
+    ];
+    const file = join(folder, 'flows.json');
+    await writeFile(
+      file,
+      JSON.stringify({ node: 'n1', recordedSince: 't0', flows, rules: [], lostReports: 0, forgotten: 0 }),
+    );
+    const ingress = [
+      { action: 'Allow', http: {} },
+      { action: 'Allow', protocol: 'TCP', destination: { ports: [9090] } },
+    ];
+    const db = policyOf('db', { selector: "app == 'db'", types: ['Ingress'], ingress });
+    const { cutFlows } = await plan([db], ` --flows ${file}`);
+    expect(cutFlows?.map(({ traffic }) => traffic)).toEqual(['TCP port 8080 but for some requests']);
+  });
+
   it('warns when DNS is cut off', async () => {
     const dns = podOf('dns', 'n1', ['10.0.0.9/32']);
     cluster = await ctlCluster([
