@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { type CtlRun, runCtl } from '../support/ctl-datastores.ts';
+import { ENVOY_FILTERS } from '../support/mesh-hazards.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
 const CONFIG = `policy: enabled
@@ -11,25 +12,6 @@ templates:
       containers:
       - name: istio-proxy
 `;
-const DEFINITION = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: 'envoyfilters.networking.istio.io' },
-  spec: {
-    group: 'networking.istio.io',
-    scope: 'Namespaced',
-    names: { kind: 'EnvoyFilter', plural: 'envoyfilters', singular: 'envoyfilter' },
-    versions: [
-      {
-        name: 'v1alpha3',
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-      },
-    ],
-  },
-};
-
 const scope = new AsyncDisposableStack();
 let server: OrchApiServer;
 let kubeconfig: string;
@@ -58,7 +40,7 @@ beforeAll(async () => {
       metadata: { name: 'istio-sidecar-injector', namespace: 'istio-system' },
       data: { config: CONFIG, values: '{}' },
     },
-    DEFINITION,
+    ENVOY_FILTERS,
   ]);
 });
 afterAll(async () => scope.disposeAsync());

@@ -9,6 +9,7 @@ import type { Handle } from '../../src/model/names.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { hostEndpointOf, nodeName, poolOf } from './fixtures.ts';
 import type { ApiServer } from './kube.ts';
+import { MESH_HAZARDS } from './mesh-hazards.ts';
 import type { Json } from './node.ts';
 import { nodeStatus, OLD, patchStatus } from './upgradable-cluster.ts';
 
@@ -306,6 +307,17 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     },
   },
   'host-endpoints/all-interfaces': { evidence: /^HostEndpoint all$/, seed: endpointSeed },
+  'policy/prefix-meaning': {
+    evidence: /^NetworkPolicy default\/web \(\/items\)$/,
+    seed: async ({ server }) => {
+      const ingress = [{ action: 'Allow', http: { paths: [{ prefix: '/items' }] } }];
+      const metadata = { name: 'web', namespace: 'default' };
+      const spec = { selector: 'all()', types: ['Ingress'], ingress };
+      await server.apply([{ apiVersion: 'netplug.io/v3', kind: 'NetworkPolicy', metadata, spec }]);
+      return async () => server.kubectl('delete', 'networkpolicies.netplug.io', 'web', '-n', 'default');
+    },
+  },
+  ...MESH_HAZARDS,
 };
 
 /** Changes what the kubelet of node-b reports; facts of the machine are in `nodeInfo`. */
