@@ -3,8 +3,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { PREFLIGHT_CHECKS } from '../../src/upgrade/cluster/checks/preflight.ts';
 import { inExtent } from '../runs.ts';
+import { MESH_HAZARDS } from '../support/mesh-hazards.ts';
 import type { Json } from '../support/node.ts';
 import {
   requireBuild,
@@ -78,4 +80,31 @@ describe('the preflight of an upgrade, on a real API server', () => {
     },
     120_000,
   );
+});
+
+it('a rollback to a release without sidecars takes the filter of the mesh away first, and the backup has its template', async () => {
+  const mesh = MESH_HAZARDS['mesh/template-older']!;
+  const undo = await mesh.seed(cluster);
+  const run = async (argv: string): Promise<string> => {
+    const { status, stdout, stderr } = await runTool(argv.split(' '), env);
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    return stdout;
+  };
+  try {
+    const folder = join(env['HOME'] ?? '', 'backup');
+    await run(`upgrade backup --to ${folder}`);
+    const before = await cluster.server.get('configmap', 'istio-sidecar-injector', '-n', 'istio-system');
+    await cluster.server.apply([parse(await run('mesh template'))]);
+    const shown = await run(`upgrade rollback --dry-run --from ${folder}`);
+    expect(shown).toMatch(/^1\. Mesh\n {3}delete EnvoyFilter istio-system\/netplug, so that no proxy asks netplug$/m);
+    expect(shown).toContain('left: pods with netplug-sidecar in namespaces default (1)');
+    expect(shown).toContain('"kubectl edit configmap istio-sidecar-injector -n istio-system"');
+    const { data } = parse(await run(`mesh template --backup ${folder}`));
+    expect(data.config).toBe(before.data.config);
+    // Nothing rolls out here, and it may wait for a workload in vain afterwards.
+    await runTool(['upgrade', 'rollback', '--yes', '--timeout', '10', '--from', folder], env);
+    expect((await cluster.server.get('envoyfilters', '-A')).items).toEqual([]);
+  } finally {
+    await undo();
+  }
 });

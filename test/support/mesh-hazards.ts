@@ -34,7 +34,7 @@ const config = withTemplate(
   'templates:\n  sidecar: "spec: {}"\n',
   injectionTemplate({ mesh: MESH, image: imageNames(VERSION).sidecar, pullSecrets: [] }),
 );
-const filter = JSON.parse(JSON.stringify(envoyFilter())) as Json;
+const filter: Json = JSON.parse(JSON.stringify(envoyFilter()));
 const edited = (from: string, to: string): Json => JSON.parse(JSON.stringify(filter).replace(from, to));
 const ofInjector = /^ConfigMap istio-system\/istio-sidecar-injector$/;
 const ofFilter = /^EnvoyFilter istio-system\/netplug$/;
@@ -43,7 +43,7 @@ interface SeededMesh {
   /** Configuration of the injector. */
   readonly config?: string;
   /** Undefined for none. */
-  readonly filter?: Json | undefined;
+  readonly filter?: object | undefined;
   readonly ambient?: true;
 }
 
