@@ -1,7 +1,7 @@
 import { isNewerVersion } from '../base/compare-versions.ts';
 import { isNetplugError, reasonOf } from '../base/errors.ts';
 import { VERSION } from '../base/version.ts';
-import { injectionTemplate, readConfig, TEMPLATE_NAME, type TemplateOptions } from './injection-template.ts';
+import { findTemplate, injectionTemplate, templateImage, type TemplateOptions } from './injection-template.ts';
 
 /** The template of an injector, beside that of this release. */
 export type TemplateState =
@@ -12,10 +12,10 @@ export type TemplateState =
 /** Compares the template in the configuration of an injector with the one that this release renders for its mesh. */
 export function compareTemplate(config: string, options: TemplateOptions): TemplateState {
   try {
-    const found = readConfig(config)[TEMPLATE_NAME];
-    if (typeof found !== 'string') return { kind: 'missing' };
+    const found = findTemplate(config);
+    if (found === undefined) return { kind: 'missing' };
     if (found.trimEnd() === injectionTemplate(options).trimEnd()) return { kind: 'current' };
-    const release = /^ {4}image: "?[^"\s]+:(v\d+\.\d+\.\d+)[^"\s]*"?$/m.exec(found)?.[1];
+    const release = /:(v\d+\.\d+\.\d+)(?:[-@]|$)/.exec(templateImage(found))?.[1];
     return release !== undefined && isNewerVersion(VERSION, release) ? { kind: 'older', release } : { kind: 'other' };
   } catch (cause) {
     if (!isNetplugError(cause, 'mesh/config-unreadable', 'mesh/version-unsupported')) throw cause;

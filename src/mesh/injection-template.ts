@@ -1,6 +1,7 @@
 import { parse } from 'yaml';
 import { NetplugError } from '../base/errors.ts';
 import { isNewerVersion } from '../base/compare-versions.ts';
+import { ownValue } from '../base/own-value.ts';
 import { SIDECAR } from '../model/declared-sidecar.ts';
 import { SIDECAR_LABEL } from './envoy-filter.ts';
 
@@ -73,6 +74,12 @@ export function injectionTemplate({ mesh, image, pullSecrets }: TemplateOptions)
   ].join('\n');
 }
 
+/** Returns the template in the configuration of an injector; undefined without one. @throws mesh/config-unreadable */
+export function findTemplate(config: string): string | undefined {
+  const template = ownValue(readConfig(config), TEMPLATE_NAME);
+  return typeof template === 'string' ? template : undefined;
+}
+
 /** Returns the image of the sidecar that a template names; empty when it names none. */
 export function templateImage(template: string): string {
   const [, image = ''] = /^ {4}image: "?([^"\s]+)"?$/m.exec(template) ?? [];
@@ -119,7 +126,7 @@ export function withTemplate(config: string, template: string): string {
 }
 
 /** Returns the templates of the configuration by name. @throws mesh/config-unreadable */
-export function readConfig(config: string): Readonly<Record<string, unknown>> {
+function readConfig(config: string): Readonly<Record<string, unknown>> {
   let read: unknown;
   try {
     read = parse(config);

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { ctlCluster, podOf, policyOf } from '../../../../test/support/ctl-cluster.ts';
 import { expectEachCheck } from '../../../../test/support/checks.ts';
 import { BROKEN_MESHES, SOUND_MESH } from '../../../../test/support/mesh-facts.ts';
-import { judgePods, SIDECAR_CHECKS, type SidecarFacts } from './sidecar-checks.ts';
+import { judgePods, SIDECAR_CHECKS, type ExaminedSidecars } from './sidecar-checks.ts';
 
-const SOUND: SidecarFacts = {
+const SOUND: ExaminedSidecars = {
   meshState: SOUND_MESH,
   asked: ['shop/web'],
   without: [],

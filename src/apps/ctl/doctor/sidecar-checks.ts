@@ -18,7 +18,7 @@ import { topic } from './topic.ts';
 
 const SHOWN = 20;
 
-export interface SidecarFacts {
+export interface ExaminedSidecars {
   readonly meshState: MeshFacts | undefined;
   /** Pods to which a rule with http applies, as `shop/web-1`. */
   readonly asked: readonly string[];
@@ -30,7 +30,7 @@ export interface SidecarFacts {
   readonly unknown: string | undefined;
 }
 
-export const SIDECAR_CHECKS: readonly Check<SidecarFacts>[] = [
+export const SIDECAR_CHECKS: readonly Check<ExaminedSidecars>[] = [
   ...MESH_CHECKS,
   {
     id: 'mesh/pod-without-sidecar',
@@ -64,9 +64,9 @@ export const MESH = topic({
   checks: SIDECAR_CHECKS,
 });
 
-const NOTHING: SidecarFacts = { meshState: undefined, asked: [], without: [], probed: [], unknown: undefined };
+const NOTHING: ExaminedSidecars = { meshState: undefined, asked: [], without: [], probed: [], unknown: undefined };
 
-async function gatherSidecars(sources: Sources, signal: AbortSignal): Promise<SidecarFacts> {
+async function gatherSidecars(sources: Sources, signal: AbortSignal): Promise<ExaminedSidecars> {
   const asked = await readAskedPods(sources, signal);
   const access = await findAccess(sources);
   if ('why' in access) return { ...NOTHING, asked, unknown: asked.length === 0 ? undefined : access.why };
@@ -115,7 +115,7 @@ async function hasHttpRules(store: Store, signal: AbortSignal): Promise<boolean>
 export function judgePods(
   asked: readonly string[],
   pods: readonly ApiObject[],
-): Pick<SidecarFacts, 'without' | 'probed'> {
+): Pick<ExaminedSidecars, 'without' | 'probed'> {
   const byName = new Map(pods.map((pod) => [`${pod.metadata.namespace ?? ''}/${pod.metadata.name}`, pod]));
   const found = asked.flatMap((name) => {
     const pod = byName.get(name);

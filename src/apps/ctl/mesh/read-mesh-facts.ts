@@ -1,6 +1,6 @@
 import { type InjectorFacts, type MeshFacts } from '../../../checks/mesh-checks.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
-import { kindCollection, referenceTo } from '../../../kube/objects/reference.ts';
+import { referenceTo } from '../../../kube/objects/reference.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { NAMESPACES, PODS } from '../../../kube/paths.ts';
@@ -8,16 +8,9 @@ import { asksSidecar, compareFilter } from '../../../mesh/compare-filter.ts';
 import { compareTemplate } from '../../../mesh/compare-template.ts';
 import { FILTER_NAME } from '../../../mesh/envoy-filter.ts';
 import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
-import { meshVersion } from '../upgrade/read-mesh.ts';
+import { meshVersion, readControlPlanes } from '../upgrade/read-mesh.ts';
 import { listFilters, SIDECAR_SELECTOR } from './find-mesh-remains.ts';
-import {
-  CONTROL_PLANE,
-  type MeshPlace,
-  planeOf,
-  readInjector,
-  readMeshControl,
-  sidecarImage,
-} from './read-mesh-state.ts';
+import { type MeshPlace, planeOf, readInjector, readMeshControl, sidecarImage } from './read-mesh-state.ts';
 
 const AMBIENT = 'istio.io/dataplane-mode=ambient';
 
@@ -25,7 +18,7 @@ const AMBIENT = 'istio.io/dataplane-mode=ambient';
 export async function readMeshFacts(api: OrchApi, signal: AbortSignal): Promise<MeshFacts | undefined> {
   const pods = await api.list(PODS, { labelSelector: SIDECAR_SELECTOR, only: 'names' }, signal);
   if (pods.length === 0) return undefined;
-  const planes = await api.list(kindCollection('Deployment'), { labelSelector: `app=${CONTROL_PLANE}` }, signal);
+  const planes = await readControlPlanes(api, signal);
   const facts = await readFacts(api, planes.map(planeOf), signal);
   const injectors = await Promise.all(planes.map(async (plane) => readInjectorFacts(api, plane, signal)));
   const asking = [...new Set(pods.map(({ metadata: { namespace = '' } }) => namespace))].toSorted();
@@ -73,7 +66,7 @@ async function readInjectorFacts(api: OrchApi, plane: ApiObject, signal: AbortSi
   const [mesh] = meshVersion(plane);
   const { injector: name, config } = await readInjector(api, place, signal);
   const unreadable = (why: string): InjectorFacts => ({ ...place, name, template: { kind: 'unreadable', why } });
-  if (config === undefined) return unreadable('the control plane has no such ConfigMap');
+  if (config === undefined) return unreadable('the control plane has no such ConfigMap with a configuration');
   if (mesh === undefined) return unreadable(`the image of Deployment ${plane.metadata.name} names no version`);
   return { ...place, name, template: compareTemplate(config, { mesh, ...(await sidecarImage(api, signal)) }) };
 }

@@ -1,5 +1,4 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { ownValue } from '../../../base/own-value.ts';
 import { VERSION } from '../../../base/version.ts';
 import { AGENT_SET, DEFAULT_REGISTRY, imageNames, registryIn, systemObject } from '../../../install/cluster/names.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
@@ -7,9 +6,7 @@ import { kindCollection, referenceTo } from '../../../kube/objects/reference.ts'
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { containersIn, listIn, podSpecIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
-import { readConfig, TEMPLATE_NAME, templateImage } from '../../../mesh/injection-template.ts';
-import type { InjectorTemplate } from '../../../upgrade/cluster/plan-sidecars.ts';
-import { meshVersion, readControlPlanes } from '../upgrade/read-mesh.ts';
+import { CONTROL_PLANE, meshVersion } from '../upgrade/read-mesh.ts';
 
 /** Where the mesh is installed, and which of its control planes is meant. */
 export interface MeshPlace {
@@ -43,10 +40,7 @@ export async function readMeshControl(
   });
 }
 
-/** Name of the Deployment of a default control plane, and label of all. */
-export const CONTROL_PLANE = 'istiod';
-
-/** Returns the place of a control plane by its Deployment. */
+/** Returns the place of a control plane by the name of its Deployment, which has the revision as the names of its ConfigMaps do. */
 export function planeOf({ metadata: { name, namespace = '' } }: ApiObject): MeshPlace {
   const [, revision] = new RegExp(`^${CONTROL_PLANE}-(.+)$`).exec(name) ?? [];
   return { namespace, revision };
@@ -65,28 +59,6 @@ export async function readInjector(
     injector,
     config: typeof data === 'object' && data !== null && 'config' in data ? String(data.config) : undefined,
   };
-}
-
-/**
- * Reads the templates from which the control planes of all namespaces and revisions inject the sidecar. One without the template
- * injects none. @throws mesh/config-unreadable, store/*
- */
-export async function readTemplates(api: OrchApi, signal: AbortSignal): Promise<readonly InjectorTemplate[]> {
-  const places = new Map<string, MeshPlace>();
-  for (const { metadata } of await readControlPlanes(api, signal)) {
-    const { namespace = '', labels } = metadata;
-    const label = labels?.['istio.io/rev'];
-    const revision = label === 'default' ? undefined : label;
-    places.set(JSON.stringify([namespace, revision]), { namespace, revision });
-  }
-  const templates: InjectorTemplate[] = [];
-  for (const place of places.values()) {
-    const { injector, config } = await readInjector(api, place, signal);
-    const template = config === undefined ? undefined : ownValue(readConfig(config), TEMPLATE_NAME);
-    if (typeof template === 'string')
-      templates.push({ configMap: `${place.namespace}/${injector}`, image: templateImage(template) });
-  }
-  return templates;
 }
 
 /** Image of the sidecar, as the agents of the cluster have theirs. */

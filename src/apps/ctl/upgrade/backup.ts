@@ -64,7 +64,7 @@ export async function writeBackup(
   const { from = 'unknown', method } = detectInstallation(snapshot);
   const { cluster = newCluster(), ...contents } = await readContents(store, signal);
   const applied = [...target.stages.flatMap(({ objects }) => objects), ...target.operator].map(objectName);
-  const templates = await readMeshTemplates(api, signal).catch((cause: unknown) => {
+  const templates = await readMeshTemplates(api, { ifUnreadable: 'omit' }, signal).catch((cause: unknown) => {
     if (!isNetplugError(cause, 'store/refused')) throw cause;
     return undefined;
   });

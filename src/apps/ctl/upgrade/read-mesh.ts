@@ -8,7 +8,8 @@ import { type SidecarOfPod, sidecarWorkloads, type PodOwner } from '../../../upg
 import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 
 const REPLICA_SETS = { group: 'apps', version: 'v1', plural: 'replicasets' } as const;
-const DISCOVERY = { labelSelector: 'app=istiod' } as const;
+/** Name of the Deployment of a default control plane, and label of all. */
+export const CONTROL_PLANE = 'istiod';
 /** Groups of kinds that go by their name alone. */
 const OF_KUBERNETES = ['', 'apps', 'batch'];
 
@@ -26,7 +27,7 @@ export async function readMesh(api: OrchApi, signal: AbortSignal): Promise<MeshS
 
 /** Reads the control planes of meshes, of every revision. @throws store/* */
 export async function readControlPlanes(api: OrchApi, signal: AbortSignal): Promise<readonly ApiObject[]> {
-  return api.list(kindCollection('Deployment'), DISCOVERY, signal);
+  return api.list(kindCollection('Deployment'), { labelSelector: `app=${CONTROL_PLANE}` }, signal);
 }
 
 /**

@@ -69,7 +69,7 @@ it('a rollback to a release without them takes the filter away, and names the re
       /^hazard: netplug-sidecar v3.27.1 of Deployment shop\/web.*kubectl edit deployment\/web -n shop/,
     ),
     expect.stringMatching(/^hazard: netplug-sidecar v3.27.0 of StatefulSet shop\/db/),
-    expect.stringMatching(/^hazard: netplug-sidecar v3.27.1 of Rollout shop\/odd.*you know how/),
+    expect.stringMatching(/^hazard: netplug-sidecar v3.27.1 of Rollout shop\/odd.*take it out of what makes its pods$/),
     expect.stringContaining('kubectl edit configmap istio-sidecar-injector -n istio-system'),
     expect.stringContaining('kubectl edit configmap istio-sidecar-injector-canary -n mesh'),
   ]);

@@ -39,7 +39,7 @@ export function rollbackMeshNotes(backup: Backup, mesh: RollbackMesh, folder: st
     ...meshNotes(mesh),
     ...mesh.sidecars.map(
       (each) =>
-        `hazard: ${shown(each)}, which agents of ${from} do not serve: ${RESTARTABLE.includes(each.kind) ? `"kubectl edit ${target(each)}"` : 'you know how'} takes it out`,
+        `hazard: ${shown(each)}, which agents of ${from} do not serve: ${RESTARTABLE.includes(each.kind) ? `"kubectl edit ${target(each)}" takes it out` : 'take it out of what makes its pods'}`,
     ),
     ...mesh.templates.map(
       ({ namespace, name }) =>

@@ -114,8 +114,11 @@ async function readPlan(
 
 async function readRollbackMesh(api: OrchApi, signal: AbortSignal): Promise<RollbackFacts['mesh']> {
   try {
-    const sidecars = await readSidecars(api, {}, signal);
-    return { ...(await findMeshRemains(api, signal)), templates: await readMeshTemplates(api, signal), sidecars };
+    return {
+      ...(await findMeshRemains(api, signal)),
+      templates: await readMeshTemplates(api, { ifUnreadable: 'omit' }, signal),
+      sidecars: await readSidecars(api, {}, signal),
+    };
   } catch (cause) {
     if (!isNetplugError(cause, 'store/refused')) throw cause;
     return { unread: reasonOf(cause) };

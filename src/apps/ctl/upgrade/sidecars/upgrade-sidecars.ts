@@ -4,6 +4,7 @@ import { AGENT_SET } from '../../../../install/cluster/names.ts';
 import { findObject } from '../../../../kube/objects/apply.ts';
 import { referenceKey, referenceTo } from '../../../../kube/objects/reference.ts';
 import type { PodState } from '../../../../kube/status/pod-state.ts';
+import { templateImage } from '../../../../mesh/injection-template.ts';
 import { SIDECAR } from '../../../../model/declared-sidecar.ts';
 import type { Manifest } from '../../../../model/manifest.ts';
 import type { Node } from '../../../../model/node.ts';
@@ -22,7 +23,7 @@ import { hasOlderSidecar, leftToUser } from '../../../../upgrade/cluster/sidecar
 import type { SidecarWorkload } from '../../../../upgrade/cluster/snapshot.ts';
 import { confirm, type ConfirmMode } from '../../cluster/confirm.ts';
 import { podRun } from '../../cluster/node-pods.ts';
-import { readTemplates } from '../../mesh/read-mesh-state.ts';
+import { readMeshTemplates } from '../../mesh/read-mesh-templates.ts';
 import type { Context, Status } from '../../ports.ts';
 import { type UpgradeSession, withUpgrade } from '../open-upgrade.ts';
 import { readSidecars } from '../read-mesh.ts';
@@ -102,10 +103,14 @@ async function readSidecarFacts(
     if (object !== undefined) workloads.set(referenceKey(sidecar), object);
   }
   const nodes = (await store.listResources('Node', signal)).resources;
+  const templates = await readMeshTemplates(api, { ifUnreadable: 'throw' }, signal);
   return {
     sidecars,
     workloads,
-    templates: await readTemplates(api, signal),
+    templates: templates.map((each) => ({
+      configMap: `${each.namespace}/${each.name}`,
+      image: templateImage(each.text),
+    })),
     agents: agentReleases(await readPods(api, signal), nodes),
   };
 }
