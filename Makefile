@@ -48,10 +48,12 @@ components: setup
 
 # A cluster to play with, in which netplug is installed by its one command with every feature on, or without a network:
 # docs/cluster.md. METHOD is operator, chart or manifest; DATASTORE is orch or kv, which only manifest supports;
-# TYPHA=off leaves the fan-out out, which etcd does not have.
+# TYPHA=off leaves the fan-out out, which etcd does not have. MESH=on adds Istio, which takes five minutes to build, and a demo of
+# rules about requests: docs/mesh-demo.md.
 cluster: build components
+	@$(if $(filter on,$(MESH)),$(NODE) scripts/build-components.ts mesh)
 	@$(NODE) scripts/cluster.ts up $(if $(METHOD),--method $(METHOD)) $(if $(DATASTORE),--datastore $(DATASTORE)) \
-	  $(if $(TYPHA),--typha $(TYPHA))
+	  $(if $(TYPHA),--typha $(TYPHA)) $(if $(MESH),--mesh $(MESH))
 
 cluster-empty: build components
 	@$(NODE) scripts/cluster.ts up --network none

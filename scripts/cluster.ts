@@ -21,11 +21,13 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { errnoOf } from '../src/base/errors.ts';
 import { searchPath } from '../test/support/box.ts';
+import { NETPLUGCTL } from '../test/support/built.ts';
 import { type Cluster, NO_NETWORK, startCluster } from '../test/support/cluster.ts';
 import { putClusterDns, startClusterDns } from '../test/support/cluster-dns.ts';
 import { removeAtEnd } from '../test/support/janitor.ts';
 import { program } from '../test/support/components.ts';
 import { builtImage } from '../test/support/images.ts';
+import { startMesh } from '../test/support/mesh.ts';
 import { until } from '../test/support/until.ts';
 
 /** Another folder, and another network namespace to start from, make room for a second cluster. */
@@ -43,24 +45,24 @@ const LOGS = join(STATE, 'logs');
 const FILES = join(STATE, 'files');
 /** Ends of the link between the machine and the control plane. */
 const LINK = { name: 'netplug-cluster', machine: '169.254.77.1', control: '169.254.77.2' };
-/** Nodes and installation take two minutes on a quiet machine with two cores. */
-const UP_MS = 600_000;
+/** Nodes and installation take two minutes on a quiet machine with two cores, and the mesh two more. */
+const UP_MS = 900_000;
 /** Ending containers, kubelets and etcd takes seconds on a quiet machine, and much longer on a slow disk. */
 const DOWN_MS = 90_000;
 
 /** What it takes to reach each node from the machine. */
 const NODES = join(STATE, 'nodes.json');
 const USAGE = `usage: cluster.ts up [--nodes COUNT] [--datastore orch|kv] [--network netplug|none] [--method operator|chart|manifest]
-                     [--typha on|off]
+                     [--typha on|off] [--mesh on|off]
        cluster.ts load ARCHIVE
        cluster.ts shell NODE [COMMAND ...]
        cluster.ts down
 
 The records are in etcd with --datastore kv, which only the method "manifest" supports.
 The fan-out, netplug-typha, is on unless switched off; etcd has none.
+With --mesh on, a service mesh runs in it as well, with a demo of rules about requests: docs/mesh-demo.md.
 `;
 const REPOSITORY = resolve(import.meta.dirname, '..');
-const NETPLUGCTL = join(REPOSITORY, 'dist/bin/netplugctl');
 /** Both families, every feature, and a pool of floating IPs. */
 const INSTALLATION = join(REPOSITORY, 'examples/installation.yaml');
 
@@ -97,6 +99,7 @@ function readArguments() {
     method: { type: 'string' },
     // By default wherever the datastore is the API.
     typha: { type: 'string' },
+    mesh: { type: 'string', default: 'off' },
   } as const;
   // What follows the name of a node is a command with options of its own.
   const args = process.argv.slice(2, process.argv[2] === 'shell' ? 4 : undefined);
@@ -113,6 +116,7 @@ function isValid(): boolean {
   const isKnown =
     ['orch', 'kv'].includes(values.datastore) &&
     ['netplug', 'none'].includes(values.network) &&
+    (values.mesh === 'off' || (values.mesh === 'on' && values.network === 'netplug')) &&
     methods().includes(method()) &&
     (values.typha === undefined || values.typha === 'off' || (values.typha === 'on' && values.datastore === 'orch'));
   return isNamed && isKnown && /^[1-9]$/.test(values.nodes);
@@ -246,7 +250,21 @@ async function start(): Promise<Cluster> {
   say('starting CoreDNS');
   await startClusterDns(cluster);
   say('netplug is installed');
+  if (values.mesh === 'on') {
+    await startMesh(cluster, say);
+    say(`the mesh runs; what explains a refused request:\n${await explanation(cluster)}`);
+  }
   return cluster;
+}
+
+/** Returns the command that explains why a client of the demo may not delete. */
+async function explanation({ api }: Cluster): Promise<string> {
+  const podOf = async (app: string): Promise<string> => {
+    const name = 'jsonpath={.items[0].metadata.name}';
+    return api.kubectl('get', 'pods', '--namespace=mesh-demo', `--selector=app=${app}`, `--output=${name}`);
+  };
+  const pods = `mesh-demo/${await podOf('client')} mesh-demo/${await podOf('web')}`;
+  return `${NETPLUGCTL} policy why ${pods} --port 8080 --method DELETE --path /items/1`;
 }
 
 /** Archives of the images of netplug, which are built when they are older than its programs. */

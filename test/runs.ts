@@ -27,6 +27,7 @@ export const NOT_EVERYDAY = {
   'contract/install-cluster: rarer ways':
     'half a minute each; the methods, --spec, repetition and removal stay, and unit tests decide plans and refusals',
   'e2e/agent-policy-storm': 'the same on one node with a few pods is agent-policy-flows; policy-random compares rules',
+  'e2e/agent-sidecar-load': 'two minutes of load; agent-sidecar has each failure with single requests',
   'e2e/between-nodes-external-bird':
     'a BIRD of the host; between-nodes-connectivity has the same sessions with our own',
   'e2e/controllers-rights: on kv': 'the roles differ by the datastore alone, whose rights unit tests list; orch stays',
@@ -52,6 +53,7 @@ export const NOT_EVERYDAY = {
   'e2e/images-signed': 'emulates arm64 and signs images, which no other change touches',
   'e2e/install-hazards': 'a cluster for each hazard; install shows the same refusals on a node',
   'e2e/kubernetes-upgrade': 'two releases of Kubernetes and half an hour',
+  'e2e/mesh': 'builds Istio, and starts a cluster; agent-sidecar has a real Envoy with the same filters',
   'e2e/orch-pods': 'minutes of pods; cluster-networking shows annotations and records of pods',
   'e2e/playground': 'the whole cluster of `make cluster`; its parts are install-cluster and cluster-networking',
   'e2e/sig-network': 'hours of tests of Kubernetes itself',
@@ -121,6 +123,7 @@ export const CLUSTERS: readonly string[] = [
   'install-cluster',
   'install-hazards',
   'kubernetes-upgrade',
+  'mesh',
   'playground',
   'sig-network',
   'upgrade-cluster',

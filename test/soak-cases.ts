@@ -104,6 +104,13 @@ export const SOAK_CASES: readonly SoakCase[] = [
   ),
   ...inParts(6, { name: 'cyclonus', args: clusters('cyclonus'), components: SOAK, minutes: 10 }),
   { name: 'storm of policies', args: agent('agent-policy-storm'), minutes: 9 },
+  {
+    name: 'requests while parts fail',
+    args: agent('agent-sidecar-load'),
+    components: ['test', 'authz-client'],
+    minutes: 3,
+  },
+  { name: 'service mesh', args: clusters('mesh'), components: ['test', 'mesh'], minutes: 9 },
   { name: 'storm of pods, controllers killed', args: e2e('controllers-storm'), minutes: 9 },
   { name: 'bad day on etcd', args: e2e('soak'), minutes: 10 },
   { name: 'bad day on the API', args: e2e('soak-orch'), minutes: 10 },

@@ -10,8 +10,8 @@ export type Program = GoProgram | DebianProgram | WheelProgram;
 interface ProgramUse {
   /** Environment variable that names another file in place of the one in the cache. */
   readonly variable: string;
-  /** What needs it: `make test` and `make cluster`, `make images`, or `make soak` besides; `named` is built by name only. */
-  readonly neededBy: 'test' | 'images' | 'soak' | 'named';
+  /** What needs it: `make test` and `make cluster`, a mesh in them, `make images`, or `make soak` besides; `named` is built by name only. */
+  readonly neededBy: 'test' | 'mesh' | 'images' | 'soak' | 'named';
 }
 
 export interface GoProgram extends ProgramUse {
@@ -21,6 +21,8 @@ export interface GoProgram extends ProgramUse {
   readonly package: string;
   /** Go module whose release counts when the package is a file of ours beside go.mod. */
   readonly releasedBy?: string;
+  /** Path of a file of the Go module `package` that is copied, in place of a package that is compiled. */
+  readonly file?: string;
   /** Go's name of the architecture that it is compiled for, unless that of this machine. */
   readonly architecture?: 'arm64';
 }
@@ -54,6 +56,8 @@ export interface Recipe {
 const REPOSITORY = join(import.meta.dirname, '../..');
 const MODULES = join(REPOSITORY, 'test/components');
 const KUBERNETES = process.env['KUBERNETES'] ?? '';
+/** Of the line that the pinned commit of Istio belongs to; also the tag of its images. */
+export const ISTIO = '1.31.0';
 /** The module that servers and nodes of Kubernetes come from. `KUBERNETES=1.34` selects the oldest supported release. */
 const KUBERNETES_MODULE = kubernetesModule();
 
@@ -82,6 +86,12 @@ const plugin = (folder: string): GoProgram => ({
   package: `github.com/containernetworking/plugins/plugins/${folder}`,
   variable: variableOf(`cni-${folder.replace(/.*\//, '')}`),
   neededBy: 'test',
+});
+const istio = (folder: string): GoProgram => ({
+  module: 'istio',
+  package: `istio.io/istio/${folder}`,
+  variable: variableOf(basename(folder)),
+  neededBy: 'mesh',
 });
 const armPlugin = (folder: string): GoProgram => ({
   ...plugin(folder),
@@ -192,7 +202,25 @@ export const PROGRAMS = {
     variable: 'PROMTOOL',
     neededBy: 'test',
   },
+  'pilot-discovery': istio('pilot/cmd/pilot-discovery'),
+  'pilot-agent': istio('pilot/cmd/pilot-agent'),
+  istioctl: istio('istioctl/cmd/istioctl'),
+  // What pilot-agent makes Envoy's first configuration from.
+  'envoy-bootstrap': {
+    module: 'istio',
+    package: 'istio.io/istio',
+    file: 'tools/packaging/common/envoy_bootstrap.json',
+    variable: 'ENVOY_BOOTSTRAP',
+    neededBy: 'mesh',
+  },
   'helm-3': { module: 'helm-3', package: 'helm.sh/helm/v3/cmd/helm', variable: 'HELM_3', neededBy: 'soak' },
+  'authz-client': {
+    module: 'authz-client',
+    package: 'netplug.io/components/authz-client',
+    releasedBy: 'google.golang.org/grpc',
+    variable: 'AUTHZ_CLIENT',
+    neededBy: 'named',
+  },
   kwok: { module: 'kwok', package: 'sigs.k8s.io/kwok/cmd/kwok', variable: 'KWOK', neededBy: 'named' },
 } as const satisfies Readonly<Record<string, Program>>;
 
@@ -217,6 +245,8 @@ const RECIPES: Readonly<Record<string, Recipe>> = {
   coredns: { stamps: () => ({ 'github.com/coredns/coredns/coremain.GitCommit': 'netplug' }) },
   helm: { stamps: (release) => ({ 'helm.sh/helm/v4/internal/version.version': `v${release}` }) },
   'helm-3': { stamps: (release) => ({ 'helm.sh/helm/v3/internal/version.version': `v${release}` }) },
+  // The proxy's first configuration and the control plane's answers name it; the module has no release of its own.
+  istio: { stamps: () => ({ 'istio.io/istio/pkg/version.buildVersion': ISTIO }) },
   prometheus: {
     // It checks files only: no clients of clouds.
     tags: ['remove_all_sd'],

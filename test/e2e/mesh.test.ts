@@ -1,0 +1,302 @@
+// The cluster of `make cluster MESH=on`, as its user meets it: Istio's control plane under its own rights, its agent with a real Envoy,
+// kubelets, and netplug in the path. docs/mesh-demo.md walks through it.
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ShownNetwork } from '../../src/model/shown-network.ts';
+import { BUILT } from '../support/built.ts';
+import { program } from '../support/components.ts';
+import { readPage, renderSession, steady, type Typed } from '../support/doc-session.ts';
+import { here } from '../support/here.ts';
+import { removeAtEnd } from '../support/janitor.ts';
+import { newNetns, type TestNetns } from '../support/netns.ts';
+import type { Json } from '../support/node.ts';
+import { until } from '../support/until.ts';
+
+const REPOSITORY = resolve(import.meta.dirname, '../..');
+const SCRIPT = join(REPOSITORY, 'scripts/cluster.ts');
+const PAGE = join(REPOSITORY, 'docs/mesh-demo.md');
+const QUARTER_OF_AN_HOUR = 900_000;
+const FILTERS = 'envoyfilters.networking.istio.io';
+const HTTP_PORT = 8080;
+
+let dir: string;
+let machine: TestNetns;
+let printed: string;
+/** Assignments of the page so far: each command has a shell of its own. */
+const assigned: string[] = [];
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'netplug-mesh-demo-'));
+  removeAtEnd('folder', dir);
+  machine = await newNetns();
+  const { output, status } = await type(`${process.execPath} ${SCRIPT} up --mesh on`);
+  if (status !== 0) throw new Error(output);
+  printed = output;
+}, QUARTER_OF_AN_HOUR);
+afterAll(async () => {
+  await type(`${process.execPath} ${SCRIPT} down`);
+  await machine[Symbol.asyncDispose]();
+  await rm(dir, { recursive: true, force: true });
+}, QUARTER_OF_AN_HOUR);
+
+/** Types a command where the user of the cluster is, at the root of the repository. */
+async function type(command: string): Promise<Typed> {
+  const state = join(dir, 'cluster');
+  const env = {
+    ...process.env,
+    PATH: `${BUILT}:${dirname(program('kubectl'))}:${process.env['PATH'] ?? ''}`,
+    NETPLUG_CLUSTER_DIR: state,
+    KUBECONFIG: join(state, 'kubeconfig'),
+  };
+  const script = `cd ${REPOSITORY}\n${assigned.join('\n')}\n${command}`;
+  const inside = ['nsenter', `--net=${machine.path}`, 'bash', '-c', `exec 2>&1\n${script}`];
+  const { stdout, status } = await here.run(inside, { env });
+  if (/^\w+=/.test(command)) assigned.push(command);
+  return { output: stdout, status: status ?? 1 };
+}
+
+async function typed(command: string): Promise<string> {
+  const { output, status } = await type(command);
+  if (status !== 0) throw new Error(`${command}: ${output}`);
+  return output;
+}
+
+async function apply(...objects: readonly object[]): Promise<void> {
+  const list = { apiVersion: 'v1', kind: 'List', items: objects };
+  await typed(`kubectl apply --filename=- <<'END'\n${JSON.stringify(list)}\nEND`);
+}
+
+/** Returns the status of a request to the demo, `000` without an answer. */
+async function ask(from: string, method = 'GET'): Promise<string> {
+  const curl = `curl -s -o /dev/null -m 3 -w '%{http_code}' -X ${method} http://web:${String(HTTP_PORT)}/items/1`;
+  return (await type(`kubectl -n mesh-demo exec deployment/${from} -- ${curl}`)).output.slice(0, 3);
+}
+
+/** What the agent of its node shows of the sidecar of the demo. */
+async function guard(): Promise<NonNullable<ShownNetwork['sidecars']>[number]> {
+  const [pod] = JSON.parse(await typed('kubectl -n mesh-demo get pods -l app=web -o json')).items as Json[];
+  const agents = JSON.parse(
+    await typed('kubectl -n netplug-system get pods -l app.kubernetes.io/name=netplug-node -o json'),
+  );
+  const agent = agents.items.find(({ spec }: Json) => spec.nodeName === pod.spec.nodeName);
+  // Its status is 1 while the node has problems.
+  const status = `exec ${String(agent.metadata.name)} -c agent -- netplugctl node status -o json`;
+  const shown = await typed(`kubectl -n netplug-system ${status} 2>/dev/null || true`);
+  const found = (JSON.parse(shown) as ShownNetwork).sidecars?.find(
+    (each) => each.pod === `mesh-demo/${String(pod.metadata.name)}`,
+  );
+  if (found === undefined) throw new Error(`the agent shows no sidecar of the demo: ${shown}`);
+  return found;
+}
+
+async function untilGuarded(isGuarded: boolean): Promise<void> {
+  let last: unknown;
+  await until(
+    async () => {
+      const found = await guard();
+      last = found;
+      return found.ports.includes(HTTP_PORT) === isGuarded;
+    },
+    () => `port ${String(HTTP_PORT)} is ${isGuarded ? '' : 'not '}guarded: ${JSON.stringify(last)}`,
+    60_000,
+    500,
+  );
+}
+
+/** Names of pods and their addresses differ from run to run. */
+function steadyOfCluster(output: string): string {
+  const addresses = new Map<string, string>();
+  return steady(output)
+    .replaceAll(/\b(web|client|stranger)-[0-9a-f]{8,10}-[a-z0-9]{5}\b/g, '$1-6d9f7c8b54-x2k4p')
+    .replaceAll(/\b10\.83\.\d+\.\d+\b|\bfd00:83:[0-9a-f:]+\b/g, (address) => {
+      const known =
+        addresses.get(address) ?? (address.includes(':') ? 'fd00:83::' : '10.83.0.') + String(addresses.size + 1);
+      addresses.set(address, known);
+      return known;
+    });
+}
+
+it('says at its end what explains a refused request', async () => {
+  const [, command = ''] = /explains a refused request:\n(.*)\n/.exec(printed) ?? [];
+  const { output, status } = await type(command);
+  expect([status, output]).toEqual([1, expect.stringContaining('NetworkPolicy mesh-demo/web')]);
+});
+
+it('is as docs/mesh-demo.md shows it', async () => {
+  const shown: string[] = [];
+  for (const part of readPage(await readFile(PAGE, 'utf8'))) {
+    if (part.kind === 'text') {
+      shown.push(part.text);
+      continue;
+    }
+    const ran: (Typed & { command: string })[] = [];
+    for (const command of part.commands) {
+      const { output, status } = await type(command);
+      ran.push({ command, output: steadyOfCluster(output), status });
+    }
+    shown.push(renderSession(ran));
+  }
+  await expect(shown.join('')).toMatchFileSnapshot(PAGE);
+}, 300_000);
+
+describe('closes the port', () => {
+  const other = {
+    apiVersion: 'networking.istio.io/v1alpha3',
+    kind: 'EnvoyFilter',
+    metadata: { name: 'behind', namespace: 'mesh-demo' },
+    spec: {
+      // After ours.
+      priority: 2_000_000,
+      configPatches: [
+        {
+          applyTo: 'HTTP_FILTER',
+          match: {
+            context: 'SIDECAR_INBOUND',
+            listener: {
+              filterChain: {
+                filter: {
+                  name: 'envoy.filters.network.http_connection_manager',
+                  subFilter: { name: 'envoy.filters.http.router' },
+                },
+              },
+            },
+          },
+          patch: {
+            operation: 'INSERT_BEFORE',
+            value: {
+              name: 'rewriting',
+              typed_config: {
+                '@type': 'type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua',
+                default_source_code: {
+                  inline_string: `function envoy_on_request(handle) handle:headers():replace(':path', '/etc/passwd') end`,
+                },
+              },
+            },
+          },
+        },
+      ],
+    },
+  };
+
+  it.each<[string, () => Promise<unknown>, () => Promise<unknown>]>([
+    [
+      'the pod loses the label of the filter',
+      async () => typed('kubectl -n mesh-demo label pods -l app=web netplug.io/sidecar-'),
+      async () => typed('kubectl -n mesh-demo label pods -l app=web netplug.io/sidecar=enabled'),
+    ],
+    [
+      'the filter is deleted',
+      async () => typed(`kubectl -n istio-system delete ${FILTERS} netplug`),
+      async () => typed('netplugctl mesh objects | kubectl apply --filename=-'),
+    ],
+    [
+      'another filter stands between the check and the application',
+      async () => apply(other),
+      async () => typed(`kubectl -n mesh-demo delete ${FILTERS} behind`),
+    ],
+  ])(
+    'when %s, and opens it again',
+    async (_, spoil, mend) => {
+      await spoil();
+      await untilGuarded(false);
+      expect([await ask('client'), await ask('client', 'DELETE')]).toEqual(['000', '000']);
+      await mend();
+      await untilGuarded(true);
+      expect([await ask('client'), await ask('client', 'DELETE')]).toEqual(['200', '403']);
+    },
+    180_000,
+  );
+});
+
+it('knows clients by the certificate of the mesh, where only such may speak', async () => {
+  const labels = { app: 'gateway', 'sidecar.istio.io/inject': 'true' };
+  const container = { name: 'main', image: 'busybox:1.35', command: ['sleep', '100000'] };
+  await apply(
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'gateway', namespace: 'mesh-demo' } },
+    {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'gateway', namespace: 'mesh-demo' },
+      spec: {
+        selector: { matchLabels: { app: 'gateway' } },
+        template: { metadata: { labels }, spec: { serviceAccountName: 'gateway', containers: [container] } },
+      },
+    },
+    {
+      apiVersion: 'security.istio.io/v1',
+      kind: 'PeerAuthentication',
+      metadata: { name: 'strict', namespace: 'mesh-demo' },
+      spec: { mtls: { mode: 'STRICT' } },
+    },
+    {
+      apiVersion: 'netplug.io/v3',
+      kind: 'NetworkPolicy',
+      metadata: { name: 'gateway', namespace: 'mesh-demo' },
+      spec: {
+        selector: "app == 'web'",
+        types: ['Ingress'],
+        ingress: [
+          {
+            action: 'Allow',
+            protocol: 'TCP',
+            source: { serviceAccounts: { names: ['gateway'] } },
+            destination: { ports: [HTTP_PORT] },
+            http: { methods: ['GET', 'PUT'] },
+          },
+        ],
+      },
+    },
+  );
+  await typed('kubectl -n mesh-demo rollout status deployment/gateway --timeout=120s');
+  await until(async () => (await ask('gateway')) === '200', 'the client with a certificate is served', 60_000, 500);
+  expect(await ask('gateway', 'DELETE')).toBe('403');
+  // Without the mesh: the proxy ends what is no TLS.
+  await until(async () => (await ask('client')) === '000', 'plain requests are refused', 60_000, 500);
+  await typed('kubectl -n mesh-demo delete peerauthentications.security.istio.io strict');
+  await until(async () => (await ask('client')) === '200', 'plain requests are served again', 60_000, 500);
+}, 300_000);
+
+it('adds nothing that Pod Security `restricted` refuses, and lets a Job end', async () => {
+  const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+  const sound = {
+    runAsNonRoot: true,
+    runAsUser: 1000,
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ['ALL'] },
+    seccompProfile: { type: 'RuntimeDefault' },
+  };
+  const metadata = {
+    labels: { 'sidecar.istio.io/inject': 'true' },
+    annotations: { 'inject.istio.io/templates': 'netplug' },
+  };
+  await apply(
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'strict', labels: restricted } },
+    {
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: { name: 'once', namespace: 'strict' },
+      spec: {
+        template: {
+          metadata,
+          spec: {
+            restartPolicy: 'Never',
+            containers: [{ name: 'main', image: 'busybox:1.35', command: ['true'], securityContext: sound }],
+          },
+        },
+      },
+    },
+  );
+  await typed('kubectl -n strict wait --for=condition=Complete job/once --timeout=120s');
+  expect(await typed('kubectl -n strict get pods -o jsonpath={.items[*].spec.initContainers[*].name}')).toBe(
+    'netplug-sidecar',
+  );
+}, 180_000);
+
+it('has its filter taken away first when netplug is removed, and names what remains', async () => {
+  const removed = await typed('netplugctl uninstall cluster --yes');
+  expect(removed).toMatch(/pods with netplug-sidecar in namespaces mesh-demo \(1\)/);
+  expect(removed.indexOf('delete EnvoyFilter')).toBeLessThan(removed.indexOf('delete DaemonSet'));
+  expect(await type(`kubectl -n istio-system get ${FILTERS} netplug`)).toMatchObject({ status: 1 });
+}, 300_000);
