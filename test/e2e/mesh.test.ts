@@ -296,7 +296,7 @@ it('adds nothing that Pod Security `restricted` refuses, and lets a Job end', as
 
 it('has its filter taken away first when netplug is removed, and names what remains', async () => {
   const removed = await typed('netplugctl uninstall cluster --yes');
-  expect(removed).toMatch(/pods with netplug-sidecar in namespaces mesh-demo \(1\)/);
+  expect(removed).toMatch(/pods with netplug-sidecar in namespaces mesh-demo \(\d\)/);
   expect(removed.indexOf('delete EnvoyFilter')).toBeLessThan(removed.indexOf('delete DaemonSet'));
   expect(await type(`kubectl -n istio-system get ${FILTERS} netplug`)).toMatchObject({ status: 1 });
 }, 300_000);
