@@ -15,7 +15,7 @@ export interface Asked {
   readonly allowed: ReadonlySet<string>;
   /** Likewise. */
   readonly refused: ReadonlySet<string>;
-  /** How many requests there were of each that the server did not turn away: it may still be busy with a new kind. */
+  /** How many requests there were of each that the server did not fail: one that is busy with a new kind is asked again. */
   readonly counts: ReadonlyMap<string, number>;
 }
 
@@ -28,7 +28,8 @@ interface Event {
   readonly responseStatus?: { readonly code?: number };
 }
 
-const TOO_MANY_REQUESTS = 429;
+/** The least of the status codes that say that a request failed. */
+const FAILED = 400;
 
 /** Notes who asks for what in a file of the folder, before the answer is sent; of the accounts of one namespace. */
 export async function newAudit(dir: string, namespace: string): Promise<Audit> {
@@ -53,7 +54,7 @@ export async function newAudit(dir: string, namespace: string): Promise<Audit> {
         const isAllowed = annotations['authorization.k8s.io/decision'] === 'allow';
         const right = describeRight({ group, resource: path, verb });
         asked[isAllowed ? 'allowed' : 'refused'].add(right);
-        if (responseStatus?.code !== TOO_MANY_REQUESTS) requests.set(auditID, right);
+        if ((responseStatus?.code ?? 0) < FAILED) requests.set(auditID, right);
       }
       const byRight = Map.groupBy(requests.values(), (right) => right);
       return { ...asked, counts: new Map([...byRight].map(([right, all]) => [right, all.length])) };
