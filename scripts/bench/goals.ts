@@ -310,6 +310,20 @@ export const GOALS: readonly Goal[] = [
   { figure: 'sidecar.ten.pss', text: 'PSS of each of ten', limit: { atMost: 16 }, unit: 'MB' },
   { figure: 'sidecar.scale.first', text: 'first check of a client, 20 000 rules', limit: { atMost: 5 }, unit: 'ms' },
   { figure: 'sidecar.scale.more', text: 'further checks, 20 000 rules against 50', limit: { atMost: 50 }, unit: 'µs' },
+  {
+    figure: 'sidecar.path.latency',
+    text: 'what a check adds to a request, p50',
+    limit: { atMost: 150 },
+    unit: 'µs',
+    missed: 'client, Envoy, sidecar, application and agent share two cores, and each check wakes two processes',
+  },
+  {
+    figure: 'sidecar.path.change.p99',
+    text: 'changed policy to judged requests, p99',
+    limit: { atMost: 100 },
+    unit: 'ms',
+  },
+  { figure: 'sidecar.path.add', text: 'ADD with rules with http / without, p50', limit: { atMost: 1.05 } },
 ];
 
 export function judge(goals: readonly Goal[], figures: readonly Figure[]): Judged[] {

@@ -22,6 +22,7 @@ import { measureRequestsOnKv } from './rows/requests-kv.ts';
 import { measureRequestsOnOrch } from './rows/requests-orch.ts';
 import { measureSandbox } from './rows/sandbox.ts';
 import { measureSidecar } from './rows/sidecar.ts';
+import { measureSidecarPath } from './rows/sidecar-path.ts';
 import { measureStatus } from './rows/status.ts';
 import { measureThroughput } from './rows/throughput.ts';
 import { measureWatchesOnOrch } from './rows/watches-orch.ts';
@@ -50,6 +51,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'policy-scale': measurePolicyScale,
   'policy-tenant': measurePolicyTenant,
   sidecar: measureSidecar,
+  'sidecar-path': measureSidecarPath,
   'fan-out': measureFanOut,
   'fan-out-agent': measureFanOutAgent,
 };

@@ -43,6 +43,8 @@ const POLICY = {
 
 export interface ScenePod extends PolicedPod {
   readonly address6: string;
+  /** How long its ADD took. */
+  readonly addMs: number;
 }
 
 type PodOptions = Omit<Parameters<OrchApiServer['putPod']>[0], 'namespace' | 'name' | 'node'>;
@@ -168,10 +170,12 @@ async function addPod(
   const netns = await node.pod();
   const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`;
   const call = { containerId: `c-shop-${name}`, args, conf, env: { NETPLUG_SOCKET: socket }, netns: netns.path };
+  const beganMs = performance.now();
   const { json, stderr, status } = await node.cni('ADD', call);
+  const addMs = performance.now() - beganMs;
   if (status !== 0) throw new Error(`ADD failed: ${JSON.stringify(json)} ${stderr}`);
   const [address = '', address6 = ''] = json.ips.map((ip: Json) => ip.address.split('/')[0]);
-  return { name: `shop/${name}`, netns, address, address6 };
+  return { name: `shop/${name}`, netns, address, address6, addMs };
 }
 
 /** HTTP at two ports, and one that sends a word to whoever connects. */
