@@ -1,4 +1,4 @@
-import { getOrMake } from '../../base/get-or-make.ts';
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import { isMap, isScalar, isSeq, type LineCounter, type Node, type Pair, type Range, type YAMLMap } from 'yaml';
 
 /** A range of a text. Lines and columns count from 1; the end is exclusive. */
@@ -28,7 +28,7 @@ export function spotFinder(root: Node | null): (keys: readonly (string | number)
     for (const key of keys) {
       const { value } = spot;
       if (isMap(value)) {
-        const is = getOrMake(pairs, value, pairsByName).get(key);
+        const is = getOrInsert(pairs, value, pairsByName).get(key);
         if (is === undefined) return { ...spot, isThere: false };
         spot = { isThere: true, pair: { of: value, is }, value: asNode(is.value) };
       } else if (isSeq(value) && typeof key === 'number' && key < value.items.length) {

@@ -1,4 +1,4 @@
-import { getOrMake } from '../../base/get-or-make.ts';
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import { FAMILIES, type Family } from '../../net/address.ts';
 import type { PolicyVerdict } from '../evaluate.ts';
 import type { PolicyView } from '../policy-view.ts';
@@ -61,7 +61,7 @@ export function compareReach(
     }));
     if (ends.every(({ before, after }) => before === after)) continue;
     const key = ends.map(({ before, after }) => `${String(before?.number)} ${String(after?.number)}`).join();
-    const differences = getOrMake(known, key, () => found.distinct(differencesOf(ends, model.whole)));
+    const differences = getOrInsert(known, key, () => found.distinct(differencesOf(ends, model.whole)));
     for (const difference of differences) found.add(difference, pair);
   }
   return { changes: found.grouped(), whole: model.whole };
@@ -107,7 +107,7 @@ function differencesOf(ends: readonly JudgedEnd[], whole: readonly Traffic[]): r
     const changedPart = differing(part, was, is);
     const key = reasonsKey(changed);
     const verdict: PolicyVerdict = is > was ? 'allow' : 'deny';
-    getOrMake(found, key, () => ({ verdict, ends: changed, traffic: [] })).traffic.push(changedPart);
+    getOrInsert(found, key, () => ({ verdict, ends: changed, traffic: [] })).traffic.push(changedPart);
   }
   return [...found.values()].map(({ traffic, ...rest }) => ({ ...rest, traffic: joinTraffic(traffic) }));
 }
@@ -149,13 +149,13 @@ class FoundDifferences {
     return differences.map((difference) => {
       const { verdict, traffic, ends } = difference;
       const key = JSON.stringify([verdict, traffic, reasonsKey(ends)]);
-      return getOrMake(this.#distinct, key, () => difference);
+      return getOrInsert(this.#distinct, key, () => difference);
     });
   }
 
   add(difference: Difference, { from, to, family }: Pair): void {
-    const receivers = getOrMake(this.#pairs, difference, () => new Map<number, Senders>());
-    getOrMake(receivers, to.number, () => ({ 4: new Set(), 6: new Set() }))[family].add(from.number);
+    const receivers = getOrInsert(this.#pairs, difference, () => new Map<number, Senders>());
+    getOrInsert(receivers, to.number, () => ({ 4: new Set(), 6: new Set() }))[family].add(from.number);
   }
 
   /** Returns each difference with its ends: receivers that have equal senders together. The largest come first. */
@@ -165,7 +165,7 @@ class FoundDifferences {
       for (const [to, found] of receivers) {
         for (const { family, senders } of this.#byFamily(to, found)) {
           const key = `${String(family)} ${senders.join()}`;
-          getOrMake(groups, key, () => ({ family, senders, receivers: [] })).receivers.push(to);
+          getOrInsert(groups, key, () => ({ family, senders, receivers: [] })).receivers.push(to);
         }
       }
       return [...groups.values()].map(({ family, senders, receivers: own }): ReachChange => ({

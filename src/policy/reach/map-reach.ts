@@ -1,5 +1,5 @@
 import { counted } from '../../base/counted.ts';
-import { getOrMake } from '../../base/get-or-make.ts';
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import type { PolicyView } from '../policy-view.ts';
 import { type PeerGroup, PeerNames, workloadTextOf } from './group-peers.ts';
 import type { NamedAddress, Peer } from './peer-classes.ts';
@@ -67,7 +67,7 @@ export function mapReach(view: PolicyView, { named, division, namespace }: MapQu
         // A pod reaches itself without a policy.
         if (from === to && isAlone(from)) continue;
         const key = `${String(from)} ${String(to)}`;
-        getOrMake(cells, key, () => ({ from, to, found: new Set<readonly Traffic[]>() })).found.add(traffic);
+        getOrInsert(cells, key, () => ({ from, to, found: new Set<readonly Traffic[]>() })).found.add(traffic);
       }
     }
   }
@@ -123,7 +123,7 @@ class AllowedTraffic {
 
   between(egress: Judgement | undefined, ingress: Judgement | undefined): readonly Traffic[] {
     const key = `${String(egress?.number)} ${String(ingress?.number)}`;
-    return getOrMake(this.#known, key, () => this.#both([egress, ingress]));
+    return getOrInsert(this.#known, key, () => this.#both([egress, ingress]));
   }
 
   #both(ends: readonly (Judgement | undefined)[]): readonly Traffic[] {
@@ -136,7 +136,7 @@ class AllowedTraffic {
       return [found.some(({ judged }) => judged.asks !== undefined) ? { ...part, requests: 'some' } : part];
     });
     const joined = joinTraffic(traffic);
-    return getOrMake(this.#distinct, JSON.stringify(joined), () => joined);
+    return getOrInsert(this.#distinct, JSON.stringify(joined), () => joined);
   }
 }
 

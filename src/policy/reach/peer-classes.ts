@@ -1,4 +1,4 @@
-import { getOrMake } from '../../base/get-or-make.ts';
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import { type Address, bitsOf, FAMILIES, type Family, formatAddress } from '../../net/address.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import { openMatches, type OpenPorts } from '../open-ports.ts';
@@ -221,7 +221,7 @@ class RuleKeys {
       ...(open === undefined ? [] : [textOf(open)]),
     ]);
     const subjects = this.#subjects[index] ?? new Map<string, KnownSubject>();
-    const known = getOrMake(subjects, key, () => {
+    const known = getOrInsert(subjects, key, () => {
       const rules = [...policies, ...profiles].flatMap((each): readonly PolicyRule[] => each.rules[direction] ?? []);
       const facts = factsOf([...rules, ...(open === undefined ? [] : openRules(open, direction))]);
       const keysOf = (family: Family): string[] => facts.terms.map((term) => termOfFamily(family, term.key));
@@ -232,11 +232,13 @@ class RuleKeys {
 
   /** Policies of one id with equal rules have equal keys, also in different views. */
   #policyKey(policy: ResolvedPolicy): string {
-    return getOrMake(this.#policies, policy, ({ id, stage, isStaged, rules }) => textOf([id, stage, isStaged, rules]));
+    return getOrInsert(this.#policies, policy, ({ id, stage, isStaged, rules }) =>
+      textOf([id, stage, isStaged, rules]),
+    );
   }
 
   #profileKey(profile: ResolvedProfile): Record<PolicyDirection, string> {
-    return getOrMake(this.#profiles, profile, ({ rules }) => ({
+    return getOrInsert(this.#profiles, profile, ({ rules }) => ({
       ingress: textOf(rules.ingress),
       egress: textOf(rules.egress),
     }));

@@ -1,4 +1,4 @@
-import { getOrMake } from '../../base/get-or-make.ts';
+import { getOrInsert } from '../../base/get-or-insert.ts';
 import { FAMILIES, type Address, type Family, sameAddress } from '../../net/address.ts';
 import { type EndVerdict, evaluateHost } from '../evaluate.ts';
 import { echoRequest, type Packet } from '../match-packet.ts';
@@ -123,7 +123,7 @@ export class ReachModel {
       seen += `peer ${String(peer.number)}`;
     const ofPlace = (this.#judged[view * 4 + (direction === 'egress' ? 0 : 2) + (family === 4 ? 0 : 1)] ??= []);
     const ofSubject = (ofPlace[own.number] ??= new Map<string, Judgement>());
-    return getOrMake(ofSubject, seen, () => this.#share(this.#evaluate(view, judging)));
+    return getOrInsert(ofSubject, seen, () => this.#share(this.#evaluate(view, judging)));
   }
 
   #share(parts: readonly JudgedTraffic[]): Judgement {
@@ -136,7 +136,7 @@ export class ReachModel {
         decisionKey(judged),
       ]),
     );
-    return getOrMake(this.#distinct, key, () => ({ number: this.#distinct.size, parts }));
+    return getOrInsert(this.#distinct, key, () => ({ number: this.#distinct.size, parts }));
   }
 
   #evaluate(index: number, { pair, direction, subject }: Judging): readonly JudgedTraffic[] {
