@@ -1,5 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
-import { type Address, bitsOf, formatAddress, tryParseAddress } from './address.ts';
+import { type Address, bitsOf, type Family, formatAddress, tryParseAddress } from './address.ts';
 
 /** A block of addresses: its lowest address (host bits clear) and how many leading bits are fixed. */
 export interface Cidr {
@@ -49,10 +49,17 @@ export function cidrSize({ base, prefixBits }: Cidr): bigint {
   return 1n << BigInt(bitsOf(base.family) - prefixBits);
 }
 
+/** Rules are matched against addresses by the thousand: nothing is made for one. */
 export function cidrContains(outer: Cidr, inner: Address | Cidr): boolean {
-  const [address, bits] = 'base' in inner ? [inner.base, inner.prefixBits] : [inner, bitsOf(inner.family)];
-  if (outer.base.family !== address.family || outer.prefixBits > bits) return false;
-  return cidrAround(address, outer.prefixBits).base.value === outer.base.value;
+  if ('base' in inner) return inner.prefixBits >= outer.prefixBits && cidrContains(outer, inner.base);
+  const { family, value } = outer.base;
+  return family === inner.family && (inner.value ^ value) >> hostBitsOf(family, outer.prefixBits) === 0n;
+}
+
+const NUMBERS: readonly bigint[] = Array.from({ length: 129 }, (_, number) => BigInt(number));
+
+function hostBitsOf(family: Family, prefixBits: number): bigint {
+  return NUMBERS[bitsOf(family) - prefixBits] ?? 0n;
 }
 
 export function cidrsOverlap(a: Cidr, b: Cidr): boolean {

@@ -19,6 +19,9 @@ export interface Packet {
   readonly content?: PacketContent;
 }
 
+/** All packets of one client to one port: whatever a rule says of source ports matches. */
+export type ClientPackets = Omit<Packet, 'sourcePort'> & { readonly sourcePort: 'any' };
+
 /** Returns an echo request, the packet of ICMP that stands for a connection. */
 export function echoRequest(ends: Pick<Packet, 'source' | 'destination'>): Packet {
   const [protocol, type] = ends.source.family === 6 ? [58, 128] : [1, 8];
@@ -29,14 +32,24 @@ export function echoRequest(ends: Pick<Packet, 'source' | 'destination'>): Packe
 interface PacketEnd {
   readonly side: 'source' | 'destination';
   readonly address: Address;
-  readonly port: number | undefined;
+  readonly port: number | 'any' | undefined;
   readonly protocol: number;
 }
 
 /** Reports whether every part of the rule matches the packet. */
 export function ruleMatches(view: PolicyView, rule: PolicyRule, packet: Packet): boolean {
+  const { http } = rule;
+  return (http === undefined || isContentOf(view, http, packet)) && endsMatch(view, rule, packet);
+}
+
+/** Reports whether the rule can match requests of the client: methods, paths and source ports tell those apart. */
+export function ruleMatchesClient(view: PolicyView, rule: PolicyRule, client: ClientPackets): boolean {
+  return (rule.http === undefined || client.content?.kind === 'request') && endsMatch(view, rule, client);
+}
+
+function endsMatch(view: PolicyView, rule: PolicyRule, packet: Packet | ClientPackets): boolean {
   const { protocol } = packet;
-  const { family, protocol: wanted, notProtocol, icmp, notIcmp, http } = rule;
+  const { family, protocol: wanted, notProtocol, icmp, notIcmp } = rule;
   if (family !== undefined && family !== packet.source.family) return false;
   if (wanted !== undefined && wanted !== protocol) return false;
   if (notProtocol !== undefined && notProtocol === protocol) return false;
@@ -44,7 +57,6 @@ export function ruleMatches(view: PolicyView, rule: PolicyRule, packet: Packet):
   if (notIcmp !== undefined && isIcmp(notIcmp, packet)) return false;
   const { source: address, sourcePort: port } = packet;
   return (
-    (http === undefined || isContentOf(view, http, packet)) &&
     isSenderOf(view, rule, packet) &&
     peerMatches(view, rule.source, { side: 'source', address, port, protocol }) &&
     peerMatches(view, rule.destination, {
@@ -67,7 +79,7 @@ function isContentOf(view: PolicyView, http: HttpMatch, packet: Packet): boolean
 function isSenderOf(
   view: PolicyView,
   { source: { accounts } }: PolicyRule,
-  { content = UNKNOWN_CONTENT }: Packet,
+  { content = UNKNOWN_CONTENT }: Pick<Packet, 'content'>,
 ): boolean {
   if (accounts === undefined || content.kind === 'unknown' || content.peer === undefined) return true;
   return content.peer !== 'nobody' && view.isAccountOf(accounts, content.peer);
@@ -79,8 +91,8 @@ function peerMatches(view: PolicyView, peer: PeerMatch, end: PacketEnd): boolean
   if (notNets !== undefined && isWithin(view, notNets, end.address)) return false;
   if (selector !== undefined && !view.isMember(selector, end.address)) return false;
   if (notSelector !== undefined && view.isMember(notSelector, end.address)) return false;
-  if (ports !== undefined && !isPort(view, ports, end)) return false;
-  if (notPorts !== undefined && isPort(view, notPorts, end)) return false;
+  if (ports !== undefined && end.port !== 'any' && !isPort(view, ports, end)) return false;
+  if (notPorts !== undefined && end.port !== 'any' && isPort(view, notPorts, end)) return false;
   return service === undefined || isServiceEnd(view, service, end);
 }
 
@@ -92,7 +104,7 @@ function isWithin({ nodes }: PolicyView, nets: readonly Cidr[], address: Address
 
 /** A name means the ports of that name of the endpoint that has the address at this end. */
 function isPort(view: PolicyView, { ranges, names }: PortMatch, { address, port, protocol }: PacketEnd): boolean {
-  if (port === undefined) return false;
+  if (port === undefined || port === 'any') return false;
   if (ranges.some(({ first, last }) => first <= port && port <= last)) return true;
   if (names.length === 0) return false;
   const named = view.endpointsAt(address).flatMap(({ ports }) => ports);
@@ -106,9 +118,9 @@ function isServiceEnd(
   { side, address, port, protocol }: PacketEnd,
 ): boolean {
   if (side === 'source') return view.services.addressesOf(namespace, name).some((each) => sameAddress(each, address));
-  return port !== undefined && view.services.hasPort(namespace, name, { address, protocol, port });
+  return typeof port === 'number' && view.services.hasPort(namespace, name, { address, protocol, port });
 }
 
-function isIcmp({ type, code }: IcmpMatch, { protocol, icmp }: Packet): boolean {
+function isIcmp({ type, code }: IcmpMatch, { protocol, icmp }: Pick<Packet, 'protocol' | 'icmp'>): boolean {
   return (protocol === 1 || protocol === 58) && icmp?.type === type && (code === undefined || icmp.code === code);
 }

@@ -1,4 +1,4 @@
-import { type Packet, ruleMatches } from './match-packet.ts';
+import { type Packet, ruleMatchesClient } from './match-packet.ts';
 import type { PolicyView } from './policy-view.ts';
 import type { PolicyEndpoint, PolicyRule, ResolvedPolicy, ResolvedProfile } from './resolved-policy.ts';
 
@@ -12,8 +12,9 @@ export type Client = Omit<Packet, 'sourcePort' | 'content'> & {
  * apart: methods, paths and source ports. It judges those as the whole view does, and only those.
  */
 export function narrowView(view: PolicyView, endpoint: PolicyEndpoint, client: Client): PolicyView {
+  const packets = { ...client, sourcePort: 'any' } as const;
   const reduced = (rules: readonly PolicyRule[]): readonly PolicyRule[] =>
-    rules.flatMap((rule) => (canMatch(view, rule, client) ? [reducedRule(rule)] : []));
+    rules.flatMap((rule) => (ruleMatchesClient(view, rule, packets) ? [reducedRule(rule)] : []));
   const policies = new Map<ResolvedPolicy, ResolvedPolicy>();
   const narrowed = new Map(
     view.tiers.map((tier) => [
@@ -48,14 +49,6 @@ export function narrowView(view: PolicyView, endpoint: PolicyEndpoint, client: C
     guardedPorts: () => view.guardedPorts(),
     isGuarded: (address, port) => view.isGuarded(address, port),
   };
-}
-
-/** Reports whether all but methods, paths and source ports matches. */
-function canMatch(view: PolicyView, rule: PolicyRule, client: Client): boolean {
-  if (rule.http !== undefined && client.content.kind !== 'request') return false;
-  const { http: _, source, ...rest } = rule;
-  const { ports: __, notPorts: ___, ...anyPort } = source;
-  return ruleMatches(view, { ...rest, source: anyPort }, client);
 }
 
 function reducedRule({ action, http, index, source: { ports, notPorts } }: PolicyRule): PolicyRule {

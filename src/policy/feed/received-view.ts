@@ -130,7 +130,11 @@ export class ReceivedView implements PolicyView {
 
   readonly nodes: Nodes = {
     standInsFor: () => [],
-    behind: (address) => this.#byAddress().behind.get(addressKey(address)) ?? [],
+    behind: (address) => {
+      const { behind } = this.#byAddress();
+      // Each rule asks: no key is made where nothing can be found.
+      return behind.size === 0 ? [] : (behind.get(addressKey(address)) ?? []);
+    },
   };
 
   /** Each rule may ask about each address, and there may be many of both. */
