@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { HAVE_PASSED, SOAK_CASES, type SoakCase } from '../test/soak-cases.ts';
-import { cacheFolder, kubernetesPath } from '../test/support/components.ts';
+import { cacheFolder, kubernetesPath, type ProgramName, programPath } from '../test/support/components.ts';
 import { expectedMinutes, orderByDue, runsForAll, type SoakRecord } from './test/choose-cases.ts';
 import { TestRun } from './test/run.ts';
 
@@ -15,6 +15,12 @@ const MINUTE = 60_000;
 const HANGS = 3;
 /** Minutes to build a release of Kubernetes. */
 const KUBERNETES_BUILD = 15;
+/** Minutes to build what a case names, and a program by which it is seen to be there. */
+const BUILDS: Readonly<Record<string, { readonly program: ProgramName; readonly minutes: number }>> = {
+  soak: { program: 'e2e.test', minutes: 6 },
+  images: { program: 'cosign', minutes: 6 },
+  mesh: { program: 'pilot-discovery', minutes: 6 },
+};
 /** How long after the end of a share a failed case may still be repeated. */
 const OVERTIME = 15;
 const RECORD = join(cacheFolder(), 'soak.json');
@@ -42,11 +48,14 @@ if (unseen.length > 0) say(`soak: not in a share, because they have never been s
 if (notRun.length > 0) say(`soak: not here, because the time of this run is over: ${notRun.join('; ')}`);
 run.close();
 
-/** With the time to build a release of Kubernetes that is not there yet. */
+/** With the time to build what is not there yet. */
 function minutesOf(each: SoakCase): number {
-  const { kubernetes } = each;
+  const { kubernetes, components = [] } = each;
   const isBuilt = kubernetes === undefined || existsSync(kubernetesPath('kubelet', kubernetes));
-  return expectedMinutes(each, record) + (isBuilt ? 0 : KUBERNETES_BUILD);
+  const builds = components.map((name) => BUILDS[name]).filter((build) => build !== undefined);
+  const missing = builds.filter(({ program }) => !existsSync(programPath(program)));
+  const minutes = missing.reduce((sum, build) => sum + build.minutes, isBuilt ? 0 : KUBERNETES_BUILD);
+  return expectedMinutes(each, record) + minutes;
 }
 
 function plan(): string {

@@ -257,6 +257,11 @@ describe('a rule about requests', () => {
 it.each<[string, object, readonly number[]]>([
   ['ports, those', { ports: [80, 90] }, [80, 90]],
   ['a name, the port of that name', { ports: ['web'] }, [8001]],
+  [
+    'a long range, what the pod declares in it, and its beginning',
+    { ports: ['7901:8999'] },
+    [8001, ...upFrom(7901, 64)],
+  ],
   ['no ports, those that the pod declares, without those of the mesh', {}, [8001]],
 ])('takes for the ports that a rule with %s may open', (_, destination, expected) => {
   const ports = [
@@ -270,6 +275,10 @@ it.each<[string, object, readonly number[]]>([
   const [endpoint] = state.endpoints.values();
   expect([...requestPortsOf(state, endpoint as PolicyEndpoint)]).toEqual(expected);
 });
+
+function upFrom(first: number, count: number): readonly number[] {
+  return Array.from({ length: count }, (_, at) => first + at);
+}
 
 function withoutHttp(view: PolicyView): PolicyView {
   const isKept = ({ http }: PolicyRule): boolean => http === undefined;

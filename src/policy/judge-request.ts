@@ -1,6 +1,6 @@
 import { MESH_PORTS } from '../model/declared-sidecar.ts';
 import type { PolicyView } from './policy-view.ts';
-import type { PolicyEndpoint, PolicyRule } from './resolved-policy.ts';
+import type { EndpointPort, PolicyEndpoint, PolicyRule } from './resolved-policy.ts';
 
 /** Reports whether a rule for what reaches the endpoint is about requests, or about accounts, which certificates name. */
 export function asksForRequests(view: PolicyView, endpoint: PolicyEndpoint): boolean {
@@ -25,8 +25,8 @@ const MOST_OF_RANGE = 64;
 const MOST_PORTS = 256;
 
 /**
- * Returns the TCP ports of the endpoint to which rules about requests could open it: those that they name, and for rules without ports
- * those that it declares, but for the ports of the mesh's own programs.
+ * Returns the TCP ports of the endpoint to which rules about requests could open it: those that it declares, and others that they name.
+ * Rules without ports mean none of the mesh's own programs.
  */
 export function requestPortsOf(view: PolicyView, endpoint: PolicyEndpoint): ReadonlySet<number> {
   const rules = ingressRules(view, endpoint).filter(({ http }) => http !== undefined);
@@ -35,12 +35,15 @@ export function requestPortsOf(view: PolicyView, endpoint: PolicyEndpoint): Read
   const ports = named.flatMap(({ first, last }) =>
     Array.from({ length: Math.min(MOST_OF_RANGE, last - first + 1) }, (_, at) => first + at),
   );
-  const declared = endpoint.ports.filter(({ protocol, name, port }) => {
-    const isMeant = ({ destination }: PolicyRule): boolean =>
-      destination.ports === undefined ? !MESH_PORTS.includes(port) : destination.ports.names.includes(name);
-    return protocol === TCP && rules.some(isMeant);
-  });
+  const declared = endpoint.ports.filter(
+    ({ protocol, ...each }) => protocol === TCP && rules.some((rule) => mayOpen(rule, each)),
+  );
   return new Set([...declared.map(({ port }) => port), ...ports].slice(0, MOST_PORTS));
+}
+
+function mayOpen({ destination: { ports } }: PolicyRule, { name, port }: Pick<EndpointPort, 'name' | 'port'>): boolean {
+  if (ports === undefined) return !MESH_PORTS.includes(port);
+  return ports.names.includes(name) || ports.ranges.some(({ first, last }) => first <= port && port <= last);
 }
 
 function ingressRules(view: PolicyView, endpoint: PolicyEndpoint): readonly PolicyRule[] {

@@ -141,6 +141,15 @@ it('is as docs/mesh-demo.md shows it', async () => {
   await expect(shown.join('')).toMatchFileSnapshot(PAGE);
 }, 300_000);
 
+it('is sound to the doctor and before an upgrade, and has no older sidecar', async () => {
+  const { output } = await type('netplugctl doctor');
+  expect(output).toMatch(/^mesh {2}rules with http for \d+ pods?/m);
+  expect(output).not.toContain('mesh/');
+  expect((await type('netplugctl upgrade sidecars --dry-run')).output).toContain(
+    'no workload has a netplug-sidecar older',
+  );
+}, 120_000);
+
 describe('closes the port', () => {
   const other = {
     apiVersion: 'networking.istio.io/v1alpha3',
@@ -257,6 +266,42 @@ it('knows clients by the certificate of the mesh, where only such may speak', as
   await typed('kubectl -n mesh-demo delete peerauthentications.security.istio.io strict');
   await until(async () => (await ask('client')) === '200', 'plain requests are served again', 60_000, 500);
 }, 300_000);
+
+it('guards as a plain container as well, where the sidecars of a pod are not native', async () => {
+  const annotations = { 'inject.istio.io/templates': 'sidecar,netplug', 'sidecar.istio.io/nativeSidecar': 'false' };
+  const serve = ['httpd', '-f', '-p', '[::]:8080', '-h', '/etc'];
+  await apply({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name: 'plain',
+      namespace: 'mesh-demo',
+      labels: { app: 'web', 'sidecar.istio.io/inject': 'true' },
+      annotations,
+    },
+    spec: { containers: [{ name: 'plain', image: 'busybox:1.35', command: serve }] },
+  });
+  await typed('kubectl -n mesh-demo wait --for=condition=Ready pod/plain --timeout=120s');
+  const names = 'jsonpath={.spec.containers[*].name}';
+  expect((await typed(`kubectl -n mesh-demo get pod plain -o ${names}`)).split(' ').toSorted()).toEqual([
+    'istio-proxy',
+    'netplug-sidecar',
+    'plain',
+  ]);
+  const address = await typed('kubectl -n mesh-demo get pod plain -o jsonpath={.status.podIP}');
+  const answers = async (method: string): Promise<string> => {
+    const curl = `curl -s -o /dev/null -m 3 -w '%{http_code}' -X ${method} http://${address}:${String(HTTP_PORT)}/hostname`;
+    return (await type(`kubectl -n mesh-demo exec deployment/client -- ${curl}`)).output.slice(0, 3);
+  };
+  await until(async () => (await answers('GET')) === '200', 'the pod is guarded', 60_000, 500);
+  expect(await answers('DELETE')).toBe('403');
+  await typed('kubectl -n mesh-demo delete pod plain');
+}, 180_000);
+
+it('has a filter that istioctl finds valid', async () => {
+  const istioctl = program('istioctl');
+  expect(await typed(`netplugctl mesh objects | ${istioctl} validate --filename=-`)).toContain('validation succeed');
+});
 
 it('adds nothing that Pod Security `restricted` refuses, and lets a Job end', async () => {
   const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' };

@@ -204,7 +204,7 @@ export class InstallationReconciler {
     if (!finalizersOf(object).includes(OPERATOR_FINALIZER)) return undefined;
     if (deletionPolicy === 'Remove') {
       const facts = { release, digests, nodes: [], servesAdmission: true };
-      const removal = { settings: settingsIn(spec, facts), inventory: await this.#inventory(signal) };
+      const removal = { settings: { ...settingsIn(spec, facts), pools: [] }, inventory: await this.#inventory(signal) };
       let wait: string | undefined;
       try {
         wait = await removeInstallation(this.#parts, removal, signal);

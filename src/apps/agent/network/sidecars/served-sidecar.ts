@@ -86,7 +86,7 @@ export class ServedSidecar {
     return endpoint !== undefined && asksForRequests(this.#ports.state, endpoint);
   }
 
-  /** Ports that rules about requests name, and those of its containers. */
+  /** Ports that rules about requests could open: those that its containers declare, and others that the rules name. */
   get candidates(): ReadonlySet<number> {
     const { endpoint } = this;
     return endpoint === undefined ? new Set() : requestPortsOf(this.#ports.state, endpoint);
