@@ -304,8 +304,7 @@ function explainPolicy(scene: Scene, { policy, isStaged, action, index, logs }: 
 /** What a denied request was probably meant for. */
 function ruleAboutOtherRequests({ view, packet }: Scene, rules: readonly PolicyRule[]): PolicyRule | undefined {
   if (packet.content?.kind !== 'request') return undefined;
-  const { content: _, ...anyRequest } = packet;
-  return rules.find((rule) => rule.http !== undefined && ruleMatches(view, rule, anyRequest));
+  return rules.find(({ http, ...rest }) => http !== undefined && ruleMatches(view, rest, packet));
 }
 
 function rulesOfPolicy({ view, direction }: Scene, id: string): readonly PolicyRule[] {

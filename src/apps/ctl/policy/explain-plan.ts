@@ -8,6 +8,7 @@ import { describeTraffic, OTHER_PROTOCOLS, type Traffic } from '../../../policy/
 import { apiServerAddresses } from '../../../policy/reach/vital-services.ts';
 import { warnOfCuts } from '../../../policy/reach/warn-of-cuts.ts';
 import { warnOfHosts } from '../../../policy/reach/warn-of-hosts.ts';
+import { warnOfRequests } from '../../../policy/reach/warn-of-requests.ts';
 import { type CutFlow, cutFlows } from './cut-flows.ts';
 import { decidedBy, type Scene } from './explain-connection.ts';
 import type { PlannedChange } from './planned-changes.ts';
@@ -83,7 +84,12 @@ export function explainPlan({ before, after, changes, nodes, notes, flows }: Pla
   const problems = [...after.problems.values()].flat().filter((problem) => !known.has(problem));
   return {
     changes: changes.map(({ shown, action }) => ({ resource: shown, action })),
-    warnings: [...warnOfCuts(before, differences), ...warnOfHosts({ before, after }, compared), ...problems],
+    warnings: [
+      ...warnOfCuts(before, differences),
+      ...warnOfHosts({ before, after }, compared),
+      ...warnOfRequests({ before, after }),
+      ...problems,
+    ],
     ...(flows === undefined ? {} : { cutFlows: cutFlows({ before, after }, flows) }),
     cut: differences.filter(({ verdict }) => verdict === 'deny').map(show),
     opened: differences.filter(({ verdict }) => verdict === 'allow').map(show),

@@ -249,6 +249,21 @@ cut
     expect([planned.cut.length > 0, planned.opened.length > 0]).toEqual([cut !== undefined, opened !== undefined]);
   });
 
+  const changed = expect.stringContaining('which requests NetworkPolicy shop/db allows changes') as string;
+  it.each<[string, object[], object[], string[]]>([
+    ['methods', [{ methods: ['GET'] }], [{ methods: ['*'] }], [changed]],
+    ['a rule more', [{ methods: ['GET'] }], [{ methods: ['GET'] }, { methods: ['PUT'] }], [changed]],
+    ['nothing', [{ methods: ['GET'] }], [{ methods: ['GET'] }], []],
+  ])('warns that requests change which connections do not show: %s', async (_, before, after, expected) => {
+    const rules = (each: readonly object[]): object =>
+      policyOf('db', {
+        selector: "app == 'db'",
+        ingress: each.map((http) => ({ action: 'Allow', protocol: 'TCP', http })),
+      });
+    await cluster.apply(rules(before));
+    expect(await plan([rules(after)])).toMatchObject({ warnings: expected, cut: [], opened: [] });
+  });
+
   it('lists connections that were seen and would be left some requests', async () => {
     const [source, destination] = [
       { address: '10.0.0.1', pod: 'shop/web' },

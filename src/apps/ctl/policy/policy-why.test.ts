@@ -124,6 +124,13 @@ describe('netplugctl policy why', () => {
     expect((await run('policy why shop/web shop/db --port 82 --method GET')).out).not.toContain('other requests');
   });
 
+  it('blames the request for nothing that the account of its client decides', async () => {
+    const source = { serviceAccounts: { names: ['gateway'] } };
+    await apply(policyOf('db', { selector: "app == 'db'", ingress: [{ action: 'Allow', source, http: {} }] }));
+    const { status, out } = await run('policy why shop/web shop/db --port 80 --method GET --account shop/other');
+    expect([status, out]).toEqual([1, expect.not.stringContaining('other requests')]);
+  });
+
   it('says of a request what its sidecar says, where certificates alone tell who asks', async () => {
     await apply(
       policyOf('db', {
