@@ -40,7 +40,12 @@ export const RESTART: Act<RestartAction, RestartPorts> = {
   apply: async ({ workload, sidecar }, { run, target: { release } }) => {
     // A call that was interrupted, or a user, may have begun one.
     const before = await waitForRollOut(run, { workload, judge: () => undefined });
-    if (before === undefined || !before.pods.some((pod) => hasOlder(pod, release))) return;
+    if (before === undefined) return;
+    if (!before.pods.some((pod) => hasOlder(pod, release))) {
+      // A roll-out that others began may have lost the sidecar.
+      judgePods(workload, before.pods, (pod) => whyNotUpgraded(pod, release));
+      return;
+    }
     const left = leftToUser({ ...workload, version: sidecar }, release, before.object);
     if (left !== undefined) throw stopped(`${referenceKey(workload)}: ${left.why}`, `Use "${left.command.join(' ')}"`);
     const annotations = { [RESTARTED_AT]: new Date(run.clock.now()).toISOString() };
@@ -50,7 +55,7 @@ export const RESTART: Act<RestartAction, RestartPorts> = {
       run.signal,
     );
     const known = new Set(before.pods.map(({ metadata }) => metadata.uid));
-    const judge = (pod: ApiObject): string | undefined =>
+    const judge = (pod: ApiObject): Unfit | undefined =>
       known.has(pod.metadata.uid) ? undefined : whyNotUpgraded(pod, release);
     await waitForRollOut(run, { workload, judge });
   },
@@ -61,10 +66,18 @@ interface RolledOut {
   readonly pods: readonly ApiObject[];
 }
 
+/** Why a new pod is not as it should be. */
+interface Unfit {
+  readonly why: string;
+  readonly has: 'no-sidecar' | 'another-sidecar';
+}
+
+type Judge = (pod: ApiObject) => Unfit | undefined;
+
 interface AwaitedRollOut {
   readonly workload: ObjectReference;
   /** Returns why a pod ends the wait; undefined for one that does not. */
-  readonly judge: (pod: ApiObject) => string | undefined;
+  readonly judge: Judge;
 }
 
 /**
@@ -82,10 +95,7 @@ async function waitForRollOut(run: PodRun, { workload, judge }: AwaitedRollOut):
     if (object === undefined) return { found: undefined };
     const lag = lagOf(object) ?? '';
     const pods = await podsOf(object);
-    for (const pod of pods) {
-      const why = judge(pod);
-      if (why !== undefined) throw notInjected(`${key}: its new pod ${pod.metadata.name} ${why}`);
-    }
+    judgePods(workload, pods, judge);
     const states = pods.map(podState);
     const unready = states.find(({ phase }) => phase !== 'ready');
     if (lag === '' && unready === undefined) return { found: { object, pods } };
@@ -136,20 +146,43 @@ function hasOlder(pod: ApiObject, release: string): boolean {
   return found !== undefined && isNewerVersion(release, found);
 }
 
-function whyNotUpgraded(pod: ApiObject, release: string): string | undefined {
-  const image = sidecarImageIn(pod);
-  if (image === undefined) return `has no ${SIDECAR}`;
-  const found = releaseIn(image);
-  if (found === undefined) return `has a ${SIDECAR} whose image, ${JSON.stringify(image)}, names no release`;
-  return isNewerVersion(release, found) ? `has ${SIDECAR} ${found} still` : undefined;
+/** @throws upgrade/not-verified */
+function judgePods(workload: ObjectReference, pods: readonly ApiObject[], judge: Judge): void {
+  for (const pod of pods) {
+    const unfit = judge(pod);
+    if (unfit === undefined) continue;
+    const what = `${referenceKey(workload)}: its new pod ${pod.metadata.name} ${unfit.why}`;
+    throw stopped(what, unfit.has === 'no-sidecar' ? lostHint(workload) : LATE);
+  }
 }
 
-function notInjected(what: string): NetplugError {
-  return stopped(
-    what,
-    `The injector may read a changed template only after a minute or two: wait, and ${AGAIN}. Otherwise see "netplugctl mesh check", and the annotation inject.istio.io/templates of the workload`,
-  );
+function whyNotUpgraded(pod: ApiObject, release: string): Unfit | undefined {
+  const image = sidecarImageIn(pod);
+  if (image === undefined) return { has: 'no-sidecar', why: `has no ${SIDECAR}` };
+  const found = releaseIn(image);
+  const has = 'another-sidecar';
+  if (found === undefined)
+    return { has, why: `has a ${SIDECAR} whose image, ${JSON.stringify(image)}, names no release` };
+  return isNewerVersion(release, found) ? { has, why: `has ${SIDECAR} ${found} still` } : undefined;
 }
+
+const LATE = `The injector may read a changed template only after a minute or two: wait, and ${AGAIN}. Otherwise see "netplugctl mesh check"`;
+
+/** The roll-out goes on without the tool, and takes the sidecar from one pod after the other. */
+function lostHint({ kind, namespace = '', name }: ObjectReference): string {
+  const which = `${kind.toLowerCase()}/${name} -n ${namespace}`;
+  const [pause, resume] =
+    kind === 'Deployment'
+      ? [`kubectl rollout pause ${which}`, `"kubectl rollout resume ${which}" and "kubectl rollout restart ${which}"`]
+      : [
+          `kubectl patch ${which} -p '${ON_DELETE}'`,
+          `its updateStrategy as before and "kubectl rollout restart ${which}"`,
+        ];
+  return `In its new pods, rules with http allow nothing. Pause the roll-out: ${pause}. Mend the injection: see "netplugctl mesh check", and the annotation inject.istio.io/templates of the workload. Then ${resume}`;
+}
+
+/** Only a Deployment can be paused. */
+const ON_DELETE = JSON.stringify({ spec: { updateStrategy: { type: 'OnDelete', rollingUpdate: null } } });
 
 function notRolledOut(open: string): NetplugError {
   return stopped(open, `See "kubectl get pods" and "kubectl describe"; correct the cause, and ${AGAIN}`);

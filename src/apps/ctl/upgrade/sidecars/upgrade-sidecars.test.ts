@@ -183,7 +183,17 @@ describe('netplugctl upgrade sidecars', () => {
       expect.stringMatching(`Stopped at Deployment shop/api: its new pod api-\\d+ ${why}`),
     ]);
     expect(cluster.restarted).toEqual(['Deployment shop/api']);
-    if (image === undefined) return;
+    if (image === undefined) {
+      // The roll-out has gone on to its end meanwhile: no pod is left that has a sidecar at all.
+      const again = await sidecars(cluster, '--yes');
+      expect([again.status, again.err]).toEqual([
+        1,
+        expect.stringMatching(/Stopped at Deployment shop\/api: its new pod api-\d+ has no netplug-sidecar/),
+      ]);
+      expect(again.err).toContain('kubectl rollout pause deployment/api -n shop');
+      expect(cluster.restarted).toEqual(['Deployment shop/api']);
+      return;
+    }
     // What was rolled out meanwhile has the older one still, and is restarted once more.
     cluster.inject(NEW);
     expect(await sidecars(cluster, '--yes')).toMatchObject({ status: 0 });
