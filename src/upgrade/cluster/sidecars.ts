@@ -2,7 +2,8 @@ import { isNewerVersion } from '../../base/compare-versions.ts';
 import { ownValue } from '../../base/own-value.ts';
 import { referenceKey } from '../../kube/objects/reference.ts';
 import type { Manifest } from '../../model/manifest.ts';
-import { recordIn, releaseIn } from './objects-in.ts';
+import { SIDECAR } from '../../model/declared-sidecar.ts';
+import { listIn, podSpecIn, recordIn, releaseIn, textIn } from './objects-in.ts';
 import type { SidecarWorkload } from './snapshot.ts';
 
 /** What a user restarts to get new pods. */
@@ -72,6 +73,9 @@ export function leftToUser(sidecars: SidecarWorkload, release: string, object?: 
     const why = `the image of its sidecar, ${JSON.stringify(unknownImage ?? '')}, names no release`;
     return { why, command: ['kubectl', 'rollout', 'restart', ...which] };
   }
+  // A restart gives its pods what the template names, whatever the mesh injects.
+  if (object !== undefined && namesSidecar(object))
+    return { why: 'its own template names the sidecar', command: ['kubectl', 'edit', ...which] };
   const spec = recordIn(object ?? {}, 'spec');
   if (spec['paused'] === true)
     return { why: 'its roll-outs are paused', command: ['kubectl', 'rollout', 'resume', ...which] };
@@ -82,4 +86,11 @@ export function leftToUser(sidecars: SidecarWorkload, release: string, object?: 
   if (typeof partition === 'number' && partition > 0)
     return { why: `its roll-outs leave pods below partition ${String(partition)} as they are`, command: pods };
   return undefined;
+}
+
+function namesSidecar(workload: Manifest): boolean {
+  const spec = podSpecIn(workload);
+  return [...listIn(spec, 'initContainers'), ...listIn(spec, 'containers')].some(
+    (each) => textIn(each, 'name') === SIDECAR,
+  );
 }

@@ -113,6 +113,14 @@ describe('netplugctl upgrade sidecars', () => {
       'Pod shop/bare': { images: [OLD] },
       'Deployment shop/pinned': { images: [`${IMAGE}@sha256:${'0'.repeat(64)}`] },
       'Deployment shop/paused': { images: [OLD], spec: { paused: true } },
+      'Deployment shop/a-own': {
+        images: [OLD],
+        spec: { template: { spec: { initContainers: [{ name: 'netplug-sidecar', image: OLD }] } } },
+      },
+      'Deployment shop/a-owned': {
+        images: [OLD],
+        spec: { template: { spec: { containers: [{ name: 'netplug-sidecar', image: OLD }] } } },
+      },
       'DaemonSet shop/slow': { images: [OLD], spec: { updateStrategy: { type: 'OnDelete' } } },
     };
     const cluster = sidecarCluster({ workloads, template: NEW });
@@ -122,6 +130,8 @@ describe('netplugctl upgrade sidecars', () => {
       'Job shop/once, sidecar v3.26.4: a Job is not restarted',
       'Deployment shop/pinned, sidecar of unknown release: the image of its sidecar, "netplug.io/netplug-sidecar@sha256:',
       '$ kubectl rollout resume deployment/paused -n shop',
+      'Deployment shop/a-own, sidecar v3.26.4: its own template names the sidecar',
+      '$ kubectl edit deployment/a-owned -n shop',
       'DaemonSet shop/slow, sidecar v3.26.4: its pods are replaced only when they are deleted',
     ])
       expect(out).toContain(line);
