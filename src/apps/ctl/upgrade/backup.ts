@@ -4,10 +4,12 @@ import * as v from 'valibot';
 import { foreignRecord } from '../../../base/foreign-record.ts';
 import { writeFileAtomically } from '../../../base/atomic-file.ts';
 import { sha256Of } from '../../../base/sha256.ts';
-import { errnoOf, isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
+import { errnoOf, NetplugError, reasonOf } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { VERSION } from '../../../base/version.ts';
+import { visibleText } from '../../../base/visible-text.ts';
 import { newCluster } from '../../../datastore/keep-cluster-information.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { findReference, objectName, referenceKey } from '../../../kube/objects/reference.ts';
@@ -16,7 +18,8 @@ import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import { readContents } from '../datastore/contents.ts';
 import { type Exported, readExport, renderExport } from '../datastore/export-file.ts';
-import { readMeshTemplates } from '../mesh/read-mesh-templates.ts';
+import { type MeshTemplate, readMeshTemplates } from '../mesh/read-mesh-templates.ts';
+import type { Io } from '../ports.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 import { readChartRecords } from './read-charts.ts';
 import { readInstalledObjects } from './read-objects.ts';
@@ -53,7 +56,7 @@ export interface Backup {
 
 /** Writes a backup into a new folder, and reads it back before the folder gets its name. @throws cli/usage, store/*, upgrade/backup-unusable */
 export async function writeBackup(
-  { context: { ports, signal }, api, store, datastore, uid }: UpgradeSession,
+  { context: { io, ports, signal }, api, store, datastore, uid }: UpgradeSession,
   {
     snapshot,
     target,
@@ -64,10 +67,7 @@ export async function writeBackup(
   const { from = 'unknown', method } = detectInstallation(snapshot);
   const { cluster = newCluster(), ...contents } = await readContents(store, signal);
   const applied = [...target.stages.flatMap(({ objects }) => objects), ...target.operator].map(objectName);
-  const templates = await readMeshTemplates(api, { ifUnreadable: 'omit' }, signal).catch((cause: unknown) => {
-    if (!isNetplugError(cause, 'store/refused')) throw cause;
-    return undefined;
-  });
+  const templates = await readTemplates(api, io, signal);
   const json = (value: unknown): string => `${JSON.stringify(value, undefined, 1)}\n`;
   const texts: Readonly<Record<FileName, string>> = {
     'backup.json': json({
@@ -100,6 +100,23 @@ export async function writeBackup(
   });
   await rename(draft, folder);
   return backup;
+}
+
+/** Reads the injection templates; undefined, with a note, where they cannot be read: objects of others must not keep anyone from a backup. */
+export async function readTemplates(
+  api: OrchApi,
+  io: Pick<Io, 'stderr'>,
+  signal: AbortSignal,
+): Promise<readonly MeshTemplate[] | undefined> {
+  try {
+    return await readMeshTemplates(api, { ifUnreadable: 'omit' }, signal);
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (!(cause instanceof NetplugError)) throw cause;
+    const why = visibleText(reasonOf(cause));
+    io.stderr(`note: the backup is without the injection templates of a mesh, which could not be read (${why})\n`);
+    return undefined;
+  }
 }
 
 /** Reads a backup and checks every file of it. @throws upgrade/backup-unusable */

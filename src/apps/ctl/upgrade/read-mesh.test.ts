@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest';
 import { cannedApi } from '../../../../test/support/canned-api.ts';
+import { readTemplates } from './backup.ts';
 import { readMesh, readSidecars } from './read-mesh.ts';
+import { readRollbackMesh } from './rollback.ts';
 
 const { signal } = new AbortController();
 const IMAGE = 'netplug.io/netplug-sidecar';
@@ -79,4 +81,19 @@ it('reads the releases of sidecars of all pods, whatever form they have, by what
 
 it('reads only the namespace that is named', async () => {
   expect(await readSidecars(cannedApi(ANSWERS), { namespace: 'other' }, signal)).toEqual([]);
+});
+
+it.each(['a/b/c', '..', 'x%2Fstatus', ''])('takes an owner that is named "%s" for none', async (name) => {
+  const items = ['ReplicaSet', 'StatefulSet'].map((kind) => pod({ kind, name }, `${IMAGE}:v3.26.4`));
+  const answers = { ...ANSWERS, '/api/v1/pods': { metadata: { resourceVersion: '1' }, items } };
+  expect(await readSidecars(cannedApi(answers), {}, signal)).toMatchObject([{ kind: 'Pod' }, { kind: 'Pod' }]);
+});
+
+it('goes on with a rollback and a backup where the mesh cannot be read, and says so', async () => {
+  const broken = { '/apis/apps/v1/deployments': { items: 'none' }, '/api/v1/pods': { items: 'none' } };
+  expect(await readRollbackMesh(cannedApi(broken), signal)).toEqual({ unread: expect.stringMatching(/./) });
+  let said = '';
+  const io = { stderr: (text: string) => (said += text) };
+  expect(await readTemplates(cannedApi(broken), io, signal)).toBeUndefined();
+  expect(said).toMatch(/^note: the backup is without the injection templates of a mesh, .*\(.+\)\n$/);
 });

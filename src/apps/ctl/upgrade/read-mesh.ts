@@ -1,7 +1,7 @@
 import { type ApiObject, isLeaving } from '../../../kube/objects.ts';
 import { kindCollection } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { PODS, UNFINISHED_PODS } from '../../../kube/paths.ts';
+import { isObjectName, PODS, UNFINISHED_PODS } from '../../../kube/paths.ts';
 import { SIDECAR } from '../../../model/declared-sidecar.ts';
 import { containersIn, listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { type SidecarOfPod, sidecarWorkloads, type PodOwner } from '../../../upgrade/cluster/sidecars.ts';
@@ -82,7 +82,8 @@ type Owner = Pick<PodOwner, 'kind' | 'name'>;
 
 function ownerIn({ metadata }: ApiObject): Owner | undefined {
   const owner = listIn(metadata, 'ownerReferences').find((each) => each['controller'] === true);
-  if (owner === undefined) return undefined;
+  // The API checks nothing of it, and whoever makes pods writes it: no object has another name.
+  if (owner === undefined || !isObjectName(textIn(owner, 'name'))) return undefined;
   const [kind, version] = [textIn(owner, 'kind'), textIn(owner, 'apiVersion')];
   const group = version.includes('/') ? version.slice(0, version.indexOf('/')) : '';
   return { kind: OF_KUBERNETES.includes(group) ? kind : `${kind}.${group}`, name: textIn(owner, 'name') };

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
+import { NetplugError, reasonOf } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import { visibleText } from '../../../base/visible-text.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
@@ -112,7 +112,8 @@ async function readPlan(
   return planRollback(backup, facts);
 }
 
-async function readRollbackMesh(api: OrchApi, signal: AbortSignal): Promise<RollbackFacts['mesh']> {
+/** Reads what a mesh has of netplug, or why that cannot be read. */
+export async function readRollbackMesh(api: OrchApi, signal: AbortSignal): Promise<RollbackFacts['mesh']> {
   try {
     return {
       ...(await findMeshRemains(api, signal)),
@@ -120,7 +121,9 @@ async function readRollbackMesh(api: OrchApi, signal: AbortSignal): Promise<Roll
       sidecars: await readSidecars(api, {}, signal),
     };
   } catch (cause) {
-    if (!isNetplugError(cause, 'store/refused')) throw cause;
+    signal.throwIfAborted();
+    // Objects of others must not keep anyone from going back.
+    if (!(cause instanceof NetplugError)) throw cause;
     return { unread: reasonOf(cause) };
   }
 }
