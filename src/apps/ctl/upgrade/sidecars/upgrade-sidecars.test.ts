@@ -222,8 +222,10 @@ it('takes the release of an agent from its pod, and without one from what its no
     pod('c', 'x/netplug-node@sha256:0'),
     pod('e', 'x/netplug-node:v3.20.0', { phase: 'failed' }),
   ];
-  const nodes = [node('a', 'v3.26.0'), node('b', 'v3.27.0'), node('c'), node('d', 'v3.26.1'), node('e')];
-  expect(agentReleases(pods, nodes)).toEqual([
+  const records = [node('a', 'v3.26.0'), node('b', 'v3.27.0'), node('c'), node('d', 'v3.26.1'), node('e')];
+  const gone = [node('tainted', 'v3.20.0'), node('stale', 'v3.20.0')];
+  const nodes = ['a', 'b', 'c', 'd', 'e', 'new'].map((name) => ({ name }));
+  expect(agentReleases(pods, [...records, ...gone], nodes)).toEqual([
     { node: 'a', release: 'v3.27.0' },
     { node: 'b', release: 'v3.27.0' },
     { node: 'c', release: undefined },

@@ -1,8 +1,9 @@
 import { counted } from '../../../../base/counted.ts';
 import { VERSION } from '../../../../base/version.ts';
-import { AGENT_SET } from '../../../../install/cluster/names.ts';
+import { AGENT_SET, SYSTEM_NAMESPACE } from '../../../../install/cluster/names.ts';
 import { findObject } from '../../../../kube/objects/apply.ts';
 import { referenceKey, referenceTo } from '../../../../kube/objects/reference.ts';
+import { type NodeState, readNodes } from '../../../../kube/status/node-state.ts';
 import type { PodState } from '../../../../kube/status/pod-state.ts';
 import { templateImage } from '../../../../mesh/injection-template.ts';
 import { SIDECAR } from '../../../../model/declared-sidecar.ts';
@@ -11,6 +12,7 @@ import type { Node } from '../../../../model/node.ts';
 import { actorOf } from '../../../../plans/acts.ts';
 import { carryOutUnrecorded } from '../../../../plans/carry-out.ts';
 import { isEmpty, renderPlan, stepLine } from '../../../../plans/plan.ts';
+import { agentNodes } from '../../../../upgrade/cluster/agent-nodes.ts';
 import { followingPods } from '../../../../upgrade/cluster/detect-installation.ts';
 import { releaseIn } from '../../../../upgrade/cluster/objects-in.ts';
 import {
@@ -102,7 +104,16 @@ async function readSidecarFacts(
     const object = await findObject(api, referenceTo(sidecar.kind, sidecar), signal);
     if (object !== undefined) workloads.set(referenceKey(sidecar), object);
   }
-  const nodes = (await store.listResources('Node', signal)).resources;
+  const records = (await store.listResources('Node', signal)).resources;
+  const agent = await findObject(
+    api,
+    referenceTo('DaemonSet', { name: AGENT_SET, namespace: SYSTEM_NAMESPACE }),
+    signal,
+  );
+  const nodes = agentNodes({
+    nodes: await readNodes(api, signal),
+    objects: agent === undefined ? [] : [agent],
+  });
   const templates = await readMeshTemplates(api, { ifUnreadable: 'throw' }, signal);
   return {
     sidecars,
@@ -111,19 +122,27 @@ async function readSidecarFacts(
       configMap: `${each.namespace}/${each.name}`,
       image: templateImage(each.text),
     })),
-    agents: agentReleases(await readPods(api, signal), nodes),
+    agents: agentReleases(await readPods(api, signal), records, nodes),
   };
 }
 
-/** Returns the release of the agent of each node: the image of its pod says what runs, the Node what has run or runs outside a pod. */
-export function agentReleases(pods: readonly PodState[], nodes: readonly Node[]): readonly AgentRelease[] {
-  const published = new Map(nodes.map(({ metadata, spec }) => [metadata.name, spec.netplugVersion]));
+/**
+ * Returns the release of the agent of each node: the image of its pod says what runs, the Node what has run or runs outside a pod.
+ * Without a pod, only the `nodes` that are to have an agent count: a Node may be of a node that has none any more, or is gone.
+ */
+export function agentReleases(
+  pods: readonly PodState[],
+  records: readonly Node[],
+  nodes: readonly Pick<NodeState, 'name'>[],
+): readonly AgentRelease[] {
+  const published = new Map(records.map(({ metadata, spec }) => [metadata.name, spec.netplugVersion]));
   const ofPods = followingPods(pods)
     .filter(({ component }) => component === AGENT_SET)
     .map(({ node, images: [image = ''] }) => ({ node, release: releaseIn(image) ?? published.get(node) }));
   const inPods = new Set(ofPods.map(({ node }) => node));
-  const outside = [...published].flatMap(([node, release]) =>
-    inPods.has(node) || release === undefined ? [] : [{ node, release }],
-  );
+  const outside = nodes.flatMap(({ name: node }) => {
+    const release = published.get(node);
+    return inPods.has(node) || release === undefined ? [] : [{ node, release }];
+  });
   return [...ofPods, ...outside];
 }
