@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { injectionTemplate } from '../../../mesh/injection-template.ts';
 import type { Backup } from './backup.ts';
 import { doomedFilters, type RollbackMesh, rollbackMeshNotes } from './rollback-mesh.ts';
 
@@ -10,13 +11,16 @@ const FILTER = {
 };
 const INJECTOR = { namespace: 'istio-system', name: 'istio-sidecar-injector' };
 const CANARY = { namespace: 'mesh', name: 'istio-sidecar-injector-canary' };
+const template = (image: string, mesh = '1.28.1'): string => injectionTemplate({ mesh, image, pullSecrets: [] });
+const IMAGE = 'netplug.io/netplug-sidecar';
+const [OLDER, NEWER] = [template(`${IMAGE}:v3.27.0`), template(`${IMAGE}:v3.27.1`)];
 const MESH: RollbackMesh = {
   filters: [FILTER],
   foreign: [{ ...FILTER, namespace: 'shop', name: 'own' }],
   pods: new Map([['shop', 3]]),
   templates: [
-    { ...INJECTOR, text: 'new' },
-    { ...CANARY, text: 'new' },
+    { ...INJECTOR, text: NEWER },
+    { ...CANARY, text: NEWER },
   ],
   sidecars: [
     { kind: 'Deployment', namespace: 'shop', name: 'web', version: 'v3.27.0', newest: 'v3.27.1' },
@@ -30,7 +34,7 @@ const backupOf = (from: string, text?: string): Backup => {
 };
 
 describe('a rollback to a release that serves sidecars', () => {
-  const notes = rollbackMeshNotes(backupOf('v3.27.0', 'old'), MESH, '/backups/b');
+  const notes = rollbackMeshNotes(backupOf('v3.27.0', OLDER), MESH, '/backups/b');
 
   it('keeps the filter, and lists newer sidecars as hazards', () => {
     expect(doomedFilters(backupOf('v3.27.0'), MESH)).toEqual([]);
@@ -43,19 +47,42 @@ describe('a rollback to a release that serves sidecars', () => {
 
   it('names what puts the template of the backup back, and a template that the backup does not have', () => {
     expect(notes.filter((note) => note.startsWith('left: '))).toEqual([
-      'left: template "netplug" of ConfigMap istio-system/istio-sidecar-injector, by which new pods get the newer sidecar: "netplugctl mesh template --mesh-namespace istio-system --backup /backups/b | kubectl apply -f -" puts that of the backup back',
+      'left: template "netplug" of ConfigMap istio-system/istio-sidecar-injector, by which new pods get sidecar v3.27.1: "netplugctl mesh template --mesh-namespace istio-system --backup /backups/b | kubectl apply -f -" puts that of the backup back',
       expect.stringMatching(/^left: .*mesh\/istio-sidecar-injector-canary, .*the backup has none/),
     ]);
+  });
+
+  it.each([
+    [
+      'nothing',
+      'the image is that of the release, for another version of the mesh',
+      template(`${IMAGE}:v3.27.0`, '1.29.0'),
+      OLDER,
+    ],
+    [
+      'nothing',
+      'it names no release and is that of the backup',
+      template(`${IMAGE}@sha256:0`),
+      template(`${IMAGE}@sha256:0`),
+    ],
+    ['get a sidecar of unknown release: "netplugctl', 'it names no release', template(`${IMAGE}@sha256:0`), OLDER],
+    ['that of the backup is the same', 'it was newer before as well', NEWER, NEWER],
+    ['whether the backup has one is not known', 'the backup could not read it', NEWER, undefined],
+  ])('says %s of a template when %s', (what, _, text, before) => {
+    const mesh = { ...MESH, filters: [], sidecars: [], templates: [{ ...INJECTOR, text }] };
+    expect(rollbackMeshNotes(backupOf('v3.27.0', before), mesh, '/b')).toEqual(
+      what === 'nothing' ? [] : [expect.stringContaining(what)],
+    );
   });
 
   it('says nothing of a template and of sidecars as they were', () => {
     const same = {
       ...MESH,
       filters: [],
-      templates: [{ ...INJECTOR, text: 'old' }],
+      templates: [{ ...INJECTOR, text: OLDER }],
       sidecars: MESH.sidecars.slice(1, 2),
     };
-    expect(rollbackMeshNotes(backupOf('v3.27.0', 'old'), same, '/b')).toEqual([]);
+    expect(rollbackMeshNotes(backupOf('v3.27.0', OLDER), same, '/b')).toEqual([]);
   });
 });
 

@@ -1,5 +1,7 @@
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import type { ObjectReference } from '../../../kube/objects/reference.ts';
+import { templateImage } from '../../../mesh/injection-template.ts';
+import { releaseIn } from '../../../upgrade/cluster/objects-in.ts';
 import { hasNewerSidecar, RESTARTABLE } from '../../../upgrade/cluster/sidecars.ts';
 import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 import { meshNotes, type MeshRemains } from '../mesh/find-mesh-remains.ts';
@@ -50,19 +52,23 @@ export function rollbackMeshNotes(backup: Backup, mesh: RollbackMesh, folder: st
 
 function templateNotes(
   { namespace, name, text }: MeshTemplate,
-  { header: { templates } }: Backup,
+  { header: { from, templates } }: Backup,
   folder: string,
 ): readonly string[] {
+  const release = releaseIn(templateImage(text));
   const before = templates?.find((each) => each.namespace === namespace && each.name === name);
-  if (before?.text === text) return [];
+  // The text differs between releases also where the image is the same, as for another version of the mesh.
+  if (release === undefined ? before?.text === text : !isNewerVersion(release, from)) return [];
   const [, revision] = /^istio-sidecar-injector-(.+)$/.exec(name) ?? [];
   const place = `--mesh-namespace ${namespace}${revision === undefined ? '' : ` --revision ${revision}`}`;
-  const left = `left: template "netplug" of ConfigMap ${namespace}/${name}, by which new pods get the newer sidecar`;
-  return before === undefined
-    ? [`${left}; the backup has none: see "netplugctl mesh template" of that release`]
-    : [
-        `${left}: "netplugctl mesh template ${place} --backup ${folder} | kubectl apply -f -" puts that of the backup back`,
-      ];
+  const left = `left: template "netplug" of ConfigMap ${namespace}/${name}, by which new pods get ${release === undefined ? 'a sidecar of unknown release' : `sidecar ${release}`}`;
+  const elsewhere = 'see "netplugctl mesh template" of that release';
+  if (templates === undefined) return [`${left}; whether the backup has one is not known: ${elsewhere}`];
+  if (before === undefined) return [`${left}; the backup has none: ${elsewhere}`];
+  if (before.text === text) return [`${left}; that of the backup is the same: ${elsewhere}`];
+  return [
+    `${left}: "netplugctl mesh template ${place} --backup ${folder} | kubectl apply -f -" puts that of the backup back`,
+  ];
 }
 
 function shown({ kind, namespace, name, newest = 'of unknown release' }: SidecarWorkload): string {
