@@ -18,12 +18,25 @@ export interface SidecarCluster {
   /** Image that the mesh injects from now on; undefined for no sidecar. */
   inject(image: string | undefined): void;
   /** What new pods of the workload do from now on instead of getting ready. */
-  setFailing(workload: string, how: 'crash' | 'hang' | undefined): void;
+  setFailing(workload: string, how: Failing | undefined): void;
 }
+
+/** `waver`: each fails for half a minute, one after the other before the last one is ready. */
+export type Failing = 'crash' | 'hang' | 'waver';
 
 export interface SidecarScene {
   /** By `KIND NAMESPACE/NAME`: the images of the sidecars of its pods, and fields of its spec. */
-  readonly workloads: Readonly<Record<string, { readonly images: readonly string[]; readonly spec?: object }>>;
+  readonly workloads: Readonly<
+    Record<
+      string,
+      {
+        readonly images: readonly string[];
+        readonly spec?: object;
+        /** Set when its pods fail from the beginning. */
+        readonly isBroken?: true;
+      }
+    >
+  >;
   /** Image in the injector's template; undefined where it has none of netplug. */
   readonly template?: string | undefined;
   /** Release of the agent of `node-1`. */
@@ -52,7 +65,7 @@ export function sidecarCluster({ workloads, template, agent = 'v3.27.0' }: Sidec
   let injected = template;
   let most = 0;
   const restarted: string[] = [];
-  const failing = new Map<string, 'crash' | 'hang'>();
+  const failing = new Map<string, Failing>();
   const podOf = (owner: Omit<Workload, 'pods' | 'spec'>, image: string | undefined): Json => {
     const { kind, namespace, name, generation } = owner;
     const controller = kind === 'Deployment' ? ['ReplicaSet', `${name}-${String(generation)}`] : [kind, name];
@@ -80,14 +93,18 @@ export function sidecarCluster({ workloads, template, agent = 'v3.27.0' }: Sidec
       status: readyStatus(),
     };
   };
-  const all = Object.entries(workloads).map(([key, { images, spec }]): Workload => {
+  const all = Object.entries(workloads).map(([key, { images, spec, isBroken }]): Workload => {
+    if (isBroken === true) failing.set(key, 'crash');
     const [kind = '', path = ''] = key.split(' ');
     const [namespace = '', name = ''] = path.split('/');
     const own = { key, kind, namespace, name, generation: 1 };
     return {
       ...own,
       spec: { replicas: images.length, selector: { matchLabels: { app: name } }, ...spec },
-      pods: images.map((image) => podOf(own, image)),
+      pods: images.map((image) => ({
+        ...podOf(own, image),
+        ...(isBroken === true ? { status: crashingStatus() } : {}),
+      })),
     };
   });
   const isRolling = ({ pods, generation }: Workload): boolean =>
@@ -96,6 +113,16 @@ export function sidecarCluster({ workloads, template, agent = 'v3.27.0' }: Sidec
     most = Math.max(most, all.filter(isRolling).length);
     const { pods, generation, key } = workload;
     const unready = pods.find(({ status }) => status.phase !== 'Running');
+    if (failing.get(key) === 'waver') {
+      for (const pod of pods.filter((each) => each.looks !== undefined)) {
+        pod.looks += 1;
+        if (pod.looks === 30) Object.assign(pod, { looks: undefined, status: readyStatus() });
+      }
+      const next = pods.findIndex((pod) => pod.generation !== generation);
+      if (next === -1 || pods.some(({ looks }) => looks < 15)) return;
+      pods[next] = { ...podOf(workload, injected), looks: 0, status: crashingStatus() };
+      return;
+    }
     if (unready !== undefined) {
       const how = failing.get(key);
       if (how !== 'hang') unready.status = how === 'crash' ? crashingStatus() : readyStatus();

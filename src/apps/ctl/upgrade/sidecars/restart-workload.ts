@@ -1,5 +1,5 @@
 import { isNewerVersion } from '../../../../base/compare-versions.ts';
-import { NetplugError } from '../../../../base/errors.ts';
+import { isNetplugError, NetplugError } from '../../../../base/errors.ts';
 import { SIDECAR } from '../../../../model/declared-sidecar.ts';
 import { type ApiObject, isLeaving } from '../../../../kube/objects.ts';
 import { findObject, mergeInto } from '../../../../kube/objects/apply.ts';
@@ -26,6 +26,8 @@ const AGAIN = 'run the command again: it goes on from here';
 export interface RestartPorts {
   readonly run: PodRun;
   readonly target: { readonly release: string };
+  /** Receives a workload that is not restarted, because it does not become ready as it is. Without it, the act fails. */
+  readonly onLeft?: (workload: ObjectReference, why: NetplugError) => void;
 }
 
 /** Restarts a workload whose pods have an older sidecar. The pods show whether that is done. */
@@ -37,9 +39,14 @@ export const RESTART: Act<RestartAction, RestartPorts> = {
     const pods = await podReader(run, workload)(object);
     return lagOf(object) === undefined && !pods.some((pod) => hasOlder(pod, target.release));
   },
-  apply: async ({ workload, sidecar }, { run, target: { release } }) => {
+  apply: async ({ workload, sidecar }, { run, target: { release }, onLeft }) => {
     // A call that was interrupted, or a user, may have begun one.
-    const before = await waitForRollOut(run, { workload, judge: () => undefined });
+    const before = await waitForRollOut(run, { workload, judge: () => undefined }).catch((cause: unknown) => {
+      // One that was broken before must not keep the others from their sidecar.
+      if (onLeft === undefined || run.signal.aborted || !isNetplugError(cause, 'upgrade/not-verified')) throw cause;
+      onLeft(workload, cause);
+      return undefined;
+    });
     if (before === undefined) return;
     if (!before.pods.some((pod) => hasOlder(pod, release))) {
       // A roll-out that others began may have lost the sidecar.
@@ -89,7 +96,8 @@ async function waitForRollOut(run: PodRun, { workload, judge }: AwaitedRollOut):
   const key = referenceKey(workload);
   const podsOf = podReader(run, workload);
   let progress = { lag: '', sinceMs: clock.monotonic() };
-  let soundMs = clock.monotonic();
+  /** Since when each pod that is stuck has been. */
+  let stuckMs = new Map<string, number>();
   const look = async (): Promise<WaitState<RolledOut | undefined>> => {
     const object = await findObject(api, workload, signal);
     if (object === undefined) return { found: undefined };
@@ -97,17 +105,23 @@ async function waitForRollOut(run: PodRun, { workload, judge }: AwaitedRollOut):
     const pods = await podsOf(object);
     judgePods(workload, pods, judge);
     const states = pods.map(podState);
+    const nowMs = clock.monotonic();
+    stuckMs = new Map(
+      pods
+        .filter((_, at) => states[at] !== undefined && isStuck(states[at]))
+        .map(({ metadata: { uid = '' } }) => [uid, stuckMs.get(uid) ?? nowMs]),
+    );
     const unready = states.find(({ phase }) => phase !== 'ready');
     if (lag === '' && unready === undefined) return { found: { object, pods } };
-    const nowMs = clock.monotonic();
-    if (!states.some(isStuck)) soundMs = nowMs;
     if (lag !== progress.lag) progress = { lag, sinceMs: nowMs };
     const pod = states.find(isStuck) ?? unready;
     const open = [
       `${key}: ${lag === '' ? 'not all pods are ready' : lag}`,
       ...(pod === undefined ? [] : [`pod ${pod.name}: ${firstLine(pod.reason ?? '')}`]),
     ].join('; ');
-    const isOver = nowMs - soundMs > STUCK_MS || nowMs - progress.sinceMs > progressSeconds(object) * 1000;
+    const isOver =
+      [...stuckMs.values()].some((since) => nowMs - since > STUCK_MS) ||
+      nowMs - progress.sinceMs > progressSeconds(object) * 1000;
     if (isOver) throw notRolledOut(open);
     return { open };
   };

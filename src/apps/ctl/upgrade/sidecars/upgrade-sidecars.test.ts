@@ -173,6 +173,29 @@ describe('netplugctl upgrade sidecars', () => {
     expect(clock.monotonic() / 1000).toBeLessThan(seconds + 10);
   });
 
+  it('leaves a workload that was broken before, restarts the others, and fails at the end', async () => {
+    const workloads = { 'Deployment shop/a': { images: [OLD], isBroken: true }, ...shop() } as const;
+    const cluster = sidecarCluster({ workloads, template: NEW });
+    const { status, out, err } = await sidecars(cluster, '--yes');
+    expect([status, cluster.restarted]).toEqual([1, ['Deployment shop/api', 'StatefulSet shop/db']]);
+    expect(err).toMatch(
+      /^not restarted: Stopped at Deployment shop\/a: .*pod a-\d+: container web waits: CrashLoopBackOff/m,
+    );
+    expect(out.match(/restart Deployment shop\/a,/g)).toHaveLength(1);
+    expect(out.match(/restart Deployment shop\/api,/g)).toHaveLength(2);
+  });
+
+  it('goes on although one pod or another fails for a while, for longer than one of them may', async () => {
+    const cluster = sidecarCluster({
+      workloads: { 'Deployment shop/web': { images: Array(8).fill(OLD) } },
+      template: NEW,
+    });
+    cluster.setFailing('Deployment shop/web', 'waver');
+    const clock = virtualClock();
+    expect(await sidecarsIn(cluster, { clock }, '--yes')).toMatchObject({ status: 0 });
+    expect(clock.monotonic()).toBeGreaterThan(90_000);
+  });
+
   it('goes on after an interruption, and waits for the roll-out that is under way', async () => {
     const cluster = sidecarCluster({ workloads: shop([OLD, OLD, OLD]), template: NEW });
     const { status, err } = await sidecarsIn(cluster, { until: /1 of 3 updated/ }, '--yes');

@@ -1,8 +1,10 @@
 import { counted } from '../../../../base/counted.ts';
+import { type NetplugError, reasonAndRemedy } from '../../../../base/errors.ts';
 import { VERSION } from '../../../../base/version.ts';
+import { visibleText } from '../../../../base/visible-text.ts';
 import { AGENT_SET, SYSTEM_NAMESPACE } from '../../../../install/cluster/names.ts';
 import { findObject } from '../../../../kube/objects/apply.ts';
-import { referenceKey, referenceTo } from '../../../../kube/objects/reference.ts';
+import { type ObjectReference, referenceKey, referenceTo } from '../../../../kube/objects/reference.ts';
 import { type NodeState, readNodes } from '../../../../kube/status/node-state.ts';
 import type { PodState } from '../../../../kube/status/pod-state.ts';
 import { templateImage } from '../../../../mesh/injection-template.ts';
@@ -68,23 +70,28 @@ export async function upgradeSidecars(context: Context, { namespace, atOnce, mod
       const late = findSidecarRefusal(latest.facts, VERSION);
       if (late !== undefined) throw late;
       const run = podRun(session.api, session.context);
+      const broken = new Map<string, NetplugError>();
+      const onLeft = (workload: ObjectReference, why: NetplugError): void => {
+        broken.set(referenceKey(workload), why);
+      };
       // What is left to the user was shown.
       await carryOutUnrecorded(
         { ...latest.plan, stages: latest.plan.stages.slice(0, 1) },
         {
-          actor: actorOf(ACTS, { run, target: { release: VERSION } }),
+          actor: actorOf(ACTS, { run, target: { release: VERSION }, onLeft }),
           onStage: (title) => {
             io.stdout(`${title}\n`);
           },
           onStep: (step) => {
-            io.stdout(stepLine(step));
+            if (step.kind === 'write' && !broken.has(referenceKey(step.workload))) io.stdout(stepLine(step));
           },
           atOnce,
           signal: session.context.signal,
         },
       );
+      for (const why of broken.values()) io.stderr(`not restarted: ${visibleText(reasonAndRemedy(why))}\n`);
       io.stdout(PROVEN);
-      return 0;
+      return broken.size === 0 ? 0 : 1;
     });
   });
 }
