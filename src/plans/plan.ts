@@ -1,3 +1,5 @@
+import { visibleText } from '../base/visible-text.ts';
+
 /**
  * A step that this program carries out. `A` holds the data of the step. It must survive JSON, because another process
  * may resume the plan from disk.
@@ -34,17 +36,17 @@ export function isEmpty<A extends object>({ stages }: Plan<A>): boolean {
   return stages.every(({ steps }) => steps.length === 0);
 }
 
-/** Renders the plan as text: numbered stages, a line for each step. */
+/** Renders the plan as text: numbered stages, a line for each step, whatever the names of others hold. */
 export function renderPlan<A extends object>(plan: Plan<A>): string {
   if (isEmpty(plan)) return 'nothing is left to do\n';
   return plan.stages
     .filter(({ steps }) => steps.length > 0)
-    .map(({ title, steps }, index) => `${String(index + 1)}. ${title}\n${steps.map(stepLine).join('')}`)
+    .map(({ title, steps }, index) => `${String(index + 1)}. ${visibleText(title)}\n${steps.map(stepLine).join('')}`)
     .join('');
 }
 
 export function stepLine<A extends object>(step: Step<A>): string {
   const end = step.kind === 'write' && step.isFinal === true ? ' (cannot be undone)' : '';
-  const line = `   ${step.kind === 'wait' ? 'wait: ' : ''}${step.text}${end}\n`;
-  return step.kind === 'command' ? `${line}     $ ${step.command.join(' ')}\n` : line;
+  const line = `   ${step.kind === 'wait' ? 'wait: ' : ''}${visibleText(step.text)}${end}\n`;
+  return step.kind === 'command' ? `${line}     $ ${visibleText(step.command.join(' '))}\n` : line;
 }

@@ -1,3 +1,4 @@
+import { visibleText } from '../../base/visible-text.ts';
 import { objectName } from '../../kube/objects/reference.ts';
 import type { DetectedInstallation } from './snapshot.ts';
 import type { UpgradeTarget } from './target.ts';
@@ -15,14 +16,14 @@ export function renderUpgradePlan(plan: UpgradePlan, installed: DetectedInstalla
   const store = datastore === 'orch' ? 'the API of the orchestrator' : 'etcd';
   const head = [
     `Upgrade from ${from} to ${target.release}: installed ${METHOD_NAMES[method]}, ${variant}, records in ${store}`,
-    ...plan.notes.map((note) => `note: ${note}`),
+    ...plan.notes.map((note) => `note: ${visibleText(note)}`),
   ];
   const stages = plan.stages
     .filter(({ steps }) => steps.length > 0)
     .flatMap(({ title, steps }, index) => [
       '',
       `${String(index + 1)}. ${title}`,
-      ...steps.flatMap((step) => (step.kind === 'wait' ? [`   wait: ${step.text}`] : stepLines(step))),
+      ...steps.flatMap((step) => (step.kind === 'wait' ? [`   wait: ${visibleText(step.text)}`] : stepLines(step))),
     ]);
   return [...head, ...stages, ''].join('\n');
 }
@@ -37,9 +38,9 @@ function stepLines(step: UpgradeStepData & { readonly text: string; readonly kin
         : 'to do';
   const objects = step.act === 'apply' && step.objects.length > 3 ? step.objects.map(objectName) : [];
   return [
-    `   [${state}] ${step.id}: ${step.text}`,
-    ...(objects.length === 0 ? [] : [`        objects: ${objects.join(', ')}`]),
-    ...step.commands.map((command) => `        $ ${command}`),
+    `   [${state}] ${step.id}: ${visibleText(step.text)}`,
+    ...(objects.length === 0 ? [] : [`        objects: ${visibleText(objects.join(', '))}`]),
+    ...step.commands.map((command) => `        $ ${visibleText(command)}`),
     ...(step.downtime === 'none' ? [] : [`        downtime: ${step.downtime}`]),
     ...(cannotBeUndone(step) === undefined ? [] : [`        cannot be undone: ${String(cannotBeUndone(step))}`]),
   ];
