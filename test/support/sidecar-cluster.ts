@@ -164,6 +164,10 @@ export function sidecarCluster({ workloads, template, agent = 'v3.27.0' }: Sidec
     spec: { nodeName: 'node-1', containers: [{ name: 'agent', image: `netplug.io/netplug-node:${agent}` }] },
     status: readyStatus(),
   };
+  const setOf = (namespace: string, name: string): Json => {
+    const controller = { apiVersion: 'apps/v1', kind: 'Deployment', name: name.replace(/-\d+$/, ''), controller: true };
+    return { metadata: { name, namespace, ownerReferences: [controller] } };
+  };
   const listOf = (items: readonly Json[]): Json => ({ metadata: { resourceVersion: '1' }, items });
   const answer = (method: string, path: string): Json => {
     const { pathname, searchParams } = new URL(path, 'http://a');
@@ -187,18 +191,18 @@ export function sidecarCluster({ workloads, template, agent = 'v3.27.0' }: Sidec
           .filter(({ name }) => selector === null || selector === `app=${name}`)
           .flatMap((workload) => workload.pods),
       );
+    const sets = /^\/apis\/apps\/v1\/(?:namespaces\/([^/]+)\/)?replicasets$/.exec(pathname);
+    if (sets !== null)
+      return listOf(
+        all
+          .filter(({ kind, namespace }) => kind === 'Deployment' && (sets[1] ?? namespace) === namespace)
+          .flatMap(({ namespace, name, generation }) =>
+            Array.from({ length: generation }, (_, index) => setOf(namespace, `${name}-${String(index + 1)}`)),
+          ),
+      );
     const [, namespace, plural, name] =
       /^\/apis\/apps\/v1\/namespaces\/([^/]+)\/([^/]+)\/([^/]+)$/.exec(pathname) ?? [];
-    if (plural === 'replicasets')
-      return {
-        metadata: {
-          name,
-          namespace,
-          ownerReferences: [
-            { apiVersion: 'apps/v1', kind: 'Deployment', name: name?.replace(/-\d+$/, ''), controller: true },
-          ],
-        },
-      };
+    if (plural === 'replicasets') return setOf(namespace ?? '', name ?? '');
     const found = all.find(
       (each) => `${each.kind.toLowerCase()}s` === plural && each.namespace === namespace && each.name === name,
     );

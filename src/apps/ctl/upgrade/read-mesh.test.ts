@@ -42,6 +42,7 @@ const PODS = [
   pod({ kind: 'ReplicaSet', name: 'web-2' }, `${IMAGE}:v3.27.0@sha256:0`),
   pod({ kind: 'ReplicaSet', name: 'web-2' }, `${IMAGE}:v3.26.4`),
   pod({ kind: 'ReplicaSet', name: 'web-2' }, `${IMAGE}:v3.1.0`, { leaving: true }),
+  pod({ kind: 'ReplicaSet', name: 'gone' }, `${IMAGE}:v3.26.4`),
   pod({ kind: 'StatefulSet', name: 'db' }, `${IMAGE}@sha256:0`),
   pod({ kind: 'StatefulSet', name: 'db' }, `${IMAGE}:v3.26.4`, { form: 'containers' }),
   pod({ kind: 'StatefulSet', name: 'db', apiVersion: 'apps.kruise.io/v1beta1' }, `${IMAGE}:latest`),
@@ -53,8 +54,11 @@ const PODS = [
 const ANSWERS = {
   '/api/v1/pods': { metadata: { resourceVersion: '1' }, items: PODS },
   '/api/v1/namespaces/other/pods': { metadata: { resourceVersion: '1' }, items: [] },
-  '/apis/apps/v1/namespaces/shop/replicasets/web-1': replicaSet('web-1', 'web'),
-  '/apis/apps/v1/namespaces/shop/replicasets/web-2': replicaSet('web-2', 'web'),
+  // One listing: an answer to the read of a single one is missing.
+  '/apis/apps/v1/replicasets': {
+    metadata: { resourceVersion: '1' },
+    items: [replicaSet('web-1', 'web'), replicaSet('web-2', 'web')],
+  },
   '/apis/apps/v1/deployments': { metadata: { resourceVersion: '1' }, items: [] },
 };
 
@@ -64,6 +68,7 @@ it('reads the releases of sidecars of all pods, whatever form they have, by what
     mesh: undefined,
     sidecars: [
       { kind: 'Deployment', namespace: 'shop', name: 'web', version: 'v3.9.0', newest: 'v3.27.0' },
+      { kind: 'ReplicaSet', namespace: 'shop', name: 'gone', version: 'v3.26.4', newest: 'v3.26.4' },
       {
         kind: 'StatefulSet',
         namespace: 'shop',

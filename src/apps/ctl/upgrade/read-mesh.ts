@@ -40,13 +40,39 @@ export async function readSidecars(
   signal: AbortSignal,
 ): Promise<readonly SidecarWorkload[]> {
   const pods = await api.list({ ...PODS, ...(namespace === undefined ? {} : { namespace }) }, UNFINISHED_PODS, signal);
-  const workloadOf = workloadFinder(api, signal);
-  const found: SidecarOfPod[] = [];
-  for (const pod of pods.filter((each) => !isLeaving(each))) {
-    const image = sidecarImageIn(pod);
-    if (image !== undefined) found.push({ image, workload: await workloadOf(pod) });
-  }
-  return sidecarWorkloads(found);
+  const withSidecar = pods.flatMap((pod) => {
+    const image = isLeaving(pod) ? undefined : sidecarImageIn(pod);
+    return image === undefined ? [] : [{ pod, image }];
+  });
+  const isOfSet = withSidecar.some(({ pod }) => ownerIn(pod)?.kind === 'ReplicaSet');
+  const sets = isOfSet ? await ownersOfSets(api, { namespace }, signal) : new Map<string, Owner>();
+  return sidecarWorkloads(
+    withSidecar.map(({ pod, image }): SidecarOfPod => {
+      const owner = podOwner(pod);
+      return { image, workload: { ...owner, ...(owner.kind === 'ReplicaSet' ? sets.get(setKey(owner)) : {}) } };
+    }),
+  );
+}
+
+/** Returns the owners of all ReplicaSets that have one. Their metadata holds it: one listing replaces a read for each. */
+async function ownersOfSets(
+  api: OrchApi,
+  { namespace }: { readonly namespace?: string | undefined },
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, Owner>> {
+  const collection = { ...REPLICA_SETS, ...(namespace === undefined ? {} : { namespace }) };
+  const sets = await api.list(collection, { only: 'names' }, signal);
+  return new Map(
+    sets.flatMap((set) => {
+      const owner = ownerIn(set);
+      const { name, namespace: of = '' } = set.metadata;
+      return owner === undefined ? [] : [[setKey({ name, namespace: of }), owner]];
+    }),
+  );
+}
+
+function setKey({ namespace, name }: Pick<PodOwner, 'namespace' | 'name'>): string {
+  return `${namespace}/${name}`;
 }
 
 /** Returns the image of the sidecar of a pod; undefined for a pod without one. */
@@ -65,17 +91,22 @@ export function sidecarImageIn(pod: ApiObject): string | undefined {
 export function workloadFinder(api: OrchApi, signal: AbortSignal): (pod: ApiObject) => Promise<PodOwner> {
   const ofSets = new Map<string, Owner>();
   return async (pod) => {
-    const { name, namespace = '' } = pod.metadata;
-    const owner = ownerIn(pod) ?? { kind: 'Pod', name };
-    if (owner.kind !== 'ReplicaSet') return { ...owner, namespace };
-    const key = `${namespace}/${owner.name}`;
+    const owner = podOwner(pod);
+    if (owner.kind !== 'ReplicaSet') return owner;
+    const key = setKey(owner);
     const known = ofSets.get(key);
-    if (known !== undefined) return { ...known, namespace };
-    const set = await api.get({ ...REPLICA_SETS, namespace }, owner.name, signal);
+    if (known !== undefined) return { ...owner, ...known };
+    const set = await api.get({ ...REPLICA_SETS, namespace: owner.namespace }, owner.name, signal);
     const above = (set.outcome === 'ok' ? ownerIn(set.value) : undefined) ?? owner;
     ofSets.set(key, above);
-    return { ...above, namespace };
+    return { ...owner, ...above };
   };
+}
+
+/** Returns what has made a pod; the pod itself without an owner. */
+function podOwner(pod: ApiObject): PodOwner {
+  const { name, namespace = '' } = pod.metadata;
+  return { ...(ownerIn(pod) ?? { kind: 'Pod', name }), namespace };
 }
 
 type Owner = Pick<PodOwner, 'kind' | 'name'>;

@@ -1,5 +1,6 @@
 import { counted } from '../../../../base/counted.ts';
 import { type NetplugError, reasonAndRemedy } from '../../../../base/errors.ts';
+import { forEachLimit } from '../../../../base/for-each-limit.ts';
 import { VERSION } from '../../../../base/version.ts';
 import { visibleText } from '../../../../base/visible-text.ts';
 import { AGENT_SET, SYSTEM_NAMESPACE } from '../../../../install/cluster/names.ts';
@@ -55,7 +56,7 @@ export async function upgradeSidecars(context: Context, { namespace, atOnce, mod
   return withUpgrade(context, async (open) => {
     const { facts, plan } = await planIn(open);
     io.stdout(`cluster: ${open.cluster}\n`);
-    for (const note of plan.notes) io.stderr(`note: ${note}\n`);
+    for (const note of plan.notes) io.stderr(`note: ${visibleText(note)}\n`);
     const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
     io.stdout(isEmpty(plan) ? `no workload${where} has a ${SIDECAR} older than ${VERSION}\n` : renderPlan(plan));
     const [first] = plan.stages;
@@ -99,6 +100,8 @@ export async function upgradeSidecars(context: Context, { namespace, atOnce, mod
 /** What the API says of a sidecar, and what only the agent of its node knows. */
 const PROVEN = `the new pods are ready: each ${SIDECAR} has the policies of its agent. Whether it guards its ports, the agent knows: "netplugctl node status" on the node of the pod\n`;
 
+const READ_AT_ONCE = 8;
+
 async function readSidecarFacts(
   { api, store, context: { signal } }: UpgradeSession,
   namespace: string | undefined,
@@ -107,10 +110,10 @@ async function readSidecarFacts(
   const workloads = new Map<string, Manifest>();
   const restartable = (each: SidecarWorkload): boolean =>
     hasOlderSidecar(each, VERSION) && leftToUser(each, VERSION) === undefined;
-  for (const sidecar of sidecars.filter(restartable)) {
+  await forEachLimit(sidecars.filter(restartable), READ_AT_ONCE, async (sidecar) => {
     const object = await findObject(api, referenceTo(sidecar.kind, sidecar), signal);
     if (object !== undefined) workloads.set(referenceKey(sidecar), object);
-  }
+  });
   const records = (await store.listResources('Node', signal)).resources;
   const agent = await findObject(
     api,
