@@ -183,7 +183,7 @@ function whyNotUpgraded(pod: ApiObject, release: string): Unfit | undefined {
 const LATE = `The injector may read a changed template only after a minute or two: wait, and ${AGAIN}. Otherwise see "netplugctl mesh check"`;
 
 /** The roll-out goes on without the tool, and takes the sidecar from one pod after the other. */
-function lostHint({ kind, namespace = '', name }: ObjectReference): string {
+function lostHint({ kind, namespace, name }: ObjectReference): string {
   const which = `${kind.toLowerCase()}/${name} -n ${namespace}`;
   const [pause, resume] =
     kind === 'Deployment'
