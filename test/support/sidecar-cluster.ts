@@ -41,6 +41,8 @@ export interface SidecarScene {
   readonly template?: string | undefined;
   /** Release of the agent of `node-1`. */
   readonly agent?: string;
+  /** Names of nodes, each with its labels. The agent runs on those with `agent: yes`. */
+  readonly nodes?: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
 interface Workload {
@@ -60,7 +62,7 @@ export const NO_LEASE: NamedLease = {
   findHolder: async () => Promise.resolve(undefined),
 } as unknown as NamedLease;
 
-export function sidecarCluster({ workloads, template, agent = 'v3.27.0' }: SidecarScene): SidecarCluster {
+export function sidecarCluster({ workloads, template, agent = 'v3.27.0', nodes = {} }: SidecarScene): SidecarCluster {
   let uids = 0;
   let injected = template;
   let most = 0;
@@ -174,7 +176,13 @@ export function sidecarCluster({ workloads, template, agent = 'v3.27.0' }: Sidec
     const selector = searchParams.get('labelSelector');
     const fixed: Readonly<Record<string, Json>> = {
       '/api/v1/namespaces/kube-system': { metadata: { name: 'kube-system', uid: 'cluster-uid' } },
-      '/api/v1/nodes': listOf([]),
+      '/api/v1/nodes': listOf(Object.entries(nodes).map(([name, labels]) => ({ metadata: { name, labels } }))),
+      '/apis/apps/v1/namespaces/netplug-system/daemonsets/netplug-node': {
+        apiVersion: 'apps/v1',
+        kind: 'DaemonSet',
+        metadata: { name: 'netplug-node', namespace: 'netplug-system' },
+        spec: { template: { spec: { nodeSelector: { agent: 'yes' } } } },
+      },
       '/api/v1/namespaces/netplug-system/pods': listOf([agentPod]),
       '/apis/apps/v1/deployments': listOf([{ metadata: { name: 'istiod', namespace: 'istio-system' } }]),
       '/api/v1/namespaces/istio-system/configmaps/istio-sidecar-injector': {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { callCtl, type CtlWorld, machineIn, type Ran } from '../../../../../test/support/ctl.ts';
+import { nodeOf } from '../../../../../test/support/fixtures.ts';
 import { IMAGE, NO_LEASE, type SidecarCluster, sidecarCluster } from '../../../../../test/support/sidecar-cluster.ts';
 import { virtualClock } from '../../../../base/clock.ts';
 import { MemoryDatabase } from '../../../../datastore/memory/memory-database.ts';
@@ -104,6 +105,20 @@ describe('netplugctl upgrade sidecars', () => {
       expect(err).toContain('upgrade/refused');
     }
     expect(cluster.restarted).toEqual([]);
+  });
+
+  it.each([
+    ['refuses with', { agent: 'yes' }, 69],
+    ['goes on beside', {}, 0],
+    ['goes on beside', undefined, 0],
+  ] as const)('%s the record of an older agent on a node with labels %j', async (_, labels, status) => {
+    const nodes = { 'node-1': { agent: 'yes' }, ...(labels === undefined ? {} : { 'node-2': labels }) };
+    const cluster = sidecarCluster({ workloads: shop(), template: NEW, nodes });
+    const store = openMemoryStore(new MemoryDatabase());
+    const record = nodeOf('node-2');
+    const { signal } = new AbortController();
+    await store.createResource({ ...record, spec: { ...record.spec, netplugVersion: 'v3.26.4' } }, signal);
+    expect((await sidecarsIn(cluster, { openStore: () => store }, '--yes')).status).toBe(status);
   });
 
   it('lists what it does not restart, with the reason, and restarts the rest', async () => {
