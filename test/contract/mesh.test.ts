@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { type CtlRun, runCtl } from '../support/ctl-datastores.ts';
+import { injectorWebhook } from '../support/injector-webhook.ts';
 import { ENVOY_FILTERS } from '../support/mesh-hazards.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
@@ -40,6 +41,7 @@ beforeAll(async () => {
       metadata: { name: 'istio-sidecar-injector', namespace: 'istio-system' },
       data: { config: CONFIG, values: '{}' },
     },
+    injectorWebhook(),
     ENVOY_FILTERS,
   ]);
 });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { VERSION } from '../../src/base/version.ts';
 import { type CtlRun, runCtl } from '../support/ctl-datastores.ts';
+import { injectorWebhook } from '../support/injector-webhook.ts';
 import type { Json } from '../support/node.ts';
 import { type OperatorCluster, startOperatorCluster } from '../support/operator.ts';
 import { until } from '../support/until.ts';
@@ -110,6 +111,7 @@ beforeAll(async () => {
       metadata: { name: 'istio-sidecar-injector', namespace: 'istio-system' },
       data: { config: 'templates:\n  sidecar: |\n    spec: {}\n' },
     },
+    injectorWebhook(),
     ...KINDS.map(workload),
   ]);
   const isReady = ({ status }: Json): boolean => status.phase === 'Running';

@@ -3,6 +3,7 @@ import { VERSION } from '../../src/base/version.ts';
 import { imageNames } from '../../src/install/cluster/names.ts';
 import { envoyFilter } from '../../src/mesh/envoy-filter.ts';
 import { injectionTemplate, withTemplate } from '../../src/mesh/injection-template.ts';
+import { injectorWebhook } from './injector-webhook.ts';
 import type { Json } from './node.ts';
 import type { Seed } from './upgrade-hazards.ts';
 
@@ -78,6 +79,7 @@ function meshHazard(evidence: RegExp, change: SeededMesh): Seed {
           metadata: { name: 'istiod', namespace: ROOT, labels },
           spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } },
         },
+        injectorWebhook(),
         { apiVersion: 'v1', kind: 'ConfigMap', metadata: INJECTOR, data: { config: mesh.config } },
         ...(mesh.filter === undefined ? [] : [mesh.filter]),
         {

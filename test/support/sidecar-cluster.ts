@@ -5,6 +5,7 @@ import { OrchApi } from '../../src/kube/orch-api.ts';
 import type { Transport } from '../../src/kube/transport.ts';
 import { injectionTemplate } from '../../src/mesh/injection-template.ts';
 import type { NamedLease } from '../../src/runtime/leader-lease.ts';
+import { injectorWebhook, INJECTORS_PATH } from './injector-webhook.ts';
 import type { Json } from './node.ts';
 
 export const IMAGE = 'netplug.io/netplug-sidecar';
@@ -185,6 +186,7 @@ export function sidecarCluster({ workloads, template, agent = 'v3.27.0', nodes =
       },
       '/api/v1/namespaces/netplug-system/pods': listOf([agentPod]),
       '/apis/apps/v1/deployments': listOf([{ metadata: { name: 'istiod', namespace: 'istio-system' } }]),
+      [INJECTORS_PATH]: listOf([injectorWebhook()]),
       '/api/v1/namespaces/istio-system/configmaps/istio-sidecar-injector': {
         metadata: { name: 'istio-sidecar-injector', namespace: 'istio-system' },
         data: { config: config() },

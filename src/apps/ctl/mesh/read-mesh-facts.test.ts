@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type CannedAnswers, cannedApi, WITHOUT_WORKLOADS } from '../../../../test/support/canned-api.ts';
+import { injectorWebhook, INJECTORS_PATH } from '../../../../test/support/injector-webhook.ts';
 import type { MeshFacts } from '../../../checks/mesh-checks.ts';
 import { envoyFilter } from '../../../mesh/envoy-filter.ts';
 import { injectionTemplate, withTemplate } from '../../../mesh/injection-template.ts';
@@ -25,6 +26,7 @@ const SOUND: CannedAnswers = {
   ...WITHOUT_WORKLOADS,
   '/api/v1/pods': listOf(named('web', 'shop'), named('web-2', 'shop')),
   '/apis/apps/v1/deployments': listOf(istiod('istiod', 'istio-system')),
+  [INJECTORS_PATH]: listOf(injectorWebhook(), injectorWebhook('istiod-canary', 'mesh')),
   [`${maps('istio-system')}/istio-sidecar-injector`]: named('istio-sidecar-injector', 'istio-system', {
     data: { config: CONFIG },
   }),

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { cannedApi } from '../../../../test/support/canned-api.ts';
+import { injectorWebhook, INJECTORS_PATH } from '../../../../test/support/injector-webhook.ts';
 import { type MeshTemplate, readMeshTemplates } from './read-mesh-templates.ts';
 
 const listOf = (...items: readonly object[]): object => ({ metadata: { resourceVersion: '1' }, items });
@@ -17,6 +18,11 @@ async function read(canary: string, ifUnreadable: 'throw' | 'omit'): Promise<rea
       named('istio-system', 'istiod'),
       named('mesh', 'istiod-canary'),
       named('bare', 'istiod'),
+    ),
+    [INJECTORS_PATH]: listOf(
+      injectorWebhook(),
+      injectorWebhook('istiod-canary', 'mesh'),
+      injectorWebhook('istiod', 'bare'),
     ),
     ...injectorOf('istio-system', 'istio-sidecar-injector', 'templates:\n  netplug: "one"\n'),
     ...injectorOf('mesh', 'istio-sidecar-injector-canary', canary),

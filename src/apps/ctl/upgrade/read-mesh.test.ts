@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 import { cannedApi } from '../../../../test/support/canned-api.ts';
+import { injectorWebhook, INJECTORS_PATH } from '../../../../test/support/injector-webhook.ts';
 import { readTemplates } from './backup.ts';
-import { readMesh, readSidecars } from './read-mesh.ts';
+import { readControlPlanes, readMesh, readSidecars } from './read-mesh.ts';
 import { readRollbackMesh } from './rollback.ts';
 
 const { signal } = new AbortController();
@@ -101,4 +102,22 @@ it('goes on with a rollback and a backup where the mesh cannot be read, and says
   const io = { stderr: (text: string) => (said += text) };
   expect(await readTemplates(cannedApi(broken), io, signal)).toBeUndefined();
   expect(said).toMatch(/^note: the backup is without the injection templates of a mesh, .*\(.+\)\n$/);
+});
+
+it('counts only control planes that the API server asks about pods', async () => {
+  const planes = [
+    ['istiod', 'istio-system'],
+    ['istiod-canary', 'istio-system'],
+    ['istiod', 'shop'],
+    ['istiod-other', 'istio-system'],
+  ].map(([name, namespace]) => ({ metadata: { name, namespace } }));
+  const outside = { metadata: { name: 'outside' }, webhooks: [{ clientConfig: { url: 'https://shop.example' } }] };
+  const webhooks = [injectorWebhook(), injectorWebhook('istiod-canary'), outside];
+  const answers = {
+    '/apis/apps/v1/deployments': { metadata: { resourceVersion: '1' }, items: planes },
+    [INJECTORS_PATH]: { metadata: { resourceVersion: '1' }, items: webhooks },
+  };
+  expect(await readControlPlanes(cannedApi(answers), signal)).toMatchObject(planes.slice(0, 2));
+  const refused = readControlPlanes(cannedApi({ ...answers, [INJECTORS_PATH]: 403 }), signal);
+  await expect(refused).rejects.toMatchObject({ code: 'store/refused' });
 });

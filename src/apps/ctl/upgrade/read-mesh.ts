@@ -7,6 +7,11 @@ import { containersIn, listIn, recordIn, textIn } from '../../../upgrade/cluster
 import { type SidecarOfPod, sidecarWorkloads, type PodOwner } from '../../../upgrade/cluster/sidecars.ts';
 import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 
+const INJECTORS = {
+  group: 'admissionregistration.k8s.io',
+  version: 'v1',
+  plural: 'mutatingwebhookconfigurations',
+} as const;
 const REPLICA_SETS = { group: 'apps', version: 'v1', plural: 'replicasets' } as const;
 /** Name of the Deployment of a default control plane, and label of all. */
 export const CONTROL_PLANE = 'istiod';
@@ -25,9 +30,24 @@ export async function readMesh(api: OrchApi, signal: AbortSignal): Promise<MeshS
   return { mesh: oldestOf(planes.flatMap(meshVersion)), sidecars };
 }
 
-/** Reads the control planes of meshes, of every revision. @throws store/* */
+/**
+ * Reads the control planes of meshes, of every revision: those whose Service, which has the name of the Deployment, the API server
+ * asks about new pods. Anyone who may write Deployments in some namespace can give one the label, but not have it asked.
+ * @throws store/*
+ */
 export async function readControlPlanes(api: OrchApi, signal: AbortSignal): Promise<readonly ApiObject[]> {
-  return api.list(kindCollection('Deployment'), { labelSelector: `app=${CONTROL_PLANE}` }, signal);
+  const labelled = await api.list(kindCollection('Deployment'), { labelSelector: `app=${CONTROL_PLANE}` }, signal);
+  if (labelled.length === 0) return [];
+  const asked = new Set((await api.list(INJECTORS, {}, signal)).flatMap(askedServices));
+  return labelled.filter(({ metadata: { name, namespace = '' } }) => asked.has(`${namespace}/${name}`));
+}
+
+/** Returns the Services of the webhooks of a configuration, as `istio-system/istiod`. */
+function askedServices(configuration: ApiObject): readonly string[] {
+  return listIn(configuration, 'webhooks').map((hook) => {
+    const service = recordIn(recordIn(hook, 'clientConfig'), 'service');
+    return `${textIn(service, 'namespace')}/${textIn(service, 'name')}`;
+  });
 }
 
 /**
