@@ -19,6 +19,17 @@ let kubeconfig: string;
 
 const ctl = async (...argv: readonly string[]): Promise<CtlRun> => runCtl([...argv, '--kubeconfig', kubeconfig]);
 
+interface MeshFinding {
+  readonly id: string;
+  readonly objects: unknown;
+}
+
+async function meshFindings(): Promise<readonly MeshFinding[]> {
+  const { stdout } = await ctl('doctor', '--cluster', '-o', 'json');
+  const { findings } = JSON.parse(stdout) as { readonly findings: readonly MeshFinding[] };
+  return findings.filter(({ id }) => id.startsWith('mesh/'));
+}
+
 beforeAll(async () => {
   server = scope.use(await startOrchApiServer());
   ({ kubeconfig } = server);
@@ -77,18 +88,7 @@ it('refuses a mesh that it cannot find', async () => {
   expect(status).not.toBe(0);
 });
 
-it('a removal takes the filter away first, and names what the mesh still has', async () => {
-  await server.putPod({ namespace: 'shop', name: 'web', node: 'n', labels: { 'netplug.io/sidecar': 'enabled' } });
-  const { stdout } = await ctl('mesh', 'objects', '--mesh-namespace', 'shop');
-  const own = parse(stdout) as { readonly metadata: object };
-  await server.apply([{ ...own, metadata: { name: 'own', namespace: 'shop' } }]);
-  const plan = await ctl('uninstall', 'cluster', '--dry-run');
-  expect(plan.stdout).toMatch(/^cluster:[^\n]*\n1\. Mesh\n {3}delete EnvoyFilter istio-system\/netplug,/);
-  expect(plan.stderr).toContain('left: EnvoyFilter shop/own asks netplug-sidecar');
-  expect(plan.stderr).toContain('left: pods with netplug-sidecar in namespaces shop (1)');
-});
-
-it('the doctor finds the same where a pod has a sidecar, and which pod has none', async () => {
+it('the doctor examines the mesh that is to inject a sidecar before a pod has one', async () => {
   await server.putPod({ namespace: 'shop', name: 'bare', node: 'n', labels: { app: 'bare' } });
   await server.apply([
     {
@@ -102,13 +102,27 @@ it('the doctor finds the same where a pod has a sidecar, and which pod has none'
       },
     },
   ]);
+  expect(await meshFindings()).toMatchObject([
+    { id: 'mesh/template-older' },
+    { id: 'mesh/pod-without-sidecar', objects: ['Pod shop/bare'] },
+  ]);
+});
+
+it('a removal takes the filter away first, and names what the mesh still has', async () => {
+  await server.putPod({ namespace: 'shop', name: 'web', node: 'n', labels: { 'netplug.io/sidecar': 'enabled' } });
+  const { stdout } = await ctl('mesh', 'objects', '--mesh-namespace', 'shop');
+  const own = parse(stdout) as { readonly metadata: object };
+  await server.apply([{ ...own, metadata: { name: 'own', namespace: 'shop' } }]);
+  const plan = await ctl('uninstall', 'cluster', '--dry-run');
+  expect(plan.stdout).toMatch(/^cluster:[^\n]*\n1\. Mesh\n {3}delete EnvoyFilter istio-system\/netplug,/);
+  expect(plan.stderr).toContain('left: EnvoyFilter shop/own asks netplug-sidecar');
+  expect(plan.stderr).toContain('left: pods with netplug-sidecar in namespaces shop (1)');
+});
+
+it('the doctor finds the same where a pod has a sidecar, and which pod has none', async () => {
   const filter = (await ctl('mesh', 'objects')).stdout;
   await server.apply([parse(filter.replace('0.5s', '5s'))]);
-  const { stdout } = await ctl('doctor', '--cluster', '-o', 'json');
-  const { findings } = JSON.parse(stdout) as {
-    readonly findings: readonly { readonly id: string; readonly objects: unknown }[];
-  };
-  expect(findings.filter(({ id }) => id.startsWith('mesh/'))).toMatchObject([
+  expect(await meshFindings()).toMatchObject([
     { id: 'mesh/template-older' },
     { id: 'mesh/filter-changed', objects: ['EnvoyFilter istio-system/netplug'] },
     { id: 'mesh/pod-without-sidecar', objects: ['Pod shop/bare'] },

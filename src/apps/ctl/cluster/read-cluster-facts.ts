@@ -28,7 +28,7 @@ export async function readClusterFacts(
     attempts.read('rights', [], async () => findMissingRights(api, rights, signal)),
     attempts.read('admission', NOTHING_REFUSED, async () => readRefusals(api, signal)),
     attempts.read('bindings', [], async () => readLostRights(api, signal)),
-    attempts.read('mesh', undefined, async () => readMeshFacts(api, signal)),
+    attempts.read('mesh', undefined, async () => readMeshFacts(api, { ifUnused: 'omit' }, signal)),
   ]);
   const leaseOf = new Map(leases.map((lease) => [lease.metadata.name, lease]));
   return {

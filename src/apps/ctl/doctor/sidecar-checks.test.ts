@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ctlCluster, podOf, policyOf } from '../../../../test/support/ctl-cluster.ts';
 import { expectEachCheck } from '../../../../test/support/checks.ts';
 import { BROKEN_MESHES, SOUND_MESH } from '../../../../test/support/mesh-facts.ts';
+import { judgeAll } from '../../../checks/check.ts';
 import { judgePods, SIDECAR_CHECKS, type ExaminedSidecars } from './sidecar-checks.ts';
 
 const SOUND: ExaminedSidecars = {
@@ -19,6 +20,16 @@ describe('doctor checks of the mesh', () => {
     ),
     'pod-without-sidecar': { without: ['Pod shop/web'] },
     'probe-rewrite': { probed: ['Pod shop/web (8080)'] },
+  });
+});
+
+describe('the remedy of a pod without a sidecar', () => {
+  const remedyIn = (meshState: ExaminedSidecars['meshState']): readonly string[] =>
+    judgeAll(SIDECAR_CHECKS, { ...SOUND, meshState, without: ['Pod shop/web'] }).map(({ remedy }) => remedy);
+
+  it('is the annotation where a mesh can inject one, and a mesh where there is none', () => {
+    expect(remedyIn(SOUND_MESH)).toEqual([expect.stringMatching(/^Add the annotation/)]);
+    expect(remedyIn(undefined)).toEqual([expect.stringMatching(/^Install a service mesh/)]);
   });
 });
 

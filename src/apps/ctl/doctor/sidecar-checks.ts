@@ -17,6 +17,8 @@ import { isStoreFailure, type Sources } from './sources.ts';
 import { topic } from './topic.ts';
 
 const SHOWN = 20;
+const WITHOUT_MESH =
+  'Install a service mesh, which injects netplug-sidecar and whose proxies ask it (docs/netplug-sidecar.md), or write rules without http';
 
 export interface ExaminedSidecars {
   readonly meshState: MeshFacts | undefined;
@@ -38,8 +40,12 @@ export const SIDECAR_CHECKS: readonly Check<ExaminedSidecars>[] = [
     expected: 'netplug-sidecar in every pod to which a rule with http applies',
     remedy:
       'Add the annotation inject.istio.io/templates: sidecar,netplug to the template of these pods, or select other pods in the policy (docs/netplug-sidecar.md)',
-    judge: ({ without }) =>
-      faultOf(shortened(without), 'rules with http allow nothing to pods without netplug-sidecar'),
+    judge: ({ without, meshState }) =>
+      faultOf(
+        shortened(without),
+        'rules with http allow nothing to pods without netplug-sidecar',
+        meshState === undefined ? WITHOUT_MESH : undefined,
+      ),
   },
   {
     id: 'mesh/probe-rewrite',
@@ -72,7 +78,9 @@ async function gatherSidecars(sources: Sources, signal: AbortSignal): Promise<Ex
   if ('why' in access) return { ...NOTHING, asked, unknown: asked.length === 0 ? undefined : access.why };
   await using api = sources.context.ports.openApi(access);
   try {
-    const meshState = await readMeshFacts(api, signal);
+    // Pods that are to get a sidecar need a mesh that injects it, before the first of them has one.
+    const ifUnused = asked.length === 0 ? 'omit' : 'read';
+    const meshState = await readMeshFacts(api, { ifUnused }, signal);
     const pods = asked.length === 0 ? [] : await api.list(PODS, {}, signal);
     return { meshState, asked, ...judgePods(asked, pods), unknown: undefined };
   } catch (cause) {

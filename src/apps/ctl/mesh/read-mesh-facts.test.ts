@@ -40,9 +40,9 @@ const SOUND: CannedAnswers = {
   ),
   '/api/v1/namespaces': listOf(named('apps', '')),
 };
-const read = async (change: CannedAnswers = {}): Promise<MeshFacts | undefined> => {
+const read = async (change: CannedAnswers = {}, ifUnused: 'omit' | 'read' = 'omit'): Promise<MeshFacts | undefined> => {
   await using api = cannedApi({ ...SOUND, ...change });
-  return await readMeshFacts(api, AbortSignal.timeout(5000));
+  return await readMeshFacts(api, { ifUnused }, AbortSignal.timeout(5000));
 };
 
 describe('readMeshFacts', () => {
@@ -66,6 +66,13 @@ describe('readMeshFacts', () => {
   it('asks nothing more where no pod has a sidecar, and is silent without a mesh', async () => {
     expect(await read({ '/api/v1/pods': listOf(), '/apis/apps/v1/deployments': 403 })).toBeUndefined();
     expect(await read({ '/apis/apps/v1/deployments': listOf(), [DEFINITION]: 404 })).toBeUndefined();
+  });
+
+  it('reads what pods to come will find where that is asked for', async () => {
+    const facts = await read({ '/api/v1/pods': listOf() }, 'read');
+    expect(facts).toMatchObject({ asking: [], injectors: [{ template: { kind: 'current' } }] });
+    const without = { '/api/v1/pods': listOf(), '/apis/apps/v1/deployments': listOf(), [DEFINITION]: 404 };
+    expect(await read(without, 'read')).toBeUndefined();
   });
 
   it('fails where the mesh may not be read', async () => {

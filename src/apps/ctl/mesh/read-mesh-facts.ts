@@ -14,10 +14,17 @@ import { type MeshPlace, planeOf, readInjector, readMeshControl, sidecarImage } 
 
 const AMBIENT = 'istio.io/dataplane-mode=ambient';
 
-/** Reads what the mesh has for pods with a sidecar. Returns undefined where no pod has one, or no mesh is installed. @throws store/* */
-export async function readMeshFacts(api: OrchApi, signal: AbortSignal): Promise<MeshFacts | undefined> {
+/**
+ * Reads what the mesh has for pods with a sidecar. Returns undefined where no mesh is installed, and where no pod has a sidecar unless
+ * it is asked what pods to come will find. @throws store/*
+ */
+export async function readMeshFacts(
+  api: OrchApi,
+  { ifUnused }: { readonly ifUnused: 'omit' | 'read' },
+  signal: AbortSignal,
+): Promise<MeshFacts | undefined> {
   const pods = await api.list(PODS, { labelSelector: SIDECAR_SELECTOR, only: 'names' }, signal);
-  if (pods.length === 0) return undefined;
+  if (pods.length === 0 && ifUnused === 'omit') return undefined;
   const planes = await readControlPlanes(api, signal);
   const facts = await readFacts(api, planes.map(planeOf), signal);
   const injectors = await Promise.all(planes.map(async (plane) => readInjectorFacts(api, plane, signal)));
