@@ -6,6 +6,9 @@ import type { MeshPlace } from './read-mesh-state.ts';
 const NAMESPACE = {
   meshNamespace: value('namespace', `where the mesh is installed (default: ${ROOT_NAMESPACE})`),
 };
+const ROOT = {
+  meshNamespace: value('namespace', `root namespace of the mesh (default: ${ROOT_NAMESPACE})`),
+};
 const PLACE = {
   ...NAMESPACE,
   revision: value('revision', 'control plane of this revision; the default one unless set'),
@@ -24,9 +27,10 @@ export const MESH_COMMANDS: readonly Command[] = [
   command({
     path: ['mesh', 'objects'],
     summary: 'Prints the object by which proxies of the mesh ask netplug-sidecar.',
-    options: NAMESPACE,
+    options: ROOT,
     details: `
-An EnvoyFilter of the mesh's root namespace. It applies to pods with the label netplug.io/sidecar=enabled,
+An EnvoyFilter of the mesh's root namespace: rootNamespace in its configuration, by default where it is
+installed. "netplugctl mesh check" names it. The filter applies to pods with the label netplug.io/sidecar=enabled,
 which the injection template sets, and asks the sidecar of the pod about each request, last before the
 application. Reads nothing of the cluster.`,
     examples: ['netplugctl mesh objects | kubectl apply -f -'],

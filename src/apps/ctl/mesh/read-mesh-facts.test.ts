@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { type CannedAnswers, cannedApi, WITHOUT_WORKLOADS } from '../../../../test/support/canned-api.ts';
 import { injectorWebhook, INJECTORS_PATH } from '../../../../test/support/injector-webhook.ts';
-import type { MeshFacts } from '../../../checks/mesh-checks.ts';
+import { judgeAll } from '../../../checks/check.ts';
+import { MESH_CHECKS, type MeshFacts } from '../../../checks/mesh-checks.ts';
 import { envoyFilter } from '../../../mesh/envoy-filter.ts';
 import { injectionTemplate, withTemplate } from '../../../mesh/injection-template.ts';
 import { VERSION } from '../../../base/version.ts';
-import { readMeshFacts } from './read-mesh-facts.ts';
+import { readMeshFacts, readMeshFactsOf } from './read-mesh-facts.ts';
 
 const listOf = (...items: readonly object[]): object => ({ metadata: { resourceVersion: '1' }, items });
 const named = (name: string, namespace: string, more: object = {}): object => ({
@@ -85,6 +86,30 @@ describe('readMeshFacts', () => {
     expect(facts?.injectors).toMatchObject([
       { name: 'istio-sidecar-injector-canary', revision: 'canary', template: { kind: 'unreadable' } },
       { name: 'istio-sidecar-injector', template: { kind: 'unreadable', why: expect.stringContaining('no version') } },
+    ]);
+  });
+});
+
+describe('readMeshFactsOf', () => {
+  const check = async (filterNamespace: string): Promise<readonly object[]> => {
+    const answers = {
+      ...SOUND,
+      '/apis/apps/v1/namespaces/istio-system/deployments': listOf(istiod('istiod', 'istio-system')),
+      [FILTERS]: listOf(JSON.parse(JSON.stringify(envoyFilter(filterNamespace))) as object),
+    };
+    await using api = cannedApi(answers);
+    const place = { namespace: 'istio-system', revision: undefined };
+    const meshState = await readMeshFactsOf(api, place, AbortSignal.timeout(5000));
+    return judgeAll(MESH_CHECKS, { meshState }).filter(({ id }) => id === 'mesh/filter-missing');
+  };
+
+  it('wants the filter in the root namespace that the mesh is configured with', async () => {
+    expect(await check('istio-config')).toEqual([]);
+    expect(await check('istio-system')).toMatchObject([
+      {
+        objects: ['Namespace istio-config'],
+        remedy: expect.stringContaining('mesh objects --mesh-namespace istio-config |') as string,
+      },
     ]);
   });
 });

@@ -40,7 +40,8 @@ export async function readMeshFactsOf(api: OrchApi, place: MeshPlace, signal: Ab
   return {
     ...facts,
     filters: facts.filters ?? [],
-    asking: [place.namespace],
+    // A filter elsewhere applies to pods of its own namespace only.
+    asking: facts.roots,
     injectors: [{ ...place, name, template }],
   };
 }
