@@ -33,6 +33,7 @@ describe('checks of a service mesh', () => {
         filters: [{ namespace: 'istio-config', name: 'netplug', asks: true, state: 'current' }],
       },
     ],
+    ['where no control plane tells the root namespace', { filters: [], injectors: [], roots: [] }],
     ['whose kind the API does not serve', { filters: undefined }],
   ])('say nothing of a filter %s', (_, change) => {
     expect(find(change)).toEqual([]);

@@ -12,7 +12,7 @@ export interface MeshFacts {
   readonly injectors: readonly InjectorFacts[];
   /** Filters that ask netplug-sidecar, or have the name of its filter; undefined where the API does not serve the kind. */
   readonly filters: readonly FilterFacts[] | undefined;
-  /** Namespaces whose filters apply to all namespaces. */
+  /** Namespaces whose filters apply to all namespaces; none where no control plane was found. */
   readonly roots: readonly string[];
   /** Namespaces in which pods have no proxy of their own. */
   readonly ambient: readonly string[];
@@ -98,6 +98,8 @@ export const MESH_CHECKS: readonly Check<JudgedMesh>[] = [
     judge: ({ meshState }) => {
       if (meshState?.filters === undefined) return [];
       const { asking, filters, roots } = meshState;
+      // Without a control plane in the cluster it is not known which filters apply everywhere.
+      if (roots.length === 0) return [];
       const asked = filters.filter(({ asks }) => asks).map(({ namespace }) => namespace);
       const isAsked = (namespace: string): boolean => asked.some((each) => each === namespace || roots.includes(each));
       return faultOf(
