@@ -167,8 +167,16 @@ function filterFaults({ meshState }: JudgedMesh, state: FilterState, found: stri
     .map(({ namespace, name }) => ({
       found,
       objects: [`EnvoyFilter ${namespace}/${name}`],
-      remedy: name === FILTER_NAME ? filterRemedy(namespace) : 'Remove failure_mode_allow from it',
+      remedy: remedyOf({ namespace, name, state }, meshState?.roots ?? []),
     }));
+}
+
+/** A filter of that name elsewhere than in a root namespace may be the user's own, which is not overwritten. */
+function remedyOf({ namespace, name, state }: Omit<FilterFacts, 'asks'>, roots: readonly string[]): string {
+  const [root = ROOT_NAMESPACE] = roots;
+  if (name === FILTER_NAME && (namespace === root || roots.includes(namespace))) return filterRemedy(namespace);
+  if (state === 'fails-open') return 'Remove failure_mode_allow from it';
+  return `Give it another name if it is yours, or delete it ("kubectl delete envoyfilter ${name} -n ${namespace}"): the filter of netplug belongs in the root namespace ${root} ("netplugctl mesh objects${placeOption(root)}")`;
 }
 
 /** Where no agent runs, each request that is asked about would fail. */
