@@ -46,6 +46,7 @@ export const MESH_CHECKS: readonly Check<JudgedMesh>[] = [
     id: 'mesh/template-missing',
     severity: 'warning',
     expected: 'the injection template of netplug-sidecar in every control plane of the mesh',
+    // Of a mesh that could not be read this check alone says so: there may be none.
     needs: ['mesh'],
     judge: (facts) =>
       injectorFaults(
@@ -58,7 +59,6 @@ export const MESH_CHECKS: readonly Check<JudgedMesh>[] = [
     id: 'mesh/template-older',
     severity: 'note',
     expected: 'the injection template of the release of the agents',
-    needs: ['mesh'],
     judge: (facts) =>
       injectorFaults(facts, 'older', ({ template }) =>
         'release' in template ? `has that of ${template.release}` : '',
@@ -68,7 +68,6 @@ export const MESH_CHECKS: readonly Check<JudgedMesh>[] = [
     id: 'mesh/template-overwritten',
     severity: 'warning',
     expected: 'the injection template as netplug renders it for this release and this version of the mesh',
-    needs: ['mesh'],
     judge: (facts) =>
       injectorFaults(facts, 'other', () => `has a template "${TEMPLATE_NAME}" that is of no older release either`),
   },
@@ -77,7 +76,6 @@ export const MESH_CHECKS: readonly Check<JudgedMesh>[] = [
     severity: 'warning',
     expected: 'a control plane of the mesh whose injection template can be read',
     remedy: 'Correct what the message names',
-    needs: ['mesh'],
     judge: ({ meshState }) =>
       (meshState?.injectors ?? []).flatMap(({ namespace, name, template }): readonly Fault[] =>
         template.kind === 'unreadable'
@@ -94,7 +92,6 @@ export const MESH_CHECKS: readonly Check<JudgedMesh>[] = [
     id: 'mesh/filter-missing',
     severity: 'warning',
     expected: 'an EnvoyFilter by which the proxies of these namespaces ask netplug-sidecar',
-    needs: ['mesh'],
     judge: ({ meshState }) => {
       if (meshState?.filters === undefined) return [];
       const { asking, filters, roots } = meshState;
@@ -113,14 +110,12 @@ export const MESH_CHECKS: readonly Check<JudgedMesh>[] = [
     id: 'mesh/filter-changed',
     severity: 'warning',
     expected: `an EnvoyFilter "${FILTER_NAME}" as this release makes it`,
-    needs: ['mesh'],
     judge: (facts) => filterFaults(facts, 'changed', 'the filter is not that of this release'),
   },
   {
     id: 'mesh/filter-fails-open',
     severity: 'warning',
     expected: 'a filter that refuses requests about which it cannot ask',
-    needs: ['mesh'],
     judge: (facts) =>
       filterFaults(
         facts,
@@ -134,7 +129,6 @@ export const MESH_CHECKS: readonly Check<JudgedMesh>[] = [
     expected: 'rules with http for pods with a proxy of their own only',
     remedy:
       'Inject the proxy into pods that need such rules, which ambient mode leaves out then, or write rules without http for them',
-    needs: ['mesh'],
     judge: ({ meshState }) =>
       faultOf(
         (meshState?.ambient ?? []).map((each) => `Namespace ${each}`),
