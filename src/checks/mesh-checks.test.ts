@@ -52,15 +52,18 @@ describe('checks of a service mesh', () => {
     expect(find({ filters }).map(({ id }) => id)).toEqual(['mesh/filter-missing', 'mesh/filter-changed']);
   });
 
+  it('do not have a template of a later release overwritten', () => {
+    const [newer] = find(BROKEN_MESHES['mesh/template-newer'] ?? {});
+    expect(newer).toMatchObject({ id: 'mesh/template-newer', remedy: 'Use netplugctl of v3.99.0, or a later one' });
+  });
+
   it('have a filter overwritten in a root namespace only', () => {
     const remedyFor = (namespace: string, state: 'changed' | 'fails-open'): string | undefined => {
       const own = { namespace, name: 'netplug', asks: true, state };
       return find({ filters: [...(SOUND_MESH.filters ?? []), own] })[0]?.remedy;
     };
     expect(remedyFor('istio-system', 'changed')).toContain('kubectl apply');
-    expect(remedyFor('shop', 'changed')).toMatch(
-      /^Give it another name .*"kubectl delete envoyfilter netplug -n shop"/,
-    );
+    expect(remedyFor('shop', 'changed')).toMatch(/give it another name .*"kubectl delete envoyfilter netplug -n shop"/);
     expect(remedyFor('shop', 'changed')).not.toContain('apply');
     expect(remedyFor('shop', 'fails-open')).toBe('Remove failure_mode_allow from it');
   });

@@ -65,11 +65,28 @@ export const MESH_CHECKS: readonly Check<JudgedMesh>[] = [
       ),
   },
   {
+    id: 'mesh/template-newer',
+    severity: 'warning',
+    expected: 'no injection template of a later release than that of this tool',
+    judge: ({ meshState }) =>
+      (meshState?.injectors ?? []).flatMap(({ namespace, name, template }): readonly Fault[] =>
+        template.kind === 'newer'
+          ? [
+              {
+                found: `ConfigMap ${namespace}/${name} has that of ${template.release}, and this tool is of ${VERSION}`,
+                objects: [`ConfigMap ${namespace}/${name}`],
+                remedy: `Use netplugctl of ${template.release}, or a later one`,
+              },
+            ]
+          : [],
+      ),
+  },
+  {
     id: 'mesh/template-overwritten',
     severity: 'warning',
     expected: 'the injection template as netplug renders it for this release and this version of the mesh',
     judge: (facts) =>
-      injectorFaults(facts, 'other', () => `has a template "${TEMPLATE_NAME}" that is of no older release either`),
+      injectorFaults(facts, 'other', () => `has a template "${TEMPLATE_NAME}" that is of no other release either`),
   },
   {
     id: 'mesh/template-unreadable',
@@ -170,7 +187,7 @@ function remedyOf({ namespace, name, state }: Omit<FilterFacts, 'asks'>, roots: 
   const [root = ROOT_NAMESPACE] = roots;
   if (name === FILTER_NAME && (namespace === root || roots.includes(namespace))) return filterRemedy(namespace);
   if (state === 'fails-open') return 'Remove failure_mode_allow from it';
-  return `Give it another name if it is yours, or delete it ("kubectl delete envoyfilter ${name} -n ${namespace}"): the filter of netplug belongs in the root namespace ${root} ("netplugctl mesh objects${placeOption(root)}")`;
+  return `Unless ${namespace} is the root namespace of another control plane: give it another name if it is yours, or delete it ("kubectl delete envoyfilter ${name} -n ${namespace}"): the filter of netplug belongs in the root namespace ${root} ("netplugctl mesh objects${placeOption(root)}")`;
 }
 
 /** Where no agent runs, each request that is asked about would fail. */

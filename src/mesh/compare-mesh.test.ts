@@ -13,7 +13,7 @@ describe('the template of an injector', () => {
     ['current', own, {}],
     ['missing', CONFIG, {}],
     ['older', own.replaceAll('v3.27.0', 'v3.26.4'), { release: 'v3.26.4' }],
-    ['other', own.replaceAll('v3.27.0', 'v3.28.0'), {}],
+    ['newer', own.replaceAll('v3.27.0', 'v3.28.0'), { release: 'v3.28.0' }],
     ['other', own.replace('registry.test', 'mirror.test'), {}],
     ['other', own.replace('(printf "%t" .NativeSidecars)', '"false"'), {}],
     ['unreadable', 'templates: [', { why: expect.stringContaining('it is no YAML') as string }],

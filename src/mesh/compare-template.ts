@@ -6,7 +6,7 @@ import { findTemplate, injectionTemplate, templateImage, type TemplateOptions } 
 /** The template of an injector, beside that of this release. */
 export type TemplateState =
   | { readonly kind: 'current' | 'missing' | 'other' }
-  | { readonly kind: 'older'; readonly release: string }
+  | { readonly kind: 'older' | 'newer'; readonly release: string }
   | { readonly kind: 'unreadable'; readonly why: string };
 
 /** Compares the template in the configuration of an injector with the one that this release renders for its mesh. */
@@ -16,7 +16,9 @@ export function compareTemplate(config: string, options: TemplateOptions): Templ
     if (found === undefined) return { kind: 'missing' };
     if (found.trimEnd() === injectionTemplate(options).trimEnd()) return { kind: 'current' };
     const release = /:(v\d+\.\d+\.\d+)(?:[-@]|$)/.exec(templateImage(found))?.[1];
-    return release !== undefined && isNewerVersion(VERSION, release) ? { kind: 'older', release } : { kind: 'other' };
+    if (release === undefined) return { kind: 'other' };
+    if (isNewerVersion(release, VERSION)) return { kind: 'newer', release };
+    return isNewerVersion(VERSION, release) ? { kind: 'older', release } : { kind: 'other' };
   } catch (cause) {
     if (!isNetplugError(cause, 'mesh/config-unreadable', 'mesh/version-unsupported')) throw cause;
     return { kind: 'unreadable', why: reasonOf(cause) };

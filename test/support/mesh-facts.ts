@@ -20,6 +20,7 @@ const template = (state: InjectorFacts['template']): MeshFacts => ({
 export const BROKEN_MESHES: Readonly<Record<string, MeshFacts>> = {
   'mesh/template-missing': template({ kind: 'missing' }),
   'mesh/template-older': template({ kind: 'older', release: 'v3.20.0' }),
+  'mesh/template-newer': template({ kind: 'newer', release: 'v3.99.0' }),
   'mesh/template-overwritten': template({ kind: 'other' }),
   'mesh/template-unreadable': template({ kind: 'unreadable', why: 'it is no YAML' }),
   'mesh/filter-missing': { ...SOUND_MESH, filters: [] },

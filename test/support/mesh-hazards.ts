@@ -52,6 +52,7 @@ interface SeededMesh {
 export const MESH_HAZARDS: Readonly<Record<string, Seed>> = {
   'mesh/template-missing': meshHazard(ofInjector, { config: 'templates:\n  sidecar: "spec: {}"\n' }),
   'mesh/template-older': meshHazard(ofInjector, { config: config.replaceAll(VERSION, 'v3.20.0') }),
+  'mesh/template-newer': meshHazard(ofInjector, { config: config.replaceAll(VERSION, 'v3.99.0') }),
   'mesh/template-overwritten': meshHazard(ofInjector, { config: config.replaceAll('netplug.io/', 'mirror.test/') }),
   'mesh/template-unreadable': meshHazard(ofInjector, { config: 'templates: [' }),
   'mesh/filter-missing': meshHazard(/^Namespace default$/, { filter: undefined }),
