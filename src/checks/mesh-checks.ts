@@ -162,8 +162,10 @@ function injectorFaults(
   return (meshState?.injectors ?? [])
     .filter(({ template }) => template.kind === kind)
     .map((injector) => {
-      const { namespace, name, revision } = injector;
-      const options = `${placeOption(namespace)}${revision === undefined ? '' : ` --revision ${revision}`}`;
+      const { namespace, name } = injector;
+      const options = placeOptions(injector)
+        .map((each) => ` ${each}`)
+        .join('');
       return {
         found: `ConfigMap ${namespace}/${name} ${tell(injector)}`,
         objects: [`ConfigMap ${namespace}/${name}`],
@@ -196,5 +198,18 @@ function filterRemedy(namespace: string = ROOT_NAMESPACE): string {
 }
 
 function placeOption(namespace: string): string {
-  return namespace === ROOT_NAMESPACE ? '' : ` --mesh-namespace ${namespace}`;
+  return placeOptions({ namespace })
+    .map((each) => ` ${each}`)
+    .join('');
+}
+
+/** Returns the options by which commands for a mesh find a control plane. */
+export function placeOptions({
+  namespace,
+  revision,
+}: Pick<InjectorFacts, 'namespace' | 'revision'>): readonly string[] {
+  return [
+    ...(namespace === ROOT_NAMESPACE ? [] : ['--mesh-namespace', namespace]),
+    ...(revision === undefined ? [] : ['--revision', revision]),
+  ];
 }

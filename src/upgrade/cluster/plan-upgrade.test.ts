@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { SOUND_MESH } from '../../../test/support/mesh-facts.ts';
 import { NEW, OLD, type SoundCluster, soundCluster, targetFor } from '../../../test/support/sound-cluster.ts';
+import type { InjectorFacts } from '../../checks/mesh-checks.ts';
 import { BIRD_SET, imageNames } from '../../install/cluster/names.ts';
 import { operatorObjects } from '../../install/cluster/operator-deployment.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
@@ -290,6 +292,28 @@ describe('the plan of an upgrade', () => {
       'restart-statefulset-shop.web',
       'restart-deployment-shop-a.b',
       'restart-deployment-shop.a-b',
+    ]);
+  });
+
+  it('applies the injector template to the control planes that have another one, by their places', () => {
+    const sidecars = [{ kind: 'Deployment', namespace: 'shop', name: 'web', version: OLD }];
+    const plane = (namespace: string, revision: string | undefined, kind: 'current' | 'missing'): InjectorFacts => ({
+      namespace,
+      revision,
+      name: 'istio-sidecar-injector',
+      template: { kind },
+    });
+    const commands = (injectors: readonly InjectorFacts[], tool = NEW): readonly string[] =>
+      upgradePlan({ ...soundCluster(), tool, sidecars, meshState: { ...SOUND_MESH, injectors } }, targetFor())
+        .stages.flatMap(({ steps }) => steps)
+        .flatMap((step) => (step.kind === 'command' && step.id.startsWith('injector') ? [step.command.join(' ')] : []));
+    const current = plane('istio-system', undefined, 'current');
+    expect(commands([current])).toEqual([]);
+    // The template of another release than the target.
+    expect(commands([current], 'v3.99.0')).toEqual(['netplugctl mesh template | kubectl apply -f -']);
+    expect(commands([current, plane('istio-system', 'a', 'missing'), plane('mesh', 'b', 'missing')])).toEqual([
+      'netplugctl mesh template --revision a | kubectl apply -f -',
+      'netplugctl mesh template --mesh-namespace mesh --revision b | kubectl apply -f -',
     ]);
   });
 

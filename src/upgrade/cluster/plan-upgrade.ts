@@ -1,4 +1,5 @@
 import { isNewerVersion } from '../../base/compare-versions.ts';
+import { type InjectorFacts, placeOptions } from '../../checks/mesh-checks.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { AGENT_SET, BIRD_SET } from '../../install/cluster/names.ts';
 import { referenceKey, referenceTo } from '../../kube/objects/reference.ts';
@@ -154,20 +155,14 @@ function birdStage({ snapshot, target }: PlanFacts): UpgradeStage {
 
 function sidecarStage(facts: PlanFacts): UpgradeStage {
   const { snapshot, target } = facts;
-  const { mesh, sidecars } = snapshot;
+  const { sidecars } = snapshot;
   const { release } = target;
   const old = sidecars.filter((each) => hasOlderSidecar(each, release) || each.unknownImage !== undefined);
   if (old.length === 0) return { title: 'Upgrade sidecars', steps: [] };
   return {
     title: 'Upgrade sidecars of the application layer',
     steps: [
-      commandStep(
-        mesh === undefined
-          ? 'apply the injector template to the mesh, whose control plane is not in this cluster'
-          : `apply the injector template for mesh version ${mesh}, which comes with the sidecar`,
-        ['netplugctl', 'mesh', 'template', '|', 'kubectl', 'apply', '-f', '-'],
-        { id: 'injector' },
-      ),
+      ...injectorSteps(facts),
       ...(old.some((each) => leftToUser(each, release) === undefined)
         ? [
             commandStep('restart workloads with an older sidecar', ['netplugctl', 'upgrade', 'sidecars'], {
@@ -199,6 +194,39 @@ function sidecarStage(facts: PlanFacts): UpgradeStage {
       }),
     ],
   };
+}
+
+/** Each control plane gets the template of the target, as far as it is known to have another one. */
+function injectorSteps({ snapshot, target: { release } }: PlanFacts): UpgradeStage['steps'] {
+  const { mesh, meshState, tool } = snapshot;
+  const command = (options: readonly string[]): readonly string[] => [
+    'netplugctl',
+    'mesh',
+    'template',
+    ...options,
+    '|',
+    'kubectl',
+    'apply',
+    '-f',
+    '-',
+  ];
+  const injectors = meshState?.injectors ?? [];
+  if (injectors.length === 0) {
+    const text =
+      mesh === undefined
+        ? 'apply the injector template to the mesh, whose control plane is not in this cluster'
+        : `apply the injector template for mesh version ${mesh}, which comes with the sidecar`;
+    return [commandStep(text, command([]), { id: 'injector' })];
+  }
+  // The templates were compared with that of the tool.
+  const isCurrent = ({ template }: InjectorFacts): boolean => tool === release && template.kind === 'current';
+  return injectors
+    .filter((each) => !isCurrent(each))
+    .map((each) => {
+      const text = `apply the injector template, which comes with the sidecar, to ConfigMap ${each.namespace}/${each.name}`;
+      const id = injectors.length === 1 ? 'injector' : `injector-${each.namespace}.${each.revision ?? 'default'}`;
+      return commandStep(text, command(placeOptions(each)), { id });
+    });
 }
 
 /** The end of the procedure for host endpoints needs a person who reads the logs (map: up-hostendpoints-order). */
