@@ -19,6 +19,17 @@ let kubeconfig: string;
 
 const ctl = async (...argv: readonly string[]): Promise<CtlRun> => runCtl([...argv, '--kubeconfig', kubeconfig]);
 
+function controlPlane(namespace: string): object {
+  const labels = { app: 'istiod' };
+  const containers = [{ name: 'discovery', image: 'docker.io/istio/pilot:1.28.1-distroless' }];
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'istiod', namespace, labels },
+    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } },
+  };
+}
+
 interface MeshFinding {
   readonly id: string;
   readonly objects: unknown;
@@ -34,18 +45,8 @@ beforeAll(async () => {
   server = scope.use(await startOrchApiServer());
   ({ kubeconfig } = server);
   for (const name of ['istio-system', 'shop']) await server.putNamespace(name);
-  const labels = { app: 'istiod' };
-  const template = {
-    metadata: { labels },
-    spec: { containers: [{ name: 'discovery', image: 'docker.io/istio/pilot:1.28.1-distroless' }] },
-  };
   await server.apply([
-    {
-      apiVersion: 'apps/v1',
-      kind: 'Deployment',
-      metadata: { name: 'istiod', namespace: 'istio-system', labels },
-      spec: { selector: { matchLabels: labels }, template },
-    },
+    controlPlane('istio-system'),
     {
       apiVersion: 'v1',
       kind: 'ConfigMap',
@@ -102,6 +103,8 @@ it('the doctor examines the mesh that is to inject a sidecar before a pod has on
       },
     },
   ]);
+  // Of a tenant, whom no webhook asks.
+  await server.apply([controlPlane('shop')]);
   expect(await meshFindings()).toMatchObject([
     { id: 'mesh/template-older' },
     { id: 'mesh/pod-without-sidecar', objects: ['Pod shop/bare'] },

@@ -29,7 +29,10 @@ describe('the remedy of a pod without a sidecar', () => {
 
   it('is the annotation where a mesh can inject one, and a mesh where there is none', () => {
     expect(remedyIn(SOUND_MESH)).toEqual([expect.stringMatching(/^Add the annotation/)]);
-    expect(remedyIn(undefined)).toEqual([expect.stringMatching(/^Install a service mesh/)]);
+    const install = [expect.stringMatching(/^Install a service mesh/)];
+    expect(remedyIn(undefined)).toEqual(install);
+    // Definitions of a mesh that was removed.
+    expect(remedyIn({ ...SOUND_MESH, injectors: [], roots: [], filters: [] })).toEqual(install);
   });
 });
 

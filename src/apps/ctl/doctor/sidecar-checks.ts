@@ -18,7 +18,7 @@ import { topic } from './topic.ts';
 
 const SHOWN = 20;
 const WITHOUT_MESH =
-  'Install a service mesh, which injects netplug-sidecar and whose proxies ask it (docs/netplug-sidecar.md), or write rules without http';
+  'Install a service mesh with template and filter of netplug, unless its control plane is outside this cluster (docs/netplug-sidecar.md); or write rules without http';
 
 export interface ExaminedSidecars {
   readonly meshState: MeshFacts | undefined;
@@ -44,7 +44,7 @@ export const SIDECAR_CHECKS: readonly Check<ExaminedSidecars>[] = [
       faultOf(
         shortened(without),
         'rules with http allow nothing to pods without netplug-sidecar',
-        meshState === undefined ? WITHOUT_MESH : undefined,
+        (meshState?.injectors ?? []).length === 0 ? WITHOUT_MESH : undefined,
       ),
   },
   {
