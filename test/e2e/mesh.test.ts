@@ -189,27 +189,31 @@ describe('closes the port', () => {
     },
   };
 
-  it.each<[string, () => Promise<unknown>, () => Promise<unknown>]>([
+  it.each<[string, string, () => Promise<unknown>, () => Promise<unknown>]>([
     [
       'the pod loses the label of the filter',
+      'mesh  rules with http',
       async () => typed('kubectl -n mesh-demo label pods -l app=web netplug.io/sidecar-'),
       async () => typed('kubectl -n mesh-demo label pods -l app=web netplug.io/sidecar=enabled'),
     ],
     [
       'the filter is deleted',
+      'mesh/filter-missing',
       async () => typed(`kubectl -n istio-system delete ${FILTERS} netplug`),
       async () => typed('netplugctl mesh objects | kubectl apply --filename=-'),
     ],
     [
       'another filter stands between the check and the application',
+      'mesh  rules with http',
       async () => apply(other),
       async () => typed(`kubectl -n mesh-demo delete ${FILTERS} behind`),
     ],
   ])(
-    'when %s, and opens it again',
-    async (_, spoil, mend) => {
+    'when %s, and opens it again; the doctor says %j',
+    async (_, finding, spoil, mend) => {
       await spoil();
       await untilGuarded(false);
+      expect((await type('netplugctl doctor')).output).toContain(finding);
       expect([await ask('client'), await ask('client', 'DELETE')]).toEqual(['000', '000']);
       await mend();
       await untilGuarded(true);
