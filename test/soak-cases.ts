@@ -163,8 +163,6 @@ export const HAVE_PASSED: ReadonlySet<string> = new Set([
   'identity of clusters',
   'plans that are killed',
   'purge of a node',
-  'requests while parts fail',
-  'service mesh',
   'shells and terminals',
   'tool and controllers on etcd',
   'upgrade with the fan-out',
