@@ -149,7 +149,8 @@ describe('a caller that aborts', () => {
       if (stdout !== '' && JSON.parse(stdout).ips !== undefined)
         await node.cni('DEL', { containerId: 'c1', conf: node.netconf() });
       expect(await node.hostLinks()).toEqual([]);
-      expect(await node.heldAddresses()).toEqual([]);
+      // An agent goes on with a call whose caller is gone, and writes behind its answer.
+      await until(async () => (await node.heldAddresses()).length === 0, 'nothing is held', 15_000);
     }
   });
 

@@ -15,19 +15,24 @@ export interface Asked {
   readonly allowed: ReadonlySet<string>;
   /** Likewise. */
   readonly refused: ReadonlySet<string>;
-  /** How many requests there were of each that the server did not fail: one that is busy with a new kind is asked again. */
+  /**
+   * How many requests there were of each that the server did not fail: one that is busy with a new kind is asked again. Lists of one
+   * object do not count: they read the version alone, where a watch took long to open.
+   */
   readonly counts: ReadonlyMap<string, number>;
 }
 
 interface Event {
   readonly auditID: string;
   readonly verb: string;
+  readonly requestURI: string;
   readonly user: { readonly username: string };
   readonly objectRef?: { readonly apiGroup?: string; readonly resource: string; readonly subresource?: string };
   readonly annotations?: Readonly<Record<string, string>>;
   readonly responseStatus?: { readonly code?: number };
 }
 
+const VERSION_ALONE = /[?&]limit=1(&|$)/;
 /** The least of the status codes that say that a request failed. */
 const FAILED = 400;
 
@@ -47,14 +52,22 @@ export async function newAudit(dir: string, namespace: string): Promise<Audit> {
       const requests = new Map<string, string>();
       for (const line of lines) {
         // As the API server writes it.
-        const { auditID, verb, user, objectRef, annotations = {}, responseStatus } = JSON.parse(line) as Event;
+        const {
+          auditID,
+          verb,
+          requestURI,
+          user,
+          objectRef,
+          annotations = {},
+          responseStatus,
+        } = JSON.parse(line) as Event;
         if (user.username !== `system:serviceaccount:${namespace}:${account}` || objectRef === undefined) continue;
         const { apiGroup: group = '', resource, subresource } = objectRef;
         const path = subresource === undefined ? resource : `${resource}/${subresource}`;
         const isAllowed = annotations['authorization.k8s.io/decision'] === 'allow';
         const right = describeRight({ group, resource: path, verb });
         asked[isAllowed ? 'allowed' : 'refused'].add(right);
-        if ((responseStatus?.code ?? 0) < FAILED) requests.set(auditID, right);
+        if ((responseStatus?.code ?? 0) < FAILED && !VERSION_ALONE.test(requestURI)) requests.set(auditID, right);
       }
       const byRight = Map.groupBy(requests.values(), (right) => right);
       return { ...asked, counts: new Map([...byRight].map(([right, all]) => [right, all.length])) };

@@ -200,6 +200,12 @@ describe('netplugctl upgrade sidecars', () => {
     expect(out.match(/restart Deployment shop\/api,/g)).toHaveLength(2);
   });
 
+  it('says nothing of new pods when it has restarted none', async () => {
+    const workloads = { 'Deployment shop/a': { images: [OLD], isBroken: true } } as const;
+    const { status, out } = await sidecars(sidecarCluster({ workloads, template: NEW }), '--yes');
+    expect([status, out]).toEqual([1, expect.not.stringContaining('the new pods are ready')]);
+  });
+
   it('goes on although one pod or another fails for a while, for longer than one of them may', async () => {
     const cluster = sidecarCluster({
       workloads: { 'Deployment shop/web': { images: Array(8).fill(OLD) } },

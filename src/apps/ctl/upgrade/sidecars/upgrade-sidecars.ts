@@ -76,8 +76,9 @@ export async function upgradeSidecars(context: Context, { namespace, atOnce, mod
         broken.set(referenceKey(workload), why);
       };
       // What is left to the user was shown.
+      const stages = latest.plan.stages.slice(0, 1);
       await carryOutUnrecorded(
-        { ...latest.plan, stages: latest.plan.stages.slice(0, 1) },
+        { ...latest.plan, stages },
         {
           actor: actorOf(ACTS, { run, target: { release: VERSION }, onLeft }),
           onStage: (title) => {
@@ -91,7 +92,7 @@ export async function upgradeSidecars(context: Context, { namespace, atOnce, mod
         },
       );
       for (const why of broken.values()) io.stderr(`not restarted: ${visibleText(reasonAndRemedy(why))}\n`);
-      io.stdout(PROVEN);
+      if (broken.size < stages.flatMap(({ steps }) => steps).length) io.stdout(PROVEN);
       return broken.size === 0 ? 0 : 1;
     });
   });
