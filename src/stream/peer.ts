@@ -31,7 +31,7 @@ export interface PeerListener {
 const LAST_MS = 2000;
 
 export interface PeerOptions {
-  /** Longest payload that is accepted until it is told otherwise. */
+  /** Longest payload that is accepted until a limit is set. */
   readonly limitBytes: number;
   readonly clock: Clock;
   readonly listener: PeerListener;

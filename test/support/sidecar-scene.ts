@@ -178,7 +178,7 @@ async function addPod(
   return { name: `shop/${name}`, netns, address, address6, addMs };
 }
 
-/** HTTP at two ports, and one that sends a word to whoever connects. */
+/** HTTP at two ports, and one that sends a word to each client. */
 async function startApplication({ netns }: ScenePod, served: string[]): Promise<AsyncDisposable> {
   const running = new AsyncDisposableStack();
   for (const port of [HTTP_PORT, EXCLUDED_PORT]) {

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { BOTH_CHECKS, startEnvoy } from '../../../test/support/envoy.ts';
 import { HTTP_PORT, sidecarScene, type SidecarScene } from '../../../test/support/sidecar-scene.ts';
 import { until } from '../../../test/support/until.ts';
@@ -16,7 +17,7 @@ const ROUNDS = 6;
 const REQUESTS = 3000;
 const CHANGES = 100;
 const PODS = 20;
-/** More than the sidecars of a node may wait for what they are told. */
+/** Longer than a change waits on its way to the sidecars of a node. */
 const SETTLED_MS = 1500;
 const POLICIES = '/apis/netplug.io/v3/namespaces/shop/networkpolicies';
 
@@ -130,7 +131,7 @@ async function costOfAdd(scene: SidecarScene): Promise<number> {
   const ratios: number[] = [];
   let made = 0;
   const medianOfAdds = async (): Promise<number> => {
-    await new Promise((resolve) => setTimeout(resolve, SETTLED_MS));
+    await sleep(SETTLED_MS);
     const times: number[] = [];
     for (let pod = 0; pod < PODS; pod += 1) {
       made += 1;

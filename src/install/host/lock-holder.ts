@@ -40,7 +40,7 @@ export async function findOpener(pid: number, file: Inode, procDir: string): Pro
   return executable === undefined ? undefined : { pid, executable: executable.replace(/ \(deleted\)$/, '') };
 }
 
-/** Takes the lock of the file once nobody holds it. Reports whether that was within the time. */
+/** Takes the lock of the file once no process holds it. Reports whether that was within the time. */
 export async function isLockedWithin({ ports, signal }: HostContext, file: FileHandle, ms: number): Promise<boolean> {
   const untilMs = ports.clock.monotonic() + ms;
   while (!ports.tryLockFile(file.fd)) {

@@ -70,7 +70,7 @@ describe('pods to which a rule with http applies', () => {
     const { areas } = JSON.parse(out) as {
       readonly areas: readonly { readonly area: string; readonly measured: readonly string[] }[];
     };
-    // The API cannot be read, which is told instead of passing.
+    // The API cannot be read: the doctor reports that instead of passing.
     expect(areas.find(({ area }) => area === 'mesh')?.measured).toEqual([
       'rules with http for 1 pod',
       expect.stringMatching(/^not known: /),
