@@ -1,6 +1,7 @@
 import { isNewerVersion } from '../base/compare-versions.ts';
 import { isNetplugError, reasonOf } from '../base/errors.ts';
 import { VERSION } from '../base/version.ts';
+import { releaseIn } from '../model/image-release.ts';
 import { findTemplate, injectionTemplate, templateImage, type TemplateOptions } from './injection-template.ts';
 
 /** The template of an injector, beside that of this release. */
@@ -15,7 +16,7 @@ export function compareTemplate(config: string, options: TemplateOptions): Templ
     const found = findTemplate(config);
     if (found === undefined) return { kind: 'missing' };
     if (found.trimEnd() === injectionTemplate(options).trimEnd()) return { kind: 'current' };
-    const release = /:(v\d+\.\d+\.\d+)(?:[-@]|$)/.exec(templateImage(found))?.[1];
+    const release = releaseIn(templateImage(found));
     if (release === undefined) return { kind: 'other' };
     if (isNewerVersion(release, VERSION)) return { kind: 'newer', release };
     return isNewerVersion(VERSION, release) ? { kind: 'older', release } : { kind: 'other' };

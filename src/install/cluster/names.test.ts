@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { decodeDigests, encodeDigests } from '../../base/image-digests.ts';
 import { imageNames, registryIn } from './names.ts';
-import { releaseIn } from '../../upgrade/cluster/objects-in.ts';
+import { releaseIn } from '../../model/image-release.ts';
 import { flatOf, structuredOf } from '../../kube/objects/structured.ts';
 
 const NODE = `sha256:${'a'.repeat(64)}`;

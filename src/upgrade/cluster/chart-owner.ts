@@ -1,7 +1,8 @@
 import { isNewerVersion } from '../../base/compare-versions.ts';
 import { SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
 import type { Manifest } from '../../model/manifest.ts';
-import { imageIn, metadataIn, releaseIn } from './objects-in.ts';
+import { releaseIn } from '../../model/image-release.ts';
+import { imageIn, metadataIn } from './objects-in.ts';
 
 /** Charts before this version create the operator's namespace, and are installed into the default namespace. */
 export const OWN_NAMESPACE_FROM = 'v3.23.0';

@@ -7,7 +7,8 @@ import { TYPHA } from '../../model/typha.ts';
 import type { Variant } from '../../install/cluster/settings.ts';
 import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import { RELEASE_NAME_ANNOTATION } from './chart-owner.ts';
-import { agentContainerIn, findNamed, metadataIn, releaseIn, variableIn, workloadRelease } from './objects-in.ts';
+import { releaseIn } from '../../model/image-release.ts';
+import { agentContainerIn, findNamed, metadataIn, variableIn, workloadRelease } from './objects-in.ts';
 import type { ClusterSnapshot, DetectedInstallation, UpgradeMethod } from './snapshot.ts';
 
 const WORKLOADS = [

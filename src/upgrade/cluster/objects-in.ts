@@ -1,3 +1,4 @@
+import { releaseIn } from '../../model/image-release.ts';
 import { ownValue } from '../../base/own-value.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { isRecord } from '../../model/read-schema.ts';
@@ -56,11 +57,6 @@ export function podSpecIn(workload: Manifest): Readonly<Record<string, unknown>>
 export function variableIn(container: Readonly<Record<string, unknown>>, name: string): string | undefined {
   const found = listIn(container, 'env').find((variable) => variable['name'] === name);
   return typeof found?.['value'] === 'string' ? found['value'] : undefined;
-}
-
-/** Returns the release that an image's tag names, such as `v3.26.1`; undefined for another tag. */
-export function releaseIn(image: string): string | undefined {
-  return /:(v\d+\.\d+\.\d+)(?:[-@]|$)/.exec(image)?.[1];
 }
 
 export function recordIn(object: Readonly<Record<string, unknown>>, key: string): Readonly<Record<string, unknown>> {

@@ -8,7 +8,8 @@ import { areAgentsHeld } from './held-agents.ts';
 import { detectInstallation, followingPods } from './detect-installation.ts';
 import { agentStages, operatorStages } from './plan-agents.ts';
 import { chartStages } from './plan-chart.ts';
-import { metadataIn, releaseIn } from './objects-in.ts';
+import { releaseIn } from '../../model/image-release.ts';
+import { metadataIn } from './objects-in.ts';
 import {
   applyStep,
   commandStep,

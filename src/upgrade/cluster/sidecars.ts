@@ -3,7 +3,8 @@ import { ownValue } from '../../base/own-value.ts';
 import { referenceKey } from '../../kube/objects/reference.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { SIDECAR } from '../../model/declared-sidecar.ts';
-import { listIn, podSpecIn, recordIn, releaseIn, textIn } from './objects-in.ts';
+import { releaseIn } from '../../model/image-release.ts';
+import { listIn, podSpecIn, recordIn, textIn } from './objects-in.ts';
 import type { SidecarWorkload } from './snapshot.ts';
 
 /** What a user restarts to get new pods. */
@@ -51,6 +52,11 @@ export interface LeftToUser {
   readonly command: readonly string[];
 }
 
+/** Returns the arguments by which kubectl knows a workload. */
+export function kubectlTarget({ kind, namespace, name }: PodOwner): readonly string[] {
+  return [`${kind.toLowerCase()}/${name}`, '-n', namespace];
+}
+
 /** Workloads that `kubectl rollout restart` takes. */
 export const RESTARTABLE: readonly string[] = ['Deployment', 'StatefulSet', 'DaemonSet'];
 const WHY: Readonly<Record<string, string>> = {
@@ -64,8 +70,8 @@ const WHY: Readonly<Record<string, string>> = {
  * Without the object, as in a saved snapshot, its kind and image decide. Pure.
  */
 export function leftToUser(sidecars: SidecarWorkload, release: string, object?: Manifest): LeftToUser | undefined {
-  const { kind, namespace, name, unknownImage } = sidecars;
-  const which = [`${kind.toLowerCase()}/${name}`, '-n', namespace];
+  const { kind, namespace, unknownImage } = sidecars;
+  const which = kubectlTarget(sidecars);
   const pods = ['kubectl', 'get', 'pods', '-n', namespace];
   if (!RESTARTABLE.includes(kind))
     return { why: ownValue(WHY, kind) ?? `how a ${kind} is restarted is not known`, command: pods };
@@ -74,7 +80,7 @@ export function leftToUser(sidecars: SidecarWorkload, release: string, object?: 
     return { why, command: ['kubectl', 'rollout', 'restart', ...which] };
   }
   // A restart gives its pods what the template names, whatever the mesh injects.
-  if (object !== undefined && namesSidecar(object))
+  if (object !== undefined && sidecarContainer(podSpecIn(object)) !== undefined)
     return { why: 'its own template names the sidecar', command: ['kubectl', 'edit', ...which] };
   const spec = recordIn(object ?? {}, 'spec');
   if (spec['paused'] === true)
@@ -88,9 +94,10 @@ export function leftToUser(sidecars: SidecarWorkload, release: string, object?: 
   return undefined;
 }
 
-function namesSidecar(workload: Manifest): boolean {
-  const spec = podSpecIn(workload);
-  return [...listIn(spec, 'initContainers'), ...listIn(spec, 'containers')].some(
-    (each) => textIn(each, 'name') === SIDECAR,
-  );
+/** Returns the container of the sidecar in the spec of a pod, or of the pods of a workload; undefined without one. */
+export function sidecarContainer(
+  spec: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> | undefined {
+  const containers = [...listIn(spec, 'initContainers'), ...listIn(spec, 'containers')];
+  return containers.find((each) => textIn(each, 'name') === SIDECAR);
 }

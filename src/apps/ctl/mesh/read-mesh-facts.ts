@@ -10,7 +10,14 @@ import { FILTER_NAME } from '../../../mesh/envoy-filter.ts';
 import { recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { meshVersion, readControlPlanes } from '../upgrade/read-mesh.ts';
 import { listFilters, SIDECAR_SELECTOR } from './find-mesh-remains.ts';
-import { type MeshPlace, planeOf, readInjector, readMeshControl, sidecarImage } from './read-mesh-state.ts';
+import {
+  type MeshPlace,
+  planeOf,
+  readInjector,
+  readMeshControl,
+  type SidecarImage,
+  sidecarImage,
+} from './read-mesh-state.ts';
 
 const AMBIENT = 'istio.io/dataplane-mode=ambient';
 
@@ -27,7 +34,7 @@ export async function readMeshFacts(
   if (pods.length === 0 && ifUnused === 'omit') return undefined;
   const planes = await readControlPlanes(api, signal);
   const facts = await readFacts(api, planes.map(planeOf), signal);
-  const injectors = await Promise.all(planes.map(async (plane) => readInjectorFacts(api, plane, signal)));
+  const injectors = await readInjectors(api, planes, signal);
   const asking = [...new Set(pods.map(({ metadata: { namespace = '' } }) => namespace))].toSorted();
   return planes.length === 0 && facts.filters === undefined ? undefined : { ...facts, asking, injectors };
 }
@@ -69,14 +76,28 @@ async function readFacts(
   };
 }
 
-async function readInjectorFacts(api: OrchApi, plane: ApiObject, signal: AbortSignal): Promise<InjectorFacts> {
+async function readInjectors(
+  api: OrchApi,
+  planes: readonly ApiObject[],
+  signal: AbortSignal,
+): Promise<readonly InjectorFacts[]> {
+  if (planes.length === 0) return [];
+  const sidecar = await sidecarImage(api, signal);
+  return Promise.all(planes.map(async (plane) => readInjectorFacts(api, { plane, sidecar }, signal)));
+}
+
+async function readInjectorFacts(
+  api: OrchApi,
+  { plane, sidecar }: { readonly plane: ApiObject; readonly sidecar: SidecarImage },
+  signal: AbortSignal,
+): Promise<InjectorFacts> {
   const place = planeOf(plane);
   const [mesh] = meshVersion(plane);
   const { injector: name, config } = await readInjector(api, place, signal);
   const unreadable = (why: string): InjectorFacts => ({ ...place, name, template: { kind: 'unreadable', why } });
   if (config === undefined) return unreadable('the control plane has no such ConfigMap with a configuration');
   if (mesh === undefined) return unreadable(`the image of Deployment ${plane.metadata.name} names no version`);
-  return { ...place, name, template: compareTemplate(config, { mesh, ...(await sidecarImage(api, signal)) }) };
+  return { ...place, name, template: compareTemplate(config, { mesh, ...sidecar }) };
 }
 
 /** Returns the root namespace of the mesh: that of its control plane, unless its configuration names another one. */

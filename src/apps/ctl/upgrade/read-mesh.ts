@@ -2,17 +2,15 @@ import { type ApiObject, isLeaving } from '../../../kube/objects.ts';
 import { kindCollection } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
 import { isObjectName, PODS, UNFINISHED_PODS } from '../../../kube/paths.ts';
-import { SIDECAR } from '../../../model/declared-sidecar.ts';
 import { containersIn, listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
-import { type SidecarOfPod, sidecarWorkloads, type PodOwner } from '../../../upgrade/cluster/sidecars.ts';
+import {
+  sidecarContainer,
+  type SidecarOfPod,
+  sidecarWorkloads,
+  type PodOwner,
+} from '../../../upgrade/cluster/sidecars.ts';
 import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 
-const INJECTORS = {
-  group: 'admissionregistration.k8s.io',
-  version: 'v1',
-  plural: 'mutatingwebhookconfigurations',
-} as const;
-const REPLICA_SETS = { group: 'apps', version: 'v1', plural: 'replicasets' } as const;
 /** Name of the Deployment of a default control plane, and label of all. */
 export const CONTROL_PLANE = 'istiod';
 /** Groups of kinds that go by their name alone. */
@@ -32,13 +30,15 @@ export async function readMesh(api: OrchApi, signal: AbortSignal): Promise<MeshS
 
 /**
  * Reads the control planes of meshes, of every revision: those whose Service, which has the name of the Deployment, the API server
- * asks about new pods. Anyone who may write Deployments in some namespace can give one the label, but not have it asked.
+ * asks about new pods. A user with rights in one namespace can give a Deployment there the label, but not have it asked.
  * @throws store/*
  */
 export async function readControlPlanes(api: OrchApi, signal: AbortSignal): Promise<readonly ApiObject[]> {
   const labelled = await api.list(kindCollection('Deployment'), { labelSelector: `app=${CONTROL_PLANE}` }, signal);
   if (labelled.length === 0) return [];
-  const asked = new Set((await api.list(INJECTORS, {}, signal)).flatMap(askedServices));
+  const asked = new Set(
+    (await api.list(kindCollection('MutatingWebhookConfiguration'), {}, signal)).flatMap(askedServices),
+  );
   return labelled.filter(({ metadata: { name, namespace = '' } }) => asked.has(`${namespace}/${name}`));
 }
 
@@ -80,8 +80,7 @@ async function ownersOfSets(
   { namespace }: { readonly namespace?: string | undefined },
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, Owner>> {
-  const collection = { ...REPLICA_SETS, ...(namespace === undefined ? {} : { namespace }) };
-  const sets = await api.list(collection, { only: 'names' }, signal);
+  const sets = await api.list(kindCollection('ReplicaSet', namespace), { only: 'names' }, signal);
   return new Map(
     sets.flatMap((set) => {
       const owner = ownerIn(set);
@@ -97,10 +96,7 @@ function setKey({ namespace, name }: Pick<PodOwner, 'namespace' | 'name'>): stri
 
 /** Returns the image of the sidecar of a pod; undefined for a pod without one. */
 export function sidecarImageIn(pod: ApiObject): string | undefined {
-  const spec = recordIn(pod, 'spec');
-  const container = [...listIn(spec, 'initContainers'), ...listIn(spec, 'containers')].find(
-    (each) => textIn(each, 'name') === SIDECAR,
-  );
+  const container = sidecarContainer(recordIn(pod, 'spec'));
   return container === undefined ? undefined : textIn(container, 'image');
 }
 
@@ -116,7 +112,7 @@ export function workloadFinder(api: OrchApi, signal: AbortSignal): (pod: ApiObje
     const key = setKey(owner);
     const known = ofSets.get(key);
     if (known !== undefined) return { ...owner, ...known };
-    const set = await api.get({ ...REPLICA_SETS, namespace: owner.namespace }, owner.name, signal);
+    const set = await api.get(kindCollection('ReplicaSet', owner.namespace), owner.name, signal);
     const above = (set.outcome === 'ok' ? ownerIn(set.value) : undefined) ?? owner;
     ofSets.set(key, above);
     return { ...owner, ...above };
@@ -133,7 +129,7 @@ type Owner = Pick<PodOwner, 'kind' | 'name'>;
 
 function ownerIn({ metadata }: ApiObject): Owner | undefined {
   const owner = listIn(metadata, 'ownerReferences').find((each) => each['controller'] === true);
-  // The API checks nothing of it, and whoever makes pods writes it: no object has another name.
+  // The API checks nothing of it, and users who make pods write it: no object has another name.
   if (owner === undefined || !isObjectName(textIn(owner, 'name'))) return undefined;
   const [kind, version] = [textIn(owner, 'kind'), textIn(owner, 'apiVersion')];
   const group = version.includes('/') ? version.slice(0, version.indexOf('/')) : '';

@@ -1,8 +1,8 @@
 import { isNewerVersion } from '../../../base/compare-versions.ts';
 import type { ObjectReference } from '../../../kube/objects/reference.ts';
 import { templateImage } from '../../../mesh/injection-template.ts';
-import { releaseIn } from '../../../upgrade/cluster/objects-in.ts';
-import { hasNewerSidecar, RESTARTABLE } from '../../../upgrade/cluster/sidecars.ts';
+import { releaseIn } from '../../../model/image-release.ts';
+import { hasNewerSidecar, kubectlTarget, RESTARTABLE } from '../../../upgrade/cluster/sidecars.ts';
 import type { SidecarWorkload } from '../../../upgrade/cluster/snapshot.ts';
 import { meshNotes, type MeshRemains } from '../mesh/find-mesh-remains.ts';
 import type { MeshTemplate } from '../mesh/read-mesh-templates.ts';
@@ -41,7 +41,7 @@ export function rollbackMeshNotes(backup: Backup, mesh: RollbackMesh, folder: st
     ...meshNotes(mesh),
     ...mesh.sidecars.map(
       (each) =>
-        `hazard: ${shown(each)}, which agents of ${from} do not serve: ${RESTARTABLE.includes(each.kind) ? `"kubectl edit ${target(each)}" takes it out` : 'take it out of what makes its pods'}`,
+        `hazard: ${shown(each)}, which agents of ${from} do not serve: ${RESTARTABLE.includes(each.kind) ? `"kubectl edit ${kubectlTarget(each).join(' ')}" takes it out` : 'take it out of what makes its pods'}`,
     ),
     ...mesh.templates.map(
       ({ namespace, name }) =>
@@ -77,13 +77,9 @@ function shown({ kind, namespace, name, newest = 'of unknown release' }: Sidecar
 
 function restart(workload: SidecarWorkload): string {
   const command = RESTARTABLE.includes(workload.kind)
-    ? `"kubectl rollout restart ${target(workload)}"`
+    ? `"kubectl rollout restart ${kubectlTarget(workload).join(' ')}"`
     : 'make its pods anew';
   return `when the template is that of the backup, ${command}`;
-}
-
-function target({ kind, namespace, name }: SidecarWorkload): string {
-  return `${kind.toLowerCase()}/${name} -n ${namespace}`;
 }
 
 /** A release that is not known may serve them. */

@@ -10,7 +10,7 @@ import { carryOut, isInterrupted } from '../../../plans/carry-out.ts';
 import { isEmpty, type Plan, renderPlan } from '../../../plans/plan.ts';
 import { userCreated } from '../../../upgrade/host-endpoints/all-interfaces.ts';
 import { NOTES } from '../../../upgrade/cluster/held-agents.ts';
-import { releaseIn } from '../../../upgrade/cluster/objects-in.ts';
+import { releaseIn } from '../../../model/image-release.ts';
 import { confirm, type ConfirmMode } from '../cluster/confirm.ts';
 import { podRun } from '../cluster/node-pods.ts';
 import { removeProof } from '../cluster/prove-network.ts';

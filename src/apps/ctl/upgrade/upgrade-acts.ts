@@ -11,7 +11,7 @@ import { isEmpty } from '../../../plans/plan.ts';
 import { agentNodes } from '../../../upgrade/cluster/agent-nodes.ts';
 import { followingPods, oldestRelease } from '../../../upgrade/cluster/detect-installation.ts';
 import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
-import { releaseIn } from '../../../upgrade/cluster/objects-in.ts';
+import { releaseIn } from '../../../model/image-release.ts';
 import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';

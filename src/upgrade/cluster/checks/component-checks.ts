@@ -4,6 +4,7 @@ import { isNewerVersion } from '../../../base/compare-versions.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { type Check, faultOf } from '../../../checks/check.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
+import { releaseIn } from '../../../model/image-release.ts';
 import {
   containersIn,
   findNamed,
@@ -12,7 +13,6 @@ import {
   metadataIn,
   podSpecIn,
   recordIn,
-  releaseIn,
   textIn,
   workloadRelease,
 } from '../objects-in.ts';

@@ -1,7 +1,7 @@
 import { AGENT_SET } from '../../../install/cluster/names.ts';
 import { type Check, faultOf } from '../../../checks/check.ts';
 import { nodeFault } from '../../../checks/cluster-checks.ts';
-import { releaseIn } from '../objects-in.ts';
+import { releaseIn } from '../../../model/image-release.ts';
 import type { HazardFacts } from './hazard-facts.ts';
 
 const MANY_RESTARTS = 5;

@@ -10,8 +10,9 @@ import { isStuck, podState } from '../../../../kube/status/pod-state.ts';
 import { workloadState } from '../../../../kube/status/workload-state.ts';
 import type { Act } from '../../../../plans/acts.ts';
 import { RESTARTED_AT } from '../../../../upgrade/cluster/installed-spec.ts';
-import { recordIn, releaseIn } from '../../../../upgrade/cluster/objects-in.ts';
-import { leftToUser } from '../../../../upgrade/cluster/sidecars.ts';
+import { releaseIn } from '../../../../model/image-release.ts';
+import { recordIn } from '../../../../upgrade/cluster/objects-in.ts';
+import { kubectlTarget, leftToUser } from '../../../../upgrade/cluster/sidecars.ts';
 import type { RestartAction } from '../../../../upgrade/cluster/upgrade-action.ts';
 import { firstLine, type PodRun } from '../../cluster/node-pods.ts';
 import { type WaitState, waitUntil } from '../../cluster/wait-until.ts';
@@ -183,10 +184,10 @@ function whyNotUpgraded(pod: ApiObject, release: string): Unfit | undefined {
 const LATE = `The injector may read a changed template only after a minute or two: wait, and ${AGAIN}. Otherwise see "netplugctl mesh check"`;
 
 /** The roll-out goes on without the tool, and takes the sidecar from one pod after the other. */
-function lostHint({ kind, namespace, name }: ObjectReference): string {
-  const which = `${kind.toLowerCase()}/${name} -n ${namespace}`;
+function lostHint(workload: ObjectReference): string {
+  const which = kubectlTarget(workload).join(' ');
   const [pause, resume] =
-    kind === 'Deployment'
+    workload.kind === 'Deployment'
       ? [`kubectl rollout pause ${which}`, `"kubectl rollout resume ${which}" and "kubectl rollout restart ${which}"`]
       : [
           `kubectl patch ${which} -p '${ON_DELETE}'`,

@@ -65,7 +65,7 @@ describe('netplugctl upgrade sidecars', () => {
     expect(cluster.restarted).toHaveLength(2);
   });
 
-  it('restarts as many workloads at the same time as it is told', async () => {
+  it('restarts as many workloads at the same time as --at-once says', async () => {
     const names = ['a', 'b', 'c', 'd', 'e'].map((name) => `Deployment shop/${name}`);
     const workloads = Object.fromEntries(names.map((key) => [key, { images: [OLD, OLD] }]));
     const cluster = sidecarCluster({ workloads, template: NEW });

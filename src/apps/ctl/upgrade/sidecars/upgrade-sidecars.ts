@@ -3,7 +3,7 @@ import { type NetplugError, reasonAndRemedy } from '../../../../base/errors.ts';
 import { forEachLimit } from '../../../../base/for-each-limit.ts';
 import { VERSION } from '../../../../base/version.ts';
 import { visibleText } from '../../../../base/visible-text.ts';
-import { AGENT_SET, SYSTEM_NAMESPACE } from '../../../../install/cluster/names.ts';
+import { AGENT_SET, systemObject } from '../../../../install/cluster/names.ts';
 import { findObject } from '../../../../kube/objects/apply.ts';
 import { type ObjectReference, referenceKey, referenceTo } from '../../../../kube/objects/reference.ts';
 import { type NodeState, readNodes } from '../../../../kube/status/node-state.ts';
@@ -17,7 +17,7 @@ import { carryOutUnrecorded } from '../../../../plans/carry-out.ts';
 import { isEmpty, renderPlan, stepLine } from '../../../../plans/plan.ts';
 import { agentNodes } from '../../../../upgrade/cluster/agent-nodes.ts';
 import { followingPods } from '../../../../upgrade/cluster/detect-installation.ts';
-import { releaseIn } from '../../../../upgrade/cluster/objects-in.ts';
+import { releaseIn } from '../../../../model/image-release.ts';
 import {
   type AgentRelease,
   findSidecarRefusal,
@@ -116,11 +116,7 @@ async function readSidecarFacts(
     if (object !== undefined) workloads.set(referenceKey(sidecar), object);
   });
   const records = (await store.listResources('Node', signal)).resources;
-  const agent = await findObject(
-    api,
-    referenceTo('DaemonSet', { name: AGENT_SET, namespace: SYSTEM_NAMESPACE }),
-    signal,
-  );
+  const agent = await findObject(api, systemObject('DaemonSet', AGENT_SET), signal);
   const nodes = agentNodes({
     nodes: await readNodes(api, signal),
     objects: agent === undefined ? [] : [agent],
