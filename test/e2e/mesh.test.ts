@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ShownNetwork } from '../../src/model/shown-network.ts';
 import { BUILT } from '../support/built.ts';
 import { program } from '../support/components.ts';
-import { readPage, renderSession, steady, type Typed } from '../support/doc-session.ts';
+import { runPage, steady, type Typed } from '../support/doc-session.ts';
 import { here } from '../support/here.ts';
 import { removeAtEnd } from '../support/janitor.ts';
 import { newNetns, type TestNetns } from '../support/netns.ts';
@@ -125,20 +125,8 @@ it('says at its end what explains a refused request', async () => {
 });
 
 it('is as docs/mesh-demo.md shows it', async () => {
-  const shown: string[] = [];
-  for (const part of readPage(await readFile(PAGE, 'utf8'))) {
-    if (part.kind === 'text') {
-      shown.push(part.text);
-      continue;
-    }
-    const ran: (Typed & { command: string })[] = [];
-    for (const command of part.commands) {
-      const { output, status } = await type(command);
-      ran.push({ command, output: steadyOfCluster(output), status });
-    }
-    shown.push(renderSession(ran));
-  }
-  await expect(shown.join('')).toMatchFileSnapshot(PAGE);
+  const shown = await runPage(await readFile(PAGE, 'utf8'), { type, steady: steadyOfCluster });
+  await expect(shown).toMatchFileSnapshot(PAGE);
 }, 300_000);
 
 it('is sound to the doctor and before an upgrade, and has no older sidecar', async () => {
