@@ -2,19 +2,21 @@
 import { readFileSync } from 'node:fs';
 import { build, type BuildOptions, type Plugin } from 'esbuild';
 
-/** What most calls do without: TLS, the API of the orchestrator, streams of etcd, traces. */
-const SELDOM_USED = /^(node:(http|https|http2|tls)|yaml|@opentelemetry\/.+)$/;
+/** What most calls of the plugin do without: TLS, the API of the orchestrator, streams of etcd, traces. */
+const SELDOM_IN_CALLS = /^(node:(http|https|http2|tls)|yaml|@opentelemetry\/.+)$/;
+/** What the sidecar does without, though modules that it shares with other programs import it: a megabyte in each. */
+const SELDOM_IN_SIDECARS = /^node:(crypto|fs\/promises)$/;
 
 const LATER = 'load-later';
 
 /** Has these modules loaded when one of their exports is first used. */
-const loadLater: Plugin = {
+const loadLater = (seldomUsed: RegExp): Plugin => ({
   name: LATER,
   setup: (builder) => {
-    builder.onResolve({ filter: SELDOM_USED }, ({ path, namespace, resolveDir }) =>
+    builder.onResolve({ filter: seldomUsed }, ({ path, namespace, resolveDir }) =>
       namespace === LATER ? undefined : { path, namespace: LATER, pluginData: resolveDir },
     );
-    builder.onLoad({ filter: SELDOM_USED, namespace: LATER }, async ({ path, pluginData: resolveDir }) => {
+    builder.onLoad({ filter: seldomUsed, namespace: LATER }, async ({ path, pluginData: resolveDir }) => {
       const names = Object.keys((await import(path)) as object).filter(
         (name) => /^\w+$/.test(name) && name !== 'default',
       );
@@ -23,7 +25,7 @@ const loadLater: Plugin = {
       return { contents, loader: 'js', resolveDir: String(resolveDir) };
     });
   },
-};
+});
 
 /** Of the images of a release, which were built before: the programs inside them have none. */
 const { BUILT_IN_DIGESTS } = process.env;
@@ -43,11 +45,16 @@ const OPTIONS = {
 
 const BUNDLES = [
   { entryPoints: ['src/bin/main.ts'], outfile: 'build/netplug.cjs' },
-  { entryPoints: ['src/bin/sidecar-main.ts'], outfile: 'build/sidecar.cjs' },
+  {
+    entryPoints: ['src/bin/sidecar-main.ts'],
+    outfile: 'build/sidecar.cjs',
+    plugins: [loadLater(SELDOM_IN_SIDECARS)],
+    minifyIdentifiers: true,
+  },
   {
     entryPoints: ['src/bin/standalone.ts'],
     outfile: 'build/standalone.cjs',
-    plugins: [loadLater],
+    plugins: [loadLater(SELDOM_IN_CALLS)],
   },
 ] satisfies BuildOptions[];
 

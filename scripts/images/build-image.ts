@@ -40,12 +40,13 @@ interface Layer {
   readonly entries: readonly Entry[];
 }
 
-const ENVIRONMENT = ['PATH=/usr/sbin:/usr/bin', 'SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt'];
+const ENVIRONMENT = { PATH: '/usr/sbin:/usr/bin', SSL_CERT_FILE: '/etc/ssl/certs/ca-certificates.crt' };
 
 /** Builds the image; returns where it is. */
 export async function buildImage(name: ImageName, options: BuildOptions): Promise<BuiltImage> {
   const { architectures, registry, output, time, revision } = options;
-  const { title, command, user } = IMAGES[name];
+  const { title, command, user, env } = IMAGES[name];
+  const variables = Object.entries({ ...ENVIRONMENT, ...env }).map(([key, value]) => `${key}=${value}`);
   const reference = `${registry}/${name}:${VERSION}`;
   mkdirSync(output, { recursive: true });
   const bundled = await bundledSoftware();
@@ -53,7 +54,7 @@ export async function buildImage(name: ImageName, options: BuildOptions): Promis
     architecture: DEBIAN_NAMES[architecture],
     archive: archivePath(output, name, architecture),
     created: time,
-    config: { Cmd: command, Env: ENVIRONMENT, User: user, WorkingDir: '/', Labels: {} },
+    config: { Cmd: command, Env: variables, User: user, WorkingDir: '/', Labels: {} },
     layers: layersOf(name, architecture, { time, bundled }),
   }));
   const specification = {

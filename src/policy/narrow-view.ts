@@ -1,4 +1,5 @@
 import { type Packet, ruleMatchesClient } from './match-packet.ts';
+import { policiesOn } from './packet-path.ts';
 import type { PolicyView } from './policy-view.ts';
 import type { PolicyEndpoint, PolicyRule, ResolvedPolicy, ResolvedProfile } from './resolved-policy.ts';
 
@@ -9,22 +10,21 @@ export type Client = Omit<Packet, 'sourcePort' | 'content'> & {
 
 /**
  * Returns the view with the rules for what reaches the endpoint that can match requests of the client, reduced to what tells requests
- * apart: methods, paths and source ports. It judges those as the whole view does, and only those.
+ * apart: methods, paths and source ports. It judges those as the whole view does, and only those. Policies that say nothing of the client
+ * are left out: most of many do not.
  */
 export function narrowView(view: PolicyView, endpoint: PolicyEndpoint, client: Client): PolicyView {
   const packets = { ...client, sourcePort: 'any' } as const;
   const reduced = (rules: readonly PolicyRule[]): readonly PolicyRule[] =>
     rules.flatMap((rule) => (ruleMatchesClient(view, rule, packets) ? [reducedRule(rule)] : []));
-  const policies = new Map<ResolvedPolicy, ResolvedPolicy>();
   const narrowed = new Map(
-    view.tiers.map((tier) => [
-      tier.name,
-      view.policiesOf(endpoint, tier, 'ingress').map((policy) => {
-        const known = policies.get(policy) ?? { ...policy, rules: { ingress: reduced(policy.rules.ingress ?? []) } };
-        policies.set(policy, known);
-        return known;
-      }),
-    ]),
+    view.tiers.map((tier) => {
+      const applied = policiesOn(view, { tier, endpoint, direction: 'ingress', path: 'local' });
+      return [
+        tier.name,
+        speaking(applied.map((policy) => ({ ...policy, rules: { ingress: reduced(policy.rules.ingress ?? []) } }))),
+      ];
+    }),
   );
   const profiles = new Map<string, ResolvedProfile>();
   for (const name of endpoint.profiles) {
@@ -49,6 +49,14 @@ export function narrowView(view: PolicyView, endpoint: PolicyEndpoint, client: C
     guardedPorts: () => view.guardedPorts(),
     isGuarded: (address, port) => view.isGuarded(address, port),
   };
+}
+
+/** Without those that have no rule. Where no other is in force, one of them is the reason for the default of its tier. */
+function speaking(policies: readonly ResolvedPolicy[]): readonly ResolvedPolicy[] {
+  const isEnforced = ({ isStaged }: ResolvedPolicy): boolean => !isStaged;
+  const left = policies.filter(({ rules }) => rules.ingress?.length !== 0);
+  const silent = left.some(isEnforced) ? [] : policies.filter(isEnforced).slice(0, 1);
+  return [...left, ...silent];
 }
 
 function reducedRule({ action, http, index, source: { ports, notPorts } }: PolicyRule): PolicyRule {

@@ -1,16 +1,20 @@
-import { type Address, addressKey, tryParseAddress } from '../../net/address.ts';
+import { type Address, tryParseAddress } from '../../net/address.ts';
 import { type EndVerdict, evaluateEnd } from '../../policy/evaluate.ts';
 import type { FedPart, IdentityMode } from '../../policy/feed/messages.ts';
 import { ReceivedView } from '../../policy/feed/received-view.ts';
+import type { Packet } from '../../policy/match-packet.ts';
 import { narrowView } from '../../policy/narrow-view.ts';
 import { type PacketContent, requestContent, type RequestPeer } from '../../policy/packet-content.ts';
 import type { PolicyView } from '../../policy/policy-view.ts';
+import type { PolicyEndpoint } from '../../policy/resolved-policy.ts';
 import { accountOf } from './principal.ts';
 
 const TCP = 6;
 /** Clients whose rules are kept, and policies in all of them together. */
 const MOST_CLIENTS = 1024;
 const MOST_KEPT = 65_536;
+/** Of what tells clients apart: addresses and a certificate's name. Beyond, what is found is not kept. */
+const MOST_KEY = 512;
 
 /** What a proxy asks: about a request, or about a connection when there is none. */
 export interface CheckQuestion {
@@ -33,10 +37,19 @@ export interface Identity {
 /** The proxy asks something that no policy answers. The proxy must take it for a failure, not for a denial. */
 export class CannotJudge extends Error {}
 
+/** A client of one port of the pod, and the rules that can match its requests. */
+interface Client {
+  readonly peer: RequestPeer | undefined;
+  readonly packet: Omit<Packet, 'sourcePort' | 'content'>;
+  readonly view: PolicyView;
+}
+
 /** Judges the requests that one pod receives, by the policies that the agent has fed. */
 export class RequestJudge {
   #view = new ReceivedView();
-  readonly #clients = new Map<string, PolicyView>();
+  /** By what the proxy says of them. */
+  readonly #clients = new Map<string, Client>();
+  #latest = '';
   #identity: Identity = { trustDomains: [], mode: 'AddressOrCertificate' };
 
   get isReady(): boolean {
@@ -49,7 +62,7 @@ export class RequestJudge {
 
   believe(identity: Identity): void {
     this.#identity = identity;
-    this.#clients.clear();
+    this.#forget();
   }
 
   /** Applies what the agent says, after what it said before or in place of it. All of it is in force at once. */
@@ -57,7 +70,7 @@ export class RequestJudge {
     const view = which === 'more' ? this.#view : new ReceivedView();
     view.apply(parts);
     this.#view = view;
-    this.#clients.clear();
+    this.#forget();
   }
 
   /** @throws CannotJudge, or MissingPart of the view */
@@ -65,17 +78,17 @@ export class RequestJudge {
     const { endpoint } = this.#view;
     if (endpoint === undefined) throw new CannotJudge('the agent of the node has not said which policies apply');
     if (!this.#view.asks) return { kind: 'unasked' };
-    const from = readAddress(source.address);
-    const to = readAddress(destination.address);
-    const peer = this.#peerOf(source.principal);
-    const content: PacketContent =
-      request === undefined
-        ? { kind: 'stream', ...(peer === undefined ? {} : { peer }) }
-        : requestContent(request.method, request.target, peer);
-    const client = { source: from, destination: to, protocol: TCP, destinationPort: destination.port, content };
-    const view = this.#viewOf(client, peer);
-    const packet = { ...client, sourcePort: source.port };
-    return { kind: 'judged', end: evaluateEnd(view, { endpoint, direction: 'ingress', packet }), content };
+    const { peer, packet, view } = this.#clientOf(endpoint, { source, destination, request });
+    const content = contentOf(request, peer);
+    return {
+      kind: 'judged',
+      end: evaluateEnd(view, {
+        endpoint,
+        direction: 'ingress',
+        packet: { ...packet, sourcePort: source.port, content },
+      }),
+      content,
+    };
   }
 
   #peerOf(principal: string): RequestPeer | undefined {
@@ -83,21 +96,43 @@ export class RequestJudge {
     return account ?? (this.#identity.mode === 'Certificate' ? 'nobody' : undefined);
   }
 
-  #viewOf(client: Parameters<typeof narrowView>[2], peer: RequestPeer | undefined): PolicyView {
-    const { endpoint } = this.#view;
-    if (endpoint === undefined) return this.#view;
-    const { source, destination, destinationPort, content } = client;
-    const who = typeof peer === 'object' ? `${peer.namespace}/${peer.name}` : (peer ?? '');
-    const key = `${addressKey(source)} ${addressKey(destination)} ${String(destinationPort)} ${content.kind} ${who}`;
-    const known = this.#clients.get(key) ?? narrowView(this.#view, endpoint, client);
+  #clientOf(endpoint: PolicyEndpoint, question: CheckQuestion): Client {
+    const { source, destination, request } = question;
+    const kind = request === undefined ? 'stream' : 'request';
+    const key = `${kind} ${source.address} ${destination.address} ${String(destination.port)} ${source.principal}`;
+    const known = this.#clients.get(key) ?? this.#newClient(endpoint, question);
+    if (key === this.#latest || key.length > MOST_KEY) return known;
     // The one that was not asked about for longest goes first.
     this.#clients.delete(key);
     this.#clients.set(key, known);
+    this.#latest = key;
     const most = Math.min(MOST_CLIENTS, Math.max(1, Math.floor(MOST_KEPT / Math.max(1, this.#view.policyCount))));
     const [oldest] = this.#clients.keys();
     if (this.#clients.size > most && oldest !== undefined) this.#clients.delete(oldest);
     return known;
   }
+
+  #newClient(endpoint: PolicyEndpoint, { source, destination, request }: CheckQuestion): Client {
+    const packet = {
+      source: readAddress(source.address),
+      destination: readAddress(destination.address),
+      protocol: TCP,
+      destinationPort: destination.port,
+    };
+    const peer = this.#peerOf(source.principal);
+    const content = contentOf(request, peer);
+    return { peer, packet, view: narrowView(this.#view, endpoint, { ...packet, content }) };
+  }
+
+  #forget(): void {
+    this.#clients.clear();
+    this.#latest = '';
+  }
+}
+
+function contentOf(request: CheckQuestion['request'], peer: RequestPeer | undefined): PacketContent {
+  if (request !== undefined) return requestContent(request.method, request.target, peer);
+  return { kind: 'stream', ...(peer === undefined ? {} : { peer }) };
 }
 
 function readAddress(text: string): Address {

@@ -5,7 +5,7 @@ import {
   contentOf,
   decodeSettings,
   DEFAULT_WINDOW,
-  encodeFrame,
+  encodeFrames,
   encodeSettings,
   ERROR,
   FLAG,
@@ -85,7 +85,7 @@ export class GrpcConnection {
   readonly #blocks = new HeaderBlocks();
   readonly #calls = new Map<number, Call>();
   /** Frames that go out together. */
-  #out: Buffer[] = [];
+  #out: Frame[] = [];
   readonly #preface = new FirstBytes(
     PREFACE,
     () => new Http2Error(ERROR.protocol, 'the connection does not begin as HTTP/2 does'),
@@ -126,7 +126,7 @@ export class GrpcConnection {
       // Whatever it is, other connections are served.
       this.#isBroken = true;
       this.#put(goAway(codeOf(cause), this.#lastStream));
-      this.#socket.end(Buffer.concat(this.#out.splice(0)));
+      this.#socket.end(encodeFrames(this.#out.splice(0)));
       this.#socket.destroySoon();
       return;
     }
@@ -224,8 +224,7 @@ export class GrpcConnection {
     const answer = this.#answer(call.method, body);
     this.#answeredMs = performance.now();
     if ('error' in answer) return this.#fail(stream, answer, true);
-    const data = Buffer.allocUnsafe(PREFIX_BYTES + answer.message.length);
-    data[0] = 0;
+    const data = Buffer.alloc(PREFIX_BYTES + answer.message.length);
     data.writeUInt32BE(answer.message.length, 1);
     data.set(answer.message, PREFIX_BYTES);
     call.answer = data;
@@ -261,8 +260,12 @@ export class GrpcConnection {
   }
 
   #forget(stream: number): void {
-    this.#held -= this.#calls.get(stream)?.held ?? 0;
+    const call = this.#calls.get(stream);
+    if (call === undefined) return;
+    this.#held -= call.held;
     this.#calls.delete(stream);
+    // A Map that grows leaves its old table behind, and with it, until all garbage is collected, what its entries hold.
+    call.parts.length = 0;
   }
 
   #fail(stream: number, { error, text }: Extract<GrpcAnswer, { error: number }>, endsStream: boolean): void {
@@ -303,11 +306,11 @@ export class GrpcConnection {
   }
 
   #put(frame: Frame): void {
-    this.#out.push(encodeFrame(frame));
+    this.#out.push(frame);
   }
 
   #flush(): void {
-    if (this.#out.length > 0) this.#socket.write(Buffer.concat(this.#out.splice(0)));
+    if (this.#out.length > 0) this.#socket.write(encodeFrames(this.#out.splice(0)));
     if (this.#socket.writableLength <= MAX_UNREAD_BYTES || this.#socket.isPaused()) return;
     this.#socket.pause();
     this.#socket.once('drain', () => this.#socket.resume());

@@ -79,13 +79,23 @@ export const MAX_FRAME_BYTES = 16_384;
 export const DEFAULT_WINDOW = 65_535;
 export const MAX_WINDOW = 2 ** 31 - 1;
 
-export function encodeFrame({ type, flags, stream, payload }: Frame): Buffer {
-  const head = Buffer.alloc(HEAD_BYTES);
-  head.writeUIntBE(payload.length, 0, 3);
-  head[3] = type;
-  head[4] = flags;
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
+export function encodeFrame(frame: Frame): Buffer {
+  return encodeFrames([frame]);
+}
+
+/** Returns the bytes of frames that go out together, in a buffer of their own: none is cut out of the pool, whose slabs would outlive them. */
+export function encodeFrames(frames: readonly Frame[]): Buffer {
+  const bytes = Buffer.alloc(frames.reduce((sum, { payload }) => sum + HEAD_BYTES + payload.length, 0));
+  let at = 0;
+  for (const { type, flags, stream, payload } of frames) {
+    bytes.writeUIntBE(payload.length, at, 3);
+    bytes[at + 3] = type;
+    bytes[at + 4] = flags;
+    bytes.writeUInt32BE(stream, at + 5);
+    bytes.set(payload, at + HEAD_BYTES);
+    at += HEAD_BYTES + payload.length;
+  }
+  return bytes;
 }
 
 export function encodeSettings(settings: readonly (readonly [id: number, value: number])[]): Buffer {
@@ -136,8 +146,9 @@ export class FrameReader {
       if (length > MAX_FRAME_BYTES) throw new Http2Error(ERROR.frameSize, `a frame of ${String(length)} bytes`);
       const end = HEAD_BYTES + length;
       if (bytes.length < end) return;
-      this.#chunks = [bytes.subarray(end)];
       this.#length -= end;
+      // Without a rest, the next chunk is read as it is.
+      this.#chunks = this.#length === 0 ? [] : [bytes.subarray(end)];
       yield {
         type: bytes.readUInt8(3),
         flags: bytes.readUInt8(4),
