@@ -24,7 +24,7 @@ interface CheckPorts {
 export function checkHandler({ judge, onJudged, onFailure }: CheckPorts): GrpcHandler {
   const check = (message: Buffer): GrpcAnswer => {
     try {
-      const question = questionIn(message);
+      const question = readCheck(message);
       const judgement = judge.judge(question);
       onJudged(question, judgement);
       return { message: answerTo(judgement) };
@@ -40,8 +40,8 @@ export function checkHandler({ judge, onJudged, onFailure }: CheckPorts): GrpcHa
   };
 }
 
-/** @throws for bytes that are no check, or one without addresses */
-function questionIn(message: Buffer): CheckQuestion {
+/** Returns what the bytes of a `CheckRequest` ask. @throws for bytes that are no check, or one without addresses */
+export function readCheck(message: Buffer): CheckQuestion {
   const { attributes } = CheckRequest.decode(message);
   const [source, destination] = [attributes?.source, attributes?.destination];
   const [from, to] = [source?.address?.socketAddress, destination?.address?.socketAddress];
