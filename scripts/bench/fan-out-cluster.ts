@@ -12,7 +12,9 @@ import { API_VERSION } from '../../src/model/resource.ts';
 import { ReplayedApi, type ReplayedEvent } from '../../test/support/replayed-api.ts';
 import { namespaceName, podAddress, podOf, policyOf } from './remote-pods.ts';
 
-export const CLUSTER = { nodes: 1000, pods: 10_000, policies: 1000 } as const;
+/** Set by what starts the server of a row with another number of pods. */
+export const PODS_VARIABLE = 'NETPLUG_BENCH_FAN_OUT_PODS';
+export const CLUSTER = { nodes: 1000, pods: Number(process.env[PODS_VARIABLE] ?? 10_000), policies: 1000 } as const;
 /** Namespaces and service accounts. */
 const ACCOUNTS = 50;
 const PODS_PATH = collectionPath(PODS);

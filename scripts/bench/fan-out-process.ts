@@ -8,6 +8,7 @@ import { build } from 'esbuild';
 import type { ServerEntry } from '../../src/stream/handshake.ts';
 import type { RecordsDigest } from '../../test/support/follow-swarm.ts';
 import type { ReplayedApi } from '../../test/support/replayed-api.ts';
+import { CLUSTER, PODS_VARIABLE } from './fan-out-cluster.ts';
 
 const PROGRAM = join(import.meta.dirname, 'fan-out-server.ts');
 /** As the programs are built: scripts/build.ts. */
@@ -54,14 +55,16 @@ export interface FanOutProcess extends AsyncDisposable {
   digest(): Promise<RecordsDigest>;
 }
 
-export async function startFanOutProcess(): Promise<FanOutProcess> {
+/** Starts a server of a cluster with so many pods. */
+export async function startFanOutProcess(pods: number = CLUSTER.pods): Promise<FanOutProcess> {
   await using scope = new AsyncDisposableStack();
   const dir = scope.adopt(mkdtempSync(join(tmpdir(), 'netplug-bench-')), (path) => rmSync(path, { recursive: true }));
   // Bundled, as the programs are: to read three hundred files of TypeScript takes memory and time of its own.
   const program = join(dir, 'server.mjs');
   const form = { bundle: true, platform: 'node', target: 'node24', format: 'esm' } as const;
   await build({ ...form, entryPoints: [PROGRAM], outfile: program, banner: { js: REQUIRE } });
-  const child = scope.adopt(fork(program, [], { execArgv: ['--expose-gc', SEMI_SPACE] }), end);
+  const env = { ...process.env, [PODS_VARIABLE]: String(pods) };
+  const child = scope.adopt(fork(program, [], { execArgv: ['--expose-gc', SEMI_SPACE], env }), end);
   const ended = once(child, 'exit').then(([status]) => {
     throw new Error(`the server ended with ${String(status)}`);
   });

@@ -10,6 +10,7 @@ import { measureConvergenceOfBlocks } from './rows/convergence-block.ts';
 import { measureConvergenceAtStart } from './rows/convergence-start.ts';
 import { measureFanOut } from './rows/fan-out.ts';
 import { measureFanOutAgent } from './rows/fan-out-agent.ts';
+import { measureFanOutLarge } from './rows/fan-out-large.ts';
 import { measureFirstBlocks } from './rows/first-blocks.ts';
 import { measureFloor } from './rows/floor.ts';
 import { measureFootprint } from './rows/footprint.ts';
@@ -54,6 +55,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'sidecar-path': measureSidecarPath,
   'fan-out': measureFanOut,
   'fan-out-agent': measureFanOutAgent,
+  'fan-out-large': measureFanOutLarge,
 };
 
 /** ADD and DEL are measured together. */

@@ -1,9 +1,10 @@
 // What one agent costs with the fan-out and without, on a real API server: bytes while it is idle, CPU while pods come and go
-// elsewhere, memory; and ADD while its server is stopped.
+// elsewhere, memory; and ADD while its server is stopped. What many agents cost the API server is computed from what one agent and one
+// server were seen to receive: they all receive the same.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openOrchStore } from '../../../src/datastore/orch/orch-store.ts';
 import { type Agent, startAgent } from '../../../test/support/agent.ts';
-import { trafficDuring } from '../../../test/support/api-traffic.ts';
+import { addedWatches, type Watches, watchesOf } from '../../../test/support/api-traffic.ts';
 import { type FannedOutNode, type FannedOutServer, startFannedOutNode } from '../../../test/support/fanned-out-node.ts';
 import { until } from '../../../test/support/until.ts';
 import { inTurn } from '../attach-rounds.ts';
@@ -26,6 +27,12 @@ const TURN = 50;
 const WARM_UP = 50;
 /** From then on the agent knows that no server answers. */
 const LOST_MS = 16_000;
+/** A cluster for which the load of the API server is computed. */
+const LARGE = { agents: 1000, servers: 3 };
+const OUTAGE_MS = 60_000;
+const AFTER_OUTAGE_MS = 10_000;
+const RESTARTS = 3;
+const MOVES = 3;
 
 type Mode = 'without' | 'with';
 /** What the one server does while pods are added. */
@@ -41,23 +48,33 @@ export const measureFanOutAgent: MeasureRow = async ({ samples, candidates }) =>
   await remote.growTo(PODS);
   await remote.addPolicies(POLICIES);
   await server.putPod({ namespace: 'shop', name: 'beside', node: node.name });
+  const ofNone = await watchesOf(server);
   const typha = await parts.startServer('typha-1-a', 5473);
   scope.defer(async () => typha.stop('KILL'));
+  const ofServer = await watchesOf(server);
   const figures: Figure[] = [];
   const latencies: LatencyRow[] = [];
+  const costs = new Map<Mode, Costs>();
   for (const mode of ['without', 'with'] as const) {
     await using agent = await startAgent(node, { env: parts.agentEnv(mode === 'with' ? 'on' : 'off') });
     await using calls = new AsyncDisposableStack();
     const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=beside';
     const caller = await openRuntimeCaller(node, agent, { scope: calls, args, conf: parts.conf, name: mode });
     await pairs(caller, WARM_UP);
-    figures.push(...(await measureMode(parts, { mode, agent, remote })));
+    const measured = await measureMode(parts, { mode, agent, remote, typha });
+    const watches = watchesBetween(ofServer, await watchesOf(server));
+    figures.push(...measured.figures);
     if (mode === 'with') {
-      const measured = await measureAdds(caller, typha, samples);
-      latencies.push(...measured.latencies);
-      figures.push(...measured.figures);
+      const adds = await measureAdds(caller, typha, samples);
+      latencies.push(...adds.latencies);
+      figures.push(...adds.figures);
     }
+    const outage = await afterOutage(parts, typha);
+    costs.set(mode, { ...measured, watches, outage });
+    if (mode === 'with') figures.push(await measureMoves(parts, { agent, first: typha }));
   }
+  figures.push(...ofLargeCluster(costs, watchesBetween(ofNone, ofServer)));
+  figures.push(await measureRestarts(parts));
   const value = (id: string): number | undefined => figures.find((each) => each.id === `fan-out-agent.${id}`)?.value;
   for (const [id, what] of [
     ['idle', 'bytes of the API a minute while it is idle'],
@@ -74,40 +91,167 @@ export const measureFanOutAgent: MeasureRow = async ({ samples, candidates }) =>
   return { latencies, figures };
 };
 
+/** Bytes that an agent and the server received from the API, in both directions. */
+interface Received {
+  readonly agent: number;
+  readonly server: number;
+}
+
+interface Costs {
+  /** While pods came and went elsewhere, for each of them. */
+  readonly perPod: Received;
+  readonly watches: number;
+  /** In the seconds after an outage of the API server. */
+  readonly outage: Received;
+}
+
+async function receivedDuring(
+  { api }: Pick<FannedOutNode, 'api'>,
+  typha: FannedOutServer,
+  work: () => Promise<unknown>,
+): Promise<Received> {
+  const before = { agent: api.bytes, server: typha.api.bytes };
+  await work();
+  return { agent: api.bytes - before.agent, server: typha.api.bytes - before.server };
+}
+
 async function measureMode(
-  { node, api }: FannedOutNode,
-  { mode, agent, remote }: { readonly mode: Mode; readonly agent: Agent; readonly remote: RemotePods },
-): Promise<readonly Figure[]> {
+  parts: FannedOutNode,
+  {
+    mode,
+    agent,
+    remote,
+    typha,
+  }: { readonly mode: Mode; readonly agent: Agent; readonly remote: RemotePods; readonly typha: FannedOutServer },
+): Promise<Pick<Costs, 'perPod'> & { readonly figures: readonly Figure[] }> {
+  const { node } = parts;
   await sleep(SETTLE_MS);
-  const { bytes } = await trafficDuring(api, async () => sleep(IDLE_MS));
+  const { agent: bytes } = await receivedDuring(parts, typha, async () => sleep(IDLE_MS));
   const before = await cpuMsOf(node, agent.pid);
-  const { bytes: churnBytes } = await trafficDuring(api, async () => churn(agent, remote));
+  const churned = await receivedDuring(parts, typha, async () => churn(agent, remote));
   const cpuMs = (await cpuMsOf(node, agent.pid)) - before;
   await sleep(SETTLE_MS);
   const { pssMb } = await memoryOf(node, agent.pid);
   const how = mode === 'with' ? 'with the fan-out' : 'without the fan-out';
   const elsewhere = `${String(CHURN_PER_SECOND)} pods a second come and go elsewhere`;
+  const pods = CHURN_S * CHURN_PER_SECOND;
+  return {
+    perPod: { agent: churned.agent / pods, server: churned.server / pods },
+    figures: [
+      figure(
+        `idle.${mode}`,
+        `bytes of the API a minute, idle agent ${how}`,
+        (bytes * 60) / (IDLE_MS / 1000) / 1000,
+        'kB',
+      ),
+      figure(
+        `churn.${mode}`,
+        `CPU of an agent ${how} while ${elsewhere}`,
+        (100 * cpuMs) / (CHURN_S * 1000),
+        '% of a core',
+      ),
+      figure(
+        `churn.bytes.${mode}`,
+        `bytes of the API for each of these pods, agent ${how}`,
+        churned.agent / pods / 1000,
+        'kB',
+      ),
+      figure(`pss.${mode}`, `memory of both processes of an agent ${how}, ${SIZE}`, pssMb, 'MB'),
+    ],
+  };
+}
+
+/** The API server is stopped for a minute; from its start until some seconds after it is ready. */
+async function afterOutage(parts: FannedOutNode, typha: FannedOutServer): Promise<Received> {
+  const { server } = parts;
+  await server.stop();
+  await sleep(OUTAGE_MS);
+  const received = await receivedDuring(parts, typha, async () => {
+    await server.start();
+    await sleep(AFTER_OUTAGE_MS);
+  });
+  await sleep(SETTLE_MS);
+  return received;
+}
+
+/** What all agents and servers of a large cluster cost the API server, with / without. */
+function ofLargeCluster(costs: ReadonlyMap<Mode, Costs>, watchesOfServer: number): readonly Figure[] {
+  const { agents, servers } = LARGE;
+  const [without, fannedOut] = [costs.get('without'), costs.get('with')];
+  if (without === undefined || fannedOut === undefined) return [];
+  const ratioOf = (of: (each: Costs) => Received): number =>
+    (servers * of(fannedOut).server + agents * of(fannedOut).agent) / (agents * of(without).agent);
+  const cluster = `${String(agents)} agents and ${String(servers)} servers / ${String(agents)} agents alone`;
   return [
-    ...figure(
-      `idle.${mode}`,
-      `bytes of the API a minute, idle agent ${how}`,
-      (bytes * 60) / (IDLE_MS / 1000) / 1000,
-      'kB',
+    figure(
+      'cluster.pod',
+      `bytes of the API for a pod elsewhere, ${cluster}`,
+      100 * ratioOf(({ perPod }) => perPod),
+      '%',
     ),
-    ...figure(
-      `churn.${mode}`,
-      `CPU of an agent ${how} while ${elsewhere}`,
-      (100 * cpuMs) / (CHURN_S * 1000),
-      '% of a core',
+    figure(
+      'cluster.watches',
+      `watches that are resumed after an outage, ${cluster}`,
+      (100 * (servers * watchesOfServer + agents * fannedOut.watches)) / (agents * without.watches),
+      '%',
     ),
-    ...figure(
-      `churn.bytes.${mode}`,
-      `bytes of the API for each of these pods, agent ${how}`,
-      churnBytes / (CHURN_S * CHURN_PER_SECOND) / 1000,
-      'kB',
+    figure(
+      'cluster.outage',
+      `bytes of the API in the ten seconds after an outage, ${cluster}`,
+      100 * ratioOf(({ outage }) => outage),
+      '%',
     ),
-    ...figure(`pss.${mode}`, `memory of both processes of an agent ${how}, ${SIZE}`, pssMb, 'MB'),
   ];
+}
+
+function watchesBetween(before: Watches, now: Watches): number {
+  return Object.values(addedWatches(before, now)).reduce((sum, count) => sum + count, 0);
+}
+
+/** The server that the agent has loses the API, in turns: the longest time until the agent has another one. */
+async function measureMoves(
+  parts: FannedOutNode,
+  { agent, first }: { readonly agent: Agent; readonly first: FannedOutServer },
+): Promise<Figure> {
+  await using scope = new AsyncDisposableStack();
+  const has = async ({ name }: FannedOutServer): Promise<boolean> =>
+    (await parts.status(agent)).includes(`${name} since`);
+  const times: number[] = [];
+  let current = first;
+  for (let move = 0; move < MOVES; move += 1) {
+    const next = await parts.startServer(`typha-moves-${String(move)}`, 5480 + move);
+    scope.defer(async () => next.stop('KILL'));
+    await until(async () => (await has(current)) || (await has(next)), 'the agent has a server');
+    const [lost, other] = (await has(current)) ? [current, next] : [next, current];
+    const beganMs = performance.now();
+    lost.api.fallSilent();
+    await until(async () => has(other), 'the agent has another server');
+    times.push((performance.now() - beganMs) / 1000);
+    await lost.stop('KILL');
+    current = other;
+  }
+  return figure('moves', 'a server loses the API: its agent follows another, longest', Math.max(...times), 's');
+}
+
+/** What servers that start again take from the API server: each reads everything once. */
+async function measureRestarts(parts: FannedOutNode): Promise<Figure> {
+  const rssMb = async (): Promise<number> => {
+    await sleep(SETTLE_MS);
+    const metrics = await parts.server.kubectl('get', '--raw', '/metrics');
+    return Number(/^process_resident_memory_bytes (\S+)$/m.exec(metrics)?.[1]) / 1e6;
+  };
+  const start = async (number: number): Promise<FannedOutServer> =>
+    parts.startServer(`typha-again-${String(number)}`, 5490 + number);
+  let typha = await start(0);
+  const before = await rssMb();
+  for (let restart = 1; restart <= RESTARTS; restart += 1) {
+    await typha.stop('KILL');
+    typha = await start(restart);
+  }
+  const after = await rssMb();
+  await typha.stop('KILL');
+  const what = `memory of the API server after ${String(RESTARTS)} restarts of a server / before, ${SIZE}`;
+  return figure('restarts', what, after / before, '');
 }
 
 /** Until the agent has applied all of it. */
@@ -167,13 +311,13 @@ async function measureAdds(
       ...summarise((runs.get(way) ?? []).flat()),
     })),
     figures: (['hung', 'lost'] as const).flatMap((way) => [
-      ...figure(
+      figure(
         `add.${way}.p50`,
         `ADD p50 while ${what[way]} / while one answers, median of rounds`,
         medianRatio(way, 0.5),
         '',
       ),
-      ...figure(
+      figure(
         `add.${way}.p99`,
         `ADD p99 while ${what[way]} / while one answers, median of rounds`,
         medianRatio(way, 0.99),
@@ -183,6 +327,6 @@ async function measureAdds(
   };
 }
 
-function figure(id: string, what: string, value: number, unit: string): readonly Figure[] {
-  return [{ id: `fan-out-agent.${id}`, what, value, unit }];
+function figure(id: string, what: string, value: number, unit: string): Figure {
+  return { id: `fan-out-agent.${id}`, what, value, unit };
 }
