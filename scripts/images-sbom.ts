@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { VERSION } from '../src/base/version.ts';
 import { program } from '../test/support/components.ts';
-import { DEFAULT_REGISTRY } from './images/declared.ts';
+import { DEFAULT_REGISTRY, IMAGE_NAMES } from './images/declared.ts';
 
 const FOLDER = 'dist/images';
-const ARCHIVE = /^(netplug(?:-node)?)-(amd64|arm64)\.tar$/;
+const ARCHIVE = new RegExp(`^(${IMAGE_NAMES.join('|')})-(amd64|arm64)\\.tar$`);
 
 interface SpdxDocument {
   readonly packages: readonly object[];

@@ -65,6 +65,8 @@ describe('bills of materials and signatures', () => {
     const read = async (): Promise<string> => readFile(join(IMAGES, 'netplug-node-amd64.spdx.json'), 'utf8');
     await succeed(script('images-sbom'));
     const text = await read();
+    for (const name of IMAGE_NAMES)
+      expect(JSON.parse(await readFile(join(IMAGES, `${name}-amd64.spdx.json`), 'utf8')).packages).not.toEqual([]);
     const { packages } = JSON.parse(text) as { packages: { name: string; versionInfo?: string }[] };
     const names = packages.map(({ name }) => name);
     for (const name of ['bird2', 'libc6', 'node', 'valibot', 'github.com/containernetworking/plugins'])

@@ -19,7 +19,13 @@ const SCRIPT = resolve(import.meta.dirname, '../../scripts/cluster.ts');
 const TEN_MINUTES = 600_000;
 
 /** Pods of netplug on two nodes. */
-const RUNNING = { 'netplug-node': 2, 'netplug-bird': 2, 'netplug-orch-controllers': 2, 'netplug-operator': 1 };
+const RUNNING = {
+  'netplug-node': 2,
+  'netplug-bird': 2,
+  'netplug-orch-controllers': 2,
+  'netplug-operator': 1,
+  'netplug-typha': 2,
+};
 
 let dir: string;
 let machine: TestNetns;

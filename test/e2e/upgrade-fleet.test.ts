@@ -196,7 +196,7 @@ describe('netplugctl upgrade fleet', () => {
     let ended: Ran | undefined;
     try {
       // Backed up and applied, its first node is being tried.
-      ended = await applyUntil(9, async () => server.stop());
+      ended = await applyUntil(13, async () => server.stop());
     } finally {
       await server.start();
     }

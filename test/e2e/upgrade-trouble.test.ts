@@ -34,8 +34,8 @@ import {
 /** What the pod that sends datagrams prints, and what the tool makes of it. */
 const LOSS = 'udp://SERVER:8080: 40 of 900 datagrams lost within 1.9 s from 2026-11-27T00:00:00.000Z';
 const SAID = /node-b: udp:\/\/192\.168\.[\d.]+:8080: 40 of 900 datagrams lost within 1\.9 s/;
-/** Each of the eight steps is recorded before and after it. */
-const RECORDS = 16;
+/** Each of the nine steps is recorded before and after it. */
+const RECORDS = 18;
 /** Records at which calls of one rollback are killed one after the other: before a step, after it, and later. */
 const ROLLBACK_KILLED_AT = inExtent({
   everyday: [1, 2, 9],

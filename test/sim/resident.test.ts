@@ -304,7 +304,7 @@ const numRuns = SIZES.simulations / 4;
 
 describe(
   'a node under kills, timeouts, clock jumps, two spellings and an unavailable datastore',
-  { timeout: 300_000 },
+  { timeout: SIZES.simulationMs },
   () => {
     it.each(['at once', 'in pieces'] as const)(
       'never assigns one address to two pods, records what it answered, and leaves nothing behind, whether it is written %s',
