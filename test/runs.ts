@@ -37,6 +37,8 @@ export const NOT_EVERYDAY = {
   'e2e/cluster-datastores-orch': 'minutes of pods; containerd and cluster-networking show each part',
   'e2e/cluster-networking: other datastores and pod CIDRs':
     'a cluster each; every test between nodes has its records in etcd, and unit tests decide the routes of pod CIDRs',
+  'e2e/cluster-ipv6':
+    'ten minutes on a cluster of its own; agent-typha shows an agent without servers, and one that listens on IPv6 alone',
   'e2e/cluster-features':
     'features of Kubernetes and containerd that change with their releases, not with this repository',
   'e2e/containerd':
@@ -117,6 +119,7 @@ export const WITH_AGENTS: readonly string[] = ['agent', 'agent-*'];
 /** Patterns of files with whole clusters, whose agents provide the network. */
 export const CLUSTERS: readonly string[] = [
   'cluster-features',
+  'cluster-ipv6',
   'cluster-networking',
   'cyclonus',
   'image-roll',
@@ -171,8 +174,12 @@ export function partOf<T>(items: readonly T[], part = process.env['NETPLUG_PART'
 export const SIZES = {
   /** Random histories of each simulation. */
   simulations: inExtent({ everyday: 400, soak: 100_000 }),
+  /** How long the histories of one test may take. */
+  simulationMs: inExtent({ everyday: 300_000, soak: 1_500_000 }),
   /** Seconds for all properties of one fuzzed target: the recorded samples find regressions, minutes find new ways. */
   fuzzSeconds: inExtent({ everyday: 5, soak: 60 }),
+  /** How long a cluster has no server of the fan-out. */
+  withoutServersSeconds: inExtent({ everyday: 60, soak: 600 }),
   /** Pods that start at once on a cluster. */
   podStorm: inExtent({ everyday: 20, soak: 100 }),
   /** Pods that come and go while controllers die. */

@@ -332,6 +332,76 @@ it('adds nothing that Pod Security `restricted` refuses, and lets a Job end', as
   );
 }, 180_000);
 
+/** A pod as the mesh renders it, without what differs from run to run. */
+async function rendered(pod: object): Promise<Json> {
+  const made: Json = JSON.parse(
+    await typed(`kubectl create --dry-run=server --output=json --filename=- <<'END'\n${JSON.stringify(pod)}\nEND`),
+  );
+  const { name, namespace, labels, annotations } = made.metadata;
+  const text = JSON.stringify({ ...made, metadata: { name, namespace, labels, annotations }, status: undefined });
+  return JSON.parse(text.replaceAll(/kube-api-access-[a-z0-9]{5}/g, 'kube-api-access-abcde'));
+}
+
+it('renders pods as they are recorded in test/golden/istio-1.31', async () => {
+  const pod = (name: string, labels: object, annotations: Readonly<Record<string, string>>, more = {}): object => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: 'mesh-demo', labels, annotations },
+    spec: { containers: [{ name: 'web', image: 'busybox:1.35', ports: [{ containerPort: HTTP_PORT }] }], ...more },
+  });
+  const inject = { 'sidecar.istio.io/inject': 'true' };
+  const both = { 'inject.istio.io/templates': 'sidecar,netplug' };
+  const pods = [
+    pod('native', inject, both),
+    pod('plain', inject, { ...both, 'sidecar.istio.io/nativeSidecar': 'false' }),
+    pod('excluded', inject, {
+      ...both,
+      'traffic.sidecar.istio.io/excludeInboundPorts': '8081,9000',
+      'traffic.sidecar.istio.io/includeInboundPorts': '8080,8081',
+    }),
+    pod('alone', inject, { 'inject.istio.io/templates': 'netplug' }),
+    pod('mesh-only', inject, {}),
+    pod('outside', { 'sidecar.istio.io/inject': 'false' }, both),
+  ];
+  const shown: Json[] = [];
+  for (const each of pods) shown.push(await rendered(each));
+  await expect(`${JSON.stringify(shown, undefined, 2)}\n`).toMatchFileSnapshot('../golden/istio-1.31/pods.json');
+}, 120_000);
+
+it('has older sidecars restarted once the mesh has the template of this release', async () => {
+  const container = "jsonpath={.items[*].spec.initContainers[?(@.name=='netplug-sidecar')].image}";
+  const imageOf = async (): Promise<string> => typed(`kubectl -n mesh-demo get pods -l app=web -o "${container}"`);
+  const current = await imageOf();
+  const older = current.replace(/:[^:]*$/, ':v3.26.4');
+  const nodes = JSON.parse(await readFile(join(dir, 'cluster', 'nodes.json'), 'utf8')) as { socket: string }[];
+  for (const { socket } of nodes)
+    await typed(`${program('ctr')} --address ${socket} --namespace k8s.io images tag ${current} ${older}`);
+  await typed(`netplugctl mesh template | sed 's#${current}#${older}#' | kubectl apply --filename=-`);
+  // The control plane reads its configuration a moment later.
+  await until(
+    async () => {
+      await typed('kubectl -n mesh-demo rollout restart deployment/web');
+      await typed('kubectl -n mesh-demo rollout status deployment/web --timeout=120s');
+      return (await imageOf()) === older;
+    },
+    'new pods get the older sidecar',
+    180_000,
+    2000,
+  );
+  await untilGuarded(true);
+  expect(await type('netplugctl upgrade sidecars --dry-run')).toMatchObject({
+    status: expect.not.toBeOneOf([0]),
+    output: expect.stringContaining('netplugctl mesh template'),
+  });
+  await typed('netplugctl mesh template | kubectl apply --filename=-');
+  const { output, status } = await type('netplugctl upgrade sidecars --yes');
+  expect([status, output]).toEqual([0, expect.stringContaining('Deployment mesh-demo/web')]);
+  expect(await imageOf()).toBe(current);
+  await untilGuarded(true);
+  expect([await ask('client'), await ask('client', 'DELETE')]).toEqual(['200', '403']);
+  expect((await type('netplugctl upgrade sidecars --dry-run')).output).toContain('no workload has');
+}, 300_000);
+
 it('has its filter taken away first when netplug is removed, and names what remains', async () => {
   const removed = await typed('netplugctl uninstall cluster --yes');
   expect(removed).toMatch(/pods with netplug-sidecar in namespaces mesh-demo \(\d\)/);

@@ -1,4 +1,5 @@
 // A real API server of Kubernetes with RBAC, alone with its etcd: nothing that runs pods.
+import { isIPv6 } from 'node:net';
 import { readFile } from 'node:fs/promises';
 import { startEtcd } from './etcd.ts';
 import { freePort } from './free-port.ts';
@@ -81,9 +82,9 @@ export async function runApiServer(options: ApiServerOptions = {}): Promise<OwnA
     address: '127.0.0.1',
     port: await freePort(),
   };
-  const url = `https://${at.address}:${String(at.port)}`;
+  const url = `https://${isIPv6(at.address) ? `[${at.address}]` : at.address}:${String(at.port)}`;
   const authority = tls.authority('kube-ca');
-  const service = ['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', '10.96.0.1'];
+  const service = ['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', '10.96.0.1', 'fd00:10:96::1'];
   const serving = authority.issue('kube-apiserver', [at.address, '127.0.0.1', ...service, ...(options.names ?? [])]);
   const kubeletClient = authority.issue('kube-apiserver-kubelet-client');
   const accounts = authority.issue('service-accounts');

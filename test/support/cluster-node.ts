@@ -8,7 +8,7 @@ import { kubeletUser, PROXY_USER } from './control-plane.ts';
 import type { ApiServer } from './kube.ts';
 import { CLUSTER_DOMAIN, DNS_ADDRESS } from './cluster-dns.ts';
 import { type KubernetesRelease, kubernetesProgram } from './components.ts';
-import { addressesOf, type LanAddresses } from './lan.ts';
+import { addressesOf, type Families, type LanAddresses } from './lan.ts';
 import { logged } from './logged.ts';
 import type { Service, TestNode } from './node.ts';
 import { AGENT_KUBECONFIG } from './orch-access.ts';
@@ -51,13 +51,15 @@ export interface ClusterNodeOptions {
   readonly networkWorks: 'at-once' | 'later';
   readonly proxyMode: ProxyMode;
   readonly release: KubernetesRelease | undefined;
+  readonly families: Families;
 }
 
 /** How kube-proxy makes services reachable. */
 export type ProxyMode = 'nftables' | 'iptables';
 
 export async function startClusterNode(options: ClusterNodeOptions): Promise<ClusterNode & AsyncDisposable> {
-  const { machine, plugIn, api, conflist, networking, files, images, logs, networkWorks, proxyMode } = options;
+  const { machine, plugIn, api, conflist, networking, files, images, logs, networkWorks, proxyMode, families } =
+    options;
   const { name } = machine;
   await using scope = new AsyncDisposableStack();
   const startNetwork = async (): Promise<LanAddresses> => {
@@ -67,7 +69,11 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   const addresses = await startNetwork();
   // No server answers there, so that look-ups fail at once.
   await machine.exec('rm', '-f', '/etc/resolv.conf');
-  await writeOn(machine, '/etc/resolv.conf', `nameserver ${addressesOf(1).ipv4}\n`);
+  await writeOn(
+    machine,
+    '/etc/resolv.conf',
+    `nameserver ${families === 'both' ? addressesOf(1).ipv4 : addressesOf(1).ipv6}\n`,
+  );
   for (const [path, text] of Object.entries(files)) await writeOn(machine, path, text);
   if (conflist !== undefined) await installNetwork(machine, conflist);
   let agent: Agent | undefined;
@@ -93,7 +99,7 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
     `--config=${config}`,
     `--kubeconfig=${await api.kubeconfigFor(api.userToken(kubeletUser(name)))}`,
     `--hostname-override=${name}`,
-    `--node-ip=${addresses.ipv4},${addresses.ipv6}`,
+    `--node-ip=${families === 'both' ? `${addresses.ipv4},` : ''}${addresses.ipv6}`,
     // On a disk: it cannot tell how much room an overlay has.
     `--root-dir=${join(machine.dir, 'kubelet')}`,
   ];

@@ -9,7 +9,7 @@ import { startControlPlane } from './control-plane.ts';
 import { makeImage } from './image.ts';
 import { removeAtEnd } from './janitor.ts';
 import { type ApiServer, POLL_MS } from './kube.ts';
-import { newLan, type Lan } from './lan.ts';
+import { type Families, newLan, type Lan } from './lan.ts';
 import { tailOf } from './logged.ts';
 import { type Json, startNode, type TestNode, until } from './node.ts';
 
@@ -21,6 +21,8 @@ export interface ClusterOptions {
    * network, and so not ready.
    */
   readonly conflist?: (node: ConflistNode) => Conflist | undefined;
+  /** Of the addresses of nodes and services. With IPv6 alone there are no records in etcd, which is reached over IPv4. */
+  readonly families?: Families;
   /** IP pools by name; one for each family unless given. */
   readonly pools?: Readonly<Record<string, string>>;
   /** Adds to the spec of each of these pools. */
@@ -143,6 +145,7 @@ async function startParts(
 ): Promise<Omit<Cluster, 'logs' | typeof Symbol.asyncDispose>> {
   const { nodes: count = 2, conflist = defaultConflist, files = {}, images = [], names = [], release } = options;
   const { pools = POOLS, poolSpec = {}, networking, proxyMode = 'nftables', networkWorks = 'at-once' } = options;
+  const { families = 'both' } = options;
   onProgress('making the control plane');
   const nodeNames = Array.from({ length: count }, (_, index) => `node-${String.fromCharCode(97 + index)}`);
   const lan = scope.use(await newLan());
@@ -153,9 +156,11 @@ async function startParts(
   const control = scope.use(
     await startNode({ name: 'control', asMachine: true, etcd: 'every-address', mode: 'standalone', settled }),
   );
-  const addresses = await lan.plugIn(control.host, CONTROL);
+  const addresses = await lan.plugIn(control.host, CONTROL, families);
   const etcdUrl = `http://${addresses.ipv4}:2379`;
-  const plane = scope.use(await startControlPlane({ node: control, addresses, nodeNames, names, logs, release }));
+  const plane = scope.use(
+    await startControlPlane({ node: control, addresses, families, nodeNames, names, logs, release }),
+  );
   const { api } = plane;
   for (const [name, cidr] of Object.entries(pools)) await control.seedPool(name, cidr, poolSpec);
   // For HTTPS, which the wget of busybox does without checking certificates.
@@ -181,7 +186,8 @@ async function startParts(
       networkWorks,
       proxyMode,
       release,
-      plugIn: async () => lan.plugIn(machine.host, FIRST_NODE + index),
+      families,
+      plugIn: async () => lan.plugIn(machine.host, FIRST_NODE + index, families),
     };
     nodes.push(scope.use(await startClusterNode(common)));
   }

@@ -2,18 +2,21 @@
 import { type ApiServer, startApiServer } from './kube.ts';
 import { type KubernetesRelease, kubernetesProgram } from './components.ts';
 import { logged } from './logged.ts';
-import type { LanAddresses } from './lan.ts';
+import type { Families, LanAddresses } from './lan.ts';
 import type { Service, TestNode } from './node.ts';
 
-const SERVICE_RANGES = '10.96.0.0/16,fd00:10:96::/112';
-/** From where the controller manager gives each node a part, in both families. */
-const NODE_RANGES = '10.244.0.0/16,fd00:10:244::/48';
+/** Of services, and from where the controller manager gives each node a part. */
+const RANGES: Readonly<Record<Families, { readonly services: string; readonly nodes: string }>> = {
+  both: { services: '10.96.0.0/16,fd00:10:96::/112', nodes: '10.244.0.0/16,fd00:10:244::/48' },
+  ipv6: { services: 'fd00:10:96::/112', nodes: 'fd00:10:244::/48' },
+};
 
 export const PROXY_USER = 'system:kube-proxy';
 
 export interface ControlPlaneOptions {
   readonly node: TestNode;
   readonly addresses: LanAddresses;
+  readonly families: Families;
   readonly nodeNames: readonly string[];
   /** Further addresses it is reached at. */
   readonly names: readonly string[];
@@ -33,14 +36,15 @@ export function kubeletUser(nodeName: string): string {
 }
 
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
-  const { node, addresses, nodeNames, names, logs, release } = options;
+  const { node, addresses, families, nodeNames, names, logs, release } = options;
+  const address = families === 'both' ? addresses.ipv4 : addresses.ipv6;
   await using scope = new AsyncDisposableStack();
   const api = scope.use(
     await startApiServer({
       at: {
         place: logged(node, logs, 'kube-apiserver'),
         etcdUrl: 'http://127.0.0.1:2379',
-        address: addresses.ipv4,
+        address,
         port: 6443,
       },
       release,
@@ -52,10 +56,10 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
         ...nodeNames.map((name) => ({ name: kubeletUser(name), groups: ['system:nodes'] })),
       ],
       flags: {
-        'bind-address': '0.0.0.0',
-        'advertise-address': addresses.ipv4,
+        'bind-address': families === 'both' ? '0.0.0.0' : '::',
+        'advertise-address': address,
         'endpoint-reconciler-type': 'lease',
-        'service-cluster-ip-range': SERVICE_RANGES,
+        'service-cluster-ip-range': RANGES[families].services,
         'disable-admission-plugins': '',
       },
     }),
@@ -70,8 +74,9 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       `--service-account-private-key-file=${api.accountKeyFile}`,
       `--root-ca-file=${api.caFile}`,
       '--allocate-node-cidrs',
-      `--cluster-cidr=${NODE_RANGES}`,
-      `--service-cluster-ip-range=${SERVICE_RANGES}`,
+      `--cluster-cidr=${RANGES[families].nodes}`,
+      ...(families === 'both' ? [] : ['--node-cidr-mask-size=64']),
+      `--service-cluster-ip-range=${RANGES[families].services}`,
       ...alone,
     ],
     'kube-scheduler': [await kubeconfig('system:kube-scheduler'), ...alone],

@@ -14,8 +14,11 @@ export interface Lan extends AsyncDisposable {
   /** With the bridge in it: from here, everything that is plugged in is a neighbour. */
   readonly netns: TestNetns;
   /** Gives the namespace a link `eth0` with the addresses for the number, and its way out. */
-  plugIn(host: TestNetns, number: number): Promise<LanAddresses>;
+  plugIn(host: TestNetns, number: number, families?: Families): Promise<LanAddresses>;
 }
+
+/** Of addresses; both unless given. */
+export type Families = 'both' | 'ipv6';
 
 /** Makes a segment 172.31.0.0/24 with fd00:172:31::/64; number 1 is the bridge itself. */
 export async function newLan(): Promise<Lan> {
@@ -29,12 +32,12 @@ export async function newLan(): Promise<Lan> {
   const { ipv4, ipv6 } = addressesOf(1);
   return {
     netns,
-    plugIn: async (host, number) => {
+    plugIn: async (host, number, families = 'both') => {
       const port = `port${String(number)}`;
       await ip('link', 'add', 'name', 'eth0', 'netns', host.name, 'type', 'veth', 'peer', port, 'netns', netns.name);
       await netns.exec('ip', 'link', 'set', 'dev', port, 'master', 'lan', 'up');
-      await configure(host, 'eth0', addressesOf(number));
-      await host.exec('ip', 'route', 'add', 'default', 'via', ipv4);
+      await configure(host, 'eth0', addressesOf(number), families);
+      if (families === 'both') await host.exec('ip', 'route', 'add', 'default', 'via', ipv4);
       await host.exec('ip', '-6', 'route', 'add', 'default', 'via', ipv6);
       return addressesOf(number);
     },
@@ -47,8 +50,13 @@ export function addressesOf(number: number): LanAddresses {
   return { ipv4: `172.31.0.${String(number)}`, ipv6: `fd00:172:31::${number.toString(16)}` };
 }
 
-async function configure(netns: TestNetns, link: string, { ipv4, ipv6 }: LanAddresses): Promise<void> {
-  await netns.exec('ip', 'address', 'add', `${ipv4}/24`, 'dev', link);
+async function configure(
+  netns: TestNetns,
+  link: string,
+  { ipv4, ipv6 }: LanAddresses,
+  families: Families = 'both',
+): Promise<void> {
+  if (families === 'both') await netns.exec('ip', 'address', 'add', `${ipv4}/24`, 'dev', link);
   await netns.exec('ip', 'address', 'add', `${ipv6}/64`, 'dev', link, 'nodad');
   await netns.exec('ip', 'link', 'set', 'dev', link, 'up');
 }
