@@ -23,9 +23,9 @@ describe('what runs where', () => {
     expect(other.filter((each) => !isThere(each))).toEqual([]);
   });
 
-  it('gives each case of the soak a name of its own and at most ten minutes', () => {
+  it('gives each case of the soak a name of its own, and at most ten minutes beside what it waits on purpose', () => {
     expect(new Set(SOAK_CASES.map(({ name }) => name)).size).toBe(SOAK_CASES.length);
-    expect(SOAK_CASES.filter(({ minutes }) => minutes > 10)).toEqual([]);
+    expect(SOAK_CASES.filter(({ minutes, waits = 0 }) => minutes - waits > 10)).toEqual([]);
     expect([...HAVE_PASSED].filter((each) => !SOAK_CASES.some(({ name }) => name === each))).toEqual([]);
   });
 

@@ -57,6 +57,8 @@ const STAND_BY_MS = 1000;
 const ALONE_PERIODS = 5;
 /** Beside the socket of calls; `netplug-probe` has the same name. */
 const PROBE_SOCKET = 'probes.sock';
+/** Servers of netplug-typha look at the API for all agents, and say within 15 s that they have lost it: agents alone ask more often. */
+const PROBE_BESIDE_TYPHA_MS = 25_000;
 
 /** Runs the agent of the node until a signal stops it or another agent takes over. */
 export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
@@ -95,6 +97,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     findAccess,
     transport,
     watches,
+    probeAfterMs: isFannedOut && isNetworkRun ? PROBE_BESIDE_TYPHA_MS : undefined,
     watchedBlocks: watchedBlocks({ isFannedOut: isFannedOut && isNetworkRun, isConnecting: networking === 'on' }),
   });
   const history = callHistory();

@@ -98,7 +98,7 @@ function open(
     const lease = openEtcdLease(datastore.connection, named);
     const store = openKvStore(datastore.connection, { fence: () => lease.held });
     // It has no kind of netplug to ask for. A connection that is lost is noticed, and what is deleted is asked for before.
-    const orchestrator = openOrchStore(access, { ...shared, isProbed: false });
+    const orchestrator = openOrchStore(access, { ...shared, probeAfterMs: Infinity });
     return {
       store,
       orchestrator,

@@ -114,7 +114,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     transport,
     watches,
     // The agent asks: both fail to follow the cluster when the API serves it no more.
-    isProbed: false,
+    probeAfterMs: Infinity,
   })(datastore);
   const send = (message: FromNetwork): void => void process.send?.(message);
   const agent = new FollowClient(send);

@@ -23,8 +23,8 @@ export interface OpenStoreOptions {
   /** Shared with other clients of the orchestrator's API in this process. */
   readonly transport?: Transport;
   readonly watches?: SharedWatches;
-  /** Whether followers ask the API if it serves while its watches are silent; they do unless told otherwise. */
-  readonly isProbed?: boolean;
+  /** Followers ask the API whether it serves when its watches have been silent for so long: 5 s unless given, never for `Infinity`. */
+  readonly probeAfterMs?: number | undefined;
   /** What is watched at the API for the blocks of a node; these blocks alone unless something else is followed or sent anyway. */
   readonly watchedBlocks?: WatchedBlocks;
 }

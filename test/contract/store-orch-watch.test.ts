@@ -98,7 +98,7 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
     const path = await server.kubeconfigFor(await server.callerToken('agent'), { url });
     const watches = new SharedWatches();
     await using through = openOrchStore({ from: 'file', path }, { transport, watches });
-    await using unprobed = openOrchStore({ from: 'file', path }, { transport, watches, isProbed: false });
+    await using unprobed = openOrchStore({ from: 'file', path }, { transport, watches, probeAfterMs: Infinity });
     const kept = await new ResourceFollower(unprobed, 'IPPool').started();
     const first = await new ResourceFollower(through, 'IPPool').started();
     proxy.fallSilent();

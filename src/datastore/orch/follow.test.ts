@@ -31,7 +31,7 @@ it('the version of a snapshot is before the changes that follow it', async () =>
     { kind: 'resources', of: 'BGPPeer' },
   ] as const;
   const options = { queries, isFresh: false, from: undefined };
-  const stream = follow({ api, isProbed: false }, options, stop.signal);
+  const stream = follow({ api, probeAfterMs: Infinity }, options, stop.signal);
   const first = stream.next();
   await expect.poll(() => api.feeds.length, { timeout: PATIENCE_MS }).toBe(2);
   const [pools, peers] = api.feeds;

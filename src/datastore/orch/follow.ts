@@ -10,15 +10,13 @@ import { type SourceOptions, sourcesOf } from './query-sources.ts';
 import { collectionOf } from './resource-objects.ts';
 import { Forgotten, type SourceEvent, type SourceFollowing } from './source.ts';
 
-/** The API is asked whether it serves when nothing has come from it for that long. */
-const PROBE_AFTER_MS = 5000;
 const PROBE_CHECK_MS = 5000;
 const PROBE_MS = 4000;
 
 export interface FollowParts extends SourceOptions {
   readonly api: OrchApi;
-  /** Whether the API is asked if it serves while its watches are silent. */
-  readonly isProbed: boolean;
+  /** The API is asked whether it serves when nothing has come from it for that long; `Infinity` for never. */
+  readonly probeAfterMs: number;
 }
 
 interface Followed extends SourceFollowing {
@@ -46,7 +44,7 @@ export async function* follow(
 }
 
 async function* followFrom(
-  { api, isProbed, ...options }: FollowParts,
+  { api, probeAfterMs, ...options }: FollowParts,
   { queries, from, isFresh }: Followed & { readonly from: readonly string[] | undefined },
   signal: AbortSignal,
 ): AsyncGenerator<FollowEvent> {
@@ -58,7 +56,7 @@ async function* followFrom(
       if (version === undefined || resume === undefined) throw new Forgotten('not every query can be resumed');
       return resume(api, version, either);
     });
-    return isProbed ? [...streams, probeWhileSilent(api, either)] : streams;
+    return probeAfterMs === Infinity ? streams : [...streams, probeWhileSilent(api, probeAfterMs, either)];
   };
   const positions = sources.map((_, index) => from?.[index] ?? '');
   /** Positions of the lists, without what has changed since. */
@@ -79,7 +77,7 @@ async function* followFrom(
       }
       if (missing.size > 0) continue;
       // What other followers have cached does not show that the API serves.
-      if (isProbed && isSilent(api)) await probe(api, signal);
+      if (probeAfterMs !== Infinity && api.silentMs() >= probeAfterMs) await probe(api, signal);
       yield { kind: 'snapshot', records: records.splice(0), version: JSON.stringify(listed) };
       if (early.length > 0) yield changesOf(early.splice(0), JSON.stringify(positions));
     }
@@ -102,11 +100,6 @@ function parsePositions(from: string): readonly string[] {
   return Array.isArray(read) ? read.map(String) : [];
 }
 
-/** Reports whether nothing has come from the API for long, or ever. */
-function isSilent(api: OrchApi): boolean {
-  return api.silentMs() >= PROBE_AFTER_MS;
-}
-
 /** Asks the API whether it serves. Throws unless it does, or is busy. */
 async function probe(api: OrchApi, signal: AbortSignal): Promise<void> {
   try {
@@ -123,9 +116,9 @@ async function probe(api: OrchApi, signal: AbortSignal): Promise<void> {
  * throws when the API does not serve.
  */
 // oxlint-disable-next-line require-yield -- It only throws.
-async function* probeWhileSilent(api: OrchApi, signal: AbortSignal): AsyncGenerator<never> {
+async function* probeWhileSilent(api: OrchApi, afterMs: number, signal: AbortSignal): AsyncGenerator<never> {
   for (;;) {
     await setTimeout(untilBeat(PROBE_CHECK_MS, systemClock), undefined, { signal, ref: false });
-    if (isSilent(api)) await probe(api, signal);
+    if (api.silentMs() >= afterMs) await probe(api, signal);
   }
 }

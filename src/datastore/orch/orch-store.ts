@@ -35,13 +35,15 @@ import { WrittenBlocks } from './written-blocks.ts';
 export interface OrchStoreOptions extends OrchApiOptions {
   /** Called for each endpoint that could not be written. */
   readonly log?: Log;
-  /** Whether followers ask the API if it serves while its watches are silent; they do unless told otherwise. */
-  readonly isProbed?: boolean;
+  /** Followers ask the API whether it serves when its watches have been silent for so long: 5 s unless given, never for `Infinity`. */
+  readonly probeAfterMs?: number | undefined;
   /** What is watched for the blocks of a node; these blocks alone unless something else is followed or sent anyway. */
   readonly watchedBlocks?: WatchedBlocks;
   /** Whether followed records of what users write have the object in which they are. */
   readonly withStored?: boolean;
 }
+
+const PROBE_AFTER_MS = 5000;
 
 /**
  * The datastore in the API of the orchestrator: resources and blocks are custom resources, nodes the orchestrator's
@@ -56,14 +58,14 @@ class OrchStore implements Store {
   readonly #clock: Clock;
   readonly #servers: ApiServers;
   readonly #log: Log;
-  readonly #isProbed: boolean;
+  readonly #probeAfterMs: number;
   readonly #blockMetadata: BlockMetadata | undefined;
   readonly #withStored: boolean;
 
   constructor(access: OrchAccess, options: OrchStoreOptions) {
     const { clock = systemClock, log = silentLog } = options;
     this.#log = log;
-    this.#isProbed = options.isProbed ?? true;
+    this.#probeAfterMs = options.probeAfterMs ?? PROBE_AFTER_MS;
     this.#clock = clock;
     this.#withStored = options.withStored ?? false;
     const { watchedBlocks: watched = 'own' } = options;
@@ -89,7 +91,7 @@ class OrchStore implements Store {
     const events = follow(
       {
         api: this.#api,
-        isProbed: this.#isProbed,
+        probeAfterMs: this.#probeAfterMs,
         blockMetadata: this.#blockMetadata,
         withStored: this.#withStored,
       },
