@@ -168,14 +168,11 @@ export const GOALS: readonly Goal[] = [
     text: 'fan-out: bytes of the API a minute of an idle agent',
     limit: { atMost: 12.5 },
     unit: 'kB',
-    missed:
-      'every ten seconds it asks the API whether it serves, while its watches are silent, with its token of 1 kB; without the fan-out 21 kB',
   },
   {
     figure: 'fan-out-agent.churn',
     text: 'fan-out: CPU of an agent while pods come and go elsewhere, with / without',
     limit: { atMost: 0.5 },
-    missed: 'at 20 pods a second, changes of the kernel cost the same with both',
   },
   {
     figure: 'fan-out-agent.pss.with',
