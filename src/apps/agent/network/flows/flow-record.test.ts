@@ -86,12 +86,14 @@ describe('the record of flows', () => {
   it('takes as long for a flow when it is full as when it is not', () => {
     const timeOf = (maxFlows: number): number => {
       const record = new FlowRecord({ maxFlows, maxPorts: 16, keepMs: 1_000_000 });
-      const start = performance.now();
+      // Time of the processor: others use it too.
+      const before = process.threadCpuUsage();
       for (let ordinal = 0; ordinal < 20_000; ordinal += 1) {
         const flow = flowOf(to(`10.${String(ordinal >> 8)}.${String(ordinal & 255)}`));
         record.add({ flow, group: String(ordinal % 500), count: 1 }, 0, noRule);
       }
-      return performance.now() - start;
+      const { user, system } = process.threadCpuUsage(before);
+      return user + system;
     };
     const best = (maxFlows: number): number => Math.min(...[1, 2, 3].map(() => timeOf(maxFlows)));
     expect(best(8192) / best(100_000)).toBeLessThan(6);
