@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { declaredSidecar, isHanded, MESH_ANNOTATIONS } from './declared-sidecar.ts';
+import { type DeclaredContainer, declaredSidecar, isHanded, MESH_ANNOTATIONS, SIDECAR } from './declared-sidecar.ts';
 
 const image = 'registry.test:5000/netplug-sidecar:v3.27.0@sha256:0123';
 const INIT = { name: 'istio-init', args: ['istio-iptables', '-p', '15001', '-b', '*', '-d', '15090,15021,15020'] };
@@ -50,4 +51,71 @@ describe('the proxy is handed', () => {
     const declared = sidecar({}, []);
     expect(declared && isHanded(declared, port)).toBe(false);
   });
+});
+
+describe('a pod that a real mesh has rendered', () => {
+  interface RenderedPod {
+    readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
+    readonly spec: {
+      readonly containers: readonly DeclaredContainer[];
+      readonly initContainers?: readonly DeclaredContainer[];
+    };
+  }
+  // The soak compares them with what the webhook of the mesh makes: test/e2e/mesh.test.ts.
+  const rendered = JSON.parse(
+    readFileSync(new URL('../../test/golden/istio-1.31/pods.json', import.meta.url), 'utf8'),
+  ) as readonly RenderedPod[];
+  const containersOf = (name: string): readonly DeclaredContainer[] => {
+    const { containers = [], initContainers = [] } =
+      rendered.find(({ metadata }) => metadata.name === name)?.spec ?? {};
+    return [...initContainers, ...containers];
+  };
+  const declaredBy = (name: string) =>
+    declaredSidecar(
+      containersOf(name),
+      rendered.find(({ metadata }) => metadata.name === name)?.metadata.annotations ?? {},
+    );
+
+  it.each(['native', 'plain'])('declares the sidecar, and hands every port to its proxy: %s', (name) => {
+    const declared = declaredBy(name);
+    expect(declared).toEqual({ release: 'v3.27.0', isRedirected: true, excludedPorts: [15_020, 15_021, 15_090] });
+    expect(declared === undefined ? undefined : [80, 8080, 9000].map((port) => isHanded(declared, port))).toEqual([
+      true,
+      true,
+      true,
+    ]);
+  });
+
+  it('hands over what annotations include and do not exclude', () => {
+    const declared = declaredBy('excluded');
+    expect(declared).toMatchObject({ isRedirected: true, includedPorts: [8080, 8081] });
+    expect(declared === undefined ? undefined : [8080, 8081, 9000, 80].map((port) => isHanded(declared, port))).toEqual(
+      [true, false, false, false],
+    );
+  });
+
+  it('declares none without the template of netplug, and outside of the mesh', () => {
+    expect([declaredBy('mesh-only'), declaredBy('outside')]).toEqual([undefined, undefined]);
+    expect(declaredBy('alone')).toMatchObject({ release: 'v3.27.0' });
+  });
+
+  it.each(['native', 'plain', 'alone'])(
+    'gives the sidecar no volume but that of the account, and no port: %s',
+    (name) => {
+      const container: DeclaredContainer & { readonly volumeMounts?: readonly { readonly mountPath: string }[] } =
+        containersOf(name).find((each) => each.name === SIDECAR) ?? {};
+      expect(container).not.toHaveProperty('ports');
+      expect((container.volumeMounts ?? []).map(({ mountPath }) => mountPath)).toEqual([
+        '/var/run/secrets/kubernetes.io/serviceaccount',
+      ]);
+      expect(container).toMatchObject({
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          capabilities: { drop: ['ALL'] },
+          runAsNonRoot: true,
+          seccompProfile: { type: 'RuntimeDefault' },
+        },
+      });
+    },
+  );
 });
