@@ -19,7 +19,7 @@ import { type Authority, type KeyPair, makeTlsFolder } from '../../test/support/
 import { Http2Transport } from './http2-transport.ts';
 import type { Session, TlsMaterial } from './session.ts';
 import { isTlsRefusal, isUnsent, type OpenAnswer, type OpenOptions, readAnswer } from './transport.ts';
-import { PATIENCE_MS } from '../../test/support/until.ts';
+import { PATIENCE_MS, until } from '../../test/support/until.ts';
 
 const folder = makeTlsFolder();
 const MAX_STREAMS = 100;
@@ -29,6 +29,8 @@ let ca: string;
 let server: Http2SecureServer;
 let transport: Http2Transport;
 let sessions: ServerHttp2Session[];
+/** Paths of the requests that have reached the server. */
+let heard: string[];
 
 const never = new AbortController().signal;
 const read = ({ keyFile, certFile }: KeyPair): { key: string; cert: string } => ({
@@ -78,6 +80,7 @@ const watch = async (options: Partial<OpenOptions> = {}, to = sessionTo(portOf(s
 };
 
 function answer(stream: ServerHttp2Stream, path: string): void {
+  heard.push(path);
   switch (path) {
     case '/silence':
       break;
@@ -119,6 +122,7 @@ afterAll(() => folder[Symbol.dispose]());
 
 beforeEach(async () => {
   sessions = [];
+  heard = [];
   transport = new Http2Transport({ checkMs: 250 });
   server = createSecureServer({
     ...keys,
@@ -220,6 +224,8 @@ describe('a lost connection', () => {
     const to = sessionTo(proxy.port);
     const watching = await watch({}, to);
     const silent = open('/silence', {}, to);
+    // A proxy that has something unread would reset the connection instead.
+    await until(() => heard.includes('/silence'), 'the server has the request');
     proxy.cut();
     await expect(silent).rejects.toThrow('the server closed the connection');
     await watching.ended;
