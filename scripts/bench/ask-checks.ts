@@ -4,6 +4,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { CheckRequest, CheckResponse } from '../../proto/gen/authz.ts';
+import { CHECK } from '../../src/apps/sidecar/check-service.ts';
 import { encodeHeaders } from '../../src/base/http2/hpack.ts';
 import {
   DEFAULT_WINDOW,
@@ -15,6 +16,7 @@ import {
   PREFACE,
   windowUpdate,
 } from '../../src/base/http2/http2-frames.ts';
+import { framed } from '../../src/datastore/kv/grpc.ts';
 import { CHECK_SOCKET } from '../../src/policy/feed/messages.ts';
 import { quantile } from './statistics.ts';
 
@@ -37,7 +39,7 @@ const count = measured + warmUp;
 const call = encodeHeaders([
   [':method', 'POST'],
   [':scheme', 'http'],
-  [':path', '/envoy.service.auth.v3.Authorization/Check'],
+  [':path', CHECK],
   [':authority', 'netplug-check'],
   ['content-type', 'application/grpc'],
   ['te', 'trailers'],
@@ -115,9 +117,7 @@ function message(): Buffer {
       request: { http: { method: 'GET', path: '/items/1?page=2' } },
     },
   }).finish();
-  const prefix = Buffer.alloc(PREFIX_BYTES);
-  prefix.writeUInt32BE(encoded.length, 1);
-  return Buffer.concat([prefix, encoded]);
+  return framed(encoded);
 }
 
 function assertAllowed(payload: Buffer): void {

@@ -214,7 +214,7 @@ export const GOALS: readonly Goal[] = [
     text: 'fan-out: memory of the server, 150 000 pods and 500 clients',
     limit: { atMost: 1200 },
     unit: 'MB',
-    missed: 'a snapshot has the endpoints that nodes write beside the pods, since they are objects of the API',
+    missed: 'not taken apart: a server keeps the endpoints that nodes write beside the pods',
   },
   {
     figure: 'fan-out.watches',

@@ -9,7 +9,11 @@ export async function cpuMsOf(node: UsedNode, pid: number): Promise<number> {
 }
 
 async function cpuMsOfOne(node: UsedNode, pid: number): Promise<number> {
-  const threads = await node.exec('sh', '-c', `cat /proc/${String(pid)}/task/*/schedstat`);
+  return cpuMsIn(await node.exec('sh', '-c', `cat /proc/${String(pid)}/task/*/schedstat`));
+}
+
+/** Returns the time that `schedstat` of threads says, a line each. */
+export function cpuMsIn(threads: string): number {
   const nanoseconds = threads.split('\n').map((line) => Number(line.split(' ')[0]));
   return nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6;
 }

@@ -55,7 +55,7 @@ async function addressOf(pod: string): Promise<string> {
 }
 
 async function isAnswered(from: string, address: string): Promise<boolean> {
-  const wget = ['wget', '-q', '-T', '2', '-O', '-', `http://[${address}]:${String(PORT)}/`];
+  const wget = ['wget', '-q', '-T', '2', '-O', '-', `http://[${address}]:${String(PORT)}/hostname`];
   return cluster.kubectl('exec', from, '--', ...wget).then(
     () => true,
     () => false,
@@ -83,7 +83,7 @@ it('is installed by one command, and pods of its nodes reach each other', async 
   await cluster.waitForNodesReady();
   await cluster.apply([
     podOn('node-a', 'client', ['sleep', '100000']),
-    podOn('node-b', 'server', ['sh', '-c', `echo ok > /tmp/index.html; exec httpd -f -p [::]:${String(PORT)} -h /tmp`]),
+    podOn('node-b', 'server', ['httpd', '-f', '-p', `[::]:${String(PORT)}`, '-h', '/etc']),
   ]);
   for (const app of ['client', 'server']) await cluster.waitForPodsReady({ selector: `app=${app}`, count: 1 });
   const address = await addressOf('server');

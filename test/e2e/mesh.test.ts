@@ -345,11 +345,11 @@ async function rendered(pod: object): Promise<Json> {
 }
 
 it('renders pods as they are recorded in test/golden/istio-1.31', async () => {
-  const pod = (name: string, labels: object, annotations: Readonly<Record<string, string>>, more = {}): object => ({
+  const pod = (name: string, labels: object, annotations: Readonly<Record<string, string>>): object => ({
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: { name, namespace: 'mesh-demo', labels, annotations },
-    spec: { containers: [{ name: 'web', image: 'busybox:1.35', ports: [{ containerPort: HTTP_PORT }] }], ...more },
+    spec: { containers: [{ name: 'web', image: 'busybox:1.35', ports: [{ containerPort: HTTP_PORT }] }] },
   });
   const inject = { 'sidecar.istio.io/inject': 'true' };
   const both = { 'inject.istio.io/templates': 'sidecar,netplug' };

@@ -7,21 +7,21 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { CheckResponse } from '../../proto/gen/authz.ts';
-import { checkHandler } from '../../src/apps/sidecar/check-service.ts';
+import { CHECK, checkHandler } from '../../src/apps/sidecar/check-service.ts';
 import { RequestJudge } from '../../src/apps/sidecar/request-judge.ts';
 import { GRPC, serveGrpc } from '../../src/base/http2/grpc-server.ts';
 import { encodeFrame, FLAG, FRAME, PREFACE } from '../../src/base/http2/http2-frames.ts';
 import { encodeHeaders } from '../../src/base/http2/hpack.ts';
+import { framed } from '../../src/datastore/kv/grpc.ts';
 import { FedSets } from '../../src/policy/feed/fed-sets.ts';
 import { SidecarFeed } from '../../src/policy/feed/sidecar-feed.ts';
 import { FORMAT_1 } from '../../src/policy/feed/wire-rule.ts';
 import { globalPolicy } from '../support/policy-arbitraries.ts';
 import { PolicyCluster } from '../support/policy-cluster.ts';
 import { recordedChecks } from '../support/recorded-checks.ts';
-import { fuzz, HANG_MS, SECONDS, SEED } from './driver.ts';
+import { fuzz, HANG_MS, SECONDS, SEED, untilClosed } from './driver.ts';
 import { byteMutants } from './mutants.ts';
 
-const CHECK = '/envoy.service.auth.v3.Authorization/Check';
 const CONNECTIONS_PER_SEED = 25;
 /** Codes of an answer. */
 const [ALLOWED, DENIED] = [0, 7];
@@ -68,11 +68,9 @@ function connectionOf(checks: readonly Buffer[]): Buffer {
   ]);
   const frames = checks.flatMap((check, index) => {
     const stream = 2 * index + 1;
-    const prefix = Buffer.alloc(5);
-    prefix.writeUInt32BE(check.length, 1);
     return [
       encodeFrame({ type: FRAME.headers, flags: FLAG.endHeaders, stream, payload: call }),
-      encodeFrame({ type: FRAME.data, flags: FLAG.endStream, stream, payload: Buffer.concat([prefix, check]) }),
+      encodeFrame({ type: FRAME.data, flags: FLAG.endStream, stream, payload: framed(check) }),
     ];
   });
   const settings = encodeFrame({ type: FRAME.settings, flags: 0, stream: 0, payload: Buffer.alloc(0) });
@@ -95,12 +93,7 @@ it(
     await once(server, 'listening');
     const send = async (bytes: Buffer): Promise<void> => {
       const socket = connect(path);
-      const closed = new Promise((resolve) => {
-        socket
-          .resume()
-          .on('error', () => undefined)
-          .once('close', resolve);
-      });
+      const closed = untilClosed(socket);
       socket.end(bytes);
       await closed;
     };

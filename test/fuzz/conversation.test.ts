@@ -9,7 +9,7 @@ import { Conversation } from '../../src/apps/agent/conversation.ts';
 import { type CallRequest, encodeRequest, HELLO, readRequest } from '../../src/apps/agent/wire.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { HANG_MS, SECONDS, SEED } from './driver.ts';
+import { HANG_MS, SECONDS, SEED, untilClosed } from './driver.ts';
 import { byteMutants } from './mutants.ts';
 
 const REQUEST: CallRequest = { kind: 'netplug', env: { CNI_COMMAND: 'ADD' }, stdin: '{"name":"n"}' };
@@ -48,13 +48,7 @@ it(
     await once(server, 'listening');
     const send = async ([sent, cut, isEnded]: [Buffer, number, boolean]): Promise<void> => {
       const socket = connect(path);
-      // The agent may close while there is still something to read: an error comes before the end then.
-      const closed = new Promise((resolve) => {
-        socket
-          .resume()
-          .on('error', () => undefined)
-          .once('close', resolve);
-      });
+      const closed = untilClosed(socket);
       socket.write(sent.subarray(0, cut));
       if (isEnded) socket.end(sent.subarray(cut));
       else socket.write(sent.subarray(cut));

@@ -1,4 +1,5 @@
 // Runs one property on values without end, for as long as the environment says.
+import type { Socket } from 'node:net';
 import * as fc from 'fast-check';
 import { expect } from 'vitest';
 import { SIZES } from '../runs.ts';
@@ -37,6 +38,16 @@ export function fuzz<T>(values: fc.Arbitrary<T>, share: number, check: (value: T
   const leftMs = SECONDS * 1000 * share - (performance.now() - startMs);
   const limits = { interruptAfterTimeLimit: leftMs, markInterruptAsFailure: false };
   return leftMs <= 0 ? first : first + run({ numRuns: Number.MAX_SAFE_INTEGER, ...limits });
+}
+
+/** Resolves when the connection has closed. A server may close while there is still something to read: an error comes before the end then. */
+export async function untilClosed(socket: Socket): Promise<unknown> {
+  return new Promise((resolve) => {
+    socket
+      .resume()
+      .on('error', () => undefined)
+      .once('close', resolve);
+  });
 }
 
 /** Fails unless both are equal; fields that are undefined do not count. */

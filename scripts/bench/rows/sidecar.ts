@@ -18,6 +18,7 @@ import { within } from '../../../test/support/tcp-echo.ts';
 import { until } from '../../../test/support/until.ts';
 import { SIDECAR_MALLOC } from '../../images/declared.ts';
 import type { ChecksAsked } from '../ask-checks.ts';
+import { cpuMsIn } from '../process-usage.ts';
 import type { Figure, Finding, RowOptions } from '../report.ts';
 import { quantile } from '../statistics.ts';
 
@@ -188,10 +189,12 @@ async function firstChecks(): Promise<{ readonly startMs: number; readonly first
 
 /** User and system time of all its threads. */
 function cpuMsOf({ pid = 0 }: ChildProcess): number {
-  const threads = readdirSync(`/proc/${String(pid)}/task`).map((thread) =>
-    Number(readFileSync(`/proc/${String(pid)}/task/${thread}/schedstat`, 'utf8').split(' ')[0]),
+  const tasks = `/proc/${String(pid)}/task`;
+  return cpuMsIn(
+    readdirSync(tasks)
+      .map((thread) => readFileSync(join(tasks, thread, 'schedstat'), 'utf8'))
+      .join(''),
   );
-  return threads.reduce((sum, each) => sum + each, 0) / 1e6;
 }
 
 /** Private is what it has written: pages of its file are shared by all sidecars of a node. */

@@ -3,7 +3,8 @@ import { reasonOf } from '../../base/errors.ts';
 import { GRPC, type GrpcAnswer, type GrpcHandler } from '../../base/http2/grpc-server.ts';
 import type { RequestJudgement, CheckQuestion, RequestJudge } from './request-judge.ts';
 
-const CHECK = '/envoy.service.auth.v3.Authorization/Check';
+/** The call by which a proxy asks. */
+export const CHECK = '/envoy.service.auth.v3.Authorization/Check';
 const HEALTH = '/grpc.health.v1.Health/Check';
 const PERMISSION_DENIED = 7;
 /** `HealthCheckResponse` with status SERVING and NOT_SERVING. */

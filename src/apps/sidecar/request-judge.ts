@@ -49,7 +49,6 @@ export class RequestJudge {
   #view = new ReceivedView();
   /** By what the proxy says of them. */
   readonly #clients = new Map<string, Client>();
-  #latest = '';
   #identity: Identity = { trustDomains: [], mode: 'AddressOrCertificate' };
 
   get isReady(): boolean {
@@ -62,7 +61,7 @@ export class RequestJudge {
 
   believe(identity: Identity): void {
     this.#identity = identity;
-    this.#forget();
+    this.#clients.clear();
   }
 
   /** Applies what the agent says, after what it said before or in place of it. All of it is in force at once. */
@@ -70,7 +69,7 @@ export class RequestJudge {
     const view = which === 'more' ? this.#view : new ReceivedView();
     view.apply(parts);
     this.#view = view;
-    this.#forget();
+    this.#clients.clear();
   }
 
   /** @throws CannotJudge, or MissingPart of the view */
@@ -101,11 +100,10 @@ export class RequestJudge {
     const kind = request === undefined ? 'stream' : 'request';
     const key = `${kind} ${source.address} ${destination.address} ${String(destination.port)} ${source.principal}`;
     const known = this.#clients.get(key) ?? this.#newClient(endpoint, question);
-    if (key === this.#latest || key.length > MOST_KEY) return known;
+    if (key.length > MOST_KEY) return known;
     // The one that was not asked about for longest goes first.
     this.#clients.delete(key);
     this.#clients.set(key, known);
-    this.#latest = key;
     const most = Math.min(MOST_CLIENTS, Math.max(1, Math.floor(MOST_KEPT / Math.max(1, this.#view.policyCount))));
     const [oldest] = this.#clients.keys();
     if (this.#clients.size > most && oldest !== undefined) this.#clients.delete(oldest);
@@ -122,11 +120,6 @@ export class RequestJudge {
     const peer = this.#peerOf(source.principal);
     const content = contentOf(request, peer);
     return { peer, packet, view: narrowView(this.#view, endpoint, { ...packet, content }) };
-  }
-
-  #forget(): void {
-    this.#clients.clear();
-    this.#latest = '';
   }
 }
 

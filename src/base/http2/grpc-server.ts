@@ -260,12 +260,8 @@ export class GrpcConnection {
   }
 
   #forget(stream: number): void {
-    const call = this.#calls.get(stream);
-    if (call === undefined) return;
-    this.#held -= call.held;
+    this.#held -= this.#calls.get(stream)?.held ?? 0;
     this.#calls.delete(stream);
-    // A Map that grows leaves its old table behind, and with it, until all garbage is collected, what its entries hold.
-    call.parts.length = 0;
   }
 
   #fail(stream: number, { error, text }: Extract<GrpcAnswer, { error: number }>, endsStream: boolean): void {
