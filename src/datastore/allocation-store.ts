@@ -1,4 +1,4 @@
-import type { IpBlock } from '../model/ip-block.ts';
+import type { HeldAddress, IpBlock } from '../model/ip-block.ts';
 import type { IpPool } from '../model/ip-pool.ts';
 import type { IpReservation } from '../model/ip-reservation.ts';
 import type { IpamConfigurationSpec } from '../model/ipam-configuration.ts';
@@ -6,7 +6,6 @@ import type { NodeName } from '../model/names.ts';
 import type { SlotOperation } from '../model/slot-operation.ts';
 import type { Node } from '../model/node.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 
 /** A record that was read, with the opaque version that a later change expects. */
@@ -38,9 +37,16 @@ export interface NodeView {
   readonly problems: readonly string[];
   /** Reads the view again from the datastore. Set on a view that may lag behind it. */
   readonly latest?: (signal: AbortSignal) => Promise<NodeView>;
-  /** Reports whether the address is assigned and will certainly be written to the datastore. Set together with `latest`. */
-  readonly isDecided?: (address: Address) => boolean;
+  /** Returns how certain an address is by now that the view shows as held. Set together with `latest`. */
+  readonly certaintyOf?: (held: HeldAddress) => Certainty;
 }
+
+/**
+ * - `decided`: not written yet, and retried until it is
+ * - `revocable`: may be taken back, by a caller that gives up; or no longer held
+ * - `recorded`: the datastore has recorded it, as far as the node knows
+ */
+export type Certainty = 'decided' | 'revocable' | 'recorded';
 
 /** The part of a view that users write. */
 export type NodeSettings = Pick<

@@ -106,8 +106,9 @@ export async function assign(
 }
 
 /**
- * Reports whether the datastore still records the addresses that the view shows as held: another process may have
- * released them since. True while the datastore is unavailable, for then no process can release an address.
+ * Reports whether the datastore still records the addresses that the view shows as held, and no pending write takes them
+ * back: another process may have released them since, or the caller that they were assigned for has given up. While the
+ * datastore is unavailable, no other process can release an address.
  */
 async function isConfirmed(
   log: Log,
@@ -115,19 +116,22 @@ async function isConfirmed(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { node, attachment } = request;
-  const held = assigned.filter(({ isNew, address }) => !isNew && view.isDecided?.(address) !== true);
-  if (view.latest === undefined || held.length === 0) return true;
+  const { latest, certaintyOf } = view;
+  const held = assigned.filter((own) => !own.isNew && certaintyOf?.(own) !== 'decided');
+  if (latest === undefined || held.length === 0) return true;
+  // Asked after the datastore, which shows a write until it is taken back.
+  const isKept = (): boolean => held.every((own) => certaintyOf?.(own) !== 'revocable');
   const holder = { node, handle: handleOf(attachment) };
   try {
-    const { owned, borrowed } = await view.latest(signal);
+    const { owned, borrowed } = await latest(signal);
     const recorded = [...owned, ...borrowed].flatMap(({ value }) =>
       heldAddresses(value, (allocation) => isSameHolder(allocation, holder)),
     );
-    return held.every((own) => recorded.some(({ address }) => sameAddress(address, own.address)));
+    return held.every((own) => recorded.some(({ address }) => sameAddress(address, own.address))) && isKept();
   } catch (cause) {
     if (!isNetplugError(cause, 'store/unavailable')) throw cause;
     log.debug('held address not confirmed by the datastore', { node, ...attachment });
-    return true;
+    return isKept();
   }
 }
 

@@ -1,6 +1,7 @@
 // A datastore without transactions, made of one that has them: what the API of the orchestrator does with a commit, one
 // write after the other, so that a crash, an absence or another writer can come between any two.
 import { updateTo } from './block-edits.ts';
+import { overriding } from './overriding.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { revertSlots } from '../../src/datastore/orch/write-block.ts';
 import type { Change, Outcome } from '../../src/datastore/allocation-store.ts';
@@ -14,14 +15,7 @@ type BlockChange = Extract<Change, { kind: 'create-block' | 'update-block' | 'de
 const UNDO_TRIES = 16;
 
 export function piecewiseStore(inner: Store): Store {
-  return new Proxy(inner, {
-    get: (store, name) => {
-      if (name === 'commit')
-        return async (changes: readonly Change[], signal: AbortSignal) => commit(store, changes, signal);
-      const member: unknown = Reflect.get(store, name, store);
-      return typeof member === 'function' ? member.bind(store) : member;
-    },
-  });
+  return overriding(inner, { commit: async (changes, signal) => commit(inner, changes, signal) });
 }
 
 async function commit(store: Store, changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {

@@ -24,6 +24,7 @@ import type { Host } from '../../src/ipam/node/run-id.ts';
 import { recoverBeforeCall } from '../../src/ipam/node/recover-before-call.ts';
 import { nodeName } from './fixtures.ts';
 import { attachmentOf, requestOf } from './ipam-bench.ts';
+import { overriding } from './overriding.ts';
 import { piecewiseStore } from './piecewise-store.ts';
 
 /** The same datastore, as two configurations write it. */
@@ -267,16 +268,11 @@ export class SimulatedNode {
         return random.int(2) === 0 ? { kind: 'unavailable-before' } : { kind: 'unavailable-after' };
       },
     });
-    const dying = new Proxy(store, {
-      get: (target, name) => {
-        const member: unknown = Reflect.get(target, name, target);
-        if (typeof member !== 'function') return member;
-        if (name !== 'commit') return member.bind(target);
-        return async (...args: Parameters<Store['commit']>) => {
-          const outcome = await target.commit(...args);
-          if (outcome === 'committed' && process.diesAfterCommit) await this.#die(process);
-          return outcome;
-        };
+    const dying = overriding(store, {
+      commit: async (changes, signal) => {
+        const outcome = await store.commit(changes, signal);
+        if (outcome === 'committed' && process.diesAfterCommit) await this.#die(process);
+        return outcome;
       },
     });
     return commits === 'at once' ? dying : piecewiseStore(dying);

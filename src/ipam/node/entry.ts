@@ -1,6 +1,6 @@
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { HeldAddress } from '../../model/ip-block.ts';
-import type { HolderOperation } from '../../model/slot-operation.ts';
+import type { HolderOperation, SlotOperation } from '../../model/slot-operation.ts';
 import { addressAt } from '../../net/cidr.ts';
 
 /** A write to one endpoint record. */
@@ -16,7 +16,7 @@ export interface Entry {
 }
 
 /** Returns the addresses that the operations assign. */
-export function takenBy(slots: Iterable<HolderOperation>): readonly HeldAddress[] {
+export function takenBy(slots: Iterable<SlotOperation>): readonly HeldAddress[] {
   return [...slots].flatMap((slot) =>
     slot.kind === 'take' ? { address: addressAt(slot.block, slot.ordinal), allocation: slot.allocation } : [],
   );

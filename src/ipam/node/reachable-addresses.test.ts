@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../base/clock.ts';
+import { NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
@@ -12,6 +13,7 @@ import { parseCidr } from '../../net/cidr.ts';
 import { ipamConfigurationOf, lockOf, nodeName, poolOf } from '../../../test/support/fixtures.ts';
 import { attachmentOf, requestOf } from '../../../test/support/ipam-bench.ts';
 import { residentOn, World, worldWith } from '../../../test/support/resident-world.ts';
+import { overriding } from '../../../test/support/overriding.ts';
 import { until } from '../../../test/support/until.ts';
 import { assign, type IpamPorts } from '../assign.ts';
 import { releaseForGood } from '../release.ts';
@@ -105,25 +107,45 @@ describe('an address of a node', () => {
     expect(await agent.add('b')).toEqual(once);
   });
 
-  it('is not returned again from a write that will be undone because its caller has given up', async () => {
+  it.each([
+    { state: 'has not recorded it', isRecorded: false, isReadable: true },
+    { state: 'shows it as recorded', isRecorded: true, isReadable: true },
+    { state: 'cannot be read', isRecorded: true, isReadable: false },
+  ])('is not returned again from a write that will be undone while the datastore $state', async (row) => {
     world = await worldWith('10.0.0.0/26', 26);
-    let writesMs = 0;
-    const inner = openMemoryStore(world.database, {
-      pause: async (operation) => sleep(operation === 'commit' ? writesMs : 0),
+    const plain = world.store();
+    const answer = Promise.withResolvers<void>();
+    let isAnswered = true;
+    let reads = 0;
+    const inner = overriding(plain, {
+      commit: async (...asked) => {
+        if (!isAnswered && !row.isRecorded) await answer.promise;
+        const outcome = await plain.commit(...asked);
+        if (!isAnswered) await answer.promise;
+        return outcome;
+      },
+      readNodeView: async (...asked) => {
+        reads += 1;
+        if (!row.isReadable && !isAnswered) throw new NetplugError('store/unavailable', 'Cannot be read');
+        return plain.readNodeView(...asked);
+      },
     });
     const agent = await residentOn(world, { name: NODE, warmPoolFloor: 0, inner });
     await agent.add('z');
-    await until(() => world.held().length === 1, 'the node has a block');
-    writesMs = 1000;
+    await until(() => agent.node.state.waiting === 0, 'the node has a block');
+    isAnswered = false;
     const request = requestOf('b', { node: NODE });
-    const shortly = { signal: AbortSignal.timeout(200), cleanupSignal: AbortSignal.timeout(250) };
+    const shortly = { signal: AbortSignal.timeout(50), cleanupSignal: AbortSignal.timeout(100) };
     await expect(assign(portsOf(agent.store), request, shortly)).rejects.toThrow('timeout');
-    const [again] = await assign(portsOf(agent.store), request, limits);
-    writesMs = 0;
-    // Written after the first write has ended and was undone.
+    const before = reads;
+    const again = assign(portsOf(agent.store), request, limits);
+    await until(() => reads > before + 1, 'the datastore is asked twice');
+    isAnswered = true;
+    answer.resolve();
+    const [given] = await again;
     const [later] = await agent.add('c');
     await until(() => world.held().includes(later!), 'everything is written');
-    expect(world.held()).toContain(formatAddress(again!.address));
+    expect(world.holders()).toContain(`b ${formatAddress(given!.address)}`);
   });
 
   it('is assigned late after its release, also when the block comes from a datastore', () => {

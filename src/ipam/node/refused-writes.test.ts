@@ -14,6 +14,7 @@ import type { FollowEvent } from '../../datastore/follow.ts';
 import { assign } from '../assign.ts';
 import { ipamConfigurationOf, nodeName, poolOf } from '../../../test/support/fixtures.ts';
 import { requestOf } from '../../../test/support/ipam-bench.ts';
+import { overriding } from '../../../test/support/overriding.ts';
 import { until } from '../../../test/support/until.ts';
 import { callStore } from './call-store.ts';
 import { datastoreIdOf } from './datastore-id.ts';
@@ -65,7 +66,7 @@ class Bench {
       onWritten: () => undefined,
     };
     const datastore = datastoreIdOf('kvv3', 'one');
-    const watched = withFollow(store, (...asked) => this.#watch(store, ...asked));
+    const watched = overriding(store, { follow: (...asked) => this.#watch(store, ...asked) });
     this.node = new ResidentNode(watched, ports, { datastore, node: NODE, warmPoolFloor: () => 4 });
   }
 
@@ -117,16 +118,6 @@ class Bench {
       }
     }
   }
-}
-
-function withFollow(store: Store, follow: Store['follow']): Store {
-  return new Proxy(store, {
-    get: (inner, name) => {
-      if (name === 'follow') return follow;
-      const member: unknown = Reflect.get(inner, name, inner);
-      return typeof member === 'function' ? member.bind(inner) : member;
-    },
-  });
 }
 
 describe('a resident node whose datastore goes on refusing', () => {

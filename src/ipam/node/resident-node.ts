@@ -172,7 +172,8 @@ export class ResidentNode {
     return {
       ...view,
       latest: async (limit) => this.inner.readNodeView(node, endpoint, limit),
-      isDecided: (address) => this.#writeBehind?.isDecided(address) === true,
+      certaintyOf: (held) =>
+        this.#writeBehind?.certaintyOf(held.allocation) ?? (this.#view.holds(held) ? 'recorded' : 'revocable'),
     };
   }
 

@@ -5,7 +5,7 @@ import type { EndpointChange, Entry } from './entry.ts';
 
 /** Returns the entry that releases what the entry and the other changes may have assigned. */
 export function undoEntry(entry: Entry, otherChanges: readonly Change[]): Entry {
-  const operations: readonly SlotOperation[] = [...entry.slots, ...otherChanges.flatMap(operationsIn)];
+  const operations = operationsOf(entry, otherChanges);
   const endpoints = entry.endpoints.flatMap((change): EndpointChange[] => {
     if (change.kind === 'clear') return [];
     const { spec } = change.endpoint;
@@ -13,6 +13,11 @@ export function undoEntry(entry: Entry, otherChanges: readonly Change[]): Entry 
     return [{ kind: 'clear', id: endpointIdOf(change.endpoint), containerId, network }];
   });
   return { slots: operations.flatMap((each) => (each.kind === 'take' ? undoOf(each) : [])), endpoints };
+}
+
+/** Returns what the entry and the other changes do to slots. */
+export function operationsOf(entry: Entry, otherChanges: readonly Change[]): readonly SlotOperation[] {
+  return [...entry.slots, ...otherChanges.flatMap(operationsIn)];
 }
 
 function operationsIn(change: Change): readonly SlotOperation[] {

@@ -21,6 +21,7 @@ import { formatAddress, parseAddress } from '../../net/address.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import { ipamConfigurationOf, nodeName, poolOf } from '../../../test/support/fixtures.ts';
 import { attachmentOf, requestOf } from '../../../test/support/ipam-bench.ts';
+import { overriding } from '../../../test/support/overriding.ts';
 import { piecewiseStore } from '../../../test/support/piecewise-store.ts';
 import { PATIENCE_MS, until } from '../../../test/support/until.ts';
 import { callStore } from './call-store.ts';
@@ -54,20 +55,14 @@ class Bench {
 
   private constructor(database: MemoryDatabase, folder: string) {
     this.plain = openMemoryStore(database);
-    const store = this.#replace(this.plain, 'commit', async (changes: readonly Change[], signal: AbortSignal) =>
-      this.#commit(changes, signal),
-    );
-    const read = this.#replace(
-      piecewiseStore(store),
-      'readNodeView',
-      async (...args: Parameters<Store['readNodeView']>) => {
+    const store = overriding(this.plain, { commit: async (...asked) => this.#commit(...asked) });
+    const watched = overriding(piecewiseStore(store), {
+      readNodeView: async (...asked) => {
         this.#assertAvailable();
-        return this.plain.readNodeView(...args);
+        return this.plain.readNodeView(...asked);
       },
-    );
-    const watched = this.#replace(read, 'follow', (queries: readonly Query[], options: FollowOptions) =>
-      this.#watch(queries, options),
-    );
+      follow: (...asked) => this.#watch(...asked),
+    });
     const ports = {
       clock: systemClock,
       random: systemRandom,
@@ -161,16 +156,6 @@ class Bench {
       yield event;
       if (isFirst) this.shown += 1;
     }
-  }
-
-  #replace(store: Store, name: keyof Store, member: unknown): Store {
-    return new Proxy(store, {
-      get: (inner, asked) => {
-        if (asked === name) return member;
-        const found: unknown = Reflect.get(inner, asked, inner);
-        return typeof found === 'function' ? found.bind(inner) : found;
-      },
-    });
   }
 }
 

@@ -2,9 +2,10 @@ import { timeLimit } from '../../base/clock.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { backOffConflict, backOffMs, type RetryPorts } from '../../base/back-off.ts';
-import type { AllocationStore, Change, Outcome } from '../../datastore/allocation-store.ts';
+import type { AllocationStore, Change, Outcome, Certainty } from '../../datastore/allocation-store.ts';
+import type { Allocation } from '../../model/ip-block.ts';
 import { endpointKey } from '../../model/workload-endpoint.ts';
-import { type Address, formatAddress, sameAddress } from '../../net/address.ts';
+import { formatAddress } from '../../net/address.ts';
 import { addressAt } from '../../net/cidr.ts';
 import { type Entry, idOf, takenBy } from './entry.ts';
 import { CATCH_UP_MS, type FreshEndpoints } from './fresh-endpoints.ts';
@@ -14,7 +15,7 @@ import type { NodeCache } from './node-cache.ts';
 import type { Notifier } from './notifier.ts';
 import { type AdjustBlocks, fittingEntries, planFlush } from './plan-flush.ts';
 import { isOfOwnView, isCached } from './cached-changes.ts';
-import { undoEntry } from './undo-entry.ts';
+import { operationsOf, undoEntry } from './undo-entry.ts';
 
 /** Time that entries without a waiting caller gather, so that pods that start together become one write. */
 const GATHER_MS = 20;
@@ -88,12 +89,13 @@ export class WriteBehind {
     return this.#queue.length;
   }
 
-  /** Reports whether a pending entry, which is retried until it is written, assigns the address. */
-  isDecided(address: Address): boolean {
-    return this.#queue.some(
-      ({ entry, caller, isAborted }) =>
-        caller === undefined && !isAborted && takenBy(entry.slots).some((taken) => sameAddress(taken.address, address)),
+  /** Returns how certain an allocation is that a pending entry makes; undefined when none does. */
+  certaintyOf({ id }: Allocation): Exclude<Certainty, 'recorded'> | undefined {
+    const item = this.#queue.find(({ entry, otherChanges }) =>
+      takenBy(operationsOf(entry, otherChanges)).some(({ allocation }) => allocation.id === id),
     );
+    if (item === undefined) return undefined;
+    return item.caller === undefined && !item.isAborted ? 'decided' : 'revocable';
   }
 
   /** Adds an entry that is in the journal and in the view to the pending writes. */

@@ -5,6 +5,7 @@ import { systemClock } from '../../../base/clock.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { FollowEvent } from '../../../datastore/follow.ts';
+import { overriding } from '../../../../test/support/overriding.ts';
 import { until } from '../../../../test/support/until.ts';
 
 const never = new AbortController().signal;
@@ -21,14 +22,7 @@ it('backs off between lists of the cluster while the agent is allowed to list bu
       throw new NetplugError('store/refused', 'Cannot watch: the user has no rights', { hint: 'None' });
     }
   }
-  const refusing: Store = new Proxy(store, {
-    get: (inner, name) => {
-      if (name === 'follow') return list;
-      const member: unknown = Reflect.get(inner, name, inner);
-      return typeof member === 'function' ? member.bind(inner) : member;
-    },
-  });
-  startNode('a', { store: refusing, host: hostAt('192.0.2.1/24') });
+  startNode('a', { store: overriding(store, { follow: list }), host: hostAt('192.0.2.1/24') });
   const startMs = systemClock.monotonic();
   await systemClock.sleep(3000, never);
   const [seconds, counted] = [(systemClock.monotonic() - startMs) / 1000, listings];
