@@ -8,6 +8,7 @@ import { build } from 'esbuild';
 import type { ServerEntry } from '../../src/stream/handshake.ts';
 import type { RecordsDigest } from '../../test/support/follow-swarm.ts';
 import type { ReplayedApi } from '../../test/support/replayed-api.ts';
+import { MALLOC } from '../images/declared.ts';
 import { CLUSTER, PODS_VARIABLE } from './fan-out-cluster.ts';
 
 const PROGRAM = join(import.meta.dirname, 'fan-out-server.ts');
@@ -63,7 +64,7 @@ export async function startFanOutProcess(pods: number = CLUSTER.pods): Promise<F
   const program = join(dir, 'server.mjs');
   const form = { bundle: true, platform: 'node', target: 'node24', format: 'esm' } as const;
   await build({ ...form, entryPoints: [PROGRAM], outfile: program, banner: { js: REQUIRE } });
-  const env = { ...process.env, [PODS_VARIABLE]: String(pods) };
+  const env = { ...process.env, ...MALLOC, [PODS_VARIABLE]: String(pods) };
   const child = scope.adopt(fork(program, [], { execArgv: ['--expose-gc', SEMI_SPACE], env }), end);
   const ended = once(child, 'exit').then(([status]) => {
     throw new Error(`the server ended with ${String(status)}`);

@@ -20,8 +20,8 @@ export interface DeclaredImage {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Many small processes on a node: one arena instead of one for each thread, and pages go back once they are free. A megabyte in each. */
-export const SIDECAR_MALLOC = { MALLOC_ARENA_MAX: '1', MALLOC_TOP_PAD_: '0', MALLOC_TRIM_THRESHOLD_: '65536' } as const;
+/** One arena instead of one for each thread, and pages go back once they are free: a megabyte in each sidecar, 30 in a netplug-typha. */
+export const MALLOC = { MALLOC_ARENA_MAX: '1', MALLOC_TOP_PAD_: '0', MALLOC_TRIM_THRESHOLD_: '65536' } as const;
 
 export const IMAGES: Readonly<Record<ImageName, DeclaredImage>> = {
   'netplug-node': {
@@ -31,17 +31,18 @@ export const IMAGES: Readonly<Record<ImageName, DeclaredImage>> = {
     user: '0:0',
   },
   netplug: {
-    title: 'netplug in the cluster: controllers, operator and netplugctl',
+    title: 'netplug in the cluster: controllers, operator, netplug-typha and netplugctl',
     layers: ['libraries', 'executable', 'probe'],
     command: ['netplug-orch-controllers'],
     user: '65532:65532',
+    env: MALLOC,
   },
   'netplug-sidecar': {
     title: 'netplug beside the proxy of a pod: judges its requests',
     layers: ['libraries', 'sidecar', 'probe'],
     command: ['netplug-sidecar'],
     user: '65532:65532',
-    env: SIDECAR_MALLOC,
+    env: MALLOC,
   },
 };
 

@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
 import type { Clock } from '../base/clock.ts';
+import { SendQueue } from './send-queue.ts';
 import { type StreamFrame, StreamFrameReader } from './stream-frames.ts';
 
 /** The other end of a connection. */
@@ -37,7 +38,7 @@ export interface PeerOptions {
   readonly listener: PeerListener;
 }
 
-/** Returns the peer at the other end of the stream. */
+/** Returns the peer at the other end of the stream, which is never given more at once than its high water mark. */
 export function peerOver(stream: Duplex, options: PeerOptions): StreamPeer {
   return new OpenPeer(stream, options);
 }
@@ -47,6 +48,8 @@ class OpenPeer implements StreamPeer {
   readonly #clock: Clock;
   readonly #listener: PeerListener;
   readonly #reader: StreamFrameReader;
+  /** What the stream has no room for. */
+  readonly #queue = new SendQueue();
   receivedMs: number;
   #isOver = false;
 
@@ -58,7 +61,8 @@ class OpenPeer implements StreamPeer {
     this.receivedMs = clock.monotonic();
     stream.on('data', (bytes: Buffer) => this.#receive(bytes));
     stream.on('drain', () => {
-      if (!this.#isOver) listener.onDrain();
+      this.#write();
+      if (!this.#isOver && !this.isFull) listener.onDrain();
     });
     stream.on('error', (cause) => this.#fail(lost(reasonOf(cause), cause)));
     stream.on('end', () => this.#fail(lost('the other end closed it')));
@@ -70,7 +74,9 @@ class OpenPeer implements StreamPeer {
   }
 
   send(frame: Buffer): void {
-    if (!this.#isOver && this.#stream.writable) this.#stream.write(frame);
+    if (this.#isOver || !this.#stream.writable) return;
+    this.#queue.push(frame);
+    this.#write();
   }
 
   together(work: () => void): void {
@@ -90,11 +96,20 @@ class OpenPeer implements StreamPeer {
     if (this.#isOver) return;
     if (last === undefined) this.#stream.destroy();
     else {
+      for (const rest of this.#queue.take(Infinity)) this.#stream.write(rest);
       this.#stream.end(last, () => this.#stream.destroy());
       // A peer that reads nothing would keep the connection.
       void this.#clock.sleep(LAST_MS, new AbortController().signal).then(() => this.#stream.destroy());
     }
     this.#finish(undefined);
+  }
+
+  #write(): void {
+    const { writableHighWaterMark, writableLength } = this.#stream;
+    const parts = this.#queue.take(writableHighWaterMark - writableLength);
+    if (parts.length > 1) this.#stream.cork();
+    for (const part of parts) this.#stream.write(part);
+    if (parts.length > 1) this.#stream.uncork();
   }
 
   #receive(bytes: Buffer): void {

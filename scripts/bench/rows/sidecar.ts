@@ -16,7 +16,7 @@ import { globalPolicy } from '../../../test/support/policy-arbitraries.ts';
 import { PolicyCluster } from '../../../test/support/policy-cluster.ts';
 import { within } from '../../../test/support/tcp-echo.ts';
 import { until } from '../../../test/support/until.ts';
-import { SIDECAR_MALLOC } from '../../images/declared.ts';
+import { MALLOC } from '../../images/declared.ts';
 import type { ChecksAsked } from '../ask-checks.ts';
 import { cpuMsIn } from '../process-usage.ts';
 import type { Figure, Finding, RowOptions } from '../report.ts';
@@ -135,7 +135,7 @@ async function startPod(netns: TestNetns, { state }: PolicyCluster): Promise<Fed
     server.listen({ path: AGENT_SOCKET });
     await once(server, 'listening');
   });
-  const env = { ...process.env, ...SIDECAR_MALLOC };
+  const env = { ...process.env, ...MALLOC };
   const child = spawn('nsenter', [`--net=${netns.path}`, SIDECAR], { stdio: 'ignore', env });
   await until(() => isFed, 'the sidecar has policies');
   return {
