@@ -21,10 +21,8 @@ let netns: TestNetns;
 beforeEach(async () => {
   scope = new AsyncDisposableStack();
   netns = scope.use(await newNetns());
-  for (const address of [...POD, ...OTHER]) {
-    const host = address.includes(':') ? [`${address}/128`, 'nodad'] : [`${address}/32`];
-    await netns.exec('ip', 'address', 'add', ...host, 'dev', 'lo');
-  }
+  for (const address of [...POD, ...OTHER])
+    await netns.addAddress(`${address}/${address.includes(':') ? '128' : '32'}`, 'lo');
   await netns.exec('ip', 'route', 'add', SERVICE, 'dev', 'lo');
   await netns.exec('nft', TRACKING);
   const inside = enterNetns(netns);

@@ -37,10 +37,7 @@ hostContract('linux', async () => {
       await netns.exec('sysctl', '-qw', 'net.ipv4.conf.all.rp_filter=0', `net.ipv4.conf.${name}.rp_filter=2`);
       await netns.exec('ip', 'link', 'set', 'dev', `${name}-peer`, 'up');
       await netns.exec('ip', 'link', 'set', 'dev', name, 'up');
-      for (const address of addresses) {
-        const noDetection = address.includes(':') ? ['nodad'] : [];
-        await netns.exec('ip', 'address', 'add', address, 'dev', name, ...noDetection);
-      }
+      for (const address of addresses) await netns.addAddress(address, name);
     },
     addForeignRoute: async (destination, gateway) => {
       const to = [formatCidr(destination), 'via', formatAddress(gateway)];

@@ -17,8 +17,8 @@ beforeAll(async () => {
   host = await newNetns();
   inside = enterNetns(host);
   // A host has an address of its own, or it could not be the source of a packet.
-  await host.exec('ip', 'address', 'add', '192.0.2.1/32', 'dev', 'lo');
-  await host.exec('ip', 'address', 'add', '2001:db8::1/128', 'dev', 'lo');
+  await host.addAddress('192.0.2.1/32', 'lo');
+  await host.addAddress('2001:db8::1/128', 'lo');
 });
 
 afterAll(async () => {

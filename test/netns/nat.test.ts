@@ -82,13 +82,13 @@ beforeAll(async () => {
   for (const family of FAMILIES) {
     const isV4 = family === ADDRESSES.IPv4;
     const [network, host] = isV4 ? ['24', '32'] : ['64', '128'];
-    await address(node, `${family.node}/${network}`, 'up0');
-    await address(outside, `${family.outside}/${network}`, 'eth0');
-    await address(outside, `${family.inAnotherPool}/${host}`, 'lo');
+    await node.addAddress(`${family.node}/${network}`, 'up0');
+    await outside.addAddress(`${family.outside}/${network}`, 'eth0');
+    await outside.addAddress(`${family.inAnotherPool}/${host}`, 'lo');
     await node.exec('ip', 'route', 'add', isV4 ? '0.0.0.0/0' : '::/0', 'via', family.outside);
     await outside.exec('ip', 'route', 'add', isV4 ? '0.0.0.0/0' : '::/0', 'via', family.node);
-    await address(node, `${family.tunnel}/${host}`, 'tun0');
-    await address(remote, `${family.remote}/${host}`, 'eth0');
+    await node.addAddress(`${family.tunnel}/${host}`, 'tun0');
+    await remote.addAddress(`${family.remote}/${host}`, 'eth0');
     await node.exec('ip', 'route', 'add', `${family.remote}/${host}`, 'dev', 'tun0');
     await remote.exec('ip', 'route', 'add', `${family.tunnel}/${host}`, 'dev', 'eth0');
   }
@@ -260,11 +260,6 @@ async function connectNode(device: string, other: TestNetns): Promise<void> {
   await node.exec('ip', 'link', 'add', device, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', other.name);
   await node.exec('ip', 'link', 'set', 'dev', device, 'up');
   await other.exec('ip', 'link', 'set', 'dev', 'eth0', 'up');
-}
-
-async function address(netns: TestNetns, cidr: string, device: string): Promise<void> {
-  const more = cidr.includes(':') ? ['nodad'] : [];
-  await netns.exec('ip', 'address', 'add', cidr, 'dev', device, ...more);
 }
 
 async function newPod(name: 'one' | 'two' | 'three'): Promise<TestNetns> {

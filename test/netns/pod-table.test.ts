@@ -34,8 +34,8 @@ beforeAll(async () => {
     inside.leave();
   });
   filter = scope.use(NftPolicyFilter.open());
-  await host.exec('ip', 'address', 'add', `${HOST.IPv4}/32`, 'dev', 'lo');
-  await host.exec('ip', 'address', 'add', `${HOST.IPv6}/128`, 'dev', 'lo');
+  await host.addAddress(`${HOST.IPv4}/32`, 'lo');
+  await host.addAddress(`${HOST.IPv6}/128`, 'lo');
   one = await newPod('one');
   two = await newPod('two');
   scope.use(await answerInside(two, 'two'));
@@ -220,11 +220,10 @@ async function sentAndReceived(
   const isV4 = family === 'IPv4';
   const cidr = isV4 ? `${source}/32` : `${source}/128`;
   const own = (await pod.exec('ip', '-o', 'address', 'show')).includes(` ${cidr} `);
-  if (!own) await pod.exec('ip', 'address', 'add', cidr, 'dev', 'lo');
+  if (!own) await pod.addAddress(cidr, 'lo');
   // Which the pod would take for itself otherwise.
   const destination = source === HOST[family] ? { IPv4: '192.0.2.2', IPv6: '2001:db8::2' }[family] : HOST[family];
-  if (destination !== HOST[family])
-    await host.exec('ip', 'address', 'add', isV4 ? `${destination}/32` : `${destination}/128`, 'dev', 'lo');
+  if (destination !== HOST[family]) await host.addAddress(isV4 ? `${destination}/32` : `${destination}/128`, 'lo');
   try {
     return await counted([isV4 ? 'ip' : 'ip6', 'saddr', source], link, async () => {
       await pod.exec('ping', '-n', '-c', '1', '-W', '1', '-I', source, destination).catch(() => undefined);

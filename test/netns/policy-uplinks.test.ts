@@ -50,8 +50,7 @@ beforeAll(async () => {
     its: ['203.0.113.2/24', '2001:db8:2::2/64'],
   });
   // Both neighbours are gateways to the client, and the client itself.
-  for (const netns of [far, side])
-    for (const address of CLIENT) await netns.exec('ip', 'address', 'add', address, 'dev', 'lo');
+  for (const netns of [far, side]) for (const address of CLIENT) await netns.addAddress(address, 'lo');
   const { netns } = host;
   await checkSources(0);
   for (const [family, via0, via1, own] of [
@@ -174,7 +173,7 @@ it('a flow to an address whose own table leads back goes on, however the main ta
 it('a flow of a machine of another network of the node goes on that came by a gateway', async () => {
   // A machine of the network of eth1, whose packets to the other address of the node pass a router.
   const near = ['203.0.113.77', '2001:db8:2::77'];
-  for (const address of near) await far.exec('ip', 'address', 'add', address, 'dev', 'lo');
+  for (const address of near) await far.addAddress(address, 'lo');
   const came = await flow('client by eth0', near, OWN0);
   await store(closed('eth1'));
   expect(await came()).toEqual(GO_ON);

@@ -57,8 +57,7 @@ beforeAll(async () => {
     await bridge.exec('ip', 'link', 'set', 'dev', name, 'master', 'lan', 'up');
     for (const family of FAMILIES) {
       const address = ADDRESSES[family][name as keyof Addresses];
-      const [length, more] = family === 4 ? ['24', []] : ['64', ['nodad']];
-      await host.exec('ip', 'address', 'add', `${address}/${length}`, 'dev', 'eth0', ...more);
+      await host.addAddress(`${address}/${family === 4 ? '24' : '64'}`, 'eth0');
     }
     await host.exec('ip', 'link', 'set', 'dev', 'eth0', 'up');
     await host.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
@@ -127,7 +126,7 @@ describe.each(FAMILIES)('a packet in VXLAN over IPv%d', (family) => {
   it('is not accepted from a pod of the node, not even with the address of another node', async () => {
     expect(await isTaken(family, { from: pod, by: node, to: at.node })).toBe(false);
     const [link, length] = [family === 4 ? '-4' : '-6', family === 4 ? '32' : '128'];
-    await pod.exec('ip', link, 'address', 'add', `${at.other}/${length}`, 'dev', 'lo');
+    await pod.addAddress(`${at.other}/${length}`, 'lo');
     await node.exec('sysctl', '-qw', 'net.ipv4.conf.nplone.rp_filter=0');
     expect(await isTaken(family, { from: pod, by: node, to: at.node, source: at.other })).toBe(false);
     await filterOn(node, undefined);
@@ -226,8 +225,8 @@ describe.each(FAMILIES)('a packet for a pod over IPv%d that comes beside the tun
   /** Reports whether the node passes on to the pod what the stranger sends with the source address. */
   async function passes(source: string, to: string = at.pod): Promise<boolean> {
     const isOwn = source === at.stranger;
-    const host = [`${source}/${family === 4 ? '32' : '128'}`, 'dev', 'lo'];
-    if (!isOwn) await stranger.exec('ip', link, 'address', 'add', ...host);
+    const host = `${source}/${family === 4 ? '32' : '128'}`;
+    if (!isOwn) await stranger.addAddress(host, 'lo');
     await node.exec('nft', 'table inet seen { chain passed { type filter hook postrouting priority 300; }; }');
     // Not the solicitations of the node.
     const echo = `${family === 4 ? 'icmp' : 'icmpv6'} type echo-request`;
@@ -235,7 +234,7 @@ describe.each(FAMILIES)('a packet for a pod over IPv%d that comes beside the tun
     await stranger.exec('ping', '-n', '-c', '3', '-i', '0.2', '-W', '1', '-I', source, to).catch(() => undefined);
     const seen = await node.exec('nft', 'list', 'chain', 'inet', 'seen', 'passed');
     await node.exec('nft', 'delete', 'table', 'inet', 'seen');
-    if (!isOwn) await stranger.exec('ip', link, 'address', 'del', ...host);
+    if (!isOwn) await stranger.exec('ip', link, 'address', 'del', host, 'dev', 'lo');
     return !seen.includes('packets 0 ');
   }
 });

@@ -17,6 +17,8 @@ export interface TestNetns extends AsyncDisposable {
   exec(...command: [string, ...string[]]): Promise<string>;
   /** The answer of `ip -j …` inside, decoded. */
   ip(...args: string[]): Promise<readonly IpObject[]>;
+  /** Adds an address with its prefix length, which is in use at once: IPv6 would first look for others that have it. */
+  addAddress(cidr: string, device: string): Promise<void>;
   /** Reports whether a packet to the address comes back (IPv6 link-local as `address%device`); sends one a second for 15 s. */
   ping(address: string): Promise<boolean>;
   /** Reports whether a single packet to the address comes back within 3 s, or so many as given. */
@@ -50,6 +52,10 @@ export async function newNetns(): Promise<TestNetns> {
       const json = await exec('ip', '-j', ...args);
       // Depending on the object, an empty list is printed as nothing at all.
       return JSON.parse(json === '' ? '[]' : json) as IpObject[];
+    },
+    addAddress: async (cidr, device) => {
+      const atOnce = cidr.includes(':') ? ['nodad'] : [];
+      await exec('ip', 'address', 'add', cidr, 'dev', device, ...atOnce);
     },
     // With a deadline, ping sends until as many are answered as -c says.
     ping: async (address) => isAnswered('-c', '1', '-w', '15', address),

@@ -58,7 +58,7 @@ export class PolicyHost implements AsyncDisposable {
     const scope = new AsyncDisposableStack();
     const netns = scope.use(await newNetns());
     const host = new PolicyHost(netns, { cluster, failsafe }, scope);
-    for (const address of HOST_ADDRESSES) await netns.exec('ip', 'address', 'add', address, 'dev', 'lo');
+    for (const address of HOST_ADDRESSES) await netns.addAddress(address, 'lo');
     await netns.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
     scope.adopt(await serve(netns), closeAll);
     return host;
@@ -92,7 +92,7 @@ export class PolicyHost implements AsyncDisposable {
       [this.netns, interfaceName, ends.own],
       [netns, 'eth0', ends.its],
     ] as const) {
-      for (const address of addresses) await on.exec('ip', 'address', 'add', address, 'dev', device, 'nodad');
+      for (const address of addresses) await on.addAddress(address, device);
       await on.exec('ip', 'link', 'set', 'dev', device, 'up');
     }
     for (const address of ends.own)

@@ -19,6 +19,7 @@ export async function sendVxlan({ from, to, source, vni = VXLAN_VNI }: VxlanSend
   await within(from, async () => {
     const socket = createSocket(to.includes(':') ? 'udp6' : 'udp4');
     const bound = Promise.withResolvers<void>();
+    socket.once('error', (cause) => bound.reject(cause));
     socket.bind({ port: 0, ...(source === undefined ? {} : { address: source }) }, () => bound.resolve());
     await bound.promise;
     const sent = Promise.withResolvers<void>();
