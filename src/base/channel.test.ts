@@ -1,3 +1,4 @@
+import { queryObjects } from 'node:v8';
 import { describe, expect, it } from 'vitest';
 import { Channel } from './channel.ts';
 
@@ -23,6 +24,21 @@ describe('a channel', () => {
     channel.close();
     channel.push(3);
     expect((await listener.next()).done).toBe(true);
+  });
+
+  it('keeps at most the last of the items that were taken', async () => {
+    class Item {
+      readonly isTaken = true;
+    }
+    const channel = new Channel<Item>();
+    const listener = channel[Symbol.asyncIterator]();
+    for (let count = 0; count < 100; count += 1) channel.push(new Item());
+    for (let count = 0; count < 100; count += 1) await listener.next();
+    const waiting = listener.next();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(queryObjects(Item, { format: 'count' })).toBeLessThanOrEqual(1);
+    channel.close();
+    await waiting;
   });
 
   it('throws the failure to the listener', async () => {

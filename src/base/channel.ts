@@ -34,6 +34,8 @@ export class Channel<T> implements AsyncIterable<T> {
         if (this.#end !== undefined) break;
         yield item;
       }
+      // They would be kept until the next one comes.
+      items.length = 0;
       if (this.#waiting.length === 0 && this.#end === undefined) {
         await new Promise<void>((resolve) => (this.#wake = resolve));
       }

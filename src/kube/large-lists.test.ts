@@ -1,7 +1,10 @@
 import { Readable } from 'node:stream';
+import { queryObjects } from 'node:v8';
 import { expect, it } from 'vitest';
+import { ReplayedApi } from '../../test/support/replayed-api.ts';
+import type { ApiObject } from './objects.ts';
 import { OrchApi } from './orch-api.ts';
-import { SERVICE_ACCOUNTS } from './paths.ts';
+import { collectionPath, PODS, SERVICE_ACCOUNTS } from './paths.ts';
 
 const OBJECTS = Array.from({ length: 300 }, (_, index) => ({
   metadata: { name: `a${String(index)}`, namespace: 'dev', labels: { filler: 'x'.repeat(1000) } },
@@ -45,4 +48,28 @@ it('begins a watch with pages from the store when the watch cache answers with a
     ending.abort();
   }
   expect(queries.slice(0, 3)).toEqual(['cached 500 from 0', '500 from 0', '62 from 0']);
+});
+
+it('keeps none of the objects of a list that its reader has dropped, while the watch goes on', async () => {
+  class Listed {
+    readonly metadata: ApiObject['metadata'];
+    constructor({ metadata }: ApiObject) {
+      this.metadata = metadata;
+    }
+  }
+  const list = collectionPath(PODS);
+  const { transport } = new ReplayedApi({
+    [list]: { count: 300, at: (number) => ({ metadata: { name: `a${String(number)}` } }) },
+  });
+  const api = new OrchApi({ from: 'api-root', url: 'http://127.0.0.1:1' }, { transport });
+  const kept: [string, number][] = [];
+  const trim = (object: ApiObject): ApiObject => ({ metadata: object.metadata, rest: new Listed(object) });
+  for await (const { kind } of api.watch(PODS, { trim }, new AbortController().signal)) {
+    kept.push([kind, queryObjects(Listed, { format: 'count' })]);
+    if (kept.length === 2) break;
+  }
+  expect(kept).toEqual([
+    ['all', 300],
+    ['bookmark', 0],
+  ]);
 });

@@ -216,10 +216,7 @@ export class OrchApi implements AsyncDisposable {
       const isListed = version === undefined;
       if (version === undefined) {
         const beginning = { ...options, trim, watchFlow, pageSize: WATCHED_PAGE_SIZE[only ?? 'all'] };
-        const listing = await this.#listingAfter(last, { collection, ...beginning, isCached }, signal);
-        version = listing.version;
-        objects = listing.items.length;
-        yield { kind: 'all', objects: listing.items, version };
+        ({ version, objects } = yield* this.#listed(last, { collection, ...beginning, isCached }, signal));
       }
       const isBehind = async (seen: string, sinceMs: number, over: AbortSignal): Promise<boolean> => {
         const query = selectorsOf(selectors);
@@ -270,6 +267,17 @@ export class OrchApi implements AsyncDisposable {
   /** Returns for how many milliseconds the API has neither answered a request nor sent data of a watch. */
   silentMs(): number {
     return this.#requester.silentMs();
+  }
+
+  /** Yields everything there is. A generator of its own, which ends: one that goes on would keep the objects. */
+  async *#listed(
+    last: string | undefined,
+    listed: Listed & { readonly collection: Collection },
+    signal: AbortSignal,
+  ): AsyncGenerator<WatchEvent, { readonly version: string; readonly objects: number }> {
+    const { items, version } = await this.#listingAfter(last, listed, signal);
+    yield { kind: 'all', objects: items, version };
+    return { version, objects: items.length };
   }
 
   /** Lists what the watch cache has, unless that is older than a version that was seen: another API server may be behind. */
