@@ -43,7 +43,7 @@ export interface NodeView {
 
 /**
  * - `decided`: not written yet, and retried until it is
- * - `revocable`: may be taken back, by a caller that gives up; or no longer held
+ * - `revocable`: may be taken back because its caller gives up, or has been
  * - `recorded`: the datastore has recorded it, as far as the node knows
  */
 export type Certainty = 'decided' | 'revocable' | 'recorded';

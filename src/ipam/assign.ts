@@ -119,14 +119,15 @@ async function isConfirmed(
   const { latest, certaintyOf } = view;
   const held = assigned.filter((own) => !own.isNew && certaintyOf?.(own) !== 'decided');
   if (latest === undefined || held.length === 0) return true;
-  // Asked after the datastore, which shows a write until it is taken back.
   const isKept = (): boolean => held.every((own) => certaintyOf?.(own) !== 'revocable');
+  if (!isKept()) return false;
   const holder = { node, handle: handleOf(attachment) };
   try {
     const { owned, borrowed } = await latest(signal);
     const recorded = [...owned, ...borrowed].flatMap(({ value }) =>
       heldAddresses(value, (allocation) => isSameHolder(allocation, holder)),
     );
+    // The datastore shows a write until it is taken back, which may have begun meanwhile.
     return held.every((own) => recorded.some(({ address }) => sameAddress(address, own.address))) && isKept();
   } catch (cause) {
     if (!isNetplugError(cause, 'store/unavailable')) throw cause;

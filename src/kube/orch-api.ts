@@ -217,6 +217,8 @@ export class OrchApi implements AsyncDisposable {
       if (version === undefined) {
         const beginning = { ...options, trim, watchFlow, pageSize: WATCHED_PAGE_SIZE[only ?? 'all'] };
         ({ version, objects } = yield* this.#listed(last, { collection, ...beginning, isCached }, signal));
+        // What passes events on keeps the last one until the next comes, on the API after a minute: not the list.
+        if (!signal.aborted) yield { kind: 'bookmark', version };
       }
       const isBehind = async (seen: string, sinceMs: number, over: AbortSignal): Promise<boolean> => {
         const query = selectorsOf(selectors);

@@ -35,12 +35,18 @@ afterAll(async () => {
 
 /** Returns the kind of the next event with objects, and their names. */
 async function next(watch: AsyncGenerator<WatchEvent>): Promise<readonly string[]> {
-  for await (const event of { [Symbol.asyncIterator]: () => ({ next: async () => watch.next() }) }) {
-    if (event.kind === 'bookmark') continue;
-    const objects = event.kind === 'all' ? event.objects : [event.object];
-    return [event.kind, ...objects.map(({ metadata }) => metadata.name)];
-  }
-  return [];
+  const event = await nextChange(watch);
+  if (event === undefined) return [];
+  const objects = event.kind === 'all' ? event.objects : [event.object];
+  return [event.kind, ...objects.map(({ metadata }) => metadata.name)];
+}
+
+async function nextChange(
+  watch: AsyncGenerator<WatchEvent>,
+): Promise<Exclude<WatchEvent, { kind: 'bookmark' }> | undefined> {
+  for await (const event of { [Symbol.asyncIterator]: () => ({ next: async () => watch.next() }) })
+    if (event.kind !== 'bookmark') return event;
+  return undefined;
 }
 
 /** Returns the API by way of the proxy. */
@@ -84,9 +90,9 @@ it('lists again when the API server has not reached the version of the watch', a
   // An API server writes something itself when it starts, which must not bring the backup to the version of the watch.
   const put = [`--endpoints=${etcd.url}`, 'put', '/elsewhere', 'x'];
   for (let write = 0; write < WRITES; write += 1) execFileSync(program('etcdctl'), put, { stdio: 'ignore' });
-  const changed = watch.next();
+  const changed = nextChange(watch);
   await create(api, 'after-the-backup');
-  const { value: later } = await changed;
+  const later = await changed;
   expect(later).toMatchObject({ kind: 'changed', object: { metadata: { name: 'after-the-backup' } } });
   const restored = next(watch);
   await server.stop();

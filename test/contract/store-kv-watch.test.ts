@@ -2,6 +2,7 @@ import { preallocate, updateTo } from '../support/block-edits.ts';
 import { execFile, execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { queryObjects } from 'node:v8';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ClusterFollower } from './suites/datastore/cluster-follower.ts';
 import { Follower } from './suites/datastore/follower.ts';
@@ -73,6 +74,24 @@ describe('a watch of the kv datastore', () => {
     const follower = await follow(store);
     await ending[Symbol.asyncDispose]();
     await expect(follower.ended).rejects.toMatchObject(lost(/Cannot use the kv datastore at http/));
+  });
+
+  it('keeps no record of its snapshot that its reader has dropped', async () => {
+    await using store = open(etcd.port);
+    await store.createResource(poolOf('one', '10.0.0.0/26'), never);
+    const over = new AbortController();
+    const watch = store.follow([{ kind: 'resources', of: 'IPPool' }], { signal: over.signal });
+    const first = async (): Promise<WeakRef<object>> => {
+      const { value } = (await watch[Symbol.asyncIterator]().next()) as { value: FollowEvent };
+      return new WeakRef(value.kind === 'snapshot' ? value.records[0]! : value);
+    };
+    const record = await first();
+    await store.createResource(poolOf('two', '10.0.1.0/26'), never);
+    await watch[Symbol.asyncIterator]().next();
+    // Collects garbage first.
+    queryObjects(Map, { format: 'count' });
+    expect(record.deref()).toBeUndefined();
+    over.abort();
   });
 
   it('can be restarted after its connection was cut', async () => {

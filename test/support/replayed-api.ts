@@ -3,8 +3,6 @@
 import { PassThrough, Readable } from 'node:stream';
 import type { Transport } from '../../src/kube/transport.ts';
 
-const BOOKMARK_MS = 500;
-
 type Answer = Awaited<ReturnType<Transport['open']>>;
 
 /** The objects of a collection when it is listed. */
@@ -64,14 +62,7 @@ export class ReplayedApi {
     this.#watches.set(path, all.add(watch));
     watch.on('close', () => all.delete(watch));
     this.counts.watches += 1;
-    // A real one sends the first after a minute at most.
-    setTimeout(() => this.#bookmark(watch), BOOKMARK_MS).unref();
     return { status: 200, headers: {}, body: watch };
-  }
-
-  #bookmark(watch: PassThrough): void {
-    const object = { metadata: { resourceVersion: String(this.#version) } };
-    if (watch.writable) watch.write(Buffer.from(`${JSON.stringify({ type: 'BOOKMARK', object })}\n`));
   }
 
   #list(path: string, query: URLSearchParams): Answer {

@@ -120,6 +120,7 @@ export class FollowSession {
     if (!this.#begins.take(this.#monotonic())) throw protocolError('a client begins topics again and again');
     const served = this.#topics.get(topic);
     if (served === undefined) {
+      if (this.peer.isFull) throw protocolError('a client asks on and reads no answers');
       this.peer.send(followFrame({ kind: 'failed', topic, error: errorData(unknownTopic(topic)) }));
       return;
     }

@@ -3,6 +3,7 @@ import type { RetryPorts } from '../../base/back-off.ts';
 import { type repeat, timeLimit } from '../../base/clock.ts';
 import { ERRORS } from '../../base/error-codes.ts';
 import { isNewerRelease } from '../../base/compare-versions.ts';
+import { freePagesOf } from '../../base/free-pages.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { FollowStore, Query } from '../../datastore/follow.ts';
@@ -67,6 +68,8 @@ export interface RunningTypha extends AsyncDisposable {
 /** Share of its time in which a server that is leaving asks its clients to move: the rest is for those that are late. */
 const LEAVE_SHARE = 0.8;
 const LAST_LEASE_MS = 3000;
+/** How often it is looked whether memory has become free: after the cluster was read. */
+const PAGES_MS = 5000;
 
 /** Serves followed records to agents until it is disposed of. @throws store/config-invalid when it cannot listen */
 export async function serveTypha(options: TyphaOptions, ports: TyphaPorts): Promise<RunningTypha> {
@@ -102,6 +105,15 @@ export async function serveTypha(options: TyphaOptions, ports: TyphaPorts): Prom
     },
   });
   const over = new AbortController();
+  const pages = freePagesOf(() => clock.monotonic());
+  let hasRead = false;
+  const look = (): void => {
+    const isFirst = !hasRead && isCurrent(service);
+    hasRead ||= isFirst;
+    if (isFirst) pages.release();
+    else pages.look();
+  };
+  ports.repeat(look, PAGES_MS, over.signal);
   const state = { isLeaving: false };
   const entry = (): ServerEntry => ({
     name,

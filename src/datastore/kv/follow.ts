@@ -47,11 +47,7 @@ export async function* follow(reader: EtcdReader, { queries, from, pageSize }: F
     const ranges = sources.flatMap((source, index) => source.ranges.map((range) => ({ index, range })));
     try {
       positions = await resume(reader, { sources, positions, pageSize });
-      if (positions === undefined) {
-        const { revision, records } = await retryOnCompaction(async () => readAll(reader, { ranges, pageSize }));
-        positions = queries.map(() => revision);
-        yield { kind: 'snapshot', records, version: positions.join() };
-      }
+      positions ??= yield* snapshot(reader, { ranges, queries, pageSize });
       for (const topic of ranges) watch.follow(topic, topic.range.keys, positions[topic.index] ?? 0n);
       for await (const { topic, events, revision } of watch.batches(reader.signal)) {
         const records = await topic.range.take(events);
@@ -65,6 +61,17 @@ export async function* follow(reader: EtcdReader, { queries, from, pageSize }: F
       positions = undefined;
     }
   }
+}
+
+/** Yields everything there is. A generator of its own, which ends: one that goes on would keep the records. */
+async function* snapshot(
+  reader: EtcdReader,
+  { queries, ...listed }: Parameters<typeof readAll>[1] & { readonly queries: readonly Query[] },
+): AsyncGenerator<FollowEvent, bigint[]> {
+  const { revision, records } = await retryOnCompaction(async () => readAll(reader, listed));
+  const positions = queries.map(() => revision);
+  yield { kind: 'snapshot', records, version: positions.join() };
+  return positions;
 }
 
 function parsePositions(from: string): bigint[] | undefined {

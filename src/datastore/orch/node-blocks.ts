@@ -98,8 +98,7 @@ async function* followMetadata(
     const { version } = event;
     if (event.kind === 'all') {
       // The cache of the watch may be old by now, and has no bodies.
-      const objects = await api.list(BLOCKS, ownBlocks(node), signal);
-      yield { kind: 'all', records: objects.map(remember), version };
+      yield { kind: 'all', records: (await api.list(BLOCKS, ownBlocks(node), signal)).map(remember), version };
       continue;
     }
     const concerned = event.changes.filter(

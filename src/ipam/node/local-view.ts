@@ -1,7 +1,6 @@
 import type { NodeView, Stored } from '../../datastore/allocation-store.ts';
 import type { AddressInUse } from '../plan-assertion.ts';
-import { type Allocation, type HeldAddress, heldAddresses, type IpBlock } from '../../model/ip-block.ts';
-import { sameAddress } from '../../net/address.ts';
+import { type Allocation, heldAddresses, type IpBlock } from '../../model/ip-block.ts';
 import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { applyOperations, type HolderOperation, insistOn } from '../../model/slot-operation.ts';
 import { formatCidr } from '../../net/cidr.ts';
@@ -133,11 +132,6 @@ export class LocalView {
       ready: this.#preallocated.in(block),
       isWarmPoolOnly: isWarmPoolOnly(key, block),
     }));
-  }
-
-  /** Reports whether the allocation, whatever became of it since, holds the address still. */
-  holds({ address, allocation }: HeldAddress): boolean {
-    return this.held().some((held) => held.allocation.id === allocation.id && sameAddress(held.address, address));
   }
 
   /** Returns the addresses that attachments of the node hold. */

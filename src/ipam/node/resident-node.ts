@@ -172,8 +172,7 @@ export class ResidentNode {
     return {
       ...view,
       latest: async (limit) => this.inner.readNodeView(node, endpoint, limit),
-      certaintyOf: (held) =>
-        this.#writeBehind?.certaintyOf(held.allocation) ?? (this.#view.holds(held) ? 'recorded' : 'revocable'),
+      certaintyOf: ({ allocation }) => this.#writeBehind?.certaintyOf(allocation) ?? 'recorded',
     };
   }
 

@@ -25,6 +25,8 @@ const WRITE_MS = 15_000;
 const BACK_OFF = { firstMs: 100, maxMs: 2000, maxRefusedMs: 10_000 };
 /** Time that the cache may take to show what a conflict was about. */
 const LAG = { firstMs: 2, maxMs: 64 };
+/** Allocations that were taken back and are remembered: a call that has seen one may be under way. */
+const MOST_UNDONE = 1024;
 /** Without a reason, one with a stack would be made each time. */
 const TRIGGERED = new Error('a write is urgent');
 
@@ -70,6 +72,8 @@ export class WriteBehind {
   readonly #stop = new AbortController();
   #queue: Item[] = [];
   #writing: ReadonlySet<Item> = new Set();
+  /** Ids of the last allocations that were taken back. */
+  readonly #undone = new Set<string>();
   #wake: (() => void) | undefined;
   #isUrgent = false;
   #isStale = false;
@@ -89,12 +93,10 @@ export class WriteBehind {
     return this.#queue.length;
   }
 
-  /** Returns how certain an allocation is that a pending entry makes; undefined when none does. */
-  certaintyOf({ id }: Allocation): Exclude<Certainty, 'recorded'> | undefined {
-    const item = this.#queue.find(({ entry, otherChanges }) =>
-      takenBy(operationsOf(entry, otherChanges)).some(({ allocation }) => allocation.id === id),
-    );
-    if (item === undefined) return undefined;
+  /** Returns how certain an allocation is by now. */
+  certaintyOf({ id }: Allocation): Certainty {
+    const item = this.#queue.find(({ entry, otherChanges }) => idsTaken(entry, otherChanges).includes(id));
+    if (item === undefined) return this.#undone.has(id) ? 'revocable' : 'recorded';
     return item.caller === undefined && !item.isAborted ? 'decided' : 'revocable';
   }
 
@@ -214,9 +216,11 @@ export class WriteBehind {
       await this.#ports.relist(AbortSignal.timeout(WRITE_MS));
       this.#isStale = false;
     }
-    const batch = this.#nextBatch();
+    const next = this.#nextBatch();
+    await this.#untilEndpointsCached(next);
+    // Callers that have given up meanwhile have taken theirs away.
+    const batch = next.filter((item) => this.#queue.includes(item));
     const isPart = batch.length < this.#queue.length;
-    await this.#untilEndpointsCached(batch);
     const { changes, lost, unproven } = planFlush(
       cache,
       batch.map(({ entry }) => entry),
@@ -366,6 +370,8 @@ export class WriteBehind {
   /** Releases what may have been assigned by a write of unknown outcome, or for a caller that aborted. */
   async #undo(entry: Entry, otherChanges: readonly Change[]): Promise<void> {
     const back = undoEntry(entry, otherChanges);
+    for (const id of idsTaken(entry, otherChanges)) this.#undone.add(id);
+    for (const id of [...this.#undone].slice(0, -MOST_UNDONE)) this.#undone.delete(id);
     if (back.slots.length === 0 && back.endpoints.length === 0) return;
     this.#ports.view.add(back);
     try {
@@ -404,4 +410,8 @@ export class WriteBehind {
       await cacheChanged.next(leftMs);
     }
   }
+}
+
+function idsTaken(entry: Entry, otherChanges: readonly Change[]): readonly string[] {
+  return takenBy(operationsOf(entry, otherChanges)).map(({ allocation }) => allocation.id);
 }

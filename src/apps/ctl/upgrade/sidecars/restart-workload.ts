@@ -27,7 +27,7 @@ const AGAIN = 'run the command again: it goes on from here';
 export interface RestartPorts {
   readonly run: PodRun;
   readonly target: { readonly release: string };
-  /** Receives a workload that is not restarted, because it does not become ready as it is. Without it, the act fails. */
+  /** Receives a workload that is left as it is, because a roll-out that began before does not become ready. Without it, the act fails. */
   readonly onLeft?: (workload: ObjectReference, why: NetplugError) => void;
 }
 

@@ -194,10 +194,19 @@ describe('netplugctl upgrade sidecars', () => {
     const { status, out, err } = await sidecars(cluster, '--yes');
     expect([status, cluster.restarted]).toEqual([1, ['Deployment shop/api', 'StatefulSet shop/db']]);
     expect(err).toMatch(
-      /^not restarted: Stopped at Deployment shop\/a: .*pod a-\d+: container web waits: CrashLoopBackOff/m,
+      /^left as it is: Stopped at Deployment shop\/a: .*pod a-\d+: container web waits: CrashLoopBackOff/m,
     );
     expect(out.match(/restart Deployment shop\/a,/g)).toHaveLength(1);
     expect(out.match(/restart Deployment shop\/api,/g)).toHaveLength(2);
+  });
+
+  it('restarts the others when it is called again, although what it has stopped at fails still', async () => {
+    const cluster = sidecarCluster({ workloads: shop(), template: NEW });
+    cluster.setFailing('Deployment shop/api', 'crash');
+    expect((await sidecars(cluster, '--yes')).status).toBe(1);
+    const { status, err } = await sidecars(cluster, '--yes');
+    expect([status, err]).toEqual([1, expect.stringContaining('left as it is: Stopped at Deployment shop/api: ')]);
+    expect(cluster.restarted).toEqual(['Deployment shop/api', 'StatefulSet shop/db']);
   });
 
   it('says nothing of new pods when it has restarted none', async () => {

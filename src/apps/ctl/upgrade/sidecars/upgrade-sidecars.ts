@@ -91,7 +91,7 @@ export async function upgradeSidecars(context: Context, { namespace, atOnce, mod
           signal: session.context.signal,
         },
       );
-      for (const why of broken.values()) io.stderr(`not restarted: ${visibleText(reasonAndRemedy(why))}\n`);
+      for (const why of broken.values()) io.stderr(`left as it is: ${visibleText(reasonAndRemedy(why))}\n`);
       if (broken.size < stages.flatMap(({ steps }) => steps).length) io.stdout(PROVEN);
       return broken.size === 0 ? 0 : 1;
     });

@@ -1,0 +1,69 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+/** Free memory that is worth to be returned, and the least time from one time to the next: it stops the program for some collections. */
+const WORTH_BYTES = 32 * 1024 * 1024;
+const WORTH_SHARE = 0.2;
+const APART_MS = 600_000;
+
+/** What a process takes in memory, and what of it is the heap of JavaScript. */
+interface Usage {
+  readonly rss: number;
+  readonly heapTotal: number;
+}
+
+export interface FreePagesPorts {
+  readonly monotonic: () => number;
+  readonly usage: () => Usage;
+  /** Collects garbage, and returns the pages of the heap that are free then to the kernel. */
+  readonly collect: () => void;
+}
+
+/**
+ * Returns free memory to the kernel after something large has passed, such as the list of a cluster. V8 keeps the pages that its heap
+ * has left: a server that has read 60 000 pods takes 640 MB with them, and 390 without.
+ */
+export class FreePages {
+  readonly #ports: FreePagesPorts;
+  /** The least that the process took beside its heap since it last kept nothing that is free. */
+  #neededBytes: number;
+  #releasedMs = -Infinity;
+
+  constructor(ports: FreePagesPorts) {
+    this.#ports = ports;
+    this.#neededBytes = besideHeap(ports.usage());
+  }
+
+  /** Returns them if much more is taken beside the heap than before. */
+  look(): void {
+    const { monotonic, usage } = this.#ports;
+    if (monotonic() - this.#releasedMs < APART_MS) return;
+    const now = usage();
+    this.#neededBytes = Math.min(this.#neededBytes, besideHeap(now));
+    if (besideHeap(now) - this.#neededBytes >= Math.max(WORTH_BYTES, now.rss * WORTH_SHARE)) this.release();
+  }
+
+  /** Returns them now: something large has just become garbage. */
+  release(): void {
+    const { monotonic, usage, collect } = this.#ports;
+    this.#releasedMs = monotonic();
+    collect();
+    this.#neededBytes = besideHeap(usage());
+  }
+}
+
+function besideHeap({ rss, heapTotal }: Usage): number {
+  return rss - heapTotal;
+}
+
+/** Returns that of this process. */
+export function freePagesOf(monotonic: () => number): FreePages {
+  return new FreePages({ monotonic, usage: () => process.memoryUsage(), collect: collectLastResort });
+}
+
+/** A flag of the command line would make V8 refuse the code that an executable has compiled: it starts half as fast. */
+function collectLastResort(): void {
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as NonNullable<typeof globalThis.gc>;
+  gc({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+}
