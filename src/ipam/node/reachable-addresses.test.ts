@@ -8,15 +8,17 @@ import { systemRandom } from '../../base/random.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import { decodeBlock, encodeBlock } from '../../model/ip-block-codec.ts';
 import { emptyBlock } from '../../model/ip-block.ts';
+import { endpointIdOf } from '../../model/workload-endpoint.ts';
 import { formatAddress } from '../../net/address.ts';
 import { parseCidr } from '../../net/cidr.ts';
+import { endpointOf } from '../../../test/support/enforcement-host.ts';
 import { ipamConfigurationOf, lockOf, nodeName, poolOf } from '../../../test/support/fixtures.ts';
 import { attachmentOf, requestOf } from '../../../test/support/ipam-bench.ts';
 import { residentOn, World, worldWith } from '../../../test/support/resident-world.ts';
 import { overriding } from '../../../test/support/overriding.ts';
 import { until } from '../../../test/support/until.ts';
 import { assign, type IpamPorts } from '../assign.ts';
-import { releaseForGood } from '../release.ts';
+import { release, releaseForGood } from '../release.ts';
 import { retireIdleNode } from '../retire-node.ts';
 import { ensureTunnelAddress } from '../tunnel-address.ts';
 import { PreallocatedAddresses } from './preallocated.ts';
@@ -150,6 +152,46 @@ describe('an address of a node', () => {
     const [later] = await agent.add('c');
     await until(() => world.held().includes(later!), 'everything is written');
     expect(world.holders()).toContain(`b ${formatAddress(given!.address)}`);
+  });
+
+  it('is not assigned by a write whose caller has given up before it began', async () => {
+    world = await worldWith('10.0.0.0/26', 26);
+    const plain = world.store();
+    const shown = Promise.withResolvers<void>();
+    let isBehind = false;
+    const taken: string[] = [];
+    const inner = overriding(plain, {
+      // The watch falls behind.
+      follow: async function* (...asked) {
+        for await (const event of plain.follow(...asked)) {
+          if (isBehind) await shown.promise;
+          yield event;
+        }
+      },
+      commit: async (changes, limit) => {
+        for (const change of changes)
+          if (change.kind === 'update-block')
+            for (const slot of change.operations) if (slot.kind === 'take') taken.push(slot.allocation.containerId);
+        return plain.commit(changes, limit);
+      },
+    });
+    const agent = await residentOn(world, { name: NODE, warmPoolFloor: 0, inner });
+    await agent.add('z');
+    await until(() => agent.node.state.waiting === 0, 'the node has a block');
+    isBehind = true;
+    const theirs = endpointOf('p', 'npl00000000000');
+    const endpoint = { ...theirs, spec: { ...theirs.spec, node: NODE } };
+    const id = endpointIdOf(endpoint);
+    const ports = portsOf(agent.store);
+    await ports.store.commit([{ kind: 'put-endpoint', endpoint }], signal);
+    await until(() => agent.node.state.waiting === 0, 'the endpoint is written');
+    // Written once the watch shows the endpoint, or half a second later.
+    await release(ports, { node: NODE, which: () => false, endpoint: { id, isSame: () => true } }, signal);
+    const shortly = { signal: AbortSignal.timeout(50), cleanupSignal: AbortSignal.timeout(100) };
+    await expect(assign(ports, requestOf('b', { node: NODE }), shortly)).rejects.toThrow('timeout');
+    shown.resolve();
+    await until(() => agent.node.state.waiting === 0, 'everything is written');
+    expect(taken).toEqual([]);
   });
 
   it('is assigned late after its release, also when the block comes from a datastore', () => {
