@@ -3,7 +3,7 @@ import { FreePages } from './free-pages.ts';
 
 const MB = 1024 * 1024;
 
-it('are returned once after a heap that was large, and not where other memory has grown', () => {
+it('free pages are returned once after a heap that was large, and not where other memory has grown', () => {
   let nowMs = 0;
   let usage = { rss: 60 * MB, heapTotal: 20 * MB };
   let collections = 0;

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-/** Free memory that is worth to be returned, and the least time from one time to the next: it stops the program for some collections. */
+/** Free memory that is worth returning, and the least time between two returns: it stops the program for some collections. */
 const WORTH_BYTES = 32 * 1024 * 1024;
 const WORTH_SHARE = 0.2;
 const APART_MS = 600_000;
@@ -61,7 +61,7 @@ export function freePagesOf(monotonic: () => number): FreePages {
   return new FreePages({ monotonic, usage: () => process.memoryUsage(), collect: collectLastResort });
 }
 
-/** A flag of the command line would make V8 refuse the code that an executable has compiled: it starts half as fast. */
+/** As a flag of the command line, it would make V8 refuse the code that an executable has compiled: each start would take longer. */
 function collectLastResort(): void {
   setFlagsFromString('--expose-gc');
   const gc = runInNewContext('gc') as NonNullable<typeof globalThis.gc>;

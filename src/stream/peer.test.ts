@@ -6,7 +6,7 @@ import { peerOver, type StreamPeer } from './peer.ts';
 
 const PIECE_BYTES = 1000;
 
-/** The end of a connection that keeps what it is given at once, and is done with it when it is told so. */
+/** The end of a connection that keeps what it is given at once, and is done with it at each `finish`. */
 class Sink extends Duplex {
   constructor() {
     super({ highWaterMark: PIECE_BYTES });

@@ -1,15 +1,9 @@
 /** Frames that wait to be sent. They are not copied: many queues hold the same frames. */
 export class SendQueue {
   readonly #frames: Buffer[] = [];
-  #bytes = 0;
-
-  get bytes(): number {
-    return this.#bytes;
-  }
 
   push(frame: Buffer): void {
     this.#frames.push(frame);
-    this.#bytes += frame.length;
   }
 
   /** Removes what comes next, at most so many bytes of it. */
@@ -21,9 +15,8 @@ export class SendQueue {
       taken.push(isWhole ? next : next.subarray(0, room));
       if (isWhole) this.#frames.shift();
       else this.#frames[0] = next.subarray(room);
-      room -= Math.min(next.length, room);
+      room -= next.length;
     }
-    this.#bytes -= mostBytes === Infinity ? this.#bytes : mostBytes - room;
     return taken;
   }
 }

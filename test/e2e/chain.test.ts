@@ -207,8 +207,8 @@ async function joinTo(node: TestNode, outside: TestNetns): Promise<void> {
     [host, '1'],
     [outside, '2'],
   ] as const) {
-    await netns.exec('ip', 'address', 'add', `198.51.100.${last}/24`, 'dev', 'uplink');
-    await netns.exec('ip', 'address', 'add', `fd00:5100::${last}/64`, 'dev', 'uplink', 'nodad');
+    await netns.addAddress(`198.51.100.${last}/24`, 'uplink');
+    await netns.addAddress(`fd00:5100::${last}/64`, 'uplink');
     await netns.exec('ip', 'link', 'set', 'dev', 'uplink', 'up');
   }
   for (const gateway of NODE_ADDRESSES) await outside.exec('ip', 'route', 'add', 'default', 'via', gateway);

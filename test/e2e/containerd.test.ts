@@ -228,8 +228,7 @@ async function startBench({
   await using scope = new AsyncDisposableStack();
   const node = scope.use(await startNode({ name, ownRun: true }));
   for (const [index, cidr] of pools.entries()) await node.seedPool(`pool-${String(index)}`, cidr);
-  for (const address of ['198.51.100.1/32', 'fd00:5100::1/128'])
-    await node.exec('ip', 'address', 'add', address, 'dev', 'lo', ...(address.includes(':') ? ['nodad'] : []));
+  for (const address of ['198.51.100.1/32', 'fd00:5100::1/128']) await node.host.addAddress(address, 'lo');
   await recordCalls(node);
   await installNetwork(node, list ?? wholeChain(node, { cniVersion, capabilities }));
   const containerd = scope.use(await startContainerd(node, { network }));

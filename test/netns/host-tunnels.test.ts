@@ -41,8 +41,8 @@ async function connect(one: Node, other: Node): Promise<void> {
     [one, '1'],
     [other, '2'],
   ] as const) {
-    await netns.exec('ip', 'address', 'add', `192.0.2.${number}/24`, 'dev', 'up0');
-    await netns.exec('ip', 'address', 'add', `2001:db8::${number}/64`, 'dev', 'up0', 'nodad');
+    await netns.addAddress(`192.0.2.${number}/24`, 'up0');
+    await netns.addAddress(`2001:db8::${number}/64`, 'up0');
     await netns.exec('ip', 'link', 'set', 'dev', 'up0', 'up');
   }
   // Until the kernel's link watcher has run, a veth carries nothing.

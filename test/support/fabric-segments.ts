@@ -70,7 +70,7 @@ function addressesOn(segment: Segment, number: number): LanAddresses {
 }
 
 async function configure(netns: TestNetns, link: string, { ipv4, ipv6 }: LanAddresses): Promise<void> {
-  await netns.exec('ip', 'address', 'add', `${ipv4}/24`, 'dev', link);
-  await netns.exec('ip', 'address', 'add', `${ipv6}/64`, 'dev', link, 'nodad');
+  await netns.addAddress(`${ipv4}/24`, link);
+  await netns.addAddress(`${ipv6}/64`, link);
   await netns.exec('ip', 'link', 'set', 'dev', link, 'up');
 }

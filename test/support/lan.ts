@@ -56,7 +56,7 @@ async function configure(
   { ipv4, ipv6 }: LanAddresses,
   families: Families = 'both',
 ): Promise<void> {
-  if (families === 'both') await netns.exec('ip', 'address', 'add', `${ipv4}/24`, 'dev', link);
-  await netns.exec('ip', 'address', 'add', `${ipv6}/64`, 'dev', link, 'nodad');
+  if (families === 'both') await netns.addAddress(`${ipv4}/24`, link);
+  await netns.addAddress(`${ipv6}/64`, link);
   await netns.exec('ip', 'link', 'set', 'dev', link, 'up');
 }

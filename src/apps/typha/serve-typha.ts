@@ -68,7 +68,7 @@ export interface RunningTypha extends AsyncDisposable {
 /** Share of its time in which a server that is leaving asks its clients to move: the rest is for those that are late. */
 const LEAVE_SHARE = 0.8;
 const LAST_LEASE_MS = 3000;
-/** How often it is looked whether memory has become free: after the cluster was read. */
+/** Interval at which free memory is looked for: the first is what reading the cluster took. */
 const PAGES_MS = 5000;
 
 /** Serves followed records to agents until it is disposed of. @throws store/config-invalid when it cannot listen */
@@ -108,10 +108,12 @@ export async function serveTypha(options: TyphaOptions, ports: TyphaPorts): Prom
   const pages = freePagesOf(() => clock.monotonic());
   let hasRead = false;
   const look = (): void => {
-    const isFirst = !hasRead && isCurrent(service);
-    hasRead ||= isFirst;
-    if (isFirst) pages.release();
-    else pages.look();
+    if (hasRead || !isCurrent(service)) {
+      pages.look();
+      return;
+    }
+    hasRead = true;
+    pages.release();
   };
   ports.repeat(look, PAGES_MS, over.signal);
   const state = { isLeaving: false };

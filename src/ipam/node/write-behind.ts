@@ -2,7 +2,7 @@ import { timeLimit } from '../../base/clock.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { backOffConflict, backOffMs, type RetryPorts } from '../../base/back-off.ts';
-import type { AllocationStore, Change, Outcome, Certainty } from '../../datastore/allocation-store.ts';
+import type { AllocationStore, Certainty, Change, Outcome } from '../../datastore/allocation-store.ts';
 import type { Allocation } from '../../model/ip-block.ts';
 import { endpointKey } from '../../model/workload-endpoint.ts';
 import { formatAddress } from '../../net/address.ts';
@@ -95,7 +95,9 @@ export class WriteBehind {
 
   /** Returns how certain an allocation is by now. */
   certaintyOf({ id }: Allocation): Certainty {
-    const item = this.#queue.find(({ entry, otherChanges }) => idsTaken(entry, otherChanges).includes(id));
+    const item = this.#queue.find(({ entry, otherChanges }) =>
+      takenBy(operationsOf(entry, otherChanges)).some(({ allocation }) => allocation.id === id),
+    );
     if (item === undefined) return this.#undone.has(id) ? 'revocable' : 'recorded';
     return item.caller === undefined && !item.isAborted ? 'decided' : 'revocable';
   }
@@ -370,7 +372,7 @@ export class WriteBehind {
   /** Releases what may have been assigned by a write of unknown outcome, or for a caller that aborted. */
   async #undo(entry: Entry, otherChanges: readonly Change[]): Promise<void> {
     const back = undoEntry(entry, otherChanges);
-    for (const id of idsTaken(entry, otherChanges)) this.#undone.add(id);
+    for (const slot of back.slots) if (slot.kind === 'free') this.#undone.add(slot.id);
     for (const id of [...this.#undone].slice(0, -MOST_UNDONE)) this.#undone.delete(id);
     if (back.slots.length === 0 && back.endpoints.length === 0) return;
     this.#ports.view.add(back);
@@ -410,8 +412,4 @@ export class WriteBehind {
       await cacheChanged.next(leftMs);
     }
   }
-}
-
-function idsTaken(entry: Entry, otherChanges: readonly Change[]): readonly string[] {
-  return takenBy(operationsOf(entry, otherChanges)).map(({ allocation }) => allocation.id);
 }
