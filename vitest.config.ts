@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { LongestFirst } from './scripts/test/longest-first.ts';
-import { CLUSTERS, EXTENT, NOT_EVERYDAY, OLDEST_ETCD, TWO_MODES, WITH_AGENTS } from './test/runs.ts';
+import { CLUSTERS, EXTENT, NOT_EVERYDAY, OLDEST_ETCD, SIZES, TWO_MODES, WITH_AGENTS } from './test/runs.ts';
 import type { Mode } from './test/support/agent.ts';
 
 // API servers and etcd spend a fifth of their time on garbage; memory is not what is scarce here.
@@ -42,7 +42,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     projects: [
       { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 120_000, ...light } },
-      { test: { name: 'sim', include: ['test/sim/**/*.test.ts'], testTimeout: 120_000, ...light } },
+      { test: { name: 'sim', include: ['test/sim/**/*.test.ts'], testTimeout: SIZES.simulationMs, ...light } },
       { test: { name: 'fuzz', include: ['test/fuzz/**/*.test.ts'], ...patient, maxWorkers: 2 } },
       { test: { name: 'netns-timed', include: FIRST_PACKETS, ...alone } },
       { test: { name: 'netns', include: ['test/netns/**/*.test.ts'], exclude: FIRST_PACKETS, ...together } },

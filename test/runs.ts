@@ -174,8 +174,8 @@ export function partOf<T>(items: readonly T[], part = process.env['NETPLUG_PART'
 export const SIZES = {
   /** Random histories of each simulation. */
   simulations: inExtent({ everyday: 400, soak: 100_000 }),
-  /** How long the histories of one test may take. */
-  simulationMs: inExtent({ everyday: 300_000, soak: 1_500_000 }),
+  /** After that time a simulation hangs: it waits for nothing but the processor, which others use as well. */
+  simulationMs: inExtent({ everyday: 900_000, soak: 3_600_000 }),
   /** Seconds for all properties of one fuzzed target: the recorded samples find regressions, minutes find new ways. */
   fuzzSeconds: inExtent({ everyday: 5, soak: 60 }),
   /** How long a cluster has no server of the fan-out. */

@@ -58,7 +58,7 @@ const step: fc.Arbitrary<{ readonly what: string; readonly take: Step }> = fc.on
   },
 );
 
-describe('garbage collection of addresses', { timeout: 300_000 }, () => {
+describe('garbage collection of addresses', () => {
   it('releases nothing that is in use, and all that is not, whatever comes and goes', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {

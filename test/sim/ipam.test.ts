@@ -137,7 +137,7 @@ async function simulate(
   return database;
 }
 
-describe('the address manager under crashes, races and timeouts', { timeout: SIZES.simulationMs }, () => {
+describe('the address manager under crashes, races and timeouts', () => {
   it('never assigns an address twice, keeps blocks consistent and leaves nothing after the last release', async () => {
     await fc.assert(
       fc.asyncProperty(

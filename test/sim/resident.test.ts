@@ -302,34 +302,30 @@ async function simulate(script: Script, commits: Cluster['commits']): Promise<re
 
 const numRuns = SIZES.simulations / 4;
 
-describe(
-  'a node under kills, timeouts, clock jumps, two spellings and an unavailable datastore',
-  { timeout: SIZES.simulationMs },
-  () => {
-    it.each(['at once', 'in pieces'] as const)(
-      'never assigns one address to two pods, records what it answered, and leaves nothing behind, whether it is written %s',
-      async (commits) => {
-        await fc.assert(
-          fc.asyncProperty(scripts(op), async (script) => void (await simulate(script, commits))),
-          { numRuns },
-        );
-      },
-    );
-
-    it('assigns no two pods of a node the same address, and reports duplicates of two nodes, when backups are restored', async () => {
+describe('a node under kills, timeouts, clock jumps, two spellings and an unavailable datastore', () => {
+  it.each(['at once', 'in pieces'] as const)(
+    'never assigns one address to two pods, records what it answered, and leaves nothing behind, whether it is written %s',
+    async (commits) => {
       await fc.assert(
-        fc.asyncProperty(scripts(restoring), async (script) => void (await simulate(script, 'at once'))),
+        fc.asyncProperty(scripts(op), async (script) => void (await simulate(script, commits))),
         { numRuns },
       );
-    });
+    },
+  );
 
-    it('takes the same course for the same seed', async () => {
-      await fc.assert(
-        fc.asyncProperty(scripts(restoring), async (script) => {
-          expect(await simulate(script, 'in pieces')).toEqual(await simulate(script, 'in pieces'));
-        }),
-        { numRuns: Math.max(1, numRuns / 20) },
-      );
-    });
-  },
-);
+  it('assigns no two pods of a node the same address, and reports duplicates of two nodes, when backups are restored', async () => {
+    await fc.assert(
+      fc.asyncProperty(scripts(restoring), async (script) => void (await simulate(script, 'at once'))),
+      { numRuns },
+    );
+  });
+
+  it('takes the same course for the same seed', async () => {
+    await fc.assert(
+      fc.asyncProperty(scripts(restoring), async (script) => {
+        expect(await simulate(script, 'in pieces')).toEqual(await simulate(script, 'in pieces'));
+      }),
+      { numRuns: Math.max(1, numRuns / 20) },
+    );
+  });
+});

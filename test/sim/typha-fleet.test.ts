@@ -33,7 +33,7 @@ const sizes = (fleet: Fleet): number[] =>
   fleet.servers.filter(({ isUp }) => isUp).map(({ service }) => service.sessions.size);
 
 /** A minute and a half with 5000 agents and nothing else. */
-describe('a fleet of agents', { timeout: 600_000 }, () => {
+describe('a fleet of agents', () => {
   it('is spread evenly, with a list of servers for each agent and one snapshot for each server', async () => {
     const { fleet, old } = await fleetOf(SERVERS);
     expect(connected(fleet)).toBe(NODES);

@@ -29,11 +29,8 @@ export interface MemoryState {
 export type RecordName = { readonly block: Cidr } | { readonly endpoint: EndpointId } | ResourceId;
 
 export const blockId = (cidr: Cidr): string => formatCidr(cidr);
-/** Returns the id that `endpointKey` was made of. */
-export const endpointIdIn = (key: string): EndpointId => {
-  const [node, namespace, name] = JSON.parse(key) as [string, string, string];
-  return { node, namespace, name };
-};
+/** Whether `endpointKey` made the key of an endpoint of that node. */
+export const isEndpointOn = (key: string, node: string): boolean => key.startsWith(`[${JSON.stringify(node)},`);
 export const resourceKey = (which: ResourceId): string => JSON.stringify(fullId(which));
 
 /** Returns the id that `resourceKey` was made of. */
@@ -139,26 +136,51 @@ export class MemoryDatabase {
   }
 
   #write(change: (draft: Draft, version: string) => void): string {
-    const { blocks, endpoints, resources } = this.state();
-    const draft = {
-      revision: this.#revision + 1,
-      blocks: new Map(blocks),
-      endpoints: new Map(endpoints),
-      resources: new Map(resources),
-    };
     this.#revision += 1;
     const version = String(this.#revision);
+    const draft = new Draft(this.state(), this.#revision);
     change(draft, version);
-    this.#states = [...this.#states, draft].slice(-HISTORY);
-    for (const { onState } of this.#listeners) onState(draft);
+    const state = draft.state();
+    this.#states = [...this.#states, state].slice(-HISTORY);
+    for (const { onState } of this.#listeners) onState(state);
     return version;
   }
 }
 
-interface Draft {
-  readonly blocks: Map<string, MemoryRecord<IpBlock>>;
-  readonly endpoints: Map<string, MemoryRecord<WorkloadEndpoint>>;
-  readonly resources: Map<string, MemoryRecord<AnyResource>>;
+/** The next state. Copies only the records of the kinds that change. */
+class Draft {
+  readonly #before: MemoryState;
+  readonly #revision: number;
+  #blocks: Map<string, MemoryRecord<IpBlock>> | undefined;
+  #endpoints: Map<string, MemoryRecord<WorkloadEndpoint>> | undefined;
+  #resources: Map<string, MemoryRecord<AnyResource>> | undefined;
+
+  constructor(before: MemoryState, revision: number) {
+    this.#before = before;
+    this.#revision = revision;
+  }
+
+  get blocks(): Map<string, MemoryRecord<IpBlock>> {
+    return (this.#blocks ??= new Map(this.#before.blocks));
+  }
+
+  get endpoints(): Map<string, MemoryRecord<WorkloadEndpoint>> {
+    return (this.#endpoints ??= new Map(this.#before.endpoints));
+  }
+
+  get resources(): Map<string, MemoryRecord<AnyResource>> {
+    return (this.#resources ??= new Map(this.#before.resources));
+  }
+
+  state(): MemoryState {
+    const { blocks, endpoints, resources } = this.#before;
+    return {
+      revision: this.#revision,
+      blocks: this.#blocks ?? blocks,
+      endpoints: this.#endpoints ?? endpoints,
+      resources: this.#resources ?? resources,
+    };
+  }
 }
 
 function isAsExpected(state: MemoryState, change: Change): boolean {

@@ -5,13 +5,12 @@ import type { NodeName } from '../../model/names.ts';
 import { type ResourceId, showResourceId } from '../../model/resource-id.ts';
 import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { compareCidrs, parseCidr } from '../../net/cidr.ts';
-import { borrowersOf } from '../borrowers.ts';
 import { compareResources } from '../order.ts';
 import type { Decoded } from '../follow.ts';
 import { settingQueries, settingsFrom } from '../node-settings.ts';
 import type { Claim, NodeSettings, NodeView, Stored } from '../allocation-store.ts';
 import {
-  endpointIdIn,
+  isEndpointOn,
   type MemoryRecord,
   type MemoryState,
   resourceIdIn,
@@ -31,12 +30,14 @@ export function viewOf(
   endpoint: EndpointId | undefined,
 ): Omit<NodeView, 'rollbacks'> {
   const settings = settingsIn(state, node);
-  const blocks = blocksIn(state);
   const found = endpoint === undefined ? undefined : state.endpoints.get(endpointKey(endpoint));
   return {
     ...settings,
-    owned: blocks.filter(({ value }) => value.node === node),
-    borrowed: blocks.filter(({ value }) => borrowersOf(value).has(node)),
+    owned: blocksIn(state, (block) => block.node === node),
+    borrowed: blocksIn(
+      state,
+      (block) => block.node !== node && [...block.slots.values()].some((held) => held.node === node),
+    ),
     endpoint: found === undefined || found.value === UNREADABLE ? undefined : withVersion(found.value, found.version),
     problems: [
       ...settings.problems,
@@ -116,8 +117,8 @@ export function endpointsOn(
   state: MemoryState,
   node: NodeName | undefined,
 ): ReadonlyMap<string, MemoryRecord<WorkloadEndpoint>> {
-  const isOn = (key: string): boolean => node === undefined || endpointIdIn(key).node === node;
-  return new Map([...state.endpoints].filter(([key]) => isOn(key)));
+  if (node === undefined) return state.endpoints;
+  return new Map([...state.endpoints].filter(([key]) => isEndpointOn(key, node)));
 }
 
 /** @throws store/corrupt for a record that cannot be left out. */
@@ -126,9 +127,9 @@ export function insistOnRecord<T>({ value, version }: MemoryRecord<T>, what: str
   throw new NetplugError('store/corrupt', problemWith(what), { hint: 'Repair or remove the record' });
 }
 
-function blocksIn(state: MemoryState): Stored<IpBlock>[] {
+function blocksIn(state: MemoryState, which: (block: IpBlock) => boolean): Stored<IpBlock>[] {
   return [...state.blocks.values()]
-    .flatMap(({ value, version }) => (value === UNREADABLE ? [] : [{ value, version }]))
+    .flatMap(({ value, version }) => (value !== UNREADABLE && which(value) ? [{ value, version }] : []))
     .sort((a, b) => compareCidrs(a.value.cidr, b.value.cidr));
 }
 
