@@ -34,7 +34,7 @@ export const ERRORS = {
   'agent/journal-failed': transient(11, 74, 'The agent could not write its decision to its journal.'),
   'agent/address-conflict': permanent(117, 78, 'Another node is registered with an address of this node; the agent exits.'),
   'agent/not-alone': transient(11, 75, 'Another agent serves the node and does not hand over.'),
-  'agent/busy': transient(11, 75, 'An agent that does not answer has pending writes for this attachment.'),
+  'agent/busy': transient(11, 75, 'An agent has written something for this attachment that it may still take back, or has not written yet.'),
   'status/not-ready': transient(50, 69, 'The plugin cannot serve an ADD now.'),
   'ipam/address-taken': permanent(100, 69, 'Another attachment holds the requested address.'),
   'ipam/address-not-in-pool': permanent(101, 78, 'The requested address lies in no eligible IP pool.'),

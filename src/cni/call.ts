@@ -1,4 +1,5 @@
 import type { UsedRange } from '../model/used-range.ts';
+import type { CertaintyOf } from '../datastore/allocation-store.ts';
 import type { CallStore } from '../datastore/store.ts';
 import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -50,6 +51,7 @@ export interface OrchPod {
 
 export interface CniPorts extends RetryPorts {
   readonly store: CallStore;
+  readonly certaintyOf?: CertaintyOf | undefined;
   readonly kernel: Kernel;
   readonly attachments: AttachmentRecords;
   readonly linkKey: LinkKey;

@@ -37,13 +37,16 @@ export interface NodeView {
   readonly problems: readonly string[];
   /** Reads the view again from the datastore. Set on a view that may lag behind it. */
   readonly latest?: (signal: AbortSignal) => Promise<NodeView>;
-  /** Returns how certain an address is by now that the view shows as held. Set together with `latest`. */
-  readonly certaintyOf?: (held: HeldAddress) => Certainty;
+  /** Set together with `latest`. */
+  readonly certaintyOf?: CertaintyOf;
 }
+
+/** Returns how certain an address is by now that a view shows as held. */
+export type CertaintyOf = (held: Pick<HeldAddress, 'allocation'>) => Certainty;
 
 /**
  * - `decided`: not written yet, and retried until it is
- * - `revocable`: may be taken back because its caller gives up, or has been
+ * - `revocable`: may be taken back because its caller gives up or its process has ended, or has been
  * - `recorded`: the datastore has recorded it, as far as the node knows
  */
 export type Certainty = 'decided' | 'revocable' | 'recorded';

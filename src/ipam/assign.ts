@@ -4,6 +4,7 @@ import type { Log } from '../base/log.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
 import {
   type AllocationStore,
+  type CertaintyOf,
   type Change,
   endpointBefore,
   type NodeView,
@@ -12,7 +13,7 @@ import {
 import { type Allocation, type ChosenBy, heldAddresses, MAX_HOLDER_BYTES } from '../model/ip-block.ts';
 import type { PoolUse } from '../model/ip-pool.ts';
 import { type Attachment, handleOf, isSameHolder, type NodeName } from '../model/names.ts';
-import { type EndpointId, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type EndpointId, endpointIdOf, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../config/netconf.ts';
@@ -61,6 +62,8 @@ export interface IpamPorts extends RetryPorts {
   readonly log: Log;
   /** Returns what the node itself needs, over which nothing is assigned; nothing unless given. */
   readonly ownRanges?: (() => readonly UsedRange[]) | undefined;
+  /** Where other processes may take back what the datastore shows. */
+  readonly certaintyOf?: CertaintyOf | undefined;
 }
 
 /** `signal` aborts the work; `cleanupSignal`, which aborts later, bounds writes and undo steps that were started. */
@@ -74,7 +77,8 @@ export interface Limits {
  * attachment returns the same addresses. Retries on conflicts with concurrent writers until the signal aborts. Waits
  * for a write that was sent even when the signal aborts meanwhile; undoes a write whose outcome stays unknown.
  * @throws ipam/exhausted, ipam/pool-not-found, ipam/pool-unusable, ipam/address-taken, ipam/address-not-in-pool,
- * ipam/strict-affinity, ipam/pre-allocated, ipam/request-invalid, store/conflict, store/locked, store/unavailable
+ * ipam/strict-affinity, ipam/pre-allocated, ipam/request-invalid, store/conflict, store/locked, store/unavailable,
+ * agent/busy
  */
 export async function assign(
   ports: IpamPorts,
@@ -83,8 +87,9 @@ export async function assign(
 ): Promise<readonly AssignedAddress[]> {
   const { signal } = limits;
   const allocations = draftAllocations(ports, request);
+  let givenUp = lostToOthers;
   for (let attempt = 0; ; attempt += 1) {
-    await backOffOrTimeOut(ports, attempt, signal);
+    await backOffOrTimeOut(ports, { attempt, givenUp }, signal);
     using turn = await ports.store.takeTurn?.(signal);
     const view = await ports.store.readNodeView(request.node, request.endpoint?.id, signal);
     if (attempt === 0) warnAbout(ports.log, request, view);
@@ -96,7 +101,11 @@ export async function assign(
       continue;
     }
     const { assigned, changes } = plan;
-    if (!(await isConfirmed(ports.log, { request, view, assigned }, signal))) continue;
+    if (!(await isConfirmed(ports, { request, view, assigned }, signal))) {
+      givenUp = unconfirmed;
+      continue;
+    }
+    givenUp = lostToOthers;
     await keepReplaced(ports.store, { request, view, assigned }, limits.cleanupSignal);
     const written = [...changes, ...endpointChanges(request, view, assigned)];
     if (written.length === 0 || (await commit(ports, { request, written, allocations, turn }, limits)) === 'committed')
@@ -111,16 +120,17 @@ export async function assign(
  * datastore is unavailable, no other process can release an address.
  */
 async function isConfirmed(
-  log: Log,
+  { log, certaintyOf = () => 'recorded' }: Pick<IpamPorts, 'log' | 'certaintyOf'>,
   { request, view, assigned }: PlannedAssignment,
   signal: AbortSignal,
 ): Promise<boolean> {
   const { node, attachment } = request;
-  const { latest, certaintyOf } = view;
-  const held = assigned.filter((own) => !own.isNew && certaintyOf?.(own) !== 'decided');
-  if (latest === undefined || held.length === 0) return true;
-  const isKept = (): boolean => held.every((own) => certaintyOf?.(own) !== 'revocable');
+  const { latest } = view;
+  const held = assigned.filter((own) => !own.isNew && view.certaintyOf?.(own) !== 'decided');
+  const isKept = (): boolean =>
+    held.every((own) => view.certaintyOf?.(own) !== 'revocable' && certaintyOf(own) !== 'revocable');
   if (!isKept()) return false;
+  if (latest === undefined || held.length === 0) return true;
   const holder = { node, handle: handleOf(attachment) };
   try {
     const { owned, borrowed } = await latest(signal);
@@ -165,10 +175,11 @@ async function commit(ports: IpamPorts, draft: PendingAssignment, { signal, clea
 /** Releases what a write of unknown outcome may have assigned. If that fails too, DEL, GC or the next ADD finds it. */
 async function releaseUnknown(
   ports: IpamPorts,
-  { request, allocations }: PendingAssignment,
+  { request, written, allocations }: PendingAssignment,
   signal: AbortSignal,
 ): Promise<void> {
-  const { node, attachment, endpoint } = request;
+  const { node, attachment } = request;
+  const endpoint = written.find((change) => change.kind === 'put-endpoint')?.endpoint;
   const ids = new Set([...allocations.values()].map(({ id }) => id));
   try {
     await release(
@@ -176,7 +187,7 @@ async function releaseUnknown(
       {
         node,
         which: ({ id }) => ids.has(id),
-        ...(endpoint === undefined ? {} : endpointOf(endpoint.id, attachment)),
+        ...(endpoint === undefined ? {} : endpointOf(endpointIdOf(endpoint), attachment, endpoint.spec.ipNetworks)),
       },
       signal,
     );
@@ -312,18 +323,34 @@ function warnAbout(log: Log, { node }: AssignRequest, view: NodeView): void {
   if (view.node === undefined) log.warning('node resource missing, selects like a node without labels', { node });
 }
 
-async function backOffOrTimeOut(ports: RetryPorts, attempt: number, signal: AbortSignal): Promise<void> {
+type GivenUp = (tries: number, cause: unknown) => NetplugError;
+
+async function backOffOrTimeOut(
+  ports: RetryPorts,
+  { attempt, givenUp }: { readonly attempt: number; readonly givenUp: GivenUp },
+  signal: AbortSignal,
+): Promise<void> {
   try {
     await backOffConflict(ports, attempt, signal);
   } catch (cause) {
-    if (attempt === 0) throw cause;
-    throw new NetplugError(
-      'store/conflict',
-      `Cannot write the address: ${String(attempt)} tries lost to other writers`,
-      {
-        hint: 'Try again; if it persists, look for a process that constantly writes the blocks of this node',
-        cause,
-      },
-    );
+    throw attempt === 0 ? cause : givenUp(attempt, cause);
   }
+}
+
+function lostToOthers(tries: number, cause: unknown): NetplugError {
+  return new NetplugError('store/conflict', `Cannot write the address: ${String(tries)} tries lost to other writers`, {
+    hint: 'Try again; if it persists, look for a process that constantly writes the blocks of this node',
+    cause,
+  });
+}
+
+function unconfirmed(tries: number, cause: unknown): NetplugError {
+  return new NetplugError(
+    'agent/busy',
+    `Cannot return the address of this attachment yet: after ${String(tries)} looks an earlier write for it may still be taken back`,
+    {
+      hint: 'Try again in a moment; if it persists, look whether the datastore answers, and restart netplug-agent on this node',
+      cause,
+    },
+  );
 }

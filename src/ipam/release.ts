@@ -3,7 +3,7 @@ import { backOffConflict } from '../base/back-off.ts';
 import type { Change, NodeView } from '../datastore/allocation-store.ts';
 import { type Allocation, hasAddressOf } from '../model/ip-block.ts';
 import type { Attachment, Handle, NodeName } from '../model/names.ts';
-import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type EndpointId, isOfContainer, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { IpamPorts } from './assign.ts';
 import { lockedError } from './locked.ts';
 import { planRelease, type ReleasePlan } from './plan-release.ts';
@@ -25,9 +25,16 @@ export interface ReleaseRequest {
   readonly view?: NodeView;
 }
 
-/** Selects the endpoint only if this attachment wrote it: a newer sandbox of the same pod may have replaced it. */
-export function endpointOf(id: EndpointId, { containerId, network }: Attachment): { endpoint: ReleasedEndpoint } {
-  return { endpoint: { id, isSame: ({ spec }) => spec.containerID === containerId && spec.network === network } };
+/**
+ * Selects the endpoint only if this attachment wrote it, with these addresses if given: a newer sandbox of the same pod may
+ * have replaced it, and another call for the attachment.
+ */
+export function endpointOf(
+  id: EndpointId,
+  { containerId, network }: Attachment,
+  ipNetworks?: readonly string[],
+): { endpoint: ReleasedEndpoint } {
+  return { endpoint: { id, isSame: (endpoint) => isOfContainer(endpoint, { containerId, network, ipNetworks }) } };
 }
 
 /**

@@ -75,6 +75,18 @@ export function attachmentOf({ spec }: Pick<WorkloadEndpoint, 'spec'>): Attachme
   return { network: spec.network, containerId: spec.containerID, ifName: spec.endpoint };
 }
 
+/** Reports whether the endpoint is of this container in this network, with these addresses if given. */
+export function isOfContainer(
+  { spec }: Pick<WorkloadEndpoint, 'spec'>,
+  {
+    containerId,
+    network,
+    ipNetworks = spec.ipNetworks,
+  }: Pick<Attachment, 'containerId' | 'network'> & { readonly ipNetworks?: readonly string[] | undefined },
+): boolean {
+  return spec.containerID === containerId && spec.network === network && spec.ipNetworks.join() === ipNetworks.join();
+}
+
 /** Returns the holder of the addresses of the endpoint. */
 export function holderOfEndpoint(endpoint: WorkloadEndpoint): Holder {
   return { node: endpoint.spec.node, handle: handleOf(attachmentOf(endpoint)) };

@@ -103,6 +103,8 @@ export interface ResidentOptions {
   readonly datastore?: DatastoreId;
   readonly log?: Log;
   readonly clock?: Clock;
+  /** Locks every journal unless given. */
+  readonly tryLock?: (fd: number) => boolean;
 }
 
 export async function residentOn(
@@ -116,6 +118,7 @@ export async function residentOn(
     datastore,
     log,
     clock = systemClock,
+    tryLock = (fd: number): boolean => fstatSync(fd).isFile(),
   }: ResidentOptions = {},
 ): Promise<Resident> {
   const { signal } = new AbortController();
@@ -129,7 +132,7 @@ export async function residentOn(
       random: systemRandom,
       log: log ?? silentLog,
       host: host ?? { machine: name, boot: 'one' },
-      place: { folder, tryLock: (fd) => fstatSync(fd).isFile() },
+      place: { folder, tryLock },
       listAttached: () => new Set(links.keys()),
       listAddressesInUse: async () => Promise.resolve([...links.values()].flat()),
       onJournalWait: () => undefined,

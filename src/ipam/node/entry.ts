@@ -6,8 +6,14 @@ import { addressAt } from '../../net/cidr.ts';
 /** A write to one endpoint record. */
 export type EndpointChange =
   | { readonly kind: 'put'; readonly endpoint: WorkloadEndpoint }
-  /** Deletes the record only if it describes this container in this network. */
-  | { readonly kind: 'clear'; readonly id: EndpointId; readonly containerId: string; readonly network: string };
+  /** Deletes the record only if it describes this container in this network, with these addresses if given. */
+  | {
+      readonly kind: 'clear';
+      readonly id: EndpointId;
+      readonly containerId: string;
+      readonly network: string;
+      readonly ipNetworks?: readonly string[];
+    };
 
 /** The decisions of one call. Entries are applied completely and in order. */
 export interface Entry {
@@ -24,9 +30,4 @@ export function takenBy(slots: Iterable<SlotOperation>): readonly HeldAddress[] 
 
 export function idOf(change: EndpointChange): EndpointId {
   return change.kind === 'put' ? endpointIdOf(change.endpoint) : change.id;
-}
-
-/** Reports whether the endpoint is the one that the change clears. */
-export function isCleared({ spec }: WorkloadEndpoint, change: Extract<EndpointChange, { kind: 'clear' }>): boolean {
-  return spec.containerID === change.containerId && spec.network === change.network;
 }

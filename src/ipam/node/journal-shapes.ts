@@ -37,6 +37,7 @@ export const ENTRY = v.looseObject({
         id: v.looseObject({ node: text, namespace: text, name: text }),
         containerId: text,
         network: text,
+        ipNetworks: v.exactOptional(v.array(text)),
       }),
     ]),
   ),

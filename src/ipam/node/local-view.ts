@@ -1,10 +1,10 @@
 import type { NodeView, Stored } from '../../datastore/allocation-store.ts';
 import type { AddressInUse } from '../plan-assertion.ts';
 import { type Allocation, heldAddresses, type IpBlock } from '../../model/ip-block.ts';
-import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { type EndpointId, endpointKey, type WorkloadEndpoint, isOfContainer } from '../../model/workload-endpoint.ts';
 import { applyOperations, type HolderOperation, insistOn } from '../../model/slot-operation.ts';
 import { formatCidr } from '../../net/cidr.ts';
-import { type EndpointChange, type Entry, idOf, isCleared, takenBy } from './entry.ts';
+import { type EndpointChange, type Entry, idOf, takenBy } from './entry.ts';
 import type { FreshEndpoints } from './fresh-endpoints.ts';
 import type { NodeCache } from './node-cache.ts';
 import { type OfferedBlock, offer } from './offered-block.ts';
@@ -197,7 +197,7 @@ export class LocalView {
     const known = fresh === undefined ? shown : { value: fresh, version: PENDING };
     const change = this.#endpointChanges.get(key);
     if (change?.kind === 'put') return { value: change.endpoint, version: PENDING };
-    return change !== undefined && known !== undefined && isCleared(known.value, change) ? undefined : known;
+    return change !== undefined && known !== undefined && isOfContainer(known.value, change) ? undefined : known;
   }
 
   #warmPoolOnly(isUnavailable: boolean): (key: string, block: IpBlock) => boolean {

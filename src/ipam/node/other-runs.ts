@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { reasonOf } from '../../base/errors.ts';
-import { journalsOfOtherDatastores, runsToRecover, runsWithJournal } from './orphaned-journals.ts';
+import { journalsOfOtherDatastores, mayBeReplayed, runsToRecover, runsWithJournal } from './orphaned-journals.ts';
 import { type RecoveryScope, outdatedDamagedSegments, type RecoveryPorts, recoverJournals } from './recover.ts';
 import { isOnMachine } from './run-id.ts';
 
@@ -49,6 +49,11 @@ export class OtherRuns {
     } finally {
       this.#isRecovering = false;
     }
+  }
+
+  /** Reports whether another run has the allocation in its journal, and replaying it may take it back. */
+  mayTakeBack(id: string): boolean {
+    return mayBeReplayed({ folder: this.#ports.place.folder, ...this.#scope }, id);
   }
 
   /** Returns the runs that have ended. */

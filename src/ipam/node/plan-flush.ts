@@ -1,9 +1,9 @@
 import { type Change, endpointBefore, type Stored } from '../../datastore/allocation-store.ts';
 import { type IpBlock, isIdle, SLOTS_PER_WRITE } from '../../model/ip-block.ts';
 import { applyOperations, BlockDraft, insistOn, type SlotOperation } from '../../model/slot-operation.ts';
-import { endpointKey, isSameSpec, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { endpointKey, isOfContainer, isSameSpec, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
-import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
+import { type EndpointChange, type Entry, idOf } from './entry.ts';
 
 /** The size of one write, in operations; a transaction of etcd takes 128. */
 const WEIGHT_PER_WRITE = 96;
@@ -160,7 +160,7 @@ function endpointChanges(known: KnownState, endpoints: ReadonlyMap<string, Endpo
   return [...endpoints].flatMap(([key, change]): Change[] => {
     const before = known.endpoints.get(key);
     if (change.kind === 'clear') {
-      return before !== undefined && isCleared(before.value, change) ? [{ kind: 'delete-endpoint', before }] : [];
+      return before !== undefined && isOfContainer(before.value, change) ? [{ kind: 'delete-endpoint', before }] : [];
     }
     const isWritten = before !== undefined && isSameSpec(before.value, change.endpoint);
     return isWritten ? [] : [{ kind: 'put-endpoint', endpoint: change.endpoint, ...endpointBefore(before, known) }];

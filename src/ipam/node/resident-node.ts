@@ -4,7 +4,8 @@ import { repeat, timeLimit } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import { BackOff } from '../../base/back-off.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
-import type { Change, NodeView, Outcome, Stored } from '../../datastore/allocation-store.ts';
+import type { Certainty, Change, NodeView, Outcome, Stored } from '../../datastore/allocation-store.ts';
+import type { Allocation } from '../../model/ip-block.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { LinkedPorts } from '../restore-used-addresses.ts';
@@ -172,8 +173,13 @@ export class ResidentNode {
     return {
       ...view,
       latest: async (limit) => this.inner.readNodeView(node, endpoint, limit),
-      certaintyOf: ({ allocation }) => this.#writeBehind?.certaintyOf(allocation) ?? 'recorded',
+      certaintyOf: ({ allocation }) => this.#certaintyOf(allocation),
     };
+  }
+
+  #certaintyOf(allocation: Allocation): Certainty {
+    const certainty = this.#writeBehind?.certaintyOf(allocation) ?? 'recorded';
+    return certainty === 'recorded' && this.#otherRuns.mayTakeBack(allocation.id) ? 'revocable' : certainty;
   }
 
   /** Returns the own blocks as they are offered to calls now. */

@@ -9,8 +9,8 @@ export function undoEntry(entry: Entry, otherChanges: readonly Change[]): Entry 
   const endpoints = entry.endpoints.flatMap((change): EndpointChange[] => {
     if (change.kind === 'clear') return [];
     const { spec } = change.endpoint;
-    const { containerID: containerId, network } = spec;
-    return [{ kind: 'clear', id: endpointIdOf(change.endpoint), containerId, network }];
+    const { containerID: containerId, network, ipNetworks } = spec;
+    return [{ kind: 'clear', id: endpointIdOf(change.endpoint), containerId, network, ipNetworks }];
   });
   return { slots: operations.flatMap((each) => (each.kind === 'take' ? undoOf(each) : [])), endpoints };
 }
