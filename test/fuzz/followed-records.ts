@@ -58,7 +58,7 @@ export const RECORDS: readonly FollowedRecord[] = [
     which: { kind: 'Profile', name: 'odd' },
     problem: 'It is odd',
   },
-  { kind: 'endpoint', query: 0, key: 'shop/web', version: '', value: ENDPOINT },
+  { kind: 'endpoint', query: 0, key: 'shop/web', version: 'uid/1', value: ENDPOINT },
   {
     kind: 'endpoint',
     query: 0,

@@ -87,16 +87,17 @@ describe('an accepted installation', () => {
     ]);
   });
 
-  it('keeps the pools that exist when the spec lists none, and edits only its own and that of a manifest', () => {
-    const own = existing('10.1.0.0/16', 'default-ipv4', { labels: OWNED });
-    expect(accepted({}, { pools: [own] }).settings.pools.map(({ spec }) => spec.cidr)).toEqual(['10.1.0.0/16']);
+  it('writes of pools that exist only that of a manifest when the spec lists none, and uses all', () => {
     const ofManifest = existing('10.1.0.0/16', 'default-ipv4');
-    expect(accepted({}, { pools: [ofManifest] }).settings.pools.map(({ metadata }) => metadata.name)).toEqual([
-      'default-ipv4',
-    ]);
+    const own = existing('10.1.0.0/16', 'default-ipv4', { labels: OWNED });
     const ofUser = existing('10.2.0.0/16', 'mine');
-    expect(accepted({}, { pools: [ofUser] }).settings.pools).toEqual([]);
-    expect(accepted({}, { pools: [ofUser] }).settings.spec.calicoNetwork.ipPools).toMatchObject([{ name: 'mine' }]);
+    const written = (pool: IpPool): readonly string[] =>
+      accepted({}, { pools: [pool] }).settings.pools.map(({ metadata }) => metadata.name);
+    expect([ofManifest, own, ofUser].map(written)).toEqual([['default-ipv4'], [], []]);
+    for (const { metadata, spec } of [ofManifest, own, ofUser])
+      expect(accepted({}, { pools: [existing(spec.cidr, metadata.name, metadata)] }).settings.spec).toMatchObject({
+        calicoNetwork: { ipPools: [{ name: metadata.name }] },
+      });
   });
 
   it.each<[string, Partial<IpPool['spec']>]>([

@@ -63,7 +63,7 @@ export function acceptSpec(
   );
   const isNew = hasNoPool(facts);
   if (problems.length > 0 && (isListed || isNew)) return { problems };
-  const applied = settings.pools.filter((pool) => isListed || isNew || isOwn(pool, facts.pools));
+  const applied = settings.pools.filter((pool) => isListed || isNew || isToAdopt(pool, facts.pools));
   return {
     settings: {
       ...settings,
@@ -182,11 +182,14 @@ function isOwned({ metadata }: IpPool): boolean {
   return metadata.labels?.[OWNER_LABEL] === OPERATOR;
 }
 
-/** Reports whether a pool that the spec does not list is the operator's, or from a manifest, and stays as it is when applied. */
-function isOwn(pool: IpPool, pools: readonly IpPool[]): boolean {
+/**
+ * Reports whether a pool that the spec does not list is from a manifest, and stays as it is when applied. Once it is the
+ * operator's, it is not applied again: what was read could be older than what an administrator has written since.
+ */
+function isToAdopt(pool: IpPool, pools: readonly IpPool[]): boolean {
   const existing = pools.find(({ metadata }) => metadata.name === pool.metadata.name);
-  if (existing === undefined || changedFields(pool, existing).length > 0) return false;
-  return isOwned(existing) || poolName([{ cidr: existing.spec.cidr }], 0) === pool.metadata.name;
+  if (existing === undefined || isOwned(existing) || changedFields(pool, existing).length > 0) return false;
+  return poolName([{ cidr: existing.spec.cidr }], 0) === pool.metadata.name;
 }
 
 function warningsOf(
