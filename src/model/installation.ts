@@ -54,6 +54,10 @@ const Pool = objectWith('cidr', {
   nodeSelector: optionalField(SelectorText, 'Nodes that may use the pool; `all()` unless set.'),
   blockSize: optionalField(wholeNumber(23, 128), 'Prefix length of blocks; 26 for IPv4, 122 for IPv6 unless set.'),
   disableBGPExport: optionalField(TrueOrFalse, 'Keeps routes to the pool out of BGP.'),
+  disabled: optionalField(
+    TrueOrFalse,
+    'No new addresses are assigned from the pool; assigned addresses keep working. Off unless set.',
+  ),
 });
 export type InstallationPool = v.InferOutput<typeof Pool>;
 

@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   IN_NAMESPACE,
@@ -10,10 +11,16 @@ import {
   startOperatorCluster,
 } from '../support/operator.ts';
 import { HOLD_AGENTS } from '../../src/model/installation.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 import { until } from '../support/until.ts';
 
 /** Less than the period of the resync, so that the change must have come by the watch. */
 const WATCHED_MS = 30_000;
+
+interface Patched {
+  readonly isDone: boolean;
+  readonly err: string;
+}
 
 const scope = new AsyncDisposableStack();
 let cluster: OperatorCluster;
@@ -125,6 +132,29 @@ describe('the operator, with exactly the rights of its account', () => {
     await install({});
     await become(SERVES, await generation());
     expect(await pool()).toEqual(before);
+  }, 180_000);
+
+  it('disables a pool that the Installation lists as disabled, and the tool says that the Installation decides', async () => {
+    const { cidr } = (await cluster.api.get('ippool', 'default-ipv4')).spec;
+    const patch = async (disabled: boolean): Promise<Patched> => {
+      const env = { KUBECONFIG: cluster.api.kubeconfig, NETPLUG_STATE_DIR: '/nowhere' };
+      const change = ['patch', 'ippool', 'default-ipv4', '--patch', `spec: {disabled: ${String(disabled)}}`];
+      return new Promise((done) => {
+        execFile(NETPLUGCTL, change, { env }, (error, _out, err) => done({ isDone: error === null, err }));
+      });
+    };
+    await install({ calicoNetwork: { ipPools: [{ cidr }] } });
+    await become(SERVES, await generation());
+    expect(await patch(true)).toEqual({
+      isDone: false,
+      err: expect.stringContaining('spec.calicoNetwork.ipPools[0].disabled of Installation "default"'),
+    });
+    await install({ calicoNetwork: { ipPools: [{ cidr, disabled: true }] } });
+    await become(SERVES, await generation());
+    expect((await cluster.api.get('ippool', 'default-ipv4')).spec.disabled).toBe(true);
+    await install({});
+    await become(SERVES, await generation());
+    expect((await patch(false)).isDone).toBe(true);
   }, 180_000);
 
   it('leaves it to others when agents are replaced, as long as an annotation says so', async () => {

@@ -4,7 +4,8 @@ import { poolOf } from '../../install/cluster/pool-of.ts';
 import type { InstallationSpec } from '../../model/installation.ts';
 import { overlapStatus } from '../../model/ip-pool-status.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
-import { type AcceptedSpec, acceptSpec, type ObservedCluster, OWNER_LABEL } from './accept-spec.ts';
+import { OWNER_LABEL } from '../../install/cluster/owned-pool.ts';
+import { type AcceptedSpec, acceptSpec, type ObservedCluster } from './accept-spec.ts';
 
 const CLUSTER: ObservedCluster = {
   release: 'v3.27.0',

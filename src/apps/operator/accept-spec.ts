@@ -4,6 +4,7 @@ import type { Problem } from '../../base/problem.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { chooseDefaultPool } from '../../install/cluster/choose-default-pool.ts';
 import { OPERATOR } from '../../install/cluster/names.ts';
+import { isOwned, OWNER_LABEL } from '../../install/cluster/owned-pool.ts';
 import { inInstallation, installationPoolOf, problemsOfPool } from '../../install/cluster/pool-of.ts';
 import { settingsOf } from '../../install/cluster/settings-of.ts';
 import type { ClusterSettings } from '../../install/cluster/settings.ts';
@@ -16,8 +17,6 @@ import { describeRange, findOverlap } from '../../model/used-range.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import { given } from '../../base/given.ts';
 
-/** The label of a pool that the operator creates and edits. */
-export const OWNER_LABEL = 'app.kubernetes.io/managed-by';
 const OWNED = { [OWNER_LABEL]: OPERATOR };
 
 /** Facts that the operator knows of a cluster before it installs. */
@@ -176,10 +175,6 @@ function changedFields(pool: IpPool, existing: IpPool): readonly string[] {
   return Object.entries(pool.spec)
     .filter(([field, value]) => !isDeepStrictEqual(value, Object.getOwnPropertyDescriptor(existing.spec, field)?.value))
     .map(([field]) => field);
-}
-
-function isOwned({ metadata }: IpPool): boolean {
-  return metadata.labels?.[OWNER_LABEL] === OPERATOR;
 }
 
 /**

@@ -5,6 +5,7 @@ import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { labelIn } from '../../kube/objects/content.ts';
 import { OPERATOR, RELEASE_LABEL } from '../../install/cluster/names.ts';
+import { isLeftAlone, MANAGED_ANNOTATION, UNMANAGED } from '../../install/cluster/owned-pool.ts';
 import { type ApiAnswer, isUnknownKind } from '../../kube/answers.ts';
 import { type ApiObject, isLeaving } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
@@ -20,14 +21,6 @@ import {
   referenceOf,
 } from '../../kube/objects/reference.ts';
 import type { ObjectVersions } from './object-versions.ts';
-
-/** An annotation of an object that the operator must not write; its value is `unmanaged`. */
-export const MANAGED_ANNOTATION = 'netplug.io/operator';
-const UNMANAGED = 'unmanaged';
-
-export function isLeftAlone({ metadata }: ApiObject): boolean {
-  return metadata.annotations?.[MANAGED_ANNOTATION] === UNMANAGED;
-}
 
 /** Fields that the operator sets although another manager had written them. */
 export interface TakenFields {

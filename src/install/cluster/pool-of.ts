@@ -31,7 +31,7 @@ export function poolOf(pool: InstallationPool, name: string): IpPool {
       cidr: pool.cidr,
       ...MODES[pool.encapsulation ?? ENCAPSULATION],
       natOutgoing: pool.natOutgoing === undefined ? family === 4 : pool.natOutgoing === 'Enabled',
-      disabled: false,
+      disabled: pool.disabled ?? false,
       disableBGPExport: pool.disableBGPExport ?? false,
       blockSize: pool.blockSize ?? defaultBlockSize(family, pool.cidr),
       nodeSelector: pool.nodeSelector ?? 'all()',
@@ -61,7 +61,7 @@ export function inInstallation(problem: Problem, at: string): Problem {
 
 /** Returns the pool of an installation, every field written, that an IPPool can be made from. */
 export function installationPoolOf({ metadata, spec }: IpPool): InstallationPool {
-  const { cidr, ipipMode, vxlanMode, natOutgoing, nodeSelector, blockSize, disableBGPExport } = spec;
+  const { cidr, ipipMode, vxlanMode, natOutgoing, nodeSelector, blockSize, disableBGPExport, disabled } = spec;
   const modes = Object.entries(MODES).find(([, each]) => each.ipipMode === ipipMode && each.vxlanMode === vxlanMode);
   return {
     cidr,
@@ -72,6 +72,7 @@ export function installationPoolOf({ metadata, spec }: IpPool): InstallationPool
     nodeSelector,
     blockSize,
     disableBGPExport,
+    disabled,
   };
 }
 

@@ -273,3 +273,70 @@ describe('what people only read', () => {
     expect(await run(['apply', '-f', '-'], out)).toMatchObject({ status: 0, err: '' });
   });
 });
+
+describe('a pool that an Installation lists', () => {
+  const OWNED = { 'app.kubernetes.io/managed-by': 'netplug-operator' };
+  const listing = async (more: object = {}): Promise<void> => {
+    const { name, ...rest } = { name: 'blue', ...more };
+    const calicoNetwork = { ipPools: [{ cidr: '10.9.0.0/16' }, { cidr: '10.0.0.0/16', name, ...rest }] };
+    const metadata = { name: 'default' };
+    await store.createResource(
+      { apiVersion: 'netplug.io/v3', kind: 'Installation', metadata, spec: { calicoNetwork } } as never,
+      never,
+    );
+  };
+  const owned = async (annotations = {}): Promise<void> => {
+    await run(['apply', '-f', '-'], pool('blue', '10.0.0.0/16', '  natOutgoing: true\n  vxlanMode: Always\n'));
+    const stored = (await store.findResource({ kind: 'IPPool', name: 'blue' }, never))!;
+    await store.updateResource({ ...stored, metadata: { ...stored.metadata, labels: OWNED, annotations } }, never);
+  };
+  const patch = async (text: string): Promise<Ran> => run(['patch', 'ippool', 'blue', '-p', text]);
+
+  it('is not changed where the operator would write it back, and the field to set instead is named', async () => {
+    await owned();
+    await listing();
+    for (const [change, field] of [
+      ['disabled: true', 'disabled'],
+      ['natOutgoing: false', 'natOutgoing'],
+      ['vxlanMode: CrossSubnet', 'encapsulation'],
+    ]) {
+      const { status, out, err } = await patch(`spec: {${change}}`);
+      expect({ status, out }).toEqual({ status: 69, out: '' });
+      expect(err).toContain(`spec.${change!.split(':')[0]!} of IPPool "blue": Installation "default" lists the pool`);
+      expect(err).toContain(`Set spec.calicoNetwork.ipPools[1].${field!} of Installation "default" instead`);
+    }
+    const applied = await run(['apply', '-f', '-'], pool('blue', '10.0.0.0/16', '  natOutgoing: false\n'));
+    expect(applied.err).toContain('code: resource/owned');
+    expect((await patch('spec: {allowedUses: [Workload]}')).err).not.toContain('instead');
+    expect((await show('pool', 'blue'))['spec']).toMatchObject({ disabled: false, natOutgoing: true });
+  });
+
+  it('is changed in what the operator leaves: labels, and what the Installation says too', async () => {
+    await owned();
+    await listing({ disabled: true });
+    expect(await run(['label', 'ippool', 'blue', 'zone=a'])).toMatchObject({ status: 0 });
+    expect(await patch('spec: {disabled: true}')).toMatchObject({ status: 0 });
+    expect((await patch('spec: {disabled: false}')).err).toContain('code: resource/owned');
+  });
+
+  it('is not deleted before the Installation leaves it out', async () => {
+    await owned();
+    await listing();
+    const { err } = await run(['delete', 'ippool', 'blue']);
+    expect(err).toContain('Remove spec.calicoNetwork.ipPools[1] from Installation "default" first');
+    expect(await show('pool', 'blue')).toMatchObject({ spec: { disabled: false } });
+  });
+
+  it.each<[string, () => Promise<void>]>([
+    ['is listed under another name', async () => listing({ name: 'other' }).then(async () => owned())],
+    [
+      'is left alone by the operator',
+      async () => listing().then(async () => owned({ 'netplug.io/operator': 'unmanaged' })),
+    ],
+    ['has no Installation', owned],
+  ])('is changed and deleted as others where it %s', async (_, prepare) => {
+    await prepare();
+    expect(await patch('spec: {disabled: true}')).toMatchObject({ status: 0 });
+    expect(await run(['delete', 'ippool', 'blue'])).toMatchObject({ status: 0 });
+  });
+});

@@ -7,6 +7,7 @@ import type { IpPool } from '../../../model/ip-pool.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { cidrContains, formatCidr, parseCidr } from '../../../net/cidr.ts';
 import { counted } from '../../../base/counted.ts';
+import { refuseCreatedAgain } from './refuse-owned-pool.ts';
 import type { Writing } from './write-resource.ts';
 
 /** Blocks deleted in one commit: two keys each stay below the 128 operations etcd takes in a transaction. */
@@ -25,7 +26,7 @@ interface Which {
 /**
  * Deletes a pool, together with its blocks, if no pod holds one of its addresses. Disables the pool first: its new version
  * stops nodes from claiming blocks, and agents return their pre-allocated addresses and those of their tunnels.
- * @throws resource/not-found, resource/changed, resource/in-use, store/conflict
+ * @throws resource/not-found, resource/changed, resource/in-use, resource/owned, store/conflict
  */
 export async function deletePool(writing: Writing, which: Which): Promise<void> {
   const { store, signal } = writing;
@@ -48,6 +49,7 @@ export async function dryRunPoolDeletion(writing: Writing, { name, resourceVersi
   if (resourceVersion !== undefined && resourceVersion !== pool.metadata.resourceVersion) {
     throw resourceChanged({ kind: 'IPPool', name });
   }
+  await refuseCreatedAgain(writing.store, pool, writing.signal);
   await assertUnused(writing, pool);
   return pool;
 }

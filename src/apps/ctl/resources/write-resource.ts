@@ -10,6 +10,7 @@ import { type ResourceId, resourceIdOf } from '../../../model/resource-id.ts';
 import type { ApplyFields } from './field-ownership.ts';
 import { mergeResource, sameResource } from './merge-resource.ts';
 import { assertPoolFits, withdrawOverlapping } from './pool-checks.ts';
+import { refuseWrittenBack } from './refuse-owned-pool.ts';
 import { refuseReadOnly } from './refuse-read-only.ts';
 
 export type WriteOutcome = 'created' | 'configured' | 'replaced' | 'unchanged';
@@ -27,7 +28,7 @@ const TRIES = 32;
 /**
  * Writes one resource and says what that changed. A resourceVersion in the file is insisted on; without one the write is
  * tried again on top of what others wrote meanwhile.
- * @throws resource/exists, resource/not-found, resource/changed, resource/invalid, resource/in-use
+ * @throws resource/exists, resource/not-found, resource/changed, resource/invalid, resource/in-use, resource/owned
  */
 export async function writeResource(writing: Writing, verb: WriteVerb, wanted: AnyResource): Promise<WriteOutcome> {
   if (verb === 'create') return createResource(writing, wanted);
@@ -37,7 +38,7 @@ export async function writeResource(writing: Writing, verb: WriteVerb, wanted: A
 
 /**
  * Applies the fields of a file, where the datastore knows who wrote which field.
- * @throws resource/field-conflict, resource/changed, resource/invalid, resource/in-use
+ * @throws resource/field-conflict, resource/changed, resource/invalid, resource/in-use, resource/owned
  */
 export async function applyOwned(
   writing: Writing,
@@ -49,7 +50,10 @@ export async function applyOwned(
   if (wanted.kind === 'IPPool') {
     const pool = await applyFields('dry-run', signal);
     const previous = before?.kind === 'IPPool' ? before : undefined;
-    if (pool.kind === 'IPPool') await assertPoolFits(store, { pool, previous }, signal);
+    if (pool.kind === 'IPPool') {
+      await assertPoolFits(store, { pool, previous }, signal);
+      if (previous !== undefined) await refuseWrittenBack(store, { before: previous, after: pool }, signal);
+    }
   }
   const after = await applyFields(mode, signal);
   if (before === undefined) {
@@ -61,7 +65,7 @@ export async function applyOwned(
 
 /**
  * Stores the result of `change`; retries after a conflict, unless the result names the version it was made from.
- * @throws resource/not-found, resource/changed, resource/invalid
+ * @throws resource/not-found, resource/changed, resource/invalid, resource/owned
  */
 export async function changeStored(
   writing: Writing,
@@ -112,6 +116,7 @@ async function updateResource(
   refuseReadOnly(resourceIdOf(stored));
   if (next.kind === 'IPPool' && stored.kind === 'IPPool') {
     await assertPoolFits(store, { pool: next, previous: stored }, signal);
+    await refuseWrittenBack(store, { before: stored, after: next }, signal);
   }
   await store.updateResource(next, signal, mode);
   return 'changed';

@@ -1,0 +1,79 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type InstallationPool, type InstallationSpec, poolName } from '../../model/installation.ts';
+import type { IpPool } from '../../model/ip-pool.ts';
+import { OPERATOR } from './names.ts';
+import { poolOf } from './pool-of.ts';
+
+/** The label of a pool that the operator creates and edits. */
+export const OWNER_LABEL = 'app.kubernetes.io/managed-by';
+/** An annotation of an object that the operator must not write; its value is `unmanaged`. */
+export const MANAGED_ANNOTATION = 'netplug.io/operator';
+export const UNMANAGED = 'unmanaged';
+
+/** Reports whether the operator edits the pool where its Installation lists it. */
+export function isOwned({ metadata }: IpPool): boolean {
+  return metadata.labels?.[OWNER_LABEL] === OPERATOR;
+}
+
+interface Annotated {
+  readonly metadata: { readonly annotations?: Readonly<Record<string, string>> | null | undefined };
+}
+
+/** Reports whether the operator leaves the object as it is. */
+export function isLeftAlone({ metadata }: Annotated): boolean {
+  return metadata.annotations?.[MANAGED_ANNOTATION] === UNMANAGED;
+}
+
+/** A pool that an Installation lists, and its path there. */
+export interface ListedPool {
+  readonly listed: InstallationPool;
+  readonly at: string;
+}
+
+export function listedPool({ cni, calicoNetwork }: InstallationSpec, name: string): ListedPool | undefined {
+  const pools = cni?.ipam?.type === 'HostLocal' ? [] : (calicoNetwork?.ipPools ?? []);
+  const index = pools.findIndex((_, at) => poolName(pools, at) === name);
+  const listed = pools[index];
+  return listed === undefined ? undefined : { listed, at: `spec.calicoNetwork.ipPools[${String(index)}]` };
+}
+
+const SET_BY: Readonly<Record<keyof IpPool['spec'], keyof InstallationPool | undefined>> = {
+  cidr: 'cidr',
+  ipipMode: 'encapsulation',
+  vxlanMode: 'encapsulation',
+  natOutgoing: 'natOutgoing',
+  disabled: 'disabled',
+  disableBGPExport: 'disableBGPExport',
+  blockSize: 'blockSize',
+  nodeSelector: 'nodeSelector',
+  allowedUses: undefined,
+};
+
+/** A field of a pool that the operator writes back. */
+export interface OwnedField {
+  readonly path: string;
+  /** Path of the field of the Installation that sets it; undefined when none does. */
+  readonly setBy: string | undefined;
+}
+
+/** Returns the changed fields that the operator would write back. Pure. */
+export function fieldsWrittenBack(
+  spec: InstallationSpec,
+  { before, after }: { readonly before: IpPool; readonly after: IpPool },
+): readonly OwnedField[] {
+  const { name } = before.metadata;
+  const found = listedPool(spec, name);
+  if (found === undefined || !isOwned(before) || isLeftAlone(before) || isLeftAlone(after)) return [];
+  const { listed, at } = found;
+  const rendered = poolOf({ blockSize: before.spec.blockSize, ...listed }, name);
+  const isChanged = (field: keyof IpPool['spec'], from: IpPool): boolean =>
+    !isDeepStrictEqual(from.spec[field], after.spec[field]);
+  // The keys of the table.
+  const fields = Object.keys(SET_BY) as (keyof IpPool['spec'])[];
+  return fields
+    .filter((field) => isChanged(field, before) && isChanged(field, rendered))
+    .map((field) => {
+      const setBy = SET_BY[field];
+      return { path: `spec.${field}`, setBy: setBy === undefined ? undefined : `${at}.${setBy}` };
+    });
+}
