@@ -30,9 +30,12 @@ export interface ListedPool {
   readonly at: string;
 }
 
-export function listedPool({ cni, calicoNetwork }: InstallationSpec, name: string): ListedPool | undefined {
+/** Finds the pool by name and range: one of that name with another range is refused until this one is gone. */
+export function listedPool({ cni, calicoNetwork }: InstallationSpec, pool: IpPool): ListedPool | undefined {
   const pools = cni?.ipam?.type === 'HostLocal' ? [] : (calicoNetwork?.ipPools ?? []);
-  const index = pools.findIndex((_, at) => poolName(pools, at) === name);
+  const isSame = ({ cidr }: InstallationPool, at: number): boolean =>
+    cidr === pool.spec.cidr && poolName(pools, at) === pool.metadata.name;
+  const index = pools.findIndex(isSame);
   const listed = pools[index];
   return listed === undefined ? undefined : { listed, at: `spec.calicoNetwork.ipPools[${String(index)}]` };
 }
@@ -62,8 +65,8 @@ export function fieldsWrittenBack(
   { before, after }: { readonly before: IpPool; readonly after: IpPool },
 ): readonly OwnedField[] {
   const { name } = before.metadata;
-  const found = listedPool(spec, name);
-  if (found === undefined || !isOwned(before) || isLeftAlone(before) || isLeftAlone(after)) return [];
+  const found = listedPool(spec, before);
+  if (found === undefined || !isOwned(before) || isLeftAlone(after)) return [];
   const { listed, at } = found;
   const rendered = poolOf({ blockSize: before.spec.blockSize, ...listed }, name);
   const isChanged = (field: keyof IpPool['spec'], from: IpPool): boolean =>

@@ -329,14 +329,20 @@ describe('a pool that an Installation lists', () => {
 
   it.each<[string, () => Promise<void>]>([
     ['is listed under another name', async () => listing({ name: 'other' }).then(async () => owned())],
-    [
-      'is left alone by the operator',
-      async () => listing().then(async () => owned({ 'netplug.io/operator': 'unmanaged' })),
-    ],
+    ['is listed with another range', async () => listing({ cidr: '10.1.0.0/16' }).then(async () => owned())],
     ['has no Installation', owned],
   ])('is changed and deleted as others where it %s', async (_, prepare) => {
     await prepare();
     expect(await patch('spec: {disabled: true}')).toMatchObject({ status: 0 });
     expect(await run(['delete', 'ippool', 'blue'])).toMatchObject({ status: 0 });
+  });
+
+  it('is changed, and not deleted, where an annotation leaves it to others: the operator would create it', async () => {
+    await owned({ 'netplug.io/operator': 'unmanaged' });
+    await listing();
+    const alone = JSON.stringify({ metadata: { annotations: null }, spec: { natOutgoing: false } });
+    expect((await run(['patch', 'ippool', 'blue', '--type', 'merge', '-p', alone])).err).toContain('resource/owned');
+    expect(await patch('spec: {disabled: true}')).toMatchObject({ status: 0 });
+    expect((await run(['delete', 'ippool', 'blue'])).err).toContain('resource/owned');
   });
 });
