@@ -4,9 +4,15 @@
  */
 export class Undo implements AsyncDisposable {
   #steps: (() => Promise<void> | void)[] = [];
+  #isObsolete: () => Promise<boolean> = async () => Promise.resolve(false);
 
   defer(step: () => Promise<void> | void): void {
     this.#steps.push(step);
+  }
+
+  /** Undoes nothing when this resolves to true before the first step. */
+  unless(isObsolete: () => Promise<boolean>): void {
+    this.#isObsolete = isObsolete;
   }
 
   /** Drops the steps, so that nothing is undone. */
@@ -15,6 +21,7 @@ export class Undo implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#steps.length === 0 || (await this.#isObsolete())) return;
     const failures: unknown[] = [];
     for (const step of this.#steps.reverse()) {
       try {

@@ -25,6 +25,6 @@ export function recoverOrphansIn(env: NodeJS.ProcessEnv): PluginDependencies['re
       listAttached: attachedIn(ports.kernel),
       listAddressesInUse: addressesInUse(ports.kernel, ports.attachments),
     };
-    return recoverBeforeCall(settling, { node, attachment, type, isAdd: command === 'ADD' }, signal);
+    await recoverBeforeCall(settling, { node, attachment, type, isAdd: command === 'ADD' }, signal);
   };
 }

@@ -101,7 +101,7 @@ export function serveCallIn({
       openKernel,
       openLog: (settings) => openLog(settings, stderr.write),
       // The agent has replayed orphaned journals before it served its first call.
-      recover: async () => Promise.resolve(undefined),
+      recover: async () => Promise.resolve(),
       execDelegateFor: execDelegateIn(env, stderr.write),
     });
     onServed(record);

@@ -2,9 +2,12 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { NetplugError } from '../base/errors.ts';
+import { UNREADABLE } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
 import { podFactsOf } from '../../test/support/memory-orch.ts';
 import { memoryNode } from '../../test/support/memory-node.ts';
+import { until } from '../../test/support/until.ts';
 import type { ExecDelegate } from './delegate.ts';
 import { noIsolation, type PodIsolation } from './pod-isolation.ts';
 
@@ -27,6 +30,26 @@ it('releases the endpoint of a pod whose link cannot be created', async () => {
   expect(endpoints.size).toBe(0);
   expect(await node.call('ADD', { isolation })).toMatchObject({ status: 0 });
   expect(endpoints.size).toBe(1);
+});
+
+it('undoes nothing of an attachment that another call has taken over while it hung', async () => {
+  const node = await memoryNode();
+  let repeated: number | undefined;
+  const isolation: PodIsolation = {
+    ...noIsolation('none'),
+    isOn: true,
+    isolate: async () => {
+      await until(() => node.kernel.listHostLinks().length > 0, 'the link is made');
+      repeated = (await node.call('ADD')).status;
+      throw new NetplugError('cni/deadline', 'the call took too long');
+    },
+  };
+  expect(await node.call('ADD', { isolation })).toMatchObject({ status: 1 });
+  expect(repeated).toBe(0);
+  expect(node.kernel.listHostLinks()).toHaveLength(1);
+  const { blocks, endpoints } = node.database.state();
+  const held = [...blocks.values()].flatMap(({ value }) => (value === UNREADABLE ? [] : [...value.slots.values()]));
+  expect({ held: held.length, endpoints: endpoints.size }).toEqual({ held: 1, endpoints: 1 });
 });
 
 it('sets the bandwidth limits of a pod again when ADD is repeated: the first call may have been killed before', async () => {

@@ -36,6 +36,7 @@ export async function add(ports: CniPorts, source: AddressSource, call: CniCall)
   const assigned = await source.assign(callWithPod, (addresses) =>
     planEndpoint(callWithPod, planPodNetwork(callWithPod, addresses, hostLinkName)),
   );
+  undo.unless(async () => (await assigned.isTakenOver?.(callWithPod.cleanupSignal)) === true);
   undo.defer(async () => assigned.rollBack(callWithPod.cleanupSignal));
   const network = planPodNetwork(callWithPod, assigned.addresses, hostLinkName);
 

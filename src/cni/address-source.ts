@@ -10,6 +10,8 @@ export interface AssignedAddresses {
   readonly facts: Readonly<Record<string, string | readonly string[]>>;
   /** Releases what this call assigned. Addresses that the attachment held before stay. */
   rollBack(signal: AbortSignal): Promise<void>;
+  /** Reports whether another call has taken the attachment over, as while this process hung: nothing of it may be undone. */
+  isTakenOver?(signal: AbortSignal): Promise<boolean>;
 }
 
 export type EndpointOf = (addresses: readonly Address[]) => WorkloadEndpoint;

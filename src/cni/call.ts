@@ -1,5 +1,4 @@
 import type { UsedRange } from '../model/used-range.ts';
-import type { CertaintyOf } from '../datastore/allocation-store.ts';
 import type { CallStore } from '../datastore/store.ts';
 import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -51,7 +50,6 @@ export interface OrchPod {
 
 export interface CniPorts extends RetryPorts {
   readonly store: CallStore;
-  readonly certaintyOf?: CertaintyOf | undefined;
   readonly kernel: Kernel;
   readonly attachments: AttachmentRecords;
   readonly linkKey: LinkKey;

@@ -1,10 +1,10 @@
-import { NetplugError } from '../base/errors.ts';
+import { NetplugError, reasonOf } from '../base/errors.ts';
 import { assign, dryRunAssign } from '../ipam/assign.ts';
 import type { AssignedAddress } from '../ipam/plan-assign.ts';
 import { release, releaseForGood } from '../ipam/release.ts';
 import { type Allocation, heldAddresses, hasAddressOf } from '../model/ip-block.ts';
 import { handleOf, isSameHolder } from '../model/names.ts';
-import { formatAddress } from '../net/address.ts';
+import { formatAddress, sameAddress } from '../net/address.ts';
 import type { AddressSource, EndpointOf, AssignedAddresses } from './address-source.ts';
 import type { CniCall, CniPorts } from './call.ts';
 import { describeDifference } from './describe-difference.ts';
@@ -27,6 +27,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
         dns: {},
         facts: { pools: assigned.map(({ pool }) => pool), poolsFrom: assigned[0]?.allocation.chosenBy ?? '' },
         rollBack: async (signal) => rollBack(ports, { call, assigned }, signal),
+        isTakenOver: async (signal) => isTakenOver(ports, { call, assigned }, signal),
       };
     },
 
@@ -90,6 +91,29 @@ async function bypass(ports: Ports, call: CniCall, endpointOf: EndpointOf): Prom
   };
 }
 
+/** Another call that found the address recorded has taken it again under an id of its own. */
+async function isTakenOver(
+  { store, log }: Ports,
+  { call, assigned }: { call: CniCall; assigned: readonly AssignedAddress[] },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const holder = { node: call.node, handle: handleOf(call.attachment) };
+  try {
+    const shown = await store.readNodeView(call.node, undefined, signal);
+    const { owned, borrowed } = (await shown.latest?.(signal)) ?? shown;
+    const others = [...owned, ...borrowed]
+      .flatMap(({ value }) => heldAddresses(value, (allocation) => isSameHolder(allocation, holder)))
+      .filter(({ allocation }) => assigned.every((own) => own.allocation.id !== allocation.id));
+    const isTaken = others.some(({ address }) => assigned.some((own) => sameAddress(own.address, address)));
+    if (isTaken) log.warning('call not undone: another one has taken over', { ...call.attachment });
+    return isTaken;
+  } catch (cause) {
+    // No other call can have taken it over while the datastore does not answer.
+    log.debug('looked in vain for another call', { ...call.attachment, reason: reasonOf(cause) });
+    return false;
+  }
+}
+
 async function rollBack(
   ports: Ports,
   { call, assigned }: { call: CniCall; assigned: readonly AssignedAddress[] },
@@ -98,5 +122,7 @@ async function rollBack(
   const taken = new Set(assigned.filter(({ isNew }) => isNew).map(({ allocation }) => allocation.id));
   if (taken.size === 0) return;
   const which = ({ id }: Allocation): boolean => taken.has(id);
-  await release(ports, { node: call.node, which, ...ownEndpoint(call) }, signal);
+  const { endpoint } = ownEndpoint(call);
+  const undone = endpoint === undefined ? {} : { endpoint: { ...endpoint, unlessHeld: true } };
+  await release(ports, { node: call.node, which, ...undone }, signal);
 }

@@ -5,7 +5,6 @@ import type { Log } from '../base/log.ts';
 import { Stopwatch } from '../base/stopwatch.ts';
 import { parseTraceParent, type TraceParent } from '../base/trace-parent.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
-import type { CertaintyOf } from '../datastore/allocation-store.ts';
 import type { CallStore } from '../datastore/store.ts';
 import type { Attachment } from '../model/names.ts';
 import type { UsedRange } from '../model/used-range.ts';
@@ -61,13 +60,12 @@ export interface PluginDependencies extends RetryPorts {
   readonly openLog: (settings: LogSettings) => Log;
   /**
    * Replays the orphaned journals of earlier agents, and records addresses that running pods use and the datastore has
-   * lost. Returns how certain addresses are then, where other processes may take some back.
-   * @throws agent/busy, store/*, kernel/failed
+   * lost. @throws agent/busy, store/*, kernel/failed
    */
   readonly recover: (
     ports: CniPorts,
     what: { readonly call: CniCall; readonly command: CniVerb; readonly datastore: Datastore },
-  ) => Promise<CertaintyOf | undefined>;
+  ) => Promise<void>;
   /** Returns the function that runs delegated plugins for the call's own attachment (undefined) or for another one. */
   readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'> | undefined) => ExecDelegate;
 }
@@ -206,11 +204,10 @@ async function serve(input: DecodedInput): Promise<CniResult | undefined> {
       const call = decodeCall(input, node, input.limits);
       progress.identity = callFacts(call);
       const { command } = invocation;
-      const certaintyOf = await stopwatch.time('recovery', async () =>
+      await stopwatch.time('recovery', async () =>
         dependencies.recover(ports, { call, command, datastore: config.datastore }),
       );
-      const serveAll = input.program === 'netplug' ? serveNetwork : serveIpam;
-      result = await serveAll({ ...ports, certaintyOf }, call, invocation);
+      result = await (input.program === 'netplug' ? serveNetwork : serveIpam)(ports, call, invocation);
     }
     return result;
   } finally {

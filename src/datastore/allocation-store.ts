@@ -107,7 +107,8 @@ export type Change =
       readonly endpoint: WorkloadEndpoint;
       readonly over?: EndpointBefore;
     }
-  | { readonly kind: 'delete-endpoint'; readonly before: Stored<WorkloadEndpoint> }
+  /** `unlessHeld`, of an undo: it stays while its attachment holds an address, which another call has taken over. */
+  | { readonly kind: 'delete-endpoint'; readonly before: Stored<WorkloadEndpoint>; readonly unlessHeld?: boolean }
   /** Deletes the pool. Expects that it is unchanged. */
   | { readonly kind: 'delete-pool'; readonly before: Stored<IpPool> };
 

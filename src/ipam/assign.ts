@@ -4,7 +4,6 @@ import type { Log } from '../base/log.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
 import {
   type AllocationStore,
-  type CertaintyOf,
   type Change,
   endpointBefore,
   type NodeView,
@@ -13,12 +12,12 @@ import {
 import { type Allocation, type ChosenBy, heldAddresses, MAX_HOLDER_BYTES } from '../model/ip-block.ts';
 import type { PoolUse } from '../model/ip-pool.ts';
 import { type Attachment, handleOf, isSameHolder, type NodeName } from '../model/names.ts';
-import { type EndpointId, endpointIdOf, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type EndpointId, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../config/netconf.ts';
 import { choosePools, type Pool, decodePools } from './choose-pools.ts';
-import { endpointOf, release } from './release.ts';
+import { release, undoneEndpoint } from './release.ts';
 import { replacedEndpoint } from './replaced-endpoint.ts';
 import { requestAddress } from './request-address.ts';
 import {
@@ -62,8 +61,6 @@ export interface IpamPorts extends RetryPorts {
   readonly log: Log;
   /** Returns what the node itself needs, over which nothing is assigned; nothing unless given. */
   readonly ownRanges?: (() => readonly UsedRange[]) | undefined;
-  /** Where other processes may take back what the datastore shows. */
-  readonly certaintyOf?: CertaintyOf | undefined;
 }
 
 /** `signal` aborts the work; `cleanupSignal`, which aborts later, bounds writes and undo steps that were started. */
@@ -97,18 +94,19 @@ export async function assign(
     if (plan.kind === 'need-request') {
       // Another node answers; meanwhile other calls may work.
       turn?.[Symbol.dispose]();
+      givenUp = lostToOthers;
       await requestAddress(ports, plan, signal);
       continue;
     }
     const { assigned, changes } = plan;
-    if (!(await isConfirmed(ports, { request, view, assigned }, signal))) {
+    if (!(await isConfirmed(ports.log, { request, view, assigned }, signal))) {
       givenUp = unconfirmed;
       continue;
     }
     givenUp = lostToOthers;
     await keepReplaced(ports.store, { request, view, assigned }, limits.cleanupSignal);
     const written = [...changes, ...endpointChanges(request, view, assigned)];
-    if (written.length === 0 || (await commit(ports, { request, written, allocations, turn }, limits)) === 'committed')
+    if (written.length === 0 || (await commit(ports, { request, written, assigned, turn }, limits)) === 'committed')
       return assigned;
     ports.log.debug('assignment conflicted', { node: request.node, attempt });
   }
@@ -120,17 +118,16 @@ export async function assign(
  * datastore is unavailable, no other process can release an address.
  */
 async function isConfirmed(
-  { log, certaintyOf = () => 'recorded' }: Pick<IpamPorts, 'log' | 'certaintyOf'>,
+  log: Log,
   { request, view, assigned }: PlannedAssignment,
   signal: AbortSignal,
 ): Promise<boolean> {
   const { node, attachment } = request;
-  const { latest } = view;
-  const held = assigned.filter((own) => !own.isNew && view.certaintyOf?.(own) !== 'decided');
-  const isKept = (): boolean =>
-    held.every((own) => view.certaintyOf?.(own) !== 'revocable' && certaintyOf(own) !== 'revocable');
-  if (!isKept()) return false;
+  const { latest, certaintyOf } = view;
+  const held = assigned.filter((own) => !own.isNew && certaintyOf?.(own) !== 'decided');
   if (latest === undefined || held.length === 0) return true;
+  const isKept = (): boolean => held.every((own) => certaintyOf?.(own) !== 'revocable');
+  if (!isKept()) return false;
   const holder = { node, handle: handleOf(attachment) };
   try {
     const { owned, borrowed } = await latest(signal);
@@ -156,7 +153,7 @@ interface PlannedAssignment {
 interface PendingAssignment {
   readonly request: AssignRequest;
   readonly written: readonly Change[];
-  readonly allocations: ReadonlyMap<Family, Allocation>;
+  readonly assigned: readonly AssignedAddress[];
   readonly turn: Disposable | undefined;
 }
 
@@ -175,19 +172,20 @@ async function commit(ports: IpamPorts, draft: PendingAssignment, { signal, clea
 /** Releases what a write of unknown outcome may have assigned. If that fails too, DEL, GC or the next ADD finds it. */
 async function releaseUnknown(
   ports: IpamPorts,
-  { request, written, allocations }: PendingAssignment,
+  { request, written, assigned }: PendingAssignment,
   signal: AbortSignal,
 ): Promise<void> {
   const { node, attachment } = request;
   const endpoint = written.find((change) => change.kind === 'put-endpoint')?.endpoint;
-  const ids = new Set([...allocations.values()].map(({ id }) => id));
+  const ids = new Set(assigned.flatMap(({ isNew, allocation }) => (isNew ? allocation.id : [])));
+  if (ids.size === 0) return;
   try {
     await release(
       ports,
       {
         node,
         which: ({ id }) => ids.has(id),
-        ...(endpoint === undefined ? {} : endpointOf(endpointIdOf(endpoint), attachment, endpoint.spec.ipNetworks)),
+        ...(endpoint === undefined ? {} : undoneEndpoint(endpoint)),
       },
       signal,
     );

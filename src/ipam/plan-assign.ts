@@ -47,7 +47,7 @@ export interface AssignedAddress {
   readonly allocation: Allocation;
   readonly block: Cidr;
   readonly pool: string;
-  /** False when the attachment held the address before. */
+  /** False when the attachment held the address before the call. */
   readonly isNew: boolean;
 }
 
@@ -133,19 +133,25 @@ type PlannedAddressOrRead = AssignedAddress | Exclude<AssignPlan, { kind: 'ready
 /**
  * Returns the address that the attachment holds. It holds several when the write of a process that died arrived after its
  * successor had answered; the answer is the one of the call that began last.
+ *
+ * A call without an agent takes it again under an id of its own: a process that hangs may take back what it wrote for a caller
+ * that has given up, and then finds the id of its own write no more.
  */
 function heldAddress({ blocks, input }: PlanState, request: AddressRequest): AssignedAddress | undefined {
-  let latest: { readonly address: Address; readonly allocation: Allocation; readonly block: Cidr } | undefined;
-  for (const { block } of blocks.values()) {
+  let latest: { readonly ordinal: number; readonly allocation: Allocation; readonly planned: PlannedBlock } | undefined;
+  for (const planned of blocks.values()) {
+    const { block } = planned;
     if (block.cidr.base.family !== request.family || !hasAddressOf(block, request.allocation.handle)) continue;
     for (const [ordinal, allocation] of block.slots) {
       if (!isSameHolder(allocation, request.allocation)) continue;
       if (latest !== undefined && latest.allocation.at >= allocation.at) continue;
-      latest = { address: addressAt(block.cidr, ordinal), allocation, block: block.cidr };
+      latest = { ordinal, allocation, planned };
     }
   }
   if (latest === undefined) return undefined;
-  const { address } = latest;
+  const { ordinal, planned } = latest;
+  const { cidr } = planned.block;
+  const address = addressAt(cidr, ordinal);
   if (request.address !== undefined && !sameAddress(address, request.address)) {
     throw new NetplugError(
       'ipam/address-taken',
@@ -153,7 +159,15 @@ function heldAddress({ blocks, input }: PlanState, request: AddressRequest): Ass
       { hint: 'Remove the pod from the network (DEL) before asking for another address' },
     );
   }
-  return { ...latest, pool: poolAround(input.pools, address)?.name ?? '', isNew: false };
+  const { id } = request.allocation;
+  const held = { address, block: cidr, pool: poolAround(input.pools, address)?.name ?? '' };
+  // An earlier try of this call has written it, and the answer was lost.
+  if (latest.allocation.id === id) return { ...held, allocation: latest.allocation, isNew: true };
+  const { isLocked, latest: isFromAgent } = input.view;
+  if (isLocked || isFromAgent !== undefined) return { ...held, allocation: latest.allocation, isNew: false };
+  const allocation = { ...latest.allocation, id };
+  planned.apply([{ kind: 'take', block: cidr, ordinal, from: latest.allocation.id, allocation }]);
+  return { ...held, allocation, isNew: false };
 }
 
 function planUnheld(state: PlanState, request: AddressRequest): PlannedAddressOrRead {

@@ -3,7 +3,13 @@ import { backOffConflict } from '../base/back-off.ts';
 import type { Change, NodeView } from '../datastore/allocation-store.ts';
 import { type Allocation, hasAddressOf } from '../model/ip-block.ts';
 import type { Attachment, Handle, NodeName } from '../model/names.ts';
-import { type EndpointId, isOfContainer, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import {
+  type EndpointId,
+  endpointIdOf,
+  holdsAddressOf,
+  isOfContainer,
+  type WorkloadEndpoint,
+} from '../model/workload-endpoint.ts';
 import type { IpamPorts } from './assign.ts';
 import { lockedError } from './locked.ts';
 import { planRelease, type ReleasePlan } from './plan-release.ts';
@@ -11,6 +17,8 @@ import { planRelease, type ReleasePlan } from './plan-release.ts';
 export interface ReleasedEndpoint {
   readonly id: EndpointId;
   readonly isSame: (endpoint: WorkloadEndpoint) => boolean;
+  /** As in a change that deletes an endpoint. */
+  readonly unlessHeld?: boolean;
 }
 
 export interface ReleaseRequest {
@@ -25,16 +33,16 @@ export interface ReleaseRequest {
   readonly view?: NodeView;
 }
 
-/**
- * Selects the endpoint only if this attachment wrote it, with these addresses if given: a newer sandbox of the same pod may
- * have replaced it, and another call for the attachment.
- */
-export function endpointOf(
-  id: EndpointId,
-  { containerId, network }: Attachment,
-  ipNetworks?: readonly string[],
-): { endpoint: ReleasedEndpoint } {
-  return { endpoint: { id, isSame: (endpoint) => isOfContainer(endpoint, { containerId, network, ipNetworks }) } };
+/** Selects the endpoint only if this attachment wrote it: a newer sandbox of the same pod may have replaced it. */
+export function endpointOf(id: EndpointId, { containerId, network }: Attachment): { endpoint: ReleasedEndpoint } {
+  return { endpoint: { id, isSame: (found) => isOfContainer(found, { containerId, network }) } };
+}
+
+/** Selects the endpoint that an undone call has written, unless another call for the attachment has replaced it or uses it. */
+export function undoneEndpoint(written: WorkloadEndpoint): { endpoint: ReleasedEndpoint } {
+  const { containerID: containerId, network, ipNetworks } = written.spec;
+  const isSame = (found: WorkloadEndpoint): boolean => isOfContainer(found, { containerId, network, ipNetworks });
+  return { endpoint: { id: endpointIdOf(written), isSame, unlessHeld: true } };
 }
 
 /**
@@ -111,9 +119,12 @@ function planChanges({ node, which, handle, endpoint }: Omit<ReleaseRequest, 'vi
   const blocks = [...view.owned, ...view.borrowed].filter(
     ({ value }) => handle === undefined || hasAddressOf(value, handle),
   );
-  const plan = planRelease(blocks, (allocation) => allocation.node === node && which(allocation));
-  if (view.endpoint !== undefined && endpoint?.isSame(view.endpoint.value) === true) {
-    plan.changes.push({ kind: 'delete-endpoint', before: view.endpoint });
-  }
+  const frees = (allocation: Allocation): boolean => allocation.node === node && which(allocation);
+  const plan = planRelease(blocks, frees);
+  const found = view.endpoint;
+  if (found === undefined || endpoint?.isSame(found.value) !== true) return plan;
+  const { unlessHeld = false } = endpoint;
+  const isHeld = blocks.some(({ value }) => holdsAddressOf(value, found.value, (held) => !frees(held)));
+  if (!unlessHeld || !isHeld) plan.changes.push({ kind: 'delete-endpoint', before: found, unlessHeld });
   return plan;
 }

@@ -1,4 +1,4 @@
-import type { Allocation } from './ip-block.ts';
+import { type Allocation, hasAddressOf, type IpBlock } from './ip-block.ts';
 import { type Attachment, handleOf, type Holder, isSameHolder } from './names.ts';
 import type { PodPort } from './pod.ts';
 import type { Resource } from './resource.ts';
@@ -85,6 +85,16 @@ export function isOfContainer(
   }: Pick<Attachment, 'containerId' | 'network'> & { readonly ipNetworks?: readonly string[] | undefined },
 ): boolean {
   return spec.containerID === containerId && spec.network === network && spec.ipNetworks.join() === ipNetworks.join();
+}
+
+/** Reports whether the attachment of the endpoint holds an address of the block, by an allocation that passes `which`. */
+export function holdsAddressOf(
+  block: IpBlock,
+  endpoint: WorkloadEndpoint,
+  which: (allocation: Allocation) => boolean = () => true,
+): boolean {
+  const handle = handleOf(attachmentOf(endpoint));
+  return hasAddressOf(block, handle) && [...block.slots.values()].some((held) => held.handle === handle && which(held));
 }
 
 /** Returns the holder of the addresses of the endpoint. */

@@ -9,7 +9,7 @@ import { type Log, silentLog } from '../../src/base/log.ts';
 import type { Random } from '../../src/base/random.ts';
 import type { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
-import type { AllocationStore, CertaintyOf } from '../../src/datastore/allocation-store.ts';
+import type { AllocationStore } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { assign, type AssignRequest } from '../../src/ipam/assign.ts';
 import type { AddressInUse } from '../../src/ipam/plan-assertion.ts';
@@ -123,9 +123,9 @@ export class SimulatedNode {
 
   /** Adds a pod. Returns whether it received its addresses. */
   async add(container: string, dies: Death, { spelling, signal }: CallOptions): Promise<boolean> {
-    return this.#serve(container, { spelling, signal, isAdd: true }, async (store, process, certaintyOf) => {
+    return this.#serve(container, { spelling, signal, isAdd: true }, async (store, process) => {
       process.diesAfterCommit = dies === 'after-commit';
-      const ports = { store, certaintyOf, clock: systemClock, random: this.#cluster.random, log: silentLog };
+      const ports = { store, clock: systemClock, random: this.#cluster.random, log: silentLog };
       const assigned = await assign(ports, this.#requestOf(container), { signal, cleanupSignal: signal });
       process.diesAfterCommit = false;
       // Killed while another call of it was under way: nothing more happens here.
@@ -169,7 +169,7 @@ export class SimulatedNode {
   async #serve(
     container: string,
     { spelling, signal, isAdd }: CallOptions & { readonly isAdd: boolean },
-    work: (store: AllocationStore, process: Process, certaintyOf?: CertaintyOf) => Promise<boolean>,
+    work: (store: AllocationStore, process: Process) => Promise<boolean>,
   ): Promise<boolean> {
     const alone = { isAlive: true, diesAfterCommit: false };
     const process = this.#agent?.process ?? alone;
@@ -182,8 +182,8 @@ export class SimulatedNode {
       }
       const store = this.#storeFor(process);
       const call = { node: nodeName(this.name), attachment: attachmentOf(container), type: 'kvv3', isAdd } as const;
-      const certaintyOf = await recoverBeforeCall({ ...this.#portsFor(process), store }, call, signal);
-      return await work(store, process, certaintyOf);
+      await recoverBeforeCall({ ...this.#portsFor(process), store }, call, signal);
+      return await work(store, process);
     } catch (cause) {
       if (
         !isNetplugError(

@@ -70,17 +70,18 @@ const crossing = v.object({
 });
 
 /**
- * Returns the text of a record of the topic that exists: the same for the same record. Versions cross only in topics of stored
- * objects: who follows others writes nothing over them.
+ * Returns the text of a record of the topic that exists: the same for the same record. Versions of objects that cross as stored
+ * count only in topics of stored objects.
  */
 export function recordText(topic: FollowTopic, record: FollowedRecord): string {
   if (isStoredTopic(topic)) return JSON.stringify({ stored: record.stored });
   // Of a block, only what routes need crosses elsewhere.
   if (record.stored !== undefined && record.kind !== 'route')
     return JSON.stringify({ stored: withoutVersions(record.stored) });
-  const { kind, problem } = record;
+  const { kind, version, problem } = record;
   return JSON.stringify({
     kind,
+    ...(version === '' ? {} : { version }),
     ...(record.kind === 'resource' ? { which: record.which } : {}),
     ...(problem === undefined ? {} : { problem }),
     ...(record.value === undefined ? {} : { value: writtenValue(record) }),

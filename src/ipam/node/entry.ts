@@ -13,6 +13,8 @@ export type EndpointChange =
       readonly containerId: string;
       readonly network: string;
       readonly ipNetworks?: readonly string[];
+      /** As in a change that deletes an endpoint. */
+      readonly unlessHeld?: boolean;
     };
 
 /** The decisions of one call. Entries are applied completely and in order. */
@@ -26,6 +28,19 @@ export function takenBy(slots: Iterable<SlotOperation>): readonly HeldAddress[] 
   return [...slots].flatMap((slot) =>
     slot.kind === 'take' ? { address: addressAt(slot.block, slot.ordinal), allocation: slot.allocation } : [],
   );
+}
+
+/** Returns what deletes the record as long as it is as it was read or written. */
+export function clearOf(endpoint: WorkloadEndpoint, unlessHeld = false): EndpointChange {
+  const { containerID: containerId, network, ipNetworks } = endpoint.spec;
+  return {
+    kind: 'clear',
+    id: endpointIdOf(endpoint),
+    containerId,
+    network,
+    ipNetworks,
+    ...(unlessHeld ? { unlessHeld } : {}),
+  };
 }
 
 export function idOf(change: EndpointChange): EndpointId {

@@ -38,6 +38,7 @@ export const ENTRY = v.looseObject({
         containerId: text,
         network: text,
         ipNetworks: v.exactOptional(v.array(text)),
+        unlessHeld: v.exactOptional(v.boolean()),
       }),
     ]),
   ),

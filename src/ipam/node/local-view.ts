@@ -77,7 +77,13 @@ export class LocalView {
       if (block !== undefined) this.#blocks.set(key, decided(block, change));
       this.#slotChanges.set(key, (this.#slotChanges.get(key) ?? new Set()).add(change));
     }
-    for (const change of endpoints) this.#endpointChanges.set(endpointKey(idOf(change)), change);
+    for (const change of endpoints) {
+      const key = endpointKey(idOf(change));
+      const pending = this.#endpointChanges.get(key);
+      const isOfAnother =
+        change.kind === 'clear' && pending?.kind === 'put' && !isOfContainer(pending.endpoint, change);
+      if (!isOfAnother) this.#endpointChanges.set(key, change);
+    }
   }
 
   /** Removes entries that the datastore has recorded, or that were undone. */

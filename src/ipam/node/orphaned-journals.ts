@@ -43,38 +43,20 @@ export function runsWithJournal(folder: string): ReadonlySet<string> {
 }
 
 /** Returns the paths of orphaned journals that belong to other datastores. */
-export function journalsOfOtherDatastores(place: JournalPlace, datastore: DatastoreId): readonly string[] {
+export function journalsOfOtherDatastores(
+  { folder, tryLock }: JournalPlace,
+  datastore: DatastoreId,
+): readonly string[] {
   const key = datastoreKey(datastore);
-  return listSegments(place.folder).flatMap(({ path, isDamaged, ...segment }) =>
-    segment.datastoreKey !== key && !isDamaged && ownerOf(place, path) === 'ended' ? path : [],
-  );
-}
-
-/** Reports whether a process that is alive has a journal here. */
-export function hasLivingOwner(place: JournalPlace): boolean {
-  return listSegments(place.folder).some(({ path }) => ownerOf(place, path) === 'alive');
-}
-
-/** Returns `gone` when the file is. */
-function ownerOf({ tryLock }: JournalPlace, path: string): 'alive' | 'ended' | 'gone' {
-  const fd = openIfThere(path);
-  if (fd === undefined) return 'gone';
-  try {
-    return tryLock(fd) ? 'ended' : 'alive';
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** Reports whether a journal of another run may take the allocation back when it is replayed. */
-export function mayBeReplayed(
-  { folder, datastore, ownRun }: { readonly folder: string; readonly datastore: DatastoreId; readonly ownRun: string },
-  id: string,
-): boolean {
-  return [...runsToRecover(folder, datastore)].some((run) => {
-    const entries = run === ownRun ? [] : readJournal(folder, run);
-    // A release that is newer replays its own.
-    return entries !== 'newer' && entries.some(({ slots }) => takenBy(slots).some((held) => held.allocation.id === id));
+  return listSegments(folder).flatMap(({ path, isDamaged, ...segment }) => {
+    if (segment.datastoreKey === key || isDamaged) return [];
+    const fd = openIfThere(path);
+    if (fd === undefined) return [];
+    try {
+      return tryLock(fd) ? path : [];
+    } finally {
+      closeSync(fd);
+    }
   });
 }
 

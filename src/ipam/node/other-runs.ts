@@ -1,7 +1,14 @@
 import { rmSync } from 'node:fs';
 import { reasonOf } from '../../base/errors.ts';
-import { journalsOfOtherDatastores, mayBeReplayed, runsToRecover, runsWithJournal } from './orphaned-journals.ts';
-import { type RecoveryScope, outdatedDamagedSegments, type RecoveryPorts, recoverJournals } from './recover.ts';
+import { takenBy } from './entry.ts';
+import { journalsOfOtherDatastores, readJournal, runsToRecover, runsWithJournal } from './orphaned-journals.ts';
+import {
+  type RecoveryScope,
+  outdatedDamagedSegments,
+  type RecoveryPorts,
+  recoverJournals,
+  unfinishedEntries,
+} from './recover.ts';
 import { isOnMachine } from './run-id.ts';
 
 /** Time for which addresses that a run on another machine has pre-allocated are kept, as after a reinstallation. */
@@ -51,9 +58,18 @@ export class OtherRuns {
     }
   }
 
-  /** Reports whether another run has the allocation in its journal, and replaying it may take it back. */
+  /** Reports whether replaying the journal of another run takes the allocation back. */
   mayTakeBack(id: string): boolean {
-    return mayBeReplayed({ folder: this.#ports.place.folder, ...this.#scope }, id);
+    const { place, listAttached } = this.#ports;
+    const { datastore, ownRun } = this.#scope;
+    return [...runsToRecover(place.folder, datastore)].some((run) => {
+      const entries = run === ownRun ? [] : readJournal(place.folder, run);
+      // A release that is newer replays its own.
+      if (entries === 'newer') return false;
+      const frees = entries.some(({ slots }) => slots.some((slot) => slot.kind === 'free' && slot.id === id));
+      const taken = entries.filter(({ slots }) => takenBy(slots).some(({ allocation }) => allocation.id === id));
+      return frees || (taken.length > 0 && unfinishedEntries(taken, listAttached()).length > 0);
+    });
   }
 
   /** Returns the runs that have ended. */

@@ -1,7 +1,13 @@
 import { type Change, endpointBefore, type Stored } from '../../datastore/allocation-store.ts';
 import { type IpBlock, isIdle, SLOTS_PER_WRITE } from '../../model/ip-block.ts';
 import { applyOperations, BlockDraft, insistOn, type SlotOperation } from '../../model/slot-operation.ts';
-import { endpointKey, isOfContainer, isSameSpec, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import {
+  endpointKey,
+  holdsAddressOf,
+  isOfContainer,
+  isSameSpec,
+  type WorkloadEndpoint,
+} from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import { type EndpointChange, type Entry, idOf } from './entry.ts';
 
@@ -89,7 +95,7 @@ export interface FlushOptions {
  */
 export function planFlush(known: KnownState, entries: readonly Entry[], { adjust, isReturned }: FlushOptions): Flush {
   const drafts = new Map([...known.blocks].map(([key, { value }]) => [key, new BlockDraft(value)]));
-  const endpoints = new Map<string, EndpointChange>();
+  const endpoints: EndpointDrafts = new Map();
   const lost = new Set<Entry>();
   const unproven = new Set(entries.filter((entry) => !isReturned(entry) && isRecorded(known, entry)));
   const returned = new Set<string>();
@@ -99,7 +105,7 @@ export function planFlush(known: KnownState, entries: readonly Entry[], { adjust
       continue;
     }
     if (isReturned(entry)) for (const slot of entry.slots) if (slot.kind === 'take') returned.add(slot.allocation.id);
-    for (const change of entry.endpoints) endpoints.set(endpointKey(idOf(change)), change);
+    for (const change of entry.endpoints) applyToEndpoint(known, { drafts, endpoints }, change);
   }
   const blocks = new Map([...drafts].map(([key, { block }]) => [key, block]));
   const adjusted = adjust(blocks, (key) => drafts.get(key)?.block !== known.blocks.get(key)?.value);
@@ -156,13 +162,30 @@ function blockChanges(
   });
 }
 
-function endpointChanges(known: KnownState, endpoints: ReadonlyMap<string, EndpointChange>): Change[] {
-  return [...endpoints].flatMap(([key, change]): Change[] => {
+/** The endpoints after the changes so far, by key; undefined once cleared. */
+type EndpointDrafts = Map<string, WorkloadEndpoint | undefined>;
+
+function applyToEndpoint(
+  known: KnownState,
+  { drafts, endpoints }: { readonly drafts: ReadonlyMap<string, BlockDraft>; readonly endpoints: EndpointDrafts },
+  change: EndpointChange,
+): void {
+  const key = endpointKey(idOf(change));
+  if (change.kind === 'put') {
+    endpoints.set(key, change.endpoint);
+    return;
+  }
+  const now = endpoints.has(key) ? endpoints.get(key) : known.endpoints.get(key)?.value;
+  if (now === undefined || !isOfContainer(now, change)) return;
+  const isHeld = change.unlessHeld === true && [...drafts.values()].some(({ block }) => holdsAddressOf(block, now));
+  if (!isHeld) endpoints.set(key, undefined);
+}
+
+function endpointChanges(known: KnownState, drafts: EndpointDrafts): Change[] {
+  return [...drafts].flatMap(([key, endpoint]): Change[] => {
     const before = known.endpoints.get(key);
-    if (change.kind === 'clear') {
-      return before !== undefined && isOfContainer(before.value, change) ? [{ kind: 'delete-endpoint', before }] : [];
-    }
-    const isWritten = before !== undefined && isSameSpec(before.value, change.endpoint);
-    return isWritten ? [] : [{ kind: 'put-endpoint', endpoint: change.endpoint, ...endpointBefore(before, known) }];
+    if (endpoint === undefined) return before === undefined ? [] : [{ kind: 'delete-endpoint', before }];
+    const isWritten = before !== undefined && isSameSpec(before.value, endpoint);
+    return isWritten ? [] : [{ kind: 'put-endpoint', endpoint, ...endpointBefore(before, known) }];
   });
 }

@@ -1,11 +1,10 @@
 import { type LinkedPorts, restoreUsedAddresses } from '../restore-used-addresses.ts';
 import { addressInUseKey } from '../plan-assertion.ts';
-import type { CertaintyOf } from '../../datastore/allocation-store.ts';
 import type { Allocation } from '../../model/ip-block.ts';
-import { type Attachment, handleOf, interfaceKey, type NodeName } from '../../model/names.ts';
+import { type Attachment, handleOf, type NodeName } from '../../model/names.ts';
 import type { Datastore } from '../../config/connection.ts';
 import { datastoreIdOf } from './datastore-id.ts';
-import { allocationsInJournals, hasLivingOwner, runsWithJournal } from './orphaned-journals.ts';
+import { allocationsInJournals, runsWithJournal } from './orphaned-journals.ts';
 import { type RecoveryPorts, recoverForCall } from './recover.ts';
 
 export type RecoverBeforeCallPorts = RecoveryPorts & LinkedPorts;
@@ -20,21 +19,17 @@ export interface RecoveringCall {
 
 /**
  * Replays orphaned journals of the node, and before an ADD records addresses that pods use and the datastore has lost. The
- * standalone program does so before it serves a call. Reads nothing on a node without journals and pods. Returns how
- * certain an address is then: an agent that is alive may have written it for a caller that has given up, and takes it
- * back once it goes on, unless the pod has its link.
+ * standalone program does so before it serves a call. Reads nothing on a node without journals and pods.
  * @throws agent/busy, store/*
  */
 export async function recoverBeforeCall(
   ports: RecoverBeforeCallPorts,
   call: RecoveringCall,
   signal: AbortSignal,
-): Promise<CertaintyOf> {
-  const { place, listAttached } = ports;
-  if (runsWithJournal(place.folder).size > 0) await recover(ports, call, signal);
+): Promise<void> {
+  const { folder } = ports.place;
+  if (runsWithJournal(folder).size > 0) await recover(ports, call, signal);
   if (call.isAdd) await assertPods(ports, call.node, signal);
-  return ({ allocation }) =>
-    hasLivingOwner(place) && !listAttached().has(interfaceKey(allocation)) ? 'revocable' : 'recorded';
 }
 
 async function recover(

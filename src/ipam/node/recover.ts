@@ -222,7 +222,7 @@ async function flush(
 }
 
 /** Returns the entries whose pod has no link: their addresses were never returned to a caller, or the pod is gone. */
-function unfinishedEntries(entries: readonly Entry[], attached: ReadonlySet<string>): readonly Entry[] {
+export function unfinishedEntries(entries: readonly Entry[], attached: ReadonlySet<string>): readonly Entry[] {
   return entries.filter(({ endpoints }) => endpoints.some((change) => isUnlinked(change, attached)));
 }
 

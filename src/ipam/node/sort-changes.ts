@@ -8,9 +8,8 @@ import {
   type HolderOperation,
   isHolderOperation,
 } from '../../model/slot-operation.ts';
-import { endpointIdOf } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
-import type { EndpointChange, Entry } from './entry.ts';
+import { clearOf, type EndpointChange, type Entry } from './entry.ts';
 import { datastoreVersion, type LocalView } from './local-view.ts';
 import type { PreallocatedAddresses } from './preallocated.ts';
 
@@ -69,8 +68,7 @@ function ownChange(change: Change, { node, preallocated, view }: Decision): OwnC
       return change.endpoint.spec.node === node ? { kind: 'put', endpoint: change.endpoint } : undefined;
     case 'delete-endpoint': {
       const { value } = change.before;
-      const { containerID: containerId, network } = value.spec;
-      return value.spec.node === node ? { kind: 'clear', id: endpointIdOf(value), containerId, network } : undefined;
+      return value.spec.node === node ? clearOf(value, change.unlessHeld) : undefined;
     }
     case 'create-block':
       // A concurrent call has just created it.

@@ -1,17 +1,11 @@
 import type { Change } from '../../datastore/allocation-store.ts';
 import { type SlotOperation, undoOf } from '../../model/slot-operation.ts';
-import { endpointIdOf } from '../../model/workload-endpoint.ts';
-import type { EndpointChange, Entry } from './entry.ts';
+import { clearOf, type Entry } from './entry.ts';
 
 /** Returns the entry that releases what the entry and the other changes may have assigned. */
 export function undoEntry(entry: Entry, otherChanges: readonly Change[]): Entry {
   const operations = operationsOf(entry, otherChanges);
-  const endpoints = entry.endpoints.flatMap((change): EndpointChange[] => {
-    if (change.kind === 'clear') return [];
-    const { spec } = change.endpoint;
-    const { containerID: containerId, network, ipNetworks } = spec;
-    return [{ kind: 'clear', id: endpointIdOf(change.endpoint), containerId, network, ipNetworks }];
-  });
+  const endpoints = entry.endpoints.flatMap((change) => (change.kind === 'put' ? clearOf(change.endpoint, true) : []));
   return { slots: operations.flatMap((each) => (each.kind === 'take' ? undoOf(each) : [])), endpoints };
 }
 

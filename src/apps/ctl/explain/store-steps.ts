@@ -44,7 +44,10 @@ export type StoreStep =
 /** An allocation without its id and time, which are unknown before the ADD. */
 export type PlannedHolder = Omit<Allocation, 'id' | 'at'>;
 
-/** Translates recorded changes into steps. Covers only the changes that an ADD makes. */
+/**
+ * Translates recorded changes into steps. Covers only the changes that an ADD makes. An address that its holder takes again is no
+ * change.
+ */
 export function storeSteps(changes: readonly Change[]): readonly StoreStep[] {
   return changes.flatMap((change): readonly StoreStep[] => {
     switch (change.kind) {
@@ -84,6 +87,7 @@ function steps(before: IpBlock, operations: readonly SlotOperation[]): readonly 
         return [requestStep(before, operation.ordinal)];
       case 'take': {
         const { id: _, at: __, ...holder } = operation.allocation;
+        if (before.slots.get(operation.ordinal)?.handle === holder.handle) return [];
         const address = formatAddress(addressAt(before.cidr, operation.ordinal));
         return [{ kind: 'assign-address', address, block, owner, holder }];
       }
