@@ -127,10 +127,8 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const followed = followedIn({ agent, store, typha, datastore });
   // A kernel that cannot filter is named by the parts that need it.
   using tables = new OpenedOnce(() => NftPolicyFilter.open());
-  const linked = {
-    attachments: new AttachmentFiles(attachmentFolder(env)),
-    listAttached: attachedIn(linuxKernel()),
-  };
+  const kernel = linuxKernel({ sourceCheck: settings.sourceCheck });
+  const linked = { attachments: new AttachmentFiles(attachmentFolder(env)), listAttached: attachedIn(kernel) };
   const host = linuxHostNetwork({
     vxlanChecksums: () => agentSettings.settings.vxlanChecksums,
     recordFolder: state,
@@ -141,6 +139,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     new NodeNetwork(
       {
         ...networkPorts,
+        hostSides: kernel,
         followed,
         servers: { found: () => servers.found, current: () => servers.current.map(({ address }) => address) },
         bird: birdIn(env),

@@ -106,6 +106,8 @@ export type HostEvent =
   | { readonly kind: 'links'; readonly devices: readonly string[] }
   /** A route to a single address through a link that is not netplug's was added, changed or removed by another program. */
   | { readonly kind: 'paths' }
+  /** A link of a pod was set down, or lost a route to a single address. */
+  | { readonly kind: 'pod-links' }
   /** The neighbour entry of a tunnel peer … */
   | { readonly kind: 'neighbour-put'; readonly device: string; readonly gateway: Address; readonly mac: Mac }
   | { readonly kind: 'neighbour-deleted'; readonly device: string; readonly gateway: Address }

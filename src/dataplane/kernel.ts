@@ -49,6 +49,15 @@ export interface HostLink {
   readonly isUp: boolean;
   /** From the alias; undefined when the alias is not netplug's. */
   readonly owner: LinkOwner | undefined;
+  /** From the alias: what the host must route to the link. None until the ADD has made all of it. */
+  readonly addresses: readonly Address[];
+}
+
+/** A link of a pod whose host side lacks what the ADD made. */
+export interface IncompleteLink {
+  readonly link: HostLink;
+  /** Each as a clause, such as `no route to 10.65.0.1`. */
+  readonly missing: readonly string[];
 }
 
 /** An address that the host routes to the link of a pod. */
@@ -108,6 +117,25 @@ export interface Kernel {
 
   /** Returns every single address that the host routes to a link with an owner, in no particular order. */
   listPodAddresses(): Promise<readonly PodAddress[]>;
+}
+
+/** The host sides of pod links, compared with what their ADD made. */
+export interface HostSides {
+  /**
+   * Returns the links whose host side lacks what their ADD made: that they are up, routes, the IPv6 gateway and, with `settings`,
+   * sysctls. Of two links with the same address the newer has it.
+   */
+  listIncompleteLinks(options: { readonly settings: boolean }): Promise<readonly IncompleteLink[]>;
+
+  /**
+   * Makes what the host side of the link lacks. Does nothing when the link has gone.
+   * @throws kernel/foreign-route when the host routes an address of it elsewhere, kernel/address-in-use, kernel/failed
+   */
+  complete(link: HostLink): void;
+}
+
+export function describeIncomplete({ link, missing }: IncompleteLink): string {
+  return `interface "${link.name}" of container "${link.owner?.containerId ?? ''}": ${missing.join(', ')}`;
 }
 
 /** Returns the error for an address that the host already routes to the link of another pod. */

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeAlias, encodeAlias } from './link-alias.ts';
+import { parseAddress } from '../net/address.ts';
+import { addressesInAlias, decodeAlias, encodeAlias } from './link-alias.ts';
 
 const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 });
 const bytesOf = (text: string): number => Buffer.byteLength(text);
@@ -33,6 +34,20 @@ describe('the alias of a host link', () => {
         expect(network.startsWith(owner?.network ?? '-')).toBe(true);
       }),
     );
+  });
+
+  it('contains addresses where they fit, without which the owner is the same', () => {
+    const addresses = ['10.65.0.1', 'fd00:65::1'].map(parseAddress);
+    const owner = { containerId: 'c0ffee', ifName: '@if', network: '@net', podMark: 'd1ce' };
+    for (const each of [owner, { containerId: 'c0ffee', ifName: '@if', network: '@net' }]) {
+      const alias = encodeAlias(each, addresses);
+      expect(alias).toContain(' @10.65.0.1,fd00:65::1 @net');
+      expect(decodeAlias(alias)).toEqual(each);
+      expect(addressesInAlias(alias)).toEqual(addresses);
+      expect(addressesInAlias(encodeAlias(each))).toEqual([]);
+    }
+    const long = { ...owner, containerId: 'a'.repeat(220) };
+    expect(encodeAlias(long, addresses)).toBe(encodeAlias(long));
   });
 
   it('refuses a container id that does not fit', () => {

@@ -81,6 +81,10 @@ export const AGENT_METRICS = {
     kind: 'counter',
     help: 'Full comparisons of routes with the kernel since the network process started.',
   },
+  netplug_pod_links_restored_total: {
+    kind: 'counter',
+    help: 'Interfaces of pods whose routes or settings on the node were restored since the network process started.',
+  },
   netplug_network_problems: { kind: 'gauge', help: 'Node networking components that are failing.' },
   netplug_typha_connected: {
     kind: 'gauge',

@@ -56,6 +56,7 @@ export function isDrift(event: HostEvent, desired: Tables & { usesDevice(device:
     case 'unknown':
       return true;
     case 'paths':
+    case 'pod-links':
       return false;
     default:
       return never(event);

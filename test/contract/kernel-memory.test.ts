@@ -23,6 +23,8 @@ kernelContract('memory', async () => {
       kernel.addHostRoute(address, 'eth7');
       return 'eth7';
     },
+    setDown: async (link, how) => (how === 'flap' ? kernel.flap(link) : kernel.setDown(link)),
+    removeHostRoute: async (address) => kernel.removeHostRoute(address),
     [Symbol.asyncDispose]: async () => {},
   };
 });

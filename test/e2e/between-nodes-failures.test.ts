@@ -61,6 +61,32 @@ describe.each([
   });
 });
 
+describe('running pods', () => {
+  it('are reached again after their routes and links were taken away, also while no agent ran', async () => {
+    await using fabric = await startFabric();
+    const pairs = await startPods(fabric, 'Always');
+    const node = fabric.node('n1');
+    const { machine } = node;
+    const links = async (): Promise<readonly string[]> =>
+      (await machine.host.ip('link')).map(({ ifname }) => String(ifname)).filter((name) => name.startsWith('npl'));
+    const flush = async (link: string): Promise<void> => {
+      for (const family of ['-4', '-6']) await machine.host.exec('ip', family, 'route', 'flush', 'dev', link);
+    };
+    const flap = async (link: string): Promise<void> => {
+      for (const state of ['down', 'up']) await machine.host.exec('ip', 'link', 'set', 'dev', link, state);
+    };
+    const down = async (link: string): Promise<unknown> => machine.host.exec('ip', 'link', 'set', 'dev', link, 'down');
+    for (const harm of [flush, flap, down]) {
+      for (const link of await links()) await harm(link);
+      await expectReached(pairs, () => fabric.logs());
+    }
+    await node.agent().stop();
+    for (const link of await links()) await flap(link);
+    await fabric.startAgents();
+    await expectReached(pairs, () => fabric.logs());
+  });
+});
+
 describe('packets of running pods, by BGP', () => {
   it('all arrive while BIRD is killed and restarted on one node after the other', async () => {
     await using fabric = await startFabric();

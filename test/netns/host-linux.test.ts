@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest';
+import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { hostContract } from '../contract/suites/dataplane/host-network.ts';
 import { readHost } from '../../src/apps/agent/network/host/read-host-links.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
+import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { HOST_LINK_PREFIX } from '../../src/dataplane/kernel.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { formatCidr } from '../../src/net/cidr.ts';
@@ -83,6 +85,33 @@ it('lists all addresses of links, also of one without carrier, deprecated, tenta
     const { interfaces } = (await readHost(linuxHostNetwork(), [])).links;
     const expected = ['192.0.2.1', '169.254.7.1', '2001:db8::1', '2001:db8::2', 'fe80::7'];
     expect(interfaces.find(({ name }) => name === 'quiet0')?.addresses).toEqual(expect.arrayContaining(expected));
+  } finally {
+    inside.leave();
+  }
+});
+
+it('reports that a link of a pod lost a route or was set down, and nothing when it was made', async () => {
+  await using host = await newNetns();
+  await using pod = await newNetns();
+  const inside = enterNetns(host);
+  const network = networkOf(pod.path);
+  let events: string[] = [];
+  using _watch = linuxHostNetwork().watch(({ kind }) => void events.push(kind));
+  try {
+    await linuxKernel().apply(network, new AbortController().signal);
+    const link = network.hostLinkName;
+    await host.addAddress('192.0.2.7/32', 'lo');
+    await until(() => events.includes('links'), 'the watch is up to date');
+    expect(events).not.toContain('pod-links');
+    for (const harm of [
+      ['route', 'del', '10.65.0.1/32'],
+      ['-6', 'route', 'del', 'fd00:65::1/128'],
+      ['link', 'set', 'dev', link, 'down'],
+    ]) {
+      events = [];
+      await host.exec('ip', ...harm);
+      await until(() => events.includes('pod-links'), harm.join(' '));
+    }
   } finally {
     inside.leave();
   }

@@ -31,6 +31,13 @@ kernelContract('linux', async () => {
       await host.exec('ip', 'route', 'add', formatCidr(hostCidr(address)), 'dev', 'foreign0');
       return 'foreign0';
     },
+    setDown: async (link, how) => {
+      await host.exec('ip', 'link', 'set', 'dev', link, 'down');
+      if (how === 'flap') await host.exec('ip', 'link', 'set', 'dev', link, 'up');
+    },
+    removeHostRoute: async (address) => {
+      await host.exec('ip', 'route', 'del', formatCidr(hostCidr(address)));
+    },
     [Symbol.asyncDispose]: async () => scope.disposeAsync(),
   };
 });

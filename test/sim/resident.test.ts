@@ -267,6 +267,7 @@ function findingsOf({ cluster, nodes }: Pick<Simulation, 'cluster' | 'nodes'>): 
           mtu: 1500,
           isUp: true,
           owner,
+          addresses: [],
         })),
       },
       nowMs: Date.now() + 10 * 86_400_000,

@@ -9,6 +9,8 @@ import type { BgpPorts } from '../../src/apps/agent/network/routes/reconcile-bgp
 import type { SessionStatus } from '../../src/bgp/read-status.ts';
 import { assign } from '../../src/ipam/assign.ts';
 import { memoryRecords } from '../../src/cni/attachment-records.ts';
+import type { HostSides } from '../../src/dataplane/kernel.ts';
+import { MemoryKernel } from './memory/memory-kernel.ts';
 import { MemoryHostNetwork } from './memory/memory-host-network.ts';
 import type { TableFilter } from '../../src/dataplane/policy-filter.ts';
 import { MemoryPolicyFilter } from './memory/memory-policy-filter.ts';
@@ -114,6 +116,7 @@ export function startNode(
     readSecret = async () => Promise.resolve(undefined),
     blockSource = 'claims',
     filter = new MemoryPolicyFilter(),
+    hostSides = new MemoryKernel(),
     sourceCheck = 'strict',
     attachments = { ...memoryRecords(), watch: () => ({ [Symbol.dispose]: () => undefined }) },
     attached = new Set(),
@@ -124,6 +127,7 @@ export function startNode(
       Pick<NetworkSettings, 'blockSource' | 'sourceCheck' | 'birdLinks'> &
       Pick<AttachmentPorts, 'attachments'> & {
         readonly filter: TableFilter;
+        readonly hostSides: HostSides;
         readonly servers: readonly Address[];
         readonly attached: ReadonlySet<string>;
       }
@@ -137,6 +141,7 @@ export function startNode(
       store,
       followed: store,
       host,
+      hostSides,
       filter: () => filter,
       servers: { found: async () => Promise.resolve(), current: () => servers },
       clock,

@@ -18,6 +18,7 @@ const STANDING: AgentStanding = {
     peers: 5,
     changes: 6,
     comparisons: 1,
+    restoredLinks: 2,
     problems: 0,
     closedPolicies: 2,
     sidecars: { states: { waiting: 0, unproven: 1, guarding: 3, lapsed: 0 }, closed: 1 },

@@ -12,6 +12,8 @@ export interface NetworkStanding {
   readonly changes: number;
   /** Full comparisons with the kernel since the start. */
   readonly comparisons: number;
+  /** Links of pods whose host side was made whole again since the start. */
+  readonly restoredLinks: number;
   readonly problems: number;
   /** Policies that deny everything, because they are beyond a budget or refused. */
   readonly closedPolicies: number;
@@ -59,6 +61,8 @@ export function setNetwork(
   metrics.netplug_route_changes_total.inc(standing.changes);
   metrics.netplug_route_comparisons_total.reset();
   metrics.netplug_route_comparisons_total.inc(standing.comparisons);
+  metrics.netplug_pod_links_restored_total.reset();
+  metrics.netplug_pod_links_restored_total.inc(standing.restoredLinks);
   if (standing.fanOut !== undefined) setFanOut(metrics, standing.fanOut);
   for (const [state, count] of Object.entries(standing.sidecars.states)) metrics.netplug_sidecars.set({ state }, count);
   metrics.netplug_sidecars_closed.set(standing.sidecars.closed);

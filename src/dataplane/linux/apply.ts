@@ -23,14 +23,20 @@ import {
 import { divideSettings } from './link-settings.ts';
 import { findLink, linkIn } from './links.ts';
 import { type Netns, type NetnsOptions, openNetns } from './netns.ts';
-import { configurePodLink, gatewayOf, pendingPodSysctls, removeSourceRules, writePodSysctls } from './pod-side.ts';
+import {
+  configurePodLink,
+  gatewayOf,
+  LINK_LOCAL_BITS,
+  pendingPodSysctls,
+  removeSourceRules,
+  writePodSysctls,
+} from './pod-side.ts';
 import { lookUpRoute } from './route-messages.ts';
 import { RouteSocket, kernelFailure, refusal } from './route-socket.ts';
 import { writeSysctl } from './sysctl.ts';
 
 const EEXIST = 17;
 const ENODEV = 19;
-const LINK_LOCAL_BITS = 64;
 const CARRIER_PERIOD_MS = 1;
 const CARRIER_TIMEOUT_MS = 2000;
 /** More than the number of links that a host creates between two attempts. */
@@ -116,6 +122,8 @@ export async function applyPodNetwork(
     signal.throwIfAborted();
     for (const address of routed) clearHostRoute(host, address, { mode: 'delete', own });
     for (const address of network.addresses) addHostRoute(host, address, hostLink);
+    // Last, because what lacks something of a link with addresses is restored.
+    host.request(nameOwner(hostLink.name), setLinkAlias(hostLink.index, encodeAlias(network.owner, network.addresses)));
     await untilCarrier(context);
     return { mtu: hostLink.mtu };
   } catch (cause) {
@@ -210,7 +218,7 @@ function configureHostLink({ network, host, sourceCheck, forwarding }: ApplyCont
   const families = familiesOf(network.addresses);
   const all = [...hostSysctls(name, families), ...sourceCheckSysctls(name, families, sourceCheck)];
   const { requests, files } = divideSettings(index, all);
-  const owned = { what: `name the owner of interface "${name}"`, message: setLinkAlias(index, alias) };
+  const owned = { what: nameOwner(name), message: setLinkAlias(index, alias) };
   host.requestAll([owned, ...requests]);
   for (const setting of files) writeSysctl(setting, 'on the host');
   if (families.has(6)) ensureIpv6Forwarding(name, forwarding);
@@ -221,6 +229,10 @@ function configureHostLink({ network, host, sourceCheck, forwarding }: ApplyCont
     message: addAddress(index, gatewayOf(6), LINK_LOCAL_BITS),
   };
   host.requestAll([up, ...(families.has(6) ? [gateway] : [])]);
+}
+
+function nameOwner(link: string): string {
+  return `name the owner of interface "${link}"`;
 }
 
 function linkOf(socket: RouteSocket, name: string): Link {

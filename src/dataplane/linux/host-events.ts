@@ -82,10 +82,12 @@ class EventReader {
     // Bridges report changes of their ports in messages of their own family; the links themselves stay.
     if (body.readUInt8(0) !== AF_UNSPEC) return undefined;
     const link = decodeLink(body);
-    const devices = [...new Set([this.#links.get(link.index)?.name ?? link.name, link.name])];
+    const before = this.#links.get(link.index);
+    const devices = [...new Set([before?.name ?? link.name, link.name])];
     if (type === RTM_NEWLINK) this.#links.set(link.index, link);
     else this.#links.delete(link.index);
-    return isHostSide(link) ? undefined : { kind: 'links', devices };
+    if (!isHostSide(link)) return { kind: 'links', devices };
+    return type === RTM_NEWLINK && before?.isUp === true && !link.isUp ? { kind: 'pod-links' } : undefined;
   }
 
   #eventOfAddress(body: Buffer): HostEvent | undefined {
@@ -111,16 +113,23 @@ class EventReader {
 
   #eventOfRoute(kind: 'route-put' | 'route-deleted', body: Buffer): HostEvent | undefined {
     const route = decodeRoute(body);
-    if (route.protocol !== ROUTE_PROTOCOL || route.table !== RT_TABLE_MAIN)
+    if (route.protocol !== ROUTE_PROTOCOL || route.table !== RT_TABLE_MAIN) {
+      if (kind === 'route-deleted' && this.#isOfPod(route)) return { kind: 'pod-links' };
       return this.#isForeignPath(route) ? { kind: 'paths' } : undefined;
+    }
     const hostRoute = toHostRoute(route, (index) => this.#links.get(index)?.name);
     return hostRoute === undefined ? { kind: 'unknown' } : { kind, route: hostRoute };
   }
 
-  #isForeignPath({ destination, type, deviceIndex }: Route): boolean {
+  #isForeignPath(route: Route): boolean {
+    const { destination, type } = route;
     const isSingle = destination.prefixBits === bitsOf(destination.base.family);
+    return type === 'unicast' && isSingle && !this.#isOfPod(route);
+  }
+
+  #isOfPod({ deviceIndex }: Route): boolean {
     const link = deviceIndex === undefined ? undefined : this.#links.get(deviceIndex);
-    return type === 'unicast' && isSingle && !(link !== undefined && isHostSide(link));
+    return link !== undefined && isHostSide(link);
   }
 }
 

@@ -1,5 +1,5 @@
 import { HOST_LINK_PREFIX, type HostLink } from '../kernel.ts';
-import { decodeAlias } from '../link-alias.ts';
+import { addressesInAlias, decodeAlias } from '../link-alias.ts';
 import { type Link, decodeLink, getLinkByName, listLinks } from './link-messages.ts';
 import type { Reply } from './netlink.ts';
 import { type RouteSocket, refusal } from './route-socket.ts';
@@ -31,7 +31,7 @@ export function isHostSide({ name, kind }: Link): boolean {
 }
 
 export function toHostLink({ name, index, mac, mtu, isUp, alias }: Link): HostLink {
-  return { name, index, mac, mtu, isUp, owner: decodeAlias(alias) };
+  return { name, index, mac, mtu, isUp, owner: decodeAlias(alias), addresses: addressesInAlias(alias) };
 }
 
 /** Reads the answer to `getLinkByName`. */

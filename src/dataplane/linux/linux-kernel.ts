@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Kernel, LinkOwner, SourceCheck } from '../kernel.ts';
+import type { HostSides, Kernel, LinkOwner, SourceCheck } from '../kernel.ts';
 import { loadAddon } from './addon.ts';
 import { type ApplyPorts, applyPodNetwork } from './apply.ts';
 import { LinkDeleter } from './delete-links.ts';
 import type { ForwardingRecorder } from './forwarding-record.ts';
 import { decodeAlias } from '../link-alias.ts';
 import { getLinkByIndex, type Link } from './link-messages.ts';
+import { completeLink, listIncompleteLinks } from './host-sides.ts';
 import { findLinkOnWorker, isHostSide, linkIn, listHostLinks } from './links.ts';
 import { openNetns } from './netns.ts';
 import { observePodNetwork } from './observe.ts';
@@ -18,7 +19,7 @@ const OWNED_MS = 1000;
 export interface LinuxKernelOptions {
   /** Accepts the plugin's own namespace as that of a pod, as a runtime requests with CNI_NETNS_OVERRIDE. */
   readonly allowOwnNetns?: boolean;
-  /** For links created from now on; `strict` unless given. */
+  /** For links created from now on, `strict` unless given. Only where it is given, links are compared with it. */
   readonly sourceCheck?: SourceCheck;
   /** Called before forwarding is enabled on the host. */
   readonly record?: ForwardingRecorder;
@@ -30,15 +31,15 @@ export interface LinuxKernelOptions {
  * Returns the port to the kernel. Its host is the network namespace of the calling thread, which must be the main thread
  * and must stay in that namespace while a call runs. Nothing is opened before the first call or held between calls.
  */
-export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
-  const { allowOwnNetns = false, sourceCheck = 'strict', record, addonPath } = options;
+export function linuxKernel(options: LinuxKernelOptions = {}): Kernel & HostSides {
+  const { allowOwnNetns = false, sourceCheck, record, addonPath } = options;
   const netnsOptions = { allowOwn: allowOwnNetns };
   let loaded: ApplyPorts | undefined;
   const ports = (): ApplyPorts => {
     if (loaded !== undefined) return loaded;
     const addon = loadAddon(addonPath);
     const forwarding = record === undefined ? {} : { record };
-    loaded = { addon, deleter: new LinkDeleter(addon), netnsOptions, sourceCheck, forwarding };
+    loaded = { addon, deleter: new LinkDeleter(addon), netnsOptions, sourceCheck: sourceCheck ?? 'strict', forwarding };
     return loaded;
   };
   return {
@@ -51,6 +52,14 @@ export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
     listHostLinks: () => {
       using host = RouteSocket.open(ports().addon);
       return listHostLinks(host);
+    },
+    listIncompleteLinks: async ({ settings }) => {
+      using host = RouteSocket.open(ports().addon);
+      return await listIncompleteLinks(host, { settings, sourceCheck });
+    },
+    complete: (link) => {
+      using host = RouteSocket.open(ports().addon);
+      completeLink(host, link, sourceCheck);
     },
     listPodAddresses: async () => {
       using host = RouteSocket.open(ports().addon);

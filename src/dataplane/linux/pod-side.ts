@@ -21,6 +21,9 @@ const LATER_PRIORITY = 2000;
 /** The table of an interface has this number plus the index of the interface. */
 const LATER_TABLES = 1_000_000;
 
+/** Prefix length of the IPv6 gateway on the host side. */
+export const LINK_LOCAL_BITS = 64;
+
 export function gatewayOf(family: Family): Address {
   return parseAddress(GATEWAYS[family]);
 }

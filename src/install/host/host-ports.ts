@@ -1,13 +1,13 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Bird } from '../../bgp/bird.ts';
 import type { HostNetwork } from '../../dataplane/host-network.ts';
-import type { Kernel } from '../../dataplane/kernel.ts';
+import type { HostSides, Kernel } from '../../dataplane/kernel.ts';
 import type { TableFilter } from '../../dataplane/policy-filter.ts';
 
 /** Dependencies of cleaning up a host. */
 export interface HostPorts {
   readonly clock: Clock;
-  readonly openKernel: () => Kernel;
+  readonly openKernel: () => Kernel & HostSides;
   readonly openHostNetwork: () => HostNetwork;
   readonly openFilter: () => Pick<TableFilter, 'has' | 'remove'> & Disposable;
   /** The BIRD that the agent of this host has started. */

@@ -7,6 +7,8 @@ import {
   GATEWAYS,
   HOST_LINK_PREFIX,
   type HostLink,
+  type HostSides,
+  type IncompleteLink,
   type Kernel,
   type PodAddress,
   type PodNetwork,
@@ -29,6 +31,10 @@ const DEFAULT_MTU = 1500;
 interface Attachment {
   readonly network: PodNetwork;
   readonly index: number;
+  isUp: boolean;
+  hasGateway: boolean;
+  /** Whether the ADD has made all of it. */
+  isWhole: boolean;
 }
 
 interface Netns {
@@ -37,7 +43,7 @@ interface Netns {
 }
 
 /** A Kernel in memory, with methods for tests to prepare state and inject faults. */
-export class MemoryKernel implements Kernel {
+export class MemoryKernel implements Kernel, HostSides {
   readonly #netns = new Map<string, Netns>();
   readonly #attachments = new Map<string, Attachment>();
   /** Device name by address text, of every host route for one address. */
@@ -70,6 +76,24 @@ export class MemoryKernel implements Kernel {
   /** Makes `observe` report that another program changed a host sysctl of a link, as `name=value`. */
   changeSysctl(hostLinkName: string, nameAndValue: string): void {
     this.#wrongSysctls.set(hostLinkName, [...(this.#wrongSysctls.get(hostLinkName) ?? []), nameAndValue]);
+  }
+
+  /** Sets the link down and up again: its routes and its gateway go, and what is watched hears of it. */
+  flap(hostLinkName: string): void {
+    const attachment = this.#attachments.get(hostLinkName);
+    if (attachment !== undefined) attachment.hasGateway = false;
+    for (const [address, device] of this.#hostRoutes) if (device === hostLinkName) this.#hostRoutes.delete(address);
+  }
+
+  /** Removes the route of the host to one address. */
+  removeHostRoute(address: Address): void {
+    this.#hostRoutes.delete(formatAddress(address));
+  }
+
+  setDown(hostLinkName: string): void {
+    this.flap(hostLinkName);
+    const attachment = this.#attachments.get(hostLinkName);
+    if (attachment !== undefined) attachment.isUp = false;
   }
 
   /** Makes the step fail the next time; several calls queue up. */
@@ -111,6 +135,8 @@ export class MemoryKernel implements Kernel {
       Object.assign(netns.ipForwarding, forwardingBefore);
       throw cause;
     }
+    const attachment = this.#attachments.get(network.hostLinkName);
+    if (attachment !== undefined) attachment.isWhole = true;
     return { mtu: network.mtu ?? DEFAULT_MTU };
   }
 
@@ -153,12 +179,54 @@ export class MemoryKernel implements Kernel {
     return [...this.#attachments.values()].map(toHostLink).sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
+  async listIncompleteLinks({
+    settings,
+  }: Parameters<HostSides['listIncompleteLinks']>[0]): Promise<readonly IncompleteLink[]> {
+    await Promise.resolve();
+    return [...this.#attachments.values()].flatMap((attachment) => {
+      const { isUp, hasGateway, network } = attachment;
+      const link = toHostLink(attachment);
+      const addresses = this.#ownAddresses(attachment);
+      const missing = [
+        ...(isUp ? [] : ['it is down']),
+        ...addresses
+          .filter((address) => this.#hostRoutes.get(formatAddress(address)) !== link.name)
+          .map((address) => `no route to ${formatAddress(address)}`),
+        ...(!hasGateway && addresses.some(({ family }) => family === 6) ? ['no IPv6 gateway'] : []),
+        ...(settings ? (this.#wrongSysctls.get(network.hostLinkName) ?? []) : []).map(
+          (each) => `${each.split('=')[0] ?? ''} is changed`,
+        ),
+      ];
+      return missing.length === 0 || addresses.length === 0 ? [] : { link: { ...link, addresses }, missing };
+    });
+  }
+
+  complete({ name, index }: HostLink): void {
+    const attachment = this.#attachments.get(name);
+    if (attachment?.index !== index) return;
+    this.#wrongSysctls.delete(name);
+    attachment.isUp = true;
+    attachment.hasGateway = true;
+    for (const address of this.#ownAddresses(attachment)) {
+      this.#refuseRoute(address, attachment.network);
+      this.#hostRoutes.set(formatAddress(address), name);
+    }
+  }
+
   async listPodAddresses(): Promise<readonly PodAddress[]> {
     await Promise.resolve();
     return [...this.#hostRoutes].flatMap(([address, device]) => {
       const owner = this.#attachments.get(device)?.network.owner;
       return owner === undefined ? [] : { address: parseAddress(address), owner };
     });
+  }
+
+  /** The addresses that no newer link has. */
+  #ownAddresses({ network, index, isWhole }: Attachment): readonly Address[] {
+    if (!isWhole) return [];
+    const newer = [...this.#attachments.values()].filter((other) => other.index > index && other.isWhole);
+    const taken = new Set(newer.flatMap((other) => other.network.addresses.map(formatAddress)));
+    return network.addresses.filter((address) => !taken.has(formatAddress(address)));
   }
 
   #netnsAt(path: string): Netns {
@@ -210,7 +278,7 @@ export class MemoryKernel implements Kernel {
     this.#refuseTakenName(network, netns, undefined);
     const index = this.#nextIndex;
     this.#nextIndex += 1;
-    this.#attachments.set(network.hostLinkName, { network, index });
+    this.#attachments.set(network.hostLinkName, { network, index, isUp: true, hasGateway: true, isWhole: false });
   }
 
   #detach(hostLinkName: string): void {
@@ -222,14 +290,15 @@ export class MemoryKernel implements Kernel {
   }
 }
 
-function toHostLink({ network, index }: Attachment): HostLink {
+function toHostLink({ network, index, isUp, isWhole }: Attachment): HostLink {
   return {
     name: network.hostLinkName,
     index,
     mac: HOST_MAC,
     mtu: network.mtu ?? DEFAULT_MTU,
-    isUp: true,
+    isUp,
     owner: network.owner,
+    addresses: isWhole ? network.addresses : [],
   };
 }
 

@@ -1,6 +1,7 @@
 /** The parts of the node's network. Each has its own reconciler. */
 export const PARTS = [
   'podFilter',
+  'podLinks',
   'tunnelFilter',
   'addresses',
   'endpoints',
@@ -17,6 +18,7 @@ export type NetworkPart = (typeof PARTS)[number];
 /** The parts that must have succeeded once before each part runs, so that a starting agent removes nothing it has not read yet. */
 export const NEEDS: Readonly<Record<NetworkPart, readonly NetworkPart[]>> = {
   podFilter: [],
+  podLinks: [],
   tunnelFilter: [],
   addresses: [],
   endpoints: [],

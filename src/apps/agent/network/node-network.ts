@@ -5,6 +5,7 @@ import { never, reasonOf } from '../../../base/errors.ts';
 import { keepRunning } from '../../../base/back-off.ts';
 import { repeat } from '../../../base/clock.ts';
 import type { HostEvent, HostInterface, HostNetwork } from '../../../dataplane/host-network.ts';
+import type { HostSides } from '../../../dataplane/kernel.ts';
 import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { FollowStore, RoutedBlock } from '../../../datastore/follow.ts';
 import { type ClusterChange, followCluster } from '../../../cache/cluster-view.ts';
@@ -29,6 +30,7 @@ import { NEEDS, type NetworkPart, PARTS } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { offeredMtu } from './routes/offered-mtu.ts';
 import { podCidrAddress, podCidrProblems } from './routes/pod-cidrs.ts';
+import { LinkRestorer } from './host/restore-links.ts';
 import { RetainedAddresses } from './host/retained-addresses.ts';
 import { type AttachmentPorts, AttachmentReader } from './host/read-attachments.ts';
 import { Registration, type RegistrationPorts } from './registration.ts';
@@ -43,6 +45,8 @@ const SLOW_RESYNC_MS = 60_000;
 const RESYNC_MS = 10_000;
 const ENDPOINTS_MS = 5000;
 const ENDPOINTS_PAUSE_MS = 200;
+/** Pods that end set their links down as well. */
+const LINKS_PAUSE_MS = 200;
 const EXPIRE_MS = 5000;
 const FACTS_PAUSE_MS = 1000;
 
@@ -51,6 +55,7 @@ export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, At
   /** Where the cluster is followed. */
   readonly followed: FollowStore;
   readonly host: HostNetwork;
+  readonly hostSides: HostSides;
   /** The addresses of the API server and the datastore, as far as they are known. */
   readonly servers: {
     /** Resolves when they have been looked for once. */
@@ -73,6 +78,7 @@ export class NodeNetwork {
   readonly #bgp: BgpReconciler;
   readonly #tunnelFilter: TunnelFilter;
   readonly #attachments: AttachmentReader;
+  readonly #links: LinkRestorer;
   readonly #own = new RetainedAddresses();
   #tunnels: readonly OwnTunnel[] = [];
   #idleTunnels: ReadonlySet<TunnelKind> = new Set();
@@ -93,6 +99,7 @@ export class NodeNetwork {
     this.#state = new ClusterState(settings.blockSource);
     this.#desired = new DesiredNetwork(settings.node, this.#state);
     this.#routes = new RouteReconciler(ports, this.#desired, () => this.#trigger('routes'));
+    this.#links = new LinkRestorer(ports);
     this.#attachments = new AttachmentReader(ports, () => this.#trigger('endpoints'));
     this.#bgp = new BgpReconciler(ports, settings, this.#state);
     this.#tunnelFilter = new TunnelFilter(ports.filter, settings, this.#state);
@@ -122,6 +129,10 @@ export class NodeNetwork {
         async (signal) => void (await ports.filter().apply(podTable, { signal, reread: true })),
         timing,
       ),
+      podLinks: reconciler('pod links', async () => this.#links.reconcile(), {
+        resyncMs: RESYNC_MS,
+        pauseMs: LINKS_PAUSE_MS,
+      }),
       tunnelFilter: reconciler('tunnel filter', async (signal) => this.#tunnelFilter.reconcile(signal), timing),
       addresses: reconciler('addresses', async (signal) => this.#reconcileAddresses(signal), searching),
       tunnels: reconciler('tunnels', async (signal) => this.#reconcileTunnels(signal), { resyncMs: SLOW_RESYNC_MS }),
@@ -164,7 +175,7 @@ export class NodeNetwork {
   problems(): readonly string[] {
     const cutOff = this.#watchProblem ?? [];
     const all = [...Object.values(this.#reconcilers), this.#registration].flatMap((each) => each.report('lastError'));
-    const ofParts = [this.#routes.problems, ...Object.values(this.#partProblems)];
+    const ofParts = [this.#routes.problems, this.#links.problems, ...Object.values(this.#partProblems)];
     return [cutOff, ...new Set([...this.failures(), ...all]), ...ofParts].flat();
   }
 
@@ -186,6 +197,7 @@ export class NodeNetwork {
       routes: this.#desired.routeKinds,
       peers: this.#desired.peers.size,
       ...this.#routes.counts,
+      restoredLinks: this.#links.restored,
       problems: this.problems().length,
     };
   }
@@ -205,8 +217,9 @@ export class NodeNetwork {
     using _watch = this.#ports.host.watch((event) => this.#handleHostEvent(event));
     using _records = this.#ports.attachments.watch(() => this.#trigger('endpoints'));
     const reconcilers = [...Object.values(this.#reconcilers), this.#registration];
-    // The pod filter does not depend on the datastore.
+    // These two do not depend on the datastore.
     this.#reconcilers.podFilter.trigger();
+    this.#reconcilers.podLinks.trigger();
     // Routes of an earlier process may keep the node from the datastore.
     await this.#protect(await this.#ports.host.listInterfaces(), signal).catch((cause: unknown) =>
       this.#ports.log.warning('routes not compared with the networks of the node', { reason: reasonOf(cause) }),
@@ -275,6 +288,7 @@ export class NodeNetwork {
   }
 
   #handleHostEvent(event: HostEvent): void {
+    if (event.kind === 'pod-links' || event.kind === 'unknown') this.#reconcilers.podLinks.trigger();
     if (!this.#state.hasSnapshot) return;
     const isOfLinks = event.kind === 'links' || event.kind === 'unknown';
     if (isOfLinks) this.#trigger('addresses');

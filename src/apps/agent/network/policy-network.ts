@@ -97,7 +97,14 @@ export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' 
   }
 
   standing(): ReturnType<NodeNetwork['standing']> {
-    return { routes: NO_ROUTES, peers: 0, changes: 0, comparisons: 0, problems: this.problems().length };
+    return {
+      routes: NO_ROUTES,
+      peers: 0,
+      changes: 0,
+      comparisons: 0,
+      restoredLinks: 0,
+      problems: this.problems().length,
+    };
   }
 
   /** Runs until the signal aborts. */

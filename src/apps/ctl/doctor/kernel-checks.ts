@@ -1,6 +1,6 @@
 import { ownValue } from '../../../base/own-value.ts';
 import { isTooOld, REQUIREMENTS } from '../../../model/requirements.ts';
-import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
+import { describeIncomplete, HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import type { ForwardDropper } from './forward-filter.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
 import type { Check, Fault } from '../../../checks/check.ts';
@@ -95,12 +95,10 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/pod-link',
     severity: 'error',
-    expected: 'host interfaces of pods that forward packets and answer ARP for the gateway',
-    judge: ({ podLinks, sysctls }) =>
-      podLinks.flatMap((link) => [
-        ...wrong(sysctls, `ipv4/conf/${link}/forwarding`, '1'),
-        ...wrong(sysctls, `ipv4/conf/${link}/proxy_arp`, '1'),
-      ]),
+    expected: 'host interfaces of pods with the routes and settings that the ADD made',
+    remedy:
+      'netplug-agent restores them within seconds: see with "netplugctl node status" whether it runs and what it cannot restore, or recreate the pod',
+    judge: ({ incompleteLinks }) => incompleteLinks.map(describeIncomplete),
   },
   {
     id: 'kernel/arp-ignored',

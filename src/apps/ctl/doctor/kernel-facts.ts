@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isNetplugError } from '../../../base/errors.ts';
 import { exec } from '../../../base/exec.ts';
-import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
+import type { IncompleteLink } from '../../../dataplane/kernel.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { FAMILIES, type Family } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
@@ -36,8 +36,7 @@ export interface KernelFacts {
   readonly forwardDroppers: readonly ForwardDropper[];
   /** Filters of the host firewall that were not read completely. */
   readonly unreadFilters: readonly UnreadFilter[];
-  /** Host interfaces of pods with an IPv4 route. */
-  readonly podLinks: readonly string[];
+  readonly incompleteLinks: readonly IncompleteLink[];
   /** Tunnel devices that exist. */
   readonly tunnels: readonly string[];
 }
@@ -51,7 +50,6 @@ const SYSCTLS = [
   'ipv4/conf/all/arp_ignore',
   'ipv4/neigh/default/gc_thresh3',
 ];
-const PER_POD_LINK = ['forwarding', 'proxy_arp'];
 
 /** Commands that create a device of the kind; the device vanishes with the namespace when the process exits. */
 const TRIALS: Readonly<Record<(typeof DEVICES)[number], readonly string[]>> = {
@@ -71,14 +69,9 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     ...(await readForwardFilters(listed, packetTables, signal)),
     ...(await readLegacyFilters(procDir, signal)),
   ].filter(({ family }) => concerns(family, families));
-  const podLinks = await linksWithPods(procDir);
   const links = await listOrNone(join(procDir, 'sys/net/ipv4/conf'));
   const tunnels = TUNNEL_KINDS.map((kind) => TUNNELS[kind].device).filter((device) => links.includes(device));
-  const paths = [
-    ...SYSCTLS,
-    ...podLinks.flatMap((link) => PER_POD_LINK.map((name) => `ipv4/conf/${link}/${name}`)),
-    ...tunnels.map((device) => `ipv4/conf/${device}/rp_filter`),
-  ];
+  const paths = [...SYSCTLS, ...tunnels.map((device) => `ipv4/conf/${device}/rp_filter`)];
   return {
     release: (await readFile(join(procDir, 'sys/kernel/osrelease'), 'utf8')).trim(),
     families,
@@ -90,7 +83,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     ),
     forwardDroppers: findDroppers(filters, cidrs),
     unreadFilters: findUnread(filters, cidrs),
-    podLinks,
+    incompleteLinks: await sources.context.ports.openKernel().listIncompleteLinks({ settings: true }),
     tunnels,
   };
 }
@@ -148,13 +141,6 @@ async function tryDevice(device: (typeof DEVICES)[number], signal: AbortSignal):
     signal.throwIfAborted();
     return undefined;
   }
-}
-
-/** Parses `/proc/net/route`, which has a line per route: device, destination, … */
-async function linksWithPods(procDir: string): Promise<readonly string[]> {
-  const text = await readFile(join(procDir, 'net/route'), 'utf8').catch(() => '');
-  const devices = text.split('\n').map((line) => line.split('\t')[0] ?? '');
-  return [...new Set(devices.filter((device) => device.startsWith(HOST_LINK_PREFIX)))];
 }
 
 async function readSysctl(path: string): Promise<string | undefined> {

@@ -6,6 +6,7 @@ import type { ShownNetwork } from '../../../model/shown-network.ts';
 import { AGENT_CHECKS } from './agent-checks.ts';
 import type { AgentFacts } from './agent-facts.ts';
 import { BGP_CHECKS, type BgpFacts } from './bgp-checks.ts';
+import type { HostLink } from '../../../dataplane/kernel.ts';
 import { KERNEL_CHECKS } from './kernel-checks.ts';
 import { type Ability, type KernelFacts, neededFor } from './kernel-facts.ts';
 
@@ -50,6 +51,15 @@ describe('doctor checks of the agent', () => {
 });
 
 const ALL: Readonly<Record<Ability, boolean>> = { veth: true, vxlan: true, ipip: true, nf_tables: true };
+const LINK: HostLink = {
+  name: 'npl1',
+  index: 7,
+  mac: 'ee:ee:ee:ee:ee:ee',
+  mtu: 1500,
+  isUp: true,
+  owner: undefined,
+  addresses: [],
+};
 const KERNEL: KernelFacts = {
   release: '6.1.0-13-amd64',
   families: new Set([4, 6]),
@@ -62,12 +72,10 @@ const KERNEL: KernelFacts = {
     'ipv4/conf/all/rp_filter': '1',
     'ipv4/conf/all/arp_ignore': '0',
     'ipv4/conf/vxlan.netplug/rp_filter': '2',
-    'ipv4/conf/npl1/forwarding': '1',
-    'ipv4/conf/npl1/proxy_arp': '1',
   },
   forwardDroppers: [],
   unreadFilters: [],
-  podLinks: ['npl1'],
+  incompleteLinks: [],
   tunnels: ['vxlan.netplug'],
 };
 const sysctl = (path: string, value: string): Pick<KernelFacts, 'sysctls'> => ({
@@ -88,7 +96,7 @@ describe('doctor checks of the kernel', () => {
     'filter-unread': { unreadFilters: [{ family: 'ip', table: 'filter', chain: 'FORWARD', what: 'queue' }] },
     'too-old': { release: '5.9.16', needed: new Set() },
     'strict-tunnel': sysctl('ipv4/conf/vxlan.netplug/rp_filter', '1'),
-    'pod-link': sysctl('ipv4/conf/npl1/proxy_arp', '0'),
+    'pod-link': { incompleteLinks: [{ link: LINK, missing: ['no route to 10.65.0.1'] }] },
     'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),
   });
 

@@ -2,6 +2,7 @@ import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { decodeCall } from '../../../cni/decode-call.ts';
 import type { OrchReader } from '../../../cni/orch-reader.ts';
 import type { Store } from '../../../datastore/store.ts';
+import { describeIncomplete } from '../../../dataplane/kernel.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { type Address, tryParseAddress } from '../../../net/address.ts';
 import type { Datastore } from '../../../config/connection.ts';
@@ -12,7 +13,7 @@ import { readCluster } from '../ipam/read-cluster.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderDocument } from '../render-document.ts';
 import { explainAddress } from './explain-address.ts';
-import { explainPod, heldByPod } from './explain-pod.ts';
+import { explainPod, type HeldThen, heldByPod } from './explain-pod.ts';
 import { findNetconf, type FoundNetconf, readNetconf } from './find-netconf.ts';
 import { type PodPlace, renderExplainedAddress, renderExplainedPod } from './render-explained.ts';
 import { invocationOf, parsePodName, thisNode } from './run-plan-add.ts';
@@ -78,7 +79,11 @@ export async function runWhyPod(context: Context, text: string, options: WhyPodO
     const ownRanges = await neededRanges(context, { store, node, isHere: node === here });
     const explained = await explainPod({ ...ports, store, orch, ownRanges }, call, blocks);
     const place: PodPlace = { pod: text, node, nodeFrom, netconf: netconf?.file };
-    const notes = [...explained.notes, ...missingNotes(ports.plugin.confDir, netconf, asks !== undefined)];
+    const notes = [
+      ...explained.notes,
+      ...missingNotes(ports.plugin.confDir, netconf, asks !== undefined),
+      ...(node === here ? await linkNotes(context, explained.held) : []),
+    ];
     const whole = { ...explained, notes };
     io.stdout(renderDocument({ ...place, ...whole }, options.output, () => renderExplainedPod(place, whole)));
     return whole.held.length === 0 && whole.refusal !== undefined ? 1 : 0;
@@ -102,6 +107,22 @@ async function nodeInRecords(
     // The explanation reports a missing pod.
     if (!isNetplugError(cause, 'orch/not-found')) throw cause;
     return undefined;
+  }
+}
+
+/** Returns what the links of the containers lack on this machine. */
+async function linkNotes(
+  { ports }: Context,
+  held: readonly Pick<HeldThen, 'containerId'>[],
+): Promise<readonly string[]> {
+  const containers = new Set(held.map(({ containerId }) => containerId));
+  if (containers.size === 0) return [];
+  try {
+    const incomplete = await ports.openKernel().listIncompleteLinks({ settings: true });
+    return incomplete.filter(({ link }) => containers.has(link.owner?.containerId ?? '')).map(describeIncomplete);
+  } catch (cause) {
+    if (!isNetplugError(cause, 'kernel/failed')) throw cause;
+    return [`the interface of the pod was not looked at: ${cause.message}`];
   }
 }
 

@@ -49,6 +49,7 @@ async function run(
   return callCtl(argv.split(' '), {
     env,
     openStore: () => openMemoryStore(node.database),
+    openKernel: () => node.kernel,
     plugin: {
       openOrch: () => memoryOrch(pods),
       readPluginList: () => undefined,
@@ -129,6 +130,18 @@ describe('netplugctl why IP', () => {
 });
 
 describe('netplugctl why pod', () => {
+  it('says what the interface of the pod lacks on its node, and nothing of others', async () => {
+    await node.call('ADD');
+    const [link] = node.kernel.listHostLinks();
+    const lacks = `interface "${link!.name}" of container`;
+    expect((await run('why pod shop/web')).out).not.toContain(lacks);
+    node.kernel.flap(link!.name);
+    const { out } = await run('why pod shop/web');
+    expect(out).toContain(lacks);
+    expect(out).toContain(`no route to ${formatAddress(link!.addresses[0]!)}`);
+    expect((await run('why pod shop/other')).out).not.toContain(lacks);
+  });
+
   it.each(['ipAddrs', 'ipAddrsNoIpam', 'floatingIPs', 'ipv4pools', 'ipv6pools'])(
     'lets the annotation %s write no line of its own',
     async (key) => {

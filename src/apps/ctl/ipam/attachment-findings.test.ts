@@ -57,6 +57,7 @@ const link = (containerId: string): HostLink => ({
   mac: 'ee:ee:ee:ee:ee:ee',
   mtu: 1500,
   isUp: true,
+  addresses: [],
   owner: { containerId, ifName: 'eth0', network: 'net' },
 });
 const pool = poolOf('blue', '10.0.0.0/16', { allowedUses: ['Workload'] });

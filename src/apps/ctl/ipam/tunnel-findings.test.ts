@@ -4,7 +4,6 @@ import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
 import { nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
 import { IpamBench } from '../../../../test/support/ipam-bench.ts';
 import { virtualClock } from '../../../base/clock.ts';
-import type { Kernel } from '../../../dataplane/kernel.ts';
 import { MemoryKernel } from '../../../../test/support/memory/memory-kernel.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
@@ -70,7 +69,7 @@ describe('the address of a tunnel device', () => {
     const ports = { ...ipam.ports(), clock: virtualClock(Date.parse(DAY_AGO)) };
     await ensureTunnelAddress(ports, wanted, { signal: ipam.signal, cleanupSignal: ipam.signal });
     const openStore = (): Store => openMemoryStore(ipam.database);
-    const openKernel = (): Kernel => new MemoryKernel();
+    const openKernel = (): MemoryKernel => new MemoryKernel();
     return { ipam, run: async (argv) => callCtl(argv.split(' '), { env, openStore, openKernel }) };
   };
 

@@ -3,11 +3,11 @@ import { type NetplugError, isNetplugError } from '../../../../src/base/errors.t
 import { type Address, formatAddress, parseAddress } from '../../../../src/net/address.ts';
 import { parseCidr } from '../../../../src/net/cidr.ts';
 import { HOST_MAC } from '../../../../src/net/mac.ts';
-import type { Kernel, PodNetwork } from '../../../../src/dataplane/kernel.ts';
+import type { HostSides, Kernel, PodNetwork } from '../../../../src/dataplane/kernel.ts';
 
 /** A fresh host with a kernel of its own, and the means to set a scene on it. */
 export interface KernelFixture extends AsyncDisposable {
-  readonly kernel: Kernel;
+  readonly kernel: Kernel & HostSides;
   /** Makes a pod's namespace and returns its path. */
   newPod(): Promise<string>;
   removePod(path: string): Promise<void>;
@@ -15,6 +15,9 @@ export interface KernelFixture extends AsyncDisposable {
   addPodInterface(path: string, name: string): Promise<void>;
   /** Has the host route the address to a device that is not netplug's, and returns the name of the device. */
   addForeignRoute(address: Address): Promise<string>;
+  /** Sets the link on the host down, and up again with `flap`. */
+  setDown(link: string, how: 'flap' | 'stay'): Promise<void>;
+  removeHostRoute(address: Address): Promise<void>;
 }
 
 const never = new AbortController().signal;
@@ -109,6 +112,42 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
         ]);
       }
       expect(host.kernel.observe(living).hostRoutes).toHaveLength(2);
+    });
+
+    it('finds what the host side of a link lacks, and makes it again', async () => {
+      await using host = await makeFixture();
+      const network = networkOf(await host.newPod());
+      await host.kernel.apply(network, never);
+      const missing = async (): Promise<readonly string[]> =>
+        (await host.kernel.listIncompleteLinks({ settings: true })).flatMap((each) => each.missing);
+      const [link] = host.kernel.listHostLinks();
+      expect(link?.addresses).toEqual(network.addresses);
+      expect(await missing()).toEqual([]);
+      const [first, ...others] = ['no route to 10.65.0.1', 'no route to fd00:65::1', 'no IPv6 gateway'];
+      for (const [harm, expected] of [
+        [async () => host.removeHostRoute(parseAddress('10.65.0.1')), [first]],
+        [async () => host.setDown(network.hostLinkName, 'flap'), [first, ...others]],
+        [async () => host.setDown(network.hostLinkName, 'stay'), ['it is down', first, ...others]],
+      ] as const) {
+        await harm();
+        expect(await missing()).toEqual(expected);
+        host.kernel.complete(link!);
+        expect(await missing()).toEqual([]);
+        expect(host.kernel.observe(network).hostRoutes).toEqual(['10.65.0.1', 'fd00:65::1']);
+      }
+    });
+
+    it('makes no route again that now leads elsewhere, nor anything of a link that has gone', async () => {
+      await using host = await makeFixture();
+      const network = networkOf(await host.newPod());
+      await host.kernel.apply(network, never);
+      const [link] = host.kernel.listHostLinks();
+      await host.removeHostRoute(parseAddress('10.65.0.1'));
+      await host.addForeignRoute(parseAddress('10.65.0.1'));
+      expect(() => host.kernel.complete(link!)).toThrow(expect.objectContaining({ code: 'kernel/foreign-route' }));
+      await host.kernel.remove(network.hostLinkName, network.owner);
+      host.kernel.complete(link!);
+      expect(await host.kernel.listIncompleteLinks({ settings: true })).toEqual([]);
     });
 
     it('replaces its own link when the same sandbox is applied again', async () => {
