@@ -322,9 +322,10 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       ]);
       requests.length = 0;
       await addPod(uid);
-      expect(requests).toHaveLength(7);
+      // No agent says how certain the address is, so the call takes it under an id of its own.
+      expect(requests.slice(7)).toEqual(['update ipblocks']);
       await del();
-      expect(requests.slice(14)).toEqual(['delete workloadendpoints', 'update ipblocks']);
+      expect(requests.slice(15)).toEqual(['delete workloadendpoints', 'update ipblocks']);
       expect(await recorded()).toEqual([]);
       expect(await held()).toEqual([]);
     });

@@ -6,9 +6,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { podOf } from '../../../test/support/ctl-cluster.ts';
-import { nodeName } from '../../../test/support/fixtures.ts';
-import { attachmentOf, requestOf } from '../../../test/support/ipam-bench.ts';
+import { updateTo } from '../../../test/support/block-edits.ts';
+import { nodeName, poolOf } from '../../../test/support/fixtures.ts';
+import { attachmentOf, IpamBench, requestOf } from '../../../test/support/ipam-bench.ts';
 import { overriding } from '../../../test/support/overriding.ts';
+import { piecewiseStore } from '../../../test/support/piecewise-store.ts';
 import { type Resident, residentOn, type World, worldWith } from '../../../test/support/resident-world.ts';
 import { until } from '../../../test/support/until.ts';
 import { systemClock } from '../../base/clock.ts';
@@ -33,7 +35,7 @@ const NODE = nodeName('n1');
 const DATASTORE = datastoreIdOf('kvv3', 'one');
 const never = new AbortController().signal;
 let world: World;
-afterEach(async () => world.end());
+afterEach(async () => world?.end());
 
 /** An agent whose writes with a caller that waits are committed and not answered until it wakes. */
 async function hangingAgent(
@@ -108,6 +110,26 @@ describe('an agent that hangs after it has written for a caller that gave up', (
     expect(world.holders()).toContain(`c1 ${address!}`);
     const { endpoints } = await world.store().listEndpoints(undefined, never);
     expect(endpoints.map(({ value }) => value.spec.ipNetworks)).toEqual([[`${address!}/32`]]);
+  });
+
+  it('keeps the address that a call had, when the second block of what it takes again is in conflict', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'), poolOf('v6', 'fd00::/120'));
+    const [v4] = await ipam.addresses('c1', { families: '46' });
+    const store = piecewiseStore(ipam.ports().store);
+    let isFirst = true;
+    const racing = overriding(store, {
+      commit: async (changes, signal) => {
+        const before = changes.flatMap((change) => (change.kind === 'update-block' ? change.before : []));
+        const [, second] = before;
+        if (isFirst && second !== undefined) await store.commit([updateTo(second, second.value)], signal);
+        isFirst = false;
+        return store.commit(changes, signal);
+      },
+    });
+    const request = requestOf('c1', { families: '46' });
+    await assign({ ...ipam.ports(), store: racing }, request, { signal: never, cleanupSignal: never });
+    expect(isFirst).toBe(false);
+    expect((await ipam.addresses('c1', { families: '46' }))[0]).toBe(v4);
   });
 
   it('leaves the record that another program has written for the container meanwhile', async () => {
