@@ -1,3 +1,4 @@
+import { isNetplugError } from '../base/errors.ts';
 import { type Allocation, heldAddresses } from '../model/ip-block.ts';
 import type { IpPool } from '../model/ip-pool.ts';
 import { handleOf, isSameHolder, type NodeName } from '../model/names.ts';
@@ -15,11 +16,23 @@ export interface TunnelAddressRequest {
   readonly family: Family;
   /** Pools that use the tunnel, as they were last read. */
   readonly pools: readonly IpPool[];
+  /** The address that the device has. */
+  readonly present?: Address | undefined;
 }
+
+/** Why the present address of a device cannot be held again. */
+const LOST = [
+  'ipam/address-taken',
+  'ipam/address-not-in-pool',
+  'ipam/strict-affinity',
+  'ipam/pre-allocated',
+  'ipam/exhausted',
+] as const;
 
 /**
  * Returns the address of a tunnel device of the node. Keeps the present address while it lies in one of the pools and
- * that pool is enabled; otherwise assigns another one. Returns undefined, and holds nothing, when no pool may be used.
+ * that pool is enabled, also when the datastore has lost it; otherwise assigns another one. Returns undefined, and holds
+ * nothing, when no pool may be used.
  * @throws what `assign` throws
  */
 export async function ensureTunnelAddress(
@@ -51,19 +64,28 @@ export async function ensureTunnelAddress(
   if (good !== undefined || open.length === 0) return good?.address;
   const refs = open.map(({ metadata: { name } }) => ({ by: 'name', name }) as const);
   const none = { assign: false, pools: undefined };
-  const [lease] = await assign(
-    ports,
-    {
-      node,
-      attachment,
-      use: 'Tunnel',
-      pod: undefined,
-      pools: { 4: none, 6: none, [family]: { assign: true, pools: refs } },
-      requested: { addresses: [], rule: 'node-selector' },
-    },
-    limits,
-  );
-  return lease?.address;
+  const ask = async (addresses: readonly Address[]): Promise<Address | undefined> => {
+    const [lease] = await assign(
+      ports,
+      {
+        node,
+        attachment,
+        use: 'Tunnel',
+        pod: undefined,
+        pools: { 4: none, 6: none, [family]: { assign: true, pools: refs } },
+        requested: { addresses, rule: 'node-selector' },
+      },
+      limits,
+    );
+    return lease?.address;
+  };
+  const { present } = request;
+  const isOpen = present !== undefined && open.some(({ spec }) => cidrContains(parseCidr(spec.cidr), present));
+  if (!isOpen) return ask([]);
+  return ask([present]).catch(async (cause: unknown) => {
+    if (!isNetplugError(cause, ...LOST)) throw cause;
+    return ask([]);
+  });
 }
 
 function usablePools(

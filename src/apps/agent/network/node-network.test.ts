@@ -16,7 +16,9 @@ import { systemClock } from '../../../base/clock.ts';
 import { type MemoryFilterTables, MemoryPolicyFilter } from '../../../../test/support/memory/memory-policy-filter.ts';
 import type { FilterTable, TableFilter } from '../../../dataplane/policy-filter.ts';
 import { type StoreFault, openMemoryStore, type Operation } from '../../../datastore/memory/memory-store.ts';
-import { formatAddress, parseAddress } from '../../../net/address.ts';
+import { heldAddresses } from '../../../model/ip-block.ts';
+import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
+import { type Address, formatAddress, parseAddress } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { POD_TABLE, renderPodTable } from '../../../routing/pod-table.ts';
 import { TUNNEL_TABLE } from '../../../routing/tunnel-table.ts';
@@ -333,6 +335,26 @@ describe('the network of a node', () => {
       expect([host.tunnels, await routesOf(a)]).toEqual([tunnels, routes]);
     },
   );
+
+  it('holds the address of its tunnel again when the datastore has lost the block, and moves nothing', async () => {
+    const { store } = await worldWith(VXLAN);
+    const host = hostAt('192.0.2.1/24');
+    const a = await neighbours(store, host);
+    await works(a);
+    const [before] = host.tunnels;
+    const held = async (): Promise<readonly Address[]> => {
+      const { blocks } = await store.listBlocks(never);
+      return blocks.flatMap(({ value }) =>
+        heldAddresses(value, (each) => isTunnelAddress(each) && each.node === 'a').map(({ address }) => address),
+      );
+    };
+    expect(await held()).toEqual(before?.addresses);
+    for (const block of (await store.listBlocks(never)).blocks)
+      await store.commit([{ kind: 'delete-block', before: block }], never);
+    await until(async () => (await held()).length > 0, 'the address is held again');
+    expect(await held()).toEqual(before?.addresses);
+    expect(host.tunnels[0]).toEqual(before);
+  });
 
   it('does not fail while the datastore is unavailable, but when nothing can be routed', async () => {
     const { database, store } = await worldWith(VXLAN);

@@ -18,18 +18,17 @@ import { DesiredNetwork } from '../../../routing/desired-network.ts';
 import { protectedRanges } from '../../../routing/protected-ranges.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
-import { type TunnelKind, TUNNELS } from '../../../routing/tunnels.ts';
+import { TUNNELS } from '../../../routing/tunnels.ts';
 import { Reconciler, type ReconcilerOptions } from '../../../runtime/reconciler.ts';
 import type { NetworkStanding } from '../network-gauges.ts';
 import { BgpReconciler, type BgpPorts } from './routes/reconcile-bgp.ts';
 import { reconcileNat } from './routes/reconcile-nat.ts';
 import { RouteReconciler } from './routes/reconcile-routes.ts';
-import { reconcileTunnels, type OwnTunnel } from './routes/reconcile-tunnels.ts';
+import { OwnTunnels } from './routes/own-tunnels.ts';
 import { type LocalEndpoints, NO_ENDPOINTS } from './host/local-endpoints.ts';
 import { NEEDS, type NetworkPart, PARTS } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { offeredMtu } from './routes/offered-mtu.ts';
-import { podCidrAddress, podCidrProblems } from './routes/pod-cidrs.ts';
 import { LinkRestorer } from './host/restore-links.ts';
 import { RetainedAddresses } from './host/retained-addresses.ts';
 import { type AttachmentPorts, AttachmentReader } from './host/read-attachments.ts';
@@ -77,13 +76,10 @@ export class NodeNetwork {
   readonly #routes: RouteReconciler;
   readonly #bgp: BgpReconciler;
   readonly #tunnelFilter: TunnelFilter;
+  readonly #tunnels: OwnTunnels;
   readonly #attachments: AttachmentReader;
   readonly #links: LinkRestorer;
   readonly #own = new RetainedAddresses();
-  #tunnels: readonly OwnTunnel[] = [];
-  #idleTunnels: ReadonlySet<TunnelKind> = new Set();
-  /** Whether the tunnel addresses must be checked with the address manager, because something they depend on has changed. */
-  #isTunnelAddressDue = true;
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
   /** Problems that do not fail the reconciler of their part, a sentence each. */
   readonly #partProblems: Partial<Record<NetworkPart, readonly string[]>> = {};
@@ -102,6 +98,11 @@ export class NodeNetwork {
     this.#links = new LinkRestorer(ports);
     this.#attachments = new AttachmentReader(ports, () => this.#trigger('endpoints'));
     this.#bgp = new BgpReconciler(ports, settings, this.#state);
+    const onNew = (): void => {
+      this.#routes.requireComparison();
+      this.#trigger('routes');
+    };
+    this.#tunnels = new OwnTunnels(ports, settings, { state: this.#state, onNew });
     this.#tunnelFilter = new TunnelFilter(ports.filter, settings, this.#state);
     const reconciler = (
       name: string,
@@ -138,7 +139,8 @@ export class NodeNetwork {
       tunnels: reconciler('tunnels', async (signal) => this.#reconcileTunnels(signal), { resyncMs: SLOW_RESYNC_MS }),
       facts: reconciler(
         'node facts',
-        async (signal) => ports.store.publishNode(settings.node, ownFacts(this.#own.addresses, this.#tunnels), signal),
+        async (signal) =>
+          ports.store.publishNode(settings.node, ownFacts(this.#own.addresses, this.#tunnels.all), signal),
         // Two machines with the same node name would otherwise overwrite each other without a pause.
         { resyncMs: SLOW_RESYNC_MS, pauseMs: FACTS_PAUSE_MS },
       ),
@@ -175,7 +177,12 @@ export class NodeNetwork {
   problems(): readonly string[] {
     const cutOff = this.#watchProblem ?? [];
     const all = [...Object.values(this.#reconcilers), this.#registration].flatMap((each) => each.report('lastError'));
-    const ofParts = [this.#routes.problems, this.#links.problems, ...Object.values(this.#partProblems)];
+    const ofParts = [
+      this.#routes.problems,
+      this.#links.problems,
+      this.#tunnels.problems,
+      ...Object.values(this.#partProblems),
+    ];
     return [cutOff, ...new Set([...this.failures(), ...all]), ...ofParts].flat();
   }
 
@@ -185,7 +192,7 @@ export class NodeNetwork {
       state: this.#state,
       desired: this.#desired,
       addresses: this.#own.addresses,
-      tunnels: this.#tunnels,
+      tunnels: this.#tunnels.all,
       // An error of BIRD is among the problems.
       sessions: await this.#ports.bird.status(signal).catch(() => undefined),
       problems: this.problems(),
@@ -265,14 +272,18 @@ export class NodeNetwork {
   #partsFor(change: ClusterChange, before: RoutedBlock | undefined): readonly NetworkPart[] {
     switch (change.kind) {
       case 'all':
-        this.#isTunnelAddressDue = true;
+        this.#tunnels.requireAddresses();
         return PARTS;
       case 'block':
+        if (!this.#isOwn(change.block) && this.#tunnels.hasAddressIn(change)) {
+          this.#tunnels.requireAddresses();
+          return ['tunnels', 'bgp'];
+        }
         return this.#isOwn(before) || this.#isOwn(change.block) ? ['bgp'] : [];
       case 'resource': {
         const { kind, name } = change.which;
         const isSelf = kind === 'Node' && name === this.#settings.node;
-        this.#isTunnelAddressDue ||= isSelf || kind === 'IPPool';
+        if (isSelf || kind === 'IPPool') this.#tunnels.requireAddresses();
         if (kind === 'IPPool') return ['addresses', 'tunnels', 'nat', 'bgp'];
         return isSelf ? ['addresses', 'tunnels', 'facts', 'bgp'] : ['bgp'];
       }
@@ -298,7 +309,7 @@ export class NodeNetwork {
   /** Expires replaced modes of pools. */
   #expire(): void {
     if (!this.#state.expire(this.#ports.clock.monotonic())) return;
-    this.#isTunnelAddressDue = true;
+    this.#tunnels.requireAddresses();
     this.#tunnelFilter.markChanged('all');
     this.#trigger('tunnelFilter', 'tunnels', 'nat', 'bgp');
     this.#routes.replan('all');
@@ -317,7 +328,7 @@ export class NodeNetwork {
     this.#own.set(addresses);
     await this.#protect(interfaces, signal);
     if (isSame) return;
-    this.#isTunnelAddressDue = true;
+    this.#tunnels.requireAddresses();
     this.#updateOwnNetwork();
     this.#trigger('tunnels', 'facts', 'bgp');
   }
@@ -353,41 +364,13 @@ export class NodeNetwork {
   async #reconcileTunnels(signal: AbortSignal): Promise<void> {
     // A tunnel device must not exist before the filter covers it.
     await this.#tunnelFilter.ensure(signal);
-    const { node, blockSource } = this.#settings;
-    const question = { node, state: this.#state, addresses: this.#own.addresses, idle: this.#idleTunnels };
-    const known = (kind: TunnelKind): Address | undefined => this.#tunnels.find((each) => each.kind === kind)?.address;
-    const byPodCidr = (kind: TunnelKind): Address | undefined => podCidrAddress(this.#state, node, kind);
-    const fixedAddress = blockSource === 'pod-cidrs' ? byPodCidr : known;
-    const isManaged = blockSource === 'claims' && this.#isTunnelAddressDue;
-    this.#isTunnelAddressDue = false;
-    const unmanaged = { ...question, fixedAddress };
-    const kept = reconcileTunnels(this.#ports, isManaged ? question : unmanaged, signal);
-    const { tunnels, idle, problems } = await kept.catch(async (cause: unknown) => {
-      this.#isTunnelAddressDue = true;
-      // Recreates a device that was removed, with its known address.
-      if (isManaged && this.#reconcilers.tunnels.hasSucceeded)
-        this.#compareRoutesIfNew((await reconcileTunnels(this.#ports, unmanaged, signal)).tunnels);
-      throw cause;
-    });
-    this.#isTunnelAddressDue ||= tunnels.some(({ address }) => address === undefined);
-    const isSame = isDeepStrictEqual(tunnels, this.#tunnels);
-    this.#tunnels = tunnels;
-    this.#idleTunnels = idle;
-    this.#compareRoutesIfNew(tunnels);
-    this.#partProblems.tunnels = [...problems, ...(blockSource === 'claims' ? [] : podCidrProblems(this.#state, node))];
-    if (isSame) return;
+    if (!(await this.#tunnels.reconcile(this.#own.addresses, signal))) return;
     this.#updateOwnNetwork();
     this.#trigger('facts', 'nat');
   }
 
-  #compareRoutesIfNew(tunnels: readonly OwnTunnel[]): void {
-    if (!tunnels.some(({ isNew }) => isNew)) return;
-    this.#routes.requireComparison();
-    this.#trigger('routes');
-  }
-
   #updateOwnNetwork(): void {
-    const tunnels = new Set(this.#tunnels.map(({ kind }) => kind));
+    const tunnels = new Set(this.#tunnels.all.map(({ kind }) => kind));
     this.#routes.setOwnNetwork({ addresses: this.#own.addresses, tunnels });
   }
 
@@ -405,7 +388,7 @@ export class NodeNetwork {
       natPools: cidrs(pools.filter(({ pool }) => pool.spec.natOutgoing)),
       allPools: cidrs(pools),
       floating: this.#endpoints.floating,
-      tunnels: this.#tunnels.map(({ kind }) => TUNNELS[kind].device),
+      tunnels: this.#tunnels.all.map(({ kind }) => TUNNELS[kind].device),
     };
     await reconcileNat(this.#ports.filter(), input, signal);
   }

@@ -32,6 +32,8 @@ export interface TunnelQuestion {
   readonly addresses: ReadonlyMap<Family, OwnAddress>;
   /** The idle tunnels after the last run. */
   readonly idle: ReadonlySet<TunnelKind>;
+  /** Returns the address that the tunnel has had. */
+  readonly present: (kind: TunnelKind) => Address | undefined;
   /** Returns the address of a tunnel without the address manager. */
   readonly fixedAddress?: (kind: TunnelKind) => Address | undefined;
 }
@@ -125,14 +127,14 @@ function fallbackAddress({ address }: OwnAddress): Address | undefined {
 /** Returns the tunnel's address from one of the pools. Releases the address it holds when `pools` is empty. */
 async function addressFor(
   ports: TunnelPorts,
-  { kind, node, pools, fixedAddress }: TunnelTask,
+  { kind, node, pools, present, fixedAddress }: TunnelTask,
   signal: AbortSignal,
 ): Promise<Address | undefined> {
   if (fixedAddress !== undefined) return fixedAddress(kind);
   const { device, family } = TUNNELS[kind];
   return ensureTunnelAddress(
     ports,
-    { node, device, family, pools: pools.map(({ pool }) => pool) },
+    { node, device, family, pools: pools.map(({ pool }) => pool), present: present(kind) },
     { signal, cleanupSignal: signal },
   );
 }
