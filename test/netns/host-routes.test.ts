@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { putRoute, toDeletion } from '../contract/suites/dataplane/host-network.ts';
+import { HOST_LINK_PREFIX } from '../../src/dataplane/kernel.ts';
 import type { HostEvent } from '../../src/dataplane/host-network.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
@@ -78,7 +79,10 @@ describe('routes between nodes on a real host', () => {
     await using pod = await newNetns();
     const host = linuxHostNetwork();
     const kinds: string[] = [];
-    using _watch = host.watch(({ kind }) => kinds.push(kind));
+    // The carrier of a new link is reported at any time.
+    const isOfHost = (event: HostEvent): boolean =>
+      event.kind === 'links' && !event.devices.some((device) => device.startsWith(HOST_LINK_PREFIX));
+    using _watch = host.watch((event) => isOfHost(event) || kinds.push(event.kind));
     const network = networkOf(pod.path);
     await linuxKernel().apply(network, never);
     await linuxKernel().remove(network.hostLinkName, network.owner);

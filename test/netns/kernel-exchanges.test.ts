@@ -30,8 +30,7 @@ it.each([
   } finally {
     inside.leave();
   }
-  const extraRoutes = addresses.length - 1;
-  expect(counted.exchanges).toBeLessThanOrEqual(MOST_EXCHANGES + extraRoutes);
+  expect(counted.exchanges).toBeLessThanOrEqual(MOST_EXCHANGES);
 });
 
 function counting(addon: Addon): { addon: Addon; counted: { exchanges: number } } {

@@ -119,7 +119,7 @@ describe('the link of a pod', () => {
     const common = { mtu: 1380, num_tx_queues: 3, num_rx_queues: 3, operstate: 'UP' };
     expect(inPod).toMatchObject({ ...common, address: '0a:01:02:03:04:05' });
     expect(onHost).toMatchObject({ ...common, address: 'ee:ee:ee:ee:ee:ee', inet6_addr_gen_mode: 'none' });
-    expect(onHost?.['ifalias']).toBe('netplug c0ffee eth0 d1ce pod%20net');
+    expect(onHost?.['ifalias']).toBe('netplug c0ffee eth0 d1ce @10.65.0.1,fd00:65::1 pod%20net');
   });
 
   it("gets the kernel's MTU when none is given [net-mtu]", async () => {

@@ -6,7 +6,7 @@ import { addAddress } from './address-messages.ts';
 import type { Addon } from './addon.ts';
 import type { LinkDeleter } from './delete-links.ts';
 import { ensureIpv6Forwarding, type ForwardingOptions } from './host-forwarding.ts';
-import { addHostRoute, clearHostRoute } from './host-routes.ts';
+import { addHostRoutes, clearHostRoute } from './host-routes.ts';
 import { decodeAlias, encodeAlias } from '../link-alias.ts';
 import { familiesOf, hostSysctls, sourceCheckSysctls, type Sysctl } from '../link-sysctls.ts';
 import { refuseOtherInterface } from '../other-interface.ts';
@@ -121,9 +121,10 @@ export async function applyPodNetwork(
     undo.defer(() => removeSourceRules(inside, ruled, podIndex));
     signal.throwIfAborted();
     for (const address of routed) clearHostRoute(host, address, { mode: 'delete', own });
-    for (const address of network.addresses) addHostRoute(host, address, hostLink);
     // Last, because what lacks something of a link with addresses is restored.
-    host.request(nameOwner(hostLink.name), setLinkAlias(hostLink.index, encodeAlias(network.owner, network.addresses)));
+    const complete = setLinkAlias(hostLink.index, encodeAlias(network.owner, network.addresses));
+    const last = [{ what: nameOwner(hostLink.name), message: complete }];
+    addHostRoutes(host, network.addresses, { link: hostLink, last });
     await untilCarrier(context);
     return { mtu: hostLink.mtu };
   } catch (cause) {

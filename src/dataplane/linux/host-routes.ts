@@ -17,7 +17,7 @@ import {
   dumpRoutes,
   lookUpRoute,
 } from './route-messages.ts';
-import { type RouteSocket, refusal } from './route-socket.ts';
+import { type Request, type RouteSocket, refusal } from './route-socket.ts';
 
 const ESRCH = 3;
 const EEXIST = 17;
@@ -84,14 +84,32 @@ export function clearHostRoute(
   return true;
 }
 
-/** @throws kernel/foreign-route when the host has another route for the address, which a lookup may not show */
-export function addHostRoute(host: RouteSocket, address: Address, link: { index: number; name: string }): void {
-  const destination = hostCidr(address);
-  const reply = host.ask(addRoute({ destination, deviceIndex: link.index, gateway: undefined }));
-  if (reply.errno === 0) return;
-  const holder = reply.errno === EEXIST ? findRefusingRoute(host, address, REFUSING_TYPES) : undefined;
-  if (holder !== undefined) throw foreignRoute(address, holder);
-  throw refusal(`route ${formatCidr(destination)} to interface "${link.name}" of the host`, reply);
+/**
+ * Routes the addresses to the link. Sends `last` with them, if given.
+ * @throws kernel/foreign-route when the host has another route for an address, which a lookup may not show
+ */
+export function addHostRoutes(
+  host: RouteSocket,
+  addresses: readonly Address[],
+  { link, last = [] }: { readonly link: { readonly index: number; readonly name: string }; readonly last?: Request[] },
+): void {
+  const routes = addresses.map((address) =>
+    addRoute({ destination: hostCidr(address), deviceIndex: link.index, gateway: undefined }),
+  );
+  const [first, ...rest] = [...routes, ...last.map(({ message }) => message)];
+  if (first === undefined) return;
+  const replies = host.askAll([first, ...rest]);
+  for (const [index, address] of addresses.entries()) {
+    const reply = replies[index];
+    if (reply === undefined || reply.errno === 0) continue;
+    const holder = reply.errno === EEXIST ? findRefusingRoute(host, address, REFUSING_TYPES) : undefined;
+    if (holder !== undefined) throw foreignRoute(address, holder);
+    throw refusal(`route ${formatCidr(hostCidr(address))} to interface "${link.name}" of the host`, reply);
+  }
+  for (const [index, { what }] of last.entries()) {
+    const reply = replies[addresses.length + index];
+    if (reply !== undefined && reply.errno !== 0) throw refusal(what, reply);
+  }
 }
 
 /** Decodes a lookup of the address. `refusedBy` is the type of a refusing route for the address or a range around it. */

@@ -4,7 +4,7 @@ import { type Address, bitsOf, FAMILIES, formatAddress, sameAddress } from '../.
 import type { HostLink, IncompleteLink, SourceCheck } from '../kernel.ts';
 import { familiesOf, hostSysctls, sourceCheckSysctls, type Sysctl, sysctlName } from '../link-sysctls.ts';
 import { addAddress, decodeAddress, listAddresses } from './address-messages.ts';
-import { addHostRoute, clearHostRoute, findHostRoute } from './host-routes.ts';
+import { addHostRoutes, clearHostRoute, findHostRoute } from './host-routes.ts';
 import { setLinkUp } from './link-messages.ts';
 import { findLink, listHostLinks, toHostLink } from './links.ts';
 import { gatewayOf, LINK_LOCAL_BITS } from './pod-side.ts';
@@ -51,7 +51,7 @@ export function completeLink(host: RouteSocket, { name, index }: HostLink, sourc
   for (const address of link.addresses) {
     if (isRouted(host, link, address)) continue;
     clearHostRoute(host, address, { mode: 'delete', own: name });
-    addHostRoute(host, address, link);
+    addHostRoutes(host, [address], { link });
   }
 }
 
