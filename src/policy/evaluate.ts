@@ -235,7 +235,7 @@ export function endAt(view: PolicyView, address: Address): ConnectionEnd {
 }
 
 /** No request is judged at a host: what a pod serves is judged in the pod, and it alone opens to rules about requests. */
-function rulesAt({ kind }: PolicyEndpoint, rules: readonly PolicyRule[]): readonly PolicyRule[] {
+export function rulesAt({ kind }: PolicyEndpoint, rules: readonly PolicyRule[]): readonly PolicyRule[] {
   return kind === 'host' ? rules.filter(({ http }) => http === undefined) : rules;
 }
 

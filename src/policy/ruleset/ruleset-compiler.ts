@@ -1,6 +1,7 @@
 import { getOrInsert } from '../../base/get-or-insert.ts';
 import type { FilterChain, FilterSet } from '../../dataplane/policy-filter.ts';
 import { reachedPolicies } from '../closed-rules.ts';
+import { rulesAt } from '../evaluate.ts';
 import { hasDefault, type PacketPath, policiesOn } from '../packet-path.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
 import type {
@@ -186,11 +187,14 @@ export class RulesetCompiler {
     return stagedChain({ kind: 'staged tier', name, direction, policies: policies.map(({ id }) => id) }, next);
   }
 
-  #renderPolicy(policy: ResolvedPolicy, { end: { direction, path }, next, isEnforced }: TierContext): RenderedChain {
-    const rules = policy.rules[direction] ?? [];
+  #renderPolicy(
+    policy: ResolvedPolicy,
+    { end: { endpoint, direction, path }, next, isEnforced }: TierContext,
+  ): RenderedChain {
+    const rules = rulesAt(endpoint, policy.rules[direction] ?? []);
     const passes = policy.isStaged ? !isEnforced : rules.some(({ action }) => action === 'Pass');
     const pass = passes ? next : undefined;
-    return this.#rendered.list(policy, `${direction} ${pass?.name ?? ''}`, () =>
+    return this.#rendered.list(policy, `${direction} ${path} ${endpoint.kind} ${pass?.name ?? ''}`, () =>
       this.#renderRules(
         { owner: { kind: 'policy', name: policy.id }, direction, rules, isStaged: policy.isStaged },
         path,
@@ -201,14 +205,15 @@ export class RulesetCompiler {
 
   #renderProfiles(view: PolicyView, endpoint: PolicyEndpoint, direction: PolicyDirection): RenderedChain {
     const profiles = endpoint.profiles.map((name) => view.profile(name)).filter((profile) => profile !== undefined);
-    const chains = profiles.map((profile) => this.#renderProfile(profile, direction));
+    const chains = profiles.map((profile) => this.#renderProfile(profile, endpoint, direction));
     return this.#rendered.sequence('profiles', chains, denyChain({ kind: 'profiles', direction }));
   }
 
-  #renderProfile(profile: ResolvedProfile, direction: PolicyDirection): RenderedChain {
-    return this.#rendered.list(profile, direction, () =>
+  #renderProfile(profile: ResolvedProfile, endpoint: PolicyEndpoint, direction: PolicyDirection): RenderedChain {
+    const rules = rulesAt(endpoint, profile.rules[direction]);
+    return this.#rendered.list(profile, `${direction} ${endpoint.kind}`, () =>
       this.#renderRules(
-        { owner: { kind: 'profile', name: profile.name }, direction, rules: profile.rules[direction], isStaged: false },
+        { owner: { kind: 'profile', name: profile.name }, direction, rules, isStaged: false },
         'local',
         undefined,
       ),
@@ -218,17 +223,12 @@ export class RulesetCompiler {
   /** @throws UnusableRules */
   #renderRules(list: RuleList, path: PacketPath, pass: RenderedChain | undefined): RenderedChain {
     try {
-      // No request is judged at a host.
-      const rules = path === 'local' ? list.rules : list.rules.filter(({ http }) => http === undefined);
-      return renderRuleList(
-        { ...list, rules },
-        {
-          sets: this.#ruleSets(),
-          logPrefix: this.#settings.logPrefix,
-          allow: ALLOW[path],
-          pass,
-        },
-      );
+      return renderRuleList(list, {
+        sets: this.#ruleSets(),
+        logPrefix: this.#settings.logPrefix,
+        allow: ALLOW[path],
+        pass,
+      });
     } catch (cause) {
       throw new UnusableRules(list.owner, cause);
     }

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { type FilterPacket, judgePacket } from '../../../test/support/memory/judge-packet.ts';
 import type { FilterTable } from '../../dataplane/policy-filter.ts';
 import { parseAddress } from '../../net/address.ts';
-import { change, hostChange } from '../../../test/support/policy-arbitraries.ts';
+import { change, globalPolicy, hostChange, hostEndpoint } from '../../../test/support/policy-arbitraries.ts';
 import { NODE, PolicyCluster } from '../../../test/support/policy-cluster.ts';
 import { type EndVerdict, evaluateEnd, evaluateHost, type HostQuestion } from '../evaluate.ts';
 import { hostEndpointAt, hostEndpointsInForce, hostEndpointsOf } from '../host-interfaces.ts';
@@ -157,6 +157,29 @@ const SERVERS = ['10.65.0.3', 'fd00:65::3', '192.0.2.7'].map((text) => ({
   protocol: 6,
   port: 8001,
 }));
+
+it.each(['local', 'forwarded'] as const)(
+  'a rule about requests opens nothing at a host, also where a pod guards the port: %s',
+  (path) => {
+    const cluster = new PolicyCluster();
+    cluster.putGuard(5, [80]);
+    cluster.put(globalPolicy('p', { protocol: 'TCP', http: {} }, { selector: 'all()', applyOnForward: true }));
+    cluster.put(hostEndpoint('h', { interfaceName: '*' }));
+    const compiler = new RulesetCompiler({
+      node: NODE,
+      logPrefix: 'netplug-packet',
+      endpointToHostAction: 'Accept',
+      failsafe: FAILSAFE,
+    });
+    compiler.useHost({ interfaces: INTERFACES, tunnels: TUNNELS, servers: SERVERS });
+    const { table } = compiler.compile(cluster.state);
+    const hooks = { table, raw: withChains(table, (own) => own < 0), rest: withChains(table, (own) => own >= 0) };
+    const ends = { source: parseAddress('10.65.0.1'), destination: parseAddress('10.65.0.5') };
+    const sent = { ...ends, protocol: 6, sourcePort: 40_000, destinationPort: 80 };
+    const question = { direction: 'ingress', path, other: 'eth2', sent, packet: sent } as const;
+    expect(judgeCrossing(hooks, 'eth1', question)).toBe('deny');
+  },
+);
 
 it('the table gives each packet at an interface of the node the verdict of the evaluator', () => {
   const seen = new Set<string>();
